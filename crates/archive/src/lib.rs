@@ -1,0 +1,1 @@
+//! The embedded archive: a crash-safe tail sealed into clustered Parquet segments

@@ -1,0 +1,1 @@
+//! The Collecting Process: export datagrams into flow batches, with books that balance

@@ -1,0 +1,61 @@
+//! Addresses as octets in network order, and as text.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Parses the text of an IPv4 or IPv6 address into its octets: 4 or 16.
+pub fn parse_address(text: &str) -> Option<Vec<u8>> {
+    match text.parse::<IpAddr>().ok()? {
+        IpAddr::V4(address) => Some(address.octets().to_vec()),
+        IpAddr::V6(address) => Some(address.octets().to_vec()),
+    }
+}
+
+/// The octets of an address, 4 or 16, without an allocation.
+pub fn with_octets<R>(address: IpAddr, f: impl FnOnce(&[u8]) -> R) -> R {
+    match address {
+        IpAddr::V4(address) => f(&address.octets()),
+        IpAddr::V6(address) => f(&address.octets()),
+    }
+}
+
+/// Octets as an address, or `None` when they are neither 4 nor 16.
+pub fn to_ip(octets: &[u8]) -> Option<IpAddr> {
+    if let Ok(v4) = <[u8; 4]>::try_from(octets) {
+        return Some(Ipv4Addr::from(v4).into());
+    }
+    <[u8; 16]>::try_from(octets).ok().map(|v6| Ipv6Addr::from(v6).into())
+}
+
+/// Prints octets as people write them: 4 as IPv4, 16 as IPv6, 6 as a MAC address, anything else in hexadecimal.
+#[derive(Debug, Clone, Copy)]
+pub struct AddressText<'a>(pub &'a [u8]);
+
+impl fmt::Display for AddressText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (to_ip(self.0), self.0) {
+            (Some(address), _) => address.fmt(f),
+            (None, [a, b, c, d, e, g]) => write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}"),
+            (None, octets) => {
+                f.write_str("0x")?;
+                octets.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_and_octets_agree() {
+        for text in ["10.0.0.1", "2001:db8::1", "::", "255.255.255.255"] {
+            let octets = parse_address(text).expect("an address");
+            assert_eq!(AddressText(&octets).to_string(), text);
+        }
+        assert_eq!(parse_address("10.0.0"), None);
+        assert_eq!(AddressText(&[0, 27, 33, 1, 2, 255]).to_string(), "00:1b:21:01:02:ff");
+        assert_eq!(AddressText(&[1, 2]).to_string(), "0x0102");
+    }
+}

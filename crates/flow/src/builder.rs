@@ -1,0 +1,378 @@
+//! Flow batches built column by column.
+//!
+//! A decoder knows what a whole set of records has in common, so it appends to one column after another, all
+//! records of the set at once. A column that the set does not have costs nothing: it is filled with nulls when it
+//! is next touched, or at the end.
+
+use std::sync::Arc;
+
+use arrow::array::NullBufferBuilder;
+use arrow::array::{ArrayRef, BinaryArray, PrimitiveArray};
+use arrow::buffer::NullBuffer;
+use arrow::datatypes::{ArrowPrimitiveType, TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+
+use crate::elements::{ElementsColumn, offsets};
+use crate::{Column, ColumnType, FlowBatch};
+
+/// Values of a column of numbers or times, and which of them are null.
+#[derive(Debug)]
+pub struct NumberColumn<T: ArrowPrimitiveType> {
+    values: Vec<T::Native>,
+    nulls: NullBufferBuilder,
+}
+
+impl<T: ArrowPrimitiveType> NumberColumn<T> {
+    fn new(capacity: usize) -> Self {
+        Self { values: Vec::with_capacity(capacity), nulls: NullBufferBuilder::new(capacity) }
+    }
+
+    /// Appends values, none of them null.
+    #[inline]
+    pub fn extend(&mut self, values: impl ExactSizeIterator<Item = T::Native>) {
+        self.nulls.append_n_non_nulls(values.len());
+        self.values.extend(values);
+    }
+
+    /// Appends the same value `rows` times.
+    #[inline]
+    pub fn repeat(&mut self, value: T::Native, rows: usize) {
+        self.nulls.append_n_non_nulls(rows);
+        self.values.resize(self.values.len() + rows, value);
+    }
+
+    /// Appends a value or a null.
+    #[inline]
+    pub fn push(&mut self, value: Option<T::Native>) {
+        self.nulls.append(value.is_some());
+        self.values.push(value.unwrap_or_default());
+    }
+
+    fn pad_to(&mut self, rows: usize) {
+        let missing = rows.saturating_sub(self.values.len());
+        if missing > 0 {
+            self.nulls.append_n_nulls(missing);
+            self.values.resize(rows, T::Native::default());
+        }
+    }
+
+    fn finish(mut self) -> (Vec<T::Native>, Option<NullBuffer>) {
+        (self.values, self.nulls.finish())
+    }
+}
+
+/// Values of a column of addresses or other octets, and which of them are null.
+#[derive(Debug)]
+pub struct OctetsColumn {
+    ends: Vec<i32>,
+    octets: Vec<u8>,
+    nulls: NullBufferBuilder,
+}
+
+impl OctetsColumn {
+    fn new(capacity: usize) -> Self {
+        Self {
+            ends: Vec::with_capacity(capacity),
+            octets: Vec::with_capacity(capacity * 4),
+            nulls: NullBufferBuilder::new(capacity),
+        }
+    }
+
+    /// Appends values of the same length, none of them null.
+    #[inline]
+    pub fn extend_fixed<const N: usize>(&mut self, values: impl ExactSizeIterator<Item = [u8; N]>) {
+        let rows = values.len();
+        let mut end = self.octets.len() as i32;
+        self.nulls.append_n_non_nulls(rows);
+        self.ends.extend((0..rows).map(|_| {
+            end += N as i32;
+            end
+        }));
+        self.octets.reserve(rows * N);
+        values.for_each(|value| self.octets.extend_from_slice(&value));
+    }
+
+    /// Appends the same value `rows` times.
+    #[inline]
+    pub fn repeat(&mut self, value: &[u8], rows: usize) {
+        self.nulls.append_n_non_nulls(rows);
+        for _ in 0..rows {
+            self.octets.extend_from_slice(value);
+            self.ends.push(self.octets.len() as i32);
+        }
+    }
+
+    /// Appends a value or a null.
+    #[inline]
+    pub fn push(&mut self, value: Option<&[u8]>) {
+        self.nulls.append(value.is_some());
+        self.octets.extend_from_slice(value.unwrap_or_default());
+        self.ends.push(self.octets.len() as i32);
+    }
+
+    fn pad_to(&mut self, rows: usize) {
+        let missing = rows.saturating_sub(self.ends.len());
+        if missing > 0 {
+            self.nulls.append_n_nulls(missing);
+            self.ends.resize(rows, self.octets.len() as i32);
+        }
+    }
+
+    fn finish(mut self) -> ArrayRef {
+        let nulls = self.nulls.finish();
+        Arc::new(BinaryArray::new(offsets(&self.ends), self.octets.into(), nulls))
+    }
+}
+
+#[derive(Debug)]
+enum ColumnBuffer {
+    U8(NumberColumn<UInt8Type>),
+    U16(NumberColumn<UInt16Type>),
+    U32(NumberColumn<UInt32Type>),
+    U64(NumberColumn<UInt64Type>),
+    Time(NumberColumn<TimestampMillisecondType>),
+    Octets(OctetsColumn),
+    Elements(ElementsColumn),
+}
+
+impl ColumnBuffer {
+    fn new(column_type: ColumnType, capacity: usize) -> Self {
+        match column_type {
+            ColumnType::U8 => Self::U8(NumberColumn::new(capacity)),
+            ColumnType::U16 => Self::U16(NumberColumn::new(capacity)),
+            ColumnType::U32 => Self::U32(NumberColumn::new(capacity)),
+            ColumnType::U64 => Self::U64(NumberColumn::new(capacity)),
+            ColumnType::Time => Self::Time(NumberColumn::new(capacity)),
+            ColumnType::Address | ColumnType::Mac | ColumnType::Octets => Self::Octets(OctetsColumn::new(capacity)),
+            ColumnType::Elements => Self::Elements(ElementsColumn::default()),
+        }
+    }
+
+    fn rows(&self) -> usize {
+        match self {
+            Self::U8(column) => column.values.len(),
+            Self::U16(column) => column.values.len(),
+            Self::U32(column) => column.values.len(),
+            Self::U64(column) => column.values.len(),
+            Self::Time(column) => column.values.len(),
+            Self::Octets(column) => column.ends.len(),
+            Self::Elements(column) => column.rows(),
+        }
+    }
+
+    fn pad_to(&mut self, rows: usize) {
+        match self {
+            Self::U8(column) => column.pad_to(rows),
+            Self::U16(column) => column.pad_to(rows),
+            Self::U32(column) => column.pad_to(rows),
+            Self::U64(column) => column.pad_to(rows),
+            Self::Time(column) => column.pad_to(rows),
+            Self::Octets(column) => column.pad_to(rows),
+            Self::Elements(column) => column.pad_to(rows),
+        }
+    }
+
+    fn finish(self) -> ArrayRef {
+        fn numbers<T: ArrowPrimitiveType>(column: NumberColumn<T>) -> PrimitiveArray<T> {
+            let (values, nulls) = column.finish();
+            PrimitiveArray::new(values.into(), nulls)
+        }
+        match self {
+            Self::U8(column) => Arc::new(numbers(column)),
+            Self::U16(column) => Arc::new(numbers(column)),
+            Self::U32(column) => Arc::new(numbers(column)),
+            Self::U64(column) => Arc::new(numbers(column)),
+            Self::Time(column) => Arc::new(numbers(column).with_timezone("UTC")),
+            Self::Octets(column) => column.finish(),
+            Self::Elements(column) => column.finish(),
+        }
+    }
+}
+
+/// Builds a [`FlowBatch`] from groups of rows, column by column.
+///
+/// ```
+/// use weir_flow::{Column, FlowBatchBuilder};
+/// let mut builder = FlowBatchBuilder::new(16);
+/// builder.begin_rows(2);
+/// builder.u16(Column::SrcPort).extend([53, 443].into_iter());
+/// builder.address(Column::SrcAddr).repeat(&[10, 0, 0, 1], 2);
+/// let batch = builder.finish();
+/// assert_eq!(batch.rows(), 2);
+/// assert!(batch.column(Column::DstPort).is_none());
+/// ```
+#[derive(Debug)]
+pub struct FlowBatchBuilder {
+    /// Rows of all groups begun.
+    rows: usize,
+    /// Rows before the group that is open.
+    group_start: usize,
+    capacity: usize,
+    columns: Vec<Option<ColumnBuffer>>,
+}
+
+macro_rules! typed_column {
+    ($(#[doc = $doc:literal] $name:ident $variant:ident -> $column:ty;)*) => {$(
+        #[doc = $doc]
+        ///
+        /// # Panics
+        /// When the column is of another type: which type a column has is known when code is written.
+        #[inline]
+        pub fn $name(&mut self, column: Column) -> &mut $column {
+            match self.buffer(column) {
+                ColumnBuffer::$variant(buffer) => buffer,
+                _ => wrong_type(column),
+            }
+        }
+    )*};
+}
+
+#[cold]
+fn wrong_type(column: Column) -> ! {
+    panic!("column {column} has type {:?}", column.column_type())
+}
+
+impl FlowBatchBuilder {
+    /// A builder that expects about `capacity` rows in a batch.
+    pub fn new(capacity: usize) -> Self {
+        Self { rows: 0, group_start: 0, capacity, columns: (0..Column::COUNT).map(|_| None).collect() }
+    }
+
+    /// Rows of all groups begun since the last batch.
+    pub fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Begins a group of rows. Every column that the group has must then get exactly `rows` values; columns that
+    /// get none are null for the whole group.
+    pub fn begin_rows(&mut self, rows: usize) {
+        self.group_start = self.rows;
+        self.rows += rows;
+    }
+
+    typed_column! {
+        #[doc = "A column of 8-bit integers, to append this group's values."]
+        u8 U8 -> NumberColumn<UInt8Type>;
+        #[doc = "A column of 16-bit integers, to append this group's values."]
+        u16 U16 -> NumberColumn<UInt16Type>;
+        #[doc = "A column of 32-bit integers, to append this group's values."]
+        u32 U32 -> NumberColumn<UInt32Type>;
+        #[doc = "A column of 64-bit integers, to append this group's values."]
+        u64 U64 -> NumberColumn<UInt64Type>;
+        #[doc = "A column of times in milliseconds since the epoch, to append this group's values."]
+        time Time -> NumberColumn<TimestampMillisecondType>;
+        #[doc = "A column of addresses, MAC addresses or octets, to append this group's values."]
+        address Octets -> OctetsColumn;
+        #[doc = "The column of elements without a column of their own."]
+        elements_of Elements -> ElementsColumn;
+    }
+
+    /// The column of elements without a column of their own, to append this group's rows.
+    pub fn elements(&mut self) -> &mut ElementsColumn {
+        self.elements_of(Column::Elements)
+    }
+
+    #[inline]
+    fn buffer(&mut self, column: Column) -> &mut ColumnBuffer {
+        let (start, capacity) = (self.group_start, self.capacity);
+        let buffer =
+            self.columns[column as usize].get_or_insert_with(|| ColumnBuffer::new(column.column_type(), capacity));
+        if buffer.rows() < start {
+            buffer.pad_to(start);
+        }
+        buffer
+    }
+
+    /// Hands the rows out as a batch and starts the next one.
+    ///
+    /// # Panics
+    /// When a column got more or fewer values than its group has rows, in debug builds; release builds fill a short
+    /// column with nulls.
+    pub fn finish(&mut self) -> FlowBatch {
+        let rows = std::mem::take(&mut self.rows);
+        self.group_start = 0;
+        let mut columns = Vec::new();
+        for &column in Column::ALL {
+            let Some(mut buffer) = self.columns[column as usize].take() else { continue };
+            buffer.pad_to(rows);
+            assert_eq!(buffer.rows(), rows, "column {column} has more values than the batch has rows");
+            columns.push((column, buffer.finish()));
+        }
+        match FlowBatch::from_columns(rows, columns) {
+            Ok(batch) => batch,
+            Err(error) => unreachable!("columns come from the table, in its order: {error}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Array;
+    use arrow::datatypes::UInt32Type;
+
+    use super::*;
+    use crate::elements::elements_of_row;
+
+    #[test]
+    fn columns_that_a_group_lacks_are_null() {
+        let mut builder = FlowBatchBuilder::new(4);
+        builder.begin_rows(2);
+        builder.u16(Column::SrcPort).extend([1, 2].into_iter());
+        builder.begin_rows(3);
+        builder.u32(Column::SrcAs).repeat(7, 3);
+        builder.begin_rows(1);
+        builder.u16(Column::SrcPort).push(Some(9));
+        let batch = builder.finish();
+        let ports = batch.primitive::<UInt16Type>(Column::SrcPort).expect("ports");
+        assert_eq!(ports.iter().collect::<Vec<_>>(), [Some(1), Some(2), None, None, None, Some(9)]);
+        let systems = batch.primitive::<UInt32Type>(Column::SrcAs).expect("systems");
+        assert_eq!(systems.iter().collect::<Vec<_>>(), [None, None, Some(7), Some(7), Some(7), None]);
+        assert_eq!(builder.rows(), 0);
+        assert_eq!(builder.finish().rows(), 0);
+    }
+
+    #[test]
+    fn addresses_of_both_families_share_a_column() {
+        let mut builder = FlowBatchBuilder::new(4);
+        builder.begin_rows(2);
+        builder.address(Column::SrcAddr).extend_fixed([[10, 0, 0, 1], [10, 0, 0, 2]].into_iter());
+        builder.begin_rows(1);
+        builder.address(Column::SrcAddr).extend_fixed([[0x20; 16]].into_iter());
+        builder.begin_rows(1);
+        let batch = builder.finish();
+        let addresses = batch.binary(Column::SrcAddr).expect("addresses");
+        assert_eq!(addresses.value(1), [10, 0, 0, 2]);
+        assert_eq!(addresses.value(2), [0x20; 16]);
+        assert!(addresses.is_null(3));
+    }
+
+    #[test]
+    fn elements_keep_their_numbers_and_octets() {
+        let mut builder = FlowBatchBuilder::new(4);
+        builder.begin_rows(1);
+        builder.begin_rows(2);
+        builder.elements().push(9, 12235, b"example");
+        builder.elements().push(0, 999, &[]);
+        builder.elements().end_row();
+        builder.elements().end_row();
+        let batch = builder.finish();
+        let column = batch.column(Column::Elements).expect("elements");
+        assert!(elements_of_row(column, 0).is_empty());
+        let row = elements_of_row(column, 1);
+        assert_eq!((row.len(), row[0].enterprise, row[0].id, row[0].octets), (2, 9, 12235, b"example".as_slice()));
+        assert!(elements_of_row(column, 2).is_empty());
+    }
+
+    #[test]
+    fn a_full_batch_has_every_column() {
+        let mut builder = FlowBatchBuilder::new(4);
+        builder.begin_rows(2);
+        builder.u64(Column::Bytes).repeat(100, 2);
+        builder.time(Column::Received).repeat(5, 2);
+        let batch = builder.finish();
+        let full = batch.to_full();
+        assert_eq!((full.num_columns(), full.num_rows()), (Column::COUNT, 2));
+        assert_eq!(batch.sum(Column::Bytes), 200);
+        assert_eq!(batch.sum(Column::Packets), 0);
+        assert_eq!(FlowBatch::try_new(full).expect("flows").rows(), 2);
+    }
+}

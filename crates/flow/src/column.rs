@@ -1,0 +1,210 @@
+//! The one table of flow columns.
+
+use std::fmt;
+
+/// How a column's values lie in memory.
+///
+/// Addresses are variable binary in network order, 4 octets for IPv4 and 16 for IPv6, so that one column holds both
+/// families; outputs print them as text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ColumnType {
+    /// Unsigned 8-bit integer.
+    U8,
+    /// Unsigned 16-bit integer.
+    U16,
+    /// Unsigned 32-bit integer.
+    U32,
+    /// Unsigned 64-bit integer.
+    U64,
+    /// Milliseconds since the epoch, UTC.
+    Time,
+    /// IP address, 4 or 16 octets in network order.
+    Address,
+    /// MAC address, 6 octets.
+    Mac,
+    /// Octets of no further meaning.
+    Octets,
+    /// A list of Information Elements without a column of their own, see [`crate::elements`].
+    Elements,
+}
+
+/// Everything the table says about one column.
+#[derive(Debug, Clone, Copy)]
+pub struct ColumnSpec {
+    /// Name in SQL, in files and in outputs.
+    pub name: &'static str,
+    /// Type of the values.
+    pub column_type: ColumnType,
+    /// Unit of the values, empty when there is none.
+    pub unit: &'static str,
+    /// IANA Information Elements that fill the column, the preferred one first. NetFlow v9 field types share these
+    /// numbers (RFC 3954 section 8, RFC 7012 section 4). The decoder may convert (seconds to milliseconds).
+    pub elements: &'static [u16],
+    /// Reverse elements (RFC 5103, enterprise 29305) that fill the column.
+    pub reverse_elements: &'static [u16],
+    /// Offset of the field in a NetFlow v5 record, if v5 has it.
+    pub v5_offset: Option<usize>,
+    /// Short heading of outputs made for people.
+    pub label: &'static str,
+    /// One sentence for the reference page.
+    pub doc: &'static str,
+}
+
+macro_rules! columns {
+    ($($variant:ident $name:literal $ty:ident $unit:literal [$($ie:literal),*] [$($rev:literal),*] $v5:expr, $label:literal, $doc:literal;)*) => {
+        /// A column of the table `flows`, in the order of the schema.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        #[repr(u8)]
+        pub enum Column {
+            $(#[doc = $doc] $variant,)*
+        }
+
+        impl Column {
+            /// Every column in schema order.
+            pub const ALL: &'static [Column] = &[$(Column::$variant),*];
+            /// Number of columns.
+            pub const COUNT: usize = Self::ALL.len();
+
+            /// What the table says about this column.
+            pub const fn spec(self) -> &'static ColumnSpec {
+                const SPECS: &[ColumnSpec] = &[$(ColumnSpec {
+                    name: $name, column_type: ColumnType::$ty, unit: $unit, elements: &[$($ie),*],
+                    reverse_elements: &[$($rev),*], v5_offset: $v5, label: $label, doc: $doc,
+                }),*];
+                &SPECS[self as usize]
+            }
+        }
+    };
+}
+
+// Offsets are those of the NetFlow v5 record (Cisco, "NetFlow Services and Applications").
+columns! {
+    Received "received" Time "ms" [] [] None, "received", "When the Collecting Process received the datagram that carried the flow, by its own clock.";
+    Start "start" Time "ms" [152, 150, 154, 156, 158, 22] [] Some(24), "start", "When the first packet of the flow was observed.";
+    End "end" Time "ms" [153, 151, 155, 157, 159, 21] [] Some(28), "end", "When the last packet of the flow was observed.";
+    Exporter "exporter" Address "" [] [] None, "exporter", "Address that the export datagrams came from.";
+    ObservationDomain "observation_domain" U32 "" [] [] None, "domain", "Observation Domain ID (IPFIX), Source ID (NetFlow v9), engine type and id (NetFlow v5).";
+    ExportVersion "export_version" U8 "" [] [] None, "ver", "Version of the export protocol: 5, 9, or 10 for IPFIX.";
+    SrcAddr "src_addr" Address "" [8, 27] [] Some(0), "src addr", "Source address in the IP header.";
+    DstAddr "dst_addr" Address "" [12, 28] [] Some(4), "dst addr", "Destination address in the IP header.";
+    SrcPort "src_port" U16 "" [7, 180, 182] [] Some(32), "sport", "Source port of the transport header.";
+    DstPort "dst_port" U16 "" [11, 181, 183] [] Some(34), "dport", "Destination port of the transport header; for ICMP in NetFlow v5, type * 256 + code.";
+    Protocol "protocol" U8 "" [4] [] Some(38), "proto", "IP protocol number.";
+    TcpFlags "tcp_flags" U16 "" [6] [] Some(37), "flags", "TCP control bits, combined over all packets of the flow.";
+    Tos "tos" U8 "" [5] [] Some(39), "tos", "Type of service, or traffic class of IPv6.";
+    Packets "packets" U64 "packets" [2, 86] [] Some(16), "packets", "Packets of the flow as measured, not scaled by sampling.";
+    Bytes "bytes" U64 "octets" [1, 85, 231] [] Some(20), "bytes", "Octets of the flow as measured, IP header included, not scaled by sampling.";
+    NextHop "next_hop" Address "" [15, 62] [] Some(8), "next hop", "Address of the next router.";
+    InIf "in_if" U32 "" [10] [] Some(12), "in if", "SNMP index of the interface that the flow came in by.";
+    OutIf "out_if" U32 "" [14] [] Some(14), "out if", "SNMP index of the interface that the flow went out by.";
+    SrcAs "src_as" U32 "" [16] [] Some(40), "src as", "Autonomous system number of the source.";
+    DstAs "dst_as" U32 "" [17] [] Some(42), "dst as", "Autonomous system number of the destination.";
+    SrcMask "src_mask" U8 "bits" [9, 29] [] Some(44), "smask", "Length of the routing prefix of the source.";
+    DstMask "dst_mask" U8 "bits" [13, 30] [] Some(45), "dmask", "Length of the routing prefix of the destination.";
+    SamplingInterval "sampling_interval" U32 "packets" [305, 34, 50] [] None, "1 in", "Sampling interval in force when the flow was measured: one packet in so many; null when the exporter told none.";
+    EngineType "engine_type" U8 "" [38] [] None, "etype", "Type of the switching engine (NetFlow v5 header).";
+    EngineId "engine_id" U8 "" [39] [] None, "eid", "Number of the switching engine (NetFlow v5 header).";
+    SamplerId "sampler_id" U32 "" [302, 48] [] None, "sampler", "Identifier of the sampler that selected the packets.";
+    BytesReverse "bytes_reverse" U64 "octets" [232] [1] None, "bytes rev", "Octets in the opposite direction of a bidirectional flow.";
+    PacketsReverse "packets_reverse" U64 "packets" [299] [2] None, "packets rev", "Packets in the opposite direction of a bidirectional flow.";
+    BytesOut "bytes_out" U64 "octets" [23, 171] [] None, "bytes out", "Octets after the Observation Point, where the exporter counts both.";
+    PacketsOut "packets_out" U64 "packets" [24, 172] [] None, "packets out", "Packets after the Observation Point, where the exporter counts both.";
+    Flows "flows" U64 "flows" [3] [] None, "flows", "Number of flows that an aggregated record stands for; null means one.";
+    DstTos "dst_tos" U8 "" [55] [] None, "dtos", "Type of service after the Observation Point.";
+    MinTtl "min_ttl" U8 "hops" [52] [] None, "min ttl", "Smallest TTL or hop limit seen.";
+    MaxTtl "max_ttl" U8 "hops" [53] [] None, "max ttl", "Largest TTL or hop limit seen.";
+    IcmpType "icmp_type" U8 "" [176, 178] [] None, "itype", "ICMP or ICMPv6 type.";
+    IcmpCode "icmp_code" U8 "" [177, 179] [] None, "icode", "ICMP or ICMPv6 code.";
+    IcmpTypeCode "icmp_type_code" U16 "" [32, 139] [] None, "icmp", "ICMP or ICMPv6 type * 256 + code.";
+    Direction "direction" U8 "" [61] [] None, "dir", "0 for a flow measured on its way in, 1 on its way out.";
+    ForwardingStatus "forwarding_status" U8 "" [89] [] None, "fwd", "Forwarding status and reason (RFC 7270 section 4.12).";
+    EndReason "end_reason" U8 "" [136] [] None, "reason", "Why the flow ended: 1 idle, 2 active timeout, 3 end of flow, 4 forced, 5 lack of resources.";
+    BgpNextHop "bgp_next_hop" Address "" [18, 63] [] None, "bgp hop", "Address of the next BGP router.";
+    PrevAs "prev_as" U32 "" [129] [] None, "prev as", "Autonomous system of the previous hop.";
+    NextAs "next_as" U32 "" [128] [] None, "next as", "Autonomous system of the next hop.";
+    SrcVlan "src_vlan" U16 "" [58, 243] [] None, "svlan", "VLAN of the packets as observed.";
+    DstVlan "dst_vlan" U16 "" [59, 254] [] None, "dvlan", "VLAN of the packets after the Observation Point.";
+    SrcMac "src_mac" Mac "" [56] [] None, "src mac", "Source MAC address as observed.";
+    DstMac "dst_mac" Mac "" [80] [] None, "dst mac", "Destination MAC address as observed.";
+    PostSrcMac "post_src_mac" Mac "" [81] [] None, "post src mac", "Source MAC address after the Observation Point.";
+    PostDstMac "post_dst_mac" Mac "" [57] [] None, "post dst mac", "Destination MAC address after the Observation Point.";
+    IngressVrf "ingress_vrf" U32 "" [234] [] None, "in vrf", "VRF that the flow came in by.";
+    EgressVrf "egress_vrf" U32 "" [235] [] None, "out vrf", "VRF that the flow went out by.";
+    FlowId "flow_id" U64 "" [148] [] None, "flow id", "Identifier of the flow, unique within the Observation Domain.";
+    ApplicationId "application_id" Octets "" [95] [] None, "app id", "Application identifier: engine octet and selector (RFC 6759 section 4).";
+    NatSrcAddr "nat_src_addr" Address "" [225, 281] [] None, "nat src", "Source address after translation.";
+    NatDstAddr "nat_dst_addr" Address "" [226, 282] [] None, "nat dst", "Destination address after translation.";
+    NatSrcPort "nat_src_port" U16 "" [227] [] None, "nat sport", "Source port after translation.";
+    NatDstPort "nat_dst_port" U16 "" [228] [] None, "nat dport", "Destination port after translation.";
+    NatEvent "nat_event" U8 "" [230] [] None, "nat ev", "NAT event (RFC 8158 section 4.3).";
+    FirewallEvent "firewall_event" U8 "" [233] [] None, "fw ev", "Firewall event: 1 created, 2 deleted, 3 denied, 4 alert, 5 update.";
+    Ethertype "ethertype" U16 "" [256] [] None, "etype", "EtherType of the packets.";
+    ObservationPoint "observation_point" U64 "" [138] [] None, "point", "Observation Point identifier.";
+    Elements "elements" Elements "" [] [] None, "elements", "Information Elements of the record that have no column of their own, as they came.";
+}
+
+impl Column {
+    /// Name in SQL and in files.
+    pub const fn name(self) -> &'static str {
+        self.spec().name
+    }
+
+    /// Type of the column's values.
+    pub const fn column_type(self) -> ColumnType {
+        self.spec().column_type
+    }
+
+    /// Finds a column by its name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|column| column.name() == name)
+    }
+
+    /// The column that an Information Element fills, with its rank among the elements of that column (0 is
+    /// preferred), or `None` when it goes to [`Column::Elements`].
+    pub fn of_element(enterprise: u32, id: u16) -> Option<(Self, usize)> {
+        Self::ALL.iter().copied().find_map(|column| {
+            let ids = match enterprise {
+                0 => column.spec().elements,
+                crate::registry::REVERSE_ENTERPRISE => column.spec().reverse_elements,
+                _ => return None,
+            };
+            ids.iter().position(|&known| known == id).map(|rank| (column, rank))
+        })
+    }
+}
+
+impl fmt::Display for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_found() {
+        for &column in Column::ALL {
+            assert_eq!(Column::by_name(column.name()), Some(column));
+        }
+    }
+
+    #[test]
+    fn no_element_fills_two_columns() {
+        let mut seen = std::collections::HashSet::new();
+        for column in Column::ALL {
+            for id in column.spec().elements {
+                assert!(seen.insert(*id), "element {id} fills two columns");
+            }
+        }
+    }
+
+    #[test]
+    fn elements_lead_to_their_columns() {
+        assert_eq!(Column::of_element(0, 8), Some((Column::SrcAddr, 0)));
+        assert_eq!(Column::of_element(0, 27), Some((Column::SrcAddr, 1)));
+        assert_eq!(Column::of_element(29305, 1), Some((Column::BytesReverse, 0)));
+        assert_eq!(Column::of_element(9, 8), None);
+    }
+}

@@ -1,0 +1,195 @@
+//! Information Elements by number, name and type.
+//!
+//! The IANA elements (RFC 7012 and the registry it founded) are a table of text beside this file, read once on first
+//! use. Elements of other enterprises that we know are in a second table of the same shape; an element in neither is
+//! still kept, as octets under its numbers.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+/// Enterprise number under which RFC 5103 section 6.1 puts the reverse of every IANA element.
+pub const REVERSE_ENTERPRISE: u32 = 29305;
+
+/// Abstract data types of RFC 7012 section 3.1 and RFC 6313 section 4.5.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum DataType {
+    /// Octets without further structure.
+    OctetArray,
+    /// Unsigned integer of at most this many octets (1, 2, 4, 8 or 32).
+    Unsigned(u8),
+    /// Signed integer of at most this many octets.
+    Signed(u8),
+    /// IEEE 754 number of at most this many octets.
+    Float(u8),
+    /// 1 for true, 2 for false (RFC 7011 section 6.1.5).
+    Boolean,
+    /// Six octets.
+    MacAddress,
+    /// UTF-8 text.
+    Text,
+    /// Seconds since the epoch.
+    DateTimeSeconds,
+    /// Milliseconds since the epoch.
+    DateTimeMilliseconds,
+    /// NTP timestamp with microsecond precision.
+    DateTimeMicroseconds,
+    /// NTP timestamp with nanosecond precision.
+    DateTimeNanoseconds,
+    /// Four octets.
+    Ipv4Address,
+    /// Sixteen octets.
+    Ipv6Address,
+    /// basicList, subTemplateList or subTemplateMultiList (RFC 6313).
+    List,
+}
+
+impl DataType {
+    fn parse(name: &str) -> Option<Self> {
+        Some(match name {
+            "octetArray" => Self::OctetArray,
+            "unsigned8" => Self::Unsigned(1),
+            "unsigned16" => Self::Unsigned(2),
+            "unsigned32" => Self::Unsigned(4),
+            "unsigned64" => Self::Unsigned(8),
+            "unsigned256" => Self::Unsigned(32),
+            "signed8" => Self::Signed(1),
+            "signed16" => Self::Signed(2),
+            "signed32" => Self::Signed(4),
+            "signed64" => Self::Signed(8),
+            "float32" => Self::Float(4),
+            "float64" => Self::Float(8),
+            "boolean" => Self::Boolean,
+            "macAddress" => Self::MacAddress,
+            "string" => Self::Text,
+            "dateTimeSeconds" => Self::DateTimeSeconds,
+            "dateTimeMilliseconds" => Self::DateTimeMilliseconds,
+            "dateTimeMicroseconds" => Self::DateTimeMicroseconds,
+            "dateTimeNanoseconds" => Self::DateTimeNanoseconds,
+            "ipv4Address" => Self::Ipv4Address,
+            "ipv6Address" => Self::Ipv6Address,
+            "basicList" | "subTemplateList" | "subTemplateMultiList" => Self::List,
+            _ => return None,
+        })
+    }
+}
+
+/// What the registry says about one Information Element.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Element {
+    /// Private Enterprise Number, 0 for IANA's own.
+    pub enterprise: u32,
+    /// Element number.
+    pub id: u16,
+    /// Name, such as `octetDeltaCount`.
+    pub name: String,
+    /// Abstract data type.
+    pub data_type: DataType,
+    /// Data type semantics, such as `deltaCounter`.
+    pub semantics: &'static str,
+    /// Units, empty when there are none.
+    pub units: &'static str,
+}
+
+struct Registry {
+    by_id: HashMap<(u32, u16), Element>,
+    by_name: HashMap<String, (u32, u16)>,
+}
+
+static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
+    let mut registry = Registry { by_id: HashMap::new(), by_name: HashMap::new() };
+    for line in lines(include_str!("registry/iana.tsv")) {
+        registry.read_line(0, &line);
+    }
+    for line in lines(include_str!("registry/enterprises.tsv")) {
+        if let Some((enterprise, rest)) = line.split_first()
+            && let Ok(enterprise) = enterprise.parse()
+        {
+            registry.read_line(enterprise, rest);
+        }
+    }
+    registry
+});
+
+fn lines(table: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
+    table.lines().filter(|line| !line.starts_with('#') && !line.is_empty()).map(|line| line.split('\t').collect())
+}
+
+impl Registry {
+    fn read_line(&mut self, enterprise: u32, fields: &[&'static str]) {
+        let [id, name, data_type, rest @ ..] = fields else { return };
+        let (Ok(id), Some(data_type)) = (id.parse(), DataType::parse(data_type)) else { return };
+        let semantics = rest.first().copied().unwrap_or("default");
+        let units = rest.get(1).copied().unwrap_or("");
+        let element = Element { enterprise, id, name: (*name).to_owned(), data_type, semantics, units };
+        if enterprise == 0 {
+            let reverse = Element { enterprise: REVERSE_ENTERPRISE, name: reverse_name(name), ..element.clone() };
+            self.insert(reverse);
+        }
+        self.insert(element);
+    }
+
+    fn insert(&mut self, element: Element) {
+        let key = (element.enterprise, element.id);
+        self.by_name.entry(element.name.clone()).or_insert(key);
+        self.by_id.insert(key, element);
+    }
+}
+
+/// RFC 5103 section 6.3: "reverse", then the name with its first letter in upper case.
+fn reverse_name(name: &str) -> String {
+    let mut letters = name.chars();
+    let first: String = letters.next().into_iter().flat_map(char::to_uppercase).collect();
+    format!("reverse{first}{}", letters.as_str())
+}
+
+/// Finds an element by its numbers.
+pub fn element(enterprise: u32, id: u16) -> Option<&'static Element> {
+    REGISTRY.by_id.get(&(enterprise, id))
+}
+
+/// Finds an element by its registered name.
+pub fn element_by_name(name: &str) -> Option<&'static Element> {
+    let (enterprise, id) = *REGISTRY.by_name.get(name)?;
+    element(enterprise, id)
+}
+
+/// Every known element, in the order of enterprise and number.
+pub fn elements() -> Vec<&'static Element> {
+    let mut all: Vec<_> = REGISTRY.by_id.values().collect();
+    all.sort_by_key(|element| (element.enterprise, element.id));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_line_of_the_tables_is_read() {
+        let iana = lines(include_str!("registry/iana.tsv")).count();
+        let others = lines(include_str!("registry/enterprises.tsv")).count();
+        assert!(iana > 490, "the table is cut off");
+        assert_eq!(elements().len(), 2 * iana + others);
+    }
+
+    #[test]
+    fn elements_by_number_and_name() {
+        let octets = element(0, 1).expect("octetDeltaCount");
+        assert_eq!(
+            (octets.name.as_str(), octets.data_type, octets.units),
+            ("octetDeltaCount", DataType::Unsigned(8), "octets")
+        );
+        assert_eq!(element_by_name("sourceIPv6Address").map(|e| e.id), Some(27));
+        assert_eq!(element_by_name("reverseOctetDeltaCount").map(|e| (e.enterprise, e.id)), Some((29305, 1)));
+        assert_eq!(element(0, 65535), None);
+    }
+
+    #[test]
+    fn columns_name_registered_elements_only() {
+        for column in crate::Column::ALL {
+            for &id in column.spec().elements {
+                assert!(element(0, id).is_some(), "{column} names element {id}, which is not registered");
+            }
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! A seed into deterministic synthetic flows and the datagrams that carry them

@@ -1,0 +1,1 @@
+//! Questions to the archive: nfdump filters and SQL, answered by DataFusion
