@@ -1,0 +1,182 @@
+//! Decodes a datagram to the last octet and checks what must hold for any input. The fuzz targets include this
+//! file too, so it uses nothing but the crate and the standard library.
+
+use std::collections::HashMap;
+
+use weir_wire::{
+    FieldPositions, ObservationDomainId, Set, Sets, Spans, Template, TemplateId, TemplateRecord, TemplateRecords,
+    WireError, ipfix, netflow5, netflow9,
+};
+
+/// Templates learnt, and what was seen; a collector without memory limits.
+#[derive(Default)]
+pub(crate) struct Walk {
+    pub(crate) templates: HashMap<(u16, ObservationDomainId, TemplateId), Template>,
+    pub(crate) spans: Spans,
+    /// Kinds of sets in order, for comparing: what, its ID, its number of records.
+    pub(crate) sets: Vec<(&'static str, u16, usize)>,
+    pub(crate) data_records: usize,
+    pub(crate) data_sets_without_template: usize,
+    pub(crate) problems: Vec<WireError>,
+    /// Grows with every octet read, so that reading cannot be optimised away.
+    pub(crate) checksum: u64,
+}
+
+impl Walk {
+    /// Decodes a datagram of whichever version its first two octets name.
+    pub(crate) fn datagram(&mut self, datagram: &[u8]) {
+        match datagram {
+            [0, 5, ..] => self.netflow5(datagram),
+            [0, 9, ..] => self.netflow9(datagram),
+            _ => self.ipfix(datagram),
+        }
+    }
+
+    pub(crate) fn netflow5(&mut self, datagram: &[u8]) {
+        match netflow5::decode(datagram) {
+            Ok(packet) => {
+                assert_eq!(packet.records.len() % netflow5::RECORD_LEN, 0);
+                assert!(packet.len() <= usize::from(packet.header.count));
+                assert!(packet.records.len() + netflow5::HEADER_LEN <= datagram.len());
+                for view in packet.iter() {
+                    let again = view.to_record().encode();
+                    assert_eq!(netflow5::RecordView(&again).to_record(), view.to_record());
+                    self.read(&again);
+                }
+                self.data_records += packet.len();
+                self.problems.extend(packet.problem);
+            }
+            Err(error) => self.problems.push(error),
+        }
+    }
+
+    pub(crate) fn netflow9(&mut self, datagram: &[u8]) {
+        match netflow9::decode(datagram) {
+            Ok(message) => self.sets(9, message.header.source_id, message.sets),
+            Err(error) => self.problems.push(error),
+        }
+    }
+
+    pub(crate) fn ipfix(&mut self, message: &[u8]) {
+        match ipfix::decode(message) {
+            Ok(decoded) => {
+                self.problems.extend(decoded.problem);
+                self.sets(10, decoded.header.domain, decoded.sets);
+            }
+            Err(error) => self.problems.push(error),
+        }
+    }
+
+    fn sets(&mut self, version: u16, domain: ObservationDomainId, mut sets: Sets<'_>) {
+        loop {
+            let before = sets.rest().len();
+            match sets.next() {
+                None => break,
+                Some(Ok(set)) => {
+                    assert!(sets.rest().len() + 4 <= before, "a set takes its header at least");
+                    self.set(version, domain, set);
+                }
+                Some(Err(error)) => {
+                    assert!(sets.rest().is_empty(), "framing is lost after {error}");
+                    self.problem(error);
+                }
+            }
+        }
+        assert!(sets.next().is_none(), "the end stays the end");
+    }
+
+    fn set(&mut self, version: u16, domain: ObservationDomainId, set: Set<'_>) {
+        match set {
+            Set::Templates(records) => self.template_records("templates", version, domain, records),
+            Set::OptionsTemplates(records) => self.template_records("options templates", version, domain, records),
+            Set::Data { template, body } => self.data(version, domain, template, body),
+            Set::Reserved { id, body } => {
+                assert!(id < 256);
+                self.read(body);
+                self.sets.push(("reserved", id, 0));
+            }
+        }
+    }
+
+    fn template_records(
+        &mut self,
+        what: &'static str,
+        version: u16,
+        domain: ObservationDomainId,
+        records: TemplateRecords<'_>,
+    ) {
+        let options = what == "options templates";
+        let mut defined = 0;
+        for record in records {
+            match record {
+                Ok(TemplateRecord::Define(template)) => {
+                    assert_eq!(template.is_options(), options);
+                    assert!(template.scope_count() <= template.fields().len());
+                    assert!(template.layout().min_record_len() > 0);
+                    defined += 1;
+                    self.templates.insert((version, domain, template.id()), template);
+                }
+                Ok(TemplateRecord::Withdraw(id)) => {
+                    assert_eq!(version, 10, "only IPFIX withdraws");
+                    self.templates.remove(&(version, domain, id));
+                }
+                Ok(TemplateRecord::WithdrawAll) => {
+                    assert_eq!(version, 10, "only IPFIX withdraws");
+                    self.templates
+                        .retain(|&(v, d, _), known| v != version || d != domain || known.is_options() != options);
+                }
+                Err(error) => self.problem(error),
+            }
+        }
+        self.sets.push((what, 0, defined));
+    }
+
+    fn data(&mut self, version: u16, domain: ObservationDomainId, id: TemplateId, body: &[u8]) {
+        // Taken out for the time of reading, so that everything else can be borrowed.
+        let Some(template) = self.templates.remove(&(version, domain, id)) else {
+            self.data_sets_without_template += 1;
+            self.sets.push(("data", id.get(), 0));
+            return;
+        };
+        let mut spans = std::mem::take(&mut self.spans);
+        let layout = template.layout();
+        let located = layout.locate(body, &mut spans);
+        assert!(located.records * layout.min_record_len() + located.unread <= body.len());
+        assert!(located.problem.is_some() || located.unread < layout.min_record_len());
+        let mut octets_in_fields = 0;
+        for field in 0..template.fields().len() {
+            let positions = located.field(field);
+            if let FieldPositions::Variable(variable) = positions {
+                assert_eq!(variable.iter().len(), located.records);
+                assert!(variable.iter().enumerate().all(|(record, at)| variable.get(record) == at));
+            }
+            // A field of no octets says nothing, and there may be very many of them.
+            let looked_at = if template.fields()[field].length == 0 { located.records.min(1) } else { located.records };
+            for record in 0..looked_at {
+                let octets = positions.octets(body, record).expect("a located field lies within the body");
+                octets_in_fields += octets.len();
+                self.read(octets);
+            }
+        }
+        assert!(octets_in_fields + located.unread <= body.len(), "fields do not overlap");
+        assert_eq!(located.field(template.fields().len()).get(0), (0, 0));
+        self.data_records += located.records;
+        self.sets.push(("data", id.get(), located.records));
+        if let Some(error) = located.problem {
+            self.problem(error);
+        }
+        self.spans = spans;
+        self.templates.insert((version, domain, id), template);
+    }
+
+    fn problem(&mut self, error: WireError) {
+        assert!(WireError::LABELS.contains(&error.label()));
+        self.checksum = self.checksum.wrapping_add(error.to_string().len() as u64);
+        self.problems.push(error);
+    }
+
+    fn read(&mut self, octets: &[u8]) {
+        let sum = octets.iter().map(|&octet| u64::from(octet)).sum::<u64>();
+        self.checksum = self.checksum.wrapping_mul(31).wrapping_add(sum);
+    }
+}
