@@ -1,1 +1,37 @@
-//! The Collecting Process: export datagrams into flow batches, with books that balance
+//! The Collecting Process: export datagrams into flow batches, with books that balance.
+//!
+//! The [`Decoder`] is the heart and does no I/O: it is given datagrams with their source and time, keeps what
+//! exporters told about themselves (templates, samplers, sequence numbers), appends flows to columns and writes the
+//! books. The same decoder serves live sockets ([`Collector`]) and capture files ([`capture`]), so both read the same
+//! protocols and count the same way.
+//!
+//! # Invariants
+//!
+//! The receive thread only moves datagrams from a socket into a bounded queue. It does not decode, and nothing
+//! downstream can make it wait; what does not fit is dropped there and counted.
+//!
+//! Every datagram received ends up in exactly one of the counters of [`weir_flow::books`], and the lines of the books
+//! travel in the same [`weir_flow::Delivery`] as the flows that they account for.
+
+mod clock;
+mod columns;
+pub mod decoder;
+mod ledger;
+pub mod limits;
+mod plan;
+mod sampling;
+mod sequence;
+mod session;
+mod waiting;
+
+mod burst;
+pub mod collector;
+mod socket;
+
+pub mod capture;
+mod frame;
+
+pub use collector::{CollectError, Collector, CollectorOptions, CollectorReport};
+pub use decoder::{Decoder, DecoderStatistics};
+pub use limits::Limits;
+pub use socket::SocketInfo;

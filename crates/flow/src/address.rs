@@ -33,14 +33,16 @@ pub struct AddressText<'a>(pub &'a [u8]);
 
 impl fmt::Display for AddressText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match (to_ip(self.0), self.0) {
-            (Some(address), _) => address.fmt(f),
-            (None, [a, b, c, d, e, g]) => write!(f, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{g:02x}"),
-            (None, octets) => {
-                f.write_str("0x")?;
-                octets.iter().try_for_each(|octet| write!(f, "{octet:02x}"))
-            }
+        if let Some(address) = to_ip(self.0) {
+            return address.fmt(f);
         }
+        let mac = self.0.len() == 6;
+        f.write_str(if mac { "" } else { "0x" })?;
+        for (position, octet) in self.0.iter().enumerate() {
+            let separator = if mac && position > 0 { ":" } else { "" };
+            write!(f, "{separator}{octet:02x}")?;
+        }
+        Ok(())
     }
 }
 

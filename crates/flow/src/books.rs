@@ -4,7 +4,7 @@
 //!
 //! * datagrams: `datagrams` = `datagrams_undecodable` + those whose sets are accounted for below;
 //! * sets: `sets_waiting_in` = `sets_waiting_out` + `sets_expired` + those that still wait;
-//! * records: every Data Record located is one of `records_stored`, `records_options`, `records_filtered`.
+//! * records: every Data Record located is one of `records_stored` or `records_options`.
 
 use std::sync::Arc;
 
@@ -49,19 +49,21 @@ counters! {
     Octets "octets" "Octets of UDP payload received.";
     RecordsStored "records_stored" "Flow records that went to the archive.";
     RecordsOptions "records_options" "Options Data Records, read for what they tell about the exporter.";
-    RecordsFiltered "records_filtered" "Flow records that a filter kept from being stored.";
     Templates "templates" "Template Records and Options Template Records received, refreshes included.";
+    TemplatesRefused "templates_refused" "Templates beyond the limit that one Observation Domain may define.";
     TemplatesWithdrawn "templates_withdrawn" "Template Withdrawals received.";
     SetsWaitingIn "sets_waiting_in" "Data Sets put aside because their Template was not known yet.";
     SetsWaitingOut "sets_waiting_out" "Data Sets decoded after their Template had come.";
     SetsExpired "sets_expired" "Data Sets given up: their Template did not come in time, or the room for waiting was full.";
     RecordsLost "records_lost" "Records missing by the sequence numbers of NetFlow v5 and IPFIX.";
     DatagramsLost "datagrams_lost" "Datagrams missing by the sequence numbers of NetFlow v9.";
-    DatagramsReordered "datagrams_reordered" "Datagrams whose sequence number lies before the expected one.";
+    RecordsLate "records_late" "Records in datagrams that came after later ones: counted as lost before, and here to be subtracted.";
+    DatagramsLate "datagrams_late" "NetFlow v9 datagrams that came after later ones: counted as lost before, and here to be subtracted.";
     SequenceResets "sequence_resets" "Jumps of the sequence number too large for loss: a restarted exporter.";
     DatagramsUndecodable "datagrams_undecodable" "Datagrams of which nothing could be decoded.";
     SetsUndecodable "sets_undecodable" "Sets with an error; records before the error are kept.";
     SetsReserved "sets_reserved" "Sets with a Set ID that the standards reserve, skipped.";
+    DatagramsRefused "datagrams_refused" "Datagrams of new exporters beyond the limit on exporters; not known per exporter.";
     KernelDrops "kernel_drops" "Datagrams that the kernel dropped because the socket buffer was full; not known per exporter.";
     QueueDrops "queue_drops" "Datagrams dropped between socket and decoder because the queue was full; not known per exporter.";
 }

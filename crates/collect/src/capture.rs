@@ -1,0 +1,257 @@
+//! Capture files of export datagrams: pcap and pcapng.
+
+use std::io::Read;
+use std::net::SocketAddr;
+
+use pcap_parser::traits::PcapReaderIterator;
+use pcap_parser::{Block, PcapBlockOwned, PcapError, create_reader};
+
+use crate::frame::{self, Frame, Reassembly};
+
+/// Octets read at a time; also the longest block of a capture file.
+const BUFFER_OCTETS: usize = 1 << 20;
+/// Longest block for which the buffer grows.
+const BLOCK_OCTETS_MAX: usize = 16 << 20;
+
+/// A UDP datagram found in a capture.
+#[derive(Debug, Clone, Copy)]
+pub struct CapturedDatagram<'a> {
+    /// Address and port that it came from.
+    pub source: SocketAddr,
+    /// Address and port that it went to.
+    pub destination: SocketAddr,
+    /// When it was captured, milliseconds since the epoch.
+    pub captured_ms: i64,
+    /// UDP payload.
+    pub payload: &'a [u8],
+    /// Octets of the file read so far.
+    pub file_octets: u64,
+}
+
+/// What a capture held.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CaptureReport {
+    /// Frames read.
+    pub frames: u64,
+    /// UDP datagrams handed on.
+    pub datagrams: u64,
+    /// Frames that are not UDP over IP.
+    pub frames_other: u64,
+    /// UDP datagrams that the capture cut short, or whose pieces are not all there.
+    pub datagrams_truncated: u64,
+}
+
+/// Why a capture could not be read to its end. What came before the error was handed on.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CaptureError {
+    /// Neither pcap nor pcapng.
+    #[error("not a pcap or pcapng file")]
+    NotACapture,
+    /// Nothing in it.
+    #[error("file is empty")]
+    Empty,
+    /// The file ends within a block.
+    #[error("file is cut short after {frames} frames")]
+    CutShort {
+        /// Frames before the end.
+        frames: u64,
+    },
+    /// A block makes no sense.
+    #[error("block after {frames} frames is damaged")]
+    Damaged {
+        /// Frames before it.
+        frames: u64,
+    },
+    /// Reading failed.
+    #[error("reading failed after {frames} frames")]
+    Read {
+        /// Frames before the failure.
+        frames: u64,
+    },
+}
+
+/// How timestamps of an interface are told.
+#[derive(Debug, Clone, Copy)]
+struct Interface {
+    link_type: i32,
+    /// Units of a second.
+    resolution: u64,
+    offset_secs: i64,
+}
+
+struct CaptureReader<F> {
+    interfaces: Vec<Interface>,
+    reassembly: Reassembly,
+    report: CaptureReport,
+    file_octets: u64,
+    each: F,
+}
+
+/// Reads a capture and calls `each` with every UDP datagram in it, in order.
+///
+/// Returns what was read, and the error that ended it early, if any.
+pub fn read(
+    input: impl Read + Send,
+    each: impl FnMut(CapturedDatagram<'_>),
+) -> (CaptureReport, Result<(), CaptureError>) {
+    let mut reader = CaptureReader {
+        interfaces: Vec::new(),
+        reassembly: Reassembly::default(),
+        report: CaptureReport::default(),
+        file_octets: 0,
+        each,
+    };
+    let result = match create_reader(BUFFER_OCTETS, input) {
+        Ok(mut blocks) => reader.run(blocks.as_mut()),
+        Err(PcapError::Eof) => Err(CaptureError::Empty),
+        Err(PcapError::ReadError) => Err(CaptureError::Read { frames: 0 }),
+        Err(_) => Err(CaptureError::NotACapture),
+    };
+    let mut report = reader.report;
+    report.datagrams_truncated += reader.reassembly.abandoned + reader.reassembly.unfinished();
+    (report, result)
+}
+
+/// What reading the next block calls for.
+enum Step {
+    Consume(usize),
+    Refill,
+    Grow,
+    End(Result<(), CaptureError>),
+}
+
+impl<F: FnMut(CapturedDatagram<'_>)> CaptureReader<F> {
+    fn run(&mut self, blocks: &mut (dyn PcapReaderIterator + Send)) -> Result<(), CaptureError> {
+        let mut capacity = BUFFER_OCTETS;
+        let mut starved = false;
+        loop {
+            let step = self.step(blocks);
+            match step {
+                Step::Consume(octets) => {
+                    self.file_octets += octets as u64;
+                    starved = false;
+                    blocks.consume(octets);
+                }
+                Step::Refill => {
+                    // a refill that brings nothing will never bring anything
+                    let before = blocks.data().len();
+                    let frames = self.report.frames;
+                    if blocks.refill().is_err() {
+                        return Err(CaptureError::Read { frames });
+                    }
+                    if blocks.data().len() == before {
+                        if starved || blocks.reader_exhausted() {
+                            return Err(CaptureError::CutShort { frames });
+                        }
+                        starved = true;
+                    }
+                }
+                Step::Grow if capacity < BLOCK_OCTETS_MAX => {
+                    capacity *= 2;
+                    blocks.grow(capacity);
+                    if blocks.refill().is_err() {
+                        return Err(CaptureError::Read { frames: self.report.frames });
+                    }
+                }
+                Step::Grow => return Err(CaptureError::Damaged { frames: self.report.frames }),
+                Step::End(result) => return result,
+            }
+        }
+    }
+
+    fn step(&mut self, blocks: &mut (dyn PcapReaderIterator + Send)) -> Step {
+        let frames = self.report.frames;
+        match blocks.next() {
+            Ok((octets, block)) => {
+                self.block(&block);
+                Step::Consume(octets)
+            }
+            Err(PcapError::Eof) => Step::End(Ok(())),
+            Err(PcapError::Incomplete(_)) => Step::Refill,
+            Err(PcapError::BufferTooSmall) => Step::Grow,
+            Err(PcapError::UnexpectedEof) => Step::End(Err(CaptureError::CutShort { frames })),
+            Err(PcapError::ReadError) => Step::End(Err(CaptureError::Read { frames })),
+            Err(PcapError::HeaderNotRecognized) => Step::End(Err(CaptureError::NotACapture)),
+            Err(PcapError::NomError(..) | PcapError::OwnedNomError(..)) => {
+                Step::End(Err(CaptureError::Damaged { frames }))
+            }
+        }
+    }
+
+    fn block(&mut self, block: &PcapBlockOwned<'_>) {
+        match block {
+            PcapBlockOwned::LegacyHeader(header) => {
+                let resolution = if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
+                self.interfaces = vec![Interface { link_type: header.network.0, resolution, offset_secs: 0 }];
+            }
+            PcapBlockOwned::Legacy(packet) => {
+                let Some(&interface) = self.interfaces.first() else { return };
+                let fraction_ms = u64::from(packet.ts_usec) * 1000 / interface.resolution;
+                let captured_ms = i64::from(packet.ts_sec) * 1000 + fraction_ms as i64;
+                let captured = packet.data.get(..packet.caplen as usize).unwrap_or(packet.data);
+                self.frame(interface.link_type, captured_ms, captured);
+            }
+            PcapBlockOwned::NG(Block::SectionHeader(_)) => self.interfaces.clear(),
+            PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => self.interfaces.push(Interface {
+                link_type: interface.linktype.0,
+                resolution: interface.ts_resolution().unwrap_or(1_000_000).max(1),
+                offset_secs: interface.ts_offset(),
+            }),
+            PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
+                let Some(&interface) = self.interfaces.get(packet.if_id as usize) else {
+                    self.report.frames += 1;
+                    self.report.frames_other += 1;
+                    return;
+                };
+                let ticks = u64::from(packet.ts_high) << 32 | u64::from(packet.ts_low);
+                let ms = u128::from(ticks) * 1000 / u128::from(interface.resolution);
+                let captured_ms = interface.offset_secs.saturating_mul(1000).saturating_add(ms as i64);
+                let captured = packet.data.get(..packet.caplen as usize).unwrap_or(packet.data);
+                self.frame(interface.link_type, captured_ms, captured);
+            }
+            PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
+                // a Simple Packet Block has no time (pcapng draft section 4.4)
+                let link_type = self.interfaces.first().map_or(1, |interface| interface.link_type);
+                self.frame(link_type, 0, packet.data);
+            }
+            PcapBlockOwned::NG(_) => {}
+        }
+    }
+
+    fn frame(&mut self, link_type: i32, captured_ms: i64, octets: &[u8]) {
+        self.report.frames += 1;
+        match frame::read(link_type, octets) {
+            Frame::Udp { source, destination, payload } => self.datagram(source, destination, captured_ms, payload),
+            Frame::Fragment(fragment) => {
+                let Some((source, destination, segment)) = self.reassembly.add(&fragment) else { return };
+                match frame::udp(source, destination, &segment) {
+                    Frame::Udp { source, destination, payload } => {
+                        self.datagram(source, destination, captured_ms, payload);
+                    }
+                    _ => self.report.datagrams_truncated += 1,
+                }
+            }
+            Frame::Truncated => self.report.datagrams_truncated += 1,
+            Frame::Other => self.report.frames_other += 1,
+        }
+    }
+
+    fn datagram(&mut self, source: SocketAddr, destination: SocketAddr, captured_ms: i64, payload: &[u8]) {
+        self.report.datagrams += 1;
+        let file_octets = self.file_octets;
+        (self.each)(CapturedDatagram { source, destination, captured_ms, payload, file_octets });
+    }
+}
+
+/// Whether a UDP payload looks like an export datagram: a known version, and a header that agrees with its length.
+///
+/// Captures often hold other traffic as well; a live collector has its own port and needs no such guess.
+pub fn looks_like_export(payload: &[u8]) -> bool {
+    let word = |at: usize| payload.get(at..at + 2).map(|two| usize::from(u16::from_be_bytes([two[0], two[1]])));
+    match (word(0), word(2)) {
+        (Some(5), Some(records @ 1..=60)) => payload.len() >= 24 && payload.len() <= 24 + records * 48 + 4,
+        (Some(9), Some(records)) => payload.len() >= 20 && records > 0 && records <= payload.len(),
+        (Some(10), Some(length)) => payload.len() >= 16 && length >= 16 && length <= payload.len() + 4,
+        _ => false,
+    }
+}

@@ -1,0 +1,103 @@
+//! Times of a message: what turns an exporter's way of telling time into milliseconds since the epoch.
+
+/// What a message header tells about time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MessageClock {
+    /// When the datagram was received, milliseconds since the epoch.
+    pub received_ms: i64,
+    /// When it was exported by the exporter's clock, milliseconds since the epoch.
+    pub export_ms: i64,
+    /// Uptime of the exporter at that moment, milliseconds; IPFIX has none.
+    pub uptime_ms: Option<u32>,
+}
+
+/// How a field tells a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TimeForm {
+    /// Milliseconds of uptime, 32 bits, wrapping every 49.7 days.
+    Uptime,
+    /// Seconds since the epoch.
+    Seconds,
+    /// Milliseconds since the epoch.
+    Millis,
+    /// NTP timestamp (RFC 7011 sections 6.1.9 and 6.1.10).
+    Ntp,
+    /// Microseconds before the export time.
+    DeltaMicros,
+}
+
+/// Seconds from 1900, where NTP counts from, to 1970.
+const NTP_UNIX_OFFSET_SECS: i64 = 2_208_988_800;
+
+impl TimeForm {
+    /// The form of an IANA element that fills a column of times.
+    pub(crate) fn of_element(id: u16) -> Option<Self> {
+        Some(match id {
+            21 | 22 => Self::Uptime,
+            150 | 151 => Self::Seconds,
+            152 | 153 => Self::Millis,
+            154..=157 => Self::Ntp,
+            158 | 159 => Self::DeltaMicros,
+            _ => return None,
+        })
+    }
+
+    /// Milliseconds since the epoch. `None` when the message lacks the uptime that the form needs.
+    pub(crate) fn to_ms(self, value: u64, clock: &MessageClock) -> Option<i64> {
+        Some(match self {
+            // The signed difference is right across a wrap of the 32-bit uptime, and for a flow that ends a little
+            // after the header was written.
+            Self::Uptime => {
+                let age_ms = clock.uptime_ms?.wrapping_sub(value as u32) as i32;
+                clock.export_ms - i64::from(age_ms)
+            }
+            Self::Seconds => (value as i64).saturating_mul(1000),
+            Self::Millis => value as i64,
+            Self::Ntp => ntp_ms(value),
+            Self::DeltaMicros => clock.export_ms - (value / 1000) as i64,
+        })
+    }
+}
+
+/// The upper 32 bits are seconds, the lower a fraction. Seconds below 2^31 belong to the era that begins in 2036
+/// (RFC 5905 section 6).
+fn ntp_ms(timestamp: u64) -> i64 {
+    let secs = (timestamp >> 32) as i64;
+    let era = if secs < 1 << 31 { 1_i64 << 32 } else { 0 };
+    let fraction_ms = ((timestamp & 0xffff_ffff) * 1000) >> 32;
+    (secs + era - NTP_UNIX_OFFSET_SECS) * 1000 + fraction_ms as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CLOCK: MessageClock =
+        MessageClock { received_ms: 1_700_000_001_000, export_ms: 1_700_000_000_000, uptime_ms: Some(5_000) };
+
+    fn check(form: TimeForm, value: u64, expected: i64) {
+        assert_eq!(form.to_ms(value, &CLOCK), Some(expected), "{form:?} {value}");
+    }
+
+    #[test]
+    fn every_form_of_time() {
+        check(TimeForm::Uptime, 4_000, 1_699_999_999_000);
+        check(TimeForm::Seconds, 1_700_000_000, 1_700_000_000_000);
+        check(TimeForm::Millis, 1_700_000_000_123, 1_700_000_000_123);
+        // RFC 5905: 2023-11-14T22:13:20.5Z is 3908988800.5 seconds after 1900
+        check(TimeForm::Ntp, (3_908_988_800_u64 << 32) | 0x8000_0000, 1_700_000_000_500);
+        // 2036-02-07T06:28:16Z is where era 1 begins
+        check(TimeForm::Ntp, 0, 2_085_978_496_000);
+        check(TimeForm::DeltaMicros, 1_500_000, 1_699_999_998_500);
+    }
+
+    #[test]
+    fn uptime_wraps() {
+        // the flow began 3 s before the counter wrapped, 8 s before export
+        check(TimeForm::Uptime, u64::from(u32::MAX) - 2_999, 1_699_999_992_000);
+        // and one that ends 10 ms after the header was written
+        check(TimeForm::Uptime, 5_010, 1_700_000_000_010);
+        let ipfix = MessageClock { uptime_ms: None, ..CLOCK };
+        assert_eq!(TimeForm::Uptime.to_ms(1, &ipfix), None);
+    }
+}

@@ -1,0 +1,380 @@
+//! The live collector: sockets, threads and the queues between them.
+//!
+//! Each socket has a receive thread and a decode thread. The kernel spreads exporters over the sockets that share
+//! the port, and all datagrams of one exporter reach the same socket, so a decoder owns what it knows of its
+//! exporters and nothing is locked. Decoders hand their deliveries to one writer thread, which feeds the sink.
+//!
+//! ```text
+//! kernel ─▶ receive ─▶ [bursts] ─▶ decode ─▶ [deliveries] ─▶ write ─▶ sink
+//!           drops and counts       waits                     tries again
+//!           when full              when full                 when the sink fails
+//! ```
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded, unbounded};
+use weir_flow::{Counter, Delivery, Sink};
+
+use crate::burst::Burst;
+use crate::socket::{self, Headers, ReceiveSocket, SocketInfo};
+use crate::{Decoder, DecoderStatistics, Limits};
+
+/// How to collect.
+#[derive(Debug, Clone)]
+pub struct CollectorOptions {
+    /// Address and port to listen on; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// Sockets that share the port, each with two threads.
+    pub sockets: usize,
+    /// Receive buffer to ask for, in octets per socket.
+    pub buffer_octets: usize,
+    /// Bursts of up to 64 datagrams between a socket and its decoder; when full, datagrams are dropped and counted
+    /// under `queue_drops`.
+    pub queue_bursts_max: usize,
+    /// Deliveries between the decoders and the writer.
+    pub queue_deliveries_max: usize,
+    /// Flows of a delivery, about.
+    pub delivery_rows_max: usize,
+    /// Longest time that a flow waits for others to join its delivery.
+    pub delivery_interval: Duration,
+    /// Limits of each decoder.
+    pub limits: Limits,
+}
+
+impl CollectorOptions {
+    /// Defaults for listening on an address.
+    pub fn new(listen: SocketAddr) -> Self {
+        Self {
+            listen,
+            sockets: 1,
+            buffer_octets: 64 << 20,
+            queue_bursts_max: 256,
+            queue_deliveries_max: 8,
+            delivery_rows_max: 32_768,
+            delivery_interval: Duration::from_millis(200),
+            limits: Limits::default(),
+        }
+    }
+}
+
+/// Why collecting could not begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum CollectError {
+    /// A socket could not be opened.
+    #[error("cannot listen on {listen}")]
+    Bind {
+        /// The address asked for.
+        listen: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A thread could not be started.
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
+    /// A thread ended by a panic.
+    #[error("thread {0} ended by a panic")]
+    Panicked(&'static str),
+}
+
+/// What a collector did, once it has stopped.
+#[derive(Debug)]
+pub struct CollectorReport<S> {
+    /// The sink, with everything delivered that could be.
+    pub sink: S,
+    /// What each decoder saw.
+    pub decoders: Vec<DecoderStatistics>,
+    /// Flows that the sink would not take even at the end.
+    pub rows_undelivered: u64,
+    /// Failures of the sink; each was tried again.
+    pub sink_failures: u64,
+}
+
+/// A running collector.
+#[derive(Debug)]
+pub struct Collector<S> {
+    shared: Arc<Shared>,
+    sockets: Vec<SocketInfo>,
+    receivers: Vec<JoinHandle<ReceiveSocket>>,
+    decoders: Vec<JoinHandle<DecoderStatistics>>,
+    writer: JoinHandle<Written<S>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    stop: AtomicBool,
+    /// Datagrams that found their queue full.
+    queue_drops: AtomicU64,
+    inodes: Vec<u64>,
+    statistics: Mutex<Vec<Option<DecoderStatistics>>>,
+    last_sink_error: Mutex<Option<String>>,
+}
+
+#[derive(Debug)]
+struct Written<S> {
+    sink: S,
+    rows_undelivered: u64,
+    failures: u64,
+}
+
+/// Longest time that stopping goes on reading what the kernel still holds.
+const DRAIN_MAX: Duration = Duration::from_secs(5);
+/// Pause before the sink is tried again.
+const SINK_RETRY: Duration = Duration::from_millis(500);
+/// How often the kernel's drop counters are read.
+const DROPS_INTERVAL: Duration = Duration::from_secs(1);
+
+impl<S: Sink + 'static> Collector<S> {
+    /// Opens the sockets and starts the threads.
+    pub fn start(options: &CollectorOptions, sink: S) -> Result<Self, CollectError> {
+        let sockets = bind_all(options)?;
+        let shared = Arc::new(Shared {
+            inodes: sockets.iter().filter_map(ReceiveSocket::inode).collect(),
+            statistics: Mutex::new(vec![None; sockets.len()]),
+            ..Shared::default()
+        });
+        let (deliveries, from_decoders) = bounded(options.queue_deliveries_max.max(1));
+        let mut collector = Self {
+            sockets: sockets.iter().map(|socket| socket.info).collect(),
+            receivers: Vec::new(),
+            decoders: Vec::new(),
+            writer: spawn("weir-write", {
+                let shared = Arc::clone(&shared);
+                move || write(sink, &from_decoders, &shared)
+            })?,
+            shared,
+        };
+        for (number, socket) in sockets.into_iter().enumerate() {
+            let (bursts, from_socket) = bounded(options.queue_bursts_max.max(1));
+            let (free, to_fill) = unbounded();
+            let shared = Arc::clone(&collector.shared);
+            let receive = move || receive(socket, &bursts, &to_fill, &shared);
+            collector.receivers.push(spawn("weir-receive", receive)?);
+            let work = DecodeThread {
+                number,
+                bursts: from_socket,
+                free,
+                deliveries: deliveries.clone(),
+                shared: Arc::clone(&collector.shared),
+                options: options.clone(),
+            };
+            collector.decoders.push(spawn("weir-decode", move || work.run())?);
+        }
+        Ok(collector)
+    }
+
+    /// The sockets in use.
+    pub fn sockets(&self) -> &[SocketInfo] {
+        &self.sockets
+    }
+
+    /// What the decoders have seen up to now, at most a delivery interval ago.
+    pub fn statistics(&self) -> Vec<DecoderStatistics> {
+        lock(&self.shared.statistics).iter().flatten().cloned().collect()
+    }
+
+    /// The sink's last failure, if it has not recovered from it.
+    pub fn sink_error(&self) -> Option<String> {
+        lock(&self.shared.last_sink_error).clone()
+    }
+
+    /// Stops: reads what the kernel still holds, decodes and delivers all of it, and closes the sockets.
+    pub fn stop(self) -> Result<CollectorReport<S>, CollectError> {
+        self.shared.stop.store(true, Ordering::Release);
+        // the sockets stay open until the decoders have read their last drop counts
+        let mut sockets = Vec::new();
+        for receiver in self.receivers {
+            sockets.push(receiver.join().map_err(|_| CollectError::Panicked("weir-receive"))?);
+        }
+        let mut decoders = Vec::new();
+        for decoder in self.decoders {
+            decoders.push(decoder.join().map_err(|_| CollectError::Panicked("weir-decode"))?);
+        }
+        let written = self.writer.join().map_err(|_| CollectError::Panicked("weir-write"))?;
+        drop(sockets);
+        Ok(CollectorReport {
+            sink: written.sink,
+            decoders,
+            rows_undelivered: written.rows_undelivered,
+            sink_failures: written.failures,
+        })
+    }
+}
+
+fn bind_all(options: &CollectorOptions) -> Result<Vec<ReceiveSocket>, CollectError> {
+    let bind = |listen| {
+        ReceiveSocket::bind(listen, options.buffer_octets).map_err(|source| CollectError::Bind { listen, source })
+    };
+    let first = bind(options.listen)?;
+    // the others share whatever port the first one got
+    let shared = SocketAddr::new(options.listen.ip(), first.info.local.port());
+    let mut sockets = vec![first];
+    for _ in 1..options.sockets.max(1) {
+        sockets.push(bind(shared)?);
+    }
+    Ok(sockets)
+}
+
+fn spawn<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, CollectError> {
+    thread::Builder::new().name(name.to_owned()).spawn(work).map_err(CollectError::Thread)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The receive thread: from the socket into the queue, and never waiting for the queue.
+fn receive(socket: ReceiveSocket, queue: &Sender<Burst>, free: &Receiver<Burst>, shared: &Shared) -> ReceiveSocket {
+    let (mut headers, mut burst) = (Headers::new(), Burst::new());
+    let mut drain_until = None;
+    loop {
+        if burst.is_full() {
+            // Queue and burst are full. Taking datagrams from the kernel only to drop them keeps the ones that come
+            // fresh, and the count exact.
+            shared.queue_drops.fetch_add(burst.len() as u64, Ordering::Relaxed);
+            burst.clear();
+        }
+        let received = socket.receive(&mut headers, &mut burst).unwrap_or(0);
+        if burst.len() > 0 {
+            match queue.try_send(burst) {
+                Ok(()) => burst = free.try_recv().unwrap_or_else(|_| Burst::new()),
+                Err(TrySendError::Full(back)) => burst = back,
+                Err(TrySendError::Disconnected(_)) => return socket,
+            }
+        }
+        if shared.stop.load(Ordering::Acquire) {
+            let until = *drain_until.get_or_insert_with(|| Instant::now() + DRAIN_MAX);
+            if received == 0 || Instant::now() >= until {
+                break;
+            }
+        }
+    }
+    if burst.len() > 0 {
+        // nothing comes any more, so waiting for room costs nothing
+        let datagrams = burst.len() as u64;
+        if queue.send(burst).is_err() {
+            shared.queue_drops.fetch_add(datagrams, Ordering::Relaxed);
+        }
+    }
+    socket
+}
+
+struct DecodeThread {
+    number: usize,
+    bursts: Receiver<Burst>,
+    free: Sender<Burst>,
+    deliveries: Sender<Delivery>,
+    shared: Arc<Shared>,
+    options: CollectorOptions,
+}
+
+impl DecodeThread {
+    fn run(self) -> DecoderStatistics {
+        let mut decoder = Decoder::new(self.options.limits.clone());
+        let mut due = Instant::now() + self.options.delivery_interval;
+        let mut drops = Drops::default();
+        loop {
+            match self.bursts.recv_deadline(due) {
+                Ok(mut burst) => {
+                    for (arrival, payload) in burst.datagrams() {
+                        decoder.datagram(arrival.source, arrival.received_ms, payload);
+                    }
+                    burst.clear();
+                    // the receiver may have ended already
+                    let _ = self.free.send(burst);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if decoder.rows() >= self.options.delivery_rows_max || Instant::now() >= due {
+                decoder.expire(socket::now_ms());
+                self.count_drops(&mut decoder, &mut drops, false);
+                self.deliver(&mut decoder);
+                due = Instant::now() + self.options.delivery_interval;
+            }
+        }
+        self.count_drops(&mut decoder, &mut drops, true);
+        self.deliver(&mut decoder);
+        decoder.statistics()
+    }
+
+    fn deliver(&self, decoder: &mut Decoder) {
+        let delivery = decoder.take_delivery();
+        if !delivery.is_empty() {
+            // the writer ends only after every decoder has
+            let _ = self.deliveries.send(delivery);
+        }
+        if let Some(slot) = lock(&self.shared.statistics).get_mut(self.number) {
+            *slot = Some(decoder.statistics());
+        }
+    }
+
+    /// The first decoder keeps the books on what cannot be told apart by exporter.
+    fn count_drops(&self, decoder: &mut Decoder, drops: &mut Drops, now: bool) {
+        if self.number != 0 || !(now || drops.read_at.is_none_or(|at| at.elapsed() >= DROPS_INTERVAL)) {
+            return;
+        }
+        let queue = self.shared.queue_drops.load(Ordering::Relaxed);
+        let kernel = socket::kernel_drops(&self.shared.inodes);
+        let now_ms = socket::now_ms();
+        decoder.count_unassigned(now_ms, Counter::QueueDrops, queue - drops.queue);
+        decoder.count_unassigned(now_ms, Counter::KernelDrops, kernel.saturating_sub(drops.kernel));
+        *drops = Drops { queue, kernel: kernel.max(drops.kernel), read_at: Some(Instant::now()) };
+    }
+}
+
+/// Drops already in the books.
+#[derive(Debug, Default)]
+struct Drops {
+    queue: u64,
+    kernel: u64,
+    read_at: Option<Instant>,
+}
+
+/// The writer thread: feeds the sink and tries again when it fails, so that a full disk loses nothing that the
+/// queues can hold.
+fn write<S: Sink>(mut sink: S, deliveries: &Receiver<Delivery>, shared: &Shared) -> Written<S> {
+    let (mut rows_undelivered, mut failures) = (0, 0);
+    for delivery in deliveries {
+        loop {
+            // columns are shared, so a copy to try again with costs nothing
+            match sink.deliver(delivery.clone()) {
+                Ok(()) => {
+                    if failures > 0 {
+                        *lock(&shared.last_sink_error) = None;
+                    }
+                    break;
+                }
+                Err(error) => {
+                    failures += 1;
+                    *lock(&shared.last_sink_error) = Some(error_chain(&error));
+                    if shared.stop.load(Ordering::Acquire) {
+                        rows_undelivered += delivery.rows() as u64;
+                        break;
+                    }
+                    thread::sleep(SINK_RETRY);
+                }
+            }
+        }
+    }
+    Written { sink, rows_undelivered, failures }
+}
+
+fn error_chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,189 @@
+//! Runs a plan: all records of a set, one column after another.
+
+use weir_flow::builder::{NumberColumn, OctetsColumn};
+use weir_flow::{Column, ColumnType, FlowBatchBuilder};
+use weir_wire::value::be_uint;
+use weir_wire::{FieldPositions, Located};
+
+use arrow::datatypes::ArrowPrimitiveType;
+
+use crate::clock::{MessageClock, TimeForm};
+use crate::plan::{Op, Plan};
+
+/// The records of one set.
+#[derive(Clone, Copy)]
+pub(crate) struct Records<'a> {
+    pub body: &'a [u8],
+    pub located: &'a Located<'a>,
+}
+
+impl<'a> Records<'a> {
+    pub(crate) fn len(self) -> usize {
+        self.located.records
+    }
+
+    fn octets(self, positions: &FieldPositions<'_>, record: usize) -> &'a [u8] {
+        positions.octets(self.body, record).unwrap_or_default()
+    }
+
+    /// An integer of any length up to eight octets.
+    pub(crate) fn number(self, field: usize, record: usize) -> Option<u64> {
+        be_uint(self.octets(&self.located.field(field), record))
+    }
+
+    /// Values of a field that lies at the same place in every record.
+    #[inline]
+    fn strided<const N: usize>(
+        self,
+        offset: usize,
+        stride: usize,
+    ) -> impl ExactSizeIterator<Item = [u8; N]> + use<'a, N> {
+        let whole = &self.body[..self.len() * stride];
+        // `locate` has checked that every record is whole, so the default is never taken
+        whole
+            .chunks_exact(stride.max(1))
+            .map(move |record| record.get(offset..).and_then(|rest| rest.first_chunk::<N>()).copied().unwrap_or([0; N]))
+    }
+}
+
+/// Appends the records to their columns; the group of rows must have been begun.
+pub(crate) fn write(plan: &Plan, records: Records<'_>, clock: &MessageClock, builder: &mut FlowBatchBuilder) {
+    for op in &plan.ops {
+        match *op {
+            Op::Number { column, field } => write_number(column, field, records, builder),
+            Op::Address { column, field } => write_address(builder.address(column), field, records),
+            Op::EitherAddress { column, v4, v6 } => write_either(builder.address(column), v4, v6, records),
+            Op::Octets { column, field } => {
+                let positions = records.located.field(field);
+                let target = builder.address(column);
+                (0..records.len()).for_each(|record| target.push(Some(records.octets(&positions, record))));
+            }
+            Op::Time { column, field, form, init_time } => {
+                write_time(builder.time(column), field, (form, init_time), records, clock);
+            }
+        }
+    }
+    write_leftovers(plan, records, builder);
+}
+
+fn write_leftovers(plan: &Plan, records: Records<'_>, builder: &mut FlowBatchBuilder) {
+    if plan.leftovers.is_empty() {
+        return;
+    }
+    let target = builder.elements();
+    for record in 0..records.len() {
+        for leftover in &plan.leftovers {
+            let octets = records.octets(&records.located.field(leftover.field), record);
+            target.push(leftover.enterprise, leftover.id, octets);
+        }
+        target.end_row();
+    }
+}
+
+fn write_number(column: Column, field: usize, records: Records<'_>, builder: &mut FlowBatchBuilder) {
+    match column.column_type() {
+        ColumnType::U8 => append(builder.u8(column), field, records, |value| value as u8),
+        ColumnType::U16 => append(builder.u16(column), field, records, |value| value as u16),
+        ColumnType::U32 => append(builder.u32(column), field, records, |value| value as u32),
+        _ => append(builder.u64(column), field, records, |value| value),
+    }
+}
+
+/// Appends integers. `narrow` keeps the low bits; values that do not fit become null.
+#[inline]
+fn append<T: ArrowPrimitiveType>(
+    target: &mut NumberColumn<T>,
+    field: usize,
+    records: Records<'_>,
+    narrow: impl Fn(u64) -> T::Native + Copy,
+) {
+    let width = size_of::<T::Native>();
+    match records.located.field(field) {
+        FieldPositions::Fixed { offset, stride, length } if length <= width => {
+            append_fixed(target, (offset, stride, length), records, narrow);
+        }
+        positions => {
+            let limit = if width == 8 { u64::MAX } else { (1 << (8 * width)) - 1 };
+            for record in 0..records.len() {
+                let value = be_uint(records.octets(&positions, record)).filter(|value| *value <= limit);
+                target.push(value.map(narrow));
+            }
+        }
+    }
+}
+
+/// The hot loops, one for each length so that the compiler knows it.
+#[inline]
+fn append_fixed<T: ArrowPrimitiveType>(
+    target: &mut NumberColumn<T>,
+    (offset, stride, length): (usize, usize, usize),
+    records: Records<'_>,
+    narrow: impl Fn(u64) -> T::Native + Copy,
+) {
+    macro_rules! of_length {
+        ($($n:literal)*) => {
+            match length {
+                $($n => target.extend(records.strided::<$n>(offset, stride).map(|octets| narrow(widen(octets)))),)*
+                _ => (0..records.len()).for_each(|_| target.push(None)),
+            }
+        };
+    }
+    of_length!(1 2 3 4 5 6 7 8);
+}
+
+#[inline]
+fn widen<const N: usize>(octets: [u8; N]) -> u64 {
+    let mut wide = [0; 8];
+    wide[8 - N..].copy_from_slice(&octets);
+    u64::from_be_bytes(wide)
+}
+
+fn write_address(target: &mut OctetsColumn, field: usize, records: Records<'_>) {
+    match records.located.field(field) {
+        FieldPositions::Fixed { offset, stride, length: 4 } => {
+            target.extend_fixed(records.strided::<4>(offset, stride));
+        }
+        FieldPositions::Fixed { offset, stride, length: 16 } => {
+            target.extend_fixed(records.strided::<16>(offset, stride));
+        }
+        positions => (0..records.len()).for_each(|record| target.push(Some(records.octets(&positions, record)))),
+    }
+}
+
+/// Some exporters have one template for both families and fill the other one with zeros.
+fn write_either(target: &mut OctetsColumn, v4: usize, v6: usize, records: Records<'_>) {
+    let (v4, v6) = (records.located.field(v4), records.located.field(v6));
+    for record in 0..records.len() {
+        let (short, long) = (records.octets(&v4, record), records.octets(&v6, record));
+        let use_long = short.iter().all(|octet| *octet == 0) && long.iter().any(|octet| *octet != 0);
+        target.push(Some(if use_long { long } else { short }));
+    }
+}
+
+fn write_time(
+    target: &mut NumberColumn<arrow::datatypes::TimestampMillisecondType>,
+    field: usize,
+    (form, init_time): (TimeForm, Option<usize>),
+    records: Records<'_>,
+    clock: &MessageClock,
+) {
+    if let (FieldPositions::Fixed { offset, stride, length: 4 }, TimeForm::Uptime, Some(uptime)) =
+        (records.located.field(field), form, clock.uptime_ms)
+    {
+        let export_ms = clock.export_ms;
+        target.extend(records.strided::<4>(offset, stride).map(|octets| {
+            let age_ms = uptime.wrapping_sub(u32::from_be_bytes(octets)) as i32;
+            export_ms - i64::from(age_ms)
+        }));
+        return;
+    }
+    for record in 0..records.len() {
+        let base = init_time.filter(|_| form == TimeForm::Uptime).and_then(|base| records.number(base, record));
+        let value = records.number(field, record);
+        target.push(match (value, base) {
+            (Some(value), Some(base)) => Some(base.saturating_add(value) as i64),
+            (Some(value), None) => form.to_ms(value, clock),
+            (None, _) => None,
+        });
+    }
+}

@@ -1,0 +1,290 @@
+//! A template compiled into the column writes that its records need.
+//!
+//! A field goes to the column that its element fills. When several fields of a template want the same column, the
+//! preferred element gets it and the others are kept among the elements without a column, so nothing is lost. Every
+//! field whose length a column cannot hold is kept there as well.
+
+use weir_flow::{Column, ColumnType, registry};
+use weir_wire::{FieldSpecifier, Template, TemplateId, VARIABLE_LENGTH};
+
+use crate::clock::TimeForm;
+
+/// `paddingOctets`: nothing to keep.
+const PADDING_OCTETS: u16 = 210;
+/// `systemInitTimeMilliseconds`: what uptimes in IPFIX records count from (RFC 7011 leaves no uptime in the header).
+const SYSTEM_INIT_TIME_MS: u16 = 160;
+/// `observationTimeSeconds` to `observationTimeNanoseconds`: an event's only time.
+const OBSERVATION_TIMES: [(u16, TimeForm); 4] =
+    [(322, TimeForm::Seconds), (323, TimeForm::Millis), (324, TimeForm::Ntp), (325, TimeForm::Ntp)];
+
+/// One column write, over all records of a set.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Op {
+    /// An unsigned integer in network order, perhaps of reduced size (RFC 7011 section 6.2).
+    Number { column: Column, field: usize },
+    /// 4 or 16 octets.
+    Address { column: Column, field: usize },
+    /// A template with both families: whichever is not all zeros.
+    EitherAddress { column: Column, v4: usize, v6: usize },
+    /// Octets as they are.
+    Octets { column: Column, field: usize },
+    /// A time.
+    Time { column: Column, field: usize, form: TimeForm, init_time: Option<usize> },
+}
+
+impl Op {
+    fn column(self) -> Column {
+        match self {
+            Self::Number { column, .. }
+            | Self::Address { column, .. }
+            | Self::EitherAddress { column, .. }
+            | Self::Octets { column, .. }
+            | Self::Time { column, .. } => column,
+        }
+    }
+}
+
+/// A field kept among the elements without a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Leftover {
+    pub field: usize,
+    pub enterprise: u32,
+    pub id: u16,
+}
+
+/// What to do with the records of one template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Plan {
+    pub ops: Vec<Op>,
+    pub leftovers: Vec<Leftover>,
+    /// Whether the records tell their own sampling interval.
+    pub tells_sampling: bool,
+    /// Whether the records name a sampler, whose interval options data may tell.
+    pub sampler_field: Option<usize>,
+}
+
+impl Plan {
+    /// Compiles a template.
+    pub(crate) fn compile(template: &Template) -> Self {
+        let fields = template.fields();
+        let mut plan = Self {
+            ops: Vec::with_capacity(fields.len()),
+            leftovers: Vec::new(),
+            tells_sampling: false,
+            sampler_field: None,
+        };
+        for &column in Column::ALL {
+            plan.place(column, fields);
+        }
+        plan.place_event_time(fields);
+        plan.keep_the_rest(fields);
+        plan.tells_sampling = plan.writes(Column::SamplingInterval);
+        plan.sampler_field = plan.ops.iter().find_map(|op| match *op {
+            Op::Number { column: Column::SamplerId, field } => Some(field),
+            _ => None,
+        });
+        plan
+    }
+
+    pub(crate) fn writes(&self, column: Column) -> bool {
+        self.ops.iter().any(|op| op.column() == column)
+    }
+
+    /// Finds the field with the best claim on a column.
+    fn place(&mut self, column: Column, fields: &[FieldSpecifier]) {
+        let mut claims: Vec<(usize, usize)> = fields
+            .iter()
+            .enumerate()
+            .filter(|(_, specifier)| fits(column, **specifier))
+            .filter_map(|(field, specifier)| {
+                let (claimed, rank) = Column::of_element(specifier.element.enterprise, specifier.element.id)?;
+                (claimed == column).then_some((rank, field))
+            })
+            .collect();
+        claims.sort_unstable();
+        let Some(&(_, field)) = claims.first() else { return };
+        let op = match column.column_type() {
+            ColumnType::Address => match both_families(&claims, fields) {
+                Some((v4, v6)) => Op::EitherAddress { column, v4, v6 },
+                None => Op::Address { column, field },
+            },
+            ColumnType::Mac | ColumnType::Octets => Op::Octets { column, field },
+            ColumnType::Time => match TimeForm::of_element(fields[field].element.id) {
+                Some(form) => Op::Time { column, field, form, init_time: init_time(fields) },
+                None => return,
+            },
+            _ => Op::Number { column, field },
+        };
+        self.ops.push(op);
+    }
+
+    /// Records of events have one time, which is both start and end.
+    fn place_event_time(&mut self, fields: &[FieldSpecifier]) {
+        let event = fields.iter().enumerate().find_map(|(field, specifier)| {
+            let known = |(id, _): &&(u16, TimeForm)| specifier.element.enterprise == 0 && specifier.element.id == *id;
+            OBSERVATION_TIMES.iter().find(known).map(|&(_, form)| (field, form))
+        });
+        let Some((field, form)) = event else { return };
+        for column in [Column::Start, Column::End] {
+            if !self.writes(column) {
+                self.ops.push(Op::Time { column, field, form, init_time: None });
+            }
+        }
+    }
+
+    fn keep_the_rest(&mut self, fields: &[FieldSpecifier]) {
+        for (field, specifier) in fields.iter().enumerate() {
+            let element = specifier.element;
+            let padding = element.enterprise == 0 && element.id == PADDING_OCTETS;
+            if specifier.length != 0 && !padding && !self.holds_all_of(field, *specifier) {
+                self.leftovers.push(Leftover { field, enterprise: element.enterprise, id: element.id });
+            }
+        }
+    }
+
+    /// Whether a column keeps everything that the field can say.
+    fn holds_all_of(&self, field: usize, specifier: FieldSpecifier) -> bool {
+        self.ops.iter().any(|op| match *op {
+            Op::Number { column, field: written } => {
+                written == field && usize::from(specifier.length) <= width(column.column_type())
+            }
+            Op::Address { field: written, .. } | Op::Octets { field: written, .. } => written == field,
+            Op::EitherAddress { v4, v6, .. } => v4 == field || v6 == field,
+            // NTP forms and microseconds are finer than a column of milliseconds; an IPFIX uptime may have no base
+            Op::Time { field: written, form, init_time, .. } => {
+                written == field
+                    && match form {
+                        TimeForm::Seconds | TimeForm::Millis => true,
+                        TimeForm::Uptime => init_time.is_none(),
+                        TimeForm::Ntp | TimeForm::DeltaMicros => false,
+                    }
+            }
+        })
+    }
+}
+
+/// Octets that a column of numbers holds.
+fn width(column_type: ColumnType) -> usize {
+    match column_type {
+        ColumnType::U8 => 1,
+        ColumnType::U16 => 2,
+        ColumnType::U32 => 4,
+        ColumnType::U64 | ColumnType::Time => 8,
+        _ => 0,
+    }
+}
+
+/// Whether values of this length can go to the column at all.
+fn fits(column: Column, specifier: FieldSpecifier) -> bool {
+    let length = specifier.length;
+    match column.column_type() {
+        ColumnType::Address => {
+            let needed = registry::element(0, specifier.element.id).map(|element| element.data_type);
+            match needed {
+                Some(registry::DataType::Ipv6Address) => length == 16,
+                _ => length == 4,
+            }
+        }
+        ColumnType::Mac => length == 6,
+        ColumnType::Octets => length > 0,
+        ColumnType::Elements => false,
+        _ => length == VARIABLE_LENGTH || (1..=8).contains(&length),
+    }
+}
+
+fn both_families(claims: &[(usize, usize)], fields: &[FieldSpecifier]) -> Option<(usize, usize)> {
+    let of_length = |length| claims.iter().map(|&(_, field)| field).find(|&field| fields[field].length == length);
+    of_length(4).zip(of_length(16))
+}
+
+fn init_time(fields: &[FieldSpecifier]) -> Option<usize> {
+    fields
+        .iter()
+        .position(|field| field.element.enterprise == 0 && field.element.id == SYSTEM_INIT_TIME_MS && field.length <= 8)
+}
+
+/// The record of NetFlow v5 as a template of the field types that RFC 3954 later gave its fields.
+const NETFLOW5_FIELDS: &[(u16, u16)] = &[
+    (8, 4),
+    (12, 4),
+    (15, 4),
+    (10, 2),
+    (14, 2),
+    (2, 4),
+    (1, 4),
+    (22, 4),
+    (21, 4),
+    (7, 2),
+    (11, 2),
+    (PADDING_OCTETS, 1),
+    (6, 1),
+    (4, 1),
+    (5, 1),
+    (16, 2),
+    (17, 2),
+    (9, 1),
+    (13, 1),
+    (PADDING_OCTETS, 2),
+];
+
+/// NetFlow v5 needs no template on the wire; this is the one that all its records follow.
+pub(crate) fn netflow5_template() -> Option<Template> {
+    let fields = NETFLOW5_FIELDS.iter().map(|&(id, length)| FieldSpecifier::iana(id, length)).collect();
+    Template::new(TemplateId::new(256).ok()?, fields, 0).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_wire::{ElementId, netflow5};
+
+    use super::*;
+
+    fn template(fields: &[(u32, u16, u16)]) -> Template {
+        let fields = fields
+            .iter()
+            .map(|&(enterprise, id, length)| FieldSpecifier { element: ElementId { enterprise, id }, length })
+            .collect();
+        Template::new(TemplateId::new(256).expect("id"), fields, 0).expect("template")
+    }
+
+    #[test]
+    fn the_v5_template_agrees_with_registry_and_wire() {
+        let template = netflow5_template().expect("template");
+        assert_eq!(template.layout().fixed_record_len(), Some(netflow5::RECORD_LEN));
+        let mut offset = 0;
+        for field in template.fields() {
+            if field.element.id != PADDING_OCTETS {
+                let (column, _) = Column::of_element(0, field.element.id).expect("a column");
+                assert_eq!(column.spec().v5_offset, Some(offset), "{column}");
+                let known = netflow5::field::ALL.iter().find(|(_, at, _)| *at == offset).expect("a field of wire");
+                assert_eq!(known.2, usize::from(field.length), "{column}");
+            }
+            offset += usize::from(field.length);
+        }
+        let plan = Plan::compile(&template);
+        assert_eq!(plan.leftovers, []);
+        assert_eq!(plan.ops.len(), NETFLOW5_FIELDS.len() - 2);
+    }
+
+    #[test]
+    fn a_second_field_for_a_column_is_kept() {
+        let plan = Plan::compile(&template(&[(0, 85, 8), (0, 1, 4), (9, 12235, VARIABLE_LENGTH)]));
+        assert!(plan.ops.contains(&Op::Number { column: Column::Bytes, field: 1 }));
+        let kept: Vec<_> = plan.leftovers.iter().map(|leftover| (leftover.enterprise, leftover.id)).collect();
+        assert_eq!(kept, [(0, 85), (9, 12235)]);
+    }
+
+    #[test]
+    fn a_field_too_wide_for_its_column_is_written_and_kept() {
+        let plan = Plan::compile(&template(&[(0, 7, 4)]));
+        assert_eq!(plan.ops, [Op::Number { column: Column::SrcPort, field: 0 }]);
+        assert_eq!(plan.leftovers.len(), 1);
+    }
+
+    #[test]
+    fn both_address_families_in_one_template() {
+        let plan = Plan::compile(&template(&[(0, 27, 16), (0, 8, 4)]));
+        assert_eq!(plan.ops, [Op::EitherAddress { column: Column::SrcAddr, v4: 1, v6: 0 }]);
+        assert_eq!(plan.leftovers, []);
+    }
+}

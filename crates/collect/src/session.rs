@@ -1,0 +1,55 @@
+//! What is known of one exporter: per transport session, protocol and Observation Domain.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+
+use weir_flow::Counter;
+use weir_wire::{Template, TemplateId};
+
+use crate::plan::Plan;
+use crate::sampling::Samplers;
+use crate::sequence::Sequence;
+
+/// What templates, sequence numbers and the books are kept by. A UDP transport session is told by the exporter's
+/// address and port (RFC 7011 section 10.3.1: template IDs are unique per session and domain).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct DomainKey {
+    pub source: SocketAddr,
+    pub version: u8,
+    pub domain: u32,
+}
+
+/// A template with the plan that was compiled from it.
+#[derive(Debug)]
+pub(crate) struct Known {
+    pub template: Template,
+    pub plan: Plan,
+}
+
+/// One Observation Domain of one transport session.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    pub key: DomainKey,
+    pub exporter: Vec<u8>,
+    pub templates: HashMap<TemplateId, Known, foldhash::fast::RandomState>,
+    pub sequence: Sequence,
+    pub samplers: Samplers,
+    /// Counts not yet written to the books.
+    pub pending: [u64; Counter::COUNT],
+    pub has_pending: bool,
+}
+
+impl Domain {
+    pub(crate) fn new(key: DomainKey) -> Self {
+        let exporter = weir_flow::address::with_octets(key.source.ip().to_canonical(), <[u8]>::to_vec);
+        Self {
+            key,
+            exporter,
+            templates: HashMap::default(),
+            sequence: Sequence::default(),
+            samplers: Samplers::default(),
+            pending: [0; Counter::COUNT],
+            has_pending: false,
+        }
+    }
+}

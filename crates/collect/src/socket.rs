@@ -1,0 +1,172 @@
+//! UDP sockets that share a port.
+
+use std::fs;
+use std::io::{self, IoSliceMut};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use nix::errno::Errno;
+use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, setsockopt, sockopt};
+use socket2::{Domain, Protocol, Socket, Type};
+
+use crate::burst::{Arrival, BURST_DATAGRAMS, Burst};
+
+/// Longest wait for a datagram before the receive thread looks whether it should stop.
+const RECEIVE_TIMEOUT: Duration = Duration::from_millis(100);
+
+/// What a socket is bound to and what the kernel granted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SocketInfo {
+    /// Address and port in use.
+    pub local: SocketAddr,
+    /// Receive buffer asked for, in octets.
+    pub buffer_octets_asked: usize,
+    /// Receive buffer granted, in octets, as the kernel accounts it: payload and its own bookkeeping.
+    pub buffer_octets_granted: usize,
+}
+
+/// One of the sockets that share a port.
+pub(crate) struct ReceiveSocket {
+    socket: UdpSocket,
+    pub(crate) info: SocketInfo,
+}
+
+/// Room for the headers of a burst, made in the thread that receives because it cannot move to another.
+pub(crate) struct Headers(MultiHeaders<SockaddrStorage>);
+
+impl Headers {
+    pub(crate) fn new() -> Self {
+        Self(MultiHeaders::preallocate(BURST_DATAGRAMS, None))
+    }
+}
+
+impl ReceiveSocket {
+    /// Binds a socket that others may share the port with.
+    pub(crate) fn bind(listen: SocketAddr, buffer_octets: usize) -> io::Result<Self> {
+        let socket = Socket::new(Domain::for_address(listen), Type::DGRAM, Some(Protocol::UDP))?;
+        if listen.is_ipv6() {
+            // one socket for both families; IPv4 sources appear as mapped addresses and are unmapped later
+            socket.set_only_v6(false)?;
+        }
+        socket.set_reuse_port(true)?;
+        // The privileged call ignores the system's limit; without the privilege the plain one takes what it gets.
+        if setsockopt(&socket, sockopt::RcvBufForce, &buffer_octets).is_err() {
+            socket.set_recv_buffer_size(buffer_octets)?;
+        }
+        socket.set_read_timeout(Some(RECEIVE_TIMEOUT))?;
+        socket.bind(&listen.into())?;
+        let buffer_octets_granted = socket.recv_buffer_size()?;
+        let socket = UdpSocket::from(socket);
+        let info =
+            SocketInfo { local: socket.local_addr()?, buffer_octets_asked: buffer_octets, buffer_octets_granted };
+        Ok(Self { socket, info })
+    }
+
+    /// Waits for datagrams and puts as many as there are into the burst. Returns 0 when none came in time.
+    pub(crate) fn receive(&self, headers: &mut Headers, burst: &mut Burst) -> io::Result<usize> {
+        let arrivals = {
+            let mut slots: Vec<[IoSliceMut<'_>; 1]> = burst.free_slots().map(|slot| [IoSliceMut::new(slot)]).collect();
+            let received =
+                recvmmsg(self.socket.as_raw_fd(), &mut headers.0, slots.iter_mut(), MsgFlags::MSG_WAITFORONE, None);
+            let received_ms = now_ms();
+            match received {
+                Ok(messages) => messages
+                    .map(|message| {
+                        let source = message.address.as_ref().map_or(UNKNOWN_SOURCE, source_address);
+                        Arrival { source, received_ms, octets: message.bytes }
+                    })
+                    .collect::<Vec<_>>(),
+                Err(Errno::EAGAIN | Errno::EINTR) => return Ok(0),
+                Err(error) => return Err(error.into()),
+            }
+        };
+        let count = arrivals.len();
+        for arrival in arrivals {
+            burst.arrived(arrival);
+        }
+        Ok(count)
+    }
+
+    /// What identifies the socket in the kernel's tables.
+    pub(crate) fn inode(&self) -> Option<u64> {
+        let path = format!("/proc/self/fd/{}", self.socket.as_raw_fd());
+        fs::metadata(path).ok().map(|metadata| metadata.ino())
+    }
+}
+
+/// Source of a datagram whose sender the kernel does not name.
+const UNKNOWN_SOURCE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
+
+fn source_address(address: &SockaddrStorage) -> SocketAddr {
+    match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
+        (Some(v4), _) => SocketAddr::from((v4.ip(), v4.port())),
+        (None, Some(v6)) => SocketAddr::from((v6.ip().to_canonical(), v6.port())),
+        (None, None) => UNKNOWN_SOURCE,
+    }
+}
+
+/// Milliseconds since the epoch by the system's clock.
+pub(crate) fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}
+
+/// Datagrams that the kernel dropped on the sockets with these inodes since they were opened.
+///
+/// Read from the kernel's table because `SO_RXQ_OVFL` tells of a drop only along with a later datagram, which may
+/// never come.
+pub(crate) fn kernel_drops(inodes: &[u64]) -> u64 {
+    ["/proc/net/udp", "/proc/net/udp6"]
+        .iter()
+        .filter_map(|path| fs::read_to_string(path).ok())
+        .map(|table| drops_in_table(&table, inodes))
+        .sum()
+}
+
+/// Columns as in the kernel's `udp4_seq_show`: the tenth is the inode, the last the drops.
+fn drops_in_table(table: &str, inodes: &[u64]) -> u64 {
+    table
+        .lines()
+        .skip(1)
+        .filter_map(|line| {
+            let fields: Vec<&str> = line.split_whitespace().collect();
+            let inode: u64 = fields.get(9)?.parse().ok()?;
+            let drops: u64 = fields.last()?.parse().ok()?;
+            inodes.contains(&inode).then_some(drops)
+        })
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_read_from_the_kernels_table() {
+        let table = "   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode ref pointer drops\n\
+                     10: 0100007F:0807 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4711 2 0000000000000000 12\n\
+                     11: 0100007F:0808 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 4712 2 0000000000000000 5\n";
+        assert_eq!(drops_in_table(table, &[4711]), 12);
+        assert_eq!(drops_in_table(table, &[4711, 4712]), 17);
+        assert_eq!(drops_in_table(table, &[1]), 0);
+    }
+
+    #[test]
+    fn datagrams_arrive_with_their_source() {
+        let socket = ReceiveSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1 << 20).expect("bind");
+        let sender = UdpSocket::bind("127.0.0.1:0").expect("sender");
+        for text in ["one", "two", "three"] {
+            sender.send_to(text.as_bytes(), socket.info.local).expect("send");
+        }
+        let (mut headers, mut burst) = (Headers::new(), Burst::new());
+        while burst.len() < 3 {
+            socket.receive(&mut headers, &mut burst).expect("receive");
+        }
+        let payloads: Vec<_> = burst.datagrams().map(|(_, payload)| payload.to_vec()).collect();
+        assert_eq!(payloads, [b"one".to_vec(), b"two".to_vec(), b"three".to_vec()]);
+        let source = sender.local_addr().expect("address");
+        assert!(burst.datagrams().all(|(arrival, _)| arrival.source == source));
+        assert!(socket.inode().is_some());
+    }
+}

@@ -1,0 +1,422 @@
+//! The Collecting Process from datagrams to deliveries: templates that come late, sequence numbers, books that
+//! balance, and the live collector over loopback.
+
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use arrow::array::AsArray;
+use arrow::datatypes::{TimestampMillisecondType, UInt16Type, UInt32Type, UInt64Type};
+use weir_collect::{Collector, CollectorOptions, Decoder, Limits};
+use weir_flow::elements::elements_of_row;
+use weir_flow::{BooksBatch, Column, Counter, Delivery, FlowBatch, Sink};
+use weir_wire::{ElementId, FieldSpecifier, ObservationDomainId, Template, TemplateId, ipfix, netflow5, netflow9};
+
+const RECEIVED_MS: i64 = 1_700_000_010_000;
+const EXPORT_SECS: u32 = 1_700_000_000;
+
+fn source(port: u16) -> SocketAddr {
+    SocketAddr::from(([192, 0, 2, 1], port))
+}
+
+fn template(id: u16, fields: &[(u16, u16)], scope_count: u16) -> Template {
+    let fields = fields.iter().map(|&(id, length)| FieldSpecifier::iana(id, length)).collect();
+    Template::new(TemplateId::new(id).expect("id"), fields, scope_count).expect("template")
+}
+
+/// A template of source address, octets and start in milliseconds.
+fn simple_template() -> Template {
+    template(256, &[(8, 4), (1, 4), (152, 8)], 0)
+}
+
+fn simple_record(out: &mut Vec<u8>, host: u8, octets: u32) {
+    out.extend([10, 0, 0, host]);
+    out.extend(octets.to_be_bytes());
+    out.extend((RECEIVED_MS as u64 - 500).to_be_bytes());
+}
+
+fn ipfix_message(sequence: u32, write: impl FnOnce(&mut ipfix::MessageBuilder<'_>)) -> Vec<u8> {
+    let mut out = Vec::new();
+    let header = ipfix::Header { length: 0, export_time_secs: EXPORT_SECS, sequence, domain: ObservationDomainId(7) };
+    let mut message = ipfix::MessageBuilder::new(&mut out, &header);
+    write(&mut message);
+    message.finish();
+    out
+}
+
+fn templates_only(sequence: u32) -> Vec<u8> {
+    ipfix_message(sequence, |message| message.template(&simple_template()).expect("fits"))
+}
+
+fn data(sequence: u32, hosts: &[u8]) -> Vec<u8> {
+    ipfix_message(sequence, |message| {
+        for &host in hosts {
+            message.record(&simple_template(), |out| simple_record(out, host, 100)).expect("fits");
+        }
+    })
+}
+
+fn netflow5_packet(sequence: u32, records: u16, sampling: u16) -> Vec<u8> {
+    let mut out = Vec::new();
+    let header = netflow5::Header {
+        count: 0,
+        sys_uptime_ms: 100_000,
+        unix_secs: EXPORT_SECS,
+        unix_nsecs: 250_000_000,
+        flow_sequence: sequence,
+        engine_type: 1,
+        engine_id: 2,
+        sampling,
+    };
+    let mut packet = netflow5::PacketBuilder::new(&mut out, &header);
+    for number in 0..records {
+        let record = netflow5::Record {
+            src_addr: [10, 0, 0, 1],
+            dst_addr: [10, 0, 0, 2],
+            next_hop: [10, 0, 0, 3],
+            input: 4,
+            output: 5,
+            packets: 6,
+            octets: 700,
+            first_uptime_ms: 90_000,
+            last_uptime_ms: 95_000,
+            src_port: 1000 + number,
+            dst_port: 22,
+            tcp_flags: 0x1b,
+            protocol: 6,
+            tos: 8,
+            src_as: 65_001,
+            dst_as: 65_002,
+            src_mask: 24,
+            dst_mask: 16,
+        };
+        packet.record(&record).expect("fits");
+    }
+    packet.finish();
+    out
+}
+
+/// Adds the counters of all lines up.
+fn counts(books: Option<&BooksBatch>) -> [u64; Counter::COUNT] {
+    let mut counts = [0; Counter::COUNT];
+    let Some(batch) = books.map(BooksBatch::record_batch) else { return counts };
+    for &counter in Counter::ALL {
+        let column = batch.column_by_name(counter.name()).expect("a column").as_primitive::<UInt64Type>();
+        counts[counter as usize] = column.values().iter().sum();
+    }
+    counts
+}
+
+fn check_counts(delivery: &Delivery, expected: &[(Counter, u64)]) {
+    let found = counts(delivery.books.as_ref());
+    for &counter in Counter::ALL {
+        let wanted = expected.iter().find(|(known, _)| *known == counter).map_or(0, |(_, count)| *count);
+        if counter != Counter::Octets {
+            assert_eq!(found[counter as usize], wanted, "{}", counter.name());
+        }
+    }
+}
+
+#[test]
+fn a_netflow5_packet_fills_its_columns() {
+    let mut decoder = Decoder::new(Limits::default());
+    decoder.datagram(source(1), RECEIVED_MS, &netflow5_packet(0, 2, 0x4000 | 100));
+    let delivery = decoder.take_delivery();
+    let flows = delivery.flows.as_ref().expect("flows");
+    assert_eq!(flows.rows(), 2);
+    assert_eq!(flows.binary(Column::SrcAddr).expect("column").value(1), [10, 0, 0, 1]);
+    assert_eq!(flows.binary(Column::Exporter).expect("column").value(0), [192, 0, 2, 1]);
+    let ports = flows.primitive::<UInt16Type>(Column::SrcPort).expect("column");
+    assert_eq!(ports.values(), &[1000, 1001]);
+    let time = |column| flows.primitive::<TimestampMillisecondType>(column).expect("column").value(0);
+    // RFC-style: the exporter booted at 1700000000.250 - 100 s; the flow began 90 s later
+    assert_eq!((time(Column::Start), time(Column::End)), (1_699_999_990_250, 1_699_999_995_250));
+    let number = |column| flows.primitive::<UInt32Type>(column).expect("column").value(1);
+    assert_eq!((number(Column::SrcAs), number(Column::InIf), number(Column::ObservationDomain)), (65_001, 4, 0x102));
+    assert_eq!(number(Column::SamplingInterval), 100);
+    check_counts(&delivery, &[(Counter::Datagrams, 1), (Counter::RecordsStored, 2)]);
+}
+
+#[test]
+fn data_before_its_template_waits() {
+    let mut decoder = Decoder::new(Limits::default());
+    decoder.datagram(source(1), RECEIVED_MS, &data(0, &[1, 2]));
+    decoder.datagram(source(1), RECEIVED_MS + 1, &data(2, &[3]));
+    // the same template of another session is not theirs (RFC 7011 section 8)
+    decoder.datagram(source(2), RECEIVED_MS + 2, &templates_only(0));
+    assert_eq!((decoder.rows(), decoder.statistics().sets_waiting), (0, 2));
+    decoder.datagram(source(1), RECEIVED_MS + 30_000, &templates_only(3));
+    let delivery = decoder.take_delivery();
+    let flows = delivery.flows.as_ref().expect("flows");
+    let addresses: Vec<_> = flows.binary(Column::SrcAddr).expect("column").iter().flatten().collect();
+    assert_eq!(addresses, [[10, 0, 0, 1], [10, 0, 0, 2], [10, 0, 0, 3]]);
+    let received = flows.primitive::<TimestampMillisecondType>(Column::Received).expect("column");
+    assert_eq!(received.values(), &[RECEIVED_MS, RECEIVED_MS, RECEIVED_MS + 1]);
+    check_counts(
+        &delivery,
+        &[
+            (Counter::Datagrams, 4),
+            (Counter::Templates, 2),
+            (Counter::SetsWaitingIn, 2),
+            (Counter::SetsWaitingOut, 2),
+            (Counter::RecordsStored, 3),
+        ],
+    );
+}
+
+#[test]
+fn what_waits_too_long_is_counted() {
+    let limits = Limits { waiting_secs_max: 60, ..Limits::default() };
+    let mut decoder = Decoder::new(limits);
+    decoder.datagram(source(1), RECEIVED_MS, &data(0, &[1]));
+    decoder.expire(RECEIVED_MS + 60_001);
+    decoder.datagram(source(1), RECEIVED_MS + 60_002, &templates_only(1));
+    let delivery = decoder.take_delivery();
+    assert!(delivery.flows.is_none());
+    check_counts(
+        &delivery,
+        &[(Counter::Datagrams, 2), (Counter::Templates, 1), (Counter::SetsWaitingIn, 1), (Counter::SetsExpired, 1)],
+    );
+}
+
+#[test]
+fn a_withdrawn_template_is_forgotten_and_a_new_one_takes_its_id() {
+    let mut decoder = Decoder::new(Limits::default());
+    decoder.datagram(source(1), RECEIVED_MS, &templates_only(0));
+    decoder.datagram(source(1), RECEIVED_MS, &data(0, &[1]));
+    let withdrawal = ipfix_message(1, |message| {
+        let id = TemplateId::new(256).expect("id");
+        message.withdraw(weir_wire::message_builder::TemplateKind::Data, id).expect("fits");
+    });
+    decoder.datagram(source(1), RECEIVED_MS, &withdrawal);
+    let other = template(256, &[(12, 4)], 0);
+    let redefinition = ipfix_message(1, |message| {
+        message.template(&other).expect("fits");
+        message.record(&other, |out| out.extend([10, 9, 9, 9])).expect("fits");
+    });
+    decoder.datagram(source(1), RECEIVED_MS, &redefinition);
+    let delivery = decoder.take_delivery();
+    let flows = delivery.flows.as_ref().expect("flows");
+    let destinations: Vec<_> = flows.binary(Column::DstAddr).expect("column").iter().collect();
+    assert_eq!(destinations, [None, Some([10, 9, 9, 9].as_slice())]);
+    check_counts(
+        &delivery,
+        &[
+            (Counter::Datagrams, 4),
+            (Counter::Templates, 2),
+            (Counter::TemplatesWithdrawn, 1),
+            (Counter::RecordsStored, 2),
+        ],
+    );
+}
+
+#[test]
+fn gaps_are_counted_in_the_unit_of_each_protocol() {
+    let mut decoder = Decoder::new(Limits::default());
+    decoder.datagram(source(1), RECEIVED_MS, &netflow5_packet(0, 30, 0));
+    decoder.datagram(source(1), RECEIVED_MS, &netflow5_packet(60, 30, 0));
+    decoder.datagram(source(1), RECEIVED_MS, &netflow5_packet(30, 30, 0));
+    let delivery = decoder.take_delivery();
+    let expected =
+        [(Counter::Datagrams, 3), (Counter::RecordsStored, 90), (Counter::RecordsLost, 30), (Counter::RecordsLate, 30)];
+    check_counts(&delivery, &expected);
+    let header = |sequence| netflow9::Header {
+        count: 0,
+        sys_uptime_ms: 1,
+        unix_secs: EXPORT_SECS,
+        sequence,
+        source_id: ObservationDomainId(1),
+    };
+    for sequence in [10, 11, 15] {
+        let mut out = Vec::new();
+        let mut message = netflow9::MessageBuilder::new(&mut out, &header(sequence));
+        message.template(&template(300, &[(8, 4)], 0)).expect("fits");
+        message.finish();
+        decoder.datagram(source(1), RECEIVED_MS, &out);
+    }
+    let expected = [(Counter::Datagrams, 3), (Counter::Templates, 3), (Counter::DatagramsLost, 3)];
+    check_counts(&decoder.take_delivery(), &expected);
+    decoder.datagram(source(3), RECEIVED_MS, &templates_only(5));
+    decoder.datagram(source(3), RECEIVED_MS, &data(5, &[1, 2]));
+    decoder.datagram(source(3), RECEIVED_MS, &data(10, &[1]));
+    let expected =
+        [(Counter::Datagrams, 3), (Counter::Templates, 1), (Counter::RecordsStored, 3), (Counter::RecordsLost, 3)];
+    check_counts(&decoder.take_delivery(), &expected);
+}
+
+#[test]
+fn options_tell_the_sampling_interval() {
+    // RFC 3954: scope 1 (system), option 34 samplingInterval
+    let options = template(257, &[(1, 4), (34, 4)], 1);
+    let mut decoder = Decoder::new(Limits::default());
+    let message = ipfix_message(0, |message| {
+        message.template(&options).expect("fits");
+        message.record(&options, |out| out.extend([0, 0, 0, 0, 0, 0, 3, 232])).expect("fits");
+        message.template(&simple_template()).expect("fits");
+        message.record(&simple_template(), |out| simple_record(out, 1, 1)).expect("fits");
+    });
+    decoder.datagram(source(1), RECEIVED_MS, &message);
+    let delivery = decoder.take_delivery();
+    let flows = delivery.flows.as_ref().expect("flows");
+    assert_eq!(flows.primitive::<UInt32Type>(Column::SamplingInterval).expect("column").values(), &[1000]);
+    let expected =
+        [(Counter::Datagrams, 1), (Counter::Templates, 2), (Counter::RecordsStored, 1), (Counter::RecordsOptions, 1)];
+    check_counts(&delivery, &expected);
+}
+
+#[test]
+fn elements_without_a_column_are_kept() {
+    let fields = vec![
+        FieldSpecifier::iana(8, 4),
+        FieldSpecifier { element: ElementId { enterprise: 9, id: 12235 }, length: weir_wire::VARIABLE_LENGTH },
+        FieldSpecifier::iana(243, 2),
+        FieldSpecifier { element: ElementId { enterprise: 64_999, id: 7 }, length: 3 },
+    ];
+    let wide = Template::new(TemplateId::new(258).expect("id"), fields, 0).expect("template");
+    let mut decoder = Decoder::new(Limits::default());
+    let message = ipfix_message(0, |message| {
+        message.template(&wide).expect("fits");
+        message
+            .record(&wide, |out| {
+                out.extend([10, 0, 0, 1]);
+                weir_wire::message_builder::push_variable(out, b"example.net").expect("short");
+                out.extend([0, 42]);
+                out.extend([1, 2, 3]);
+            })
+            .expect("fits");
+    });
+    decoder.datagram(source(1), RECEIVED_MS, &message);
+    let delivery = decoder.take_delivery();
+    let flows = delivery.flows.as_ref().expect("flows");
+    let kept: Vec<_> = elements_of_row(flows.column(Column::Elements).expect("column"), 0)
+        .iter()
+        .map(|element| (element.enterprise, element.id, element.octets.to_vec()))
+        .collect();
+    assert_eq!(kept, [(9, 12235, b"example.net".to_vec()), (64_999, 7, vec![1, 2, 3])]);
+    assert_eq!(flows.primitive::<UInt16Type>(Column::SrcVlan).expect("column").values(), &[42]);
+}
+
+#[test]
+fn bad_datagrams_are_counted_and_spoil_nothing_else() {
+    // half of the room is for garbage, so that it cannot keep real exporters out
+    let mut decoder = Decoder::new(Limits { domains_max: 4, ..Limits::default() });
+    decoder.datagram(source(1), RECEIVED_MS, &[]);
+    decoder.datagram(source(1), RECEIVED_MS, &[0, 99, 1, 2]);
+    decoder.datagram(source(1), RECEIVED_MS, &[0, 98, 1, 2]);
+    let whole = netflow5_packet(0, 3, 0);
+    decoder.datagram(source(2), RECEIVED_MS, &whole[..whole.len() - 1]);
+    decoder.datagram(source(3), RECEIVED_MS, &whole);
+    decoder.datagram(source(4), RECEIVED_MS, &whole);
+    decoder.datagram(source(2), RECEIVED_MS, &netflow5_packet(3, 1, 0));
+    let delivery = decoder.take_delivery();
+    assert_eq!(delivery.rows(), 2 + 3 + 1);
+    check_counts(
+        &delivery,
+        &[
+            (Counter::Datagrams, 5),
+            (Counter::DatagramsUndecodable, 2),
+            (Counter::DatagramsRefused, 2),
+            (Counter::SetsUndecodable, 1),
+            (Counter::RecordsStored, 6),
+        ],
+    );
+    let problems = decoder.statistics().problems;
+    assert_eq!(problems, [("truncated_header", 1), ("wrong_version", 2), ("count_mismatch", 1)]);
+}
+
+#[derive(Clone, Default)]
+struct Memory(Arc<Mutex<Vec<Delivery>>>);
+
+#[derive(Debug, thiserror::Error)]
+#[error("no room")]
+struct NoRoom;
+
+impl Sink for Memory {
+    type Error = NoRoom;
+    fn deliver(&mut self, delivery: Delivery) -> Result<(), NoRoom> {
+        self.0.lock().expect("lock").push(delivery);
+        Ok(())
+    }
+}
+
+#[test]
+fn the_collector_delivers_what_was_sent() {
+    let memory = Memory::default();
+    let options = CollectorOptions { sockets: 2, ..CollectorOptions::new(SocketAddr::from(([127, 0, 0, 1], 0))) };
+    let collector = Collector::start(&options, memory.clone()).expect("start");
+    let target = collector.sockets()[0].local;
+    let senders: Vec<_> = (0..4).map(|_| UdpSocket::bind("127.0.0.1:0").expect("bind")).collect();
+    for number in 0..50 {
+        for sender in &senders {
+            sender.send_to(&netflow5_packet(number * 30, 30, 0), target).expect("send");
+        }
+    }
+    let report = collector.stop().expect("stop");
+    let deliveries = memory.0.lock().expect("lock");
+    let rows: usize = deliveries.iter().map(Delivery::rows).sum();
+    let octets: u64 =
+        deliveries.iter().filter_map(|d| d.flows.as_ref()).map(|f: &FlowBatch| f.sum(Column::Bytes)).sum();
+    assert_eq!((rows, octets), (4 * 50 * 30, 4 * 50 * 30 * 700));
+    let total = |counter| report.decoders.iter().map(|decoder| decoder.total(counter)).sum::<u64>();
+    assert_eq!((total(Counter::Datagrams), total(Counter::RecordsLost)), (200, 0));
+    assert_eq!(total(Counter::QueueDrops) + total(Counter::KernelDrops), 0);
+    assert_eq!(report.rows_undelivered, 0);
+}
+
+/// Fails until it is told to work.
+struct Reluctant(Memory, Arc<Mutex<bool>>);
+
+impl Sink for Reluctant {
+    type Error = NoRoom;
+    fn deliver(&mut self, delivery: Delivery) -> Result<(), NoRoom> {
+        if *self.1.lock().expect("lock") { self.0.deliver(delivery) } else { Err(NoRoom) }
+    }
+}
+
+#[test]
+fn a_failing_sink_is_tried_again_and_nothing_is_lost() {
+    let (memory, works) = (Memory::default(), Arc::new(Mutex::new(false)));
+    let options = CollectorOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)));
+    let collector = Collector::start(&options, Reluctant(memory.clone(), Arc::clone(&works))).expect("start");
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    sender.send_to(&netflow5_packet(0, 30, 0), collector.sockets()[0].local).expect("send");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while collector.sink_error().is_none() {
+        assert!(Instant::now() < deadline, "the sink's failure was never told");
+        std::thread::yield_now();
+    }
+    *works.lock().expect("lock") = true;
+    let report = collector.stop().expect("stop");
+    assert!(report.sink_failures >= 1);
+    assert_eq!(report.rows_undelivered, 0);
+    assert_eq!(memory.0.lock().expect("lock").iter().map(Delivery::rows).sum::<usize>(), 30);
+}
+
+#[test]
+fn queues_that_are_full_drop_and_count() {
+    let works = Arc::new(Mutex::new(false));
+    let options = CollectorOptions {
+        queue_bursts_max: 1,
+        queue_deliveries_max: 1,
+        delivery_rows_max: 1,
+        ..CollectorOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)))
+    };
+    let memory = Memory::default();
+    let collector = Collector::start(&options, Reluctant(memory.clone(), Arc::clone(&works))).expect("start");
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    let sent = 1_000;
+    for number in 0..sent {
+        sender.send_to(&netflow5_packet(number * 30, 30, 0), collector.sockets()[0].local).expect("send");
+        // a pause now and then lets the receive thread meet full queues rather than one full socket buffer
+        if number % 50 == 0 {
+            std::thread::yield_now();
+        }
+    }
+    *works.lock().expect("lock") = true;
+    let report = collector.stop().expect("stop");
+    let total = |counter| report.decoders.iter().map(|decoder| decoder.total(counter)).sum::<u64>();
+    let accounted = total(Counter::Datagrams) + total(Counter::QueueDrops) + total(Counter::KernelDrops);
+    assert_eq!(accounted, u64::from(sent));
+    let stored = memory.0.lock().expect("lock").iter().map(Delivery::rows).sum::<usize>() as u64;
+    assert_eq!(stored, total(Counter::RecordsStored));
+}
