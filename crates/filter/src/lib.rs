@@ -1,1 +1,32 @@
-//! nfdump filter language: text into a typed predicate and its mask over a FlowBatch
+//! nfdump's filter language: text becomes a typed [`Predicate`], a predicate becomes a mask over a `FlowBatch`.
+//!
+//! The tree is plain data with public fields, because two readers take it apart: [`Predicate::mask`] for collectors
+//! and blocks, and the query engine, which lowers the same tree to its own expressions. So the tree knows few
+//! shapes: directions (`port` is source or destination port) are resolved by the parser into [`Predicate::Or`] of
+//! single columns, and whatever a primitive implies (`flags` implies TCP) is part of the [`Operand`] it reads. What
+//! speaks against it is that a printed predicate is longer than what was typed.
+//!
+//! One rule answers every question about missing values: **a test on a null is false**, so its negation is true, and
+//! a mask holds no nulls. Every word of the language stands in one table, [`primitive`], which the parser, the
+//! errors that suggest a word, the canonical text and the reference page all read.
+
+pub mod predicate;
+pub mod primitive;
+
+pub mod address_set;
+pub mod number_set;
+
+mod display;
+mod error;
+mod lex;
+mod mask;
+mod names;
+mod parse;
+mod reference;
+
+pub use address_set::{AddressFileError, AddressSet, Prefix};
+pub use error::ParseError;
+pub use number_set::NumberSet;
+pub use parse::{parse, parse_in_zone};
+pub use predicate::{Comparison, Operand, Predicate, Test};
+pub use reference::reference_markdown;

@@ -1,0 +1,279 @@
+//! Sets of addresses: a handful typed in a filter, or a million from a file.
+
+use std::fmt;
+use std::io::BufRead;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::sync::Arc;
+
+/// A block of addresses that share their first bits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Prefix {
+    address: IpAddr,
+    length: u8,
+}
+
+/// A set of hosts and prefixes of both families, with exact set semantics: entries may overlap in any order, and
+/// `/0` takes in a whole family. An IPv4 address is never in an IPv6 prefix, not even in `::/0`.
+///
+/// Inside are inclusive ranges, sorted, disjoint and not adjacent: a look-up is a binary search, and equal sets are
+/// equal values however they were written. Cloning shares the ranges.
+#[derive(Clone, PartialEq, Eq)]
+pub struct AddressSet(Arc<Ranges>);
+
+#[derive(Default, PartialEq, Eq)]
+struct Ranges {
+    v4: Vec<(u32, u32)>,
+    v6: Vec<(u128, u128)>,
+    /// Where the ranges begin whose first address has these 16 bits or more; empty for small sets. It cuts the binary
+    /// search of a million ranges, each step a cache miss, to a few steps.
+    v4_index: Vec<u32>,
+}
+
+/// Ranges from which an index of the first 16 bits pays.
+const INDEX_RANGES_MIN: usize = 1024;
+
+/// Why a file is not a list of addresses.
+#[derive(Debug, thiserror::Error)]
+pub enum AddressFileError {
+    /// The file could not be read.
+    #[error("cannot read line {line} of the address list")]
+    Read {
+        /// Line number, from 1.
+        line: usize,
+        /// What went wrong.
+        #[source]
+        source: std::io::Error,
+    },
+    /// A line is neither an address, a prefix, a comment nor blank.
+    #[error("line {line} of the address list is neither an address nor a prefix: '{text}'")]
+    NotAnAddress {
+        /// Line number, from 1.
+        line: usize,
+        /// The line, printable, at most 64 characters.
+        text: String,
+    },
+}
+
+impl Prefix {
+    /// The prefix of `length` bits that holds the address; `None` when the address has not so many bits.
+    pub fn new(address: IpAddr, length: u8) -> Option<Self> {
+        let address = match address {
+            IpAddr::V4(v4) => {
+                let host_bits = 32_u32.checked_sub(length.into())?;
+                Ipv4Addr::from_bits(v4.to_bits() & u32::MAX.checked_shl(host_bits).unwrap_or(0)).into()
+            }
+            IpAddr::V6(v6) => {
+                let host_bits = 128_u32.checked_sub(length.into())?;
+                Ipv6Addr::from_bits(v6.to_bits() & u128::MAX.checked_shl(host_bits).unwrap_or(0)).into()
+            }
+        };
+        Some(Self { address, length })
+    }
+
+    /// Reads `ADDRESS` or `ADDRESS/LENGTH`. Bits beyond the length are cleared.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (address, length) = match text.split_once('/') {
+            Some((address, length)) => (address, Some(length)),
+            None => (text, None),
+        };
+        let address: IpAddr = address.parse().ok()?;
+        match length {
+            Some(length) if length.bytes().all(|digit| digit.is_ascii_digit()) => {
+                Self::new(address, length.parse().ok()?)
+            }
+            Some(_) => None,
+            None => Self::new(address, if address.is_ipv4() { 32 } else { 128 }),
+        }
+    }
+
+    /// The first address.
+    pub fn address(self) -> IpAddr {
+        self.address
+    }
+
+    /// Number of leading bits that are fixed.
+    pub fn length(self) -> u8 {
+        self.length
+    }
+
+    /// Whether it holds a single address.
+    pub fn is_host(self) -> bool {
+        self.length == if self.address.is_ipv4() { 32 } else { 128 }
+    }
+}
+
+impl fmt::Display for Prefix {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_host() { self.address.fmt(f) } else { write!(f, "{}/{}", self.address, self.length) }
+    }
+}
+
+impl FromIterator<Prefix> for AddressSet {
+    fn from_iter<I: IntoIterator<Item = Prefix>>(prefixes: I) -> Self {
+        let (mut v4, mut v6) = (Vec::new(), Vec::new());
+        for prefix in prefixes {
+            match prefix.address {
+                IpAddr::V4(first) => {
+                    let first = first.to_bits();
+                    v4.push((first, first | u32::MAX.checked_shr(prefix.length.into()).unwrap_or(0)));
+                }
+                IpAddr::V6(first) => {
+                    let first = first.to_bits();
+                    v6.push((first, first | u128::MAX.checked_shr(prefix.length.into()).unwrap_or(0)));
+                }
+            }
+        }
+        Self::from_ranges(v4, v6)
+    }
+}
+
+macro_rules! merge {
+    ($ranges:ident) => {{
+        $ranges.retain(|(first, last)| first <= last);
+        $ranges.sort_unstable();
+        // The last range kept so far swallows every range that begins within it or right behind it.
+        $ranges.dedup_by(|next, kept| {
+            let touches = next.0 <= kept.1.saturating_add(1);
+            if touches {
+                kept.1 = kept.1.max(next.1);
+            }
+            touches
+        });
+        $ranges.shrink_to_fit();
+    }};
+}
+
+fn lies_in<T: Ord + Copy>(ranges: &[(T, T)], address: T) -> bool {
+    let after = ranges.partition_point(|(first, _)| *first <= address);
+    after > 0 && address <= ranges[after - 1].1
+}
+
+impl AddressSet {
+    /// The union of inclusive ranges. A range that ends before it begins is empty.
+    pub fn from_ranges(mut v4: Vec<(u32, u32)>, mut v6: Vec<(u128, u128)>) -> Self {
+        merge!(v4);
+        merge!(v6);
+        let mut v4_index = Vec::new();
+        if v4.len() >= INDEX_RANGES_MIN {
+            let mut next = 0;
+            v4_index.extend((0..=1 << 16).map(|top: u64| {
+                while next < v4.len() && u64::from(v4[next].0) < top << 16 {
+                    next += 1;
+                }
+                next as u32
+            }));
+        }
+        Self(Arc::new(Ranges { v4, v6, v4_index }))
+    }
+
+    /// Reads one address or prefix per line; `#` begins a comment, blank lines are skipped. Nothing is resolved.
+    pub fn from_text_file(mut reader: impl BufRead) -> Result<Self, AddressFileError> {
+        let mut prefixes = Vec::new();
+        let mut buffer = String::new();
+        for line in 1.. {
+            buffer.clear();
+            match reader.read_line(&mut buffer) {
+                Ok(0) => break,
+                Ok(_) => {}
+                Err(source) => return Err(AddressFileError::Read { line, source }),
+            }
+            let text = buffer.split('#').next().unwrap_or_default().trim();
+            if text.is_empty() {
+                continue;
+            }
+            let Some(prefix) = Prefix::parse(text) else {
+                let text = text.chars().take(64).filter(|c| !c.is_control()).collect();
+                return Err(AddressFileError::NotAnAddress { line, text });
+            };
+            prefixes.push(prefix);
+        }
+        Ok(prefixes.into_iter().collect())
+    }
+
+    /// Whether the address, 4 or 16 octets in network order, is in the set. Octets of any other number never are.
+    #[inline]
+    pub fn contains(&self, octets: &[u8]) -> bool {
+        if let Ok(v4) = <[u8; 4]>::try_from(octets) {
+            return self.contains_v4(u32::from_be_bytes(v4));
+        }
+        <[u8; 16]>::try_from(octets).is_ok_and(|v6| lies_in(&self.0.v6, u128::from_be_bytes(v6)))
+    }
+
+    #[inline]
+    pub(crate) fn contains_v4(&self, address: u32) -> bool {
+        if self.0.v4_index.is_empty() {
+            return lies_in(&self.0.v4, address);
+        }
+        let top = (address >> 16) as usize;
+        // The range before those that begin under these 16 bits may reach into them.
+        let first = (self.0.v4_index[top] as usize).saturating_sub(1);
+        lies_in(&self.0.v4[first..self.0.v4_index[top + 1] as usize], address)
+    }
+
+    /// IPv4 addresses as inclusive ranges: sorted, disjoint, not adjacent.
+    pub fn ranges_v4(&self) -> &[(u32, u32)] {
+        &self.0.v4
+    }
+
+    /// IPv6 addresses as inclusive ranges: sorted, disjoint, not adjacent.
+    pub fn ranges_v6(&self) -> &[(u128, u128)] {
+        &self.0.v6
+    }
+
+    /// Whether no address is in the set.
+    pub fn is_empty(&self) -> bool {
+        self.0.v4.is_empty() && self.0.v6.is_empty()
+    }
+
+    /// The fewest prefixes that hold the set and nothing else, IPv4 first, in order.
+    pub fn prefixes(&self) -> impl Iterator<Item = Prefix> + '_ {
+        let v4 = self.0.v4.iter().flat_map(|&(first, last)| {
+            Blocks { next: Some(first.into()), last: last.into() }.map(|(start, bits)| Prefix {
+                address: Ipv4Addr::from_bits(start as u32).into(),
+                length: 32 - bits as u8,
+            })
+        });
+        let v6 = self.0.v6.iter().flat_map(|&(first, last)| {
+            Blocks { next: Some(first), last }
+                .map(|(start, bits)| Prefix { address: Ipv6Addr::from_bits(start).into(), length: 128 - bits as u8 })
+        });
+        v4.chain(v6)
+    }
+}
+
+/// Cuts an inclusive range into aligned blocks: (start, number of free bits).
+struct Blocks {
+    next: Option<u128>,
+    last: u128,
+}
+
+impl Iterator for Blocks {
+    type Item = (u128, u32);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let start = self.next?;
+        // As many free bits as the alignment of the start and the length of the range allow; the length itself may
+        // be 2^128, so the number of addresses minus one is compared.
+        let mut bits = start.trailing_zeros();
+        let span = |bits: u32| if bits == 128 { u128::MAX } else { (1 << bits) - 1 };
+        while span(bits) > self.last - start {
+            bits -= 1;
+        }
+        let end = start + span(bits);
+        self.next = if end < self.last { Some(end + 1) } else { None };
+        Some((start, bits))
+    }
+}
+
+impl fmt::Debug for AddressSet {
+    /// At most eight prefixes: a set may hold a million.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut list = f.debug_list();
+        list.entries(self.prefixes().take(8).map(|prefix| prefix.to_string()));
+        if self.0.v4.len() + self.0.v6.len() > 8 { list.finish_non_exhaustive() } else { list.finish() }
+    }
+}
+
+#[cfg(test)]
+#[path = "address_set/tests.rs"]
+mod tests;

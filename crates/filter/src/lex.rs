@@ -1,0 +1,106 @@
+//! Text into tokens.
+
+use std::ops::Range;
+
+use crate::error::ParseError;
+use crate::predicate::Comparison;
+
+/// What a token is; its text is `text[span]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Letters, digits and `_ : . - / +`.
+    Word,
+    /// Text in quotes; the span includes them.
+    Quoted,
+    Open,
+    Close,
+    ListOpen,
+    ListClose,
+    Comma,
+    Bang,
+    NotEqual,
+    Compare(Comparison),
+    /// The end of the text, always the last token.
+    End,
+}
+
+#[derive(Debug, Clone)]
+pub(crate) struct Token {
+    pub kind: Kind,
+    pub span: Range<usize>,
+}
+
+fn is_word(octet: u8) -> bool {
+    octet.is_ascii_alphanumeric() || b"_:.-/+".contains(&octet)
+}
+
+/// Cuts a filter into tokens. Comments run from `#` to the end of the line.
+pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, ParseError> {
+    let octets = text.as_bytes();
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    while at < octets.len() {
+        let rest = &octets[at..];
+        let run = |wanted: fn(u8) -> bool| rest.iter().take_while(|octet| wanted(**octet)).count();
+        let (kind, length) = match rest {
+            [b'#', ..] => {
+                at += run(|octet| octet != b'\n');
+                continue;
+            }
+            [octet, ..] if octet.is_ascii_whitespace() => {
+                at += 1;
+                continue;
+            }
+            [octet, ..] if is_word(*octet) => (Kind::Word, run(is_word)),
+            [quote @ (b'\'' | b'"'), ..] => (Kind::Quoted, quoted(rest, *quote, at)?),
+            [b'!', b'=', ..] => (Kind::NotEqual, 2),
+            [b'!', ..] => (Kind::Bang, 1),
+            [b'=', b'=', ..] => (Kind::Compare(Comparison::Equal), 2),
+            [b'>', b'=', ..] => (Kind::Compare(Comparison::GreaterOrEqual), 2),
+            [b'<', b'=', ..] => (Kind::Compare(Comparison::LessOrEqual), 2),
+            [b'=', ..] => (Kind::Compare(Comparison::Equal), 1),
+            [b'>', ..] => (Kind::Compare(Comparison::Greater), 1),
+            [b'<', ..] => (Kind::Compare(Comparison::Less), 1),
+            [b'(', ..] => (Kind::Open, 1),
+            [b')', ..] => (Kind::Close, 1),
+            [b'[', ..] => (Kind::ListOpen, 1),
+            [b']', ..] => (Kind::ListClose, 1),
+            [b',', ..] => (Kind::Comma, 1),
+            _ => return Err(stray(text, at)),
+        };
+        tokens.push(Token { kind, span: at..at + length });
+        at += length;
+    }
+    tokens.push(Token { kind: Kind::End, span: text.len()..text.len() });
+    Ok(tokens)
+}
+
+/// Length of a quoted text, quotes included.
+fn quoted(rest: &[u8], quote: u8, at: usize) -> Result<usize, ParseError> {
+    match rest[1..].iter().position(|octet| *octet == quote || *octet == b'\n') {
+        Some(length) if rest[1 + length] == quote => Ok(length + 2),
+        _ => Err(ParseError::new("the quoted text does not end", at..at + 1)
+            .with_hint(format!("put a {} at its end", char::from(quote)))),
+    }
+}
+
+/// An error about a character that no token begins with.
+fn stray(text: &str, at: usize) -> ParseError {
+    let rest = &text[at..];
+    let length = rest.chars().next().map_or(1, char::len_utf8);
+    if rest.as_bytes().starts_with(b"@") {
+        let word = 1 + rest[1..].bytes().take_while(|octet| octet.is_ascii_alphanumeric()).count();
+        let error = ParseError::new(format!("'{}' is not supported", &rest[..word]), at..at + word);
+        return error.with_hint("a filter is one text; put the contents of the file here".to_owned());
+    }
+    let span = at..at + length;
+    let shown: String = rest[..length].escape_debug().collect();
+    let error = ParseError::new(format!("a filter has no '{shown}'"), span);
+    match rest.as_bytes()[0] {
+        b'&' => error.with_hint("write 'and'".to_owned()),
+        b'|' => error.with_hint("write 'or'".to_owned()),
+        b'~' => error.with_hint("write 'not'".to_owned()),
+        b'{' | b'}' => error.with_hint("group with ( ), list with [ ]".to_owned()),
+        _ => error,
+    }
+}

@@ -1,0 +1,166 @@
+//! Names that stand for numbers in filters.
+
+/// Names of the values of one field.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Names {
+    /// What a name names, for errors: "protocol".
+    pub(crate) what: &'static str,
+    /// Names in lower case and their numbers; the first name of a number is the one to show.
+    pub(crate) table: &'static [(&'static str, u64)],
+}
+
+impl Names {
+    /// The number of a name in any case.
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        self.table.iter().find(|(known, _)| known.eq_ignore_ascii_case(name)).map(|(_, number)| *number)
+    }
+}
+
+/// Protocol Numbers registry of IANA, the keywords that exporters and tools use.
+pub(crate) static PROTOCOLS: Names = Names {
+    what: "protocol",
+    table: &[
+        ("hopopt", 0),
+        ("icmp", 1),
+        ("igmp", 2),
+        ("ggp", 3),
+        ("ipip", 4),
+        ("ipv4", 4),
+        ("st", 5),
+        ("tcp", 6),
+        ("cbt", 7),
+        ("egp", 8),
+        ("igp", 9),
+        ("pup", 12),
+        ("chaos", 16),
+        ("udp", 17),
+        ("mux", 18),
+        ("hmp", 20),
+        ("xns-idp", 22),
+        ("rdp", 27),
+        ("irtp", 28),
+        ("iso-tp4", 29),
+        ("dccp", 33),
+        ("xtp", 36),
+        ("ddp", 37),
+        ("il", 40),
+        ("ipv6", 41),
+        ("sdrp", 42),
+        ("ipv6-route", 43),
+        ("ipv6-frag", 44),
+        ("idrp", 45),
+        ("rsvp", 46),
+        ("gre", 47),
+        ("dsr", 48),
+        ("esp", 50),
+        ("ah", 51),
+        ("swipe", 53),
+        ("narp", 54),
+        ("mobile", 55),
+        ("skip", 57),
+        ("icmp6", 58),
+        ("icmpv6", 58),
+        ("ipv6-icmp", 58),
+        ("ipv6-nonxt", 59),
+        ("ipv6-opts", 60),
+        ("eigrp", 88),
+        ("ospf", 89),
+        ("ospfigp", 89),
+        ("mtp", 92),
+        ("ax.25", 93),
+        ("etherip", 97),
+        ("encap", 98),
+        ("pim", 103),
+        ("ipcomp", 108),
+        ("vrrp", 112),
+        ("pgm", 113),
+        ("l2tp", 115),
+        ("ddx", 116),
+        ("isis", 124),
+        ("crtp", 126),
+        ("sctp", 132),
+        ("fc", 133),
+        ("mobility-header", 135),
+        ("udplite", 136),
+        ("mpls-in-ip", 137),
+        ("manet", 138),
+        ("hip", 139),
+        ("shim6", 140),
+        ("wesp", 141),
+        ("rohc", 142),
+        ("ethernet", 143),
+    ],
+};
+
+/// Forwarding status of RFC 7270 section 4.12 under nfdump's names: two bits of status, six of reason.
+pub(crate) static FORWARDING: Names = Names {
+    what: "forwarding status",
+    table: &[
+        ("ukwn", 0),
+        ("forw", 64),
+        ("frag", 65),
+        ("drop", 128),
+        ("dacld", 129),
+        ("daclp", 130),
+        ("noroute", 131),
+        ("dadj", 132),
+        ("dfrag", 133),
+        ("dbadh", 134),
+        ("dbadtlen", 135),
+        ("dbadhlen", 136),
+        ("dbadttl", 137),
+        ("dpolicy", 138),
+        ("dwred", 139),
+        ("drpf", 140),
+        ("dforus", 141),
+        ("dbadof", 142),
+        ("dhw", 143),
+        ("term", 192),
+        ("tadj", 193),
+        ("tincadj", 194),
+        ("tforus", 195),
+    ],
+};
+
+/// NAT events of RFC 8158 section 4.3 under nfdump's names.
+pub(crate) static NAT_EVENTS: Names = Names {
+    what: "NAT event",
+    table: &[
+        ("add", 1),
+        ("delete", 2),
+        ("exhaust", 3),
+        ("add44", 4),
+        ("del44", 5),
+        ("add64", 6),
+        ("del64", 7),
+        ("add44bib", 8),
+        ("del44bib", 9),
+        ("add64bib", 10),
+        ("del64bib", 11),
+        ("pexhaust", 12),
+        ("quotaexh", 13),
+        ("addaddr", 14),
+        ("deladdr", 15),
+        ("addpblk", 16),
+        ("delpblk", 17),
+        ("threshld", 18),
+    ],
+};
+
+/// Values of the Information Element firewallEvent (233); `deny` and `term` are the words of nfdump's manual.
+pub(crate) static FIREWALL_EVENTS: Names = Names {
+    what: "firewall event",
+    table: &[
+        ("ignore", 0),
+        ("create", 1),
+        ("delete", 2),
+        ("term", 2),
+        ("denied", 3),
+        ("deny", 3),
+        ("alert", 4),
+        ("update", 5),
+    ],
+};
+
+/// Values of the Information Element flowDirection (61).
+pub(crate) static DIRECTIONS: Names = Names { what: "flow direction", table: &[("ingress", 0), ("egress", 1)] };
