@@ -1,4 +1,7 @@
-//! What the tests of several rooms share: where the corpus lies.
+//! What the tests of several rooms share: where the corpus lies, and which programs of others are there.
+//!
+//! A test that needs something from outside prints "skipped" and passes when it is absent, so that a bare checkout
+//! can be tested; it fails when the environment says that it must be there, so that a full machine tests everything.
 
 use std::path::{Path, PathBuf};
 
@@ -17,4 +20,45 @@ pub fn corpus() -> Option<PathBuf> {
     assert!(std::env::var_os("WEIR_REQUIRE_CORPUS").is_none(), "no corpus at {}", folder.display());
     println!("skipped: no corpus at {}", folder.display());
     None
+}
+
+/// Another implementation that tests compare with, such as `nfdump`, `tshark` or `softflowd`, found on the `PATH`.
+///
+/// `None` when it is not installed; the test then prints "skipped" and passes, unless `WEIR_REQUIRE_<NAME>` is set
+/// (`WEIR_REQUIRE_NFDUMP` for `nfdump`).
+///
+/// # Panics
+/// When `WEIR_REQUIRE_<NAME>` is set and there is no such program.
+pub fn program(name: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    // Daemons lie in sbin, which is not on everybody's path.
+    let folders = std::env::split_paths(&folders).chain(["/usr/sbin".into(), "/sbin".into()]);
+    if let Some(found) = folders.map(|folder| folder.join(name)).find(|path| path.is_file()) {
+        return Some(found);
+    }
+    let variable = require_variable(name);
+    assert!(std::env::var_os(&variable).is_none(), "{variable} is set and there is no {name}");
+    println!("skipped: {name} is not installed");
+    None
+}
+
+fn require_variable(program: &str) -> String {
+    format!("WEIR_REQUIRE_{}", program.to_uppercase().replace('-', "_"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn programs_are_found_or_not() {
+        assert!(program("sh").is_some_and(|path| path.is_file()));
+        assert_eq!(program("weir-no-such-program"), None);
+    }
+
+    #[test]
+    fn the_variable_is_named_after_the_program() {
+        assert_eq!(require_variable("nfdump"), "WEIR_REQUIRE_NFDUMP");
+        assert_eq!(require_variable("argus-client"), "WEIR_REQUIRE_ARGUS_CLIENT");
+    }
 }

@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# The demo: a collector with an archive, three exporters that speak NetFlow v5, NetFlow v9 and IPFIX, questions, and
+# a comparison of what was sent with what is kept. `make demo` builds weir and runs it.
+#
+# environment:
+#   WEIR               the weir binary (default: weir on the PATH)
+#   WEIR_DEMO_RECORDS  Flow Records of each exporter (default 100000)
+#   WEIR_DEMO_RATE     Flow Records per second of each exporter (default 50000)
+set -euo pipefail
+
+weir=${WEIR:-weir}
+records=${WEIR_DEMO_RECORDS:-100000}
+rate=${WEIR_DEMO_RATE:-50000}
+step_timeout_secs=120
+
+fail() {
+  echo "error: $1" >&2
+  echo "hint: $2" >&2
+  exit 1
+}
+
+command -v "$weir" >/dev/null || fail "no weir binary at '$weir'" "run 'make demo', or set WEIR to the binary"
+
+folder=$(mktemp -d "${TMPDIR:-/tmp}/weir-demo.XXXXXX")
+archive=$folder/archive
+collector=
+
+# Ends the collector, and nothing else, by its process id; also when the demo is interrupted.
+cleanup() {
+  if [ -n "$collector" ] && kill -0 "$collector" 2>/dev/null; then
+    kill -KILL "$collector" 2>/dev/null || true
+    wait "$collector" 2>/dev/null || true
+  fi
+  rm -rf "$folder"
+}
+trap cleanup EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
+
+# Says what is about to run: the path of this run left out, and words with spaces in quotes.
+say() {
+  local word line='$ weir'
+  for word in "$@"; do
+    case "$word" in
+      "$archive") line+=' ARCHIVE' ;;
+      *' '*) line+=" '$word'" ;;
+      *) line+=" $word" ;;
+    esac
+  done
+  printf '\n%s\n' "$line"
+}
+
+# Says what runs, then runs it with a time limit.
+run() {
+  say "$@"
+  timeout "$step_timeout_secs" "$weir" "$@"
+}
+
+# The number that a query of one row and one column answers, whatever frame is around it.
+number() {
+  timeout "$step_timeout_secs" "$weir" sql --archive "$archive" "$1" | sed -nE 's/^[|│ ]*([0-9]+)[|│ ]*$/\1/p' | head -n 1
+}
+
+# generate PROTOCOL SOURCE [MORE...]: sends flows and adds the records it says it sent to $sent.
+sent=0
+generate() {
+  local protocol=$1 source=$2 said
+  shift 2
+  set -- generate --to "127.0.0.1:$port" --version "$protocol" --source "$source" --records "$records" --rate "$rate" \
+    --seed "${source##*.}" "$@"
+  say "$@"
+  # Only what weir says goes into the file: the number of records comes from there and not from the command line.
+  timeout "$step_timeout_secs" "$weir" "$@" >"$folder/generate" || {
+    cat "$folder/generate"
+    fail "the $protocol exporter failed" "see its output above"
+  }
+  cat "$folder/generate"
+  said=$(grep -oE '[0-9]+ records|records[ =:]+[0-9]+' "$folder/generate" | grep -oE '[0-9]+' | head -n 1) ||
+    fail "weir generate did not say how many records it sent" "this script and the binary do not fit together: build again"
+  sent=$((sent + said))
+}
+
+echo "== collect: a collector on a free UDP port of 127.0.0.1, with an archive in $folder"
+"$weir" collect --listen 127.0.0.1:0 --archive "$archive" >"$folder/collect.out" 2>"$folder/collect.log" </dev/null &
+collector=$!
+port=
+for _ in $(seq 300); do
+  port=$(sed -nE 's/.*listening on [^ ]*:([0-9]+).*/\1/p' "$folder/collect.log" | head -n 1)
+  [ -z "$port" ] || break
+  kill -0 "$collector" 2>/dev/null || break
+  sleep 0.1
+done
+if [ -z "$port" ]; then
+  cat "$folder/collect.log" >&2
+  fail "the collector did not start" "see its messages above"
+fi
+echo "listening on port $port"
+
+echo
+echo "== generate: three exporters, $records Flow Records each; the second sends its Template late"
+generate 5 127.0.0.5
+generate 9 127.0.0.9 --late-template 5
+generate ipfix 127.0.0.10 --ipv6-share 0.2 --options
+
+echo
+echo "== stop: the collector drains its queue, syncs and seals the archive"
+kill -TERM "$collector"
+for _ in $(seq $((step_timeout_secs * 10))); do
+  kill -0 "$collector" 2>/dev/null || break
+  sleep 0.1
+done
+kill -0 "$collector" 2>/dev/null && fail "the collector did not stop in $step_timeout_secs s" "report this as a defect"
+wait "$collector" || {
+  status=$?
+  cat "$folder/collect.log" >&2
+  fail "the collector ended with status $status" "see its messages above"
+}
+collector=
+cat "$folder/collect.out"
+
+echo
+echo "== query: top talkers, a filter, SQL"
+run query --archive "$archive" -s srcip/bytes -n 10
+run query --archive "$archive" 'dst port 443 and bytes > 10k' -n 10
+run sql --archive "$archive" \
+  'SELECT export_version, count(*) AS flows, sum(packets) AS packets, sum(bytes) AS bytes FROM flows GROUP BY export_version ORDER BY export_version'
+
+echo
+echo "== books: what became of everything that was received"
+run books --archive "$archive" || fail "the books do not balance" "see the lines above"
+
+kept=$(number 'SELECT count(*) AS n FROM flows')
+booked=$(number 'SELECT sum(records_stored) AS n FROM exporter_books')
+echo
+echo "sent $sent records, the archive holds ${kept:-?}, the books say ${booked:-?}"
+if [ "$sent" != "$kept" ] || [ "$sent" != "$booked" ]; then
+  fail "sent, kept and booked differ" \
+    "'kernel_drops' in the books means that the socket buffer was full: try WEIR_DEMO_RATE=$((rate / 5))"
+fi
+echo "demo passed: nothing was lost"
