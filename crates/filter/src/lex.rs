@@ -89,7 +89,7 @@ fn stray(text: &str, at: usize) -> ParseError {
     let rest = &text[at..];
     let length = rest.chars().next().map_or(1, char::len_utf8);
     if rest.as_bytes().starts_with(b"@") {
-        let word = 1 + rest[1..].bytes().take_while(|octet| octet.is_ascii_alphanumeric()).count();
+        let word = 1 + rest[1..].bytes().take_while(u8::is_ascii_alphanumeric).count();
         let error = ParseError::new(format!("'{}' is not supported", &rest[..word]), at..at + word);
         return error.with_hint("a filter is one text; put the contents of the file here".to_owned());
     }

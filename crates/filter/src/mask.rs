@@ -188,6 +188,7 @@ where
     }
 }
 
+#[expect(clippy::needless_bitwise_bool, reason = "a branch would keep the loop from becoming vector instructions")]
 fn values_in<T: ArrowPrimitiveType>(values: &PrimitiveArray<T>, range: RangeInclusive<T::Native>) -> Mask
 where
     T::Native: Ord,

@@ -262,7 +262,7 @@ static PHRASES: LazyLock<BTreeMap<String, Phrase>> = LazyLock::new(|| {
         let form = primitive.form;
         for Direction(direction, operands) in primitive.directions {
             let phrase = Phrase { form, join: Join::Any, operands: operands.to_vec() };
-            add(&mut phrases, join_words(direction, primitive.name), phrase);
+            add(&mut phrases, &join_words(direction, primitive.name), &phrase);
         }
         add_src_and_dst(&mut phrases, primitive);
     }
@@ -288,7 +288,7 @@ fn join_words(direction: &str, name: &str) -> String {
 }
 
 /// Adds a phrase and its spellings by other words: `host` for `ip`, `xlate` for `nat`, `exporter` for `router`.
-fn add(phrases: &mut BTreeMap<String, Phrase>, text: String, phrase: Phrase) {
+fn add(phrases: &mut BTreeMap<String, Phrase>, text: &str, phrase: &Phrase) {
     let spellings = text.split(' ').fold(vec![String::new()], |texts, word| {
         let words: &[&str] = match word {
             "ip" => &["ip", "host"],
@@ -313,7 +313,7 @@ fn add_src_and_dst(phrases: &mut BTreeMap<String, Phrase>, primitive: &Primitive
     for (word, join) in [("or", Join::Any), ("and", Join::All)] {
         for (first, second) in [("src", "dst"), ("dst", "src")] {
             let text = format!("{first} {word} {second} {}", primitive.name);
-            add(phrases, text, Phrase { form: primitive.form, join, operands: operands.clone() });
+            add(phrases, &text, &Phrase { form: primitive.form, join, operands: operands.clone() });
         }
     }
 }

@@ -90,12 +90,11 @@ fn primitive_row(page: &mut String, primitive: &Primitive) {
         Form::Unanswerable(reason) => reason,
     };
     let words: Vec<&str> = primitive.directions.iter().map(|Direction(words, _)| *words).collect();
-    let phrases = match words[..] {
-        [""] => format!("`{}`", primitive.name),
-        _ => {
-            let words = words.iter().map(|words| if words.is_empty() { "–".to_owned() } else { format!("`{words}`") });
-            format!("`{}` with {}", primitive.name, words.collect::<Vec<_>>().join(", "))
-        }
+    let phrases = if words == [""] {
+        format!("`{}`", primitive.name)
+    } else {
+        let words = words.iter().map(|words| if words.is_empty() { "–".to_owned() } else { format!("`{words}`") });
+        format!("`{}` with {}", primitive.name, words.collect::<Vec<_>>().join(", "))
     };
     let mut reads: Vec<&str> = primitive
         .directions

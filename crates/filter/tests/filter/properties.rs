@@ -26,22 +26,21 @@ fn operand(row: &Row, operand: Operand) -> Option<u64> {
     let duration = || u128::try_from(i128::from(ms(row, Column::End)?) - i128::from(ms(row, Column::Start)?)).ok();
     let rate = |column, factor: u128| {
         let (duration, count) = (duration()?, u128::from(number(row, column)?));
-        Some(if duration == 0 { 0 } else { u64::try_from(count * factor / duration).unwrap_or(u64::MAX) })
+        Some(u64::try_from((count * factor).checked_div(duration).unwrap_or(0)).unwrap_or(u64::MAX))
     };
     match operand {
         Operand::Column(column) => number(row, column),
         Operand::Flows => Some(number(row, Column::Flows).unwrap_or(1)),
         Operand::TcpFlags if number(row, Column::Protocol) == Some(6) => number(row, Column::TcpFlags),
-        Operand::TcpFlags => None,
         Operand::IcmpType if is_icmp() => number(row, Column::IcmpType).or(type_code().map(|both| both / 256)),
         Operand::IcmpCode if is_icmp() => number(row, Column::IcmpCode).or(type_code().map(|both| both % 256)),
-        Operand::IcmpType | Operand::IcmpCode => None,
+        Operand::TcpFlags | Operand::IcmpType | Operand::IcmpCode => None,
         Operand::DurationMs => Some(u64::try_from(duration()?).expect("two i64 differ by less than 2^64")),
         Operand::PacketsPerSecond => rate(Column::Packets, 1000),
         Operand::BitsPerSecond => rate(Column::Bytes, 8000),
         Operand::BytesPerPacket => {
             let (bytes, packets) = (number(row, Column::Bytes)?, number(row, Column::Packets)?);
-            Some(if packets == 0 { 0 } else { bytes / packets })
+            Some(bytes.checked_div(packets).unwrap_or(0))
         }
     }
 }
