@@ -1,5 +1,12 @@
 //! Times of a message: what turns an exporter's way of telling time into milliseconds since the epoch.
 
+use weir_wire::Template;
+
+use crate::columns::Records;
+
+/// `systemInitTimeMilliseconds`: what uptimes in IPFIX records count from, since the header tells no uptime.
+pub(crate) const SYSTEM_INIT_TIME_MS: u16 = 160;
+
 /// What a message header tells about time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MessageClock {
@@ -9,6 +16,25 @@ pub(crate) struct MessageClock {
     pub export_ms: i64,
     /// Uptime of the exporter at that moment, milliseconds; IPFIX has none.
     pub uptime_ms: Option<u32>,
+}
+
+impl MessageClock {
+    /// The same clock with the uptime that follows from when the exporter started. A header that tells its own
+    /// uptime is believed rather.
+    pub(crate) fn with_system_init(self, system_init_ms: Option<i64>) -> Self {
+        let derived_ms = system_init_ms.map(|init_ms| self.export_ms.wrapping_sub(init_ms) as u32);
+        Self { uptime_ms: self.uptime_ms.or(derived_ms), ..self }
+    }
+}
+
+/// When the exporter started, milliseconds since the epoch, if options data tell it. Exporters that keep NetFlow's
+/// uptimes in IPFIX records tell it this way and not in the records themselves.
+pub(crate) fn system_init_ms(template: &Template, records: Records<'_>) -> Option<i64> {
+    let fields = template.fields();
+    let field = fields.iter().position(|f| f.element.enterprise == 0 && f.element.id == SYSTEM_INIT_TIME_MS)?;
+    let last = records.len().checked_sub(1)?;
+    // Templates of NetFlow v9 have scope types in front, which are no elements.
+    (field >= template.scope_count()).then(|| records.number(field, last).map(|value| value as i64))?
 }
 
 /// How a field tells a time.
@@ -89,6 +115,18 @@ mod tests {
         // 2036-02-07T06:28:16Z is where era 1 begins
         check(TimeForm::Ntp, 0, 2_085_978_496_000);
         check(TimeForm::DeltaMicros, 1_500_000, 1_699_999_998_500);
+    }
+
+    #[test]
+    fn uptime_from_the_time_of_the_start() {
+        let ipfix = MessageClock { uptime_ms: None, ..CLOCK };
+        // the exporter started 60 days before the export, so the uptime has wrapped once; the flow began 5 s before
+        let system_init_ms = CLOCK.export_ms - 60 * 86_400_000;
+        let uptime_ms = (60 * 86_400_000_i64 - 5_000) as u32;
+        let clock = ipfix.with_system_init(Some(system_init_ms));
+        assert_eq!(TimeForm::Uptime.to_ms(uptime_ms.into(), &clock), Some(CLOCK.export_ms - 5_000));
+        assert_eq!(CLOCK.with_system_init(Some(system_init_ms)), CLOCK);
+        assert_eq!(ipfix.with_system_init(None), ipfix);
     }
 
     #[test]

@@ -52,7 +52,9 @@ pub(crate) fn write(plan: &Plan, records: Records<'_>, clock: &MessageClock, bui
         match *op {
             Op::Number { column, field } => write_number(column, field, records, builder),
             Op::Address { column, field } => write_address(builder.address(column), field, records),
-            Op::EitherAddress { column, v4, v6 } => write_either(builder.address(column), v4, v6, records),
+            Op::EitherAddress { column, first, second } => {
+                write_either(builder.address(column), first, second, records);
+            }
             Op::Octets { column, field } => {
                 let positions = records.located.field(field);
                 let target = builder.address(column);
@@ -74,6 +76,11 @@ fn write_leftovers(plan: &Plan, records: Records<'_>, builder: &mut FlowBatchBui
     for record in 0..records.len() {
         for leftover in &plan.leftovers {
             let octets = records.octets(&records.located.field(leftover.field), record);
+            if let Some(other) = leftover.other_family
+                && !(is_set(octets) && is_set(records.octets(&records.located.field(other), record)))
+            {
+                continue;
+            }
             target.push(leftover.enterprise, leftover.id, octets);
         }
         target.end_row();
@@ -151,13 +158,18 @@ fn write_address(target: &mut OctetsColumn, field: usize, records: Records<'_>) 
 }
 
 /// Some exporters have one template for both families and fill the other one with zeros.
-fn write_either(target: &mut OctetsColumn, v4: usize, v6: usize, records: Records<'_>) {
-    let (v4, v6) = (records.located.field(v4), records.located.field(v6));
+fn write_either(target: &mut OctetsColumn, first: usize, second: usize, records: Records<'_>) {
+    let (first, second) = (records.located.field(first), records.located.field(second));
     for record in 0..records.len() {
-        let (short, long) = (records.octets(&v4, record), records.octets(&v6, record));
-        let use_long = short.iter().all(|octet| *octet == 0) && long.iter().any(|octet| *octet != 0);
-        target.push(Some(if use_long { long } else { short }));
+        let (first, second) = (records.octets(&first, record), records.octets(&second, record));
+        let neither = if first.len() < second.len() { first } else { second };
+        let set = [second, first].into_iter().find(|octets| is_set(octets));
+        target.push(Some(set.unwrap_or(neither)));
     }
+}
+
+fn is_set(octets: &[u8]) -> bool {
+    octets.iter().any(|octet| *octet != 0)
 }
 
 fn write_time(

@@ -8,7 +8,7 @@ use weir_wire::{Set, Sets, Spans, Template, TemplateId, TemplateRecord, Template
 use weir_wire::{ipfix, netflow5, netflow9};
 
 use crate::Limits;
-use crate::clock::MessageClock;
+use crate::clock::{self, MessageClock};
 use crate::columns::{self, Records};
 use crate::ledger::Ledger;
 use crate::plan::{Plan, netflow5_template};
@@ -61,7 +61,7 @@ impl DecoderStatistics {
 impl Decoder {
     /// A decoder that knows no exporter yet.
     pub fn new(limits: Limits) -> Self {
-        let netflow5 = netflow5_template().map(|template| Known { plan: Plan::compile(&template), template });
+        let netflow5 = netflow5_template().map(|template| Known { plan: Plan::compile(&template, true), template });
         Self {
             limits,
             domains: Vec::new(),
@@ -230,14 +230,15 @@ impl Decoder {
     fn define(&mut self, index: u32, template: Template) {
         self.count(index, Counter::Templates, 1);
         let id = template.id();
-        let templates = &mut self.domains[index as usize].templates;
+        let domain = &mut self.domains[index as usize];
+        let (templates, header_uptime) = (&mut domain.templates, domain.key.version != 10);
         if templates.get(&id).is_some_and(|known| known.template == template) {
             return;
         }
         if templates.len() >= self.limits.templates_per_domain_max && !templates.contains_key(&id) {
             return self.count(index, Counter::TemplatesRefused, 1);
         }
-        templates.insert(id, Known { plan: Plan::compile(&template), template });
+        templates.insert(id, Known { plan: Plan::compile(&template, header_uptime), template });
         for set in self.waiting.release(index, id) {
             self.count(index, Counter::SetsWaitingOut, 1);
             self.data(index, id, &set.body, &set.clock);
@@ -258,9 +259,11 @@ impl Decoder {
         let records = Records { body, located: &located };
         let counter = if known.template.is_options() {
             domain.samplers.learn(&known.template, records);
+            domain.system_init_ms = clock::system_init_ms(&known.template, records).or(domain.system_init_ms);
             Counter::RecordsOptions
         } else {
-            append(&mut self.builder, domain, known, records, clock);
+            let clock = clock.with_system_init(domain.system_init_ms);
+            append(&mut self.builder, domain, known, records, &clock);
             Counter::RecordsStored
         };
         self.count(index, counter, rows as u64);

@@ -7,15 +7,26 @@
 use weir_flow::{Column, ColumnType, registry};
 use weir_wire::{FieldSpecifier, Template, TemplateId, VARIABLE_LENGTH};
 
-use crate::clock::TimeForm;
+use crate::clock::{SYSTEM_INIT_TIME_MS, TimeForm};
 
 /// `paddingOctets`: nothing to keep.
 const PADDING_OCTETS: u16 = 210;
-/// `systemInitTimeMilliseconds`: what uptimes in IPFIX records count from (RFC 7011 leaves no uptime in the header).
-const SYSTEM_INIT_TIME_MS: u16 = 160;
 /// `observationTimeSeconds` to `observationTimeNanoseconds`: an event's only time.
 const OBSERVATION_TIMES: [(u16, TimeForm); 4] =
     [(322, TimeForm::Seconds), (323, TimeForm::Millis), (324, TimeForm::Ntp), (325, TimeForm::Ntp)];
+
+/// Columns of what the headers of packets say. Where packets have several headers of a kind because they travel in a
+/// tunnel, a template has an element once for each, the outermost first (RFC 7011 section 8). The columns take the
+/// innermost of each, so that they agree about which flow they tell of; the tunnel's are among the elements.
+const OF_THE_PACKETS_HEADERS: [Column; 7] = [
+    Column::SrcAddr,
+    Column::DstAddr,
+    Column::SrcPort,
+    Column::DstPort,
+    Column::Protocol,
+    Column::TcpFlags,
+    Column::Tos,
+];
 
 /// One column write, over all records of a set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,8 +35,8 @@ pub(crate) enum Op {
     Number { column: Column, field: usize },
     /// 4 or 16 octets.
     Address { column: Column, field: usize },
-    /// A template with both families: whichever is not all zeros.
-    EitherAddress { column: Column, v4: usize, v6: usize },
+    /// A template with both families: whichever is not all zeros, the later one when both are set.
+    EitherAddress { column: Column, first: usize, second: usize },
     /// Octets as they are.
     Octets { column: Column, field: usize },
     /// A time.
@@ -50,6 +61,9 @@ pub(crate) struct Leftover {
     pub field: usize,
     pub enterprise: u32,
     pub id: u16,
+    /// The address of the other family for the same column. This one is kept where both are set: flows in tunnels
+    /// have two pairs of addresses.
+    pub other_family: Option<usize>,
 }
 
 /// What to do with the records of one template.
@@ -64,8 +78,8 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Compiles a template.
-    pub(crate) fn compile(template: &Template) -> Self {
+    /// Compiles a template. `header_uptime` says whether the protocol's header tells the exporter's uptime.
+    pub(crate) fn compile(template: &Template, header_uptime: bool) -> Self {
         let fields = template.fields();
         let mut plan = Self {
             ops: Vec::with_capacity(fields.len()),
@@ -77,7 +91,7 @@ impl Plan {
             plan.place(column, fields);
         }
         plan.place_event_time(fields);
-        plan.keep_the_rest(fields);
+        plan.keep_the_rest(fields, header_uptime);
         plan.tells_sampling = plan.writes(Column::SamplingInterval);
         plan.sampler_field = plan.ops.iter().find_map(|op| match *op {
             Op::Number { column: Column::SamplerId, field } => Some(field),
@@ -101,11 +115,12 @@ impl Plan {
                 (claimed == column).then_some((rank, field))
             })
             .collect();
-        claims.sort_unstable();
+        let innermost = OF_THE_PACKETS_HEADERS.contains(&column);
+        claims.sort_unstable_by_key(|&(rank, field)| (rank, if innermost { fields.len() - field } else { field }));
         let Some(&(_, field)) = claims.first() else { return };
         let op = match column.column_type() {
             ColumnType::Address => match both_families(&claims, fields) {
-                Some((v4, v6)) => Op::EitherAddress { column, v4, v6 },
+                Some((first, second)) => Op::EitherAddress { column, first, second },
                 None => Op::Address { column, field },
             },
             ColumnType::Mac | ColumnType::Octets => Op::Octets { column, field },
@@ -132,30 +147,40 @@ impl Plan {
         }
     }
 
-    fn keep_the_rest(&mut self, fields: &[FieldSpecifier]) {
+    fn keep_the_rest(&mut self, fields: &[FieldSpecifier], header_uptime: bool) {
         for (field, specifier) in fields.iter().enumerate() {
             let element = specifier.element;
             let padding = element.enterprise == 0 && element.id == PADDING_OCTETS;
-            if specifier.length != 0 && !padding && !self.holds_all_of(field, *specifier) {
-                self.leftovers.push(Leftover { field, enterprise: element.enterprise, id: element.id });
+            if specifier.length != 0 && !padding && !self.holds_all_of(field, *specifier, header_uptime) {
+                let other_family = self.other_family(field);
+                self.leftovers.push(Leftover { field, enterprise: element.enterprise, id: element.id, other_family });
             }
         }
     }
 
+    /// The later address of the other family that this one shares its column with.
+    fn other_family(&self, field: usize) -> Option<usize> {
+        self.ops.iter().find_map(|op| match *op {
+            Op::EitherAddress { first, second, .. } if first == field => Some(second),
+            _ => None,
+        })
+    }
+
     /// Whether a column keeps everything that the field can say.
-    fn holds_all_of(&self, field: usize, specifier: FieldSpecifier) -> bool {
+    fn holds_all_of(&self, field: usize, specifier: FieldSpecifier, header_uptime: bool) -> bool {
         self.ops.iter().any(|op| match *op {
             Op::Number { column, field: written } => {
                 written == field && usize::from(specifier.length) <= width(column.column_type())
             }
             Op::Address { field: written, .. } | Op::Octets { field: written, .. } => written == field,
-            Op::EitherAddress { v4, v6, .. } => v4 == field || v6 == field,
+            // the column takes the first only when there is no second to lose
+            Op::EitherAddress { second, .. } => second == field,
             // NTP forms and microseconds are finer than a column of milliseconds; an IPFIX uptime may have no base
             Op::Time { field: written, form, init_time, .. } => {
                 written == field
                     && match form {
                         TimeForm::Seconds | TimeForm::Millis => true,
-                        TimeForm::Uptime => init_time.is_none(),
+                        TimeForm::Uptime => header_uptime && init_time.is_none(),
                         TimeForm::Ntp | TimeForm::DeltaMicros => false,
                     }
             }
@@ -192,9 +217,11 @@ fn fits(column: Column, specifier: FieldSpecifier) -> bool {
     }
 }
 
+/// The best claims of both families, in the order of the template.
 fn both_families(claims: &[(usize, usize)], fields: &[FieldSpecifier]) -> Option<(usize, usize)> {
     let of_length = |length| claims.iter().map(|&(_, field)| field).find(|&field| fields[field].length == length);
-    of_length(4).zip(of_length(16))
+    let (v4, v6) = of_length(4).zip(of_length(16))?;
+    Some((v4.min(v6), v4.max(v6)))
 }
 
 fn init_time(fields: &[FieldSpecifier]) -> Option<usize> {
@@ -261,14 +288,14 @@ mod tests {
             }
             offset += usize::from(field.length);
         }
-        let plan = Plan::compile(&template);
+        let plan = Plan::compile(&template, true);
         assert_eq!(plan.leftovers, []);
         assert_eq!(plan.ops.len(), NETFLOW5_FIELDS.len() - 2);
     }
 
     #[test]
     fn a_second_field_for_a_column_is_kept() {
-        let plan = Plan::compile(&template(&[(0, 85, 8), (0, 1, 4), (9, 12235, VARIABLE_LENGTH)]));
+        let plan = Plan::compile(&template(&[(0, 85, 8), (0, 1, 4), (9, 12235, VARIABLE_LENGTH)]), false);
         assert!(plan.ops.contains(&Op::Number { column: Column::Bytes, field: 1 }));
         let kept: Vec<_> = plan.leftovers.iter().map(|leftover| (leftover.enterprise, leftover.id)).collect();
         assert_eq!(kept, [(0, 85), (9, 12235)]);
@@ -276,15 +303,41 @@ mod tests {
 
     #[test]
     fn a_field_too_wide_for_its_column_is_written_and_kept() {
-        let plan = Plan::compile(&template(&[(0, 7, 4)]));
+        let plan = Plan::compile(&template(&[(0, 7, 4)]), false);
         assert_eq!(plan.ops, [Op::Number { column: Column::SrcPort, field: 0 }]);
         assert_eq!(plan.leftovers.len(), 1);
     }
 
     #[test]
+    fn the_innermost_header_fills_the_columns() {
+        // protocol and source address of a tunnel, then those of what is in it
+        let plan =
+            Plan::compile(&template(&[(0, 4, 1), (0, 27, 16), (0, 1, 8), (0, 4, 1), (0, 27, 16), (0, 1, 8)]), false);
+        let column_of = |field| {
+            plan.ops
+                .iter()
+                .find(|op| matches!(**op, Op::Number { field: f, .. } | Op::Address { field: f, .. } if f == field))
+                .map(|op| op.column())
+        };
+        assert_eq!((column_of(3), column_of(4)), (Some(Column::Protocol), Some(Column::SrcAddr)));
+        assert_eq!(column_of(2), Some(Column::Bytes));
+        let kept: Vec<_> = plan.leftovers.iter().map(|leftover| leftover.field).collect();
+        assert_eq!(kept, [0, 1, 5]);
+    }
+
+    #[test]
+    fn an_uptime_is_kept_where_no_header_tells_what_it_counts_from() {
+        let template = template(&[(0, 22, 4)]);
+        assert_eq!(Plan::compile(&template, true).leftovers.len(), 0);
+        let plan = Plan::compile(&template, false);
+        assert!(plan.writes(Column::Start));
+        assert_eq!(plan.leftovers.len(), 1);
+    }
+
+    #[test]
     fn both_address_families_in_one_template() {
-        let plan = Plan::compile(&template(&[(0, 27, 16), (0, 8, 4)]));
-        assert_eq!(plan.ops, [Op::EitherAddress { column: Column::SrcAddr, v4: 1, v6: 0 }]);
-        assert_eq!(plan.leftovers, []);
+        let plan = Plan::compile(&template(&[(0, 27, 16), (0, 8, 4)]), false);
+        assert_eq!(plan.ops, [Op::EitherAddress { column: Column::SrcAddr, first: 0, second: 1 }]);
+        assert_eq!(plan.leftovers, [Leftover { field: 0, enterprise: 0, id: 27, other_family: Some(1) }]);
     }
 }

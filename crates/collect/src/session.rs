@@ -34,6 +34,8 @@ pub(crate) struct Domain {
     pub templates: HashMap<TemplateId, Known, foldhash::fast::RandomState>,
     pub sequence: Sequence,
     pub samplers: Samplers,
+    /// When the exporter started, milliseconds since the epoch, as options data of IPFIX tell it.
+    pub system_init_ms: Option<i64>,
     /// Counts not yet written to the books.
     pub pending: [u64; Counter::COUNT],
     pub has_pending: bool,
@@ -48,6 +50,7 @@ impl Domain {
             templates: HashMap::default(),
             sequence: Sequence::default(),
             samplers: Samplers::default(),
+            system_init_ms: None,
             pending: [0; Counter::COUNT],
             has_pending: false,
         }
