@@ -1,0 +1,39 @@
+//! How far the archive has come to the disk, for those who must not acknowledge before.
+
+use std::sync::{Arc, PoisonError};
+use std::time::Duration;
+
+use crate::shared::{Ending, Shared};
+use crate::{ArchiveError, Position};
+
+/// A handle that tells the durable position of a writer. Clones tell the same, and outlive the writer.
+#[derive(Debug, Clone)]
+pub struct Durability(pub(crate) Arc<Shared>);
+
+impl Durability {
+    /// Deliveries up to this position survive a crash of the machine.
+    pub fn position(&self) -> Position {
+        self.0.progress().durable
+    }
+
+    /// Flows that this writer was given and that survive a crash of the machine.
+    pub fn rows_durable(&self) -> u64 {
+        self.0.progress().rows_durable
+    }
+
+    /// Waits until deliveries up to `position` are durable, or the time is over, or the writer has ended; tells the
+    /// durable position then. Fails when the writer can make nothing durable any more.
+    pub fn wait_for(&self, position: Position, timeout: Duration) -> Result<Position, ArchiveError> {
+        let waiting = |progress: &mut crate::shared::Progress| {
+            let ended = progress.ending != Ending::Open && progress.durable >= progress.appended;
+            progress.durable < position && progress.sync_failure.is_none() && !ended
+        };
+        let progress = self.0.progress();
+        let waited = self.0.durable_moved.wait_timeout_while(progress, timeout, waiting);
+        let (progress, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        match &progress.sync_failure {
+            Some(failure) if progress.durable < position => Err(failure.to_error()),
+            _ => Ok(progress.durable),
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! Everything that can fail, one variant per action.
+
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use arrow::error::ArrowError;
+use parquet::errors::ParquetError;
+use weir_flow::Table;
+
+/// Why an archive could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ArchiveError {
+    /// A folder that is no archive, and for writing not empty either.
+    #[error("'{}' is not a weir archive", path.display())]
+    NotAnArchive {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// An archive of a version that this program does not know.
+    #[error("archive '{}' has format '{found}', but this program knows '{known}'", path.display())]
+    UnknownVersion {
+        /// The file that tells the version.
+        path: PathBuf,
+        /// What it says, cut to one line.
+        found: String,
+        /// What it should say.
+        known: &'static str,
+    },
+    /// Another writer has the archive open.
+    #[error("archive is being written by {}, which holds '{}'", holder.map_or("another process".to_owned(), |pid| format!("process {pid}")), path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+        /// Process that holds it, as far as it said.
+        holder: Option<u32>,
+    },
+    /// The lock file could not be opened or locked.
+    #[error("cannot lock '{}'", path.display())]
+    Lock {
+        /// The lock file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The file that marks a folder as an archive could not be read or written.
+    #[error("cannot read or write the archive marker '{}'", path.display())]
+    Marker {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A folder could not be created.
+    #[error("cannot create folder '{}'", path.display())]
+    CreateFolder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A folder could not be listed.
+    #[error("cannot list folder '{}'", path.display())]
+    ListFolder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The entries of a folder could not be synced to the disk.
+    #[error("cannot sync folder '{}'", path.display())]
+    SyncFolder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A tail file could not be created.
+    #[error("cannot create tail '{}'", path.display())]
+    CreateTail {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A tail file could not be opened or read.
+    #[error("cannot read tail '{}'", path.display())]
+    ReadTail {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A frame could not be appended. Nothing of it was kept, and the next append may succeed.
+    #[error("cannot append to tail '{}'", path.display())]
+    AppendTail {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The torn end of a tail could not be cut.
+    #[error("cannot cut tail '{}'", path.display())]
+    CutTail {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A tail could not be synced. What was appended since the last durable position may or may not survive a crash of
+    /// the machine, and asking again would prove nothing, so the writer takes nothing more.
+    #[error("cannot sync tail '{}' to the disk; the archive must be opened again", path.display())]
+    SyncTail {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: Arc<io::Error>,
+    },
+    /// A tail that was sealed could not be removed.
+    #[error("cannot remove tail '{}'", path.display())]
+    RemoveTail {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A damaged tail could not be set aside.
+    #[error("cannot set the damaged tail '{}' aside", path.display())]
+    SetAside {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A file left by a crash could not be removed.
+    #[error("cannot remove the leftover '{}'", path.display())]
+    RemoveLeftover {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// Flows without the column `received`, by which segments are partitioned.
+    #[error("flows without the column 'received' cannot be kept")]
+    NoReceived,
+    /// A delivery that does not fit into a frame.
+    #[error("delivery of {octets} octets exceeds the limit of {octets_max}")]
+    FrameTooLarge {
+        /// Octets of the frame.
+        octets: u64,
+        /// The limit, `frame_octets_max`.
+        octets_max: u64,
+    },
+    /// Columns that could not be put into a frame.
+    #[error("cannot encode a delivery")]
+    EncodeFrame(#[source] ArrowError),
+    /// A frame whose checksum is right but whose columns cannot be read.
+    #[error("cannot decode a frame of tail '{}'", path.display())]
+    DecodeFrame {
+        /// The file.
+        path: PathBuf,
+        /// What Arrow said.
+        #[source]
+        source: ArrowError,
+    },
+    /// Columns of a tail that could not be put in order for a segment.
+    #[error("cannot gather column '{column}' of table '{}'", table.name())]
+    GatherColumn {
+        /// The table.
+        table: Table,
+        /// The column.
+        column: String,
+        /// What Arrow said.
+        #[source]
+        source: ArrowError,
+    },
+    /// A segment could not be encoded or written.
+    #[error("cannot write segment '{}'", path.display())]
+    WriteSegment {
+        /// The temporary file.
+        path: PathBuf,
+        /// What the Parquet writer said.
+        #[source]
+        source: ParquetError,
+    },
+    /// A segment could not be created or synced.
+    #[error("cannot create segment '{}'", path.display())]
+    CreateSegment {
+        /// The temporary file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A segment could not be moved into its place.
+    #[error("cannot move segment to '{}'", path.display())]
+    PlaceSegment {
+        /// Its place.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A segment could not be opened.
+    #[error("cannot open segment '{}'", path.display())]
+    OpenSegment {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A segment could not be read.
+    #[error("cannot read segment '{}'", path.display())]
+    ReadSegment {
+        /// The file.
+        path: PathBuf,
+        /// What the Parquet reader said.
+        #[source]
+        source: ParquetError,
+    },
+    /// The listing of tails changed whenever it was read.
+    #[error("archive '{}' changed during each of {attempts} attempts to list it", path.display())]
+    Unsettled {
+        /// The archive.
+        path: PathBuf,
+        /// Attempts made.
+        attempts: u32,
+    },
+    /// A thread of the archive could not be started.
+    #[error("cannot start the thread '{name}'")]
+    StartThread {
+        /// Its name.
+        name: &'static str,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A thread of the archive panicked: a defect of this program.
+    #[error("the thread '{name}' of the archive panicked")]
+    ThreadPanicked {
+        /// Its name.
+        name: &'static str,
+    },
+}

@@ -1,0 +1,36 @@
+//! Folders: creating, listing and syncing them.
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::ErrorKind;
+use std::path::Path;
+
+use crate::ArchiveError;
+
+/// Creates a folder that may exist already, and syncs its parent when it did not: a file in it is durable only when
+/// the folder itself is.
+pub(crate) fn create(path: &Path) -> Result<(), ArchiveError> {
+    match fs::create_dir(path) {
+        Ok(()) => path.parent().map_or(Ok(()), sync),
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
+        Err(source) => Err(ArchiveError::CreateFolder { path: path.to_owned(), source }),
+    }
+}
+
+/// Makes creations, renames and removals in a folder durable.
+pub(crate) fn sync(path: &Path) -> Result<(), ArchiveError> {
+    let result = File::open(path).and_then(|folder| folder.sync_all());
+    result.map_err(|source| ArchiveError::SyncFolder { path: path.to_owned(), source })
+}
+
+/// The names in a folder, in no order; none when there is no such folder.
+pub(crate) fn names(path: &Path) -> Result<Vec<OsString>, ArchiveError> {
+    let failed = |source| ArchiveError::ListFolder { path: path.to_owned(), source };
+    match fs::read_dir(path) {
+        Ok(entries) => {
+            entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<Result<_, _>>().map_err(failed)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+        Err(source) => Err(failed(source)),
+    }
+}

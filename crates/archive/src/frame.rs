@@ -1,0 +1,267 @@
+//! Frames: deliveries as they lie in a tail.
+//!
+//! A frame is a header of 64 octets, then up to two Arrow IPC streams, flows and books, each padded with zeros to a
+//! multiple of 64 octets, so that columns can be used where they were read. All numbers are little-endian:
+//!
+//! ```text
+//!  0  magic "WEIRTAIL"      8 octets
+//!  8  version               4
+//! 12  rows of flows         4
+//! 16  position              8
+//! 24  octets of flows       8   without padding, 0 when there are none
+//! 32  octets of books       8   as above
+//! 40  rows of books         4
+//! 44  CRC-32C of payload    4   padding included
+//! 48  zeros                12
+//! 60  CRC-32C of header     4   of the 60 octets before it
+//! ```
+
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+use arrow::error::ArrowError;
+use arrow::ipc::reader::StreamDecoder;
+use arrow::ipc::writer::StreamEncoder;
+use weir_flow::{BooksBatch, Delivery, FlowBatch};
+
+use crate::Position;
+
+/// Octets of a header, and what payloads are padded to.
+pub(crate) const HEADER_OCTETS: usize = 64;
+const MAGIC: &[u8; 8] = b"WEIRTAIL";
+const VERSION: u32 = 1;
+static ZEROS: [u8; HEADER_OCTETS] = [0; HEADER_OCTETS];
+
+/// The header of a frame.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FrameHeader {
+    pub(crate) position: Position,
+    pub(crate) flows_octets: u64,
+    pub(crate) books_octets: u64,
+    pub(crate) flows_rows: u32,
+    pub(crate) books_rows: u32,
+    pub(crate) payload_crc: u32,
+}
+
+const fn padded(octets: u64) -> u64 {
+    octets.next_multiple_of(HEADER_OCTETS as u64)
+}
+
+fn u32_at(octets: &[u8; HEADER_OCTETS], at: usize) -> u32 {
+    u32::from_le_bytes([octets[at], octets[at + 1], octets[at + 2], octets[at + 3]])
+}
+
+fn u64_at(octets: &[u8; HEADER_OCTETS], at: usize) -> u64 {
+    u64::from(u32_at(octets, at)) | u64::from(u32_at(octets, at + 4)) << 32
+}
+
+impl FrameHeader {
+    /// Reads a header. `None` unless magic, version and checksum are right and its lengths make sense.
+    pub(crate) fn parse(octets: &[u8]) -> Option<Self> {
+        let octets: &[u8; HEADER_OCTETS] = octets.first_chunk()?;
+        if !octets.starts_with(MAGIC) || u32_at(octets, 8) != VERSION {
+            return None;
+        }
+        if crc32c::crc32c(&octets[..60]) != u32_at(octets, 60) {
+            return None;
+        }
+        let header = Self {
+            flows_rows: u32_at(octets, 12),
+            position: Position::new(u64_at(octets, 16)),
+            flows_octets: u64_at(octets, 24),
+            books_octets: u64_at(octets, 32),
+            books_rows: u32_at(octets, 40),
+            payload_crc: u32_at(octets, 44),
+        };
+        // Lengths of this size cannot be added up without care, and no frame has them.
+        let sane = header.flows_octets < 1 << 48 && header.books_octets < 1 << 48;
+        sane.then_some(header)
+    }
+
+    fn to_octets(self) -> [u8; HEADER_OCTETS] {
+        let mut octets = [0; HEADER_OCTETS];
+        octets[..8].copy_from_slice(MAGIC);
+        octets[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        octets[12..16].copy_from_slice(&self.flows_rows.to_le_bytes());
+        octets[16..24].copy_from_slice(&self.position.get().to_le_bytes());
+        octets[24..32].copy_from_slice(&self.flows_octets.to_le_bytes());
+        octets[32..40].copy_from_slice(&self.books_octets.to_le_bytes());
+        octets[40..44].copy_from_slice(&self.books_rows.to_le_bytes());
+        octets[44..48].copy_from_slice(&self.payload_crc.to_le_bytes());
+        let crc = crc32c::crc32c(&octets[..60]);
+        octets[60..].copy_from_slice(&crc.to_le_bytes());
+        octets
+    }
+
+    /// Octets of the payload, padding included.
+    pub(crate) fn payload_octets(&self) -> u64 {
+        padded(self.flows_octets) + padded(self.books_octets)
+    }
+
+    /// Octets of the frame.
+    pub(crate) fn frame_octets(&self) -> u64 {
+        HEADER_OCTETS as u64 + self.payload_octets()
+    }
+}
+
+/// A frame ready to be written: a header, then the buffers in their order.
+#[derive(Debug)]
+pub(crate) struct EncodedFrame {
+    pub(crate) header: FrameHeader,
+    pub(crate) header_octets: [u8; HEADER_OCTETS],
+    /// The columns themselves as far as possible: what is written is not copied first.
+    pub(crate) payload: Vec<Buffer>,
+}
+
+impl EncodedFrame {
+    /// Encodes a delivery as the frame of this position.
+    pub(crate) fn new(position: Position, delivery: &Delivery) -> Result<Self, ArrowError> {
+        let mut payload = Vec::new();
+        let flows = delivery.flows.as_ref().map(FlowBatch::record_batch);
+        let books = delivery.books.as_ref().map(BooksBatch::record_batch);
+        let flows_octets = encode_stream(flows, &mut payload)?;
+        let books_octets = encode_stream(books, &mut payload)?;
+        let payload_crc = payload.iter().fold(0, |crc, buffer| crc32c::crc32c_append(crc, buffer));
+        let header = FrameHeader {
+            position,
+            flows_octets,
+            books_octets,
+            flows_rows: flows.map_or(0, RecordBatch::num_rows) as u32,
+            books_rows: books.map_or(0, RecordBatch::num_rows) as u32,
+            payload_crc,
+        };
+        Ok(Self { header, header_octets: header.to_octets(), payload })
+    }
+}
+
+/// Appends a padded stream of one batch, or nothing; tells its octets without padding.
+fn encode_stream(batch: Option<&RecordBatch>, out: &mut Vec<Buffer>) -> Result<u64, ArrowError> {
+    let Some(batch) = batch else { return Ok(0) };
+    let mut encoder = StreamEncoder::try_new(batch.schema_ref())?;
+    let first = out.len();
+    out.extend(encoder.encode(batch)?);
+    out.extend(encoder.finish()?);
+    let octets = out[first..].iter().map(|buffer| buffer.len() as u64).sum();
+    let padding = (padded(octets) - octets) as usize;
+    out.push(Buffer::from(&ZEROS[..padding]));
+    Ok(octets)
+}
+
+/// The batches of a frame whose payload, checked before, begins at `at`.
+pub(crate) fn decode(
+    header: &FrameHeader,
+    octets: &Buffer,
+    at: usize,
+) -> Result<(Option<RecordBatch>, Option<RecordBatch>), ArrowError> {
+    let flows = decode_stream(octets, at, header.flows_octets as usize)?;
+    let books = decode_stream(octets, at + padded(header.flows_octets) as usize, header.books_octets as usize)?;
+    Ok((flows, books))
+}
+
+fn decode_stream(octets: &Buffer, at: usize, length: usize) -> Result<Option<RecordBatch>, ArrowError> {
+    if length == 0 {
+        return Ok(None);
+    }
+    let mut stream = octets.slice_with_length(at, length);
+    let mut decoder = StreamDecoder::new();
+    match decoder.decode(&mut stream)? {
+        Some(batch) => Ok(Some(batch)),
+        None => Err(ArrowError::IpcError("stream without a batch".to_owned())),
+    }
+}
+
+/// A whole frame found in a tail.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FoundFrame {
+    pub(crate) header: FrameHeader,
+    /// Where its payload begins.
+    pub(crate) payload_at: usize,
+}
+
+/// What follows the whole frames of a tail.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TailEnd {
+    /// Nothing.
+    Clean,
+    /// Octets that are no whole frame, with no frame after them: a write that did not finish.
+    Torn,
+    /// Octets that are no whole frame, with frames after them: the file was changed after it was written.
+    Damaged {
+        /// Headers found after them.
+        frames: u64,
+        /// Flows in these frames.
+        rows: u64,
+        /// Position of the last of them.
+        last: Position,
+    },
+}
+
+/// The frames of a tail.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    /// Whole frames, without a gap.
+    pub(crate) frames: Vec<FoundFrame>,
+    /// Octets that they take.
+    pub(crate) whole_octets: usize,
+    pub(crate) end: TailEnd,
+}
+
+impl Scan {
+    /// Position of the last whole frame.
+    pub(crate) fn last(&self) -> Option<Position> {
+        self.frames.last().map(|frame| frame.header.position)
+    }
+
+    /// Flows in the whole frames.
+    pub(crate) fn rows(&self) -> u64 {
+        self.frames.iter().map(|frame| u64::from(frame.header.flows_rows)).sum()
+    }
+}
+
+/// Finds the whole frames of a tail: all checksums right, positions one after another.
+pub(crate) fn scan(octets: &[u8]) -> Scan {
+    let mut frames: Vec<FoundFrame> = Vec::new();
+    let mut at = 0;
+    while let Some(frame) = frame_at(octets, at) {
+        let follows = |before: &FoundFrame| before.header.position.next() == frame.header.position;
+        if !frames.last().is_none_or(follows) {
+            break;
+        }
+        at += frame.header.frame_octets() as usize;
+        frames.push(frame);
+    }
+    let end = if at == octets.len() { TailEnd::Clean } else { end_after(octets, at) };
+    Scan { frames, whole_octets: at, end }
+}
+
+fn frame_at(octets: &[u8], at: usize) -> Option<FoundFrame> {
+    let header = FrameHeader::parse(octets.get(at..)?)?;
+    let payload_at = at + HEADER_OCTETS;
+    let payload = octets.get(payload_at..payload_at.checked_add(header.payload_octets() as usize)?)?;
+    (crc32c::crc32c(payload) == header.payload_crc).then_some(FoundFrame { header, payload_at })
+}
+
+fn end_after(octets: &[u8], bad: usize) -> TailEnd {
+    let mut found = TailEnd::Torn;
+    let mut at = bad + HEADER_OCTETS;
+    while at < octets.len() {
+        // A header counts only with its whole frame: the columns of a torn frame may hold anything a sender likes.
+        if let Some(frame) = frame_at(octets, at) {
+            let (frames, rows) = match found {
+                TailEnd::Damaged { frames, rows, .. } => (frames, rows),
+                _ => (0, 0),
+            };
+            found = TailEnd::Damaged {
+                frames: frames + 1,
+                rows: rows + u64::from(frame.header.flows_rows),
+                last: frame.header.position,
+            };
+            at += frame.header.frame_octets() as usize;
+        } else {
+            at += HEADER_OCTETS;
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests;

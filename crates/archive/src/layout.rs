@@ -1,0 +1,206 @@
+//! Where everything lies in the folder of an archive, and what the names mean.
+//!
+//! ```text
+//! weir-archive                          marker and version
+//! lock                                  held by the one writer
+//! tail/0000000000000007.tail            frames not yet sealed
+//! tail/0000000000000005-812.damaged     a damaged tail set aside, and the last position found in it
+//! flows/date=2025-11-21/*.parquet       segments, by the UTC day of `received`
+//! exporter_books/date=2025-11-21/*.parquet   by the UTC day of `minute`
+//! tmp/                                  segments being written
+//! ```
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+
+use weir_flow::Table;
+
+use crate::position::Position;
+use crate::segment::{Segment, SegmentName};
+use crate::{ArchiveError, folder};
+
+const MARKER: &str = "weir-archive";
+const MARKER_NEW: &str = "weir-archive.new";
+const MARKER_TEXT: &str = "weir archive, version 1";
+const LOCK: &str = "lock";
+
+/// The folder of an archive.
+#[derive(Debug, Clone)]
+pub(crate) struct Layout {
+    root: PathBuf,
+}
+
+/// Number of a tail; tails are numbered without gaps in the order in which they were begun.
+pub(crate) type TailNumber = u64;
+
+/// What a name in the folder of tails means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum TailName {
+    /// A tail.
+    Tail(TailNumber),
+    /// A damaged tail set aside, and the last position found in it.
+    Damaged(TailNumber, Position),
+}
+
+impl TailName {
+    fn parse(name: &str) -> Option<Self> {
+        if let Some(number) = name.strip_suffix(".tail") {
+            return number.parse().ok().map(Self::Tail);
+        }
+        let (number, last) = name.strip_suffix(".damaged")?.split_once('-')?;
+        Some(Self::Damaged(number.parse().ok()?, Position::new(last.parse().ok()?)))
+    }
+}
+
+impl Layout {
+    /// The folder of an archive that may not be there yet.
+    pub(crate) fn new(root: &Path) -> Self {
+        Self { root: root.to_owned() }
+    }
+
+    pub(crate) fn lock(&self) -> PathBuf {
+        self.root.join(LOCK)
+    }
+
+    pub(crate) fn tails(&self) -> PathBuf {
+        self.root.join("tail")
+    }
+
+    pub(crate) fn tail(&self, number: TailNumber) -> PathBuf {
+        self.tails().join(format!("{number:016}.tail"))
+    }
+
+    pub(crate) fn damaged(&self, number: TailNumber, last: Position) -> PathBuf {
+        self.tails().join(format!("{number:016}-{last}.damaged"))
+    }
+
+    pub(crate) fn tmp(&self) -> PathBuf {
+        self.root.join("tmp")
+    }
+
+    pub(crate) fn table(&self, table: Table) -> PathBuf {
+        self.root.join(table.name())
+    }
+
+    pub(crate) fn partition(&self, table: Table, day: i64) -> PathBuf {
+        self.table(table).join(format!("date={}", crate::civil::day_text(day)))
+    }
+
+    /// Fails unless the folder is an archive of a version that we know.
+    pub(crate) fn check(&self) -> Result<(), ArchiveError> {
+        let path = self.root.join(MARKER);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+                return Err(ArchiveError::NotAnArchive { path: self.root.clone() });
+            }
+            Err(source) => return Err(ArchiveError::Marker { path, source }),
+        };
+        match text.lines().next().unwrap_or_default() {
+            MARKER_TEXT => Ok(()),
+            found => {
+                let found = found.chars().filter(|letter| !letter.is_control()).take(80).collect();
+                Err(ArchiveError::UnknownVersion { path, found, known: MARKER_TEXT })
+            }
+        }
+    }
+
+    /// Creates the folder of an archive, or fails when there is something else in it. True when it is new.
+    pub(crate) fn create_root(&self) -> Result<bool, ArchiveError> {
+        let failed = |source| ArchiveError::CreateFolder { path: self.root.clone(), source };
+        fs::create_dir_all(&self.root).map_err(failed)?;
+        match self.check() {
+            Err(ArchiveError::NotAnArchive { path }) => {
+                // What a crash during creation can leave is no reason to refuse the folder.
+                let ours = |name: &std::ffi::OsString| name == LOCK || name == MARKER_NEW;
+                if folder::names(&self.root)?.iter().all(ours) {
+                    return Ok(true);
+                }
+                Err(ArchiveError::NotAnArchive { path })
+            }
+            other => other.map(|()| false),
+        }
+    }
+
+    /// Creates what an archive needs. The marker comes last, by rename, so that it is whole wherever it is.
+    pub(crate) fn create_contents(&self) -> Result<(), ArchiveError> {
+        let path = self.root.join(MARKER_NEW);
+        let written: io::Result<()> = (|| {
+            let mut file = File::create(&path)?;
+            writeln!(file, "{MARKER_TEXT}")?;
+            file.sync_all()?;
+            fs::rename(&path, self.root.join(MARKER))
+        })();
+        written.map_err(|source| ArchiveError::Marker { path, source })?;
+        folder::sync(&self.root)?;
+        self.root.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), folder::sync)
+    }
+
+    /// Creates the folders of an archive that are missing.
+    pub(crate) fn create_folders(&self) -> Result<(), ArchiveError> {
+        folder::create(&self.tails())?;
+        folder::create(&self.tmp())?;
+        Table::ALL.iter().try_for_each(|&table| folder::create(&self.table(table)))
+    }
+
+    /// Numbers of the tails, ascending.
+    pub(crate) fn tail_numbers(&self) -> Result<Vec<TailNumber>, ArchiveError> {
+        let names = self.tail_names()?;
+        let mut numbers: Vec<_> = names
+            .into_iter()
+            .filter_map(|name| match name {
+                TailName::Tail(number) => Some(number),
+                TailName::Damaged(..) => None,
+            })
+            .collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// What is in the folder of tails, in no order.
+    pub(crate) fn tail_names(&self) -> Result<Vec<TailName>, ArchiveError> {
+        let names = folder::names(&self.tails())?;
+        Ok(names.iter().filter_map(|name| TailName::parse(name.to_str()?)).collect())
+    }
+
+    /// Every segment file of a table, committed or not, in the order of partitions and tails.
+    pub(crate) fn segments(&self, table: Table) -> Result<Vec<Segment>, ArchiveError> {
+        let root = self.table(table);
+        let mut segments = Vec::new();
+        for partition in folder::names(&root)? {
+            if !partition.to_str().is_some_and(|name| name.starts_with("date=")) {
+                continue;
+            }
+            let partition = root.join(partition);
+            for name in folder::names(&partition)? {
+                let Some(parsed) = name.to_str().and_then(SegmentName::parse) else { continue };
+                if let Some(segment) = Segment::stat(partition.join(&name), parsed)? {
+                    segments.push(segment);
+                }
+            }
+        }
+        segments.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+        Ok(segments)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_tails_are_read_back() {
+        let layout = Layout::new(Path::new("a"));
+        for name in [TailName::Tail(7), TailName::Damaged(7, Position::new(812))] {
+            let path = match name {
+                TailName::Tail(number) => layout.tail(number),
+                TailName::Damaged(number, last) => layout.damaged(number, last),
+            };
+            assert_eq!(path.file_name().and_then(|name| name.to_str()).and_then(TailName::parse), Some(name));
+        }
+        for other in ["x.tail", "7", "7.damaged", "7.tail.swp"] {
+            assert_eq!(TailName::parse(other), None, "{other}");
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! One writer per archive.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io::{Read, Write};
+use std::path::Path;
+
+use crate::ArchiveError;
+
+/// The lock of an archive, held while this lives. The system gives it back when the process dies, however it dies, so
+/// a dead process holds nothing.
+#[derive(Debug)]
+pub(crate) struct Lock(#[allow(dead_code, reason = "held, not read")] File);
+
+impl Lock {
+    /// Takes the lock and leaves this process's number in the file for whoever comes second.
+    pub(crate) fn acquire(path: &Path) -> Result<Self, ArchiveError> {
+        let failed = |source| ArchiveError::Lock { path: path.to_owned(), source };
+        let mut file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut text = String::new();
+                let holder = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse().ok());
+                return Err(ArchiveError::Locked { path: path.to_owned(), holder });
+            }
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+        }
+        // On a full disk the number may stay unwritten: the lock holds all the same, so that is no reason to fail.
+        let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
+        Ok(Self(file))
+    }
+}

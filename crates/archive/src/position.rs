@@ -1,0 +1,35 @@
+//! The one number by which everything in an archive is ordered.
+
+use std::fmt;
+
+/// Number of a committed frame. Every delivery gets the next one; a reader at position P has seen the deliveries 1 to
+/// P and nothing else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Position(u64);
+
+impl Position {
+    /// The position of an empty archive.
+    pub const ZERO: Self = Self(0);
+
+    /// The position with this number.
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Its number.
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The position of the delivery after this one.
+    #[must_use]
+    pub const fn next(self) -> Self {
+        Self(self.0 + 1)
+    }
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}

@@ -1,0 +1,153 @@
+//! Sealing: a finished tail becomes segments.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::TimestampMillisecondType;
+use arrow::error::ArrowError;
+use weir_flow::{FlowBatch, Table};
+
+use crate::civil::day_of_ms;
+use crate::frame::TailEnd;
+use crate::layout::Layout;
+use crate::order::by_service;
+use crate::recovery::set_aside;
+use crate::segment::{Columns, SegmentName, SegmentRange, write_segment};
+use crate::shared::FinishedTail;
+use crate::tail::TailContents;
+use crate::{ArchiveError, ArchiveOptions, Position, folder};
+
+/// What became of a tail.
+#[derive(Debug, Default)]
+pub(crate) struct Sealed {
+    /// Flows sealed.
+    pub(crate) rows: u64,
+    pub(crate) segments: u64,
+    pub(crate) octets: u64,
+    pub(crate) read_time: Duration,
+    pub(crate) order_time: Duration,
+    pub(crate) write_time: Duration,
+}
+
+/// A segment written to the folder for temporary files.
+struct Written {
+    path: PathBuf,
+    partition: PathBuf,
+    name: SegmentName,
+}
+
+/// Writes the segments of a tail, moves them into their places, and commits them by removing the tail.
+///
+/// Until that removal the segments do not count, so a crash at any moment leaves either the tail, of which the next
+/// writer makes the same segments again, or the segments. Everything is synced before the removal.
+pub(crate) fn seal_tail(
+    layout: &Layout,
+    options: &ArchiveOptions,
+    tail: &FinishedTail,
+) -> Result<Sealed, ArchiveError> {
+    let mut sealed = Sealed::default();
+    let began = Instant::now();
+    let contents = TailContents::open(&tail.path)?;
+    let lost = contents.scan.last() < tail.last;
+    if lost || matches!(contents.scan.end, TailEnd::Damaged { .. }) {
+        set_aside(layout, tail.number, &contents)?;
+    }
+    let mut written = Vec::new();
+    if let (Some(first), Some(last)) = (contents.scan.frames.first(), contents.scan.last()) {
+        let range = SegmentRange { tails: (tail.number, tail.number), first: first.header.position, last };
+        let (flows, books) = contents.batches()?;
+        sealed.rows = contents.scan.rows();
+        sealed.read_time = began.elapsed();
+        let began = Instant::now();
+        let order = by_service(&flow_batches(tail, &flows)?);
+        sealed.order_time = began.elapsed();
+        let began = Instant::now();
+        let rows_of_books = books.iter().map(RecordBatch::num_rows).sum::<usize>() as u32;
+        for (table, batches, order) in
+            [(Table::Flows, flows, order), (Table::ExporterBooks, books, (0..rows_of_books).collect())]
+        {
+            let columns = Columns::new(table, batches);
+            written.extend(write_days(layout, options, &columns, order, range)?);
+        }
+        sealed.write_time = began.elapsed();
+    }
+    sealed.segments = written.len() as u64;
+    sealed.octets = place(&written)?;
+    fs::remove_file(&tail.path).map_err(|source| ArchiveError::RemoveTail { path: tail.path.clone(), source })?;
+    folder::sync(&layout.tails())?;
+    Ok(sealed)
+}
+
+/// The batches of a tail as flows. A column that this program does not know is an error: leaving it out would lose it.
+fn flow_batches(tail: &FinishedTail, batches: &[RecordBatch]) -> Result<Vec<FlowBatch>, ArchiveError> {
+    let flows = batches.iter().map(|batch| FlowBatch::try_new(batch.clone())).collect::<Result<_, _>>();
+    flows.map_err(|error| ArchiveError::DecodeFrame {
+        path: tail.path.clone(),
+        source: ArrowError::SchemaError(error.to_string()),
+    })
+}
+
+/// Writes one segment for each day that has rows.
+fn write_days(
+    layout: &Layout,
+    options: &ArchiveOptions,
+    columns: &Columns,
+    order: Vec<u32>,
+    range: SegmentRange,
+) -> Result<Vec<Written>, ArchiveError> {
+    let mut written = Vec::new();
+    for (day, order) in split_by_day(columns, order)? {
+        let table = columns.table();
+        let path = layout.tmp().join(format!("{}-{:016}-{day}", table.name(), range.tails.0));
+        let name = write_segment(&path, columns, &order, range, options.row_group_rows_max)?;
+        written.push(Written { path, partition: layout.partition(table, day), name });
+    }
+    Ok(written)
+}
+
+/// Rows by the UTC day of the time that partitions the table, the order kept within each day.
+fn split_by_day(columns: &Columns, order: Vec<u32>) -> Result<BTreeMap<i64, Vec<u32>>, ArchiveError> {
+    let schema = columns.table().schema();
+    let field = schema.field(0); // `received` and `minute` come first, and neither is ever null
+    let Some(times) = columns.column(field)? else { return Ok(BTreeMap::new()) };
+    let times = times.as_primitive::<TimestampMillisecondType>();
+    debug_assert_eq!(times.null_count(), 0, "{} must not be null", field.name());
+    let days = arrow::compute::min(times).map(day_of_ms).zip(arrow::compute::max(times).map(day_of_ms));
+    let mut by_day: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
+    match days {
+        None => {}
+        Some((first, last)) if first == last => {
+            by_day.insert(first, order);
+        }
+        Some(_) => {
+            for row in order {
+                by_day.entry(day_of_ms(times.value(row as usize))).or_default().push(row);
+            }
+        }
+    }
+    Ok(by_day)
+}
+
+/// Moves segments into their places and makes that durable. Tells their octets.
+fn place(written: &[Written]) -> Result<u64, ArchiveError> {
+    let mut octets = 0;
+    for Written { path, partition, name } in written {
+        folder::create(partition)?;
+        let place = partition.join(name.to_string());
+        let failed = |source| ArchiveError::PlaceSegment { path: place.clone(), source };
+        octets += fs::metadata(path).map_err(failed)?.len();
+        fs::rename(path, &place).map_err(failed)?;
+    }
+    let partitions: std::collections::BTreeSet<&Path> =
+        written.iter().map(|segment| segment.partition.as_path()).collect();
+    partitions.into_iter().try_for_each(folder::sync)?;
+    Ok(octets)
+}
+
+/// The position of the last frame in any segment.
+pub(crate) fn last_sealed(segments: &[crate::Segment]) -> Position {
+    segments.iter().map(|segment| segment.last).max().unwrap_or_default()
+}

@@ -1,0 +1,171 @@
+//! What the writer shares with its sync thread, its seal thread and its handles.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+use crate::layout::{Layout, TailNumber};
+use crate::tail::LiveTail;
+use crate::{ArchiveError, ArchiveOptions, Position, Statistics};
+
+/// Shared by the writer and its threads.
+///
+/// Two locks, so that asking how far things are never waits for a write. Whoever takes both takes `tails` first.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) layout: Layout,
+    pub(crate) options: ArchiveOptions,
+    /// Held while a frame is written.
+    tails: Mutex<Tails>,
+    /// Held briefly.
+    progress: Mutex<Progress>,
+    /// There is something to sync, or a new tail whose age counts, or the end has come.
+    pub(crate) sync_wanted: Condvar,
+    /// There is something to seal, or the end has come.
+    pub(crate) seal_wanted: Condvar,
+    /// The durable position moved, or never will again.
+    pub(crate) durable_moved: Condvar,
+}
+
+/// The tail that is written, if one is begun.
+#[derive(Debug)]
+pub(crate) struct Tails {
+    pub(crate) live: Option<LiveTail>,
+    pub(crate) next_number: TailNumber,
+}
+
+/// A tail that is complete and waits for being sealed.
+#[derive(Debug, Clone)]
+pub(crate) struct FinishedTail {
+    pub(crate) number: TailNumber,
+    pub(crate) path: PathBuf,
+    /// Position of its last frame; `None` when all its frames were lost to damage.
+    pub(crate) last: Option<Position>,
+    pub(crate) rows: u64,
+    pub(crate) octets: u64,
+}
+
+/// How the writer ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// Not at all yet.
+    Open,
+    /// Sync what was written, seal what is left.
+    Close,
+    /// Sync what was written, leave the rest to the next writer.
+    Drop,
+}
+
+/// A failed sync.
+#[derive(Debug, Clone)]
+pub(crate) struct SyncFailure {
+    path: PathBuf,
+    source: Arc<io::Error>,
+}
+
+impl SyncFailure {
+    pub(crate) fn new(path: PathBuf, source: io::Error) -> Self {
+        Self { path, source: Arc::new(source) }
+    }
+
+    pub(crate) fn to_error(&self) -> ArchiveError {
+        ArchiveError::SyncTail { path: self.path.clone(), source: Arc::clone(&self.source) }
+    }
+}
+
+/// How far everything is.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    pub(crate) appended: Position,
+    pub(crate) durable: Position,
+    pub(crate) rows_appended: u64,
+    pub(crate) rows_durable: u64,
+    /// Files with writes that are not synced, in the order in which they were begun.
+    pub(crate) unsynced: Vec<(PathBuf, Arc<File>)>,
+    /// When the first of these writes was made.
+    pub(crate) unsynced_since: Option<Instant>,
+    /// True when a file was created in the folder of tails since its last sync.
+    pub(crate) folder_unsynced: bool,
+    /// When the live tail got its first frame.
+    pub(crate) live_since: Option<Instant>,
+    pub(crate) finished: VecDeque<FinishedTail>,
+    pub(crate) ending: Ending,
+    /// Set once and for all when a sync fails.
+    pub(crate) sync_failure: Option<SyncFailure>,
+    /// Why the last attempt to seal failed, until one succeeds.
+    pub(crate) seal_failure: Option<ArchiveError>,
+    /// Counters of sealing; the rest of the statistics is filled in when they are asked for.
+    pub(crate) sealing: Statistics,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        layout: Layout,
+        options: ArchiveOptions,
+        next_number: TailNumber,
+        position: Position,
+        finished: VecDeque<FinishedTail>,
+    ) -> Self {
+        let progress = Progress {
+            appended: position,
+            durable: position,
+            rows_appended: 0,
+            rows_durable: 0,
+            unsynced: Vec::new(),
+            unsynced_since: None,
+            folder_unsynced: false,
+            live_since: None,
+            finished,
+            ending: Ending::Open,
+            sync_failure: None,
+            seal_failure: None,
+            sealing: Statistics::default(),
+        };
+        Self {
+            layout,
+            options,
+            tails: Mutex::new(Tails { live: None, next_number }),
+            progress: Mutex::new(progress),
+            sync_wanted: Condvar::new(),
+            seal_wanted: Condvar::new(),
+            durable_moved: Condvar::new(),
+        }
+    }
+
+    // A thread that panicked while it held a lock left whole values behind: no step under a lock can panic half-way
+    // between two that belong together. So a poisoned lock is used on.
+
+    pub(crate) fn tails(&self) -> MutexGuard<'_, Tails> {
+        self.tails.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn progress(&self) -> MutexGuard<'_, Progress> {
+        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the live tail, if there is one, and hands it to the seal thread.
+    pub(crate) fn finish_live(&self, tails: &mut Tails) {
+        let Some(live) = tails.live.take() else { return };
+        let mut progress = self.progress();
+        progress.live_since = None;
+        progress.finished.push_back(FinishedTail {
+            number: live.number,
+            path: live.path,
+            last: live.first.map(|_| live.last),
+            rows: live.rows,
+            octets: live.octets,
+        });
+        drop(progress);
+        self.seal_wanted.notify_all();
+    }
+
+    /// Says how the writer ends and wakes its threads.
+    pub(crate) fn end(&self, ending: Ending) {
+        self.progress().ending = ending;
+        self.sync_wanted.notify_all();
+        self.seal_wanted.notify_all();
+    }
+}

@@ -1,0 +1,146 @@
+//! The archive at one position, for reading.
+
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use arrow::array::RecordBatch;
+use weir_flow::Table;
+
+use crate::layout::{Layout, TailNumber};
+use crate::seal::last_sealed;
+use crate::segment::without_covered;
+use crate::tail::TailContents;
+use crate::{ArchiveError, Position, Segment};
+
+/// Attempts to list an archive whose writer seals tails faster than its folders can be read.
+const ATTEMPTS_MAX: u32 = 1000;
+
+/// Everything that was appended up to one position: segments, and the rows that are in no segment yet.
+///
+/// Taking a snapshot needs no lock and disturbs no writer. Its order of steps is what keeps a row from being missed or
+/// read twice:
+///
+/// 1. List and open all tails. An open tail can be read to its end although it is removed meanwhile. Tails are removed
+///    in the order of their numbers, so what was sealed before is what has a smaller number than all of them.
+/// 2. List the tails again and start over if one of a smaller number has turned up: listings of a folder that changes
+///    need not be exact.
+/// 3. List segments and keep those made of smaller numbers only. Without any tail there is no such number; then
+///    nothing may change during the listing.
+/// 4. Read the tails. All but the last are complete, because a tail is begun only after the one before has ended.
+#[derive(Debug)]
+pub struct Snapshot {
+    position: Position,
+    /// By [`Table`].
+    tables: [TableSnapshot; Table::ALL.len()],
+}
+
+#[derive(Debug, Default)]
+struct TableSnapshot {
+    segments: Vec<Segment>,
+    tail: Vec<RecordBatch>,
+}
+
+impl Snapshot {
+    /// Takes a snapshot of the archive in `dir`.
+    pub fn open(dir: &Path) -> Result<Self, ArchiveError> {
+        let layout = Layout::new(dir);
+        layout.check()?;
+        for _ in 0..ATTEMPTS_MAX {
+            if let Some(listing) = Listing::read(&layout)? {
+                return listing.into_snapshot();
+            }
+        }
+        Err(ArchiveError::Unsettled { path: dir.to_owned(), attempts: ATTEMPTS_MAX })
+    }
+
+    /// The last delivery that this snapshot holds.
+    pub fn position(&self) -> Position {
+        self.position
+    }
+
+    /// Segments of a table, in the order of their days and positions.
+    pub fn segments(&self, table: Table) -> &[Segment] {
+        &self.tables[table as usize].segments
+    }
+
+    /// Rows of a table that are in no segment, in the order in which they were appended. Batches of flows have only
+    /// the columns that their delivery had.
+    pub fn tail(&self, table: Table) -> &[RecordBatch] {
+        &self.tables[table as usize].tail
+    }
+
+    /// Rows of a table, in segments and in the tail.
+    pub fn rows(&self, table: Table) -> u64 {
+        let sealed: u64 = self.segments(table).iter().map(|segment| segment.rows).sum();
+        sealed + self.tail(table).iter().map(|batch| batch.num_rows() as u64).sum::<u64>()
+    }
+}
+
+/// Tails and segments that make up one position.
+struct Listing {
+    tails: Vec<(PathBuf, File)>,
+    segments: Vec<Vec<Segment>>,
+}
+
+impl Listing {
+    /// Reads the folders once; `None` when they changed in a way that calls for another attempt.
+    fn read(layout: &Layout) -> Result<Option<Self>, ArchiveError> {
+        let numbers = layout.tail_numbers()?;
+        if numbers.windows(2).any(|pair| pair[0] + 1 != pair[1]) {
+            return Ok(None);
+        }
+        let Some(tails) = open_tails(layout, &numbers)? else { return Ok(None) };
+        let first = numbers.first().copied();
+        if layout.tail_numbers()?.first().copied() < first {
+            // Either a smaller number has turned up, or none is left. The latter is harmless, but rare.
+            return Ok(None);
+        }
+        let segments = list_segments(layout, first)?;
+        if first.is_none() && (!layout.tail_numbers()?.is_empty() || list_segments(layout, first)? != segments) {
+            return Ok(None);
+        }
+        Ok(Some(Self { tails, segments }))
+    }
+
+    fn into_snapshot(self) -> Result<Snapshot, ArchiveError> {
+        let mut position = Position::ZERO;
+        let mut tables: [TableSnapshot; Table::ALL.len()] = Default::default();
+        for (table, segments) in tables.iter_mut().zip(self.segments) {
+            position = position.max(last_sealed(&segments));
+            table.segments = segments;
+        }
+        for (path, file) in &self.tails {
+            let contents = TailContents::read(file, path)?;
+            let (flows, books) = contents.batches()?;
+            tables[Table::Flows as usize].tail.extend(flows);
+            tables[Table::ExporterBooks as usize].tail.extend(books);
+            position = position.max(contents.scan.last().unwrap_or_default());
+        }
+        Ok(Snapshot { position, tables })
+    }
+}
+
+fn open_tails(layout: &Layout, numbers: &[TailNumber]) -> Result<Option<Vec<(PathBuf, File)>>, ArchiveError> {
+    let mut tails = Vec::with_capacity(numbers.len());
+    for &number in numbers {
+        let path = layout.tail(number);
+        match File::open(&path) {
+            Ok(file) => tails.push((path, file)),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(ArchiveError::ReadTail { path, source }),
+        }
+    }
+    Ok(Some(tails))
+}
+
+/// Segments of every table that were made of tails before `first`.
+fn list_segments(layout: &Layout, first: Option<TailNumber>) -> Result<Vec<Vec<Segment>>, ArchiveError> {
+    let committed = |segment: &Segment| first.is_none_or(|first| segment.tails.1 < first);
+    let tables = Table::ALL.iter().map(|&table| {
+        let mut segments = layout.segments(table)?;
+        segments.retain(committed);
+        Ok(without_covered(segments))
+    });
+    tables.collect()
+}

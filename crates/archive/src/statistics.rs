@@ -1,0 +1,52 @@
+//! Numbers about a writer's work.
+
+use std::time::Duration;
+
+use crate::Position;
+
+/// What a writer has done since it was opened.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Statistics {
+    /// Position of the last delivery taken.
+    pub position: Position,
+    /// Position up to which deliveries survive a crash of the machine.
+    pub durable: Position,
+    /// Flows taken.
+    pub rows_appended: u64,
+    /// Flows of these that survive a crash of the machine.
+    pub rows_durable: u64,
+    /// Flows sealed, those of tails that an earlier writer left included.
+    pub rows_sealed: u64,
+    /// Tails sealed.
+    pub tails_sealed: u64,
+    /// Segments written, of all tables.
+    pub segments_sealed: u64,
+    /// Octets of these segments.
+    pub octets_sealed: u64,
+    /// Tails that wait for being sealed, the one that is being sealed included.
+    pub backlog_tails: u64,
+    /// Flows in these tails.
+    pub backlog_rows: u64,
+    /// Octets of these tails.
+    pub backlog_octets: u64,
+    /// Times that sealing failed; it is tried again.
+    pub seal_failures: u64,
+    /// Tails found damaged when they were sealed, and set aside.
+    pub tails_damaged: u64,
+    /// Time spent on reading and checking tails.
+    pub seal_read_time: Duration,
+    /// Time spent on finding the order of rows.
+    pub seal_order_time: Duration,
+    /// Time spent on gathering, encoding and writing segments.
+    pub seal_write_time: Duration,
+}
+
+/// What a writer leaves behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Summary {
+    /// Position of the archive.
+    pub position: Position,
+    /// What the writer has done.
+    pub statistics: Statistics,
+}

@@ -1,0 +1,154 @@
+//! Tail files: the one that is written, and reading any of them.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, ErrorKind, IoSlice, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Instant;
+
+use arrow::array::RecordBatch;
+use arrow::buffer::{Buffer, MutableBuffer};
+
+use crate::frame::{EncodedFrame, Scan, decode, scan};
+use crate::layout::{Layout, TailNumber};
+use crate::{ArchiveError, Position};
+
+/// Most pieces of one vectored write; the kernel takes no more (`IOV_MAX`).
+const SLICES_MAX: usize = 1024;
+
+/// The tail that is written.
+#[derive(Debug)]
+pub(crate) struct LiveTail {
+    pub(crate) number: TailNumber,
+    pub(crate) path: PathBuf,
+    pub(crate) file: Arc<File>,
+    /// When its first frame came.
+    pub(crate) begun: Instant,
+    pub(crate) octets: u64,
+    pub(crate) rows: u64,
+    /// Position of its first frame; `None` while there is none.
+    pub(crate) first: Option<Position>,
+    pub(crate) last: Position,
+    /// True when the end could not be cut back after a failed write: nothing may be appended any more.
+    broken: bool,
+}
+
+impl LiveTail {
+    /// Creates the file of a tail that is not there yet.
+    pub(crate) fn create(layout: &Layout, number: TailNumber) -> Result<Self, ArchiveError> {
+        let path = layout.tail(number);
+        let opened = OpenOptions::new().append(true).create_new(true).open(&path);
+        let file = opened.map_err(|source| ArchiveError::CreateTail { path: path.clone(), source })?;
+        Ok(Self {
+            number,
+            path,
+            file: Arc::new(file),
+            begun: Instant::now(),
+            octets: 0,
+            rows: 0,
+            first: None,
+            last: Position::ZERO,
+            broken: false,
+        })
+    }
+
+    /// True when nothing may be appended any more.
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Writes a frame, all of it or nothing: after an error the file is cut back to its last whole frame, or left
+    /// alone from then on when even that fails. Either way its readers never take the piece for a frame.
+    pub(crate) fn append(&mut self, frame: &EncodedFrame) -> Result<(), ArchiveError> {
+        if let Err(source) = write_frame(&self.file, frame) {
+            self.broken = self.file.set_len(self.octets).is_err();
+            return Err(ArchiveError::AppendTail { path: self.path.clone(), source });
+        }
+        let header = &frame.header;
+        self.octets += header.frame_octets();
+        self.rows += u64::from(header.flows_rows);
+        self.first = self.first.or(Some(header.position));
+        self.last = header.position;
+        Ok(())
+    }
+}
+
+fn write_frame(mut file: &File, frame: &EncodedFrame) -> io::Result<()> {
+    let pieces = frame.payload.iter().map(|buffer| IoSlice::new(buffer));
+    let pieces = std::iter::once(IoSlice::new(&frame.header_octets)).chain(pieces);
+    let mut slices: Vec<_> = pieces.filter(|piece| !piece.is_empty()).collect();
+    let mut left = slices.as_mut_slice();
+    while !left.is_empty() {
+        let count = left.len().min(SLICES_MAX);
+        match file.write_vectored(&left[..count]) {
+            Ok(0) => return Err(ErrorKind::WriteZero.into()),
+            Ok(written) => IoSlice::advance_slices(&mut left, written),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// What a tail holds up to its last whole frame.
+#[derive(Debug)]
+pub(crate) struct TailContents {
+    path: PathBuf,
+    octets: Buffer,
+    pub(crate) scan: Scan,
+}
+
+impl TailContents {
+    /// Opens and reads a tail.
+    pub(crate) fn open(path: &Path) -> Result<Self, ArchiveError> {
+        let file = File::open(path).map_err(|source| ArchiveError::ReadTail { path: path.to_owned(), source })?;
+        Self::read(&file, path)
+    }
+
+    /// Reads a tail that is open, and may have been removed since.
+    pub(crate) fn read(file: &File, path: &Path) -> Result<Self, ArchiveError> {
+        let octets = read_octets(file).map_err(|source| ArchiveError::ReadTail { path: path.to_owned(), source })?;
+        let scan = scan(&octets);
+        Ok(Self { path: path.to_owned(), octets, scan })
+    }
+
+    /// Octets of the file when it was read.
+    pub(crate) fn octets(&self) -> u64 {
+        self.octets.len() as u64
+    }
+
+    /// Octets up to the last whole frame.
+    pub(crate) fn whole(&self) -> &[u8] {
+        &self.octets[..self.scan.whole_octets]
+    }
+
+    /// The batches of flows and of books, in the order of frames. Columns lie where they were read.
+    pub(crate) fn batches(&self) -> Result<(Vec<RecordBatch>, Vec<RecordBatch>), ArchiveError> {
+        let (mut flows, mut books) = (Vec::new(), Vec::new());
+        for frame in &self.scan.frames {
+            let decoded = decode(&frame.header, &self.octets, frame.payload_at);
+            let decoded = decoded.map_err(|source| ArchiveError::DecodeFrame { path: self.path.clone(), source })?;
+            flows.extend(decoded.0);
+            books.extend(decoded.1);
+        }
+        Ok((flows, books))
+    }
+}
+
+/// Reads what a file has now. Its writer may append meanwhile, or cut back the piece of a frame.
+fn read_octets(file: &File) -> io::Result<Buffer> {
+    let length = file.metadata()?.len() as usize;
+    let mut octets = MutableBuffer::from_len_zeroed(length);
+    let mut read = 0;
+    while read < length {
+        match file.read_at(&mut octets.as_slice_mut()[read..], read as u64) {
+            Ok(0) => break,
+            Ok(count) => read += count,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    octets.truncate(read);
+    Ok(octets.into())
+}

@@ -1,0 +1,201 @@
+//! The two threads of a writer: one makes durable what was written, the other seals tails.
+
+use std::sync::{Arc, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crate::seal::{Sealed, seal_tail};
+use crate::shared::{Ending, FinishedTail, Progress, Shared, SyncFailure};
+use crate::{ArchiveError, folder};
+
+/// The threads of a writer.
+#[derive(Debug)]
+pub(crate) struct Threads {
+    sync: Option<JoinHandle<()>>,
+    seal: Option<JoinHandle<()>>,
+}
+
+const SYNC: &str = "archive-sync";
+const SEAL: &str = "archive-seal";
+
+impl Threads {
+    pub(crate) fn start(shared: &Arc<Shared>) -> Result<Self, ArchiveError> {
+        let mut threads = Self { sync: None, seal: None };
+        match threads.start_both(shared) {
+            Ok(()) => Ok(threads),
+            Err(error) => {
+                shared.end(Ending::Drop);
+                threads.join()?;
+                Err(error)
+            }
+        }
+    }
+
+    fn start_both(&mut self, shared: &Arc<Shared>) -> Result<(), ArchiveError> {
+        let sync = Arc::clone(shared);
+        let seal = Arc::clone(shared);
+        self.sync = Some(start(SYNC, move || run_sync(&sync))?);
+        self.seal = Some(start(SEAL, move || run_seal(&seal))?);
+        Ok(())
+    }
+
+    /// Waits until both have ended, after [`Shared::end`].
+    pub(crate) fn join(&mut self) -> Result<(), ArchiveError> {
+        for (name, thread) in [(SYNC, self.sync.take()), (SEAL, self.seal.take())] {
+            if thread.is_some_and(|thread| thread.join().is_err()) {
+                return Err(ArchiveError::ThreadPanicked { name });
+            }
+        }
+        Ok(())
+    }
+}
+
+fn start(name: &'static str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, ArchiveError> {
+    let started = thread::Builder::new().name(name.to_owned()).spawn(run);
+    started.map_err(|source| ArchiveError::StartThread { name, source })
+}
+
+/// What the sync thread has to do.
+enum SyncTask {
+    Sync,
+    Rotate,
+    Wait(Option<Duration>),
+    End,
+}
+
+fn next_sync_task(shared: &Shared, progress: &Progress) -> SyncTask {
+    let ending = progress.ending != Ending::Open;
+    let unsynced_since = progress.unsynced_since.filter(|_| progress.sync_failure.is_none());
+    if ending {
+        return if unsynced_since.is_some() { SyncTask::Sync } else { SyncTask::End };
+    }
+    let left = |since: Option<Instant>, limit: Duration| since.map(|since| limit.saturating_sub(since.elapsed()));
+    let to_sync = left(unsynced_since, shared.options.commit_interval);
+    let to_rotate = left(progress.live_since, shared.options.seal_interval);
+    if to_sync.is_some_and(|left| left.is_zero()) {
+        return SyncTask::Sync;
+    }
+    if to_rotate.is_some_and(|left| left.is_zero()) {
+        return SyncTask::Rotate;
+    }
+    SyncTask::Wait([to_sync, to_rotate].into_iter().flatten().min())
+}
+
+fn run_sync(shared: &Shared) {
+    loop {
+        let progress = shared.progress();
+        match next_sync_task(shared, &progress) {
+            SyncTask::Sync => {
+                drop(progress);
+                sync(shared);
+            }
+            SyncTask::Rotate => {
+                drop(progress);
+                rotate(shared);
+            }
+            SyncTask::Wait(None) => {
+                drop(shared.sync_wanted.wait(progress).unwrap_or_else(PoisonError::into_inner));
+            }
+            SyncTask::Wait(Some(time)) => {
+                drop(shared.sync_wanted.wait_timeout(progress, time).unwrap_or_else(PoisonError::into_inner));
+            }
+            SyncTask::End => break,
+        }
+    }
+    shared.durable_moved.notify_all();
+}
+
+/// Makes durable what was appended so far. Frames that come meanwhile are for the next time.
+///
+/// A failed sync is never tried again: the kernel may have dropped the pages and marked them clean, so that the next
+/// sync would succeed without having written anything.
+fn sync(shared: &Shared) {
+    let mut progress = shared.progress();
+    let files = std::mem::take(&mut progress.unsynced);
+    progress.unsynced_since = None;
+    let folder_unsynced = std::mem::take(&mut progress.folder_unsynced);
+    let (position, rows) = (progress.appended, progress.rows_appended);
+    drop(progress);
+    let mut failure = None;
+    for (path, file) in files {
+        if let Err(source) = file.sync_data() {
+            failure = Some(SyncFailure::new(path, source));
+            break;
+        }
+    }
+    if failure.is_none()
+        && folder_unsynced
+        && let Err(ArchiveError::SyncFolder { path, source }) = folder::sync(&shared.layout.tails())
+    {
+        failure = Some(SyncFailure::new(path, source));
+    }
+    let mut progress = shared.progress();
+    if failure.is_some() {
+        progress.sync_failure = failure;
+    } else {
+        progress.durable = position;
+        progress.rows_durable = rows;
+    }
+    drop(progress);
+    shared.durable_moved.notify_all();
+}
+
+/// Ends the live tail if it is old enough still: the writer may have begun another one meanwhile.
+fn rotate(shared: &Shared) {
+    let mut tails = shared.tails();
+    let old = |begun: Instant| begun.elapsed() >= shared.options.seal_interval;
+    if tails.live.as_ref().is_some_and(|live| old(live.begun)) {
+        shared.finish_live(&mut tails);
+    }
+}
+
+fn run_seal(shared: &Shared) {
+    while let Some(tail) = next_to_seal(shared) {
+        let sealed = seal_tail(&shared.layout, &shared.options, &tail);
+        let mut progress = shared.progress();
+        match sealed {
+            Ok(sealed) => {
+                count(&mut progress, &tail, &sealed);
+                progress.finished.pop_front();
+                progress.seal_failure = None;
+            }
+            Err(error) => {
+                progress.sealing.seal_failures += 1;
+                progress.seal_failure = Some(error);
+                if progress.ending != Ending::Open {
+                    return;
+                }
+                let waiting = |progress: &mut Progress| progress.ending == Ending::Open;
+                let time = shared.options.seal_retry_interval;
+                drop(shared.seal_wanted.wait_timeout_while(progress, time, waiting));
+            }
+        }
+    }
+}
+
+/// The oldest tail that waits for being sealed, as soon as there is one; `None` at the end.
+///
+/// After a failed sync nothing is sealed: what the system gives back of the tail may not be what the disk has.
+fn next_to_seal(shared: &Shared) -> Option<FinishedTail> {
+    let idle = |progress: &mut Progress| {
+        progress.ending == Ending::Open && (progress.finished.is_empty() || progress.sync_failure.is_some())
+    };
+    let waited = shared.seal_wanted.wait_while(shared.progress(), idle);
+    let progress = waited.unwrap_or_else(PoisonError::into_inner);
+    if progress.ending == Ending::Drop || progress.sync_failure.is_some() {
+        return None;
+    }
+    progress.finished.front().cloned()
+}
+
+fn count(progress: &mut Progress, tail: &FinishedTail, sealed: &Sealed) {
+    let sealing = &mut progress.sealing;
+    sealing.tails_sealed += 1;
+    sealing.rows_sealed += sealed.rows;
+    sealing.segments_sealed += sealed.segments;
+    sealing.octets_sealed += sealed.octets;
+    sealing.tails_damaged += u64::from(sealed.rows < tail.rows);
+    sealing.seal_read_time += sealed.read_time;
+    sealing.seal_order_time += sealed.order_time;
+    sealing.seal_write_time += sealed.write_time;
+}

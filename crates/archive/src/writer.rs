@@ -1,0 +1,204 @@
+//! Writing to an archive.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Instant;
+
+use weir_flow::{Column, Delivery, FlowBatch, Sink};
+
+use crate::frame::{EncodedFrame, FrameHeader};
+use crate::layout::Layout;
+use crate::lock::Lock;
+use crate::recovery::{Recovered, recover};
+use crate::shared::{Ending, Shared, Tails};
+use crate::tail::LiveTail;
+use crate::threads::Threads;
+use crate::{ArchiveError, ArchiveOptions, Durability, Position, Recovery, Statistics, Summary};
+
+/// The one writer of an archive.
+///
+/// Dropping it syncs what was appended and leaves sealing to the next writer; [`Writer::close`] does both and tells
+/// when something failed.
+#[derive(Debug)]
+pub struct Writer {
+    shared: Arc<Shared>,
+    /// Position of the last delivery; ahead of the shared one while a frame is written.
+    position: Position,
+    threads: Threads,
+    /// Given back last: fields are dropped in their order.
+    _lock: Lock,
+}
+
+impl Writer {
+    /// Opens the archive in `dir`, or creates it there, and brings in order what a crash has left.
+    pub fn open(dir: &Path, options: ArchiveOptions) -> Result<(Self, Recovery), ArchiveError> {
+        let layout = Layout::new(dir);
+        layout.create_root()?;
+        let lock = Lock::acquire(&layout.lock())?;
+        // Who held the lock until now may have created the archive.
+        let created = layout.create_root()?;
+        if created {
+            layout.create_contents()?;
+        }
+        layout.create_folders()?;
+        let Recovered { mut recovery, tails, next_number } = recover(&layout)?;
+        recovery.created = created;
+        let position = recovery.position;
+        let shared = Arc::new(Shared::new(layout, options.within_bounds(), next_number, position, tails));
+        let threads = Threads::start(&shared)?;
+        Ok((Self { shared, position, threads, _lock: lock }, recovery))
+    }
+
+    /// Appends a delivery as one frame: all of it or, on an error, nothing. It can be read at once, and is durable as
+    /// soon as [`Writer::durable`] has come to the position that this returns.
+    ///
+    /// A delivery without rows changes nothing. After [`ArchiveError::AppendTail`] and [`ArchiveError::CreateTail`]
+    /// (a full disk) later deliveries may succeed; after [`ArchiveError::SyncTail`] none will.
+    pub fn append(&mut self, delivery: Delivery) -> Result<Position, ArchiveError> {
+        let delivery = without_empty(delivery);
+        if delivery.is_empty() {
+            return Ok(self.position);
+        }
+        if delivery.flows.as_ref().is_some_and(|flows| flows.column(Column::Received).is_none()) {
+            return Err(ArchiveError::NoReceived);
+        }
+        let frame = EncodedFrame::new(self.position.next(), &delivery).map_err(ArchiveError::EncodeFrame)?;
+        let octets_max = self.shared.options.frame_octets_max;
+        let octets = frame.header.frame_octets();
+        if octets > octets_max {
+            return Err(ArchiveError::FrameTooLarge { octets, octets_max });
+        }
+        self.write(&frame)?;
+        self.position = frame.header.position;
+        Ok(self.position)
+    }
+
+    fn write(&self, frame: &EncodedFrame) -> Result<(), ArchiveError> {
+        let shared = &*self.shared;
+        let mut tails = shared.tails();
+        if let Some(failure) = &shared.progress().sync_failure {
+            return Err(failure.to_error());
+        }
+        let header = &frame.header;
+        if tails.live.as_ref().is_some_and(|live| self.is_full(live, header.frame_octets())) {
+            shared.finish_live(&mut tails);
+        }
+        let live = self.live(&mut tails)?;
+        live.append(frame)?;
+        self.publish(live, header);
+        if live.rows >= shared.options.segment_rows_max as u64 {
+            shared.finish_live(&mut tails);
+        }
+        Ok(())
+    }
+
+    fn is_full(&self, live: &LiveTail, more_octets: u64) -> bool {
+        let too_large = live.octets > 0 && live.octets + more_octets > self.shared.options.tail_octets_max;
+        live.is_broken() || too_large
+    }
+
+    /// The live tail, begun now if there is none.
+    fn live<'a>(&self, tails: &'a mut Tails) -> Result<&'a mut LiveTail, ArchiveError> {
+        let Tails { live, next_number } = tails;
+        if let Some(live) = live {
+            return Ok(live);
+        }
+        let begun = LiveTail::create(&self.shared.layout, *next_number)?;
+        *next_number += 1;
+        self.shared.progress().folder_unsynced = true;
+        Ok(live.insert(begun))
+    }
+
+    /// Tells the sync thread of a frame that was written.
+    fn publish(&self, live: &mut LiveTail, header: &FrameHeader) {
+        let mut progress = self.shared.progress();
+        let now = Instant::now();
+        if live.first == Some(header.position) {
+            live.begun = now;
+            progress.live_since = Some(now);
+        }
+        progress.appended = header.position;
+        progress.rows_appended += u64::from(header.flows_rows);
+        if !progress.unsynced.last().is_some_and(|(_, file)| Arc::ptr_eq(file, &live.file)) {
+            progress.unsynced.push((live.path.clone(), Arc::clone(&live.file)));
+        }
+        let first = progress.unsynced_since.is_none();
+        progress.unsynced_since.get_or_insert(now);
+        drop(progress);
+        if first {
+            self.shared.sync_wanted.notify_all();
+        }
+    }
+
+    /// Deliveries up to this position survive a crash of the machine.
+    pub fn durable(&self) -> Position {
+        self.shared.progress().durable
+    }
+
+    /// A handle that tells the durable position, for other threads.
+    pub fn durability(&self) -> Durability {
+        Durability(Arc::clone(&self.shared))
+    }
+
+    /// What this writer has done so far.
+    pub fn statistics(&self) -> Statistics {
+        let progress = self.shared.progress();
+        Statistics {
+            position: progress.appended,
+            durable: progress.durable,
+            rows_appended: progress.rows_appended,
+            rows_durable: progress.rows_durable,
+            backlog_tails: progress.finished.len() as u64,
+            backlog_rows: progress.finished.iter().map(|tail| tail.rows).sum(),
+            backlog_octets: progress.finished.iter().map(|tail| tail.octets).sum(),
+            ..progress.sealing
+        }
+    }
+
+    /// Ends the live tail now, whatever its age and size, so that it is sealed.
+    pub fn rotate(&mut self) {
+        self.shared.finish_live(&mut self.shared.tails());
+    }
+
+    /// Syncs what was appended, seals everything that is left and gives the archive back.
+    ///
+    /// When sealing fails, for instance on a full disk, no row is lost: the next writer seals what this one could not.
+    pub fn close(mut self) -> Result<Summary, ArchiveError> {
+        self.rotate();
+        self.shared.end(Ending::Close);
+        self.threads.join()?;
+        let mut progress = self.shared.progress();
+        if let Some(failure) = &progress.sync_failure {
+            return Err(failure.to_error());
+        }
+        if let Some(failure) = progress.seal_failure.take() {
+            return Err(failure);
+        }
+        drop(progress);
+        Ok(Summary { position: self.position, statistics: self.statistics() })
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        self.shared.end(Ending::Drop);
+        // Nobody is there to be told; whoever must know calls `close`.
+        let _ = self.threads.join();
+    }
+}
+
+/// The delivery without batches that have no row.
+fn without_empty(delivery: Delivery) -> Delivery {
+    Delivery {
+        flows: delivery.flows.filter(|flows: &FlowBatch| flows.rows() > 0),
+        books: delivery.books.filter(|books| books.record_batch().num_rows() > 0),
+    }
+}
+
+impl Sink for Writer {
+    type Error = ArchiveError;
+
+    fn deliver(&mut self, delivery: Delivery) -> Result<(), Self::Error> {
+        self.append(delivery).map(|_| ())
+    }
+}

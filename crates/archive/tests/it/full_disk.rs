@@ -1,0 +1,144 @@
+//! A disk that is full, and has room again.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use weir_archive::{ArchiveError, ArchiveOptions, Position, Writer};
+
+use crate::numbered::{check, delivery};
+
+/// A small file system of its own, or `None` when this process may not mount one.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount(size: &str) -> Option<Self> {
+        let dir = tempfile::tempdir().expect("a folder");
+        let options = format!("size={size}");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(dir.path()).output();
+        match mounted {
+            Ok(output) if output.status.success() => Some(Self(dir)),
+            _ => {
+                println!("skipped: mounting a small disk needs root");
+                None
+            }
+        }
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).output();
+    }
+}
+
+/// Appends until there is no room; tells the last position that there was room for.
+fn fill(writer: &mut Writer, from: Position) -> Position {
+    let mut position = from;
+    loop {
+        match writer.append(delivery(position.next())) {
+            Ok(appended) => position = appended,
+            Err(ArchiveError::AppendTail { source, .. }) => {
+                assert_eq!(source.kind(), std::io::ErrorKind::StorageFull, "{source}");
+                return position;
+            }
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_full_disk_is_an_error_and_nothing_more() {
+    let Some(disk) = SmallDisk::mount("2m") else { return };
+    let ballast = disk.path().join("ballast");
+    fs::write(&ballast, vec![1; 1 << 20]).expect("room");
+    let archive = disk.path().join("archive");
+    let options = ArchiveOptions { commit_interval: Duration::ZERO, ..ArchiveOptions::default() };
+    let (mut writer, _) = Writer::open(&archive, options).expect("an archive");
+    let full = fill(&mut writer, Position::ZERO);
+    assert!(full > Position::new(50), "{full}");
+    assert_eq!(check(&archive), full);
+    assert_eq!(fill(&mut writer, full), full, "full is full");
+    let durability = writer.durability();
+    assert_eq!(durability.wait_for(full, Duration::from_mins(1)).expect("synced"), full);
+
+    let sealing = writer.close().expect_err("no room for a segment");
+    assert!(matches!(sealing, ArchiveError::WriteSegment { .. } | ArchiveError::CreateSegment { .. }), "{sealing:?}");
+    assert_eq!(check(&archive), full, "what cannot be sealed stays in the tail");
+
+    // Half the ballast would do; the file system gives back what is cut.
+    fs::remove_file(&ballast).expect("removed");
+    let (mut writer, recovery) = Writer::open(&archive, options).expect("an archive");
+    assert_eq!((recovery.position, recovery.torn_octets), (full, 0), "nothing of a frame was left");
+    let mut position = full;
+    for _ in 0..20 {
+        position = writer.append(delivery(position.next())).expect("room again");
+    }
+    writer.close().expect("sealed");
+    assert_eq!(check(&archive), position);
+}
+
+#[test]
+fn appending_goes_on_once_there_is_room() {
+    let Some(disk) = SmallDisk::mount("2m") else { return };
+    let ballast = disk.path().join("ballast");
+    fs::write(&ballast, vec![1; 1 << 20]).expect("room");
+    let archive = disk.path().join("archive");
+    let (mut writer, _) = Writer::open(&archive, ArchiveOptions::default()).expect("an archive");
+    let full = fill(&mut writer, Position::ZERO);
+    fs::remove_file(&ballast).expect("removed");
+    let more = fill(&mut writer, full);
+    assert!(more > full, "the same writer goes on");
+    assert_eq!(check(&archive), more);
+}
+
+const DIR: &str = "WEIR_ARCHIVE_LIMIT_DIR";
+
+/// Not a test by itself: a process whose files may not grow beyond a limit.
+#[test]
+fn child_meets_a_limit_of_file_size() {
+    let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
+    let (mut writer, _) = Writer::open(&dir, ArchiveOptions::default()).expect("an archive");
+    let mut position = Position::ZERO;
+    let error = loop {
+        match writer.append(delivery(position.next())) {
+            Ok(appended) => position = appended,
+            Err(error) => break error,
+        }
+    };
+    assert!(
+        matches!(&error, ArchiveError::AppendTail { source, .. }
+        if source.kind() == std::io::ErrorKind::FileTooLarge),
+        "{error:?}"
+    );
+    assert!(position > Position::ZERO);
+    assert_eq!(check(&dir), position);
+    // The next tail is another file.
+    writer.rotate();
+    position = writer.append(delivery(position.next())).expect("appended");
+    assert_eq!(check(&dir), position);
+    writer.close().expect("sealed");
+    assert_eq!(check(&dir), position);
+    println!("\nmet the limit");
+}
+
+#[test]
+fn a_frame_written_in_part_is_cut_back() {
+    let dir = tempfile::tempdir().expect("a folder");
+    // Ignored signals stay ignored in the child, so that the limit is an error and not its end. 100 units are at most
+    // 100 KiB, and no multiple of the size of a frame.
+    let output = Command::new("sh")
+        .args(["-c", "trap '' XFSZ; ulimit -f 100; exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().expect("this program"))
+        .args(["--exact", "full_disk::child_meets_a_limit_of_file_size", "--nocapture"])
+        .env(DIR, dir.path().join("archive"))
+        .output()
+        .expect("a shell");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("met the limit"), "{text}{output:?}");
+}

@@ -1,0 +1,139 @@
+//! What a writer promises while nothing goes wrong, and whom it refuses.
+
+use std::fs;
+use std::time::{Duration, Instant};
+
+use weir_archive::{ArchiveError, ArchiveOptions, Position, Snapshot, Writer};
+use weir_flow::{BooksBatch, Column, Delivery, FlowBatchBuilder, Sink, Table};
+
+use crate::numbered::{check, delivery, rows_up_to};
+
+const LONG: Duration = Duration::from_mins(1);
+
+#[test]
+fn a_second_writer_is_told_who_the_first_is() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (first, recovery) = Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive");
+    assert!(recovery.created);
+    match Writer::open(dir.path(), ArchiveOptions::default()) {
+        Err(ArchiveError::Locked { holder, .. }) => assert_eq!(holder, Some(std::process::id())),
+        other => panic!("{other:?}"),
+    }
+    drop(first);
+    let (_second, recovery) = Writer::open(dir.path(), ArchiveOptions::default()).expect("the lock is free");
+    assert!(!recovery.created);
+}
+
+#[test]
+fn other_folders_are_left_alone() {
+    let dir = tempfile::tempdir().expect("a folder");
+    fs::write(dir.path().join("letter"), "dear").expect("written");
+    let refused = Writer::open(dir.path(), ArchiveOptions::default());
+    assert!(matches!(refused, Err(ArchiveError::NotAnArchive { .. })));
+    assert!(matches!(Snapshot::open(dir.path()), Err(ArchiveError::NotAnArchive { .. })));
+    assert!(matches!(Snapshot::open(&dir.path().join("letter")), Err(ArchiveError::NotAnArchive { .. })));
+    assert_eq!(fs::read_dir(dir.path()).expect("listed").count(), 1);
+    fs::write(dir.path().join("weir-archive"), "weir archive, version 9\n").expect("written");
+    let refused = Snapshot::open(dir.path()).expect_err("an unknown version").to_string();
+    assert!(refused.contains("version 9") && refused.contains("version 1"), "{refused}");
+}
+
+#[test]
+fn appended_rows_become_durable_by_themselves() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let options = ArchiveOptions { commit_interval: Duration::from_millis(3), ..ArchiveOptions::default() };
+    let (mut writer, _) = Writer::open(dir.path(), options).expect("an archive");
+    let durability = writer.durability();
+    for number in 1..=20 {
+        let position = writer.append(delivery(Position::new(number))).expect("appended");
+        assert_eq!(check(dir.path()), position, "readable before it is durable");
+    }
+    let position = Position::new(20);
+    assert_eq!(durability.wait_for(position, LONG).expect("no failure"), position);
+    assert_eq!(durability.rows_durable(), rows_up_to(position));
+    let nothing_more = durability.wait_for(position.next(), Duration::ZERO).expect("no failure");
+    assert_eq!((nothing_more, writer.durable()), (position, position));
+    drop(writer);
+    assert_eq!(durability.wait_for(position.next(), LONG).expect("no failure"), position, "the writer has ended");
+}
+
+#[test]
+fn a_tail_is_sealed_when_it_is_old_enough() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let options = ArchiveOptions { seal_interval: Duration::from_millis(5), ..ArchiveOptions::default() };
+    let (mut writer, _) = Writer::open(dir.path(), options).expect("an archive");
+    for number in 1..=2 {
+        writer.append(delivery(Position::new(number))).expect("appended");
+        let began = Instant::now();
+        while writer.statistics().rows_sealed < rows_up_to(Position::new(number)) {
+            assert!(began.elapsed() < LONG, "not sealed: {:?}", writer.statistics());
+            std::thread::yield_now();
+        }
+    }
+    let snapshot = Snapshot::open(dir.path()).expect("a snapshot");
+    assert!(snapshot.tail(Table::Flows).is_empty());
+    assert_eq!(check(dir.path()), Position::new(2));
+}
+
+#[test]
+fn days_become_partitions_and_names_tell_the_rows() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (mut writer, _) = Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive");
+    for number in 1..=100 {
+        writer.deliver(delivery(Position::new(number))).expect("delivered");
+    }
+    let statistics = writer.close().expect("sealed").statistics;
+    assert_eq!((statistics.tails_sealed, statistics.segments_sealed), (1, 4));
+    let snapshot = Snapshot::open(dir.path()).expect("a snapshot");
+    for &table in Table::ALL {
+        let segments = snapshot.segments(table);
+        let days: Vec<_> = segments.iter().map(|segment| segment.path.parent().expect("a folder")).collect();
+        let root = dir.path().join(table.name());
+        assert_eq!(days, [root.join("date=2025-11-20"), root.join("date=2025-11-21")]);
+        for segment in segments {
+            assert_eq!((segment.first, segment.last), (Position::new(1), Position::new(100)));
+        }
+    }
+    let [before, after] = snapshot.segments(Table::Flows) else { panic!("two segments") };
+    assert_eq!(before.rows, 200, "one flow a second, from 200 s before midnight");
+    assert_eq!(before.rows + after.rows, rows_up_to(Position::new(100)));
+    let octets: u64 = Table::ALL.iter().flat_map(|&table| snapshot.segments(table)).map(|segment| segment.octets).sum();
+    assert_eq!(statistics.octets_sealed, octets);
+    assert_eq!(check(dir.path()), Position::new(100));
+}
+
+#[test]
+fn deliveries_that_cannot_be_kept_are_refused_whole() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let options = ArchiveOptions { frame_octets_max: 20_000, ..ArchiveOptions::default() };
+    let (mut writer, _) = Writer::open(dir.path(), options).expect("an archive");
+    let mut builder = FlowBatchBuilder::new(1);
+    builder.begin_rows(1);
+    builder.u64(Column::Bytes).push(Some(1));
+    let without_received = Delivery { flows: Some(builder.finish()), books: None };
+    assert!(matches!(writer.append(without_received), Err(ArchiveError::NoReceived)));
+    builder.begin_rows(5000);
+    builder.time(Column::Received).repeat(1, 5000);
+    let large = Delivery { flows: Some(builder.finish()), books: None };
+    match writer.append(large) {
+        Err(ArchiveError::FrameTooLarge { octets, octets_max: 20_000 }) => assert!(octets > 40_000),
+        other => panic!("{other:?}"),
+    }
+    let empty = Delivery { flows: Some(builder.finish()), books: Some(BooksBatch::from_rows(&[])) };
+    assert_eq!(writer.append(empty).expect("nothing to do"), Position::ZERO);
+    assert_eq!(writer.append(delivery(Position::new(1))).expect("appended"), Position::new(1));
+    assert_eq!(check(dir.path()), Position::new(1));
+}
+
+#[test]
+fn a_large_tail_is_sealed_before_it_grows_larger() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let options = ArchiveOptions { tail_octets_max: 10_000, ..ArchiveOptions::default() };
+    let (mut writer, _) = Writer::open(dir.path(), options).expect("an archive");
+    for number in 1..=30 {
+        writer.append(delivery(Position::new(number))).expect("appended");
+    }
+    let sealed = writer.close().expect("sealed").statistics.tails_sealed;
+    assert!((5..=30).contains(&sealed), "{sealed} tails");
+    assert_eq!(check(dir.path()), Position::new(30));
+}
