@@ -56,9 +56,9 @@ run() {
   timeout "$step_timeout_secs" "$weir" "$@"
 }
 
-# The number that a query of one row and one column answers, whatever frame is around it.
+# The number that a query of one row and one column answers.
 number() {
-  timeout "$step_timeout_secs" "$weir" sql --archive "$archive" "$1" | sed -nE 's/^[|│ ]*([0-9]+)[|│ ]*$/\1/p' | head -n 1
+  timeout "$step_timeout_secs" "$weir" sql -q -o csv --archive "$archive" "$1" | tail -n 1
 }
 
 # generate PROTOCOL SOURCE [MORE...]: sends flows and adds the records it says it sent to $sent.
@@ -117,6 +117,7 @@ wait "$collector" || {
 }
 collector=
 cat "$folder/collect.out"
+tail -n 20 "$folder/collect.log"
 
 echo
 echo "== query: top talkers, a filter, SQL"

@@ -13,10 +13,10 @@ const ENGINE_PACKAGES: [&str; 2] = ["weir-query", "weir"];
 /// How long fetching the advisory database may take.
 const FETCH_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// `cargo fmt --check`.
+/// `cargo fmt --check`, which lists files only: the differences of a long day would bury the other checks.
 pub(crate) fn fmt(root: &Path) -> anyhow::Result<Verdict> {
-    let passed = cargo(root, &["fmt", "--all", "--check"])?;
-    Ok(verdict(passed, "every source formatted", "cargo fmt would change files", "run `cargo fmt --all`"))
+    let passed = cargo(root, &["fmt", "--all", "--", "--check", "-l"])?;
+    Ok(verdict(passed, "every source formatted", "cargo fmt would change the files above", "run `cargo fmt --all`"))
 }
 
 /// Clippy on everything before the query engine, with all targets and warnings as errors.
