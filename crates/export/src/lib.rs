@@ -1,1 +1,30 @@
-//! The Exporting Process: flows into NetFlow v5, v9 and IPFIX datagrams
+//! The Exporting Process: flows into NetFlow v5, NetFlow v9 and IPFIX datagrams.
+//!
+//! An [`Exporter`] takes flow batches and hands out datagrams that are full up to a length that the network carries
+//! in one piece. Which fields a Template Record has follows from the flows: each combination of columns that are
+//! not null, of address families and of elements gets a template of its own, so that what was null arrives as absent
+//! and what was there arrives as it was. What speaks against it is that flows with nulls strewn over them need many
+//! templates; their number is limited, and what is over the limit is refused and counted.
+//!
+//! # Invariants
+//!
+//! A flow that a protocol version cannot tell exactly (an IPv6 address in NetFlow v5, a counter over 32 bits) is
+//! refused whole and counted by [`Refusal`]; nothing is clipped. There is no clock and no socket in here: the time
+//! is an argument, and datagrams go to a closure.
+
+pub mod config;
+pub mod exported;
+pub mod exporter;
+
+mod carriage;
+mod columns;
+mod message;
+mod options;
+mod packet;
+mod records;
+mod shapes;
+mod stage;
+
+pub use config::{ConfigError, ExporterConfig, Interface, Sampling, SamplingAnnouncement, TemplateRefresh, Version};
+pub use exported::{Exported, Refusal};
+pub use exporter::{Datagram, Exporter};

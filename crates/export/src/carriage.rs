@@ -1,0 +1,103 @@
+//! How each version carries each column, derived from the column table of `weir-flow`.
+
+use weir_flow::{Column, ColumnType};
+use weir_wire::VARIABLE_LENGTH;
+
+use crate::config::Version;
+
+/// How a version carries a column.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Carriage {
+    /// Octets of the field; [`VARIABLE_LENGTH`] when each record states them. Addresses have this many in IPv4.
+    pub width: u16,
+    /// Elements for IPv4 and IPv6, the same when the family does not matter. Meaningless in NetFlow v5.
+    pub elements: [u16; 2],
+}
+
+/// Columns that describe the transport of a flow to whoever received it. An exporter speaks for itself and neither
+/// sends them nor counts them as left out.
+pub(crate) fn is_transport(column: Column) -> bool {
+    matches!(column, Column::Received | Column::Exporter | Column::ObservationDomain | Column::ExportVersion)
+}
+
+/// How `version` carries `column`; `None` when it cannot.
+pub(crate) fn carriage(version: Version, column: Column) -> Option<Carriage> {
+    if is_transport(column) || column == Column::Elements {
+        return None;
+    }
+    let spec = column.spec();
+    let width = width(version, column)?;
+    let first = *spec.elements.first()?;
+    let elements = match column {
+        Column::Start if version == Version::V9 => [22; 2],
+        Column::End if version == Version::V9 => [21; 2],
+        Column::SamplingInterval if version == Version::V9 => [34; 2],
+        Column::SamplerId if version == Version::V9 => [48; 2],
+        _ if differs_by_family(column) => [first, *spec.elements.get(1)?],
+        _ => [first; 2],
+    };
+    Some(Carriage { width, elements })
+}
+
+/// Whether IPv4 and IPv6 have elements of their own; they are the first two in the table then.
+fn differs_by_family(column: Column) -> bool {
+    column.column_type() == ColumnType::Address
+        || matches!(
+            column,
+            Column::SrcMask | Column::DstMask | Column::IcmpType | Column::IcmpCode | Column::IcmpTypeCode
+        )
+}
+
+fn width(version: Version, column: Column) -> Option<u16> {
+    let native = match column.column_type() {
+        ColumnType::U8 => 1,
+        ColumnType::U16 => 2,
+        ColumnType::U64 => 8,
+        ColumnType::Time if version == Version::Ipfix => 8,
+        ColumnType::U32 | ColumnType::Address | ColumnType::Time => 4,
+        ColumnType::Mac => 6,
+        ColumnType::Octets | ColumnType::Elements => VARIABLE_LENGTH,
+    };
+    match version {
+        Version::V5 => column.spec().v5_offset.map(|_| match column {
+            Column::InIf | Column::OutIf | Column::SrcAs | Column::DstAs => 2,
+            Column::Packets | Column::Bytes => 4,
+            Column::TcpFlags => 1,
+            _ => native,
+        }),
+        // RFC 3954 section 8: one octet of TCP flags. Variable lengths are not defined.
+        Version::V9 if column == Column::TcpFlags => Some(1),
+        Version::V9 => (native != VARIABLE_LENGTH).then_some(native),
+        Version::Ipfix => Some(native),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(version: Version, column: Column, expected: Option<(u16, [u16; 2])>) {
+        let found = carriage(version, column).map(|carriage| (carriage.width, carriage.elements));
+        assert_eq!(found, expected, "{version} {column}");
+    }
+
+    #[test]
+    fn elements_of_each_version() {
+        check(Version::V9, Column::Start, Some((4, [22, 22])));
+        check(Version::Ipfix, Column::Start, Some((8, [152, 152])));
+        check(Version::V9, Column::SrcAddr, Some((4, [8, 27])));
+        check(Version::Ipfix, Column::DstMask, Some((1, [13, 30])));
+        check(Version::V9, Column::TcpFlags, Some((1, [6, 6])));
+        check(Version::Ipfix, Column::TcpFlags, Some((2, [6, 6])));
+        check(Version::V9, Column::ApplicationId, None);
+        check(Version::Ipfix, Column::ApplicationId, Some((VARIABLE_LENGTH, [95, 95])));
+        check(Version::Ipfix, Column::Received, None);
+    }
+
+    #[test]
+    fn version_5_has_the_fields_of_its_record() {
+        // Cisco's record: 48 octets, of which one at 36 and two at 46 are padding
+        let octets: u16 = Column::ALL.iter().filter_map(|&column| carriage(Version::V5, column)).map(|c| c.width).sum();
+        assert_eq!(octets, 48 - 3);
+    }
+}

@@ -1,0 +1,222 @@
+//! What an exporter is told once.
+
+use std::fmt;
+
+/// Version of the export protocol.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Version {
+    /// NetFlow version 5.
+    V5,
+    /// NetFlow version 9 (RFC 3954).
+    V9,
+    /// IPFIX (RFC 7011).
+    Ipfix,
+}
+
+impl Version {
+    /// The number in the first two octets of each datagram: 5, 9 or 10.
+    pub const fn number(self) -> u16 {
+        match self {
+            Self::V5 => 5,
+            Self::V9 => 9,
+            Self::Ipfix => 10,
+        }
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::V5 => "NetFlow v5",
+            Self::V9 => "NetFlow v9",
+            Self::Ipfix => "IPFIX",
+        })
+    }
+}
+
+/// When templates and options are sent again: whichever comes first (RFC 3954 section 9, RFC 7011 section 8.4).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TemplateRefresh {
+    /// After so many datagrams.
+    pub datagrams: u32,
+    /// After so many seconds.
+    pub secs: u32,
+}
+
+/// How packets were selected before flows were made of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Sampling {
+    /// One packet in so many was selected.
+    pub interval: u32,
+    /// How NetFlow v9 and IPFIX tell it; NetFlow v5 has the interval in each header.
+    pub announcement: SamplingAnnouncement,
+}
+
+/// How a sampling interval is told in options.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SamplingAnnouncement {
+    /// For the exporter as a whole: samplingInterval 34 and samplingAlgorithm 35.
+    Exporter,
+    /// For one sampler, whose number each flow then carries. NetFlow v9: 48, 49 and 50. IPFIX: selectorId 302 with
+    /// 304, 305 and 306 (RFC 5477 section 8.2).
+    Sampler(u32),
+}
+
+/// An interface, told in options.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Interface {
+    /// SNMP index.
+    pub index: u32,
+    /// Short name (interfaceName 82), at most 32 octets in NetFlow v9.
+    pub name: String,
+    /// What it is for (interfaceDescription 83), at most 64 octets in NetFlow v9.
+    pub description: String,
+}
+
+/// Settings of one exporter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExporterConfig {
+    /// Version of the protocol.
+    pub version: Version,
+    /// Observation Domain ID, Source ID in NetFlow v9. In NetFlow v5 the lower octet is the engine id and the next
+    /// one the engine type.
+    pub domain: u32,
+    /// Longest UDP payload; [`OCTETS_MAX_V5`](Self::OCTETS_MAX_V5) holds 30 records of NetFlow v5.
+    pub datagram_octets_max: usize,
+    /// When templates and options are sent again.
+    pub template_refresh: TemplateRefresh,
+    /// Most templates for flows, at most [`TEMPLATES_MAX`](Self::TEMPLATES_MAX).
+    pub templates_max: usize,
+    /// Templates and options are held back until so many datagrams were sent. Data goes out before its template
+    /// then, as it does when a collector starts late.
+    pub templates_after_datagrams: u64,
+    /// Sampling, when there was any.
+    pub sampling: Option<Sampling>,
+    /// Interfaces whose names are told in options, except by NetFlow v5.
+    pub interfaces: Vec<Interface>,
+    /// Uptime of the exporter when it encodes its first flows, in milliseconds. In NetFlow v5 and v9 all times count
+    /// from when it started, so this is how old a flow may be if no uptime is to wrap.
+    pub uptime_ms: u32,
+}
+
+/// Settings that contradict themselves or the protocol.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// A datagram that is too short to be of use or too long for UDP.
+    #[error("datagrams of {octets} octets: between {min} and {max} are possible")]
+    DatagramOctets {
+        /// As configured.
+        octets: usize,
+        /// Fewest possible.
+        min: usize,
+        /// Most possible.
+        max: usize,
+    },
+    /// More templates than have room, or none.
+    #[error("{templates} templates: between 1 and {max} are possible")]
+    Templates {
+        /// As configured.
+        templates: usize,
+        /// Most possible.
+        max: usize,
+    },
+    /// A refresh that would leave no room for data.
+    #[error("template refresh after {datagrams} datagrams or {secs} seconds: both must be at least 1")]
+    TemplateRefresh {
+        /// As configured.
+        datagrams: u32,
+        /// As configured.
+        secs: u32,
+    },
+    /// A sampling interval that is 0 or does not fit into the header of NetFlow v5.
+    #[error("sampling interval {interval}: {version} takes 1 to {max}")]
+    SamplingInterval {
+        /// As configured.
+        interval: u32,
+        /// Version of the protocol.
+        version: Version,
+        /// Largest possible.
+        max: u32,
+    },
+    /// A domain that does not fit into engine type and id.
+    #[error("observation domain {domain} is more than the 16 bits of engine type and id in NetFlow v5")]
+    Domain {
+        /// As configured.
+        domain: u32,
+    },
+    /// A name too long for its field.
+    #[error("interface {index}: {octets} octets of text, limit is {max}")]
+    InterfaceText {
+        /// SNMP index.
+        index: u32,
+        /// Length of the text.
+        octets: usize,
+        /// Limit.
+        max: usize,
+    },
+}
+
+impl ExporterConfig {
+    /// Payload of a NetFlow v5 datagram with its 30 records.
+    pub const OCTETS_MAX_V5: usize = 24 + 30 * 48;
+    /// Payload that leaves room for tunnels in an Ethernet frame of 1500 octets.
+    pub const OCTETS_MAX_DEFAULT: usize = 1400;
+    /// Shortest limit on datagrams: any template of columns alone fits into it.
+    pub const OCTETS_MIN: usize = 512;
+    /// Longest UDP payload in IPv4.
+    pub const OCTETS_LIMIT: usize = 65507;
+    /// Most templates for flows; their IDs are 256 to 511, those of options start at 512.
+    pub const TEMPLATES_MAX: usize = 256;
+    /// Longest interface name in NetFlow v9, in octets.
+    pub const NAME_OCTETS_MAX: usize = 32;
+    /// Longest interface description in NetFlow v9, in octets.
+    pub const DESCRIPTION_OCTETS_MAX: usize = 64;
+
+    /// The defaults for a version.
+    pub fn new(version: Version) -> Self {
+        let datagram_octets_max = if version == Version::V5 { Self::OCTETS_MAX_V5 } else { Self::OCTETS_MAX_DEFAULT };
+        Self {
+            version,
+            domain: 0,
+            datagram_octets_max,
+            template_refresh: TemplateRefresh { datagrams: 1000, secs: 60 },
+            templates_max: 64,
+            templates_after_datagrams: 0,
+            sampling: None,
+            interfaces: Vec::new(),
+            uptime_ms: 10 * 86_400_000,
+        }
+    }
+
+    /// Checks the settings against each other and the protocol.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        let (octets, min, max) = (self.datagram_octets_max, Self::OCTETS_MIN, Self::OCTETS_LIMIT);
+        if !(min..=max).contains(&octets) {
+            return Err(ConfigError::DatagramOctets { octets, min, max });
+        }
+        if !(1..=Self::TEMPLATES_MAX).contains(&self.templates_max) {
+            return Err(ConfigError::Templates { templates: self.templates_max, max: Self::TEMPLATES_MAX });
+        }
+        let TemplateRefresh { datagrams, secs } = self.template_refresh;
+        if datagrams == 0 || secs == 0 {
+            return Err(ConfigError::TemplateRefresh { datagrams, secs });
+        }
+        if self.version == Version::V5 && self.domain > 0xffff {
+            return Err(ConfigError::Domain { domain: self.domain });
+        }
+        let max = if self.version == Version::V5 { 0x3fff } else { u32::MAX };
+        if let Some(Sampling { interval, .. }) = self.sampling
+            && !(1..=max).contains(&interval)
+        {
+            return Err(ConfigError::SamplingInterval { interval, version: self.version, max });
+        }
+        for interface in &self.interfaces {
+            let texts =
+                [(&interface.name, Self::NAME_OCTETS_MAX), (&interface.description, Self::DESCRIPTION_OCTETS_MAX)];
+            if let Some((text, max)) = texts.into_iter().find(|(text, max)| text.len() > *max) {
+                return Err(ConfigError::InterfaceText { index: interface.index, octets: text.len(), max });
+            }
+        }
+        Ok(())
+    }
+}

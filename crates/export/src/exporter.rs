@@ -1,0 +1,153 @@
+//! The Exporting Process of one Observation Domain.
+
+use weir_flow::{Column, FlowBatch};
+
+use crate::columns::{Columns, Values};
+use crate::config::{ConfigError, ExporterConfig, Version};
+use crate::exported::{Exported, Refusal};
+use crate::message::Messages;
+use crate::packet::Packets;
+use crate::shapes::Shapes;
+
+/// A datagram for the network.
+#[derive(Debug, Clone, Copy)]
+pub struct Datagram<'a> {
+    /// UDP payload.
+    pub octets: &'a [u8],
+    /// Flows in it; options are not counted.
+    pub flows: u32,
+}
+
+/// When it is, and when the exporter started, in milliseconds since the epoch.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Clock {
+    pub now_ms: i64,
+    pub boot_ms: i64,
+}
+
+impl Clock {
+    /// Uptime at a moment, modulo 2^32.
+    pub(crate) fn uptime_at(self, moment_ms: i64) -> u32 {
+        moment_ms.wrapping_sub(self.boot_ms) as u32
+    }
+}
+
+#[derive(Debug)]
+enum Protocol {
+    Packets(Box<Packets>),
+    Messages(Box<Messages>),
+}
+
+/// Makes datagrams of flows.
+///
+/// ```
+/// use weir_export::{Exporter, ExporterConfig, Version};
+/// use weir_flow::{Column, FlowBatchBuilder};
+/// let mut builder = FlowBatchBuilder::new(1);
+/// builder.begin_rows(1);
+/// builder.address(Column::SrcAddr).repeat(&[192, 0, 2, 1], 1);
+/// let mut exporter = Exporter::new(ExporterConfig::new(Version::Ipfix))?;
+/// let mut lengths = Vec::new();
+/// exporter.encode(&builder.finish(), 1_700_000_000_000, &mut |datagram| lengths.push(datagram.octets.len()));
+/// exporter.flush(1_700_000_000_000, &mut |datagram| lengths.push(datagram.octets.len()));
+/// // header, template set of one field, data set of one record
+/// assert_eq!(lengths, [16 + 4 + 4 + 4 + 4 + 4]);
+/// # Ok::<(), weir_export::ConfigError>(())
+/// ```
+#[derive(Debug)]
+pub struct Exporter {
+    config: ExporterConfig,
+    protocol: Protocol,
+    /// When the exporter started by the times that it tells; set when it first encodes.
+    boot_ms: Option<i64>,
+    shapes: Shapes,
+    exported: Exported,
+}
+
+/// Rows looked at together: their records stay in the nearest cache until they are in datagrams.
+const CHUNK_ROWS: usize = 512;
+
+impl Exporter {
+    /// An exporter that has sent nothing yet.
+    pub fn new(config: ExporterConfig) -> Result<Self, ConfigError> {
+        config.check()?;
+        let protocol = match config.version {
+            Version::V5 => Protocol::Packets(Box::new(Packets::new(&config))),
+            Version::V9 | Version::Ipfix => Protocol::Messages(Box::new(Messages::new(&config))),
+        };
+        Ok(Self { config, protocol, boot_ms: None, shapes: Shapes::default(), exported: Exported::default() })
+    }
+
+    /// Its settings.
+    pub fn config(&self) -> &ExporterConfig {
+        &self.config
+    }
+
+    /// What it has done so far.
+    pub fn exported(&self) -> &Exported {
+        &self.exported
+    }
+
+    /// Takes flows, and hands every datagram that gets full to `sink`. `now_ms` is the time of export, in
+    /// milliseconds since the epoch. What does not fill a datagram waits for more flows or for [`flush`](Self::flush).
+    pub fn encode(&mut self, flows: &FlowBatch, now_ms: i64, sink: &mut impl FnMut(Datagram<'_>)) {
+        let clock = self.clock(now_ms);
+        let columns = Columns::new(self.config.version, flows);
+        self.exported.values_left_out += columns.values_left_out;
+        let mut first = 0;
+        while first < columns.rows {
+            let end = columns.rows.min(first + CHUNK_ROWS);
+            self.shapes.classify(self.config.version, &columns, first..end, now_ms);
+            match &mut self.protocol {
+                Protocol::Packets(packets) => packets.add(&columns, &self.shapes, first, clock.boot_ms),
+                Protocol::Messages(messages) => messages.add(&columns, &mut self.shapes, first, clock.boot_ms),
+            }
+            self.count(&columns, first);
+            self.emit(clock, false, sink);
+            first = end;
+        }
+    }
+
+    /// Hands out everything that waits.
+    pub fn flush(&mut self, now_ms: i64, sink: &mut impl FnMut(Datagram<'_>)) {
+        let clock = self.clock(now_ms);
+        self.emit(clock, true, sink);
+    }
+
+    fn clock(&mut self, now_ms: i64) -> Clock {
+        let boot_ms = *self.boot_ms.get_or_insert(now_ms.saturating_sub(self.config.uptime_ms.into()));
+        Clock { now_ms, boot_ms }
+    }
+
+    fn emit(&mut self, clock: Clock, all: bool, sink: &mut impl FnMut(Datagram<'_>)) {
+        match &mut self.protocol {
+            Protocol::Packets(packets) => packets.emit(clock, all, &mut self.exported, sink),
+            Protocol::Messages(messages) => messages.emit(clock, all, &mut self.exported, sink),
+        }
+    }
+
+    /// Books the rows just looked at, the first of them being `first`.
+    fn count(&mut self, columns: &Columns<'_>, first: usize) {
+        let refused = self.shapes.refused.iter().flatten();
+        let mut refusals = 0;
+        for &reason in refused {
+            self.exported.refused[reason as usize] += 1;
+            refusals += 1;
+        }
+        self.exported.flows += self.shapes.refused.len() as u64 - refusals;
+        self.exported.packets = self.exported.packets.wrapping_add(self.sum(columns, Column::Packets, first));
+        self.exported.bytes = self.exported.bytes.wrapping_add(self.sum(columns, Column::Bytes, first));
+    }
+
+    /// Sum over the rows that were accepted, modulo 2^64: counters come from elsewhere and may be anything.
+    fn sum(&self, columns: &Columns<'_>, column: Column, first: usize) -> u64 {
+        let Some((Values::U64(values), nulls)) = columns.get(column).map(|carried| (carried.values, carried.nulls))
+        else {
+            return 0;
+        };
+        let accepted =
+            |refused: &Option<Refusal>, row: usize| refused.is_none() && nulls.is_none_or(|nulls| nulls.is_valid(row));
+        let rows = self.shapes.refused.iter().zip(first..);
+        rows.filter(|(refused, row)| accepted(refused, *row)).fold(0, |sum, (_, row)| sum.wrapping_add(values[row]))
+    }
+}
