@@ -23,7 +23,7 @@ impl Verdict {
             println!("{name:<14} ok      {}", self.seen);
             return;
         }
-        println!("{name:<14} FAILED  {} violations in {}", self.violations.len(), self.seen);
+        println!("{name:<14} FAILED  {} found", self.violations.len());
         for violation in &self.violations {
             println!("  {violation}");
         }
