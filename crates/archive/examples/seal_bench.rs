@@ -12,6 +12,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -71,7 +72,7 @@ fn print_columns(folder: &Path, rows: usize) -> Result<(), Box<dyn Error>> {
     let mut octets: BTreeMap<String, i64> = BTreeMap::new();
     for segment in segments {
         let reader = SerializedFileReader::new(File::open(&segment.path)?)?;
-        for column in reader.metadata().row_groups().iter().flat_map(|group| group.columns()) {
+        for column in reader.metadata().row_groups().iter().flat_map(RowGroupMetaData::columns) {
             *octets.entry(column.column_path().string()).or_default() += column.compressed_size();
         }
     }
@@ -107,7 +108,7 @@ fn cpu_time_of_thread(name: &str) -> Duration {
     Duration::from_nanos(nanoseconds.sum())
 }
 
-/// Spreads a number over 64 bits (the finisher of SplitMix64).
+/// Spreads a number over 64 bits (the finisher of `SplitMix64`).
 fn mix(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -9,7 +9,14 @@ use crate::ArchiveError;
 /// The lock of an archive, held while this lives. The system gives it back when the process dies, however it dies, so
 /// a dead process holds nothing.
 #[derive(Debug)]
-pub(crate) struct Lock(#[allow(dead_code, reason = "held, not read")] File);
+pub(crate) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a process that this one is just starting holds a copy of it for a moment.
+        let _ = self.0.unlock();
+    }
+}
 
 impl Lock {
     /// Takes the lock and leaves this process's number in the file for whoever comes second.

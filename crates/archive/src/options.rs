@@ -14,7 +14,7 @@ pub struct ArchiveOptions {
     pub seal_retry_interval: Duration,
     /// Flows after which a tail is sealed. Default: 2,000,000.
     pub segment_rows_max: usize,
-    /// Rows of a row group within a segment: the unit that threads share out when they read. Default: 1,048,576.
+    /// Rows of a row group within a segment: the unit that threads share out when they read. Default: 524,288.
     pub row_group_rows_max: usize,
     /// Octets after which a tail is sealed, whatever its rows. Sealing holds a whole tail in memory. Default: 512 MiB;
     /// more than 1 GiB is taken as 1 GiB, because offsets within a column have 31 bits.
@@ -30,7 +30,7 @@ impl Default for ArchiveOptions {
             seal_interval: Duration::from_mins(5),
             seal_retry_interval: Duration::from_secs(5),
             segment_rows_max: 2_000_000,
-            row_group_rows_max: 1 << 20,
+            row_group_rows_max: 1 << 19,
             tail_octets_max: 512 << 20,
             frame_octets_max: 256 << 20,
         }

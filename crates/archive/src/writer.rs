@@ -202,3 +202,36 @@ impl Sink for Writer {
         self.append(delivery).map(|_| ())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use weir_flow::FlowBatchBuilder;
+
+    use super::*;
+    use crate::shared::SyncFailure;
+
+    #[test]
+    fn a_failed_sync_is_final() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let options = ArchiveOptions { commit_interval: std::time::Duration::MAX, ..ArchiveOptions::default() };
+        let (mut writer, _) = Writer::open(dir.path(), options).expect("an archive");
+        let delivery = || {
+            let mut builder = FlowBatchBuilder::new(1);
+            builder.begin_rows(1);
+            builder.time(Column::Received).push(Some(1));
+            Delivery { flows: Some(builder.finish()), books: None }
+        };
+        let position = writer.append(delivery()).expect("appended");
+        let failure = SyncFailure::new(dir.path().join("disk"), io::Error::other("medium error"));
+        writer.shared.progress().sync_failure = Some(failure);
+        assert!(matches!(writer.append(delivery()), Err(ArchiveError::SyncTail { .. })));
+        let waited = writer.durability().wait_for(position, std::time::Duration::MAX);
+        assert!(matches!(waited, Err(ArchiveError::SyncTail { .. })), "{waited:?}");
+        assert_eq!(writer.durable(), Position::ZERO);
+        assert!(matches!(writer.close(), Err(ArchiveError::SyncTail { .. })));
+        let (_writer, recovery) = Writer::open(dir.path(), options).expect("the archive opens");
+        assert_eq!((recovery.position, recovery.rows), (position, 1), "the tail was not sealed");
+    }
+}
