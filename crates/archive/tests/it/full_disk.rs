@@ -104,10 +104,15 @@ const DIR: &str = "WEIR_ARCHIVE_LIMIT_DIR";
 fn child_meets_a_limit_of_file_size() {
     let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
     let (mut writer, _) = Writer::open(&dir, ArchiveOptions::default()).expect("an archive");
+    let tail_octets = || fs::metadata(dir.join("tail/0000000000000001.tail")).expect("a tail").len();
     let mut position = Position::ZERO;
+    let mut whole_octets = 0;
     let error = loop {
         match writer.append(delivery(position.next())) {
-            Ok(appended) => position = appended,
+            Ok(appended) => {
+                position = appended;
+                whole_octets = tail_octets();
+            }
             Err(error) => break error,
         }
     };
@@ -117,6 +122,7 @@ fn child_meets_a_limit_of_file_size() {
         "{error:?}"
     );
     assert!(position > Position::ZERO);
+    assert_eq!(tail_octets(), whole_octets, "a piece of a frame was left");
     assert_eq!(check(&dir), position);
     // The next tail is another file.
     writer.rotate();
