@@ -53,8 +53,9 @@ impl Samplers {
             let value = |field: Option<usize>| field.and_then(|field| records.number(field, record));
             let interval = value(plain)
                 .or_else(|| one_in(value(packets)?, value(packets)?.saturating_add(value(space)?)))
-                .or_else(|| value(packets))
-                .or_else(|| one_in(value(size)?, value(population)?));
+                // Cisco IOS XR tells n out of N and in the same record an interval of 1, which means nothing then
+                .or_else(|| one_in(value(size)?, value(population)?))
+                .or_else(|| value(packets));
             let Some(interval) = interval.and_then(|interval| u32::try_from(interval).ok()).filter(|i| *i > 0) else {
                 continue;
             };

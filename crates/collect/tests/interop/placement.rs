@@ -1,0 +1,224 @@
+//! Where every field of a record has to be in the flow that it became: in the column of its element, or among the
+//! elements without a column. This states the rule a second time, from the table of columns alone.
+
+use std::collections::BTreeMap;
+
+use weir_flow::registry::{self, DataType};
+use weir_flow::{Column, ColumnType};
+use weir_wire::value;
+
+use crate::inputs::Datagram;
+use crate::rows::{Cell, Row};
+use crate::walk::{Field, HeaderSeen, Record};
+
+/// Columns that tell about the datagram and not about the record.
+const OF_THE_DATAGRAM: [Column; 7] = [
+    Column::Received,
+    Column::Exporter,
+    Column::ObservationDomain,
+    Column::ExportVersion,
+    Column::EngineType,
+    Column::EngineId,
+    Column::SamplingInterval,
+];
+
+/// Compares a flow with the record that it came from. Yields what is wrong.
+pub(crate) fn check(datagram: &Datagram, header: &HeaderSeen, record: &Record, row: &Row) -> Vec<String> {
+    let mut problems = of_the_datagram(datagram, header, row);
+    let (cells, elements) = expected(header, record);
+    for (column, wanted) in &cells {
+        if row.cells.get(column) != Some(wanted) {
+            problems.push(format!("{column} is {:?}, not {wanted:?}", row.cells.get(column)));
+        }
+    }
+    for (column, found) in &row.cells {
+        if !cells.contains_key(column) && !OF_THE_DATAGRAM.contains(column) {
+            problems.push(format!("{column} is {found:?} and nothing says so"));
+        }
+    }
+    let mut found = row.elements.clone();
+    found.sort();
+    if found != elements {
+        problems.push(format!("elements are {found:?}, not {elements:?}"));
+    }
+    problems
+}
+
+fn of_the_datagram(datagram: &Datagram, header: &HeaderSeen, row: &Row) -> Vec<String> {
+    let exporter = weir_flow::address::with_octets(datagram.source.ip(), <[u8]>::to_vec);
+    let mut wanted = vec![
+        (Column::Received, Cell::Time(datagram.received_ms)),
+        (Column::Exporter, Cell::Octets(exporter)),
+        (Column::ObservationDomain, Cell::Number(header.domain.into())),
+        (Column::ExportVersion, Cell::Number(header.version.into())),
+    ];
+    if header.version == 5 && header.sampling_interval > 0 {
+        wanted.push((Column::SamplingInterval, Cell::Number(header.sampling_interval.into())));
+    }
+    let wrong = wanted.into_iter().filter(|(column, cell)| row.cells.get(column) != Some(cell));
+    wrong.map(|(column, cell)| format!("{column} is {:?}, not {cell:?}", row.cells.get(&column))).collect()
+}
+
+type Elements = Vec<(u32, u16, Vec<u8>)>;
+
+/// Columns and elements that a record has to become.
+fn expected(header: &HeaderSeen, record: &Record) -> (BTreeMap<Column, Cell>, Elements) {
+    let (mut cells, mut elements) = (BTreeMap::new(), Vec::new());
+    let winners = winners(record);
+    let event = event_time(header, record, &mut cells);
+    for (position, field) in record.fields.iter().enumerate() {
+        let padding = field.element.enterprise == 0 && field.element.id == 210;
+        if padding || field.length == 0 {
+            continue;
+        }
+        let winner = winners.iter().find(|(_, fields)| fields.contains(&position));
+        let kept = match winner {
+            Some((column, fields)) if fields.len() == 2 => {
+                place_either(*column, [&record.fields[fields[0]], &record.fields[fields[1]]], field, &mut cells)
+            }
+            Some((column, _)) => match cell(*column, header, record, field) {
+                Some(cell) => {
+                    cells.insert(*column, cell);
+                    keeps_all(*column, header, record, field)
+                }
+                None => false,
+            },
+            None => event == Some(position) && matches!(field.element.id, 322 | 323),
+        };
+        if !kept {
+            elements.push((field.element.enterprise, field.element.id, field.octets.clone()));
+        }
+    }
+    elements.sort();
+    (cells, elements)
+}
+
+/// Addresses of both families for one column: the one that is set, the innermost when both are, the IPv4 address when
+/// none is. Yields whether `field` needs no place among the elements.
+fn place_either(column: Column, both: [&Field; 2], field: &Field, cells: &mut BTreeMap<Column, Cell>) -> bool {
+    let is_set = |field: &Field| field.octets.iter().any(|octet| *octet != 0);
+    let v4 = if both[0].length == 4 { both[0] } else { both[1] };
+    let chosen = both.into_iter().rev().find(|field| is_set(field)).unwrap_or(v4);
+    cells.insert(column, Cell::Octets(chosen.octets.clone()));
+    field == chosen || !is_set(field)
+}
+
+/// Columns of what headers of packets say; of a tunnel's packets the inner ones are meant, which stand last.
+const INNERMOST: [Column; 7] = [
+    Column::SrcAddr,
+    Column::DstAddr,
+    Column::SrcPort,
+    Column::DstPort,
+    Column::Protocol,
+    Column::TcpFlags,
+    Column::Tos,
+];
+
+/// Which fields fill which column: the one whose element stands first in the table of columns, and of an address
+/// the other family as well.
+fn winners(record: &Record) -> BTreeMap<Column, Vec<usize>> {
+    let mut claims: BTreeMap<Column, Vec<(usize, usize)>> = BTreeMap::new();
+    for (position, field) in record.fields.iter().enumerate() {
+        let Some((column, rank)) = Column::of_element(field.element.enterprise, field.element.id) else { continue };
+        if fits(column, field) {
+            claims.entry(column).or_default().push((rank, position));
+        }
+    }
+    let winner = |(column, claims): (Column, Vec<(usize, usize)>)| {
+        let best = |claims: &mut dyn Iterator<Item = &(usize, usize)>| {
+            let by_rank = claims.fold(None, |best: Option<(usize, usize)>, &claim| match best {
+                Some(best) if best.0 < claim.0 => Some(best),
+                Some(best) if best.0 == claim.0 && !INNERMOST.contains(&column) => Some(best),
+                _ => Some(claim),
+            });
+            by_rank.map(|(_, position)| position)
+        };
+        let length = |position: usize| record.fields[position].length;
+        let mut fields: Vec<usize> = best(&mut claims.iter()).into_iter().collect();
+        if column.column_type() == ColumnType::Address {
+            let other = best(&mut claims.iter().filter(|claim| length(claim.1) != length(fields[0])));
+            fields.extend(other);
+            fields.sort_unstable();
+        }
+        (column, fields)
+    };
+    claims.into_iter().map(winner).collect()
+}
+
+fn fits(column: Column, field: &Field) -> bool {
+    match column.column_type() {
+        ColumnType::Address => {
+            let v6 = registry::element(0, field.element.id).map(|e| e.data_type) == Some(DataType::Ipv6Address);
+            field.length == if v6 { 16 } else { 4 }
+        }
+        ColumnType::Mac => field.length == 6,
+        ColumnType::Octets => field.length > 0,
+        _ => field.length == 65535 || (1..=8).contains(&field.length),
+    }
+}
+
+/// Largest number that a column holds.
+fn limit(column: Column) -> u64 {
+    match column.column_type() {
+        ColumnType::U8 => u8::MAX.into(),
+        ColumnType::U16 => u16::MAX.into(),
+        ColumnType::U32 => u32::MAX.into(),
+        _ => u64::MAX,
+    }
+}
+
+fn cell(column: Column, header: &HeaderSeen, record: &Record, field: &Field) -> Option<Cell> {
+    match column.column_type() {
+        ColumnType::Address | ColumnType::Mac | ColumnType::Octets => Some(Cell::Octets(field.octets.clone())),
+        ColumnType::Time => time_ms(header, record, field).map(Cell::Time),
+        _ => value::be_uint(&field.octets).filter(|value| *value <= limit(column)).map(Cell::Number),
+    }
+}
+
+/// Whether the column can hold whatever the field can say; if not, the field is also kept among the elements.
+fn keeps_all(column: Column, header: &HeaderSeen, record: &Record, field: &Field) -> bool {
+    match column.column_type() {
+        ColumnType::U8 => field.length <= 1,
+        ColumnType::U16 => field.length <= 2,
+        ColumnType::U32 => field.length <= 4,
+        ColumnType::U64 => field.length <= 8,
+        ColumnType::Time => match field.element.id {
+            150..=153 => true,
+            21 | 22 => header.version != 10 && record.iana(160).is_none(),
+            _ => false,
+        },
+        _ => true,
+    }
+}
+
+/// A time as milliseconds since 1970, by the registry's type of the element.
+pub(crate) fn time_ms(header: &HeaderSeen, record: &Record, field: &Field) -> Option<i64> {
+    let number = || value::be_uint(&field.octets);
+    let ntp = |(secs, nanos): (i64, u32)| secs * 1000 + i64::from(nanos / 1_000_000);
+    match field.element.id {
+        21 | 22 => match record.iana(160).and_then(|init| value::be_uint(&init.octets)) {
+            Some(init) => Some(init as i64 + number()? as i64),
+            None => {
+                let derived = || Some((header.export_ms - record.system_init_ms?) as u32);
+                let uptime_ms = header.uptime_ms.or_else(derived)?;
+                Some(header.export_ms - i64::from(uptime_ms.wrapping_sub(number()? as u32) as i32))
+            }
+        },
+        150 | 151 | 322 => Some(number()? as i64 * 1000),
+        152 | 153 | 323 => Some(number()? as i64),
+        154..=157 | 324 | 325 => value::date_time_nanos(&field.octets).map(ntp),
+        158 | 159 => Some(header.export_ms - (number()? / 1000) as i64),
+        _ => None,
+    }
+}
+
+/// The only time of an event is its start and its end. Yields which field it is, if it went to a column.
+fn event_time(header: &HeaderSeen, record: &Record, cells: &mut BTreeMap<Column, Cell>) -> Option<usize> {
+    let is_event = |field: &Field| field.element.enterprise == 0 && (322..=325).contains(&field.element.id);
+    let position = record.fields.iter().position(is_event)?;
+    let time = time_ms(header, record, &record.fields[position])?;
+    let claimed = |column: Column| column.spec().elements.iter().any(|id| record.iana(*id).is_some());
+    let columns: Vec<_> = [Column::Start, Column::End].into_iter().filter(|column| !claimed(*column)).collect();
+    cells.extend(columns.iter().map(|column| (*column, Cell::Time(time))));
+    (!columns.is_empty()).then_some(position)
+}

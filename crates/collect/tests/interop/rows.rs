@@ -1,0 +1,72 @@
+//! What the decoder hands on, row by row.
+
+use std::collections::BTreeMap;
+
+use arrow::array::{Array, AsArray};
+use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use weir_collect::{Decoder, DecoderStatistics, Limits};
+use weir_flow::elements::elements_of_row;
+use weir_flow::{Column, ColumnType, FlowBatch};
+
+use crate::inputs::Datagram;
+
+/// A value of a column.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Cell {
+    Number(u64),
+    Time(i64),
+    Octets(Vec<u8>),
+}
+
+/// A flow: the columns that are not null, and the elements without a column as (enterprise, id, octets).
+#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Row {
+    pub cells: BTreeMap<Column, Cell>,
+    pub elements: Vec<(u32, u16, Vec<u8>)>,
+}
+
+/// What became of the datagrams: for each of them the flows that came out when it went in.
+pub(crate) struct Decoded {
+    pub rows: Vec<Vec<Row>>,
+    pub statistics: DecoderStatistics,
+}
+
+/// Decodes datagrams in order.
+pub(crate) fn decode<'a>(datagrams: impl IntoIterator<Item = &'a Datagram>) -> Decoded {
+    let mut decoder = Decoder::new(Limits::default());
+    let mut rows = Vec::new();
+    for datagram in datagrams {
+        decoder.datagram(datagram.source, datagram.received_ms, &datagram.payload);
+        rows.push(decoder.take_delivery().flows.map(|flows| rows_of(&flows)).unwrap_or_default());
+    }
+    Decoded { rows, statistics: decoder.statistics() }
+}
+
+fn rows_of(batch: &FlowBatch) -> Vec<Row> {
+    let mut rows = vec![Row::default(); batch.rows()];
+    for &column in Column::ALL {
+        let Some(values) = batch.column(column) else { continue };
+        for (number, row) in rows.iter_mut().enumerate() {
+            if values.is_null(number) {
+                continue;
+            }
+            let cell = match column.column_type() {
+                ColumnType::U8 => Cell::Number(values.as_primitive::<UInt8Type>().value(number).into()),
+                ColumnType::U16 => Cell::Number(values.as_primitive::<UInt16Type>().value(number).into()),
+                ColumnType::U32 => Cell::Number(values.as_primitive::<UInt32Type>().value(number).into()),
+                ColumnType::U64 => Cell::Number(values.as_primitive::<UInt64Type>().value(number)),
+                ColumnType::Time => Cell::Time(values.as_primitive::<TimestampMillisecondType>().value(number)),
+                ColumnType::Address | ColumnType::Mac | ColumnType::Octets => {
+                    Cell::Octets(values.as_binary::<i32>().value(number).to_vec())
+                }
+                ColumnType::Elements => {
+                    let elements = elements_of_row(values, number).into_iter();
+                    row.elements = elements.map(|value| (value.enterprise, value.id, value.octets.to_vec())).collect();
+                    continue;
+                }
+            };
+            row.cells.insert(column, cell);
+        }
+    }
+    rows
+}
