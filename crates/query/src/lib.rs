@@ -1,1 +1,32 @@
-//! Questions to the archive: nfdump filters and SQL, answered by DataFusion
+//! Questions to the archive, in SQL or as nfdump asks them.
+//!
+//! An [`Engine`] sees an archive at one position, sealed segments and tail as one table. [`Engine::sql`] takes a
+//! statement, [`Engine::ask`] a [`FlowQuery`]; both give an [`Answer`], whose batches come while the engine still
+//! works. [`output`] writes answers as text.
+//!
+//! `DataFusion` plans and computes; what is ours is what it cannot know: how segments and tail lie ([`view`]), that
+//! addresses are written as text, what nfdump's filters mean ([`filter_expr`]), and how flows are printed. What speaks
+//! against a general engine is its weight, twenty minutes of compiling and some milliseconds of start; in return
+//! every question that SQL can put is answered, with joins, windows and spilling to disk.
+//!
+//! This crate knows no HTTP and writes no flows.
+
+pub mod answer;
+pub mod ask;
+pub mod engine;
+pub mod error;
+pub mod functions;
+pub mod mistake;
+pub mod output;
+pub mod view;
+
+mod literals;
+mod lower;
+mod scan;
+
+pub use answer::{Answer, AnswerStream};
+pub use ask::{AggregateKey, Direction, FlowQuery, Order, Select, Sorting, StatisticKey, TimeWindow, WindowRule};
+pub use engine::{Engine, EngineOptions};
+pub use error::EngineError;
+pub use lower::filter_expr;
+pub use mistake::{Mistake, Place};

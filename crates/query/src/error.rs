@@ -1,0 +1,47 @@
+//! Why a question has no answer.
+
+use datafusion::error::DataFusionError;
+
+use crate::mistake::Mistake;
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The archive could not be opened.
+    #[error("cannot open the archive")]
+    Archive(#[source] weir_archive::ArchiveError),
+    /// The threads or the temporary folder of the engine could not be had.
+    #[error("cannot start the query engine")]
+    Start(#[source] std::io::Error),
+    /// The question is wrong, and whoever asked it can put it right.
+    #[error("{0}")]
+    Mistake(Box<Mistake>),
+    /// The question is one that this engine cannot plan.
+    #[error("cannot plan the question")]
+    Plan(#[source] Box<DataFusionError>),
+    /// The question needs more memory than it may have, and cannot do with less by writing to disk.
+    #[error("not enough memory: {0}\nhint: raise the memory limit, or narrow the question by time or by a filter")]
+    Memory(String),
+    /// The question failed while it ran.
+    #[error("the question failed while it ran")]
+    Run(#[source] Box<DataFusionError>),
+    /// The answer could not be written.
+    #[error("cannot write the answer")]
+    Write(#[source] std::io::Error),
+}
+
+impl EngineError {
+    /// An error met while a question ran.
+    pub(crate) fn run(error: DataFusionError) -> Self {
+        match error.find_root() {
+            DataFusionError::ResourcesExhausted(reason) => Self::Memory(reason.clone()),
+            _ => Self::Run(Box::new(error)),
+        }
+    }
+}
+
+impl From<Mistake> for EngineError {
+    fn from(mistake: Mistake) -> Self {
+        Self::Mistake(Box::new(mistake))
+    }
+}

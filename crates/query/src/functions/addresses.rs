@@ -1,0 +1,92 @@
+//! Functions of addresses.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, BooleanArray, StringArray, UInt8Array};
+use arrow::datatypes::Int64Type;
+use datafusion::common::{Result, exec_err};
+use weir_filter::Prefix;
+use weir_flow::AddressText;
+use weir_flow::address::with_octets;
+
+/// 4 or 6; null for octets that are no IP address.
+pub(super) fn family(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let addresses: &BinaryArray = arguments[0].as_binary();
+    let families = addresses.offsets().windows(2).map(|ends| match ends[1] - ends[0] {
+        4 => Some(4),
+        16 => Some(6),
+        _ => None,
+    });
+    let families: UInt8Array = families.collect();
+    let nulls = arrow::buffer::NullBuffer::union(families.nulls(), addresses.nulls());
+    Ok(Arc::new(UInt8Array::new(families.values().clone(), nulls)))
+}
+
+/// The address as text.
+pub(super) fn host(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let addresses: &BinaryArray = arguments[0].as_binary();
+    let texts: StringArray =
+        addresses.iter().map(|octets| octets.map(|octets| AddressText(octets).to_string())).collect();
+    Ok(Arc::new(texts))
+}
+
+/// Whether the address lies in a prefix that another column holds. A literal prefix never comes here, it is a range.
+pub(super) fn cidr(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let addresses: &BinaryArray = arguments[0].as_binary();
+    let prefixes: &StringArray = arguments[1].as_string();
+    let mut found = Vec::with_capacity(addresses.len());
+    for (octets, text) in addresses.iter().zip(prefixes) {
+        let (Some(octets), Some(text)) = (octets, text) else {
+            found.push(None);
+            continue;
+        };
+        let Some(prefix) = Prefix::parse(text) else {
+            return exec_err!("'{}' is no prefix, but cidr is asked about it", text.escape_debug());
+        };
+        let (first, last) = prefix_bounds(prefix);
+        found.push(Some(octets.len() == first.len() && *octets >= *first && *octets <= *last));
+    }
+    Ok(Arc::new(BooleanArray::from(found)))
+}
+
+/// The first address of the prefix of so many bits that the address is in. A length that is longer than the address
+/// leaves it as it is.
+pub(super) fn prefix(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let addresses: &BinaryArray = arguments[0].as_binary();
+    let lengths = arguments[1].as_primitive::<Int64Type>();
+    let mut masked = BinaryBuilder::with_capacity(addresses.len(), addresses.value_data().len());
+    let mut octets = [0; 16];
+    for (address, length) in addresses.iter().zip(lengths) {
+        let (Some(address), Some(length)) = (address, length) else {
+            masked.append_null();
+            continue;
+        };
+        let Some(octets) = octets.get_mut(..address.len()) else {
+            masked.append_null();
+            continue;
+        };
+        octets.copy_from_slice(address);
+        clear_host_bits(octets, length.clamp(0, 128) as usize);
+        masked.append_value(octets);
+    }
+    Ok(Arc::new(masked.finish()))
+}
+
+fn clear_host_bits(octets: &mut [u8], length: usize) {
+    for (position, octet) in octets.iter_mut().enumerate() {
+        *octet &= match length.saturating_sub(position * 8) {
+            0 => 0,
+            kept @ 1..8 => !0 << (8 - kept),
+            _ => !0,
+        };
+    }
+}
+
+/// Octets of the first and the last address of a prefix.
+pub(crate) fn prefix_bounds(prefix: Prefix) -> (Vec<u8>, Vec<u8>) {
+    let first = with_octets(prefix.address(), <[u8]>::to_vec);
+    let mut host_bits = vec![!0; first.len()];
+    clear_host_bits(&mut host_bits, prefix.length().into());
+    let last = first.iter().zip(&host_bits).map(|(octet, mask)| octet | !mask).collect();
+    (first, last)
+}

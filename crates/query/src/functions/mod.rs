@@ -1,0 +1,135 @@
+//! Functions of SQL that know what a flow is.
+//!
+//! One table names them all: `docs/reference/sql.md` lists the same names in the same order, and a test compares.
+
+mod addresses;
+mod elements;
+mod names;
+mod rates;
+mod sets;
+
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, LazyLock};
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::Result;
+use datafusion::execution::{FunctionRegistry, SessionState};
+use datafusion::logical_expr::{
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+};
+
+pub(crate) use addresses::prefix_bounds;
+pub(crate) use elements::elements_text;
+pub use names::{protocol_name, tcp_flags_text};
+pub(crate) use sets::{address_in, number_in};
+
+use crate::literals::address_metadata;
+
+type Compute = fn(&[ArrayRef]) -> Result<ArrayRef>;
+
+/// A function whose result depends on its arguments alone, row by row.
+#[derive(Debug)]
+struct RowFunction {
+    name: &'static str,
+    signature: Signature,
+    returns: DataType,
+    compute: Compute,
+}
+
+/// A function is its name: there is one of each.
+impl PartialEq for RowFunction {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for RowFunction {}
+
+impl Hash for RowFunction {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.name.hash(state);
+    }
+}
+
+impl ScalarUDFImpl for RowFunction {
+    fn name(&self) -> &str {
+        self.name
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arguments: &[DataType]) -> Result<DataType> {
+        Ok(self.returns.clone())
+    }
+
+    fn return_field_from_args(&self, _arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        let field = Field::new(self.name, self.returns.clone(), true);
+        let is_address = self.returns == DataType::Binary;
+        Ok(Arc::new(if is_address { field.with_metadata(address_metadata()) } else { field }))
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_scalar = arguments.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
+        let rows = if is_scalar { 1 } else { arguments.number_rows };
+        let arrays = arguments.args.iter().map(|argument| argument.to_array(rows)).collect::<Result<Vec<_>>>()?;
+        let result = (self.compute)(&arrays)?;
+        match is_scalar {
+            true => Ok(ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(&result, 0)?)),
+            false => Ok(ColumnarValue::Array(result)),
+        }
+    }
+}
+
+fn row_function(name: &'static str, arguments: &[DataType], returns: DataType, compute: Compute) -> Arc<ScalarUDF> {
+    let signature = Signature::exact(arguments.to_vec(), Volatility::Immutable);
+    Arc::new(ScalarUDF::from(RowFunction { name, signature, returns, compute }))
+}
+
+static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
+    use DataType::{Binary, Boolean, Int64, UInt8, UInt16, UInt64, Utf8};
+    let time = weir_flow::schema::arrow_type(weir_flow::ColumnType::Time);
+    let list = weir_flow::schema::arrow_type(weir_flow::ColumnType::Elements);
+    vec![
+        row_function("family", &[Binary], UInt8, addresses::family),
+        row_function("host", &[Binary], Utf8, addresses::host),
+        row_function("cidr", &[Binary, Utf8], Boolean, addresses::cidr),
+        row_function("prefix", &[Binary, Int64], Binary, addresses::prefix),
+        row_function("protocol_name", &[UInt8], Utf8, names::protocol_names),
+        row_function("tcp_flags_text", &[UInt16], Utf8, names::tcp_flags_texts),
+        row_function("element", &[list, Utf8], Utf8, elements::element),
+        row_function("duration_ms", &[time.clone(), time.clone()], UInt64, rates::duration_ms),
+        row_function("packets_per_second", &[time.clone(), time.clone(), UInt64], UInt64, rates::packets_per_second),
+        row_function("bits_per_second", &[time.clone(), time, UInt64], UInt64, rates::bits_per_second),
+        row_function("bytes_per_packet", &[UInt64, UInt64], UInt64, rates::bytes_per_packet),
+    ]
+});
+
+/// Names of the functions, in the order of the reference page.
+pub fn function_names() -> Vec<&'static str> {
+    ALL.iter().map(|function| function.name()).collect()
+}
+
+/// Functions whose first argument is an address, which may be written as text.
+pub(crate) fn takes_address(name: &str) -> bool {
+    matches!(name, "family" | "host" | "cidr" | "prefix")
+}
+
+pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+    ALL.iter().try_for_each(|function| state.register_udf(Arc::clone(function)).map(drop))
+}
+
+/// Calls a function of the table.
+pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
+    match ALL.iter().find(|function| function.name() == name) {
+        Some(function) => function.call(arguments),
+        None => unreachable!("'{name}' is not in the table of functions"),
+    }
+}
+
+/// `family(address)`.
+pub(crate) fn family(address: Expr) -> Expr {
+    call("family", vec![address])
+}

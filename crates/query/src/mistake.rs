@@ -1,0 +1,168 @@
+//! What is wrong with a question, where, and what to write instead.
+
+use std::fmt;
+
+use datafusion::common::utils::datafusion_strsim::levenshtein;
+use datafusion::common::{Diagnostic, SchemaError};
+use datafusion::error::DataFusionError;
+
+use crate::literals::BadLiteral;
+
+/// A mistake in the text of a question. Its text is made for people: message, place with a caret, hint.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mistake {
+    /// What is wrong.
+    pub message: String,
+    /// Where, as far as it is known.
+    pub place: Option<Place>,
+    /// What to write instead.
+    pub hint: Option<String>,
+}
+
+/// A place in the text of a question.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    /// Line number, from 1.
+    pub line: usize,
+    /// Column number in characters, from 1.
+    pub column: usize,
+    /// Characters to underline, at least 1.
+    pub width: usize,
+    /// The whole line.
+    pub text: String,
+}
+
+impl Place {
+    fn new(sql: &str, line: usize, column: usize, width: usize) -> Option<Self> {
+        let text = sql.lines().nth(line.checked_sub(1)?)?;
+        let column = column.clamp(1, text.chars().count() + 1);
+        let width = width.clamp(1, (text.chars().count() + 1 - column).max(1));
+        let text = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+        Some(Self { line, column, width, text })
+    }
+
+    /// The first place where `needle` stands.
+    fn find(sql: &str, needle: &str) -> Option<Self> {
+        let (line, at, text) =
+            sql.lines().enumerate().find_map(|(line, text)| text.find(needle).map(|at| (line, at, text)))?;
+        Self::new(sql, line + 1, text[..at].chars().count() + 1, needle.chars().count())
+    }
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        if let Some(place) = &self.place {
+            let number = place.line.to_string();
+            let margin = " ".repeat(number.len());
+            let (indent, carets) = (" ".repeat(place.column - 1), "^".repeat(place.width));
+            write!(f, "\n{margin}--> {}:{}", place.line, place.column)?;
+            write!(f, "\n{margin} |\n{number} | {}\n{margin} | {indent}{carets}", place.text)?;
+        }
+        match &self.hint {
+            Some(hint) => write!(f, "\nhint: {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Mistake {
+    /// Explains why `sql` cannot be planned. `tables` are the names that may stand after FROM.
+    pub(crate) fn explain(sql: &str, error: &DataFusionError, tables: &[&str]) -> Self {
+        let diagnostic = error.diagnostic();
+        let place = diagnostic.and_then(|diagnostic| place_of(sql, diagnostic));
+        match error.find_root() {
+            DataFusionError::SQL(error, _) => parser_mistake(sql, &error.to_string()),
+            DataFusionError::SchemaError(error, _) => schema_mistake(error, place),
+            DataFusionError::External(error) if error.is::<BadLiteral>() => match error.downcast_ref::<BadLiteral>() {
+                Some(bad) => literal_mistake(sql, bad),
+                None => Self { message: error.to_string(), place, hint: None },
+            },
+            root => {
+                let message = diagnostic.map_or_else(|| root.strip_backtrace(), |found| found.message.clone());
+                let hint = hint_of(&message, diagnostic, tables);
+                Self { message: plain(&message), place, hint }
+            }
+        }
+    }
+}
+
+/// Without the prefix that names the kind of error: it says nothing to whoever asked.
+fn plain(message: &str) -> String {
+    let message = message.strip_prefix("Error during planning: ").unwrap_or(message);
+    let mut letters = message.chars();
+    match letters.next() {
+        Some(first) if letters.clone().next().is_some_and(char::is_lowercase) => {
+            first.to_lowercase().chain(letters).collect::<String>().trim_end_matches('.').to_owned()
+        }
+        _ => message.trim_end_matches('.').to_owned(),
+    }
+}
+
+fn place_of(sql: &str, diagnostic: &Diagnostic) -> Option<Place> {
+    let span = diagnostic.span?;
+    let (start, end) = (span.start, span.end);
+    let width = if start.line == end.line { end.column.saturating_sub(start.column) } else { 1 };
+    Place::new(sql, start.line as usize, start.column as usize, width as usize)
+}
+
+fn hint_of(message: &str, diagnostic: Option<&Diagnostic>, tables: &[&str]) -> Option<String> {
+    if message.starts_with("table '") && message.ends_with("' not found") {
+        let name = message.trim_start_matches("table '").trim_end_matches("' not found");
+        let name = name.rsplit('.').next().unwrap_or(name);
+        let nearest = nearest(name, tables.iter().copied());
+        return Some(nearest.unwrap_or_else(|| format!("the tables are {}", tables.join(", "))));
+    }
+    let diagnostic = diagnostic?;
+    let help = diagnostic.helps.first().map(|help| help.message.clone());
+    help.or_else(|| diagnostic.notes.first().map(|note| plain(&note.message)))
+}
+
+/// The parser tells the place in words: `… at Line: 1, Column: 15`.
+fn parser_mistake(sql: &str, message: &str) -> Mistake {
+    let message = message.trim_start_matches("sql parser error: ").trim_start_matches("Invalid tokenizer: ");
+    let Some((message, place)) = message.rsplit_once(" at Line: ") else {
+        let end = sql.lines().count().max(1);
+        let column = sql.lines().last().map_or(1, |line| line.chars().count() + 1);
+        return Mistake { message: plain(message), place: Place::new(sql, end, column, 1), hint: None };
+    };
+    let mut numbers = place.split(", Column: ").map(|number| number.trim().parse().unwrap_or(1));
+    let (line, column) = (numbers.next().unwrap_or(1), numbers.next().unwrap_or(1));
+    let word = sql.lines().nth(line - 1).unwrap_or_default().chars().skip(column - 1);
+    let width = word.take_while(|c| c.is_alphanumeric() || *c == '_').count();
+    Mistake { message: plain(message), place: Place::new(sql, line, column, width), hint: None }
+}
+
+fn schema_mistake(error: &SchemaError, place: Option<Place>) -> Mistake {
+    match error {
+        SchemaError::FieldNotFound { field, valid_fields } => {
+            let hint = nearest(field.name(), valid_fields.iter().map(datafusion::common::Column::name));
+            let hint = hint.or_else(|| names_hint(valid_fields));
+            Mistake { message: format!("no column '{}'", field.name()), place, hint }
+        }
+        SchemaError::AmbiguousReference { field } => {
+            let hint = Some(format!("write the table's name before it, as in flows.{}", field.name()));
+            Mistake { message: format!("column '{}' is in more than one table", field.name()), place, hint }
+        }
+        other => Mistake { message: plain(&other.to_string()), place, hint: None },
+    }
+}
+
+fn names_hint(fields: &[datafusion::common::Column]) -> Option<String> {
+    let names: Vec<_> = fields.iter().take(12).map(datafusion::common::Column::name).collect();
+    let more = if fields.len() > names.len() { ", …; all of them: DESCRIBE flows" } else { "" };
+    (!names.is_empty()).then(|| format!("the columns are {}{more}", names.join(", ")))
+}
+
+fn literal_mistake(sql: &str, bad: &BadLiteral) -> Mistake {
+    let place = Place::find(sql, &format!("'{}'", bad.text));
+    Mistake { message: bad.to_string(), place, hint: Some(bad.hint()) }
+}
+
+/// The name that was probably meant: at most a third of the letters differ.
+fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+    let name = name.to_lowercase();
+    let distance = |known: &str| levenshtein(&name, &known.to_lowercase());
+    let (distance, known) = known.map(|known| (distance(known), known)).min()?;
+    (distance <= name.len().max(3) / 3).then(|| format!("did you mean '{known}'?"))
+}

@@ -1,0 +1,13 @@
+//! Scans of a table: segments and tail as one.
+//!
+//! A scan is the union of two plans. One reads the segments, prunes files, row groups and pages by their statistics
+//! and evaluates the filters while it decodes, so that columns of the answer are decoded only for rows that match.
+//! The other filters the batches of the tail. Both apply the filters completely, hence nothing above them filters
+//! again.
+
+mod page_index;
+mod reader;
+mod table;
+mod tail;
+
+pub(crate) use table::ViewTable;

@@ -1,0 +1,165 @@
+//! The table that `DataFusion` sees.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::stats::Precision;
+use datafusion::common::{DFSchema, Result, Statistics};
+use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
+use datafusion::datasource::source::DataSourceExec;
+use datafusion::execution::object_store::ObjectStoreUrl;
+use datafusion::logical_expr::utils::conjunction;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use datafusion::physical_plan::union::UnionExec;
+
+use super::page_index::IndexColumns;
+use super::reader::{LocalFiles, ScannedSegment};
+use super::tail::{Wanted, scan_tail};
+use crate::view::{SegmentFile, TableView};
+
+/// Smallest piece of a segment that is worth an own entry in the plan, in octets.
+const PIECE_OCTETS_MIN: u64 = 4 << 20;
+
+/// A table at one position of its archive.
+#[derive(Debug)]
+pub(crate) struct ViewTable {
+    schema: SchemaRef,
+    view: TableView,
+}
+
+impl ViewTable {
+    pub(crate) fn new(schema: SchemaRef, view: TableView) -> Self {
+        Self { schema, view }
+    }
+
+    fn scan_segments(
+        &self,
+        state: &dyn Session,
+        wanted: &Wanted<'_>,
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let mut source = ParquetSource::new(Arc::clone(&self.schema))
+            .with_parquet_file_reader_factory(Arc::new(LocalFiles))
+            .with_pushdown_filters(true)
+            .with_reorder_filters(true)
+            .with_enable_page_index(true)
+            .with_bloom_filter_on_read(true);
+        let mut index_columns = IndexColumns::default();
+        if let Some(filter) = conjunction(wanted.filters.iter().cloned()) {
+            let columns = DFSchema::try_from(Arc::clone(&self.schema))?;
+            source = source.with_predicate(state.create_physical_expr(filter, &columns)?);
+            index_columns = IndexColumns(wanted.columns.to_vec());
+        }
+        let groups = file_groups(&self.view.segments, &Arc::new(index_columns), state.config().target_partitions());
+        let rows: u64 = self.view.segments.iter().map(|segment| segment.rows()).sum();
+        let statistics =
+            Statistics { num_rows: Precision::Exact(rows as usize), ..Statistics::new_unknown(&self.schema) };
+        let scan = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
+            .with_file_groups(groups)
+            .with_statistics(statistics)
+            .with_projection_indices(Some(wanted.projection.to_vec()))?
+            .with_limit(limit)
+            .build();
+        Ok(DataSourceExec::from_data_source(scan))
+    }
+}
+
+/// Deals pieces of files out to at most `partitions` groups, the largest first to the group that has least.
+///
+/// A segment that is larger than its share is cut into ranges; a row group belongs to the range that its first octet
+/// is in.
+fn file_groups(
+    segments: &[Arc<SegmentFile>],
+    index_columns: &Arc<IndexColumns>,
+    partitions: usize,
+) -> Vec<FileGroup> {
+    let total: u64 = segments.iter().map(|segment| segment.octets()).sum();
+    let share = (total / (partitions as u64 * 2)).max(PIECE_OCTETS_MIN);
+    let mut pieces = Vec::new();
+    for segment in segments {
+        let scanned = Arc::new(ScannedSegment::new(Arc::clone(segment), Arc::clone(index_columns)));
+        let path = segment.path().to_string_lossy().into_owned();
+        let count = segment.octets().div_ceil(share).max(1);
+        for piece in 0..count {
+            let (start, end) = (segment.octets() * piece / count, segment.octets() * (piece + 1) / count);
+            let mut file = PartitionedFile::new(path.clone(), segment.octets()).with_extension(Arc::clone(&scanned));
+            if count > 1 {
+                file = file.with_range(start as i64, end as i64);
+            }
+            pieces.push((end - start, file));
+        }
+    }
+    pieces.sort_by_key(|(octets, _)| std::cmp::Reverse(*octets));
+    let mut groups: Vec<(u64, Vec<PartitionedFile>)> = vec![Default::default(); partitions.clamp(1, pieces.len())];
+    for (octets, file) in pieces {
+        if let Some(group) = groups.iter_mut().min_by_key(|(octets, _)| *octets) {
+            group.0 += octets;
+            group.1.push(file);
+        }
+    }
+    groups.into_iter().map(|(_, files)| FileGroup::new(files)).collect()
+}
+
+/// Whether a scan can decide a filter for every row: not when it is about lists, which Parquet readers do not filter,
+/// or gives another answer each time it is asked.
+fn is_decidable(filter: &Expr, schema: &SchemaRef) -> bool {
+    let on_values = filter
+        .column_refs()
+        .iter()
+        .all(|column| schema.field_with_name(column.name()).is_ok_and(|field| !field.data_type().is_nested()));
+    on_values && !filter.is_volatile()
+}
+
+#[async_trait]
+impl TableProvider for ViewTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        let decide = |filter: &&Expr| match is_decidable(filter, &self.schema) {
+            true => TableProviderFilterPushDown::Exact,
+            false => TableProviderFilterPushDown::Unsupported,
+        };
+        Ok(filters.iter().map(decide).collect())
+    }
+
+    async fn scan(
+        &self,
+        state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let every: Vec<usize> = (0..self.schema.fields().len()).collect();
+        let projection = projection.unwrap_or(&every);
+        let named: HashSet<_> = filters.iter().flat_map(Expr::column_refs).map(|column| column.name()).collect();
+        let is_wanted = |position: &usize| {
+            projection.contains(position) || named.contains(self.schema.field(*position).name().as_str())
+        };
+        let columns: Vec<usize> = every.iter().copied().filter(is_wanted).collect();
+        let wanted = Wanted { projection, columns: &columns, filters };
+        let mut plans = Vec::new();
+        if !self.view.segments.is_empty() {
+            plans.push(self.scan_segments(state, &wanted, limit)?);
+        }
+        if !self.view.tail.is_empty() {
+            let partitions = state.config().target_partitions();
+            plans.push(scan_tail(state, &self.schema, &self.view.tail, &wanted, partitions)?);
+        }
+        match plans.is_empty() {
+            true => Ok(Arc::new(EmptyExec::new(Arc::new(self.schema.project(projection)?)))),
+            false => UnionExec::try_new(plans),
+        }
+    }
+}

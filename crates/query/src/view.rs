@@ -1,0 +1,106 @@
+//! What one question can see of an archive: sealed segments and the tail, at one position.
+
+use std::any::Any;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::RecordBatch;
+use datafusion::parquet::errors::ParquetError;
+use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use weir_flow::Table;
+
+/// A Parquet file with the full schema of its table.
+///
+/// The file is opened once and its footer read once, however many partitions of however many questions read it.
+#[derive(Debug)]
+pub struct SegmentFile {
+    path: PathBuf,
+    octets: u64,
+    rows: u64,
+    file: OnceLock<File>,
+    footer: OnceLock<Arc<ParquetMetaData>>,
+}
+
+impl SegmentFile {
+    /// A segment at `path`, of `octets` octets and `rows` rows. Nothing is opened yet.
+    pub fn new(path: impl Into<PathBuf>, octets: u64, rows: u64) -> Self {
+        Self { path: path.into(), octets, rows, file: OnceLock::new(), footer: OnceLock::new() }
+    }
+
+    /// Path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Size of the file in octets.
+    pub fn octets(&self) -> u64 {
+        self.octets
+    }
+
+    /// Rows in the file.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// The open file.
+    pub(crate) fn file(&self) -> std::io::Result<&File> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let file = File::open(&self.path)?;
+        Ok(self.file.get_or_init(|| file))
+    }
+
+    /// The footer, without page index: which columns of the index are worth reading, only a question knows.
+    pub(crate) fn footer(&self) -> Result<Arc<ParquetMetaData>, ParquetError> {
+        if let Some(footer) = self.footer.get() {
+            return Ok(Arc::clone(footer));
+        }
+        let file = self.file().map_err(|error| ParquetError::External(Box::new(error)))?;
+        let mut reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Skip);
+        reader.try_parse(file)?;
+        let footer = Arc::new(reader.finish()?);
+        Ok(Arc::clone(self.footer.get_or_init(|| footer)))
+    }
+}
+
+/// The rows of one table: segments and tail together hold each row once.
+#[derive(Debug, Clone, Default)]
+pub struct TableView {
+    /// Sealed rows.
+    pub segments: Vec<Arc<SegmentFile>>,
+    /// Rows that are not sealed yet, as sparse batches: an absent column is null throughout.
+    pub tail: Vec<RecordBatch>,
+}
+
+impl TableView {
+    /// Rows of segments and tail together.
+    pub fn rows(&self) -> u64 {
+        let sealed: u64 = self.segments.iter().map(|segment| segment.rows).sum();
+        sealed + self.tail.iter().map(|batch| batch.num_rows() as u64).sum::<u64>()
+    }
+}
+
+/// An archive at one position.
+///
+/// Whatever keeps the files of the position from being deleted rides along in `guard`.
+#[derive(Default)]
+pub struct ArchiveView {
+    /// The table of flows.
+    pub flows: TableView,
+    /// The table of books.
+    pub books: TableView,
+    /// Kept until the last question over this view is done.
+    pub guard: Option<Arc<dyn Any + Send + Sync>>,
+}
+
+impl ArchiveView {
+    /// The rows of a table.
+    pub fn table(&self, table: Table) -> &TableView {
+        match table {
+            Table::Flows => &self.flows,
+            Table::ExporterBooks => &self.books,
+        }
+    }
+}
