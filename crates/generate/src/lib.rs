@@ -1,1 +1,26 @@
-//! A seed into deterministic synthetic flows and the datagrams that carry them
+//! A seed into deterministic synthetic flows and the datagrams that carry them.
+//!
+//! A [`TrafficModel`] is what traffic looks like; [`Flows`] is a stretch of it. The same model gives the same flows
+//! on every machine and in every version: all of it is integer arithmetic on a generator with a published sequence,
+//! and a test pins the outcome. What speaks against integers is that sizes and popularity follow steps of powers of
+//! two instead of a smooth curve; the tails are as heavy, which is what loads a collector and an archive.
+//!
+//! [`send`] and [`write_pcap`] put flows through exporters onto the network or into a file. Both end by themselves.
+
+pub mod flows;
+pub mod model;
+
+pub mod pcap;
+pub mod send;
+pub mod sent;
+
+mod conversation;
+mod network;
+mod pace;
+mod random;
+
+pub use flows::{Flows, Totals};
+pub use model::{ModelError, Service, TrafficModel};
+pub use pcap::write_pcap;
+pub use send::{SendPlan, send};
+pub use sent::{SendError, Sent, Stream};
