@@ -118,6 +118,16 @@ fn index(corpus: &Path) -> Vec<Entry> {
     text.lines().skip(1).filter_map(entry).collect()
 }
 
+/// Every capture of exports with the number of UDP datagrams that the index, made by another program, counts in it.
+pub(crate) fn captures(corpus: &Path) -> Vec<(String, usize)> {
+    let captures = index(corpus).into_iter().filter(|entry| entry.capture);
+    let counted = captures.filter_map(|entry| {
+        let udp = entry.features.split(' ').find_map(|feature| feature.strip_prefix("udp=")?.parse().ok())?;
+        Some((entry.path, udp))
+    });
+    counted.collect()
+}
+
 /// The contexts of the logstash codec's tests: name, and files in the order in which they are fed.
 fn logstash_contexts(corpus: &Path) -> Vec<(String, Vec<String>)> {
     let Some(golden) = logstash_golden(corpus) else { return Vec::new() };
@@ -220,15 +230,18 @@ fn payloads(corpus: &Path, files: &[String], name: Option<&str>) -> Input {
     Input::new(project, name.unwrap_or(file_name), files.to_vec(), datagrams)
 }
 
-/// IPFIX files are messages one after the other (RFC 5655); anything else is one datagram.
-fn split(mut octets: &[u8]) -> Vec<&[u8]> {
-    let mut messages = Vec::new();
-    while let Some((message, rest)) = ipfix::message_length(octets).and_then(|length| octets.split_at_checked(length)) {
+/// IPFIX files are messages one after the other (RFC 5655); anything else is one datagram, and so is a last message
+/// with whatever follows it.
+fn split(octets: &[u8]) -> Vec<&[u8]> {
+    let (mut messages, mut rest) = (Vec::new(), octets);
+    while let Some(length) = ipfix::message_length(rest).filter(|length| *length < rest.len()) {
+        let (message, after) = rest.split_at(length);
+        if ipfix::message_length(after).is_none() {
+            break;
+        }
         messages.push(message);
-        octets = rest;
+        rest = after;
     }
-    if !octets.is_empty() || messages.is_empty() {
-        messages.push(octets);
-    }
+    messages.push(rest);
     messages
 }

@@ -30,6 +30,10 @@ const MPLS: &str = "the codec splits a label stack entry of three octets as if i
 const ZERO_LENGTH: &str = "a field of no octets: telegraf says 0, we say nothing";
 const LENGTH_TOO_SHORT: &str = "the header states two octets less than there are, so that the last set reaches past the \
     message (RFC 7011 section 3.3.2) and is refused; telegraf reads on";
+const HEADER_COUNT: &str = "the exporter counts flows only in the header, where templates count as well (RFC 3954 \
+    section 5.1); the dissector believes it and stops early";
+const FIRST_SET: &str = "the dissector stops after the first of sixteen data sets; the codec of logstash sees sixteen \
+    events as we do";
 
 /// The table.
 pub(crate) const KNOWN: &[Known] = &[
@@ -204,4 +208,20 @@ pub(crate) const KNOWN: &[Known] = &[
         1,
         LENGTH_TOO_SHORT,
     ),
+    known(
+        "tshark",
+        "Graylog2+graylog-plugin-netflow/src/test/resources/netflow-data/netflow-v9-1.dat",
+        "records",
+        1,
+        HEADER_COUNT,
+    ),
+    known(
+        "tshark",
+        "Graylog2+graylog-plugin-netflow/src/test/resources/netflow-data/netflow9.pcap",
+        "records",
+        3,
+        HEADER_COUNT,
+    ),
+    known("tshark", "logstash-plugins+logstash-codec-netflow/test 'Netflow 9 invalid 01'", "records", 1, HEADER_COUNT),
+    known("tshark", "logstash-plugins+logstash-codec-netflow/test 'Netflow 9 H3C'", "records", 1, FIRST_SET),
 ];

@@ -13,14 +13,18 @@ mod expected;
 mod placement;
 mod times;
 
+mod books;
 mod logstash;
+mod malformed;
 mod netgauze;
 mod order;
 mod pmacct;
 mod telegraf;
+mod tshark;
 
 mod known;
 mod outcome;
+mod report;
 
 use outcome::Case;
 
@@ -51,17 +55,31 @@ fn telegraf_agrees() {
 
 #[test]
 fn pmacct_agrees() {
-    let Some((cases, corpus)) = outcome::cases().zip(weir_testkit::corpus()) else { return };
-    let folders = pmacct::check(&corpus, cases);
+    let Some(folders) = outcome::pmacct() else { return };
     let present: Vec<_> = folders.iter().map(|folder| folder.label.clone()).collect();
     let mut found = outcome::Differences::new();
-    for folder in &folders {
+    for folder in folders {
         outcome::count(&folder.label, &folder.verdict, &mut found);
     }
     let complaints = outcome::complaints("pmacct", &present, &found);
     let keys: usize = folders.iter().map(|folder| folder.verdict.records).sum();
     assert!(complaints.is_empty(), "{keys} keys compared\n{}", complaints.join("\n"));
     assert!(keys >= 200, "only {keys} keys were compared");
+}
+
+#[test]
+fn tshark_agrees() {
+    let Some((cases, verdicts)) = outcome::cases().zip(outcome::tshark()) else { return };
+    let mut found = outcome::Differences::new();
+    let mut values = 0;
+    for (case, verdict) in cases.iter().zip(verdicts) {
+        outcome::count(&case.input.label(), verdict, &mut found);
+        values += verdict.values;
+    }
+    let present: Vec<_> = cases.iter().map(|case| case.input.label()).collect();
+    let complaints = outcome::complaints("tshark", &present, &found);
+    assert!(complaints.is_empty(), "{values} values compared\n{}", complaints.join("\n"));
+    assert!(values >= 100_000, "only {values} values were compared");
 }
 
 #[test]
@@ -72,4 +90,70 @@ fn every_field_is_in_its_column_or_among_the_elements() {
 #[test]
 fn data_before_templates_yield_the_same_flows() {
     agrees("order", 100);
+}
+
+#[test]
+fn the_books_of_every_input_balance() {
+    let Some(cases) = outcome::cases() else { return };
+    let complaints = cases.iter().flat_map(|case| {
+        books::check(case).into_iter().map(|complaint| format!("{}: {complaint}", case.input.label()))
+    });
+    let complaints: Vec<_> = complaints.collect();
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn spoiled_datagrams_cost_no_more_than_themselves() {
+    let Some(cases) = outcome::cases() else { return };
+    let mut fed = 0;
+    for case in cases {
+        let (spoiled, complaints) = malformed::spoil(case);
+        assert!(complaints.is_empty(), "{}: {}", case.input.label(), complaints.join(", "));
+        fed += spoiled;
+    }
+    assert!(fed > 10_000, "only {fed} datagrams were fed");
+}
+
+#[test]
+fn captures_hold_what_the_index_says() {
+    let Some(corpus) = weir_testkit::corpus() else { return };
+    let complaints: Vec<_> = inputs::captures(&corpus)
+        .into_iter()
+        .filter_map(|(path, udp)| {
+            let read = inputs::read_capture(&corpus.join(&path)).len();
+            (read != udp).then(|| format!("{path}: {read} datagrams read, the index counts {udp}"))
+        })
+        .collect();
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn captures_cut_short_are_read_as_far_as_they_go() {
+    let Some((cases, corpus)) = outcome::cases().zip(weir_testkit::corpus()) else { return };
+    let mut cuts = 0;
+    for case in cases.iter().filter(|case| case.input.files[0].contains(".pcap")) {
+        let path = corpus.join(&case.input.files[0]);
+        cuts += malformed::cut_capture(&path, &inputs::read_capture(&path));
+    }
+    assert!(cuts > 1_000, "only {cuts} cuts were read");
+}
+
+#[test]
+fn the_report_is_fresh() {
+    let (Some(cases), Some(tshark), Some(pmacct)) = (outcome::cases(), outcome::tshark(), outcome::pmacct()) else {
+        return;
+    };
+    let page = report::page(&report::Findings { cases, tshark, pmacct });
+    let path = report::path();
+    if std::env::var_os("WEIR_WRITE_REPORTS").is_some() {
+        std::fs::write(&path, &page).expect("a page");
+        return;
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    if std::env::var_os("WEIR_CORPUS").is_some() && report::fingerprint(&committed) != report::fingerprint(&page) {
+        println!("skipped: the page was written from another corpus");
+        return;
+    }
+    let stale = committed.lines().zip(page.lines()).find(|(committed, page)| committed != page);
+    assert!(committed == page, "docs/reference/interop.md is stale, first line: {stale:?}");
 }

@@ -7,9 +7,10 @@ use std::sync::OnceLock;
 use crate::expected::Verdict;
 use crate::inputs::{self, Input};
 use crate::known::{KNOWN, Known};
+use crate::pmacct::{self, Folder};
 use crate::rows::{self, Decoded};
 use crate::walk::{self, Message};
-use crate::{logstash, netgauze, order, placement, telegraf};
+use crate::{logstash, netgauze, order, placement, telegraf, tshark};
 
 /// An input with everything that is known about it.
 pub(crate) struct Case {
@@ -18,8 +19,6 @@ pub(crate) struct Case {
     pub messages: Vec<Message>,
     /// What the decoder makes of it.
     pub decoded: Decoded,
-    /// Times that a template was given another meaning.
-    pub redefinitions: usize,
     /// Verdicts by oracle.
     pub verdicts: BTreeMap<&'static str, Verdict>,
 }
@@ -34,8 +33,24 @@ pub(crate) fn cases() -> Option<&'static [Case]> {
     cases.as_deref()
 }
 
+/// Verdicts of `pmacct` on test folders, `None` without a corpus.
+pub(crate) fn pmacct() -> Option<&'static [Folder]> {
+    static FOLDERS: OnceLock<Option<Vec<Folder>>> = OnceLock::new();
+    FOLDERS.get_or_init(|| Some(pmacct::check(&weir_testkit::corpus()?, cases()?))).as_deref()
+}
+
+/// Verdicts of `tshark` in the order of the cases, `None` without a corpus or without the program.
+pub(crate) fn tshark() -> Option<&'static [Verdict]> {
+    static VERDICTS: OnceLock<Option<Vec<Verdict>>> = OnceLock::new();
+    let verdicts = VERDICTS.get_or_init(|| {
+        let cases = cases()?;
+        Some(tshark::check(&weir_testkit::program("tshark")?, cases))
+    });
+    verdicts.as_deref()
+}
+
 fn case(corpus: &Path, input: Input) -> Case {
-    let (messages, walk) = walk::walk(&input.datagrams);
+    let messages = walk::walk(&input.datagrams);
     let decoded = rows::decode(&input.datagrams);
     let mut verdicts = BTreeMap::new();
     verdicts.insert("columns", check_columns(&input, &messages, &decoded));
@@ -49,7 +64,7 @@ fn case(corpus: &Path, input: Input) -> Case {
     if let Some(verdict) = telegraf::check(corpus, &input, &messages, &decoded) {
         verdicts.insert("telegraf", verdict);
     }
-    Case { input, messages, decoded, redefinitions: walk.redefinitions, verdicts }
+    Case { input, messages, decoded, verdicts }
 }
 
 /// Every record of every datagram against the flow that it became, as far as nothing waited for a template.

@@ -6,7 +6,7 @@ use arrow::array::{Array, AsArray};
 use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use weir_collect::{Decoder, DecoderStatistics, Limits};
 use weir_flow::elements::elements_of_row;
-use weir_flow::{Column, ColumnType, FlowBatch};
+use weir_flow::{BooksBatch, Column, ColumnType, Counter, Delivery, FlowBatch};
 
 use crate::inputs::Datagram;
 
@@ -29,17 +29,31 @@ pub(crate) struct Row {
 pub(crate) struct Decoded {
     pub rows: Vec<Vec<Row>>,
     pub statistics: DecoderStatistics,
+    /// Sums of the lines of the books that came with the flows, by counter.
+    pub books: [u64; Counter::COUNT],
 }
 
 /// Decodes datagrams in order.
 pub(crate) fn decode<'a>(datagrams: impl IntoIterator<Item = &'a Datagram>) -> Decoded {
     let mut decoder = Decoder::new(Limits::default());
     let mut rows = Vec::new();
+    let mut books = [0; Counter::COUNT];
     for datagram in datagrams {
         decoder.datagram(datagram.source, datagram.received_ms, &datagram.payload);
-        rows.push(decoder.take_delivery().flows.map(|flows| rows_of(&flows)).unwrap_or_default());
+        let delivery = decoder.take_delivery();
+        add_books(&delivery, &mut books);
+        rows.push(delivery.flows.map(|flows| rows_of(&flows)).unwrap_or_default());
     }
-    Decoded { rows, statistics: decoder.statistics() }
+    Decoded { rows, statistics: decoder.statistics(), books }
+}
+
+/// Adds up the lines of the books of a delivery.
+pub(crate) fn add_books(delivery: &Delivery, books: &mut [u64; Counter::COUNT]) {
+    let Some(lines) = delivery.books.as_ref().map(BooksBatch::record_batch) else { return };
+    for (&counter, sum) in Counter::ALL.iter().zip(books) {
+        let column = lines.column_by_name(counter.name()).expect("a column for every counter");
+        *sum += column.as_primitive::<UInt64Type>().iter().flatten().sum::<u64>();
+    }
 }
 
 fn rows_of(batch: &FlowBatch) -> Vec<Row> {

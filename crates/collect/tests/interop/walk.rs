@@ -105,23 +105,20 @@ type Key = (SocketAddr, u16, u32, u16);
 
 /// Remembers templates.
 #[derive(Debug, Default)]
-pub(crate) struct Walk {
+struct Walk {
     templates: HashMap<Key, Template>,
-    /// Times that a template was given another meaning.
-    pub redefinitions: usize,
     spans: Spans,
     system_init_ms: HashMap<(SocketAddr, u32), i64>,
 }
 
 /// Walks datagrams in order.
-pub(crate) fn walk(datagrams: &[Datagram]) -> (Vec<Message>, Walk) {
+pub(crate) fn walk(datagrams: &[Datagram]) -> Vec<Message> {
     let mut walk = Walk::default();
-    let messages = datagrams.iter().map(|datagram| walk.datagram(datagram)).collect();
-    (messages, walk)
+    datagrams.iter().map(|datagram| walk.datagram(datagram)).collect()
 }
 
 impl Walk {
-    pub(crate) fn datagram(&mut self, datagram: &Datagram) -> Message {
+    fn datagram(&mut self, datagram: &Datagram) -> Message {
         let decoded = match datagram.version() {
             5 => netflow5::decode(&datagram.payload).map(|packet| netflow5_message(&packet)),
             9 => netflow9::decode(&datagram.payload).map(|message| self.netflow9(datagram.source, message)),
@@ -216,8 +213,7 @@ impl Walk {
         for record in records {
             match record {
                 Ok(TemplateRecord::Define(template)) => {
-                    let before = self.templates.insert(key(template.id().get()), template.clone());
-                    self.redefinitions += usize::from(before.is_some_and(|before| before != template));
+                    self.templates.insert(key(template.id().get()), template.clone());
                     defined.push(template);
                 }
                 Ok(TemplateRecord::Withdraw(id)) => {
