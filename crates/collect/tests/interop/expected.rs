@@ -48,6 +48,7 @@ impl Verdict {
         self.differences.push((field.into(), what.into()));
     }
 
+    #[allow(clippy::needless_pass_by_value, reason = "reads like assert_eq")]
     pub(crate) fn expect<T: PartialEq + std::fmt::Debug>(&mut self, field: &str, ours: T, theirs: T) {
         self.values += 1;
         if ours != theirs {

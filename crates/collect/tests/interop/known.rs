@@ -29,7 +29,7 @@ const FIRST_MESSAGE: &str = "the file holds three messages, of which the codec r
 const MPLS: &str = "the codec splits a label stack entry of three octets as if it had the four of the packet";
 const ZERO_LENGTH: &str = "a field of no octets: telegraf says 0, we say nothing";
 const LENGTH_TOO_SHORT: &str = "the header states two octets less than there are, so that the last set reaches past the \
-    message (RFC 7011 section 3.3.2) and is refused; telegraf reads on";
+    message (RFC 7011 section 3.3.2) and is refused; the others read on";
 const HEADER_COUNT: &str = "the exporter counts flows only in the header, where templates count as well (RFC 3954 \
     section 5.1); the dissector believes it and stops early";
 const FIRST_SET: &str = "the dissector stops after the first of sixteen data sets; the codec of logstash sees sixteen \
@@ -224,4 +224,11 @@ pub(crate) const KNOWN: &[Known] = &[
     ),
     known("tshark", "logstash-plugins+logstash-codec-netflow/test 'Netflow 9 invalid 01'", "records", 1, HEADER_COUNT),
     known("tshark", "logstash-plugins+logstash-codec-netflow/test 'Netflow 9 H3C'", "records", 1, FIRST_SET),
+    known(
+        "tshark",
+        "influxdata+telegraf/plugins/inputs/netflow/testcases/issue_14370/message.bin",
+        "records",
+        1,
+        LENGTH_TOO_SHORT,
+    ),
 ];

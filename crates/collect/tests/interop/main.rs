@@ -21,6 +21,7 @@ mod order;
 mod pmacct;
 mod telegraf;
 mod tshark;
+mod verdicts;
 
 mod known;
 mod outcome;
@@ -136,6 +137,16 @@ fn captures_cut_short_are_read_as_far_as_they_go() {
         cuts += malformed::cut_capture(&path, &inputs::read_capture(&path));
     }
     assert!(cuts > 1_000, "only {cuts} cuts were read");
+}
+
+#[test]
+fn malformed_files_get_the_verdicts_of_their_authors() {
+    let Some((cases, corpus)) = outcome::cases().zip(weir_testkit::corpus()) else { return };
+    let (present, complaints) = verdicts::check(cases);
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    let (warnings, complaints) = verdicts::check_ipfixcol(&corpus, cases);
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    assert!(present >= 8 && warnings >= 5, "only {present} files and {warnings} warnings were compared");
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn meaning(name: &str, value: &Json) -> Option<Expected> {
             }
             "forwardingStatus" => {
                 let (status, reason) = object.iter().next()?;
-                forwarding_status(status, reason.as_str()?).map(Expected::Number)
+                enumeration(name, &format!("{status} {}", reason.as_str()?)).map(Expected::Number)
             }
             _ => object.get("Unassigned")?.as_u64().map(Expected::Number),
         },
@@ -160,42 +160,99 @@ fn meaning(name: &str, value: &Json) -> Option<Expected> {
     }
 }
 
-/// Numbers of the names that IANA gives to values, as `NetGauze` spells them.
-fn enumeration(name: &str, text: &str) -> Option<u64> {
-    Some(match (name, text) {
-        ("protocolIdentifier", "ICMP") => 1,
-        ("protocolIdentifier", "IPv4") => 4,
-        ("protocolIdentifier", "TCP") => 6,
-        ("protocolIdentifier", "UDP") => 17,
-        ("protocolIdentifier", "IPv6") => 41,
-        ("protocolIdentifier", "GRE") => 47,
-        ("protocolIdentifier", "IPv6ICMP") => 58,
-        ("protocolIdentifier", "IPv6Route") => 43,
-        ("protocolIdentifier", "HOPOPT") => 0,
-        ("protocolIdentifier", "VRRP") => 112,
-        ("flowEndReason", "idletimeout") => 1,
-        ("flowEndReason", "activetimeout") => 2,
-        ("flowDirection", "ingress") => 0,
-        ("flowDirection", "egress") => 1,
-        ("mplsTopLabelType", "Unknown") => 0,
-        ("mplsTopLabelType", "TEMIDPT") => 1,
-        ("mplsTopLabelType", "BGP") => 4,
-        ("mplsTopLabelType", "LDP") => 5,
-        ("selectorAlgorithm", "RandomnoutofNSampling") => 3,
-        _ => return None,
-    })
+/// The number of a name that IANA gives to a value of an element. `NetGauze` leaves out whatever is not a letter or a
+/// digit, so that it is not looked at here.
+fn enumeration(element: &str, name: &str) -> Option<u64> {
+    let plain = |name: &str| -> String {
+        name.chars().filter(char::is_ascii_alphanumeric).map(|letter| letter.to_ascii_lowercase()).collect()
+    };
+    let (_, names) = ENUMERATIONS.iter().find(|(known, _)| *known == element)?;
+    names.iter().find(|(known, _)| plain(known) == plain(name)).map(|(_, number)| *number)
 }
 
-/// RFC 7270 section 4.12: two bits of status, six of reason.
-fn forwarding_status(status: &str, reason: &str) -> Option<u64> {
-    Some(match (status, reason) {
-        ("Unknown", _) => 0,
-        ("Forwarded", "Unknown") => 64,
-        ("Forwarded", "Fragmented") => 65,
-        ("Forwarded", "NotFragmented") => 66,
-        ("Dropped", "Unknown") => 128,
-        ("Consumed", "Unknown") => 192,
-        ("Consumed", "Forus") => 195,
-        _ => return None,
-    })
-}
+/// Elements whose values have names in the registries of IANA, with those names.
+const ENUMERATIONS: &[(&str, &[(&str, u64)])] = &[
+    (
+        "protocolIdentifier",
+        &[
+            ("HOPOPT", 0),
+            ("ICMP", 1),
+            ("IGMP", 2),
+            ("IPv4", 4),
+            ("TCP", 6),
+            ("EGP", 8),
+            ("IGP", 9),
+            ("UDP", 17),
+            ("IPv6", 41),
+            ("IPv6-Route", 43),
+            ("IPv6-Frag", 44),
+            ("RSVP", 46),
+            ("GRE", 47),
+            ("ESP", 50),
+            ("AH", 51),
+            ("IPv6-ICMP", 58),
+            ("IPv6-NoNxt", 59),
+            ("IPv6-Opts", 60),
+            ("EIGRP", 88),
+            ("OSPFIGP", 89),
+            ("ETHERIP", 97),
+            ("PIM", 103),
+            ("VRRP", 112),
+            ("L2TP", 115),
+            ("SCTP", 132),
+            ("UDPLite", 136),
+            ("MPLS-in-IP", 137),
+            ("Ethernet", 143),
+        ],
+    ),
+    (
+        "flowEndReason",
+        &[
+            ("idle timeout", 1),
+            ("active timeout", 2),
+            ("end of Flow detected", 3),
+            ("forced end", 4),
+            ("lack of resources", 5),
+        ],
+    ),
+    ("flowDirection", &[("ingress", 0), ("egress", 1)]),
+    ("mplsTopLabelType", &[("Unknown", 0), ("TE-MIDPT", 1), ("Pseudowire", 2), ("VPN", 3), ("BGP", 4), ("LDP", 5)]),
+    (
+        "selectorAlgorithm",
+        &[
+            ("Systematic count-based Sampling", 1),
+            ("Systematic time-based Sampling", 2),
+            ("Random n-out-of-N Sampling", 3),
+            ("Uniform probabilistic Sampling", 4),
+        ],
+    ),
+    // RFC 7270 section 4.12: two bits of status, six of reason
+    (
+        "forwardingStatus",
+        &[
+            ("Forwarded Unknown", 64),
+            ("Forwarded Fragmented", 65),
+            ("Forwarded Not Fragmented", 66),
+            ("Dropped Unknown", 128),
+            ("Dropped ACL deny", 129),
+            ("Dropped ACL drop", 130),
+            ("Dropped Unroutable", 131),
+            ("Dropped Adjacency", 132),
+            ("Dropped Fragmentation and DF set", 133),
+            ("Dropped Bad header checksum", 134),
+            ("Dropped Bad total Length", 135),
+            ("Dropped Bad header length", 136),
+            ("Dropped bad TTL", 137),
+            ("Dropped Policer", 138),
+            ("Dropped WRED", 139),
+            ("Dropped RPF", 140),
+            ("Dropped For us", 141),
+            ("Dropped Bad output interface", 142),
+            ("Dropped Hardware", 143),
+            ("Consumed Unknown", 192),
+            ("Consumed Punt Adjacency", 193),
+            ("Consumed Incomplete Adjacency", 194),
+            ("Consumed For us", 195),
+        ],
+    ),
+];

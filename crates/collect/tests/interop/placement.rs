@@ -196,14 +196,14 @@ pub(crate) fn time_ms(header: &HeaderSeen, record: &Record, field: &Field) -> Op
     let number = || value::be_uint(&field.octets);
     let ntp = |(secs, nanos): (i64, u32)| secs * 1000 + i64::from(nanos / 1_000_000);
     match field.element.id {
-        21 | 22 => match record.iana(160).and_then(|init| value::be_uint(&init.octets)) {
-            Some(init) => Some(init as i64 + number()? as i64),
-            None => {
-                let derived = || Some((header.export_ms - record.system_init_ms?) as u32);
-                let uptime_ms = header.uptime_ms.or_else(derived)?;
-                Some(header.export_ms - i64::from(uptime_ms.wrapping_sub(number()? as u32) as i32))
+        21 | 22 => {
+            if let Some(init) = record.iana(160).and_then(|init| value::be_uint(&init.octets)) {
+                return Some(init as i64 + number()? as i64);
             }
-        },
+            let derived = || Some((header.export_ms - record.system_init_ms?) as u32);
+            let uptime_ms = header.uptime_ms.or_else(derived)?;
+            Some(header.export_ms - i64::from(uptime_ms.wrapping_sub(number()? as u32) as i32))
+        }
         150 | 151 | 322 => Some(number()? as i64 * 1000),
         152 | 153 | 323 => Some(number()? as i64),
         154..=157 | 324 | 325 => value::date_time_nanos(&field.octets).map(ntp),

@@ -57,19 +57,19 @@ pub(crate) fn check(tshark: &Path, cases: &[Case]) -> Vec<Verdict> {
 fn check_message(message: &Message, line: &str, verdict: &mut Verdict) {
     verdict.records += message.records().count();
     let mut differences = Vec::new();
-    let mut all_shorter = true;
+    let mut only_missing = true;
     for ((name, elements), theirs) in FIELDS.iter().zip(line.split('\t')) {
         let ours: Vec<_> = message.records().flat_map(|record| values(record, elements)).collect();
         let theirs: Vec<_> = theirs.split(',').filter(|value| !value.is_empty()).map(str::to_owned).collect();
         verdict.values += ours.len();
         if ours != theirs {
-            all_shorter &= ours.starts_with(&theirs);
+            only_missing &= ours.starts_with(&theirs) || theirs.starts_with(&ours);
             differences.push((*name, format!("ours {ours:?}, theirs {theirs:?}")));
         }
     }
-    // Records that it does not see are one difference and not one for each field.
+    // Records that one of us does not see are one difference and not one for each field.
     match differences.pop() {
-        Some((_, example)) if all_shorter && differences.len() > 3 => verdict.differ("records", example),
+        Some((_, example)) if only_missing && differences.len() > 3 => verdict.differ("records", example),
         last => differences.into_iter().chain(last).for_each(|(name, example)| verdict.differ(name, example)),
     }
 }
