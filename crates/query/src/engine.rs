@@ -14,6 +14,7 @@ use tokio::runtime::Runtime;
 use weir_archive::{Position, Snapshot};
 use weir_flow::Table;
 
+use crate::EngineError;
 use crate::answer::Answer;
 use crate::ask::FlowQuery;
 use crate::functions;
@@ -21,7 +22,6 @@ use crate::literals::AddressLiterals;
 use crate::mistake::Mistake;
 use crate::scan::ViewTable;
 use crate::view::{ArchiveView, SegmentFile, TableView};
-use crate::EngineError;
 
 /// Limits of the engine.
 #[derive(Debug, Clone)]

@@ -6,7 +6,6 @@
 //! because 4 octets sort among 16 in no meaningful way.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
@@ -142,7 +141,15 @@ fn octets_of(text: &str, beside: &Expr, content: Content) -> Result<Vec<u8>> {
         Content::Mac => parse_mac(text).map(|mac| mac.to_vec()),
         _ => parse_address(text),
     };
-    octets.ok_or_else(|| BadLiteral::error(text, beside.schema_name().to_string(), content))
+    octets.ok_or_else(|| BadLiteral::error(text, name_of(beside), content))
+}
+
+/// An expression as errors name it: columns without their table.
+fn name_of(expression: &Expr) -> String {
+    match expression {
+        Expr::Column(column) => column.name.clone(),
+        other => other.schema_name().to_string(),
+    }
 }
 
 /// Six octets in hexadecimal, parted by colons or hyphens.
@@ -222,8 +229,7 @@ fn function(mut call: ScalarFunction, schema: &DFSchema) -> Result<Transformed<E
     let Some(text) = text_of(&call.args[1]).filter(|_| is_address) else {
         return Ok(Transformed::new_transformed(Expr::ScalarFunction(call), is_rewritten));
     };
-    let prefix = Prefix::parse(text)
-        .ok_or_else(|| BadLiteral::error(text, call.args[0].schema_name().to_string(), Content::Prefix))?;
+    let prefix = Prefix::parse(text).ok_or_else(|| BadLiteral::error(text, name_of(&call.args[0]), Content::Prefix))?;
     Ok(Transformed::yes(in_prefix(&call.args[0], prefix)))
 }
 
@@ -257,4 +263,3 @@ fn same_family(address: &Expr, octets: &[u8]) -> Expr {
 pub(crate) fn address_metadata() -> HashMap<String, String> {
     [(CONTENT_KEY.to_owned(), "address".to_owned())].into()
 }
-

@@ -252,9 +252,9 @@ fn address(value: &Expr, set: &AddressSet) -> Expr {
     let v4 = set.ranges_v4().first().zip(set.ranges_v4().last()).map(|(first, last)| (first.0, last.1));
     let v6 = set.ranges_v6().first().zip(set.ranges_v6().last()).map(|(first, last)| (first.0, last.1));
     let bounds = AddressSet::from_ranges(v4.into_iter().collect(), v6.into_iter().collect());
-    let tests = address_ranges(&bounds).into_iter().map(|(first, last)| {
-        value.clone().gt_eq(lit_octets(first)).and(value.clone().lt_eq(lit_octets(last)))
-    });
+    let tests = address_ranges(&bounds)
+        .into_iter()
+        .map(|(first, last)| value.clone().gt_eq(lit_octets(first)).and(value.clone().lt_eq(lit_octets(last))));
     let within = tests.reduce(Expr::or).unwrap_or_else(|| lit(false));
     within.and(address_in(value.clone(), set))
 }

@@ -80,8 +80,7 @@ impl Mistake {
             },
             root => {
                 let message = diagnostic.map_or_else(|| root.strip_backtrace(), |found| found.message.clone());
-                let hint = hint_of(&message, diagnostic, tables);
-                Self { message: plain(&message), place, hint }
+                other_mistake(&plain(&message), place, diagnostic, tables)
             }
         }
     }
@@ -90,6 +89,7 @@ impl Mistake {
 /// Without the prefix that names the kind of error: it says nothing to whoever asked.
 fn plain(message: &str) -> String {
     let message = message.strip_prefix("Error during planning: ").unwrap_or(message);
+    let message = message.split(". No function matches").next().unwrap_or(message);
     let mut letters = message.chars();
     match letters.next() {
         Some(first) if letters.clone().next().is_some_and(char::is_lowercase) => {
@@ -106,16 +106,26 @@ fn place_of(sql: &str, diagnostic: &Diagnostic) -> Option<Place> {
     Place::new(sql, start.line as usize, start.column as usize, width as usize)
 }
 
-fn hint_of(message: &str, diagnostic: Option<&Diagnostic>, tables: &[&str]) -> Option<String> {
-    if message.starts_with("table '") && message.ends_with("' not found") {
-        let name = message.trim_start_matches("table '").trim_end_matches("' not found");
+fn other_mistake(message: &str, place: Option<Place>, diagnostic: Option<&Diagnostic>, tables: &[&str]) -> Mistake {
+    if let Some(name) = message.strip_prefix("table '").and_then(|rest| rest.strip_suffix("' not found")) {
         let name = name.rsplit('.').next().unwrap_or(name);
-        let nearest = nearest(name, tables.iter().copied());
-        return Some(nearest.unwrap_or_else(|| format!("the tables are {}", tables.join(", "))));
+        let hint = nearest(name, tables.iter().copied());
+        let hint = hint.unwrap_or_else(|| format!("the tables are {}", tables.join(", ")));
+        return Mistake { message: format!("no table '{name}'"), place, hint: Some(hint) };
     }
-    let diagnostic = diagnostic?;
-    let help = diagnostic.helps.first().map(|help| help.message.clone());
-    help.or_else(|| diagnostic.notes.first().map(|note| plain(&note.message)))
+    if let Some(name) = message.strip_prefix("invalid function '").and_then(|rest| rest.split('\'').next()) {
+        let note = diagnostic.and_then(|found| found.notes.first());
+        let known = note.and_then(|note| note.message.strip_prefix("Possible function '"));
+        let hint = known.and_then(|known| nearest(name, std::iter::once(known.trim_end_matches('\''))));
+        return Mistake { message: format!("no function '{name}'"), place, hint };
+    }
+    if message.starts_with("DDL not") || message.starts_with("DML not") || message.starts_with("statement not") {
+        let hint = Some("one statement that reads: SELECT, EXPLAIN, SHOW or DESCRIBE".to_owned());
+        return Mistake { message: "only questions are answered".to_owned(), place, hint };
+    }
+    let help = diagnostic.and_then(|found| found.helps.first()).map(|help| help.message.clone());
+    let note = || diagnostic.and_then(|found| found.notes.first()).map(|note| plain(&note.message));
+    Mistake { message: message.to_owned(), place, hint: help.or_else(note) }
 }
 
 /// The parser tells the place in words: `… at Line: 1, Column: 15`.

@@ -148,7 +148,7 @@ const COUNTED: [Column; 5] = [Column::Flows, Column::Packets, Column::Bytes, Col
 
 pub(super) fn statistic(flows: DataFrame, key: &StatisticKey, per_protocol: bool) -> Result<DataFrame> {
     let name = key.name();
-    let protocol = per_protocol.then(|| ident(Column::Protocol.name()));
+    let protocol = (per_protocol && name != Column::Protocol.name()).then(|| ident(Column::Protocol.name()));
     let mut sides = key.columns().iter().map(|side| {
         let mut columns = vec![ident(side.name()).alias(name)];
         columns.extend(protocol.clone());

@@ -6,12 +6,28 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, Boolean
 use arrow::datatypes::Int64Type;
 use datafusion::common::{Result, exec_err};
 use weir_filter::Prefix;
-use weir_flow::AddressText;
 use weir_flow::address::with_octets;
+use weir_flow::{AddressText, parse_address};
+
+/// The octets of addresses that may also be text.
+fn octets_of(values: &ArrayRef) -> Result<BinaryArray> {
+    if let Some(octets) = values.as_binary_opt() {
+        return Ok(octets.clone());
+    }
+    let texts: &StringArray = values.as_string();
+    let octets = texts.iter().map(|text| match text {
+        Some(text) => match parse_address(text) {
+            Some(octets) => Ok(Some(octets)),
+            None => exec_err!("'{}' is no address", text.escape_debug()),
+        },
+        None => Ok(None),
+    });
+    octets.collect()
+}
 
 /// 4 or 6; null for octets that are no IP address.
 pub(super) fn family(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let addresses: &BinaryArray = arguments[0].as_binary();
+    let addresses = octets_of(&arguments[0])?;
     let families = addresses.offsets().windows(2).map(|ends| match ends[1] - ends[0] {
         4 => Some(4),
         16 => Some(6),
@@ -24,7 +40,7 @@ pub(super) fn family(arguments: &[ArrayRef]) -> Result<ArrayRef> {
 
 /// The address as text.
 pub(super) fn host(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let addresses: &BinaryArray = arguments[0].as_binary();
+    let addresses = octets_of(&arguments[0])?;
     let texts: StringArray =
         addresses.iter().map(|octets| octets.map(|octets| AddressText(octets).to_string())).collect();
     Ok(Arc::new(texts))
@@ -32,7 +48,7 @@ pub(super) fn host(arguments: &[ArrayRef]) -> Result<ArrayRef> {
 
 /// Whether the address lies in a prefix that another column holds. A literal prefix never comes here, it is a range.
 pub(super) fn cidr(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let addresses: &BinaryArray = arguments[0].as_binary();
+    let addresses = octets_of(&arguments[0])?;
     let prefixes: &StringArray = arguments[1].as_string();
     let mut found = Vec::with_capacity(addresses.len());
     for (octets, text) in addresses.iter().zip(prefixes) {
@@ -52,7 +68,7 @@ pub(super) fn cidr(arguments: &[ArrayRef]) -> Result<ArrayRef> {
 /// The first address of the prefix of so many bits that the address is in. A length that is longer than the address
 /// leaves it as it is.
 pub(super) fn prefix(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let addresses: &BinaryArray = arguments[0].as_binary();
+    let addresses = octets_of(&arguments[0])?;
     let lengths = arguments[1].as_primitive::<Int64Type>();
     let mut masked = BinaryBuilder::with_capacity(addresses.len(), addresses.value_data().len());
     let mut octets = [0; 16];

@@ -55,7 +55,7 @@ pub(crate) fn elements_text(column: &ArrayRef, row: usize) -> String {
         let element = registry::element(value.enterprise, value.id);
         match element {
             Some(element) => text.push_str(&element.name),
-            None => drop(write!(text, "{}/{}", value.enterprise, value.id)),
+            None => text.push_str(&format!("{}/{}", value.enterprise, value.id)),
         }
         text.push('=');
         write_value(&mut text, element.map_or(DataType::OctetArray, |element| element.data_type), value.octets);
@@ -139,7 +139,7 @@ fn write_value(text: &mut String, data_type: DataType, octets: &[u8]) {
     };
     if written.is_none() {
         text.push_str("0x");
-        octets.iter().for_each(|octet| drop(write!(text, "{octet:02x}")));
+        octets.iter().for_each(|octet| text.push_str(&format!("{octet:02x}")));
     }
 }
 
@@ -163,7 +163,10 @@ mod tests {
         assert_eq!(text(DataType::Text, b"example"), "example");
         assert_eq!(text(DataType::DateTimeSeconds, &[0, 0, 0, 0]), "1970-01-01T00:00:00Z");
         // RFC 7011 section 6.1.9 leads to 1970-01-01 at 2208988800 seconds of NTP.
-        assert_eq!(text(DataType::DateTimeMicroseconds, &[0x83, 0xaa, 0x7e, 0x80, 0x80, 0, 0, 0]), "1970-01-01T00:00:00.5Z");
+        assert_eq!(
+            text(DataType::DateTimeMicroseconds, &[0x83, 0xaa, 0x7e, 0x80, 0x80, 0, 0, 0]),
+            "1970-01-01T00:00:00.5Z"
+        );
         assert_eq!(text(DataType::Ipv4Address, &[192, 0, 2, 1]), "192.0.2.1");
         assert_eq!(text(DataType::Ipv4Address, &[192, 0]), "0xc000");
     }

@@ -16,7 +16,8 @@ use arrow::datatypes::{DataType, Field, FieldRef};
 use datafusion::common::Result;
 use datafusion::execution::{FunctionRegistry, SessionState};
 use datafusion::logical_expr::{
-    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
+    Volatility,
 };
 
 pub(crate) use addresses::prefix_bounds;
@@ -88,17 +89,32 @@ fn row_function(name: &'static str, arguments: &[DataType], returns: DataType, c
     Arc::new(ScalarUDF::from(RowFunction { name, signature, returns, compute }))
 }
 
+/// A function whose first argument is an address, as octets or as text.
+fn address_function(name: &'static str, rest: &[DataType], returns: DataType, compute: Compute) -> Arc<ScalarUDF> {
+    let form = |address| TypeSignature::Exact(std::iter::once(address).chain(rest.iter().cloned()).collect());
+    let forms = vec![form(DataType::Binary), form(DataType::Utf8)];
+    let signature = Signature::one_of(forms, Volatility::Immutable);
+    Arc::new(ScalarUDF::from(RowFunction { name, signature, returns, compute }))
+}
+
+/// A function that names numbers: of a column of type `of`, or of any whole number.
+fn naming_function(name: &'static str, of: DataType, compute: Compute) -> Arc<ScalarUDF> {
+    let forms = vec![TypeSignature::Exact(vec![of]), TypeSignature::Exact(vec![DataType::Int64])];
+    let signature = Signature::one_of(forms, Volatility::Immutable);
+    Arc::new(ScalarUDF::from(RowFunction { name, signature, returns: DataType::Utf8, compute }))
+}
+
 static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
     use DataType::{Binary, Boolean, Int64, UInt8, UInt16, UInt64, Utf8};
     let time = weir_flow::schema::arrow_type(weir_flow::ColumnType::Time);
     let list = weir_flow::schema::arrow_type(weir_flow::ColumnType::Elements);
     vec![
-        row_function("family", &[Binary], UInt8, addresses::family),
-        row_function("host", &[Binary], Utf8, addresses::host),
-        row_function("cidr", &[Binary, Utf8], Boolean, addresses::cidr),
-        row_function("prefix", &[Binary, Int64], Binary, addresses::prefix),
-        row_function("protocol_name", &[UInt8], Utf8, names::protocol_names),
-        row_function("tcp_flags_text", &[UInt16], Utf8, names::tcp_flags_texts),
+        address_function("family", &[], UInt8, addresses::family),
+        address_function("host", &[], Utf8, addresses::host),
+        address_function("cidr", &[Utf8], Boolean, addresses::cidr),
+        address_function("prefix", &[Int64], Binary, addresses::prefix),
+        naming_function("protocol_name", UInt8, names::protocol_names),
+        naming_function("tcp_flags_text", UInt16, names::tcp_flags_texts),
         row_function("element", &[list, Utf8], Utf8, elements::element),
         row_function("duration_ms", &[time.clone(), time.clone()], UInt64, rates::duration_ms),
         row_function("packets_per_second", &[time.clone(), time.clone(), UInt64], UInt64, rates::packets_per_second),

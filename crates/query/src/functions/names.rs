@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, StringArray};
-use arrow::datatypes::{UInt8Type, UInt16Type};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::Result;
 
 /// Keywords of the IANA registry "Assigned Internet Protocol Numbers" that are met in flows.
@@ -65,15 +66,22 @@ pub fn tcp_flags_text(flags: u16) -> [u8; 8] {
 }
 
 pub(super) fn protocol_names(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let numbers = arguments[0].as_primitive::<UInt8Type>().iter();
-    let name = |number: u8| protocol_name(number).map_or_else(|| number.to_string(), str::to_owned);
-    Ok(Arc::new(numbers.map(|number| number.map(name)).collect::<StringArray>()))
+    let name = |number: i64| {
+        let known = u8::try_from(number).ok().and_then(protocol_name);
+        known.map_or_else(|| number.to_string(), str::to_owned)
+    };
+    texts(arguments, name)
 }
 
 pub(super) fn tcp_flags_texts(arguments: &[ArrayRef]) -> Result<ArrayRef> {
-    let flags = arguments[0].as_primitive::<UInt16Type>().iter();
-    let text = |flags: u16| tcp_flags_text(flags).map(char::from).iter().collect::<String>();
-    Ok(Arc::new(flags.map(|flags| flags.map(text)).collect::<StringArray>()))
+    texts(arguments, |flags| tcp_flags_text(flags as u16).map(char::from).iter().collect())
+}
+
+/// The texts of whole numbers of any type.
+fn texts(arguments: &[ArrayRef], text: impl Fn(i64) -> String) -> Result<ArrayRef> {
+    let numbers = cast(&arguments[0], &DataType::Int64)?;
+    let numbers = numbers.as_primitive::<Int64Type>().iter();
+    Ok(Arc::new(numbers.map(|number| number.map(&text)).collect::<StringArray>()))
 }
 
 #[cfg(test)]

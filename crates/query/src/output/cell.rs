@@ -1,6 +1,8 @@
 //! The values of a column, ready to be written.
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, LargeStringArray, PrimitiveArray, StringArray, StringViewArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, LargeStringArray, PrimitiveArray, StringArray, StringViewArray,
+};
 use arrow::datatypes::{
     DataType, Field, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
     TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType, UInt8Type,

@@ -74,11 +74,7 @@ impl ViewTable {
 ///
 /// A segment that is larger than its share is cut into ranges; a row group belongs to the range that its first octet
 /// is in.
-fn file_groups(
-    segments: &[Arc<SegmentFile>],
-    index_columns: &Arc<IndexColumns>,
-    partitions: usize,
-) -> Vec<FileGroup> {
+fn file_groups(segments: &[Arc<SegmentFile>], index_columns: &Arc<IndexColumns>, partitions: usize) -> Vec<FileGroup> {
     let total: u64 = segments.iter().map(|segment| segment.octets()).sum();
     let share = (total / (partitions as u64 * 2)).max(PIECE_OCTETS_MIN);
     let mut pieces = Vec::new();

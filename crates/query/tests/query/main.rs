@@ -1,0 +1,6 @@
+//! The engine over archives whose rows are known.
+
+mod filters;
+mod questions;
+mod rows;
+mod slt;
