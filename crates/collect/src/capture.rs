@@ -140,6 +140,10 @@ impl<F: FnMut(CapturedDatagram<'_>)> CaptureReader<F> {
                         return Err(CaptureError::Read { frames });
                     }
                     if blocks.data().len() == before {
+                        // nothing is left over, so the file ended with its last block
+                        if before == 0 {
+                            return Ok(());
+                        }
                         if starved || blocks.reader_exhausted() {
                             return Err(CaptureError::CutShort { frames });
                         }
@@ -253,5 +257,43 @@ pub fn looks_like_export(payload: &[u8]) -> bool {
         (Some(9), Some(records)) => payload.len() >= 20 && records > 0 && records <= payload.len(),
         (Some(10), Some(length)) => payload.len() >= 16 && length >= 16 && length <= payload.len() + 4,
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A capture of one frame of link type RAW: 192.0.2.1:1000 to 192.0.2.2:2055, payload "abcd".
+    fn capture() -> Vec<u8> {
+        let mut file = Vec::new();
+        for word in [0xa1b2_c3d4_u32, 0x0002_0004, 0, 0, 0x0001_0000, 101, 1_700_000_000, 500_000, 32, 32] {
+            file.extend(word.to_be_bytes());
+        }
+        file.extend([0x45, 0, 0, 32, 0, 7, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
+        file.extend([3, 232, 8, 7, 0, 12, 0, 0, b'a', b'b', b'c', b'd']);
+        file
+    }
+
+    fn check(file: &[u8], datagrams: u64, expected: Result<(), CaptureError>) {
+        let mut seen = Vec::new();
+        let (report, result) = read(file, |captured| seen.push((captured.captured_ms, captured.payload.to_vec())));
+        assert_eq!((report.datagrams, result), (datagrams, expected));
+        assert!(seen.iter().all(|datagram| *datagram == (1_700_000_000_500, b"abcd".to_vec())));
+    }
+
+    #[test]
+    fn a_whole_capture_is_read_to_its_end() {
+        check(&capture(), 1, Ok(()));
+        check(&capture()[..24], 0, Ok(()));
+    }
+
+    #[test]
+    fn a_capture_cut_short_is_read_as_far_as_it_goes() {
+        let whole = capture();
+        let twice = [&whole[..], &whole[24..]].concat();
+        check(&twice[..twice.len() - 1], 1, Err(CaptureError::CutShort { frames: 1 }));
+        check(&[], 0, Err(CaptureError::Empty));
+        check(b"<!DOCTYPE html><html><body></body></html>", 0, Err(CaptureError::NotACapture));
     }
 }

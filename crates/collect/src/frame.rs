@@ -56,6 +56,7 @@ pub(crate) fn read(link_type: i32, frame: &[u8]) -> Frame<'_> {
 fn ppp(octets: &[u8]) -> Frame<'_> {
     match octets {
         [0x00, 0x21 | 0x57, rest @ ..] | [0x21 | 0x57, rest @ ..] => ip(rest),
+        [0x02, 0x81 | 0x83, rest @ ..] => after_ether_type(0x8847, rest),
         _ => Frame::Other,
     }
 }
@@ -82,6 +83,8 @@ fn after_ether_type(mut ether_type: u16, mut rest: &[u8]) -> Frame<'_> {
                 rest = inner;
                 ether_type = if bottom & 1 == 1 { 0x0800 } else { ether_type };
             }
+            // PPPoE sessions (RFC 2516): six octets before the protocol of PPP
+            0x8864 => return rest.get(6..).map_or(Frame::Truncated, ppp),
             _ => return Frame::Other,
         }
     }
@@ -265,6 +268,8 @@ mod tests {
         check(&read(113, &with(&[0, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0])));
         check(&read(276, &with(&[8, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0])));
         check(&read(9, &with(&[0xff, 3, 0, 0x21])));
+        check(&read(9, &with(&[0xff, 3, 2, 0x81, 0, 0, 0x11, 64])));
+        check(&read(1, &with(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x88, 0x64, 0x11, 0, 0, 1, 0, 34, 0, 0x21])));
         check(&read(104, &with(&[0x0f, 0, 8, 0])));
     }
 

@@ -118,16 +118,6 @@ fn index(corpus: &Path) -> Vec<Entry> {
     text.lines().skip(1).filter_map(entry).collect()
 }
 
-/// Every capture of exports with the number of UDP datagrams that the index, made by another program, counts in it.
-pub(crate) fn captures(corpus: &Path) -> Vec<(String, usize)> {
-    let captures = index(corpus).into_iter().filter(|entry| entry.capture);
-    let counted = captures.filter_map(|entry| {
-        let udp = entry.features.split(' ').find_map(|feature| feature.strip_prefix("udp=")?.parse().ok())?;
-        Some((entry.path, udp))
-    });
-    counted.collect()
-}
-
 /// The contexts of the logstash codec's tests: name, and files in the order in which they are fed.
 fn logstash_contexts(corpus: &Path) -> Vec<(String, Vec<String>)> {
     let Some(golden) = logstash_golden(corpus) else { return Vec::new() };
