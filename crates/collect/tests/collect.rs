@@ -120,7 +120,7 @@ fn check_counts(delivery: &Delivery, expected: &[(Counter, u64)]) {
 #[test]
 fn a_netflow5_packet_fills_its_columns() {
     let mut decoder = Decoder::new(Limits::default());
-    decoder.datagram(source(1), RECEIVED_MS, &netflow5_packet(0, 2, 0x4000 | 100));
+    decoder.datagram(source(1), RECEIVED_MS, &netflow5_packet(0, 2, 0x4064));
     let delivery = decoder.take_delivery();
     let flows = delivery.flows.as_ref().expect("flows");
     assert_eq!(flows.rows(), 2);

@@ -61,14 +61,14 @@ fn address_field(name: &str) -> Field {
     Field::new(name, DataType::Binary, true).with_metadata(content)
 }
 
-/// The Arrow field of a column; every column but `received` may be null.
+/// The Arrow field of a column. Every column may be null, so that any batch can be padded to the full schema.
 pub fn field(column: Column) -> Field {
     let name = column.name();
     let content = match column.column_type() {
         ColumnType::Address => return address_field(name),
         ColumnType::Mac => "mac",
         ColumnType::Octets => "octets",
-        _ => return Field::new(name, arrow_type(column.column_type()), column != Column::Received),
+        _ => return Field::new(name, arrow_type(column.column_type()), true),
     };
     Field::new(name, DataType::Binary, true).with_metadata([(CONTENT_KEY.to_owned(), content.to_owned())].into())
 }

@@ -1,2 +1,66 @@
-//! The `weir` command.
-fn main() {}
+//! The `weir` command: arguments in, a running process out.
+//!
+//! One file per subcommand under [`command`], each with the same two things: `Args`, which clap fills, and `run`.
+//! What a command does is done by the crates; here are only arguments, wiring, signals and what is said to people.
+//! Data goes to standard output, everything else to standard error.
+
+mod command;
+mod octets;
+mod time_range;
+
+use std::io::IsTerminal;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use tracing_subscriber::EnvFilter;
+
+/// DataFusion allocates from many threads at once, which this allocator was made for.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+/// Collect, keep and question network flows: NetFlow and IPFIX.
+#[derive(Debug, Parser)]
+#[command(name = "weir", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Collect(command::collect::Args),
+    Import(command::import::Args),
+    Generate(command::generate::Args),
+    Query(command::query::Args),
+    Sql(command::sql::Args),
+    Books(command::books::Args),
+}
+
+fn main() -> ExitCode {
+    tell_to_standard_error();
+    let result = match Arguments::parse().command {
+        Command::Collect(args) => command::collect::run(&args),
+        Command::Import(args) => command::import::run(&args),
+        Command::Generate(args) => command::generate::run(&args),
+        Command::Query(args) => command::query::run(&args),
+        Command::Sql(args) => command::sql::run(&args),
+        Command::Books(args) => command::books::run(&args),
+    };
+    result.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+/// Sends what running commands tell to standard error; `WEIR_LOG` chooses how much, `warn` or `debug` for instance.
+fn tell_to_standard_error() {
+    let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let colours = std::io::stderr().is_terminal();
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_target(false)
+        .with_ansi(colours)
+        .without_time()
+        .init();
+}

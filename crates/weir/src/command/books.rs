@@ -1,0 +1,96 @@
+//! `weir books`: what became of everything that was received.
+
+use std::io;
+use std::process::ExitCode;
+
+use arrow::array::AsArray;
+use arrow::datatypes::UInt64Type;
+use weir_flow::Counter;
+use weir_query::Engine;
+use weir_query::output::{OutputOptions, write_answer};
+
+use super::{ArchiveArgs, FormatArg};
+
+/// Print the books per exporter and whether they balance
+///
+/// The exit status is 1 when they do not.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    archive: ArchiveArgs,
+    /// How the books are written
+    #[arg(long, short = 'o', value_enum, default_value_t = FormatArg::Table)]
+    output: FormatArg,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let engine = args.archive.open()?;
+    let totals = totals(&engine)?;
+    // counters that are zero everywhere say nothing; datagrams and stored records always do
+    let shown: Vec<_> = Counter::ALL
+        .iter()
+        .filter(|&&counter| {
+            totals[counter as usize] > 0 || matches!(counter, Counter::Datagrams | Counter::RecordsStored)
+        })
+        .map(|counter| format!("sum({name}) AS {name}", name = counter.name()))
+        .collect();
+    let statement = format!(
+        "SELECT exporter, observation_domain, export_version, {} FROM exporter_books \
+         GROUP BY exporter, observation_domain, export_version \
+         ORDER BY exporter, export_version, observation_domain",
+        shown.join(", ")
+    );
+    let options = OutputOptions { scaled: false, ..OutputOptions::default() };
+    write_answer(engine.sql(&statement)?, args.output.into(), &options, &mut io::stdout().lock())?;
+    Ok(if judge(&totals, single(&engine, "SELECT count(*) AS n FROM flows")?) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// Says whether the books balance.
+fn judge(totals: &[u64; Counter::COUNT], flows: u64) -> bool {
+    let total = |counter: Counter| totals[counter as usize];
+    let stored = total(Counter::RecordsStored);
+    let waiting = i128::from(total(Counter::SetsWaitingIn))
+        - i128::from(total(Counter::SetsWaitingOut))
+        - i128::from(total(Counter::SetsExpired));
+    let lost = total(Counter::RecordsLost).saturating_sub(total(Counter::RecordsLate));
+    let lost_datagrams = total(Counter::DatagramsLost).saturating_sub(total(Counter::DatagramsLate));
+    let dropped = total(Counter::KernelDrops) + total(Counter::QueueDrops);
+    eprintln!("records stored by the books: {stored}, flows in the archive: {flows}");
+    eprintln!(
+        "missing by sequence numbers: {lost} records and {lost_datagrams} datagrams; dropped here: {dropped} datagrams"
+    );
+    if waiting != 0 {
+        eprintln!("sets that still wait for their template, or waited when the collector ended: {waiting}");
+    }
+    let balanced = stored == flows && waiting >= 0;
+    eprintln!("{}", if balanced { "the books balance" } else { "the books do not balance" });
+    balanced
+}
+
+fn totals(engine: &Engine) -> anyhow::Result<[u64; Counter::COUNT]> {
+    let sums: Vec<_> = Counter::ALL
+        .iter()
+        .map(|counter| format!("coalesce(sum({name}), 0) AS {name}", name = counter.name()))
+        .collect();
+    let batches: Vec<_> =
+        engine.sql(&format!("SELECT {} FROM exporter_books", sums.join(", ")))?.collect::<Result<Vec<_>, _>>()?;
+    let mut totals = [0; Counter::COUNT];
+    for batch in &batches {
+        for (total, column) in totals.iter_mut().zip(batch.columns()) {
+            let values = arrow::compute::cast(column, &arrow::datatypes::DataType::UInt64)?;
+            *total += values.as_primitive::<UInt64Type>().values().iter().sum::<u64>();
+        }
+    }
+    Ok(totals)
+}
+
+fn single(engine: &Engine, statement: &str) -> anyhow::Result<u64> {
+    let batches: Vec<_> = engine.sql(statement)?.collect::<Result<Vec<_>, _>>()?;
+    let first = batches.iter().find(|batch| batch.num_rows() > 0);
+    let column = first.map(|batch| arrow::compute::cast(batch.column(0), &arrow::datatypes::DataType::UInt64));
+    Ok(column.transpose()?.map_or(0, |column| column.as_primitive::<UInt64Type>().value(0)))
+}

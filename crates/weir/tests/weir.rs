@@ -1,0 +1,9 @@
+//! The program as people run it: its processes, its signals, its output.
+
+#[path = "weir/process.rs"]
+mod process;
+
+#[path = "weir/commands.rs"]
+mod commands;
+#[path = "weir/kill.rs"]
+mod kill;

@@ -1,0 +1,165 @@
+//! Commands, what they print, and what they say when something is wrong.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+
+use crate::process::{Collector, Exporter, run, weir};
+
+/// An archive with 90 flows of one NetFlow v5 exporter; see `process::record` for what they are.
+fn archive(folder: &Path) -> PathBuf {
+    let archive = folder.join("archive");
+    let collector = Collector::start(&archive, &[]);
+    let mut exporter = Exporter::new(0);
+    for _ in 0..3 {
+        exporter.send(collector.address);
+    }
+    collector.stop();
+    archive
+}
+
+fn text(octets: &[u8]) -> String {
+    String::from_utf8(octets.to_vec()).expect("UTF-8")
+}
+
+fn ask(archive: &Path, command: &str, arguments: &[&str]) -> Output {
+    let archive = archive.to_str().expect("UTF-8");
+    run(&[&[command, "--archive", archive], arguments].concat())
+}
+
+#[track_caller]
+fn check(archive: &Path, command: &str, arguments: &[&str], expected: &str) {
+    let output = ask(archive, command, arguments);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), expected);
+}
+
+#[track_caller]
+fn check_error(output: &Output, parts: &[&str]) {
+    assert!(!output.status.success());
+    let said = text(&output.stderr);
+    for part in parts {
+        assert!(said.contains(part), "'{part}' is not in: {said}");
+    }
+}
+
+#[test]
+fn questions_and_their_answers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = archive(folder.path());
+    check(&archive, "sql", &["-o", "csv", "SELECT count(*) AS n FROM flows WHERE dst_port = 22"], "n\n2\n");
+    check(
+        &archive,
+        "sql",
+        &["-o", "ndjson", "SELECT src_addr, dst_port, bytes FROM flows WHERE src_addr = '10.0.0.50'"],
+        "{\"src_addr\":\"10.0.0.50\",\"dst_port\":22,\"bytes\":50}\n",
+    );
+    // numbers 0, 7, 14, ... 84 went to 192.0.2.0: 13 flows of 0 + 7 + ... + 84 = 546 octets
+    check(
+        &archive,
+        "query",
+        &["-o", "csv", "-A", "dstip", "dst ip 192.0.2.0 and packets < 2"],
+        "dst_addr,flows,packets,bytes,start,end,duration_ms,packets_per_second,bits_per_second,bytes_per_packet\n\
+         192.0.2.0,13,13,546,2023-11-14T22:13:10.000Z,2023-11-14T22:13:15.000Z,5000,2,873,42\n",
+    );
+    let listed = ask(&archive, "query", &["-o", "csv", "bytes > 50 and bytes < 53"]);
+    assert_eq!(text(&listed.stdout).lines().count(), 3, "a header and two flows");
+    let books = ask(&archive, "books", &[]);
+    assert!(books.status.success());
+    assert!(text(&books.stderr).contains("the books balance"));
+    assert!(text(&books.stdout).contains("127.0.0.1"));
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = archive(folder.path());
+    let mut command = weir();
+    command.args(["query", "-o", "csv", "--archive"]).arg(&archive);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("weir starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(text(&output.stderr), "");
+    assert!(output.status.success());
+}
+
+#[test]
+fn mistakes_are_pointed_at() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = archive(folder.path());
+    check_error(&ask(&archive, "query", &["dst prot 22"]), &["dst prot 22", "^", "hint:"]);
+    check_error(&ask(&archive, "query", &["-s", "srcipp"]), &["srcipp", "srcip"]);
+    check_error(&ask(&archive, "query", &["-O", "size"]), &["'size' is not an order", "hint:"]);
+    check_error(&ask(&archive, "query", &["--columns", "sorce"]), &["'sorce' is not a column", "src_addr"]);
+    check_error(&ask(&archive, "sql", &["SELECT src_adr FROM flows"]), &["src_adr", "src_addr"]);
+    check_error(&ask(&archive, "sql", &["SELECT * FROM flow"]), &["flow", "flows"]);
+    check_error(&ask(&archive, "sql", &["SELECT 1 FROM flows WHERE src_addr = '10.0.0'"]), &["10.0.0", "address"]);
+    check_error(&run(&["query", "--archive", "/nonexistent/archive"]), &["/nonexistent/archive"]);
+    check_error(&run(&["query"]), &["--archive"]);
+    check_error(&run(&["collect", "--listen", "here", "--archive", "x"]), &["here"]);
+}
+
+#[test]
+fn one_writer_at_a_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive");
+    let collector = Collector::start(&archive, &[]);
+    let archive = archive.to_str().expect("UTF-8");
+    check_error(
+        &run(&["collect", "--listen", "127.0.0.1:0", "--archive", archive]),
+        &[&collector.child.id().to_string()],
+    );
+    collector.stop();
+}
+
+#[test]
+fn a_port_in_use_and_files_that_are_no_captures() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let holder = std::net::UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let address = holder.local_addr().expect("an address").to_string();
+    let archive = folder.path().join("archive");
+    let archive = archive.to_str().expect("UTF-8");
+    check_error(&run(&["collect", "--listen", &address, "--archive", archive]), &["cannot listen on", &address]);
+    check_error(&run(&["import", "--archive", archive, "/nonexistent.pcap"]), &["cannot open /nonexistent.pcap"]);
+    let garbage = folder.path().join("garbage");
+    std::fs::File::create(&garbage).and_then(|mut file| file.write_all(&[7; 100])).expect("a file");
+    check_error(&run(&["import", "--archive", archive, garbage.to_str().expect("UTF-8")]), &["not a pcap or pcapng"]);
+}
+
+#[test]
+fn help_tells_every_command() {
+    let output = run(&["--help"]);
+    for command in ["collect", "import", "generate", "query", "sql", "books"] {
+        assert!(text(&output.stdout).contains(command), "{command}");
+        assert!(run(&[command, "--help"]).status.success(), "{command} --help");
+    }
+}
+
+/// A capture of one NetFlow v5 datagram, written by hand as RFC 791, RFC 768 and the pcap format have it.
+#[test]
+fn a_capture_is_imported() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut datagram = vec![0, 5, 0, 1, 0, 0, 0x27, 0x10, 0x65, 0x53, 0xf1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    datagram.extend([10, 1, 1, 1, 10, 2, 2, 2, 0, 0, 0, 0, 0, 1, 0, 2, 0, 0, 0, 3, 0, 0, 1, 0]);
+    datagram.extend([0, 0, 0x13, 0x88, 0, 0, 0x1f, 0x40, 0x30, 0x39, 0, 53, 0, 0, 17, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+    let mut packet =
+        vec![0x45, 0, 0, (28 + datagram.len()) as u8, 0, 1, 0, 0, 64, 17, 0, 0, 192, 0, 2, 9, 192, 0, 2, 1];
+    packet.extend([0x20, 0, 0x08, 0x07, 0, (8 + datagram.len()) as u8, 0, 0]);
+    packet.extend(&datagram);
+    let mut capture = vec![0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 101, 0, 0, 0];
+    for word in [1_700_000_001, 0, packet.len() as u32, packet.len() as u32] {
+        capture.extend(u32::to_le_bytes(word));
+    }
+    capture.extend(&packet);
+    let (file, archive) = (folder.path().join("one.pcap"), folder.path().join("archive"));
+    std::fs::write(&file, &capture).expect("a file");
+    let output = ask(&archive, "import", &[file.to_str().expect("UTF-8")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    check(
+        &archive,
+        "sql",
+        &["-o", "csv", "SELECT exporter, src_addr, dst_addr, dst_port, packets, bytes, start, \"end\" FROM flows"],
+        "exporter,src_addr,dst_addr,dst_port,packets,bytes,start,end\n\
+         192.0.2.9,10.1.1.1,10.2.2.2,53,3,256,2023-11-14T22:13:15.000Z,2023-11-14T22:13:18.000Z\n",
+    );
+}

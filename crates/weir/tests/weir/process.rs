@@ -1,0 +1,124 @@
+//! Starting `weir` and talking to it.
+
+use std::io::{BufRead, BufReader};
+use std::net::{SocketAddr, UdpSocket};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+
+use weir_wire::netflow5::{Header, PacketBuilder, Record};
+
+/// The program under test.
+pub fn weir() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_weir"))
+}
+
+/// Runs a command to its end.
+pub fn run(arguments: &[&str]) -> Output {
+    weir().args(arguments).env_remove("WEIR_ARCHIVE").output().expect("weir runs")
+}
+
+/// A collector on a free port, killed when dropped.
+pub struct Collector {
+    pub child: Child,
+    pub address: SocketAddr,
+}
+
+impl Collector {
+    pub fn start(archive: &Path, more: &[&str]) -> Self {
+        let mut command = weir();
+        command.args(["collect", "--listen", "127.0.0.1:0", "--archive"]).arg(archive).args(more);
+        let mut child = command.stderr(Stdio::piped()).spawn().expect("weir starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("standard error")).lines();
+        let address = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| line.split_once("listening on ")?.1.split(' ').next()?.parse().ok())
+            .expect("the collector listens");
+        // what it says later must go somewhere, or it would wait for a full pipe
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { child, address }
+    }
+
+    /// Ends it in order, with SIGTERM.
+    pub fn stop(mut self) {
+        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it still runs");
+        assert!(self.child.wait().expect("it ends").success());
+    }
+
+    /// Ends it at once, with SIGKILL.
+    pub fn kill(mut self) {
+        self.child.kill().expect("it still runs");
+        self.child.wait().expect("it ends");
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An exporter of NetFlow v5 whose flows carry a running number as their octets.
+pub struct Exporter {
+    socket: UdpSocket,
+    next: u32,
+}
+
+impl Exporter {
+    pub fn new(next: u32) -> Self {
+        Self { socket: UdpSocket::bind("127.0.0.1:0").expect("a socket"), next }
+    }
+
+    /// Flows sent so far by all exporters of this line.
+    pub fn next(&self) -> u32 {
+        self.next
+    }
+
+    /// Sends one full datagram.
+    pub fn send(&mut self, to: SocketAddr) {
+        let mut datagram = Vec::new();
+        let header = Header {
+            count: 0,
+            sys_uptime_ms: 1_000_000,
+            unix_secs: 1_700_000_000,
+            unix_nsecs: 0,
+            flow_sequence: self.next,
+            engine_type: 0,
+            engine_id: 0,
+            sampling: 0,
+        };
+        let mut packet = PacketBuilder::new(&mut datagram, &header);
+        for _ in 0..30 {
+            packet.record(&record(self.next)).expect("room for 30");
+            self.next += 1;
+        }
+        packet.finish();
+        // a collector that was killed refuses, which is what these tests are about
+        let _ = self.socket.send_to(&datagram, to);
+    }
+}
+
+fn record(number: u32) -> Record {
+    Record {
+        src_addr: [10, 0, (number >> 8) as u8, number as u8],
+        dst_addr: [192, 0, 2, (number % 7) as u8],
+        next_hop: [0; 4],
+        input: 1,
+        output: 2,
+        packets: 1,
+        octets: number,
+        first_uptime_ms: 990_000,
+        last_uptime_ms: 995_000,
+        src_port: 40_000 + (number % 1000) as u16,
+        dst_port: if number % 50 == 0 { 22 } else { 443 },
+        tcp_flags: 0x1b,
+        protocol: 6,
+        tos: 0,
+        src_as: 0,
+        dst_as: 0,
+        src_mask: 0,
+        dst_mask: 0,
+    }
+}
