@@ -16,6 +16,8 @@ use crate::sequence::Verdict;
 use crate::session::{Domain, DomainKey, Known};
 use crate::waiting::WaitingRoom;
 
+/// Most records that fit into a UDP datagram; a header that counts more is wrong about it.
+const NETFLOW5_RECORDS_MAX: u16 = ((65_507 - netflow5::HEADER_LEN) / netflow5::RECORD_LEN) as u16;
 /// Rows that a batch is expected to have.
 const BATCH_ROWS: usize = 16_384;
 
@@ -140,8 +142,9 @@ impl Decoder {
         let domain = u32::from(header.engine_type) << 8 | u32::from(header.engine_id);
         let Some(index) = self.enter(DomainKey { source, version: 5, domain }, payload) else { return Ok(()) };
         let records = (packet.records.len() / netflow5::RECORD_LEN) as u32;
-        // A datagram cut short still tells how many flows the exporter has sent.
-        self.follow(index, header.flow_sequence, Some(u32::from(header.count)), records);
+        // A datagram cut short still tells how many flows the exporter has sent, unless no datagram could hold them.
+        let units = (header.count <= NETFLOW5_RECORDS_MAX).then_some(u32::from(header.count));
+        self.follow(index, header.flow_sequence, units, records);
         self.note_in_set(index, packet.problem);
         let clock = MessageClock {
             received_ms,
@@ -368,5 +371,34 @@ fn append(builder: &mut FlowBatchBuilder, domain: &Domain, known: &Known, record
             Some(interval) => sampling.repeat(interval, rows),
             None => (0..rows).for_each(|_| sampling.push(None)),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A NetFlow v5 datagram of one record whose header counts `count`.
+    fn netflow5_datagram(flow_sequence: u32, count: u16) -> Vec<u8> {
+        let mut datagram = Vec::new();
+        let header = netflow5::Header { flow_sequence, ..netflow5::Header::default() };
+        let mut packet = netflow5::PacketBuilder::new(&mut datagram, &header);
+        packet.record(&netflow5::Record::default()).expect("fits");
+        packet.finish();
+        datagram[2..4].copy_from_slice(&count.to_be_bytes());
+        datagram
+    }
+
+    #[test]
+    fn a_count_that_cannot_be_is_not_believed() {
+        let mut decoder = Decoder::new(Limits::default());
+        let source = SocketAddr::from(([192, 0, 2, 1], 2055));
+        for (sequence, count) in [(100, 1), (101, 55_582), (102, 1), (103, 30), (133, 1)] {
+            decoder.datagram(source, 0, &netflow5_datagram(sequence, count));
+        }
+        let statistics = decoder.statistics();
+        assert_eq!(statistics.total(Counter::RecordsStored), 5);
+        assert_eq!(statistics.total(Counter::SetsUndecodable), 2);
+        assert_eq!((statistics.total(Counter::RecordsLost), statistics.total(Counter::RecordsLate)), (0, 0));
     }
 }

@@ -146,6 +146,21 @@ fn malformed_files_get_the_verdicts_of_their_authors() {
 }
 
 #[test]
+fn new_and_vanished_differences_are_complained_of() {
+    let known = &known::KNOWN[0];
+    let present = [known.input.to_owned()];
+    let times = |times| {
+        let difference = ((known.input.to_owned(), known.field.to_owned()), (times, String::new()));
+        outcome::complaints(known.oracle, &present, &outcome::Differences::from([difference])).len()
+    };
+    let others = known::KNOWN.iter().filter(|other| other.oracle == known.oracle && other.input == known.input).count();
+    assert_eq!((times(known.times), times(known.times + 1)), (others - 1, others));
+    assert_eq!(outcome::complaints(known.oracle, &present, &outcome::Differences::new()).len(), others);
+    let new = ((known.input.to_owned(), "new".to_owned()), (1, String::new()));
+    assert_eq!(outcome::complaints(known.oracle, &present, &outcome::Differences::from([new])).len(), others + 1);
+}
+
+#[test]
 fn the_report_is_fresh() {
     let (Some(cases), Some(tshark), Some(pmacct)) = (outcome::cases(), outcome::tshark(), outcome::pmacct()) else {
         return;
