@@ -10,6 +10,10 @@ use datafusion::parquet::errors::ParquetError;
 use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
 use weir_flow::Table;
 
+use crate::scan::AtOffset;
+
+const DAY_MS: i64 = 86_400_000;
+
 /// A Parquet file with the full schema of its table.
 ///
 /// The file is opened once and its footer read once, however many partitions of however many questions read it.
@@ -18,6 +22,7 @@ pub struct SegmentFile {
     path: PathBuf,
     octets: u64,
     rows: u64,
+    time_range_ms: Option<(i64, i64)>,
     file: OnceLock<File>,
     footer: OnceLock<Arc<ParquetMetaData>>,
 }
@@ -25,7 +30,28 @@ pub struct SegmentFile {
 impl SegmentFile {
     /// A segment at `path`, of `octets` octets and `rows` rows. Nothing is opened yet.
     pub fn new(path: impl Into<PathBuf>, octets: u64, rows: u64) -> Self {
-        Self { path: path.into(), octets, rows, file: OnceLock::new(), footer: OnceLock::new() }
+        let path = path.into();
+        Self { path, octets, rows, time_range_ms: None, file: OnceLock::new(), footer: OnceLock::new() }
+    }
+
+    /// With the smallest and the largest of all values of `start` and `end` (of `minute` in the books).
+    #[must_use]
+    pub fn with_time_range_ms(self, time_range_ms: Option<(i64, i64)>) -> Self {
+        Self { time_range_ms, ..self }
+    }
+
+    /// The smallest and the largest of all values of `start` and `end`, as far as they are known without opening it.
+    pub fn time_range_ms(&self) -> Option<(i64, i64)> {
+        self.time_range_ms
+    }
+
+    /// The UTC day that the rows were received on, first and last millisecond, when the folder of the segment tells it:
+    /// `date=2026-01-31`.
+    pub fn received_range_ms(&self) -> Option<(i64, i64)> {
+        let folder = self.path.parent()?.file_name()?.to_str()?;
+        let day: jiff::civil::Date = folder.strip_prefix("date=")?.parse().ok()?;
+        let first = day.to_zoned(jiff::tz::TimeZone::UTC).ok()?.timestamp().as_millisecond();
+        Some((first, first + DAY_MS - 1))
     }
 
     /// Path of the file.
@@ -59,7 +85,7 @@ impl SegmentFile {
         }
         let file = self.file().map_err(|error| ParquetError::External(Box::new(error)))?;
         let mut reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Skip);
-        reader.try_parse(file)?;
+        reader.try_parse(&AtOffset { file, octets: self.octets })?;
         let footer = Arc::new(reader.finish()?);
         Ok(Arc::clone(self.footer.get_or_init(|| footer)))
     }

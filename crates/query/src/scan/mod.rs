@@ -5,9 +5,12 @@
 //! The other filters the batches of the tail. Both apply the filters completely, hence nothing above them filters
 //! again.
 
+mod at_offset;
 mod page_index;
 mod reader;
+mod segments;
 mod table;
 mod tail;
 
+pub(crate) use at_offset::AtOffset;
 pub(crate) use table::ViewTable;

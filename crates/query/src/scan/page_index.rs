@@ -5,7 +5,6 @@
 //! decodes the entries of the columns of the filters (to prune) and of the answer (to find pages), and leaves the
 //! others empty.
 
-use std::fs::File;
 use std::sync::Arc;
 
 use datafusion::parquet::errors::Result;
@@ -15,6 +14,8 @@ use datafusion::parquet::file::metadata::{
 use datafusion::parquet::file::page_index::column_index::ColumnIndexMetaData;
 use datafusion::parquet::file::page_index::offset_index::OffsetIndexMetaData;
 use datafusion::parquet::schema::types::{SchemaDescriptor, Type};
+
+use super::AtOffset;
 
 /// Positions in the table's schema of the columns whose page index a scan reads; none when it has no filters.
 #[derive(Debug, Default)]
@@ -27,13 +28,17 @@ impl IndexColumns {
 }
 
 /// The metadata of `footer` with the page index of some columns.
-pub(crate) fn with_page_index(file: &File, footer: &ParquetMetaData, wanted: &IndexColumns) -> Result<ParquetMetaData> {
+pub(crate) fn with_page_index(
+    file: AtOffset<'_>,
+    footer: &ParquetMetaData,
+    wanted: &IndexColumns,
+) -> Result<ParquetMetaData> {
     let full = footer.file_metadata().schema_descr();
     let leaves: Vec<usize> =
         (0..full.num_columns()).filter(|&leaf| wanted.0.contains(&full.get_column_root_idx(leaf))).collect();
     let narrow = narrow_metadata(footer, wanted, &leaves)?;
     let mut reader = ParquetMetaDataReader::new_with_metadata(narrow).with_page_index_policy(PageIndexPolicy::Optional);
-    reader.read_page_indexes(file)?;
+    reader.read_page_indexes(&file)?;
     let narrow = reader.finish()?;
     let (Some(columns), Some(offsets)) = (narrow.column_index(), narrow.offset_index()) else {
         return Ok(footer.clone());

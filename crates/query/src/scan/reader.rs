@@ -22,6 +22,7 @@ use datafusion::physical_plan::metrics::ExecutionPlanMetricsSet;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 
+use super::AtOffset;
 use super::page_index::{IndexColumns, with_page_index};
 use crate::view::SegmentFile;
 
@@ -46,7 +47,10 @@ impl ScannedSegment {
         let footer = self.segment.footer()?;
         let metadata = match self.index_columns.is_empty() {
             true => footer,
-            false => Arc::new(with_page_index(self.segment.file()?, &footer, &self.index_columns)?),
+            false => Arc::new({
+                let file = AtOffset { file: self.segment.file()?, octets: self.segment.octets() };
+                with_page_index(file, &footer, &self.index_columns)?
+            }),
         };
         Ok(Arc::clone(self.metadata.get_or_init(|| metadata)))
     }

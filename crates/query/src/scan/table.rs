@@ -20,6 +20,7 @@ use datafusion::physical_plan::union::UnionExec;
 
 use super::page_index::IndexColumns;
 use super::reader::{LocalFiles, ScannedSegment};
+use super::segments::with_possible_rows;
 use super::tail::{Wanted, scan_tail};
 use crate::view::{SegmentFile, TableView};
 
@@ -51,13 +52,20 @@ impl ViewTable {
             .with_enable_page_index(true)
             .with_bloom_filter_on_read(true);
         let mut index_columns = IndexColumns::default();
+        let mut predicate = None;
         if let Some(filter) = conjunction(wanted.filters.iter().cloned()) {
             let columns = DFSchema::try_from(Arc::clone(&self.schema))?;
-            source = source.with_predicate(state.create_physical_expr(filter, &columns)?);
+            let filter = state.create_physical_expr(filter, &columns)?;
+            source = source.with_predicate(Arc::clone(&filter));
+            predicate = Some(filter);
             index_columns = IndexColumns(wanted.columns.to_vec());
         }
-        let groups = file_groups(&self.view.segments, &Arc::new(index_columns), state.config().target_partitions());
-        let rows: u64 = self.view.segments.iter().map(|segment| segment.rows()).sum();
+        let segments = with_possible_rows(&self.view.segments, predicate.as_ref(), &self.schema)?;
+        if segments.is_empty() {
+            return Ok(Arc::new(EmptyExec::new(Arc::new(self.schema.project(wanted.projection)?))));
+        }
+        let groups = file_groups(&segments, &Arc::new(index_columns), state.config().target_partitions());
+        let rows: u64 = segments.iter().map(|segment| segment.rows()).sum();
         let statistics =
             Statistics { num_rows: Precision::Exact(rows as usize), ..Statistics::new_unknown(&self.schema) };
         let scan = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
