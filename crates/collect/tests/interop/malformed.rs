@@ -13,12 +13,12 @@ use crate::rows;
 
 /// Datagrams of each input that are spoiled: the longest of those that bring templates and of those that do not.
 const DATAGRAMS_SPOILED: usize = 2;
-/// Octets of a datagram that are spoiled one by one; longer ones are spoiled in steps.
-const PLACES_MAX: usize = 250;
+/// Words of a datagram that are overwritten; of longer ones not every word is.
+const WORDS_MAX: usize = 100;
 /// What words are overwritten with: lengths of nothing, of less than a header, and of more than there is.
 const WORDS: [u16; 4] = [0, 3, 0x0101, 0xffff];
 
-/// Spoils the datagrams of an input in every way. Yields how many were fed and what does not balance.
+/// Spoils datagrams of an input: cuts them at every octet and overwrites words of them. Yields how many were fed and what does not balance.
 pub(crate) fn spoil(case: &Case) -> (usize, Vec<String>) {
     let (with_templates, without): (Vec<_>, Vec<_>) =
         case.input.datagrams.iter().zip(&case.messages).partition(|(_, message)| message.templates().next().is_some());
@@ -30,11 +30,11 @@ pub(crate) fn spoil(case: &Case) -> (usize, Vec<String>) {
     let mut feeder = Feeder::new();
     case.input.datagrams.iter().for_each(|datagram| feeder.feed(datagram, &datagram.payload));
     for datagram in &chosen {
-        let step = datagram.payload.len() / PLACES_MAX + 1;
-        for place in (0..datagram.payload.len()).step_by(step) {
-            feeder.feed(datagram, &datagram.payload[..place]);
+        for end in 0..datagram.payload.len() {
+            feeder.feed(datagram, &datagram.payload[..end]);
         }
-        for place in (0..datagram.payload.len().saturating_sub(1)).step_by(step.max(2)) {
+        let step = 2 * (datagram.payload.len() / 2 / WORDS_MAX + 1);
+        for place in (0..datagram.payload.len().saturating_sub(1)).step_by(step) {
             for word in WORDS {
                 let mut payload = datagram.payload.clone();
                 payload[place..place + 2].copy_from_slice(&word.to_be_bytes());

@@ -86,8 +86,9 @@ fn write_oracles(out: &mut String, findings: &Findings<'_>) -> std::fmt::Result 
     }
     writeln!(
         out,
-        "\nEvery input was also decoded backwards, data before templates, with the same flows in the end; cut at \
-         every octet and\noverwritten word by word, without a panic and with books that balance.\n"
+        "\nEvery input was also decoded backwards, data before templates, with the same flows in the end. Of every \
+         input the longest\ndatagram with templates and the longest without were cut at every octet and overwritten \
+         word by word (a hundred words of\neach), without a panic and with books that balance.\n"
     )
 }
 
