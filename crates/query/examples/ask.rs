@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let format = rest.first().map_or(Some(Format::Null), |name| Format::by_name(name)).ok_or("no such format")?;
     let began = Instant::now();
     let engine = Engine::open(Path::new(folder), &EngineOptions::default())?;
-    let opened = began.elapsed();
+    let opened = Instant::now();
     let answer = match ask(&engine, what, text) {
         Ok(answer) => answer,
         Err(error) => {
@@ -67,10 +67,15 @@ fn main() -> Result<(), Box<dyn Error>> {
             std::process::exit(1);
         }
     };
-    let planned = began.elapsed();
+    let planned = Instant::now();
     let mut out = BufWriter::new(std::io::stdout().lock());
     let rows = write_answer(answer, format, &OutputOptions::default(), &mut out)?;
     out.flush()?;
-    eprintln!("{rows} rows; open {opened:?}, plan {:?}, run {:?}", planned - opened, began.elapsed() - planned);
+    eprintln!(
+        "{rows} rows; open {:?}, plan {:?}, run {:?}",
+        opened.duration_since(began),
+        planned.duration_since(opened),
+        planned.elapsed()
+    );
     Ok(())
 }

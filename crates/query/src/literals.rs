@@ -93,10 +93,7 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
         let rewritten = expression.transform_up(|expression| rewrite(expression, &schema))?;
         Ok(rewritten.update_data(|expression| name.restore(expression)))
     })?;
-    match rewritten.transformed {
-        true => rewritten.map_data(LogicalPlan::recompute_schema),
-        false => Ok(rewritten),
-    }
+    if rewritten.transformed { rewritten.map_data(LogicalPlan::recompute_schema) } else { Ok(rewritten) }
 }
 
 fn rewrite(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {

@@ -8,7 +8,7 @@
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::functions::core::expr_fn::coalesce;
-use datafusion::logical_expr::{Expr, cast, ident, lit};
+use datafusion::logical_expr::{Expr, bitwise_and, cast, ident, lit};
 use weir_filter::{AddressSet, Comparison, NumberSet, Operand, Predicate, Test};
 use weir_flow::{Column, ColumnType};
 
@@ -47,10 +47,10 @@ fn lower_test(test: &Test, is_negated: bool) -> Expr {
     // Plain columns keep a form that prunes also when negated.
     if let Some((column, ranges)) = plain_number(test) {
         let value = column_expr(column);
-        return match is_negated {
-            true => any_range(&value, &complement(&ranges), type_max(column)).or(value.is_null()),
-            false => any_range(&value, &ranges, type_max(column)),
-        };
+        if is_negated {
+            return any_range(&value, &complement(&ranges), type_max(column)).or(value.is_null());
+        }
+        return any_range(&value, &ranges, type_max(column));
     }
     let positive = match test {
         Test::Number { operand, comparison, value } => number(*operand, &ranges_of(*comparison, *value)),
@@ -187,10 +187,8 @@ fn number(operand: Operand, ranges: &[(u64, u64)]) -> Expr {
         Operand::Column(plain) => any_range(&column(plain), ranges, type_max(plain)),
         Operand::Flows => {
             let written = any_range(&column(Column::Flows), ranges, NumberType::U64);
-            match ranges.iter().any(|(first, last)| (*first..=*last).contains(&1)) {
-                true => written.or(column(Column::Flows).is_null()),
-                false => written,
-            }
+            let takes_one = ranges.iter().any(|(first, last)| (*first..=*last).contains(&1));
+            if takes_one { written.or(column(Column::Flows).is_null()) } else { written }
         }
         Operand::TcpFlags => {
             let is_tcp = column(Column::Protocol).eq(lit(6_u8));
@@ -230,11 +228,8 @@ fn icmp(operand: Operand) -> Expr {
 fn flags(mask: u16, exact: bool) -> Expr {
     let value = column_expr(Column::TcpFlags);
     let is_tcp = column_expr(Column::Protocol).eq(lit(6_u8));
-    let test = match exact {
-        true => value.eq(lit(mask)),
-        false => datafusion::logical_expr::bitwise_and(value, lit(mask)).eq(lit(mask)),
-    };
-    is_tcp.and(test)
+    let bits = if exact { value } else { bitwise_and(value, lit(mask)) };
+    is_tcp.and(bits.eq(lit(mask)))
 }
 
 /// Ranges of a set of addresses, as octets.

@@ -109,17 +109,17 @@ impl StatisticKey {
     }
 
     /// nfdump's name.
-    pub fn nfdump_name(&self) -> &'static str {
+    pub fn nfdump_name(self) -> &'static str {
         self.0.0
     }
 
     /// Columns whose values are counted.
-    pub fn columns(&self) -> &'static [Column] {
+    pub fn columns(self) -> &'static [Column] {
         self.0.1
     }
 
     /// Name of the column of the answer: the flow's column, or nfdump's name for several.
-    pub fn name(&self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self.0.1 {
             [column] => column.name(),
             _ => self.0.0,
@@ -227,8 +227,8 @@ impl AggregateKey {
     }
 
     /// The value that flows agree in, under the name of its column.
-    pub(super) fn expr(&self) -> Expr {
-        match *self {
+    pub(super) fn expr(self) -> Expr {
+        match self {
             Self::Column(column) => ident(column.name()),
             Self::Prefix { column, v6, length } => {
                 let (address, number): (_, u8) = (ident(column.name()), if v6 { 6 } else { 4 });

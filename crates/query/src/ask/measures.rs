@@ -146,7 +146,7 @@ fn grouped(flows: DataFrame, keys: Vec<Expr>) -> Result<DataFrame> {
 /// Columns that [`grouped`] counts.
 const COUNTED: [Column; 5] = [Column::Flows, Column::Packets, Column::Bytes, Column::Start, Column::End];
 
-pub(super) fn statistic(flows: DataFrame, key: &StatisticKey, per_protocol: bool) -> Result<DataFrame> {
+pub(super) fn statistic(flows: DataFrame, key: StatisticKey, per_protocol: bool) -> Result<DataFrame> {
     let name = key.name();
     let protocol = (per_protocol && name != Column::Protocol.name()).then(|| ident(Column::Protocol.name()));
     let mut sides = key.columns().iter().map(|side| {
@@ -162,8 +162,8 @@ pub(super) fn statistic(flows: DataFrame, key: &StatisticKey, per_protocol: bool
 
 pub(super) fn aggregate(flows: DataFrame, keys: &[AggregateKey]) -> Result<DataFrame> {
     let keys: Vec<Expr> = match keys {
-        [] => AggregateKey::FIVE_TUPLE.iter().map(AggregateKey::expr).collect(),
-        keys => keys.iter().map(AggregateKey::expr).collect(),
+        [] => AggregateKey::FIVE_TUPLE.into_iter().map(AggregateKey::expr).collect(),
+        keys => keys.iter().copied().map(AggregateKey::expr).collect(),
     };
     grouped(flows, keys)
 }

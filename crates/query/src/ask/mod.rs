@@ -93,7 +93,7 @@ impl FlowQuery {
         match &self.select {
             Select::List { columns, sorting, limit } => list(flows, columns, *sorting, *limit),
             Select::Statistic { key, per_protocol, sorting, limit } => {
-                let answer = measures::statistic(flows, key, *per_protocol)?;
+                let answer = measures::statistic(flows, *key, *per_protocol)?;
                 limited(sorting.apply(answer)?, *limit)
             }
             Select::Aggregate { keys, sorting, limit } => {

@@ -15,12 +15,12 @@ fn octets_of(values: &ArrayRef) -> Result<BinaryArray> {
         return Ok(octets.clone());
     }
     let texts: &StringArray = values.as_string();
-    let octets = texts.iter().map(|text| match text {
-        Some(text) => match parse_address(text) {
-            Some(octets) => Ok(Some(octets)),
-            None => exec_err!("'{}' is no address", text.escape_debug()),
-        },
-        None => Ok(None),
+    let octets = texts.iter().map(|text| {
+        let Some(text) = text else { return Ok(None) };
+        let Some(octets) = parse_address(text) else {
+            return exec_err!("'{}' is no address", text.escape_debug());
+        };
+        Ok(Some(octets))
     });
     octets.collect()
 }

@@ -55,7 +55,7 @@ pub(crate) fn elements_text(column: &ArrayRef, row: usize) -> String {
         let element = registry::element(value.enterprise, value.id);
         match element {
             Some(element) => text.push_str(&element.name),
-            None => text.push_str(&format!("{}/{}", value.enterprise, value.id)),
+            None => push(&mut text, format_args!("{}/{}", value.enterprise, value.id)),
         }
         text.push('=');
         write_value(&mut text, element.map_or(DataType::OctetArray, |element| element.data_type), value.octets);
@@ -107,6 +107,11 @@ fn ntp(octets: &[u8]) -> Option<Timestamp> {
     Timestamp::new(seconds, nanoseconds as i32).ok()
 }
 
+/// Appends formatted text; a `String` takes everything.
+fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
+    let _ = text.write_fmt(arguments);
+}
+
 /// Writes a value by its abstract data type (RFC 7011 section 6.1); in hexadecimal when it does not fit the type.
 fn write_value(text: &mut String, data_type: DataType, octets: &[u8]) {
     use DataType as T;
@@ -139,7 +144,9 @@ fn write_value(text: &mut String, data_type: DataType, octets: &[u8]) {
     };
     if written.is_none() {
         text.push_str("0x");
-        octets.iter().for_each(|octet| text.push_str(&format!("{octet:02x}")));
+        for octet in octets {
+            push(text, format_args!("{octet:02x}"));
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::array::ArrayRef;
 use arrow::datatypes::{DataType, Field, FieldRef};
-use datafusion::common::Result;
+use datafusion::common::{Result, ScalarValue};
 use datafusion::execution::{FunctionRegistry, SessionState};
 use datafusion::logical_expr::{
     ColumnarValue, Expr, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature,
@@ -77,10 +77,10 @@ impl ScalarUDFImpl for RowFunction {
         let rows = if is_scalar { 1 } else { arguments.number_rows };
         let arrays = arguments.args.iter().map(|argument| argument.to_array(rows)).collect::<Result<Vec<_>>>()?;
         let result = (self.compute)(&arrays)?;
-        match is_scalar {
-            true => Ok(ColumnarValue::Scalar(datafusion::common::ScalarValue::try_from_array(&result, 0)?)),
-            false => Ok(ColumnarValue::Array(result)),
+        if is_scalar {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
         }
+        Ok(ColumnarValue::Array(result))
     }
 }
 
@@ -148,4 +148,16 @@ pub(crate) fn call(name: &str, arguments: Vec<Expr>) -> Expr {
 /// `family(address)`.
 pub(crate) fn family(address: Expr) -> Expr {
     call("family", vec![address])
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_reference_page_lists_every_function() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/sql.md");
+        let page = std::fs::read_to_string(path).expect("the reference page");
+        let calls = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('('));
+        let listed: Vec<_> = calls.map(|(name, _)| name).collect();
+        assert_eq!(listed, super::function_names());
+    }
 }

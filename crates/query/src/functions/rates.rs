@@ -1,4 +1,5 @@
 //! Durations and rates of flows, in whole numbers, rounded down, as filters count them.
+#![expect(clippy::unnecessary_wraps, reason = "functions of one table have one signature")]
 
 use std::sync::Arc;
 

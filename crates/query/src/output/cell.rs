@@ -112,13 +112,14 @@ impl<'a> Cells<'a> {
 
     pub(super) fn kind(&self) -> Kind {
         match self {
-            Self::U8(_) | Self::U16(_) | Self::U32(_) | Self::U64(_) => Kind::Bare,
-            Self::I8(_) | Self::I16(_) | Self::I32(_) | Self::I64(_) | Self::Boolean(_) => Kind::Bare,
-            // Not a number and infinity have no JSON.
-            Self::F32(_) | Self::F64(_) => Kind::Bare,
-            Self::Seconds(_) | Self::Milliseconds(_) | Self::Microseconds(_) | Self::Nanoseconds(_) => Kind::Plain,
-            Self::Address(_) | Self::Octets(_) => Kind::Plain,
+            Self::Seconds(_)
+            | Self::Milliseconds(_)
+            | Self::Microseconds(_)
+            | Self::Nanoseconds(_)
+            | Self::Address(_)
+            | Self::Octets(_) => Kind::Plain,
             Self::Text(_) | Self::TextView(_) | Self::LargeText(_) | Self::Elements(_) | Self::Other(..) => Kind::Text,
+            _ => Kind::Bare,
         }
     }
 

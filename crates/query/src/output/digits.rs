@@ -110,17 +110,13 @@ impl Clock {
         let year = era * 400 + year_of_era + i64::from(month <= 2);
         self.day = day;
         self.date.clear();
-        match year {
-            0..=9999 => {
-                self.date.extend_from_slice(&PAIRS[(year / 100) as usize]);
-                self.date.extend_from_slice(&PAIRS[(year % 100) as usize]);
-            }
+        if (0..=9999).contains(&year) {
+            self.date.extend_from_slice(&PAIRS[(year / 100) as usize]);
+            self.date.extend_from_slice(&PAIRS[(year % 100) as usize]);
+        } else {
             // ISO 8601: years beyond four digits carry a sign.
-            _ => {
-                self.date.push(if year < 0 { b'-' } else { b'+' });
-                let digits = format!("{:06}", year.unsigned_abs());
-                self.date.extend_from_slice(digits.as_bytes());
-            }
+            self.date.push(if year < 0 { b'-' } else { b'+' });
+            self.date.extend_from_slice(format!("{:06}", year.unsigned_abs()).as_bytes());
         }
         for part in [month, day_of_month] {
             self.date.push(b'-');

@@ -45,12 +45,11 @@ impl ScannedSegment {
             return Ok(Arc::clone(metadata));
         }
         let footer = self.segment.footer()?;
-        let metadata = match self.index_columns.is_empty() {
-            true => footer,
-            false => Arc::new({
-                let file = AtOffset { file: self.segment.file()?, octets: self.segment.octets() };
-                with_page_index(file, &footer, &self.index_columns)?
-            }),
+        let metadata = if self.index_columns.is_empty() {
+            footer
+        } else {
+            let file = AtOffset { file: self.segment.file()?, octets: self.segment.octets() };
+            Arc::new(with_page_index(file, &footer, &self.index_columns)?)
         };
         Ok(Arc::clone(self.metadata.get_or_init(|| metadata)))
     }

@@ -11,7 +11,7 @@ use arrow::datatypes::SchemaRef;
 use datafusion::common::pruning::PruningStatistics;
 use datafusion::common::{Column, Result, ScalarValue};
 use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_optimizer::pruning::PruningPredicate;
+use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
 
 use crate::view::SegmentFile;
 
@@ -21,10 +21,10 @@ struct Known<'a>(&'a [Arc<SegmentFile>]);
 impl Known<'_> {
     /// One end of the range of a column of times, per segment.
     fn bounds(&self, column: &Column, end: impl Fn((i64, i64)) -> i64) -> Option<ArrayRef> {
-        let range = |segment: &SegmentFile| match column.name() {
-            "start" | "end" | "minute" => segment.time_range_ms(),
-            "received" => segment.received_range_ms(),
-            _ => None,
+        let range = match column.name() {
+            "start" | "end" | "minute" => SegmentFile::time_range_ms,
+            "received" => SegmentFile::received_range_ms,
+            _ => return None,
         };
         let bounds: TimestampMillisecondArray = self.0.iter().map(|segment| range(segment).map(&end)).collect();
         Some(Arc::new(bounds.with_timezone("UTC")))
@@ -65,9 +65,9 @@ pub(super) fn with_possible_rows(
     schema: &SchemaRef,
 ) -> Result<Vec<Arc<SegmentFile>>> {
     let Some(predicate) = predicate else { return Ok(segments.to_vec()) };
-    let pruning = PruningPredicate::try_new(Arc::clone(predicate), Arc::clone(schema))?;
-    let known = Known(segments);
-    let is_possible = pruning.prune(&known)?;
+    let pruning = PruningPredicateBuilder::new().with_file_schema(Arc::clone(schema)).build(Arc::clone(predicate));
+    let Some(pruning) = pruning else { return Ok(segments.to_vec()) };
+    let is_possible = pruning.prune(&Known(segments))?;
     let possible = segments.iter().zip(is_possible).filter(|(_, is_possible)| *is_possible);
     Ok(possible.map(|(segment, _)| Arc::clone(segment)).collect())
 }
@@ -75,9 +75,8 @@ pub(super) fn with_possible_rows(
 #[cfg(test)]
 mod tests {
     use datafusion::common::DFSchema;
-    use datafusion::execution::context::ExecutionProps;
     use datafusion::logical_expr::{Expr, ident, lit};
-    use datafusion::physical_expr::create_physical_expr;
+    use datafusion::prelude::SessionContext;
     use weir_flow::Table;
 
     use super::*;
@@ -98,7 +97,7 @@ mod tests {
             .collect();
         let schema = Table::Flows.schema();
         let columns = DFSchema::try_from(Arc::clone(&schema)).expect("a schema");
-        let filter = create_physical_expr(filter, &columns, &ExecutionProps::new()).expect("an expression");
+        let filter = SessionContext::new().create_physical_expr(filter.clone(), &columns).expect("an expression");
         let found = with_possible_rows(&segments, Some(&filter), &schema).expect("segments");
         found.iter().map(|segment| segment.rows()).collect()
     }

@@ -7,7 +7,7 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
-use datafusion::common::{DFSchema, Result, Statistics};
+use datafusion::common::{Column, DFSchema, Result, Statistics};
 use datafusion::datasource::listing::PartitionedFile;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
@@ -131,9 +131,9 @@ impl TableProvider for ViewTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        let decide = |filter: &&Expr| match is_decidable(filter, &self.schema) {
-            true => TableProviderFilterPushDown::Exact,
-            false => TableProviderFilterPushDown::Unsupported,
+        let decide = |filter: &&Expr| {
+            let is_decidable = is_decidable(filter, &self.schema);
+            if is_decidable { TableProviderFilterPushDown::Exact } else { TableProviderFilterPushDown::Unsupported }
         };
         Ok(filters.iter().map(decide).collect())
     }
@@ -147,7 +147,7 @@ impl TableProvider for ViewTable {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let every: Vec<usize> = (0..self.schema.fields().len()).collect();
         let projection = projection.unwrap_or(&every);
-        let named: HashSet<_> = filters.iter().flat_map(Expr::column_refs).map(|column| column.name()).collect();
+        let named: HashSet<_> = filters.iter().flat_map(Expr::column_refs).map(Column::name).collect();
         let is_wanted = |position: &usize| {
             projection.contains(position) || named.contains(self.schema.field(*position).name().as_str())
         };
@@ -161,9 +161,9 @@ impl TableProvider for ViewTable {
             let partitions = state.config().target_partitions();
             plans.push(scan_tail(state, &self.schema, &self.view.tail, &wanted, partitions)?);
         }
-        match plans.is_empty() {
-            true => Ok(Arc::new(EmptyExec::new(Arc::new(self.schema.project(projection)?)))),
-            false => UnionExec::try_new(plans),
+        if plans.is_empty() {
+            return Ok(Arc::new(EmptyExec::new(Arc::new(self.schema.project(projection)?))));
         }
+        UnionExec::try_new(plans)
     }
 }

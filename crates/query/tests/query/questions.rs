@@ -3,10 +3,11 @@
 use weir_filter::{Predicate, parse};
 use weir_flow::Column;
 use weir_query::{
-    AggregateKey, Direction, Engine, FlowQuery, Order, Select, Sorting, StatisticKey, TimeWindow, WindowRule,
+    AggregateKey, Direction, Engine, EngineOptions, FlowQuery, Order, Select, Sorting, StatisticKey, TimeWindow,
+    WindowRule,
 };
 
-use crate::rows::{NEW_YEAR_MS, lines, small_engine};
+use crate::rows::{NEW_YEAR_MS, lines, small_engine, small_engine_with};
 
 fn with_engine(test: impl FnOnce(&Engine)) {
     let folder = tempfile::tempdir().expect("a folder");
@@ -119,4 +120,30 @@ fn a_dropped_answer_is_cancelled() {
         drop(engine.sql(endless).expect("an answer"));
         assert_eq!(lines(engine.sql("SELECT count(*) FROM flows")).expect("an answer"), ["8"]);
     });
+}
+
+/// Too little memory for the question: it writes to the folder it was given and answers all the same, or says that
+/// it cannot.
+#[test]
+fn questions_keep_within_their_memory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let spill = tempfile::tempdir().expect("a folder");
+    let options = EngineOptions {
+        threads: 2,
+        memory_octets_max: 12 << 20,
+        spill_folder: Some(spill.path().to_owned()),
+        ..EngineOptions::default()
+    };
+    let engine = small_engine_with(folder.path(), &options);
+    let sorted =
+        "SELECT v, lpad(CAST(v AS VARCHAR), 60, 'x') AS t FROM generate_series(1, 400000) AS s(v) ORDER BY t DESC";
+    let answer = lines(engine.sql(&format!("SELECT max(v), count(*), count(DISTINCT t) FROM ({sorted} LIMIT 300000)")));
+    match answer {
+        Ok(answer) => assert_eq!(answer, ["400000,300000,300000"]),
+        Err(error) => assert!(error.to_string().starts_with("not enough memory"), "{error}"),
+    }
+    let options = EngineOptions { memory_octets_max: 1, ..options };
+    let engine = small_engine_with(folder.path(), &options);
+    let error = lines(engine.sql(sorted)).expect_err("one octet is not enough");
+    assert!(error.to_string().contains("hint: raise the memory limit"), "{error}");
 }

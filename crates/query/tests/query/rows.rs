@@ -12,7 +12,7 @@ use weir_query::view::{ArchiveView, SegmentFile, TableView};
 use weir_query::{Answer, Engine, EngineError, EngineOptions};
 
 /// 2026-01-01T00:00:00Z.
-pub const NEW_YEAR_MS: i64 = 1_767_225_600_000;
+pub(crate) const NEW_YEAR_MS: i64 = 1_767_225_600_000;
 
 /// A flow of the small table; times in seconds after [`NEW_YEAR_MS`].
 #[derive(Default)]
@@ -87,7 +87,7 @@ fn sealed() -> FlowBatch {
     builder.finish()
 }
 
-/// The rows in the tail. The octets of 32.1.13.184 are those that 2001:db8::1 begins with.
+/// The rows in the tail. The octets of `32.1.13.184` are those that `2001:db8::1` begins with.
 fn unsealed() -> Vec<FlowBatch> {
     let mut builder = FlowBatchBuilder::new(8);
     let ping = flow((40, Some(41)), ("10.0.1.7", None), ("203.0.113.5", None), (1, None), (2, 168));
@@ -108,7 +108,7 @@ fn unsealed() -> Vec<FlowBatch> {
 }
 
 /// Writes rows as a segment of small pages and row groups.
-pub fn write_segment(path: &Path, batch: &FlowBatch, group_rows: usize) -> Arc<SegmentFile> {
+pub(crate) fn write_segment(path: &Path, batch: &FlowBatch, group_rows: usize) -> Arc<SegmentFile> {
     let full = batch.to_full();
     let properties = WriterProperties::builder()
         .set_max_row_group_row_count(Some(group_rows))
@@ -124,21 +124,29 @@ pub fn write_segment(path: &Path, batch: &FlowBatch, group_rows: usize) -> Arc<S
 }
 
 /// An engine of two threads over a segment and a tail.
-pub fn engine(segments: Vec<Arc<SegmentFile>>, tail: &[FlowBatch]) -> Engine {
+pub(crate) fn engine(segments: Vec<Arc<SegmentFile>>, tail: &[FlowBatch]) -> Engine {
+    engine_with(segments, tail, &EngineOptions { threads: 2, ..EngineOptions::default() })
+}
+
+fn engine_with(segments: Vec<Arc<SegmentFile>>, tail: &[FlowBatch], options: &EngineOptions) -> Engine {
     let tail = tail.iter().map(|batch| batch.record_batch().clone()).collect();
     let view = ArchiveView { flows: TableView { segments, tail }, ..ArchiveView::default() };
-    let options = EngineOptions { threads: 2, ..EngineOptions::default() };
-    Engine::over(view, Position::new(7), &options).expect("an engine")
+    Engine::over(view, Position::new(7), options).expect("an engine")
 }
 
 /// An engine over the small table, in `folder`.
-pub fn small_engine(folder: &Path) -> Engine {
+pub(crate) fn small_engine(folder: &Path) -> Engine {
+    small_engine_with(folder, &EngineOptions { threads: 2, ..EngineOptions::default() })
+}
+
+/// As [`small_engine`], within other limits.
+pub(crate) fn small_engine_with(folder: &Path, options: &EngineOptions) -> Engine {
     let segment = write_segment(&folder.join("small.parquet"), &sealed(), 4);
-    engine(vec![segment], &unsealed())
+    engine_with(vec![segment], &unsealed(), options)
 }
 
 /// The lines of an answer as CSV without header.
-pub fn lines(answer: Result<Answer, EngineError>) -> Result<Vec<String>, EngineError> {
+pub(crate) fn lines(answer: Result<Answer, EngineError>) -> Result<Vec<String>, EngineError> {
     use weir_query::output::{Format, OutputOptions, write_answer};
     let options = OutputOptions { header: false, ..OutputOptions::default() };
     let mut text = Vec::new();

@@ -74,7 +74,8 @@ fn questions_have_the_answers_worked_out_by_hand() {
                 let name = path.file_name().expect("a name").display();
                 let (question, line) = (&record.question, record.line);
                 let (expected, found) = (record.expected.join("\n  "), found.join("\n  "));
-                failures += &format!("{name}:{line}: {question}\n expected\n  {expected}\n found\n  {found}\n");
+                let failure = format!("{name}:{line}: {question}\n expected\n  {expected}\n found\n  {found}\n");
+                failures.push_str(&failure);
             }
         }
     }
