@@ -157,7 +157,8 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/sql.md");
         let page = std::fs::read_to_string(path).expect("the reference page");
         let calls = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('('));
-        let listed: Vec<_> = calls.map(|(name, _)| name).collect();
+        let is_name = |name: &&str| name.chars().all(|letter| letter.is_ascii_alphanumeric() || letter == '_');
+        let listed: Vec<_> = calls.map(|(name, _)| name).filter(is_name).collect();
         assert_eq!(listed, super::function_names());
     }
 }
