@@ -163,3 +163,27 @@ fn a_capture_is_imported() {
          192.0.2.9,10.1.1.1,10.2.2.2,53,3,256,2023-11-14T22:13:15.000Z,2023-11-14T22:13:18.000Z\n",
     );
 }
+
+/// `docs/reference/cli.md` is what `--help` prints. `WEIR_WRITE_REFERENCE=1` writes it anew.
+#[test]
+fn the_reference_of_the_command_line_is_fresh() {
+    let mut page = String::from(
+        "# Command line\n\nWhat `weir --help` and `weir COMMAND --help` print; a test keeps this page fresh.\n",
+    );
+    for command in ["", "collect", "import", "generate", "query", "sql", "books"] {
+        let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
+        let help = text(&run(&arguments).stdout);
+        let title = format!("weir {command}");
+        let lines: Vec<&str> = help.trim_end().lines().map(str::trim_end).collect();
+        page.extend(["\n## ", title.trim_end(), "\n\n```text\n", &lines.join("\n"), "\n```\n"]);
+    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/cli.md");
+    if std::env::var_os("WEIR_WRITE_REFERENCE").is_some() {
+        std::fs::write(&path, &page).expect("writable");
+    }
+    let committed = std::fs::read_to_string(&path).unwrap_or_default();
+    assert!(
+        committed == page,
+        "docs/reference/cli.md is stale\nhint: WEIR_WRITE_REFERENCE=1 cargo test --release -p weir"
+    );
+}

@@ -8,23 +8,23 @@ use std::process::{Child, Command, Output, Stdio};
 use weir_wire::netflow5::{Header, PacketBuilder, Record};
 
 /// The program under test.
-pub fn weir() -> Command {
+pub(crate) fn weir() -> Command {
     Command::new(env!("CARGO_BIN_EXE_weir"))
 }
 
 /// Runs a command to its end.
-pub fn run(arguments: &[&str]) -> Output {
+pub(crate) fn run(arguments: &[&str]) -> Output {
     weir().args(arguments).env_remove("WEIR_ARCHIVE").output().expect("weir runs")
 }
 
 /// A collector on a free port, killed when dropped.
-pub struct Collector {
-    pub child: Child,
-    pub address: SocketAddr,
+pub(crate) struct Collector {
+    pub(crate) child: Child,
+    pub(crate) address: SocketAddr,
 }
 
 impl Collector {
-    pub fn start(archive: &Path, more: &[&str]) -> Self {
+    pub(crate) fn start(archive: &Path, more: &[&str]) -> Self {
         let mut command = weir();
         command.args(["collect", "--listen", "127.0.0.1:0", "--archive"]).arg(archive).args(more);
         let mut child = command.stderr(Stdio::piped()).spawn().expect("weir starts");
@@ -40,14 +40,14 @@ impl Collector {
     }
 
     /// Ends it in order, with SIGTERM.
-    pub fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
         nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it still runs");
         assert!(self.child.wait().expect("it ends").success());
     }
 
     /// Ends it at once, with SIGKILL.
-    pub fn kill(mut self) {
+    pub(crate) fn kill(mut self) {
         self.child.kill().expect("it still runs");
         self.child.wait().expect("it ends");
     }
@@ -61,23 +61,23 @@ impl Drop for Collector {
 }
 
 /// An exporter of NetFlow v5 whose flows carry a running number as their octets.
-pub struct Exporter {
+pub(crate) struct Exporter {
     socket: UdpSocket,
     next: u32,
 }
 
 impl Exporter {
-    pub fn new(next: u32) -> Self {
+    pub(crate) fn new(next: u32) -> Self {
         Self { socket: UdpSocket::bind("127.0.0.1:0").expect("a socket"), next }
     }
 
     /// Flows sent so far by all exporters of this line.
-    pub fn next(&self) -> u32 {
+    pub(crate) fn next(&self) -> u32 {
         self.next
     }
 
     /// Sends one full datagram.
-    pub fn send(&mut self, to: SocketAddr) {
+    pub(crate) fn send(&mut self, to: SocketAddr) {
         let mut datagram = Vec::new();
         let header = Header {
             count: 0,
@@ -112,7 +112,7 @@ fn record(number: u32) -> Record {
         first_uptime_ms: 990_000,
         last_uptime_ms: 995_000,
         src_port: 40_000 + (number % 1000) as u16,
-        dst_port: if number % 50 == 0 { 22 } else { 443 },
+        dst_port: if number.is_multiple_of(50) { 22 } else { 443 },
         tcp_flags: 0x1b,
         protocol: 6,
         tos: 0,
