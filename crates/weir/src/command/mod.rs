@@ -1,5 +1,10 @@
 //! The subcommands, in data-path order, and what several of them share.
 
+// The comments on arguments are the text of `--help`, where backticks are noise.
+#![allow(clippy::doc_markdown)]
+// A switch on the command line is a bool.
+#![allow(clippy::struct_excessive_bools)]
+
 pub(crate) mod books;
 pub(crate) mod collect;
 pub(crate) mod generate;
@@ -100,6 +105,6 @@ pub(crate) fn tell_decoded(statistics: &[DecoderStatistics]) {
         eprintln!("  {:<22} {waiting:>14}  Data Sets whose Template never came.", "sets still waiting");
     }
     for (label, count) in statistics.iter().flat_map(|decoder| &decoder.problems) {
-        eprintln!("  {:<22} {count:>14}  decoding error", label);
+        eprintln!("  {label:<22} {count:>14}  decoding error");
     }
 }
