@@ -7,6 +7,7 @@
 #   WEIR_DEMO_RECORDS  Flow Records of each exporter (default 100000)
 #   WEIR_DEMO_RATE     Flow Records per second of each exporter (default 50000)
 set -euo pipefail
+unset WEIR_LOG WEIR_ARCHIVE
 
 weir=${WEIR:-weir}
 records=${WEIR_DEMO_RECORDS:-100000}

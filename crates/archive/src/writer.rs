@@ -201,6 +201,11 @@ impl Sink for Writer {
     fn deliver(&mut self, delivery: Delivery) -> Result<(), Self::Error> {
         self.append(delivery).map(|_| ())
     }
+
+    /// A full disk may have room again; what else can fail will fail again.
+    fn is_final(error: &Self::Error) -> bool {
+        !matches!(error, ArchiveError::AppendTail { .. } | ArchiveError::CreateTail { .. })
+    }
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //! ```
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -110,9 +110,14 @@ struct Shared {
     stop: AtomicBool,
     /// Datagrams that found their queue full.
     queue_drops: AtomicU64,
+    /// Drops of queue and kernel that are in the books.
+    queue_drops_booked: AtomicU64,
+    kernel_drops_booked: AtomicU64,
     inodes: Vec<u64>,
     statistics: Mutex<Vec<Option<DecoderStatistics>>>,
     last_sink_error: Mutex<Option<String>>,
+    /// Why nothing more can be collected, or nothing more be kept.
+    failure: Mutex<Option<String>>,
 }
 
 #[derive(Debug)]
@@ -183,6 +188,17 @@ impl<S: Sink + 'static> Collector<S> {
         lock(&self.shared.last_sink_error).clone()
     }
 
+    /// Why nothing more can be collected, or nothing more be kept: the collector should be stopped then.
+    pub fn failure(&self) -> Option<String> {
+        if let Some(failure) = lock(&self.shared.failure).clone() {
+            return Some(failure);
+        }
+        let ended = self.receivers.iter().any(JoinHandle::is_finished)
+            || self.decoders.iter().any(JoinHandle::is_finished)
+            || self.writer.is_finished();
+        ended.then(|| "a thread of the collector has ended".to_owned())
+    }
+
     /// Stops: reads what the kernel still holds, decodes and delivers all of it, and closes the sockets.
     pub fn stop(self) -> Result<CollectorReport<S>, CollectError> {
         self.shared.stop.store(true, Ordering::Release);
@@ -195,7 +211,18 @@ impl<S: Sink + 'static> Collector<S> {
         for decoder in self.decoders {
             decoders.push(decoder.join().map_err(|_| CollectError::Panicked("weir-decode"))?);
         }
-        let written = self.writer.join().map_err(|_| CollectError::Panicked("weir-write"))?;
+        let mut written = self.writer.join().map_err(|_| CollectError::Panicked("weir-write"))?;
+        // Other sockets may have gone on dropping after the decoder that books drops had ended.
+        let mut books = Decoder::new(Limits::default());
+        book_drops(&self.shared, &mut books);
+        let delivery = books.take_delivery();
+        if !delivery.is_empty() {
+            decoders.push(books.statistics());
+            if let Err(error) = written.sink.deliver(delivery) {
+                *lock(&self.shared.last_sink_error) = Some(error_chain(&error));
+                written.failures += 1;
+            }
+        }
         drop(sockets);
         Ok(CollectorReport {
             sink: written.sink,
@@ -208,8 +235,14 @@ impl<S: Sink + 'static> Collector<S> {
 
 fn bind_all(options: &CollectorOptions) -> Result<Vec<ReceiveSocket>, CollectError> {
     let bind = |listen| {
-        ReceiveSocket::bind(listen, options.buffer_octets).map_err(|source| CollectError::Bind { listen, source })
+        let share = options.sockets > 1;
+        ReceiveSocket::bind(listen, options.buffer_octets, share)
+            .map_err(|source| CollectError::Bind { listen, source })
     };
+    if options.listen.port() != 0 {
+        // Sockets that share a port would share it with another collector as well, and split its exporters with it.
+        drop(UdpSocket::bind(options.listen).map_err(|source| CollectError::Bind { listen: options.listen, source })?);
+    }
     let first = bind(options.listen)?;
     // the others share whatever port the first one got
     let shared = SocketAddr::new(options.listen.ip(), first.info.local.port());
@@ -242,7 +275,13 @@ fn receive(socket: ReceiveSocket, queue: &Sender<Burst>, free: &Receiver<Burst>,
             shared.queue_drops.fetch_add(burst.len() as u64, Ordering::Relaxed);
             burst.clear();
         }
-        let received = socket.receive(&mut headers, &mut burst).unwrap_or(0);
+        let received = match socket.receive(&mut headers, &mut burst) {
+            Ok(received) => received,
+            Err(error) => {
+                *lock(&shared.failure) = Some(format!("cannot receive: {error}"));
+                return socket;
+            }
+        };
         if burst.len() > 0 {
             match queue.try_send(burst) {
                 Ok(()) => burst = free.try_recv().unwrap_or_else(|_| Burst::new()),
@@ -280,12 +319,15 @@ impl DecodeThread {
     fn run(self) -> DecoderStatistics {
         let mut decoder = Decoder::new(self.options.limits.clone());
         let mut due = Instant::now() + self.options.delivery_interval;
-        let mut drops = Drops::default();
+        let mut drops_read_at: Option<Instant> = None;
         loop {
             match self.bursts.recv_deadline(due) {
                 Ok(mut burst) => {
                     for (arrival, payload) in burst.datagrams() {
                         decoder.datagram(arrival.source, arrival.received_ms, payload);
+                        if decoder.is_full() {
+                            self.deliver(&mut decoder);
+                        }
                     }
                     burst.clear();
                     // the receiver may have ended already
@@ -296,47 +338,45 @@ impl DecodeThread {
             }
             if decoder.rows() >= self.options.delivery_rows_max || Instant::now() >= due {
                 decoder.expire(socket::now_ms());
-                self.count_drops(&mut decoder, &mut drops, false);
+                // The first decoder keeps the books on what cannot be told apart by exporter.
+                if self.number == 0 && drops_read_at.is_none_or(|at| at.elapsed() >= DROPS_INTERVAL) {
+                    book_drops(&self.shared, &mut decoder);
+                    drops_read_at = Some(Instant::now());
+                }
                 self.deliver(&mut decoder);
                 due = Instant::now() + self.options.delivery_interval;
             }
         }
-        self.count_drops(&mut decoder, &mut drops, true);
         self.deliver(&mut decoder);
         decoder.statistics()
     }
 
     fn deliver(&self, decoder: &mut Decoder) {
-        let delivery = decoder.take_delivery();
-        if !delivery.is_empty() {
-            // the writer ends only after every decoder has
+        loop {
+            let delivery = decoder.take_delivery();
+            if delivery.is_empty() {
+                break;
+            }
+            // the writer ends only after every decoder has, or by a panic, which `Collector::failure` tells
             let _ = self.deliveries.send(delivery);
         }
         if let Some(slot) = lock(&self.shared.statistics).get_mut(self.number) {
             *slot = Some(decoder.statistics());
         }
     }
-
-    /// The first decoder keeps the books on what cannot be told apart by exporter.
-    fn count_drops(&self, decoder: &mut Decoder, drops: &mut Drops, now: bool) {
-        if self.number != 0 || !(now || drops.read_at.is_none_or(|at| at.elapsed() >= DROPS_INTERVAL)) {
-            return;
-        }
-        let queue = self.shared.queue_drops.load(Ordering::Relaxed);
-        let kernel = socket::kernel_drops(&self.shared.inodes);
-        let now_ms = socket::now_ms();
-        decoder.count_unassigned(now_ms, Counter::QueueDrops, queue - drops.queue);
-        decoder.count_unassigned(now_ms, Counter::KernelDrops, kernel.saturating_sub(drops.kernel));
-        *drops = Drops { queue, kernel: kernel.max(drops.kernel), read_at: Some(Instant::now()) };
-    }
 }
 
-/// Drops already in the books.
-#[derive(Debug, Default)]
-struct Drops {
-    queue: u64,
-    kernel: u64,
-    read_at: Option<Instant>,
+/// Enters the drops of queue and kernel that are not in the books yet.
+fn book_drops(shared: &Shared, decoder: &mut Decoder) {
+    let now_ms = socket::now_ms();
+    let drops = [
+        (Counter::QueueDrops, shared.queue_drops.load(Ordering::Relaxed), &shared.queue_drops_booked),
+        (Counter::KernelDrops, socket::kernel_drops(&shared.inodes), &shared.kernel_drops_booked),
+    ];
+    for (counter, seen, booked) in drops {
+        let before = booked.fetch_max(seen, Ordering::Relaxed);
+        decoder.count_unassigned(now_ms, counter, seen.saturating_sub(before));
+    }
 }
 
 /// The writer thread: feeds the sink and tries again when it fails, so that a full disk loses nothing that the
@@ -356,7 +396,10 @@ fn write<S: Sink>(mut sink: S, deliveries: &Receiver<Delivery>, shared: &Shared)
                 Err(error) => {
                     failures += 1;
                     *lock(&shared.last_sink_error) = Some(error_chain(&error));
-                    if shared.stop.load(Ordering::Acquire) {
+                    if S::is_final(&error) {
+                        lock(&shared.failure).get_or_insert_with(|| error_chain(&error));
+                    }
+                    if S::is_final(&error) || shared.stop.load(Ordering::Acquire) {
                         rows_undelivered += delivery.rows() as u64;
                         break;
                     }

@@ -1,6 +1,6 @@
 //! Datagrams in, flows and books out. No I/O.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
 use weir_flow::{BooksBatch, Column, Counter, Delivery, FlowBatchBuilder};
@@ -14,12 +14,16 @@ use crate::ledger::Ledger;
 use crate::plan::{Plan, netflow5_template};
 use crate::sequence::Verdict;
 use crate::session::{Domain, DomainKey, Known};
-use crate::waiting::WaitingRoom;
+use crate::waiting::{HeldSet, WaitingRoom};
 
 /// Most records that fit into a UDP datagram; a header that counts more is wrong about it.
 const NETFLOW5_RECORDS_MAX: u16 = ((65_507 - netflow5::HEADER_LEN) / netflow5::RECORD_LEN) as u16;
 /// Rows that a batch is expected to have.
 const BATCH_ROWS: usize = 16_384;
+/// Rows from which on a delivery should be taken before more is decoded.
+const DELIVERY_ROWS: usize = 65_536;
+/// Octets of Data Sets from which on the same holds: records may be wide, or have many elements without a column.
+const DELIVERY_OCTETS: usize = 4 << 20;
 
 /// Decodes the datagrams of any number of exporters.
 ///
@@ -34,8 +38,14 @@ pub struct Decoder {
     last: Option<(DomainKey, u32)>,
     netflow5: Option<Known>,
     waiting: WaitingRoom,
+    /// Sets whose template has come, still to be decoded: so many may have waited that they fill several deliveries.
+    released: VecDeque<(u32, TemplateId, HeldSet)>,
+    /// Fields of all templates known.
+    template_fields: usize,
     ledger: Ledger,
     builder: FlowBatchBuilder,
+    /// Octets of the Data Sets in the builder.
+    octets: usize,
     spans: Spans,
     problems: [u64; WireError::LABELS.len()],
 }
@@ -71,8 +81,11 @@ impl Decoder {
             last: None,
             netflow5,
             waiting: WaitingRoom::default(),
+            released: VecDeque::new(),
+            template_fields: 0,
             ledger: Ledger::default(),
             builder: FlowBatchBuilder::new(BATCH_ROWS),
+            octets: 0,
             spans: Spans::default(),
             problems: [0; WireError::LABELS.len()],
         }
@@ -81,6 +94,11 @@ impl Decoder {
     /// Flows gathered since the last delivery.
     pub fn rows(&self) -> usize {
         self.builder.rows()
+    }
+
+    /// Whether a delivery should be taken before more datagrams are decoded.
+    pub fn is_full(&self) -> bool {
+        self.builder.rows() >= DELIVERY_ROWS || self.octets >= DELIVERY_OCTETS
     }
 
     /// Decodes one datagram.
@@ -97,10 +115,14 @@ impl Decoder {
             self.note(error);
             self.undecodable(source, payload);
         }
+        self.decode_released();
     }
 
-    /// Hands out what was gathered.
+    /// Hands out what was gathered; to be called until the delivery is empty, because sets that waited for their
+    /// template may fill more than one.
     pub fn take_delivery(&mut self) -> Delivery {
+        self.decode_released();
+        self.octets = 0;
         let lines = self.ledger.take_lines(&mut self.domains);
         let flows = (self.builder.rows() > 0).then(|| self.builder.finish());
         let books = (!lines.is_empty()).then(|| BooksBatch::from_rows(&lines));
@@ -132,7 +154,7 @@ impl Decoder {
             totals: *self.ledger.totals(),
             problems: seen.filter(|(_, count)| *count > 0).collect(),
             domains: self.domains.len(),
-            sets_waiting: self.waiting.len(),
+            sets_waiting: self.waiting.len() + self.released.len(),
         }
     }
 
@@ -198,7 +220,8 @@ impl Decoder {
         let mut units = Some(0);
         for set in sets {
             match set {
-                Ok(Set::Templates(records) | Set::OptionsTemplates(records)) => self.templates(index, records),
+                Ok(Set::Templates(records)) => self.templates(index, records, false),
+                Ok(Set::OptionsTemplates(records)) => self.templates(index, records, true),
                 Ok(Set::Data { template, body }) => {
                     let records = self.data(index, template, body, clock);
                     units = units.zip(records).map(|(units, records): (u32, u32)| units + records);
@@ -213,21 +236,29 @@ impl Decoder {
         units
     }
 
-    fn templates(&mut self, index: u32, records: TemplateRecords<'_>) {
+    fn templates(&mut self, index: u32, records: TemplateRecords<'_>, options: bool) {
         for record in records {
             match record {
                 Ok(TemplateRecord::Define(template)) => self.define(index, template),
-                Ok(TemplateRecord::Withdraw(id)) => {
-                    self.domains[index as usize].templates.remove(&id);
-                    self.count(index, Counter::TemplatesWithdrawn, 1);
-                }
+                Ok(TemplateRecord::Withdraw(id)) => self.withdraw(index, |known| known.template.id() == id),
+                // RFC 7011 section 8.1: all templates of the set's kind
                 Ok(TemplateRecord::WithdrawAll) => {
-                    self.domains[index as usize].templates.clear();
-                    self.count(index, Counter::TemplatesWithdrawn, 1);
+                    self.withdraw(index, |known| known.template.is_options() == options);
                 }
                 Err(error) => self.note_in_set(index, Some(error)),
             }
         }
+    }
+
+    fn withdraw(&mut self, index: u32, is_meant: impl Fn(&Known) -> bool) {
+        let mut fields = 0;
+        self.domains[index as usize].templates.retain(|_, known| {
+            let stays = !is_meant(known);
+            fields += if stays { 0 } else { known.template.fields().len() };
+            stays
+        });
+        self.template_fields -= fields;
+        self.count(index, Counter::TemplatesWithdrawn, 1);
     }
 
     fn define(&mut self, index: u32, template: Template) {
@@ -238,11 +269,23 @@ impl Decoder {
         if templates.get(&id).is_some_and(|known| known.template == template) {
             return;
         }
-        if templates.len() >= self.limits.templates_per_domain_max && !templates.contains_key(&id) {
+        let replaced = templates.get(&id).map_or(0, |known| known.template.fields().len());
+        let fields = self.template_fields - replaced + template.fields().len();
+        let too_many = templates.len() >= self.limits.templates_per_domain_max && replaced == 0;
+        if too_many || fields > self.limits.template_fields_max {
             return self.count(index, Counter::TemplatesRefused, 1);
         }
         templates.insert(id, Known { plan: Plan::compile(&template, header_uptime), template });
-        for set in self.waiting.release(index, id) {
+        self.template_fields = fields;
+        let released = self.waiting.release(index, id);
+        self.released.extend(released.into_iter().map(|set| (index, id, set)));
+    }
+
+    /// Decodes sets that no longer wait, as many as a delivery holds.
+    fn decode_released(&mut self) {
+        while !self.is_full()
+            && let Some((index, id, set)) = self.released.pop_front()
+        {
             self.count(index, Counter::SetsWaitingOut, 1);
             self.data(index, id, &set.body, &set.clock);
         }
@@ -257,6 +300,7 @@ impl Decoder {
             self.expire(clock.received_ms);
             return None;
         };
+        self.octets += body.len();
         let located = known.template.layout().locate(body, &mut self.spans);
         let (rows, problem) = (located.records, located.problem);
         let records = Records { body, located: &located };

@@ -171,6 +171,8 @@ pub(crate) fn udp(source: IpAddr, destination: IpAddr, segment: &[u8]) -> Frame<
 /// Most fragmented datagrams that are pieced together at a time.
 const REASSEMBLIES_MAX: usize = 64;
 const DATAGRAM_OCTETS_MAX: usize = 65_535;
+/// Most pieces of one datagram; honest paths make some fifty of the longest.
+const PIECES_MAX: usize = 1_024;
 
 /// Pieces fragmented datagrams together. Pieces may come in any order; when too many datagrams are under way, the
 /// oldest is given up.
@@ -207,6 +209,11 @@ impl Reassembly {
             self.datagrams.push(Pieces { key, octets: Vec::new(), have: Vec::new(), end: None });
             self.datagrams.len() - 1
         });
+        if self.datagrams[position].have.len() >= PIECES_MAX {
+            self.datagrams.remove(position);
+            self.abandoned += 1;
+            return None;
+        }
         let pieces = &mut self.datagrams[position];
         if pieces.octets.len() < end {
             pieces.octets.resize(end, 0);

@@ -30,7 +30,7 @@ impl Ledger {
     /// Moves to the minute of this time; what was counted before belongs to the minute before.
     #[inline]
     pub(crate) fn at(&mut self, received_ms: i64, domains: &mut [Domain]) {
-        let minute_ms = received_ms - received_ms.rem_euclid(MINUTE_MS);
+        let minute_ms = received_ms.saturating_sub(received_ms.rem_euclid(MINUTE_MS));
         if minute_ms != self.minute_ms {
             self.write_lines(domains);
             self.minute_ms = minute_ms;

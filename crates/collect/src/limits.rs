@@ -8,6 +8,9 @@ pub struct Limits {
     pub domains_max: usize,
     /// Most templates of one Observation Domain; more are counted under `templates_refused`.
     pub templates_per_domain_max: usize,
+    /// Most fields of all templates together, whoever sent them; more are counted under `templates_refused`. A field
+    /// costs some hundred octets.
+    pub template_fields_max: usize,
     /// Most octets of Data Sets that wait for their template, all exporters together; when full, the oldest sets are
     /// given up and counted under `sets_expired`.
     pub waiting_octets_max: usize,
@@ -20,6 +23,7 @@ impl Default for Limits {
         Self {
             domains_max: 65_536,
             templates_per_domain_max: 4_096,
+            template_fields_max: 1 << 19,
             waiting_octets_max: 64 << 20,
             waiting_secs_max: 1_800,
         }

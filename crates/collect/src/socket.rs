@@ -43,14 +43,14 @@ impl Headers {
 }
 
 impl ReceiveSocket {
-    /// Binds a socket that others may share the port with.
-    pub(crate) fn bind(listen: SocketAddr, buffer_octets: usize) -> io::Result<Self> {
+    /// Binds a socket, one that others may share the port with if asked for.
+    pub(crate) fn bind(listen: SocketAddr, buffer_octets: usize, share: bool) -> io::Result<Self> {
         let socket = Socket::new(Domain::for_address(listen), Type::DGRAM, Some(Protocol::UDP))?;
         if listen.is_ipv6() {
             // one socket for both families; IPv4 sources appear as mapped addresses and are unmapped later
             socket.set_only_v6(false)?;
         }
-        socket.set_reuse_port(true)?;
+        socket.set_reuse_port(share)?;
         // The privileged call ignores the system's limit; without the privilege the plain one takes what it gets.
         if setsockopt(&socket, sockopt::RcvBufForce, &buffer_octets).is_err() {
             socket.set_recv_buffer_size(buffer_octets)?;
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn datagrams_arrive_with_their_source() {
-        let socket = ReceiveSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1 << 20).expect("bind");
+        let socket = ReceiveSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1 << 20, false).expect("bind");
         let sender = UdpSocket::bind("127.0.0.1:0").expect("sender");
         for text in ["one", "two", "three"] {
             sender.send_to(text.as_bytes(), socket.info.local).expect("send");

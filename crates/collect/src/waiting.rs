@@ -64,7 +64,7 @@ impl WaitingRoom {
 
     /// Gives up what is too old or too much. Calls `expired` with the domain of each set.
     pub(crate) fn expire(&mut self, now_ms: i64, limits: &Limits, mut expired: impl FnMut(u32)) {
-        let oldest_ms = now_ms - i64::from(limits.waiting_secs_max) * 1000;
+        let oldest_ms = now_ms.saturating_sub(i64::from(limits.waiting_secs_max) * 1000);
         while let Some(&(key, number, arrived_ms)) = self.arrivals.front() {
             if arrived_ms >= oldest_ms && self.octets <= limits.waiting_octets_max {
                 break;

@@ -420,3 +420,97 @@ fn queues_that_are_full_drop_and_count() {
     let stored = memory.0.lock().expect("lock").iter().map(Delivery::rows).sum::<usize>() as u64;
     assert_eq!(stored, total(Counter::RecordsStored));
 }
+
+#[test]
+fn sets_that_waited_come_in_deliveries_of_a_bounded_size() {
+    // one-octet records: the widest gap between what waits and what comes of it
+    let narrow = template(256, &[(4, 1)], 0);
+    let mut decoder = Decoder::new(Limits::default());
+    let (mut sent, mut sequence) = (0, 0);
+    for _ in 0..40 {
+        let datagram = ipfix_message(sequence, |message| {
+            let records = message.records(&narrow, |out| out.extend([6; 60_000])).expect("fits");
+            (sent, sequence) = (sent + u64::from(records), sequence + records);
+        });
+        decoder.datagram(source(1), RECEIVED_MS, &datagram);
+    }
+    decoder.datagram(source(1), RECEIVED_MS, &ipfix_message(0, |message| message.template(&narrow).expect("fits")));
+    let (mut rows, mut booked) = (0, 0);
+    loop {
+        let delivery = decoder.take_delivery();
+        if delivery.is_empty() {
+            break;
+        }
+        assert!(delivery.rows() <= 65_536 + 60_000, "{} flows in one delivery", delivery.rows());
+        rows += delivery.rows() as u64;
+        booked += counts(delivery.books.as_ref())[Counter::RecordsStored as usize];
+    }
+    assert_eq!((rows, booked), (sent, sent));
+    assert_eq!(decoder.statistics().sets_waiting, 0);
+}
+
+#[test]
+fn templates_are_bounded_over_all_exporters() {
+    let limits = Limits { template_fields_max: 5, ..Limits::default() };
+    let mut decoder = Decoder::new(limits);
+    decoder.datagram(source(1), RECEIVED_MS, &templates_only(0));
+    decoder.datagram(source(2), RECEIVED_MS, &templates_only(0));
+    let seen = decoder.statistics();
+    assert_eq!((seen.total(Counter::Templates), seen.total(Counter::TemplatesRefused)), (2, 1));
+}
+
+#[test]
+fn withdrawing_all_templates_leaves_the_other_kind() {
+    let options = template(257, &[(1, 4), (34, 4)], 1);
+    let mut decoder = Decoder::new(Limits::default());
+    let both = ipfix_message(0, |message| {
+        message.template(&options).expect("fits");
+        message.template(&simple_template()).expect("fits");
+    });
+    decoder.datagram(source(1), RECEIVED_MS, &both);
+    let withdrawal = ipfix_message(0, |message| {
+        message.withdraw_all(weir_wire::message_builder::TemplateKind::Data).expect("fits");
+    });
+    decoder.datagram(source(1), RECEIVED_MS, &withdrawal);
+    let told = ipfix_message(0, |message| {
+        message.record(&options, |out| out.extend([0, 0, 0, 0, 0, 0, 3, 232])).expect("fits");
+    });
+    decoder.datagram(source(1), RECEIVED_MS, &told);
+    assert_eq!(decoder.statistics().total(Counter::RecordsOptions), 1);
+}
+
+#[test]
+fn a_port_is_not_shared_with_another_collector() {
+    let options = CollectorOptions { sockets: 2, ..CollectorOptions::new(SocketAddr::from(([127, 0, 0, 1], 0))) };
+    let first = Collector::start(&options, Memory::default()).expect("start");
+    let taken = CollectorOptions { listen: first.sockets()[0].local, ..options };
+    assert!(Collector::start(&taken, Memory::default()).is_err());
+    first.stop().expect("stop");
+}
+
+/// Fails for good.
+struct Broken;
+
+impl Sink for Broken {
+    type Error = NoRoom;
+    fn deliver(&mut self, _delivery: Delivery) -> Result<(), NoRoom> {
+        Err(NoRoom)
+    }
+    fn is_final(_error: &NoRoom) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_sink_that_fails_for_good_is_told() {
+    let collector =
+        Collector::start(&CollectorOptions::new(SocketAddr::from(([127, 0, 0, 1], 0))), Broken).expect("start");
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    sender.send_to(&netflow5_packet(0, 30, 0), collector.sockets()[0].local).expect("send");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while collector.failure().is_none() {
+        assert!(Instant::now() < deadline, "the failure was never told");
+        std::thread::yield_now();
+    }
+    assert_eq!(collector.stop().expect("stop").rows_undelivered, 30);
+}

@@ -34,4 +34,9 @@ pub trait Sink: Send {
 
     /// Takes one delivery.
     fn deliver(&mut self, delivery: Delivery) -> Result<(), Self::Error>;
+
+    /// Whether trying again is pointless, because the same delivery or every delivery will fail again.
+    fn is_final(_error: &Self::Error) -> bool {
+        false
+    }
 }

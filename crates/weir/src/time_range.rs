@@ -33,9 +33,17 @@ fn civil(text: &str) -> Option<DateTime> {
 
 /// nfdump's `-t`: two times joined by the first `-`, either may be left out; a flow must lie strictly inside.
 pub(crate) fn nfdump_window(text: &str) -> Result<TimeWindow, String> {
-    let (from, until) = text.split_once('-').unwrap_or((text, ""));
+    // A date with dashes is one moment, not two.
+    let (from, until) = match moment(text) {
+        Ok(_) => (text, ""),
+        Err(_) => text.split_once('-').unwrap_or((text, "")),
+    };
     let bound = |text: &str| if text.is_empty() { Ok(None) } else { moment(text).map(Some) };
-    Ok(TimeWindow { from_ms: bound(from)?, until_ms: bound(until)?, rule: WindowRule::Inside })
+    let (from_ms, until_ms) = (bound(from)?, bound(until)?);
+    if from_ms.zip(until_ms).is_some_and(|(from, until)| until < from) {
+        return Err(format!("'{text}' ends before it begins; write the two times as YYYY/MM/DD.hh:mm:ss"));
+    }
+    Ok(TimeWindow { from_ms, until_ms, rule: WindowRule::Inside })
 }
 
 #[cfg(test)]
@@ -56,5 +64,7 @@ mod tests {
         let window = nfdump_window("2023/11/14.22:00:00-2023/11/14.23:00:00").expect("a window");
         assert_eq!(window.until_ms.zip(window.from_ms).map(|(until, from)| until - from), Some(3_600_000));
         assert_eq!(nfdump_window("2023/11/14").expect("a window").until_ms, None);
+        assert_eq!(nfdump_window("2023-11-14").expect("a window").until_ms, None);
+        assert!(nfdump_window("2023/11/14.22-2023/11/13.22").is_err());
     }
 }

@@ -67,13 +67,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let collector = Collector::start(&options, writer)?;
     tell_sockets(collector.sockets());
-    runtime.block_on(async {
+    let failure = runtime.block_on(async {
+        let mut checks = tokio::time::interval(Duration::from_secs(1));
         let period = Duration::from_secs(if args.report_secs == 0 { u64::from(u32::MAX) } else { args.report_secs });
         let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
         loop {
             tokio::select! {
-                _ = interrupt.recv() => return,
-                _ = terminate.recv() => return,
+                _ = interrupt.recv() => return None,
+                _ = terminate.recv() => return None,
+                _ = checks.tick() => if let Some(failure) = collector.failure() {
+                    return Some(failure);
+                },
                 _ = ticks.tick() => tell_progress(&collector, &durability),
             }
         }
@@ -89,6 +93,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         summary.statistics.octets_sealed,
         summary.position.get()
     );
+    if let Some(failure) = failure {
+        anyhow::bail!("collecting ended: {failure}");
+    }
     if report.rows_undelivered > 0 {
         anyhow::bail!("{} flows could not be written", report.rows_undelivered);
     }
@@ -97,7 +104,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn tell_sockets(sockets: &[SocketInfo]) {
     let Some(first) = sockets.first() else { return };
-    info!(
+    // scripts wait for this line, whatever WEIR_LOG says
+    eprintln!(
         "listening on {} with {} sockets, receive buffer {} KiB each",
         first.local,
         sockets.len(),

@@ -14,9 +14,6 @@ use weir_flow::Counter;
 
 use super::{tell_decoded, tell_recovery};
 
-/// Flows of a delivery, about.
-const DELIVERY_ROWS: usize = 65_536;
-
 /// Read capture files (pcap, pcapng) of export datagrams into an archive
 ///
 /// The same decoders and books as for live traffic. The time of capture stands for the time of reception.
@@ -124,7 +121,7 @@ impl Import {
             return;
         }
         self.decoder.datagram(datagram.source, datagram.captured_ms, datagram.payload);
-        if self.decoder.rows() >= DELIVERY_ROWS
+        if self.decoder.is_full()
             && let Err(error) = self.deliver()
         {
             self.failure = Some(error);
@@ -132,11 +129,13 @@ impl Import {
     }
 
     fn deliver(&mut self) -> anyhow::Result<()> {
-        let delivery = self.decoder.take_delivery();
-        if !delivery.is_empty() {
+        loop {
+            let delivery = self.decoder.take_delivery();
+            if delivery.is_empty() {
+                return Ok(());
+            }
             self.writer.append(delivery).context("cannot write to the archive")?;
         }
-        Ok(())
     }
 }
 

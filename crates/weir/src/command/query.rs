@@ -1,6 +1,6 @@
 //! `weir query`: questions as nfdump asks them.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -98,8 +98,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let mut rows = 0;
     for (number, select) in selects.into_iter().enumerate() {
-        if number > 0 && Format::from(args.output) == Format::Table {
-            println!();
+        if number > 0 && Format::from(args.output) == Format::Table && writeln!(io::stdout()).is_err() {
+            // whoever read the answers has gone
+            break;
         }
         let answer = engine.ask(&FlowQuery { filter: filter.clone(), window, select })?;
         rows += write_answer(answer, args.output.into(), &options, &mut io::stdout().lock())?;

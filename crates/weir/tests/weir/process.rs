@@ -9,12 +9,14 @@ use weir_wire::netflow5::{Header, PacketBuilder, Record};
 
 /// The program under test.
 pub(crate) fn weir() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_weir"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+    command.env_remove("WEIR_LOG").env_remove("WEIR_ARCHIVE");
+    command
 }
 
 /// Runs a command to its end.
 pub(crate) fn run(arguments: &[&str]) -> Output {
-    weir().args(arguments).env_remove("WEIR_ARCHIVE").output().expect("weir runs")
+    weir().args(arguments).output().expect("weir runs")
 }
 
 /// A collector on a free port, killed when dropped.
