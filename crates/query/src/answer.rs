@@ -1,12 +1,14 @@
 //! An answer on its way.
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
-use futures::{Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
@@ -19,10 +21,40 @@ const BATCHES_WAITING_MAX: usize = 4;
 ///
 /// It is an iterator for synchronous callers and becomes a stream for asynchronous ones. The engine works in its own threads,
 /// so that writing one batch and making the next overlap. Dropping the answer cancels the question.
+///
+/// An answer that ends without an error is whole: when the engine panics or goes away before the last batch, the
+/// answer ends with an error.
 #[derive(Debug)]
 pub struct Answer {
     schema: SchemaRef,
-    batches: mpsc::Receiver<Result<RecordBatch, EngineError>>,
+    batches: mpsc::Receiver<Message>,
+    is_ended: bool,
+}
+
+/// What the engine says: a batch, why there will be no more, or (`None`) that the answer is whole.
+type Message = Option<Result<RecordBatch, EngineError>>;
+
+/// Sends the batches of `stream` until its end, its first error, or until nobody takes them.
+async fn drive(stream: &mut SendableRecordBatchStream, sender: &mpsc::Sender<Message>) {
+    loop {
+        // The receiver may go while the engine is far from the next batch; without watching for it, a
+        // cancelled question would run on until it had something to say.
+        let batch = tokio::select! {
+            batch = stream.next() => batch,
+            () = sender.closed() => return,
+        };
+        let batch = batch.map(|batch| batch.map_err(EngineError::run));
+        let is_last = !matches!(batch, Some(Ok(_)));
+        if sender.send(batch).await.is_err() || is_last {
+            return;
+        }
+    }
+}
+
+/// What a panic said.
+fn reason(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no reason given").to_owned()
 }
 
 impl Answer {
@@ -31,22 +63,21 @@ impl Answer {
         let (sender, batches) = mpsc::channel(BATCHES_WAITING_MAX);
         let schema = stream.schema();
         runtime.spawn(async move {
-            loop {
-                // The receiver may go while the engine is far from the next batch; without watching for it, a
-                // cancelled question would run on until it had something to say.
-                let batch = tokio::select! {
-                    batch = stream.next() => batch,
-                    () = sender.closed() => return,
-                };
-                let Some(batch) = batch else { return };
-                let batch = batch.map_err(EngineError::run);
-                let is_last = batch.is_err();
-                if sender.send(batch).await.is_err() || is_last {
-                    return;
-                }
+            // A segment with spoiled octets can make its decoder panic; the stream is not touched again after that.
+            let driven = AssertUnwindSafe(drive(&mut stream, &sender)).catch_unwind().await;
+            if let Err(panic) = driven {
+                // An error here means that nobody takes the answer any more.
+                let _ = sender.send(Some(Err(EngineError::Panicked(reason(&*panic))))).await;
             }
         });
-        Self { schema, batches }
+        Self { schema, batches, is_ended: false }
+    }
+
+    /// The item that a message stands for; `None` is a channel that closed.
+    fn item(&mut self, message: Option<Message>) -> Option<Result<RecordBatch, EngineError>> {
+        let item = if self.is_ended { None } else { message.unwrap_or(Some(Err(EngineError::Stopped))) };
+        self.is_ended = !matches!(item, Some(Ok(_)));
+        item
     }
 
     /// Columns of the answer.
@@ -68,7 +99,8 @@ impl Iterator for Answer {
     /// # Panics
     /// Within an asynchronous task, which must take the answer as a stream.
     fn next(&mut self) -> Option<Self::Item> {
-        self.batches.blocking_recv()
+        let message = self.batches.blocking_recv();
+        self.item(message)
     }
 }
 
@@ -87,6 +119,80 @@ impl Stream for AnswerStream {
     type Item = Result<RecordBatch, EngineError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.batches.poll_recv(context)
+        self.0.batches.poll_recv(context).map(|message| self.0.item(message))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::Int64Array;
+    use arrow::datatypes::Schema;
+    use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+    use tokio::runtime::{Builder, Runtime};
+
+    use super::*;
+
+    fn runtime() -> Runtime {
+        Builder::new_multi_thread().worker_threads(1).build().expect("a runtime")
+    }
+
+    fn batch() -> RecordBatch {
+        RecordBatch::try_from_iter([("a", Arc::new(Int64Array::from(vec![1, 2])) as _)]).expect("a batch")
+    }
+
+    /// A stream of one batch, and then of what `next` does.
+    fn one_batch_and_then(
+        schema: Arc<Schema>,
+        next: impl FnOnce() -> Option<RecordBatch> + Send + 'static,
+    ) -> SendableRecordBatchStream {
+        let rest = futures::stream::once(async move { next() }).filter_map(|batch| async move { batch.map(Ok) });
+        let batches = futures::stream::iter([Ok(batch())]).chain(rest);
+        Box::pin(RecordBatchStreamAdapter::new(schema, Box::pin(batches)))
+    }
+
+    fn answer(runtime: &Runtime, next: impl FnOnce() -> Option<RecordBatch> + Send + 'static) -> Answer {
+        Answer::spawn(runtime.handle(), one_batch_and_then(batch().schema(), next))
+    }
+
+    #[test]
+    fn a_whole_answer_ends_without_an_error() {
+        let runtime = runtime();
+        let answer = answer(&runtime, || Some(batch()));
+        assert_eq!(answer.map(|batch| batch.expect("a batch").num_rows()).collect::<Vec<_>>(), [2, 2]);
+    }
+
+    #[test]
+    fn a_panic_of_the_engine_ends_the_answer_with_an_error() {
+        let runtime = runtime();
+        let mut answer = answer(&runtime, || panic!("offset {} of a spoiled page", 7));
+        assert_eq!(answer.next().expect("a batch").expect("a batch").num_rows(), 2);
+        let error = answer.next().expect("an error").expect_err("an error");
+        let expected = "the query engine panicked: offset 7 of a spoiled page; the answer is incomplete";
+        assert!(error.to_string().starts_with(expected), "{error}");
+        assert!(answer.next().is_none());
+    }
+
+    #[test]
+    fn an_asynchronous_caller_is_told_too() {
+        let runtime = runtime();
+        let stream = answer(&runtime, || panic!("spoiled")).into_stream();
+        let items: Vec<_> = runtime.block_on(stream.collect());
+        let is_ok: Vec<_> = items.iter().map(Result::is_ok).collect();
+        assert_eq!(is_ok, [true, false]);
+    }
+
+    #[test]
+    fn an_engine_that_goes_away_leaves_an_error() {
+        let runtime = runtime();
+        let schema = batch().schema();
+        let batches = futures::stream::iter([Ok(batch())]).chain(futures::stream::pending());
+        let stream = Box::pin(RecordBatchStreamAdapter::new(schema, batches));
+        let mut answer = Answer::spawn(runtime.handle(), stream);
+        assert!(answer.next().expect("a batch").is_ok());
+        runtime.shutdown_background();
+        assert!(matches!(answer.next(), Some(Err(EngineError::Stopped))));
+        assert!(answer.next().is_none());
     }
 }

@@ -25,6 +25,16 @@ pub enum EngineError {
     /// The question failed while it ran.
     #[error("the question failed while it ran")]
     Run(#[source] Box<DataFusionError>),
+    /// The engine panicked while the question ran: a defect of the engine, or a damaged segment that it did not
+    /// recognise as such. The batches before are right, but not all of the answer.
+    #[error(
+        "the query engine panicked: {0}; the answer is incomplete\nhint: a damaged segment can be the cause; narrow the \
+         question by time to find it"
+    )]
+    Panicked(String),
+    /// The engine went away before the last batch.
+    #[error("the query engine was stopped; the answer is incomplete")]
+    Stopped,
     /// The answer could not be written.
     #[error("cannot write the answer")]
     Write(#[source] std::io::Error),
