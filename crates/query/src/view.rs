@@ -16,14 +16,14 @@ const DAY_MS: i64 = 86_400_000;
 
 /// A Parquet file with the full schema of its table.
 ///
-/// The file is opened once and its footer read once, however many partitions of however many questions read it.
+/// Its footer is read once and kept, however many partitions of however many questions read it. The file is not kept
+/// open: an archive of a few days has more segments than a process may have open files.
 #[derive(Debug)]
 pub struct SegmentFile {
     path: PathBuf,
     octets: u64,
     rows: u64,
     time_range_ms: Option<(i64, i64)>,
-    file: OnceLock<File>,
     footer: OnceLock<Arc<ParquetMetaData>>,
 }
 
@@ -31,7 +31,7 @@ impl SegmentFile {
     /// A segment at `path`, of `octets` octets and `rows` rows. Nothing is opened yet.
     pub fn new(path: impl Into<PathBuf>, octets: u64, rows: u64) -> Self {
         let path = path.into();
-        Self { path, octets, rows, time_range_ms: None, file: OnceLock::new(), footer: OnceLock::new() }
+        Self { path, octets, rows, time_range_ms: None, footer: OnceLock::new() }
     }
 
     /// With the smallest and the largest of all values of `start` and `end` (of `minute` in the books).
@@ -69,21 +69,17 @@ impl SegmentFile {
         self.rows
     }
 
-    /// The open file.
-    pub(crate) fn file(&self) -> std::io::Result<&File> {
-        if let Some(file) = self.file.get() {
-            return Ok(file);
-        }
-        let file = File::open(&self.path)?;
-        Ok(self.file.get_or_init(|| file))
+    /// Opens the file.
+    pub(crate) fn open(&self) -> std::io::Result<File> {
+        File::open(&self.path)
     }
 
-    /// The footer, without page index: which columns of the index are worth reading, only a question knows.
-    pub(crate) fn footer(&self) -> Result<Arc<ParquetMetaData>, ParquetError> {
+    /// The footer, without page index: which columns of the index are worth reading, only a question knows. Read from
+    /// `file` unless it was read before.
+    pub(crate) fn footer(&self, file: &File) -> Result<Arc<ParquetMetaData>, ParquetError> {
         if let Some(footer) = self.footer.get() {
             return Ok(Arc::clone(footer));
         }
-        let file = self.file().map_err(|error| ParquetError::External(Box::new(error)))?;
         let mut reader = ParquetMetaDataReader::new().with_page_index_policy(PageIndexPolicy::Skip);
         reader.try_parse(&AtOffset { file, octets: self.octets })?;
         let footer = Arc::new(reader.finish()?);

@@ -5,6 +5,7 @@
 //! it is called. What speaks against it: while a cold disk is read, a worker of the engine waits; the engine has
 //! threads of its own, so nobody else does.
 
+use std::fs::File;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::{Arc, OnceLock};
@@ -39,19 +40,38 @@ impl ScannedSegment {
         Self { segment, index_columns, metadata: OnceLock::new() }
     }
 
-    /// Footer and page index, the latter for the columns of this scan only.
-    fn metadata(&self) -> ParquetResult<Arc<ParquetMetaData>> {
+    /// Footer and page index, the latter for the columns of this scan only; read from `file` unless they were read
+    /// before.
+    fn metadata(&self, file: &mut LazyFile) -> ParquetResult<Arc<ParquetMetaData>> {
         if let Some(metadata) = self.metadata.get() {
             return Ok(Arc::clone(metadata));
         }
-        let footer = self.segment.footer()?;
+        let file = file.of(&self.segment)?;
+        let footer = self.segment.footer(file)?;
         let metadata = if self.index_columns.is_empty() {
             footer
         } else {
-            let file = AtOffset { file: self.segment.file()?, octets: self.segment.octets() };
+            let file = AtOffset { file, octets: self.segment.octets() };
             Arc::new(with_page_index(file, &footer, &self.index_columns)?)
         };
         Ok(Arc::clone(self.metadata.get_or_init(|| metadata)))
+    }
+}
+
+/// The file of a reader, opened by its first read and closed with the reader.
+///
+/// A partition reads one segment after the other, so that a scan has about as many files open as it has partitions,
+/// however many segments there are.
+#[derive(Debug, Default)]
+struct LazyFile(Option<File>);
+
+impl LazyFile {
+    fn of(&mut self, segment: &SegmentFile) -> std::io::Result<&File> {
+        let file = match self.0.take() {
+            Some(file) => file,
+            None => segment.open()?,
+        };
+        Ok(self.0.insert(file))
     }
 }
 
@@ -71,24 +91,25 @@ impl ParquetFileReaderFactory for LocalFiles {
             return Err(DataFusionError::Internal(format!("file {} is no segment of a scan", file.path())));
         };
         let metrics = ParquetFileMetrics::new(partition_index, file.path().as_ref(), metrics);
-        Ok(Box::new(LocalReader { segment: Arc::clone(segment), metrics }))
+        Ok(Box::new(LocalReader { segment: Arc::clone(segment), file: LazyFile::default(), metrics }))
     }
 }
 
 struct LocalReader {
     segment: Arc<ScannedSegment>,
+    file: LazyFile,
     metrics: ParquetFileMetrics,
 }
 
 impl LocalReader {
-    fn read(&self, range: &Range<u64>) -> ParquetResult<Bytes> {
+    fn read(&mut self, range: &Range<u64>) -> ParquetResult<Bytes> {
         let segment = &self.segment.segment;
         if range.start > range.end || range.end > segment.octets() {
             let octets = segment.octets();
             return Err(ParquetError::EOF(format!("octets {range:?} of a segment of {octets} octets")));
         }
         let mut octets = vec![0; (range.end - range.start) as usize];
-        segment.file()?.read_exact_at(&mut octets, range.start)?;
+        self.file.of(segment)?.read_exact_at(&mut octets, range.start)?;
         self.metrics.bytes_scanned.add(octets.len());
         Ok(octets.into())
     }
@@ -107,6 +128,6 @@ impl AsyncFileReader for LocalReader {
         &'a mut self,
         _options: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, ParquetResult<Arc<ParquetMetaData>>> {
-        std::future::ready(self.segment.metadata()).boxed()
+        std::future::ready(self.segment.metadata(&mut self.file)).boxed()
     }
 }

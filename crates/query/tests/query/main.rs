@@ -1,5 +1,6 @@
 //! The engine over archives whose rows are known.
 
+mod files;
 mod filters;
 mod questions;
 mod rows;

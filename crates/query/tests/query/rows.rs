@@ -69,7 +69,7 @@ fn flow(
 }
 
 /// The rows in the segment.
-fn sealed() -> FlowBatch {
+pub(crate) fn sealed() -> FlowBatch {
     let mut builder = FlowBatchBuilder::new(8);
     let flows = [
         flow((0, Some(10)), ("10.0.0.1", Some(40000)), ("192.0.2.10", Some(22)), (6, Some(0x1b)), (10, 1000)),
