@@ -1,21 +1,26 @@
 //! Addresses written as text.
 //!
-//! Addresses are binary columns, and SQL would compare the octets of the text with them. This rule runs before types
-//! are coerced and turns the text of an address, wherever it meets a binary value, into the address. Equality works
-//! over both families; an ordered comparison (`<`, `BETWEEN`, `cidr`) holds only between addresses of one family,
-//! because 4 octets sort among 16 in no meaningful way.
+//! Addresses are binary columns, and SQL would compare the octets of the text with them, which is false and says
+//! nothing. This rule runs before types are coerced and turns text, wherever it meets a binary value, into the address:
+//! a literal at once, so that scans prune by it and a slip of the pen is an error; text that is computed or read from
+//! a table row by row, by the function `address`. What it cannot turn it refuses. Equality works over both families;
+//! an ordered comparison (`<`, `BETWEEN`, `cidr`) holds only between addresses of one family, because 4 octets sort
+//! among 16 in no meaningful way.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::common::{Column, DFSchema, JoinConstraint, Result, ScalarValue};
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::expr::{Between, InList, ScalarFunction};
+use datafusion::logical_expr::expr::{Between, Case, InList, InSubquery, ScalarFunction, SetComparison};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, Operator, lit};
+use datafusion::logical_expr::{
+    BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, Union, binary_expr, lit,
+};
 use datafusion::optimizer::AnalyzerRule;
 use weir_filter::Prefix;
 use weir_flow::parse_address;
@@ -68,6 +73,49 @@ impl BadLiteral {
     }
 }
 
+/// A use of an address that no text can be made to fit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub(crate) struct Unfit {
+    message: String,
+    pub(crate) hint: String,
+}
+
+impl Unfit {
+    /// A pattern of text.
+    fn pattern(value: &Expr, content: Content) -> DataFusionError {
+        let name = name_of(value);
+        let hint = match content {
+            Content::Mac => format!("a MAC address is compared whole, as in {name} = '00:1b:21:01:02:ff'"),
+            _ => format!("write cidr({name}, '10.0.0.0/8') for a prefix, or host({name}) for the text of the address"),
+        };
+        let message = format!("{name} is kept as octets, which no pattern of text matches");
+        DataFusionError::External(Box::new(Self { message, hint }))
+    }
+
+    /// Text that is no literal, beside a MAC address.
+    fn computed_mac(value: &Expr) -> DataFusionError {
+        let name = name_of(value);
+        let message = format!("{name} is a MAC address, but the text beside it is no literal");
+        let hint = format!("write the MAC address itself, as in {name} = '00:1b:21:01:02:ff'");
+        DataFusionError::External(Box::new(Self { message, hint }))
+    }
+
+    /// An address and text in the same column of a `UNION`, or at the same place of two rows.
+    fn mixed(name: &str, place: &str) -> DataFusionError {
+        let message = format!("{name} is an address in one {place} and text in another");
+        let hint = "write address(...) around the text, or host(...) around the address".to_owned();
+        DataFusionError::External(Box::new(Self { message, hint }))
+    }
+
+    /// A join by a name that is an address on one side and text on the other.
+    fn using(address: &Expr, text: &Expr) -> DataFusionError {
+        let message = format!("{} is an address on one side of the join and text on the other", name_of(address));
+        let hint = format!("write JOIN ... ON {address} = address({text})");
+        DataFusionError::External(Box::new(Self { message, hint }))
+    }
+}
+
 /// The rule.
 #[derive(Debug)]
 pub(crate) struct AddressLiterals;
@@ -87,23 +135,104 @@ fn rewrite_plan(plan: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
     if let LogicalPlan::TableScan(scan) = &plan {
         schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
     }
+    let plan = match plan {
+        LogicalPlan::Join(join) => join_keys(join)?,
+        LogicalPlan::Union(union) => {
+            refuse_mixed_columns(&union)?;
+            LogicalPlan::Union(union)
+        }
+        plan => plan,
+    };
     let names = NamePreserver::new(&plan);
     let rewritten = plan.map_expressions(|expression| {
         let name = names.save(&expression);
         let rewritten = expression.transform_up(|expression| rewrite(expression, &schema))?;
         Ok(rewritten.update_data(|expression| name.restore(expression)))
     })?;
-    if rewritten.transformed { rewritten.map_data(LogicalPlan::recompute_schema) } else { Ok(rewritten) }
+    // Also where nothing was rewritten: a column of an input may have become an address.
+    rewritten.map_data(LogicalPlan::recompute_schema)
 }
 
 fn rewrite(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     match expression {
         Expr::BinaryExpr(binary) if is_comparison(binary.op) => comparison(binary, schema),
+        Expr::BinaryExpr(binary) if is_pattern(binary.op) => {
+            refuse_pattern(&binary.left, schema)?;
+            Ok(Transformed::no(Expr::BinaryExpr(binary)))
+        }
+        Expr::Like(like) => {
+            refuse_pattern(&like.expr, schema)?;
+            Ok(Transformed::no(Expr::Like(like)))
+        }
+        Expr::SimilarTo(like) => {
+            refuse_pattern(&like.expr, schema)?;
+            Ok(Transformed::no(Expr::SimilarTo(like)))
+        }
         Expr::Between(between) => range(between, schema),
         Expr::InList(list) => one_of(list, schema),
+        Expr::InSubquery(InSubquery { expr, subquery, negated }) => {
+            let aligned = subquery_column(*expr, subquery, schema)?;
+            Ok(aligned.update_data(|(expr, subquery)| {
+                Expr::InSubquery(InSubquery { expr: Box::new(expr), subquery, negated })
+            }))
+        }
+        Expr::SetComparison(SetComparison { expr, subquery, op, quantifier }) => {
+            let aligned = subquery_column(*expr, subquery, schema)?;
+            Ok(aligned.update_data(|(expr, subquery)| {
+                Expr::SetComparison(SetComparison { expr: Box::new(expr), subquery, op, quantifier })
+            }))
+        }
+        Expr::Case(case) => choice(case, schema),
         Expr::ScalarFunction(call) if functions::takes_address(call.name()) => function(call, schema),
+        Expr::ScalarFunction(call) if is_of_one_type(call.name()) => {
+            let ScalarFunction { func, args } = call;
+            let aligned = align(args, schema)?;
+            Ok(aligned.update_data(|args| Expr::ScalarFunction(ScalarFunction { func, args })))
+        }
         other => Ok(Transformed::no(other)),
     }
+}
+
+fn refuse_mixed_columns(union: &Union) -> Result<()> {
+    for (position, field) in union.schema.fields().iter().enumerate() {
+        let types = || union.inputs.iter().filter_map(|input| Some(input.schema().fields().get(position)?.data_type()));
+        if types().any(|of| *of == DataType::Binary) && types().any(is_text_type) {
+            return Err(Unfit::mixed(field.name(), "part of the UNION"));
+        }
+    }
+    Ok(())
+}
+
+/// Rows of values, as in `(src_addr, src_port) = ('10.0.0.1', 22)`, are compared as wholes.
+fn refuse_mixed_rows(left: &Expr, right: &Expr, schema: &DFSchema) -> Result<()> {
+    let (Ok((_, left_field)), Ok((_, right_field))) = (left.to_field(schema), right.to_field(schema)) else {
+        return Ok(());
+    };
+    let (DataType::Struct(lefts), DataType::Struct(rights)) = (left_field.data_type(), right_field.data_type()) else {
+        return Ok(());
+    };
+    let is_mixed = lefts.iter().zip(rights).any(|(left, right)| {
+        let (left, right) = (left.data_type(), right.data_type());
+        (*left == DataType::Binary && is_text_type(right)) || (is_text_type(left) && *right == DataType::Binary)
+    });
+    if is_mixed { Err(Unfit::mixed("a value", "of the rows compared")) } else { Ok(()) }
+}
+
+/// Functions of SQL that compare their arguments with each other or give back one of them.
+fn is_of_one_type(name: &str) -> bool {
+    matches!(name, "nullif" | "greatest" | "least")
+}
+
+fn is_pattern(operator: Operator) -> bool {
+    use Operator::{
+        ILikeMatch, LikeMatch, NotILikeMatch, NotLikeMatch, RegexIMatch, RegexMatch, RegexNotIMatch, RegexNotMatch,
+    };
+    matches!(operator, LikeMatch | ILikeMatch | NotLikeMatch | NotILikeMatch)
+        || matches!(operator, RegexMatch | RegexIMatch | RegexNotMatch | RegexNotIMatch)
+}
+
+fn refuse_pattern(value: &Expr, schema: &DFSchema) -> Result<()> {
+    content_of(value, schema).map_or(Ok(()), |content| Err(Unfit::pattern(value, content)))
 }
 
 fn is_comparison(operator: Operator) -> bool {
@@ -130,6 +259,55 @@ fn content_of(expression: &Expr, schema: &DFSchema) -> Option<Content> {
         (DataType::Binary, _) => Some(Content::Address),
         _ => None,
     }
+}
+
+fn is_text(expression: &Expr, schema: &DFSchema) -> bool {
+    expression.to_field(schema).is_ok_and(|(_, field)| is_text_type(field.data_type()))
+}
+
+fn is_text_type(of: &DataType) -> bool {
+    match of {
+        DataType::Dictionary(_, values) => values.is_string(),
+        other => other.is_string(),
+    }
+}
+
+/// Text that is compared with `beside`, as octets; what is no text stays as it is.
+fn as_octets(value: Expr, schema: &DFSchema, beside: &Expr, content: Content) -> Result<Transformed<Expr>> {
+    if let Some(text) = text_of(&value) {
+        return Ok(Transformed::yes(lit_octets(octets_of(text, beside, content)?)));
+    }
+    match content {
+        _ if !is_text(&value, schema) => Ok(Transformed::no(value)),
+        Content::Mac => Err(Unfit::computed_mac(beside)),
+        _ => Ok(Transformed::yes(functions::call("address", vec![value]))),
+    }
+}
+
+/// Values that are compared with each other: when one of them is an address, those that are text become addresses.
+fn align(values: Vec<Expr>, schema: &DFSchema) -> Result<Transformed<Vec<Expr>>> {
+    let found = values.iter().find_map(|value| Some((value.clone(), content_of(value, schema)?)));
+    let Some((beside, content)) = found else { return Ok(Transformed::no(values)) };
+    let mut is_rewritten = false;
+    let values = values.into_iter().map(|value| {
+        let value = as_octets(value, schema, &beside, content)?;
+        is_rewritten |= value.transformed;
+        Ok(value.data)
+    });
+    let values = values.collect::<Result<Vec<_>>>()?;
+    Ok(Transformed::new_transformed(values, is_rewritten))
+}
+
+/// As [`align`], for two values out of different inputs.
+fn align_pair(
+    (left, left_schema): (Expr, &DFSchema),
+    (right, right_schema): (Expr, &DFSchema),
+) -> Result<Transformed<(Expr, Expr)>> {
+    Ok(match (content_of(&left, left_schema), content_of(&right, right_schema)) {
+        (Some(content), None) => as_octets(right, right_schema, &left, content)?.update_data(|right| (left, right)),
+        (None, Some(content)) => as_octets(left, left_schema, &right, content)?.update_data(|left| (left, right)),
+        _ => Transformed::no((left, right)),
+    })
 }
 
 /// Octets of a literal that is compared with `beside`.
@@ -162,53 +340,109 @@ pub(crate) fn parse_mac(text: &str) -> Option<[u8; 6]> {
 
 fn comparison(binary: BinaryExpr, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let BinaryExpr { left, op, right } = binary;
-    let (value, text, op) = match (text_of(&left), text_of(&right)) {
-        (None, Some(text)) => (&left, text, op),
-        (Some(text), None) => match op.swap() {
-            Some(op) => (&right, text, op),
-            None => return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))),
-        },
-        _ => return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right }))),
-    };
-    let Some(content) = content_of(value, schema) else {
-        return Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr { left, op, right })));
-    };
-    let octets = octets_of(text, value, content)?;
-    let value = (**value).clone();
+    refuse_mixed_rows(&left, &right, schema)?;
     let is_ordered = matches!(op, Operator::Lt | Operator::LtEq | Operator::Gt | Operator::GtEq);
-    let family = is_ordered.then(|| same_family(&value, &octets));
-    let test = datafusion::logical_expr::binary_expr(value, op, lit_octets(octets));
-    Ok(Transformed::yes(match family {
+    let is_mac = is_mac(&left, schema) || is_mac(&right, schema);
+    let aligned = align_pair((*left, schema), (*right, schema))?;
+    let is_rewritten = aligned.transformed;
+    let (left, right) = aligned.data;
+    let family = (is_ordered && is_rewritten && !is_mac).then(|| same_family(&left, &right));
+    let test = binary_expr(left, op, right);
+    let test = match family {
         Some(family) => test.and(family),
         None => test,
-    }))
+    };
+    Ok(Transformed::new_transformed(test, is_rewritten))
 }
 
 fn range(between: Between, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let (Some(low), Some(high)) = (text_of(&between.low), text_of(&between.high)) else {
-        return Ok(Transformed::no(Expr::Between(between)));
+    let Between { expr, negated, low, high } = between;
+    let is_mac = [&expr, &low, &high].iter().any(|value| is_mac(value, schema));
+    let aligned = align(vec![*expr, *low, *high], schema)?;
+    let is_rewritten = aligned.transformed;
+    let Ok([value, low, high]) = <[Expr; 3]>::try_from(aligned.data) else {
+        return Err(DataFusionError::Internal("three values were aligned to another count".to_owned()));
     };
-    let Some(content) = content_of(&between.expr, schema) else {
-        return Ok(Transformed::no(Expr::Between(between)));
-    };
-    let (low, high) = (octets_of(low, &between.expr, content)?, octets_of(high, &between.expr, content)?);
-    let value = *between.expr;
-    let inside = value.clone().gt_eq(lit_octets(low.clone())).and(value.clone().lt_eq(lit_octets(high.clone())));
-    let inside = inside.and(same_family(&value, &low)).and(same_family(&value, &high));
-    Ok(Transformed::yes(if between.negated { Expr::Not(Box::new(inside)) } else { inside }))
+    if !is_rewritten {
+        return Ok(Transformed::no(Expr::Between(Between::new(value.into(), negated, low.into(), high.into()))));
+    }
+    let mut inside = value.clone().gt_eq(low.clone()).and(value.clone().lt_eq(high.clone()));
+    if !is_mac {
+        inside = inside.and(same_family(&value, &low)).and(same_family(&value, &high));
+    }
+    Ok(Transformed::yes(if negated { Expr::Not(Box::new(inside)) } else { inside }))
 }
 
 fn one_of(list: InList, schema: &DFSchema) -> Result<Transformed<Expr>> {
-    let content = content_of(&list.expr, schema);
-    let Some(content) = content.filter(|_| list.list.iter().any(|item| text_of(item).is_some())) else {
-        return Ok(Transformed::no(Expr::InList(list)));
+    let InList { expr, list, negated } = list;
+    list.iter().try_for_each(|item| refuse_mixed_rows(&expr, item, schema))?;
+    let aligned = align(std::iter::once(*expr).chain(list).collect(), schema)?;
+    aligned.transform_data(|mut values| {
+        let expr = values.remove(0);
+        Ok(Transformed::no(Expr::InList(InList::new(Box::new(expr), values, negated))))
+    })
+}
+
+/// `CASE`: the base is compared with each `WHEN`, and the results are of one type.
+fn choice(case: Case, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    let Case { expr, when_then_expr, else_expr } = case;
+    let (mut whens, mut thens): (Vec<_>, Vec<_>) =
+        when_then_expr.into_iter().map(|(when, then)| (*when, *then)).unzip();
+    let mut is_rewritten = false;
+    let expr = match expr {
+        Some(base) => {
+            whens.insert(0, *base);
+            let aligned = align(whens, schema)?;
+            is_rewritten |= aligned.transformed;
+            whens = aligned.data;
+            Some(Box::new(whens.remove(0)))
+        }
+        None => None,
     };
-    let items = list.list.into_iter().map(|item| match text_of(&item) {
-        Some(text) => Ok(lit_octets(octets_of(text, &list.expr, content)?)),
-        None => Ok(item),
-    });
-    let items = items.collect::<Result<Vec<_>>>()?;
-    Ok(Transformed::yes(Expr::InList(InList::new(list.expr, items, list.negated))))
+    let count = thens.len();
+    thens.extend(else_expr.map(|other| *other));
+    let aligned = align(thens, schema)?;
+    is_rewritten |= aligned.transformed;
+    thens = aligned.data;
+    let else_expr = thens.split_off(count).pop().map(Box::new);
+    let when_then_expr = whens.into_iter().zip(thens).map(|(when, then)| (Box::new(when), Box::new(then))).collect();
+    Ok(Transformed::new_transformed(Expr::Case(Case { expr, when_then_expr, else_expr }), is_rewritten))
+}
+
+/// A value and the column of a subquery that it is compared with.
+fn subquery_column(value: Expr, subquery: Subquery, schema: &DFSchema) -> Result<Transformed<(Expr, Subquery)>> {
+    let inner = Arc::clone(subquery.subquery.schema());
+    if inner.fields().len() != 1 {
+        return Ok(Transformed::no((value, subquery)));
+    }
+    let column = Expr::Column(Column::from(inner.qualified_field(0)));
+    let aligned = align_pair((value, schema), (column.clone(), &inner))?;
+    aligned.transform_data(|(value, octets)| {
+        if octets == column {
+            return Ok(Transformed::no((value, subquery)));
+        }
+        let plan = LogicalPlanBuilder::from(Arc::clone(&subquery.subquery)).project([octets])?.build()?;
+        Ok(Transformed::yes((value, subquery.with_plan(Arc::new(plan)))))
+    })
+}
+
+/// Keys that a join pairs without an expression of their own: by `USING`, or by `INTERSECT` and `EXCEPT`.
+fn join_keys(mut join: Join) -> Result<LogicalPlan> {
+    for (left, right) in &mut join.on {
+        let pair = ((left.clone(), &**join.left.schema()), (right.clone(), &**join.right.schema()));
+        let aligned = align_pair(pair.0, pair.1)?;
+        if aligned.transformed && join.join_constraint == JoinConstraint::Using {
+            let is_left_text = is_text(left, join.left.schema());
+            let (address, text) = if is_left_text { (&*right, &*left) } else { (&*left, &*right) };
+            return Err(Unfit::using(address, text));
+        }
+        (*left, *right) = aligned.data;
+    }
+    Ok(LogicalPlan::Join(join))
+}
+
+fn is_mac(value: &Expr, schema: &DFSchema) -> bool {
+    content_of(value, schema) == Some(Content::Mac)
 }
 
 /// A function of an address: the address may be text, and `cidr` with a literal prefix becomes a range, by which
@@ -241,8 +475,9 @@ pub(crate) fn in_range(address: &Expr, first: Vec<u8>, last: Vec<u8>) -> Expr {
     if first == last {
         return address.clone().eq(lit_octets(first));
     }
+    let first = lit_octets(first);
     let family = same_family(address, &first);
-    address.clone().gt_eq(lit_octets(first)).and(address.clone().lt_eq(lit_octets(last))).and(family)
+    address.clone().gt_eq(first).and(address.clone().lt_eq(lit_octets(last))).and(family)
 }
 
 /// A literal that outputs print as an address.
@@ -250,10 +485,15 @@ pub(crate) fn lit_octets(octets: Vec<u8>) -> Expr {
     Expr::Literal(ScalarValue::Binary(Some(octets)), None)
 }
 
-fn same_family(address: &Expr, octets: &[u8]) -> Expr {
-    let number: u8 = if octets.len() == 16 { 6 } else { 4 };
-    // MAC addresses all have six octets: any order among them is meaningful.
-    if octets.len() == 6 { lit(true) } else { family(address.clone()).eq(lit(number)) }
+fn same_family(left: &Expr, right: &Expr) -> Expr {
+    family_of(left).eq(family_of(right))
+}
+
+fn family_of(address: &Expr) -> Expr {
+    match address {
+        Expr::Literal(ScalarValue::Binary(Some(octets)), _) => lit(if octets.len() == 16 { 6_u8 } else { 4 }),
+        other => family(other.clone()),
+    }
 }
 
 /// Metadata of a field that holds addresses.

@@ -6,7 +6,7 @@ use datafusion::common::utils::datafusion_strsim::levenshtein;
 use datafusion::common::{Diagnostic, SchemaError};
 use datafusion::error::DataFusionError;
 
-use crate::literals::BadLiteral;
+use crate::literals::{BadLiteral, Unfit};
 
 /// A mistake in the text of a question. Its text is made for people: message, place with a caret, hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,10 +74,11 @@ impl Mistake {
         match error.find_root() {
             DataFusionError::SQL(error, _) => parser_mistake(sql, &error.to_string()),
             DataFusionError::SchemaError(error, _) => schema_mistake(error, place),
-            DataFusionError::External(error) if error.is::<BadLiteral>() => match error.downcast_ref::<BadLiteral>() {
-                Some(bad) => literal_mistake(sql, bad),
-                None => Self { message: error.to_string(), place, hint: None },
-            },
+            DataFusionError::External(error) => {
+                let hint = error.downcast_ref::<Unfit>().map(|unfit| unfit.hint.clone());
+                let other = || Self { message: error.to_string(), place, hint };
+                error.downcast_ref::<BadLiteral>().map_or_else(other, |bad| literal_mistake(sql, bad))
+            }
             root => {
                 let message = diagnostic.map_or_else(|| root.strip_backtrace(), |found| found.message.clone());
                 other_mistake(&plain(&message), place, diagnostic, tables)

@@ -25,6 +25,14 @@ fn octets_of(values: &ArrayRef) -> Result<BinaryArray> {
     octets.collect()
 }
 
+/// The address that a text names; null for text that names none.
+#[expect(clippy::unnecessary_wraps, reason = "functions of the table have one type")]
+pub(super) fn address(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let texts: &StringArray = arguments[0].as_string();
+    let addresses: BinaryArray = texts.iter().map(|text| text.and_then(parse_address)).collect();
+    Ok(Arc::new(addresses))
+}
+
 /// 4 or 6; null for octets that are no IP address.
 pub(super) fn family(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let addresses = octets_of(&arguments[0])?;

@@ -109,6 +109,7 @@ static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
     let time = weir_flow::schema::arrow_type(weir_flow::ColumnType::Time);
     let list = weir_flow::schema::arrow_type(weir_flow::ColumnType::Elements);
     vec![
+        row_function("address", &[Utf8], Binary, addresses::address),
         address_function("family", &[], UInt8, addresses::family),
         address_function("host", &[], Utf8, addresses::host),
         address_function("cidr", &[Utf8], Boolean, addresses::cidr),
