@@ -170,6 +170,9 @@ fn session(options: &EngineOptions, threads: usize) -> Result<SessionState, Engi
         .with_batch_size(options.batch_rows.max(1))
         .with_information_schema(true);
     config.options_mut().sql_parser.collect_spans = true;
+    // Five-tuples hardly repeat: grouping them in each partition first, before the partitions exchange rows, builds
+    // every table twice for nothing. The engine finds that out after so many rows; by default only after 100,000.
+    config.options_mut().execution.skip_partial_aggregation_probe_rows_threshold = 16_384;
     let runtime = limits(options).map_err(|error| EngineError::Start(std::io::Error::other(error)))?;
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(AddressLiterals));
