@@ -429,7 +429,7 @@ fn sets_that_waited_come_in_deliveries_of_a_bounded_size() {
     let (mut sent, mut sequence) = (0, 0);
     for _ in 0..40 {
         let datagram = ipfix_message(sequence, |message| {
-            let records = message.records(&narrow, |out| out.extend([6; 60_000])).expect("fits");
+            let records = message.records(&narrow, |out| out.extend(std::iter::repeat_n(6, 60_000))).expect("fits");
             (sent, sequence) = (sent + u64::from(records), sequence + records);
         });
         decoder.datagram(source(1), RECEIVED_MS, &datagram);
