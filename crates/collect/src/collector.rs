@@ -279,6 +279,8 @@ fn receive(socket: ReceiveSocket, queue: &Sender<Burst>, free: &Receiver<Burst>,
             Ok(received) => received,
             Err(error) => {
                 *lock(&shared.failure) = Some(format!("cannot receive: {error}"));
+                // what a full queue has not taken yet ends with this thread
+                shared.queue_drops.fetch_add(burst.len() as u64, Ordering::Relaxed);
                 return socket;
             }
         };

@@ -93,6 +93,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         summary.statistics.octets_sealed,
         summary.position.get()
     );
+    if report.sink_failures > 0 {
+        warn!("the archive refused {} times to take a delivery", report.sink_failures);
+    }
     if let Some(failure) = failure {
         anyhow::bail!("collecting ended: {failure}");
     }
