@@ -1,0 +1,270 @@
+//! One test that every kind of block passes: what the contracts of [`Source`], [`Block`] and [`Sink`] ask for, as far
+//! as it can be seen from outside.
+//!
+//! It panics with what is wrong, because it is called by tests:
+//!
+//! ```ignore
+//! compliance::block(&KIND, "by = 'start'", &[batches]);
+//! ```
+
+use arrow::array::RecordBatch;
+use arrow::compute::concat_batches;
+
+use crate::registry::Role;
+use crate::{
+    Block, BlockContext, BlockKind, Built, Burst, Outlet, ParameterType, Parameters, Pulled, Sink, Source, Window,
+};
+
+/// What a run of a block came to.
+#[derive(Debug, Clone)]
+pub struct Outcome {
+    /// The rows handed on, as one batch; `None` when there was none.
+    pub rows: Option<RecordBatch>,
+    /// The block's own counters at the end.
+    pub counters: Vec<(&'static str, u64)>,
+    /// The largest window seen.
+    pub window_max: Window,
+}
+
+impl Outcome {
+    /// Number of rows handed on.
+    pub fn len(&self) -> usize {
+        self.rows.as_ref().map_or(0, RecordBatch::num_rows)
+    }
+
+    /// True when no row was handed on.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of one of the block's own counters.
+    pub fn counter(&self, name: &str) -> u64 {
+        let found = self.counters.iter().find(|(known, _)| *known == name);
+        found.unwrap_or_else(|| panic!("no counter '{name}' among {:?}", self.counters)).1
+    }
+}
+
+/// Makes a block of a kind from the text of its parameters.
+pub fn open(kind: &'static BlockKind, parameters: &str) -> (Built, BlockContext) {
+    let table = parameters.parse().unwrap_or_else(|error| panic!("parameters are no TOML: {error}"));
+    let parameters = Parameters::new(kind.parameters, &table, ".");
+    let parameters = parameters.unwrap_or_else(|error| panic!("{}: {}", kind.name, error.message));
+    let opener = (kind.configure)(&parameters).unwrap_or_else(|error| panic!("{}: {}", kind.name, error.message));
+    let context = BlockContext { name: kind.name.to_owned(), ..BlockContext::default() };
+    match opener(&context) {
+        Ok(built) => (built, context),
+        Err(error) => panic!("{}: {}", kind.name, error.chain()),
+    }
+}
+
+/// What every kind has: documentation, a table of parameters that a reference page can be made of, refusal of what it
+/// does not know.
+fn check_kind(kind: &'static BlockKind, parameters: &str) {
+    assert!(!kind.name.is_empty() && kind.name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-'));
+    assert!(kind.doc.trim_end().ends_with('.'), "{}: documentation is made of sentences", kind.name);
+    assert_eq!(kind.inputs.is_empty(), kind.role == Role::Source, "{}: only sources have no input", kind.name);
+    for spec in kind.parameters {
+        assert!(spec.doc.trim_end().ends_with('.'), "{}: {} is documented by a sentence", kind.name, spec.key);
+        if spec.parameter_type == ParameterType::Seconds {
+            assert!(spec.key.ends_with("_secs"), "{}: the unit of {} comes last", kind.name, spec.key);
+        }
+        for reserved in ["type", "inputs", "thread", "burst_records", "queue_bursts"] {
+            assert_ne!(spec.key, reserved, "{}: the framework has this key", kind.name);
+        }
+    }
+    let mut table: toml::Table = parameters.parse().unwrap_or_else(|error| panic!("parameters are no TOML: {error}"));
+    table.insert("nobody_knows_this".to_owned(), true.into());
+    assert!(Parameters::new(kind.parameters, &table, ".").is_err(), "{}: an unknown key is refused", kind.name);
+}
+
+/// Runs a block over the rows of its inputs, cut and interleaved in many ways, and sees that it always hands on the
+/// same rows in the same order, that it counts the same, and that it holds nothing at the end. `inputs` are batches
+/// for each input, in the order of their indexes.
+pub fn block(kind: &'static BlockKind, parameters: &str, inputs: &[Vec<RecordBatch>]) -> Outcome {
+    assert_eq!(kind.role, Role::Block, "{} is no block between source and sink", kind.name);
+    assert_eq!(kind.inputs.len(), inputs.len(), "{} has inputs {:?}", kind.name, kind.inputs);
+    check_kind(kind, parameters);
+    let whole = run(kind, parameters, inputs, &mut Cuts::Whole);
+    let cuts = [Cuts::Of(1), Cuts::Of(2), Cuts::Of(7), Cuts::Random(1), Cuts::Random(2), Cuts::Random(3)];
+    for mut cut in cuts {
+        let name = format!("{cut:?}");
+        let other = run(kind, parameters, inputs, &mut cut);
+        assert_eq!(other.len(), whole.len(), "{}: as many rows with {name}", kind.name);
+        assert!(other.rows == whole.rows, "{}: the same rows with {name} as in whole batches", kind.name);
+        assert_eq!(other.counters, whole.counters, "{}: the same counts with {name}", kind.name);
+    }
+    whole
+}
+
+/// How inputs are cut into bursts and interleaved.
+#[derive(Debug, Clone)]
+enum Cuts {
+    /// As they are, one input after the other.
+    Whole,
+    /// So many rows, the inputs in turn.
+    Of(usize),
+    /// Anyhow, from a seed.
+    Random(u64),
+}
+
+impl Cuts {
+    fn random(seed: &mut u64) -> usize {
+        // splitmix64, so that tests need no generator of random numbers
+        *seed = seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut bits = *seed;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((bits ^ (bits >> 31)) >> 33) as usize
+    }
+
+    /// The input to take from next, among `open` ones.
+    fn choose(&mut self, turn: usize, open: usize) -> usize {
+        match self {
+            Self::Whole => 0,
+            Self::Of(_) => turn % open,
+            Self::Random(seed) => Self::random(seed) % open,
+        }
+    }
+
+    fn rows(&mut self, left: usize) -> usize {
+        match self {
+            Self::Whole => left,
+            Self::Of(rows) => left.min(*rows),
+            Self::Random(seed) => left.min(1 + Self::random(seed) % 50),
+        }
+    }
+}
+
+fn run(kind: &'static BlockKind, parameters: &str, inputs: &[Vec<RecordBatch>], cuts: &mut Cuts) -> Outcome {
+    let (Built::Block(mut block), context) = open(kind, parameters) else {
+        panic!("{} says that it is a block, but builds something else", kind.name)
+    };
+    let mut out = Outlet::new();
+    let mut window_max = Window::default();
+    let mut waiting: Vec<(usize, Vec<RecordBatch>)> =
+        inputs.iter().map(|batches| batches.iter().rev().cloned().collect()).enumerate().collect();
+    let mut turn = 0;
+    while !waiting.is_empty() {
+        let at = cuts.choose(turn, waiting.len());
+        turn += 1;
+        let (input, batches) = &mut waiting[at];
+        let Some(batch) = batches.pop() else {
+            let input = *input;
+            waiting.remove(at);
+            step(kind, &mut window_max, block.as_mut(), |block| block.end(input, &mut out));
+            continue;
+        };
+        let rows = cuts.rows(batch.num_rows());
+        if rows < batch.num_rows() {
+            batches.push(batch.slice(rows, batch.num_rows() - rows));
+        }
+        let input = *input;
+        if rows > 0 {
+            step(kind, &mut window_max, block.as_mut(), |block| block.take(input, batch.slice(0, rows), &mut out));
+        }
+    }
+    step(kind, &mut window_max, block.as_mut(), |block| block.finish(&mut out));
+    assert_eq!(block.window().rows, 0, "{}: nothing is held after finish", kind.name);
+    let bursts = out.drain().map(|burst| burst.rows().clone()).collect();
+    Outcome { rows: together(kind, bursts), counters: context.meter.read(), window_max }
+}
+
+fn step(
+    kind: &BlockKind,
+    window_max: &mut Window,
+    block: &mut dyn Block,
+    work: impl FnOnce(&mut dyn Block) -> Result<(), crate::BlockError>,
+) {
+    if let Err(error) = work(block) {
+        panic!("{}: {}", kind.name, error.chain());
+    }
+    let window = block.window();
+    window_max.rows = window_max.rows.max(window.rows);
+    window_max.octets = window_max.octets.max(window.octets);
+    assert!(window.edge_ms >= window_max.edge_ms, "{}: the edge of the window never goes back", kind.name);
+    window_max.edge_ms = window.edge_ms;
+}
+
+fn together(kind: &BlockKind, bursts: Vec<RecordBatch>) -> Option<RecordBatch> {
+    let schema = bursts.first()?.schema();
+    match concat_batches(&schema, &bursts) {
+        Ok(rows) => Some(rows),
+        Err(error) => panic!("{}: bursts do not go together: {error}", kind.name),
+    }
+}
+
+/// Reads a source to its end, twice, and sees that it gives the same rows, and that it ends when it is stopped. Rows
+/// are those of one run.
+pub fn source(kind: &'static BlockKind, parameters: &str) -> Outcome {
+    assert_eq!(kind.role, Role::Source, "{} is no source", kind.name);
+    check_kind(kind, parameters);
+    let (first, second) = (read(kind, parameters), read(kind, parameters));
+    assert!(first.rows == second.rows, "{}: the same rows when read again", kind.name);
+    let (mut source, _) = open_source(kind, parameters);
+    source.stop();
+    let mut out = Outlet::new();
+    for _ in 0..10_000 {
+        match source.pull(&mut out) {
+            Ok(Pulled::Ended) => return first,
+            Ok(_) => {}
+            Err(error) => panic!("{}: {}", kind.name, error.chain()),
+        }
+    }
+    panic!("{}: does not end after stop", kind.name)
+}
+
+fn open_source(kind: &'static BlockKind, parameters: &str) -> (Box<dyn Source>, BlockContext) {
+    match open(kind, parameters) {
+        (Built::Source(source), context) => (source, context),
+        _ => panic!("{} says that it is a source, but builds something else", kind.name),
+    }
+}
+
+fn read(kind: &'static BlockKind, parameters: &str) -> Outcome {
+    let (mut source, context) = open_source(kind, parameters);
+    let mut out = Outlet::new();
+    let mut bursts = Vec::new();
+    loop {
+        let pulled = source.pull(&mut out);
+        bursts.extend(out.drain().map(|burst| burst.rows().clone()));
+        match pulled {
+            Ok(Pulled::Ended) => break,
+            Ok(_) => {}
+            Err(error) => panic!("{}: {}", kind.name, error.chain()),
+        }
+    }
+    Outcome { rows: together(kind, bursts), counters: context.meter.read(), window_max: Window::default() }
+}
+
+/// Gives a sink rows in bursts of `burst_rows`, lets it finish, and returns its counters. What it has written is
+/// compared by the caller, with any two sizes of bursts.
+pub fn sink(
+    kind: &'static BlockKind,
+    parameters: &str,
+    batches: &[RecordBatch],
+    burst_rows: usize,
+) -> Vec<(&'static str, u64)> {
+    assert_eq!(kind.role, Role::Sink, "{} is no sink", kind.name);
+    check_kind(kind, parameters);
+    let (Built::Sink(mut sink), context) = open(kind, parameters) else {
+        panic!("{} says that it is a sink, but builds something else", kind.name)
+    };
+    for batch in batches {
+        let mut from = 0;
+        while from < batch.num_rows() && !sink.is_full() {
+            let rows = burst_rows.clamp(1, batch.num_rows() - from);
+            give(kind, sink.as_mut(), batch.slice(from, rows));
+            from += rows;
+        }
+    }
+    if let Err(error) = sink.finish() {
+        panic!("{}: {}", kind.name, error.chain());
+    }
+    context.meter.read()
+}
+
+fn give(kind: &BlockKind, sink: &mut dyn Sink, rows: RecordBatch) {
+    if let Err(error) = sink.take(Burst::new(rows)) {
+        panic!("{}: {}", kind.name, error.chain());
+    }
+}

@@ -1,0 +1,37 @@
+//! The framework of processing blocks: a graph of sources, blocks and sinks, its threads and its queues.
+//!
+//! After Kögel and Scholz, "Processing of Flow Accounting Data in Java" (2010): blocks form a directed acyclic graph, the
+//! *chain*; each may keep rows in a window; each runs in the thread of the block before it or in a thread of its own, and
+//! threads are joined by bounded first-in-first-out queues of *bursts*. A burst is an Arrow record batch, so that a
+//! queue is touched once for hundreds of rows and nothing is allocated per row. What speaks against it is that a block
+//! must be written for columns; [`Source`], [`Block`] and [`Sink`] tell how.
+//!
+//! The framework names no block and no database. Kinds of blocks come from a [`Registry`], which other crates fill, and
+//! [`compliance`] tests a kind against the contract.
+//!
+//! ```text
+//! text ─▶ config ─▶ graph (inputs, cycles) ─▶ plan (threads, queues) ─▶ run
+//! ```
+
+pub mod block;
+pub mod burst;
+pub mod compliance;
+pub mod error;
+pub mod meter;
+pub mod outlet;
+pub mod parameter;
+pub mod registry;
+pub mod sink;
+pub mod source;
+pub mod stop;
+
+pub use block::{Block, Window};
+pub use burst::Burst;
+pub use error::{BlockError, ConfigError, ParameterError};
+pub use meter::{Counter, Meter};
+pub use outlet::Outlet;
+pub use parameter::{ParameterSpec, ParameterType, Parameters};
+pub use registry::{BlockContext, BlockKind, Built, ONE_INPUT, Opener, Registry, Role};
+pub use sink::Sink;
+pub use source::{Pulled, Source};
+pub use stop::StopSignal;

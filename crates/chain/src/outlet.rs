@@ -1,0 +1,41 @@
+//! Where a source or a block puts what it hands on.
+
+use arrow::array::RecordBatch;
+use weir_flow::FlowBatch;
+
+use crate::Burst;
+
+/// Takes what a source or a block hands on. What is in it goes downstream when the call that filled it returns.
+#[derive(Debug, Default)]
+pub struct Outlet {
+    bursts: Vec<Burst>,
+}
+
+impl Outlet {
+    /// An empty outlet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Hands on rows; a batch without rows is dropped.
+    pub fn rows(&mut self, rows: RecordBatch) {
+        self.burst(Burst::new(rows));
+    }
+
+    /// Hands on flows.
+    pub fn flows(&mut self, flows: FlowBatch) {
+        self.burst(flows.into());
+    }
+
+    /// Hands on a burst, which may have lines of the books.
+    pub fn burst(&mut self, burst: Burst) {
+        if !burst.is_empty() {
+            self.bursts.push(burst);
+        }
+    }
+
+    /// Takes out what was put in, oldest first.
+    pub fn drain(&mut self) -> impl Iterator<Item = Burst> + '_ {
+        self.bursts.drain(..)
+    }
+}
