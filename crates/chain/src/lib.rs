@@ -24,6 +24,7 @@ pub mod graph;
 pub mod meter;
 pub mod outlet;
 pub mod parameter;
+pub mod reference;
 pub mod registry;
 pub mod run;
 pub mod sink;

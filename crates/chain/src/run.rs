@@ -9,6 +9,7 @@ mod feed;
 mod holding;
 mod progress;
 mod queue;
+mod report;
 mod slot;
 mod worker;
 

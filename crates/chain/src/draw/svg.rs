@@ -129,7 +129,7 @@ impl Layout {
             if taken.len() <= column {
                 taken.resize(column + 1, Vec::new());
             }
-            let row = (wish..).find(|row| !taken[column].contains(row)).unwrap_or_default();
+            let row = (wish..=blocks).find(|row| !taken[column].contains(row)).unwrap_or_default();
             taken[column].push(row);
             place[block] = (column, row);
         }

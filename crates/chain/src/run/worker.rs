@@ -227,18 +227,22 @@ impl Worker {
             let meter = &self.shared.blocks[self.slots[slot].block];
             meter.rows_discarded.fetch_add(burst.len() as u64, Ordering::Relaxed);
         }
-        for out in 0..self.slots[slot].outs.len() {
-            match &mut self.slots[slot].outs[out] {
-                None => {}
+        let count = self.slots[slot].outs.len();
+        let mut burst = Some(burst);
+        for out in 0..count {
+            // the last one gets it without a copy
+            let Some(burst) = (if out + 1 == count { burst.take() } else { burst.clone() }) else { return };
+            let closed = match &mut self.slots[slot].outs[out] {
+                None => false,
                 Some(Out::Local { slot: to, input }) => {
                     let (to, input) = (*to, *input);
-                    self.deliver(to, input, burst.clone());
+                    self.deliver(to, input, burst);
+                    false
                 }
-                Some(Out::Queue(queue)) => {
-                    if queue.push(burst.clone()).is_err() {
-                        self.close_out(slot, out);
-                    }
-                }
+                Some(Out::Queue(queue)) => queue.push(burst).is_err(),
+            };
+            if closed {
+                self.close_out(slot, out);
             }
         }
     }

@@ -141,9 +141,9 @@ impl Block for Pass {
         }
         self.until_failure -= rows.num_rows() as u64;
         if self.hold {
-            self.held.push(rows)
+            self.held.push(rows);
         } else {
-            out.rows(rows)
+            out.rows(rows);
         }
         Ok(())
     }
@@ -277,7 +277,9 @@ impl Sink for Note {
 
 pub(crate) fn registry() -> Registry {
     let mut registry = Registry::new();
-    [NUMBERS, PASS, MERGE, NOTE].into_iter().for_each(|kind| registry.add(kind));
+    for kind in [NUMBERS, PASS, MERGE, NOTE] {
+        registry.add(kind);
+    }
     registry
 }
 

@@ -97,7 +97,7 @@ fn stopping_ends_endless_sources_and_keeps_what_they_gave() {
         std::thread::yield_now();
     }
     running.stop();
-    assert!(running.wait_for(Duration::from_secs(60)), "it ends");
+    assert!(running.wait_for(Duration::from_mins(1)), "it ends");
     let (progress, ended) = running.wait();
     ended.expect("no failure");
     for (source, sink) in [("one", "first"), ("two", "second")] {
@@ -129,7 +129,7 @@ fn a_sink_that_fails_stops_the_chain() {
 
 #[test]
 fn a_block_that_cannot_be_opened_is_named() {
-    let error = parse_with(TWO_SOURCES, &["first.into=x"]).expect("a chain").start().err().expect("a failure");
+    let error = parse_with(TWO_SOURCES, &["first.into=x"]).expect("a chain").start().expect_err("a failure");
     assert!(matches!(&error, ChainError::Open { block, .. } if block == "second"), "{error}");
 }
 
