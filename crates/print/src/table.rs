@@ -4,11 +4,12 @@
 //! line to the right, which costs less than holding back all rows until the widest is known.
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::Schema;
 
-use super::cell::Cells;
-use super::human::{Meaning, Writer, heading, is_right_aligned};
-use super::{Flush, OutputOptions, Rows};
+use crate::OutputOptions;
+use crate::cell::Cells;
+use crate::human::{Meaning, Writer, heading, is_right_aligned};
+use crate::printer::{Flush, Rows};
 
 /// Blanks between columns.
 const GAP: usize = 2;
@@ -20,7 +21,7 @@ struct Layout {
     width: usize,
 }
 
-pub(super) struct Table {
+pub(crate) struct Table {
     header: bool,
     labels: bool,
     writer: Writer,
@@ -30,7 +31,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(options: &OutputOptions) -> Self {
+    pub(crate) fn new(options: &OutputOptions) -> Self {
         Self {
             header: options.header,
             labels: options.labels,
@@ -87,7 +88,7 @@ fn push_aligned(text: &mut Vec<u8>, cell: &[u8], layout: &Layout, is_last: bool)
 }
 
 impl Rows for Table {
-    fn begin(&mut self, schema: &SchemaRef, _text: &mut Vec<u8>) {
+    fn begin(&mut self, schema: &Schema, _text: &mut Vec<u8>) {
         let layout = schema.fields().iter().map(|field| {
             let heading = heading(field, self.labels);
             let width = heading.chars().count();

@@ -1,13 +1,13 @@
 //! JSON (RFC 8259): one array of objects, or one object a line.
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::Schema;
 
-use super::cell::{Cells, Kind};
-use super::digits::{Clock, push_hex};
-use super::{Flush, Rows};
+use crate::cell::{Cells, Kind};
+use crate::digits::{Clock, push_hex};
+use crate::printer::{Flush, Rows};
 
-pub(super) struct Json {
+pub(crate) struct Json {
     is_array: bool,
     is_first: bool,
     /// `"name":` of each column.
@@ -18,18 +18,30 @@ pub(super) struct Json {
 
 impl Json {
     /// One array.
-    pub(super) fn array() -> Self {
+    pub(crate) fn array() -> Self {
         Self { is_array: true, is_first: true, names: Vec::new(), clock: Clock::new(), scratch: Vec::new() }
     }
 
     /// One object a line.
-    pub(super) fn lines() -> Self {
+    pub(crate) fn lines() -> Self {
         Self { is_array: false, ..Self::array() }
     }
 
     fn push_value(&mut self, cells: &Cells<'_>, row: usize, text: &mut Vec<u8>) {
         if cells.is_null(row) || cells.is_beyond_json(row) {
             text.extend_from_slice(b"null");
+            return;
+        }
+        if let Some((items, range)) = cells.items(row) {
+            text.push(b'[');
+            let first = range.start;
+            for item in range {
+                if item > first {
+                    text.push(b',');
+                }
+                self.push_value(items, item, text);
+            }
+            text.push(b']');
             return;
         }
         match cells.kind() {
@@ -69,7 +81,7 @@ fn push_string(text: &mut Vec<u8>, octets: &[u8]) {
 }
 
 impl Rows for Json {
-    fn begin(&mut self, schema: &SchemaRef, text: &mut Vec<u8>) {
+    fn begin(&mut self, schema: &Schema, text: &mut Vec<u8>) {
         let name = |name: &String| {
             let mut quoted = Vec::with_capacity(name.len() + 3);
             push_string(&mut quoted, name.as_bytes());

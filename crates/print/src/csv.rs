@@ -1,19 +1,20 @@
 //! Comma-separated values (RFC 4180), lines ending in a line feed.
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::Schema;
 
-use super::cell::{Cells, Kind};
-use super::digits::Clock;
-use super::{Flush, OutputOptions, Rows};
+use crate::OutputOptions;
+use crate::cell::{Cells, Kind};
+use crate::digits::Clock;
+use crate::printer::{Flush, Rows};
 
-pub(super) struct Csv {
+pub(crate) struct Csv {
     header: bool,
     clock: Clock,
 }
 
 impl Csv {
-    pub(super) fn new(options: &OutputOptions) -> Self {
+    pub(crate) fn new(options: &OutputOptions) -> Self {
         Self { header: options.header, clock: Clock::new() }
     }
 }
@@ -35,8 +36,8 @@ fn quote(text: &mut Vec<u8>, start: usize) {
 }
 
 impl Rows for Csv {
-    fn begin(&mut self, schema: &SchemaRef, text: &mut Vec<u8>) {
-        if !self.header {
+    fn begin(&mut self, schema: &Schema, text: &mut Vec<u8>) {
+        if !self.header || schema.fields().is_empty() {
             return;
         }
         for (position, field) in schema.fields().iter().enumerate() {

@@ -1,7 +1,9 @@
 //! The values of a column, ready to be written.
 
+use std::ops::Range;
+
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, LargeStringArray, PrimitiveArray, StringArray, StringViewArray,
+    Array, ArrayRef, AsArray, BinaryArray, LargeStringArray, ListArray, PrimitiveArray, StringArray, StringViewArray,
 };
 use arrow::datatypes::{
     DataType, Field, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, TimeUnit,
@@ -12,12 +14,12 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use weir_flow::AddressText;
 use weir_flow::schema::{CONTENT_KEY, arrow_type};
 
-use super::digits::{Clock, push_hex, push_i64, push_ipv4, push_u64};
-use crate::functions::elements_text;
+use crate::digits::{Clock, push_f32, push_f64, push_hex, push_i64, push_ipv4, push_u64};
+use crate::elements::elements_text;
 
 /// How the text of a value may be embedded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// A number or a boolean: bare everywhere.
     Bare,
     /// Letters and digits that no format gives a meaning: quoted in JSON, never escaped.
@@ -27,7 +29,7 @@ pub(super) enum Kind {
 }
 
 /// The values of a column of one batch.
-pub(super) enum Cells<'a> {
+pub(crate) enum Cells<'a> {
     U8(&'a PrimitiveArray<UInt8Type>),
     U16(&'a PrimitiveArray<UInt16Type>),
     U32(&'a PrimitiveArray<UInt32Type>),
@@ -49,13 +51,15 @@ pub(super) enum Cells<'a> {
     TextView(&'a StringViewArray),
     LargeText(&'a LargeStringArray),
     Elements(&'a ArrayRef),
+    /// A list, and the values of all lists of the batch.
+    List(&'a ListArray, Box<Cells<'a>>),
     Other(&'a ArrayRef, Option<ArrayFormatter<'a>>),
 }
 
 static OTHER: FormatOptions<'static> = FormatOptions::new().with_display_error(true);
 
 impl<'a> Cells<'a> {
-    pub(super) fn new(field: &Field, values: &'a ArrayRef) -> Self {
+    pub(crate) fn new(field: &Field, values: &'a ArrayRef) -> Self {
         match values.data_type() {
             DataType::UInt8 => Self::U8(values.as_primitive()),
             DataType::UInt16 => Self::U16(values.as_primitive()),
@@ -80,12 +84,16 @@ impl<'a> Cells<'a> {
             DataType::Utf8View => Self::TextView(values.as_string_view()),
             DataType::LargeUtf8 => Self::LargeText(values.as_string()),
             list if *list == arrow_type(weir_flow::ColumnType::Elements) => Self::Elements(values),
+            DataType::List(item) => {
+                let lists: &ListArray = values.as_list();
+                Self::List(lists, Box::new(Self::new(item, lists.values())))
+            }
             _ => Self::Other(values, ArrayFormatter::try_new(values, &OTHER).ok()),
         }
     }
 
     #[inline]
-    pub(super) fn is_null(&self, row: usize) -> bool {
+    pub(crate) fn is_null(&self, row: usize) -> bool {
         match self {
             Self::U8(values) => values.is_null(row),
             Self::U16(values) => values.is_null(row),
@@ -106,11 +114,12 @@ impl<'a> Cells<'a> {
             Self::Text(values) => values.is_null(row),
             Self::TextView(values) => values.is_null(row),
             Self::LargeText(values) => values.is_null(row),
+            Self::List(lists, _) => lists.is_null(row),
             Self::Elements(values) | Self::Other(values, _) => values.is_null(row) || values.data_type().is_null(),
         }
     }
 
-    pub(super) fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         match self {
             Self::Seconds(_)
             | Self::Milliseconds(_)
@@ -118,14 +127,19 @@ impl<'a> Cells<'a> {
             | Self::Nanoseconds(_)
             | Self::Address(_)
             | Self::Octets(_) => Kind::Plain,
-            Self::Text(_) | Self::TextView(_) | Self::LargeText(_) | Self::Elements(_) | Self::Other(..) => Kind::Text,
+            Self::Text(_)
+            | Self::TextView(_)
+            | Self::LargeText(_)
+            | Self::Elements(_)
+            | Self::List(..)
+            | Self::Other(..) => Kind::Text,
             _ => Kind::Bare,
         }
     }
 
     /// The milliseconds of a time.
     #[inline]
-    pub(super) fn milliseconds(&self, row: usize) -> Option<i64> {
+    pub(crate) fn milliseconds(&self, row: usize) -> Option<i64> {
         match self {
             Self::Seconds(values) => Some(values.value(row).saturating_mul(1000)),
             Self::Milliseconds(values) => Some(values.value(row)),
@@ -137,7 +151,7 @@ impl<'a> Cells<'a> {
 
     /// The value of an unsigned number.
     #[inline]
-    pub(super) fn unsigned(&self, row: usize) -> Option<u64> {
+    pub(crate) fn unsigned(&self, row: usize) -> Option<u64> {
         match self {
             Self::U8(values) => Some(values.value(row).into()),
             Self::U16(values) => Some(values.value(row).into()),
@@ -147,8 +161,24 @@ impl<'a> Cells<'a> {
         }
     }
 
+    /// The items of a list, and which of them are those of the row.
+    pub(crate) fn items(&self, row: usize) -> Option<(&Self, Range<usize>)> {
+        let Self::List(lists, items) = self else { return None };
+        let offsets = lists.value_offsets();
+        Some((items, offsets[row] as usize..offsets[row + 1] as usize))
+    }
+
+    /// The value of a number with a fraction.
+    pub(crate) fn fraction(&self, row: usize) -> Option<f64> {
+        match self {
+            Self::F32(values) => Some(values.value(row).into()),
+            Self::F64(values) => Some(values.value(row)),
+            _ => None,
+        }
+    }
+
     /// Whether a number is one that JSON cannot write.
-    pub(super) fn is_beyond_json(&self, row: usize) -> bool {
+    pub(crate) fn is_beyond_json(&self, row: usize) -> bool {
         match self {
             Self::F32(values) => !values.value(row).is_finite(),
             Self::F64(values) => !values.value(row).is_finite(),
@@ -158,7 +188,7 @@ impl<'a> Cells<'a> {
 
     /// Appends the value as programs read it: times in ISO 8601 and UTC, addresses as text.
     #[inline]
-    pub(super) fn push(&self, row: usize, clock: &mut Clock, text: &mut Vec<u8>) {
+    pub(crate) fn push(&self, row: usize, clock: &mut Clock, text: &mut Vec<u8>) {
         match self {
             Self::U8(values) => push_u64(text, values.value(row).into()),
             Self::U16(values) => push_u64(text, values.value(row).into()),
@@ -184,8 +214,9 @@ impl<'a> Cells<'a> {
             return;
         }
         match self {
-            Self::F32(values) => text.extend_from_slice(values.value(row).to_string().as_bytes()),
-            Self::F64(values) => text.extend_from_slice(values.value(row).to_string().as_bytes()),
+            Self::F32(values) => push_f32(text, values.value(row)),
+            Self::F64(values) => push_f64(text, values.value(row)),
+            Self::List(..) => self.push_list(row, clock, text),
             Self::Octets(values) => {
                 text.extend_from_slice(b"0x");
                 push_hex(text, values.value(row));
@@ -194,6 +225,23 @@ impl<'a> Cells<'a> {
             Self::Other(_, Some(formatter)) => text.extend_from_slice(formatter.value(row).to_string().as_bytes()),
             _ => {}
         }
+    }
+
+    fn push_list(&self, row: usize, clock: &mut Clock, text: &mut Vec<u8>) {
+        let Some((items, range)) = self.items(row) else { return };
+        text.push(b'[');
+        let first = range.start;
+        for item in range {
+            if item > first {
+                text.extend_from_slice(b", ");
+            }
+            if items.is_null(item) {
+                text.extend_from_slice(b"null");
+            } else {
+                items.push(item, clock, text);
+            }
+        }
+        text.push(b']');
     }
 }
 

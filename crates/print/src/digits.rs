@@ -1,5 +1,7 @@
 //! Numbers, addresses and times as digits, fast.
 
+use std::io::Write;
+
 /// Decimal digits of the numbers below 100.
 const PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
@@ -13,7 +15,7 @@ const PAIRS: [[u8; 2]; 100] = {
 
 /// Appends a number in decimal.
 #[inline]
-pub(super) fn push_u64(text: &mut Vec<u8>, mut number: u64) {
+pub(crate) fn push_u64(text: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 20];
     let mut start = digits.len();
     while number >= 100 {
@@ -33,11 +35,27 @@ pub(super) fn push_u64(text: &mut Vec<u8>, mut number: u64) {
 
 /// Appends a number in decimal, with its sign when it is negative.
 #[inline]
-pub(super) fn push_i64(text: &mut Vec<u8>, number: i64) {
+pub(crate) fn push_i64(text: &mut Vec<u8>, number: i64) {
     if number < 0 {
         text.push(b'-');
     }
     push_u64(text, number.unsigned_abs());
+}
+
+/// Appends a number with a fraction: the shortest text that is read back as the same number, with an exponent only
+/// where it would be long without.
+pub(crate) fn push_f64(text: &mut Vec<u8>, number: f64) {
+    let size = number.abs();
+    let is_long = size.is_finite() && (size >= 1e16 || (size < 1e-5 && size > 0.0));
+    // A vector takes everything.
+    let _ = if is_long { write!(text, "{number:e}") } else { write!(text, "{number}") };
+}
+
+/// As [`push_f64`], for numbers of half the width.
+pub(crate) fn push_f32(text: &mut Vec<u8>, number: f32) {
+    let size = number.abs();
+    let is_long = size.is_finite() && (size >= 1e16 || (size < 1e-5 && size > 0.0));
+    let _ = if is_long { write!(text, "{number:e}") } else { write!(text, "{number}") };
 }
 
 /// Appends a number below 1000 with exactly three digits.
@@ -49,7 +67,7 @@ fn push_three(text: &mut Vec<u8>, number: u64) {
 
 /// Appends octets as an IPv4 address.
 #[inline]
-pub(super) fn push_ipv4(text: &mut Vec<u8>, octets: [u8; 4]) {
+pub(crate) fn push_ipv4(text: &mut Vec<u8>, octets: [u8; 4]) {
     for (position, octet) in octets.into_iter().enumerate() {
         if position > 0 {
             text.push(b'.');
@@ -59,7 +77,7 @@ pub(super) fn push_ipv4(text: &mut Vec<u8>, octets: [u8; 4]) {
 }
 
 /// Appends octets in hexadecimal.
-pub(super) fn push_hex(text: &mut Vec<u8>, octets: &[u8]) {
+pub(crate) fn push_hex(text: &mut Vec<u8>, octets: &[u8]) {
     const HEX: &[u8; 16] = b"0123456789abcdef";
     for octet in octets {
         text.extend_from_slice(&[HEX[usize::from(octet >> 4)], HEX[usize::from(octet & 15)]]);
@@ -70,13 +88,13 @@ const DAY_SECONDS: i64 = 86_400;
 
 /// Writes civil times; keeps the last date, because times of neighbours are of one day.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(crate) struct Clock {
     day: i64,
     date: Vec<u8>,
 }
 
 impl Clock {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let mut clock = Self { day: 0, date: Vec::with_capacity(10) };
         clock.set_day(0);
         clock
@@ -84,7 +102,7 @@ impl Clock {
 
     /// Appends `YYYY-MM-DD`, the separator, and `HH:MM:SS.mmm`.
     #[inline]
-    pub(super) fn push(&mut self, text: &mut Vec<u8>, ms: i64, separator: u8) {
+    pub(crate) fn push(&mut self, text: &mut Vec<u8>, ms: i64, separator: u8) {
         let (seconds, ms) = (ms.div_euclid(1000), ms.rem_euclid(1000) as u64);
         let (day, second) = (seconds.div_euclid(DAY_SECONDS), seconds.rem_euclid(DAY_SECONDS) as usize);
         if day != self.day {
@@ -139,6 +157,25 @@ mod tests {
         let mut text = Vec::new();
         push_i64(&mut text, i64::MIN);
         assert_eq!(text, i64::MIN.to_string().as_bytes());
+    }
+
+    #[test]
+    fn fractions_are_short_and_read_back() {
+        let text = |number| {
+            let mut text = Vec::new();
+            push_f64(&mut text, number);
+            String::from_utf8(text).expect("digits")
+        };
+        let expected = ["0.1", "2", "-0", "123456.789", "1e16", "1e-6", "0.00001", "NaN", "-inf", "5e-324"];
+        let numbers = [0.1, 2.0, -0.0, 123456.789, 1e16, 1e-6, 1e-5, f64::NAN, f64::NEG_INFINITY, 5e-324];
+        assert_eq!(numbers.map(text), expected);
+        for bits in (1..u64::MAX).step_by(0x0123_4567_89ab_cdef) {
+            let number = f64::from_bits(bits);
+            assert!(number.is_nan() || text(number).parse::<f64>().is_ok_and(|read| read.to_bits() == bits), "{bits}");
+        }
+        let mut narrow = Vec::new();
+        push_f32(&mut narrow, 0.1);
+        assert_eq!(narrow, b"0.1");
     }
 
     #[test]

@@ -5,13 +5,13 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use weir_flow::Column;
 
-use super::cell::Cells;
-use super::digits::{Clock, push_u64};
-use crate::functions::{protocol_name, tcp_flags_text};
+use crate::cell::Cells;
+use crate::digits::{Clock, push_f64, push_u64};
+use crate::names::{protocol_name, tcp_flags_text};
 
 /// What the values of a column mean to people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Meaning {
+pub(crate) enum Meaning {
     Protocol,
     Flags,
     /// A counter or a rate: large ones are scaled.
@@ -23,7 +23,7 @@ pub(super) enum Meaning {
 
 impl Meaning {
     /// Tells the meaning from name and type: whoever names a column like one of ours means the same.
-    pub(super) fn of(field: &Field) -> Self {
+    pub(crate) fn of(field: &Field) -> Self {
         match (field.name().as_str(), field.data_type()) {
             ("protocol", DataType::UInt8) => Self::Protocol,
             ("tcp_flags", DataType::UInt16) => Self::Flags,
@@ -38,12 +38,12 @@ impl Meaning {
 }
 
 /// Whether values of a type stand at the right of their column.
-pub(super) fn is_right_aligned(field: &Field) -> bool {
+pub(crate) fn is_right_aligned(field: &Field) -> bool {
     field.data_type().is_numeric() && !matches!(Meaning::of(field), Meaning::Protocol | Meaning::Flags)
 }
 
 /// Heading of a column.
-pub(super) fn heading(field: &Field, labels: bool) -> String {
+pub(crate) fn heading(field: &Field, labels: bool) -> String {
     let label = match field.name().as_str() {
         "duration_ms" => Some("duration"),
         "packets_per_second" => Some("pps"),
@@ -55,7 +55,7 @@ pub(super) fn heading(field: &Field, labels: bool) -> String {
 }
 
 /// Text without characters that a terminal obeys.
-pub(super) fn clean(text: &str) -> String {
+pub(crate) fn clean(text: &str) -> String {
     if !text.chars().any(char::is_control) {
         return text.to_owned();
     }
@@ -68,7 +68,7 @@ pub(super) fn clean(text: &str) -> String {
 
 /// Writes values for people.
 #[derive(Debug)]
-pub(super) struct Writer {
+pub(crate) struct Writer {
     zone: TimeZone,
     scaled: bool,
     clock: Clock,
@@ -80,11 +80,11 @@ pub(super) struct Writer {
 const QUARTER_MS: i64 = 900_000;
 
 impl Writer {
-    pub(super) fn new(zone: TimeZone, scaled: bool) -> Self {
+    pub(crate) fn new(zone: TimeZone, scaled: bool) -> Self {
         Self { zone, scaled, clock: Clock::new(), offset: (i64::MIN, 0) }
     }
 
-    pub(super) fn push(&mut self, cells: &Cells<'_>, row: usize, meaning: Meaning, text: &mut Vec<u8>) {
+    pub(crate) fn push(&mut self, cells: &Cells<'_>, row: usize, meaning: Meaning, text: &mut Vec<u8>) {
         if cells.is_null(row) {
             text.push(b'-');
             return;
@@ -105,6 +105,9 @@ impl Writer {
                 text.extend_from_slice(format!(".{:03}", ms % 1000).as_bytes());
             }
             (Meaning::Counter, Some(number)) if self.scaled => push_scaled(text, number),
+            (Meaning::Other, None) if self.scaled && cells.fraction(row).is_some() => {
+                cells.fraction(row).into_iter().for_each(|number| push_rounded(text, number));
+            }
             _ => {
                 let start = text.len();
                 cells.push(row, &mut self.clock, text);
@@ -144,4 +147,10 @@ fn push_scaled(text: &mut Vec<u8>, number: u64) {
     // Rounded down, so that 999,999,999 is no thousand of a unit that has only so many.
     push_u64(text, number / unit);
     text.extend_from_slice(&[b'.', b'0' + (number / (unit / 10) % 10) as u8, b' ', letter]);
+}
+
+/// Six digits, or as many as stand before the point.
+fn push_rounded(text: &mut Vec<u8>, number: f64) {
+    let rounded = if number.abs() < 1e6 { format!("{number:.5e}") } else { format!("{number:.0}") };
+    push_f64(text, rounded.parse().unwrap_or(number));
 }
