@@ -9,6 +9,7 @@
 
 // what several blocks need
 pub mod gather;
+pub mod keys;
 
 // the blocks
 

@@ -67,7 +67,9 @@ fn elements(numbers: &[Option<u8>]) -> ArrayRef {
     let mut builder = FlowBatchBuilder::new(numbers.len());
     for number in numbers {
         builder.begin_rows(1);
-        number.iter().for_each(|number| builder.elements().push(9, u16::from(*number), &[*number]));
+        if let Some(number) = number {
+            builder.elements().push(9, u16::from(*number), &[*number]);
+        }
         builder.elements().end_row();
     }
     Arc::clone(builder.finish().column(Column::Elements).expect("elements"))
