@@ -8,14 +8,24 @@
 //! [`registry`] has them all. A crate above this one, or a user's own program, adds its own kinds to it.
 
 // what several blocks need
+pub mod gather;
+pub mod keys;
+mod windows;
 
 // the blocks
+pub mod filter;
+pub mod sample;
+pub mod statistic;
+pub mod template;
 
 use weir_chain::{BlockKind, Registry};
 
 /// Every kind of block of this crate.
 pub const KINDS: &[&BlockKind] = &[
     // keep in the order of the modules
+    &filter::KIND,
+    &sample::KIND,
+    &template::KIND,
 ];
 
 /// A registry with every kind of block of this crate.

@@ -1,0 +1,5 @@
+//! tmp
+#![allow(dead_code)]
+mod histogram;
+mod moments;
+mod quantiles;
