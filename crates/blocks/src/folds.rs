@@ -11,7 +11,7 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt64Array};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
 use weir_chain::{BlockError, Counter, ParameterError};
-use weir_flow::schema::{arrow_type, field};
+use weir_flow::schema::field;
 use weir_flow::{Column, ColumnType};
 
 use crate::grouping::{Cells, Closed};
@@ -59,7 +59,9 @@ impl FoldedColumn {
         let column = Column::by_name(name);
         let fits = match (column.map(Column::column_type), fold) {
             (None | Some(ColumnType::U64), _) => true,
-            (Some(ColumnType::U8 | ColumnType::U16 | ColumnType::U32 | ColumnType::Time), Fold::Min | Fold::Max) => true,
+            (Some(ColumnType::U8 | ColumnType::U16 | ColumnType::U32 | ColumnType::Time), Fold::Min | Fold::Max) => {
+                true
+            }
             (Some(_), _) => false,
         };
         if !fits || name.is_empty() {
@@ -104,11 +106,6 @@ impl Folds {
         Self { columns, cells: Vec::new(), saturated }
     }
 
-    /// Where a column is, if there is one.
-    pub(crate) fn position(&self, name: &str) -> Option<usize> {
-        self.columns.iter().position(|column| column.name == name)
-    }
-
     /// The value of a group.
     pub(crate) fn value(&self, id: u32, column: usize) -> Option<i128> {
         Some(self.cells[id as usize * self.columns.len() + column]).filter(|value| *value != NONE)
@@ -136,12 +133,6 @@ impl Folds {
     fn fold(&mut self, rows: &RecordBatch, ids: &[u32], at: usize) -> Result<(), BlockError> {
         let stride = self.columns.len();
         let (name, fold) = (&self.columns[at].name, self.columns[at].fold);
-        let cells = &mut self.cells;
-        let mut update = |row: usize, change: &dyn Fn(i128) -> i128| {
-            let cell = &mut cells[ids[row] as usize * stride + at];
-            *cell = change(*cell);
-        };
-        let _ = &mut update;
         let Some(column) = rows.column_by_name(name) else {
             if fold == Fold::Flows {
                 for id in ids {
@@ -235,10 +226,4 @@ pub(crate) fn rows_of(closed: &Closed<'_, Folds>, ids: &[u32]) -> Result<RecordB
     let (fields, arrays): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
     RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
         .map_err(|error| BlockError::caused("groups cannot be handed on", error))
-}
-
-/// Whether a column of flows has this type in rows that were made for the table of columns.
-#[cfg(test)]
-pub(crate) fn has_type_of_flows(field: &Field) -> bool {
-    Column::by_name(field.name()).is_some_and(|column| arrow_type(column.column_type()) == *field.data_type())
 }

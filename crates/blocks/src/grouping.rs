@@ -7,8 +7,8 @@
 
 mod prefix;
 
-use arrow::array::{AsArray, BooleanArray, RecordBatch};
-use arrow::compute::filter_record_batch;
+use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
+use arrow::compute::{SortColumn, SortOptions, filter_record_batch, lexsort_to_indices};
 use arrow::datatypes::TimestampMillisecondType;
 use weir_chain::{BlockError, Counter, Meter, Outlet, Window};
 
@@ -224,4 +224,18 @@ pub(crate) fn hand_on(rows: &RecordBatch, out: &mut Outlet) {
     for from in (0..rows.num_rows()).step_by(BURST_ROWS_MAX) {
         out.rows(rows.slice(from, BURST_ROWS_MAX.min(rows.num_rows() - from)));
     }
+}
+
+/// Groups in ascending order of their keys, nulls first. The start of the window is no part of it.
+pub(crate) fn by_key<C>(closed: &Closed<'_, C>, ids: &[u32]) -> Result<Vec<u32>, BlockError> {
+    let columns = closed.keys.columns(ids)?;
+    let columns = columns.into_iter().filter(|(field, _)| field.name() != WINDOW_START);
+    let sorted = |values: ArrayRef| SortColumn { values, options: Some(SortOptions::default()) };
+    let columns: Vec<_> = columns.map(|(_, values)| sorted(values)).collect();
+    if columns.is_empty() {
+        return Ok(ids.to_vec());
+    }
+    let order = lexsort_to_indices(&columns, None);
+    let order = order.map_err(|error| BlockError::caused("keys cannot be put in order", error))?;
+    Ok(order.values().iter().map(|place| ids[*place as usize]).collect())
 }

@@ -10,22 +10,34 @@
 // what several blocks need
 pub mod gather;
 pub mod keys;
+
+mod folds;
+mod grouping;
+mod numbers;
 mod windows;
 
+#[cfg(test)]
+mod naive;
+
 // the blocks
+pub mod aggregate;
 pub mod filter;
 pub mod sample;
 pub mod statistic;
 pub mod template;
+pub mod topn;
 
 use weir_chain::{BlockKind, Registry};
 
 /// Every kind of block of this crate.
 pub const KINDS: &[&BlockKind] = &[
     // keep in the order of the modules
+    &aggregate::KIND,
     &filter::KIND,
     &sample::KIND,
+    &statistic::KIND,
     &template::KIND,
+    &topn::KIND,
 ];
 
 /// A registry with every kind of block of this crate.

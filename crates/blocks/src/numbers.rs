@@ -63,7 +63,10 @@ mod tests {
 
     #[test]
     fn every_width_and_sign() {
-        assert_eq!(numbers(Arc::new(Int8Array::from(vec![Some(-128), None, Some(127)]))), [Some(-128), None, Some(127)]);
+        assert_eq!(
+            numbers(Arc::new(Int8Array::from(vec![Some(-128), None, Some(127)]))),
+            [Some(-128), None, Some(127)]
+        );
         assert_eq!(numbers(Arc::new(UInt16Array::from(vec![0, 65535]))), [Some(0), Some(65535)]);
         let far = [i64::MIN, i64::MAX];
         assert_eq!(numbers(Arc::new(Int64Array::from(far.to_vec()))), far.map(|value| Some(value.into())));

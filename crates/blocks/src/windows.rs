@@ -258,3 +258,6 @@ fn drop_rows(rows: &RecordBatch, times: &TimestampMillisecondArray, assigned: &A
     let rows = filter_record_batch(rows, &BooleanArray::from(keep));
     Ok(Split { rows: rows.map_err(|error| BlockError::caused("late rows cannot be dropped", error))?, closes })
 }
+
+#[cfg(test)]
+mod tests;

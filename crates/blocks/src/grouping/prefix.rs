@@ -61,7 +61,8 @@ impl KeyNames {
             let Ok(at) = rows.schema_ref().index_of(&prefix.name) else { continue };
             columns[at] = prefix.cut(&columns[at])?;
         }
-        RecordBatch::try_new(rows.schema(), columns).map_err(|error| BlockError::caused("addresses cannot be cut", error))
+        RecordBatch::try_new(rows.schema(), columns)
+            .map_err(|error| BlockError::caused("addresses cannot be cut", error))
     }
 }
 

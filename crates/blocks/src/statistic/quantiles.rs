@@ -94,8 +94,10 @@ impl Sketch {
         let mut sorted = self.exact.clone();
         sorted.sort_unstable();
         let at_rank = |rank: u64| match &self.buckets {
-            Some(buckets) => buckets.at_rank(rank).clamp(min, max),
             None => sorted[rank as usize - 1],
+            Some(_) if rank == 1 => min,
+            Some(_) if rank == self.count => max,
+            Some(buckets) => buckets.at_rank(rank).clamp(min, max),
         };
         wanted.iter().map(|quantile| Some(at_rank(quantile.rank(self.count)))).collect()
     }
