@@ -10,12 +10,14 @@
 // what several blocks need
 
 // the blocks
+pub mod anonymise;
 
 use weir_chain::{BlockKind, Registry};
 
 /// Every kind of block of this crate.
 pub const KINDS: &[&BlockKind] = &[
     // keep in the order of the modules
+    &anonymise::KIND,
 ];
 
 /// A registry with every kind of block of this crate.
