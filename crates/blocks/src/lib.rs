@@ -11,6 +11,7 @@
 
 // the blocks
 pub mod anonymise;
+pub mod enrich;
 
 use weir_chain::{BlockKind, Registry};
 
@@ -18,6 +19,7 @@ use weir_chain::{BlockKind, Registry};
 pub const KINDS: &[&BlockKind] = &[
     // keep in the order of the modules
     &anonymise::KIND,
+    &enrich::KIND,
 ];
 
 /// A registry with every kind of block of this crate.
