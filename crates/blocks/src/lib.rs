@@ -8,6 +8,8 @@
 //! [`registry`] has them all. A crate above this one, or a user's own program, adds its own kinds to it.
 
 // what several blocks need
+pub mod gather;
+pub mod keys;
 
 // the blocks
 pub mod anonymise;
