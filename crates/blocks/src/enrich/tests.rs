@@ -136,6 +136,16 @@ proptest! {
     }
 }
 
+#[test]
+fn a_prefix_of_ipv6_that_holds_the_place_of_ipv4_holds_all_of_it() {
+    for bits in [1, 96] {
+        let whole = Prefix { first: 0, bits, value: 3 };
+        let ranges = loaded(&as_database(&[], &[whole], 6, 24)).expect("a database");
+        assert_eq!(ranges.find(&[1, 2, 3, 4]), 210_000, "::/{bits}");
+        assert_eq!(ranges.find(&octets("8000::")), NONE);
+    }
+}
+
 fn error_of(result: Result<Ranges, BlockError>) -> String {
     result.expect_err("an error").chain()
 }

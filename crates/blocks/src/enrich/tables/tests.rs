@@ -63,3 +63,19 @@ fn interfaces_are_found_by_exporter_and_index() {
     assert_eq!(name("10.0.0.2", 1), Some("a"));
     assert_eq!(interfaces.find(&[1, 2, 3], 1), NONE);
 }
+
+#[test]
+fn only_what_has_changed_is_read_again_and_a_broken_file_only_once() {
+    let file = written("10.0.0.0/8,a");
+    let files = Files { labels: Some(file.path().to_owned()), ..Files::default() };
+    let mut tables = Tables::load(&files).expect("labels");
+    let mut refreshed = || {
+        let refreshed = tables.refresh();
+        (refreshed.loaded, refreshed.errors.len())
+    };
+    assert_eq!(refreshed(), (0, 0));
+    std::fs::write(file.path(), "10.0.0.0/8,other").expect("written");
+    assert_eq!((refreshed(), refreshed()), ((1, 0), (0, 0)));
+    std::fs::write(file.path(), "broken").expect("written");
+    assert_eq!((refreshed(), refreshed()), ((0, 1), (0, 0)));
+}
