@@ -26,6 +26,8 @@ pub mod sample;
 pub mod statistic;
 pub mod template;
 pub mod topn;
+pub mod anonymise;
+pub mod enrich;
 
 use weir_chain::{BlockKind, Registry};
 
@@ -38,6 +40,8 @@ pub const KINDS: &[&BlockKind] = &[
     &statistic::KIND,
     &template::KIND,
     &topn::KIND,
+    &anonymise::KIND,
+    &enrich::KIND,
 ];
 
 /// A registry with every kind of block of this crate.
