@@ -8,14 +8,23 @@
 //! [`registry`] has them all. A crate above this one, or a user's own program, adds its own kinds to it.
 
 // what several blocks need
+mod fit;
+mod plot;
+mod row_file;
 
 // the blocks
+pub mod dumper;
+pub mod null;
+pub mod tee;
 
 use weir_chain::{BlockKind, Registry};
 
 /// Every kind of block of this crate.
 pub const KINDS: &[&BlockKind] = &[
     // keep in the order of the modules
+    &dumper::KIND,
+    &null::KIND,
+    &tee::KIND,
 ];
 
 /// A registry with every kind of block of this crate.
