@@ -11,9 +11,12 @@
 pub mod gather;
 pub mod keys;
 
+mod fit;
 mod folds;
 mod grouping;
 mod numbers;
+mod plot;
+mod row_file;
 mod windows;
 
 #[cfg(test)]
@@ -21,13 +24,16 @@ mod naive;
 
 // the blocks
 pub mod aggregate;
+pub mod anonymise;
+pub mod dumper;
+pub mod enrich;
 pub mod filter;
+pub mod null;
 pub mod sample;
 pub mod statistic;
+pub mod tee;
 pub mod template;
 pub mod topn;
-pub mod anonymise;
-pub mod enrich;
 
 use weir_chain::{BlockKind, Registry};
 
@@ -35,13 +41,16 @@ use weir_chain::{BlockKind, Registry};
 pub const KINDS: &[&BlockKind] = &[
     // keep in the order of the modules
     &aggregate::KIND,
+    &anonymise::KIND,
+    &dumper::KIND,
+    &enrich::KIND,
     &filter::KIND,
+    &null::KIND,
     &sample::KIND,
     &statistic::KIND,
+    &tee::KIND,
     &template::KIND,
     &topn::KIND,
-    &anonymise::KIND,
-    &enrich::KIND,
 ];
 
 /// A registry with every kind of block of this crate.

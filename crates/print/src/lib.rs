@@ -12,6 +12,7 @@ pub mod printer;
 
 pub mod elements;
 pub mod names;
+pub mod value;
 
 mod cell;
 mod digits;
@@ -25,6 +26,7 @@ pub use elements::{elements_text, push_element_value};
 pub use format::{Format, OutputOptions};
 pub use names::{protocol_name, tcp_flags_text};
 pub use printer::{PrintError, Printer, write_batches};
+pub use value::{ColumnText, time_text};
 
 #[cfg(test)]
 mod tests;
