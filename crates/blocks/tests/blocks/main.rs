@@ -1,0 +1,3 @@
+//! Blocks together: their reference page, and whole chains of them.
+
+mod reference;
