@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use weir_flow::{Column, Delivery, FlowBatch, Sink};
+use weir_flow::{Column, Delivery, FlowBatch};
 
 use crate::frame::{EncodedFrame, FrameHeader};
 use crate::layout::Layout;
@@ -192,19 +192,6 @@ fn without_empty(delivery: Delivery) -> Delivery {
     Delivery {
         flows: delivery.flows.filter(|flows: &FlowBatch| flows.rows() > 0),
         books: delivery.books.filter(|books| books.record_batch().num_rows() > 0),
-    }
-}
-
-impl Sink for Writer {
-    type Error = ArchiveError;
-
-    fn deliver(&mut self, delivery: Delivery) -> Result<(), Self::Error> {
-        self.append(delivery).map(|_| ())
-    }
-
-    /// A full disk may have room again; what else can fail will fail again.
-    fn is_final(error: &Self::Error) -> bool {
-        !matches!(error, ArchiveError::AppendTail { .. } | ArchiveError::CreateTail { .. })
     }
 }
 

@@ -9,8 +9,8 @@ use arrow::array::{AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{TimestampMillisecondType, UInt64Type};
 use weir_chain::{
-    Block, BlockError, BlockKind, Built, Chain, ONE_INPUT, Opener, Outlet, ParameterError, ParameterSpec, ParameterType,
-    Parameters, Role,
+    Block, BlockError, BlockKind, Built, Chain, ONE_INPUT, Opener, Outlet, ParameterError, ParameterSpec,
+    ParameterType, Parameters, Role,
 };
 
 /// The kind, as chain files know it.

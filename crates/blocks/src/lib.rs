@@ -25,6 +25,9 @@ mod naive;
 // the blocks
 pub mod aggregate;
 pub mod anonymise;
+pub mod archive;
+pub mod capture_reader;
+pub mod collector;
 pub mod dumper;
 pub mod enrich;
 pub mod filter;
@@ -42,6 +45,9 @@ pub const KINDS: &[&BlockKind] = &[
     // keep in the order of the modules
     &aggregate::KIND,
     &anonymise::KIND,
+    &archive::KIND,
+    &capture_reader::KIND,
+    &collector::KIND,
     &dumper::KIND,
     &enrich::KIND,
     &filter::KIND,

@@ -2,12 +2,12 @@
 //!
 //! Each socket has a receive thread and a decode thread. The kernel spreads exporters over the sockets that share
 //! the port, and all datagrams of one exporter reach the same socket, so a decoder owns what it knows of its
-//! exporters and nothing is locked. Decoders hand their deliveries to one writer thread, which feeds the sink.
+//! exporters and nothing is locked. Whoever owns the collector takes the deliveries of all decoders from one queue.
 //!
 //! ```text
-//! kernel ─▶ receive ─▶ [bursts] ─▶ decode ─▶ [deliveries] ─▶ write ─▶ sink
-//!           drops and counts       waits                     tries again
-//!           when full              when full                 when the sink fails
+//! kernel ─▶ receive ─▶ [bursts] ─▶ decode ─▶ [deliveries] ─▶ next
+//!           drops and counts       waits
+//!           when full              when full
 //! ```
 
 use std::io;
@@ -18,7 +18,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded, unbounded};
-use weir_flow::{Counter, Delivery, Sink};
+use weir_flow::{Counter, Delivery};
 
 use crate::burst::Burst;
 use crate::socket::{self, Headers, ReceiveSocket, SocketInfo};
@@ -36,7 +36,7 @@ pub struct CollectorOptions {
     /// Bursts of up to 64 datagrams between a socket and its decoder; when full, datagrams are dropped and counted
     /// under `queue_drops`.
     pub queue_bursts_max: usize,
-    /// Deliveries between the decoders and the writer.
+    /// Deliveries between the decoders and whoever takes them.
     pub queue_deliveries_max: usize,
     /// Flows of a delivery, about.
     pub delivery_rows_max: usize,
@@ -74,6 +74,9 @@ pub enum CollectError {
         #[source]
         source: io::Error,
     },
+    /// A socket failed.
+    #[error("cannot receive")]
+    Receive(#[source] io::Error),
     /// A thread could not be started.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
@@ -82,27 +85,26 @@ pub enum CollectError {
     Panicked(&'static str),
 }
 
-/// What a collector did, once it has stopped.
+/// What a call of [`Collector::next`] came to.
 #[derive(Debug)]
-pub struct CollectorReport<S> {
-    /// The sink, with everything delivered that could be.
-    pub sink: S,
-    /// What each decoder saw.
-    pub decoders: Vec<DecoderStatistics>,
-    /// Flows that the sink would not take even at the end.
-    pub rows_undelivered: u64,
-    /// Failures of the sink; each was tried again.
-    pub sink_failures: u64,
+pub enum Next {
+    /// A delivery.
+    Delivery(Delivery),
+    /// None came within the time.
+    Nothing,
+    /// The collector was stopped, and everything that it had received was handed on.
+    Ended,
 }
 
-/// A running collector.
+/// A running collector. Dropping it stops it; what was not taken is lost then.
 #[derive(Debug)]
-pub struct Collector<S> {
+pub struct Collector {
     shared: Arc<Shared>,
     sockets: Vec<SocketInfo>,
     receivers: Vec<JoinHandle<ReceiveSocket>>,
-    decoders: Vec<JoinHandle<DecoderStatistics>>,
-    writer: JoinHandle<Written<S>>,
+    decoders: Vec<JoinHandle<()>>,
+    /// `None` once the collector has ended.
+    deliveries: Option<Receiver<Delivery>>,
 }
 
 #[derive(Debug, Default)]
@@ -115,28 +117,18 @@ struct Shared {
     kernel_drops_booked: AtomicU64,
     inodes: Vec<u64>,
     statistics: Mutex<Vec<Option<DecoderStatistics>>>,
-    last_sink_error: Mutex<Option<String>>,
-    /// Why nothing more can be collected, or nothing more be kept.
-    failure: Mutex<Option<String>>,
-}
-
-#[derive(Debug)]
-struct Written<S> {
-    sink: S,
-    rows_undelivered: u64,
-    failures: u64,
+    /// Why nothing more can be collected.
+    failure: Mutex<Option<CollectError>>,
 }
 
 /// Longest time that stopping goes on reading what the kernel still holds.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
-/// Pause before the sink is tried again.
-const SINK_RETRY: Duration = Duration::from_millis(500);
 /// How often the kernel's drop counters are read.
 const DROPS_INTERVAL: Duration = Duration::from_secs(1);
 
-impl<S: Sink + 'static> Collector<S> {
+impl Collector {
     /// Opens the sockets and starts the threads.
-    pub fn start(options: &CollectorOptions, sink: S) -> Result<Self, CollectError> {
+    pub fn start(options: &CollectorOptions) -> Result<Self, CollectError> {
         let sockets = bind_all(options)?;
         let shared = Arc::new(Shared {
             inodes: sockets.iter().filter_map(ReceiveSocket::inode).collect(),
@@ -148,10 +140,7 @@ impl<S: Sink + 'static> Collector<S> {
             sockets: sockets.iter().map(|socket| socket.info).collect(),
             receivers: Vec::new(),
             decoders: Vec::new(),
-            writer: spawn("weir-write", {
-                let shared = Arc::clone(&shared);
-                move || write(sink, &from_decoders, &shared)
-            })?,
+            deliveries: Some(from_decoders),
             shared,
         };
         for (number, socket) in sockets.into_iter().enumerate() {
@@ -183,53 +172,73 @@ impl<S: Sink + 'static> Collector<S> {
         lock(&self.shared.statistics).iter().flatten().cloned().collect()
     }
 
-    /// The sink's last failure, if it has not recovered from it.
-    pub fn sink_error(&self) -> Option<String> {
-        lock(&self.shared.last_sink_error).clone()
-    }
-
-    /// Why nothing more can be collected, or nothing more be kept: the collector should be stopped then.
-    pub fn failure(&self) -> Option<String> {
-        if let Some(failure) = lock(&self.shared.failure).clone() {
-            return Some(failure);
-        }
-        let ended = self.receivers.iter().any(JoinHandle::is_finished)
-            || self.decoders.iter().any(JoinHandle::is_finished)
-            || self.writer.is_finished();
-        ended.then(|| "a thread of the collector has ended".to_owned())
-    }
-
-    /// Stops: reads what the kernel still holds, decodes and delivers all of it, and closes the sockets.
-    pub fn stop(self) -> Result<CollectorReport<S>, CollectError> {
+    /// Asks the collector to end: [`next`](Self::next) then hands on what the kernel still holds and says when that was
+    /// all.
+    pub fn stop(&self) {
         self.shared.stop.store(true, Ordering::Release);
-        // the sockets stay open until the decoders have read their last drop counts
+    }
+
+    /// The next delivery, for which it waits so long. An error ends the collector; it comes after everything that was
+    /// received has been handed on.
+    pub fn next(&mut self, wait: Duration) -> Result<Next, CollectError> {
+        let Some(deliveries) = &self.deliveries else { return self.ended() };
+        match deliveries.recv_timeout(wait) {
+            Ok(delivery) => Ok(Next::Delivery(delivery)),
+            Err(RecvTimeoutError::Timeout) => {
+                if self.receivers.iter().any(JoinHandle::is_finished)
+                    || self.decoders.iter().any(JoinHandle::is_finished)
+                {
+                    // one socket that has ended ends the others; why is told when all has been handed on
+                    self.stop();
+                }
+                Ok(Next::Nothing)
+            }
+            Err(RecvTimeoutError::Disconnected) => self.finish(),
+        }
+    }
+
+    /// All decoders have ended: closes the sockets and enters in the books what was dropped last.
+    fn finish(&mut self) -> Result<Next, CollectError> {
+        self.deliveries = None;
+        for decoder in self.decoders.drain(..) {
+            decoder.join().map_err(|_| CollectError::Panicked("weir-decode"))?;
+        }
+        // Other sockets may have gone on dropping after the decoder that books drops had ended: they are closed when
+        // these counts have been read.
         let mut sockets = Vec::new();
-        for receiver in self.receivers {
+        for receiver in self.receivers.drain(..) {
             sockets.push(receiver.join().map_err(|_| CollectError::Panicked("weir-receive"))?);
         }
-        let mut decoders = Vec::new();
-        for decoder in self.decoders {
-            decoders.push(decoder.join().map_err(|_| CollectError::Panicked("weir-decode"))?);
-        }
-        let mut written = self.writer.join().map_err(|_| CollectError::Panicked("weir-write"))?;
-        // Other sockets may have gone on dropping after the decoder that books drops had ended.
         let mut books = Decoder::new(Limits::default());
         book_drops(&self.shared, &mut books);
-        let delivery = books.take_delivery();
-        if !delivery.is_empty() {
-            decoders.push(books.statistics());
-            if let Err(error) = written.sink.deliver(delivery) {
-                *lock(&self.shared.last_sink_error) = Some(error_chain(&error));
-                written.failures += 1;
-            }
-        }
         drop(sockets);
-        Ok(CollectorReport {
-            sink: written.sink,
-            decoders,
-            rows_undelivered: written.rows_undelivered,
-            sink_failures: written.failures,
-        })
+        let delivery = books.take_delivery();
+        if delivery.is_empty() {
+            return self.ended();
+        }
+        lock(&self.shared.statistics).push(Some(books.statistics()));
+        Ok(Next::Delivery(delivery))
+    }
+
+    fn ended(&self) -> Result<Next, CollectError> {
+        match lock(&self.shared.failure).take() {
+            Some(failure) => Err(failure),
+            None => Ok(Next::Ended),
+        }
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        self.stop();
+        // decoders that wait for room in the queue find that nobody takes anything any more
+        self.deliveries = None;
+        for decoder in self.decoders.drain(..) {
+            let _ = decoder.join();
+        }
+        for receiver in self.receivers.drain(..) {
+            let _ = receiver.join();
+        }
     }
 }
 
@@ -278,7 +287,7 @@ fn receive(socket: ReceiveSocket, queue: &Sender<Burst>, free: &Receiver<Burst>,
         let received = match socket.receive(&mut headers, &mut burst) {
             Ok(received) => received,
             Err(error) => {
-                *lock(&shared.failure) = Some(format!("cannot receive: {error}"));
+                *lock(&shared.failure) = Some(CollectError::Receive(error));
                 // what a full queue has not taken yet ends with this thread
                 shared.queue_drops.fetch_add(burst.len() as u64, Ordering::Relaxed);
                 return socket;
@@ -318,7 +327,7 @@ struct DecodeThread {
 }
 
 impl DecodeThread {
-    fn run(self) -> DecoderStatistics {
+    fn run(self) {
         let mut decoder = Decoder::new(self.options.limits.clone());
         let mut due = Instant::now() + self.options.delivery_interval;
         let mut drops_read_at: Option<Instant> = None;
@@ -350,7 +359,6 @@ impl DecodeThread {
             }
         }
         self.deliver(&mut decoder);
-        decoder.statistics()
     }
 
     fn deliver(&self, decoder: &mut Decoder) {
@@ -359,7 +367,7 @@ impl DecodeThread {
             if delivery.is_empty() {
                 break;
             }
-            // the writer ends only after every decoder has, or by a panic, which `Collector::failure` tells
+            // nobody takes it only when the collector was dropped
             let _ = self.deliveries.send(delivery);
         }
         if let Some(slot) = lock(&self.shared.statistics).get_mut(self.number) {
@@ -379,47 +387,4 @@ fn book_drops(shared: &Shared, decoder: &mut Decoder) {
         let before = booked.fetch_max(seen, Ordering::Relaxed);
         decoder.count_unassigned(now_ms, counter, seen.saturating_sub(before));
     }
-}
-
-/// The writer thread: feeds the sink and tries again when it fails, so that a full disk loses nothing that the
-/// queues can hold.
-fn write<S: Sink>(mut sink: S, deliveries: &Receiver<Delivery>, shared: &Shared) -> Written<S> {
-    let (mut rows_undelivered, mut failures) = (0, 0);
-    for delivery in deliveries {
-        loop {
-            // columns are shared, so a copy to try again with costs nothing
-            match sink.deliver(delivery.clone()) {
-                Ok(()) => {
-                    if failures > 0 {
-                        *lock(&shared.last_sink_error) = None;
-                    }
-                    break;
-                }
-                Err(error) => {
-                    failures += 1;
-                    *lock(&shared.last_sink_error) = Some(error_chain(&error));
-                    if S::is_final(&error) {
-                        lock(&shared.failure).get_or_insert_with(|| error_chain(&error));
-                    }
-                    if S::is_final(&error) || shared.stop.load(Ordering::Acquire) {
-                        rows_undelivered += delivery.rows() as u64;
-                        break;
-                    }
-                    thread::sleep(SINK_RETRY);
-                }
-            }
-        }
-    }
-    Written { sink, rows_undelivered, failures }
-}
-
-fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

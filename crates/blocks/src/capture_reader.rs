@@ -1,0 +1,242 @@
+//! Reads capture files of export datagrams and hands on their flows with the books.
+//!
+//! The decoder is the one that serves sockets, and the time of capture stands for the time of reception. Reading a
+//! capture is a loop that calls back for each datagram, so it runs in a thread of its own, a few deliveries ahead.
+
+use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use weir_chain::{
+    BlockContext, BlockError, BlockKind, Built, Counter, Opener, Outlet, ParameterError, ParameterSpec, ParameterType,
+    Parameters, Pulled, Role, Source,
+};
+use weir_collect::capture::{self, CapturedDatagram};
+use weir_collect::{Decoder, Limits};
+use weir_flow::Delivery;
+
+use crate::collector::{Counters, burst};
+
+/// Captures of export datagrams.
+pub const KIND: BlockKind = BlockKind {
+    name: "capture-reader",
+    role: Role::Source,
+    inputs: &[],
+    doc: "Reads captures (pcap, pcapng) of NetFlow v5, NetFlow v9 and IPFIX datagrams, one file after the other with one \
+          decoder, and hands on flows in the order of the files together with the lines of the books. A file that cannot \
+          be opened or read to its end is counted in files_failed and told; the other files are read all the same. It \
+          counts frames, datagrams_udp, datagrams_skipped (no NetFlow or IPFIX), datagrams_truncated (cut short by the \
+          capture), octets_read, and what the books count.",
+    parameters: &[
+        ParameterSpec {
+            key: "files",
+            parameter_type: ParameterType::Paths,
+            default: None,
+            doc: "The capture files; - for standard input.",
+        },
+        ParameterSpec {
+            key: "port",
+            parameter_type: ParameterType::Integer(0, 65535),
+            default: Some("0"),
+            doc: "Take every datagram to this port; 0 takes those that look like NetFlow or IPFIX.",
+        },
+    ],
+    configure,
+};
+
+/// Deliveries read ahead.
+const AHEAD: usize = 4;
+const WAIT: Duration = Duration::from_millis(100);
+
+fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
+    let files = parameters.paths("files");
+    if files.is_empty() {
+        return Err(ParameterError::new("files", "'files' names no file"));
+    }
+    let port = Some(parameters.integer("port") as u16).filter(|&port| port != 0);
+    Ok(Box::new(move |context| {
+        let (sender, deliveries) = bounded(AHEAD);
+        let stop = Arc::new(AtomicBool::new(false));
+        let reading = Reading::new(port, sender, Arc::clone(&stop), context);
+        let thread = thread::Builder::new()
+            .name("weir-capture".to_owned())
+            .spawn(move || reading.run(&files))
+            .map_err(|error| BlockError::caused("cannot start a thread", error))?;
+        Ok(Built::Source(Box::new(CaptureReader { deliveries: Some(deliveries), stop, thread: Some(thread) })))
+    }))
+}
+
+struct CaptureReader {
+    deliveries: Option<Receiver<Delivery>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Source for CaptureReader {
+    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, BlockError> {
+        let Some(deliveries) = &self.deliveries else { return Ok(Pulled::Ended) };
+        match deliveries.recv_timeout(WAIT) {
+            Ok(delivery) => {
+                out.burst(burst(delivery));
+                Ok(Pulled::More)
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(Pulled::Nothing),
+            Err(RecvTimeoutError::Disconnected) => match self.thread.take().map(JoinHandle::join) {
+                Some(Err(_)) => Err(BlockError::new("the thread that reads captures ended by a panic")),
+                _ => Ok(Pulled::Ended),
+            },
+        }
+    }
+
+    fn stop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for CaptureReader {
+    fn drop(&mut self) {
+        self.stop();
+        // the thread finds that nobody takes its deliveries
+        self.deliveries = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread that reads.
+struct Reading {
+    decoder: Decoder,
+    port: Option<u16>,
+    deliveries: Sender<Delivery>,
+    stop: Arc<AtomicBool>,
+    books: Counters,
+    frames: Counter,
+    udp: Counter,
+    skipped: Counter,
+    truncated: Counter,
+    octets: Counter,
+    failed: Counter,
+}
+
+impl Reading {
+    fn new(port: Option<u16>, deliveries: Sender<Delivery>, stop: Arc<AtomicBool>, context: &BlockContext) -> Self {
+        let counter = |name| context.meter.counter(name);
+        Self {
+            decoder: Decoder::new(Limits::default()),
+            port,
+            deliveries,
+            stop,
+            frames: counter("frames"),
+            udp: counter("datagrams_udp"),
+            skipped: counter("datagrams_skipped"),
+            truncated: counter("datagrams_truncated"),
+            octets: counter("octets_read"),
+            failed: counter("files_failed"),
+            books: Counters::new(context),
+        }
+    }
+
+    fn run(mut self, files: &[PathBuf]) {
+        for path in files {
+            if self.stop.load(Ordering::Acquire) {
+                break;
+            }
+            if let Err(error) = self.file(path) {
+                self.failed.add(1);
+                eprintln!("error: {}", error.chain());
+            }
+        }
+        self.deliver();
+    }
+
+    fn file(&mut self, path: &Path) -> Result<(), BlockError> {
+        let name = path.display();
+        let input: Box<dyn Read + Send> = if path.as_os_str() == "-" || path.ends_with("-") {
+            Box::new(io::stdin())
+        } else {
+            let file = File::open(path).map_err(|error| BlockError::caused(format!("cannot open {name}"), error))?;
+            Box::new(BufReader::with_capacity(1 << 20, file))
+        };
+        let before = self.octets.get();
+        let (report, result) = capture::read(input, |datagram| {
+            self.octets.add((before + datagram.file_octets).saturating_sub(self.octets.get()));
+            self.datagram(&datagram);
+        });
+        self.frames.add(report.frames);
+        self.udp.add(report.datagrams);
+        self.truncated.add(report.datagrams_truncated);
+        result.map_err(|error| BlockError::caused(format!("cannot read {name} to its end"), error))
+    }
+
+    fn datagram(&mut self, datagram: &CapturedDatagram<'_>) {
+        let wanted = match self.port {
+            Some(port) => datagram.destination.port() == port,
+            None => capture::looks_like_export(datagram.payload),
+        };
+        if !wanted || self.stop.load(Ordering::Relaxed) {
+            self.skipped.add(1);
+            return;
+        }
+        self.decoder.datagram(datagram.source, datagram.captured_ms, datagram.payload);
+        if self.decoder.is_full() {
+            self.deliver();
+        }
+    }
+
+    /// Hands on what the decoder holds.
+    fn deliver(&mut self) {
+        loop {
+            let delivery = self.decoder.take_delivery();
+            if delivery.is_empty() {
+                break;
+            }
+            if self.deliveries.send(delivery).is_err() {
+                // nobody takes anything any more
+                self.stop.store(true, Ordering::Release);
+                break;
+            }
+        }
+        self.books.set(&[self.decoder.statistics()]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use weir_chain::compliance;
+    use weir_export::{ExporterConfig, Version};
+    use weir_generate::{Stream, TrafficModel, write_pcap};
+
+    use super::*;
+
+    /// The compliance test takes a reference that lives as long as the program.
+    const CAPTURE_READER: &BlockKind = &KIND;
+
+    fn capture(path: &Path, seed: u64, count: u64) {
+        let mut flows = TrafficModel::new(seed).flows(count).expect("a model");
+        let streams = [Stream { source: Some([127, 0, 0, 5].into()), config: ExporterConfig::new(Version::V5) }];
+        let SocketAddr::V4(target) = SocketAddr::from(([192, 0, 2, 1], 2055)) else { unreachable!("IPv4") };
+        write_pcap(path, &mut flows, &streams, target).expect("written");
+    }
+
+    #[test]
+    fn complies_and_reads_all_files_but_the_damaged() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        capture(&path("one.pcap"), 1, 4000);
+        capture(&path("two.pcap"), 2, 100);
+        std::fs::write(path("garbage"), [7; 100]).expect("written");
+        let files = ["one.pcap", "garbage", "missing", "two.pcap"].map(|name| format!("'{}'", path(name).display()));
+        let outcome = compliance::source(CAPTURE_READER, &format!("files = [{}]", files.join(", ")));
+        assert_eq!(outcome.len(), 4100);
+        assert_eq!((outcome.counter("files_failed"), outcome.counter("records_stored")), (2, 4100));
+        assert_eq!(outcome.counter("datagrams_skipped"), 0);
+    }
+}
