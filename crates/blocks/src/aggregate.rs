@@ -11,7 +11,7 @@ use weir_chain::{
 };
 use weir_flow::Column;
 
-use crate::folds::{Fold, FoldedColumn, Folds, rows_of};
+use crate::folds::{COLUMNS_MAX, Fold, FoldedColumn, Folds, rows_of};
 use crate::grouping::{Closed, Grouping, KeyNames, WhenFull, hand_on};
 use crate::windows::{LATENESS, TIME, WindowSettings};
 
@@ -111,6 +111,10 @@ fn folded_columns(parameters: &Parameters, names: &KeyNames) -> Result<Vec<Folde
     let always = [(Column::Start, Fold::Min), (Column::End, Fold::Max), (Column::Flows, Fold::Flows)];
     for (column, fold) in always.into_iter().filter(|(column, _)| !keys.iter().any(|key| key == column.name())) {
         columns.push(FoldedColumn::new("by", column.name(), fold)?);
+    }
+    if columns.len() > COLUMNS_MAX {
+        let message = format!("{} columns would be handed on, {COLUMNS_MAX} are possible", columns.len());
+        return Err(ParameterError::new("sum", message));
     }
     Ok(columns)
 }

@@ -2,10 +2,13 @@
 //!
 //! There is one table of groups for all windows that are open, in which the start of the window is part of the key, so
 //! that one limit holds for all of them and a row costs one look-up however many windows are open. What is counted lies
-//! in [`Cells`] of the block's own, by the number of the group. What speaks against one table: when some windows
-//! close and others stay open, those that stay must be entered anew.
+//! in [`Cells`] of the block's own, by the number of the group. The groups of a window that has closed stay in the table,
+//! where no row finds them any more, until they are more than those of open windows: so closing one of many windows
+//! costs what is in it. What speaks against it is that the table may be twice as large as it need be.
 
 mod prefix;
+
+use std::collections::BTreeMap;
 
 use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::{SortColumn, SortOptions, filter_record_batch, lexsort_to_indices};
@@ -60,10 +63,14 @@ pub(crate) struct Grouping<C> {
     windows: Windows,
     names: KeyNames,
     keys: KeyColumns,
-    /// Start of the window of each group; 0 when everything is one window.
-    starts: Vec<i64>,
-    is_one_window: bool,
     cells: C,
+    /// The groups of each open window by its start, which is 0 when everything is one window.
+    open: BTreeMap<i64, Vec<u32>>,
+    is_one_window: bool,
+    /// How many groups the table has.
+    groups: usize,
+    /// How many of them belong to windows that are closed.
+    closed: usize,
     groups_max: usize,
     when_full: WhenFull,
     /// Groups of the rows at hand; here so that its memory is used again.
@@ -87,9 +94,11 @@ impl<C: Cells> Grouping<C> {
             keys: KeyColumns::new(names.names().iter().cloned().chain(start)),
             windows: windows.open(meter),
             names,
-            starts: Vec::new(),
-            is_one_window: windows.is_one(),
             cells,
+            open: BTreeMap::new(),
+            is_one_window: windows.is_one(),
+            groups: 0,
+            closed: 0,
             groups_max,
             when_full,
             ids: Vec::new(),
@@ -99,12 +108,12 @@ impl<C: Cells> Grouping<C> {
     }
 
     /// Counts rows, and hands the windows that close to `emit`, the oldest first.
-    pub(crate) fn take(&mut self, rows: &RecordBatch, emit: &mut impl Emit<C>) -> Result<(), BlockError> {
+    pub(crate) fn take(&mut self, rows: &RecordBatch, emit: &mut Emit<'_, C>) -> Result<(), BlockError> {
         let mut split = self.windows.split(rows)?;
         split.rows = self.names.cut(&split.rows)?;
         for step in split.steps() {
             match step {
-                Step::Close(edge_ms) => self.close_below(self.windows.closed_below(edge_ms), emit)?,
+                Step::Close(edge_ms) => self.close(Some(self.windows.closed_below(edge_ms)), emit)?,
                 Step::Rows(range) => self.add(&split.rows.slice(range.start, range.len()), emit)?,
             }
         }
@@ -112,18 +121,22 @@ impl<C: Cells> Grouping<C> {
     }
 
     /// Hands on what is left.
-    pub(crate) fn finish(&mut self, emit: &mut impl Emit<C>) -> Result<(), BlockError> {
-        self.close_below(i64::MAX, emit)
+    pub(crate) fn finish(&mut self, emit: &mut Emit<'_, C>) -> Result<(), BlockError> {
+        self.close(None, emit)
     }
 
     /// What is held.
     pub(crate) fn window(&self) -> Window {
-        let octets = self.keys.octets() + self.starts.capacity() * size_of::<i64>() + self.cells.octets();
-        Window { rows: self.starts.len() as u64, octets: octets as u64, edge_ms: self.windows.edge_ms() }
+        let octets = self.keys.octets() + self.groups * size_of::<u32>() + self.cells.octets();
+        Window { rows: self.open_groups() as u64, octets: octets as u64, edge_ms: self.windows.edge_ms() }
+    }
+
+    fn open_groups(&self) -> usize {
+        self.groups - self.closed
     }
 
     /// Counts rows of windows that are open.
-    fn add(&mut self, rows: &RecordBatch, emit: &mut impl Emit<C>) -> Result<(), BlockError> {
+    fn add(&mut self, rows: &RecordBatch, emit: &mut Emit<'_, C>) -> Result<(), BlockError> {
         let mut from = 0;
         while from < rows.num_rows() {
             let left = rows.num_rows() - from;
@@ -135,89 +148,92 @@ impl<C: Cells> Grouping<C> {
     }
 
     /// Counts rows up to where groups must be handed on; returns how many.
-    fn add_some(&mut self, rows: &RecordBatch, emit: &mut impl Emit<C>) -> Result<usize, BlockError> {
-        let groups_before = self.keys.len();
-        self.keys.ids(rows, self.groups_max, &mut self.ids)?;
-        let groups = self.keys.len();
-        if groups > groups_before {
-            self.note_starts(rows);
-        }
-        if groups < self.groups_max {
-            self.cells.add(rows, &self.ids, groups)?;
-            return Ok(rows.num_rows());
-        }
-        match (self.ids.iter().position(|id| *id == NO_KEY), self.when_full) {
-            (None, _) => {
-                self.cells.add(rows, &self.ids, groups)?;
+    fn add_some(&mut self, rows: &RecordBatch, emit: &mut Emit<'_, C>) -> Result<usize, BlockError> {
+        self.look_up(rows)?;
+        let is_full = self.open_groups() >= self.groups_max;
+        match is_full.then(|| self.ids.iter().position(|id| *id == NO_KEY)).flatten() {
+            None => {
+                self.cells.add(rows, &self.ids, self.groups)?;
                 Ok(rows.num_rows())
             }
-            (Some(end), WhenFull::HandOn) => {
-                self.cells.add(&rows.slice(0, end), &self.ids[..end], groups)?;
+            Some(end) if self.when_full == WhenFull::HandOn => {
+                self.cells.add(&rows.slice(0, end), &self.ids[..end], self.groups)?;
                 if let Some(early) = &self.early {
-                    early.add(groups as u64);
+                    early.add(self.open_groups() as u64);
                 }
-                self.close_below(i64::MAX, emit)?;
+                self.close(None, emit)?;
                 Ok(end)
             }
-            (Some(_), WhenFull::Shed) => {
+            Some(_) => {
                 let known: BooleanArray = self.ids.iter().map(|id| Some(*id != NO_KEY)).collect();
                 self.shed.add((rows.num_rows() - known.true_count()) as u64);
                 let kept = filter_record_batch(rows, &known);
                 let kept = kept.map_err(|error| BlockError::caused("rows cannot be shed", error))?;
                 self.ids.retain(|id| *id != NO_KEY);
-                self.cells.add(&kept, &self.ids, groups)?;
+                self.cells.add(&kept, &self.ids, self.groups)?;
                 Ok(rows.num_rows())
             }
         }
     }
 
-    /// Notes the windows of groups that are new. New groups are numbered in the order of the rows.
-    fn note_starts(&mut self, rows: &RecordBatch) {
-        let starts = rows.column_by_name(WINDOW_START).map(AsArray::as_primitive::<TimestampMillisecondType>);
-        for (row, id) in self.ids.iter().enumerate() {
-            if *id as usize == self.starts.len() {
-                self.starts.push(starts.map_or(0, |starts| starts.value(row)));
+    /// Puts the groups of rows into `self.ids`.
+    fn look_up(&mut self, rows: &RecordBatch) -> Result<(), BlockError> {
+        if self.keys.names().is_empty() {
+            self.ids.clear();
+            self.ids.resize(rows.num_rows(), 0);
+        } else {
+            self.keys.ids(rows, self.groups_max + self.closed, &mut self.ids)?;
+            if self.keys.len() == self.groups {
+                return Ok(());
             }
         }
-    }
-
-    /// Hands on the groups of windows that start below.
-    fn close_below(&mut self, start_ms: i64, emit: &mut impl Emit<C>) -> Result<(), BlockError> {
-        let closed = |start: i64| start < start_ms || start_ms == i64::MAX;
-        let mut ids: Vec<u32> = (0..self.starts.len() as u32).filter(|id| closed(self.starts[*id as usize])).collect();
-        if ids.is_empty() {
-            return Ok(());
-        }
-        // the order within a window stays
-        ids.sort_by_key(|id| self.starts[*id as usize]);
-        for ids in ids.chunk_by(|left, right| self.starts[*left as usize] == self.starts[*right as usize]) {
-            let start_ms = (!self.is_one_window).then(|| self.starts[ids[0] as usize]);
-            emit.emit(&Closed { start_ms, ids, keys: &self.keys, cells: &self.cells })?;
-        }
-        if ids.len() == self.starts.len() {
-            self.keys.clear();
-            self.cells.clear();
-            self.starts.clear();
-        } else {
-            let renumbered = self.keys.retain(|id| !closed(self.starts[id as usize]));
-            self.cells.renumber(&renumbered);
-            self.starts.retain(|start| !closed(*start));
+        // New groups are numbered in the order of the rows.
+        let starts = rows.column_by_name(WINDOW_START).map(AsArray::as_primitive::<TimestampMillisecondType>);
+        for (row, id) in self.ids.iter().enumerate() {
+            if *id as usize == self.groups {
+                let start_ms = starts.map_or(0, |starts| starts.value(row));
+                self.open.entry(start_ms).or_default().push(*id);
+                self.groups += 1;
+            }
         }
         Ok(())
+    }
+
+    /// Hands on the groups of windows that start below; of all windows when nothing is said.
+    fn close(&mut self, below_ms: Option<i64>, emit: &mut Emit<'_, C>) -> Result<(), BlockError> {
+        while let Some(oldest) = self.open.first_entry() {
+            let start_ms = *oldest.key();
+            if below_ms.is_some_and(|below_ms| start_ms >= below_ms) {
+                break;
+            }
+            let ids = oldest.remove();
+            let start_ms = (!self.is_one_window).then_some(start_ms);
+            emit(&Closed { start_ms, ids: &ids, keys: &self.keys, cells: &self.cells })?;
+            self.closed += ids.len();
+        }
+        if self.open.is_empty() {
+            self.keys.clear();
+            self.cells.clear();
+            (self.groups, self.closed) = (0, 0);
+        } else if self.closed > self.open_groups() {
+            self.forget_closed();
+        }
+        Ok(())
+    }
+
+    /// Takes the groups of closed windows out of the table.
+    fn forget_closed(&mut self) {
+        let mut is_open = vec![false; self.groups];
+        self.open.values().flatten().for_each(|id| is_open[*id as usize] = true);
+        let renumbered = self.keys.retain(|id| is_open[id as usize]);
+        self.cells.renumber(&renumbered);
+        self.open.values_mut().flatten().for_each(|id| *id = renumbered[*id as usize]);
+        (self.groups, self.closed) = (self.open_groups(), 0);
     }
 }
 
 /// Who takes the groups of a window that has closed.
-pub(crate) trait Emit<C> {
-    /// Takes them.
-    fn emit(&mut self, closed: &Closed<'_, C>) -> Result<(), BlockError>;
-}
-
-impl<C, F: FnMut(&Closed<'_, C>) -> Result<(), BlockError>> Emit<C> for F {
-    fn emit(&mut self, closed: &Closed<'_, C>) -> Result<(), BlockError> {
-        self(closed)
-    }
-}
+pub(crate) type Emit<'a, C> = dyn FnMut(&Closed<'_, C>) -> Result<(), BlockError> + 'a;
 
 /// Hands on rows in bursts of moderate size.
 pub(crate) fn hand_on(rows: &RecordBatch, out: &mut Outlet) {

@@ -62,6 +62,8 @@ pub const KINDS: &[&BlockKind] = &[
 /// A registry with every kind of block of this crate.
 pub fn registry() -> Registry {
     let mut registry = Registry::new();
-    KINDS.iter().for_each(|kind| registry.add(**kind));
+    for kind in KINDS {
+        registry.add(**kind);
+    }
     registry
 }

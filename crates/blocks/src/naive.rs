@@ -1,11 +1,11 @@
 //! What the blocks with windows and groups are compared with: rows as structures, and a loop that looks at one after
 //! the other and searches lists from their start.
 
-use arrow::array::{AsArray, RecordBatch};
+use arrow::array::{Array, AsArray, RecordBatch};
 use proptest::prelude::*;
 use weir_flow::{Column, FlowBatchBuilder};
 
-use crate::numbers::visit;
+use crate::numbers::{Numbers, number};
 
 /// A flow with few columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -147,10 +147,10 @@ pub(crate) fn rows() -> impl Strategy<Value = Vec<Row>> {
 
 /// A column of numbers or times.
 pub(crate) fn numbers(batch: &RecordBatch, name: &str) -> Vec<Option<i128>> {
-    let mut found = Vec::new();
     let column = batch.column_by_name(name).unwrap_or_else(|| panic!("no column {name}"));
-    visit(name, column, |_, value| found.push(value)).expect("numbers");
-    found
+    let numbers = Numbers::read(name, column).expect("numbers");
+    let values = numbers.words.iter().map(|word| number(*word, numbers.has_sign)).enumerate();
+    values.map(|(row, value)| column.is_valid(row).then_some(value)).collect()
 }
 
 /// A column of octets.

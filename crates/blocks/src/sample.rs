@@ -153,7 +153,9 @@ impl Method {
                     match rows.column_by_name(name) {
                         Some(values) => hash_column(name, values, hashes)?,
                         None if Column::by_name(name).is_some() => {
-                            hashes.iter_mut().for_each(|hash| *hash = mix(*hash, NULL));
+                            for hash in hashes.iter_mut() {
+                                *hash = mix(*hash, NULL);
+                            }
                         }
                         None => return Err(BlockError::missing_column(name, rows)),
                     }
@@ -392,7 +394,7 @@ mod tests {
     fn all_rows_of_a_flow_share_its_fate() {
         let rows = flows(20_000);
         let parameters = "one_in = 4\nmethod = 'flow'\nby = ['src_addr', 'dst_port', 'flow_id']";
-        let outcome = compliance::block(SAMPLE, parameters, &[rows.clone()]);
+        let outcome = compliance::block(SAMPLE, parameters, std::slice::from_ref(&rows));
         let kept: HashSet<Key> = keys(outcome.rows.as_ref().expect("rows")).into_iter().collect();
         let all: Vec<Key> = rows.iter().flat_map(keys).collect();
         assert_eq!(all.iter().filter(|key| kept.contains(key)).count(), outcome.len());

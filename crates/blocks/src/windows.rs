@@ -175,15 +175,13 @@ impl Windows {
 
     fn times<'a>(&self, rows: &'a RecordBatch) -> Result<Option<&'a TimestampMillisecondArray>, BlockError> {
         match rows.column_by_name(&self.time) {
-            Some(column) => match column.as_primitive_opt::<TimestampMillisecondType>() {
-                Some(times) => Ok(Some(times)),
-                None => {
+            Some(column) => {
+                let times = column.as_primitive_opt::<TimestampMillisecondType>();
+                times.map(Some).ok_or_else(|| {
                     let (name, found) = (&self.time, column.data_type());
-                    Err(BlockError::new(format!(
-                        "column '{name}' has type {found}, but a time in milliseconds is needed"
-                    )))
-                }
-            },
+                    BlockError::new(format!("column '{name}' has type {found}, but a time in milliseconds is needed"))
+                })
+            }
             None if Column::by_name(&self.time).is_some() => Ok(None),
             None => Err(BlockError::missing_column(&self.time, rows)),
         }

@@ -31,7 +31,7 @@ fn complies() {
     assert_eq!(rows.sum(Column::Flows) + outcome.counter("rows_late_dropped"), 9_000);
     assert!((1..4_000).contains(&outcome.counter("rows_late_dropped")), "{:?}", outcome.counters);
     assert!(rows.sum(Column::Bytes) < sum(Column::Bytes));
-    let whole = compliance::block(AGGREGATE, "by = []\nwindow_secs = 0", &[flows.clone()]);
+    let whole = compliance::block(AGGREGATE, "by = []\nwindow_secs = 0", std::slice::from_ref(&flows));
     let whole = FlowBatch::try_new(whole.rows.expect("rows")).expect("flows");
     assert_eq!(whole.rows(), 1);
     for column in [Column::Packets, Column::Bytes] {

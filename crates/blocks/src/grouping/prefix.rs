@@ -136,7 +136,7 @@ mod tests {
             [Some("9.9.9.9"), Some("10.1.2.3"), None, Some("2001:db8:1:2:3:4:5:6"), Some("255.255.255.255")];
         let cut = |by| {
             let found = cut(by, &addresses);
-            found.into_iter().map(|text| text.unwrap_or_default()).collect::<Vec<_>>().join(" ")
+            found.into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>().join(" ")
         };
         assert_eq!(cut("src_addr/24"), "10.1.2.0  2001:db8:1:2:3:4:5:6 255.255.255.0");
         assert_eq!(cut("src_addr/24/48"), "10.1.2.0  2001:db8:1:: 255.255.255.0");

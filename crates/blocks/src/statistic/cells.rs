@@ -15,7 +15,7 @@ use super::moments::Moments;
 use super::quantiles::{Quantile, Sketch};
 use crate::grouping::{Cells, Closed, by_key};
 use crate::keys::NO_KEY;
-use crate::numbers::visit;
+use crate::numbers::{Numbers, number};
 use crate::windows::WINDOW_START;
 
 /// What is to be known.
@@ -91,20 +91,20 @@ fn to_i64(value: i128) -> i64 {
     value.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 
-/// Adds the values of a column. What is wanted is known to the compiler, which leaves out the rest.
-fn add_values<const SKETCHED: bool>(
-    name: &str,
-    column: &ArrayRef,
+/// Adds the values of a column. What is always the same in the loop is known to the compiler, which leaves out the rest.
+fn add_values<const SKETCHED: bool, const HAS_SIGN: bool>(
+    numbers: &Numbers,
     ids: &[u32],
     cells: &mut [Cell],
     histogram: Option<Buckets>,
-) -> Result<(), BlockError> {
-    visit(name, column, |row, value| {
-        let cell = &mut cells[ids[row] as usize];
-        let Some(value) = value else {
+) {
+    for (row, (id, word)) in ids.iter().zip(numbers.words.iter()).enumerate() {
+        let cell = &mut cells[*id as usize];
+        if numbers.nulls.as_ref().is_some_and(|nulls| nulls.is_null(row)) {
             cell.nulls += 1;
-            return;
-        };
+            continue;
+        }
+        let value = number(*word, HAS_SIGN);
         cell.moments.add(value);
         if SKETCHED {
             cell.sketch.add(to_i64(value));
@@ -112,20 +112,29 @@ fn add_values<const SKETCHED: bool>(
         if let Some(buckets) = histogram {
             cell.histogram.add(to_i64(value), buckets);
         }
-    })
+    }
 }
 
 impl Cells for Measured {
     fn add(&mut self, rows: &RecordBatch, ids: &[u32], groups: usize) -> Result<(), BlockError> {
         for (name, cells) in self.wanted.measures.iter().zip(&mut self.cells) {
             cells.resize_with(groups, Cell::default);
-            match rows.column_by_name(name) {
-                Some(column) if self.wanted.quantiles.is_empty() => {
-                    add_values::<false>(name, column, ids, cells, self.wanted.histogram)?;
+            let Some(column) = rows.column_by_name(name) else {
+                if Column::by_name(name).is_none() {
+                    return Err(BlockError::missing_column(name, rows));
                 }
-                Some(column) => add_values::<true>(name, column, ids, cells, self.wanted.histogram)?,
-                None if Column::by_name(name).is_some() => ids.iter().for_each(|id| cells[*id as usize].nulls += 1),
-                None => return Err(BlockError::missing_column(name, rows)),
+                for id in ids {
+                    cells[*id as usize].nulls += 1;
+                }
+                continue;
+            };
+            let numbers = Numbers::read(name, column)?;
+            let histogram = self.wanted.histogram;
+            match (self.wanted.quantiles.is_empty(), numbers.has_sign) {
+                (false, false) => add_values::<true, false>(&numbers, ids, cells, histogram),
+                (false, true) => add_values::<true, true>(&numbers, ids, cells, histogram),
+                (true, false) => add_values::<false, false>(&numbers, ids, cells, histogram),
+                (true, true) => add_values::<false, true>(&numbers, ids, cells, histogram),
             }
         }
         self.rows_since += ids.len();

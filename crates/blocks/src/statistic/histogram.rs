@@ -88,7 +88,9 @@ mod tests {
 
     fn text(values: &[i64], buckets: Buckets) -> String {
         let mut histogram = Histogram::default();
-        values.iter().for_each(|value| histogram.add(*value, buckets));
+        for value in values {
+            histogram.add(*value, buckets);
+        }
         histogram.text(buckets)
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A quantile is the value at a rank, so it is one that occurred: of n values in ascending order the p-quantile is
 //! number ⌈p n⌉. Up to [`EXACT_MAX`] values are kept as they are. Then they are counted in buckets that get wider with
-//! the value, as in HdrHistogram: each power of two is cut into 64 buckets of the same width, so a bucket is found by
+//! the value, as in `HdrHistogram`: each power of two is cut into 64 buckets of the same width, so a bucket is found by
 //! shifts, and its middle is less than 1/128 = 0.8 % away from every value in it. Values up to 127 have a bucket each.
 //! What is kept depends on which values there were and not on their order.
 //!
@@ -81,7 +81,9 @@ impl Sketch {
     #[cold]
     fn add_to_new_buckets(&mut self, value: i64) {
         let mut buckets = Box::new(Buckets { pages: [0; 2 * PAGE], counts: Vec::new() });
-        std::mem::take(&mut self.exact).into_iter().for_each(|value| buckets.add(value));
+        for value in std::mem::take(&mut self.exact) {
+            buckets.add(value);
+        }
         buckets.add(value);
         self.buckets = Some(buckets);
     }
@@ -113,7 +115,7 @@ impl Buckets {
     #[inline]
     fn add(&mut self, value: i64) {
         let magnitude = value.unsigned_abs();
-        let shift = (63 - (magnitude | 64).leading_zeros()).saturating_sub(6);
+        let shift = (magnitude | 64).ilog2() - 6;
         // page 0 is for values below 64, page 1 for those below 128, and so on
         let page = (shift + u32::from(magnitude >= 64)) as usize + if value < 0 { PAGE } else { 0 };
         let start = match self.pages[page] {
@@ -177,7 +179,9 @@ mod tests {
 
     fn sketch(values: &[i64]) -> Sketch {
         let mut sketch = Sketch::default();
-        values.iter().for_each(|value| sketch.add(*value));
+        for value in values {
+            sketch.add(*value);
+        }
         sketch
     }
 
