@@ -8,11 +8,14 @@
 //! [`registry`] has them all. A crate above this one, or a user's own program, adds its own kinds to it.
 
 // what several blocks need
+pub mod by_start;
+pub mod flow_columns;
 pub mod gather;
 pub mod keys;
 
 // the blocks
 pub mod anonymise;
+pub mod dedup;
 pub mod enrich;
 
 use weir_chain::{BlockKind, Registry};
@@ -21,6 +24,7 @@ use weir_chain::{BlockKind, Registry};
 pub const KINDS: &[&BlockKind] = &[
     // keep in the order of the modules
     &anonymise::KIND,
+    &dedup::KIND,
     &enrich::KIND,
 ];
 
