@@ -17,7 +17,7 @@ mod tests;
 use std::sync::Arc;
 
 use arrow::array::{
-    Array, ArrayRef, AsArray, BinaryArray, RecordBatch, RecordBatchOptions, StringArray, StringBuilder, UInt32Array,
+    Array, ArrayRef, BinaryArray, RecordBatch, RecordBatchOptions, StringArray, StringBuilder, UInt32Array,
     new_null_array,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
@@ -30,6 +30,7 @@ use self::plan::{Content, Plan, Side, Source};
 use self::ranges::{NONE, Ranges};
 use self::reload::Reload;
 use self::tables::{Tables, Texts};
+use crate::flow_columns::{number, numbers, octets, value};
 
 /// Adds autonomous systems, countries, labels, names of interfaces and names of hosts.
 pub const KIND: BlockKind = BlockKind {
@@ -110,7 +111,7 @@ impl Enrich {
             Source::Input(position) => return Ok(Arc::clone(rows.column(position))),
             Source::Added(side, content) => (side, content),
         };
-        let addresses = binary(rows, side.choose(Column::SrcAddr, Column::DstAddr))?;
+        let addresses = octets(rows, side.choose(Column::SrcAddr, Column::DstAddr))?;
         let count = rows.num_rows();
         match content {
             Content::As => {
@@ -125,8 +126,8 @@ impl Enrich {
     }
 
     fn interface_names(&self, side: Side, rows: &RecordBatch) -> Result<ArrayRef, BlockError> {
-        let exporters = binary(rows, Column::Exporter)?;
-        let indexes = numbers(rows, side.choose(Column::InIf, Column::OutIf))?;
+        let exporters = octets(rows, Column::Exporter)?;
+        let indexes = numbers::<UInt32Type>(rows, side.choose(Column::InIf, Column::OutIf))?;
         let (Some(interfaces), Some(exporters), Some(indexes)) = (self.tables.interfaces(), exporters, indexes) else {
             return Ok(new_null_array(&DataType::Utf8, rows.num_rows()));
         };
@@ -146,15 +147,15 @@ fn filled(
     rows: usize,
     overwrite: bool,
 ) -> ArrayRef {
-    let number = |row: usize| {
-        let told = known.filter(|known| known.is_valid(row)).map(|known| known.value(row));
+    let found = |row: usize| {
+        let told = number(known, row);
         if !overwrite && told.is_some_and(|number| number != 0) {
             return told;
         }
-        let octets = addresses.filter(|addresses| addresses.is_valid(row)).map(|addresses| addresses.value(row));
-        octets.zip(ranges).map(|(octets, ranges)| ranges.find(octets)).filter(|number| *number != NONE).or(told)
+        let found = value(addresses, row).zip(ranges).map(|(octets, ranges)| ranges.find(octets));
+        found.filter(|number| *number != NONE).or(told)
     };
-    Arc::new((0..rows).map(number).collect::<UInt32Array>())
+    Arc::new((0..rows).map(found).collect::<UInt32Array>())
 }
 
 /// The texts of addresses.
@@ -188,19 +189,4 @@ fn host_names(names: Option<&mut Names>, addresses: Option<&BinaryArray>, rows: 
         column.append_option(address.and_then(|octets| names.find(octets)));
     }
     Arc::new(column.finish())
-}
-
-fn binary(rows: &RecordBatch, column: Column) -> Result<Option<&BinaryArray>, BlockError> {
-    let Some(found) = rows.column_by_name(column.name()) else { return Ok(None) };
-    found.as_binary_opt().map(Some).ok_or_else(|| wrong_type(column, found))
-}
-
-fn numbers(rows: &RecordBatch, column: Column) -> Result<Option<&UInt32Array>, BlockError> {
-    let Some(found) = rows.column_by_name(column.name()) else { return Ok(None) };
-    found.as_primitive_opt::<UInt32Type>().map(Some).ok_or_else(|| wrong_type(column, found))
-}
-
-fn wrong_type(column: Column, found: &ArrayRef) -> BlockError {
-    let (found, needed) = (found.data_type(), weir_flow::schema::arrow_type(column.column_type()));
-    BlockError::new(format!("column '{column}' has type {found}, but {needed} is needed"))
 }

@@ -8,6 +8,8 @@
 //! [`registry`] has them all. A crate above this one, or a user's own program, adds its own kinds to it.
 
 // what several blocks need
+pub mod by_start;
+pub mod flow_columns;
 pub mod gather;
 pub mod keys;
 
@@ -28,6 +30,7 @@ pub mod anonymise;
 pub mod archive;
 pub mod capture_reader;
 pub mod collector;
+pub mod dedup;
 pub mod dumper;
 pub mod enrich;
 pub mod filter;
@@ -48,6 +51,7 @@ pub const KINDS: &[&BlockKind] = &[
     &archive::KIND,
     &capture_reader::KIND,
     &collector::KIND,
+    &dedup::KIND,
     &dumper::KIND,
     &enrich::KIND,
     &filter::KIND,
