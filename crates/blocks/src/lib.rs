@@ -14,6 +14,8 @@ mod row_file;
 
 // the blocks
 pub mod dumper;
+pub mod export;
+pub mod generator;
 pub mod null;
 pub mod tee;
 
@@ -23,6 +25,8 @@ use weir_chain::{BlockKind, Registry};
 pub const KINDS: &[&BlockKind] = &[
     // keep in the order of the modules
     &dumper::KIND,
+    &export::KIND,
+    &generator::KIND,
     &null::KIND,
     &tee::KIND,
 ];
