@@ -225,6 +225,7 @@ fn a_full_disk_is_waited_for_until_the_chain_stops() {
         }
         stop.set();
         let error = writer.join().expect("no panic").expect_err("an error").chain();
+        assert!(retried.get() > 0);
         assert!(error.starts_with("cannot write /dev/full: No space left on device"), "{format}: {error}");
     }
 }

@@ -206,6 +206,7 @@ fn columns_that_are_not_of_flows_are_left_out() {
 fn parameters_must_make_sense() {
     assert_eq!(refused("to = '192.0.2.1:2055'"), "to: 192.0.2.1:2055 is not on this machine");
     assert_eq!(refused("to = '[::ffff:192.0.2.1]:2055'"), "to: [::ffff:192.0.2.1]:2055 is not on this machine");
+    compliance::open(&KIND, "to = ['127.255.0.1:1', '[::1]:1', '[::ffff:127.0.0.1]:1']");
     assert_eq!(refused("to = 'localhost'"), "to: 'localhost' is no address with a port");
     assert_eq!(refused("to = '127.0.0.1:0'"), "to: '127.0.0.1:0' is no address with a port");
     assert_eq!(refused("to = []"), "to: at least one address is needed");
