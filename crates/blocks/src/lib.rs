@@ -33,7 +33,9 @@ pub mod collector;
 pub mod dedup;
 pub mod dumper;
 pub mod enrich;
+pub mod export;
 pub mod filter;
+pub mod generator;
 pub mod null;
 pub mod sample;
 pub mod statistic;
@@ -54,7 +56,9 @@ pub const KINDS: &[&BlockKind] = &[
     &dedup::KIND,
     &dumper::KIND,
     &enrich::KIND,
+    &export::KIND,
     &filter::KIND,
+    &generator::KIND,
     &null::KIND,
     &sample::KIND,
     &statistic::KIND,

@@ -21,6 +21,7 @@ pub const KIND: BlockKind = BlockKind {
     configure,
 };
 
+#[expect(clippy::unnecessary_wraps, reason = "other kinds have parameters that may be wrong")]
 fn configure(_parameters: &Parameters) -> Result<Opener, ParameterError> {
     Ok(Box::new(|context: &BlockContext| {
         let [rows, packets, bytes] = ["rows", "packets", "bytes"].map(|name| context.meter.counter(name));

@@ -135,8 +135,11 @@ mod tests {
             println!("skipped: no /dev/full");
             return;
         }
-        let (Built::Block(mut tee), _) = compliance::open(&KIND, "path = '/dev/full'") else { panic!("no block") };
+        let (Built::Block(mut tee), context) = compliance::open(&KIND, "path = '/dev/full'") else {
+            panic!("no block")
+        };
         let error = tee.take(0, flows()[0].clone(), &mut Outlet::new()).expect_err("an error");
         assert!(error.chain().starts_with("cannot write /dev/full: No space left"), "{}", error.chain());
+        assert_eq!(context.meter.counter("writes_retried").get(), 0);
     }
 }

@@ -45,6 +45,7 @@ impl Axis {
         let (unit, letter) = unit_of(low.abs().max(high.abs()));
         let decimals = (0..12).find(|&decimals| is_whole(step / unit * 10_f64.powi(decimals))).unwrap_or(12) as usize;
         let text = |value: f64| match letter {
+            _ if value == 0.0 => "0".to_owned(),
             "e" => format!("{value:.1e}"),
             letter => format!("{:.decimals$}{letter}", value / unit),
         };
@@ -168,14 +169,14 @@ mod tests {
 
     #[test]
     fn numbers_are_round() {
-        assert_eq!(labels(&Axis::of_numbers(0.0, 1.0, 5)), ["0.0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
+        assert_eq!(labels(&Axis::of_numbers(0.0, 1.0, 5)), ["0", "0.2", "0.4", "0.6", "0.8", "1.0"]);
         assert_eq!(labels(&Axis::of_numbers(-3.0, 8.0, 6)), ["-2", "0", "2", "4", "6", "8"]);
         assert_eq!(
             labels(&Axis::of_numbers(0.0, 1_250_000.0, 5)),
-            ["0.00 M", "0.25 M", "0.50 M", "0.75 M", "1.00 M", "1.25 M"]
+            ["0", "0.25 M", "0.50 M", "0.75 M", "1.00 M", "1.25 M"]
         );
-        assert_eq!(labels(&Axis::of_numbers(0.0, 65_535.0, 4)), ["0 k", "20 k", "40 k", "60 k"]);
-        assert_eq!(labels(&Axis::of_numbers(0.0, 2e-6, 2)), ["0.0e0", "1.0e-6", "2.0e-6"]);
+        assert_eq!(labels(&Axis::of_numbers(0.0, 65_535.0, 4)), ["0", "20 k", "40 k", "60 k"]);
+        assert_eq!(labels(&Axis::of_numbers(0.0, 2e-6, 2)), ["0", "1.0e-6", "2.0e-6"]);
     }
 
     #[test]

@@ -180,17 +180,8 @@ impl Layout {
         let pad = if picture.style == Style::Bars { bar / 2.0 } else { 0.0 };
         let (low, high) = apart(low - pad, high + pad, picture.horizontal);
         let room = WIDTH - 2 * MARGIN - left - legend;
-        let mut x_label = picture.x_label.clone();
-        let (x, mut letters) = match picture.horizontal {
-            Horizontal::Number => (Axis::of_numbers(low, high, 8), 8),
-            Horizontal::Name => (Axis::of_names(&picture.places), 1),
-            Horizontal::Time => {
-                x_label.push_str(&dates(low, high));
-                let axis = Axis::of_times(low, high, (room / (width(11) + 24)) as usize);
-                (axis, 11)
-            }
-        };
-        letters = letters.max(if picture.horizontal == Horizontal::Name { 1 } else { x.letters_max() });
+        let (x, x_label) = horizontal_axis(picture, (low, high), room);
+        let letters = if picture.horizontal == Horizontal::Name { 1 } else { x.letters_max() };
         let mut layout = Self {
             top: if picture.title.is_empty() { MARGIN } else { MARGIN + TITLE_SIZE + 18 },
             right: MARGIN + legend + width(letters) / 2,
@@ -223,6 +214,23 @@ impl Layout {
         let each = ((TEXT_SIZE + 4) / apart.max(1)).max(1) as usize;
         let names = names.into_iter().step_by(if is_upright { each } else { 1 }).collect();
         self.names = Some((names, is_upright));
+    }
+}
+
+/// The axis, which has so many pixels, and what stands below it.
+fn horizontal_axis(picture: &Picture, (low, high): (f64, f64), room: i32) -> (Axis, String) {
+    let label = picture.x_label.clone();
+    if picture.series.is_empty() {
+        return (Axis { low, high, ticks: Vec::new() }, label);
+    }
+    match picture.horizontal {
+        Horizontal::Number => (Axis::of_numbers(low, high, 8), label),
+        Horizontal::Name => (Axis::of_names(&picture.places), label),
+        Horizontal::Time => {
+            // Labels are `01-31 12:00` at most times.
+            let ticks = room / (width(11) + 24);
+            (Axis::of_times(low, high, ticks as usize), label + &dates(low, high))
+        }
     }
 }
 
@@ -260,7 +268,7 @@ fn bar_width(picture: &Picture) -> f64 {
     places.sort_unstable_by(f64::total_cmp);
     let gaps = places.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > 0.0);
     let gap = gaps.fold(f64::MAX, f64::min);
-    if picture.horizontal == Horizontal::Name || gap == f64::MAX { 0.8 } else { gap * 0.8 }
+    if picture.horizontal == Horizontal::Name || gap >= f64::MAX { 0.8 } else { gap * 0.8 }
 }
 
 /// The zone, and the days that times are of.

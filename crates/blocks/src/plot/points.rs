@@ -105,3 +105,34 @@ impl Names {
         self.names
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_so_manyth_point_is_kept() {
+        let thinned = Counter::default();
+        let mut points = Points::new(100, thinned.clone());
+        for row in 0..1000 {
+            points.add(1, (f64::from(row), 0.0));
+            if row < 10 {
+                points.add(0, (f64::from(row), 0.0));
+            }
+        }
+        let series: Vec<Vec<f64>> =
+            points.into_series().map(|points| points.into_iter().map(|(x, _)| x).collect()).collect();
+        // 1000 in steps of 16 are 63; in steps of 8 they were 125, too many beside the 10.
+        let of_step = |step: usize, end| (0..end).step_by(step).map(f64::from).collect::<Vec<_>>();
+        assert_eq!(series, [of_step(1, 10), of_step(16, 1000)]);
+        assert_eq!(thinned.get(), 1000 - 63);
+    }
+
+    #[test]
+    fn names_keep_their_numbers_up_to_the_limit() {
+        let mut names = Names::default();
+        let numbers = [b"a", b"b", b"a", b"c", b"b"].map(|name| names.number(name, 2));
+        assert_eq!(numbers, [Some(0), Some(1), Some(0), None, Some(1)]);
+        assert_eq!(names.names(), ["a", "b"]);
+    }
+}

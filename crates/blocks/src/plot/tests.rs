@@ -40,7 +40,9 @@ fn seconds(count: i64) -> RecordBatch {
 fn drawn(plan: PlotPlan, batches: &[RecordBatch]) -> (String, Meter) {
     let meter = Meter::new();
     let mut plot = Plot::new(plan, &meter);
-    batches.iter().for_each(|batch| plot.rows(batch).expect("points"));
+    for batch in batches {
+        plot.rows(batch).expect("points");
+    }
     let svg = plot.draw().expect("a picture");
     check_well_formed(&svg);
     (svg, meter)
