@@ -30,6 +30,7 @@ pub mod anonymise;
 pub mod archive;
 pub mod capture_reader;
 pub mod collector;
+pub mod correlator;
 pub mod dedup;
 pub mod dumper;
 pub mod enrich;
@@ -53,6 +54,7 @@ pub const KINDS: &[&BlockKind] = &[
     &archive::KIND,
     &capture_reader::KIND,
     &collector::KIND,
+    &correlator::KIND,
     &dedup::KIND,
     &dumper::KIND,
     &enrich::KIND,
