@@ -10,12 +10,14 @@
 // what several blocks need
 
 // the blocks
+pub mod archive_reader;
 
 use weir_chain::{BlockKind, Registry};
 
 /// Every kind of block of this crate.
 pub const KINDS: &[&BlockKind] = &[
     // keep in the order of the modules
+    &archive_reader::KIND,
 ];
 
 /// A registry with every kind of block of this crate.
