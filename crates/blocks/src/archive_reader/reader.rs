@@ -15,9 +15,9 @@ use super::partitions::{NO_TIME, Partitions};
 use super::run::{Input, OpenRun, Run};
 
 /// Rows decoded at a time: few enough that they stay in the cache until they are in their slots.
-const DECODED_ROWS: usize = 8192;
+const DECODED_ROWS: usize = if cfg!(test) { 500 } else { 8192 };
 /// Rows after which a step ends, so that whoever calls can do something else.
-const STEP_ROWS: usize = 65_536;
+const STEP_ROWS: usize = if cfg!(test) { 1000 } else { 65_536 };
 
 /// What a step came to.
 #[derive(Debug)]

@@ -56,22 +56,24 @@ fn flows(kind: Kind, rows: usize, first_ms: i64, numbers: &mut Numbers) -> FlowB
         builder.time(Column::Received).push(Some(first_ms + numbers.next(400) as i64));
         let start_ms = FIRST_MS - 60_000 + numbers.next(1_300_000) as i64;
         let wide = kind != Kind::Narrow;
-        let clock_is_wrong = wide && numbers.one_in(200);
+        let clock_is_wrong = wide && numbers.one_in(1000);
         let start_ms = if clock_is_wrong { numbers.next(1 << 45) as i64 } else { start_ms };
         builder.time(Column::Start).push((!(wide && numbers.one_in(10))).then_some(start_ms));
-        builder.u64(Column::Bytes).push(Some(if wide && numbers.one_in(50) { u64::MAX } else { numbers.next(9000) }));
+        let large = wide && numbers.one_in(1000);
+        builder.u64(Column::Packets).push(Some(if large { u64::MAX } else { numbers.next(900) }));
+        builder.u64(Column::Bytes).push(Some(numbers.next(9000) + if large { 1 << 32 } else { 0 }));
         builder.u16(Column::DstPort).push((!(wide && numbers.one_in(5))).then_some(numbers.next(50) as u16));
         builder.u8(Column::Protocol).push(Some([6, 17, 1][numbers.next(3) as usize]));
         builder.u32(Column::InIf).push(Some(numbers.next(8) as u32));
         builder.address(Column::SrcAddr).push(Some(&(numbers.next(1 << 20) as u32).to_be_bytes()));
         let long = [numbers.next(256) as u8; 40];
-        let length = match numbers.next(100) {
+        let length = match numbers.next(1000) {
             0 if kind == Kind::Odd => 40,
-            1 if wide => 0,
-            2..40 if wide => 16,
+            1 if kind == Kind::Odd => 0,
+            2 if wide => 16,
             _ => 4,
         };
-        builder.address(Column::DstAddr).push((!(wide && numbers.one_in(7))).then_some(&long[..length]));
+        builder.address(Column::DstAddr).push((!(wide && numbers.one_in(400))).then_some(&long[..length]));
         if wide {
             builder.address(Column::DstMac).push(Some(&long[..6]));
             builder.elements().push(9, numbers.next(9) as u16, &long[..numbers.next(5) as usize]);
