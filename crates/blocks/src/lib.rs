@@ -28,6 +28,7 @@ mod naive;
 pub mod aggregate;
 pub mod anonymise;
 pub mod archive;
+pub mod archive_reader;
 pub mod capture_reader;
 pub mod collector;
 pub mod correlator;
@@ -52,6 +53,7 @@ pub const KINDS: &[&BlockKind] = &[
     &aggregate::KIND,
     &anonymise::KIND,
     &archive::KIND,
+    &archive_reader::KIND,
     &capture_reader::KIND,
     &collector::KIND,
     &correlator::KIND,
