@@ -40,7 +40,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     for (name, columns) in [("eleven", ELEVEN), ("packets,bytes", "'packets', 'bytes'"), ("packets", "'packets'")] {
         for order in ["received", "start", "stored"] {
             for readers in [0, 1, 2] {
-                if only.as_ref().is_some_and(|only| *only != format!("{name}/{order}/{readers}")) { continue; }
+                if only.as_ref().is_some_and(|only| *only != format!("{name}/{order}/{readers}")) {
+                    continue;
+                }
                 let parameters = format!(
                     "archive = '{}'\ncolumns = [{columns}]\norder = '{order}'\nreaders = {readers}",
                     archive.display()

@@ -300,7 +300,8 @@ mod tests {
     #[test]
     fn columns_that_are_no_flows_are_an_error_or_left_out() {
         let mut rows = flows(2, true);
-        let fields = rows.schema().fields().iter().cloned();
+        let known = rows.schema();
+        let fields = known.fields().iter().cloned();
         let extra = Arc::new(arrow::datatypes::Field::new("label", arrow::datatypes::DataType::UInt64, true));
         let schema = Arc::new(arrow::datatypes::Schema::new(fields.chain([extra]).collect::<Vec<_>>()));
         let columns = rows.columns().iter().cloned().chain([Arc::clone(rows.column(2))]).collect();

@@ -14,6 +14,7 @@ pub mod gather;
 pub mod keys;
 
 mod fit;
+mod five_tuple;
 mod folds;
 mod grouping;
 mod numbers;
@@ -38,6 +39,7 @@ pub mod enrich;
 pub mod export;
 pub mod filter;
 pub mod generator;
+pub mod joiner;
 pub mod null;
 pub mod sample;
 pub mod statistic;
@@ -63,6 +65,7 @@ pub const KINDS: &[&BlockKind] = &[
     &export::KIND,
     &filter::KIND,
     &generator::KIND,
+    &joiner::KIND,
     &null::KIND,
     &sample::KIND,
     &statistic::KIND,

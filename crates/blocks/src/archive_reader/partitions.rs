@@ -92,7 +92,11 @@ impl Partitions {
 
     /// The tick of a time.
     fn tick(&self, time: i64) -> usize {
-        if time == NO_TIME { self.no_time } else { (time.wrapping_sub(self.first_ms) as u64 >> self.tick_log2) as usize }
+        if time == NO_TIME {
+            self.no_time
+        } else {
+            (time.wrapping_sub(self.first_ms) as u64 >> self.tick_log2) as usize
+        }
     }
 
     /// Cuts the ticks counted into partitions.
@@ -134,9 +138,13 @@ impl Partitions {
         slots.clear();
         match is_wanted {
             None => slots.extend(times.iter().map(|&time| self.next_slot(time))),
-            Some(is_wanted) => slots.extend(times.iter().zip(is_wanted).map(|(&time, &is_wanted)| {
-                if is_wanted { self.next_slot(time) } else { nowhere }
-            })),
+            Some(is_wanted) => {
+                slots.extend(times.iter().zip(is_wanted).map(
+                    |(&time, &is_wanted)| {
+                        if is_wanted { self.next_slot(time) } else { nowhere }
+                    },
+                ))
+            }
         }
         for (&slot, &time) in slots.iter().zip(times) {
             self.times[slot as usize] = time;

@@ -166,7 +166,8 @@ impl OpenRun {
             Self::Segment { file, name, metadata, rows } => {
                 let file = file.try_clone().map_err(|error| broken(name, error))?;
                 let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone());
-                let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().map(|column| column.name()));
+                let mask =
+                    ProjectionMask::columns(builder.parquet_schema(), columns.iter().map(|column| column.name()));
                 let builder = builder.with_batch_size(batch_rows).with_projection(mask);
                 let reader: Result<_, Box<dyn std::error::Error + Send + Sync>> =
                     guarded(|| builder.build()).and_then(|reader| reader.map_err(Into::into));
@@ -214,7 +215,9 @@ impl Input {
                 let rows = next.as_ref().map_or(0, RecordBatch::num_rows);
                 match rows_left.checked_sub(rows) {
                     Some(left) if next.is_some() || left == 0 => *rows_left = left,
-                    _ => return Err(broken(name, format!("{rows_left} rows are left by its footer, {rows} were found"))),
+                    _ => {
+                        return Err(broken(name, format!("{rows_left} rows are left by its footer, {rows} were found")));
+                    }
                 }
                 Ok(next)
             }

@@ -8,7 +8,8 @@ use weir_chain::BlockError;
 use weir_flow::builder::NumberColumn;
 use weir_flow::{Column, FlowBatchBuilder};
 
-use super::rows::{Parts, Row};
+use super::rows::Row;
+use crate::five_tuple;
 
 /// Rows that are to be handed on.
 pub(super) struct Output {
@@ -60,21 +61,13 @@ impl Output {
         let first = || self.pairs.iter().map(|(first, _)| first.as_ref());
         each(builder.time(Column::Start), first().map(|row| row.and_then(|row| row.start)));
         each(builder.time(Column::End), first().map(|row| row.and_then(|row| row.end)));
-        let parts: Vec<_> =
-            self.pairs.iter().filter_map(|(first, second)| first.as_ref().or(second.as_ref())).map(|row| Parts::of(&row.key)).collect();
-        for (column, of) in [
-            (Column::SrcAddr, (|parts| parts.src_addr) as fn(&Parts) -> Option<([u8; 16], usize)>),
-            (Column::DstAddr, |parts| parts.dst_addr),
-        ] {
-            let target = builder.address(column);
-            for parts in &parts {
-                let value = of(parts);
-                target.push(value.as_ref().map(|(octets, len)| &octets[..*len]));
-            }
-        }
-        each(builder.u16(Column::SrcPort), parts.iter().map(|parts| parts.src_port));
-        each(builder.u16(Column::DstPort), parts.iter().map(|parts| parts.dst_port));
-        each(builder.u8(Column::Protocol), parts.iter().map(|parts| parts.protocol));
+        let keys: Vec<_> = self
+            .pairs
+            .iter()
+            .filter_map(|(first, second)| first.as_ref().or(second.as_ref()))
+            .map(|row| row.key)
+            .collect();
+        five_tuple::append(&mut builder, keys.iter().copied());
         each(builder.u64(Column::Packets), first().map(|row| row.map(|row| row.packets)));
         each(builder.u64(Column::Bytes), first().map(|row| row.map(|row| row.bytes)));
         builder.finish().record_batch().clone()
@@ -88,9 +81,8 @@ impl Output {
             let times: TimestampMillisecondArray = second().map(|row| of(row?)).collect();
             Arc::new(times.with_timezone("UTC"))
         };
-        let counts = |of: fn(&Row) -> u64| -> ArrayRef {
-            Arc::new(second().map(|row| row.map(of)).collect::<UInt64Array>())
-        };
+        let counts =
+            |of: fn(&Row) -> u64| -> ArrayRef { Arc::new(second().map(|row| row.map(of)).collect::<UInt64Array>()) };
         let differences = |of: fn(&Row, &Row) -> Option<i64>| -> ArrayRef {
             Arc::new(both().map(|rows| rows.and_then(|(first, second)| of(first, second))).collect::<Int64Array>())
         };

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use hashbrown::HashTable;
 
-use super::rows::{Key, Row};
+use super::rows::Row;
+use crate::five_tuple::Key;
 use crate::keys::Seed;
 
 /// Rows that wait. Each has a number that counts up; rows of the same key form a list, oldest first.
