@@ -10,14 +10,18 @@
 // what several blocks need
 pub mod gather;
 pub mod keys;
+#[cfg(test)]
+mod test_flows;
 
 // the blocks
+pub mod sorter;
 
 use weir_chain::{BlockKind, Registry};
 
 /// Every kind of block of this crate.
 pub const KINDS: &[&BlockKind] = &[
     // keep in the order of the modules
+    &sorter::KIND,
 ];
 
 /// A registry with every kind of block of this crate.
