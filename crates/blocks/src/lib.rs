@@ -24,6 +24,8 @@ mod windows;
 
 #[cfg(test)]
 mod naive;
+#[cfg(test)]
+mod test_flows;
 
 // the blocks
 pub mod aggregate;
@@ -42,6 +44,7 @@ pub mod generator;
 pub mod joiner;
 pub mod null;
 pub mod sample;
+pub mod sorter;
 pub mod statistic;
 pub mod tee;
 pub mod template;
@@ -68,6 +71,7 @@ pub const KINDS: &[&BlockKind] = &[
     &joiner::KIND,
     &null::KIND,
     &sample::KIND,
+    &sorter::KIND,
     &statistic::KIND,
     &tee::KIND,
     &template::KIND,
