@@ -17,6 +17,7 @@ pub mod keys;
 pub mod anonymise;
 pub mod dedup;
 pub mod enrich;
+pub mod stitch;
 
 use weir_chain::{BlockKind, Registry};
 
@@ -26,6 +27,7 @@ pub const KINDS: &[&BlockKind] = &[
     &anonymise::KIND,
     &dedup::KIND,
     &enrich::KIND,
+    &stitch::KIND,
 ];
 
 /// A registry with every kind of block of this crate.
