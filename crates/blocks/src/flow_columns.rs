@@ -4,7 +4,7 @@
 //! ignored.
 
 use arrow::array::{Array, AsArray, BinaryArray, PrimitiveArray, RecordBatch};
-use arrow::datatypes::ArrowPrimitiveType;
+use arrow::datatypes::{ArrowPrimitiveType, Field};
 use weir_chain::BlockError;
 use weir_flow::Column;
 use weir_flow::schema::arrow_type;
@@ -36,6 +36,20 @@ pub fn value(column: Option<&BinaryArray>, row: usize) -> Option<&[u8]> {
     column.filter(|values| values.is_valid(row)).map(|values| values.value(row))
 }
 
+/// Where a column of flows stands among these fields, or, as an error, where it is to be inserted so that columns of
+/// flows stay in the order of their table.
+pub fn place_of<'a>(fields: impl Iterator<Item = &'a Field>, column: Column) -> Result<usize, usize> {
+    let mut after = 0;
+    for (place, field) in fields.enumerate() {
+        match Column::by_name(field.name()) {
+            Some(found) if found == column => return Ok(place),
+            Some(found) if found < column => after = place + 1,
+            _ => {}
+        }
+    }
+    Err(after)
+}
+
 fn wrong_type(column: Column, found: &dyn Array) -> BlockError {
     let (found, needed) = (found.data_type(), arrow_type(column.column_type()));
     BlockError::new(format!("column '{column}' has type {found}, but {needed} is needed"))
@@ -46,10 +60,23 @@ mod tests {
     use std::sync::Arc;
 
     use arrow::array::{ArrayRef, UInt32Array};
-    use arrow::datatypes::{TimestampMillisecondType, UInt16Type};
+    use arrow::datatypes::{DataType, TimestampMillisecondType, UInt16Type};
     use weir_flow::FlowBatchBuilder;
 
     use super::*;
+
+    #[test]
+    fn columns_of_flows_have_an_order() {
+        let places = |names: &[&str], column| {
+            let fields: Vec<Field> = names.iter().map(|name| Field::new(*name, DataType::UInt8, true)).collect();
+            place_of(fields.iter(), column)
+        };
+        assert_eq!(places(&["start", "bytes", "label"], Column::Bytes), Ok(1));
+        assert_eq!(places(&["start", "bytes", "label"], Column::End), Err(1));
+        assert_eq!(places(&["start", "bytes", "label"], Column::Flows), Err(2));
+        assert_eq!(places(&["bytes", "label"], Column::Start), Err(0));
+        assert_eq!(places(&["label", "bytes"], Column::Flows), Err(2));
+    }
 
     #[test]
     fn columns_are_there_absent_or_an_error() {

@@ -46,6 +46,7 @@ pub mod null;
 pub mod sample;
 pub mod sorter;
 pub mod statistic;
+pub mod stitch;
 pub mod tee;
 pub mod template;
 pub mod topn;
@@ -73,6 +74,7 @@ pub const KINDS: &[&BlockKind] = &[
     &sample::KIND,
     &sorter::KIND,
     &statistic::KIND,
+    &stitch::KIND,
     &tee::KIND,
     &template::KIND,
     &topn::KIND,

@@ -8,6 +8,7 @@ use weir_chain::BlockError;
 use weir_flow::{Column, schema};
 
 use super::tables::Tables;
+use crate::flow_columns::place_of;
 
 /// Source or destination, in or out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,11 +86,8 @@ impl Plan {
 /// Puts a column of flows where it stands already, or else where the order of the table of columns has it.
 fn put(columns: &mut Vec<(FieldRef, Source)>, column: Column, source: Source) {
     let new = (Arc::new(schema::field(column)), source);
-    if let Some(place) = columns.iter().position(|(field, _)| field.name() == column.name()) {
-        columns[place] = new;
-        return;
+    match place_of(columns.iter().map(|(field, _)| &**field), column) {
+        Ok(place) => columns[place] = new,
+        Err(place) => columns.insert(place, new),
     }
-    let is_before = |field: &Field| Column::by_name(field.name()).is_some_and(|other| other < column);
-    let place = columns.iter().rposition(|(field, _)| is_before(field)).map_or(0, |place| place + 1);
-    columns.insert(place, new);
 }
