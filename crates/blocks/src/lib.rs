@@ -11,6 +11,7 @@
 mod fit;
 mod plot;
 mod row_file;
+mod traffic;
 
 // the blocks
 pub mod dumper;
