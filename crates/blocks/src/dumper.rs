@@ -14,7 +14,8 @@ pub const KIND: BlockKind = BlockKind {
     inputs: ONE_INPUT,
     doc: "Writes rows to a file or to standard output, as text, as Parquet or as a plot. It takes rows of any columns. \
           A column that some rows do not have is null in them; a column that the first rows did not have is an error, \
-          unless `columns` names those to write. Text is written as it comes and can be read while the chain runs; \
+          unless `columns` names those to write. Times are in UTC; the columns of a table are as wide as its first \
+          burst needs. Text is written as it comes and can be read while the chain runs; \
           Parquet and plots are written to a file whose name ends in `.part`, which gets its name when it is whole. \
           Rows without an `x` or `y` make no point of a plot and are counted in `points_null`. Books are not written. \
           A full disk is waited for, and is an error when the chain is stopped meanwhile. When whoever reads standard \

@@ -1,12 +1,12 @@
 //! A source of synthetic flows.
 
-use arrow::compute::kernels::cast_utils::Parser;
-use arrow::datatypes::TimestampMillisecondType;
 use weir_chain::{
     BlockContext, BlockError, BlockKind, Built, Opener, Outlet, ParameterError, ParameterSpec, ParameterType,
     Parameters, Pulled, Role, Source,
 };
 use weir_generate::{Flows, TrafficModel};
+
+use crate::traffic;
 
 /// The kind `generator`.
 pub const KIND: BlockKind = BlockKind {
@@ -22,43 +22,23 @@ pub const KIND: BlockKind = BlockKind {
     configure,
 };
 
-pub(crate) const PARAMETERS: &[ParameterSpec] = &[
+const PARAMETERS: &[ParameterSpec] = &[
     ParameterSpec {
         key: "records",
         parameter_type: ParameterType::Integer(0, i64::MAX as u64),
         default: Some("1000000"),
         doc: "Flows to make; 0 for as many as are taken until the chain is stopped.",
     },
-    ParameterSpec {
-        key: "seed",
-        parameter_type: ParameterType::Integer(0, i64::MAX as u64),
-        default: Some("1"),
-        doc: "Chooses among all the traffic that the other parameters describe.",
-    },
-    ParameterSpec {
-        key: "hosts",
-        parameter_type: ParameterType::Integer(TrafficModel::HOSTS_MIN as u64, TrafficModel::HOSTS_MAX as u64),
-        default: Some("1048576"),
-        doc: "About how many hosts there are, one in eight of them inside.",
-    },
-    ParameterSpec {
-        key: "ipv6_share",
-        parameter_type: ParameterType::Number,
-        default: Some("0.0"),
-        doc: "Share of conversations in IPv6, from 0 to 1.",
-    },
+    traffic::SEED,
+    traffic::HOSTS,
+    traffic::IPV6_SHARE,
     ParameterSpec {
         key: "flows_per_second",
         parameter_type: ParameterType::Integer(1, u32::MAX as u64),
         default: Some("10000"),
         doc: "Flows in a second of their own, simulated time.",
     },
-    ParameterSpec {
-        key: "start",
-        parameter_type: ParameterType::Text,
-        default: Some("\"2026-01-01T00:00:00Z\""),
-        doc: "When the simulated time begins, as ISO 8601 has it; in UTC where no offset is given.",
-    },
+    traffic::START,
     ParameterSpec {
         key: "active_timeout_secs",
         parameter_type: ParameterType::Seconds,
@@ -88,25 +68,14 @@ pub(crate) const PARAMETERS: &[ParameterSpec] = &[
 /// Flows in a burst.
 const BURST_ROWS: usize = Flows::BATCH_ROWS;
 
-/// The traffic that parameters of [`PARAMETERS`] describe.
-pub(crate) fn model(parameters: &Parameters) -> Result<TrafficModel, ParameterError> {
-    let share = parameters.number("ipv6_share");
-    if !(0.0..=1.0).contains(&share) {
-        return Err(ParameterError::new("ipv6_share", format!("{share} is not between 0 and 1")));
-    }
-    let start = parameters.text("start");
-    let start_ms = TimestampMillisecondType::parse(start).ok_or_else(|| {
-        let error = ParameterError::new("start", format!("'{start}' is no time"));
-        error.with_hint("write 2026-01-01T00:00:00Z")
-    })?;
-    let millis = |key| u32::try_from(parameters.millis(key)).unwrap_or(u32::MAX);
+fn model(parameters: &Parameters) -> Result<TrafficModel, ParameterError> {
     Ok(TrafficModel {
-        hosts: parameters.integer("hosts") as u32,
-        ipv6_permille: (share * 1000.0).round() as u16,
-        start_ms,
+        hosts: traffic::hosts(parameters),
+        ipv6_permille: traffic::ipv6_permille(parameters)?,
+        start_ms: traffic::start_ms(parameters)?,
         flows_per_second: parameters.integer("flows_per_second") as u32,
-        active_timeout_ms: millis("active_timeout_secs"),
-        idle_timeout_ms: millis("idle_timeout_secs"),
+        active_timeout_ms: traffic::millis(parameters, "active_timeout_secs"),
+        idle_timeout_ms: traffic::millis(parameters, "idle_timeout_secs"),
         elements: parameters.boolean("elements"),
         numbered: parameters.boolean("numbered"),
         received: true,
@@ -114,17 +83,13 @@ pub(crate) fn model(parameters: &Parameters) -> Result<TrafficModel, ParameterEr
     })
 }
 
-/// Number of flows to make.
-pub(crate) fn records(parameters: &Parameters) -> u64 {
-    match parameters.integer("records") {
+fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
+    let records = match parameters.integer("records") {
         0 => u64::MAX,
         records => records,
-    }
-}
-
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let model = model(parameters)?;
-    let flows = model.flows(records(parameters)).map_err(|error| ParameterError::new("records", error.to_string()))?;
+    };
+    let flows = model(parameters)?.flows(records);
+    let flows = flows.map_err(|error| ParameterError::new("hosts", error.to_string()))?;
     Ok(Box::new(move |_: &BlockContext| Ok(Built::Source(Box::new(Generator { flows, is_stopped: false })))))
 }
 

@@ -20,6 +20,7 @@ mod grouping;
 mod numbers;
 mod plot;
 mod row_file;
+mod traffic;
 mod windows;
 
 #[cfg(test)]

@@ -53,3 +53,22 @@ pub fn time_text(ms: i64) -> String {
     text.push(b'Z');
     String::from_utf8(text).unwrap_or_default()
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{Array, UInt64Array};
+
+    use super::*;
+
+    #[test]
+    fn numbers_are_in_full_and_times_in_utc() {
+        let bytes: ArrayRef = Arc::new(UInt64Array::from(vec![1_250_000]));
+        let mut text = Vec::new();
+        ColumnText::new(&Field::new("bytes", bytes.data_type().clone(), true), &bytes).push(0, &mut text);
+        assert_eq!(text, b"1250000");
+        // date -u -d @1700000000
+        assert_eq!(time_text(1_700_000_000_007), "2023-11-14T22:13:20.007Z");
+    }
+}
