@@ -165,8 +165,8 @@ fn run(kind: &'static BlockKind, parameters: &str, inputs: &[Vec<RecordBatch>], 
     }
     step(kind, &mut window_max, block.as_mut(), |block| block.finish(&mut out));
     assert_eq!(block.window().rows, 0, "{}: nothing is held after finish", kind.name);
-    let bursts = out.drain().map(|burst| burst.rows().clone()).collect();
-    Outcome { rows: together(kind, bursts), counters: context.meter.read(), window_max }
+    let bursts: Vec<_> = out.drain().map(|burst| burst.rows().clone()).collect();
+    Outcome { rows: together(kind, &bursts), counters: context.meter.read(), window_max }
 }
 
 fn step(
@@ -185,9 +185,9 @@ fn step(
     window_max.edge_ms = window.edge_ms;
 }
 
-fn together(kind: &BlockKind, bursts: Vec<RecordBatch>) -> Option<RecordBatch> {
+fn together(kind: &BlockKind, bursts: &[RecordBatch]) -> Option<RecordBatch> {
     let schema = bursts.first()?.schema();
-    match concat_batches(&schema, &bursts) {
+    match concat_batches(&schema, bursts) {
         Ok(rows) => Some(rows),
         Err(error) => panic!("{}: bursts do not go together: {error}", kind.name),
     }
@@ -233,7 +233,7 @@ fn read(kind: &'static BlockKind, parameters: &str) -> Outcome {
             Err(error) => panic!("{}: {}", kind.name, error.chain()),
         }
     }
-    Outcome { rows: together(kind, bursts), counters: context.meter.read(), window_max: Window::default() }
+    Outcome { rows: together(kind, &bursts), counters: context.meter.read(), window_max: Window::default() }
 }
 
 /// Gives a sink rows in bursts of `burst_rows`, lets it finish, and returns its counters. What it has written is

@@ -15,23 +15,32 @@
 
 pub mod block;
 pub mod burst;
+pub mod chain;
 pub mod compliance;
+pub mod config;
+pub mod draw;
 pub mod error;
+pub mod graph;
 pub mod meter;
 pub mod outlet;
 pub mod parameter;
+pub mod reference;
 pub mod registry;
+pub mod run;
 pub mod sink;
 pub mod source;
 pub mod stop;
 
 pub use block::{Block, Window};
 pub use burst::Burst;
+pub use chain::Chain;
+pub use config::Setting;
 pub use error::{BlockError, ConfigError, ParameterError};
 pub use meter::{Counter, Meter};
 pub use outlet::Outlet;
 pub use parameter::{ParameterSpec, ParameterType, Parameters};
 pub use registry::{BlockContext, BlockKind, Built, ONE_INPUT, Opener, Registry, Role};
+pub use run::{ChainError, Progress, Running};
 pub use sink::Sink;
 pub use source::{Pulled, Source};
 pub use stop::StopSignal;

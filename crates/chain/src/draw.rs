@@ -1,0 +1,7 @@
+//! Pictures of a chain: its blocks, the threads they run in and the queues between them.
+
+mod svg;
+mod text;
+
+pub use svg::svg;
+pub use text::text;

@@ -1,0 +1,62 @@
+//! A chain as text: one paragraph for each thread.
+
+use std::fmt::Write;
+
+use crate::Chain;
+use crate::graph::Edge;
+
+/// Draws a chain for a terminal.
+///
+/// ```text
+/// needle: 3 blocks, 2 threads, 1 queue
+///
+/// thread reader
+///   reader (archive-reader)
+///     ══ 2048 × 100 ══▶ ssh
+///
+/// thread ssh
+///   ssh (filter)
+///     ──▶ count
+///   count (counter)
+/// ```
+pub fn text(chain: &Chain) -> String {
+    let (blocks, graph) = (chain.blocks(), chain.graph());
+    let queues = graph.edges.iter().filter(|edge| edge.queue.is_some()).count();
+    let mut text = format!(
+        "{}: {}, {}, {}\n",
+        chain.name(),
+        counted(blocks.len(), "block"),
+        counted(graph.threads.len(), "thread"),
+        counted(queues, "queue")
+    );
+    for thread in &graph.threads {
+        let _ = write!(text, "\nthread {}\n", thread.name);
+        for &block in &thread.blocks {
+            let _ = writeln!(text, "  {} ({})", blocks[block].name, blocks[block].kind.name);
+            for edge in graph.from(block) {
+                let _ = writeln!(text, "    {} {}", arrow(edge), target(chain, edge));
+            }
+        }
+    }
+    text
+}
+
+fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
+fn arrow(edge: &Edge) -> String {
+    match edge.queue {
+        None => "──▶".to_owned(),
+        Some(queue) => format!("══ {} ══▶", super::svg::queue_label(queue)),
+    }
+}
+
+/// The block that an edge leads to, with the name of the input when it has several.
+fn target(chain: &Chain, edge: &Edge) -> String {
+    let to = &chain.blocks()[edge.to];
+    match to.kind.inputs {
+        [_] => to.name.clone(),
+        inputs => format!("{}.{}", to.name, inputs[edge.input]),
+    }
+}

@@ -1,0 +1,227 @@
+//! A chain at work: its threads, how it is watched, how it ends.
+//!
+//! ```text
+//! start ─▶ open every block ─▶ a thread each ─▶ rows … ─▶ inputs end ─▶ windows emptied, sinks closed ─▶ report
+//!                                     stop, failure ─▶ sources stop ──────▲
+//! ```
+
+mod feed;
+mod holding;
+mod progress;
+mod queue;
+mod report;
+mod slot;
+mod worker;
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::{Duration, Instant};
+
+pub use progress::{BlockProgress, Progress, QueueProgress, ThreadProgress};
+
+use crate::registry::Role;
+use crate::run::feed::Feed;
+use crate::run::progress::{BlockMeter, QueueMeter, ThreadMeter};
+use crate::run::slot::{Out, Slot, Work};
+use crate::run::worker::Worker;
+use crate::{BlockContext, BlockError, Built, Chain, Meter, StopSignal};
+
+/// Why a chain ended before its time, or could not begin.
+#[derive(Debug, thiserror::Error)]
+pub enum ChainError {
+    /// A block could not be made.
+    #[error("cannot open block '{block}'")]
+    Open {
+        /// The block.
+        block: String,
+        /// Why.
+        #[source]
+        source: BlockError,
+    },
+    /// A block failed while the chain ran; the others ended in order.
+    #[error("block '{block}' failed")]
+    Failed {
+        /// The block.
+        block: String,
+        /// Why.
+        #[source]
+        source: BlockError,
+    },
+    /// A block panicked: a defect in its code. The others ended in order.
+    #[error("block '{block}' panicked: {message}")]
+    Panicked {
+        /// The block.
+        block: String,
+        /// What it said.
+        message: String,
+    },
+    /// A thread could not be started.
+    #[error("cannot start thread '{thread}'")]
+    Thread {
+        /// The thread.
+        thread: String,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+}
+
+/// A chain whose threads are at work. Dropping it stops the chain and waits for its end.
+#[derive(Debug)]
+pub struct Running {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// What the threads of a chain share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub name: String,
+    pub started: Instant,
+    pub stop: StopSignal,
+    pub blocks: Vec<BlockMeter>,
+    pub threads: Vec<ThreadMeter>,
+    pub queues: Vec<Arc<QueueMeter>>,
+    /// The first failure; later ones are often caused by it.
+    pub failure: Mutex<Option<ChainError>>,
+}
+
+impl Shared {
+    /// Notes a failure, unless there was one, and stops the chain.
+    pub(crate) fn fail(&self, error: ChainError) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
+        self.stop.set();
+    }
+}
+
+impl Chain {
+    /// Opens every block and starts the threads.
+    pub fn start(self) -> Result<Running, ChainError> {
+        let stop = StopSignal::new();
+        let mut meters = Vec::with_capacity(self.blocks.len());
+        let mut slots = Vec::with_capacity(self.blocks.len());
+        for (index, block) in self.blocks.into_iter().enumerate() {
+            let meter = Meter::new();
+            let context = BlockContext { name: block.name.clone(), meter: meter.clone(), stop: stop.clone() };
+            let built = (block.opener)(&context)
+                .and_then(|built| as_told(built, block.kind.role))
+                .map_err(|source| ChainError::Open { block: block.name.clone(), source })?;
+            meters.push(BlockMeter::new(block.name, block.kind.name, self.graph.thread_of[index], meter));
+            let edges_in = block
+                .kind
+                .inputs
+                .iter()
+                .enumerate()
+                .map(|(input, _)| self.graph.to(index).filter(|edge| edge.input == input).count());
+            slots.push(Some(Slot::new(index, built, edges_in.collect())));
+        }
+        let started = Instant::now();
+        let threads: Vec<_> = self.graph.threads.iter().map(|thread| ThreadMeter::new(thread.name.clone())).collect();
+        let (queues, mut senders, mut receivers) = queue::for_edges(&self.graph);
+        let shared = Arc::new(Shared {
+            name: self.name,
+            started,
+            stop,
+            blocks: meters,
+            threads,
+            queues,
+            failure: Mutex::default(),
+        });
+        let mut workers = Vec::new();
+        for (number, thread) in self.graph.threads.iter().enumerate() {
+            // blocks keep their order, so that each comes after those that feed it
+            let mut local: Vec<Slot> = thread.blocks.iter().filter_map(|&block| slots[block].take()).collect();
+            let place = |block: usize| thread.blocks.iter().position(|&other| other == block).unwrap_or_default();
+            let mut feeds = Vec::new();
+            for (index, edge) in self.graph.edges.iter().enumerate() {
+                if self.graph.thread_of[edge.from] == number {
+                    let out = match senders[index].take() {
+                        Some(sender) => Out::Queue(sender),
+                        None => Out::Local { slot: place(edge.to), input: edge.input },
+                    };
+                    local[place(edge.from)].outs.push(Some(out));
+                }
+                if let Some(receiver) = receivers[index].take_if(|_| self.graph.thread_of[edge.to] == number) {
+                    feeds.push(Feed::queue(receiver, index, place(edge.to), edge.input));
+                }
+            }
+            feeds.extend((0..local.len()).filter(|&slot| local[slot].work.is_source()).map(Feed::source));
+            let holding = holding::Holding::new(&self.graph, number, &feeds);
+            workers.push((thread.name.clone(), Worker::new(number, local, feeds, holding, Arc::clone(&shared))));
+        }
+        let mut running = Running { shared, threads: Vec::new() };
+        for (name, worker) in workers {
+            let spawned = Builder::new().name(name.clone()).spawn(move || worker.run());
+            // what was started ends when `running` is dropped
+            running.threads.push(spawned.map_err(|source| ChainError::Thread { thread: name, source })?);
+        }
+        Ok(running)
+    }
+}
+
+fn as_told(built: Built, role: Role) -> Result<Work, BlockError> {
+    match (built, role) {
+        (Built::Source(source), Role::Source) => Ok(Work::Source(source)),
+        (Built::Block(block), Role::Block) => Ok(Work::Block(block)),
+        (Built::Sink(sink), Role::Sink) => Ok(Work::Sink(sink)),
+        _ => Err(BlockError::new("the kind of block builds something else than it says")),
+    }
+}
+
+impl Running {
+    /// Asks the sources to end. What is on its way is still processed.
+    pub fn stop(&self) {
+        self.shared.stop.set();
+    }
+
+    /// The signal that [`stop`](Self::stop) sets, for handlers of signals.
+    pub fn stop_signal(&self) -> StopSignal {
+        self.shared.stop.clone()
+    }
+
+    /// Whether every thread has ended.
+    pub fn is_finished(&self) -> bool {
+        self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// How far everything is.
+    pub fn progress(&self) -> Progress {
+        Progress::read(&self.shared)
+    }
+
+    /// Waits for the end and tells what every block did, and what ended the chain if it was a failure.
+    pub fn wait(mut self) -> (Progress, Result<(), ChainError>) {
+        self.join();
+        let failure = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
+        (Progress::read(&self.shared), failure.map_or(Ok(()), Err))
+    }
+
+    /// Waits until every thread has ended or `time` is over; true when they have.
+    pub fn wait_for(&self, time: Duration) -> bool {
+        let until = Instant::now() + time;
+        while !self.is_finished() {
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(Duration::from_millis(5).min(time));
+        }
+        true
+    }
+
+    fn join(&mut self) {
+        for thread in self.threads.drain(..) {
+            // the worker catches panics of blocks; one of its own is a defect of this crate, told like a block's
+            if thread.join().is_err() {
+                let (block, message) = ("chain".to_owned(), "a worker thread panicked".to_owned());
+                self.shared.fail(ChainError::Panicked { block, message });
+            }
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.shared.stop.set();
+        self.join();
+    }
+}

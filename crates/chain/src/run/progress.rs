@@ -1,0 +1,222 @@
+//! What a chain tells about itself while it runs.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
+
+use crate::config::QueueSpec;
+use crate::run::Shared;
+use crate::{Meter, Window};
+
+/// How far a chain is.
+#[derive(Debug, Clone)]
+pub struct Progress {
+    /// Name of the chain.
+    pub chain: String,
+    /// Time since it was started.
+    pub elapsed: Duration,
+    /// Its blocks, in the order of the chain file.
+    pub blocks: Vec<BlockProgress>,
+    /// Its queues.
+    pub queues: Vec<QueueProgress>,
+    /// Its threads.
+    pub threads: Vec<ThreadProgress>,
+}
+
+/// How far a block is.
+#[derive(Debug, Clone)]
+pub struct BlockProgress {
+    /// Its name.
+    pub name: String,
+    /// Its kind.
+    pub kind: &'static str,
+    /// Index of its thread.
+    pub thread: usize,
+    /// Rows that came in.
+    pub rows_in: u64,
+    /// Rows that went out, each counted once however many blocks take it.
+    pub rows_out: u64,
+    /// Bursts that came in.
+    pub bursts_in: u64,
+    /// Rows that came after the block had ended or failed.
+    pub rows_discarded: u64,
+    /// Time spent in the block.
+    pub busy: Duration,
+    /// What it holds.
+    pub window: Window,
+    /// The most rows it held when asked.
+    pub window_rows_max: u64,
+    /// Whether it has ended.
+    pub ended: bool,
+    /// Counters of its own.
+    pub counters: Vec<(&'static str, u64)>,
+}
+
+/// How full a queue is.
+#[derive(Debug, Clone)]
+pub struct QueueProgress {
+    /// Index of the block before it.
+    pub from: usize,
+    /// Index of the block behind it.
+    pub to: usize,
+    /// Which of its inputs.
+    pub input: usize,
+    /// Size of bursts and of the queue.
+    pub queue: QueueSpec,
+    /// Bursts in it.
+    pub held: u64,
+    /// Bursts that were put into it.
+    pub bursts: u64,
+    /// Rows that were put into it.
+    pub rows: u64,
+    /// Time that the thread before it waited because it was full.
+    pub full: Duration,
+}
+
+/// What a thread did.
+#[derive(Debug, Clone)]
+pub struct ThreadProgress {
+    /// Its name.
+    pub name: String,
+    /// Processor time that it took, user and system.
+    pub cpu: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct BlockMeter {
+    pub name: String,
+    kind: &'static str,
+    thread: usize,
+    pub own: Meter,
+    pub rows_in: AtomicU64,
+    pub rows_out: AtomicU64,
+    pub bursts_in: AtomicU64,
+    pub rows_discarded: AtomicU64,
+    pub busy_ns: AtomicU64,
+    window_rows: AtomicU64,
+    window_octets: AtomicU64,
+    window_edge_ms: AtomicI64,
+    window_rows_max: AtomicU64,
+    pub ended: AtomicBool,
+}
+
+const NO_EDGE: i64 = i64::MIN;
+
+impl BlockMeter {
+    pub(crate) fn new(name: String, kind: &'static str, thread: usize, own: Meter) -> Self {
+        Self {
+            name,
+            kind,
+            thread,
+            own,
+            rows_in: AtomicU64::new(0),
+            rows_out: AtomicU64::new(0),
+            bursts_in: AtomicU64::new(0),
+            rows_discarded: AtomicU64::new(0),
+            busy_ns: AtomicU64::new(0),
+            window_rows: AtomicU64::new(0),
+            window_octets: AtomicU64::new(0),
+            window_edge_ms: AtomicI64::new(NO_EDGE),
+            window_rows_max: AtomicU64::new(0),
+            ended: AtomicBool::new(false),
+        }
+    }
+
+    pub(crate) fn set_window(&self, window: Window) {
+        self.window_rows.store(window.rows, Ordering::Relaxed);
+        self.window_octets.store(window.octets, Ordering::Relaxed);
+        self.window_edge_ms.store(window.edge_ms.unwrap_or(NO_EDGE), Ordering::Relaxed);
+        self.window_rows_max.fetch_max(window.rows, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> BlockProgress {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let edge_ms = Some(self.window_edge_ms.load(Ordering::Relaxed)).filter(|&edge| edge != NO_EDGE);
+        BlockProgress {
+            name: self.name.clone(),
+            kind: self.kind,
+            thread: self.thread,
+            rows_in: get(&self.rows_in),
+            rows_out: get(&self.rows_out),
+            bursts_in: get(&self.bursts_in),
+            rows_discarded: get(&self.rows_discarded),
+            busy: Duration::from_nanos(get(&self.busy_ns)),
+            window: Window { rows: get(&self.window_rows), octets: get(&self.window_octets), edge_ms },
+            window_rows_max: get(&self.window_rows_max),
+            ended: self.ended.load(Ordering::Relaxed),
+            counters: self.own.read(),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct QueueMeter {
+    from: usize,
+    to: usize,
+    input: usize,
+    queue: QueueSpec,
+    pub held: AtomicU64,
+    pub bursts: AtomicU64,
+    pub rows: AtomicU64,
+    pub full_ns: AtomicU64,
+}
+
+impl QueueMeter {
+    pub(crate) fn new(from: usize, to: usize, input: usize, queue: QueueSpec) -> Self {
+        let zero = || AtomicU64::new(0);
+        Self { from, to, input, queue, held: zero(), bursts: zero(), rows: zero(), full_ns: zero() }
+    }
+
+    fn read(self: &Arc<Self>) -> QueueProgress {
+        QueueProgress {
+            from: self.from,
+            to: self.to,
+            input: self.input,
+            queue: self.queue,
+            held: self.held.load(Ordering::Relaxed).min(self.queue.queue_bursts as u64),
+            bursts: self.bursts.load(Ordering::Relaxed),
+            rows: self.rows.load(Ordering::Relaxed),
+            full: Duration::from_nanos(self.full_ns.load(Ordering::Relaxed)),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct ThreadMeter {
+    name: String,
+    pub cpu_ns: AtomicU64,
+}
+
+impl ThreadMeter {
+    pub(crate) fn new(name: String) -> Self {
+        Self { name, cpu_ns: AtomicU64::new(0) }
+    }
+}
+
+impl Progress {
+    pub(crate) fn read(shared: &Shared) -> Self {
+        let threads = shared.threads.iter().map(|thread| ThreadProgress {
+            name: thread.name.clone(),
+            cpu: Duration::from_nanos(thread.cpu_ns.load(Ordering::Relaxed)),
+        });
+        Self {
+            chain: shared.name.clone(),
+            elapsed: shared.started.elapsed(),
+            blocks: shared.blocks.iter().map(BlockMeter::read).collect(),
+            queues: shared.queues.iter().map(QueueMeter::read).collect(),
+            threads: threads.collect(),
+        }
+    }
+
+    /// The block of a name.
+    pub fn block(&self, name: &str) -> Option<&BlockProgress> {
+        self.blocks.iter().find(|block| block.name == name)
+    }
+}
+
+impl BlockProgress {
+    /// One of the block's own counters; 0 when there is none of that name.
+    pub fn counter(&self, name: &str) -> u64 {
+        self.counters.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| *value)
+    }
+}

@@ -1,0 +1,77 @@
+//! A block in its thread.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use crate::run::ChainError;
+use crate::run::queue::QueueSender;
+use crate::{Block, BlockError, Outlet, Sink, Source};
+
+/// A block and where its rows go.
+pub(crate) struct Slot {
+    /// Its index in the chain.
+    pub block: usize,
+    pub work: Work,
+    /// Where its rows go; `None` once nobody there wants them any more.
+    pub outs: Vec<Option<Out>>,
+    /// For each input, how many blocks that feed it have not ended.
+    pub open_edges: Vec<usize>,
+}
+
+/// What a slot does.
+pub(crate) enum Work {
+    Source(Box<dyn Source>),
+    Block(Box<dyn Block>),
+    Sink(Box<dyn Sink>),
+    /// It has ended, failed or was given up.
+    Gone,
+}
+
+impl Work {
+    pub(crate) fn is_source(&self) -> bool {
+        matches!(self, Self::Source(_))
+    }
+
+    pub(crate) fn is_gone(&self) -> bool {
+        matches!(self, Self::Gone)
+    }
+}
+
+/// One way out of a block.
+pub(crate) enum Out {
+    /// To a block of the same thread.
+    Local {
+        /// Its place in the thread.
+        slot: usize,
+        /// Which of its inputs.
+        input: usize,
+    },
+    /// To a block of another thread.
+    Queue(QueueSender),
+}
+
+impl Slot {
+    pub(crate) fn new(block: usize, work: Work, open_edges: Vec<usize>) -> Self {
+        Self { block, work, outs: Vec::new(), open_edges }
+    }
+
+    /// Calls into the block; a panic there is an error of the block and of nothing else.
+    pub(crate) fn call<T>(
+        &mut self,
+        name: &str,
+        out: &mut Outlet,
+        call: impl FnOnce(&mut Work, &mut Outlet) -> Result<T, BlockError>,
+    ) -> Result<T, ChainError> {
+        match catch_unwind(AssertUnwindSafe(|| call(&mut self.work, out))) {
+            Ok(Ok(done)) => Ok(done),
+            Ok(Err(source)) => Err(ChainError::Failed { block: name.to_owned(), source }),
+            Err(panic) => {
+                let message = panic
+                    .downcast_ref::<&str>()
+                    .map(ToString::to_string)
+                    .or_else(|| panic.downcast_ref::<String>().cloned())
+                    .unwrap_or_else(|| "no message".to_owned());
+                Err(ChainError::Panicked { block: name.to_owned(), message })
+            }
+        }
+    }
+}
