@@ -214,12 +214,12 @@ pub(super) fn gather_times(from: &[i64], slots: &[u32]) -> ArrayRef {
     times(values, nulls)
 }
 
-/// The values when none is null and all have the length of an IPv4 address.
+/// The values when all have the length of an IPv4 address; nulls have it only if something lies beneath them.
 fn all_short(values: &BinaryArray) -> Option<&[[u8; SHORT]]> {
     let offsets = values.value_offsets();
     // differences of all lengths together, so that many are looked at in one instruction
     let other = offsets.windows(2).fold(0, |bits, pair| bits | ((pair[1] - pair[0]) ^ SHORT as i32));
-    if other != 0 || values.null_count() > 0 {
+    if other != 0 {
         return None;
     }
     let (first, end) = (*offsets.first()?, *offsets.last()?);
