@@ -44,6 +44,7 @@ pub mod filter;
 pub mod generator;
 pub mod joiner;
 pub mod null;
+pub mod router_generator;
 pub mod sample;
 pub mod sorter;
 pub mod statistic;
@@ -72,6 +73,7 @@ pub const KINDS: &[&BlockKind] = &[
     &generator::KIND,
     &joiner::KIND,
     &null::KIND,
+    &router_generator::KIND,
     &sample::KIND,
     &sorter::KIND,
     &statistic::KIND,

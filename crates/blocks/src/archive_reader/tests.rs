@@ -249,7 +249,8 @@ fn a_window_chooses_by_start() {
         for (order, name) in [(Order::Received, "received"), (Order::Start, "start"), (Order::Stored, "stored")] {
             let expected = naive(&stored, order, window);
             assert!((2_500..10_000).contains(&expected.num_rows()), "a choice: {}", expected.num_rows());
-            let (bursts, counters) = read(&archive.parameters(&format!("{text}\norder = '{name}'"))).expect("no damage");
+            let (bursts, counters) =
+                read(&archive.parameters(&format!("{text}\norder = '{name}'"))).expect("no damage");
             assert!(counters[0].1 < 6, "some segments are not opened: {counters:?}");
             assert_same(&together(&bursts), &expected, &format!("{name} {text}"));
         }
