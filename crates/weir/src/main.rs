@@ -6,6 +6,7 @@
 
 mod command;
 mod octets;
+mod running;
 mod time_range;
 
 use std::io::IsTerminal;
@@ -30,6 +31,7 @@ struct Arguments {
 enum Command {
     Collect(command::collect::Args),
     Import(command::import::Args),
+    Chain(command::chain::Args),
     Generate(command::generate::Args),
     Query(command::query::Args),
     Sql(command::sql::Args),
@@ -41,6 +43,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Collect(args) => command::collect::run(&args),
         Command::Import(args) => command::import::run(&args),
+        Command::Chain(args) => command::chain::run(&args),
         Command::Generate(args) => command::generate::run(&args),
         Command::Query(args) => command::query::run(&args),
         Command::Sql(args) => command::sql::run(&args),

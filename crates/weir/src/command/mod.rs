@@ -6,6 +6,7 @@
 #![allow(clippy::struct_excessive_bools)]
 
 pub(crate) mod books;
+pub(crate) mod chain;
 pub(crate) mod collect;
 pub(crate) mod generate;
 pub(crate) mod import;

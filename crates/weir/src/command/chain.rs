@@ -1,0 +1,135 @@
+//! `weir chain`: chains of processing blocks, wired by a file.
+
+mod kinds;
+
+use std::fs;
+use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, bail};
+use weir_chain::{Chain, Progress, Setting, draw};
+
+use crate::running::Foreground;
+
+/// Run flows through a chain of processing blocks that a file describes
+///
+/// A chain file names blocks, their parameters, who feeds whom, and in which threads they run. `weir chain kinds` lists
+/// the kinds of blocks with their parameters.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Action {
+    /// Read a chain file and tell everything that is wrong with it, without opening anything
+    Check(FileArgs),
+    /// Draw a chain with its threads and queues
+    Draw(DrawArgs),
+    /// Run a chain until its sources end, or a signal stops it
+    Run(RunArgs),
+    /// List the kinds of blocks, or tell all about one
+    Kinds(kinds::Args),
+}
+
+#[derive(Debug, clap::Args)]
+struct FileArgs {
+    /// Chain file (TOML); - for standard input
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Replace what the file says: BLOCK.KEY=VALUE, or KEY=VALUE for the whole chain
+    #[arg(long = "set", value_name = "SETTING")]
+    settings: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+struct DrawArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    /// Write a picture (SVG) to this file instead of text to standard output
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+struct RunArgs {
+    #[command(flatten)]
+    file: FileArgs,
+    /// Time between tables that tell how it goes, in seconds; 0 for none [default: 1 on a terminal, else 10]
+    #[arg(long, value_name = "SECS")]
+    report_secs: Option<u64>,
+    /// Write what every block, queue and thread did to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    report: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.action {
+        Action::Check(args) => {
+            let chain = args.read()?;
+            let threads = chain.graph().threads.len();
+            println!("{}: {} blocks in {threads} threads, nothing wrong", chain.name(), chain.blocks().len());
+        }
+        Action::Draw(args) => draw(args)?,
+        Action::Run(args) => run_chain(args)?,
+        Action::Kinds(args) => kinds::run(args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+impl FileArgs {
+    fn read(&self) -> anyhow::Result<Chain> {
+        let name = self.file.display();
+        let is_stdin = self.file == Path::new("-");
+        let mut text = String::new();
+        if is_stdin {
+            std::io::stdin().read_to_string(&mut text).context("cannot read standard input")?;
+        } else {
+            text = fs::read_to_string(&self.file).with_context(|| format!("cannot read {name}"))?;
+        }
+        let folder = if is_stdin { Path::new("") } else { self.file.parent().unwrap_or(Path::new("")) };
+        let mut settings = Vec::new();
+        for setting in &self.settings {
+            match Setting::parse(setting) {
+                Ok(setting) => settings.push(setting),
+                Err(error) => bail!("--set: {}\nhint: {}", error.message, error.hint.unwrap_or_default()),
+            }
+        }
+        Chain::parse(&text, folder, &weir_blocks::registry(), &settings).map_err(|errors| {
+            let told: Vec<_> = errors.iter().map(|error| format!("{name}: {error}")).collect();
+            anyhow::anyhow!("{}", told.join("\nerror: "))
+        })
+    }
+}
+
+fn draw(args: &DrawArgs) -> anyhow::Result<()> {
+    let chain = args.file.read()?;
+    match &args.svg {
+        None => print!("{}", draw::text(&chain)),
+        Some(path) => {
+            fs::write(path, draw::svg(&chain)).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+fn run_chain(args: &RunArgs) -> anyhow::Result<()> {
+    let chain = args.file.read()?;
+    let foreground = Foreground::new()?;
+    let secs = args.report_secs.unwrap_or(if std::io::stderr().is_terminal() { 1 } else { 10 });
+    let mut before: Option<Progress> = None;
+    let report = |progress: &Progress| {
+        eprintln!("{}", progress.table(before.as_ref()));
+        before = Some(progress.clone());
+    };
+    let every = (secs > 0).then(|| Duration::from_secs(secs));
+    let (progress, ended) = foreground.run(chain, every, |_| {}, report)?;
+    eprint!("{}", progress.table(None));
+    if let Some(path) = &args.report {
+        fs::write(path, progress.json() + "\n").with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(ended?)
+}

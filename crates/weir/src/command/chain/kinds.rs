@@ -1,0 +1,23 @@
+//! `weir chain kinds`: what chains can be made of.
+
+use anyhow::bail;
+use weir_chain::reference;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Tell all about this kind of block
+    #[arg(value_name = "KIND")]
+    kind: Option<String>,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<()> {
+    let registry = weir_blocks::registry();
+    match &args.kind {
+        None => print!("{}", reference::list(&registry)),
+        Some(name) => match registry.get(name) {
+            Some(kind) => print!("{}", reference::page(kind)),
+            None => bail!("there is no kind of block '{name}'\nhint: weir chain kinds lists them"),
+        },
+    }
+    Ok(())
+}

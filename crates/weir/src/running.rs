@@ -1,0 +1,68 @@
+//! A chain at work in the foreground: signals, progress, its end.
+
+use std::process;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tracing::info;
+use weir_chain::{Chain, ChainError, Progress, Running};
+
+/// Exit status of a process that a second interrupt ended.
+const INTERRUPTED: i32 = 130;
+
+/// Catches SIGINT and SIGTERM from the moment it is made.
+pub(crate) struct Foreground {
+    runtime: Runtime,
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Foreground {
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let (interrupt, terminate) = {
+            let _entered = runtime.enter();
+            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+        };
+        Ok(Self { runtime, interrupt, terminate })
+    }
+
+    /// Starts a chain and runs it to its end. A signal stops it in order, a second one at once. `started` is called
+    /// when every block is open, `report` each time that `every` has passed.
+    pub(crate) fn run(
+        mut self,
+        chain: Chain,
+        every: Option<Duration>,
+        started: impl FnOnce(&Running),
+        mut report: impl FnMut(&Progress),
+    ) -> Result<(Progress, Result<(), ChainError>), ChainError> {
+        let running = chain.start()?;
+        started(&running);
+        self.runtime.block_on(async {
+            let mut looks = tokio::time::interval(Duration::from_millis(20));
+            let period = every.unwrap_or(Duration::from_secs(u64::from(u32::MAX)));
+            let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
+            let mut stopping = false;
+            while !running.is_finished() {
+                tokio::select! {
+                    _ = looks.tick() => {}
+                    _ = ticks.tick() => report(&running.progress()),
+                    _ = self.interrupt.recv() => stop(&running, &mut stopping),
+                    _ = self.terminate.recv() => stop(&running, &mut stopping),
+                }
+            }
+        });
+        Ok(running.wait())
+    }
+}
+
+fn stop(running: &Running, stopping: &mut bool) {
+    if *stopping {
+        eprintln!("interrupted again: ending without finishing");
+        process::exit(INTERRUPTED);
+    }
+    *stopping = true;
+    info!("stopping: what is under way is finished; another signal ends at once");
+    running.stop();
+}
