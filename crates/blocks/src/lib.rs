@@ -8,21 +8,23 @@
 //! [`registry`] has them all. A crate above this one, or a user's own program, adds its own kinds to it.
 
 // what several blocks need
-pub mod gather;
-pub mod keys;
-
 mod folds;
+pub mod gather;
 mod grouping;
+pub mod keys;
 mod numbers;
 mod windows;
 
 #[cfg(test)]
 mod naive;
+#[cfg(test)]
+mod test_flows;
 
 // the blocks
 pub mod aggregate;
 pub mod filter;
 pub mod sample;
+pub mod sorter;
 pub mod statistic;
 pub mod template;
 pub mod topn;
@@ -35,6 +37,7 @@ pub const KINDS: &[&BlockKind] = &[
     &aggregate::KIND,
     &filter::KIND,
     &sample::KIND,
+    &sorter::KIND,
     &statistic::KIND,
     &template::KIND,
     &topn::KIND,

@@ -1,4 +1,4 @@
-use arrow::array::{Int64Array, UInt8Array, UInt64Array};
+use arrow::array::{BinaryArray, Int64Array, UInt8Array, UInt64Array, new_null_array};
 use arrow::compute::concat_batches;
 use arrow::datatypes::Field;
 use proptest::prelude::*;
@@ -109,6 +109,29 @@ proptest! {
         let before = |batch: u32| batches[..batch as usize].iter().map(|b| b.num_rows() as u32).sum::<u32>();
         let rows: UInt32Array = picks.iter().map(|pick| before(pick.batch) + pick.row).collect();
         prop_assert_eq!(found, arrow::compute::take_record_batch(&together, &rows).expect("rows"));
+    }
+}
+
+proptest! {
+    #[test]
+    fn a_store_holds_what_was_appended(
+        batches in proptest::collection::vec((batch(), any::<[u32; 3]>(), any::<bool>()), 1..6),
+    ) {
+        let mut store = RowStore::new();
+        let (mut picks, mut all): (Vec<Pick>, Vec<RecordBatch>) = (Vec::new(), Vec::new());
+        for (number, (batch, rows, is_range)) in batches.into_iter().enumerate() {
+            let len = batch.num_rows() as u32;
+            let rows = if is_range { (rows[0] % len..len).collect() } else { rows.map(|row| row % len).to_vec() };
+            store.append(&Sources::new(&batch), &rows).expect("rows");
+            picks.extend(rows.iter().map(|&row| Pick { batch: number as u32, row }));
+            all.push(batch);
+        }
+        prop_assert_eq!(store.len(), picks.len());
+        let (found, expected) = (store.finish().expect("rows"), interleave(&all, &picks).expect("rows"));
+        prop_assert_eq!(found.schema(), expected.schema());
+        for (found, expected) in found.columns().iter().zip(expected.columns()) {
+            prop_assert_eq!(found, expected);
+        }
     }
 }
 
