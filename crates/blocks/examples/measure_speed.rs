@@ -49,6 +49,7 @@ const CASES: &[(&str, &str)] = &[
     ("statistic", "of = ['packets', 'bytes', 'src_port']\nby = ['dst_port']\ninterval_secs = 60\nlateness_secs = 60"),
     ("aggregate", "by = []\nwindow_secs = 0"),
     ("aggregate", "by = ['src_addr']\nwindow_secs = 0"),
+    ("aggregate", "by = ['src_addr/16']\nwindow_secs = 0"),
     ("aggregate", "by = ['src_addr']\nwindow_secs = 60\nlateness_secs = 60"),
     ("aggregate", "by = ['src_addr/24', 'dst_addr/24', 'protocol']\nwindow_secs = 60\nlateness_secs = 60"),
     (

@@ -177,7 +177,7 @@ mod tests {
             panic!("a block")
         };
         let mut out = Outlet::new();
-        for rows in [all.clone(), without, all] {
+        for rows in [without.clone(), all.clone(), without, all] {
             block.take(0, rows, &mut out).expect("flows");
         }
         assert_eq!(out.drain().map(|burst| burst.len()).collect::<Vec<_>>(), [100, 100]);

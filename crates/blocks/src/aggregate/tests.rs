@@ -122,6 +122,31 @@ fn sums_that_do_not_fit_are_counted() {
 }
 
 #[test]
+fn numbers_with_a_sign_are_summed_up_and_compared() {
+    let fields = ["change", "least", "most"].map(|name| Field::new(name, DataType::Int64, true));
+    let schema = Arc::new(Schema::new(fields.to_vec()));
+    let check = |values: &[Option<i64>], [sum, min, max]: [Option<i64>; 3], saturated: u64| {
+        let column = Arc::new(Int64Array::from(values.to_vec()));
+        let rows = RecordBatch::try_new(Arc::clone(&schema), vec![column.clone(), column.clone(), column]);
+        let parameters = "by = []\nwindow_secs = 0\nsum = 'change'\nmin = 'least'\nmax = 'most'";
+        let outcome = compliance::block(AGGREGATE, parameters, &[vec![rows.expect("rows")]]);
+        let found = outcome.rows.as_ref().expect("rows");
+        for (name, value) in [("change", sum), ("least", min), ("most", max)] {
+            assert_eq!(naive::numbers(found, name), [value.map(i128::from)], "{name} of {values:?}");
+        }
+        assert_eq!(outcome.counter("values_saturated"), saturated, "{values:?}");
+    };
+    let (min, max) = (Some(i64::MIN), Some(i64::MAX));
+    check(&[Some(-5), None, Some(3)], [Some(-2), Some(-5), Some(3)], 0);
+    check(&[Some(-5), Some(-3)], [Some(-8), Some(-5), Some(-3)], 0);
+    check(&[max, max, Some(-i64::MAX)], [max, Some(-i64::MAX), max], 0);
+    check(&[min, min, max, max, Some(7)], [Some(5), min, max], 0);
+    check(&[max, Some(1)], [max, Some(1), max], 1);
+    check(&[min, Some(-1)], [min, min, Some(-1)], 1);
+    check(&[None], [None; 3], 0);
+}
+
+#[test]
 fn other_columns_are_folded_too() {
     let mut builder = FlowBatchBuilder::new(3);
     builder.begin_rows(3);
