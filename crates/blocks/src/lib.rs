@@ -18,6 +18,7 @@ pub mod dumper;
 pub mod export;
 pub mod generator;
 pub mod null;
+pub mod router_generator;
 pub mod tee;
 
 use weir_chain::{BlockKind, Registry};
@@ -29,6 +30,7 @@ pub const KINDS: &[&BlockKind] = &[
     &export::KIND,
     &generator::KIND,
     &null::KIND,
+    &router_generator::KIND,
     &tee::KIND,
 ];
 
