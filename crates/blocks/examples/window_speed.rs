@@ -84,6 +84,13 @@ fn cpu_nanos() -> u64 {
     text.split(' ').next().and_then(|number| number.parse().ok()).unwrap_or_default()
 }
 
+/// Pages of memory that this thread has had to wait for.
+fn page_faults() -> u64 {
+    let text = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
+    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
+    fields.split(' ').nth(8).and_then(|number| number.parse().ok()).unwrap_or_default()
+}
+
 fn open(kind: &'static BlockKind, parameters: &str) -> Box<dyn Block> {
     match compliance::open(kind, parameters) {
         (Built::Block(block), _) => block,
@@ -100,11 +107,14 @@ fn measure(name: &str, kind: &'static BlockKind, parameters: &str, inputs: &[(us
         return;
     }
     let rows: usize = inputs.iter().map(|(_, batch)| batch.num_rows()).sum();
-    let runs = (0..RUNS).map(|_| run(kind, parameters, inputs, warm_up));
-    let Some((nanos, rows_out, window)) = runs.min_by_key(|run| run.0) else { return };
+    let runs = (0..std::env::var("RUNS").map_or(RUNS, |runs| runs.parse().expect("a number")))
+        .map(|_| run(kind, parameters, inputs, warm_up));
+    let Some((nanos, faults, rows_out, window)) = runs.min_by_key(|run| run.0) else { return };
+    let counted = (rows - warm_up) as f64;
     println!(
-        "{name:<48} {:>6.1} ns/row, window {:>8} rows {:>5} MB, {rows} rows in, {rows_out} out",
-        nanos as f64 / (rows - warm_up) as f64,
+        "{name:<48} {:>6.1} ns/row {:>4.1} faults/1000, window {:>8} rows {:>5} MB, {rows} rows in, {rows_out} out",
+        nanos as f64 / counted,
+        faults as f64 / counted * 1000.0,
         window.rows,
         window.octets / 1_000_000,
     );
@@ -115,14 +125,14 @@ fn run(
     parameters: &str,
     inputs: &[(usize, RecordBatch)],
     warm_up: usize,
-) -> (u64, usize, Window) {
+) -> (u64, u64, usize, Window) {
     let mut block = open(kind, parameters);
     let mut out = Outlet::new();
-    let (mut rows_in, mut rows_out, mut begin) = (0, 0, 0);
+    let (mut rows_in, mut rows_out, mut begin, mut faults) = (0, 0, 0, 0);
     let mut window = block.window();
     for (input, batch) in inputs {
         if begin == 0 && rows_in >= warm_up {
-            begin = cpu_nanos();
+            (begin, faults) = (cpu_nanos(), page_faults());
         }
         rows_in += batch.num_rows();
         block.take(*input, batch.clone(), &mut out).expect("rows are taken");
@@ -131,7 +141,7 @@ fn run(
             window = block.window();
         }
     }
-    (cpu_nanos() - begin, rows_out, window)
+    (cpu_nanos() - begin, page_faults() - faults, rows_out, window)
 }
 
 /// Records as a router exports them: a hundred thousand a second, of which each started up to 20 seconds ago.

@@ -118,6 +118,24 @@ pub fn united<'a>(schemas: impl IntoIterator<Item = &'a SchemaRef>) -> Result<Sc
     Ok(Arc::new(Schema::new(fields)))
 }
 
+/// Makes batches of equal schemas share one, so that what depends on the schema is worked out once.
+#[derive(Debug, Default)]
+pub struct SharedSchema(Option<SchemaRef>);
+
+impl SharedSchema {
+    /// The same batch, with the schema of the one before when they are equal.
+    pub fn share(&mut self, batch: RecordBatch) -> RecordBatch {
+        match &self.0 {
+            Some(known) if Arc::ptr_eq(known, batch.schema_ref()) => batch,
+            Some(known) if known == batch.schema_ref() => batch.clone().with_schema(Arc::clone(known)).unwrap_or(batch),
+            _ => {
+                self.0 = Some(batch.schema());
+                batch
+            }
+        }
+    }
+}
+
 /// The position of a field in the table of flow columns; what is not there comes after it.
 fn flow_position(field: &FieldRef) -> usize {
     Column::by_name(field.name()).map_or(Column::COUNT, |column| column as usize)

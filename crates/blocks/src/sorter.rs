@@ -20,7 +20,7 @@ use weir_chain::{
 
 use self::slices::Slices;
 use self::spill::SpillFile;
-use crate::gather::{Sources, take};
+use crate::gather::{SharedSchema, Sources, take};
 
 /// What chain files call `sorter`.
 pub const KIND: BlockKind = BlockKind {
@@ -99,6 +99,7 @@ fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
             floor: i64::MIN,
             slices: None,
             counters: Counters::new(context),
+            schema: SharedSchema::default(),
             rows: Vec::new(),
             times: Vec::new(),
         })))
@@ -141,6 +142,7 @@ struct Sorter {
     /// The rows; `None` until a time was seen.
     slices: Option<Slices>,
     counters: Counters,
+    schema: SharedSchema,
     /// The rows of a batch that are kept, and their times.
     rows: Vec<u32>,
     times: Vec<i64>,
@@ -278,6 +280,7 @@ impl Sorter {
 
 impl Block for Sorter {
     fn take(&mut self, _input: usize, rows: RecordBatch, out: &mut Outlet) -> Result<(), BlockError> {
+        let rows = self.schema.share(rows);
         let times = match rows.column_by_name(&self.by) {
             None => None,
             Some(column) => Some(column.as_primitive_opt::<TimestampMillisecondType>().ok_or_else(|| {

@@ -28,6 +28,14 @@ impl<'a> OctetSlice<'a> {
         self.offsets.len() - 1
     }
 
+    /// A column for such values that has room for so many.
+    pub(super) fn stored(&self, capacity: usize) -> StoredOctets {
+        match self.width() {
+            Some(16) => StoredOctets::Sixteen(Vec::with_capacity(capacity)),
+            _ => StoredOctets::Four(Vec::with_capacity(capacity)),
+        }
+    }
+
     fn width(&self) -> Option<usize> {
         *self.width.get_or_init(|| width(self.offsets))
     }
@@ -186,10 +194,6 @@ impl StoredOctets {
                 if let Some(source) = source.fixed() {
                     rows.extend(values, source);
                     return Ok(());
-                }
-                if values.is_empty() && source.width() == Some(16) {
-                    *self = Self::Sixteen(Vec::new());
-                    return self.append(source, rows);
                 }
             }
             Self::Sixteen(values) => {

@@ -25,6 +25,8 @@ pub struct RowStore {
     rows: usize,
     /// Whether all batches had the same columns in the same order.
     same: bool,
+    /// Rows for which columns have room from the beginning.
+    capacity: usize,
     /// For the schema that came last, the position in `columns` of each of its fields.
     positions: Option<(SchemaRef, Vec<usize>)>,
 }
@@ -94,6 +96,11 @@ impl RowStore {
         Self::default()
     }
 
+    /// A store without rows, which has room for so many.
+    pub fn with_capacity(capacity: usize) -> Self {
+        Self { capacity, ..Self::default() }
+    }
+
     /// Number of rows.
     pub fn len(&self) -> usize {
         self.rows
@@ -139,7 +146,7 @@ impl RowStore {
         self.same = self.columns.is_empty() || self.same && known.eq(batch.schema.fields());
         for source in &batch.columns {
             match self.columns.iter().find(|known| known.field.name() == source.field.name()) {
-                None => self.columns.push(StoredColumn::new(source)),
+                None => self.columns.push(StoredColumn::new(source, self.capacity)),
                 Some(known) => super::same_type(&known.field, source.field)?,
             }
         }
@@ -167,13 +174,13 @@ impl RowStore {
 }
 
 impl StoredColumn {
-    fn new(source: &Source) -> Self {
+    fn new(source: &Source, capacity: usize) -> Self {
         let values = match &source.values {
-            Values::Width1(_) => StoredValues::Width1(Vec::new()),
-            Values::Width2(_) => StoredValues::Width2(Vec::new()),
-            Values::Width4(_) => StoredValues::Width4(Vec::new()),
-            Values::Width8(_) => StoredValues::Width8(Vec::new()),
-            Values::Octets(_) => StoredValues::Octets(StoredOctets::default()),
+            Values::Width1(_) => StoredValues::Width1(Vec::with_capacity(capacity)),
+            Values::Width2(_) => StoredValues::Width2(Vec::with_capacity(capacity)),
+            Values::Width4(_) => StoredValues::Width4(Vec::with_capacity(capacity)),
+            Values::Width8(_) => StoredValues::Width8(Vec::with_capacity(capacity)),
+            Values::Octets(values) => StoredValues::Octets(values.stored(capacity)),
             Values::Others(_) => StoredValues::Others(Vec::new()),
         };
         Self { field: Arc::clone(source.field), values, valid: Vec::new(), len: 0 }

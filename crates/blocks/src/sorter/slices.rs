@@ -18,6 +18,8 @@ use crate::gather::{Interleaver, Pick, RowStore, Sources, interleave, united};
 
 /// Rows of a burst that is handed on.
 const BURST_ROWS: usize = 8192;
+/// Rows that are gathered at a time.
+const GATHER_ROWS: usize = 16 * BURST_ROWS;
 /// Slices whose memory is kept for others.
 const FREE_MAX: usize = 8;
 /// Of a batch that has so many rows in one slice, and at least one row in so many, the slice holds the batch itself;
@@ -106,6 +108,8 @@ pub(super) struct Slices {
     order: Order,
     /// The schema that was handed on last, shared by the batches that have it.
     schema: Option<SchemaRef>,
+    /// How many rows the last slice had copied; the next will have about as many.
+    copied_rows: usize,
     sorted: BySlice,
 }
 
@@ -156,6 +160,7 @@ impl Slices {
             free: Vec::new(),
             order: Order::default(),
             schema: None,
+            copied_rows: 0,
             sorted: BySlice::default(),
         }
     }
@@ -210,7 +215,9 @@ impl Slices {
         let mut begin = 0;
         for (number, &end) in self.sorted.places.iter().enumerate() {
             if self.slices.len() <= number {
-                self.slices.push_back(self.free.pop().unwrap_or_default());
+                let mut slice = self.free.pop().unwrap_or_default();
+                slice.store = RowStore::with_capacity(self.copied_rows);
+                self.slices.push_back(slice);
             }
             let (slice, range) = (&mut self.slices[number], begin as usize..end as usize);
             begin = end;
@@ -236,6 +243,7 @@ impl Slices {
     fn hand_on(&mut self, slice: Slice, out: &mut Outlet) -> Result<(), BlockError> {
         let mut slice = self.load(slice)?;
         let mut order = std::mem::take(&mut self.order);
+        self.copied_rows = slice.store.len();
         let batches = slice.batches()?;
         self.emit(&batches, order.of(&slice.times).iter().map(|&row| slice.picks[row as usize]), out)?;
         self.order = order;
@@ -257,8 +265,12 @@ impl Slices {
         let schema = united(batches.iter().map(RecordBatch::schema_ref))?;
         let schema = self.schema.take().filter(|known| *known == schema).unwrap_or(schema);
         let interleaver = Interleaver::new(&schema, batches);
-        for picks in picks.chunks(BURST_ROWS) {
-            out.rows(interleaver.take(picks)?);
+        // A column of many rows is gathered as a whole, while what it is gathered from is in the cache, and cut then.
+        for picks in picks.chunks(GATHER_ROWS) {
+            let rows = interleaver.take(picks)?;
+            for from in (0..picks.len()).step_by(BURST_ROWS) {
+                out.rows(rows.slice(from, BURST_ROWS.min(picks.len() - from)));
+            }
         }
         self.rows -= picks.len();
         self.schema = Some(schema);
