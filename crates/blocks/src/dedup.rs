@@ -75,7 +75,7 @@ pub const KIND: BlockKind = BlockKind {
 
 /// How many flows of equal keys are looked at for a row.
 const TRIES_MAX: usize = 64;
-/// Keys without flows are forgotten when they are more than the others and this.
+/// Keys without flows are forgotten when there are so many more keys than three times what is held.
 const KEYS_IDLE_MIN: usize = 4096;
 
 fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
@@ -221,7 +221,7 @@ impl Dedup {
 
     /// Forgets keys that no flow has, when there are many of them.
     fn forget_keys(&mut self) {
-        if self.keys.len() > 2 * self.nearest.places() + KEYS_IDLE_MIN {
+        if self.keys.len() > 3 * self.flows.observations() + KEYS_IDLE_MIN {
             let renumbered = self.keys.retain(|key| !self.nearest.has_none(key));
             self.nearest.renumber(&renumbered);
             self.flows.renumber_keys(&renumbered);

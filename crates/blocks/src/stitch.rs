@@ -49,7 +49,7 @@ pub const KIND: BlockKind = BlockKind {
     configure,
 };
 
-/// Keys without flows are forgotten when they are more than the others and this.
+/// Keys without unmatched rows are forgotten when there are so many more keys than three times what is held.
 const KEYS_IDLE_MIN: usize = 4096;
 
 #[expect(clippy::unnecessary_wraps, reason = "every kind is configured by a function of this type")]
@@ -215,7 +215,7 @@ impl Stitch {
 
     /// Forgets keys that no unmatched row has, when there are many of them.
     fn forget_keys(&mut self) {
-        if self.keys.len() > 2 * self.nearest.places() + KEYS_IDLE_MIN {
+        if self.keys.len() > 3 * self.flows.len() + KEYS_IDLE_MIN {
             let renumbered = self.keys.retain(|key| !self.nearest.has_none(key));
             self.nearest.renumber(&renumbered);
             self.flows.renumber_keys(&renumbered);

@@ -9,7 +9,7 @@ use crate::by_start::Place;
 use crate::gather::Pick;
 
 /// Who has seen a flow: the address of an exporter, or nobody that is known.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Observer {
     octets: [u8; 16],
     length: u8,

@@ -1,10 +1,10 @@
 //! What is handed on: rows, and two columns about who has seen them.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringBuilder, UInt32Array};
 use arrow::datatypes::{DataType, Field, Schema};
+use foldhash::HashMap;
 use weir_chain::{BlockError, Outlet};
 
 use super::flows::{Observation, Observer};
@@ -13,6 +13,9 @@ use crate::gather::Pick;
 
 /// Rows of a burst, at most.
 const BURST_ROWS_MAX: usize = 8192;
+
+/// Texts of exporters are kept, because there are few and writing one takes as long as all else about a row.
+const NAMES_MAX: usize = 4096;
 
 const PATH: &str = "path";
 const OBSERVATIONS: &str = "observations";
@@ -34,6 +37,7 @@ pub(super) struct HandedOn {
     paths: String,
     path_ends: Vec<usize>,
     observations: Vec<Observation>,
+    names: HashMap<Observer, String>,
 }
 
 impl HandedOn {
@@ -44,18 +48,26 @@ impl HandedOn {
 
     /// A row that stands for these [`observations`](Self::observations).
     pub(super) fn together(&mut self, pick: Pick) {
-        for (place, observation) in self.observations.iter().enumerate() {
-            let space = if place > 0 { " " } else { "" };
-            // a string takes whatever is written to it
-            let _ = write!(self.paths, "{space}{}", observation.observer);
+        for place in 0..self.observations.len() {
+            if place > 0 {
+                self.paths.push(' ');
+            }
+            self.write(self.observations[place].observer);
         }
         self.end_row(pick, self.observations.len() as u32);
     }
 
     /// A row that stands for itself.
     pub(super) fn alone(&mut self, pick: Pick, observer: Observer) {
-        let _ = write!(self.paths, "{observer}");
+        self.write(observer);
         self.end_row(pick, 1);
+    }
+
+    fn write(&mut self, observer: Observer) {
+        if self.names.len() > NAMES_MAX {
+            self.names.clear();
+        }
+        self.paths.push_str(self.names.entry(observer).or_insert_with(|| observer.to_string()));
     }
 
     fn end_row(&mut self, pick: Pick, count: u32) {
