@@ -57,6 +57,13 @@ pub const KIND: BlockKind = BlockKind {
             doc: "How far apart the times of the same flow may be.",
         },
         ParameterSpec {
+            key: "columns",
+            parameter_type: ParameterType::Texts,
+            default: Some("[]"),
+            doc: "The columns that are handed on, of those named above; all of them when none is named. What is not \
+                  needed costs time.",
+        },
+        ParameterSpec {
             key: "unmatched",
             parameter_type: ParameterType::Choice(&["drop", "pass"]),
             default: Some("\"drop\""),
@@ -82,6 +89,10 @@ pub const KIND: BlockKind = BlockKind {
 fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
     let times = if parameters.text("time") == "start" { Times::Start } else { Times::End };
     let window_ms = parameters.millis("window_secs");
+    let columns = parameters.texts("columns");
+    if let Some(name) = columns.iter().find(|name| !output::is_column(name)) {
+        return Err(ParameterError::new("columns", format!("matches have no column '{name}'")));
+    }
     let passes = parameters.text("unmatched") == "pass";
     let rows_max = parameters.integer("window_rows_max") as usize;
     let ahead_max = parameters.integer("ahead_rows_max") as usize;
@@ -95,7 +106,7 @@ fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
             ended: [false; 2],
             now: i64::MIN,
             pending: [Pending::new(), Pending::new()],
-            output: Output::new(passes),
+            output: Output::new(passes, columns),
             counters: Counters::new(context),
         })))
     }))

@@ -21,6 +21,9 @@ const DST_PORT_NULL: u64 = 1 << 51;
 const PROTOCOL_NULL: u64 = 1 << 52;
 /// The kind of an address that is null; other kinds are lengths in octets.
 const NO_ADDRESS: u64 = 31;
+/// The bits of both kinds, and what they are when both addresses are of IPv4.
+const KINDS: u64 = 0x3ff << SRC_KIND_SHIFT;
+const SHORT_KINDS: u64 = 4 << SRC_KIND_SHIFT | 4 << DST_KIND_SHIFT;
 
 /// The columns of the key.
 pub(crate) struct Keys<'a> {
@@ -100,6 +103,24 @@ fn octets_of(words: [u64; 2], kind: u64) -> Option<([u8; 16], usize)> {
     Some((octets, kind as usize))
 }
 
+/// Two words that are as good as the key when both addresses are of IPv4; `None` when they are not.
+#[inline]
+pub(crate) fn short(key: &Key) -> Option<[u64; 2]> {
+    (key[4] & KINDS == SHORT_KINDS).then_some([key[0] << 32 | key[2], key[4]])
+}
+
+/// The key of two words of [`short`].
+#[inline]
+pub(crate) fn long(words: [u64; 2]) -> Key {
+    [words[0] >> 32, 0, words[0] & 0xffff_ffff, 0, words[1]]
+}
+
+/// Whether the last word of a key is of one that [`short`] takes.
+#[inline]
+pub(crate) fn is_short(last: u64) -> bool {
+    last & KINDS == SHORT_KINDS
+}
+
 /// The same flow in the other direction.
 pub(crate) fn turned(key: &Key) -> Key {
     let last = key[4];
@@ -115,9 +136,7 @@ pub(crate) fn turned(key: &Key) -> Key {
 
 /// Appends the keys as columns to the group of rows that was begun.
 pub(crate) fn append(builder: &mut FlowBatchBuilder, keys: impl ExactSizeIterator<Item = Key> + Clone) {
-    let short = 4 << SRC_KIND_SHIFT | 4 << DST_KIND_SHIFT;
-    let kinds = 0x3ff << SRC_KIND_SHIFT;
-    if keys.clone().all(|key| key[4] & kinds == short) {
+    if keys.clone().all(|key| is_short(key[4])) {
         builder.address(Column::SrcAddr).extend_fixed(keys.clone().map(|key| (key[0] as u32).to_be_bytes()));
         builder.address(Column::DstAddr).extend_fixed(keys.clone().map(|key| (key[2] as u32).to_be_bytes()));
     } else {
@@ -169,6 +188,7 @@ mod tests {
             append(&mut builder, keys[range.clone()].iter().copied());
             assert_eq!(builder.finish().record_batch(), &rows.slice(0, range.len()));
         }
+        assert_eq!(short(&keys[0]).map(long), Some(keys[0]).filter(|key| is_short(key[4])));
         for key in keys {
             assert_ne!(turned(&key), key);
             assert_eq!(turned(&turned(&key)), key);

@@ -73,7 +73,7 @@ pub const KIND: BlockKind = BlockKind {
             key: "flows_max",
             parameter_type: ParameterType::Integer(1, 1 << 31),
             default: Some("4000000"),
-            doc: "Flows that may wait, about 110 octets each.",
+            doc: "Flows that may wait, about 85 octets each, and 32 more where addresses are of IPv6.",
         },
     ],
     configure,

@@ -82,6 +82,21 @@ fn two_routers_are_compared() {
 }
 
 #[test]
+fn only_the_columns_asked_for_are_handed_on() {
+    let (first, second) = ([flow(0, 1_000, 5_000, 10)], [flow(0, 1_030, 5_030, 8)]);
+    let all = correlate("", &first, &second).rows.expect("rows");
+    for asked in [&["end", "packets_difference"][..], &["dst_port", "bytes"], &["start_second"]] {
+        let names: Vec<_> = asked.iter().map(|name| format!("'{name}'")).collect();
+        let rows = correlate(&format!("columns = [{}]", names.join(", ")), &first, &second).rows.expect("rows");
+        assert_eq!(rows.num_columns(), asked.len());
+        assert!(asked.iter().all(|name| rows.column_by_name(name) == all.column_by_name(name)), "{asked:?}");
+    }
+    let table = "columns = ['color']".parse().expect("TOML");
+    let parameters = Parameters::new(KIND.parameters, &table, ".").expect("parameters");
+    assert_eq!((KIND.configure)(&parameters).err().expect("an error").message, "matches have no column 'color'");
+}
+
+#[test]
 fn keys_are_compared_exactly() {
     let first: Vec<_> = (0..5).map(|key| flow(key, 0, 10, u64::from(key))).collect();
     let second: Vec<_> = (0..5).rev().map(|key| flow(key, 0, 10, u64::from(key))).collect();

@@ -4,7 +4,7 @@ use weir_chain::Outlet;
 use weir_flow::{Column, FlowBatchBuilder};
 
 use super::table::{Flow, More};
-use crate::five_tuple::{self, turned};
+use crate::five_tuple::{self, Key, turned};
 
 /// What joined flows have beside the key and the sums.
 #[derive(Debug, Clone, Copy)]
@@ -18,6 +18,8 @@ pub(super) struct Shape {
 /// Flows that have left and are not handed on yet.
 pub(super) struct Output {
     shape: Shape,
+    keys: Vec<Key>,
+    /// As many as keys.
     flows: Vec<Flow>,
     /// As many as flows, or none.
     more: Vec<More>,
@@ -28,10 +30,11 @@ const BATCH_ROWS: usize = 8192;
 
 impl Output {
     pub(super) fn new(shape: Shape) -> Self {
-        Self { shape, flows: Vec::new(), more: Vec::new() }
+        Self { shape, keys: Vec::new(), flows: Vec::new(), more: Vec::new() }
     }
 
-    pub(super) fn add(&mut self, flow: &Flow, more: Option<&More>) {
+    pub(super) fn add(&mut self, key: Key, flow: &Flow, more: Option<&More>) {
+        self.keys.push(if flow.is_turned { turned(&key) } else { key });
         self.flows.push(*flow);
         self.more.extend(more);
     }
@@ -40,13 +43,14 @@ impl Output {
         for (at, flows) in self.flows.chunks(BATCH_ROWS).enumerate() {
             let from = at * BATCH_ROWS;
             let more = self.more.get(from..from + flows.len()).unwrap_or_default();
-            out.flows(self.batch(flows, more));
+            out.flows(self.batch(&self.keys[from..from + flows.len()], flows, more));
         }
+        self.keys.clear();
         self.flows.clear();
         self.more.clear();
     }
 
-    fn batch(&self, flows: &[Flow], more: &[More]) -> weir_flow::FlowBatch {
+    fn batch(&self, keys: &[Key], flows: &[Flow], more: &[More]) -> weir_flow::FlowBatch {
         let mut builder = FlowBatchBuilder::new(flows.len());
         builder.begin_rows(flows.len());
         builder.time(Column::Start).extend(flows.iter().map(|flow| flow.start_ms));
@@ -58,8 +62,7 @@ impl Output {
                 builder.address(Column::Exporter).push((len > 0).then(|| &octets[..len as usize - 1]));
             }
         }
-        let key = |flow: &Flow| if flow.is_turned { turned(&flow.key) } else { flow.key };
-        five_tuple::append(&mut builder, flows.iter().map(key));
+        five_tuple::append(&mut builder, keys.iter().copied());
         builder.u16(Column::TcpFlags).extend(flows.iter().map(|flow| flow.tcp_flags));
         builder.u64(Column::Packets).extend(flows.iter().map(|flow| flow.packets));
         builder.u64(Column::Bytes).extend(flows.iter().map(|flow| flow.bytes));

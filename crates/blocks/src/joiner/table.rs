@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use weir_chain::Outlet;
 
 use super::output::{Output, Shape};
-use crate::five_tuple::Key;
+use crate::five_tuple::{self, Key};
 use crate::keys::IdTable;
 
 /// A flow record.
@@ -24,16 +24,18 @@ pub(super) struct Record {
     pub tcp_flags: u16,
 }
 
-/// A flow that waits for more records.
+/// A flow that waits for more records, in one cache line: most of the joiner's time is waiting for them.
 #[derive(Debug, Clone, Copy)]
+#[repr(align(64))]
 pub(super) struct Flow {
-    pub key: Key,
+    /// The key, see [`five_tuple::short`]; of a longer key the first word is a place in `Table::wide`.
+    words: [u64; 2],
     pub start_ms: i64,
     pub end_ms: i64,
     pub packets: u64,
     pub bytes: u64,
-    /// How many flows there were before this one; tells those that end together apart.
-    pub number: u64,
+    /// How many flows there were before this one, modulo 2^32; tells those that end together apart.
+    number: u32,
     pub flows: u32,
     /// The upper half of its hash.
     tag: u32,
@@ -43,6 +45,8 @@ pub(super) struct Flow {
     /// Still found by its hash.
     is_open: bool,
 }
+
+const _: () = assert!(size_of::<Flow>() == 64, "a flow is a cache line");
 
 /// What flows have only when they are joined in both directions, or exporters are kept apart.
 #[derive(Debug, Clone, Copy, Default)]
@@ -56,6 +60,9 @@ pub(super) struct Table {
     waiting_ms: i64,
     duration_ms: i64,
     flows: Vec<Flow>,
+    /// Addresses of keys that are too long for two words, and free places there.
+    wide: Vec<[u64; 4]>,
+    wide_free: Vec<u32>,
     /// At the index of its flow; empty when no flow has more.
     more: Vec<More>,
     has_more: bool,
@@ -67,7 +74,8 @@ pub(super) struct Table {
     bucket_ms: i64,
     /// The largest end seen.
     now: Option<i64>,
-    numbers: u64,
+    /// Flows begun, modulo 2^32.
+    numbers: u32,
     len: usize,
     output: Output,
     /// Flows of one bucket that leave.
@@ -76,6 +84,8 @@ pub(super) struct Table {
 
 /// Buckets in the waiting time.
 const BUCKETS: i64 = 1024;
+/// Flows whose places in the index are read before they are removed from it, so that their memory comes in parallel.
+const TOGETHER: usize = 16;
 /// Times beyond these are nonsense; with them in bounds no sum of times overflows.
 const TIME_MAX: i64 = 1 << 60;
 
@@ -85,6 +95,8 @@ impl Table {
             waiting_ms,
             duration_ms,
             flows: Vec::new(),
+            wide: Vec::new(),
+            wide_free: Vec::new(),
             more: Vec::new(),
             has_more: shape.both_ways || shape.exporters,
             free: Vec::new(),
@@ -109,6 +121,7 @@ impl Table {
     pub(super) fn octets(&self) -> usize {
         let buckets: usize = self.buckets.iter().map(|bucket| bucket.capacity() * size_of::<u32>()).sum();
         self.flows.capacity() * size_of::<Flow>()
+            + self.wide.capacity() * size_of::<[u64; 4]>()
             + self.more.capacity() * size_of::<More>()
             + self.index.octets()
             + self.free.capacity() * size_of::<u32>()
@@ -125,7 +138,7 @@ impl Table {
     #[inline]
     pub(super) fn touch(&self, hash: u64) {
         if let Some(flow) = self.index.touch(hash) {
-            std::hint::black_box(self.flows[flow as usize].key[4]);
+            std::hint::black_box(self.flows[flow as usize].words[1]);
         }
     }
 
@@ -154,10 +167,8 @@ impl Table {
     /// Adds a record to its flow, or begins a new one; true when it came too late to wait.
     #[inline]
     pub(super) fn join(&mut self, record: &Record) -> bool {
-        let Self { index, flows, more, has_more, .. } = self;
-        let found = index.find(record.hash, |id| {
-            flows[id as usize].key == record.key && (!*has_more || more[id as usize].exporter == record.exporter)
-        });
+        let short = five_tuple::short(&record.key);
+        let found = self.index.find(record.hash, |id| self.is_of(id, record, short));
         let Some(id) = found else { return self.begin(record) };
         let flow = &self.flows[id as usize];
         let start_ms = flow.start_ms.min(record.start_ms);
@@ -170,6 +181,43 @@ impl Table {
         }
         self.add(id, record);
         false
+    }
+
+    /// Whether a flow has the key of a record.
+    #[inline]
+    fn is_of(&self, id: u32, record: &Record, short: Option<[u64; 2]>) -> bool {
+        let words = self.flows[id as usize].words;
+        let same = match short {
+            Some(short) => words[0] == short[0] && words[1] == short[1],
+            None => words[1] == record.key[4] && self.wide[words[0] as usize] == record.key[..4],
+        };
+        same && (!self.has_more || self.more[id as usize].exporter == record.exporter)
+    }
+
+    /// The words of a new flow's key.
+    fn words(&mut self, key: &Key) -> [u64; 2] {
+        if let Some(short) = five_tuple::short(key) {
+            return short;
+        }
+        let addresses = [key[0], key[1], key[2], key[3]];
+        let place = if let Some(place) = self.wide_free.pop() {
+            self.wide[place as usize] = addresses;
+            u64::from(place)
+        } else {
+            self.wide.push(addresses);
+            self.wide.len() as u64 - 1
+        };
+        [place, key[4]]
+    }
+
+    /// The key of a flow that leaves.
+    fn key(&mut self, flow: &Flow) -> Key {
+        if five_tuple::is_short(flow.words[1]) {
+            return five_tuple::long(flow.words);
+        }
+        self.wide_free.push(flow.words[0] as u32);
+        let [a, b, c, d] = self.wide[flow.words[0] as usize];
+        [a, b, c, d, flow.words[1]]
     }
 
     #[inline]
@@ -192,7 +240,7 @@ impl Table {
     /// Begins a flow with its first record; true when it is too late to wait.
     fn begin(&mut self, record: &Record) -> bool {
         let flow = Flow {
-            key: record.key,
+            words: self.words(&record.key),
             start_ms: record.start_ms,
             end_ms: record.end_ms,
             packets: record.packets,
@@ -204,7 +252,7 @@ impl Table {
             is_turned: record.is_turned,
             is_open: true,
         };
-        self.numbers += 1;
+        self.numbers = self.numbers.wrapping_add(1);
         self.len += 1;
         let id = if let Some(id) = self.free.pop() {
             self.flows[id as usize] = flow;
@@ -253,16 +301,26 @@ impl Table {
                 self.put(id);
             }
         }
-        let Self { leaving, flows, .. } = self;
-        leaving.sort_unstable_by_key(|&id| (flows[id as usize].end_ms, flows[id as usize].number));
+        let Self { leaving, flows, numbers, .. } = self;
+        // the older of two that end together has the greater distance to the number that comes next
+        leaving.sort_unstable_by_key(|&id| {
+            let flow = &flows[id as usize];
+            (flow.end_ms, u32::MAX - numbers.wrapping_sub(flow.number))
+        });
         let leaving = std::mem::take(&mut self.leaving);
-        for &id in &leaving {
-            let flow = self.flows[id as usize];
-            if flow.is_open {
-                self.index.remove(u64::from(flow.tag) << 32, id);
+        for group in leaving.chunks(TOGETHER) {
+            for &id in group {
+                std::hint::black_box(self.index.touch(u64::from(self.flows[id as usize].tag) << 32));
             }
-            self.output.add(&flow, self.more.get(id as usize));
-            self.free.push(id);
+            for &id in group {
+                let flow = self.flows[id as usize];
+                if flow.is_open {
+                    self.index.remove(u64::from(flow.tag) << 32, id);
+                }
+                let key = self.key(&flow);
+                self.output.add(key, &flow, self.more.get(id as usize));
+                self.free.push(id);
+            }
         }
         self.len -= leaving.len();
         let left = leaving.len() as u64;
