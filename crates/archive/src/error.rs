@@ -257,3 +257,10 @@ pub enum ArchiveError {
         name: &'static str,
     },
 }
+
+impl ArchiveError {
+    /// Whether trying again makes sense: a full disk may have room again. What else can fail will fail again.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::AppendTail { .. } | Self::CreateTail { .. })
+    }
+}

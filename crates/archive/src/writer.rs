@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use weir_flow::{Column, Delivery, FlowBatch, Sink};
+use weir_flow::{Column, Delivery, FlowBatch};
 
 use crate::frame::{EncodedFrame, FrameHeader};
 use crate::layout::Layout;
@@ -52,8 +52,8 @@ impl Writer {
     /// Appends a delivery as one frame: all of it or, on an error, nothing. It can be read at once, and is durable as
     /// soon as [`Writer::durable`] has come to the position that this returns.
     ///
-    /// A delivery without rows changes nothing. After [`ArchiveError::AppendTail`] and [`ArchiveError::CreateTail`]
-    /// (a full disk) later deliveries may succeed; after [`ArchiveError::SyncTail`] none will.
+    /// A delivery without rows changes nothing. After an error that [may pass](ArchiveError::may_pass) the same
+    /// delivery may succeed later; after [`ArchiveError::SyncTail`] none will.
     pub fn append(&mut self, delivery: Delivery) -> Result<Position, ArchiveError> {
         let delivery = without_empty(delivery);
         if delivery.is_empty() {
@@ -192,19 +192,6 @@ fn without_empty(delivery: Delivery) -> Delivery {
     Delivery {
         flows: delivery.flows.filter(|flows: &FlowBatch| flows.rows() > 0),
         books: delivery.books.filter(|books| books.record_batch().num_rows() > 0),
-    }
-}
-
-impl Sink for Writer {
-    type Error = ArchiveError;
-
-    fn deliver(&mut self, delivery: Delivery) -> Result<(), Self::Error> {
-        self.append(delivery).map(|_| ())
-    }
-
-    /// A full disk may have room again; what else can fail will fail again.
-    fn is_final(error: &Self::Error) -> bool {
-        !matches!(error, ArchiveError::AppendTail { .. } | ArchiveError::CreateTail { .. })
     }
 }
 

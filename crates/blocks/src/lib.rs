@@ -10,6 +10,7 @@
 // what several blocks need
 
 // the blocks
+pub mod archive;
 pub mod archive_reader;
 
 use weir_chain::{BlockKind, Registry};
@@ -17,6 +18,7 @@ use weir_chain::{BlockKind, Registry};
 /// Every kind of block of this crate.
 pub const KINDS: &[&BlockKind] = &[
     // keep in the order of the modules
+    &archive::KIND,
     &archive_reader::KIND,
 ];
 

@@ -2,12 +2,13 @@
 //!
 //! Each socket has a receive thread and a decode thread. The kernel spreads exporters over the sockets that share
 //! the port, and all datagrams of one exporter reach the same socket, so a decoder owns what it knows of its
-//! exporters and nothing is locked. Decoders hand their deliveries to one writer thread, which feeds the sink.
+//! exporters and nothing is locked. Decoders put their deliveries into one queue, from which whoever runs the collector
+//! takes them.
 //!
 //! ```text
-//! kernel ─▶ receive ─▶ [bursts] ─▶ decode ─▶ [deliveries] ─▶ write ─▶ sink
-//!           drops and counts       waits                     tries again
-//!           when full              when full                 when the sink fails
+//! kernel ─▶ receive ─▶ [bursts] ─▶ decode ─▶ [deliveries] ─▶ Collector::next
+//!           drops and counts       waits
+//!           when full              when full
 //! ```
 
 use std::io;
@@ -18,7 +19,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded, unbounded};
-use weir_flow::{Counter, Delivery, Sink};
+use weir_flow::{Counter, Delivery};
 
 use crate::burst::Burst;
 use crate::socket::{self, Headers, ReceiveSocket, SocketInfo};
@@ -36,7 +37,7 @@ pub struct CollectorOptions {
     /// Bursts of up to 64 datagrams between a socket and its decoder; when full, datagrams are dropped and counted
     /// under `queue_drops`.
     pub queue_bursts_max: usize,
-    /// Deliveries between the decoders and the writer.
+    /// Deliveries that wait to be taken; when there are so many, decoders wait.
     pub queue_deliveries_max: usize,
     /// Flows of a delivery, about.
     pub delivery_rows_max: usize,
@@ -80,29 +81,36 @@ pub enum CollectError {
     /// A thread ended by a panic.
     #[error("thread {0} ended by a panic")]
     Panicked(&'static str),
+    /// Nothing more could be collected.
+    #[error("collecting ended: {0}")]
+    Failed(String),
 }
 
-/// What a collector did, once it has stopped.
+/// What a call of [`Collector::next`] came to.
 #[derive(Debug)]
-pub struct CollectorReport<S> {
-    /// The sink, with everything delivered that could be.
-    pub sink: S,
-    /// What each decoder saw.
-    pub decoders: Vec<DecoderStatistics>,
-    /// Flows that the sink would not take even at the end.
-    pub rows_undelivered: u64,
-    /// Failures of the sink; each was tried again.
-    pub sink_failures: u64,
+pub enum Collected {
+    /// Flows and their lines of the books.
+    Delivery(Delivery),
+    /// Nothing came in time.
+    Nothing,
+    /// The collector was stopped, and everything was taken.
+    Ended,
 }
 
 /// A running collector.
+///
+/// Dropping it closes the sockets; deliveries that were not taken are lost then. Whoever wants all of them calls
+/// [`stop`](Self::stop) and then [`next`](Self::next) until it says [`Collected::Ended`].
 #[derive(Debug)]
-pub struct Collector<S> {
+pub struct Collector {
     shared: Arc<Shared>,
     sockets: Vec<SocketInfo>,
     receivers: Vec<JoinHandle<ReceiveSocket>>,
     decoders: Vec<JoinHandle<DecoderStatistics>>,
-    writer: JoinHandle<Written<S>>,
+    /// The queue; `None` when all deliveries were taken.
+    deliveries: Option<Receiver<Delivery>>,
+    /// Why it ended by itself.
+    failure: Option<CollectError>,
 }
 
 #[derive(Debug, Default)]
@@ -115,28 +123,18 @@ struct Shared {
     kernel_drops_booked: AtomicU64,
     inodes: Vec<u64>,
     statistics: Mutex<Vec<Option<DecoderStatistics>>>,
-    last_sink_error: Mutex<Option<String>>,
-    /// Why nothing more can be collected, or nothing more be kept.
+    /// Why nothing more can be received.
     failure: Mutex<Option<String>>,
-}
-
-#[derive(Debug)]
-struct Written<S> {
-    sink: S,
-    rows_undelivered: u64,
-    failures: u64,
 }
 
 /// Longest time that stopping goes on reading what the kernel still holds.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
-/// Pause before the sink is tried again.
-const SINK_RETRY: Duration = Duration::from_millis(500);
 /// How often the kernel's drop counters are read.
 const DROPS_INTERVAL: Duration = Duration::from_secs(1);
 
-impl<S: Sink + 'static> Collector<S> {
+impl Collector {
     /// Opens the sockets and starts the threads.
-    pub fn start(options: &CollectorOptions, sink: S) -> Result<Self, CollectError> {
+    pub fn start(options: &CollectorOptions) -> Result<Self, CollectError> {
         let sockets = bind_all(options)?;
         let shared = Arc::new(Shared {
             inodes: sockets.iter().filter_map(ReceiveSocket::inode).collect(),
@@ -148,10 +146,8 @@ impl<S: Sink + 'static> Collector<S> {
             sockets: sockets.iter().map(|socket| socket.info).collect(),
             receivers: Vec::new(),
             decoders: Vec::new(),
-            writer: spawn("weir-write", {
-                let shared = Arc::clone(&shared);
-                move || write(sink, &from_decoders, &shared)
-            })?,
+            deliveries: Some(from_decoders),
+            failure: None,
             shared,
         };
         for (number, socket) in sockets.into_iter().enumerate() {
@@ -178,58 +174,89 @@ impl<S: Sink + 'static> Collector<S> {
         &self.sockets
     }
 
-    /// What the decoders have seen up to now, at most a delivery interval ago.
+    /// What the decoders have seen up to now, at most a delivery interval ago; all of it once the collector has ended.
     pub fn statistics(&self) -> Vec<DecoderStatistics> {
         lock(&self.shared.statistics).iter().flatten().cloned().collect()
     }
 
-    /// The sink's last failure, if it has not recovered from it.
-    pub fn sink_error(&self) -> Option<String> {
-        lock(&self.shared.last_sink_error).clone()
+    /// Asks the collector to end: it reads what the kernel still holds and decodes it. It waits for nobody; deliveries
+    /// are taken with [`next`](Self::next) as before.
+    pub fn stop(&self) {
+        self.shared.stop.store(true, Ordering::Release);
     }
 
-    /// Why nothing more can be collected, or nothing more be kept: the collector should be stopped then.
-    pub fn failure(&self) -> Option<String> {
+    /// Takes the next delivery, and waits for it at most so long.
+    ///
+    /// When a thread has ended although nobody stopped the collector, it stops by itself: what is left is handed out,
+    /// and then the failure.
+    pub fn next(&mut self, timeout: Duration) -> Result<Collected, CollectError> {
+        let Some(deliveries) = &self.deliveries else {
+            return self.failure.take().map_or(Ok(Collected::Ended), Err);
+        };
+        if !self.shared.stop.load(Ordering::Acquire)
+            && let Some(failure) = self.failure()
+        {
+            self.failure = Some(CollectError::Failed(failure));
+            self.stop();
+        }
+        match deliveries.recv_timeout(timeout) {
+            Ok(delivery) => Ok(Collected::Delivery(delivery)),
+            Err(RecvTimeoutError::Timeout) => Ok(Collected::Nothing),
+            Err(RecvTimeoutError::Disconnected) => self.end(),
+        }
+    }
+
+    /// Why nothing more can be collected.
+    fn failure(&self) -> Option<String> {
         if let Some(failure) = lock(&self.shared.failure).clone() {
             return Some(failure);
         }
         let ended = self.receivers.iter().any(JoinHandle::is_finished)
-            || self.decoders.iter().any(JoinHandle::is_finished)
-            || self.writer.is_finished();
+            || self.decoders.iter().any(JoinHandle::is_finished);
         ended.then(|| "a thread of the collector has ended".to_owned())
     }
 
-    /// Stops: reads what the kernel still holds, decodes and delivers all of it, and closes the sockets.
-    pub fn stop(self) -> Result<CollectorReport<S>, CollectError> {
-        self.shared.stop.store(true, Ordering::Release);
-        // the sockets stay open until the decoders have read their last drop counts
+    /// All decoders have ended, and everything they delivered was taken.
+    fn end(&mut self) -> Result<Collected, CollectError> {
+        self.deliveries = None;
+        // the sockets stay open until their last drop counts are read
         let mut sockets = Vec::new();
-        for receiver in self.receivers {
-            sockets.push(receiver.join().map_err(|_| CollectError::Panicked("weir-receive"))?);
+        for receiver in self.receivers.drain(..) {
+            match receiver.join() {
+                Ok(socket) => sockets.push(socket),
+                Err(_) => self.failure = Some(CollectError::Panicked("weir-receive")),
+            }
         }
-        let mut decoders = Vec::new();
-        for decoder in self.decoders {
-            decoders.push(decoder.join().map_err(|_| CollectError::Panicked("weir-decode"))?);
+        for (number, decoder) in self.decoders.drain(..).enumerate() {
+            match decoder.join() {
+                Ok(statistics) => lock(&self.shared.statistics)[number] = Some(statistics),
+                Err(_) => self.failure = Some(CollectError::Panicked("weir-decode")),
+            }
         }
-        let mut written = self.writer.join().map_err(|_| CollectError::Panicked("weir-write"))?;
         // Other sockets may have gone on dropping after the decoder that books drops had ended.
         let mut books = Decoder::new(Limits::default());
         book_drops(&self.shared, &mut books);
         let delivery = books.take_delivery();
-        if !delivery.is_empty() {
-            decoders.push(books.statistics());
-            if let Err(error) = written.sink.deliver(delivery) {
-                *lock(&self.shared.last_sink_error) = Some(error_chain(&error));
-                written.failures += 1;
-            }
+        if delivery.is_empty() {
+            return self.next(Duration::ZERO);
         }
-        drop(sockets);
-        Ok(CollectorReport {
-            sink: written.sink,
-            decoders,
-            rows_undelivered: written.rows_undelivered,
-            sink_failures: written.failures,
-        })
+        lock(&self.shared.statistics).push(Some(books.statistics()));
+        Ok(Collected::Delivery(delivery))
+    }
+}
+
+impl Drop for Collector {
+    fn drop(&mut self) {
+        self.stop();
+        // decoders that wait for room are let go
+        self.deliveries = None;
+        for receiver in self.receivers.drain(..) {
+            // nobody is there to be told of a panic
+            let _ = receiver.join();
+        }
+        for decoder in self.decoders.drain(..) {
+            let _ = decoder.join();
+        }
     }
 }
 
@@ -359,7 +386,7 @@ impl DecodeThread {
             if delivery.is_empty() {
                 break;
             }
-            // the writer ends only after every decoder has, or by a panic, which `Collector::failure` tells
+            // nobody takes deliveries of a collector that was dropped
             let _ = self.deliveries.send(delivery);
         }
         if let Some(slot) = lock(&self.shared.statistics).get_mut(self.number) {
@@ -381,45 +408,35 @@ fn book_drops(shared: &Shared, decoder: &mut Decoder) {
     }
 }
 
-/// The writer thread: feeds the sink and tries again when it fails, so that a full disk loses nothing that the
-/// queues can hold.
-fn write<S: Sink>(mut sink: S, deliveries: &Receiver<Delivery>, shared: &Shared) -> Written<S> {
-    let (mut rows_undelivered, mut failures) = (0, 0);
-    for delivery in deliveries {
-        loop {
-            // columns are shared, so a copy to try again with costs nothing
-            match sink.deliver(delivery.clone()) {
-                Ok(()) => {
-                    if failures > 0 {
-                        *lock(&shared.last_sink_error) = None;
-                    }
-                    break;
-                }
-                Err(error) => {
-                    failures += 1;
-                    *lock(&shared.last_sink_error) = Some(error_chain(&error));
-                    if S::is_final(&error) {
-                        lock(&shared.failure).get_or_insert_with(|| error_chain(&error));
-                    }
-                    if S::is_final(&error) || shared.stop.load(Ordering::Acquire) {
-                        rows_undelivered += delivery.rows() as u64;
-                        break;
-                    }
-                    thread::sleep(SINK_RETRY);
-                }
-            }
-        }
-    }
-    Written { sink, rows_undelivered, failures }
-}
+#[cfg(test)]
+mod tests {
+    use weir_wire::netflow5;
 
-fn error_chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
+    use super::*;
+
+    /// What a receive thread does when its socket fails, short of the failing socket.
+    #[test]
+    fn what_is_left_comes_before_a_failure() {
+        let options = CollectorOptions { sockets: 2, ..CollectorOptions::new(SocketAddr::from(([127, 0, 0, 1], 0))) };
+        let mut collector = Collector::start(&options).expect("start");
+        let sender = UdpSocket::bind("127.0.0.1:0").expect("bind");
+        let mut datagram = Vec::new();
+        let mut packet = netflow5::PacketBuilder::new(&mut datagram, &netflow5::Header::default());
+        packet.record(&netflow5::Record::default()).expect("fits");
+        packet.finish();
+        for _ in 0..100 {
+            sender.send_to(&datagram, collector.sockets()[0].local).expect("send");
+        }
+        *lock(&collector.shared.failure) = Some("cannot receive: no buffer space".to_owned());
+        let mut rows = 0;
+        let failure = loop {
+            match collector.next(Duration::from_secs(60)) {
+                Ok(Collected::Delivery(delivery)) => rows += delivery.rows(),
+                Ok(other) => panic!("{other:?} instead of the failure"),
+                Err(failure) => break failure,
+            }
+        };
+        assert_eq!((rows, failure.to_string().as_str()), (100, "collecting ended: cannot receive: no buffer space"));
+        assert!(matches!(collector.next(Duration::ZERO), Ok(Collected::Ended)));
     }
-    text
 }

@@ -2,14 +2,13 @@
 //! balance, and the live collector over loopback.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use arrow::array::AsArray;
 use arrow::datatypes::{TimestampMillisecondType, UInt16Type, UInt32Type, UInt64Type};
-use weir_collect::{Collector, CollectorOptions, Decoder, Limits};
+use weir_collect::{Collected, Collector, CollectorOptions, Decoder, Limits};
 use weir_flow::elements::elements_of_row;
-use weir_flow::{BooksBatch, Column, Counter, Delivery, FlowBatch, Sink};
+use weir_flow::{BooksBatch, Column, Counter, Delivery, FlowBatch};
 use weir_wire::{ElementId, FieldSpecifier, ObservationDomainId, Template, TemplateId, ipfix, netflow5, netflow9};
 
 const RECEIVED_MS: i64 = 1_700_000_010_000;
@@ -324,26 +323,37 @@ fn bad_datagrams_are_counted_and_spoil_nothing_else() {
     assert_eq!(problems, [("truncated_header", 1), ("wrong_version", 2), ("count_mismatch", 1)]);
 }
 
-#[derive(Clone, Default)]
-struct Memory(Arc<Mutex<Vec<Delivery>>>);
+fn loopback() -> CollectorOptions {
+    CollectorOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)))
+}
 
-#[derive(Debug, thiserror::Error)]
-#[error("no room")]
-struct NoRoom;
-
-impl Sink for Memory {
-    type Error = NoRoom;
-    fn deliver(&mut self, delivery: Delivery) -> Result<(), NoRoom> {
-        self.0.lock().expect("lock").push(delivery);
-        Ok(())
+/// Takes everything that a collector has until it ends.
+fn take_all(collector: &mut Collector) -> Vec<Delivery> {
+    let mut deliveries = Vec::new();
+    loop {
+        match collector.next(Duration::from_secs(60)).expect("no failure") {
+            Collected::Delivery(delivery) => deliveries.push(delivery),
+            Collected::Nothing => panic!("neither a delivery nor an end in a minute"),
+            Collected::Ended => return deliveries,
+        }
     }
+}
+
+fn rows(deliveries: &[Delivery]) -> u64 {
+    deliveries.iter().map(|delivery| delivery.rows() as u64).sum()
+}
+
+/// One counter, as the decoders have it and as the books have it: the same.
+fn total(collector: &Collector, deliveries: &[Delivery], counter: Counter) -> u64 {
+    let seen: u64 = collector.statistics().iter().map(|decoder| decoder.total(counter)).sum();
+    let booked: u64 = deliveries.iter().map(|delivery| counts(delivery.books.as_ref())[counter as usize]).sum();
+    assert_eq!(seen, booked, "{} in the books", counter.name());
+    seen
 }
 
 #[test]
 fn the_collector_delivers_what_was_sent() {
-    let memory = Memory::default();
-    let options = CollectorOptions { sockets: 2, ..CollectorOptions::new(SocketAddr::from(([127, 0, 0, 1], 0))) };
-    let collector = Collector::start(&options, memory.clone()).expect("start");
+    let mut collector = Collector::start(&CollectorOptions { sockets: 2, ..loopback() }).expect("start");
     let target = collector.sockets()[0].local;
     let senders: Vec<_> = (0..4).map(|_| UdpSocket::bind("127.0.0.1:0").expect("bind")).collect();
     for number in 0..50 {
@@ -351,58 +361,40 @@ fn the_collector_delivers_what_was_sent() {
             sender.send_to(&netflow5_packet(number * 30, 30, 0), target).expect("send");
         }
     }
-    let report = collector.stop().expect("stop");
-    let deliveries = memory.0.lock().expect("lock");
-    let rows: usize = deliveries.iter().map(Delivery::rows).sum();
+    collector.stop();
+    let deliveries = take_all(&mut collector);
     let octets: u64 =
         deliveries.iter().filter_map(|d| d.flows.as_ref()).map(|f: &FlowBatch| f.sum(Column::Bytes)).sum();
-    assert_eq!((rows, octets), (4 * 50 * 30, 4 * 50 * 30 * 700));
-    let total = |counter| report.decoders.iter().map(|decoder| decoder.total(counter)).sum::<u64>();
+    assert_eq!((rows(&deliveries), octets), (4 * 50 * 30, 4 * 50 * 30 * 700));
+    let total = |counter| total(&collector, &deliveries, counter);
     assert_eq!((total(Counter::Datagrams), total(Counter::RecordsLost)), (200, 0));
     assert_eq!(total(Counter::QueueDrops) + total(Counter::KernelDrops), 0);
-    assert_eq!(report.rows_undelivered, 0);
-}
-
-/// Fails until it is told to work.
-struct Reluctant(Memory, Arc<Mutex<bool>>);
-
-impl Sink for Reluctant {
-    type Error = NoRoom;
-    fn deliver(&mut self, delivery: Delivery) -> Result<(), NoRoom> {
-        if *self.1.lock().expect("lock") { self.0.deliver(delivery) } else { Err(NoRoom) }
-    }
+    assert!(matches!(collector.next(Duration::ZERO), Ok(Collected::Ended)), "it stays at its end");
 }
 
 #[test]
-fn a_failing_sink_is_tried_again_and_nothing_is_lost() {
-    let (memory, works) = (Memory::default(), Arc::new(Mutex::new(false)));
-    let options = CollectorOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)));
-    let collector = Collector::start(&options, Reluctant(memory.clone(), Arc::clone(&works))).expect("start");
+fn deliveries_come_while_the_collector_runs() {
+    let mut collector = Collector::start(&loopback()).expect("start");
+    let target = collector.sockets()[0].local;
     let sender = UdpSocket::bind("127.0.0.1:0").expect("bind");
-    sender.send_to(&netflow5_packet(0, 30, 0), collector.sockets()[0].local).expect("send");
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while collector.sink_error().is_none() {
-        assert!(Instant::now() < deadline, "the sink's failure was never told");
-        std::thread::yield_now();
+    for number in 0..3 {
+        sender.send_to(&netflow5_packet(number * 30, 30, 0), target).expect("send");
+        loop {
+            match collector.next(Duration::from_secs(60)).expect("no failure") {
+                Collected::Delivery(delivery) if delivery.rows() == 30 => break,
+                // lines of the books may come alone
+                Collected::Delivery(delivery) => assert_eq!(delivery.rows(), 0),
+                other => panic!("{other:?}"),
+            }
+        }
     }
-    *works.lock().expect("lock") = true;
-    let report = collector.stop().expect("stop");
-    assert!(report.sink_failures >= 1);
-    assert_eq!(report.rows_undelivered, 0);
-    assert_eq!(memory.0.lock().expect("lock").iter().map(Delivery::rows).sum::<usize>(), 30);
+    assert!(matches!(collector.next(Duration::ZERO), Ok(Collected::Nothing)));
 }
 
 #[test]
 fn queues_that_are_full_drop_and_count() {
-    let works = Arc::new(Mutex::new(false));
-    let options = CollectorOptions {
-        queue_bursts_max: 1,
-        queue_deliveries_max: 1,
-        delivery_rows_max: 1,
-        ..CollectorOptions::new(SocketAddr::from(([127, 0, 0, 1], 0)))
-    };
-    let memory = Memory::default();
-    let collector = Collector::start(&options, Reluctant(memory.clone(), Arc::clone(&works))).expect("start");
+    let options = CollectorOptions { queue_bursts_max: 1, queue_deliveries_max: 1, delivery_rows_max: 1, ..loopback() };
+    let mut collector = Collector::start(&options).expect("start");
     let sender = UdpSocket::bind("127.0.0.1:0").expect("bind");
     let sent = 1_000;
     for number in 0..sent {
@@ -412,13 +404,26 @@ fn queues_that_are_full_drop_and_count() {
             std::thread::yield_now();
         }
     }
-    *works.lock().expect("lock") = true;
-    let report = collector.stop().expect("stop");
-    let total = |counter| report.decoders.iter().map(|decoder| decoder.total(counter)).sum::<u64>();
+    collector.stop();
+    let deliveries = take_all(&mut collector);
+    let total = |counter| total(&collector, &deliveries, counter);
     let accounted = total(Counter::Datagrams) + total(Counter::QueueDrops) + total(Counter::KernelDrops);
     assert_eq!(accounted, u64::from(sent));
-    let stored = memory.0.lock().expect("lock").iter().map(Delivery::rows).sum::<usize>() as u64;
-    assert_eq!(stored, total(Counter::RecordsStored));
+    assert_eq!(rows(&deliveries), total(Counter::RecordsStored));
+}
+
+/// Nobody takes the deliveries of this collector, so its decoder waits for room when it is dropped.
+#[test]
+fn a_collector_that_is_dropped_lets_its_threads_go() {
+    let options = CollectorOptions { queue_deliveries_max: 1, delivery_rows_max: 1, ..loopback() };
+    let collector = Collector::start(&options).expect("start");
+    let listen = collector.sockets()[0].local;
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    for number in 0..100 {
+        sender.send_to(&netflow5_packet(number * 30, 30, 0), listen).expect("send");
+    }
+    drop(collector);
+    Collector::start(&CollectorOptions { listen, ..options }).expect("the port is free again");
 }
 
 #[test]
@@ -481,36 +486,8 @@ fn withdrawing_all_templates_leaves_the_other_kind() {
 
 #[test]
 fn a_port_is_not_shared_with_another_collector() {
-    let options = CollectorOptions { sockets: 2, ..CollectorOptions::new(SocketAddr::from(([127, 0, 0, 1], 0))) };
-    let first = Collector::start(&options, Memory::default()).expect("start");
+    let options = CollectorOptions { sockets: 2, ..loopback() };
+    let first = Collector::start(&options).expect("start");
     let taken = CollectorOptions { listen: first.sockets()[0].local, ..options };
-    assert!(Collector::start(&taken, Memory::default()).is_err());
-    first.stop().expect("stop");
-}
-
-/// Fails for good.
-struct Broken;
-
-impl Sink for Broken {
-    type Error = NoRoom;
-    fn deliver(&mut self, _delivery: Delivery) -> Result<(), NoRoom> {
-        Err(NoRoom)
-    }
-    fn is_final(_error: &NoRoom) -> bool {
-        true
-    }
-}
-
-#[test]
-fn a_sink_that_fails_for_good_is_told() {
-    let collector =
-        Collector::start(&CollectorOptions::new(SocketAddr::from(([127, 0, 0, 1], 0))), Broken).expect("start");
-    let sender = UdpSocket::bind("127.0.0.1:0").expect("bind");
-    sender.send_to(&netflow5_packet(0, 30, 0), collector.sockets()[0].local).expect("send");
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while collector.failure().is_none() {
-        assert!(Instant::now() < deadline, "the failure was never told");
-        std::thread::yield_now();
-    }
-    assert_eq!(collector.stop().expect("stop").rows_undelivered, 30);
+    assert!(Collector::start(&taken).is_err());
 }

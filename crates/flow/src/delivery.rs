@@ -1,4 +1,4 @@
-//! What a collector hands on, and the seam to whoever takes it.
+//! What a collector hands on.
 
 use crate::{BooksBatch, FlowBatch};
 
@@ -21,22 +21,5 @@ impl Delivery {
     /// True when there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.flows.is_none() && self.books.is_none()
-    }
-}
-
-/// Where deliveries go.
-///
-/// A sink may block: whoever feeds it from a socket puts a bounded queue in between. An error is final for the
-/// delivery: the sink has kept all of it or nothing.
-pub trait Sink: Send {
-    /// Why a delivery could not be kept.
-    type Error: std::error::Error + Send + Sync + 'static;
-
-    /// Takes one delivery.
-    fn deliver(&mut self, delivery: Delivery) -> Result<(), Self::Error>;
-
-    /// Whether trying again is pointless, because the same delivery or every delivery will fail again.
-    fn is_final(_error: &Self::Error) -> bool {
-        false
     }
 }
