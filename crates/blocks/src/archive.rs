@@ -87,6 +87,7 @@ enum MissingReceived {
     Error,
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "the signature is that of every kind")]
 fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
     let path = parameters.path("archive").unwrap_or_default();
     let options = ArchiveOptions {
@@ -105,14 +106,8 @@ fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
         let (writer, recovery) = Writer::open(&path, options).map_err(|error| cannot("open", &path, error))?;
         tell_recovery(&recovery, context);
         let counters = Counters::new(context);
-        let archive = Archive {
-            writer: Some(writer),
-            path,
-            missing_received,
-            drops_extra,
-            stop: context.stop.clone(),
-            counters,
-        };
+        let archive =
+            Archive { writer: Some(writer), path, missing_received, drops_extra, stop: context.stop.clone(), counters };
         Ok(Built::Sink(Box::new(archive)))
     }))
 }
@@ -190,7 +185,7 @@ impl Sink for Archive {
     fn take(&mut self, burst: Burst) -> Result<(), BlockError> {
         let (rows, books) = burst.into_parts();
         let count = rows.num_rows() as u64;
-        let flows = if count > 0 { Some(self.flows(rows)) } else { None };
+        let flows = if count > 0 { Some(self.flows(&rows)) } else { None };
         let kept = flows.transpose().and_then(|flows| self.append(&Delivery { flows, books }));
         match kept {
             Ok(()) => self.counters.rows_stored.add(count),
@@ -249,10 +244,10 @@ impl Archive {
     }
 
     /// The rows as flows: their columns in the order of the table, all of them with a time of reception.
-    fn flows(&self, rows: RecordBatch) -> Result<FlowBatch, BlockError> {
+    fn flows(&self, rows: &RecordBatch) -> Result<FlowBatch, BlockError> {
         let flows = match FlowBatch::try_new(rows.clone()) {
             Ok(flows) => flows,
-            Err(_) => self.arranged(&rows)?,
+            Err(_) => self.arranged(rows)?,
         };
         match flows.column(Column::Received) {
             Some(received) if received.null_count() == 0 => Ok(flows),

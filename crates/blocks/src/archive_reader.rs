@@ -192,7 +192,11 @@ fn moment(parameters: &Parameters, key: &str) -> Result<Option<i64>, ParameterEr
 /// Where rows are read.
 enum Reading {
     /// In the thread that calls.
-    Here { runs: std::vec::IntoIter<Run>, run: Option<Run>, reader: Box<RunReader> },
+    Here {
+        runs: std::vec::IntoIter<Run>,
+        run: Option<Run>,
+        reader: Box<RunReader>,
+    },
     /// In threads.
     Ahead(Ahead),
     Ended,
@@ -204,8 +208,9 @@ struct ArchiveReader {
 
 impl ArchiveReader {
     fn open(settings: Settings, context: &BlockContext) -> Result<Self, BlockError> {
-        let snapshot = Snapshot::open(&settings.archive)
-            .map_err(|error| BlockError::caused(format!("cannot open archive '{}'", settings.archive.display()), error))?;
+        let snapshot = Snapshot::open(&settings.archive).map_err(|error| {
+            BlockError::caused(format!("cannot open archive '{}'", settings.archive.display()), error)
+        })?;
         let runs = Run::of(&snapshot, settings.window);
         let counters = Counters {
             segments_read: context.meter.counter("segments_read"),

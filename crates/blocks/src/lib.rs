@@ -8,10 +8,14 @@
 //! [`registry`] has them all. A crate above this one, or a user's own program, adds its own kinds to it.
 
 // what several blocks need
+pub(crate) mod decoded;
+pub(crate) mod decoder_limits;
 
 // the blocks
 pub mod archive;
 pub mod archive_reader;
+pub mod capture_reader;
+pub mod collector;
 
 use weir_chain::{BlockKind, Registry};
 
@@ -20,11 +24,15 @@ pub const KINDS: &[&BlockKind] = &[
     // keep in the order of the modules
     &archive::KIND,
     &archive_reader::KIND,
+    &capture_reader::KIND,
+    &collector::KIND,
 ];
 
 /// A registry with every kind of block of this crate.
 pub fn registry() -> Registry {
     let mut registry = Registry::new();
-    KINDS.iter().for_each(|kind| registry.add(**kind));
+    for kind in KINDS {
+        registry.add(**kind);
+    }
     registry
 }

@@ -162,6 +162,11 @@ impl<'a> CaptureReader<'a> {
         }
     }
 
+    /// Octets of the file read so far.
+    pub fn octets(&self) -> u64 {
+        self.contents.file_octets
+    }
+
     /// What was read so far.
     pub fn report(&self) -> CaptureReport {
         let Contents { report, reassembly, .. } = &self.contents;

@@ -211,8 +211,8 @@ impl Collector {
         if let Some(failure) = lock(&self.shared.failure).clone() {
             return Some(failure);
         }
-        let ended = self.receivers.iter().any(JoinHandle::is_finished)
-            || self.decoders.iter().any(JoinHandle::is_finished);
+        let ended =
+            self.receivers.iter().any(JoinHandle::is_finished) || self.decoders.iter().any(JoinHandle::is_finished);
         ended.then(|| "a thread of the collector has ended".to_owned())
     }
 
@@ -430,7 +430,7 @@ mod tests {
         *lock(&collector.shared.failure) = Some("cannot receive: no buffer space".to_owned());
         let mut rows = 0;
         let failure = loop {
-            match collector.next(Duration::from_secs(60)) {
+            match collector.next(Duration::from_mins(1)) {
                 Ok(Collected::Delivery(delivery)) => rows += delivery.rows(),
                 Ok(other) => panic!("{other:?} instead of the failure"),
                 Err(failure) => break failure,

@@ -331,7 +331,7 @@ fn loopback() -> CollectorOptions {
 fn take_all(collector: &mut Collector) -> Vec<Delivery> {
     let mut deliveries = Vec::new();
     loop {
-        match collector.next(Duration::from_secs(60)).expect("no failure") {
+        match collector.next(Duration::from_mins(1)).expect("no failure") {
             Collected::Delivery(delivery) => deliveries.push(delivery),
             Collected::Nothing => panic!("neither a delivery nor an end in a minute"),
             Collected::Ended => return deliveries,
@@ -380,7 +380,7 @@ fn deliveries_come_while_the_collector_runs() {
     for number in 0..3 {
         sender.send_to(&netflow5_packet(number * 30, 30, 0), target).expect("send");
         loop {
-            match collector.next(Duration::from_secs(60)).expect("no failure") {
+            match collector.next(Duration::from_mins(1)).expect("no failure") {
                 Collected::Delivery(delivery) if delivery.rows() == 30 => break,
                 // lines of the books may come alone
                 Collected::Delivery(delivery) => assert_eq!(delivery.rows(), 0),

@@ -292,10 +292,7 @@ fn what_a_crash_left_is_told() {
     sink.take(Burst::new(flows(0..5))).expect("kept");
     drop(sink);
     let (sink, context) = open(dir.path(), "");
-    assert_eq!(
-        context.notes.take(),
-        ["recovered: 1 tails with 5 flows to seal, 0 octets of an unfinished write cut"]
-    );
+    assert_eq!(context.notes.take(), ["recovered: 1 tails with 5 flows to seal, 0 octets of an unfinished write cut"]);
     let table = parameters(dir.path(), "").parse().expect("TOML");
     let opener = configure(&Parameters::new(KIND.parameters, &table, ".").expect("parameters")).expect("configured");
     let Err(error) = opener(&BlockContext::default()) else { panic!("it is locked") };

@@ -44,13 +44,8 @@ impl Ahead {
     /// Starts a thread for each reader.
     pub(super) fn start(runs: Vec<Run>, readers: Vec<RunReader>) -> Result<Self, BlockError> {
         let runs = Arc::new(runs);
-        let mut ahead = Self {
-            queues: Vec::new(),
-            threads: Vec::new(),
-            stop: Arc::default(),
-            run: 0,
-            runs: runs.len(),
-        };
+        let mut ahead =
+            Self { queues: Vec::new(), threads: Vec::new(), stop: Arc::default(), run: 0, runs: runs.len() };
         let threads = readers.len();
         for (number, reader) in readers.into_iter().enumerate() {
             let (queue, taken) = bounded(QUEUE_BATCHES);

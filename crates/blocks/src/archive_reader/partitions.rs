@@ -92,7 +92,11 @@ impl Partitions {
 
     /// The tick of a time.
     fn tick(&self, time: i64) -> usize {
-        if time == NO_TIME { self.no_time } else { (time.wrapping_sub(self.first_ms) as u64 >> self.tick_log2) as usize }
+        if time == NO_TIME {
+            self.no_time
+        } else {
+            (time.wrapping_sub(self.first_ms) as u64 >> self.tick_log2) as usize
+        }
     }
 
     /// Cuts the ticks counted into partitions.
@@ -134,9 +138,10 @@ impl Partitions {
         slots.clear();
         match is_wanted {
             None => slots.extend(times.iter().map(|&time| self.next_slot(time))),
-            Some(is_wanted) => slots.extend(times.iter().zip(is_wanted).map(|(&time, &is_wanted)| {
-                if is_wanted { self.next_slot(time) } else { nowhere }
-            })),
+            Some(is_wanted) => {
+                let slot = |(&time, &is_wanted)| if is_wanted { self.next_slot(time) } else { nowhere };
+                slots.extend(times.iter().zip(is_wanted).map(slot));
+            }
         }
         for (&slot, &time) in slots.iter().zip(times) {
             self.times[slot as usize] = time;
@@ -195,7 +200,9 @@ impl Partitions {
         }
         self.counts.clear();
         self.counts.resize(span as usize + 1, 0);
-        times.iter().for_each(|&time| self.counts[key(time) as usize] += 1);
+        for &time in times {
+            self.counts[key(time) as usize] += 1;
+        }
         let mut before = self.order.len() as u32;
         for count in &mut self.counts {
             before += std::mem::replace(count, before);

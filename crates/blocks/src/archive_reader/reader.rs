@@ -63,9 +63,14 @@ enum State {
     /// The times to sort by are read.
     Timing(Reading),
     /// Values are put into their slots; `row` is the next row.
-    Placing { reading: Reading, row: usize },
+    Placing {
+        reading: Reading,
+        row: usize,
+    },
     /// Rows are handed on in order.
-    Ordered { columns: Vec<Column> },
+    Ordered {
+        columns: Vec<Column>,
+    },
 }
 
 /// A run being read.
@@ -178,9 +183,10 @@ impl RunReader {
             rows = filter_record_batch(&rows, &is_wanted).map_err(cannot_arrange)?;
         }
         let count = rows.num_rows();
-        let columns = reading.columns.iter().filter_map(|column| {
-            rows.column_by_name(column.name()).map(|values| (*column, Arc::clone(values)))
-        });
+        let columns = reading
+            .columns
+            .iter()
+            .filter_map(|column| rows.column_by_name(column.name()).map(|values| (*column, Arc::clone(values))));
         let rows = self.assemble(count, columns.collect())?;
         self.state = State::Passing(reading);
         Ok(if count > 0 { Step::Rows(rows) } else { Step::Busy })

@@ -13,6 +13,7 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::statistics::Statistics;
 use weir_archive::{Segment, Snapshot};
 use weir_chain::BlockError;
 use weir_flow::schema::{arrow_type, field};
@@ -142,7 +143,7 @@ impl OpenRun {
                 for leaf in 0..schema.num_columns() {
                     let group_has_value = |group: &RowGroupMetaData| {
                         let chunk = group.column(leaf);
-                        let nulls = chunk.statistics().and_then(|statistics| statistics.null_count_opt());
+                        let nulls = chunk.statistics().and_then(Statistics::null_count_opt);
                         nulls != u64::try_from(chunk.num_values()).ok()
                     };
                     if let Some(column) = Column::by_name(schema.get_column_root(leaf).name())
@@ -166,7 +167,8 @@ impl OpenRun {
             Self::Segment { file, name, metadata, rows } => {
                 let file = file.try_clone().map_err(|error| broken(name, error))?;
                 let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone());
-                let mask = ProjectionMask::columns(builder.parquet_schema(), columns.iter().map(|column| column.name()));
+                let mask =
+                    ProjectionMask::columns(builder.parquet_schema(), columns.iter().map(|column| column.name()));
                 let builder = builder.with_batch_size(batch_rows).with_projection(mask);
                 let reader: Result<_, Box<dyn std::error::Error + Send + Sync>> =
                     guarded(|| builder.build()).and_then(|reader| reader.map_err(Into::into));
@@ -214,7 +216,9 @@ impl Input {
                 let rows = next.as_ref().map_or(0, RecordBatch::num_rows);
                 match rows_left.checked_sub(rows) {
                     Some(left) if next.is_some() || left == 0 => *rows_left = left,
-                    _ => return Err(broken(name, format!("{rows_left} rows are left by its footer, {rows} were found"))),
+                    _ => {
+                        return Err(broken(name, format!("{rows_left} rows are left by its footer, {rows} were found")));
+                    }
                 }
                 Ok(next)
             }

@@ -92,8 +92,7 @@ impl Archive {
     fn new(kind: Kind) -> Self {
         let dir = tempfile::tempdir().expect("a folder");
         let mut numbers = Numbers(kind as u64);
-        let options =
-            ArchiveOptions { segment_rows_max: 2_250, row_group_rows_max: 900, ..ArchiveOptions::default() };
+        let options = ArchiveOptions { segment_rows_max: 2_250, row_group_rows_max: 900, ..ArchiveOptions::default() };
         let (mut writer, _) = Writer::open(dir.path(), options).expect("an archive");
         for delivery in 0..40 {
             // the kind shows from the second segment on, so that a reader has to change its mind
@@ -127,8 +126,7 @@ impl Archive {
         assert_eq!(segments.len(), 6, "five tails, one of them over midnight");
         let mut stored: Vec<_> = segments.iter().map(|segment| plain(&segment.path)).collect();
         let tail = snapshot.tail(Table::Flows).iter();
-        let tail: Vec<_> =
-            tail.map(|batch| FlowBatch::try_new(batch.clone()).expect("flows").to_full()).collect();
+        let tail: Vec<_> = tail.map(|batch| FlowBatch::try_new(batch.clone()).expect("flows").to_full()).collect();
         assert_eq!(tail.len(), 3);
         stored.push(concat_batches(tail[0].schema_ref(), &tail).expect("rows"));
         stored
@@ -162,7 +160,9 @@ fn naive(stored: &[RecordBatch], order: Order, window: Window) -> RecordBatch {
         }
         if let Some(key) = order.key() {
             let times = times(batch, key);
-            rows.sort_by_key(|&row| (times.is_null(row as usize), times.is_valid(row as usize).then(|| times.value(row as usize))));
+            rows.sort_by_key(|&row| {
+                (times.is_null(row as usize), times.is_valid(row as usize).then(|| times.value(row as usize)))
+            });
         }
         take_record_batch(batch, &UInt32Array::from(rows)).expect("rows")
     });
@@ -249,7 +249,8 @@ fn a_window_chooses_by_start() {
         for (order, name) in [(Order::Received, "received"), (Order::Start, "start"), (Order::Stored, "stored")] {
             let expected = naive(&stored, order, window);
             assert!((2_500..10_000).contains(&expected.num_rows()), "a choice: {}", expected.num_rows());
-            let (bursts, counters) = read(&archive.parameters(&format!("{text}\norder = '{name}'"))).expect("no damage");
+            let (bursts, counters) =
+                read(&archive.parameters(&format!("{text}\norder = '{name}'"))).expect("no damage");
             assert!(counters[0].1 < 6, "some segments are not opened: {counters:?}");
             assert_same(&together(&bursts), &expected, &format!("{name} {text}"));
         }
@@ -293,7 +294,10 @@ fn a_segment_that_is_damaged_is_an_error_or_skipped() {
                 Ok((bursts, counters)) => {
                     assert_eq!(mode, "skip");
                     assert_eq!(together(&bursts).num_rows() as u64, whole - segment.rows);
-                    assert_eq!(counters, [("segments_read", 5), ("segments_damaged", 1), ("rows_damaged", segment.rows)]);
+                    assert_eq!(
+                        counters,
+                        [("segments_read", 5), ("segments_damaged", 1), ("rows_damaged", segment.rows)]
+                    );
                 }
             }
         }
