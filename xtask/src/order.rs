@@ -10,8 +10,9 @@ use serde_json::Value;
 use crate::verdict::Verdict;
 
 /// The rooms in data-path order; each has the folder `crates/<word>`. The last is the binary, which nothing may use.
-pub(crate) const ROOMS: &[&str] =
-    &["wire", "flow", "filter", "export", "generate", "print", "chain", "collect", "archive", "blocks", "query", "weir"];
+pub(crate) const ROOMS: &[&str] = &[
+    "wire", "flow", "filter", "export", "generate", "print", "chain", "collect", "archive", "blocks", "query", "weir",
+];
 /// Packages for development only, and their folders.
 const DEV_ONLY: &[&str] = &["testkit", "xtask"];
 /// The first room that may pull the query engine.

@@ -259,7 +259,7 @@ pub enum ArchiveError {
 }
 
 impl ArchiveError {
-    /// Whether trying again makes sense: a full disk may have room again. What else can fail will fail again.
+    /// Whether the same call may succeed later: a full disk may have room again; what else can fail will fail again.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::AppendTail { .. } | Self::CreateTail { .. })
     }

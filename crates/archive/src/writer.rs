@@ -52,8 +52,8 @@ impl Writer {
     /// Appends a delivery as one frame: all of it or, on an error, nothing. It can be read at once, and is durable as
     /// soon as [`Writer::durable`] has come to the position that this returns.
     ///
-    /// A delivery without rows changes nothing. After an error that [may pass](ArchiveError::may_pass) the same
-    /// delivery may succeed later; after [`ArchiveError::SyncTail`] none will.
+    /// A delivery without rows changes nothing. After [`ArchiveError::AppendTail`] and [`ArchiveError::CreateTail`]
+    /// (a full disk) later deliveries may succeed; after [`ArchiveError::SyncTail`] none will.
     pub fn append(&mut self, delivery: Delivery) -> Result<Position, ArchiveError> {
         let delivery = without_empty(delivery);
         if delivery.is_empty() {

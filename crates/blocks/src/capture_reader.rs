@@ -1,257 +1,242 @@
-//! Flows from capture files of export datagrams.
+//! Reads capture files of export datagrams and hands on their flows with the books.
 //!
-//! The same decoder as for live traffic, and the same books; the time of capture stands for the time of reception. One
-//! decoder reads all files, so that a Template of one holds for the next, as it would have on the wire.
+//! The decoder is the one that serves sockets, and the time of capture stands for the time of reception. Reading a
+//! capture is a loop that calls back for each datagram, so it runs in a thread of its own, a few deliveries ahead.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use weir_chain::{
     BlockContext, BlockError, BlockKind, Built, Counter, Opener, Outlet, ParameterError, ParameterSpec, ParameterType,
     Parameters, Pulled, Role, Source,
 };
-use weir_collect::Decoder;
-use weir_collect::capture::{CaptureError, CaptureReader, CaptureReport, CapturedDatagram, looks_like_export};
+use weir_collect::capture::{self, CapturedDatagram};
+use weir_collect::{Decoder, Limits};
+use weir_flow::Delivery;
 
-use crate::collector::burst;
-use crate::decoded::DecodedCounters;
-use crate::decoder_limits;
+use crate::collector::{Counters, burst};
 
-const LIMITS: [ParameterSpec; 5] = decoder_limits::SPECS;
-
-/// Reads flows from capture files.
+/// Captures of export datagrams.
 pub const KIND: BlockKind = BlockKind {
     name: "capture-reader",
     role: Role::Source,
     inputs: &[],
-    doc: "Reads capture files (pcap, pcapng) of export datagrams, one after the other, and hands on the flows in the order \
-          of the datagrams together with the books; flows whose Template comes late follow it. Flows have the same \
-          columns as those of a collector; received is the time of capture. Without port, datagrams that look like \
-          NetFlow or IPFIX are taken. What a file holds that is not exported flows is counted: frames_other (not UDP), \
-          datagrams_skipped (another port, or not NetFlow or IPFIX), datagrams_truncated (cut short by the capture). A \
-          file that is cut short or damaged is read as far as it goes and counted in files_damaged, others in \
-          files_read; octets_read tells how far it is. Every counter of the books is a counter of this block; decoding \
-          errors are counted by their names.",
+    doc: "Reads captures (pcap, pcapng) of NetFlow v5, NetFlow v9 and IPFIX datagrams, one file after the other with one \
+          decoder, and hands on flows in the order of the files together with the lines of the books. A file that cannot \
+          be opened or read to its end is counted in files_failed and told; the other files are read all the same. It \
+          counts frames, datagrams_udp, datagrams_skipped (no NetFlow or IPFIX), datagrams_truncated (cut short by the \
+          capture), octets_read, and what the books count.",
     parameters: &[
         ParameterSpec {
             key: "files",
             parameter_type: ParameterType::Paths,
             default: None,
-            doc: "Capture files; - is standard input.",
+            doc: "The capture files; - for standard input.",
         },
         ParameterSpec {
             key: "port",
-            parameter_type: ParameterType::Integer(1, 65_535),
-            default: Some(""),
-            doc: "Take every datagram to this port; without it, those that look like NetFlow or IPFIX.",
+            parameter_type: ParameterType::Integer(0, 65535),
+            default: Some("0"),
+            doc: "Take every datagram to this port; 0 takes those that look like NetFlow or IPFIX.",
         },
-        ParameterSpec {
-            key: "unreadable",
-            parameter_type: ParameterType::Choice(&["error", "skip"]),
-            default: Some("\"error\""),
-            doc: "What to do about a file that cannot be opened or is no capture: end with an error, after the flows of \
-                  the files before, or go on with the next one and count it in files_unreadable.",
-        },
-        LIMITS[0],
-        LIMITS[1],
-        LIMITS[2],
-        LIMITS[3],
-        LIMITS[4],
     ],
     configure,
 };
 
-/// Flows of a burst, about.
-const BURST_ROWS: usize = 16_384;
-/// Frames read at a time at most, whatever is in them, so that whoever calls can do something else.
-const FRAMES_AT_A_TIME: usize = 65_536;
-/// Octets read from a file at a time.
-const READ_OCTETS: usize = 1 << 20;
+/// Deliveries read ahead.
+const AHEAD: usize = 4;
+const WAIT: Duration = Duration::from_millis(100);
 
 fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
     let files = parameters.paths("files");
     if files.is_empty() {
-        return Err(ParameterError::new("files", "'files' is empty").with_hint("name a capture file"));
+        return Err(ParameterError::new("files", "'files' names no file"));
     }
-    let port = u16::try_from(parameters.integer("port")).ok().filter(|port| *port > 0);
-    let skips_unreadable = parameters.text("unreadable") == "skip";
-    let limits = decoder_limits::read(parameters);
+    let port = Some(parameters.integer("port") as u16).filter(|&port| port != 0);
     Ok(Box::new(move |context| {
-        let reader = Captures {
-            files: files.into_iter(),
-            current: None,
-            port,
-            skips_unreadable,
-            decoder: Decoder::new(limits),
-            failure: None,
-            stopped: false,
-            decoded: DecodedCounters::new(&context.meter),
-            counters: Counters::new(context),
-        };
-        Ok(Built::Source(Box::new(reader)))
+        let (sender, deliveries) = bounded(AHEAD);
+        let stop = Arc::new(AtomicBool::new(false));
+        let reading = Reading::new(port, sender, Arc::clone(&stop), context);
+        let thread = thread::Builder::new()
+            .name("weir-capture".to_owned())
+            .spawn(move || reading.run(&files))
+            .map_err(|error| BlockError::caused("cannot start a thread", error))?;
+        Ok(Built::Source(Box::new(CaptureReader { deliveries: Some(deliveries), stop, thread: Some(thread) })))
     }))
 }
 
-struct Counters {
-    files_read: Counter,
-    files_damaged: Counter,
-    files_unreadable: Counter,
-    octets_read: Counter,
-    frames: Counter,
-    frames_other: Counter,
-    datagrams_skipped: Counter,
-    datagrams_truncated: Counter,
+struct CaptureReader {
+    deliveries: Option<Receiver<Delivery>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
 }
 
-impl Counters {
-    fn new(context: &BlockContext) -> Self {
-        let counter = |name| context.meter.counter(name);
-        Self {
-            files_read: counter("files_read"),
-            files_damaged: counter("files_damaged"),
-            files_unreadable: counter("files_unreadable"),
-            octets_read: counter("octets_read"),
-            frames: counter("frames"),
-            frames_other: counter("frames_other"),
-            datagrams_skipped: counter("datagrams_skipped"),
-            datagrams_truncated: counter("datagrams_truncated"),
-        }
-    }
-}
-
-struct Captures {
-    files: std::vec::IntoIter<PathBuf>,
-    current: Option<Capture>,
-    port: Option<u16>,
-    skips_unreadable: bool,
-    decoder: Decoder,
-    /// What ends it once the flows before are handed on.
-    failure: Option<BlockError>,
-    stopped: bool,
-    decoded: DecodedCounters,
-    counters: Counters,
-}
-
-/// A file being read.
-struct Capture {
-    path: PathBuf,
-    reader: CaptureReader<'static>,
-    /// What of it is counted already.
-    counted: CaptureReport,
-    octets_counted: u64,
-}
-
-impl Source for Captures {
+impl Source for CaptureReader {
     fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, BlockError> {
-        let is_over = self.stopped || self.failure.is_some() || !self.read();
-        let delivery = self.decoder.take_delivery();
-        self.decoded.update(&[self.decoder.statistics()]);
-        if !delivery.is_empty() {
-            out.burst(burst(delivery));
-            return Ok(Pulled::More);
+        let Some(deliveries) = &self.deliveries else { return Ok(Pulled::Ended) };
+        match deliveries.recv_timeout(WAIT) {
+            Ok(delivery) => {
+                out.burst(burst(delivery));
+                Ok(Pulled::More)
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(Pulled::Nothing),
+            Err(RecvTimeoutError::Disconnected) => match self.thread.take().map(JoinHandle::join) {
+                Some(Err(_)) => Err(BlockError::new("the thread that reads captures ended by a panic")),
+                _ => Ok(Pulled::Ended),
+            },
         }
-        if !is_over {
-            return Ok(Pulled::More);
-        }
-        self.decoded.end(&[self.decoder.statistics()]);
-        self.failure.take().map_or(Ok(Pulled::Ended), Err)
     }
 
     fn stop(&mut self) {
-        self.stopped = true;
+        self.stop.store(true, Ordering::Release);
     }
 }
 
-impl Captures {
-    /// Reads until there are flows enough for a burst; false when there is nothing more to read.
-    fn read(&mut self) -> bool {
-        for _ in 0..FRAMES_AT_A_TIME {
-            if self.decoder.rows() >= BURST_ROWS || self.decoder.is_full() {
-                return true;
-            }
-            let Some(capture) = &mut self.current else {
-                let Some(path) = self.files.next() else { return false };
-                self.open(path);
-                if self.failure.is_some() {
-                    return false;
-                }
-                continue;
-            };
-            let (port, decoder, skipped) = (self.port, &mut self.decoder, &self.counters.datagrams_skipped);
-            let result = capture.reader.read_block(|datagram: CapturedDatagram<'_>| {
-                let is_wanted = match port {
-                    Some(port) => datagram.destination.port() == port,
-                    None => looks_like_export(datagram.payload),
-                };
-                if is_wanted {
-                    decoder.datagram(datagram.source, datagram.captured_ms, datagram.payload);
-                } else {
-                    skipped.add(1);
-                }
-            });
-            if !matches!(result, Ok(true)) {
-                self.close(result.err());
-            }
+impl Drop for CaptureReader {
+    fn drop(&mut self) {
+        self.stop();
+        // the thread finds that nobody takes its deliveries
+        self.deliveries = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
         }
-        self.count();
-        true
     }
+}
 
-    fn open(&mut self, path: PathBuf) {
-        match open(&path) {
-            Ok(reader) => {
-                self.current = Some(Capture { path, reader, counted: CaptureReport::default(), octets_counted: 0 });
-            }
-            Err(error) => {
-                let error = BlockError::caused(format!("cannot read capture '{}'", path.display()), error);
-                self.unreadable(error);
-            }
+/// The thread that reads.
+struct Reading {
+    decoder: Decoder,
+    port: Option<u16>,
+    deliveries: Sender<Delivery>,
+    stop: Arc<AtomicBool>,
+    books: Counters,
+    frames: Counter,
+    udp: Counter,
+    skipped: Counter,
+    truncated: Counter,
+    octets: Counter,
+    failed: Counter,
+}
+
+impl Reading {
+    fn new(port: Option<u16>, deliveries: Sender<Delivery>, stop: Arc<AtomicBool>, context: &BlockContext) -> Self {
+        let counter = |name| context.meter.counter(name);
+        Self {
+            decoder: Decoder::new(Limits::default()),
+            port,
+            deliveries,
+            stop,
+            frames: counter("frames"),
+            udp: counter("datagrams_udp"),
+            skipped: counter("datagrams_skipped"),
+            truncated: counter("datagrams_truncated"),
+            octets: counter("octets_read"),
+            failed: counter("files_failed"),
+            books: Counters::new(context),
         }
     }
 
-    /// Ends the file that is being read.
-    fn close(&mut self, error: Option<CaptureError>) {
-        self.count();
-        let Some(capture) = self.current.take() else { return };
-        // only now is it known that pieces of datagrams will not come
-        self.counters.datagrams_truncated.add(capture.counted.datagrams_truncated);
-        let Some(error) = error else { return self.counters.files_read.add(1) };
-        let name = capture.path.display().to_string();
-        tracing::warn!("capture '{name}' is read as far as it goes: {error}");
-        self.counters.files_damaged.add(1);
+    fn run(mut self, files: &[PathBuf]) {
+        for path in files {
+            if self.stop.load(Ordering::Acquire) {
+                break;
+            }
+            if let Err(error) = self.file(path) {
+                self.failed.add(1);
+                eprintln!("error: {}", error.chain());
+            }
+        }
+        self.deliver();
     }
 
-    fn unreadable(&mut self, error: BlockError) {
-        if self.skips_unreadable {
-            tracing::warn!("{}", error.chain());
-            self.counters.files_unreadable.add(1);
+    fn file(&mut self, path: &Path) -> Result<(), BlockError> {
+        let name = path.display();
+        let input: Box<dyn Read + Send> = if path.as_os_str() == "-" || path.ends_with("-") {
+            Box::new(io::stdin())
         } else {
-            self.failure = Some(error);
+            let file = File::open(path).map_err(|error| BlockError::caused(format!("cannot open {name}"), error))?;
+            Box::new(BufReader::with_capacity(1 << 20, file))
+        };
+        let before = self.octets.get();
+        let (report, result) = capture::read(input, |datagram| {
+            self.octets.add((before + datagram.file_octets).saturating_sub(self.octets.get()));
+            self.datagram(&datagram);
+        });
+        self.frames.add(report.frames);
+        self.udp.add(report.datagrams);
+        self.truncated.add(report.datagrams_truncated);
+        result.map_err(|error| BlockError::caused(format!("cannot read {name} to its end"), error))
+    }
+
+    fn datagram(&mut self, datagram: &CapturedDatagram<'_>) {
+        let wanted = match self.port {
+            Some(port) => datagram.destination.port() == port,
+            None => capture::looks_like_export(datagram.payload),
+        };
+        if !wanted || self.stop.load(Ordering::Relaxed) {
+            self.skipped.add(1);
+            return;
+        }
+        self.decoder.datagram(datagram.source, datagram.captured_ms, datagram.payload);
+        if self.decoder.is_full() {
+            self.deliver();
         }
     }
 
-    /// Counts what was read of the file since this was last done.
-    fn count(&mut self) {
-        let Some(capture) = &mut self.current else { return };
-        let report = capture.reader.report();
-        let counted = std::mem::replace(&mut capture.counted, report);
-        self.counters.frames.add(report.frames - counted.frames);
-        self.counters.frames_other.add(report.frames_other - counted.frames_other);
-        let octets = capture.reader.octets();
-        self.counters.octets_read.add(octets - std::mem::replace(&mut capture.octets_counted, octets));
+    /// Hands on what the decoder holds.
+    fn deliver(&mut self) {
+        loop {
+            let delivery = self.decoder.take_delivery();
+            if delivery.is_empty() {
+                break;
+            }
+            if self.deliveries.send(delivery).is_err() {
+                // nobody takes anything any more
+                self.stop.store(true, Ordering::Release);
+                break;
+            }
+        }
+        self.books.set(&[self.decoder.statistics()]);
     }
-}
-
-/// Opens a capture file, or standard input.
-fn open(path: &Path) -> Result<CaptureReader<'static>, Box<dyn std::error::Error + Send + Sync>> {
-    let input: Box<dyn Read + Send> = if path.file_name().is_some_and(|name| name == "-") {
-        Box::new(io::stdin())
-    } else {
-        Box::new(BufReader::with_capacity(READ_OCTETS, File::open(path)?))
-    };
-    Ok(CaptureReader::open(input)?)
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::net::SocketAddr;
+
+    use weir_chain::compliance;
+    use weir_export::{ExporterConfig, Version};
+    use weir_generate::{Stream, TrafficModel, write_pcap};
+
+    use super::*;
+
+    /// The compliance test takes a reference that lives as long as the program.
+    const CAPTURE_READER: &BlockKind = &KIND;
+
+    fn capture(path: &Path, seed: u64, count: u64) {
+        let mut flows = TrafficModel::new(seed).flows(count).expect("a model");
+        let streams = [Stream { source: Some([127, 0, 0, 5].into()), config: ExporterConfig::new(Version::V5) }];
+        let SocketAddr::V4(target) = SocketAddr::from(([192, 0, 2, 1], 2055)) else { unreachable!("IPv4") };
+        write_pcap(path, &mut flows, &streams, target).expect("written");
+    }
+
+    #[test]
+    fn complies_and_reads_all_files_but_the_damaged() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        capture(&path("one.pcap"), 1, 4000);
+        capture(&path("two.pcap"), 2, 100);
+        std::fs::write(path("garbage"), [7; 100]).expect("written");
+        let files = ["one.pcap", "garbage", "missing", "two.pcap"].map(|name| format!("'{}'", path(name).display()));
+        let outcome = compliance::source(CAPTURE_READER, &format!("files = [{}]", files.join(", ")));
+        assert_eq!(outcome.len(), 4100);
+        assert_eq!((outcome.counter("files_failed"), outcome.counter("records_stored")), (2, 4100));
+        assert_eq!(outcome.counter("datagrams_skipped"), 0);
+    }
+}

@@ -39,7 +39,7 @@ pub use error::{BlockError, ConfigError, ParameterError};
 pub use meter::{Counter, Meter};
 pub use outlet::Outlet;
 pub use parameter::{ParameterSpec, ParameterType, Parameters};
-pub use registry::{BlockContext, BlockKind, Built, Notes, ONE_INPUT, Opener, Registry, Role};
+pub use registry::{BlockContext, BlockKind, Built, ONE_INPUT, Opener, Registry, Role};
 pub use run::{ChainError, Progress, Running};
 pub use sink::Sink;
 pub use source::{Pulled, Source};

@@ -1,7 +1,6 @@
 //! Kinds of blocks, by the names that chain files give them.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{Block, BlockError, Meter, ParameterError, ParameterSpec, Parameters, Sink, Source, StopSignal};
 
@@ -14,27 +13,6 @@ pub struct BlockContext {
     pub meter: Meter,
     /// Set when the chain is to stop.
     pub stop: StopSignal,
-    /// What the block has to tell whoever started the chain.
-    pub notes: Notes,
-}
-
-/// Short texts for whoever started the chain: the port that a collector got, what opening an archive found. A remedy
-/// stands on a line of its own that begins with `hint:`. Clones share the texts.
-///
-/// Notes are for what is told once; how it goes is told by counters, and what goes wrong by errors and warnings.
-#[derive(Debug, Clone, Default)]
-pub struct Notes(Arc<Mutex<Vec<String>>>);
-
-impl Notes {
-    /// Adds a text.
-    pub fn add(&self, text: impl Into<String>) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(text.into());
-    }
-
-    /// Takes out the texts, oldest first.
-    pub fn take(&self) -> Vec<String> {
-        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
 }
 
 /// A block, ready to work.

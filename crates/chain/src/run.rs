@@ -102,12 +102,7 @@ impl Chain {
         let mut slots = Vec::with_capacity(self.blocks.len());
         for (index, block) in self.blocks.into_iter().enumerate() {
             let meter = Meter::new();
-            let context = BlockContext {
-                name: block.name.clone(),
-                meter: meter.clone(),
-                stop: stop.clone(),
-                ..BlockContext::default()
-            };
+            let context = BlockContext { name: block.name.clone(), meter: meter.clone(), stop: stop.clone() };
             let built = (block.opener)(&context)
                 .and_then(|built| as_told(built, block.kind.role))
                 .map_err(|source| ChainError::Open { block: block.name.clone(), source })?;

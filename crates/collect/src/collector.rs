@@ -2,11 +2,10 @@
 //!
 //! Each socket has a receive thread and a decode thread. The kernel spreads exporters over the sockets that share
 //! the port, and all datagrams of one exporter reach the same socket, so a decoder owns what it knows of its
-//! exporters and nothing is locked. Decoders put their deliveries into one queue, from which whoever runs the collector
-//! takes them.
+//! exporters and nothing is locked. Whoever owns the collector takes the deliveries of all decoders from one queue.
 //!
 //! ```text
-//! kernel ─▶ receive ─▶ [bursts] ─▶ decode ─▶ [deliveries] ─▶ Collector::next
+//! kernel ─▶ receive ─▶ [bursts] ─▶ decode ─▶ [deliveries] ─▶ next
 //!           drops and counts       waits
 //!           when full              when full
 //! ```
@@ -37,7 +36,7 @@ pub struct CollectorOptions {
     /// Bursts of up to 64 datagrams between a socket and its decoder; when full, datagrams are dropped and counted
     /// under `queue_drops`.
     pub queue_bursts_max: usize,
-    /// Deliveries that wait to be taken; when there are so many, decoders wait.
+    /// Deliveries between the decoders and whoever takes them.
     pub queue_deliveries_max: usize,
     /// Flows of a delivery, about.
     pub delivery_rows_max: usize,
@@ -75,42 +74,37 @@ pub enum CollectError {
         #[source]
         source: io::Error,
     },
+    /// A socket failed.
+    #[error("cannot receive")]
+    Receive(#[source] io::Error),
     /// A thread could not be started.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
     /// A thread ended by a panic.
     #[error("thread {0} ended by a panic")]
     Panicked(&'static str),
-    /// Nothing more could be collected.
-    #[error("collecting ended: {0}")]
-    Failed(String),
 }
 
 /// What a call of [`Collector::next`] came to.
 #[derive(Debug)]
-pub enum Collected {
-    /// Flows and their lines of the books.
+pub enum Next {
+    /// A delivery.
     Delivery(Delivery),
-    /// Nothing came in time.
+    /// None came within the time.
     Nothing,
-    /// The collector was stopped, and everything was taken.
+    /// The collector was stopped, and everything that it had received was handed on.
     Ended,
 }
 
-/// A running collector.
-///
-/// Dropping it closes the sockets; deliveries that were not taken are lost then. Whoever wants all of them calls
-/// [`stop`](Self::stop) and then [`next`](Self::next) until it says [`Collected::Ended`].
+/// A running collector. Dropping it stops it; what was not taken is lost then.
 #[derive(Debug)]
 pub struct Collector {
     shared: Arc<Shared>,
     sockets: Vec<SocketInfo>,
     receivers: Vec<JoinHandle<ReceiveSocket>>,
-    decoders: Vec<JoinHandle<DecoderStatistics>>,
-    /// The queue; `None` when all deliveries were taken.
+    decoders: Vec<JoinHandle<()>>,
+    /// `None` once the collector has ended.
     deliveries: Option<Receiver<Delivery>>,
-    /// Why it ended by itself.
-    failure: Option<CollectError>,
 }
 
 #[derive(Debug, Default)]
@@ -123,8 +117,8 @@ struct Shared {
     kernel_drops_booked: AtomicU64,
     inodes: Vec<u64>,
     statistics: Mutex<Vec<Option<DecoderStatistics>>>,
-    /// Why nothing more can be received.
-    failure: Mutex<Option<String>>,
+    /// Why nothing more can be collected.
+    failure: Mutex<Option<CollectError>>,
 }
 
 /// Longest time that stopping goes on reading what the kernel still holds.
@@ -147,7 +141,6 @@ impl Collector {
             receivers: Vec::new(),
             decoders: Vec::new(),
             deliveries: Some(from_decoders),
-            failure: None,
             shared,
         };
         for (number, socket) in sockets.into_iter().enumerate() {
@@ -174,88 +167,77 @@ impl Collector {
         &self.sockets
     }
 
-    /// What the decoders have seen up to now, at most a delivery interval ago; all of it once the collector has ended.
+    /// What the decoders have seen up to now, at most a delivery interval ago.
     pub fn statistics(&self) -> Vec<DecoderStatistics> {
         lock(&self.shared.statistics).iter().flatten().cloned().collect()
     }
 
-    /// Asks the collector to end: it reads what the kernel still holds and decodes it. It waits for nobody; deliveries
-    /// are taken with [`next`](Self::next) as before.
+    /// Asks the collector to end: [`next`](Self::next) then hands on what the kernel still holds and says when that was
+    /// all.
     pub fn stop(&self) {
         self.shared.stop.store(true, Ordering::Release);
     }
 
-    /// Takes the next delivery, and waits for it at most so long.
-    ///
-    /// When a thread has ended although nobody stopped the collector, it stops by itself: what is left is handed out,
-    /// and then the failure.
-    pub fn next(&mut self, timeout: Duration) -> Result<Collected, CollectError> {
-        let Some(deliveries) = &self.deliveries else {
-            return self.failure.take().map_or(Ok(Collected::Ended), Err);
-        };
-        if !self.shared.stop.load(Ordering::Acquire)
-            && let Some(failure) = self.failure()
-        {
-            self.failure = Some(CollectError::Failed(failure));
-            self.stop();
-        }
-        match deliveries.recv_timeout(timeout) {
-            Ok(delivery) => Ok(Collected::Delivery(delivery)),
-            Err(RecvTimeoutError::Timeout) => Ok(Collected::Nothing),
-            Err(RecvTimeoutError::Disconnected) => self.end(),
+    /// The next delivery, for which it waits so long. An error ends the collector; it comes after everything that was
+    /// received has been handed on.
+    pub fn next(&mut self, wait: Duration) -> Result<Next, CollectError> {
+        let Some(deliveries) = &self.deliveries else { return self.ended() };
+        match deliveries.recv_timeout(wait) {
+            Ok(delivery) => Ok(Next::Delivery(delivery)),
+            Err(RecvTimeoutError::Timeout) => {
+                if self.receivers.iter().any(JoinHandle::is_finished)
+                    || self.decoders.iter().any(JoinHandle::is_finished)
+                {
+                    // one socket that has ended ends the others; why is told when all has been handed on
+                    self.stop();
+                }
+                Ok(Next::Nothing)
+            }
+            Err(RecvTimeoutError::Disconnected) => self.finish(),
         }
     }
 
-    /// Why nothing more can be collected.
-    fn failure(&self) -> Option<String> {
-        if let Some(failure) = lock(&self.shared.failure).clone() {
-            return Some(failure);
-        }
-        let ended =
-            self.receivers.iter().any(JoinHandle::is_finished) || self.decoders.iter().any(JoinHandle::is_finished);
-        ended.then(|| "a thread of the collector has ended".to_owned())
-    }
-
-    /// All decoders have ended, and everything they delivered was taken.
-    fn end(&mut self) -> Result<Collected, CollectError> {
+    /// All decoders have ended: closes the sockets and enters in the books what was dropped last.
+    fn finish(&mut self) -> Result<Next, CollectError> {
         self.deliveries = None;
-        // the sockets stay open until their last drop counts are read
+        for decoder in self.decoders.drain(..) {
+            decoder.join().map_err(|_| CollectError::Panicked("weir-decode"))?;
+        }
+        // Other sockets may have gone on dropping after the decoder that books drops had ended: they are closed when
+        // these counts have been read.
         let mut sockets = Vec::new();
         for receiver in self.receivers.drain(..) {
-            match receiver.join() {
-                Ok(socket) => sockets.push(socket),
-                Err(_) => self.failure = Some(CollectError::Panicked("weir-receive")),
-            }
+            sockets.push(receiver.join().map_err(|_| CollectError::Panicked("weir-receive"))?);
         }
-        for (number, decoder) in self.decoders.drain(..).enumerate() {
-            match decoder.join() {
-                Ok(statistics) => lock(&self.shared.statistics)[number] = Some(statistics),
-                Err(_) => self.failure = Some(CollectError::Panicked("weir-decode")),
-            }
-        }
-        // Other sockets may have gone on dropping after the decoder that books drops had ended.
         let mut books = Decoder::new(Limits::default());
         book_drops(&self.shared, &mut books);
+        drop(sockets);
         let delivery = books.take_delivery();
         if delivery.is_empty() {
-            return self.next(Duration::ZERO);
+            return self.ended();
         }
         lock(&self.shared.statistics).push(Some(books.statistics()));
-        Ok(Collected::Delivery(delivery))
+        Ok(Next::Delivery(delivery))
+    }
+
+    fn ended(&self) -> Result<Next, CollectError> {
+        match lock(&self.shared.failure).take() {
+            Some(failure) => Err(failure),
+            None => Ok(Next::Ended),
+        }
     }
 }
 
 impl Drop for Collector {
     fn drop(&mut self) {
         self.stop();
-        // decoders that wait for room are let go
+        // decoders that wait for room in the queue find that nobody takes anything any more
         self.deliveries = None;
-        for receiver in self.receivers.drain(..) {
-            // nobody is there to be told of a panic
-            let _ = receiver.join();
-        }
         for decoder in self.decoders.drain(..) {
             let _ = decoder.join();
+        }
+        for receiver in self.receivers.drain(..) {
+            let _ = receiver.join();
         }
     }
 }
@@ -305,7 +287,7 @@ fn receive(socket: ReceiveSocket, queue: &Sender<Burst>, free: &Receiver<Burst>,
         let received = match socket.receive(&mut headers, &mut burst) {
             Ok(received) => received,
             Err(error) => {
-                *lock(&shared.failure) = Some(format!("cannot receive: {error}"));
+                *lock(&shared.failure) = Some(CollectError::Receive(error));
                 // what a full queue has not taken yet ends with this thread
                 shared.queue_drops.fetch_add(burst.len() as u64, Ordering::Relaxed);
                 return socket;
@@ -345,7 +327,7 @@ struct DecodeThread {
 }
 
 impl DecodeThread {
-    fn run(self) -> DecoderStatistics {
+    fn run(self) {
         let mut decoder = Decoder::new(self.options.limits.clone());
         let mut due = Instant::now() + self.options.delivery_interval;
         let mut drops_read_at: Option<Instant> = None;
@@ -377,7 +359,6 @@ impl DecodeThread {
             }
         }
         self.deliver(&mut decoder);
-        decoder.statistics()
     }
 
     fn deliver(&self, decoder: &mut Decoder) {
@@ -386,7 +367,7 @@ impl DecodeThread {
             if delivery.is_empty() {
                 break;
             }
-            // nobody takes deliveries of a collector that was dropped
+            // nobody takes it only when the collector was dropped
             let _ = self.deliveries.send(delivery);
         }
         if let Some(slot) = lock(&self.shared.statistics).get_mut(self.number) {
@@ -405,38 +386,5 @@ fn book_drops(shared: &Shared, decoder: &mut Decoder) {
     for (counter, seen, booked) in drops {
         let before = booked.fetch_max(seen, Ordering::Relaxed);
         decoder.count_unassigned(now_ms, counter, seen.saturating_sub(before));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use weir_wire::netflow5;
-
-    use super::*;
-
-    /// What a receive thread does when its socket fails, short of the failing socket.
-    #[test]
-    fn what_is_left_comes_before_a_failure() {
-        let options = CollectorOptions { sockets: 2, ..CollectorOptions::new(SocketAddr::from(([127, 0, 0, 1], 0))) };
-        let mut collector = Collector::start(&options).expect("start");
-        let sender = UdpSocket::bind("127.0.0.1:0").expect("bind");
-        let mut datagram = Vec::new();
-        let mut packet = netflow5::PacketBuilder::new(&mut datagram, &netflow5::Header::default());
-        packet.record(&netflow5::Record::default()).expect("fits");
-        packet.finish();
-        for _ in 0..100 {
-            sender.send_to(&datagram, collector.sockets()[0].local).expect("send");
-        }
-        *lock(&collector.shared.failure) = Some("cannot receive: no buffer space".to_owned());
-        let mut rows = 0;
-        let failure = loop {
-            match collector.next(Duration::from_mins(1)) {
-                Ok(Collected::Delivery(delivery)) => rows += delivery.rows(),
-                Ok(other) => panic!("{other:?} instead of the failure"),
-                Err(failure) => break failure,
-            }
-        };
-        assert_eq!((rows, failure.to_string().as_str()), (100, "collecting ended: cannot receive: no buffer space"));
-        assert!(matches!(collector.next(Duration::ZERO), Ok(Collected::Ended)));
     }
 }

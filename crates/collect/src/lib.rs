@@ -31,7 +31,7 @@ mod socket;
 pub mod capture;
 mod frame;
 
-pub use collector::{CollectError, Collected, Collector, CollectorOptions};
+pub use collector::{CollectError, Collector, CollectorOptions, Next};
 pub use decoder::{Decoder, DecoderStatistics};
 pub use limits::Limits;
 pub use socket::SocketInfo;

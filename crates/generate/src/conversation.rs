@@ -22,6 +22,10 @@ pub(crate) struct Row {
 }
 
 impl Row {
+    pub(crate) fn is_wide(&self) -> bool {
+        self.wide
+    }
+
     /// Whether it is to or from a web server.
     pub(crate) fn is_web(&self) -> bool {
         self.protocol == TCP && [self.src_port, self.dst_port].iter().any(|port| [80, 443, 8080].contains(port))
@@ -31,7 +35,7 @@ impl Row {
 /// Makes conversations.
 #[derive(Debug, Clone)]
 pub(crate) struct Conversations {
-    random: Random,
+    pub random: Random,
     inside: Zone,
     outside: Zone,
     services: Choice,
@@ -40,9 +44,16 @@ pub(crate) struct Conversations {
 }
 
 const ICMP: u8 = 1;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
+pub(crate) const TCP: u8 = 6;
+pub(crate) const UDP: u8 = 17;
 const ICMPV6: u8 = 58;
+
+/// Control bits of TCP (RFC 9293 section 3.1).
+pub(crate) const FIN: u8 = 1;
+pub(crate) const SYN: u8 = 2;
+pub(crate) const RST: u8 = 4;
+const PSH: u8 = 8;
+const ACK: u8 = 16;
 
 /// Weights of 1, 2 to 3, 4 to 7 packets and so on: a Pareto distribution with an exponent of about 0.85, its end
 /// thinned out so that 2^21 packets of 1500 octets stay within the 32 bits of NetFlow v5.
@@ -97,19 +108,20 @@ impl Conversations {
         (row, back)
     }
 
-    fn hosts(&mut self, wide: bool) -> (Host, Host) {
-        let kind = self.random.below(1000);
-        let (from, to) = match kind {
-            0..640 => (&self.inside, &self.outside),
-            640..900 => (&self.outside, &self.inside),
-            900..970 => (&self.inside, &self.inside),
-            _ => (&self.outside, &self.outside),
-        };
+    /// The client and the server, popular hosts more often.
+    pub(crate) fn hosts(&mut self, wide: bool) -> (Host, Host) {
+        let (from, to) = zones(&self.inside, &self.outside, &mut self.random);
         (from.pick(wide, &mut self.random), to.pick(wide, &mut self.random))
     }
 
+    /// The client and the server, all hosts of a zone as often.
+    pub(crate) fn any_hosts(&mut self, wide: bool) -> (Host, Host) {
+        let (from, to) = zones(&self.inside, &self.outside, &mut self.random);
+        (from.any(wide, &mut self.random), to.any(wide, &mut self.random))
+    }
+
     /// Protocol, port of the client, port of the server.
-    fn service(&mut self, wide: bool) -> (u8, u16, u16) {
+    pub(crate) fn service(&mut self, wide: bool) -> (u8, u16, u16) {
         let ephemeral = 32_768 + self.random.below(28_232) as u16;
         let Some(service) = self.model.services.get(self.services.pick(&mut self.random)) else {
             let protocol = if self.random.chance(600) { TCP } else { UDP };
@@ -126,7 +138,8 @@ impl Conversations {
         }
     }
 
-    fn packets(&mut self, protocol: u8, port: u16) -> u64 {
+    /// How many packets the client sends.
+    pub(crate) fn packets(&mut self, protocol: u8, port: u16) -> u64 {
         if protocol == UDP && matches!(port, 53 | 123 | 161) {
             return 1 + u64::from(self.random.below(8) == 0);
         }
@@ -141,7 +154,7 @@ impl Conversations {
     }
 
     /// Headers, and payload of one of three kinds; what is sent in bulk fills the packets.
-    fn bytes(&mut self, packets: u64, protocol: u8, wide: bool, from_server: bool) -> u64 {
+    pub(crate) fn bytes(&mut self, packets: u64, protocol: u8, wide: bool, from_server: bool) -> u64 {
         let header = match protocol {
             TCP => 20,
             UDP | ICMP | ICMPV6 => 8,
@@ -162,12 +175,7 @@ impl Conversations {
     }
 
     /// No more flags than the packets can have set: whoever opens and closes needs two.
-    fn tcp_flags(&mut self, packets: u64) -> u8 {
-        const FIN: u8 = 1;
-        const SYN: u8 = 2;
-        const RST: u8 = 4;
-        const PSH: u8 = 8;
-        const ACK: u8 = 16;
+    pub(crate) fn tcp_flags(&mut self, packets: u64) -> u8 {
         let tenth = self.random.below(10);
         match (packets, tenth) {
             (1, 0..6) => SYN,
@@ -200,5 +208,15 @@ impl Conversations {
             end_ms: if packets == 1 { row.start_ms } else { row.end_ms },
             ..*row
         }
+    }
+}
+
+/// Where a client and its server are.
+fn zones<'a>(inside: &'a Zone, outside: &'a Zone, random: &mut Random) -> (&'a Zone, &'a Zone) {
+    match random.below(1000) {
+        0..640 => (inside, outside),
+        640..900 => (outside, inside),
+        900..970 => (inside, inside),
+        _ => (outside, outside),
     }
 }

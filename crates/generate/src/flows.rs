@@ -104,9 +104,9 @@ impl Flows {
         }
         builder.time(Column::Start).extend(rows.iter().map(|row| row.start_ms));
         builder.time(Column::End).extend(rows.iter().map(|row| row.end_ms));
-        addresses(&mut builder, Column::SrcAddr, rows, |row| row.src.octets);
-        addresses(&mut builder, Column::DstAddr, rows, |row| row.dst.octets);
-        addresses(&mut builder, Column::NextHop, rows, |row| router(row.dst.router, row.wide));
+        addresses(&mut builder, Column::SrcAddr, rows, Row::is_wide, |row| row.src.octets);
+        addresses(&mut builder, Column::DstAddr, rows, Row::is_wide, |row| row.dst.octets);
+        addresses(&mut builder, Column::NextHop, rows, Row::is_wide, |row| router(row.dst.router, row.wide));
         builder.u16(Column::SrcPort).extend(rows.iter().map(|row| row.src_port));
         builder.u16(Column::DstPort).extend(rows.iter().map(|row| row.dst_port));
         builder.u8(Column::Protocol).extend(rows.iter().map(|row| row.protocol));
@@ -135,11 +135,18 @@ impl Iterator for Flows {
     }
 }
 
-fn addresses(builder: &mut FlowBatchBuilder, column: Column, rows: &[Row], octets: impl Fn(&Row) -> [u8; 16]) {
+/// Fills a column of addresses, of which some are IPv6 (`is_wide`) and the others stand in the first four octets.
+pub(crate) fn addresses<R>(
+    builder: &mut FlowBatchBuilder,
+    column: Column,
+    rows: &[R],
+    is_wide: impl Fn(&R) -> bool,
+    octets: impl Fn(&R) -> [u8; 16],
+) {
     let target = builder.address(column);
-    if rows.iter().any(|row| row.wide) {
+    if rows.iter().any(&is_wide) {
         for row in rows {
-            target.push(Some(&octets(row)[..if row.wide { 16 } else { 4 }]));
+            target.push(Some(&octets(row)[..if is_wide(row) { 16 } else { 4 }]));
         }
     } else {
         target.extend_fixed(rows.iter().map(|row| {

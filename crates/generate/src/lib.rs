@@ -5,10 +5,14 @@
 //! and a test pins the outcome. What speaks against integers is that sizes and popularity follow steps of powers of
 //! two instead of a smooth curve; the tails are as heavy, which is what loads a collector and an archive.
 //!
-//! [`send`] and [`write_pcap`] put flows through exporters onto the network or into a file. Both end by themselves.
+//! A [`RouterPair`] is the same traffic seen by two routers, one behind the other: records as their flow caches export
+//! them, with planted delay, loss and miscounts, and the [`Truth`] about them that a chain of blocks should find.
+//!
+//! [`send()`] and [`write_pcap`] put flows through exporters onto the network or into a file. Both end by themselves.
 
 pub mod flows;
 pub mod model;
+pub mod routers;
 
 pub mod pcap;
 pub mod send;
@@ -22,5 +26,6 @@ mod random;
 pub use flows::{Flows, Totals};
 pub use model::{ModelError, Service, TrafficModel};
 pub use pcap::write_pcap;
+pub use routers::{Histogram, Router, RouterPair, RouterPairError, RouterRecords, Truth};
 pub use send::{SendPlan, send};
 pub use sent::{SendError, Sent, Stream};

@@ -111,7 +111,7 @@ impl TrafficModel {
         Ok(Flows::new(self.clone(), count))
     }
 
-    fn check(&self) -> Result<(), ModelError> {
+    pub(crate) fn check(&self) -> Result<(), ModelError> {
         if !(Self::HOSTS_MIN..=Self::HOSTS_MAX).contains(&self.hosts) {
             return Err(ModelError::Hosts { hosts: self.hosts, min: Self::HOSTS_MIN, max: Self::HOSTS_MAX });
         }

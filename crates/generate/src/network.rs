@@ -85,6 +85,12 @@ impl Zone {
         self.host(random.zipf(self.octaves), wide)
     }
 
+    /// A host, all of them as often.
+    #[inline]
+    pub(crate) fn any(&self, wide: bool, random: &mut Random) -> Host {
+        self.host(random.below((1 << self.octaves) - 1), wide)
+    }
+
     /// The host of this rank. Odd factors only permute numbers modulo a power of two, so no two ranks share one.
     #[inline]
     fn host(&self, rank: u32, wide: bool) -> Host {

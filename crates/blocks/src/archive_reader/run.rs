@@ -217,7 +217,10 @@ impl Input {
                 match rows_left.checked_sub(rows) {
                     Some(left) if next.is_some() || left == 0 => *rows_left = left,
                     _ => {
-                        return Err(broken(name, format!("{rows_left} rows are left by its footer, {rows} were found")));
+                        return Err(broken(
+                            name,
+                            format!("{rows_left} rows are left by its footer, {rows} were found"),
+                        ));
                     }
                 }
                 Ok(next)

@@ -1,17 +1,13 @@
 //! Information Elements without a column of their own, as text.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, StringArray, StringBuilder};
 use datafusion::common::{Result, plan_err};
-use jiff::Timestamp;
+use weir_flow::element_by_name;
 use weir_flow::elements::elements_of_row;
 use weir_flow::registry::{self, DataType};
-use weir_flow::{AddressText, element_by_name};
-
-/// Seconds from 1900, the epoch of NTP, to 1970.
-const NTP_EPOCH_SECONDS: i64 = 2_208_988_800;
+use weir_print::push_element_value;
 
 /// `element(elements, 'name')` or `element(elements, 'enterprise/id')`: the value as text, null where the flow has no
 /// such element. When a flow has it more than once, the first.
@@ -36,31 +32,13 @@ pub(super) fn element(arguments: &[ArrayRef]) -> Result<ArrayRef> {
         match values.iter().find(|value| (value.enterprise, value.id) == (key.enterprise, key.id)) {
             Some(value) => {
                 text.clear();
-                write_value(&mut text, key.data_type, value.octets);
+                push_element_value(&mut text, key.data_type, value.octets);
                 texts.append_value(&text);
             }
             None => texts.append_null(),
         }
     }
     Ok(Arc::new(texts.finish()))
-}
-
-/// All elements of a row: `name=value`, or `enterprise/number=value` for those without a name, parted by blanks.
-pub(crate) fn elements_text(column: &ArrayRef, row: usize) -> String {
-    let mut text = String::new();
-    for value in elements_of_row(column, row) {
-        if !text.is_empty() {
-            text.push(' ');
-        }
-        let element = registry::element(value.enterprise, value.id);
-        match element {
-            Some(element) => text.push_str(&element.name),
-            None => push(&mut text, format_args!("{}/{}", value.enterprise, value.id)),
-        }
-        text.push('=');
-        write_value(&mut text, element.map_or(DataType::OctetArray, |element| element.data_type), value.octets);
-    }
-    text
 }
 
 #[derive(Clone, Copy)]
@@ -84,97 +62,5 @@ impl Key {
         };
         let data_type = registry::element(enterprise, id).map_or(DataType::OctetArray, |element| element.data_type);
         Ok(Self { enterprise, id, data_type })
-    }
-}
-
-fn unsigned(octets: &[u8]) -> Option<u64> {
-    let rest = octets.len().checked_sub(8).map_or(octets, |extra| &octets[extra..]);
-    let fits = octets.len() <= 8 || octets[..octets.len() - 8].iter().all(|octet| *octet == 0);
-    fits.then(|| rest.iter().fold(0, |number, octet| number << 8 | u64::from(*octet)))
-}
-
-fn signed(octets: &[u8]) -> Option<i64> {
-    let first = *octets.first().filter(|_| octets.len() <= 8)?;
-    let start = if first & 0x80 == 0 { 0 } else { -1 };
-    Some(octets.iter().fold(start, |number, octet| number << 8 | i64::from(*octet)))
-}
-
-/// RFC 7011 section 6.1.9: seconds and fraction of NTP.
-fn ntp(octets: &[u8]) -> Option<Timestamp> {
-    let bits = u64::from_be_bytes(octets.try_into().ok()?);
-    let seconds = (bits >> 32) as i64 - NTP_EPOCH_SECONDS;
-    let nanoseconds = ((bits & 0xffff_ffff) * 1_000_000_000) >> 32;
-    Timestamp::new(seconds, nanoseconds as i32).ok()
-}
-
-/// Appends formatted text; a `String` takes everything.
-fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
-    let _ = text.write_fmt(arguments);
-}
-
-/// Writes a value by its abstract data type (RFC 7011 section 6.1); in hexadecimal when it does not fit the type.
-fn write_value(text: &mut String, data_type: DataType, octets: &[u8]) {
-    use DataType as T;
-    let written = match data_type {
-        T::Unsigned(_) => unsigned(octets).map(|number| write!(text, "{number}")),
-        T::Signed(_) => signed(octets).map(|number| write!(text, "{number}")),
-        T::Float(_) => match octets.len() {
-            4 => octets.try_into().ok().map(|octets| write!(text, "{}", f32::from_be_bytes(octets))),
-            _ => octets.try_into().ok().map(|octets| write!(text, "{}", f64::from_be_bytes(octets))),
-        },
-        T::Boolean => match octets {
-            [1] => Some(write!(text, "true")),
-            [2] => Some(write!(text, "false")),
-            _ => None,
-        },
-        T::Text => std::str::from_utf8(octets).ok().map(|value| write!(text, "{value}")),
-        T::DateTimeSeconds => {
-            let time = unsigned(octets).and_then(|seconds| Timestamp::from_second(seconds as i64).ok());
-            time.map(|time| write!(text, "{time}"))
-        }
-        T::DateTimeMilliseconds => {
-            let time = unsigned(octets).and_then(|ms| Timestamp::from_millisecond(ms as i64).ok());
-            time.map(|time| write!(text, "{time}"))
-        }
-        T::DateTimeMicroseconds | T::DateTimeNanoseconds => ntp(octets).map(|time| write!(text, "{time}")),
-        T::MacAddress if octets.len() == 6 => Some(write!(text, "{}", AddressText(octets))),
-        T::Ipv4Address if octets.len() == 4 => Some(write!(text, "{}", AddressText(octets))),
-        T::Ipv6Address if octets.len() == 16 => Some(write!(text, "{}", AddressText(octets))),
-        T::OctetArray | T::List | T::MacAddress | T::Ipv4Address | T::Ipv6Address => None,
-    };
-    if written.is_none() {
-        text.push_str("0x");
-        for octet in octets {
-            push(text, format_args!("{octet:02x}"));
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn text(data_type: DataType, octets: &[u8]) -> String {
-        let mut text = String::new();
-        write_value(&mut text, data_type, octets);
-        text
-    }
-
-    #[test]
-    fn values_by_their_type() {
-        assert_eq!(text(DataType::Unsigned(4), &[1, 0]), "256");
-        assert_eq!(text(DataType::Signed(2), &[0xff, 0xfe]), "-2");
-        assert_eq!(text(DataType::Float(8), &[0x3f, 0x80, 0, 0]), "1");
-        assert_eq!(text(DataType::Boolean, &[2]), "false");
-        assert_eq!(text(DataType::Boolean, &[3]), "0x03");
-        assert_eq!(text(DataType::Text, b"example"), "example");
-        assert_eq!(text(DataType::DateTimeSeconds, &[0, 0, 0, 0]), "1970-01-01T00:00:00Z");
-        // RFC 7011 section 6.1.9 leads to 1970-01-01 at 2208988800 seconds of NTP.
-        assert_eq!(
-            text(DataType::DateTimeMicroseconds, &[0x83, 0xaa, 0x7e, 0x80, 0x80, 0, 0, 0]),
-            "1970-01-01T00:00:00.5Z"
-        );
-        assert_eq!(text(DataType::Ipv4Address, &[192, 0, 2, 1]), "192.0.2.1");
-        assert_eq!(text(DataType::Ipv4Address, &[192, 0]), "0xc000");
     }
 }

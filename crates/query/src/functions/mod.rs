@@ -21,9 +21,8 @@ use datafusion::logical_expr::{
 };
 
 pub(crate) use addresses::prefix_bounds;
-pub(crate) use elements::elements_text;
-pub use names::{protocol_name, tcp_flags_text};
 pub(crate) use sets::{address_in, number_in};
+pub use weir_print::{protocol_name, tcp_flags_text};
 
 use crate::literals::address_metadata;
 

@@ -6,14 +6,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use tokio::signal::unix::{SignalKind, signal};
-use tracing::{info, warn};
-use weir_archive::{ArchiveOptions, Durability, Writer};
-use weir_collect::{Collector, CollectorOptions, SocketInfo};
+use tracing::info;
+use weir_archive::ArchiveOptions;
+use weir_chain::Progress;
+use weir_chain::run::BlockProgress;
 use weir_flow::Counter;
 
-use super::{tell_decoded, tell_recovery};
+use super::{chain_of, seconds, tell_archived, tell_books};
 use crate::octets::Octets;
+use crate::running::Foreground;
 
 /// Receive NetFlow v5, NetFlow v9 and IPFIX over UDP and keep the flows in an archive
 ///
@@ -45,96 +46,73 @@ pub(crate) struct Args {
     /// Time between lines that tell how it goes, in seconds; 0 for none
     #[arg(long, value_name = "SECS", default_value_t = 60)]
     report_secs: u64,
+    /// Print the chain that this command is, as a chain file, and end
+    #[arg(long)]
+    show_chain: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let options = ArchiveOptions {
-        commit_interval: Duration::from_millis(args.commit_interval_ms),
-        seal_interval: Duration::from_secs(args.seal_interval_secs),
-        segment_rows_max: args.segment_rows,
-        ..ArchiveOptions::default()
-    };
-    let (writer, recovery) = Writer::open(&args.archive, options)?;
-    tell_recovery(&recovery);
-    let durability = writer.durability();
-    let options =
-        CollectorOptions { sockets: args.sockets, buffer_octets: args.buffer.0, ..CollectorOptions::new(args.listen) };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    // handlers first: a signal between listening and waiting must not kill the process
-    let (mut interrupt, mut terminate) = {
-        let _entered = runtime.enter();
-        (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
-    };
-    let collector = Collector::start(&options, writer)?;
-    tell_sockets(collector.sockets());
-    let failure = runtime.block_on(async {
-        let mut checks = tokio::time::interval(Duration::from_secs(1));
-        let period = Duration::from_secs(if args.report_secs == 0 { u64::from(u32::MAX) } else { args.report_secs });
-        let mut ticks = tokio::time::interval_at(tokio::time::Instant::now() + period, period);
-        loop {
-            tokio::select! {
-                _ = interrupt.recv() => return None,
-                _ = terminate.recv() => return None,
-                _ = checks.tick() => if let Some(failure) = collector.failure() {
-                    return Some(failure);
-                },
-                _ = ticks.tick() => tell_progress(&collector, &durability),
-            }
-        }
-    });
-    info!("stopping: reading what is left, then sealing");
-    let report = collector.stop()?;
-    let summary = report.sink.close().context("cannot close the archive")?;
-    tell_decoded(&report.decoders);
-    info!(
-        "archive: {} flows stored, {} segments sealed with {} octets, position {}",
-        summary.statistics.rows_appended,
-        summary.statistics.segments_sealed,
-        summary.statistics.octets_sealed,
-        summary.position.get()
-    );
-    if report.sink_failures > 0 {
-        warn!("the archive refused {} times to take a delivery", report.sink_failures);
+    let text = args.chain();
+    if args.show_chain {
+        print!("{text}");
+        return Ok(ExitCode::SUCCESS);
     }
-    if let Some(failure) = failure {
-        anyhow::bail!("collecting ended: {failure}");
-    }
-    if report.rows_undelivered > 0 {
-        anyhow::bail!("{} flows could not be written", report.rows_undelivered);
-    }
+    let chain = chain_of(&text)?;
+    let every = (args.report_secs > 0).then(|| Duration::from_secs(args.report_secs));
+    let (progress, ended) = Foreground::new()?.run(chain, every, |_| {}, tell_progress)?;
+    tell_books(&progress, "collector");
+    tell_archived(&progress);
+    ended.context("collecting ended")?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell_sockets(sockets: &[SocketInfo]) {
-    let Some(first) = sockets.first() else { return };
-    // scripts wait for this line, whatever WEIR_LOG says
-    eprintln!(
-        "listening on {} with {} sockets, receive buffer {} KiB each",
-        first.local,
-        sockets.len(),
-        first.buffer_octets_granted / 1024
-    );
-    if first.buffer_octets_granted < first.buffer_octets_asked {
-        warn!("asked for a receive buffer of {} KiB", first.buffer_octets_asked / 1024);
-        eprintln!("hint: sysctl -w net.core.rmem_max={}", first.buffer_octets_asked);
+impl Args {
+    /// The chain file of these arguments.
+    fn chain(&self) -> String {
+        format!(
+            "name = \"collect\"\n\
+             # deliveries stay as the collector makes them, with the books that account for them\n\
+             burst_records = 0\n\
+             queue_bursts = 8\n\
+             \n\
+             [blocks.collector]\n\
+             type = \"collector\"\n\
+             listen = \"{}\"\n\
+             sockets = {}\n\
+             buffer_octets = {}\n\
+             \n\
+             [blocks.archive]\n\
+             type = \"archive\"\n\
+             inputs = [\"collector\"]\n\
+             thread = \"own\"\n\
+             archive = {}\n\
+             commit_interval_secs = {}\n\
+             seal_interval_secs = {}\n\
+             segment_rows = {}\n",
+            self.listen,
+            self.sockets,
+            self.buffer.0,
+            super::quoted(&self.archive),
+            seconds(self.commit_interval_ms),
+            self.seal_interval_secs,
+            self.segment_rows,
+        )
     }
 }
 
-fn tell_progress(collector: &Collector<Writer>, durability: &Durability) {
-    let decoders = collector.statistics();
-    let total = |counter| decoders.iter().map(|decoder| decoder.total(counter)).sum::<u64>();
+fn tell_progress(progress: &Progress) {
+    let (Some(collector), Some(archive)) = (progress.block("collector"), progress.block("archive")) else { return };
+    let of = |block: &BlockProgress, counter: Counter| block.counter(counter.name());
+    let drops = [Counter::KernelDrops, Counter::QueueDrops].map(|counter| of(collector, counter));
     info!(
         "{} datagrams, {} flows decoded, {} synced, lost {} (kernel {}, queue {}, sequence {} records and {} datagrams)",
-        total(Counter::Datagrams),
-        total(Counter::RecordsStored),
-        durability.rows_durable(),
-        total(Counter::KernelDrops) + total(Counter::QueueDrops),
-        total(Counter::KernelDrops),
-        total(Counter::QueueDrops),
-        total(Counter::RecordsLost).saturating_sub(total(Counter::RecordsLate)),
-        total(Counter::DatagramsLost).saturating_sub(total(Counter::DatagramsLate)),
+        of(collector, Counter::Datagrams),
+        of(collector, Counter::RecordsStored),
+        archive.counter("rows_durable"),
+        drops[0] + drops[1],
+        drops[0],
+        drops[1],
+        of(collector, Counter::RecordsLost).saturating_sub(of(collector, Counter::RecordsLate)),
+        of(collector, Counter::DatagramsLost).saturating_sub(of(collector, Counter::DatagramsLate)),
     );
-    if let Some(error) = collector.sink_error() {
-        warn!("the archive takes nothing, trying again: {error}");
-    }
 }

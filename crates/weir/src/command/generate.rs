@@ -1,15 +1,19 @@
 //! `weir generate`: synthetic flows as export datagrams, onto the network or into a capture file.
 
+use std::fmt::Write;
+use std::fs;
+use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::{Context, bail};
 use clap::ValueEnum;
 use weir_export::{ExporterConfig, Interface, Sampling, SamplingAnnouncement, Version};
-use weir_generate::{SendPlan, Sent, Stream, TrafficModel, send, write_pcap};
+use weir_generate::{RouterPair, SendPlan, Sent, Stream, TrafficModel, send, write_pcap};
 
+use crate::running::Foreground;
 use crate::time_range;
 
 /// Address that datagrams of a capture file go to: from the block for documentation (RFC 5737).
@@ -21,11 +25,18 @@ const CAPTURE_TARGET: &str = "192.0.2.1:2055";
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Collector to send to
-    #[arg(long, value_name = "ADDR:PORT", required_unless_present = "write")]
+    #[arg(long, value_name = "ADDR:PORT", required_unless_present_any = ["write", "routers"])]
     to: Option<SocketAddr>,
     /// Write a pcap file instead
     #[arg(long, value_name = "FILE", conflicts_with_all = ["to", "rate", "source"])]
     write: Option<PathBuf>,
+    /// Write what two routers tell of the same traffic, as the archives router1 and router2 in this folder, and what is
+    /// true of them as truth.json
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["to", "write", "rate", "source", "records"])]
+    routers: Option<PathBuf>,
+    /// Conversations that pass the two routers; each makes three records, about
+    #[arg(long, value_name = "N", default_value_t = RouterPair::REFERENCE_CONVERSATIONS, requires = "routers")]
+    conversations: u64,
     /// Protocol
     #[arg(long = "version", value_enum, default_value_t = Protocol::Ipfix)]
     protocol: Protocol,
@@ -97,6 +108,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.protocol == Protocol::NetFlow5 && args.ipv6_share > 0.0 {
         bail!("NetFlow v5 has no IPv6\nhint: use --version 9 or --version ipfix");
     }
+    if let Some(folder) = &args.routers {
+        return routers(args, folder);
+    }
     let model = TrafficModel {
         hosts: args.hosts,
         ipv6_permille: (args.ipv6_share * 1000.0).round() as u16,
@@ -128,6 +142,36 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (None, None) => bail!("either --to or --write is needed"),
     };
     Ok(tell(&sent))
+}
+
+/// Two generators, each into an archive of its own, as a chain.
+fn routers(args: &Args, folder: &Path) -> anyhow::Result<ExitCode> {
+    let mut text = "name = \"two routers\"\n".to_owned();
+    for router in [1, 2] {
+        let (conversations, seed, hosts) = (args.conversations, args.seed, args.hosts);
+        let archive = super::quoted(&folder.join(format!("router{router}")));
+        let _ = write!(
+            text,
+            "\n[blocks.router{router}]\ntype = \"router-generator\"\nrouter = {router}\n\
+             conversations = {conversations}\nseed = {seed}\nhosts = {hosts}\n\n\
+             [blocks.archive{router}]\ntype = \"archive\"\ninputs = [\"router{router}\"]\narchive = {archive}\n\
+             commit_interval_secs = 3600\n"
+        );
+    }
+    let chain = super::chain_of(&text)?;
+    let every = std::io::stderr().is_terminal().then_some(Duration::from_secs(1));
+    let report = |progress: &weir_chain::Progress| eprintln!("{}", progress.table(None));
+    let (progress, ended) = Foreground::new()?.run(chain, every, |_| {}, report)?;
+    ended?;
+    let pair = RouterPair { hosts: args.hosts, ..RouterPair::new(args.seed) };
+    let path = folder.join("truth.json");
+    fs::write(&path, pair.truth(args.conversations)?.to_string())
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    for router in ["router1", "router2"] {
+        let records = progress.block(router).map_or(0, |block| block.rows_out);
+        println!("{}: {records} records", folder.join(router).display());
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn config(args: &Args) -> ExporterConfig {

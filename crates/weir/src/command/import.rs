@@ -1,18 +1,17 @@
 //! `weir import`: export datagrams from capture files into an archive.
 
-use std::fs::File;
-use std::io::{self, BufReader, Read};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
-use weir_archive::{ArchiveOptions, Writer};
-use weir_collect::capture::{self, CapturedDatagram};
-use weir_collect::{Decoder, Limits};
-use weir_flow::Counter;
+use weir_archive::ArchiveOptions;
 
-use super::{tell_decoded, tell_recovery};
+use super::{chain_of, tell_archived, tell_books};
+use crate::running::Foreground;
 
 /// Read capture files (pcap, pcapng) of export datagrams into an archive
 ///
@@ -31,120 +30,83 @@ pub(crate) struct Args {
     /// Flows after which a segment is sealed
     #[arg(long, value_name = "ROWS", default_value_t = ArchiveOptions::default().segment_rows_max)]
     segment_rows: usize,
+    /// Print the chain that this command is, as a chain file, and end
+    #[arg(long)]
+    show_chain: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let options = ArchiveOptions { segment_rows_max: args.segment_rows, ..ArchiveOptions::default() };
-    let (writer, recovery) = Writer::open(&args.archive, options)?;
-    tell_recovery(&recovery);
-    let mut import =
-        Import { writer, decoder: Decoder::new(Limits::default()), port: args.port, failure: None, skipped: 0 };
-    let mut failed = 0;
-    for path in &args.files {
-        if let Err(error) = import.file(path) {
-            eprintln!("error: {error:#}");
-            failed += 1;
-        }
-        // An archive that takes nothing will not take the next file either.
-        if let Some(failure) = import.failure.take() {
-            return Err(failure);
-        }
+    let text = args.chain();
+    if args.show_chain {
+        print!("{text}");
+        return Ok(ExitCode::SUCCESS);
     }
-    import.deliver()?;
-    let statistics = import.decoder.statistics();
-    let summary = import.writer.close().context("cannot close the archive")?;
-    tell_decoded(&[statistics]);
+    let chain = chain_of(&text)?;
+    let octets = args.files.iter().filter_map(|path| fs::metadata(path).ok()).map(|file| file.len()).sum();
+    let bar = progress_bar(octets);
+    let every = std::io::stderr().is_terminal().then(|| Duration::from_millis(100));
+    let report = |progress: &weir_chain::Progress| {
+        bar.set_position(progress.block("captures").map_or(0, |captures| captures.counter("octets_read")));
+    };
+    let (progress, ended) = Foreground::new()?.run(chain, every, |_| {}, report)?;
+    bar.finish_and_clear();
+    let counter = |name| progress.block("captures").map_or(0, |captures| captures.counter(name));
     eprintln!(
-        "archive: {} flows stored, {} segments sealed with {} octets",
-        summary.statistics.rows_appended, summary.statistics.segments_sealed, summary.statistics.octets_sealed
+        "{} files: {} frames, {} UDP datagrams, {} flows{}",
+        args.files.len(),
+        counter("frames"),
+        counter("datagrams_udp"),
+        counter("records_stored"),
+        match counter("datagrams_truncated") {
+            0 => String::new(),
+            cut => format!(", {cut} datagrams cut short"),
+        }
     );
-    if import.skipped > 0 {
+    tell_books(&progress, "captures");
+    tell_archived(&progress);
+    if counter("datagrams_skipped") > 0 {
         eprintln!(
             "{} UDP datagrams skipped because they are not NetFlow or IPFIX (--port takes all of a port)",
-            import.skipped
+            counter("datagrams_skipped")
         );
     }
-    Ok(if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    ended.context("importing ended")?;
+    Ok(if counter("files_failed") > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-struct Import {
-    writer: Writer,
-    decoder: Decoder,
-    port: Option<u16>,
-    /// The first failure of the archive; nothing is decoded after it.
-    failure: Option<anyhow::Error>,
-    skipped: u64,
-}
-
-impl Import {
-    fn file(&mut self, path: &Path) -> anyhow::Result<()> {
-        let name = path.display();
-        let (input, octets): (Box<dyn Read + Send>, u64) = if path == Path::new("-") {
-            (Box::new(io::stdin()), 0)
-        } else {
-            let file = File::open(path).with_context(|| format!("cannot open {name}"))?;
-            let octets = file.metadata().map_or(0, |metadata| metadata.len());
-            (Box::new(BufReader::with_capacity(1 << 20, file)), octets)
-        };
-        let progress = progress_bar(path, octets);
-        let before = self.decoder.statistics().total(Counter::RecordsStored);
-        let mut seen = 0_u64;
-        let (report, result) = capture::read(input, |datagram| {
-            seen += 1;
-            if seen.is_multiple_of(1024) {
-                progress.set_position(datagram.file_octets);
-            }
-            self.datagram(&datagram);
-        });
-        progress.finish_and_clear();
-        let records = self.decoder.statistics().total(Counter::RecordsStored) - before;
-        eprintln!(
-            "{name}: {} frames, {} UDP datagrams, {records} flows{}",
-            report.frames,
-            report.datagrams,
-            if report.datagrams_truncated > 0 {
-                format!(", {} cut short", report.datagrams_truncated)
-            } else {
-                String::new()
-            }
-        );
-        result.with_context(|| format!("cannot read {name} to its end"))
-    }
-
-    fn datagram(&mut self, datagram: &CapturedDatagram<'_>) {
-        let wanted = match self.port {
-            Some(port) => datagram.destination.port() == port,
-            None => capture::looks_like_export(datagram.payload),
-        };
-        if !wanted || self.failure.is_some() {
-            self.skipped += u64::from(!wanted);
-            return;
-        }
-        self.decoder.datagram(datagram.source, datagram.captured_ms, datagram.payload);
-        if self.decoder.is_full()
-            && let Err(error) = self.deliver()
-        {
-            self.failure = Some(error);
-        }
-    }
-
-    fn deliver(&mut self) -> anyhow::Result<()> {
-        loop {
-            let delivery = self.decoder.take_delivery();
-            if delivery.is_empty() {
-                return Ok(());
-            }
-            self.writer.append(delivery).context("cannot write to the archive")?;
-        }
+impl Args {
+    /// The chain file of these arguments.
+    fn chain(&self) -> String {
+        let files: Vec<_> = self.files.iter().map(|path| super::quoted(path)).collect();
+        format!(
+            "name = \"import\"\n\
+             burst_records = 0\n\
+             queue_bursts = 8\n\
+             \n\
+             [blocks.captures]\n\
+             type = \"capture-reader\"\n\
+             files = [{}]\n\
+             port = {}\n\
+             \n\
+             [blocks.archive]\n\
+             type = \"archive\"\n\
+             inputs = [\"captures\"]\n\
+             thread = \"own\"\n\
+             archive = {}\n\
+             segment_rows = {}\n",
+            files.join(", "),
+            self.port.unwrap_or(0),
+            super::quoted(&self.archive),
+            self.segment_rows,
+        )
     }
 }
 
-fn progress_bar(path: &Path, octets: u64) -> ProgressBar {
+fn progress_bar(octets: u64) -> ProgressBar {
     let bar = if octets > 0 { ProgressBar::new(octets) } else { ProgressBar::new_spinner() };
-    let style = ProgressStyle::with_template("{msg} [{bar:40}] {bytes}/{total_bytes} {bytes_per_sec}, {eta} left");
+    let style = ProgressStyle::with_template("[{bar:40}] {bytes}/{total_bytes} {bytes_per_sec}, {eta} left");
     if let Ok(style) = style {
         bar.set_style(style);
     }
-    bar.set_message(path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned()));
     bar
 }

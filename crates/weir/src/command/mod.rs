@@ -13,14 +13,14 @@ pub(crate) mod import;
 pub(crate) mod query;
 pub(crate) mod sql;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use weir_archive::Recovery;
-use weir_collect::DecoderStatistics;
+use weir_chain::{Chain, Progress};
 use weir_flow::Counter;
 use weir_query::output::Format;
 use weir_query::{Engine, EngineOptions};
+use weir_wire::WireError;
 
 use crate::octets::Octets;
 
@@ -75,37 +75,71 @@ impl From<FormatArg> for Format {
     }
 }
 
-/// Tells what opening the archive found, when there is something to tell.
-pub(crate) fn tell_recovery(recovery: &Recovery) {
-    if recovery.tails > 0 || recovery.torn_octets > 0 {
-        eprintln!(
-            "recovered: {} tails with {} flows to seal, {} octets of an unfinished write cut",
-            recovery.tails, recovery.rows, recovery.torn_octets
-        );
-    }
-    for damage in &recovery.damages {
-        eprintln!(
-            "warning: a damaged tail was set aside: {} ({} octets and {} whole flows behind the damage are not read)",
-            damage.path.display(),
-            damage.octets_lost,
-            damage.rows_behind
-        );
-    }
+/// Reads the chain file that a built-in command is.
+pub(crate) fn chain_of(text: &str) -> anyhow::Result<Chain> {
+    Chain::parse(text, Path::new(""), &weir_blocks::registry(), &[]).map_err(|errors| {
+        let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        anyhow::anyhow!("{}", told.join("\n"))
+    })
 }
 
-/// Tells what a decoder met: counters that are not zero, and errors by kind.
-pub(crate) fn tell_decoded(statistics: &[DecoderStatistics]) {
+/// A path as a value of a chain file. What is no UTF-8 has no place there, as nowhere in TOML.
+pub(crate) fn quoted(path: &Path) -> String {
+    toml_text(&path.to_string_lossy())
+}
+
+fn toml_text(text: &str) -> String {
+    let mut quoted = String::from("\"");
+    for letter in text.chars() {
+        match letter {
+            '"' | '\\' => quoted.extend(['\\', letter]),
+            letter if letter.is_control() => quoted.push_str(&format!("\\u{:04X}", letter as u32)),
+            letter => quoted.push(letter),
+        }
+    }
+    quoted.push('"');
+    quoted
+}
+
+/// Milliseconds as seconds of a chain file.
+pub(crate) fn seconds(millis: u64) -> String {
+    format!("{}.{:03}", millis / 1000, millis % 1000)
+}
+
+/// Tells what decoders met: counters of the books that are not zero, and errors by kind.
+pub(crate) fn tell_books(progress: &Progress, block: &str) {
+    let Some(block) = progress.block(block) else { return };
     for &counter in Counter::ALL {
-        let total: u64 = statistics.iter().map(|decoder| decoder.total(counter)).sum();
+        let total = block.counter(counter.name());
         if total > 0 {
             eprintln!("  {:<22} {total:>14}  {}", counter.name(), counter.doc());
         }
     }
-    let waiting: usize = statistics.iter().map(|decoder| decoder.sets_waiting).sum();
+    let in_and_out = [Counter::SetsWaitingIn, Counter::SetsWaitingOut, Counter::SetsExpired];
+    let [came, left, expired] = in_and_out.map(|counter| block.counter(counter.name()));
+    let waiting = came.saturating_sub(left + expired);
     if waiting > 0 {
         eprintln!("  {:<22} {waiting:>14}  Data Sets whose Template never came.", "sets still waiting");
     }
-    for (label, count) in statistics.iter().flat_map(|decoder| &decoder.problems) {
-        eprintln!("  {label:<22} {count:>14}  decoding error");
+    for label in WireError::LABELS {
+        let count = block.counter(label);
+        if count > 0 {
+            eprintln!("  {label:<22} {count:>14}  decoding error");
+        }
+    }
+}
+
+/// Tells what the archive of a chain took.
+pub(crate) fn tell_archived(progress: &Progress) {
+    let Some(archive) = progress.block("archive") else { return };
+    eprintln!(
+        "archive: {} flows stored, {} segments sealed with {} octets",
+        archive.counter("rows_stored"),
+        archive.counter("segments_sealed"),
+        archive.counter("octets_sealed")
+    );
+    let lost = archive.counter("rows_refused") + archive.rows_discarded;
+    if lost > 0 {
+        eprintln!("warning: {lost} flows could not be written");
     }
 }

@@ -1,0 +1,87 @@
+//! A program with a block of its own: `cargo run -p weir-blocks --example own_block`.
+//!
+//! The tutorial (docs/tutorial/add-a-block.md) goes through it. The block keeps flows that were fast; the chain counts
+//! how many of a hundred thousand generated flows those are.
+
+use std::path::Path;
+
+use arrow::array::{AsArray, BooleanArray, RecordBatch};
+use arrow::compute::filter_record_batch;
+use arrow::datatypes::{TimestampMillisecondType, UInt64Type};
+use weir_chain::{
+    Block, BlockError, BlockKind, Built, Chain, ONE_INPUT, Opener, Outlet, ParameterError, ParameterSpec,
+    ParameterType, Parameters, Role,
+};
+
+/// The kind, as chain files know it.
+const FAST: BlockKind = BlockKind {
+    name: "fast",
+    role: Role::Block,
+    inputs: ONE_INPUT,
+    doc: "Keeps flows whose mean rate is at least so many bits a second. It needs start, end and bytes; a flow that \
+          lacks one of them, or lasted no time, is left out. No rows are held.",
+    parameters: &[ParameterSpec {
+        key: "bits_per_second",
+        parameter_type: ParameterType::Integer(1, 1 << 50),
+        default: Some("1000000"),
+        doc: "The least rate.",
+    }],
+    configure,
+};
+
+fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
+    let bits_per_second = parameters.integer("bits_per_second");
+    Ok(Box::new(move |_| Ok(Built::Block(Box::new(Fast { bits_per_second })))))
+}
+
+struct Fast {
+    bits_per_second: u64,
+}
+
+impl Block for Fast {
+    fn take(&mut self, _input: usize, rows: RecordBatch, out: &mut Outlet) -> Result<(), BlockError> {
+        let column = |name| rows.column_by_name(name).ok_or_else(|| BlockError::missing_column(name, &rows));
+        let starts = column("start")?.as_primitive::<TimestampMillisecondType>();
+        let ends = column("end")?.as_primitive::<TimestampMillisecondType>();
+        let bytes = column("bytes")?.as_primitive::<UInt64Type>();
+        let fast: BooleanArray = starts
+            .iter()
+            .zip(ends)
+            .zip(bytes)
+            .map(|((start, end), bytes)| {
+                let millis = u64::try_from(end?.checked_sub(start?)?).ok().filter(|&millis| millis > 0)?;
+                Some(bytes?.saturating_mul(8000) / millis >= self.bits_per_second)
+            })
+            .collect();
+        let kept = filter_record_batch(&rows, &fast).map_err(|error| BlockError::caused("cannot filter", error))?;
+        out.rows(kept);
+        Ok(())
+    }
+}
+
+const CHAIN: &str = r#"
+name = "fast flows"
+
+[blocks.flows]
+type = "generator"
+records = 100000
+
+[blocks.fast]
+type = "fast"
+inputs = ["flows"]
+bits_per_second = 10_000_000
+thread = "own"
+
+[blocks.count]
+type = "counter"
+inputs = ["fast"]
+"#;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut registry = weir_blocks::registry();
+    registry.add(FAST);
+    let chain = Chain::parse(CHAIN, Path::new(""), &registry, &[]).map_err(|errors| errors[0].clone())?;
+    let (progress, ended) = chain.start()?.wait();
+    print!("{}", progress.table(None));
+    Ok(ended?)
+}

@@ -1,0 +1,195 @@
+//! Numbers, addresses and times as digits, fast.
+
+use std::io::Write;
+
+/// Decimal digits of the numbers below 100.
+const PAIRS: [[u8; 2]; 100] = {
+    let mut pairs = [[0; 2]; 100];
+    let mut number = 0;
+    while number < 100 {
+        pairs[number] = [b'0' + (number / 10) as u8, b'0' + (number % 10) as u8];
+        number += 1;
+    }
+    pairs
+};
+
+/// Appends a number in decimal.
+#[inline]
+pub(crate) fn push_u64(text: &mut Vec<u8>, mut number: u64) {
+    let mut digits = [0; 20];
+    let mut start = digits.len();
+    while number >= 100 {
+        start -= 2;
+        digits[start..start + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
+        number /= 100;
+    }
+    if number >= 10 {
+        start -= 2;
+        digits[start..start + 2].copy_from_slice(&PAIRS[number as usize]);
+    } else {
+        start -= 1;
+        digits[start] = b'0' + number as u8;
+    }
+    text.extend_from_slice(&digits[start..]);
+}
+
+/// Appends a number in decimal, with its sign when it is negative.
+#[inline]
+pub(crate) fn push_i64(text: &mut Vec<u8>, number: i64) {
+    if number < 0 {
+        text.push(b'-');
+    }
+    push_u64(text, number.unsigned_abs());
+}
+
+/// Appends a number with a fraction: the shortest text that is read back as the same number, with an exponent only
+/// where it would be long without.
+pub(crate) fn push_f64(text: &mut Vec<u8>, number: f64) {
+    let size = number.abs();
+    let is_long = size.is_finite() && (size >= 1e16 || (size < 1e-5 && size > 0.0));
+    // A vector takes everything.
+    let _ = if is_long { write!(text, "{number:e}") } else { write!(text, "{number}") };
+}
+
+/// As [`push_f64`], for numbers of half the width.
+pub(crate) fn push_f32(text: &mut Vec<u8>, number: f32) {
+    let size = number.abs();
+    let is_long = size.is_finite() && (size >= 1e16 || (size < 1e-5 && size > 0.0));
+    let _ = if is_long { write!(text, "{number:e}") } else { write!(text, "{number}") };
+}
+
+/// Appends a number below 1000 with exactly three digits.
+#[inline]
+fn push_three(text: &mut Vec<u8>, number: u64) {
+    text.push(b'0' + (number / 100) as u8);
+    text.extend_from_slice(&PAIRS[(number % 100) as usize]);
+}
+
+/// Appends octets as an IPv4 address.
+#[inline]
+pub(crate) fn push_ipv4(text: &mut Vec<u8>, octets: [u8; 4]) {
+    for (position, octet) in octets.into_iter().enumerate() {
+        if position > 0 {
+            text.push(b'.');
+        }
+        push_u64(text, octet.into());
+    }
+}
+
+/// Appends octets in hexadecimal.
+pub(crate) fn push_hex(text: &mut Vec<u8>, octets: &[u8]) {
+    const HEX: &[u8; 16] = b"0123456789abcdef";
+    for octet in octets {
+        text.extend_from_slice(&[HEX[usize::from(octet >> 4)], HEX[usize::from(octet & 15)]]);
+    }
+}
+
+const DAY_SECONDS: i64 = 86_400;
+
+/// Writes civil times; keeps the last date, because times of neighbours are of one day.
+#[derive(Debug)]
+pub(crate) struct Clock {
+    day: i64,
+    date: Vec<u8>,
+}
+
+impl Clock {
+    pub(crate) fn new() -> Self {
+        let mut clock = Self { day: 0, date: Vec::with_capacity(10) };
+        clock.set_day(0);
+        clock
+    }
+
+    /// Appends `YYYY-MM-DD`, the separator, and `HH:MM:SS.mmm`.
+    #[inline]
+    pub(crate) fn push(&mut self, text: &mut Vec<u8>, ms: i64, separator: u8) {
+        let (seconds, ms) = (ms.div_euclid(1000), ms.rem_euclid(1000) as u64);
+        let (day, second) = (seconds.div_euclid(DAY_SECONDS), seconds.rem_euclid(DAY_SECONDS) as usize);
+        if day != self.day {
+            self.set_day(day);
+        }
+        text.extend_from_slice(&self.date);
+        let [h0, h1] = PAIRS[second / 3600];
+        let [m0, m1] = PAIRS[second / 60 % 60];
+        let [s0, s1] = PAIRS[second % 60];
+        text.extend_from_slice(&[separator, h0, h1, b':', m0, m1, b':', s0, s1, b'.']);
+        push_three(text, ms);
+    }
+
+    /// Days to civil date in the proleptic Gregorian calendar, by eras of 400 years that begin on March 1.
+    fn set_day(&mut self, day: i64) {
+        let shifted = day + 719_468;
+        let (era, day_of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
+        let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+        let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+        let month = (5 * day_of_year + 2) / 153;
+        let day_of_month = day_of_year - (153 * month + 2) / 5 + 1;
+        let month = if month < 10 { month + 3 } else { month - 9 };
+        let year = era * 400 + year_of_era + i64::from(month <= 2);
+        self.day = day;
+        self.date.clear();
+        if (0..=9999).contains(&year) {
+            self.date.extend_from_slice(&PAIRS[(year / 100) as usize]);
+            self.date.extend_from_slice(&PAIRS[(year % 100) as usize]);
+        } else {
+            // ISO 8601: years beyond four digits carry a sign.
+            self.date.push(if year < 0 { b'-' } else { b'+' });
+            self.date.extend_from_slice(format!("{:06}", year.unsigned_abs()).as_bytes());
+        }
+        for part in [month, day_of_month] {
+            self.date.push(b'-');
+            self.date.extend_from_slice(&PAIRS[part as usize]);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_match_the_standard_library() {
+        for number in [0, 7, 10, 99, 100, 101, 65535, 1_000_000, u64::MAX] {
+            let mut text = Vec::new();
+            push_u64(&mut text, number);
+            assert_eq!(text, number.to_string().as_bytes());
+        }
+        let mut text = Vec::new();
+        push_i64(&mut text, i64::MIN);
+        assert_eq!(text, i64::MIN.to_string().as_bytes());
+    }
+
+    #[test]
+    fn fractions_are_short_and_read_back() {
+        let text = |number| {
+            let mut text = Vec::new();
+            push_f64(&mut text, number);
+            String::from_utf8(text).expect("digits")
+        };
+        let expected = ["0.1", "2", "-0", "123456.789", "1e16", "1e-6", "0.00001", "NaN", "-inf", "5e-324"];
+        let numbers = [0.1, 2.0, -0.0, 123456.789, 1e16, 1e-6, 1e-5, f64::NAN, f64::NEG_INFINITY, 5e-324];
+        assert_eq!(numbers.map(text), expected);
+        for bits in (1..u64::MAX).step_by(0x0123_4567_89ab_cdef) {
+            let number = f64::from_bits(bits);
+            assert!(number.is_nan() || text(number).parse::<f64>().is_ok_and(|read| read.to_bits() == bits), "{bits}");
+        }
+        let mut narrow = Vec::new();
+        push_f32(&mut narrow, 0.1);
+        assert_eq!(narrow, b"0.1");
+    }
+
+    #[test]
+    fn times_match_jiff() {
+        let mut clock = Clock::new();
+        let days = (-800_000..800_000).step_by(997).map(|day: i64| day * 86_400_000 + day.rem_euclid(86_400_000));
+        for ms in days.chain([0, -1, 951_782_400_000, 4_102_444_799_999]) {
+            let Ok(time) = jiff::Timestamp::from_millisecond(ms) else { continue };
+            let mut text = Vec::new();
+            clock.push(&mut text, ms, b'T');
+            let expected = time.strftime("%Y-%m-%dT%H:%M:%S.%3f").to_string();
+            if expected.len() == text.len() {
+                assert_eq!(String::from_utf8_lossy(&text), expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! Which formats there are, and what can be chosen about them.
+
+use jiff::tz::TimeZone;
+
+/// How rows are written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Format {
+    /// Aligned columns for people: names of protocols, letters of flags, scaled numbers.
+    #[default]
+    Table,
+    /// Comma-separated values (RFC 4180) with a header line; null is empty.
+    Csv,
+    /// One JSON array of objects.
+    Json,
+    /// One JSON object a line.
+    Ndjson,
+    /// Nothing: rows are counted only.
+    Null,
+}
+
+impl Format {
+    /// Every format.
+    pub const ALL: &'static [Format] = &[Self::Table, Self::Csv, Self::Json, Self::Ndjson, Self::Null];
+
+    /// Name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Table => "table",
+            Self::Csv => "csv",
+            Self::Json => "json",
+            Self::Ndjson => "ndjson",
+            Self::Null => "null",
+        }
+    }
+
+    /// Finds a format by its name.
+    pub fn by_name(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|format| format.name() == name)
+    }
+}
+
+/// How text is made for people. The formats for programs always write times in UTC and numbers in full.
+#[derive(Debug, Clone)]
+pub struct OutputOptions {
+    /// Zone of the times in tables.
+    pub zone: TimeZone,
+    /// Whether tables scale counters from a million on (`1.2 M`) and round numbers with a fraction to six digits.
+    pub scaled: bool,
+    /// Whether tables and CSV begin with the names of the columns.
+    pub header: bool,
+    /// Whether tables head columns with short labels rather than with their names in SQL.
+    pub labels: bool,
+}
+
+impl Default for OutputOptions {
+    fn default() -> Self {
+        Self { zone: TimeZone::UTC, scaled: true, header: true, labels: false }
+    }
+}

@@ -1,0 +1,156 @@
+//! Values as people read them.
+
+use arrow::datatypes::{DataType, Field};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use weir_flow::Column;
+
+use crate::cell::Cells;
+use crate::digits::{Clock, push_f64, push_u64};
+use crate::names::{protocol_name, tcp_flags_text};
+
+/// What the values of a column mean to people.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Meaning {
+    Protocol,
+    Flags,
+    /// A counter or a rate: large ones are scaled.
+    Counter,
+    /// Milliseconds, printed as seconds.
+    Duration,
+    Other,
+}
+
+impl Meaning {
+    /// Tells the meaning from name and type: whoever names a column like one of ours means the same.
+    pub(crate) fn of(field: &Field) -> Self {
+        match (field.name().as_str(), field.data_type()) {
+            ("protocol", DataType::UInt8) => Self::Protocol,
+            ("tcp_flags", DataType::UInt16) => Self::Flags,
+            ("duration_ms", DataType::UInt64) => Self::Duration,
+            ("packets_per_second" | "bits_per_second" | "bytes_per_packet", DataType::UInt64) => Self::Counter,
+            (name, DataType::UInt64) if Column::by_name(name).is_some_and(|column| !column.spec().unit.is_empty()) => {
+                Self::Counter
+            }
+            _ => Self::Other,
+        }
+    }
+}
+
+/// Whether values of a type stand at the right of their column.
+pub(crate) fn is_right_aligned(field: &Field) -> bool {
+    field.data_type().is_numeric() && !matches!(Meaning::of(field), Meaning::Protocol | Meaning::Flags)
+}
+
+/// Heading of a column.
+pub(crate) fn heading(field: &Field, labels: bool) -> String {
+    let label = match field.name().as_str() {
+        "duration_ms" => Some("duration"),
+        "packets_per_second" => Some("pps"),
+        "bits_per_second" => Some("bps"),
+        "bytes_per_packet" => Some("bpp"),
+        name => Column::by_name(name).map(|column| column.spec().label),
+    };
+    clean(label.filter(|_| labels).unwrap_or(field.name()))
+}
+
+/// Text without characters that a terminal obeys.
+pub(crate) fn clean(text: &str) -> String {
+    if !text.chars().any(char::is_control) {
+        return text.to_owned();
+    }
+    let mut clean = String::with_capacity(text.len());
+    for letter in text.chars() {
+        if letter.is_control() { clean.extend(letter.escape_default()) } else { clean.push(letter) }
+    }
+    clean
+}
+
+/// Writes values for people.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    zone: TimeZone,
+    scaled: bool,
+    clock: Clock,
+    /// Quarter of an hour, and the milliseconds that the zone is ahead of UTC in it. Zones change their offset at full
+    /// quarters only.
+    offset: (i64, i64),
+}
+
+const QUARTER_MS: i64 = 900_000;
+
+impl Writer {
+    pub(crate) fn new(zone: TimeZone, scaled: bool) -> Self {
+        Self { zone, scaled, clock: Clock::new(), offset: (i64::MIN, 0) }
+    }
+
+    pub(crate) fn push(&mut self, cells: &Cells<'_>, row: usize, meaning: Meaning, text: &mut Vec<u8>) {
+        if cells.is_null(row) {
+            text.push(b'-');
+            return;
+        }
+        if let Some(ms) = cells.milliseconds(row) {
+            let offset = self.offset_ms(ms);
+            self.clock.push(text, ms.saturating_add(offset), b' ');
+            return;
+        }
+        match (meaning, cells.unsigned(row)) {
+            (Meaning::Protocol, Some(number)) => match protocol_name(number as u8) {
+                Some(name) => text.extend_from_slice(name.as_bytes()),
+                None => push_u64(text, number),
+            },
+            (Meaning::Flags, Some(flags)) => text.extend_from_slice(&tcp_flags_text(flags as u16)),
+            (Meaning::Duration, Some(ms)) => {
+                push_u64(text, ms / 1000);
+                text.extend_from_slice(format!(".{:03}", ms % 1000).as_bytes());
+            }
+            (Meaning::Counter, Some(number)) if self.scaled => push_scaled(text, number),
+            (Meaning::Other, None) if self.scaled && cells.fraction(row).is_some() => {
+                cells.fraction(row).into_iter().for_each(|number| push_rounded(text, number));
+            }
+            _ => {
+                let start = text.len();
+                cells.push(row, &mut self.clock, text);
+                clean_from(text, start);
+            }
+        }
+    }
+
+    fn offset_ms(&mut self, ms: i64) -> i64 {
+        let quarter = ms.div_euclid(QUARTER_MS);
+        if self.offset.0 != quarter {
+            let offset = Timestamp::from_millisecond(ms).map_or(0, |time| self.zone.to_offset(time).seconds());
+            self.offset = (quarter, i64::from(offset) * 1000);
+        }
+        self.offset.1
+    }
+}
+
+/// Cleans what was appended from `start` on.
+fn clean_from(text: &mut Vec<u8>, start: usize) {
+    if text[start..].iter().all(|octet| octet.is_ascii_graphic() || *octet == b' ') {
+        return;
+    }
+    let cleaned = clean(&String::from_utf8_lossy(&text[start..]));
+    text.truncate(start);
+    text.extend_from_slice(cleaned.as_bytes());
+}
+
+/// As nfdump scales: from a million on, one decimal and a unit of 1000.
+fn push_scaled(text: &mut Vec<u8>, number: u64) {
+    let (unit, letter): (u64, u8) = match number {
+        0..1_000_000 => return push_u64(text, number),
+        1_000_000..1_000_000_000 => (1_000_000, b'M'),
+        1_000_000_000..1_000_000_000_000 => (1_000_000_000, b'G'),
+        _ => (1_000_000_000_000, b'T'),
+    };
+    // Rounded down, so that 999,999,999 is no thousand of a unit that has only so many.
+    push_u64(text, number / unit);
+    text.extend_from_slice(&[b'.', b'0' + (number / (unit / 10) % 10) as u8, b' ', letter]);
+}
+
+/// Six digits, or as many as stand before the point.
+fn push_rounded(text: &mut Vec<u8>, number: f64) {
+    let rounded = if number.abs() < 1e6 { format!("{number:.5e}") } else { format!("{number:.0}") };
+    push_f64(text, rounded.parse().unwrap_or(number));
+}

@@ -1,0 +1,128 @@
+//! JSON (RFC 8259): one array of objects, or one object a line.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
+
+use crate::cell::{Cells, Kind};
+use crate::digits::{Clock, push_hex};
+use crate::printer::{Flush, Rows};
+
+pub(crate) struct Json {
+    is_array: bool,
+    is_first: bool,
+    /// `"name":` of each column.
+    names: Vec<Vec<u8>>,
+    clock: Clock,
+    scratch: Vec<u8>,
+}
+
+impl Json {
+    /// One array.
+    pub(crate) fn array() -> Self {
+        Self { is_array: true, is_first: true, names: Vec::new(), clock: Clock::new(), scratch: Vec::new() }
+    }
+
+    /// One object a line.
+    pub(crate) fn lines() -> Self {
+        Self { is_array: false, ..Self::array() }
+    }
+
+    fn push_value(&mut self, cells: &Cells<'_>, row: usize, text: &mut Vec<u8>) {
+        if cells.is_null(row) || cells.is_beyond_json(row) {
+            text.extend_from_slice(b"null");
+            return;
+        }
+        if let Some((items, range)) = cells.items(row) {
+            text.push(b'[');
+            let first = range.start;
+            for item in range {
+                if item > first {
+                    text.push(b',');
+                }
+                self.push_value(items, item, text);
+            }
+            text.push(b']');
+            return;
+        }
+        match cells.kind() {
+            Kind::Bare => cells.push(row, &mut self.clock, text),
+            Kind::Plain => {
+                text.push(b'"');
+                cells.push(row, &mut self.clock, text);
+                text.push(b'"');
+            }
+            Kind::Text => {
+                self.scratch.clear();
+                cells.push(row, &mut self.clock, &mut self.scratch);
+                push_string(text, &self.scratch);
+            }
+        }
+    }
+}
+
+/// Appends a string with its quotes; `octets` are UTF-8.
+fn push_string(text: &mut Vec<u8>, octets: &[u8]) {
+    text.push(b'"');
+    for &octet in octets {
+        match octet {
+            b'"' => text.extend_from_slice(b"\\\""),
+            b'\\' => text.extend_from_slice(b"\\\\"),
+            b'\n' => text.extend_from_slice(b"\\n"),
+            b'\r' => text.extend_from_slice(b"\\r"),
+            b'\t' => text.extend_from_slice(b"\\t"),
+            0..0x20 | 0x7f => {
+                text.extend_from_slice(b"\\u00");
+                push_hex(text, &[octet]);
+            }
+            _ => text.push(octet),
+        }
+    }
+    text.push(b'"');
+}
+
+impl Rows for Json {
+    fn begin(&mut self, schema: &Schema, text: &mut Vec<u8>) {
+        let name = |name: &String| {
+            let mut quoted = Vec::with_capacity(name.len() + 3);
+            push_string(&mut quoted, name.as_bytes());
+            quoted.push(b':');
+            quoted
+        };
+        self.names = schema.fields().iter().map(|field| name(field.name())).collect();
+        if self.is_array {
+            text.push(b'[');
+        }
+    }
+
+    fn batch(&mut self, batch: &RecordBatch, text: &mut Vec<u8>, flush: &mut Flush<'_>) -> std::io::Result<()> {
+        let fields = batch.schema_ref().fields();
+        let columns: Vec<_> =
+            fields.iter().zip(batch.columns()).map(|(field, values)| Cells::new(field, values)).collect();
+        for row in 0..batch.num_rows() {
+            if self.is_array {
+                text.extend_from_slice(if self.is_first { b"\n" } else { b",\n" });
+            }
+            self.is_first = false;
+            text.push(b'{');
+            for (position, cells) in columns.iter().enumerate() {
+                if position > 0 {
+                    text.push(b',');
+                }
+                text.extend_from_slice(&self.names[position]);
+                self.push_value(cells, row, text);
+            }
+            text.push(b'}');
+            if !self.is_array {
+                text.push(b'\n');
+            }
+            flush.when_full(text)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, text: &mut Vec<u8>) {
+        if self.is_array {
+            text.extend_from_slice(if self.is_first { b"]\n" } else { b"\n]\n" });
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! Rows written as they come.
+//!
+//! Each format is one implementation of the same small trait, which appends text to a buffer; the buffer goes out once
+//! there is enough of it.
+
+use std::fmt;
+use std::io::{self, ErrorKind, Write};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::{Schema, SchemaRef};
+
+use crate::csv::Csv;
+use crate::json::Json;
+use crate::table::Table;
+use crate::{Format, OutputOptions};
+
+/// Octets gathered before they are written.
+const CHUNK_OCTETS: usize = 64 << 10;
+
+/// A format at work: appends text to a buffer.
+pub(crate) trait Rows {
+    /// What comes before the first row.
+    fn begin(&mut self, schema: &Schema, text: &mut Vec<u8>);
+    /// The rows of a batch.
+    fn batch(&mut self, batch: &RecordBatch, text: &mut Vec<u8>, flush: &mut Flush<'_>) -> io::Result<()>;
+    /// What comes after the last row.
+    fn end(&mut self, text: &mut Vec<u8>);
+}
+
+/// Writes text out once there is enough of it.
+pub(crate) struct Flush<'a> {
+    to: &'a mut dyn Write,
+}
+
+impl Flush<'_> {
+    pub(crate) fn when_full(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
+        if text.len() < CHUNK_OCTETS { Ok(()) } else { self.now(text) }
+    }
+
+    fn now(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
+        self.to.write_all(text)?;
+        text.clear();
+        Ok(())
+    }
+}
+
+/// The format that writes nothing.
+struct Nothing;
+
+impl Rows for Nothing {
+    fn begin(&mut self, _schema: &Schema, _text: &mut Vec<u8>) {}
+
+    fn batch(&mut self, _batch: &RecordBatch, _text: &mut Vec<u8>, _flush: &mut Flush<'_>) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn end(&mut self, _text: &mut Vec<u8>) {}
+}
+
+/// Writes batches one after the other.
+///
+/// All batches have the columns of the first one. How rows are cut into batches does not change the text, except that
+/// tables make their columns as wide as the first batch needs. Text is gathered; [`flush`](Self::flush) and
+/// [`finish`](Self::finish) write the rest, and a printer that is dropped without them loses it. After an error some
+/// of the text may be out and some not.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{Float64Array, RecordBatch};
+/// use weir_print::{Format, OutputOptions, Printer};
+/// let values = Arc::new(Float64Array::from(vec![0.1, 2.0]));
+/// let batch = RecordBatch::try_from_iter([("share", values as _)])?;
+/// let mut printer = Printer::new(Format::Csv, &OutputOptions::default(), Vec::new());
+/// printer.write(&batch)?;
+/// printer.write(&batch.slice(0, 1))?;
+/// assert_eq!(printer.finish()?, b"share\n0.1\n2\n0.1\n");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Printer<W: Write> {
+    format: Format,
+    rows: Box<dyn Rows + Send>,
+    /// Number of columns, once the first batch has come.
+    columns: Option<usize>,
+    text: Vec<u8>,
+    to: W,
+    rows_written: u64,
+}
+
+impl<W: Write> fmt::Debug for Printer<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let waiting = self.text.len();
+        write!(f, "Printer({}, {} rows, {waiting} octets waiting)", self.format.name(), self.rows_written)
+    }
+}
+
+impl<W: Write> Printer<W> {
+    /// A printer that has written nothing yet.
+    pub fn new(format: Format, options: &OutputOptions, to: W) -> Self {
+        let rows: Box<dyn Rows + Send> = match format {
+            Format::Table => Box::new(Table::new(options)),
+            Format::Csv => Box::new(Csv::new(options)),
+            Format::Json => Box::new(Json::array()),
+            Format::Ndjson => Box::new(Json::lines()),
+            Format::Null => Box::new(Nothing),
+        };
+        Self { format, rows, columns: None, text: Vec::new(), to, rows_written: 0 }
+    }
+
+    /// Tells the columns before there is a batch, so that there is a header even when none comes. Does nothing once
+    /// the columns are known.
+    pub fn begin(&mut self, schema: &Schema) {
+        if self.columns.is_none() {
+            self.columns = Some(schema.fields().len());
+            self.rows.begin(schema, &mut self.text);
+        }
+    }
+
+    /// Writes the rows of a batch. It is an error when the batch has more or fewer columns than the first one.
+    pub fn write(&mut self, batch: &RecordBatch) -> io::Result<()> {
+        self.begin(batch.schema_ref());
+        if self.columns != Some(batch.num_columns()) {
+            let (found, expected) = (batch.num_columns(), self.columns.unwrap_or_default());
+            let message = format!("rows of {found} columns come after rows of {expected} columns");
+            return Err(io::Error::new(ErrorKind::InvalidInput, message));
+        }
+        self.rows.batch(batch, &mut self.text, &mut Flush { to: &mut self.to })?;
+        self.rows_written += batch.num_rows() as u64;
+        Ok(())
+    }
+
+    /// Rows written so far, those whose text still waits included.
+    pub fn rows_written(&self) -> u64 {
+        self.rows_written
+    }
+
+    /// Writes out all text that waits.
+    pub fn flush(&mut self) -> io::Result<()> {
+        Flush { to: &mut self.to }.now(&mut self.text)?;
+        self.to.flush()
+    }
+
+    /// Writes what comes after the last row, and everything that waits. Returns where it went.
+    pub fn finish(mut self) -> io::Result<W> {
+        self.begin(&Schema::empty());
+        self.rows.end(&mut self.text);
+        self.flush()?;
+        Ok(self.to)
+    }
+}
+
+/// Why not all batches were written.
+#[derive(Debug, thiserror::Error)]
+pub enum PrintError<E> {
+    /// Whoever makes the batches could not go on.
+    #[error(transparent)]
+    Batches(E),
+    /// The text could not be written.
+    #[error("cannot write rows")]
+    Write(#[source] io::Error),
+}
+
+/// Writes batches of one schema and returns the number of their rows.
+///
+/// When whoever reads the text goes away (a closed pipe, as behind `head`), no more batches are taken and that is no
+/// error.
+pub fn write_batches<E>(
+    batches: impl Iterator<Item = Result<RecordBatch, E>>,
+    schema: &SchemaRef,
+    format: Format,
+    options: &OutputOptions,
+    to: &mut dyn Write,
+) -> Result<u64, PrintError<E>> {
+    let mut printer = Printer::new(format, options, to);
+    let streamed = stream(batches, schema, &mut printer);
+    let rows = printer.rows_written();
+    match streamed {
+        Ok(()) => {}
+        Err(PrintError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => return Ok(rows),
+        Err(error) => return Err(error),
+    }
+    match printer.finish() {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(PrintError::Write(error)),
+        _ => Ok(rows),
+    }
+}
+
+fn stream<E>(
+    batches: impl Iterator<Item = Result<RecordBatch, E>>,
+    schema: &Schema,
+    printer: &mut Printer<&mut dyn Write>,
+) -> Result<(), PrintError<E>> {
+    printer.begin(schema);
+    for batch in batches {
+        printer.write(&batch.map_err(PrintError::Batches)?).map_err(PrintError::Write)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,126 @@
+//! Aligned columns for people.
+//!
+//! Columns are as wide as their heading and the values of the first batch; a wider value later pushes the rest of its
+//! line to the right, which costs less than holding back all rows until the widest is known.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
+
+use crate::OutputOptions;
+use crate::cell::Cells;
+use crate::human::{Meaning, Writer, heading, is_right_aligned};
+use crate::printer::{Flush, Rows};
+
+/// Blanks between columns.
+const GAP: usize = 2;
+
+struct Layout {
+    heading: String,
+    meaning: Meaning,
+    is_right_aligned: bool,
+    width: usize,
+}
+
+pub(crate) struct Table {
+    header: bool,
+    labels: bool,
+    writer: Writer,
+    layout: Vec<Layout>,
+    is_laid_out: bool,
+    cell: Vec<u8>,
+}
+
+impl Table {
+    pub(crate) fn new(options: &OutputOptions) -> Self {
+        Self {
+            header: options.header,
+            labels: options.labels,
+            writer: Writer::new(options.zone.clone(), options.scaled),
+            layout: Vec::new(),
+            is_laid_out: false,
+            cell: Vec::new(),
+        }
+    }
+
+    fn lay_out(&mut self, columns: &[Cells<'_>], rows: usize) {
+        for (layout, cells) in self.layout.iter_mut().zip(columns) {
+            for row in 0..rows {
+                self.cell.clear();
+                self.writer.push(cells, row, layout.meaning, &mut self.cell);
+                layout.width = layout.width.max(width(&self.cell));
+            }
+        }
+        self.is_laid_out = true;
+    }
+
+    fn push_heading(&mut self, text: &mut Vec<u8>) {
+        if !self.header || self.layout.is_empty() {
+            return;
+        }
+        let last = self.layout.len() - 1;
+        for (position, layout) in self.layout.iter().enumerate() {
+            push_aligned(text, layout.heading.as_bytes(), layout, position == last);
+        }
+        text.push(b'\n');
+    }
+}
+
+/// Letters of a text; wide letters of some scripts count as one.
+fn width(text: &[u8]) -> usize {
+    text.iter().filter(|octet| **octet & 0xc0 != 0x80).count()
+}
+
+fn push_aligned(text: &mut Vec<u8>, cell: &[u8], layout: &Layout, is_last: bool) {
+    let blanks = layout.width.saturating_sub(width(cell));
+    if layout.is_right_aligned {
+        text.resize(text.len() + blanks, b' ');
+        text.extend_from_slice(cell);
+    } else {
+        text.extend_from_slice(cell);
+        // No blanks at the end of a line.
+        if !is_last {
+            text.resize(text.len() + blanks, b' ');
+        }
+    }
+    if !is_last {
+        text.resize(text.len() + GAP, b' ');
+    }
+}
+
+impl Rows for Table {
+    fn begin(&mut self, schema: &Schema, _text: &mut Vec<u8>) {
+        let layout = schema.fields().iter().map(|field| {
+            let heading = heading(field, self.labels);
+            let width = heading.chars().count();
+            Layout { heading, meaning: Meaning::of(field), is_right_aligned: is_right_aligned(field), width }
+        });
+        self.layout = layout.collect();
+    }
+
+    fn batch(&mut self, batch: &RecordBatch, text: &mut Vec<u8>, flush: &mut Flush<'_>) -> std::io::Result<()> {
+        let fields = batch.schema_ref().fields();
+        let columns: Vec<_> =
+            fields.iter().zip(batch.columns()).map(|(field, values)| Cells::new(field, values)).collect();
+        if !self.is_laid_out && batch.num_rows() > 0 {
+            self.lay_out(&columns, batch.num_rows());
+            self.push_heading(text);
+        }
+        for row in 0..batch.num_rows() {
+            for (position, cells) in columns.iter().enumerate() {
+                let layout = &self.layout[position];
+                self.cell.clear();
+                self.writer.push(cells, row, layout.meaning, &mut self.cell);
+                push_aligned(text, &self.cell, layout, position + 1 == columns.len());
+            }
+            text.push(b'\n');
+            flush.when_full(text)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, text: &mut Vec<u8>) {
+        if !self.is_laid_out {
+            self.push_heading(text);
+        }
+    }
+}
