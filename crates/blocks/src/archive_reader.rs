@@ -40,7 +40,7 @@ pub const KIND: BlockKind = BlockKind {
           piece are handed on by the time at which they were received, those of the same time as they are stored. Flows \
           of different segments are then out of order only as far as they came to the archive out of order: collecting \
           with several sockets does that by a fraction of a second, importing old captures by any time. \
-          Each reader holds one segment, about 80 octets per flow with eleven columns of numbers and IPv4 addresses; \
+          Each reader holds one segment, about 55 octets per flow with eleven columns of numbers and IPv4 addresses; \
           with order = 'stored' only what is being decoded. Counted are segments_read, and segments_damaged and \
           rows_damaged, the flows in them that were not handed on.",
     parameters: &[
@@ -75,7 +75,7 @@ pub const KIND: BlockKind = BlockKind {
             parameter_type: ParameterType::Choice(&["received", "start", "stored"]),
             default: Some("\"received\""),
             doc: "What the flows of a segment are sorted by: the time received, their start (those without one come \
-                  last), or nothing, which takes half the time and hardly any memory.",
+                  last), or nothing, which takes less than half the time and hardly any memory.",
         },
         ParameterSpec {
             key: "readers",

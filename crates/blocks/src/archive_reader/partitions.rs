@@ -4,8 +4,8 @@
 //! go to *partitions*: stretches of time with some ten thousand rows each, found by counting rows per tick. Within a
 //! partition rows lie in their old order, one behind the other, so that writing to all partitions at once goes to one
 //! cache line each. A partition fits into the cache; it is sorted when its rows are handed on. What speaks against it
-//! is that every value is copied twice; measured on two million rows of eleven columns, it takes half the time of
-//! sorting all rows and picking.
+//! is that every value is copied twice. Measured on segments of two million rows with eleven columns, decoding included:
+//! 105 ns per row, and 127 ns where all rows are sorted and picked.
 
 use std::ops::Range;
 
