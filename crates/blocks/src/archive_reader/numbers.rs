@@ -83,8 +83,9 @@ impl LongNumbers {
 fn all_near(numbers: &UInt64Array, base: u64) -> bool {
     let distance = |number: u64| number.wrapping_sub(base);
     if numbers.null_count() > 0 {
-        return numbers.iter().flatten().all(|number| distance(number) <= u64::from(u32::MAX));
+        return numbers.iter().flatten().all(|number| u32::try_from(distance(number)).is_ok());
     }
     // bits of all of them together, so that many are looked at in one instruction
-    numbers.values().iter().fold(0, |bits, number| bits | distance(*number)) <= u64::from(u32::MAX)
+    let bits = numbers.values().iter().fold(0, |bits, number| bits | distance(*number));
+    u32::try_from(bits).is_ok()
 }

@@ -4,8 +4,8 @@
 //! go to *partitions*: stretches of time with some ten thousand rows each, found by counting rows per tick. Within a
 //! partition rows lie in their old order, one behind the other, so that writing to all partitions at once goes to one
 //! cache line each. A partition fits into the cache; it is sorted when its rows are handed on. What speaks against it
-//! is that every value is copied twice; measured on two million rows of eleven columns, it takes half the time of
-//! sorting all rows and picking.
+//! is that every value is copied twice. Measured on segments of two million rows with eleven columns, decoding included:
+//! 105 ns per row, and 127 ns where all rows are sorted and picked.
 
 use std::ops::Range;
 
@@ -139,11 +139,8 @@ impl Partitions {
         match is_wanted {
             None => slots.extend(times.iter().map(|&time| self.next_slot(time))),
             Some(is_wanted) => {
-                slots.extend(times.iter().zip(is_wanted).map(
-                    |(&time, &is_wanted)| {
-                        if is_wanted { self.next_slot(time) } else { nowhere }
-                    },
-                ))
+                let slot = |(&time, &is_wanted)| if is_wanted { self.next_slot(time) } else { nowhere };
+                slots.extend(times.iter().zip(is_wanted).map(slot));
             }
         }
         for (&slot, &time) in slots.iter().zip(times) {
@@ -203,7 +200,9 @@ impl Partitions {
         }
         self.counts.clear();
         self.counts.resize(span as usize + 1, 0);
-        times.iter().for_each(|&time| self.counts[key(time) as usize] += 1);
+        for &time in times {
+            self.counts[key(time) as usize] += 1;
+        }
         let mut before = self.order.len() as u32;
         for count in &mut self.counts {
             before += std::mem::replace(count, before);

@@ -13,6 +13,7 @@ use parquet::arrow::arrow_reader::{
     ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
 };
 use parquet::file::metadata::RowGroupMetaData;
+use parquet::file::statistics::Statistics;
 use weir_archive::{Segment, Snapshot};
 use weir_chain::BlockError;
 use weir_flow::schema::{arrow_type, field};
@@ -142,7 +143,7 @@ impl OpenRun {
                 for leaf in 0..schema.num_columns() {
                     let group_has_value = |group: &RowGroupMetaData| {
                         let chunk = group.column(leaf);
-                        let nulls = chunk.statistics().and_then(|statistics| statistics.null_count_opt());
+                        let nulls = chunk.statistics().and_then(Statistics::null_count_opt);
                         nulls != u64::try_from(chunk.num_values()).ok()
                     };
                     if let Some(column) = Column::by_name(schema.get_column_root(leaf).name())

@@ -236,6 +236,18 @@ fn rows_are_those_of_a_plain_reading() {
 }
 
 #[test]
+fn a_reader_ends_after_so_many_rows() {
+    let archive = Archive::new(Kind::Narrow);
+    let expected = naive(&archive.stored(), Order::Received, Window::default());
+    for (rows_max, readers) in [(1, 0), (300, 0), (2_500, 1), (2_501, 3), (1 << 40, 2)] {
+        let parameters = archive.parameters(&format!("batch_rows = 300\nreaders = {readers}\nrows_max = {rows_max}"));
+        let (bursts, _) = read(&parameters).expect("no damage");
+        let expected = expected.slice(0, expected.num_rows().min(rows_max));
+        assert_same(&together(&bursts), &expected, &format!("the first {rows_max}"));
+    }
+}
+
+#[test]
 fn a_window_chooses_by_start() {
     let archive = Archive::new(Kind::Wide);
     let stored = archive.stored();
