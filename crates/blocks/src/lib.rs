@@ -14,6 +14,7 @@ pub mod keys;
 mod test_flows;
 
 // the blocks
+pub mod joiner;
 pub mod sorter;
 
 use weir_chain::{BlockKind, Registry};
@@ -21,6 +22,7 @@ use weir_chain::{BlockKind, Registry};
 /// Every kind of block of this crate.
 pub const KINDS: &[&BlockKind] = &[
     // keep in the order of the modules
+    &joiner::KIND,
     &sorter::KIND,
 ];
 
