@@ -1,233 +1,236 @@
-//! Joins what exporters tell of one flow in several records.
+//! The joiner: one row for each flow, of the records into which exporters cut it.
 //!
-//! A router exports a flow apart when it lasts longer than the active timeout, pauses longer than the inactive timeout,
-//! has few packets at the fast timeout, or when its cache is cleared. The joiner of Kögel and Scholz puts these records
-//! together again: the JoinedFlow.
+//! Kögel and Scholz give the joiner two parameters, and their sentences about them are exchanged: what they describe
+//! as *maxDuration* ("how long the block should wait for another record") is a time to wait, and what they describe as
+//! *maxWaitingTime* ("the maximum length of the created `JoinedFlows`") is a duration. The names are right, as the
+//! reason given for the second one tells, and they are used here for what they say.
 //!
-//! Flows lie in one flat table, found by their hash; each is in one bucket of a ring by the time when it may leave. A
-//! record that prolongs a flow does not move it: it is moved when its bucket comes up, at most once for each time it was
-//! prolonged. A bucket leaves as a whole, sorted, when the data time has passed it. What speaks against buckets is that
-//! flows leave up to a thousandth of the waiting time late.
+//! A million flows and more wait at a time, so memory decides about speed. A flow is one line of the cache in one
+//! [`table`], found by hash, and the lines of many rows are fetched together. When a flow may leave is looked up in a
+//! [`wheel`] of lists rather than kept in order; what leaves together is sorted then. What speaks against it is that a
+//! flow leaves up to a thousandth of the time to wait later than it could; it does not join records longer.
 
+mod kept;
 mod output;
+mod records;
 mod table;
+mod wheel;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{TimestampMillisecondType, UInt16Type, UInt64Type};
 use weir_chain::{
     Block, BlockContext, BlockError, BlockKind, Built, Counter, ONE_INPUT, Opener, Outlet, ParameterError,
     ParameterSpec, ParameterType, Parameters, Role, Window,
 };
 use weir_flow::Column;
 
-use crate::five_tuple::{Key, Keys, turned};
-use crate::flow_columns::{number, numbers, octets, value};
-use crate::keys::Seed;
-use output::Shape;
-use table::{Record, Table};
+use self::kept::Kept;
+use self::output::{JOINED, Output};
+use self::records::Records;
+use self::table::{FlowTable, Limits};
+use crate::keys::{FIVE_TUPLE, FlowKeys};
 
-/// Joins records of the same flow.
+/// What chain files call `joiner`.
 pub const KIND: BlockKind = BlockKind {
     name: "joiner",
     role: Role::Block,
     inputs: ONE_INPUT,
-    doc: "Joins the records that an exporter told of one flow, because of active, inactive or fast timeouts or because \
-          its cache was cleared, into one row: the JoinedFlow of Kögel and Scholz (2010). Records are of one flow when \
-          source and destination address, ports and protocol are equal and the next one ends no later than \
-          max_waiting_secs after the one before. Its input should be sorted by end: the data time is the largest end \
-          seen so far, and a flow is handed on when the data time has passed its own end by max_waiting_secs (in the \
-          paper: how long the block waits for another record). A flow never lasts longer than max_duration_secs: a \
-          record that would stretch it beyond begins a new one. It hands on start (the smallest), end (the largest), the \
-          key, tcp_flags (all combined), packets, bytes (the sums; null counts as 0), flows (how many records were \
-          joined, or the flows they stand for), in the order of their ends. Records without an end are counted in \
-          rows_without_time and dropped; a missing start is taken as the end. A record that comes later than its flow \
-          could wait is a flow of its own, counted in rows_late. Over flows_max the flows that would leave first leave \
-          early, counted in flows_shed, and what comes of them later begins anew.",
+    doc: "Joins the records of one flow, which exporters cut apart by their active, inactive and fast timeouts and when \
+          their cache is full, into one row, the joined flow. \
+          It needs rows sorted by the column that `time` names; the largest value seen so far is the data time. Of \
+          `start` and `end` one is enough; a row with neither is counted in `rows_without_time` and dropped, and so is \
+          one with an address of more than 16 octets, in `rows_without_key`. \
+          Records belong to the same flow when the columns that `by` names are equal, two nulls being equal. A flow \
+          leaves when the data time is more than `max_waiting_secs` after the largest `end` of its records. When a \
+          record would make it longer than `max_duration_secs`, from the smallest `start` to the largest `end`, the flow \
+          ends at that data time and another one begins with the record. A record that comes when its own time to wait \
+          is over already becomes a flow by itself, unless its flow still waits (`rows_late`). \
+          A joined flow has the columns of the key, the smallest `start`, the largest `end`, the `tcp_flags` of all \
+          records together, the sums of `packets`, `bytes`, `packets_reverse` and `bytes_reverse`, in `flows` the number \
+          of its records (or the sum of their `flows`), and the columns that `keep` names. A sum is null when all its \
+          values are. Joined flows leave in the order of the times at which they ended or waited long enough, those of \
+          the same time in the order in which they began. \
+          With `direction = \"bi\"` records of both directions are joined. The direction of the first record counts as \
+          forward; what the others carried is in `packets_reverse` and `bytes_reverse`. \
+          When more flows than `table_rows_max` wait, the quarter that has waited longest leaves early (`rows_shed`); \
+          records that come after that begin new flows.",
     parameters: &[
         ParameterSpec {
-            key: "max_waiting_secs",
-            parameter_type: ParameterType::Seconds,
-            default: Some("300"),
-            doc: "How long a flow waits for another record, from its end on.",
-        },
-        ParameterSpec {
-            key: "max_duration_secs",
-            parameter_type: ParameterType::Seconds,
-            default: Some("86400"),
-            doc: "How long a flow may last.",
+            key: "by",
+            parameter_type: ParameterType::Texts,
+            default: Some("[\"src_addr\", \"dst_addr\", \"src_port\", \"dst_port\", \"protocol\"]"),
+            doc: "The columns that are the same in all records of a flow; add \"exporter\" when the rows come from \
+                  several.",
         },
         ParameterSpec {
             key: "direction",
             parameter_type: ParameterType::Choice(&["uni", "bi"]),
             default: Some("\"uni\""),
-            doc: "With bi the records of both directions become one flow, in the direction of the one that came first; \
-                  what came in the other is in packets_reverse and bytes_reverse.",
+            doc: "Whether a flow is one direction of a conversation or both.",
         },
         ParameterSpec {
-            key: "exporters",
-            parameter_type: ParameterType::Choice(&["together", "apart"]),
-            default: Some("\"together\""),
-            doc: "With apart the exporter is part of the key, and handed on.",
+            key: "time",
+            parameter_type: ParameterType::Choice(&["start", "end", "received"]),
+            default: Some("\"end\""),
+            doc: "The column of time by which rows are sorted.",
         },
         ParameterSpec {
-            key: "flows_max",
+            key: "max_waiting_secs",
+            parameter_type: ParameterType::Seconds,
+            default: Some("300"),
+            doc: "How long after its end a flow waits for another record; it should be more than the exporter's active \
+                  timeout.",
+        },
+        ParameterSpec {
+            key: "max_duration_secs",
+            parameter_type: ParameterType::Seconds,
+            default: Some("1800"),
+            doc: "How long a joined flow may be; without this, flows that last for days would leave after days.",
+        },
+        ParameterSpec {
+            key: "keep",
+            parameter_type: ParameterType::Texts,
+            default: Some("[]"),
+            doc: "Other columns, of which a joined flow has the value of its first record.",
+        },
+        ParameterSpec {
+            key: "table_rows_max",
             parameter_type: ParameterType::Integer(1, 1 << 31),
-            default: Some("4000000"),
-            doc: "Flows that may wait, about 85 octets each, and 32 more where addresses are of IPv6.",
+            default: Some("10000000"),
+            doc: "How many flows may wait; a flow of IPv4 takes about 100 octets, one of IPv6 about 140.",
+        },
+        ParameterSpec {
+            key: "when_full",
+            parameter_type: ParameterType::Choice(&["shed"]),
+            default: Some("\"shed\""),
+            doc: "What happens to flows over the limit: those that have waited longest leave early.",
         },
     ],
     configure,
 };
 
 fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let waiting_ms = parameters.millis("max_waiting_secs");
-    let duration_ms = parameters.millis("max_duration_secs");
-    let shape =
-        Shape { both_ways: parameters.text("direction") == "bi", exporters: parameters.text("exporters") == "apart" };
-    let flows_max = parameters.integer("flows_max") as usize;
+    let by = columns("by", &parameters.texts("by"))?;
+    let keys = FlowKeys::new(&by)?;
+    let is_bi = parameters.text("direction") == "bi";
+    if by.is_empty() {
+        return Err(ParameterError::new("by", "'by' names no column"));
+    }
+    if let Some(missing) = FIVE_TUPLE[..4].iter().find(|column| is_bi && !by.contains(column)) {
+        return Err(ParameterError::new("by", format!("'direction' is \"bi\", but 'by' has no '{missing}'")));
+    }
+    let keep = columns("keep", &parameters.texts("keep"))?;
+    if let Some(known) = keep.iter().find(|column| by.contains(column) || JOINED.contains(column)) {
+        return Err(ParameterError::new("keep", format!("a joined flow has '{known}' already")));
+    }
+    let kept = Kept::new(&keep)?;
+    let limits = Limits {
+        time: Column::by_name(parameters.text("time")).unwrap_or(Column::End),
+        duration_ms: parameters.millis("max_duration_secs"),
+        waiting_ms: parameters.millis("max_waiting_secs"),
+        rows_max: parameters.integer("table_rows_max") as usize,
+    };
     Ok(Box::new(move |context| {
         Ok(Built::Block(Box::new(Joiner {
-            shape,
-            flows_max,
-            seed: Seed::random(),
-            table: Table::new(waiting_ms, duration_ms, shape),
-            records: Vec::new(),
+            is_bi,
+            with_received: limits.time == Column::Received,
+            table: FlowTable::new(limits, keys.words(), kept),
+            keys,
+            records: Records::default(),
+            output: Output::default(),
             counters: Counters::new(context),
         })))
     }))
 }
 
-struct Joiner {
-    shape: Shape,
-    flows_max: usize,
-    seed: Seed,
-    table: Table,
-    /// The records of one batch.
-    records: Vec<Record>,
-    counters: Counters,
+/// Columns of flows by their names, each once.
+fn columns(key: &str, names: &[String]) -> Result<Vec<Column>, ParameterError> {
+    let mut columns = Vec::new();
+    for name in names {
+        let column = Column::by_name(name)
+            .ok_or_else(|| ParameterError::new(key, format!("'{name}' is not a column of flows")))?;
+        if !columns.contains(&column) {
+            columns.push(column);
+        }
+    }
+    Ok(columns)
 }
 
 struct Counters {
-    without_time: Counter,
     late: Counter,
     shed: Counter,
+    without_time: Counter,
+    without_key: Counter,
 }
 
 impl Counters {
     fn new(context: &BlockContext) -> Self {
         Self {
-            without_time: context.meter.counter("rows_without_time"),
             late: context.meter.counter("rows_late"),
-            shed: context.meter.counter("flows_shed"),
+            shed: context.meter.counter("rows_shed"),
+            without_time: context.meter.counter("rows_without_time"),
+            without_key: context.meter.counter("rows_without_key"),
         }
     }
 }
 
-/// Records whose places in the table are read ahead, so that their memory comes in parallel.
-const AHEAD: usize = 16;
+struct Joiner {
+    is_bi: bool,
+    with_received: bool,
+    keys: FlowKeys,
+    records: Records,
+    table: FlowTable,
+    output: Output,
+    counters: Counters,
+}
+
+/// Rows of a burst that is handed on.
+const BURST_ROWS: usize = 8192;
 
 impl Joiner {
-    /// Reads the columns of a batch into records.
-    fn read(&mut self, rows: &RecordBatch) -> Result<(), BlockError> {
-        let start = numbers::<TimestampMillisecondType>(rows, Column::Start)?;
-        let end = numbers::<TimestampMillisecondType>(rows, Column::End)?;
-        let packets = numbers::<UInt64Type>(rows, Column::Packets)?;
-        let bytes = numbers::<UInt64Type>(rows, Column::Bytes)?;
-        let flows = numbers::<UInt64Type>(rows, Column::Flows)?;
-        let tcp_flags = numbers::<UInt16Type>(rows, Column::TcpFlags)?;
-        let exporters = if self.shape.exporters { octets(rows, Column::Exporter)? } else { None };
-        let keys = Keys::new(rows)?;
-        self.records.clear();
-        self.records.reserve(rows.num_rows());
-        let mut without_time = 0;
-        for row in 0..rows.num_rows() {
-            let Some(end_ms) = number(end, row) else {
-                without_time += 1;
-                continue;
-            };
-            let (key, is_turned) = self.normal(keys.key(row));
-            let exporter = self.shape.exporters.then(|| exporter_words(value(exporters, row))).unwrap_or_default();
-            self.records.push(Record {
-                hash: self.hash(&key, exporter),
-                key,
-                exporter,
-                is_turned,
-                start_ms: number(start, row).unwrap_or(end_ms).min(end_ms),
-                end_ms,
-                packets: number(packets, row).unwrap_or(0),
-                bytes: number(bytes, row).unwrap_or(0),
-                flows: number(flows, row).unwrap_or(1),
-                tcp_flags: number(tcp_flags, row).unwrap_or(0),
-            });
+    fn count(&mut self) {
+        self.counters.late.add(std::mem::take(&mut self.table.rows_late));
+        self.counters.shed.add(std::mem::take(&mut self.table.rows_shed));
+        let refused = self.keys.keys().iter().filter(|key| key.is_refused()).count();
+        self.counters.without_key.add(refused as u64);
+        let rows = self.records.rows.iter().zip(self.keys.keys());
+        let timeless = rows.filter(|(record, key)| !record.has_time() && !key.is_refused()).count();
+        self.counters.without_time.add(timeless as u64);
+    }
+
+    fn hand_on(&mut self, out: &mut Outlet) -> Result<(), BlockError> {
+        for places in self.table.ready.chunks(BURST_ROWS) {
+            out.rows(self.output.batch(&self.table, &self.keys, places, self.is_bi)?);
         }
-        self.counters.without_time.add(without_time);
+        self.table.release();
         Ok(())
     }
-
-    #[inline]
-    fn hash(&self, key: &Key, exporter: [u64; 3]) -> u64 {
-        if self.shape.exporters {
-            let [a, b, c, d, e] = *key;
-            let [f, g, h] = exporter;
-            self.seed.hash(&[a, b, c, d, e, f, g, h])
-        } else {
-            self.seed.hash(key)
-        }
-    }
-
-    /// The key by which a flow is known, and whether that is the one of the other direction.
-    #[inline]
-    fn normal(&self, key: Key) -> (Key, bool) {
-        if !self.shape.both_ways {
-            return (key, false);
-        }
-        let other = turned(&key);
-        if other < key { (other, true) } else { (key, false) }
-    }
-}
-
-/// The address of an exporter: its octets, and how many they are; one more than that, so that null is different.
-fn exporter_words(octets: Option<&[u8]>) -> [u64; 3] {
-    let Some(octets) = octets else { return [0; 3] };
-    let mut padded = [0; 16];
-    let len = octets.len().min(16);
-    padded[..len].copy_from_slice(&octets[..len]);
-    let number = u128::from_be_bytes(padded);
-    [(number >> 64) as u64, number as u64, len as u64 + 1]
 }
 
 impl Block for Joiner {
     fn take(&mut self, _input: usize, rows: RecordBatch, out: &mut Outlet) -> Result<(), BlockError> {
-        self.read(&rows)?;
-        let (mut late, mut shed) = (0, 0);
-        for group in self.records.chunks(AHEAD) {
-            group.iter().for_each(|record| self.table.touch(record.hash));
-            for record in group {
-                self.table.advance(record.end_ms);
-                late += u64::from(self.table.join(record));
-                while self.table.len() > self.flows_max {
-                    shed += self.table.shed();
-                }
-            }
+        if self.is_bi {
+            self.keys.encode_normalised(&rows)?;
+        } else {
+            self.keys.encode(&rows)?;
         }
-        self.counters.late.add(late);
-        self.counters.shed.add(shed);
-        self.table.hand_on(out);
+        self.records.fill(&rows, self.with_received)?;
+        self.table.kept.read(&rows)?;
+        let mut from = 0;
+        while from < rows.num_rows() {
+            from = self.table.join(&self.keys, &self.records, from, BURST_ROWS);
+            self.hand_on(out)?;
+        }
+        self.count();
         Ok(())
     }
 
     fn finish(&mut self, out: &mut Outlet) -> Result<(), BlockError> {
-        self.table.empty();
-        self.table.hand_on(out);
-        Ok(())
+        self.table.close_all();
+        self.hand_on(out)
     }
 
     fn window(&self) -> Window {
-        Window {
-            rows: self.table.len() as u64,
-            octets: (self.table.octets() + self.records.capacity() * size_of::<Record>()) as u64,
-            edge_ms: self.table.edge_ms(),
-        }
+        Window { rows: self.table.len() as u64, octets: self.table.octets() as u64, edge_ms: self.table.start_ms() }
     }
 }
 

@@ -9,7 +9,11 @@
 //! never depends on them, because nothing is ever listed in the order of the table.
 
 mod columns;
+mod flow;
 mod table;
+mod wide;
 
 pub use columns::{KeyColumns, NO_KEY};
+pub use flow::{FIVE_TUPLE, FlowKey, FlowKeys, KeyRows};
 pub use table::{IdTable, Seed};
+pub use wide::WideWords;

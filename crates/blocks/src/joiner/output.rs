@@ -1,76 +1,108 @@
-//! Joined flows as columns.
+//! Flows that are handed on, as columns.
 
-use weir_chain::Outlet;
-use weir_flow::{Column, FlowBatchBuilder};
+use std::sync::Arc;
 
-use super::table::{Flow, More};
-use crate::five_tuple::{self, Key, turned};
+use arrow::array::{ArrayRef, PrimitiveArray, RecordBatch, TimestampMillisecondArray};
+use arrow::buffer::{BooleanBuffer, NullBuffer};
+use arrow::datatypes::{ArrowPrimitiveType, Schema, SchemaRef, UInt16Type, UInt64Type};
+use weir_chain::BlockError;
+use weir_flow::Column;
+use weir_flow::schema::field;
 
-/// What joined flows have beside the key and the sums.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Shape {
-    /// Counts of the other direction.
-    pub both_ways: bool,
-    /// The exporter.
-    pub exporters: bool,
-}
+use super::records::{HAS_BYTES, HAS_BYTES_REVERSE, HAS_PACKETS, HAS_PACKETS_REVERSE, HAS_TCP_FLAGS};
+use super::table::{FlowTable, REVERSED};
+use crate::keys::FlowKeys;
 
-/// Flows that have left and are not handed on yet.
+/// Columns that every joined flow has beside its key.
+pub(super) const JOINED: [Column; 8] = [
+    Column::Start,
+    Column::End,
+    Column::TcpFlags,
+    Column::Packets,
+    Column::Bytes,
+    Column::PacketsReverse,
+    Column::BytesReverse,
+    Column::Flows,
+];
+
+/// Makes batches of flows.
+#[derive(Debug, Default)]
 pub(super) struct Output {
-    shape: Shape,
-    keys: Vec<Key>,
-    /// As many as keys.
-    flows: Vec<Flow>,
-    /// As many as flows, or none.
-    more: Vec<More>,
+    /// The schema of the last batch, shared by those that have the same.
+    schema: Option<(Vec<Column>, SchemaRef)>,
 }
-
-/// Rows of a batch that is handed on.
-const BATCH_ROWS: usize = 8192;
 
 impl Output {
-    pub(super) fn new(shape: Shape) -> Self {
-        Self { shape, keys: Vec::new(), flows: Vec::new(), more: Vec::new() }
+    /// The flows in these places. Counters of the opposite direction are left out while no flow ever had any, unless
+    /// `with_reverse`.
+    pub(super) fn batch(
+        &mut self,
+        table: &FlowTable,
+        keys: &FlowKeys,
+        places: &[u32],
+        with_reverse: bool,
+    ) -> Result<RecordBatch, BlockError> {
+        let mut key_rows = keys.key_rows(places.len());
+        let mut bits: Vec<u16> = Vec::with_capacity(places.len());
+        let mut times: Vec<[i64; 2]> = Vec::with_capacity(places.len());
+        let mut counts: Vec<[u64; 3]> = Vec::with_capacity(places.len());
+        let mut tcp_flags: Vec<u16> = Vec::with_capacity(places.len());
+        for &place in places {
+            let flow = &table.flows[place as usize];
+            let words = if flow.key.is_wide() { table.wide.of(place as usize) } else { &[] };
+            key_rows.push(flow.key, words, flow.bits & REVERSED != 0);
+            bits.push(flow.bits);
+            times.push([flow.start, flow.end]);
+            counts.push([flow.packets, flow.bytes, flow.flows.into()]);
+            tcp_flags.push(flow.tcp_flags);
+        }
+        let mut columns = keys.columns(&key_rows);
+        columns.extend(table.kept.columns(places));
+        let time = |at: usize| -> ArrayRef {
+            let values: Vec<i64> = times.iter().map(|times| times[at]).collect();
+            Arc::new(TimestampMillisecondArray::new(values.into(), None).with_timezone("UTC"))
+        };
+        let count = |at: usize| counts.iter().map(|counts| counts[at]).collect::<Vec<u64>>();
+        columns.extend([
+            (Column::Start, time(0)),
+            (Column::End, time(1)),
+            (Column::TcpFlags, numbers::<UInt16Type>(tcp_flags, &bits, HAS_TCP_FLAGS)),
+            (Column::Packets, numbers::<UInt64Type>(count(0), &bits, HAS_PACKETS)),
+            (Column::Bytes, numbers::<UInt64Type>(count(1), &bits, HAS_BYTES)),
+            (Column::Flows, numbers::<UInt64Type>(count(2), &bits, 0)),
+        ]);
+        if with_reverse || !table.reverse.is_empty() {
+            let reverse = |at: usize| {
+                let value = |&place: &u32| table.reverse.get(place as usize).map_or(0, |reverse| reverse[at]);
+                places.iter().map(value).collect::<Vec<u64>>()
+            };
+            columns.extend([
+                (Column::PacketsReverse, numbers::<UInt64Type>(reverse(0), &bits, HAS_PACKETS_REVERSE)),
+                (Column::BytesReverse, numbers::<UInt64Type>(reverse(1), &bits, HAS_BYTES_REVERSE)),
+            ]);
+        }
+        self.assemble(columns)
     }
 
-    pub(super) fn add(&mut self, key: Key, flow: &Flow, more: Option<&More>) {
-        self.keys.push(if flow.is_turned { turned(&key) } else { key });
-        self.flows.push(*flow);
-        self.more.extend(more);
+    fn assemble(&mut self, mut columns: Vec<(Column, ArrayRef)>) -> Result<RecordBatch, BlockError> {
+        columns.sort_by_key(|(column, _)| *column);
+        let (names, arrays): (Vec<Column>, Vec<ArrayRef>) = columns.into_iter().unzip();
+        let known = self.schema.take().filter(|(known, _)| *known == names);
+        let (names, schema) = known.unwrap_or_else(|| {
+            let schema = Schema::new(names.iter().map(|&column| field(column)).collect::<Vec<_>>());
+            (names, Arc::new(schema))
+        });
+        self.schema = Some((names, Arc::clone(&schema)));
+        RecordBatch::try_new(schema, arrays).map_err(|error| BlockError::caused("cannot hand on joined flows", error))
     }
+}
 
-    pub(super) fn hand_on(&mut self, out: &mut Outlet) {
-        for (at, flows) in self.flows.chunks(BATCH_ROWS).enumerate() {
-            let from = at * BATCH_ROWS;
-            let more = self.more.get(from..from + flows.len()).unwrap_or_default();
-            out.flows(self.batch(&self.keys[from..from + flows.len()], flows, more));
-        }
-        self.keys.clear();
-        self.flows.clear();
-        self.more.clear();
-    }
-
-    fn batch(&self, keys: &[Key], flows: &[Flow], more: &[More]) -> weir_flow::FlowBatch {
-        let mut builder = FlowBatchBuilder::new(flows.len());
-        builder.begin_rows(flows.len());
-        builder.time(Column::Start).extend(flows.iter().map(|flow| flow.start_ms));
-        builder.time(Column::End).extend(flows.iter().map(|flow| flow.end_ms));
-        if self.shape.exporters {
-            for more in more {
-                let [high, low, len] = more.exporter;
-                let octets = (u128::from(high) << 64 | u128::from(low)).to_be_bytes();
-                builder.address(Column::Exporter).push((len > 0).then(|| &octets[..len as usize - 1]));
-            }
-        }
-        five_tuple::append(&mut builder, keys.iter().copied());
-        builder.u16(Column::TcpFlags).extend(flows.iter().map(|flow| flow.tcp_flags));
-        builder.u64(Column::Packets).extend(flows.iter().map(|flow| flow.packets));
-        builder.u64(Column::Bytes).extend(flows.iter().map(|flow| flow.bytes));
-        if self.shape.both_ways {
-            builder.u64(Column::BytesReverse).extend(more.iter().map(|more| more.bytes_reverse));
-            builder.u64(Column::PacketsReverse).extend(more.iter().map(|more| more.packets_reverse));
-        }
-        builder.u64(Column::Flows).extend(flows.iter().map(|flow| flow.flows.into()));
-        builder.finish()
-    }
+/// Values that are there when their bit is set; with no bit all are.
+fn numbers<T: ArrowPrimitiveType>(values: Vec<T::Native>, bits: &[u16], bit: u16) -> ArrayRef {
+    let nulls = if bits.iter().all(|bits| bits & bit == bit) {
+        None
+    } else {
+        Some(NullBuffer::new(BooleanBuffer::collect_bool(bits.len(), |row| bits[row] & bit != 0)))
+    };
+    Arc::new(PrimitiveArray::<T>::new(values.into(), nulls))
 }

@@ -1,352 +1,394 @@
-//! The flows that wait, by their hash and by the time when they may leave.
+//! The flows that wait for another record.
 
-use std::collections::VecDeque;
+use weir_flow::Column;
 
-use weir_chain::Outlet;
+use super::kept::Kept;
+use super::records::{HAS_ALL, HAS_REVERSE, Record, Records};
+use super::wheel::Wheel;
+use crate::keys::{FlowKey, FlowKeys, IdTable, WideWords};
 
-use super::output::{Output, Shape};
-use crate::five_tuple::{self, Key};
-use crate::keys::IdTable;
-
-/// A flow record.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Record {
-    pub hash: u64,
-    pub key: Key,
-    pub exporter: [u64; 3],
-    /// The key is that of the other direction.
-    pub is_turned: bool,
-    pub start_ms: i64,
-    pub end_ms: i64,
-    pub packets: u64,
-    pub bytes: u64,
-    pub flows: u64,
-    pub tcp_flags: u16,
-}
-
-/// A flow that waits for more records, in one cache line: most of the joiner's time is waiting for them.
+/// A flow, in one line of the cache.
 #[derive(Debug, Clone, Copy)]
 #[repr(align(64))]
 pub(super) struct Flow {
-    /// The key, see [`five_tuple::short`]; of a longer key the first word is a place in `Table::wide`.
-    words: [u64; 2],
-    pub start_ms: i64,
-    pub end_ms: i64,
-    pub packets: u64,
-    pub bytes: u64,
-    /// How many flows there were before this one, modulo 2^32; tells those that end together apart.
-    number: u32,
-    pub flows: u32,
-    /// The upper half of its hash.
-    tag: u32,
-    pub tcp_flags: u16,
-    /// The first record was of the other direction.
-    pub is_turned: bool,
-    /// Still found by its hash.
-    is_open: bool,
+    pub(super) key: FlowKey,
+    pub(super) start: i64,
+    pub(super) end: i64,
+    pub(super) packets: u64,
+    pub(super) bytes: u64,
+    /// Which flow it is, in the order in which they began.
+    number: u64,
+    /// Sum of the flows of its records; nobody joins more than 4 thousand million of them.
+    pub(super) flows: u32,
+    pub(super) tcp_flags: u16,
+    /// Which values it has, and the state of its place in the table.
+    pub(super) bits: u16,
 }
 
-const _: () = assert!(size_of::<Flow>() == 64, "a flow is a cache line");
+/// Source and destination of the first record had changed places.
+pub(super) const REVERSED: u16 = 1 << 8;
+/// It waits no more.
+const CLOSED: u16 = 1 << 9;
+/// It is not in the wheel.
+const UNLISTED: u16 = 1 << 10;
+/// It was handed on. A place is free when its flow was handed on and is in the wheel no more.
+const HANDED_ON: u16 = 1 << 11;
+const FREE: u16 = 1 << 12;
 
-/// What flows have only when they are joined in both directions, or exporters are kept apart.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct More {
-    pub exporter: [u64; 3],
-    pub packets_reverse: u64,
-    pub bytes_reverse: u64,
+/// What a flow must keep to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Limits {
+    pub(super) time: Column,
+    pub(super) duration_ms: i64,
+    pub(super) waiting_ms: i64,
+    pub(super) rows_max: usize,
 }
 
-pub(super) struct Table {
-    waiting_ms: i64,
-    duration_ms: i64,
-    flows: Vec<Flow>,
-    /// Addresses of keys that are too long for two words, and free places there.
-    wide: Vec<[u64; 4]>,
-    wide_free: Vec<u32>,
-    /// At the index of its flow; empty when no flow has more.
-    more: Vec<More>,
-    has_more: bool,
+/// A flow that waits no more, and the time by which it is handed on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Closed {
+    expiry: i64,
+    number: u64,
+    place: u32,
+}
+
+/// Flows by their keys. A place in the table has its number in every column here.
+#[derive(Debug)]
+pub(super) struct FlowTable {
+    limits: Limits,
+    pub(super) flows: Vec<Flow>,
+    pub(super) wide: WideWords,
+    /// Packets and octets of the opposite direction; empty until there are any.
+    pub(super) reverse: Vec<[u64; 2]>,
+    pub(super) kept: Kept,
+    ids: IdTable,
     free: Vec<u32>,
-    index: IdTable,
-    /// Flows by the time when they may leave: bucket `first_bucket` and those after it.
-    buckets: VecDeque<Vec<u32>>,
-    first_bucket: i64,
-    bucket_ms: i64,
-    /// The largest end seen.
-    now: Option<i64>,
-    /// Flows begun, modulo 2^32.
-    numbers: u32,
-    len: usize,
-    output: Output,
-    /// Flows of one bucket that leave.
-    leaving: Vec<u32>,
+    /// The largest time seen, and the flows by the time at which they may have to leave.
+    clock: Option<(i64, Wheel)>,
+    /// Flows that began.
+    number: u64,
+    /// Closed flows that are still in the wheel.
+    listed_closed: usize,
+    closed: Vec<Closed>,
+    /// Places of flows to be handed on, in this order.
+    pub(super) ready: Vec<u32>,
+    passed: Vec<u32>,
+    pub(super) rows_late: u64,
+    pub(super) rows_shed: u64,
 }
 
-/// Buckets in the waiting time.
-const BUCKETS: i64 = 1024;
-/// Flows whose places in the index are read before they are removed from it, so that their memory comes in parallel.
-const TOGETHER: usize = 16;
-/// Times beyond these are nonsense; with them in bounds no sum of times overflows.
-const TIME_MAX: i64 = 1 << 60;
+/// Rows whose memory is fetched together, see [`IdTable::touch`].
+const BLOCK: usize = 32;
+/// Closed flows in the wheel that are worth no sweep.
+const LISTED_CLOSED_MIN: usize = 1 << 16;
 
-impl Table {
-    pub(super) fn new(waiting_ms: i64, duration_ms: i64, shape: Shape) -> Self {
+/// A record with its key.
+struct Keyed<'a> {
+    row: usize,
+    record: &'a Record,
+    reverse: [u64; 2],
+    key: FlowKey,
+    words: &'a [u64],
+    hash: u64,
+    reversed: bool,
+}
+
+impl FlowTable {
+    pub(super) fn new(limits: Limits, words: usize, kept: Kept) -> Self {
         Self {
-            waiting_ms,
-            duration_ms,
+            limits,
             flows: Vec::new(),
-            wide: Vec::new(),
-            wide_free: Vec::new(),
-            more: Vec::new(),
-            has_more: shape.both_ways || shape.exporters,
+            wide: WideWords::new(words),
+            reverse: Vec::new(),
+            kept,
+            ids: IdTable::new(),
             free: Vec::new(),
-            index: IdTable::new(),
-            buckets: VecDeque::new(),
-            first_bucket: 0,
-            bucket_ms: (waiting_ms / BUCKETS).max(1),
-            now: None,
-            numbers: 0,
-            len: 0,
-            output: Output::new(shape),
-            leaving: Vec::new(),
+            clock: None,
+            number: 0,
+            listed_closed: 0,
+            closed: Vec::new(),
+            ready: Vec::new(),
+            passed: Vec::new(),
+            rows_late: 0,
+            rows_shed: 0,
         }
     }
 
-    /// Number of flows that wait.
+    /// Flows that are held.
     pub(super) fn len(&self) -> usize {
-        self.len
+        self.ids.len() + self.closed.len() + self.ready.len()
+    }
+
+    /// Time before which no flow is held that waits no more.
+    pub(super) fn start_ms(&self) -> Option<i64> {
+        self.clock.as_ref().map(|(_, wheel)| wheel.start_ms())
     }
 
     /// Octets of memory, about.
     pub(super) fn octets(&self) -> usize {
-        let buckets: usize = self.buckets.iter().map(|bucket| bucket.capacity() * size_of::<u32>()).sum();
-        self.flows.capacity() * size_of::<Flow>()
-            + self.wide.capacity() * size_of::<[u64; 4]>()
-            + self.more.capacity() * size_of::<More>()
-            + self.index.octets()
-            + self.free.capacity() * size_of::<u32>()
-            + buckets
+        let flows = self.flows.capacity() * size_of::<Flow>() + self.wide.octets() + self.reverse.capacity() * 16;
+        let lists = self.clock.as_ref().map_or(0, |(_, wheel)| wheel.octets());
+        flows + self.kept.octets() + self.ids.octets() + lists + self.free.capacity() * 4
     }
 
-    /// Flows that end before this have been handed on.
-    pub(super) fn edge_ms(&self) -> Option<i64> {
-        self.now?;
-        Some((self.first_bucket * self.bucket_ms).saturating_sub(self.waiting_ms))
-    }
-
-    /// Reads the place of a hash and of the flow there, so that their memory comes in time.
-    #[inline]
-    pub(super) fn touch(&self, hash: u64) {
-        if let Some(flow) = self.index.touch(hash) {
-            std::hint::black_box(self.flows[flow as usize].words[1]);
-        }
-    }
-
-    /// Moves the data time on: flows whose bucket is over leave.
-    #[inline]
-    pub(super) fn advance(&mut self, end_ms: i64) {
-        let end_ms = end_ms.clamp(-TIME_MAX, TIME_MAX);
-        if self.now.is_some_and(|now| end_ms <= now) {
-            return;
-        }
-        if self.now.is_none() {
-            self.first_bucket = end_ms.div_euclid(self.bucket_ms);
-        }
-        self.now = Some(end_ms);
-        let until = end_ms.div_euclid(self.bucket_ms);
-        while self.first_bucket < until {
-            if self.buckets.is_empty() {
-                // a gap in the data is crossed in one step
-                self.first_bucket = until;
-                return;
+    /// Joins the records of a batch from `from` on, up to the one with which many flows are ready to be handed on;
+    /// returns the row after it. Records without a key or a time are passed over.
+    pub(super) fn join(&mut self, keys: &FlowKeys, records: &Records, from: usize, ready_max: usize) -> usize {
+        let rows = records.rows.len();
+        for block in (from..rows).step_by(BLOCK) {
+            let block = block..rows.min(block + BLOCK);
+            let near = keys.hashes()[block.clone()].iter().filter_map(|&hash| self.ids.touch(hash));
+            std::hint::black_box(near.fold(0, |sum, id| sum ^ self.flows[id as usize].end));
+            for row in block {
+                let (record, key) = (&records.rows[row], keys.keys()[row]);
+                if key.is_refused() || !record.has_time() {
+                    continue;
+                }
+                self.go_on(record, keys);
+                let reverse = if record.has & HAS_REVERSE == 0 { [0; 2] } else { records.reverse(row) };
+                let words = if key.is_wide() { keys.wide().of(row) } else { &[] };
+                let (hash, reversed) = (keys.hashes()[row], keys.is_reversed(row));
+                self.take(&Keyed { row, record, reverse, key, words, hash, reversed });
+                if self.ids.len() > self.limits.rows_max {
+                    self.shed(keys);
+                }
+                if self.ready.len() >= ready_max {
+                    return row + 1;
+                }
             }
-            self.leave_bucket();
+        }
+        rows
+    }
+
+    /// Time goes on with a record.
+    #[inline]
+    fn go_on(&mut self, record: &Record, keys: &FlowKeys) {
+        let time = record.time(self.limits.time);
+        let (now, wheel) = self.clock.get_or_insert_with(|| {
+            let now = time.unwrap_or(record.end);
+            (now, Wheel::new(self.limits.waiting_ms, now))
+        });
+        let Some(time) = time.filter(|time| time > now) else { return };
+        *now = time;
+        let tick = wheel.tick_of(time);
+        if tick > wheel.now() {
+            wheel.advance(tick, &mut self.passed);
+            self.expire(tick, keys);
         }
     }
 
-    /// Adds a record to its flow, or begins a new one; true when it came too late to wait.
-    #[inline]
-    pub(super) fn join(&mut self, record: &Record) -> bool {
-        let short = five_tuple::short(&record.key);
-        let found = self.index.find(record.hash, |id| self.is_of(id, record, short));
-        let Some(id) = found else { return self.begin(record) };
-        let flow = &self.flows[id as usize];
-        let start_ms = flow.start_ms.min(record.start_ms);
-        let end_ms = flow.end_ms.max(record.end_ms);
-        let is_over = record.end_ms.saturating_sub(flow.end_ms) > self.waiting_ms;
-        if is_over || end_ms.saturating_sub(start_ms) > self.duration_ms {
-            // it leaves in its turn, but takes no more records
-            self.close(id);
-            return self.begin(record);
-        }
-        self.add(id, record);
-        false
+    fn now(&self) -> i64 {
+        self.clock.as_ref().map_or(i64::MIN, |(now, _)| *now)
     }
 
-    /// Whether a flow has the key of a record.
+    /// Looks at the flows whose tick has passed, and gets those ready that wait no more.
+    fn expire(&mut self, tick: i64, keys: &FlowKeys) {
+        let Some((_, wheel)) = &mut self.clock else { return };
+        let mut gone = Vec::new();
+        for &place in &self.passed {
+            let flow = &mut self.flows[place as usize];
+            if flow.bits & CLOSED != 0 {
+                self.listed_closed -= 1;
+                flow.bits |= UNLISTED;
+                if flow.bits & HANDED_ON != 0 {
+                    flow.bits |= FREE;
+                    self.free.push(place);
+                }
+                continue;
+            }
+            let due = flow.end.saturating_add(self.limits.waiting_ms);
+            if wheel.tick_of(due) >= tick {
+                wheel.insert(place, due);
+                continue;
+            }
+            flow.bits |= CLOSED | UNLISTED;
+            self.closed.push(Closed { expiry: due, number: flow.number, place });
+            gone.push((place, flow.key));
+        }
+        self.passed.clear();
+        for block in gone.chunks(BLOCK) {
+            let hashes = block.iter().map(|&(place, key)| keys.hash(key, self.wide.of(place as usize)));
+            let hashes: [u64; BLOCK] = filled(hashes);
+            std::hint::black_box(hashes.iter().fold(0, |sum, &hash| sum ^ self.ids.touch(hash).unwrap_or_default()));
+            for (&(place, _), &hash) in block.iter().zip(&hashes) {
+                self.ids.remove(hash, place);
+            }
+        }
+        self.closed.sort_unstable();
+        self.ready.extend(self.closed.drain(..).map(|closed| closed.place));
+    }
+
+    /// Adds a record to its flow, or begins one.
     #[inline]
-    fn is_of(&self, id: u32, record: &Record, short: Option<[u64; 2]>) -> bool {
-        let words = self.flows[id as usize].words;
-        let same = match short {
-            Some(short) => words[0] == short[0] && words[1] == short[1],
-            None => words[1] == record.key[4] && self.wide[words[0] as usize] == record.key[..4],
+    fn take(&mut self, keyed: &Keyed) {
+        let is_it = |place: u32| {
+            let key = self.flows[place as usize].key;
+            key == keyed.key && (!key.is_wide() || self.wide.of(place as usize) == keyed.words)
         };
-        same && (!self.has_more || self.more[id as usize].exporter == record.exporter)
-    }
-
-    /// The words of a new flow's key.
-    fn words(&mut self, key: &Key) -> [u64; 2] {
-        if let Some(short) = five_tuple::short(key) {
-            return short;
-        }
-        let addresses = [key[0], key[1], key[2], key[3]];
-        let place = if let Some(place) = self.wide_free.pop() {
-            self.wide[place as usize] = addresses;
-            u64::from(place)
+        let Some(place) = self.ids.find(keyed.hash, is_it) else { return self.begin(keyed) };
+        let (flow, record, now) = (&self.flows[place as usize], keyed.record, self.now());
+        let due = flow.end.saturating_add(self.limits.waiting_ms);
+        let (start, end) = (flow.start.min(record.start), flow.end.max(record.end));
+        if due < now {
+            self.close(place, keyed.hash, due);
+            self.begin(keyed);
+        } else if end.saturating_sub(start) > self.limits.duration_ms {
+            self.close(place, keyed.hash, now);
+            self.begin(keyed);
         } else {
-            self.wide.push(addresses);
-            self.wide.len() as u64 - 1
-        };
-        [place, key[4]]
-    }
-
-    /// The key of a flow that leaves.
-    fn key(&mut self, flow: &Flow) -> Key {
-        if five_tuple::is_short(flow.words[1]) {
-            return five_tuple::long(flow.words);
-        }
-        self.wide_free.push(flow.words[0] as u32);
-        let [a, b, c, d] = self.wide[flow.words[0] as usize];
-        [a, b, c, d, flow.words[1]]
-    }
-
-    #[inline]
-    fn add(&mut self, id: u32, record: &Record) {
-        let flow = &mut self.flows[id as usize];
-        flow.start_ms = flow.start_ms.min(record.start_ms);
-        flow.end_ms = flow.end_ms.max(record.end_ms);
-        flow.flows = flow.flows.saturating_add(u32::try_from(record.flows).unwrap_or(u32::MAX));
-        flow.tcp_flags |= record.tcp_flags;
-        if flow.is_turned == record.is_turned {
-            flow.packets = flow.packets.saturating_add(record.packets);
-            flow.bytes = flow.bytes.saturating_add(record.bytes);
-        } else {
-            let more = &mut self.more[id as usize];
-            more.packets_reverse = more.packets_reverse.saturating_add(record.packets);
-            more.bytes_reverse = more.bytes_reverse.saturating_add(record.bytes);
+            self.add(place, keyed);
         }
     }
 
-    /// Begins a flow with its first record; true when it is too late to wait.
-    fn begin(&mut self, record: &Record) -> bool {
+    /// A flow waits no more, before its tick has passed.
+    fn close(&mut self, place: u32, hash: u64, expiry: i64) {
+        self.ids.remove(hash, place);
+        let flow = &mut self.flows[place as usize];
+        flow.bits |= CLOSED;
+        self.listed_closed += 1;
+        self.closed.push(Closed { expiry, number: flow.number, place });
+    }
+
+    fn begin(&mut self, keyed: &Keyed) {
+        let record = keyed.record;
         let flow = Flow {
-            words: self.words(&record.key),
-            start_ms: record.start_ms,
-            end_ms: record.end_ms,
+            key: keyed.key,
+            start: record.start,
+            end: record.end,
             packets: record.packets,
             bytes: record.bytes,
-            number: self.numbers,
+            number: self.number,
             flows: u32::try_from(record.flows).unwrap_or(u32::MAX),
-            tag: (record.hash >> 32) as u32,
             tcp_flags: record.tcp_flags,
-            is_turned: record.is_turned,
-            is_open: true,
+            bits: record.has & HAS_ALL | if keyed.reversed { REVERSED } else { 0 },
         };
-        self.numbers = self.numbers.wrapping_add(1);
-        self.len += 1;
-        let id = if let Some(id) = self.free.pop() {
-            self.flows[id as usize] = flow;
-            id
-        } else {
-            self.flows.push(flow);
-            (self.flows.len() - 1) as u32
-        };
-        if self.has_more {
-            self.more.resize(self.flows.len(), More::default());
-            self.more[id as usize] = More { exporter: record.exporter, ..More::default() };
+        self.number += 1;
+        let place = self.free.pop().unwrap_or(self.flows.len() as u32);
+        match self.flows.get_mut(place as usize) {
+            Some(free) => *free = flow,
+            None => self.flows.push(flow),
         }
-        self.index.insert(record.hash, id);
-        self.put(id)
-    }
-
-    /// Puts a flow into the bucket of the time when it may leave; true when that is over and the next one has to do.
-    fn put(&mut self, id: u32) -> bool {
-        let end_ms = self.flows[id as usize].end_ms.clamp(-TIME_MAX, TIME_MAX);
-        let bucket = (end_ms + self.waiting_ms).div_euclid(self.bucket_ms);
-        let at = (bucket - self.first_bucket).max(0) as usize;
-        if self.buckets.len() <= at {
-            self.buckets.resize_with(at + 1, Vec::new);
+        if keyed.key.is_wide() {
+            self.wide.of_mut(place as usize).copy_from_slice(keyed.words);
         }
-        self.buckets[at].push(id);
-        bucket < self.first_bucket
+        if flow.bits & HAS_REVERSE != 0 || !self.reverse.is_empty() {
+            *self.reverse_of(place) = keyed.reverse;
+        }
+        self.kept.set(place, keyed.row);
+        let due = record.end.saturating_add(self.limits.waiting_ms);
+        let Some((now, wheel)) = &mut self.clock else { return };
+        if due < *now {
+            // it came when its time was over: nobody can join it
+            self.rows_late += 1;
+            self.flows[place as usize].bits |= CLOSED | UNLISTED;
+            self.closed.push(Closed { expiry: *now, number: flow.number, place });
+            return;
+        }
+        wheel.insert(place, due);
+        self.ids.insert(keyed.hash, place);
     }
 
-    /// A flow takes no more records.
-    fn close(&mut self, id: u32) {
-        let flow = &mut self.flows[id as usize];
-        flow.is_open = false;
-        self.index.remove(u64::from(flow.tag) << 32, id);
+    fn reverse_of(&mut self, place: u32) -> &mut [u64; 2] {
+        if self.reverse.len() <= place as usize {
+            self.reverse.resize(self.flows.len(), [0; 2]);
+        }
+        &mut self.reverse[place as usize]
     }
 
-    /// The first bucket is over: flows that were prolonged move to a later one, the others leave. Returns how many left.
-    fn leave_bucket(&mut self) -> u64 {
-        let Some(mut bucket) = self.buckets.pop_front() else { return 0 };
-        self.first_bucket += 1;
-        self.leaving.clear();
-        for id in bucket.drain(..) {
-            let end_ms = self.flows[id as usize].end_ms.clamp(-TIME_MAX, TIME_MAX);
-            if (end_ms + self.waiting_ms).div_euclid(self.bucket_ms) < self.first_bucket {
-                self.leaving.push(id);
-            } else {
-                self.put(id);
+    #[inline]
+    fn add(&mut self, place: u32, keyed: &Keyed) {
+        let record = keyed.record;
+        let flow = &mut self.flows[place as usize];
+        flow.start = flow.start.min(record.start);
+        flow.end = flow.end.max(record.end);
+        flow.flows = flow.flows.saturating_add(u32::try_from(record.flows).unwrap_or(u32::MAX));
+        flow.tcp_flags |= record.tcp_flags;
+        let is_opposite = (flow.bits & REVERSED != 0) != keyed.reversed;
+        let forward = [record.packets, record.bytes];
+        let (forward, reverse) = if is_opposite { (keyed.reverse, forward) } else { (forward, keyed.reverse) };
+        let has = if is_opposite { opposite(record.has) } else { record.has };
+        flow.bits |= has & HAS_ALL;
+        flow.packets = flow.packets.saturating_add(forward[0]);
+        flow.bytes = flow.bytes.saturating_add(forward[1]);
+        if has & HAS_REVERSE != 0 {
+            let sums = self.reverse_of(place);
+            *sums = [sums[0].saturating_add(reverse[0]), sums[1].saturating_add(reverse[1])];
+        }
+    }
+
+    /// There are more flows than may be: the quarter that will have waited long enough first waits no more.
+    #[cold]
+    fn shed(&mut self, keys: &FlowKeys) {
+        let count = self.ids.len().div_ceil(4);
+        let open = self.flows.iter().enumerate().filter(|(_, flow)| flow.bits & (CLOSED | FREE) == 0);
+        let mut open: Vec<(i64, u64, u32)> = open.map(|(place, flow)| (flow.end, flow.number, place as u32)).collect();
+        open.select_nth_unstable(count - 1);
+        let now = self.now();
+        for &(_, _, place) in &open[..count] {
+            let hash = keys.hash(self.flows[place as usize].key, self.wide.of(place as usize));
+            self.close(place, hash, now);
+        }
+        self.rows_shed += count as u64;
+        self.sweep();
+    }
+
+    /// Takes closed flows out of the wheel when they are many, so that they do not fill the memory.
+    fn sweep(&mut self) {
+        let Some((_, wheel)) = &mut self.clock else { return };
+        if self.listed_closed < LISTED_CLOSED_MIN.max(self.ids.len()) {
+            return;
+        }
+        wheel.retain(|place| {
+            let flow = &mut self.flows[place as usize];
+            if flow.bits & CLOSED == 0 {
+                return true;
             }
-        }
-        let Self { leaving, flows, numbers, .. } = self;
-        // the older of two that end together has the greater distance to the number that comes next
-        leaving.sort_unstable_by_key(|&id| {
-            let flow = &flows[id as usize];
-            (flow.end_ms, u32::MAX - numbers.wrapping_sub(flow.number))
+            flow.bits |= UNLISTED;
+            if flow.bits & HANDED_ON != 0 {
+                flow.bits |= FREE;
+                self.free.push(place);
+            }
+            false
         });
-        let leaving = std::mem::take(&mut self.leaving);
-        for group in leaving.chunks(TOGETHER) {
-            for &id in group {
-                std::hint::black_box(self.index.touch(u64::from(self.flows[id as usize].tag) << 32));
-            }
-            for &id in group {
-                let flow = self.flows[id as usize];
-                if flow.is_open {
-                    self.index.remove(u64::from(flow.tag) << 32, id);
-                }
-                let key = self.key(&flow);
-                self.output.add(key, &flow, self.more.get(id as usize));
-                self.free.push(id);
-            }
-        }
-        self.len -= leaving.len();
-        let left = leaving.len() as u64;
-        self.leaving = leaving;
-        left
+        self.listed_closed = 0;
     }
 
-    /// The flows that would leave first leave now; returns how many.
-    pub(super) fn shed(&mut self) -> u64 {
-        loop {
-            let left = self.leave_bucket();
-            if left > 0 || self.buckets.is_empty() {
-                return left;
+    /// Gets all flows ready, as far as they are not.
+    pub(super) fn close_all(&mut self) {
+        let open = self.flows.iter_mut().enumerate().filter(|(_, flow)| flow.bits & (CLOSED | FREE) == 0);
+        self.closed.extend(open.map(|(place, flow)| {
+            flow.bits |= CLOSED | UNLISTED;
+            let expiry = flow.end.saturating_add(self.limits.waiting_ms);
+            Closed { expiry, number: flow.number, place: place as u32 }
+        }));
+        self.ids.clear();
+        self.closed.sort_unstable();
+        self.ready.extend(self.closed.drain(..).map(|closed| closed.place));
+    }
+
+    /// The flows that were ready have been handed on.
+    pub(super) fn release(&mut self) {
+        for place in self.ready.drain(..) {
+            let flow = &mut self.flows[place as usize];
+            flow.bits |= HANDED_ON;
+            if flow.bits & UNLISTED != 0 {
+                flow.bits |= FREE;
+                self.free.push(place);
             }
         }
+        self.sweep();
     }
+}
 
-    /// All flows leave.
-    pub(super) fn empty(&mut self) {
-        while !self.buckets.is_empty() {
-            self.leave_bucket();
-        }
-    }
+/// The same bits with packets and octets of the two directions exchanged.
+fn opposite(has: u16) -> u16 {
+    let forward = has & (HAS_REVERSE >> 3);
+    has & !(HAS_REVERSE | HAS_REVERSE >> 3) | forward << 3 | (has & HAS_REVERSE) >> 3
+}
 
-    /// Hands on the flows that have left.
-    pub(super) fn hand_on(&mut self, out: &mut Outlet) {
-        self.output.hand_on(out);
-    }
+/// The values of an iterator, and zeros after them.
+fn filled(values: impl Iterator<Item = u64>) -> [u64; BLOCK] {
+    let mut filled = [0; BLOCK];
+    filled.iter_mut().zip(values).for_each(|(target, value)| *target = value);
+    filled
 }
