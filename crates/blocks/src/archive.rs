@@ -58,7 +58,8 @@ pub const KIND: BlockKind = BlockKind {
             key: "received",
             parameter_type: ParameterType::Choice(&["end", "now"]),
             default: Some("\"end\""),
-            doc: "What received is where rows have none: the end of the flow (now, where that is missing too), or now.",
+            doc: "What received is where rows have none: the end of the flow (its start where that is missing, now where both \
+                  are), or now.",
         },
         ParameterSpec {
             key: "extra_columns",
@@ -73,6 +74,7 @@ pub const KIND: BlockKind = BlockKind {
 /// Pause before a full disk is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
+#[expect(clippy::unnecessary_wraps, reason = "what every kind has")]
 fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
     let folder = parameters.path("archive").unwrap_or_default();
     let options = ArchiveOptions {
@@ -158,7 +160,9 @@ impl Archive {
 impl Sink for Archive {
     fn take(&mut self, burst: Burst) -> Result<(), BlockError> {
         let (rows, books) = burst.into_parts();
-        let flows = (rows.num_rows() > 0).then(|| self.fit.flows(&rows)).transpose()?;
+        let count = rows.num_rows();
+        let flows = (count > 0).then(|| self.fit.flows(&rows)).transpose();
+        let flows = flows.inspect_err(|_| self.refused.add(count as u64))?;
         let delivery = Delivery { flows, books };
         self.append(&delivery)?;
         self.stored.add(delivery.rows() as u64);
@@ -223,27 +227,31 @@ impl Fit {
             }
         }
         let received = columns.iter().position(|(column, _)| *column == Column::Received);
-        let end = columns.iter().find(|(column, _)| *column == Column::End).map(|(_, values)| Arc::clone(values));
+        let find = |wanted| columns.iter().find(|(column, _)| *column == wanted).map(|(_, values)| Arc::clone(values));
+        let times = [find(Column::End), find(Column::Start)];
         match received {
             Some(at) if columns[at].1.null_count() == 0 => {}
-            Some(at) => columns[at].1 = self.received(rows.num_rows(), Some(&columns[at].1), end.as_ref()),
-            None => columns.push((Column::Received, self.received(rows.num_rows(), None, end.as_ref()))),
+            Some(at) => columns[at].1 = self.received(rows.num_rows(), Some(&columns[at].1), &times),
+            None => columns.push((Column::Received, self.received(rows.num_rows(), None, &times))),
         }
         columns.sort_by_key(|(column, _)| *column);
         FlowBatch::from_columns(rows.num_rows(), columns)
             .map_err(|error| BlockError::caused("the rows are no flows", error))
     }
 
-    /// The column `received`: what is there, else the end of the flow, else now.
-    fn received(self, rows: usize, received: Option<&ArrayRef>, end: Option<&ArrayRef>) -> ArrayRef {
+    /// The column `received`: what is there, else the first of the times that is, else now.
+    fn received(self, rows: usize, received: Option<&ArrayRef>, times: &[Option<ArrayRef>]) -> ArrayRef {
         let now_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64);
-        let end = end.filter(|_| !self.received_now);
+        let times = if self.received_now { &[] } else { times };
         let value = |values: Option<&ArrayRef>, row: usize| {
             let times = values?.as_primitive_opt::<TimestampMillisecondType>()?;
             times.is_valid(row).then(|| times.value(row))
         };
-        let times = (0..rows).map(|row| value(received, row).or_else(|| value(end, row)).unwrap_or(now_ms));
-        Arc::new(TimestampMillisecondArray::from_iter_values(times).with_timezone("UTC"))
+        let told = (0..rows).map(|row| {
+            let told = value(received, row).or_else(|| times.iter().find_map(|times| value(times.as_ref(), row)));
+            told.unwrap_or(now_ms)
+        });
+        Arc::new(TimestampMillisecondArray::from_iter_values(told).with_timezone("UTC"))
     }
 }
 
@@ -309,6 +317,103 @@ mod tests {
         let error = Fit { received_now: false, drop: false }.flows(&rows).expect_err("an error");
         assert!(error.to_string().starts_with("'label' is no column of flows"), "{error}");
         assert_eq!(Fit { received_now: false, drop: true }.flows(&rows).expect("flows").rows(), 2);
+    }
+
+    /// Opens a sink, lets `repair` work as soon as writing has failed once, and gives the sink rows until it has.
+    fn fail_and(
+        folder: &std::path::Path,
+        mut rows: impl FnMut() -> RecordBatch,
+        repair: impl FnOnce(&BlockContext) + Send,
+    ) -> (BlockContext, Result<(), BlockError>) {
+        let (Built::Sink(mut sink), context) = compliance::open(ARCHIVE, &format!("archive = '{}'", folder.display()))
+        else {
+            panic!("a sink")
+        };
+        let failures = context.meter.counter("failures");
+        std::fs::rename(folder.join("tail"), folder.join("away")).expect("moved away");
+        let given = thread::scope(|scope| {
+            let context = &context;
+            let failed = failures.clone();
+            scope.spawn(move || {
+                while failed.get() == 0 {
+                    thread::yield_now();
+                }
+                repair(context);
+            });
+            loop {
+                let given = sink.take(Burst::new(rows()));
+                if given.is_err() || failures.get() > 0 {
+                    return given;
+                }
+            }
+        });
+        let given = given.and_then(|()| sink.finish());
+        (context, given)
+    }
+
+    fn move_back(folder: &std::path::Path) {
+        std::fs::rename(folder.join("away"), folder.join("tail")).expect("moved back");
+    }
+
+    #[test]
+    fn a_failure_that_passes_costs_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (context, given) = fail_and(folder.path(), || flows(10, true), |_| move_back(folder.path()));
+        given.expect("kept in the end");
+        let counter = |name| context.meter.counter(name).get();
+        assert_eq!((counter("rows_stored"), counter("rows_refused"), stored(folder.path())), (10, 0, 10));
+    }
+
+    #[test]
+    fn a_failure_that_lasts_ends_with_the_chain() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (context, given) = fail_and(folder.path(), || flows(10, true), |context| context.stop.set());
+        let error = given.expect_err("there is no folder").chain();
+        assert!(error.contains("cannot create tail"), "{error}");
+        let counter = |name| context.meter.counter(name).get();
+        assert_eq!((counter("rows_stored"), counter("rows_refused")), (0, 10));
+        assert!(counter("failures") >= 2, "it tried once more after the stop");
+    }
+
+    #[test]
+    fn a_full_disk_makes_the_sink_wait_until_there_is_room() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mount = |arguments: &[&str]| {
+            let output = std::process::Command::new(arguments[0]).args(&arguments[1..]).arg(folder.path()).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        if !mount(&["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs"]) {
+            println!("skipped: mounting a small disk needs root");
+            return;
+        }
+        let archive = folder.path().join("archive");
+        std::fs::create_dir(&archive).expect("a folder");
+        let ballast = folder.path().join("ballast");
+        std::fs::write(&ballast, vec![1; 1 << 20]).expect("room");
+        let mut given = 0;
+        let (Built::Sink(mut sink), context) = compliance::open(ARCHIVE, &format!("archive = '{}'", archive.display()))
+        else {
+            panic!("a sink")
+        };
+        let failures = context.meter.counter("failures");
+        thread::scope(|scope| {
+            let failed = failures.clone();
+            scope.spawn(move || {
+                while failed.get() == 0 {
+                    thread::yield_now();
+                }
+                std::fs::remove_file(&ballast).expect("removed");
+            });
+            while failures.get() == 0 {
+                sink.take(Burst::new(flows(1000, true))).expect("kept in the end");
+                given += 1000;
+            }
+        });
+        sink.finish().expect("sealed");
+        let found = stored(&archive);
+        drop(sink);
+        assert!(mount(&["umount", "-l"]));
+        assert_eq!((found, context.meter.counter("rows_refused").get()), (given, 0));
     }
 
     #[test]

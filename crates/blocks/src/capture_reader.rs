@@ -16,7 +16,7 @@ use weir_chain::{
     BlockContext, BlockError, BlockKind, Built, Counter, Opener, Outlet, ParameterError, ParameterSpec, ParameterType,
     Parameters, Pulled, Role, Source,
 };
-use weir_collect::capture::{self, CapturedDatagram};
+use weir_collect::capture::{self, CaptureReader, CapturedDatagram};
 use weir_collect::{Decoder, Limits};
 use weir_flow::Delivery;
 
@@ -67,17 +67,17 @@ fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
             .name("weir-capture".to_owned())
             .spawn(move || reading.run(&files))
             .map_err(|error| BlockError::caused("cannot start a thread", error))?;
-        Ok(Built::Source(Box::new(CaptureReader { deliveries: Some(deliveries), stop, thread: Some(thread) })))
+        Ok(Built::Source(Box::new(Captures { deliveries: Some(deliveries), stop, thread: Some(thread) })))
     }))
 }
 
-struct CaptureReader {
+struct Captures {
     deliveries: Option<Receiver<Delivery>>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Source for CaptureReader {
+impl Source for Captures {
     fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, BlockError> {
         let Some(deliveries) = &self.deliveries else { return Ok(Pulled::Ended) };
         match deliveries.recv_timeout(WAIT) {
@@ -98,7 +98,7 @@ impl Source for CaptureReader {
     }
 }
 
-impl Drop for CaptureReader {
+impl Drop for Captures {
     fn drop(&mut self) {
         self.stop();
         // the thread finds that nobody takes its deliveries
@@ -163,15 +163,24 @@ impl Reading {
             let file = File::open(path).map_err(|error| BlockError::caused(format!("cannot open {name}"), error))?;
             Box::new(BufReader::with_capacity(1 << 20, file))
         };
+        let failed = |error| BlockError::caused(format!("cannot read {name} to its end"), error);
+        let mut capture = CaptureReader::open(input).map_err(failed)?;
         let before = self.octets.get();
-        let (report, result) = capture::read(input, |datagram| {
-            self.octets.add((before + datagram.file_octets).saturating_sub(self.octets.get()));
-            self.datagram(&datagram);
-        });
+        let read = loop {
+            if self.stop.load(Ordering::Relaxed) {
+                break Ok(());
+            }
+            match capture.read_block(|datagram| self.datagram(&datagram)) {
+                Ok(true) => self.octets.add((before + capture.octets()).saturating_sub(self.octets.get())),
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(failed(error)),
+            }
+        };
+        let report = capture.report();
         self.frames.add(report.frames);
         self.udp.add(report.datagrams);
         self.truncated.add(report.datagrams_truncated);
-        result.map_err(|error| BlockError::caused(format!("cannot read {name} to its end"), error))
+        read
     }
 
     fn datagram(&mut self, datagram: &CapturedDatagram<'_>) {
@@ -179,7 +188,7 @@ impl Reading {
             Some(port) => datagram.destination.port() == port,
             None => capture::looks_like_export(datagram.payload),
         };
-        if !wanted || self.stop.load(Ordering::Relaxed) {
+        if !wanted {
             self.skipped.add(1);
             return;
         }

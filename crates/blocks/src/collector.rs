@@ -161,7 +161,9 @@ impl Counters {
             }
         }
         // labels come from the decoder's own closed set
-        problems.into_iter().for_each(|(label, sum)| raise(&self.context.meter.counter(label), sum));
+        for (label, sum) in problems {
+            raise(&self.context.meter.counter(label), sum);
+        }
     }
 }
 

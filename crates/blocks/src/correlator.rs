@@ -1,7 +1,7 @@
 //! Finds the same flow in two streams, and tells how the two differ.
 //!
 //! The reference correlator of Kögel and Scholz: two routers saw the same packets, and what differs between their
-//! JoinedFlows is loss, delay and inaccuracy. Both inputs are sorted by time; rows are taken from them merged, so the
+//! joined flows is loss, delay and inaccuracy. Both inputs are sorted by time; rows are taken from them merged, so the
 //! answer is the same whichever input comes first. A row waits in a flat table for its partner until the merged time has
 //! passed it by the window.
 //!

@@ -23,7 +23,7 @@ const PROTOCOL_NULL: u64 = 1 << 52;
 const NO_ADDRESS: u64 = 31;
 /// The bits of both kinds, and what they are when both addresses are of IPv4.
 const KINDS: u64 = 0x3ff << SRC_KIND_SHIFT;
-const SHORT_KINDS: u64 = 4 << SRC_KIND_SHIFT | 4 << DST_KIND_SHIFT;
+const IPV4_KINDS: u64 = 4 << SRC_KIND_SHIFT | 4 << DST_KIND_SHIFT;
 
 /// The columns of the key.
 pub(crate) struct Keys<'a> {
@@ -103,40 +103,15 @@ fn octets_of(words: [u64; 2], kind: u64) -> Option<([u8; 16], usize)> {
     Some((octets, kind as usize))
 }
 
-/// Two words that are as good as the key when both addresses are of IPv4; `None` when they are not.
+/// Whether the last word of a key tells of two IPv4 addresses.
 #[inline]
-pub(crate) fn short(key: &Key) -> Option<[u64; 2]> {
-    (key[4] & KINDS == SHORT_KINDS).then_some([key[0] << 32 | key[2], key[4]])
-}
-
-/// The key of two words of [`short`].
-#[inline]
-pub(crate) fn long(words: [u64; 2]) -> Key {
-    [words[0] >> 32, 0, words[0] & 0xffff_ffff, 0, words[1]]
-}
-
-/// Whether the last word of a key is of one that [`short`] takes.
-#[inline]
-pub(crate) fn is_short(last: u64) -> bool {
-    last & KINDS == SHORT_KINDS
-}
-
-/// The same flow in the other direction.
-pub(crate) fn turned(key: &Key) -> Key {
-    let last = key[4];
-    let addresses = (1 << (DST_KIND_SHIFT - SRC_KIND_SHIFT)) - 1;
-    let (src_kind, dst_kind) = (last >> SRC_KIND_SHIFT & addresses, last >> DST_KIND_SHIFT & addresses);
-    let (src_port, dst_port) = (last >> 24 & 0xffff, last >> 8 & 0xffff);
-    let mut turned = dst_kind << SRC_KIND_SHIFT | src_kind << DST_KIND_SHIFT | dst_port << 24 | src_port << 8;
-    turned |= last & (0xff | PROTOCOL_NULL);
-    turned |= if last & SRC_PORT_NULL == 0 { 0 } else { DST_PORT_NULL };
-    turned |= if last & DST_PORT_NULL == 0 { 0 } else { SRC_PORT_NULL };
-    [key[2], key[3], key[0], key[1], turned]
+pub(crate) fn is_ipv4(last: u64) -> bool {
+    last & KINDS == IPV4_KINDS
 }
 
 /// Appends the keys as columns to the group of rows that was begun.
 pub(crate) fn append(builder: &mut FlowBatchBuilder, keys: impl ExactSizeIterator<Item = Key> + Clone) {
-    if keys.clone().all(|key| is_short(key[4])) {
+    if keys.clone().all(|key| is_ipv4(key[4])) {
         builder.address(Column::SrcAddr).extend_fixed(keys.clone().map(|key| (key[0] as u32).to_be_bytes()));
         builder.address(Column::DstAddr).extend_fixed(keys.clone().map(|key| (key[2] as u32).to_be_bytes()));
     } else {
@@ -165,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_come_back_as_they_were_and_turn() {
+    fn keys_come_back_as_they_were() {
         let mut builder = FlowBatchBuilder::new(3);
         builder.begin_rows(3);
         builder.address(Column::SrcAddr).push(Some(&[10, 0, 0, 1]));
@@ -187,16 +162,6 @@ mod tests {
             builder.begin_rows(range.len());
             append(&mut builder, keys[range.clone()].iter().copied());
             assert_eq!(builder.finish().record_batch(), &rows.slice(0, range.len()));
-        }
-        assert_eq!(short(&keys[0]).map(long), Some(keys[0]).filter(|key| is_short(key[4])));
-        for key in keys {
-            assert_ne!(turned(&key), key);
-            assert_eq!(turned(&turned(&key)), key);
-            let (parts, other) = (Parts::of(&key), Parts::of(&turned(&key)));
-            assert_eq!(
-                (parts.src_addr, parts.src_port, parts.protocol),
-                (other.dst_addr, other.dst_port, other.protocol)
-            );
         }
     }
 }

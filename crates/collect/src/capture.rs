@@ -79,37 +79,46 @@ struct Interface {
     offset_secs: i64,
 }
 
-struct CaptureReader<F> {
+/// A capture being read, block by block.
+pub struct CaptureReader<'a> {
+    blocks: Box<dyn PcapReaderIterator + Send + 'a>,
+    /// Octets that the buffer may hold.
+    capacity: usize,
+    /// True when the last attempt to fill the buffer brought nothing.
+    starved: bool,
+    contents: Contents,
+}
+
+/// What is known of a capture so far.
+#[derive(Debug, Default)]
+struct Contents {
     interfaces: Vec<Interface>,
     reassembly: Reassembly,
     report: CaptureReport,
     file_octets: u64,
-    each: F,
 }
+
+/// Takes the datagrams of a capture.
+type Each<'e> = &'e mut dyn FnMut(CapturedDatagram<'_>);
 
 /// Reads a capture and calls `each` with every UDP datagram in it, in order.
 ///
 /// Returns what was read, and the error that ended it early, if any.
 pub fn read(
     input: impl Read + Send,
-    each: impl FnMut(CapturedDatagram<'_>),
+    mut each: impl FnMut(CapturedDatagram<'_>),
 ) -> (CaptureReport, Result<(), CaptureError>) {
-    let mut reader = CaptureReader {
-        interfaces: Vec::new(),
-        reassembly: Reassembly::default(),
-        report: CaptureReport::default(),
-        file_octets: 0,
-        each,
+    let mut reader = match CaptureReader::open(input) {
+        Ok(reader) => reader,
+        Err(error) => return (CaptureReport::default(), Err(error)),
     };
-    let result = match create_reader(BUFFER_OCTETS, input) {
-        Ok(mut blocks) => reader.run(blocks.as_mut()),
-        Err(PcapError::Eof) => Err(CaptureError::Empty),
-        Err(PcapError::ReadError) => Err(CaptureError::Read { frames: 0 }),
-        Err(_) => Err(CaptureError::NotACapture),
-    };
-    let mut report = reader.report;
-    report.datagrams_truncated += reader.reassembly.abandoned + reader.reassembly.unfinished();
-    (report, result)
+    loop {
+        match reader.read_block(&mut each) {
+            Ok(true) => {}
+            Ok(false) => return (reader.report(), Ok(())),
+            Err(error) => return (reader.report(), Err(error)),
+        }
+    }
 }
 
 /// What reading the next block calls for.
@@ -120,54 +129,88 @@ enum Step {
     End(Result<(), CaptureError>),
 }
 
-impl<F: FnMut(CapturedDatagram<'_>)> CaptureReader<F> {
-    fn run(&mut self, blocks: &mut (dyn PcapReaderIterator + Send)) -> Result<(), CaptureError> {
-        let mut capacity = BUFFER_OCTETS;
-        let mut starved = false;
+impl<'a> CaptureReader<'a> {
+    /// Begins to read a capture.
+    pub fn open(input: impl Read + Send + 'a) -> Result<Self, CaptureError> {
+        let blocks = create_reader(BUFFER_OCTETS, input).map_err(|error| match error {
+            PcapError::Eof => CaptureError::Empty,
+            PcapError::ReadError => CaptureError::Read { frames: 0 },
+            _ => CaptureError::NotACapture,
+        })?;
+        Ok(Self { blocks, capacity: BUFFER_OCTETS, starved: false, contents: Contents::default() })
+    }
+
+    /// Reads the next block and calls `each` with the datagram in it, if there is one; false at the end of the capture.
+    /// Nothing is to be read after an error.
+    pub fn read_block(&mut self, mut each: impl FnMut(CapturedDatagram<'_>)) -> Result<bool, CaptureError> {
         loop {
-            let step = self.step(blocks);
-            match step {
+            match self.step(&mut each) {
                 Step::Consume(octets) => {
-                    self.file_octets += octets as u64;
-                    starved = false;
-                    blocks.consume(octets);
+                    self.contents.file_octets += octets as u64;
+                    self.starved = false;
+                    self.blocks.consume(octets);
+                    return Ok(true);
                 }
                 Step::Refill => {
-                    // a refill that brings nothing will never bring anything
-                    let before = blocks.data().len();
-                    let frames = self.report.frames;
-                    if blocks.refill().is_err() {
-                        return Err(CaptureError::Read { frames });
-                    }
-                    if blocks.data().len() == before {
-                        // nothing is left over, so the file ended with its last block
-                        if before == 0 {
-                            return Ok(());
-                        }
-                        if starved || blocks.reader_exhausted() {
-                            return Err(CaptureError::CutShort { frames });
-                        }
-                        starved = true;
+                    if self.refill()? {
+                        return Ok(false);
                     }
                 }
-                Step::Grow if capacity < BLOCK_OCTETS_MAX => {
-                    capacity *= 2;
-                    blocks.grow(capacity);
-                    if blocks.refill().is_err() {
-                        return Err(CaptureError::Read { frames: self.report.frames });
-                    }
-                }
-                Step::Grow => return Err(CaptureError::Damaged { frames: self.report.frames }),
-                Step::End(result) => return result,
+                Step::Grow => self.grow()?,
+                Step::End(result) => return result.map(|()| false),
             }
         }
     }
 
-    fn step(&mut self, blocks: &mut (dyn PcapReaderIterator + Send)) -> Step {
-        let frames = self.report.frames;
-        match blocks.next() {
+    /// Octets of the file read so far.
+    pub fn octets(&self) -> u64 {
+        self.contents.file_octets
+    }
+
+    /// What was read so far.
+    pub fn report(&self) -> CaptureReport {
+        let Contents { report, reassembly, .. } = &self.contents;
+        let abandoned = reassembly.abandoned + reassembly.unfinished();
+        CaptureReport { datagrams_truncated: report.datagrams_truncated + abandoned, ..*report }
+    }
+
+    /// Reads on; true when the file ended with its last block.
+    fn refill(&mut self) -> Result<bool, CaptureError> {
+        let frames = self.contents.report.frames;
+        let before = self.blocks.data().len();
+        if self.blocks.refill().is_err() {
+            return Err(CaptureError::Read { frames });
+        }
+        if self.blocks.data().len() > before {
+            return Ok(false);
+        }
+        if before == 0 {
+            return Ok(true);
+        }
+        // a refill that brings nothing will never bring anything
+        if self.starved || self.blocks.reader_exhausted() {
+            return Err(CaptureError::CutShort { frames });
+        }
+        self.starved = true;
+        Ok(false)
+    }
+
+    /// Makes room for a longer block.
+    fn grow(&mut self) -> Result<(), CaptureError> {
+        let frames = self.contents.report.frames;
+        if self.capacity >= BLOCK_OCTETS_MAX {
+            return Err(CaptureError::Damaged { frames });
+        }
+        self.capacity *= 2;
+        self.blocks.grow(self.capacity);
+        self.blocks.refill().map_err(|_| CaptureError::Read { frames })
+    }
+
+    fn step(&mut self, each: Each<'_>) -> Step {
+        let frames = self.contents.report.frames;
+        match self.blocks.next() {
             Ok((octets, block)) => {
-                self.block(&block);
+                self.contents.block(&block, each);
                 Step::Consume(octets)
             }
             Err(PcapError::Eof) => Step::End(Ok(())),
@@ -181,8 +224,10 @@ impl<F: FnMut(CapturedDatagram<'_>)> CaptureReader<F> {
             }
         }
     }
+}
 
-    fn block(&mut self, block: &PcapBlockOwned<'_>) {
+impl Contents {
+    fn block(&mut self, block: &PcapBlockOwned<'_>, each: Each<'_>) {
         match block {
             PcapBlockOwned::LegacyHeader(header) => {
                 let resolution = if header.is_nanosecond_precision() { 1_000_000_000 } else { 1_000_000 };
@@ -193,7 +238,7 @@ impl<F: FnMut(CapturedDatagram<'_>)> CaptureReader<F> {
                 let fraction_ms = u64::from(packet.ts_usec) * 1000 / interface.resolution;
                 let captured_ms = i64::from(packet.ts_sec) * 1000 + fraction_ms as i64;
                 let captured = packet.data.get(..packet.caplen as usize).unwrap_or(packet.data);
-                self.frame(interface.link_type, captured_ms, captured);
+                self.frame(interface.link_type, captured_ms, captured, each);
             }
             PcapBlockOwned::NG(Block::SectionHeader(_)) => self.interfaces.clear(),
             PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => self.interfaces.push(Interface {
@@ -211,39 +256,36 @@ impl<F: FnMut(CapturedDatagram<'_>)> CaptureReader<F> {
                 let ms = u128::from(ticks) * 1000 / u128::from(interface.resolution);
                 let captured_ms = interface.offset_secs.saturating_mul(1000).saturating_add(ms as i64);
                 let captured = packet.data.get(..packet.caplen as usize).unwrap_or(packet.data);
-                self.frame(interface.link_type, captured_ms, captured);
+                self.frame(interface.link_type, captured_ms, captured, each);
             }
             PcapBlockOwned::NG(Block::SimplePacket(packet)) => {
                 // a Simple Packet Block has no time (pcapng draft section 4.4)
                 let link_type = self.interfaces.first().map_or(1, |interface| interface.link_type);
-                self.frame(link_type, 0, packet.data);
+                self.frame(link_type, 0, packet.data, each);
             }
             PcapBlockOwned::NG(_) => {}
         }
     }
 
-    fn frame(&mut self, link_type: i32, captured_ms: i64, octets: &[u8]) {
+    fn frame(&mut self, link_type: i32, captured_ms: i64, octets: &[u8], each: Each<'_>) {
         self.report.frames += 1;
+        let mut datagram = |contents: &mut Self, source, destination, payload: &[u8]| {
+            contents.report.datagrams += 1;
+            let file_octets = contents.file_octets;
+            each(CapturedDatagram { source, destination, captured_ms, payload, file_octets });
+        };
         match frame::read(link_type, octets) {
-            Frame::Udp { source, destination, payload } => self.datagram(source, destination, captured_ms, payload),
+            Frame::Udp { source, destination, payload } => datagram(self, source, destination, payload),
             Frame::Fragment(fragment) => {
                 let Some((source, destination, segment)) = self.reassembly.add(&fragment) else { return };
                 match frame::udp(source, destination, &segment) {
-                    Frame::Udp { source, destination, payload } => {
-                        self.datagram(source, destination, captured_ms, payload);
-                    }
+                    Frame::Udp { source, destination, payload } => datagram(self, source, destination, payload),
                     _ => self.report.datagrams_truncated += 1,
                 }
             }
             Frame::Truncated => self.report.datagrams_truncated += 1,
             Frame::Other => self.report.frames_other += 1,
         }
-    }
-
-    fn datagram(&mut self, source: SocketAddr, destination: SocketAddr, captured_ms: i64, payload: &[u8]) {
-        self.report.datagrams += 1;
-        let file_octets = self.file_octets;
-        (self.each)(CapturedDatagram { source, destination, captured_ms, payload, file_octets });
     }
 }
 

@@ -182,42 +182,48 @@ impl Collector {
     /// received has been handed on.
     pub fn next(&mut self, wait: Duration) -> Result<Next, CollectError> {
         let Some(deliveries) = &self.deliveries else { return self.ended() };
+        if self.receivers.iter().any(JoinHandle::is_finished) || self.decoders.iter().any(JoinHandle::is_finished) {
+            // one socket that has ended ends the others; why is told when all has been handed on
+            self.stop();
+        }
         match deliveries.recv_timeout(wait) {
             Ok(delivery) => Ok(Next::Delivery(delivery)),
-            Err(RecvTimeoutError::Timeout) => {
-                if self.receivers.iter().any(JoinHandle::is_finished)
-                    || self.decoders.iter().any(JoinHandle::is_finished)
-                {
-                    // one socket that has ended ends the others; why is told when all has been handed on
-                    self.stop();
-                }
-                Ok(Next::Nothing)
-            }
-            Err(RecvTimeoutError::Disconnected) => self.finish(),
+            Err(RecvTimeoutError::Timeout) => Ok(Next::Nothing),
+            Err(RecvTimeoutError::Disconnected) => Ok(self.finish()),
         }
+        .and_then(|next| if matches!(next, Next::Ended) { self.ended() } else { Ok(next) })
     }
 
     /// All decoders have ended: closes the sockets and enters in the books what was dropped last.
-    fn finish(&mut self) -> Result<Next, CollectError> {
+    fn finish(&mut self) -> Next {
         self.deliveries = None;
+        let mut panicked = None;
         for decoder in self.decoders.drain(..) {
-            decoder.join().map_err(|_| CollectError::Panicked("weir-decode"))?;
+            if decoder.join().is_err() {
+                panicked = Some(CollectError::Panicked("weir-decode"));
+            }
         }
         // Other sockets may have gone on dropping after the decoder that books drops had ended: they are closed when
         // these counts have been read.
         let mut sockets = Vec::new();
         for receiver in self.receivers.drain(..) {
-            sockets.push(receiver.join().map_err(|_| CollectError::Panicked("weir-receive"))?);
+            match receiver.join() {
+                Ok(socket) => sockets.push(socket),
+                Err(_) => panicked = Some(CollectError::Panicked("weir-receive")),
+            }
+        }
+        if let Some(panicked) = panicked {
+            lock(&self.shared.failure).get_or_insert(panicked);
         }
         let mut books = Decoder::new(Limits::default());
         book_drops(&self.shared, &mut books);
         drop(sockets);
         let delivery = books.take_delivery();
         if delivery.is_empty() {
-            return self.ended();
+            return Next::Ended;
         }
         lock(&self.shared.statistics).push(Some(books.statistics()));
-        Ok(Next::Delivery(delivery))
+        Next::Delivery(delivery)
     }
 
     fn ended(&self) -> Result<Next, CollectError> {

@@ -62,12 +62,11 @@ impl Pending {
         let Self { lists, waiting, first, .. } = self;
         let key_of = |number: u64| &waiting[(number - *first) as usize].row.key;
         let mut youngest = None;
-        match lists.find_mut(hash, |list| *key_of(list.oldest) == row.key) {
-            Some(list) => youngest = Some(std::mem::replace(&mut list.youngest, number)),
-            None => {
-                let list = List { oldest: number, youngest: number };
-                lists.insert_unique(hash, list, |list| waiting[(list.oldest - *first) as usize].hash);
-            }
+        if let Some(list) = lists.find_mut(hash, |list| *key_of(list.oldest) == row.key) {
+            youngest = Some(std::mem::replace(&mut list.youngest, number));
+        } else {
+            let list = List { oldest: number, youngest: number };
+            lists.insert_unique(hash, list, |list| waiting[(list.oldest - *first) as usize].hash);
         }
         if let Some(youngest) = youngest {
             waiting[(youngest - *first) as usize].next = number;
