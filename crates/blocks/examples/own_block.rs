@@ -31,7 +31,7 @@ const FAST: BlockKind = BlockKind {
 
 fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
     let bits_per_second = parameters.integer("bits_per_second");
-    if bits_per_second % 1000 != 0 {
+    if !bits_per_second.is_multiple_of(1000) {
         return Err(ParameterError::new("bits_per_second", "'bits_per_second' is no multiple of 1000"));
     }
     Ok(Box::new(move |_| Ok(Built::Block(Box::new(Fast { bits_per_second })))))

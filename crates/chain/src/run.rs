@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 pub use progress::{BlockProgress, Progress, QueueProgress, ThreadProgress};
 
+use crate::config::BlockSpec;
+use crate::graph::Graph;
 use crate::registry::Role;
 use crate::run::feed::Feed;
 use crate::run::progress::{BlockMeter, QueueMeter, ThreadMeter};
@@ -95,26 +97,10 @@ impl Shared {
 }
 
 impl Chain {
-    /// Opens every block and starts the threads.
+    /// Opens every block, sinks first, and starts the threads.
     pub fn start(self) -> Result<Running, ChainError> {
         let stop = StopSignal::new();
-        let mut meters = Vec::with_capacity(self.blocks.len());
-        let mut slots = Vec::with_capacity(self.blocks.len());
-        for (index, block) in self.blocks.into_iter().enumerate() {
-            let meter = Meter::new();
-            let context = BlockContext { name: block.name.clone(), meter: meter.clone(), stop: stop.clone() };
-            let built = (block.opener)(&context)
-                .and_then(|built| as_told(built, block.kind.role))
-                .map_err(|source| ChainError::Open { block: block.name.clone(), source })?;
-            meters.push(BlockMeter::new(block.name, block.kind.name, self.graph.thread_of[index], meter));
-            let edges_in = block
-                .kind
-                .inputs
-                .iter()
-                .enumerate()
-                .map(|(input, _)| self.graph.to(index).filter(|edge| edge.input == input).count());
-            slots.push(Some(Slot::new(index, built, edges_in.collect())));
-        }
+        let (meters, mut slots) = open(self.blocks, &self.graph, &stop)?;
         let started = Instant::now();
         let threads: Vec<_> = self.graph.threads.iter().map(|thread| ThreadMeter::new(thread.name.clone())).collect();
         let (queues, mut senders, mut receivers) = queue::for_edges(&self.graph);
@@ -157,6 +143,31 @@ impl Chain {
         }
         Ok(running)
     }
+}
+
+/// Makes the blocks: sinks before those that feed them and sources last, so that a socket is open only when everything
+/// behind it is.
+fn open(
+    blocks: Vec<BlockSpec>,
+    graph: &Graph,
+    stop: &StopSignal,
+) -> Result<(Vec<BlockMeter>, Vec<Option<Slot>>), ChainError> {
+    let mut specs: Vec<_> = blocks.into_iter().map(Some).collect();
+    let mut opened: Vec<Option<(BlockMeter, Slot)>> = specs.iter().map(|_| None).collect();
+    for &index in graph.order.iter().rev() {
+        let Some(block) = specs[index].take() else { continue };
+        let meter = Meter::new();
+        let context = BlockContext { name: block.name.clone(), meter: meter.clone(), stop: stop.clone() };
+        let work = (block.opener)(&context)
+            .and_then(|built| as_told(built, block.kind.role))
+            .map_err(|source| ChainError::Open { block: block.name.clone(), source })?;
+        let edges_in =
+            (0..block.kind.inputs.len()).map(|input| graph.to(index).filter(|edge| edge.input == input).count());
+        let slot = Slot::new(index, work, edges_in.collect());
+        let meter = BlockMeter::new(block.name, block.kind.name, graph.thread_of[index], meter);
+        opened[index] = Some((meter, slot));
+    }
+    Ok(opened.into_iter().flatten().map(|(meter, slot)| (meter, Some(slot))).unzip())
 }
 
 fn as_told(built: Built, role: Role) -> Result<Work, BlockError> {

@@ -3,6 +3,8 @@
 #[path = "weir/process.rs"]
 mod process;
 
+#[path = "weir/chain.rs"]
+mod chain;
 #[path = "weir/commands.rs"]
 mod commands;
 #[path = "weir/kill.rs"]

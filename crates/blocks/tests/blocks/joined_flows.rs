@@ -1,6 +1,7 @@
 //! The reference chain of Kögel and Scholz: what is planted comes out, whatever the threads and bursts.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::fs;
 use std::path::Path;
 
@@ -41,7 +42,8 @@ fn run(text: &str, folder: &Path, settings: &[String]) -> (Progress, Result<(), 
 fn archives(folder: &Path) {
     let mut text = String::new();
     for router in [1, 2] {
-        text += &format!(
+        let _ = write!(
+            text,
             "[blocks.router{router}]\ntype = \"router-generator\"\nrouter = {router}\nconversations = {CONVERSATIONS}\n\
              seed = {SEED}\nconversations_per_second = 50\n\
              [blocks.archive{router}]\ntype = \"archive\"\ninputs = [\"router{router}\"]\n\

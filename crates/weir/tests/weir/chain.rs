@@ -1,0 +1,93 @@
+//! Chains from the command line.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use crate::process::{run, weir};
+
+fn text(octets: &[u8]) -> String {
+    String::from_utf8_lossy(octets).into_owned()
+}
+
+/// Gives a chain file to a command on its standard input.
+fn with_chain(arguments: &[&str], chain: &str) -> Output {
+    let mut child = weir();
+    let child = child.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = child.spawn().expect("weir starts");
+    child.stdin.take().expect("standard input").write_all(chain.as_bytes()).expect("written");
+    child.wait_with_output().expect("it ends")
+}
+
+#[test]
+fn the_chains_of_the_project_are_right() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../chains");
+    let files: Vec<_> = std::fs::read_dir(folder).expect("chains").map(|entry| entry.expect("a file").path()).collect();
+    assert!(files.len() >= 2);
+    for file in files {
+        let output = run(&["chain", "check", file.to_str().expect("UTF-8")]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(text(&output.stdout).contains("nothing wrong"));
+    }
+}
+
+#[test]
+fn built_in_commands_are_chains() {
+    for command in [&["collect", "--show-chain"][..], &["import", "--show-chain", "a\"b.pcap"]] {
+        let shown = run(&[command, &["--archive", "some where"]].concat());
+        assert!(shown.status.success(), "{}", text(&shown.stderr));
+        let checked = with_chain(&["chain", "check", "-"], &text(&shown.stdout));
+        assert!(checked.status.success(), "{}", text(&checked.stderr));
+        let drawn = with_chain(&["chain", "draw", "-"], &text(&shown.stdout));
+        assert!(text(&drawn.stdout).contains("archive (archive)"), "{}", text(&drawn.stdout));
+    }
+    assert!(!Path::new("some where").exists(), "nothing is opened");
+}
+
+#[test]
+fn mistakes_in_chain_files_are_told_with_their_place() {
+    let chain =
+        "[blocks.source]\ntype = \"generator\"\nrecord = 5\n[blocks.out]\ntype = \"countr\"\ninputs = \"source\"\n";
+    let output = with_chain(&["chain", "run", "-"], chain);
+    assert!(!output.status.success());
+    let told = text(&output.stderr);
+    for part in ["line 3, column 1", "did you mean 'records'?", "line 5, column 1", "did you mean 'counter'?"] {
+        assert!(told.contains(part), "{told}");
+    }
+    let output = run(&["chain", "kinds", "sorte"]);
+    assert!(text(&output.stderr).contains("there is no kind of block 'sorte'"));
+    let output = with_chain(&["chain", "check", "-", "--set", "nonsense"], chain);
+    assert!(text(&output.stderr).contains("hint: write block.key=value"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_signal_ends_a_chain_in_order_and_nothing_is_lost() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive");
+    let chain = format!(
+        "[blocks.source]\ntype = \"generator\"\nrecords = 0\n[blocks.count]\ntype = \"counter\"\ninputs = \"source\"\n\
+         [blocks.archive]\ntype = \"archive\"\ninputs = \"source\"\nthread = \"own\"\narchive = \"{}\"\n",
+        archive.display()
+    );
+    let report = folder.path().join("report.json");
+    let mut child = weir();
+    child.args(["chain", "run", "-", "--report-secs", "1", "--report"]).arg(&report);
+    let mut child = child.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("weir starts");
+    child.stdin.take().expect("standard input").write_all(chain.as_bytes()).expect("written");
+    let mut lines = BufReader::new(child.stderr.take().expect("standard error")).lines();
+    let working = lines.by_ref().map_while(Result::ok).find(|line| line.starts_with("archive "));
+    assert!(working.is_some(), "it tells how it goes");
+    let pid = nix::unistd::Pid::from_raw(child.id() as i32);
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).expect("it still runs");
+    lines.for_each(drop);
+    assert!(child.wait().expect("it ends").success());
+    let report: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(report).expect("a report")).expect("JSON");
+    let block = |name: &str| report["blocks"].as_array().expect("blocks").iter().find(|b| b["name"] == name).cloned();
+    let made = block("source").expect("a block")["rows_out"].as_u64().expect("a number");
+    let [counted, kept] = ["count", "archive"].map(|name| block(name).expect("a block")["rows_in"].as_u64());
+    assert_eq!([counted, kept], [Some(made); 2]);
+    let count =
+        run(&["sql", "-q", "-o", "csv", "--archive", archive.to_str().expect("UTF-8"), "SELECT count(*) FROM flows"]);
+    assert_eq!(text(&count.stdout).lines().last(), Some(made.to_string().as_str()));
+}
