@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use weir_archive::{ArchiveError, ArchiveOptions, Position, Snapshot, Writer};
-use weir_flow::{BooksBatch, Column, Delivery, FlowBatchBuilder, Sink, Table};
+use weir_flow::{BooksBatch, Column, Delivery, FlowBatchBuilder, Table};
 
 use crate::numbered::{check, delivery, rows_up_to};
 
@@ -80,7 +80,7 @@ fn days_become_partitions_and_names_tell_the_rows() {
     let dir = tempfile::tempdir().expect("a folder");
     let (mut writer, _) = Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive");
     for number in 1..=100 {
-        writer.deliver(delivery(Position::new(number))).expect("delivered");
+        writer.append(delivery(Position::new(number))).expect("appended");
     }
     let statistics = writer.close().expect("sealed").statistics;
     assert_eq!((statistics.tails_sealed, statistics.segments_sealed), (1, 4));

@@ -13,6 +13,7 @@ pub(crate) mod import;
 pub(crate) mod query;
 pub(crate) mod sql;
 
+use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
@@ -93,7 +94,10 @@ fn toml_text(text: &str) -> String {
     for letter in text.chars() {
         match letter {
             '"' | '\\' => quoted.extend(['\\', letter]),
-            letter if letter.is_control() => quoted.push_str(&format!("\\u{:04X}", letter as u32)),
+            letter if letter.is_control() => {
+                // writing to a text does not fail
+                let _ = write!(quoted, "\\u{:04X}", letter as u32);
+            }
             letter => quoted.push(letter),
         }
     }
