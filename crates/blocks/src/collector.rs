@@ -170,3 +170,53 @@ impl Counters {
 fn raise(counter: &Counter, to: u64) {
     counter.add(to.saturating_sub(counter.get()));
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::UdpSocket;
+
+    use arrow::array::AsArray;
+    use arrow::datatypes::UInt64Type;
+    use weir_chain::compliance;
+    use weir_export::{ExporterConfig, Version};
+    use weir_generate::{SendPlan, Stream, TrafficModel, send};
+
+    use super::*;
+
+    /// The compliance test takes a reference that lives as long as the program. It has no end of its own, so the test
+    /// of sources cannot read it; what follows asks for the same.
+    const COLLECTOR: &BlockKind = &KIND;
+
+    #[test]
+    fn what_was_sent_is_handed_on_with_its_books_before_it_ends() {
+        let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
+        let (Built::Source(mut source), context) =
+            compliance::open(COLLECTOR, &format!("listen = '{free}'\nsockets = 2"))
+        else {
+            panic!("a source")
+        };
+        let mut flows = TrafficModel { numbered: true, ..TrafficModel::new(1) }.flows(20_000).expect("a model");
+        let streams = [Version::V5, Version::V9, Version::Ipfix]
+            .map(|version| Stream { source: None, config: ExporterConfig::new(version) });
+        let plan = SendPlan { target: free, ..SendPlan::to_loopback(0) };
+        let sent = send(&mut flows, &streams, &plan).expect("sent");
+        source.stop();
+        let (mut out, mut numbers, mut booked) = (Outlet::new(), Vec::new(), 0);
+        let mut ended = false;
+        while !ended {
+            ended = source.pull(&mut out).expect("no failure") == Pulled::Ended;
+            for burst in out.drain() {
+                let (rows, books) = burst.into_parts();
+                let bytes =
+                    rows.column_by_name("bytes").map(|bytes| bytes.as_primitive::<UInt64Type>().values().to_vec());
+                numbers.extend(bytes.unwrap_or_default());
+                let stored = books.iter().filter_map(|books| books.record_batch().column_by_name("records_stored"));
+                booked += stored.flat_map(|stored| stored.as_primitive::<UInt64Type>().values()).sum::<u64>();
+            }
+        }
+        numbers.sort_unstable();
+        assert_eq!(numbers, (0..20_000).collect::<Vec<_>>());
+        let counter = |name| context.meter.counter(name).get();
+        assert_eq!((booked, counter("records_stored"), counter("datagrams")), (20_000, 20_000, sent.datagrams));
+    }
+}

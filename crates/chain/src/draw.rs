@@ -4,4 +4,4 @@ mod svg;
 mod text;
 
 pub use svg::svg;
-pub use text::text;
+pub use text::{summary, text};

@@ -21,14 +21,7 @@ use crate::graph::Edge;
 /// ```
 pub fn text(chain: &Chain) -> String {
     let (blocks, graph) = (chain.blocks(), chain.graph());
-    let queues = graph.edges.iter().filter(|edge| edge.queue.is_some()).count();
-    let mut text = format!(
-        "{}: {}, {}, {}\n",
-        chain.name(),
-        counted(blocks.len(), "block"),
-        counted(graph.threads.len(), "thread"),
-        counted(queues, "queue")
-    );
+    let mut text = summary(chain) + "\n";
     for thread in &graph.threads {
         let _ = write!(text, "\nthread {}\n", thread.name);
         for &block in &thread.blocks {
@@ -39,6 +32,19 @@ pub fn text(chain: &Chain) -> String {
         }
     }
     text
+}
+
+/// A line with the name of a chain, and how many blocks, threads and queues it has.
+pub fn summary(chain: &Chain) -> String {
+    let graph = chain.graph();
+    let queues = graph.edges.iter().filter(|edge| edge.queue.is_some()).count();
+    format!(
+        "{}: {}, {}, {}",
+        chain.name(),
+        counted(chain.blocks().len(), "block"),
+        counted(graph.threads.len(), "thread"),
+        counted(queues, "queue")
+    )
 }
 
 fn counted(count: usize, noun: &str) -> String {

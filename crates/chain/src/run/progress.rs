@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::config::QueueSpec;
 use crate::run::Shared;
-use crate::{Meter, Window};
+use crate::{Burst, Meter, Window};
 
 /// How far a chain is.
 #[derive(Debug, Clone)]
@@ -157,14 +157,28 @@ pub(crate) struct QueueMeter {
     queue: QueueSpec,
     pub held: AtomicU64,
     pub bursts: AtomicU64,
+    /// Rows put into it.
     pub rows: AtomicU64,
+    /// Rows taken out of it.
+    pub rows_taken: AtomicU64,
     pub full_ns: AtomicU64,
 }
 
 impl QueueMeter {
     pub(crate) fn new(from: usize, to: usize, input: usize, queue: QueueSpec) -> Self {
         let zero = || AtomicU64::new(0);
-        Self { from, to, input, queue, held: zero(), bursts: zero(), rows: zero(), full_ns: zero() }
+        Self { from, to, input, queue, held: zero(), bursts: zero(), rows: zero(), rows_taken: zero(), full_ns: zero() }
+    }
+
+    /// A burst was taken out.
+    pub(crate) fn took(&self, burst: &Burst) {
+        self.held.fetch_sub(1, Ordering::Relaxed);
+        self.rows_taken.fetch_add(burst.len() as u64, Ordering::Relaxed);
+    }
+
+    /// Rows that nobody took, once the block behind the queue has ended.
+    fn rows_left(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed).saturating_sub(self.rows_taken.load(Ordering::Relaxed))
     }
 
     fn read(self: &Arc<Self>) -> QueueProgress {
@@ -199,10 +213,14 @@ impl Progress {
             name: thread.name.clone(),
             cpu: Duration::from_nanos(thread.cpu_ns.load(Ordering::Relaxed)),
         });
+        let mut blocks: Vec<_> = shared.blocks.iter().map(BlockMeter::read).collect();
+        for queue in shared.queues.iter().filter(|queue| shared.blocks[queue.to].ended.load(Ordering::Relaxed)) {
+            blocks[queue.to].rows_discarded += queue.rows_left();
+        }
         Self {
             chain: shared.name.clone(),
             elapsed: shared.started.elapsed(),
-            blocks: shared.blocks.iter().map(BlockMeter::read).collect(),
+            blocks,
             queues: shared.queues.iter().map(QueueMeter::read).collect(),
             threads: threads.collect(),
         }

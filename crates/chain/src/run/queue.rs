@@ -62,6 +62,7 @@ pub(crate) fn for_edges(graph: &Graph) -> (Vec<Arc<QueueMeter>>, Vec<Option<Queu
 impl QueueSender {
     /// Puts a burst into the queue, cut and joined to bursts of the stated size. Waits while the queue is full.
     pub(crate) fn push(&mut self, burst: Burst) -> Result<(), Closed> {
+        self.meter.rows.fetch_add(burst.len() as u64, Ordering::Relaxed);
         // Lines of the books stay with the rows that they came with.
         if self.burst_records == 0 || burst.books().is_some() {
             self.flush()?;
@@ -112,7 +113,6 @@ impl QueueSender {
 
     fn send(&mut self, burst: Burst) -> Result<(), Closed> {
         let meter = &self.meter;
-        meter.rows.fetch_add(burst.len() as u64, Ordering::Relaxed);
         meter.bursts.fetch_add(1, Ordering::Relaxed);
         meter.held.fetch_add(1, Ordering::Relaxed);
         match self.sender.try_send(burst) {

@@ -102,7 +102,7 @@ impl Worker {
                 From::Source => return Next::Pull(feed),
                 From::Queue { queue, .. } => match queue.receiver.try_recv() {
                     Ok(burst) => {
-                        queue.meter.held.fetch_sub(1, Ordering::Relaxed);
+                        queue.meter.took(&burst);
                         return Next::Take(feed, burst);
                     }
                     Err(TryRecvError::Disconnected) => return Next::Over(feed),
@@ -136,7 +136,7 @@ impl Worker {
         };
         match received {
             (feed, queue, Ok(burst)) => {
-                queue.meter.held.fetch_sub(1, Ordering::Relaxed);
+                queue.meter.took(&burst);
                 Next::Take(feed, burst)
             }
             (feed, _, Err(RecvTimeoutError::Disconnected)) => Next::Over(feed),
@@ -359,11 +359,8 @@ impl Worker {
 
     /// Closes a feed of a block that is gone, so that whoever fills it notices.
     fn discard(&mut self, feed: usize) {
-        let Feed { from, slot } = &mut self.feeds[feed];
-        if let From::Queue { queue, .. } = std::mem::replace(from, From::Ended) {
-            let left: usize = queue.receiver.try_iter().map(|burst| burst.len()).sum();
-            let meter = &self.shared.blocks[self.slots[*slot].block];
-            meter.rows_discarded.fetch_add(left as u64, Ordering::Relaxed);
+        if let From::Queue { queue, .. } = std::mem::replace(&mut self.feeds[feed].from, From::Ended) {
+            // what is left in it is counted as rows that were put in and never taken
             queue.meter.held.store(0, Ordering::Relaxed);
         }
     }

@@ -86,6 +86,8 @@ fn a_block_that_fails_or_panics_is_named_and_the_others_end_in_order() {
         let (source, hold) = (progress.block("two").expect("a source"), progress.block("hold").expect("a block"));
         let queue = progress.queues.iter().find(|queue| progress.blocks[queue.to].name == "hold").expect("a queue");
         assert!(hold.rows_in <= queue.rows && queue.rows <= source.rows_out, "{progress:?}");
+        let accounted = hold.rows_in + hold.rows_discarded + source.rows_discarded;
+        assert_eq!(source.rows_out, accounted, "each row was taken or counted as discarded: {progress:?}");
     }
 }
 

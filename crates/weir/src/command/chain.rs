@@ -70,8 +70,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.action {
         Action::Check(args) => {
             let chain = args.read()?;
-            let threads = chain.graph().threads.len();
-            println!("{}: {} blocks in {threads} threads, nothing wrong", chain.name(), chain.blocks().len());
+            println!("{}: nothing wrong", draw::summary(&chain));
         }
         Action::Draw(args) => draw(args)?,
         Action::Run(args) => run_chain(args)?,
