@@ -34,4 +34,5 @@ mod frame;
 pub use collector::{CollectError, Collector, CollectorOptions, Next};
 pub use decoder::{Decoder, DecoderStatistics};
 pub use limits::Limits;
+pub use session::{Session, Transport};
 pub use socket::SocketInfo;

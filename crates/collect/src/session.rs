@@ -10,11 +10,44 @@ use crate::plan::Plan;
 use crate::sampling::Samplers;
 use crate::sequence::Sequence;
 
-/// What templates, sequence numbers and the books are kept by. A UDP transport session is told by the exporter's
-/// address and port (RFC 7011 section 10.3.1: template IDs are unique per session and domain).
+/// What carries export messages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Transport {
+    /// Datagrams, which may be lost, doubled or late (RFC 7011 section 10.3).
+    Udp,
+    /// A connection (RFC 7011 section 10.4).
+    Tcp,
+    /// An association (RFC 7011 section 10.2).
+    Sctp,
+    /// A connection with TLS (RFC 7011 section 11.1).
+    Tls,
+    /// Datagrams with DTLS (RFC 7011 section 11.1).
+    Dtls,
+    /// A file of messages (RFC 5655).
+    File,
+}
+
+/// A transport session: templates are unique per session and Observation Domain (RFC 7011 section 8). One of UDP is
+/// told by the exporter's address and port (section 10.3.1), as a connection is while it lasts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Session {
+    /// What carries the messages.
+    pub transport: Transport,
+    /// Where they come from.
+    pub source: SocketAddr,
+}
+
+impl Session {
+    /// The session of datagrams from this address and port.
+    pub const fn udp(source: SocketAddr) -> Self {
+        Self { transport: Transport::Udp, source }
+    }
+}
+
+/// What templates, sequence numbers and the books are kept by.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct DomainKey {
-    pub source: SocketAddr,
+    pub session: Session,
     pub version: u8,
     pub domain: u32,
 }
@@ -43,7 +76,7 @@ pub(crate) struct Domain {
 
 impl Domain {
     pub(crate) fn new(key: DomainKey) -> Self {
-        let exporter = weir_flow::address::with_octets(key.source.ip().to_canonical(), <[u8]>::to_vec);
+        let exporter = weir_flow::address::with_octets(key.session.source.ip().to_canonical(), <[u8]>::to_vec);
         Self {
             key,
             exporter,
