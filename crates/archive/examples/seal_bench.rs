@@ -38,7 +38,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let batch = traffic.batch();
         rows += batch.rows();
         let began = Instant::now();
-        writer.append(Delivery { flows: Some(batch), books: None })?;
+        writer.append(Delivery::from(batch))?;
         appending += began.elapsed();
     }
     writer.rotate();

@@ -1,7 +1,8 @@
 //! Frames: deliveries as they lie in a tail.
 //!
-//! A frame is a header of 64 octets, then up to two Arrow IPC streams, flows and books, each padded with zeros to a
-//! multiple of 64 octets, so that columns can be used where they were read. All numbers are little-endian:
+//! A frame is a header of 64 octets, then Arrow IPC streams: flows when there are any, then one for each batch beside
+//! them. Each is padded with zeros to a multiple of 64 octets, so that columns can be used where they were read, and
+//! each beside the flows has a heading of 64 octets. All numbers are little-endian:
 //!
 //! ```text
 //!  0  magic "WEIRTAIL"      8 octets
@@ -9,26 +10,31 @@
 //! 12  rows of flows         4
 //! 16  position              8
 //! 24  octets of flows       8   without padding, 0 when there are none
-//! 32  octets of books       8   as above
-//! 40  rows of books         4
+//! 32  octets beside flows   8   headings and padding included
+//! 40  batches beside flows  4
 //! 44  CRC-32C of payload    4   padding included
 //! 48  zeros                12
 //! 60  CRC-32C of header     4   of the 60 octets before it
 //! ```
+//!
+//! A heading is the name of the table, filled up with zeros to 48 octets, then the octets of the stream (8, without
+//! padding) and zeros.
 
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
 use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamDecoder;
 use arrow::ipc::writer::StreamEncoder;
-use weir_flow::{BooksBatch, Delivery, FlowBatch};
+use weir_flow::{Delivery, FlowBatch, Table};
 
 use crate::Position;
 
 /// Octets of a header, and what payloads are padded to.
 pub(crate) const HEADER_OCTETS: usize = 64;
 const MAGIC: &[u8; 8] = b"WEIRTAIL";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Where a heading tells the octets of its stream; the name of the table comes before.
+const HEADING_OCTETS_AT: usize = 48;
 static ZEROS: [u8; HEADER_OCTETS] = [0; HEADER_OCTETS];
 
 /// The header of a frame.
@@ -36,9 +42,9 @@ static ZEROS: [u8; HEADER_OCTETS] = [0; HEADER_OCTETS];
 pub(crate) struct FrameHeader {
     pub(crate) position: Position,
     pub(crate) flows_octets: u64,
-    pub(crate) books_octets: u64,
+    pub(crate) beside_octets: u64,
     pub(crate) flows_rows: u32,
-    pub(crate) books_rows: u32,
+    pub(crate) beside_batches: u32,
     pub(crate) payload_crc: u32,
 }
 
@@ -68,12 +74,12 @@ impl FrameHeader {
             flows_rows: u32_at(octets, 12),
             position: Position::new(u64_at(octets, 16)),
             flows_octets: u64_at(octets, 24),
-            books_octets: u64_at(octets, 32),
-            books_rows: u32_at(octets, 40),
+            beside_octets: u64_at(octets, 32),
+            beside_batches: u32_at(octets, 40),
             payload_crc: u32_at(octets, 44),
         };
         // Lengths of this size cannot be added up without care, and no frame has them.
-        let sane = header.flows_octets < 1 << 48 && header.books_octets < 1 << 48;
+        let sane = header.flows_octets < 1 << 48 && header.beside_octets < 1 << 48;
         sane.then_some(header)
     }
 
@@ -84,8 +90,8 @@ impl FrameHeader {
         octets[12..16].copy_from_slice(&self.flows_rows.to_le_bytes());
         octets[16..24].copy_from_slice(&self.position.get().to_le_bytes());
         octets[24..32].copy_from_slice(&self.flows_octets.to_le_bytes());
-        octets[32..40].copy_from_slice(&self.books_octets.to_le_bytes());
-        octets[40..44].copy_from_slice(&self.books_rows.to_le_bytes());
+        octets[32..40].copy_from_slice(&self.beside_octets.to_le_bytes());
+        octets[40..44].copy_from_slice(&self.beside_batches.to_le_bytes());
         octets[44..48].copy_from_slice(&self.payload_crc.to_le_bytes());
         let crc = crc32c::crc32c(&octets[..60]);
         octets[60..].copy_from_slice(&crc.to_le_bytes());
@@ -94,7 +100,7 @@ impl FrameHeader {
 
     /// Octets of the payload, padding included.
     pub(crate) fn payload_octets(&self) -> u64 {
-        padded(self.flows_octets) + padded(self.books_octets)
+        padded(self.flows_octets) + padded(self.beside_octets)
     }
 
     /// Octets of the frame.
@@ -117,25 +123,48 @@ impl EncodedFrame {
     pub(crate) fn new(position: Position, delivery: &Delivery) -> Result<Self, ArrowError> {
         let mut payload = Vec::new();
         let flows = delivery.flows.as_ref().map(FlowBatch::record_batch);
-        let books = delivery.books.as_ref().map(BooksBatch::record_batch);
-        let flows_octets = encode_stream(flows, &mut payload)?;
-        let books_octets = encode_stream(books, &mut payload)?;
+        let flows_octets = flows.map_or(Ok(0), |flows| encode_stream(flows, &mut payload))?;
+        let (mut beside_octets, mut beside_batches) = (0, 0);
+        for (table, batch) in delivery.beside.batches() {
+            let at = payload.len();
+            let octets = encode_stream(batch, &mut payload)?;
+            payload.insert(at, heading(table, octets));
+            beside_octets += HEADER_OCTETS as u64 + padded(octets);
+            beside_batches += 1;
+        }
         let payload_crc = payload.iter().fold(0, |crc, buffer| crc32c::crc32c_append(crc, buffer));
         let header = FrameHeader {
             position,
             flows_octets,
-            books_octets,
+            beside_octets,
             flows_rows: flows.map_or(0, RecordBatch::num_rows) as u32,
-            books_rows: books.map_or(0, RecordBatch::num_rows) as u32,
+            beside_batches,
             payload_crc,
         };
         Ok(Self { header, header_octets: header.to_octets(), payload })
     }
 }
 
-/// Appends a padded stream of one batch, or nothing; tells its octets without padding.
-fn encode_stream(batch: Option<&RecordBatch>, out: &mut Vec<Buffer>) -> Result<u64, ArrowError> {
-    let Some(batch) = batch else { return Ok(0) };
+/// What stands before a stream beside the flows.
+fn heading(table: Table, octets: u64) -> Buffer {
+    let mut heading = [0; HEADER_OCTETS];
+    let name = table.name().as_bytes();
+    let length = name.len().min(HEADING_OCTETS_AT);
+    heading[..length].copy_from_slice(&name[..length]);
+    heading[HEADING_OCTETS_AT..HEADING_OCTETS_AT + 8].copy_from_slice(&octets.to_le_bytes());
+    Buffer::from(&heading[..])
+}
+
+/// Table and octets that a heading tells.
+fn parse_heading(heading: &[u8; HEADER_OCTETS]) -> Result<(Table, usize), ArrowError> {
+    let name = heading[..HEADING_OCTETS_AT].split(|octet| *octet == 0).next().unwrap_or_default();
+    let table = Table::ALL.iter().copied().find(|table| table.name().as_bytes() == name);
+    let unknown = || ArrowError::IpcError(format!("unknown table '{}'", name.escape_ascii()));
+    Ok((table.ok_or_else(unknown)?, u64_at(heading, HEADING_OCTETS_AT) as usize))
+}
+
+/// Appends a padded stream of one batch; tells its octets without padding.
+fn encode_stream(batch: &RecordBatch, out: &mut Vec<Buffer>) -> Result<u64, ArrowError> {
     let mut encoder = StreamEncoder::try_new(batch.schema_ref())?;
     let first = out.len();
     out.extend(encoder.encode(batch)?);
@@ -146,27 +175,38 @@ fn encode_stream(batch: Option<&RecordBatch>, out: &mut Vec<Buffer>) -> Result<u
     Ok(octets)
 }
 
-/// The batches of a frame whose payload, checked before, begins at `at`.
+/// The batches of a frame whose payload, checked before, begins at `at`, each with its table.
 pub(crate) fn decode(
     header: &FrameHeader,
     octets: &Buffer,
     at: usize,
-) -> Result<(Option<RecordBatch>, Option<RecordBatch>), ArrowError> {
-    let flows = decode_stream(octets, at, header.flows_octets as usize)?;
-    let books = decode_stream(octets, at + padded(header.flows_octets) as usize, header.books_octets as usize)?;
-    Ok((flows, books))
+) -> Result<Vec<(Table, RecordBatch)>, ArrowError> {
+    let mut batches = Vec::with_capacity(1 + header.beside_batches as usize);
+    if header.flows_octets > 0 {
+        batches.push((Table::Flows, decode_stream(octets, at, header.flows_octets as usize)?));
+    }
+    let mut at = at + padded(header.flows_octets) as usize;
+    for _ in 0..header.beside_batches {
+        let heading = octets.get(at..).and_then(|rest| rest.first_chunk()).ok_or_else(cut_short)?;
+        let (table, length) = parse_heading(heading)?;
+        at += HEADER_OCTETS;
+        batches.push((table, decode_stream(octets, at, length)?));
+        at += padded(length as u64) as usize;
+    }
+    Ok(batches)
 }
 
-fn decode_stream(octets: &Buffer, at: usize, length: usize) -> Result<Option<RecordBatch>, ArrowError> {
-    if length == 0 {
-        return Ok(None);
+fn cut_short() -> ArrowError {
+    ArrowError::IpcError("frame is shorter than its streams".to_owned())
+}
+
+fn decode_stream(octets: &Buffer, at: usize, length: usize) -> Result<RecordBatch, ArrowError> {
+    if at.checked_add(length).is_none_or(|end| end > octets.len()) {
+        return Err(cut_short());
     }
     let mut stream = octets.slice_with_length(at, length);
     let mut decoder = StreamDecoder::new();
-    match decoder.decode(&mut stream)? {
-        Some(batch) => Ok(Some(batch)),
-        None => Err(ArrowError::IpcError("stream without a batch".to_owned())),
-    }
+    decoder.decode(&mut stream)?.ok_or_else(|| ArrowError::IpcError("stream without a batch".to_owned()))
 }
 
 /// A whole frame found in a tail.

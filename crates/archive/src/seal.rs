@@ -58,17 +58,18 @@ pub(crate) fn seal_tail(
     let mut written = Vec::new();
     if let (Some(first), Some(last)) = (contents.scan.frames.first(), contents.scan.last()) {
         let range = SegmentRange { tails: (tail.number, tail.number), first: first.header.position, last };
-        let (flows, books) = contents.batches()?;
+        let batches = contents.batches()?;
         sealed.rows = contents.scan.rows();
         sealed.read_time = began.elapsed();
         let began = Instant::now();
-        let order = by_service(&flow_batches(tail, &flows)?);
+        let order = by_service(&flow_batches(tail, &batches[Table::Flows as usize])?);
         sealed.order_time = began.elapsed();
         let began = Instant::now();
-        let rows_of_books = books.iter().map(RecordBatch::num_rows).sum::<usize>() as u32;
-        for (table, batches, order) in
-            [(Table::Flows, flows, order), (Table::ExporterBooks, books, (0..rows_of_books).collect())]
-        {
+        let mut order = Some(order);
+        for (&table, batches) in Table::ALL.iter().zip(batches) {
+            let rows = batches.iter().map(RecordBatch::num_rows).sum::<usize>() as u32;
+            // only flows come first, and only they have an order of their own
+            let order = order.take().unwrap_or_else(|| (0..rows).collect());
             let columns = Columns::new(table, batches);
             written.extend(write_days(layout, options, &columns, order, range)?);
         }

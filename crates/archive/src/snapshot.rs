@@ -112,9 +112,9 @@ impl Listing {
         }
         for (path, file) in &self.tails {
             let contents = TailContents::read(file, path)?;
-            let (flows, books) = contents.batches()?;
-            tables[Table::Flows as usize].tail.extend(flows);
-            tables[Table::ExporterBooks as usize].tail.extend(books);
+            for (table, batches) in tables.iter_mut().zip(contents.batches()?) {
+                table.tail.extend(batches);
+            }
             position = position.max(contents.scan.last().unwrap_or_default());
         }
         Ok(Snapshot { position, tables })

@@ -9,6 +9,7 @@ use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use arrow::buffer::{Buffer, MutableBuffer};
+use weir_flow::Table;
 
 use crate::frame::{EncodedFrame, Scan, decode, scan};
 use crate::layout::{Layout, TailNumber};
@@ -123,16 +124,17 @@ impl TailContents {
         &self.octets[..self.scan.whole_octets]
     }
 
-    /// The batches of flows and of books, in the order of frames. Columns lie where they were read.
-    pub(crate) fn batches(&self) -> Result<(Vec<RecordBatch>, Vec<RecordBatch>), ArchiveError> {
-        let (mut flows, mut books) = (Vec::new(), Vec::new());
+    /// The batches of every table, in the order of frames. Columns lie where they were read.
+    pub(crate) fn batches(&self) -> Result<[Vec<RecordBatch>; Table::ALL.len()], ArchiveError> {
+        let mut tables = [const { Vec::new() }; Table::ALL.len()];
         for frame in &self.scan.frames {
             let decoded = decode(&frame.header, &self.octets, frame.payload_at);
             let decoded = decoded.map_err(|source| ArchiveError::DecodeFrame { path: self.path.clone(), source })?;
-            flows.extend(decoded.0);
-            books.extend(decoded.1);
+            for (table, batch) in decoded {
+                tables[table as usize].push(batch);
+            }
         }
-        Ok((flows, books))
+        Ok(tables)
     }
 }
 

@@ -191,7 +191,7 @@ impl Drop for Writer {
 fn without_empty(delivery: Delivery) -> Delivery {
     Delivery {
         flows: delivery.flows.filter(|flows: &FlowBatch| flows.rows() > 0),
-        books: delivery.books.filter(|books| books.record_batch().num_rows() > 0),
+        beside: delivery.beside.without_empty(),
     }
 }
 
@@ -213,7 +213,7 @@ mod tests {
             let mut builder = FlowBatchBuilder::new(1);
             builder.begin_rows(1);
             builder.time(Column::Received).push(Some(1));
-            Delivery { flows: Some(builder.finish()), books: None }
+            Delivery::from(builder.finish())
         };
         let position = writer.append(delivery()).expect("appended");
         let failure = SyncFailure::new(dir.path().join("disk"), io::Error::other("medium error"));

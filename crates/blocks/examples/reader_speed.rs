@@ -99,7 +99,7 @@ fn write(archive: &Path, flows: u64) -> Result<(), Box<dyn Error>> {
         let datagrams: Vec<RecordBatch> = datagrams.map(|flows| flows.record_batch().clone()).collect();
         let Some(first) = datagrams.first() else { break };
         let delivery = FlowBatch::try_new(concat_batches(first.schema_ref(), &datagrams)?)?;
-        writer.append(Delivery { flows: Some(delivery), books: None })?;
+        writer.append(Delivery::from(delivery))?;
     }
     writer.close()?;
     Ok(())

@@ -159,11 +159,11 @@ impl Archive {
 
 impl Sink for Archive {
     fn take(&mut self, burst: Burst) -> Result<(), BlockError> {
-        let (rows, books) = burst.into_parts();
+        let (rows, beside) = burst.into_parts();
         let count = rows.num_rows();
         let flows = (count > 0).then(|| self.fit.flows(&rows)).transpose();
         let flows = flows.inspect_err(|_| self.refused.add(count as u64))?;
-        let delivery = Delivery { flows, books };
+        let delivery = Delivery { flows, beside };
         self.append(&delivery)?;
         self.stored.add(delivery.rows() as u64);
         Ok(())

@@ -132,7 +132,7 @@ pub(crate) fn burst(delivery: Delivery) -> Burst {
         Some(flows) => flows.record_batch().clone(),
         None => RecordBatch::new_empty(Arc::new(Schema::empty())),
     };
-    Burst::with_books(rows, delivery.books)
+    Burst::with_beside(rows, delivery.beside)
 }
 
 /// The counters of the books and of decoding errors as counters of a block.
@@ -206,11 +206,11 @@ mod tests {
         while !ended {
             ended = source.pull(&mut out).expect("no failure") == Pulled::Ended;
             for burst in out.drain() {
-                let (rows, books) = burst.into_parts();
+                let (rows, beside) = burst.into_parts();
                 let bytes =
                     rows.column_by_name("bytes").map(|bytes| bytes.as_primitive::<UInt64Type>().values().to_vec());
                 numbers.extend(bytes.unwrap_or_default());
-                let stored = books.iter().filter_map(|books| books.record_batch().column_by_name("records_stored"));
+                let stored = beside.batches().filter_map(|(_, books)| books.column_by_name("records_stored"));
                 booked += stored.flat_map(|stored| stored.as_primitive::<UInt64Type>().values()).sum::<u64>();
             }
         }

@@ -1,9 +1,9 @@
 //! What moves from block to block.
 
 use arrow::array::RecordBatch;
-use weir_flow::{BooksBatch, FlowBatch};
+use weir_flow::{Beside, FlowBatch};
 
-/// Rows that move together, and the lines of the books that came with them.
+/// Rows that move together, and what came beside them: lines of the books, rows of other tables.
 ///
 /// Rows are most often flows, that is columns of [`weir_flow::Column`] in the order of that table; a block may hand on
 /// rows of its own making (statistics, say), whose columns its documentation tells. Columns are shared and immutable:
@@ -11,18 +11,18 @@ use weir_flow::{BooksBatch, FlowBatch};
 #[derive(Debug, Clone)]
 pub struct Burst {
     rows: RecordBatch,
-    books: Option<BooksBatch>,
+    beside: Beside,
 }
 
 impl Burst {
     /// A burst of rows.
     pub fn new(rows: RecordBatch) -> Self {
-        Self { rows, books: None }
+        Self { rows, beside: Beside::default() }
     }
 
-    /// A burst of rows and the lines of the books that account for them.
-    pub fn with_books(rows: RecordBatch, books: Option<BooksBatch>) -> Self {
-        Self { rows, books }
+    /// A burst of rows and what stands beside them.
+    pub fn with_beside(rows: RecordBatch, beside: Beside) -> Self {
+        Self { rows, beside }
     }
 
     /// Number of rows.
@@ -30,9 +30,9 @@ impl Burst {
         self.rows.num_rows()
     }
 
-    /// True when there are neither rows nor lines of the books.
+    /// True when there are neither rows nor anything beside them.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0 && self.books.is_none()
+        self.len() == 0 && self.beside.is_empty()
     }
 
     /// The rows.
@@ -40,14 +40,14 @@ impl Burst {
         &self.rows
     }
 
-    /// Lines of the books, when there are any.
-    pub fn books(&self) -> Option<&BooksBatch> {
-        self.books.as_ref()
+    /// What stands beside the rows.
+    pub fn beside(&self) -> &Beside {
+        &self.beside
     }
 
-    /// The rows and the lines of the books.
-    pub fn into_parts(self) -> (RecordBatch, Option<BooksBatch>) {
-        (self.rows, self.books)
+    /// The rows and what stands beside them.
+    pub fn into_parts(self) -> (RecordBatch, Beside) {
+        (self.rows, self.beside)
     }
 }
 

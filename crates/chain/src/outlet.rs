@@ -27,7 +27,7 @@ impl Outlet {
         self.burst(flows.into());
     }
 
-    /// Hands on a burst, which may have lines of the books.
+    /// Hands on a burst, which may have something beside its rows.
     pub fn burst(&mut self, burst: Burst) {
         if !burst.is_empty() {
             self.bursts.push(burst);

@@ -5,7 +5,7 @@ use crate::{BlockError, Burst, Window};
 /// Where rows leave the chain: an archive, a file, a network.
 ///
 /// **Written means written.** When [`take`](Self::take) has returned, the sink answers for the burst: it is kept, or the
-/// sink has counted what it could not keep. Rows and lines of the books of one burst are kept or refused together.
+/// sink has counted what it could not keep. Rows of one burst and what stands beside them are kept or refused together.
 ///
 /// **A failure that may pass** (a full disk, a server that is away) is no error: the sink waits and tries again, so that
 /// queues fill and back-pressure does its work, until it succeeds or [`StopSignal::is_set`](crate::StopSignal::is_set)
@@ -16,7 +16,7 @@ use crate::{BlockError, Burst, Window};
 /// a failure elsewhere: the sink writes what it holds, syncs and closes. A sink that wants no more rows (a file that is
 /// long enough) says so by [`is_full`](Self::is_full), and everything upstream that nobody else needs stops.
 ///
-/// **Books.** A sink that keeps no books ignores those of a burst; a burst may have books and no rows.
+/// **Books.** A sink that keeps no books ignores what stands beside the rows; a burst may have that and no rows.
 pub trait Sink: Send {
     /// Takes a burst.
     fn take(&mut self, burst: Burst) -> Result<(), BlockError>;

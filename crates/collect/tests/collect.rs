@@ -107,7 +107,7 @@ fn counts(books: Option<&BooksBatch>) -> [u64; Counter::COUNT] {
 }
 
 fn check_counts(delivery: &Delivery, expected: &[(Counter, u64)]) {
-    let found = counts(delivery.books.as_ref());
+    let found = counts(delivery.books());
     for &counter in Counter::ALL {
         let wanted = expected.iter().find(|(known, _)| *known == counter).map_or(0, |(_, count)| *count);
         if counter != Counter::Octets {
@@ -386,7 +386,7 @@ fn queues_that_are_full_drop_and_count() {
     assert_eq!(accounted, u64::from(sent));
     let stored = deliveries.iter().map(Delivery::rows).sum::<usize>() as u64;
     assert_eq!(stored, total(Counter::RecordsStored));
-    let booked: u64 = deliveries.iter().map(|d| counts(d.books.as_ref())[Counter::QueueDrops as usize]).sum();
+    let booked: u64 = deliveries.iter().map(|d| counts(d.books())[Counter::QueueDrops as usize]).sum();
     assert_eq!(booked, total(Counter::QueueDrops), "drops are in the books");
 }
 
@@ -412,7 +412,7 @@ fn sets_that_waited_come_in_deliveries_of_a_bounded_size() {
         }
         assert!(delivery.rows() <= 65_536 + 60_000, "{} flows in one delivery", delivery.rows());
         rows += delivery.rows() as u64;
-        booked += counts(delivery.books.as_ref())[Counter::RecordsStored as usize];
+        booked += counts(delivery.books())[Counter::RecordsStored as usize];
     }
     assert_eq!((rows, booked), (sent, sent));
     assert_eq!(decoder.statistics().sets_waiting, 0);

@@ -1,15 +1,75 @@
 //! What a collector hands on.
 
-use crate::{BooksBatch, FlowBatch};
+use arrow::array::{Array, RecordBatch};
 
-/// Flows and the lines of the books that account for them. They are kept or lost together, so that the books
-/// balance after a crash at any moment.
+use crate::{BooksBatch, FlowBatch, Table};
+
+/// Rows of a table that is neither the flows nor the books, with exactly the columns of its schema.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TableBatch {
+    table: Table,
+    batch: RecordBatch,
+}
+
+impl TableBatch {
+    /// Takes a record batch that has the schema of the table. `None` for flows and books, which have types of their
+    /// own, and for another schema. The first column of every table is a time that is never null.
+    pub fn try_new(table: Table, batch: RecordBatch) -> Option<Self> {
+        let own = !matches!(table, Table::Flows | Table::ExporterBooks);
+        let fits = batch.schema_ref().fields() == table.schema().fields() && batch.column(0).null_count() == 0;
+        (own && fits).then_some(Self { table, batch })
+    }
+
+    /// The table that the rows belong to.
+    pub fn table(&self) -> Table {
+        self.table
+    }
+
+    /// The rows as Arrow sees them.
+    pub fn record_batch(&self) -> &RecordBatch {
+        &self.batch
+    }
+}
+
+/// What stands beside flows: lines of the books that account for them, and rows of other tables.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Beside {
+    /// Lines of the books, when there are any.
+    pub books: Option<BooksBatch>,
+    /// Rows of other tables.
+    pub others: Vec<TableBatch>,
+}
+
+impl Beside {
+    /// True when there is nothing in it.
+    pub fn is_empty(&self) -> bool {
+        self.books.is_none() && self.others.is_empty()
+    }
+
+    /// Every batch with its table, the books first.
+    pub fn batches(&self) -> impl Iterator<Item = (Table, &RecordBatch)> {
+        let books = self.books.iter().map(|books| (Table::ExporterBooks, books.record_batch()));
+        books.chain(self.others.iter().map(|other| (other.table, &other.batch)))
+    }
+
+    /// The same without batches that have no row.
+    #[must_use]
+    pub fn without_empty(self) -> Self {
+        Self {
+            books: self.books.filter(|books| books.record_batch().num_rows() > 0),
+            others: self.others.into_iter().filter(|other| other.batch.num_rows() > 0).collect(),
+        }
+    }
+}
+
+/// Flows and what stands beside them. They are kept or lost together, so that the books balance after a crash at any
+/// moment.
 #[derive(Debug, Clone, Default)]
 pub struct Delivery {
     /// Flows, when there are any.
     pub flows: Option<FlowBatch>,
-    /// Lines of the books, when there are any.
-    pub books: Option<BooksBatch>,
+    /// What accounts for them, and what else the exporters told.
+    pub beside: Beside,
 }
 
 impl Delivery {
@@ -18,8 +78,19 @@ impl Delivery {
         self.flows.as_ref().map_or(0, FlowBatch::rows)
     }
 
+    /// Lines of the books, when there are any.
+    pub fn books(&self) -> Option<&BooksBatch> {
+        self.beside.books.as_ref()
+    }
+
     /// True when there is nothing in it.
     pub fn is_empty(&self) -> bool {
-        self.flows.is_none() && self.books.is_none()
+        self.flows.is_none() && self.beside.is_empty()
+    }
+}
+
+impl From<FlowBatch> for Delivery {
+    fn from(flows: FlowBatch) -> Self {
+        Self { flows: Some(flows), beside: Beside::default() }
     }
 }

@@ -26,6 +26,6 @@ pub use batch::{BatchError, FlowBatch};
 pub use books::{BooksBatch, BooksRow, Counter};
 pub use builder::FlowBatchBuilder;
 pub use column::{Column, ColumnType};
-pub use delivery::Delivery;
+pub use delivery::{Beside, Delivery, TableBatch};
 pub use registry::{DataType, Element, element, element_by_name};
 pub use schema::Table;

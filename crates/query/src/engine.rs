@@ -70,8 +70,7 @@ impl Engine {
         let snapshot = Snapshot::open(folder).map_err(EngineError::Archive)?;
         let position = snapshot.position();
         let view = ArchiveView {
-            flows: table_view(&snapshot, Table::Flows),
-            books: table_view(&snapshot, Table::ExporterBooks),
+            tables: std::array::from_fn(|index| table_view(&snapshot, Table::ALL[index])),
             guard: Some(Arc::new(snapshot)),
         };
         Self::over(view, position, options)

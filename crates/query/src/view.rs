@@ -109,10 +109,8 @@ impl TableView {
 /// Whatever keeps the files of the position from being deleted rides along in `guard`.
 #[derive(Default)]
 pub struct ArchiveView {
-    /// The table of flows.
-    pub flows: TableView,
-    /// The table of books.
-    pub books: TableView,
+    /// The rows of every table, in the order of [`Table::ALL`].
+    pub tables: [TableView; Table::ALL.len()],
     /// Kept until the last question over this view is done.
     pub guard: Option<Arc<dyn Any + Send + Sync>>,
 }
@@ -120,9 +118,6 @@ pub struct ArchiveView {
 impl ArchiveView {
     /// The rows of a table.
     pub fn table(&self, table: Table) -> &TableView {
-        match table {
-            Table::Flows => &self.flows,
-            Table::ExporterBooks => &self.books,
-        }
+        &self.tables[table as usize]
     }
 }

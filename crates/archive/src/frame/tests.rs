@@ -1,4 +1,4 @@
-use weir_flow::{Column, FlowBatchBuilder};
+use weir_flow::{Beside, BooksBatch, BooksRow, Column, Counter, FlowBatchBuilder};
 
 use super::*;
 
@@ -7,7 +7,15 @@ fn delivery(first: u64, rows: u64) -> Delivery {
     builder.begin_rows(rows as usize);
     builder.time(Column::Received).repeat(1_763_683_200_000, rows as usize);
     builder.u64(Column::FlowId).extend((0..rows as usize).map(|row| first + row as u64));
-    Delivery { flows: Some(builder.finish()), books: None }
+    let row = BooksRow {
+        minute_ms: 1_763_683_200_000,
+        exporter: None,
+        observation_domain: None,
+        export_version: None,
+        counts: [first; Counter::COUNT],
+    };
+    let books = first.is_multiple_of(200).then(|| BooksBatch::from_rows(&[row]));
+    Delivery { flows: Some(builder.finish()), beside: Beside { books, ..Beside::default() } }
 }
 
 /// A tail of frames with these rows, and where each of them ends.
@@ -31,9 +39,11 @@ fn frames_give_back_what_they_were_given() {
     let scan = scan(&octets);
     assert_eq!((scan.end, scan.rows(), scan.last()), (TailEnd::Clean, 4, Some(Position::new(42))));
     for (frame, expected) in scan.frames.iter().zip([delivery(4100, 3), delivery(4200, 1)]) {
-        let (flows, books) = decode(&frame.header, &octets, frame.payload_at).expect("decoded");
-        assert_eq!(flows.as_ref(), expected.flows.as_ref().map(FlowBatch::record_batch));
-        assert!(books.is_none());
+        let found = decode(&frame.header, &octets, frame.payload_at).expect("decoded");
+        let flows = expected.flows.iter().map(|flows| (Table::Flows, flows.record_batch()));
+        let expected: Vec<_> =
+            flows.chain(expected.beside.batches()).map(|(table, batch)| (table, batch.clone())).collect();
+        assert_eq!(found, expected);
     }
 }
 
@@ -45,8 +55,8 @@ fn columns_lie_where_they_were_read() {
     aligned.extend_from_slice(&octets);
     let octets: Buffer = aligned.into();
     let frame = scan(&octets).frames[0];
-    let (flows, _) = decode(&frame.header, &octets, frame.payload_at).expect("decoded");
-    let ids = flows.expect("flows").column_by_name("flow_id").expect("a column").to_data();
+    let batches = decode(&frame.header, &octets, frame.payload_at).expect("decoded");
+    let ids = batches[0].1.column_by_name("flow_id").expect("a column").to_data();
     let range = octets.as_ptr() as usize..octets.as_ptr() as usize + octets.len();
     assert!(range.contains(&(ids.buffers()[0].as_ptr() as usize)), "the column was copied");
 }

@@ -178,9 +178,10 @@ fn factory(
 }
 
 fn key_values(columns: &Columns, range: SegmentRange) -> Vec<KeyValue> {
-    let order = match columns.table() {
-        weir_flow::Table::Flows => "protocol, smaller port, side of it, address of that side, start",
-        weir_flow::Table::ExporterBooks => "as received",
+    let order = if columns.table() == weir_flow::Table::Flows {
+        "protocol, smaller port, side of it, address of that side, start"
+    } else {
+        "as received"
     };
     [
         ("weir.table", columns.table().name().to_owned()),

@@ -5,7 +5,7 @@ use std::path::Path;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::UInt64Type;
 use weir_archive::{Position, Snapshot};
-use weir_flow::{BooksBatch, BooksRow, Column, Counter, Delivery, FlowBatchBuilder, Table};
+use weir_flow::{Beside, BooksBatch, BooksRow, Column, Counter, Delivery, FlowBatchBuilder, Table};
 
 /// Shortly before midnight, so that segments have to be split by day.
 const FIRST_MS: i64 = 1_763_683_200_000 - 200_000;
@@ -39,7 +39,8 @@ pub(crate) fn delivery(position: Position) -> Delivery {
         export_version: None,
         counts,
     };
-    Delivery { flows: Some(builder.finish()), books: Some(BooksBatch::from_rows(&[row])) }
+    let beside = Beside { books: Some(BooksBatch::from_rows(&[row])), ..Beside::default() };
+    Delivery { flows: Some(builder.finish()), beside }
 }
 
 /// Every batch of a table, of segments and of the tail.

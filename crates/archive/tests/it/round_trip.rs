@@ -98,7 +98,7 @@ proptest! {
         for (number, groups) in deliveries.iter().enumerate() {
             let flows = batch(groups);
             expected.push(flows.to_full());
-            writer.append(Delivery { flows: Some(flows), books: None }).expect("appended");
+            writer.append(Delivery::from(flows)).expect("appended");
             if number == close_after {
                 writer.close().expect("sealed");
                 writer = Writer::open(dir.path(), options).expect("the archive opens").0;

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use weir_archive::{ArchiveError, ArchiveOptions, Position, Snapshot, Writer};
-use weir_flow::{BooksBatch, Column, Delivery, FlowBatchBuilder, Table};
+use weir_flow::{Beside, BooksBatch, Column, Delivery, FlowBatchBuilder, Table};
 
 use crate::numbered::{check, delivery, rows_up_to};
 
@@ -110,16 +110,19 @@ fn deliveries_that_cannot_be_kept_are_refused_whole() {
     let mut builder = FlowBatchBuilder::new(1);
     builder.begin_rows(1);
     builder.u64(Column::Bytes).push(Some(1));
-    let without_received = Delivery { flows: Some(builder.finish()), books: None };
+    let without_received = Delivery::from(builder.finish());
     assert!(matches!(writer.append(without_received), Err(ArchiveError::NoReceived)));
     builder.begin_rows(5000);
     builder.time(Column::Received).repeat(1, 5000);
-    let large = Delivery { flows: Some(builder.finish()), books: None };
+    let large = Delivery::from(builder.finish());
     match writer.append(large) {
         Err(ArchiveError::FrameTooLarge { octets, octets_max: 20_000 }) => assert!(octets > 40_000),
         other => panic!("{other:?}"),
     }
-    let empty = Delivery { flows: Some(builder.finish()), books: Some(BooksBatch::from_rows(&[])) };
+    let empty = Delivery {
+        flows: Some(builder.finish()),
+        beside: Beside { books: Some(BooksBatch::from_rows(&[])), ..Beside::default() },
+    };
     assert_eq!(writer.append(empty).expect("nothing to do"), Position::ZERO);
     assert_eq!(writer.append(delivery(Position::new(1))).expect("appended"), Position::new(1));
     assert_eq!(check(dir.path()), Position::new(1));

@@ -98,7 +98,7 @@ impl Archive {
             // the kind shows from the second segment on, so that a reader has to change its mind
             let kind = if delivery < 10 { Kind::Narrow } else { kind };
             let flows = flows(kind, 250, FIRST_MS + delivery * 30_000, &mut numbers);
-            writer.append(Delivery { flows: Some(flows), books: None }).expect("appended");
+            writer.append(Delivery::from(flows)).expect("appended");
         }
         writer.close().expect("sealed");
         let (mut writer, _) = Writer::open(dir.path(), options).expect("an archive");
@@ -106,7 +106,7 @@ impl Archive {
             let flows = flows(kind, 170, FIRST_MS + delivery * 30_000, &mut numbers);
             let batch = flows.record_batch().project(&[0, 1, 2, 4]).expect("four columns");
             let flows = if delivery == 43 { flows } else { FlowBatch::try_new(batch).expect("flows") };
-            writer.append(Delivery { flows: Some(flows), books: None }).expect("appended");
+            writer.append(Delivery::from(flows)).expect("appended");
         }
         Self { dir }
     }

@@ -63,8 +63,8 @@ impl QueueSender {
     /// Puts a burst into the queue, cut and joined to bursts of the stated size. Waits while the queue is full.
     pub(crate) fn push(&mut self, burst: Burst) -> Result<(), Closed> {
         self.meter.rows.fetch_add(burst.len() as u64, Ordering::Relaxed);
-        // Lines of the books stay with the rows that they came with.
-        if self.burst_records == 0 || burst.books().is_some() {
+        // What stands beside rows stays with them.
+        if self.burst_records == 0 || !burst.beside().is_empty() {
             self.flush()?;
             return self.send(burst);
         }

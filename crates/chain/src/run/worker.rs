@@ -247,21 +247,21 @@ impl Worker {
         }
     }
 
-    /// Gives a burst to a block. Lines of the books go past it: only sinks keep books.
+    /// Gives a burst to a block. What stands beside the rows goes past it: only sinks keep that.
     fn deliver(&mut self, slot: usize, input: usize, burst: Burst) {
         let rows = burst.len();
         match self.slots[slot].work {
             Work::Block(_) => {
-                let (batch, books) = burst.into_parts();
+                let (batch, beside) = burst.into_parts();
                 if rows > 0 {
                     self.call(slot, rows, |work, out| match work {
                         Work::Block(block) => block.take(input, batch, out),
                         _ => Ok(()),
                     });
                 }
-                if books.is_some() {
+                if !beside.is_empty() {
                     let none = arrow::array::RecordBatch::new_empty(Arc::new(arrow::datatypes::Schema::empty()));
-                    self.hand_on(slot, Burst::with_books(none, books));
+                    self.hand_on(slot, Burst::with_beside(none, beside));
                 }
             }
             Work::Sink(_) => {

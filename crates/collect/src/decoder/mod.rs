@@ -8,7 +8,7 @@ mod templates;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
-use weir_flow::{BooksBatch, Counter, Delivery, FlowBatchBuilder};
+use weir_flow::{Beside, BooksBatch, Counter, Delivery, FlowBatchBuilder};
 use weir_wire::{Spans, TemplateId, WireError};
 use weir_wire::{ipfix, netflow5, netflow9};
 
@@ -131,7 +131,7 @@ impl Decoder {
         let lines = self.ledger.take_lines(&mut self.domains);
         let flows = (self.builder.rows() > 0).then(|| self.builder.finish());
         let books = (!lines.is_empty()).then(|| BooksBatch::from_rows(&lines));
-        Delivery { flows, books }
+        Delivery { flows, beside: Beside { books, ..Beside::default() } }
     }
 
     /// Gives up Data Sets that have waited too long.

@@ -49,7 +49,7 @@ pub(crate) fn decode<'a>(datagrams: impl IntoIterator<Item = &'a Datagram>) -> D
 
 /// Adds up the lines of the books of a delivery.
 pub(crate) fn add_books(delivery: &Delivery, books: &mut [u64; Counter::COUNT]) {
-    let Some(lines) = delivery.books.as_ref().map(BooksBatch::record_batch) else { return };
+    let Some(lines) = delivery.books().map(BooksBatch::record_batch) else { return };
     for (&counter, sum) in Counter::ALL.iter().zip(books) {
         let column = lines.column_by_name(counter.name()).expect("a column for every counter");
         *sum += column.as_primitive::<UInt64Type>().iter().flatten().sum::<u64>();

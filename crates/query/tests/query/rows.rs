@@ -7,7 +7,7 @@ use std::sync::Arc;
 use datafusion::parquet::arrow::ArrowWriter;
 use datafusion::parquet::file::properties::WriterProperties;
 use weir_archive::Position;
-use weir_flow::{Column, FlowBatch, FlowBatchBuilder, parse_address};
+use weir_flow::{Column, FlowBatch, FlowBatchBuilder, Table, parse_address};
 use weir_query::view::{ArchiveView, SegmentFile, TableView};
 use weir_query::{Answer, Engine, EngineError, EngineOptions};
 
@@ -130,7 +130,8 @@ pub(crate) fn engine(segments: Vec<Arc<SegmentFile>>, tail: &[FlowBatch]) -> Eng
 
 fn engine_with(segments: Vec<Arc<SegmentFile>>, tail: &[FlowBatch], options: &EngineOptions) -> Engine {
     let tail = tail.iter().map(|batch| batch.record_batch().clone()).collect();
-    let view = ArchiveView { flows: TableView { segments, tail }, ..ArchiveView::default() };
+    let mut view = ArchiveView::default();
+    view.tables[Table::Flows as usize] = TableView { segments, tail };
     Engine::over(view, Position::new(7), options).expect("an engine")
 }
 
