@@ -175,25 +175,31 @@ fn encode_stream(batch: &RecordBatch, out: &mut Vec<Buffer>) -> Result<u64, Arro
     Ok(octets)
 }
 
-/// The batches of a frame whose payload, checked before, begins at `at`, each with its table.
-pub(crate) fn decode(
-    header: &FrameHeader,
-    octets: &Buffer,
-    at: usize,
-) -> Result<Vec<(Table, RecordBatch)>, ArrowError> {
-    let mut batches = Vec::with_capacity(1 + header.beside_batches as usize);
+/// Where the streams of a frame begin, and their octets, each with its table. `heading_at` reads a heading.
+pub(crate) fn streams<E: From<ArrowError>>(
+    frame: &FoundFrame,
+    mut heading_at: impl FnMut(usize) -> Result<[u8; HEADER_OCTETS], E>,
+) -> Result<Vec<(Table, usize, usize)>, E> {
+    let FoundFrame { header, payload_at } = frame;
+    let mut streams = Vec::with_capacity(1 + header.beside_batches as usize);
     if header.flows_octets > 0 {
-        batches.push((Table::Flows, decode_stream(octets, at, header.flows_octets as usize)?));
+        streams.push((Table::Flows, *payload_at, header.flows_octets as usize));
     }
-    let mut at = at + padded(header.flows_octets) as usize;
+    let mut at = payload_at + padded(header.flows_octets) as usize;
     for _ in 0..header.beside_batches {
-        let heading = octets.get(at..).and_then(|rest| rest.first_chunk()).ok_or_else(cut_short)?;
-        let (table, length) = parse_heading(heading)?;
+        let (table, length) = parse_heading(&heading_at(at)?)?;
         at += HEADER_OCTETS;
-        batches.push((table, decode_stream(octets, at, length)?));
+        streams.push((table, at, length));
         at += padded(length as u64) as usize;
     }
-    Ok(batches)
+    Ok(streams)
+}
+
+/// The batches of a frame that was checked before, each with its table.
+pub(crate) fn decode(frame: &FoundFrame, octets: &Buffer) -> Result<Vec<(Table, RecordBatch)>, ArrowError> {
+    let heading_at = |at: usize| octets.get(at..).and_then(|rest| rest.first_chunk().copied()).ok_or_else(cut_short);
+    let streams = streams(frame, heading_at)?;
+    streams.into_iter().map(|(table, at, length)| Ok((table, decode_stream(octets, at, length)?))).collect()
 }
 
 fn cut_short() -> ArrowError {
@@ -257,8 +263,32 @@ impl Scan {
     }
 }
 
+/// Octets in which frames are looked for: in memory, or a file of which little should be in memory.
+pub(crate) trait Octets {
+    /// How many there are.
+    fn length(&self) -> usize;
+    /// Up to [`HEADER_OCTETS`] octets at `at`, fewer when there are no more.
+    fn header_at(&self, at: usize) -> impl AsRef<[u8]>;
+    /// The checksum of `length` octets at `at`, or `None` when there are not so many.
+    fn crc_at(&self, at: usize, length: usize) -> Option<u32>;
+}
+
+impl Octets for [u8] {
+    fn length(&self) -> usize {
+        self.len()
+    }
+
+    fn header_at(&self, at: usize) -> impl AsRef<[u8]> {
+        self.get(at..).unwrap_or_default()
+    }
+
+    fn crc_at(&self, at: usize, length: usize) -> Option<u32> {
+        self.get(at..at.checked_add(length)?).map(crc32c::crc32c)
+    }
+}
+
 /// Finds the whole frames of a tail: all checksums right, positions one after another.
-pub(crate) fn scan(octets: &[u8]) -> Scan {
+pub(crate) fn scan(octets: &(impl Octets + ?Sized)) -> Scan {
     let mut frames: Vec<FoundFrame> = Vec::new();
     let mut at = 0;
     while let Some(frame) = frame_at(octets, at) {
@@ -269,21 +299,21 @@ pub(crate) fn scan(octets: &[u8]) -> Scan {
         at += frame.header.frame_octets() as usize;
         frames.push(frame);
     }
-    let end = if at == octets.len() { TailEnd::Clean } else { end_after(octets, at) };
+    let end = if at == octets.length() { TailEnd::Clean } else { end_after(octets, at) };
     Scan { frames, whole_octets: at, end }
 }
 
-fn frame_at(octets: &[u8], at: usize) -> Option<FoundFrame> {
-    let header = FrameHeader::parse(octets.get(at..)?)?;
+fn frame_at(octets: &(impl Octets + ?Sized), at: usize) -> Option<FoundFrame> {
+    let header = FrameHeader::parse(octets.header_at(at).as_ref())?;
     let payload_at = at + HEADER_OCTETS;
-    let payload = octets.get(payload_at..payload_at.checked_add(header.payload_octets() as usize)?)?;
-    (crc32c::crc32c(payload) == header.payload_crc).then_some(FoundFrame { header, payload_at })
+    let crc = octets.crc_at(payload_at, header.payload_octets() as usize)?;
+    (crc == header.payload_crc).then_some(FoundFrame { header, payload_at })
 }
 
-fn end_after(octets: &[u8], bad: usize) -> TailEnd {
+fn end_after(octets: &(impl Octets + ?Sized), bad: usize) -> TailEnd {
     let mut found = TailEnd::Torn;
     let mut at = bad + HEADER_OCTETS;
-    while at < octets.len() {
+    while at < octets.length() {
         // A header counts only with its whole frame: the columns of a torn frame may hold anything a sender likes.
         if let Some(frame) = frame_at(octets, at) {
             let (frames, rows) = match found {

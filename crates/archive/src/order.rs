@@ -61,17 +61,23 @@ impl<'a> KeyColumns<'a> {
     }
 }
 
-/// Numbers of the rows of all batches, counted through from the first batch, in the order of a segment.
-pub(crate) fn by_service(batches: &[FlowBatch]) -> Vec<u32> {
-    let rows = batches.iter().map(FlowBatch::rows).sum();
-    let first_received = batches
-        .iter()
-        .filter_map(|batch| arrow::compute::min(batch.primitive::<TimestampMillisecondType>(Column::Received)?));
-    let first_start_ms = first_received.min().unwrap_or(0).saturating_sub(START_REACH_MS);
+/// Columns that the order depends on, in the order of the table.
+pub(crate) const KEY_COLUMNS: [Column; 6] =
+    [Column::Start, Column::SrcAddr, Column::DstAddr, Column::SrcPort, Column::DstPort, Column::Protocol];
+
+/// Numbers of the rows of all batches, counted through from the first batch, in the order of a segment. The batches
+/// need no other columns than [`KEY_COLUMNS`]; `rows` is how many rows they have, about.
+pub(crate) fn by_service<E>(
+    rows: usize,
+    first_received_ms: i64,
+    batches: impl Iterator<Item = Result<FlowBatch, E>>,
+) -> Result<Vec<u32>, E> {
+    let first_start_ms = first_received_ms.saturating_sub(START_REACH_MS);
     let mut keys: Vec<u128> = Vec::with_capacity(rows);
     let mut long_addresses: Vec<(u128, u32)> = Vec::new();
     for batch in batches {
-        let columns = KeyColumns::of(batch);
+        let batch = batch?;
+        let columns = KeyColumns::of(&batch);
         for row in 0..batch.rows() {
             let (key, long) = columns.key(row, first_start_ms);
             let number = keys.len() as u32;
@@ -81,7 +87,7 @@ pub(crate) fn by_service(batches: &[FlowBatch]) -> Vec<u32> {
     }
     put_ranks(&mut keys, long_addresses);
     keys.sort_unstable();
-    keys.into_iter().map(|key| key as u32).collect()
+    Ok(keys.into_iter().map(|key| key as u32).collect())
 }
 
 /// Gives rows with addresses of 128 bits the rank of the address instead: there are at most as many as rows.

@@ -3,21 +3,22 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::TimestampMillisecondType;
 use arrow::error::ArrowError;
-use weir_flow::{FlowBatch, Table};
+use weir_flow::{BatchError, Column, FlowBatch, Table};
 
 use crate::civil::day_of_ms;
 use crate::frame::TailEnd;
 use crate::layout::Layout;
-use crate::order::by_service;
+use crate::order::{KEY_COLUMNS, by_service};
 use crate::recovery::set_aside;
 use crate::segment::{Columns, SegmentName, SegmentRange, write_segment};
 use crate::shared::FinishedTail;
-use crate::tail::TailContents;
+use crate::tail::{Stream, TailContents, TailFile};
 use crate::{ArchiveError, ArchiveOptions, Position, folder};
 
 /// What became of a tail.
@@ -50,27 +51,28 @@ pub(crate) fn seal_tail(
 ) -> Result<Sealed, ArchiveError> {
     let mut sealed = Sealed::default();
     let began = Instant::now();
-    let contents = TailContents::open(&tail.path)?;
-    let lost = contents.scan.last() < tail.last;
-    if lost || matches!(contents.scan.end, TailEnd::Damaged { .. }) {
-        set_aside(layout, tail.number, &contents)?;
+    let file = TailFile::open(&tail.path)?;
+    let scan = file.scan()?;
+    let lost = scan.last() < tail.last;
+    if lost || matches!(scan.end, TailEnd::Damaged { .. }) {
+        set_aside(layout, tail.number, &TailContents::open(&tail.path)?)?;
     }
     let mut written = Vec::new();
-    if let (Some(first), Some(last)) = (contents.scan.frames.first(), contents.scan.last()) {
+    if let (Some(first), Some(last)) = (scan.frames.first(), scan.last()) {
         let range = SegmentRange { tails: (tail.number, tail.number), first: first.header.position, last };
-        let batches = contents.batches()?;
-        sealed.rows = contents.scan.rows();
+        let streams = file.streams(&scan)?;
+        sealed.rows = scan.rows();
         sealed.read_time = began.elapsed();
         let began = Instant::now();
-        let order = by_service(&flow_batches(tail, &batches[Table::Flows as usize])?);
+        let order = flow_order(&file, &streams[Table::Flows as usize])?;
         sealed.order_time = began.elapsed();
         let began = Instant::now();
         let mut order = Some(order);
-        for (&table, batches) in Table::ALL.iter().zip(batches) {
-            let rows = batches.iter().map(RecordBatch::num_rows).sum::<usize>() as u32;
+        for (&table, streams) in Table::ALL.iter().zip(&streams) {
+            let rows = streams.iter().map(Stream::rows).sum::<usize>() as u32;
             // only flows come first, and only they have an order of their own
             let order = order.take().unwrap_or_else(|| (0..rows).collect());
-            let columns = Columns::new(table, batches);
+            let columns = Columns::new(table, &file, streams);
             written.extend(write_days(layout, options, &columns, order, range)?);
         }
         sealed.write_time = began.elapsed();
@@ -82,20 +84,34 @@ pub(crate) fn seal_tail(
     Ok(sealed)
 }
 
-/// The batches of a tail as flows. A column that this program does not know is an error: leaving it out would lose it.
-fn flow_batches(tail: &FinishedTail, batches: &[RecordBatch]) -> Result<Vec<FlowBatch>, ArchiveError> {
-    let flows = batches.iter().map(|batch| FlowBatch::try_new(batch.clone())).collect::<Result<_, _>>();
-    flows.map_err(|error| ArchiveError::DecodeFrame {
-        path: tail.path.clone(),
-        source: ArrowError::SchemaError(error.to_string()),
-    })
+/// The order of the flows in their segment. A column that this program does not know is an error: leaving it out would
+/// lose it.
+fn flow_order(file: &TailFile, streams: &[Stream]) -> Result<Vec<u32>, ArchiveError> {
+    let unknown = |error: BatchError| file.failed(ArrowError::SchemaError(error.to_string()));
+    let (mut rows, mut first_received_ms) = (0, None);
+    for stream in streams {
+        FlowBatch::try_new(RecordBatch::new_empty(Arc::clone(stream.schema()))).map_err(unknown)?;
+        rows += stream.rows();
+        let received = file.column(stream, Column::Received.name())?;
+        let received =
+            received.and_then(|received| arrow::compute::min(received.as_primitive_opt::<TimestampMillisecondType>()?));
+        first_received_ms = first_received_ms.into_iter().chain(received).min();
+    }
+    let batches = streams.iter().map(|stream| {
+        let mut columns = Vec::with_capacity(KEY_COLUMNS.len());
+        for column in KEY_COLUMNS {
+            columns.extend(file.column(stream, column.name())?.map(|values| (column, values)));
+        }
+        FlowBatch::from_columns(stream.rows(), columns).map_err(unknown)
+    });
+    by_service(rows, first_received_ms.unwrap_or(0), batches)
 }
 
 /// Writes one segment for each day that has rows.
 fn write_days(
     layout: &Layout,
     options: &ArchiveOptions,
-    columns: &Columns,
+    columns: &Columns<'_>,
     order: Vec<u32>,
     range: SegmentRange,
 ) -> Result<Vec<Written>, ArchiveError> {
@@ -110,7 +126,7 @@ fn write_days(
 }
 
 /// Rows by the UTC day of the time that partitions the table, the order kept within each day.
-fn split_by_day(columns: &Columns, order: Vec<u32>) -> Result<BTreeMap<i64, Vec<u32>>, ArchiveError> {
+fn split_by_day(columns: &Columns<'_>, order: Vec<u32>) -> Result<BTreeMap<i64, Vec<u32>>, ArchiveError> {
     let schema = columns.table().schema();
     let field = schema.field(0); // `received` and `minute` come first, and neither is ever null
     let Some(times) = columns.column(field)? else { return Ok(BTreeMap::new()) };

@@ -1,5 +1,8 @@
-//! Tail files: the one that is written, and reading any of them.
+//! Tail files: the one that is written, and reading any of them, whole or column by column.
 
+mod stream;
+
+use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::os::unix::fs::FileExt;
@@ -7,13 +10,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::buffer::{Buffer, MutableBuffer};
+use arrow::error::ArrowError;
 use weir_flow::Table;
 
-use crate::frame::{EncodedFrame, Scan, decode, scan};
+use crate::frame::{EncodedFrame, HEADER_OCTETS, Octets, Scan, decode, scan, streams};
 use crate::layout::{Layout, TailNumber};
 use crate::{ArchiveError, Position};
+
+pub(crate) use stream::Stream;
 
 /// Most pieces of one vectored write; the kernel takes no more (`IOV_MAX`).
 const SLICES_MAX: usize = 1024;
@@ -110,7 +116,7 @@ impl TailContents {
     /// Reads a tail that is open, and may have been removed since.
     pub(crate) fn read(file: &File, path: &Path) -> Result<Self, ArchiveError> {
         let octets = read_octets(file).map_err(|source| ArchiveError::ReadTail { path: path.to_owned(), source })?;
-        let scan = scan(&octets);
+        let scan = scan(&octets[..]);
         Ok(Self { path: path.to_owned(), octets, scan })
     }
 
@@ -128,13 +134,102 @@ impl TailContents {
     pub(crate) fn batches(&self) -> Result<[Vec<RecordBatch>; Table::ALL.len()], ArchiveError> {
         let mut tables = [const { Vec::new() }; Table::ALL.len()];
         for frame in &self.scan.frames {
-            let decoded = decode(&frame.header, &self.octets, frame.payload_at);
+            let decoded = decode(frame, &self.octets);
             let decoded = decoded.map_err(|source| ArchiveError::DecodeFrame { path: self.path.clone(), source })?;
             for (table, batch) in decoded {
                 tables[table as usize].push(batch);
             }
         }
         Ok(tables)
+    }
+}
+
+/// A finished tail of which only what is asked for is in memory.
+#[derive(Debug)]
+pub(crate) struct TailFile {
+    path: PathBuf,
+    file: File,
+    length: usize,
+    /// Why a look for frames came to an end too early.
+    failure: RefCell<Option<io::Error>>,
+}
+
+/// Octets read at a time for a checksum.
+const CHECK_OCTETS: usize = 256 << 10;
+
+impl TailFile {
+    pub(crate) fn open(path: &Path) -> Result<Self, ArchiveError> {
+        let failed = |source| ArchiveError::ReadTail { path: path.to_owned(), source };
+        let file = File::open(path).map_err(failed)?;
+        let length = file.metadata().map_err(failed)?.len() as usize;
+        Ok(Self { path: path.to_owned(), file, length, failure: RefCell::new(None) })
+    }
+
+    /// Finds the whole frames, checksums and all.
+    pub(crate) fn scan(&self) -> Result<Scan, ArchiveError> {
+        let scan = scan(self);
+        match self.failure.take() {
+            Some(source) => Err(ArchiveError::ReadTail { path: self.path.clone(), source }),
+            None => Ok(scan),
+        }
+    }
+
+    /// The streams of all frames, by table.
+    pub(crate) fn streams(&self, scan: &Scan) -> Result<[Vec<Stream>; Table::ALL.len()], ArchiveError> {
+        let mut tables: [Vec<Stream>; Table::ALL.len()] = Default::default();
+        for frame in &scan.frames {
+            let heading_at = |at: usize| -> Result<_, ArrowError> {
+                let mut heading = [0; HEADER_OCTETS];
+                self.file.read_exact_at(&mut heading, at as u64)?;
+                Ok(heading)
+            };
+            for (table, at, _) in streams(frame, heading_at).map_err(|source| self.failed(source))? {
+                let of_table = &mut tables[table as usize];
+                let stream = Stream::open(&self.file, at as u64, of_table.last());
+                of_table.push(stream.map_err(|source| self.failed(source))?);
+            }
+        }
+        Ok(tables)
+    }
+
+    /// Reads a column of a stream; `None` when the stream does not have it.
+    pub(crate) fn column(&self, stream: &Stream, name: &str) -> Result<Option<ArrayRef>, ArchiveError> {
+        stream.column(&self.file, name).map_err(|source| self.failed(source))
+    }
+
+    /// An error of decoding a frame.
+    pub(crate) fn failed(&self, source: ArrowError) -> ArchiveError {
+        ArchiveError::DecodeFrame { path: self.path.clone(), source }
+    }
+
+    /// Reads, and keeps the error for later when that fails.
+    fn read(&self, at: usize, octets: &mut [u8]) -> Option<()> {
+        self.file.read_exact_at(octets, at as u64).map_err(|error| *self.failure.borrow_mut() = Some(error)).ok()
+    }
+}
+
+impl Octets for TailFile {
+    fn length(&self) -> usize {
+        self.length
+    }
+
+    fn header_at(&self, at: usize) -> impl AsRef<[u8]> {
+        let mut header = vec![0; HEADER_OCTETS.min(self.length.saturating_sub(at))];
+        self.read(at, &mut header);
+        header
+    }
+
+    fn crc_at(&self, at: usize, length: usize) -> Option<u32> {
+        let end = at.checked_add(length).filter(|end| *end <= self.length)?;
+        let (mut crc, mut at) = (0, at);
+        let mut octets = vec![0; CHECK_OCTETS.min(length)];
+        while at < end {
+            let piece = octets.get_mut(..CHECK_OCTETS.min(end - at))?;
+            self.read(at, piece)?;
+            crc = crc32c::crc32c_append(crc, piece);
+            at += piece.len();
+        }
+        Some(crc)
     }
 }
 

@@ -1,15 +1,21 @@
 //! The live collector: sockets, threads and the queues between them.
 //!
-//! Each socket has a receive thread and a decode thread. The kernel spreads exporters over the sockets that share
-//! the port, and all datagrams of one exporter reach the same socket, so a decoder owns what it knows of its
-//! exporters and nothing is locked. Whoever owns the collector takes the deliveries of all decoders from one queue.
+//! There are as many receive threads, each with a socket, as decode threads. The kernel deals datagrams out evenly
+//! over the sockets that share the port, because most may come from one exporter. A decode thread is given every
+//! burst and takes the datagrams of its own exporters from it, so it owns what it knows of them and nothing is locked.
+//! Datagrams of one exporter that came by two sockets may change places on the way, by some milliseconds. Whoever owns
+//! the collector takes the deliveries of all decoders from one queue.
 //!
 //! ```text
 //! kernel ─▶ receive ─▶ [bursts] ─▶ decode ─▶ [deliveries] ─▶ next
 //!           drops and counts       waits
 //!           when full              when full
 //! ```
+//!
+//! A receive thread that has found few datagrams sleeps for a millisecond before it asks for more. The kernel holds
+//! them as well as we do, and waking up for each datagram costs more than reading it.
 
+use std::hash::BuildHasher;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -17,11 +23,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded, unbounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
 use weir_flow::{Counter, Delivery};
 
-use crate::burst::Burst;
-use crate::socket::{self, Headers, ReceiveSocket, SocketInfo};
+use crate::burst::{BURST_DATAGRAMS, Burst, Pool};
+use crate::socket::{self, ReceiveSocket, Room, SocketInfo};
 use crate::{Decoder, DecoderStatistics, Limits};
 
 /// How to collect.
@@ -29,11 +35,11 @@ use crate::{Decoder, DecoderStatistics, Limits};
 pub struct CollectorOptions {
     /// Address and port to listen on; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// Sockets that share the port, each with two threads.
+    /// Sockets that share the port, each with a receive thread; also the number of decode threads.
     pub sockets: usize,
     /// Receive buffer to ask for, in octets per socket.
     pub buffer_octets: usize,
-    /// Bursts of up to 64 datagrams between a socket and its decoder; when full, datagrams are dropped and counted
+    /// Bursts of up to 64 datagrams that wait for a decoder; when full, datagrams are dropped and counted
     /// under `queue_drops`.
     pub queue_bursts_max: usize,
     /// Deliveries between the decoders and whoever takes them.
@@ -119,8 +125,20 @@ struct Shared {
     statistics: Mutex<Vec<Option<DecoderStatistics>>>,
     /// Why nothing more can be collected.
     failure: Mutex<Option<CollectError>>,
+    pool: Pool,
+    /// Who decodes what, seeded so that nobody can choose addresses that all go to one decoder.
+    seed: foldhash::fast::RandomState,
 }
 
+impl Shared {
+    /// The decoder of everything that comes from an address.
+    fn owner(&self, source: SocketAddr, decoders: usize) -> usize {
+        if decoders == 1 { 0 } else { self.seed.hash_one(source.ip()) as usize % decoders }
+    }
+}
+
+/// How long a receive thread lets datagrams gather in the kernel when it has found few.
+const GATHER: Duration = Duration::from_millis(1);
 /// Longest time that stopping goes on reading what the kernel still holds.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// How often the kernel's drop counters are read.
@@ -143,16 +161,19 @@ impl Collector {
             deliveries: Some(from_decoders),
             shared,
         };
-        for (number, socket) in sockets.into_iter().enumerate() {
-            let (bursts, from_socket) = bounded(options.queue_bursts_max.max(1));
-            let (free, to_fill) = unbounded();
-            let shared = Arc::clone(&collector.shared);
-            let receive = move || receive(socket, &bursts, &to_fill, &shared);
-            collector.receivers.push(spawn("weir-receive", receive)?);
+        let decoders = sockets.len();
+        let queues: Vec<_> = (0..decoders).map(|_| bounded(options.queue_bursts_max.max(1))).collect();
+        let senders: Vec<Sender<_>> = queues.iter().map(|(bursts, _)| bursts.clone()).collect();
+        for socket in sockets {
+            let work = ReceiveThread { socket, queues: senders.clone(), shared: Arc::clone(&collector.shared) };
+            collector.receivers.push(spawn("weir-receive", move || work.run())?);
+        }
+        drop(senders);
+        for (number, (_, bursts)) in queues.into_iter().enumerate() {
             let work = DecodeThread {
                 number,
-                bursts: from_socket,
-                free,
+                decoders,
+                bursts,
                 deliveries: deliveries.clone(),
                 shared: Arc::clone(&collector.shared),
                 options: options.clone(),
@@ -265,6 +286,10 @@ fn bind_all(options: &CollectorOptions) -> Result<Vec<ReceiveSocket>, CollectErr
     for _ in 1..options.sockets.max(1) {
         sockets.push(bind(shared)?);
     }
+    if sockets.len() > 1 {
+        // Kernels that cannot (before 4.5) send all datagrams of one exporter to the same socket, as they always did.
+        let _ = sockets[0].deal_out_over(sockets.len());
+    }
     Ok(sockets)
 }
 
@@ -279,54 +304,73 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The receive thread: from the socket into the queue, and never waiting for the queue.
-fn receive(socket: ReceiveSocket, queue: &Sender<Burst>, free: &Receiver<Burst>, shared: &Shared) -> ReceiveSocket {
-    let (mut headers, mut burst) = (Headers::new(), Burst::new());
-    let mut drain_until = None;
-    loop {
-        if burst.is_full() {
-            // Queue and burst are full. Taking datagrams from the kernel only to drop them keeps the ones that come
-            // fresh, and the count exact.
-            shared.queue_drops.fetch_add(burst.len() as u64, Ordering::Relaxed);
-            burst.clear();
-        }
-        let received = match socket.receive(&mut headers, &mut burst) {
-            Ok(received) => received,
-            Err(error) => {
-                *lock(&shared.failure) = Some(CollectError::Receive(error));
-                // what a full queue has not taken yet ends with this thread
-                shared.queue_drops.fetch_add(burst.len() as u64, Ordering::Relaxed);
-                return socket;
-            }
-        };
-        if burst.len() > 0 {
-            match queue.try_send(burst) {
-                Ok(()) => burst = free.try_recv().unwrap_or_else(|_| Burst::new()),
-                Err(TrySendError::Full(back)) => burst = back,
-                Err(TrySendError::Disconnected(_)) => return socket,
-            }
-        }
-        if shared.stop.load(Ordering::Acquire) {
-            let until = *drain_until.get_or_insert_with(|| Instant::now() + DRAIN_MAX);
-            if received == 0 || Instant::now() >= until {
-                break;
+/// The receive thread: from the socket into the queues, and never waiting for a queue.
+struct ReceiveThread {
+    socket: ReceiveSocket,
+    /// One for each decoder.
+    queues: Vec<Sender<Arc<Burst>>>,
+    shared: Arc<Shared>,
+}
+
+impl ReceiveThread {
+    fn run(self) -> ReceiveSocket {
+        let mut room = Room::new();
+        let mut drain_until = None;
+        loop {
+            let mut burst = self.shared.pool.take();
+            let received = match self.socket.receive(&mut room, &mut burst) {
+                Ok(received) => received,
+                Err(error) => {
+                    *lock(&self.shared.failure) = Some(CollectError::Receive(error));
+                    return self.socket;
+                }
+            };
+            let is_stopped = self.shared.stop.load(Ordering::Acquire);
+            // nothing comes any more after the last one, so waiting for room costs nothing then
+            self.hand_on(burst, is_stopped);
+            if is_stopped {
+                let until = *drain_until.get_or_insert_with(|| Instant::now() + DRAIN_MAX);
+                if received == 0 || Instant::now() >= until {
+                    return self.socket;
+                }
+            } else if (1..BURST_DATAGRAMS / 2).contains(&received) {
+                thread::sleep(GATHER);
             }
         }
     }
-    if burst.len() > 0 {
-        // nothing comes any more, so waiting for room costs nothing
-        let datagrams = burst.len() as u64;
-        if queue.send(burst).is_err() {
-            shared.queue_drops.fetch_add(datagrams, Ordering::Relaxed);
+
+    /// Gives the burst to every decoder that has datagrams in it. When a queue is full they are dropped: taking
+    /// datagrams from the kernel only to drop them keeps the ones that come fresh, and the count exact.
+    fn hand_on(&self, burst: Burst, may_wait: bool) {
+        let burst = Arc::new(burst);
+        for (number, queue) in self.queues.iter().enumerate() {
+            let owned = burst.datagrams().filter(|(arrival, _)| self.owner(arrival.source) == number).count();
+            if owned == 0 {
+                continue;
+            }
+            let share = Arc::clone(&burst);
+            let dropped = if may_wait {
+                queue.send(share).map_err(|unsent| unsent.0)
+            } else {
+                queue.try_send(share).map_err(TrySendError::into_inner)
+            };
+            if let Err(share) = dropped {
+                self.shared.queue_drops.fetch_add(owned as u64, Ordering::Relaxed);
+                self.shared.pool.give_back(share);
+            }
         }
+        self.shared.pool.give_back(burst);
     }
-    socket
+
+    fn owner(&self, source: SocketAddr) -> usize {
+        self.shared.owner(source, self.queues.len())
+    }
 }
 
 struct DecodeThread {
     number: usize,
-    bursts: Receiver<Burst>,
-    free: Sender<Burst>,
+    decoders: usize,
+    bursts: Receiver<Arc<Burst>>,
     deliveries: Sender<Delivery>,
     shared: Arc<Shared>,
     options: CollectorOptions,
@@ -339,16 +383,17 @@ impl DecodeThread {
         let mut drops_read_at: Option<Instant> = None;
         loop {
             match self.bursts.recv_deadline(due) {
-                Ok(mut burst) => {
+                Ok(burst) => {
                     for (arrival, payload) in burst.datagrams() {
+                        if self.shared.owner(arrival.source, self.decoders) != self.number {
+                            continue;
+                        }
                         decoder.datagram(arrival.source, arrival.received_ms, payload);
                         if decoder.is_full() {
                             self.deliver(&mut decoder);
                         }
                     }
-                    burst.clear();
-                    // the receiver may have ended already
-                    let _ = self.free.send(burst);
+                    self.shared.pool.give_back(burst);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,

@@ -8,10 +8,11 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
+use nix::libc::{sock_filter, sock_fprog};
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 
-use crate::burst::{Arrival, BURST_DATAGRAMS, Burst};
+use crate::burst::{Arrival, BURST_DATAGRAMS, Burst, DATAGRAM_OCTETS_MAX, SLOT_OCTETS};
 
 /// Longest wait for a datagram before the receive thread looks whether it should stop.
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(100);
@@ -33,12 +34,22 @@ pub(crate) struct ReceiveSocket {
     pub(crate) info: SocketInfo,
 }
 
-/// Room for the headers of a burst, made in the thread that receives because it cannot move to another.
-pub(crate) struct Headers(MultiHeaders<SockaddrStorage>);
+/// Room for the headers of a burst and for the ends of long datagrams, made in the thread that receives because it
+/// cannot move to another. Memory that no long datagram touches is never made resident.
+pub(crate) struct Room {
+    headers: MultiHeaders<SockaddrStorage>,
+    rests: Vec<u8>,
+}
 
-impl Headers {
+/// Octets of a long datagram beyond its slot.
+const REST_OCTETS: usize = DATAGRAM_OCTETS_MAX - SLOT_OCTETS;
+
+impl Room {
     pub(crate) fn new() -> Self {
-        Self(MultiHeaders::preallocate(BURST_DATAGRAMS, None))
+        Self {
+            headers: MultiHeaders::preallocate(BURST_DATAGRAMS, None),
+            rests: vec![0; REST_OCTETS * BURST_DATAGRAMS],
+        }
     }
 }
 
@@ -65,11 +76,13 @@ impl ReceiveSocket {
     }
 
     /// Waits for datagrams and puts as many as there are into the burst. Returns 0 when none came in time.
-    pub(crate) fn receive(&self, headers: &mut Headers, burst: &mut Burst) -> io::Result<usize> {
+    pub(crate) fn receive(&self, room: &mut Room, burst: &mut Burst) -> io::Result<usize> {
+        let Room { headers, rests } = room;
         let arrivals = {
-            let mut slots: Vec<[IoSliceMut<'_>; 1]> = burst.free_slots().map(|slot| [IoSliceMut::new(slot)]).collect();
-            let received =
-                recvmmsg(self.socket.as_raw_fd(), &mut headers.0, slots.iter_mut(), MsgFlags::MSG_WAITFORONE, None);
+            let pieces = burst.free_slots().zip(rests.chunks_exact_mut(REST_OCTETS));
+            let mut slots: Vec<[IoSliceMut<'_>; 2]> =
+                pieces.map(|(slot, rest)| [IoSliceMut::new(slot), IoSliceMut::new(rest)]).collect();
+            let received = recvmmsg(self.socket.as_raw_fd(), headers, slots.iter_mut(), MsgFlags::MSG_WAITFORONE, None);
             let received_ms = now_ms();
             match received {
                 Ok(messages) => messages
@@ -83,10 +96,21 @@ impl ReceiveSocket {
             }
         };
         let count = arrivals.len();
-        for arrival in arrivals {
-            burst.arrived(arrival);
+        for (arrival, rest) in arrivals.into_iter().zip(rests.chunks_exact(REST_OCTETS)) {
+            burst.arrived(arrival, &rest[..arrival.octets.saturating_sub(SLOT_OCTETS).min(REST_OCTETS)]);
         }
         Ok(count)
+    }
+
+    /// Has the kernel deal out datagrams evenly over the sockets that share this one's port, whoever sends them: by
+    /// default it sends all of one exporter to the same socket, which then does the work alone.
+    pub(crate) fn deal_out_over(&self, sockets: usize) -> io::Result<()> {
+        let instruction = |code, k| sock_filter { code, jt: 0, jf: 0, k };
+        // load a random number, take it modulo the number of sockets, return it
+        let mut program =
+            [instruction(0x20, SKF_AD_OFF + SKF_AD_RANDOM), instruction(0x94, sockets as u32), instruction(0x16, 0)];
+        let program = sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
+        Ok(setsockopt(&self.socket, sockopt::AttachReusePortCbpf, &program)?)
     }
 
     /// What identifies the socket in the kernel's tables.
@@ -95,6 +119,10 @@ impl ReceiveSocket {
         fs::metadata(path).ok().map(|metadata| metadata.ino())
     }
 }
+
+/// Where classic BPF keeps what is not in the packet, and there a random number (`linux/filter.h`).
+const SKF_AD_OFF: u32 = -0x1000_i32 as u32;
+const SKF_AD_RANDOM: u32 = 56;
 
 /// Source of a datagram whose sender the kernel does not name.
 const UNKNOWN_SOURCE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
@@ -153,18 +181,40 @@ mod tests {
     }
 
     #[test]
+    fn one_exporter_is_dealt_out_over_all_sockets() {
+        let first = ReceiveSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1 << 20, true).expect("bind");
+        let others: Vec<_> =
+            (0..2).map(|_| ReceiveSocket::bind(first.info.local, 1 << 20, true).expect("bind")).collect();
+        first.deal_out_over(3).expect("a program");
+        let sender = UdpSocket::bind("127.0.0.1:0").expect("sender");
+        for _ in 0..60 {
+            sender.send_to(b"x", first.info.local).expect("send");
+        }
+        let (mut room, mut burst) = (Room::new(), Burst::new());
+        let mut received = Vec::new();
+        for socket in std::iter::once(&first).chain(&others) {
+            burst.clear();
+            received.push(socket.receive(&mut room, &mut burst).expect("receive"));
+        }
+        assert_eq!(received.iter().sum::<usize>(), 60);
+        // missed by chance once in 10^9 times
+        assert!(received.iter().all(|count| (1..60).contains(count)), "{received:?}");
+    }
+
+    #[test]
     fn datagrams_arrive_with_their_source() {
         let socket = ReceiveSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1 << 20, false).expect("bind");
         let sender = UdpSocket::bind("127.0.0.1:0").expect("sender");
-        for text in ["one", "two", "three"] {
+        let long = "long".repeat(10_000);
+        for text in ["one", &long, "three"] {
             sender.send_to(text.as_bytes(), socket.info.local).expect("send");
         }
-        let (mut headers, mut burst) = (Headers::new(), Burst::new());
-        while burst.len() < 3 {
-            socket.receive(&mut headers, &mut burst).expect("receive");
+        let (mut room, mut burst) = (Room::new(), Burst::new());
+        while burst.datagrams().count() < 3 {
+            socket.receive(&mut room, &mut burst).expect("receive");
         }
         let payloads: Vec<_> = burst.datagrams().map(|(_, payload)| payload.to_vec()).collect();
-        assert_eq!(payloads, [b"one".to_vec(), b"two".to_vec(), b"three".to_vec()]);
+        assert_eq!(payloads, [b"one".to_vec(), long.into_bytes(), b"three".to_vec()]);
         let source = sender.local_addr().expect("address");
         assert!(burst.datagrams().all(|(arrival, _)| arrival.source == source));
         assert!(socket.inode().is_some());

@@ -360,7 +360,8 @@ fn the_collector_delivers_what_was_sent() {
         deliveries.iter().filter_map(|d| d.flows.as_ref()).map(|f: &FlowBatch| f.sum(Column::Bytes)).sum();
     assert_eq!((rows, octets), (4 * 50 * 30, 4 * 50 * 30 * 700));
     let total = |counter| collector.statistics().iter().map(|decoder| decoder.total(counter)).sum::<u64>();
-    assert_eq!((total(Counter::Datagrams), total(Counter::RecordsLost)), (200, 0));
+    // one exporter's datagrams come by both sockets and may change places: what seemed lost came late
+    assert_eq!((total(Counter::Datagrams), total(Counter::RecordsLost)), (200, total(Counter::RecordsLate)));
     assert_eq!(total(Counter::QueueDrops) + total(Counter::KernelDrops), 0);
     let again = collector.next(Duration::ZERO).expect("no failure");
     assert!(matches!(again, Next::Ended), "{again:?}");

@@ -36,10 +36,10 @@ fn tail(rows: &[u64]) -> (Vec<u8>, Vec<usize>) {
 fn frames_give_back_what_they_were_given() {
     let (octets, _) = tail(&[3, 1]);
     let octets = Buffer::from_vec(octets);
-    let scan = scan(&octets);
+    let scan = scan(&octets[..]);
     assert_eq!((scan.end, scan.rows(), scan.last()), (TailEnd::Clean, 4, Some(Position::new(42))));
-    for (frame, expected) in scan.frames.iter().zip([delivery(4100, 3), delivery(4200, 1)]) {
-        let found = decode(&frame.header, &octets, frame.payload_at).expect("decoded");
+    for (frame, expected) in scan.frames.iter().copied().zip([delivery(4100, 3), delivery(4200, 1)]) {
+        let found = decode(&frame, &octets).expect("decoded");
         let flows = expected.flows.iter().map(|flows| (Table::Flows, flows.record_batch()));
         let expected: Vec<_> =
             flows.chain(expected.beside.batches()).map(|(table, batch)| (table, batch.clone())).collect();
@@ -54,8 +54,8 @@ fn columns_lie_where_they_were_read() {
     let mut aligned = arrow::buffer::MutableBuffer::new(octets.len());
     aligned.extend_from_slice(&octets);
     let octets: Buffer = aligned.into();
-    let frame = scan(&octets).frames[0];
-    let batches = decode(&frame.header, &octets, frame.payload_at).expect("decoded");
+    let frame = scan(&octets[..]).frames[0];
+    let batches = decode(&frame, &octets).expect("decoded");
     let ids = batches[0].1.column_by_name("flow_id").expect("a column").to_data();
     let range = octets.as_ptr() as usize..octets.as_ptr() as usize + octets.len();
     assert!(range.contains(&(ids.buffers()[0].as_ptr() as usize)), "the column was copied");
@@ -69,7 +69,7 @@ fn a_cut_at_any_octet_of_the_last_frame_loses_that_frame_alone() {
         assert_eq!((scan.whole_octets, scan.end), (ends[1], TailEnd::Torn), "cut at {cut}");
     }
     assert_eq!(scan(&octets[..ends[1]]).end, TailEnd::Clean);
-    assert_eq!(scan(&[]).end, TailEnd::Clean);
+    assert_eq!(scan([].as_slice()).end, TailEnd::Clean);
 }
 
 #[test]
@@ -78,7 +78,7 @@ fn a_flipped_bit_anywhere_is_found() {
     for at in 0..octets.len() {
         let bit = 1 << (at % 8);
         octets[at] ^= bit;
-        let scan = scan(&octets);
+        let scan = scan(&octets[..]);
         octets[at] ^= bit;
         let spoilt = ends.iter().filter(|&&end| end <= at).count();
         assert_eq!(scan.frames.len(), spoilt, "flipped in octet {at}");
@@ -95,7 +95,7 @@ fn a_flipped_bit_anywhere_is_found() {
 fn a_frame_out_of_its_turn_does_not_count() {
     let (octets, ends) = tail(&[3, 1, 2]);
     let without_second = [&octets[..ends[0]], &octets[ends[1]..]].concat();
-    let scan = scan(&without_second);
+    let scan = scan(&without_second[..]);
     assert_eq!((scan.frames.len(), scan.whole_octets), (1, ends[0]));
 }
 
@@ -104,6 +104,6 @@ fn lengths_of_a_header_are_not_trusted() {
     let mut header = EncodedFrame::new(Position::new(1), &delivery(0, 1)).expect("a frame").header;
     for octets in [u64::MAX, 1 << 48, (1 << 48) - 1] {
         header.flows_octets = octets;
-        assert_eq!(scan(&header.to_octets()).frames.len(), 0);
+        assert_eq!(scan(&header.to_octets()[..]).frames.len(), 0);
     }
 }

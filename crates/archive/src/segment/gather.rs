@@ -7,6 +7,8 @@ use arrow::buffer::{Buffer, OffsetBuffer};
 use arrow::compute::take;
 use arrow::error::ArrowError;
 
+use super::columns::joined;
+
 /// Octets of an IPv4 address.
 const SHORT: usize = 4;
 
@@ -20,11 +22,15 @@ pub(super) enum Gather {
 }
 
 impl Gather {
-    pub(super) fn new(values: ArrayRef) -> Self {
-        match values.as_binary_opt::<i32>().and_then(short_values) {
-            Some(short) => Self::Short(short.to_vec()),
-            None => Self::General(values),
+    /// A column, given in pieces.
+    pub(super) fn new(pieces: Vec<ArrayRef>) -> Result<Self, ArrowError> {
+        let short =
+            |piece: &ArrayRef| piece.as_binary_opt::<i32>().is_some_and(|values| short_values(values).is_some());
+        if !pieces.is_empty() && pieces.iter().all(short) {
+            let values = pieces.iter().filter_map(|piece| short_values(piece.as_binary::<i32>()));
+            return Ok(Self::Short(values.collect::<Vec<_>>().concat()));
         }
+        joined(pieces).map(Self::General)
     }
 
     /// The values of these rows.
@@ -59,7 +65,8 @@ mod tests {
         let short: ArrayRef = Arc::new(BinaryArray::from_vec(octets.to_vec()));
         let mixed: ArrayRef = Arc::new(BinaryArray::from_iter([Some(&[1u8; 4][..]), None, Some(&[2; 16]), Some(&[])]));
         for (values, is_short) in [(short.slice(1, 4), true), (short, true), (mixed.slice(0, 4), false)] {
-            let gather = Gather::new(Arc::clone(&values));
+            let pieces = vec![values.slice(0, 1), values.slice(1, values.len() - 1)];
+            let gather = Gather::new(pieces).expect("pieces of one type");
             assert_eq!(matches!(gather, Gather::Short(_)), is_short);
             assert_eq!(&gather.rows(&rows).expect("rows"), &take(&values, &rows, None).expect("rows"));
         }

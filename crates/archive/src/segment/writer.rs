@@ -37,7 +37,7 @@ pub(crate) struct SegmentRange {
 /// Writes the rows `order` of `columns`, in that order, to a new file and syncs it. Tells the name that it must get.
 pub(crate) fn write_segment(
     path: &Path,
-    columns: &Columns,
+    columns: &Columns<'_>,
     order: &[u32],
     range: SegmentRange,
     row_group_rows_max: usize,
@@ -48,11 +48,11 @@ pub(crate) fn write_segment(
     let mut encoder = Encoder::new(columns, range, order, row_group_rows_max).map_err(failed)?;
     let mut time_range_ms = None;
     for field in columns.table().schema().fields() {
-        let Some(values) = columns.column(field)? else {
+        let Some(pieces) = columns.pieces(field)? else {
             encoder.encode_nulls(field).map_err(failed)?;
             continue;
         };
-        let gather = Gather::new(values);
+        let gather = Gather::new(pieces).map_err(|source| columns.failed(field, source))?;
         for group in 0..encoder.groups.len() {
             let taken = gather.rows(&encoder.groups[group].rows);
             let taken = taken.map_err(|source| columns.failed(field, source))?;
@@ -100,7 +100,7 @@ struct Encoder {
 
 impl Encoder {
     fn new(
-        columns: &Columns,
+        columns: &Columns<'_>,
         range: SegmentRange,
         order: &[u32],
         row_group_rows_max: usize,
@@ -177,7 +177,7 @@ fn factory(
     Ok(ArrowRowGroupWriterFactory::new(&nowhere, Arc::clone(schema)))
 }
 
-fn key_values(columns: &Columns, range: SegmentRange) -> Vec<KeyValue> {
+fn key_values(columns: &Columns<'_>, range: SegmentRange) -> Vec<KeyValue> {
     let order = if columns.table() == weir_flow::Table::Flows {
         "protocol, smaller port, side of it, address of that side, start"
     } else {

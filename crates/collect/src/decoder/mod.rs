@@ -18,8 +18,8 @@ use crate::plan::{Plan, netflow5_template};
 use crate::session::{Domain, DomainKey, Known, Session};
 use crate::waiting::{HeldSet, WaitingRoom};
 
-/// Rows that a batch is expected to have.
-const BATCH_ROWS: usize = 16_384;
+/// Rows that a batch is expected to have: those of a delivery of the live collector, and a datagram's more.
+const BATCH_ROWS: usize = 34_000;
 /// Rows from which on a delivery should be taken before more is decoded.
 const DELIVERY_ROWS: usize = 65_536;
 /// Octets of Data Sets from which on the same holds: records may be wide, or have many elements without a column.
