@@ -2,7 +2,7 @@
 //!
 //! A frame is a header of 64 octets, then Arrow IPC streams: flows when there are any, then one for each batch beside
 //! them. Each is padded with zeros to a multiple of 64 octets, so that columns can be used where they were read, and
-//! each beside the flows has a heading of 64 octets. All numbers are little-endian:
+//! each beside the flows has a heading of 64 octets. Columns are packed (see `pack`). All numbers are little-endian:
 //!
 //! ```text
 //!  0  magic "WEIRTAIL"      8 octets
@@ -20,14 +20,21 @@
 //! A heading is the name of the table, filled up with zeros to 48 octets, then the octets of the stream (8, without
 //! padding) and zeros.
 
-use arrow::array::RecordBatch;
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::buffer::Buffer;
+use arrow::datatypes::{Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::reader::StreamDecoder;
 use arrow::ipc::writer::StreamEncoder;
 use weir_flow::{Delivery, FlowBatch, Table};
 
 use crate::Position;
+
+mod pack;
+
+pub(crate) use pack::unpack;
 
 /// Octets of a header, and what payloads are padded to.
 pub(crate) const HEADER_OCTETS: usize = 64;
@@ -165,6 +172,7 @@ fn parse_heading(heading: &[u8; HEADER_OCTETS]) -> Result<(Table, usize), ArrowE
 
 /// Appends a padded stream of one batch; tells its octets without padding.
 fn encode_stream(batch: &RecordBatch, out: &mut Vec<Buffer>) -> Result<u64, ArrowError> {
+    let batch = &pack::pack(batch)?;
     let mut encoder = StreamEncoder::try_new(batch.schema_ref())?;
     let first = out.len();
     out.extend(encoder.encode(batch)?);
@@ -199,7 +207,29 @@ pub(crate) fn streams<E: From<ArrowError>>(
 pub(crate) fn decode(frame: &FoundFrame, octets: &Buffer) -> Result<Vec<(Table, RecordBatch)>, ArrowError> {
     let heading_at = |at: usize| octets.get(at..).and_then(|rest| rest.first_chunk().copied()).ok_or_else(cut_short);
     let streams = streams(frame, heading_at)?;
-    streams.into_iter().map(|(table, at, length)| Ok((table, decode_stream(octets, at, length)?))).collect()
+    streams
+        .into_iter()
+        .map(|(table, at, length)| Ok((table, unpacked(table, &decode_stream(octets, at, length)?)?)))
+        .collect()
+}
+
+/// The batch as it was before it was packed. A column that the table does not have stays as it is.
+fn unpacked(table: Table, batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let schema = unpacked_schema(table, batch.schema_ref());
+    let fields = batch.schema_ref().fields().iter().zip(batch.columns()).zip(schema.fields());
+    let columns = fields.map(|((packed, column), field)| unpack(packed, column, field.data_type()));
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::clone(&schema), columns.collect::<Result<_, _>>()?, &options)
+}
+
+/// The schema of a batch before it was packed.
+pub(crate) fn unpacked_schema(table: Table, schema: &Schema) -> SchemaRef {
+    let known = table.schema();
+    let fields = schema.fields().iter().map(|field| match known.field_with_name(field.name()) {
+        Ok(known) => Arc::new(known.clone()),
+        Err(_) => Arc::clone(field),
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
 fn cut_short() -> ArrowError {

@@ -184,9 +184,8 @@ impl TailFile {
                 Ok(heading)
             };
             for (table, at, _) in streams(frame, heading_at).map_err(|source| self.failed(source))? {
-                let of_table = &mut tables[table as usize];
-                let stream = Stream::open(&self.file, at as u64, of_table.last());
-                of_table.push(stream.map_err(|source| self.failed(source))?);
+                let stream = Stream::open(&self.file, at as u64, table).map_err(|source| self.failed(source))?;
+                tables[table as usize].push(stream);
             }
         }
         Ok(tables)

@@ -7,14 +7,16 @@
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 
 use arrow::array::{ArrayData, ArrayRef, make_array};
 use arrow::buffer::{Buffer, MutableBuffer};
-use arrow::datatypes::{DataType, SchemaRef};
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use arrow::error::ArrowError;
 use arrow::ipc::convert::fb_to_schema;
 use arrow::ipc::root_as_message;
+use weir_flow::Table;
+
+use crate::frame::{unpack, unpacked_schema};
 
 /// Octets before the metadata of a message: a marker and the length of the metadata.
 const PREFIX_OCTETS: usize = 8;
@@ -23,6 +25,8 @@ const MARKER: [u8; 4] = [0xff; 4];
 /// Where the columns of a batch lie in its file.
 #[derive(Debug)]
 pub(crate) struct Stream {
+    /// The schema as it stands in the file, and as it was before the columns were packed.
+    packed: Schema,
     schema: SchemaRef,
     rows: usize,
     /// Offset of the batch's body in the file.
@@ -54,15 +58,11 @@ fn metadata(file: &File, at: u64) -> Result<(Buffer, u64), ArrowError> {
 }
 
 impl Stream {
-    /// Reads where everything lies. `before` is the stream before it, whose schema is shared when it is the same.
-    pub(crate) fn open(file: &File, at: u64, before: Option<&Stream>) -> Result<Self, ArrowError> {
+    /// Reads where everything lies.
+    pub(crate) fn open(file: &File, at: u64, table: Table) -> Result<Self, ArrowError> {
         let (first, schema_end) = metadata(file, at)?;
         let message = root_as_message(&first).map_err(|error| bad(&error.to_string()))?;
         let schema = fb_to_schema(message.header_as_schema().ok_or_else(|| bad("stream without a schema"))?);
-        let schema = match before {
-            Some(before) if *before.schema == schema => Arc::clone(&before.schema),
-            _ => Arc::new(schema),
-        };
         let (second, body_at) = metadata(file, schema_end + message.bodyLength().max(0) as u64)?;
         let message = root_as_message(&second).map_err(|error| bad(&error.to_string()))?;
         let batch = message.header_as_record_batch().ok_or_else(|| bad("stream without a batch"))?;
@@ -72,7 +72,8 @@ impl Stream {
         let nodes = batch.nodes().into_iter().flatten();
         let buffers = batch.buffers().into_iter().flatten();
         Ok(Self {
-            schema,
+            schema: unpacked_schema(table, &schema),
+            packed: schema,
             rows: batch.length() as usize,
             body_at,
             nodes: nodes.map(|node| (node.length() as usize, node.null_count() as usize)).collect(),
@@ -90,9 +91,9 @@ impl Stream {
 
     /// Reads a column; `None` when the batch does not have it.
     pub(crate) fn column(&self, file: &File, name: &str) -> Result<Option<ArrayRef>, ArrowError> {
-        let Some((index, field)) = self.schema.column_with_name(name) else { return Ok(None) };
+        let Some((index, field)) = self.packed.column_with_name(name) else { return Ok(None) };
         let (mut node, mut buffer) = (0, 0);
-        for before in &self.schema.fields()[..index] {
+        for before in &self.packed.fields()[..index] {
             let parts = Parts::of(before.data_type())?;
             (node, buffer) = (node + parts.nodes, buffer + parts.buffers);
         }
@@ -100,7 +101,12 @@ impl Stream {
         let missing = || bad("batch with fewer buffers than its schema needs");
         let nodes = self.nodes.get(node..node + parts.nodes).ok_or_else(missing)?;
         let places = self.buffers.get(buffer..buffer + parts.buffers).ok_or_else(missing)?;
-        let (Some(first), Some(last)) = (places.first(), places.last()) else { return Err(missing()) };
+        let original = self.schema.field(index).data_type();
+        let (Some(first), Some(last)) = (places.first(), places.last()) else {
+            // a column of which one value is kept has no buffers
+            let array = make_array(build(field.data_type(), &mut nodes.iter(), &mut std::iter::empty())?);
+            return unpack(field, &array, original).map(Some);
+        };
         let octets = (last.0 + last.1 as u64).checked_sub(first.0).ok_or_else(missing)?;
         let octets = read_at(file, self.body_at + first.0, octets as usize)?;
         let mut buffers = Vec::with_capacity(places.len());
@@ -111,8 +117,8 @@ impl Stream {
             }
             buffers.push(octets.slice_with_length(at, *length));
         }
-        let array = build(field.data_type(), &mut nodes.iter(), &mut buffers.into_iter())?;
-        Ok(Some(make_array(array)))
+        let array = make_array(build(field.data_type(), &mut nodes.iter(), &mut buffers.into_iter())?);
+        unpack(field, &array, original).map(Some)
     }
 }
 
@@ -139,7 +145,9 @@ fn children(data_type: &DataType) -> Result<Vec<&DataType>, ArrowError> {
         DataType::List(item) => Ok(vec![item.data_type()]),
         DataType::Struct(fields) => Ok(fields.iter().map(|field| field.data_type()).collect()),
         other if other.is_primitive() => Ok(Vec::new()),
-        DataType::Boolean | DataType::Binary | DataType::Utf8 => Ok(Vec::new()),
+        DataType::Null | DataType::Boolean | DataType::Binary | DataType::FixedSizeBinary(_) | DataType::Utf8 => {
+            Ok(Vec::new())
+        }
         other => Err(bad(&format!("columns of type {other} are not kept in tails"))),
     }
 }
