@@ -5,6 +5,15 @@
 #[path = "../../crates/wire/tests/wire/walk.rs"]
 mod walk;
 
+#[allow(dead_code, reason = "the collector looks at more of it")]
+#[path = "../../crates/collect/src/stream/framing.rs"]
+mod framing;
+
+#[allow(dead_code, reason = "the tests look at more of what is found")]
+#[path = "../../crates/wire/tests/wire/sampled_walk.rs"]
+mod sampled_walk;
+
+use framing::{Framing, messages};
 use walk::Walk;
 
 /// Reads a NetFlow v5 datagram to the last octet.
@@ -37,11 +46,104 @@ pub fn ipfix(messages: &[u8]) {
     canary(&walk);
 }
 
-/// Panics once two records have been decoded. The way there is a valid header, and for v9 and IPFIX a template and
-/// data that fits it.
+/// Cuts a stream into messages, in pieces of the length that the first octet says and in one piece: both must give the
+/// same messages, which are the stream up to where it is broken, and what is kept for later must be less than one.
+pub fn stream(data: &[u8]) {
+    let Some((&piece, stream)) = data.split_first() else { return };
+    let (mut walk, mut framing) = (Walk::default(), Framing::default());
+    let (mut whole, mut problem) = (Vec::new(), None);
+    for octets in stream.chunks(usize::from(piece).max(1)) {
+        let (more, found) = framing.push(octets);
+        assert_eq!(messages(&more).map(<[u8]>::len).sum::<usize>(), more.len(), "only whole messages are handed on");
+        messages(&more).for_each(|message| walk.ipfix(message));
+        whole.extend(more);
+        problem = found;
+        if problem.is_some() {
+            break;
+        }
+        assert!(framing.unfinished_octets() < 65_535, "no message is as long as that");
+    }
+    assert!(stream.starts_with(&whole), "what is handed on is the stream");
+    let mut at_once = Framing::default();
+    let (expected, expected_problem) = at_once.push(stream);
+    assert_eq!((whole, problem), (expected, expected_problem), "pieces do not matter");
+    if problem.is_none() {
+        assert_eq!(framing.unfinished_octets(), at_once.unfinished_octets());
+    }
+    canary(&walk);
+}
+
+/// Reads an sFlow datagram to the last octet, with the packets in it.
+pub fn sflow(datagram: &[u8]) {
+    let found = sampled_walk::datagram(datagram);
+    sampled_canary(found.ports > 0);
+}
+
+/// Dissects a packet; the first octet says what it begins with.
+pub fn packet(octets: &[u8]) {
+    use weir_wire::packet::LinkType;
+    let Some((first, packet)) = octets.split_first() else { return };
+    let link = match first % 5 {
+        0 => LinkType::Ethernet,
+        1 => LinkType::Ieee80211,
+        2 => LinkType::Ppp,
+        3 => LinkType::Mpls,
+        _ => LinkType::Ip,
+    };
+    let found = sampled_walk::packet(link, packet);
+    sampled_canary(found.tunnelled > 0);
+}
+
+/// Panics once a packet with ports was found in an sFlow datagram, or one in a tunnel.
+#[cfg(feature = "canary")]
+fn sampled_canary(found: bool) {
+    assert!(!found, "the canary was found");
+}
+
+#[cfg(not(feature = "canary"))]
+fn sampled_canary(_: bool) {}
+
+/// Reads a NetFlow v1 datagram to the last octet.
+pub fn netflow1(datagram: &[u8]) {
+    let mut walk = Walk::default();
+    walk.netflow1(datagram);
+    canary(&walk);
+}
+
+/// Reads a NetFlow v7 datagram to the last octet.
+pub fn netflow7(datagram: &[u8]) {
+    let mut walk = Walk::default();
+    walk.netflow7(datagram);
+    canary(&walk);
+}
+
+/// Reads a list (RFC 6313). The first octet chooses its kind; the second is the length of the templates that follow, in
+/// units of four octets; the rest is the list.
+pub fn structured(input: &[u8]) {
+    let [kind, length, rest @ ..] = input else { return };
+    let Some((templates, list)) = rest.split_at_checked(4 * usize::from(*length)) else { return };
+    let mut walk = Walk::default();
+    let mut message = vec![0, 10];
+    message.extend((templates.len() as u16 + 20).to_be_bytes());
+    message.extend([0; 12]);
+    message.extend([0, 2]);
+    message.extend((templates.len() as u16 + 4).to_be_bytes());
+    message.extend(templates);
+    walk.ipfix(&message);
+    let kind = match kind % 3 {
+        0 => weir_wire::ListKind::Basic,
+        1 => weir_wire::ListKind::SubTemplate,
+        _ => weir_wire::ListKind::SubTemplateMulti,
+    };
+    walk.list(kind, list, weir_wire::ObservationDomainId(0));
+    canary(&walk);
+}
+
+/// Panics once two records have been decoded, or two values found in a list. The way there is a valid header, and for v9,
+/// IPFIX and lists of records a template and data that fits it.
 #[cfg(feature = "canary")]
 fn canary(walk: &Walk) {
-    assert!(walk.data_records < 2, "the canary was found");
+    assert!(walk.data_records + walk.list_entries < 2, "the canary was found");
 }
 
 #[cfg(not(feature = "canary"))]

@@ -8,6 +8,7 @@
 //! flows/date=2025-11-21/*.parquet       segments, by the UTC day of `received`
 //! exporter_books/date=2025-11-21/*.parquet   by the UTC day of `minute`
 //! tmp/                                  segments being written
+//! collector/                            not ours: what `weir collect` remembers of its exporters
 //! ```
 
 use std::fs::{self, File};

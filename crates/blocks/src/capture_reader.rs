@@ -1,10 +1,11 @@
-//! Reads capture files of export datagrams and hands on their flows with the books.
+//! Reads capture files of export datagrams, and files of IPFIX messages, and hands on their flows with the books.
 //!
-//! The decoder is the one that serves sockets, and the time of capture stands for the time of reception. Reading a
-//! capture is a loop that calls back for each datagram, so it runs in a thread of its own, a few deliveries ahead.
+//! The decoder is the one that serves sockets, and the time of capture, or of export, stands for the time of reception.
+//! Which of the two a file is shows in its first octets. Reading a file is a loop that calls back for each datagram, so it runs in a thread of its own, a few deliveries ahead.
 
+use std::error::Error;
 use std::fs::File;
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +17,9 @@ use weir_chain::{
     BlockContext, BlockError, BlockKind, Built, Counter, Opener, Outlet, ParameterError, ParameterSpec, ParameterType,
     Parameters, Pulled, Role, Source,
 };
-use weir_collect::capture::{self, CaptureReader, CapturedDatagram};
-use weir_collect::{Decoder, Limits};
+use weir_collect::capture::{self, CaptureError, CaptureReader, CapturedDatagram};
+use weir_collect::file::{self, MessageFile};
+use weir_collect::{Decoder, Limits, Session};
 use weir_flow::Delivery;
 
 use crate::collector::{Counters, burst};
@@ -27,17 +29,20 @@ pub const KIND: BlockKind = BlockKind {
     name: "capture-reader",
     role: Role::Source,
     inputs: &[],
-    doc: "Reads captures (pcap, pcapng) of NetFlow v5, NetFlow v9 and IPFIX datagrams, one file after the other with one \
-          decoder, and hands on flows in the order of the files together with the lines of the books. A file that cannot \
-          be opened or read to its end is counted in files_failed and told; the other files are read all the same. It \
-          counts frames, datagrams_udp, datagrams_skipped (no NetFlow or IPFIX), datagrams_truncated (cut short by the \
-          capture), octets_read, and what the books count.",
+    doc: "Reads captures (pcap, pcapng) of NetFlow v5, NetFlow v9 and IPFIX datagrams, and IPFIX files (RFC 5655), one \
+          file after the other with one decoder, and hands on flows in the order of the files together with the lines \
+          of the books. Which kind a file is shows in its first octets. In IPFIX files Templates hold to the end of \
+          the file, the time of export stands for the time of reception, and the exporter is 0.0.0.0, which the file \
+          does not tell. A file that cannot be opened or read to its end is counted in files_failed and told; the other \
+          files are read all the same. It counts frames, datagrams_udp, datagrams_skipped (no NetFlow or IPFIX), \
+          datagrams_truncated (cut short by the capture), messages, messages_damaged and octets_skipped (of IPFIX \
+          files), octets_read, and what the books count.",
     parameters: &[
         ParameterSpec {
             key: "files",
             parameter_type: ParameterType::Paths,
             default: None,
-            doc: "The capture files; - for standard input.",
+            doc: "The files; - for standard input.",
         },
         ParameterSpec {
             key: "port",
@@ -120,6 +125,11 @@ struct Reading {
     udp: Counter,
     skipped: Counter,
     truncated: Counter,
+    messages: Counter,
+    messages_damaged: Counter,
+    octets_skipped: Counter,
+    /// IPFIX files read, to tell their sessions apart.
+    files: u16,
     octets: Counter,
     failed: Counter,
 }
@@ -136,6 +146,10 @@ impl Reading {
             udp: counter("datagrams_udp"),
             skipped: counter("datagrams_skipped"),
             truncated: counter("datagrams_truncated"),
+            messages: counter("messages"),
+            messages_damaged: counter("messages_damaged"),
+            octets_skipped: counter("octets_skipped"),
+            files: 0,
             octets: counter("octets_read"),
             failed: counter("files_failed"),
             books: Counters::new(context),
@@ -160,11 +174,22 @@ impl Reading {
         let input: Box<dyn Read + Send> = if path.as_os_str() == "-" || path.ends_with("-") {
             Box::new(io::stdin())
         } else {
-            let file = File::open(path).map_err(|error| BlockError::caused(format!("cannot open {name}"), error))?;
-            Box::new(BufReader::with_capacity(1 << 20, file))
+            Box::new(File::open(path).map_err(|error| BlockError::caused(format!("cannot open {name}"), error))?)
         };
-        let failed = |error| BlockError::caused(format!("cannot read {name} to its end"), error);
-        let mut capture = CaptureReader::open(input).map_err(failed)?;
+        let failed =
+            |error: Box<dyn Error + Send + Sync>| BlockError::caused(format!("cannot read {name} to its end"), error);
+        let mut input = BufReader::with_capacity(1 << 20, input);
+        let first = input.fill_buf().map_err(|error| failed(error.into()))?;
+        if file::looks_like_messages(first) {
+            self.messages(input).map_err(|error| failed(error.into()))
+        } else {
+            self.capture(input).map_err(|error| failed(error.into()))
+        }
+    }
+
+    /// Reads a capture.
+    fn capture(&mut self, input: impl Read + Send) -> Result<(), CaptureError> {
+        let mut capture = CaptureReader::open(input)?;
         let before = self.octets.get();
         let read = loop {
             if self.stop.load(Ordering::Relaxed) {
@@ -173,13 +198,45 @@ impl Reading {
             match capture.read_block(|datagram| self.datagram(&datagram)) {
                 Ok(true) => self.octets.add((before + capture.octets()).saturating_sub(self.octets.get())),
                 Ok(false) => break Ok(()),
-                Err(error) => break Err(failed(error)),
+                Err(error) => break Err(error),
             }
         };
         let report = capture.report();
         self.frames.add(report.frames);
         self.udp.add(report.datagrams);
         self.truncated.add(report.datagrams_truncated);
+        read
+    }
+
+    /// Reads a file of IPFIX messages.
+    fn messages(&mut self, input: impl Read) -> io::Result<()> {
+        let session = Session::file(self.files);
+        self.files = self.files.wrapping_add(1);
+        let mut messages = MessageFile::new(input);
+        let (before, mut last_ms) = (self.octets.get(), 0);
+        let read = loop {
+            if self.stop.load(Ordering::Relaxed) {
+                break Ok(());
+            }
+            match messages.next_message() {
+                Ok(Some(message)) => {
+                    last_ms = file::export_ms(message);
+                    self.decoder.message(session, last_ms, message);
+                }
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+            if self.decoder.is_full() {
+                self.octets.add((before + messages.report().octets).saturating_sub(self.octets.get()));
+                self.deliver();
+            }
+        };
+        self.decoder.end_session(session, last_ms);
+        let report = messages.report();
+        self.octets.add((before + report.octets).saturating_sub(self.octets.get()));
+        self.messages.add(report.messages);
+        self.messages_damaged.add(report.messages_damaged);
+        self.octets_skipped.add(report.octets_skipped);
         read
     }
 
@@ -247,5 +304,31 @@ mod tests {
         assert_eq!(outcome.len(), 4100);
         assert_eq!((outcome.counter("files_failed"), outcome.counter("records_stored")), (2, 4100));
         assert_eq!(outcome.counter("datagrams_skipped"), 0);
+    }
+
+    #[test]
+    fn files_of_messages_are_read_beside_captures() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        capture(&path("one.pcap"), 1, 400);
+        let mut flows = TrafficModel::new(2).flows(5000).expect("a model");
+        let streams = [Stream { source: Some([127, 0, 0, 5].into()), config: ExporterConfig::new(Version::Ipfix) }];
+        let SocketAddr::V4(target) = SocketAddr::from(([192, 0, 2, 1], 2055)) else { unreachable!("IPv4") };
+        write_pcap(&path("two.pcap"), &mut flows, &streams, target).expect("written");
+        // the payloads of a capture one after the other are a file of messages
+        let mut messages = Vec::new();
+        let two = File::open(path("two.pcap")).expect("the capture");
+        let (captured, read) = capture::read(two, |datagram| messages.extend_from_slice(datagram.payload));
+        read.expect("read");
+        // something between two messages spoils neither
+        let first = usize::from(u16::from_be_bytes([messages[2], messages[3]]));
+        messages.splice(first..first, [7; 33]);
+        std::fs::write(path("two.ipfix"), &messages).expect("written");
+        let files = ["one.pcap", "two.ipfix", "two.ipfix"].map(|name| format!("'{}'", path(name).display()));
+        let outcome = compliance::source(CAPTURE_READER, &format!("files = [{}]", files.join(", ")));
+        assert_eq!(outcome.len(), 400 + 2 * 5000);
+        let counted = ["messages", "messages_damaged", "octets_skipped", "files_failed", "records_lost"];
+        assert_eq!(counted.map(|name| outcome.counter(name)), [2 * captured.datagrams, 0, 66, 0, 0]);
+        assert_eq!(outcome.counter("stream_messages"), 2 * captured.datagrams);
     }
 }

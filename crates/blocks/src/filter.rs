@@ -35,7 +35,7 @@ pub const KIND: BlockKind = BlockKind {
 
 fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
     let text = parameters.text("where");
-    let predicate = weir_filter::parse(text).map_err(|error| parameter_error(text, &error))?;
+    let predicate = weir_filter::parse(text).map_err(|error| parameter_error("where", text, &error))?;
     Ok(Box::new(move |_| {
         let columns = predicate.columns();
         Ok(Built::Block(Box::new(Filter { predicate, columns, shown: None })))
@@ -43,7 +43,7 @@ fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
 }
 
 /// The error with its place in the filter, which is what whoever reads the chain file cannot add.
-fn parameter_error(text: &str, error: &ParseError) -> ParameterError {
+pub(crate) fn parameter_error(key: &'static str, text: &str, error: &ParseError) -> ParameterError {
     let before = &text[..text.floor_char_boundary(error.span.start)];
     let line = 1 + before.matches('\n').count();
     let letter = 1 + before.rsplit('\n').next().unwrap_or_default().chars().count();
@@ -55,7 +55,7 @@ fn parameter_error(text: &str, error: &ParseError) -> ParameterError {
         Some(hint) => format!("{place}: {hint}"),
         None => place,
     };
-    ParameterError::new("where", format!("'where' is no filter: {}", error.message)).with_hint(hint)
+    ParameterError::new(key, format!("'{key}' is no filter: {}", error.message)).with_hint(hint)
 }
 
 struct Filter {

@@ -19,6 +19,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 const DATAGRAMS: u32 = 4_096;
 const ROUNDS: u32 = 60;
 const EXPORT_SECS: u32 = 1_700_000_000;
+const UPTIME_MS: u32 = 3_600_000;
 
 /// A small generator (`SplitMix64`), so that values differ from record to record.
 struct Noise(u64);
@@ -34,6 +35,18 @@ impl Noise {
 
     fn octets(&mut self, length: u16) -> Vec<u8> {
         (0..length).map(|_| self.next() as u8).collect()
+    }
+
+    /// A record of noise, but for its times, which begin at this octet: flows of the last minute, as exporters tell them.
+    fn record(&mut self, length: u16, times_at: usize, export: u64, time_len: usize) -> Vec<u8> {
+        let mut record = self.octets(length);
+        let end = export - self.next() % 15_000;
+        let start = end - self.next() % 45_000;
+        for (number, time) in [start, end].into_iter().enumerate() {
+            let at = times_at + number * time_len;
+            record[at..at + time_len].copy_from_slice(&time.to_be_bytes()[8 - time_len..]);
+        }
+        record
     }
 }
 
@@ -92,7 +105,7 @@ fn netflow5_datagram(number: u32, noise: &mut Noise) -> Vec<u8> {
     let mut out = Vec::new();
     let header = netflow5::Header {
         count: 0,
-        sys_uptime_ms: 3_600_000,
+        sys_uptime_ms: UPTIME_MS,
         unix_secs: EXPORT_SECS,
         unix_nsecs: 0,
         flow_sequence: number * 30,
@@ -102,7 +115,9 @@ fn netflow5_datagram(number: u32, noise: &mut Noise) -> Vec<u8> {
     };
     netflow5::PacketBuilder::new(&mut out, &header).finish();
     out[2..4].copy_from_slice(&30_u16.to_be_bytes());
-    out.extend(noise.octets(30 * 48));
+    for _ in 0..30 {
+        out.extend(noise.record(48, 24, UPTIME_MS.into(), 4));
+    }
     out
 }
 
@@ -110,7 +125,7 @@ fn netflow9_datagram(number: u32, template: &Template, noise: &mut Noise) -> Vec
     let mut out = Vec::new();
     let header = netflow9::Header {
         count: 0,
-        sys_uptime_ms: 3_600_000,
+        sys_uptime_ms: UPTIME_MS,
         unix_secs: EXPORT_SECS,
         sequence: number,
         source_id: ObservationDomainId(1),
@@ -120,7 +135,7 @@ fn netflow9_datagram(number: u32, template: &Template, noise: &mut Noise) -> Vec
         message.template(template).expect("fits");
     }
     let length = template.layout().min_record_len() as u16;
-    while message.record(template, |out| out.extend(noise.octets(length))).is_ok() {}
+    while message.record(template, |out| out.extend(noise.record(length, 28, UPTIME_MS.into(), 4))).is_ok() {}
     message.finish();
     out
 }
@@ -134,8 +149,28 @@ fn ipfix_datagram(sequence: &mut u32, template: &Template, noise: &mut Noise) ->
         message.template(template).expect("fits");
     }
     let length = template.layout().min_record_len() as u16;
-    while message.record(template, |out| out.extend(noise.octets(length))).is_ok() {}
+    let export_ms = u64::from(EXPORT_SECS) * 1000;
+    while message.record(template, |out| out.extend(noise.record(length, 36, export_ms, 8))).is_ok() {}
     *sequence += message.finish().data_records;
+    out
+}
+
+/// What switches send: seven samples of packets with a VLAN tag, IPv4 and TCP, of each 128 octets and the VLAN.
+fn sflow_datagram(number: u32, noise: &mut Noise) -> Vec<u8> {
+    let words = |out: &mut Vec<u8>, words: &[u32]| out.extend(words.iter().flat_map(|word| word.to_be_bytes()));
+    let mut out = Vec::new();
+    words(&mut out, &[5, 1, 0xc000_0201, 0, number, 3_600_000, 7]);
+    for sample in 0..7 {
+        let interface = 1 + noise.next() as u32 % 48;
+        words(&mut out, &[1, 208, number * 7 + sample, 17, 1_000, 0, 0, interface, 1 + noise.next() as u32 % 48, 2]);
+        words(&mut out, &[1001, 16, 100, 0, 100, 0]);
+        words(&mut out, &[1, 144, 1, 1_518, 4, 128]);
+        out.extend(noise.octets(12));
+        out.extend([0x81, 0, 0, 100, 8, 0, 0x45, 0, 5, 0xdc, 0, 0, 0x40, 0, 64, 6, 0, 0]);
+        out.extend(noise.octets(8 + 12));
+        out.extend([0x50, 0x10]);
+        out.extend(noise.octets(128 - 52));
+    }
     out
 }
 
@@ -174,4 +209,6 @@ fn main() {
     let (ten, mut sequence) = (template(IPFIX_FIELDS), 0);
     let datagrams: Vec<_> = (0..DATAGRAMS).map(|_| ipfix_datagram(&mut sequence, &ten, &mut noise)).collect();
     measure("IPFIX", &datagrams);
+    let datagrams: Vec<_> = (0..DATAGRAMS).map(|number| sflow_datagram(number, &mut noise)).collect();
+    measure("sFlow", &datagrams);
 }

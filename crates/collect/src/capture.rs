@@ -295,8 +295,12 @@ impl Contents {
 pub fn looks_like_export(payload: &[u8]) -> bool {
     let word = |at: usize| payload.get(at..at + 2).map(|two| usize::from(u16::from_be_bytes([two[0], two[1]])));
     match (word(0), word(2)) {
+        // other protocols begin with a 1 too, so the length has to agree
+        (Some(1), Some(records @ 1..=60)) => payload.len().wrapping_sub(16 + records * 48) <= 4,
+        (Some(7), Some(records @ 1..=60)) => payload.len().wrapping_sub(24 + records * 52) <= 4,
         (Some(5), Some(records @ 1..=60)) => payload.len() >= 24 && payload.len() <= 24 + records * 48 + 4,
         (Some(9), Some(records)) => payload.len() >= 20 && records > 0 && records <= payload.len(),
+        (Some(0), Some(5)) => weir_wire::sflow::decode(payload).is_ok_and(|datagram| datagram.header.samples > 0),
         (Some(10), Some(length)) => payload.len() >= 16 && length >= 16 && length <= payload.len() + 4,
         _ => false,
     }
@@ -315,6 +319,19 @@ mod tests {
         file.extend([0x45, 0, 0, 32, 0, 7, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
         file.extend([3, 232, 8, 7, 0, 12, 0, 0, b'a', b'b', b'c', b'd']);
         file
+    }
+
+    #[test]
+    fn exports_are_told_from_other_traffic() {
+        let of = |version: u8, count: u8, length: usize| {
+            let mut payload = vec![0; length];
+            payload[..4].copy_from_slice(&[0, version, 0, count]);
+            looks_like_export(&payload)
+        };
+        assert!(of(1, 2, 16 + 2 * 48) && of(7, 1, 24 + 52) && of(7, 1, 24 + 52 + 4) && of(5, 2, 24 + 2 * 48));
+        // a binding request of STUN with eight octets, and a read request of TFTP
+        assert!(!of(1, 8, 28));
+        assert!(!looks_like_export(b"\0\x01file\0octet\0"));
     }
 
     fn check(file: &[u8], datagrams: u64, expected: Result<(), CaptureError>) {

@@ -52,6 +52,15 @@ pub(crate) enum TimeForm {
     DeltaMicros,
 }
 
+/// 2000-01-01: before it no exporter of today can have measured a flow.
+pub(crate) const CLOCKS_BEGIN_MS: i64 = 946_684_800_000;
+
+/// Whether a value in a field for uptimes is one since 1970: some exporters of NetFlow v9 send 64 bits there. No
+/// exporter has been up since 1970, so no uptime is that large.
+pub(crate) const fn is_absolute(uptime_ms: u64) -> bool {
+    uptime_ms >= CLOCKS_BEGIN_MS as u64
+}
+
 /// Seconds from 1900, where NTP counts from, to 1970.
 const NTP_UNIX_OFFSET_SECS: i64 = 2_208_988_800;
 
@@ -73,6 +82,7 @@ impl TimeForm {
         Some(match self {
             // The signed difference is right across a wrap of the 32-bit uptime, and for a flow that ends a little
             // after the header was written.
+            Self::Uptime if is_absolute(value) => value as i64,
             Self::Uptime => {
                 let age_ms = clock.uptime_ms?.wrapping_sub(value as u32) as i32;
                 clock.export_ms - i64::from(age_ms)
@@ -127,6 +137,13 @@ mod tests {
         assert_eq!(TimeForm::Uptime.to_ms(uptime_ms.into(), &clock), Some(CLOCK.export_ms - 5_000));
         assert_eq!(CLOCK.with_system_init(Some(system_init_ms)), CLOCK);
         assert_eq!(ipfix.with_system_init(None), ipfix);
+    }
+
+    #[test]
+    fn uptimes_of_64_bits() {
+        // since 1970, or an uptime whose lower half is what the header's counts
+        check(TimeForm::Uptime, 1_699_999_999_000, 1_699_999_999_000);
+        check(TimeForm::Uptime, (3 << 32) + 4_000, 1_699_999_999_000);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The live collector: sockets, threads and the queues between them.
 //!
-//! There are as many receive threads, each with a socket, as decode threads. The kernel deals datagrams out evenly
+//! For UDP there are as many receive threads, each with a socket, as decode threads. The kernel deals datagrams out evenly
 //! over the sockets that share the port, because most may come from one exporter. A decode thread is given every
 //! burst and takes the datagrams of its own exporters from it, so it owns what it knows of them and nothing is locked.
 //! Datagrams of one exporter that came by two sockets may change places on the way, by some milliseconds. Whoever owns
@@ -14,10 +14,13 @@
 //!
 //! A receive thread that has found few datagrams sleeps for a millisecond before it asks for more. The kernel holds
 //! them as well as we do, and waking up for each datagram costs more than reading it.
+//!
+//! Sessions over TCP, TLS, SCTP and DTLS have threads of their own and share one decoder: see [`crate::stream`].
 
 use std::hash::BuildHasher;
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -27,15 +30,21 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounde
 use weir_flow::{Counter, Delivery};
 
 use crate::burst::{BURST_DATAGRAMS, Burst, Pool};
+use crate::deliver::Outgoing;
+use crate::relay::{Relay, RelayError, RelayOptions};
+use crate::secure::{TlsError, TlsOptions};
 use crate::socket::{self, ReceiveSocket, Room, SocketInfo};
-use crate::{Decoder, DecoderStatistics, Limits};
+use crate::spool::SpoolError;
+use crate::state::keeping::Keeping;
+use crate::stream::{SessionLimits, Sessions, Tally};
+use crate::{Decoder, DecoderStatistics, Diagnosis, Limits, Listener, ListenerInfo, Transport, listening};
 
 /// How to collect.
 #[derive(Debug, Clone)]
 pub struct CollectorOptions {
-    /// Address and port to listen on; port 0 takes a free one.
-    pub listen: SocketAddr,
-    /// Sockets that share the port, each with a receive thread; also the number of decode threads.
+    /// Where to listen, over any transports.
+    pub listeners: Vec<Listener>,
+    /// Sockets that share the port of a UDP listener, each with a receive thread; also the number of decode threads.
     pub sockets: usize,
     /// Receive buffer to ask for, in octets per socket.
     pub buffer_octets: usize,
@@ -50,13 +59,24 @@ pub struct CollectorOptions {
     pub delivery_interval: Duration,
     /// Limits of each decoder.
     pub limits: Limits,
+    /// Limits of connections and DTLS sessions.
+    pub sessions: SessionLimits,
+    /// Our certificate; must be there for listeners of TLS and DTLS.
+    pub tls: Option<TlsOptions>,
+    /// Other collectors that get everything as well.
+    pub relay: Option<RelayOptions>,
+    /// Folder in which templates, samplers and waiting data are kept from one process to the next; made when it is not
+    /// there. `None`: nothing is kept, and data waits in memory only.
+    pub state: Option<PathBuf>,
+    /// Whether data may be read by templates that the exporter has sent from another port.
+    pub templates_across_ports: bool,
 }
 
 impl CollectorOptions {
-    /// Defaults for listening on an address.
+    /// Defaults for listening to UDP on an address; port 0 takes a free one.
     pub fn new(listen: SocketAddr) -> Self {
         Self {
-            listen,
+            listeners: vec![Listener::udp(listen)],
             sockets: 1,
             buffer_octets: 64 << 20,
             queue_bursts_max: 256,
@@ -64,6 +84,11 @@ impl CollectorOptions {
             delivery_rows_max: 32_768,
             delivery_interval: Duration::from_millis(200),
             limits: Limits::default(),
+            sessions: SessionLimits::default(),
+            tls: None,
+            relay: None,
+            state: None,
+            templates_across_ports: false,
         }
     }
 }
@@ -74,15 +99,50 @@ pub enum CollectError {
     /// A socket could not be opened.
     #[error("cannot listen on {listen}")]
     Bind {
-        /// The address asked for.
-        listen: SocketAddr,
+        /// What was asked for.
+        listen: Listener,
         /// What the system said.
         #[source]
         source: io::Error,
     },
+    /// The kernel does not know the transport.
+    #[error("cannot listen on {listen}: this kernel has no SCTP\nhint: modprobe sctp loads it where it is a module")]
+    NoSctp {
+        /// What was asked for.
+        listen: Listener,
+    },
+    /// A listener of TLS or DTLS without a certificate.
+    #[error(
+        "cannot listen on {listen} without a certificate\nhint: give the files of a certificate and its private key"
+    )]
+    NoCertificate {
+        /// What was asked for.
+        listen: Listener,
+    },
+    /// The certificate, or what belongs to it.
+    #[error("cannot offer TLS")]
+    Tls(#[from] TlsError),
+    /// The relay.
+    #[error("cannot relay")]
+    Relay(#[from] RelayError),
+    /// Nowhere to listen.
+    #[error("no address to listen on")]
+    NoListener,
     /// A socket failed.
     #[error("cannot receive")]
     Receive(#[source] io::Error),
+    /// The folder in which things are remembered cannot be used.
+    #[error("cannot use {path}")]
+    State {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The folder of waiting data cannot be used.
+    #[error(transparent)]
+    Spool(#[from] SpoolError),
     /// A thread could not be started.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
@@ -107,27 +167,60 @@ pub enum Next {
 pub struct Collector {
     shared: Arc<Shared>,
     sockets: Vec<SocketInfo>,
+    listeners: Vec<ListenerInfo>,
     receivers: Vec<JoinHandle<ReceiveSocket>>,
     decoders: Vec<JoinHandle<()>>,
+    /// Threads that listen for sessions; those of the sessions end before their decoder does.
+    acceptors: Vec<JoinHandle<()>>,
+    /// The relay's thread, which ends after the decoders.
+    relay: Option<JoinHandle<()>>,
+    /// The threads that write what is remembered; they end after the decoders.
+    keepers: Vec<JoinHandle<()>>,
+    notices: Vec<String>,
     /// `None` once the collector has ended.
     deliveries: Option<Receiver<Delivery>>,
 }
 
-#[derive(Debug, Default)]
-struct Shared {
+#[derive(Debug)]
+pub(crate) struct Shared {
     stop: AtomicBool,
     /// Datagrams that found their queue full.
-    queue_drops: AtomicU64,
+    pub(crate) queue_drops: AtomicU64,
     /// Drops of queue and kernel that are in the books.
     queue_drops_booked: AtomicU64,
     kernel_drops_booked: AtomicU64,
     inodes: Vec<u64>,
-    statistics: Mutex<Vec<Option<DecoderStatistics>>>,
+    pub(crate) statistics: Mutex<Vec<Option<DecoderStatistics>>>,
+    /// What decoders that have ended saw of each Observation Domain.
+    pub(crate) diagnoses: Mutex<Vec<Diagnosis>>,
     /// Why nothing more can be collected.
     failure: Mutex<Option<CollectError>>,
     pool: Pool,
     /// Who decodes what, seeded so that nobody can choose addresses that all go to one decoder.
     seed: foldhash::fast::RandomState,
+    /// What became of connections and relayed datagrams.
+    tally: Arc<Tally>,
+    pub(crate) sessions: Arc<Sessions>,
+}
+
+impl Shared {
+    fn new(inodes: Vec<u64>, decoders: usize, limits: SessionLimits) -> Arc<Self> {
+        let tally = Arc::<Tally>::default();
+        Arc::new(Self {
+            stop: AtomicBool::new(false),
+            queue_drops: AtomicU64::new(0),
+            queue_drops_booked: AtomicU64::new(0),
+            kernel_drops_booked: AtomicU64::new(0),
+            inodes,
+            statistics: Mutex::new(vec![None; decoders]),
+            diagnoses: Mutex::default(),
+            failure: Mutex::new(None),
+            pool: Pool::default(),
+            seed: foldhash::fast::RandomState::default(),
+            sessions: Sessions::new(limits, Arc::clone(&tally)),
+            tally,
+        })
+    }
 }
 
 impl Shared {
@@ -142,68 +235,105 @@ const GATHER: Duration = Duration::from_millis(1);
 /// Longest time that stopping goes on reading what the kernel still holds.
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 /// How often the kernel's drop counters are read.
-const DROPS_INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const DROPS_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Collector {
     /// Opens the sockets and starts the threads.
     pub fn start(options: &CollectorOptions) -> Result<Self, CollectError> {
+        if options.listeners.is_empty() {
+            return Err(CollectError::NoListener);
+        }
         let sockets = bind_all(options)?;
-        let shared = Arc::new(Shared {
-            inodes: sockets.iter().filter_map(ReceiveSocket::inode).collect(),
-            statistics: Mutex::new(vec![None; sockets.len()]),
-            ..Shared::default()
-        });
+        let keeping = Keeping::open(options, sockets.len())?;
+        let listening = listening::bind(options)?;
+        let inodes = sockets.iter().filter_map(ReceiveSocket::inode).chain(listening.inodes()).collect();
+        let decoders = sockets.len() + usize::from(!listening.is_empty());
+        let shared = Shared::new(inodes, decoders, options.sessions.clone());
+        let relay = match &options.relay {
+            Some(relay) => Some(Relay::start(relay, &shared.tally)?),
+            None => None,
+        };
+        let (relay, relay_thread) = relay.unzip();
         let (deliveries, from_decoders) = bounded(options.queue_deliveries_max.max(1));
         let mut collector = Self {
             sockets: sockets.iter().map(|socket| socket.info).collect(),
+            listeners: listening.in_order_of(&options.listeners, &sockets),
             receivers: Vec::new(),
             decoders: Vec::new(),
+            acceptors: Vec::new(),
+            relay: relay_thread,
+            keepers: keeping.threads,
+            notices: keeping.notice.into_iter().collect(),
             deliveries: Some(from_decoders),
             shared,
         };
-        let decoders = sockets.len();
-        let queues: Vec<_> = (0..decoders).map(|_| bounded(options.queue_bursts_max.max(1))).collect();
+        // Dropped before the collector when a thread cannot be started: the keepers end when all ports are gone.
+        let mut ports = keeping.ports;
+        let shared = Arc::clone(&collector.shared);
+        let queues: Vec<_> = sockets.iter().map(|_| bounded(options.queue_bursts_max.max(1))).collect();
         let senders: Vec<Sender<_>> = queues.iter().map(|(bursts, _)| bursts.clone()).collect();
+        let udp_decoders = sockets.len();
         for socket in sockets {
-            let work = ReceiveThread { socket, queues: senders.clone(), shared: Arc::clone(&collector.shared) };
+            let work = ReceiveThread { socket, queues: senders.clone(), shared: Arc::clone(&shared) };
             collector.receivers.push(spawn("weir-receive", move || work.run())?);
         }
         drop(senders);
         for (number, (_, bursts)) in queues.into_iter().enumerate() {
-            let work = DecodeThread {
-                number,
-                decoders,
-                bursts,
-                deliveries: deliveries.clone(),
-                shared: Arc::clone(&collector.shared),
-                options: options.clone(),
-            };
+            let outgoing = Outgoing::new(number, &deliveries, &shared, options).with_keeping(ports.of_decoder());
+            let work = DecodeThread { decoders: udp_decoders, bursts, outgoing, relay: relay.clone() };
             collector.decoders.push(spawn("weir-decode", move || work.run())?);
+        }
+        if !listening.is_empty() {
+            let outgoing = Outgoing::new(decoders - 1, &deliveries, &shared, options);
+            listening.start(outgoing, relay, &mut collector.acceptors, &mut collector.decoders)?;
         }
         Ok(collector)
     }
 
-    /// The sockets in use.
+    /// All listeners in the order of the options, with the ports that they got.
+    pub fn listeners(&self) -> &[ListenerInfo] {
+        &self.listeners
+    }
+
+    /// The UDP sockets in use.
     pub fn sockets(&self) -> &[SocketInfo] {
         &self.sockets
     }
 
+    /// What was remarkable at the start, for whoever started it; a line each, perhaps with a hint.
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
     /// What the decoders have seen up to now, at most a delivery interval ago.
     pub fn statistics(&self) -> Vec<DecoderStatistics> {
-        lock(&self.shared.statistics).iter().flatten().cloned().collect()
+        let mut statistics: Vec<_> = lock(&self.shared.statistics).iter().flatten().cloned().collect();
+        let problems = self.shared.tally.problems();
+        if !problems.is_empty() {
+            statistics.push(DecoderStatistics { problems, ..Decoder::new(Limits::default()).statistics() });
+        }
+        statistics
+    }
+
+    /// What was seen of each Observation Domain, once the collector has ended.
+    pub fn diagnoses(&self) -> Vec<Diagnosis> {
+        lock(&self.shared.diagnoses).clone()
     }
 
     /// Asks the collector to end: [`next`](Self::next) then hands on what the kernel still holds and says when that was
     /// all.
     pub fn stop(&self) {
         self.shared.stop.store(true, Ordering::Release);
+        self.shared.sessions.stop();
     }
 
     /// The next delivery, for which it waits so long. An error ends the collector; it comes after everything that was
     /// received has been handed on.
     pub fn next(&mut self, wait: Duration) -> Result<Next, CollectError> {
         let Some(deliveries) = &self.deliveries else { return self.ended() };
-        if self.receivers.iter().any(JoinHandle::is_finished) || self.decoders.iter().any(JoinHandle::is_finished) {
+        if self.receivers.iter().any(JoinHandle::is_finished)
+            || self.acceptors.iter().chain(&self.decoders).any(JoinHandle::is_finished)
+        {
             // one socket that has ended ends the others; why is told when all has been handed on
             self.stop();
         }
@@ -224,6 +354,11 @@ impl Collector {
                 panicked = Some(CollectError::Panicked("weir-decode"));
             }
         }
+        for keeper in self.keepers.drain(..) {
+            if keeper.join().is_err() {
+                panicked = Some(CollectError::Panicked("weir-state"));
+            }
+        }
         // Other sockets may have gone on dropping after the decoder that books drops had ended: they are closed when
         // these counts have been read.
         let mut sockets = Vec::new();
@@ -232,6 +367,14 @@ impl Collector {
                 Ok(socket) => sockets.push(socket),
                 Err(_) => panicked = Some(CollectError::Panicked("weir-receive")),
             }
+        }
+        for acceptor in self.acceptors.drain(..) {
+            if acceptor.join().is_err() {
+                panicked = Some(CollectError::Panicked("weir-accept"));
+            }
+        }
+        if self.relay.take().is_some_and(|relay| relay.join().is_err()) {
+            panicked = Some(CollectError::Panicked("weir-relay"));
         }
         if let Some(panicked) = panicked {
             lock(&self.shared.failure).get_or_insert(panicked);
@@ -266,22 +409,34 @@ impl Drop for Collector {
         for receiver in self.receivers.drain(..) {
             let _ = receiver.join();
         }
+        for thread in self.acceptors.drain(..).chain(self.relay.take()).chain(self.keepers.drain(..)) {
+            let _ = thread.join();
+        }
     }
 }
 
 fn bind_all(options: &CollectorOptions) -> Result<Vec<ReceiveSocket>, CollectError> {
-    let bind = |listen| {
+    let mut sockets = Vec::new();
+    for listen in options.listeners.iter().filter(|listen| listen.transport == Transport::Udp) {
+        sockets.extend(bind_listener(*listen, options)?);
+    }
+    Ok(sockets)
+}
+
+/// The sockets of one UDP listener.
+fn bind_listener(listen: Listener, options: &CollectorOptions) -> Result<Vec<ReceiveSocket>, CollectError> {
+    let bind = |address| {
         let share = options.sockets > 1;
-        ReceiveSocket::bind(listen, options.buffer_octets, share)
+        ReceiveSocket::bind(address, options.buffer_octets, share)
             .map_err(|source| CollectError::Bind { listen, source })
     };
-    if options.listen.port() != 0 {
+    if listen.address.port() != 0 {
         // Sockets that share a port would share it with another collector as well, and split its exporters with it.
-        drop(UdpSocket::bind(options.listen).map_err(|source| CollectError::Bind { listen: options.listen, source })?);
+        drop(UdpSocket::bind(listen.address).map_err(|source| CollectError::Bind { listen, source })?);
     }
-    let first = bind(options.listen)?;
+    let first = bind(listen.address)?;
     // the others share whatever port the first one got
-    let shared = SocketAddr::new(options.listen.ip(), first.info.local.port());
+    let shared = SocketAddr::new(listen.address.ip(), first.info.local.port());
     let mut sockets = vec![first];
     for _ in 1..options.sockets.max(1) {
         sockets.push(bind(shared)?);
@@ -293,14 +448,14 @@ fn bind_all(options: &CollectorOptions) -> Result<Vec<ReceiveSocket>, CollectErr
     Ok(sockets)
 }
 
-fn spawn<T: Send + 'static>(
+pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<JoinHandle<T>, CollectError> {
     thread::Builder::new().name(name.to_owned()).spawn(work).map_err(CollectError::Thread)
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -368,67 +523,51 @@ impl ReceiveThread {
 }
 
 struct DecodeThread {
-    number: usize,
+    /// How many decoders share the exporters.
     decoders: usize,
     bursts: Receiver<Arc<Burst>>,
-    deliveries: Sender<Delivery>,
-    shared: Arc<Shared>,
-    options: CollectorOptions,
+    outgoing: Outgoing,
+    relay: Option<Arc<Relay>>,
 }
 
 impl DecodeThread {
-    fn run(self) {
-        let mut decoder = Decoder::new(self.options.limits.clone());
-        let mut due = Instant::now() + self.options.delivery_interval;
-        let mut drops_read_at: Option<Instant> = None;
+    fn run(mut self) {
+        let (shared, decoders, number) = (Arc::clone(&self.outgoing.shared), self.decoders, self.outgoing.number);
+        let mut decoder = self.outgoing.decoder(|source| shared.owner(source, decoders) == number);
         loop {
-            match self.bursts.recv_deadline(due) {
+            match self.bursts.recv_deadline(self.outgoing.due(&decoder)) {
                 Ok(burst) => {
                     for (arrival, payload) in burst.datagrams() {
-                        if self.shared.owner(arrival.source, self.decoders) != self.number {
+                        if !self.owns(arrival.source) {
                             continue;
                         }
                         decoder.datagram(arrival.source, arrival.received_ms, payload);
                         if decoder.is_full() {
-                            self.deliver(&mut decoder);
+                            self.outgoing.deliver(&mut decoder);
                         }
                     }
-                    self.shared.pool.give_back(burst);
+                    if let Some(relay) = &self.relay {
+                        let own = burst.datagrams().filter(|(arrival, _)| self.owns(arrival.source));
+                        relay.datagrams(own.map(|(arrival, payload)| (arrival.source, payload)));
+                    }
+                    self.outgoing.shared.pool.give_back(burst);
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            if decoder.rows() >= self.options.delivery_rows_max || Instant::now() >= due {
-                decoder.expire(socket::now_ms());
-                // The first decoder keeps the books on what cannot be told apart by exporter.
-                if self.number == 0 && drops_read_at.is_none_or(|at| at.elapsed() >= DROPS_INTERVAL) {
-                    book_drops(&self.shared, &mut decoder);
-                    drops_read_at = Some(Instant::now());
-                }
-                self.deliver(&mut decoder);
-                due = Instant::now() + self.options.delivery_interval;
-            }
+            self.outgoing.deliver_when_due(&mut decoder);
         }
-        self.deliver(&mut decoder);
+        self.outgoing.finish(&mut decoder);
     }
 
-    fn deliver(&self, decoder: &mut Decoder) {
-        loop {
-            let delivery = decoder.take_delivery();
-            if delivery.is_empty() {
-                break;
-            }
-            // nobody takes it only when the collector was dropped
-            let _ = self.deliveries.send(delivery);
-        }
-        if let Some(slot) = lock(&self.shared.statistics).get_mut(self.number) {
-            *slot = Some(decoder.statistics());
-        }
+    /// Whether this is the decoder of what comes from an address.
+    fn owns(&self, source: SocketAddr) -> bool {
+        self.outgoing.shared.owner(source, self.decoders) == self.outgoing.number
     }
 }
 
 /// Enters the drops of queue and kernel that are not in the books yet.
-fn book_drops(shared: &Shared, decoder: &mut Decoder) {
+pub(crate) fn book_drops(shared: &Shared, decoder: &mut Decoder) {
     let now_ms = socket::now_ms();
     let drops = [
         (Counter::QueueDrops, shared.queue_drops.load(Ordering::Relaxed), &shared.queue_drops_booked),
@@ -437,5 +576,8 @@ fn book_drops(shared: &Shared, decoder: &mut Decoder) {
     for (counter, seen, booked) in drops {
         let before = booked.fetch_max(seen, Ordering::Relaxed);
         decoder.count_unassigned(now_ms, counter, seen.saturating_sub(before));
+    }
+    for (counter, count) in shared.tally.not_booked() {
+        decoder.count_unassigned(now_ms, counter, count);
     }
 }

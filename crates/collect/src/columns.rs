@@ -8,7 +8,11 @@ use weir_wire::{FieldPositions, Located};
 use arrow::datatypes::ArrowPrimitiveType;
 
 use crate::clock::{MessageClock, TimeForm};
-use crate::plan::{Op, Plan};
+use crate::lists::{self, InDomain};
+use crate::observed::{self, Observed};
+use crate::plan::{IntervalForm, Leftover, Op, Plan};
+use crate::sampling::Rate;
+use crate::section;
 
 /// The records of one set.
 #[derive(Clone, Copy)]
@@ -22,8 +26,13 @@ impl<'a> Records<'a> {
         self.located.records
     }
 
-    fn octets(self, positions: &FieldPositions<'_>, record: usize) -> &'a [u8] {
+    pub(crate) fn octets(self, positions: &FieldPositions<'_>, record: usize) -> &'a [u8] {
         positions.octets(self.body, record).unwrap_or_default()
+    }
+
+    /// The octets of a field of a record.
+    pub(crate) fn octets_of(self, field: usize, record: usize) -> &'a [u8] {
+        self.octets(&self.located.field(field), record)
     }
 
     /// An integer of any length up to eight octets.
@@ -46,8 +55,14 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Appends the records to their columns; the group of rows must have been begun.
-pub(crate) fn write(plan: &Plan, records: Records<'_>, clock: &MessageClock, builder: &mut FlowBatchBuilder) {
+/// Appends the records to their columns; the group of rows must have been begun. Yields how many lists could not be read.
+pub(crate) fn write(
+    plan: &Plan,
+    records: Records<'_>,
+    clock: &MessageClock,
+    in_domain: &InDomain<'_>,
+    builder: &mut FlowBatchBuilder,
+) -> u32 {
     for op in &plan.ops {
         match *op {
             Op::Number { column, field } => write_number(column, field, records, builder),
@@ -60,28 +75,59 @@ pub(crate) fn write(plan: &Plan, records: Records<'_>, clock: &MessageClock, bui
                 let target = builder.address(column);
                 (0..records.len()).for_each(|record| target.push(Some(records.octets(&positions, record))));
             }
+            Op::EitherFlag { column, initial, union } => {
+                let target = builder.u16(column);
+                let bits = |field, record| records.number(field, record).unwrap_or(0) as u16;
+                (0..records.len()).for_each(|at| target.push(Some(bits(initial, at) | bits(union, at))));
+            }
+            Op::Interval { selected, other, form } => {
+                let target = builder.u32(Column::SamplingInterval);
+                (0..records.len()).for_each(|at| target.push(interval(records, at, (selected, other), form)));
+            }
             Op::Time { column, field, form, init_time } => {
                 write_time(builder.time(column), field, (form, init_time), records, clock);
             }
         }
     }
-    write_leftovers(plan, records, builder);
+    let sections = section::read(plan, records);
+    if let Some(rows) = &sections {
+        section::write(plan, rows, builder);
+    }
+    if plan.has_lists {
+        return lists::write_leftovers(plan, records, in_domain, builder);
+    }
+    if !plan.leftovers.is_empty() {
+        write_leftovers(plan, records, sections.as_deref(), builder);
+    }
+    0
 }
 
-fn write_leftovers(plan: &Plan, records: Records<'_>, builder: &mut FlowBatchBuilder) {
-    if plan.leftovers.is_empty() {
-        return;
-    }
+fn interval(records: Records<'_>, record: usize, fields: (usize, usize), form: IntervalForm) -> Option<u32> {
+    let (selected, other) = records.number(fields.0, record).zip(records.number(fields.1, record))?;
+    let observed = if form == IntervalForm::Space { selected.saturating_add(other) } else { other };
+    Rate::new(selected, observed)?.interval()
+}
+
+/// Whether a field without a column is kept: addresses of both families share one where only one of them is set.
+pub(crate) fn is_kept(leftover: &Leftover, records: Records<'_>, record: usize) -> bool {
+    leftover.other_family.is_none_or(|other| {
+        is_set(records.octets_of(leftover.field, record)) && is_set(records.octets_of(other, record))
+    })
+}
+
+fn write_leftovers(
+    plan: &Plan,
+    records: Records<'_>,
+    sections: Option<&[Observed<'_>]>,
+    builder: &mut FlowBatchBuilder,
+) {
     let target = builder.elements();
     for record in 0..records.len() {
-        for leftover in &plan.leftovers {
-            let octets = records.octets(&records.located.field(leftover.field), record);
-            if let Some(other) = leftover.other_family
-                && !(is_set(octets) && is_set(records.octets(&records.located.field(other), record)))
-            {
-                continue;
-            }
-            target.push(leftover.enterprise, leftover.id, octets);
+        for leftover in plan.leftovers.iter().filter(|leftover| is_kept(leftover, records, record)) {
+            target.push(leftover.enterprise, leftover.id, records.octets_of(leftover.field, record));
+        }
+        if let Some(row) = sections.and_then(|rows| rows.get(record)) {
+            observed::push_elements(row, target);
         }
         target.end_row();
     }

@@ -2,9 +2,12 @@
 
 use weir_flow::{BooksRow, Counter};
 
-use crate::session::Domain;
+use crate::Limits;
+use crate::session::{Domain, DomainKey};
 
 const MINUTE_MS: i64 = 60_000;
+/// Lines from which on a delivery should be taken, however few flows there are.
+const LINES_MAX: usize = 16_384;
 
 /// Collects what domains counted, minute by minute.
 #[derive(Debug)]
@@ -54,6 +57,34 @@ impl Ledger {
         self.totals[counter as usize] += by;
     }
 
+    /// Writes the line of a domain that is about to be forgotten.
+    pub(crate) fn close(&mut self, domain: &mut Domain) {
+        if domain.has_pending {
+            // its entry in `changed` stays, and finds whoever has the place by then
+            domain.has_pending = false;
+            self.rows.push(line(self.minute_ms, domain));
+        }
+    }
+
+    /// Counts for a domain that is no longer known.
+    pub(crate) fn count_forgotten(&mut self, key: DomainKey, counter: Counter, by: u64) {
+        self.totals[counter as usize] += by;
+        let mut domain = Domain::new(key, &Limits::default());
+        domain.pending[counter as usize] = by;
+        self.rows.push(line(self.minute_ms, &mut domain));
+    }
+
+    /// Whether so many lines have gathered that a delivery should be taken.
+    pub(crate) fn is_full(&self) -> bool {
+        self.rows.len() >= LINES_MAX
+    }
+
+    /// Most octets of lines: each domain may have one, and those that were forgotten.
+    pub(crate) const fn octets_max(domains_max: usize) -> usize {
+        // two sizes because a list doubles when it grows, and the address
+        (domains_max + LINES_MAX) * (2 * size_of::<BooksRow>() + 32)
+    }
+
     /// The lines since the last call.
     pub(crate) fn take_lines(&mut self, domains: &mut [Domain]) -> Vec<BooksRow> {
         self.write_lines(domains);
@@ -64,17 +95,16 @@ impl Ledger {
         &self.totals
     }
 
+    pub(crate) fn total(&self, counter: Counter) -> u64 {
+        self.totals[counter as usize]
+    }
+
     fn write_lines(&mut self, domains: &mut [Domain]) {
         for index in self.changed.drain(..) {
             let Some(domain) = domains.get_mut(index as usize) else { continue };
-            domain.has_pending = false;
-            self.rows.push(BooksRow {
-                minute_ms: self.minute_ms,
-                exporter: Some(domain.exporter.clone()),
-                observation_domain: Some(domain.key.domain),
-                export_version: Some(domain.key.version),
-                counts: std::mem::replace(&mut domain.pending, [0; Counter::COUNT]),
-            });
+            if std::mem::take(&mut domain.has_pending) {
+                self.rows.push(line(self.minute_ms, domain));
+            }
         }
         if self.unassigned.iter().any(|count| *count > 0) {
             self.rows.push(BooksRow {
@@ -85,5 +115,17 @@ impl Ledger {
                 counts: std::mem::replace(&mut self.unassigned, [0; Counter::COUNT]),
             });
         }
+    }
+}
+
+/// Takes what a domain has counted.
+fn line(minute_ms: i64, domain: &mut Domain) -> BooksRow {
+    domain.totals.iter_mut().zip(&domain.pending).for_each(|(total, count)| *total += count);
+    BooksRow {
+        minute_ms,
+        exporter: Some(domain.exporter.clone()),
+        observation_domain: Some(domain.key.domain),
+        export_version: Some(domain.key.version),
+        counts: std::mem::replace(&mut domain.pending, [0; Counter::COUNT]),
     }
 }

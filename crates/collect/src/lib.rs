@@ -15,24 +15,49 @@
 
 mod clock;
 mod columns;
+mod counters;
 pub mod decoder;
+pub mod inspection;
 mod ledger;
 pub mod limits;
+mod lists;
+mod observed;
+mod options;
 mod plan;
 mod sampling;
+mod section;
 mod sequence;
 mod session;
+pub mod spool;
+pub(crate) mod state;
+mod time_flags;
 mod waiting;
 
 mod burst;
 pub mod collector;
+mod deliver;
+mod listener;
+mod listening;
+pub mod relay;
+pub mod secure;
 mod socket;
+pub mod stream;
 
 pub mod capture;
+pub mod doctor;
+pub mod file;
 mod frame;
 
 pub use collector::{CollectError, Collector, CollectorOptions, Next};
 pub use decoder::{Decoder, DecoderStatistics};
+pub use inspection::Diagnosis;
 pub use limits::Limits;
+pub use listener::{Listener, ListenerError};
+pub use listening::ListenerInfo;
+pub use relay::{Network, RelayOptions};
+pub use secure::{ClientAuth, TlsOptions};
+pub use sequence::SequenceUnit;
 pub use session::{Session, Transport};
 pub use socket::SocketInfo;
+pub use state::StateError;
+pub use stream::SessionLimits;

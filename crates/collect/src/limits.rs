@@ -1,31 +1,124 @@
 //! Limits of the Collecting Process. Each has a name, a unit, a default and a counter for when it is hit.
+//!
+//! Whoever sends datagrams can fill what is limited here, and no more. [`Limits::octets_max`] says how much memory that
+//! is at most; a test fills everything and compares.
+
+use crate::decoder::sflow::Source;
+use crate::ledger::Ledger;
+use crate::session::Domain;
+use crate::waiting;
 
 /// What one decoder may keep. A sender of datagrams can fill these, and no more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Most pairs of transport session and Observation Domain known at a time; more are counted under
-    /// `datagrams_refused`.
+    /// Most pairs of transport session and Observation Domain known at a time. When a new one comes, the one that is
+    /// worth least is forgotten and counted under `domains_evicted`; when all have proven themselves, the datagrams of
+    /// the new one are counted under `datagrams_refused`.
     pub domains_max: usize,
+    /// How long a domain that has proven itself is kept after its last datagram when others want its place, in seconds.
+    pub domain_idle_secs: u32,
     /// Most templates of one Observation Domain; more are counted under `templates_refused`.
     pub templates_per_domain_max: usize,
-    /// Most fields of all templates together, whoever sent them; more are counted under `templates_refused`. A field
-    /// costs some hundred octets.
+    /// Most templates of all exporters together. For a new one, those of exporters that send nothing are given up and
+    /// counted under `templates_evicted`; when there are none, the new one is counted under `templates_refused`.
+    pub templates_max: usize,
+    /// Most fields of all templates together, whoever sent them; the same happens as for `templates_max`.
     pub template_fields_max: usize,
-    /// Most octets of Data Sets that wait for their template, all exporters together; when full, the oldest sets are
-    /// given up and counted under `sets_expired`.
+    /// How long a template that came over UDP or DTLS is used when it is not sent again, in seconds; then it counts
+    /// under `templates_expired`. 0: for ever. RFC 7011 section 10.3.7 asks for three times the interval at which
+    /// exporters refresh, which is mostly 600 s; an exporter seen to take longer, up to an hour, is given longer.
+    pub template_lifetime_secs: u32,
+    /// Most samplers of all exporters together; more are counted under `samplers_refused`.
+    pub samplers_max: usize,
+    /// Most octets of Data Sets that wait for their template in memory, all exporters together. When full, the oldest
+    /// go to disk or, without a folder for that, are given up and counted under `sets_expired`.
     pub waiting_octets_max: usize,
+    /// Most sources of sFlow samples whose sequence numbers are followed, all agents together; samples of others are
+    /// stored and counted under `sources_refused`. A source costs some hundred octets.
+    pub sources_max: usize,
     /// Longest time that a Data Set waits for its template, in seconds; then it counts under `sets_expired`.
     pub waiting_secs_max: u32,
+    /// Most octets of Data Sets that wait on disk, of all decoders that share the folder; when full, the oldest are
+    /// given up and counted under `sets_expired`.
+    pub spool_octets_max: u64,
+    /// Most Data Sets that wait on disk; the same happens.
+    pub spool_sets_max: usize,
+    /// Datagrams of an Observation Domain among which one that comes again is known, dropped and counted under
+    /// `datagrams_duplicate`; 0 keeps them all.
+    pub duplicate_datagrams_max: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
         Self {
             domains_max: 65_536,
+            domain_idle_secs: 1_800,
             templates_per_domain_max: 4_096,
+            templates_max: 1 << 17,
             template_fields_max: 1 << 19,
+            template_lifetime_secs: 1_800,
+            samplers_max: 1 << 18,
             waiting_octets_max: 64 << 20,
+            sources_max: 1 << 18,
             waiting_secs_max: 1_800,
+            spool_octets_max: 1 << 30,
+            spool_sets_max: 1 << 17,
+            duplicate_datagrams_max: 64,
         }
+    }
+}
+
+/// Octets of a domain: in its table, which is copied when it grows, in the index, and its address.
+pub(crate) const DOMAIN_OCTETS: usize = 3 * size_of::<Domain>() / 2 + 4 * CANDIDATE_OCTETS + 320;
+/// Octets of a domain in the search for who gives way.
+pub(crate) const CANDIDATE_OCTETS: usize = 24;
+/// Octets of a template beside its fields: its place in a map that is at least a quarter full, and what lists cost.
+pub(crate) const TEMPLATE_OCTETS: usize = 1_024;
+/// Octets of a field: specifier, place in the record, column write, leftover.
+pub(crate) const FIELD_OCTETS: usize = 192;
+/// Octets of a sampler: its place in a map, and in those of what domains of an exporter agree about.
+const SAMPLER_OCTETS: usize = 240;
+/// Octets of a datagram that would be known again: a list may have twice the room that it needs.
+const DUPLICATE_OCTETS: usize = 32;
+/// Octets of a source of sFlow samples: its place in a map that is at least half full, or of four.
+const SOURCE_OCTETS: usize = 4 * (size_of::<Source>() + 16);
+/// Octets of all elements that are known to be lists.
+const LEARNED_LISTS_OCTETS: usize = (1 << 16) * 64;
+/// Octets of a set that waits on disk: its key here, and key and place in the index of the spool.
+const SPOOLED_OCTETS: usize = 448;
+
+impl Limits {
+    /// Most octets of memory that a decoder with these limits keeps about exporters, whatever they send. Not in it
+    /// are the delivery that it is making, what it remembers of options told, and the accounts of sequence numbers that
+    /// are not settled; each has a limit of its own.
+    pub const fn octets_max(&self) -> usize {
+        self.domains_max * (DOMAIN_OCTETS + self.duplicate_datagrams_max * DUPLICATE_OCTETS)
+            + LEARNED_LISTS_OCTETS
+            + self.sources_max * SOURCE_OCTETS
+            + self.templates_max * TEMPLATE_OCTETS
+            + self.template_fields_max * FIELD_OCTETS
+            + self.samplers_max * SAMPLER_OCTETS
+            + self.waiting_octets_max
+            + waiting::OUTBOX_OCTETS_MAX
+            + self.spool_sets_max * SPOOLED_OCTETS
+            + Ledger::octets_max(self.domains_max)
+    }
+
+    /// Milliseconds that templates of UDP live.
+    pub(crate) fn template_lifetime_ms(&self) -> i64 {
+        match self.template_lifetime_secs {
+            0 => i64::MAX,
+            secs => i64::from(secs) * 1000,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_fit_into_one_and_a_half_gibibytes() {
+        assert!(Limits::default().octets_max() < 3 << 29, "{}", Limits::default().octets_max());
     }
 }

@@ -5,9 +5,12 @@
 //! field whose length a column cannot hold is kept there as well.
 
 use weir_flow::{Column, ColumnType, registry};
-use weir_wire::{FieldSpecifier, Template, TemplateId, VARIABLE_LENGTH};
+use weir_wire::{
+    ElementId, FieldSpecifier, ListKind, Template, TemplateId, VARIABLE_LENGTH, netflow1, netflow5, netflow7,
+};
 
 use crate::clock::{SYSTEM_INIT_TIME_MS, TimeForm};
+use crate::section::Section;
 
 /// `paddingOctets`: nothing to keep.
 const PADDING_OCTETS: u16 = 210;
@@ -39,8 +42,21 @@ pub(crate) enum Op {
     EitherAddress { column: Column, first: usize, second: usize },
     /// Octets as they are.
     Octets { column: Column, field: usize },
+    /// Both halves of YAF's TCP flags, or-ed.
+    EitherFlag { column: Column, initial: usize, union: usize },
+    /// A sampling interval of two numbers: packets selected, and packets in all or left out.
+    Interval { selected: usize, other: usize, form: IntervalForm },
     /// A time.
     Time { column: Column, field: usize, form: TimeForm, init_time: Option<usize> },
+}
+
+/// What the second number of an [`Op::Interval`] counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum IntervalForm {
+    /// Packets left out after those selected (`samplingPacketSpace`).
+    Space,
+    /// All packets of which some are selected (`samplingPopulation`).
+    Population,
 }
 
 impl Op {
@@ -50,7 +66,9 @@ impl Op {
             | Self::Address { column, .. }
             | Self::EitherAddress { column, .. }
             | Self::Octets { column, .. }
+            | Self::EitherFlag { column, .. }
             | Self::Time { column, .. } => column,
+            Self::Interval { .. } => Column::SamplingInterval,
         }
     }
 }
@@ -64,6 +82,8 @@ pub(crate) struct Leftover {
     /// The address of the other family for the same column. This one is kept where both are set: flows in tunnels
     /// have two pairs of addresses.
     pub other_family: Option<usize>,
+    /// Whether values are lists, which are followed by what is in them.
+    pub list: Option<ListKind>,
 }
 
 /// What to do with the records of one template.
@@ -75,29 +95,72 @@ pub(crate) struct Plan {
     pub tells_sampling: bool,
     /// Whether the records name a sampler, whose interval options data may tell.
     pub sampler_field: Option<usize>,
+    /// Section of the packet that the records carry, to be read where they lack its addresses.
+    pub section: Option<Section>,
+    /// The interface that the flows came in by, which may have a sampler of its own.
+    pub in_if_field: Option<usize>,
+    /// Whether any field is a list.
+    pub has_lists: bool,
+    /// Whether a time is told as uptime and nothing in the records says what it counts from.
+    pub needs_uptime: bool,
+    /// Fields for uptimes that have room for more, see [`crate::clock::is_absolute`].
+    pub wide_uptimes: Vec<usize>,
 }
 
 impl Plan {
-    /// Compiles a template. `header_uptime` says whether the protocol's header tells the exporter's uptime.
-    pub(crate) fn compile(template: &Template, header_uptime: bool) -> Self {
+    /// Compiles a template. `header_uptime` says whether the protocol's header tells the exporter's uptime,
+    /// `list_kind` which elements are lists.
+    pub(crate) fn compile(
+        template: &Template,
+        header_uptime: bool,
+        list_kind: impl Fn(ElementId) -> Option<ListKind>,
+    ) -> Self {
         let fields = template.fields();
         let mut plan = Self {
             ops: Vec::with_capacity(fields.len()),
             leftovers: Vec::new(),
             tells_sampling: false,
             sampler_field: None,
+            section: None,
+            in_if_field: None,
+            has_lists: false,
+            needs_uptime: false,
+            wide_uptimes: Vec::new(),
         };
         for &column in Column::ALL {
             plan.place(column, fields);
         }
         plan.place_event_time(fields);
+        plan.place_flags(fields);
+        plan.place_interval(fields);
         plan.keep_the_rest(fields, header_uptime);
+        for leftover in &mut plan.leftovers {
+            leftover.list = list_kind(ElementId { enterprise: leftover.enterprise, id: leftover.id });
+        }
+        plan.has_lists = plan.leftovers.iter().any(|leftover| leftover.list.is_some());
+        if !plan.has_lists && !plan.writes(Column::SrcAddr) && !plan.writes(Column::DstAddr) {
+            plan.section = Section::of(fields);
+        }
         plan.tells_sampling = plan.writes(Column::SamplingInterval);
-        plan.sampler_field = plan.ops.iter().find_map(|op| match *op {
-            Op::Number { column: Column::SamplerId, field } => Some(field),
-            _ => None,
-        });
+        plan.sampler_field = plan.field_of(Column::SamplerId);
+        plan.in_if_field = plan.field_of(Column::InIf);
+        for op in &plan.ops {
+            if let Op::Time { field, form: TimeForm::Uptime, init_time, .. } = *op {
+                plan.needs_uptime |= init_time.is_none();
+                if fields[field].length == 8 {
+                    plan.wide_uptimes.push(field);
+                }
+            }
+        }
         plan
+    }
+
+    /// The field that a column of numbers is filled from.
+    fn field_of(&self, wanted: Column) -> Option<usize> {
+        self.ops.iter().find_map(|op| match *op {
+            Op::Number { column, field } if column == wanted => Some(field),
+            _ => None,
+        })
     }
 
     pub(crate) fn writes(&self, column: Column) -> bool {
@@ -147,13 +210,37 @@ impl Plan {
         }
     }
 
+    /// YAF tells the flags of the first packet and those of all others apart.
+    fn place_flags(&mut self, fields: &[FieldSpecifier]) {
+        let position = |id| fields.iter().position(|field| field.element == ElementId { enterprise: CERT, id });
+        for (column, reverse) in [(Column::TcpFlags, 0), (Column::TcpFlagsReverse, CERT_REVERSE)] {
+            let both = position(INITIAL_TCP_FLAGS | reverse).zip(position(UNION_TCP_FLAGS | reverse));
+            if let (false, Some((initial, union))) = (self.writes(column), both) {
+                self.ops.push(Op::EitherFlag { column, initial, union });
+            }
+        }
+    }
+
+    /// An interval in two numbers says more than a first number alone, which the column would else take.
+    fn place_interval(&mut self, fields: &[FieldSpecifier]) {
+        let position = |id| fields.iter().position(|field| field.element == ElementId::iana(id) && field.length <= 8);
+        let pairs = [(305, 306, IntervalForm::Space), (309, 310, IntervalForm::Population)];
+        let pair = pairs.into_iter().find_map(|(selected, other, form)| {
+            Some(Op::Interval { selected: position(selected)?, other: position(other)?, form })
+        });
+        if let Some(pair) = pair {
+            self.ops.retain(|op| op.column() != Column::SamplingInterval);
+            self.ops.push(pair);
+        }
+    }
+
     fn keep_the_rest(&mut self, fields: &[FieldSpecifier], header_uptime: bool) {
         for (field, specifier) in fields.iter().enumerate() {
             let element = specifier.element;
             let padding = element.enterprise == 0 && element.id == PADDING_OCTETS;
             if specifier.length != 0 && !padding && !self.holds_all_of(field, *specifier, header_uptime) {
-                let other_family = self.other_family(field);
-                self.leftovers.push(Leftover { field, enterprise: element.enterprise, id: element.id, other_family });
+                let (ElementId { enterprise, id }, other_family) = (element, self.other_family(field));
+                self.leftovers.push(Leftover { field, enterprise, id, other_family, list: None });
             }
         }
     }
@@ -175,12 +262,14 @@ impl Plan {
             Op::Address { field: written, .. } | Op::Octets { field: written, .. } => written == field,
             // the column takes the first only when there is no second to lose
             Op::EitherAddress { second, .. } => second == field,
+            // a rounded quotient, or bits that may be of either, are not all that was said
+            Op::EitherFlag { .. } | Op::Interval { .. } => false,
             // NTP forms and microseconds are finer than a column of milliseconds; an IPFIX uptime may have no base
             Op::Time { field: written, form, init_time, .. } => {
                 written == field
                     && match form {
                         TimeForm::Seconds | TimeForm::Millis => true,
-                        TimeForm::Uptime => header_uptime && init_time.is_none(),
+                        TimeForm::Uptime => header_uptime && init_time.is_none() && specifier.length <= 4,
                         TimeForm::Ntp | TimeForm::DeltaMicros => false,
                     }
             }
@@ -230,41 +319,57 @@ fn init_time(fields: &[FieldSpecifier]) -> Option<usize> {
         .position(|field| field.element.enterprise == 0 && field.element.id == SYSTEM_INIT_TIME_MS && field.length <= 8)
 }
 
-/// The record of NetFlow v5 as a template of the field types that RFC 3954 later gave its fields.
-const NETFLOW5_FIELDS: &[(u16, u16)] = &[
-    (8, 4),
-    (12, 4),
-    (15, 4),
-    (10, 2),
-    (14, 2),
-    (2, 4),
-    (1, 4),
-    (22, 4),
-    (21, 4),
-    (7, 2),
-    (11, 2),
-    (PADDING_OCTETS, 1),
-    (6, 1),
-    (4, 1),
-    (5, 1),
-    (16, 2),
-    (17, 2),
-    (9, 1),
-    (13, 1),
-    (PADDING_OCTETS, 2),
-];
+/// CERT's enterprise number, and its elements that a column is made of.
+const CERT: u32 = 6871;
+const INITIAL_TCP_FLAGS: u16 = 14;
+const UNION_TCP_FLAGS: u16 = 15;
+/// The bit by which CERT's elements become those of the opposite direction (RFC 5103 section 6.1 leaves that to the
+/// enterprise).
+const CERT_REVERSE: u16 = 0x4000;
 
-/// NetFlow v5 needs no template on the wire; this is the one that all its records follow.
-pub(crate) fn netflow5_template() -> Option<Template> {
-    let fields = NETFLOW5_FIELDS.iter().map(|&(id, length)| FieldSpecifier::iana(id, length)).collect();
+/// The column of flags that one of YAF's elements tells a part of.
+pub(crate) fn column_of_flags(element: ElementId) -> Option<Column> {
+    let of_flags =
+        element.enterprise == CERT && matches!(element.id & !CERT_REVERSE, INITIAL_TCP_FLAGS | UNION_TCP_FLAGS);
+    let reverse = element.id & CERT_REVERSE != 0;
+    of_flags.then_some(if reverse { Column::TcpFlagsReverse } else { Column::TcpFlags })
+}
+
+/// What the records of all NetFlow versions of fixed form begin with, as the field types that RFC 3954 later gave.
+const FIXED_FIELDS: [(u16, u16); 11] =
+    [(8, 4), (12, 4), (15, 4), (10, 2), (14, 2), (2, 4), (1, 4), (22, 4), (21, 4), (7, 2), (11, 2)];
+
+/// What follows in a record of NetFlow v1.
+const NETFLOW1_FIELDS: &[(u16, u16)] = &[(PADDING_OCTETS, 2), (4, 1), (5, 1), (6, 1), (PADDING_OCTETS, 7)];
+
+/// What follows in a record of NetFlow v5.
+const NETFLOW5_FIELDS: &[(u16, u16)] =
+    &[(PADDING_OCTETS, 1), (6, 1), (4, 1), (5, 1), (16, 2), (17, 2), (9, 1), (13, 1), (PADDING_OCTETS, 2)];
+
+/// What follows in a record of NetFlow v7. The router whose path a switch cuts short is the one that the flow would else
+/// have been exported by, which is what `exporterIPv4Address` means; flags of fields that are not valid are left out.
+const NETFLOW7_FIELDS: &[(u16, u16)] =
+    &[(PADDING_OCTETS, 1), (6, 1), (4, 1), (5, 1), (16, 2), (17, 2), (9, 1), (13, 1), (PADDING_OCTETS, 2), (130, 4)];
+
+/// NetFlow v1, v5 and v7 need no template on the wire; this is the one that all records of a version follow.
+pub(crate) fn fixed_template(version: u16) -> Option<Template> {
+    let rest = match version {
+        netflow1::VERSION => NETFLOW1_FIELDS,
+        netflow5::VERSION => NETFLOW5_FIELDS,
+        netflow7::VERSION => NETFLOW7_FIELDS,
+        _ => return None,
+    };
+    let fields = FIXED_FIELDS.iter().chain(rest).map(|&(id, length)| FieldSpecifier::iana(id, length)).collect();
     Template::new(TemplateId::new(256).ok()?, fields, 0).ok()
 }
 
 #[cfg(test)]
 mod tests {
-    use weir_wire::{ElementId, netflow5};
-
     use super::*;
+
+    fn compile(template: &Template, header_uptime: bool) -> Plan {
+        Plan::compile(template, header_uptime, crate::lists::registered)
+    }
 
     fn template(fields: &[(u32, u16, u16)]) -> Template {
         let fields = fields
@@ -276,7 +381,7 @@ mod tests {
 
     #[test]
     fn the_v5_template_agrees_with_registry_and_wire() {
-        let template = netflow5_template().expect("template");
+        let template = fixed_template(5).expect("template");
         assert_eq!(template.layout().fixed_record_len(), Some(netflow5::RECORD_LEN));
         let mut offset = 0;
         for field in template.fields() {
@@ -288,14 +393,66 @@ mod tests {
             }
             offset += usize::from(field.length);
         }
-        let plan = Plan::compile(&template, true);
+        let plan = compile(&template, true);
         assert_eq!(plan.leftovers, []);
-        assert_eq!(plan.ops.len(), NETFLOW5_FIELDS.len() - 2);
+        assert_eq!(plan.ops.len(), FIXED_FIELDS.len() + NETFLOW5_FIELDS.len() - 2);
+    }
+
+    /// Offsets of fields as the tables of wire have them, which follow Cisco's.
+    #[test]
+    fn the_v1_and_v7_templates_agree_with_wire() {
+        let check = |version, record_len, table: &[(&str, usize, usize)], names: &[(&str, u16)]| {
+            let template = fixed_template(version).expect("template");
+            assert_eq!(template.layout().fixed_record_len(), Some(record_len));
+            let mut offset = 0;
+            for field in template.fields() {
+                if let Some((name, _)) = names.iter().find(|(_, id)| *id == field.element.id) {
+                    let known = table.iter().find(|(known, ..)| known == name).expect("a field of wire");
+                    assert_eq!((known.1, known.2), (offset, usize::from(field.length)), "v{version} {name}");
+                }
+                offset += usize::from(field.length);
+            }
+            let plan = compile(&template, true);
+            assert_eq!(
+                plan.leftovers.iter().map(|leftover| leftover.id).collect::<Vec<_>>(),
+                match version {
+                    7 => vec![130],
+                    _ => vec![],
+                }
+            );
+        };
+        let mut names = vec![
+            ("src_addr", 8),
+            ("dst_addr", 12),
+            ("next_hop", 15),
+            ("input", 10),
+            ("output", 14),
+            ("packets", 2),
+            ("octets", 1),
+            ("first_uptime_ms", 22),
+            ("last_uptime_ms", 21),
+            ("src_port", 7),
+            ("dst_port", 11),
+            ("protocol", 4),
+            ("tos", 5),
+            ("tcp_flags", 6),
+        ];
+        check(1, netflow1::RECORD_LEN, netflow1::field::ALL, &names);
+        names.extend([("src_as", 16), ("dst_as", 17), ("src_mask", 9), ("dst_mask", 13), ("router_sc", 130)]);
+        check(7, netflow7::RECORD_LEN, netflow7::field::ALL, &names);
+    }
+
+    #[test]
+    fn an_interval_of_two_numbers_fills_the_column() {
+        let plan = compile(&template(&[(0, 305, 4), (0, 306, 4)]), false);
+        assert_eq!(plan.ops, [Op::Interval { selected: 0, other: 1, form: IntervalForm::Space }]);
+        assert!(plan.tells_sampling);
+        assert_eq!(plan.leftovers.len(), 2, "the exact numbers are kept");
     }
 
     #[test]
     fn a_second_field_for_a_column_is_kept() {
-        let plan = Plan::compile(&template(&[(0, 85, 8), (0, 1, 4), (9, 12235, VARIABLE_LENGTH)]), false);
+        let plan = compile(&template(&[(0, 85, 8), (0, 1, 4), (9, 12235, VARIABLE_LENGTH)]), false);
         assert!(plan.ops.contains(&Op::Number { column: Column::Bytes, field: 1 }));
         let kept: Vec<_> = plan.leftovers.iter().map(|leftover| (leftover.enterprise, leftover.id)).collect();
         assert_eq!(kept, [(0, 85), (9, 12235)]);
@@ -303,7 +460,7 @@ mod tests {
 
     #[test]
     fn a_field_too_wide_for_its_column_is_written_and_kept() {
-        let plan = Plan::compile(&template(&[(0, 7, 4)]), false);
+        let plan = compile(&template(&[(0, 7, 4)]), false);
         assert_eq!(plan.ops, [Op::Number { column: Column::SrcPort, field: 0 }]);
         assert_eq!(plan.leftovers.len(), 1);
     }
@@ -311,8 +468,7 @@ mod tests {
     #[test]
     fn the_innermost_header_fills_the_columns() {
         // protocol and source address of a tunnel, then those of what is in it
-        let plan =
-            Plan::compile(&template(&[(0, 4, 1), (0, 27, 16), (0, 1, 8), (0, 4, 1), (0, 27, 16), (0, 1, 8)]), false);
+        let plan = compile(&template(&[(0, 4, 1), (0, 27, 16), (0, 1, 8), (0, 4, 1), (0, 27, 16), (0, 1, 8)]), false);
         let column_of = |field| {
             plan.ops
                 .iter()
@@ -328,16 +484,16 @@ mod tests {
     #[test]
     fn an_uptime_is_kept_where_no_header_tells_what_it_counts_from() {
         let template = template(&[(0, 22, 4)]);
-        assert_eq!(Plan::compile(&template, true).leftovers.len(), 0);
-        let plan = Plan::compile(&template, false);
+        assert_eq!(compile(&template, true).leftovers.len(), 0);
+        let plan = compile(&template, false);
         assert!(plan.writes(Column::Start));
         assert_eq!(plan.leftovers.len(), 1);
     }
 
     #[test]
     fn both_address_families_in_one_template() {
-        let plan = Plan::compile(&template(&[(0, 27, 16), (0, 8, 4)]), false);
+        let plan = compile(&template(&[(0, 27, 16), (0, 8, 4)]), false);
         assert_eq!(plan.ops, [Op::EitherAddress { column: Column::SrcAddr, first: 0, second: 1 }]);
-        assert_eq!(plan.leftovers, [Leftover { field: 0, enterprise: 0, id: 27, other_family: Some(1) }]);
+        assert_eq!(plan.leftovers, [Leftover { field: 0, enterprise: 0, id: 27, other_family: Some(1), list: None }]);
     }
 }

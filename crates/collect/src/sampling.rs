@@ -1,76 +1,319 @@
 //! What options data tell about sampling.
 //!
-//! A sampler is told by its own identifier (`selectorId`, `samplerId`) or, without one, is the only one of its
-//! Observation Domain. The interval is one packet in so many.
+//! A sampler is told by its own identifier (`selectorId`, `samplerId`), or by the interface that it stands on, or,
+//! without either, is the only one of its Observation Domain. The interval is one packet in so many; where an exporter
+//! tells a fraction, the nearest whole number. Exporters may tell of samplers in another domain than that of the flows
+//! (a line card, or the exporter as a whole): that is believed where there is no doubt which sampler is meant.
 
 use std::collections::HashMap;
 
-use weir_wire::Template;
+use weir_wire::{ScopeType, Template, value};
 
 use crate::columns::Records;
 
-/// Most samplers of one domain that are remembered; the oldest knowledge stays.
-const SAMPLERS_MAX: usize = 1_024;
+/// Most samplers of one domain that are remembered; the oldest knowledge stays, what comes later is counted.
+pub(crate) const SAMPLERS_MAX: usize = 1_024;
+
+/// So many packets of so many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Rate {
+    pub selected: u64,
+    pub observed: u64,
+}
+
+impl Rate {
+    /// `None` unless something is selected, of at least as much.
+    pub(crate) fn new(selected: u64, observed: u64) -> Option<Self> {
+        (selected > 0 && observed >= selected).then_some(Self { selected, observed })
+    }
+
+    /// One packet in so many, rounded; `None` beyond 32 bits.
+    pub(crate) fn interval(self) -> Option<u32> {
+        let (whole, rest) = (self.observed / self.selected, self.observed % self.selected);
+        let up = u64::from(rest >= self.selected - rest);
+        u32::try_from(whole + up).ok()
+    }
+
+    /// A probability (`samplingProbability`), to a millionth.
+    fn of_probability(probability: f64) -> Option<Self> {
+        const SELECTED: u64 = 1_000_000;
+        let valid = probability > 0.0 && probability <= 1.0;
+        Self::new(SELECTED, if valid { (SELECTED as f64 / probability).round() as u64 } else { 0 })
+    }
+}
+
+/// Where an options template tells about samplers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SamplerFields {
+    sampler: Option<usize>,
+    interface: Option<usize>,
+    intervals: [Option<usize>; 2],
+    packets: Option<usize>,
+    space: Option<usize>,
+    size: Option<usize>,
+    population: Option<usize>,
+    probability: Option<usize>,
+}
+
+impl SamplerFields {
+    /// The fields of a template. Scopes of NetFlow v9 are no elements, but their numbers are none of those here.
+    pub(crate) fn of(template: &Template, netflow9: bool) -> Self {
+        let position = |id: u16| {
+            template.fields().iter().position(|field| field.element.enterprise == 0 && field.element.id == id)
+        };
+        let scopes = template.fields().iter().take(template.scope_count());
+        let interface = scopes.into_iter().position(|field| match field.element.id {
+            id if netflow9 => ScopeType::from_id(id) == ScopeType::Interface,
+            // ingressInterface, ingressPhysicalInterface
+            id => field.element.enterprise == 0 && matches!(id, 10 | 252),
+        });
+        Self {
+            // selectorId, samplerId
+            sampler: position(302).or(position(48)),
+            interface,
+            // samplingInterval, samplerRandomInterval
+            intervals: [position(34), position(50)],
+            packets: position(305),
+            space: position(306),
+            size: position(309),
+            population: position(310),
+            probability: position(311),
+        }
+    }
+
+    /// What a record is about: the sampler's number, or the interface's.
+    pub(crate) fn sampler(&self, records: Records<'_>, record: usize) -> Option<u64> {
+        self.sampler.and_then(|field| records.number(field, record))
+    }
+
+    fn interface(&self, records: Records<'_>, record: usize) -> Option<u64> {
+        self.interface.and_then(|field| records.number(field, record))
+    }
+
+    /// The rate that a record tells: the first of the ways of telling it that makes sense.
+    pub(crate) fn rate(&self, records: Records<'_>, record: usize) -> Option<Rate> {
+        let number = |field: Option<usize>| field.and_then(|field| records.number(field, record));
+        let plain = |field| number(field).and_then(|interval| Rate::new(1, interval));
+        let probability = || {
+            let octets = self.probability.map(|field| records.octets_of(field, record))?;
+            Rate::of_probability(value::float64(octets)?)
+        };
+        self.intervals
+            .into_iter()
+            .find_map(plain)
+            .or_else(|| {
+                let packets = number(self.packets)?;
+                Rate::new(packets, packets.saturating_add(number(self.space)?))
+            })
+            // Cisco IOS XR tells n out of N and in the same record an interval of 1, which means nothing then
+            .or_else(|| Rate::new(number(self.size)?, number(self.population)?))
+            .or_else(probability)
+            .or_else(|| plain(self.packets))
+    }
+}
 
 /// The samplers of one Observation Domain.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Samplers {
     by_id: HashMap<u64, u32>,
+    by_interface: HashMap<u64, u32>,
     any: Option<u32>,
+}
+
+/// Which sampler of a domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sampler {
+    /// The one that is meant when none is named.
+    Any,
+    /// One with a number of its own.
+    Numbered(u64),
+    /// That of an interface.
+    OfInterface(u64),
+}
+
+/// What options data records brought.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Learned {
+    /// Whether any interval is another than before.
+    pub changed: bool,
+    /// Samplers not known before.
+    pub new: usize,
+    /// Those beyond the limits.
+    pub refused: u64,
 }
 
 impl Samplers {
     /// Whether anything is known.
     pub(crate) fn is_empty(&self) -> bool {
-        self.any.is_none() && self.by_id.is_empty()
+        self.any.is_none() && self.by_id.is_empty() && self.by_interface.is_empty()
+    }
+
+    /// Whether interfaces have samplers of their own.
+    pub(crate) fn differ_by_interface(&self) -> bool {
+        !self.by_interface.is_empty()
     }
 
     /// The interval in force for records that name no sampler: the only one there is.
     pub(crate) fn only(&self) -> Option<u32> {
         match self.by_id.len() {
             0 => self.any,
-            1 => self.by_id.values().next().copied(),
+            1 if self.by_interface.is_empty() => self.by_id.values().next().copied(),
             _ => None,
         }
     }
 
-    /// The interval of a sampler.
-    pub(crate) fn of(&self, sampler: u64) -> Option<u32> {
-        self.by_id.get(&sampler).copied().or(self.any)
+    /// The interval of an interface's sampler; on interfaces without one, that of all.
+    pub(crate) fn of_interface(&self, interface: u64) -> Option<u32> {
+        self.by_interface.get(&interface).copied().or_else(|| self.only())
     }
 
-    /// Learns from options data records.
-    pub(crate) fn learn(&mut self, template: &Template, records: Records<'_>) {
-        let field_of = |ids: &[u16]| {
-            template.fields().iter().position(|field| field.element.enterprise == 0 && ids.contains(&field.element.id))
-        };
-        // 302 selectorId, 48 samplerId; 34 samplingInterval, 50 samplerRandomInterval, 305 samplingPacketInterval,
-        // 306 samplingPacketSpace, 309 samplingSize, 310 samplingPopulation
-        let (sampler, plain, packets, space) =
-            (field_of(&[302, 48]), field_of(&[34, 50]), field_of(&[305]), field_of(&[306]));
-        let (size, population) = (field_of(&[309]), field_of(&[310]));
+    /// Every sampler: which, and its interval.
+    pub(crate) fn all(&self) -> impl Iterator<Item = (Sampler, u32)> + '_ {
+        let any = self.any.iter().map(|&interval| (Sampler::Any, interval));
+        let by_id = self.by_id.iter().map(|(&id, &interval)| (Sampler::Numbered(id), interval));
+        let by_interface = self.by_interface.iter().map(|(&id, &interval)| (Sampler::OfInterface(id), interval));
+        any.chain(by_id).chain(by_interface)
+    }
+
+    /// Samplers with a number or interface of their own.
+    pub(crate) fn len(&self) -> usize {
+        self.by_id.len() + self.by_interface.len()
+    }
+
+    /// Sets the interval of a sampler. Yields what it was before.
+    pub(crate) fn set(&mut self, sampler: Sampler, interval: u32) -> Option<u32> {
+        match sampler {
+            Sampler::Any => self.any.replace(interval),
+            Sampler::Numbered(id) => self.by_id.insert(id, interval),
+            Sampler::OfInterface(id) => self.by_interface.insert(id, interval),
+        }
+    }
+
+    /// The interval of a sampler. Records name sampler 0 when there was none.
+    pub(crate) fn of(&self, sampler: u64) -> Option<u32> {
+        self.by_id.get(&sampler).copied().or(self.any.filter(|_| sampler != 0))
+    }
+
+    /// Learns from options data records. `room` is how many samplers more may be remembered.
+    pub(crate) fn learn(&mut self, fields: &SamplerFields, records: Records<'_>, mut room: usize) -> Learned {
+        let mut learned = Learned::default();
         for record in 0..records.len() {
-            let value = |field: Option<usize>| field.and_then(|field| records.number(field, record));
-            let interval = value(plain)
-                .or_else(|| one_in(value(packets)?, value(packets)?.saturating_add(value(space)?)))
-                // Cisco IOS XR tells n out of N and in the same record an interval of 1, which means nothing then
-                .or_else(|| one_in(value(size)?, value(population)?))
-                .or_else(|| value(packets));
-            let Some(interval) = interval.and_then(|interval| u32::try_from(interval).ok()).filter(|i| *i > 0) else {
-                continue;
-            };
-            match value(sampler) {
-                Some(id) if self.by_id.len() < SAMPLERS_MAX || self.by_id.contains_key(&id) => {
-                    self.by_id.insert(id, interval);
+            let Some(interval) = fields.rate(records, record).and_then(Rate::interval) else { continue };
+            let (sampler, known, samplers) = match (fields.sampler(records, record), fields.interface(records, record))
+            {
+                (Some(id), _) => (Sampler::Numbered(id), self.by_id.contains_key(&id), self.by_id.len()),
+                (None, Some(id)) => {
+                    (Sampler::OfInterface(id), self.by_interface.contains_key(&id), self.by_interface.len())
                 }
-                Some(_) => {}
-                None => self.any = Some(interval),
+                (None, None) => (Sampler::Any, true, 0),
+            };
+            if !known && (samplers >= SAMPLERS_MAX || room == 0) {
+                learned.refused += 1;
+                continue;
             }
+            room -= usize::from(!known);
+            learned.new += usize::from(!known);
+            learned.changed |= self.set(sampler, interval) != Some(interval);
+        }
+        learned
+    }
+
+    /// What all of these agree about. A sampler's number may mean one thing here and another there, and then nothing.
+    pub(crate) fn agreed<'s>(all: impl Iterator<Item = &'s Samplers> + Clone) -> Self {
+        fn agree<'m>(maps: impl Iterator<Item = &'m HashMap<u64, u32>>) -> HashMap<u64, u32> {
+            let mut agreed: HashMap<u64, Option<u32>> = HashMap::new();
+            for (&key, &interval) in maps.flatten() {
+                agreed
+                    .entry(key)
+                    .and_modify(|known| *known = known.filter(|k| *k == interval))
+                    .or_insert(Some(interval));
+            }
+            agreed.into_iter().filter_map(|(key, interval)| Some((key, interval?))).collect()
+        }
+        let mut anys = all.clone().filter_map(|samplers| samplers.any);
+        let first = anys.next();
+        Self {
+            by_id: agree(all.clone().map(|samplers| &samplers.by_id)),
+            by_interface: agree(all.map(|samplers| &samplers.by_interface)),
+            any: first.filter(|first| anys.all(|other| other == *first)),
         }
     }
 }
 
-/// `selected` packets out of `of` make one in `of / selected`.
-fn one_in(selected: u64, of: u64) -> Option<u64> {
-    of.checked_div(selected)
+#[cfg(test)]
+mod tests {
+    use weir_wire::{ElementId, FieldSpecifier, Spans, TemplateId};
+
+    use super::*;
+
+    fn learn(samplers: &mut Samplers, scopes: u16, fields: &[(u16, u16)], body: &[u8], netflow9: bool) -> Learned {
+        let specifiers =
+            fields.iter().map(|&(id, length)| FieldSpecifier { element: ElementId::iana(id), length }).collect();
+        let template = Template::new(TemplateId::new(256).expect("id"), specifiers, scopes).expect("template");
+        let mut spans = Spans::default();
+        let located = template.layout().locate(body, &mut spans);
+        samplers.learn(&SamplerFields::of(&template, netflow9), Records { body, located: &located }, usize::MAX)
+    }
+
+    fn only(fields: &[(u16, u16)], body: &[u8]) -> Option<u32> {
+        let mut samplers = Samplers::default();
+        learn(&mut samplers, 0, fields, body, false);
+        samplers.only()
+    }
+
+    #[test]
+    fn every_way_of_telling_an_interval() {
+        assert_eq!(only(&[(34, 4)], &[0, 0, 3, 232]), Some(1000));
+        assert_eq!(only(&[(48, 1), (49, 1), (50, 2)], &[3, 2, 0, 100]), Some(100));
+        assert_eq!(only(&[(305, 4), (306, 4)], &[0, 0, 0, 1, 0, 0, 3, 231]), Some(1000));
+        assert_eq!(only(&[(309, 2), (310, 2)], &[0, 2, 0, 200]), Some(100));
+        // 0.001 as float64
+        assert_eq!(only(&[(311, 8)], &0.001_f64.to_be_bytes()), Some(1000));
+        assert_eq!(only(&[(305, 4)], &[0, 0, 0, 64]), Some(64));
+        // no interval, and a fraction
+        assert_eq!(only(&[(34, 4)], &[0; 4]), None);
+        assert_eq!(only(&[(309, 1), (310, 1)], &[2, 3]), Some(2));
+        assert_eq!(only(&[(309, 1), (310, 1)], &[4, 5]), Some(1));
+        assert_eq!(only(&[(311, 8)], &0.0_f64.to_be_bytes()), None);
+    }
+
+    #[test]
+    fn samplers_of_interfaces_and_of_numbers() {
+        let mut samplers = Samplers::default();
+        // scope interface of NetFlow v9
+        learn(&mut samplers, 1, &[(2, 2), (34, 2)], &[0, 7, 0, 10, 0, 8, 0, 20], true);
+        assert_eq!((samplers.of_interface(7), samplers.of_interface(8)), (Some(10), Some(20)));
+        assert_eq!((samplers.of_interface(9), samplers.only()), (None, None));
+        // number 2 is an interface there and packetDeltaCount here
+        let mut samplers = Samplers::default();
+        learn(&mut samplers, 1, &[(2, 2), (34, 2)], &[0, 7, 0, 10], false);
+        assert_eq!(samplers.only(), Some(10));
+        learn(&mut samplers, 1, &[(302, 1), (34, 2)], &[5, 0, 50], false);
+        assert_eq!((samplers.of(5), samplers.of(6), samplers.of(0)), (Some(50), Some(10), None));
+    }
+
+    #[test]
+    fn samplers_beyond_the_limit_are_counted() {
+        let mut samplers = Samplers::default();
+        let body: Vec<u8> = (0..1_030_u16).flat_map(|id| [id.to_be_bytes(), [0, 9]].concat()).collect();
+        assert_eq!(
+            learn(&mut samplers, 1, &[(302, 2), (34, 2)], &body, false),
+            Learned { changed: true, new: 1_024, refused: 6 }
+        );
+        assert_eq!(
+            learn(&mut samplers, 1, &[(302, 2), (34, 2)], &[0, 1, 0, 5], false),
+            Learned { changed: true, new: 0, refused: 0 }
+        );
+        assert_eq!(learn(&mut samplers, 1, &[(302, 2), (34, 2)], &[0, 1, 0, 5], false), Learned::default());
+        assert_eq!(samplers.of(1), Some(5));
+    }
+
+    #[test]
+    fn domains_that_do_not_agree_tell_nothing() {
+        let (mut first, mut second) = (Samplers::default(), Samplers::default());
+        learn(&mut first, 1, &[(302, 1), (34, 2)], &[1, 0, 10, 2, 0, 20], false);
+        learn(&mut second, 1, &[(302, 1), (34, 2)], &[1, 0, 10, 2, 0, 30, 3, 0, 40], false);
+        let agreed = Samplers::agreed([&first, &second].into_iter());
+        assert_eq!((agreed.of(1), agreed.of(2), agreed.of(3)), (Some(10), None, Some(40)));
+    }
 }

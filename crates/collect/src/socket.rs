@@ -102,6 +102,11 @@ impl ReceiveSocket {
         Ok(count)
     }
 
+    /// The socket itself, for another way of receiving.
+    pub(crate) fn into_parts(self) -> (UdpSocket, SocketInfo) {
+        (self.socket, self.info)
+    }
+
     /// Has the kernel deal out datagrams evenly over the sockets that share this one's port, whoever sends them: by
     /// default it sends all of one exporter to the same socket, which then does the work alone.
     pub(crate) fn deal_out_over(&self, sockets: usize) -> io::Result<()> {

@@ -14,10 +14,13 @@ pub(crate) struct Carriage {
     pub elements: [u16; 2],
 }
 
-/// Columns that describe the transport of a flow to whoever received it. An exporter speaks for itself and neither
+/// Columns that describe the transport of a flow to whoever received it, or what that one makes of its times. An exporter speaks for itself and neither
 /// sends them nor counts them as left out.
 pub(crate) fn is_transport(column: Column) -> bool {
-    matches!(column, Column::Received | Column::Exporter | Column::ObservationDomain | Column::ExportVersion)
+    matches!(
+        column,
+        Column::Received | Column::Exporter | Column::ObservationDomain | Column::ExportVersion | Column::TimeFlags
+    )
 }
 
 /// How `version` carries `column`; `None` when it cannot.

@@ -36,6 +36,7 @@ pub(crate) struct Elements<'a> {
     enterprises: &'a UInt32Array,
     ids: &'a UInt16Array,
     octets: &'a BinaryArray,
+    parents: &'a UInt16Array,
 }
 
 /// What the exporter's version can carry of a batch.
@@ -89,14 +90,16 @@ impl<'a> Elements<'a> {
             enterprises: entries.column(0).as_primitive_opt::<UInt32Type>()?,
             ids: entries.column(1).as_primitive_opt::<UInt16Type>()?,
             octets: entries.column(2).as_binary_opt::<i32>()?,
+            parents: entries.column(3).as_primitive_opt::<UInt16Type>()?,
         })
     }
 
-    /// Enterprise, number and octets of each element of a row.
+    /// Enterprise, number and octets of each element of a row. What is in lists is left out: it is in their octets.
     pub(crate) fn row(self, row: usize) -> impl Iterator<Item = (u32, u16, &'a [u8])> {
         let offsets = self.lists.value_offsets();
         let entries = if self.lists.is_null(row) { 0..0 } else { offsets[row] as usize..offsets[row + 1] as usize };
-        entries.map(move |entry| (self.enterprises.value(entry), self.ids.value(entry), self.octets.value(entry)))
+        let own = entries.filter(move |&entry| self.parents.is_null(entry));
+        own.map(move |entry| (self.enterprises.value(entry), self.ids.value(entry), self.octets.value(entry)))
     }
 }
 

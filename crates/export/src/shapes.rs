@@ -11,7 +11,7 @@ use crate::config::Version;
 use crate::exported::Refusal;
 
 /// A set of columns, one bit each.
-pub(crate) type ColumnSet = u64;
+pub(crate) type ColumnSet = u128;
 
 const _: () = assert!(Column::COUNT <= ColumnSet::BITS as usize, "more columns than a set has bits");
 
@@ -143,7 +143,8 @@ impl ElementShapes {
             return *fixed;
         }
         let data_type = element(id.enterprise, id.id).map(|element| element.data_type);
-        let variable = matches!(data_type, None | Some(DataType::OctetArray | DataType::Text | DataType::List));
+        let variable = matches!(data_type, None | Some(DataType::OctetArray | DataType::Text))
+            || data_type.is_some_and(DataType::is_list);
         if self.known.len() < KNOWN_MAX {
             self.known.push((id, !variable));
         }

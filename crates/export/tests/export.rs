@@ -278,9 +278,13 @@ fn settings_are_checked() {
     }
 }
 
-/// Columns that tell a collector where a flow came from.
-fn is_transport(column: Column) -> bool {
-    matches!(column, Column::Received | Column::Exporter | Column::ObservationDomain | Column::ExportVersion)
+/// Columns in which a collector tells where a flow came from and what it makes of it, and those that have only elements
+/// of the reverse direction, which stay behind.
+fn is_not_sent(column: Column) -> bool {
+    let of_reverse = column.spec().elements.is_empty() && !column.spec().reverse_elements.is_empty();
+    let of_collector =
+        [Column::Received, Column::Exporter, Column::ObservationDomain, Column::ExportVersion, Column::TimeFlags];
+    of_reverse || of_collector.contains(&column)
 }
 
 /// Columns of a flow, and its elements: enterprise, number, octets.
@@ -289,7 +293,7 @@ type Cells = (BTreeMap<Column, Cell>, Vec<(u32, u16, Vec<u8>)>);
 /// Values of one flow, as numbers or octets that fit the column.
 fn cells() -> impl Strategy<Value = Cells> {
     let columns = Column::ALL.iter().copied();
-    let columns = columns.filter(|&c| !is_transport(c) && !matches!(c, Column::Elements | Column::Packets));
+    let columns = columns.filter(|&c| !is_not_sent(c) && !matches!(c, Column::Elements | Column::Packets));
     let cell = |column: Column| match column.column_type() {
         ColumnType::U8 => (0..=255_u64).prop_map(Cell::Number).boxed(),
         ColumnType::U16 if column == Column::TcpFlags => (0..=255_u64).prop_map(Cell::Number).boxed(),
@@ -322,7 +326,7 @@ fn batch_of(rows: &[Cells]) -> FlowBatch {
         for &column in Column::ALL {
             let number = cells.get(&column).map(Cell::number);
             match column.column_type() {
-                _ if is_transport(column) => {}
+                _ if is_not_sent(column) => {}
                 _ if column == Column::Packets => builder.u64(column).push(Some(packets)),
                 ColumnType::U8 => builder.u8(column).push(number.map(|number| number as u8)),
                 ColumnType::U16 => builder.u16(column).push(number.map(|number| number as u16)),

@@ -1,10 +1,26 @@
 //! The books: what became of everything that was received, per exporter, Observation Domain and minute.
 //!
-//! Every counter only grows, so that rows of the same exporter and minute may be added up in any order. What balances:
+//! Every counter only grows, so that rows of the same exporter and minute may be added up in any order. What balances,
+//! for each exporter and for all, which [`balance`] checks:
 //!
-//! * datagrams: `datagrams` = `datagrams_undecodable` + those whose sets are accounted for below;
+//! * datagrams: `datagrams` = `datagrams_decoded` + `datagrams_undecodable` + `datagrams_duplicate`;
 //! * sets: `sets_waiting_in` = `sets_waiting_out` + `sets_expired` + those that still wait;
-//! * records: every Data Record located is one of `records_stored` or `records_options`.
+//! * errors: `datagrams_undecodable` + `sets_undecodable` = the sum of `errors_header`, `errors_length`,
+//!   `errors_template` and `errors_record`;
+//! * records: every Data Record located is one of `records_stored` or `records_options`; flows in the archive are
+//!   `records_stored` - `records_filtered`;
+//! * loss: `records_late` is part of `records_lost`, and `datagrams_late` of `datagrams_lost`.
+//!
+//! What never reached the decoder is in `kernel_drops`, `queue_drops` and `datagrams_refused`, and in none of the
+//! equations. [`BooksSums`] says what all of it means for an answer.
+
+mod balance;
+mod completeness;
+mod filtered;
+
+pub use balance::{Counts, Imbalance, balance, sets_waiting};
+pub use completeness::{BooksSums, Completeness};
+pub use filtered::filtered_rows;
 
 use std::sync::Arc;
 
@@ -47,25 +63,63 @@ macro_rules! counters {
 counters! {
     Datagrams "datagrams" "Datagrams received from the exporter.";
     Octets "octets" "Octets of UDP payload received.";
-    RecordsStored "records_stored" "Flow records that went to the archive.";
+    RecordsStored "records_stored" "Flow records and flow samples that went to the archive.";
     RecordsOptions "records_options" "Options Data Records, read for what they tell about the exporter.";
     Templates "templates" "Template Records and Options Template Records received, refreshes included.";
-    TemplatesRefused "templates_refused" "Templates beyond the limit that one Observation Domain may define.";
+    TemplatesRefused "templates_refused" "Templates beyond the limits: of one Observation Domain, or of all together.";
+    TemplatesChanged "templates_changed" "Templates defined again with other fields: what came before was decoded by the old ones.";
+    TemplatesExpired "templates_expired" "Templates forgotten because the exporter did not send them again in time.";
+    TemplatesEvicted "templates_evicted" "Templates given up for those of other exporters, because this one sent nothing to decode with them.";
     TemplatesWithdrawn "templates_withdrawn" "Template Withdrawals received.";
     SetsWaitingIn "sets_waiting_in" "Data Sets put aside because their Template was not known yet.";
     SetsWaitingOut "sets_waiting_out" "Data Sets decoded after their Template had come.";
     SetsExpired "sets_expired" "Data Sets given up: their Template did not come in time, or the room for waiting was full.";
     RecordsLost "records_lost" "Records missing by the sequence numbers of NetFlow v5 and IPFIX.";
-    DatagramsLost "datagrams_lost" "Datagrams missing by the sequence numbers of NetFlow v9.";
+    DatagramsLost "datagrams_lost" "Datagrams missing by the sequence numbers of NetFlow v9 and sFlow.";
     RecordsLate "records_late" "Records in datagrams that came after later ones: counted as lost before, and here to be subtracted.";
-    DatagramsLate "datagrams_late" "NetFlow v9 datagrams that came after later ones: counted as lost before, and here to be subtracted.";
+    DatagramsLate "datagrams_late" "Datagrams of NetFlow v9 and sFlow that came after later ones: counted as lost before, and here to be subtracted.";
     SequenceResets "sequence_resets" "Jumps of the sequence number too large for loss: a restarted exporter.";
     DatagramsUndecodable "datagrams_undecodable" "Datagrams of which nothing could be decoded.";
-    SetsUndecodable "sets_undecodable" "Sets with an error; records before the error are kept.";
+    SetsUndecodable "sets_undecodable" "Sets with an error, and samples and records of sFlow; what is before the error is kept.";
     SetsReserved "sets_reserved" "Sets with a Set ID that the standards reserve, skipped.";
-    DatagramsRefused "datagrams_refused" "Datagrams of new exporters beyond the limit on exporters; not known per exporter.";
+    ListsUndecodable "lists_undecodable" "Lists in records (RFC 6313), or parts of them, whose Template is not known or that are damaged; they are kept as octets.";
+    SamplersRefused "samplers_refused" "Samplers told by Options Data Records beyond the limits on samplers.";
+    OptionsUnlisted "options_unlisted" "Options Data Records that did not go to `exporter_options`, because too many different ones were told within an hour.";
+    DomainsEvicted "domains_evicted" "Times that the Observation Domain was forgotten because others wanted its place.";
+    SpoolDamaged "spool_damaged" "Places in files of waiting Data Sets where something was damaged; not known per exporter.";
+    DatagramsRefused "datagrams_refused" "Datagrams of new exporters for which no other had to give way; not known per exporter.";
     KernelDrops "kernel_drops" "Datagrams that the kernel dropped because the socket buffer was full; not known per exporter.";
     QueueDrops "queue_drops" "Datagrams dropped between socket and decoder because the queue was full; not known per exporter.";
+    DatagramsDecoded "datagrams_decoded" "Datagrams whose header was read, and whose sets are accounted for.";
+    DatagramsDuplicate "datagrams_duplicate" "Datagrams that came again with the same octets, dropped.";
+    DatagramsReordered "datagrams_reordered" "Datagrams that came after later ones.";
+    DatagramsUnsequenced "datagrams_unsequenced" "Datagrams of exporters whose sequence numbers tell nothing, so that loss before them is not known.";
+    RecordsFiltered "records_filtered" "Flow records among `records_stored` that a filter after the collector dropped.";
+    ErrorsHeader "errors_header" "Undecodable because of the message header: too short, or of no known version.";
+    ErrorsLength "errors_length" "Undecodable because a length or count does not agree with the octets at hand.";
+    ErrorsTemplate "errors_template" "Undecodable because a Template Record makes no sense.";
+    ErrorsRecord "errors_record" "Undecodable because a Data Record reaches past its Set.";
+    ClockAheadMs "clock_ahead_ms" "Milliseconds by which the exporter's clock was ahead of ours, summed over `datagrams_decoded`; a day each at most.";
+    ClockBehindMs "clock_behind_ms" "Milliseconds by which the exporter's clock was behind ours, delay included, summed over `datagrams_decoded`; a day each at most.";
+    CountersStored "counters_stored" "Counters samples of sFlow that went to the tables of counters.";
+    SamplesLost "samples_lost" "Samples missing by the sequence numbers of sFlow's sources, those in lost datagrams included.";
+    SamplesLate "samples_late" "Samples that came after later ones of their source: counted as lost before, and here to be subtracted.";
+    SamplesDropped "samples_dropped" "Samples that the sFlow agent could not make for lack of resources, by its own count.";
+    StructuresSkipped "structures_skipped" "Samples and records of sFlow whose format is not known; records of flow samples are kept among the elements.";
+    SourcesRefused "sources_refused" "Samples of sources beyond the limit on sources; stored, but their sequence is not followed.";
+    StreamMessages "stream_messages" "Those of `datagrams` that did not come as plain UDP: messages over TCP, TLS, SCTP and DTLS, and from files.";
+    ConnectionsAccepted "connections_accepted" "Connections over TCP, TLS and SCTP, and DTLS sessions, that were begun; not known per exporter.";
+    ConnectionsRefused "connections_refused" "Connections closed at once because of a limit: of all, of one address, of handshakes under way; not known per exporter.";
+    ConnectionsFailed "connections_failed" "Connections closed for an error: broken framing, a message that did not come to its end, silence for too long, a reset; not known per exporter.";
+    HandshakesFailed "handshakes_failed" "Handshakes of TLS and DTLS that did not succeed; not known per exporter.";
+    DatagramsRelayed "datagrams_relayed" "Datagrams and messages relayed to other collectors, counted for each of them; not known per exporter.";
+    RelayDrops "relay_drops" "Datagrams and messages not relayed because the relay did not keep up; not known per exporter.";
+    RelayFailures "relay_failures" "Datagrams and messages that could not be sent on: too long for a datagram, or refused by the system, counted for each collector; not known per exporter.";
+}
+
+impl Counter {
+    /// Why something was undecodable: the counters of the reasons.
+    pub const REASONS: [Self; 4] = [Self::ErrorsHeader, Self::ErrorsLength, Self::ErrorsTemplate, Self::ErrorsRecord];
 }
 
 /// One row of the books before it is a column.
@@ -88,6 +142,16 @@ pub struct BooksRow {
 pub struct BooksBatch(RecordBatch);
 
 impl BooksBatch {
+    /// Puts lines of others behind these.
+    #[must_use]
+    pub fn followed_by(&self, other: &Self) -> Self {
+        let batches = [&self.0, &other.0];
+        match arrow::compute::concat_batches(batches[0].schema_ref(), batches) {
+            Ok(batch) => Self(batch),
+            Err(error) => unreachable!("both have the schema of the books: {error}"),
+        }
+    }
+
     /// Turns rows into columns.
     pub fn from_rows(rows: &[BooksRow]) -> Self {
         let minutes: TimestampMillisecondArray = rows.iter().map(|row| Some(row.minute_ms)).collect();

@@ -60,6 +60,26 @@ impl<T: ArrowPrimitiveType> NumberColumn<T> {
     }
 }
 
+/// The times that a group of rows has in a column.
+#[derive(Debug, Clone, Copy)]
+pub struct GroupTimes<'b> {
+    column: &'b NumberColumn<TimestampMillisecondType>,
+    start: usize,
+}
+
+impl GroupTimes<'_> {
+    /// All values, milliseconds since the epoch; 0 where they are null.
+    pub fn values(&self) -> &[i64] {
+        &self.column.values[self.start..]
+    }
+
+    /// The value of a row of the group, `None` when it is null.
+    pub fn get(&self, row: usize) -> Option<i64> {
+        let at = self.start + row;
+        self.column.values.get(at).copied().filter(|_| self.column.nulls.is_valid(at))
+    }
+}
+
 /// Values of a column of addresses or other octets, and which of them are null.
 #[derive(Debug)]
 pub struct OctetsColumn {
@@ -96,6 +116,16 @@ impl OctetsColumn {
     pub fn repeat(&mut self, value: &[u8], rows: usize) {
         self.nulls.append_n_non_nulls(rows);
         for _ in 0..rows {
+            self.octets.extend_from_slice(value);
+            self.ends.push(self.octets.len() as i32);
+        }
+    }
+
+    /// Appends values of any lengths, none of them null.
+    #[inline]
+    pub fn extend<'a>(&mut self, values: impl ExactSizeIterator<Item = &'a [u8]>) {
+        self.nulls.append_n_non_nulls(values.len());
+        for value in values {
             self.octets.extend_from_slice(value);
             self.ends.push(self.octets.len() as i32);
         }
@@ -271,6 +301,16 @@ impl FlowBatchBuilder {
         self.elements_of(Column::Elements)
     }
 
+    /// The values of this group in a column of times; `None` when the group has none yet.
+    pub fn times_of_group(&self, column: Column) -> Option<GroupTimes<'_>> {
+        match &self.columns[column as usize] {
+            Some(ColumnBuffer::Time(times)) if times.values.len() == self.rows => {
+                Some(GroupTimes { column: times, start: self.group_start })
+            }
+            _ => None,
+        }
+    }
+
     #[inline]
     fn buffer(&mut self, column: Column) -> &mut ColumnBuffer {
         let (start, capacity) = (self.group_start, self.capacity);
@@ -358,6 +398,7 @@ mod tests {
         let column = batch.column(Column::Elements).expect("elements");
         assert!(elements_of_row(column, 0).is_empty());
         let row = elements_of_row(column, 1);
+        assert_eq!(row.iter().map(|value| value.place).collect::<Vec<_>>(), [None, None]);
         assert_eq!((row.len(), row[0].enterprise, row[0].id, row[0].octets), (2, 9, 12235, b"example".as_slice()));
         assert!(elements_of_row(column, 2).is_empty());
     }

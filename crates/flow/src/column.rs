@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// What [`Column::ExportVersion`] has for sFlow version 5, which shares its number with NetFlow version 5.
+pub const EXPORT_VERSION_SFLOW5: u8 = 105;
+
 /// How a column's values lie in memory.
 ///
 /// Addresses are variable binary in network order, 4 octets for IPv4 and 16 for IPv6, so that one column holds both
@@ -80,11 +83,11 @@ macro_rules! columns {
 // Offsets are those of the NetFlow v5 record (Cisco, "NetFlow Services and Applications").
 columns! {
     Received "received" Time "ms" [] [] None, "received", "When the Collecting Process received the datagram that carried the flow, by its own clock.";
-    Start "start" Time "ms" [152, 150, 154, 156, 158, 22] [] Some(24), "start", "When the first packet of the flow was observed.";
-    End "end" Time "ms" [153, 151, 155, 157, 159, 21] [] Some(28), "end", "When the last packet of the flow was observed.";
-    Exporter "exporter" Address "" [] [] None, "exporter", "Address that the export datagrams came from.";
-    ObservationDomain "observation_domain" U32 "" [] [] None, "domain", "Observation Domain ID (IPFIX), Source ID (NetFlow v9), engine type and id (NetFlow v5).";
-    ExportVersion "export_version" U8 "" [] [] None, "ver", "Version of the export protocol: 5, 9, or 10 for IPFIX.";
+    Start "start" Time "ms" [152, 150, 154, 156, 158, 22] [] Some(24), "start", "When the first packet of the flow was observed; for sFlow, which tells no times, when it was received.";
+    End "end" Time "ms" [153, 151, 155, 157, 159, 21] [] Some(28), "end", "When the last packet of the flow was observed; for sFlow as `start`.";
+    Exporter "exporter" Address "" [] [] None, "exporter", "Address that the export datagrams came from; for sFlow the address that the agent tells, which relays keep.";
+    ObservationDomain "observation_domain" U32 "" [] [] None, "domain", "Observation Domain ID (IPFIX), Source ID (NetFlow v9), engine type and id (NetFlow v5), sub-agent ID (sFlow); 0 in NetFlow v1 and v7, which have none.";
+    ExportVersion "export_version" U8 "" [] [] None, "ver", "Version of the export protocol: 1, 5, 7, 9, 10 for IPFIX, 105 for sFlow version 5.";
     SrcAddr "src_addr" Address "" [8, 27] [] Some(0), "src addr", "Source address in the IP header.";
     DstAddr "dst_addr" Address "" [12, 28] [] Some(4), "dst addr", "Destination address in the IP header.";
     SrcPort "src_port" U16 "" [7, 180, 182] [] Some(32), "sport", "Source port of the transport header.";
@@ -92,8 +95,8 @@ columns! {
     Protocol "protocol" U8 "" [4] [] Some(38), "proto", "IP protocol number.";
     TcpFlags "tcp_flags" U16 "" [6] [] Some(37), "flags", "TCP control bits, combined over all packets of the flow.";
     Tos "tos" U8 "" [5] [] Some(39), "tos", "Type of service, or traffic class of IPv6.";
-    Packets "packets" U64 "packets" [2, 86] [] Some(16), "packets", "Packets of the flow as measured, not scaled by sampling.";
-    Bytes "bytes" U64 "octets" [1, 85, 231] [] Some(20), "bytes", "Octets of the flow as measured, IP header included, not scaled by sampling.";
+    Packets "packets" U64 "packets" [2, 86, 298] [] Some(16), "packets", "Packets of the flow as measured, not scaled by sampling; 1 for a sample of sFlow.";
+    Bytes "bytes" U64 "octets" [1, 85, 231] [] Some(20), "bytes", "Octets of the flow as measured, IP header included, not scaled by sampling. For sFlow the length of the IP packet (of the outermost one), or of what the frame carries when it is no IP; the length of the frame is element 352.";
     NextHop "next_hop" Address "" [15, 62] [] Some(8), "next hop", "Address of the next router.";
     InIf "in_if" U32 "" [10] [] Some(12), "in if", "SNMP index of the interface that the flow came in by.";
     OutIf "out_if" U32 "" [14] [] Some(14), "out if", "SNMP index of the interface that the flow went out by.";
@@ -132,15 +135,21 @@ columns! {
     EgressVrf "egress_vrf" U32 "" [235] [] None, "out vrf", "VRF that the flow went out by.";
     FlowId "flow_id" U64 "" [148] [] None, "flow id", "Identifier of the flow, unique within the Observation Domain.";
     ApplicationId "application_id" Octets "" [95] [] None, "app id", "Application identifier: engine octet and selector (RFC 6759 section 4).";
-    NatSrcAddr "nat_src_addr" Address "" [225, 281] [] None, "nat src", "Source address after translation.";
-    NatDstAddr "nat_dst_addr" Address "" [226, 282] [] None, "nat dst", "Destination address after translation.";
-    NatSrcPort "nat_src_port" U16 "" [227] [] None, "nat sport", "Source port after translation.";
-    NatDstPort "nat_dst_port" U16 "" [228] [] None, "nat dport", "Destination port after translation.";
+    NatSrcAddr "nat_src_addr" Address "" [225, 281, 40001] [] None, "nat src", "Source address after translation.";
+    NatDstAddr "nat_dst_addr" Address "" [226, 282, 40002] [] None, "nat dst", "Destination address after translation.";
+    NatSrcPort "nat_src_port" U16 "" [227, 40003] [] None, "nat sport", "Source port after translation.";
+    NatDstPort "nat_dst_port" U16 "" [228, 40004] [] None, "nat dport", "Destination port after translation.";
     NatEvent "nat_event" U8 "" [230] [] None, "nat ev", "NAT event (RFC 8158 section 4.3).";
-    FirewallEvent "firewall_event" U8 "" [233] [] None, "fw ev", "Firewall event: 1 created, 2 deleted, 3 denied, 4 alert, 5 update.";
+    FirewallEvent "firewall_event" U8 "" [233, 40005] [] None, "fw ev", "Firewall event: 1 created, 2 deleted, 3 denied, 4 alert, 5 update.";
     Ethertype "ethertype" U16 "" [256] [] None, "etype", "EtherType of the packets.";
-    ObservationPoint "observation_point" U64 "" [138] [] None, "point", "Observation Point identifier.";
-    Elements "elements" Elements "" [] [] None, "elements", "Information Elements of the record that have no column of their own, as they came.";
+    ObservationPoint "observation_point" U64 "" [138] [] None, "point", "Observation Point identifier; for sFlow the source of the sample: class * 2^32 + index.";
+    TcpFlagsReverse "tcp_flags_reverse" U16 "" [] [6] None, "flags rev", "TCP control bits of the opposite direction of a bidirectional flow, combined over all its packets.";
+    StartReverse "start_reverse" Time "ms" [] [152, 150, 154, 156, 158, 22] None, "start rev", "When the first packet in the opposite direction of a bidirectional flow was observed.";
+    EndReverse "end_reverse" Time "ms" [] [153, 151, 155, 157, 159, 21] None, "end rev", "When the last packet in the opposite direction of a bidirectional flow was observed.";
+    PortRangeStart "port_range_start" U16 "" [361] [] None, "port from", "First port of the block of ports that a NAT event is about (RFC 8158 section 4.3).";
+    PortRangeEnd "port_range_end" U16 "" [362] [] None, "port to", "Last port of the block of ports that a NAT event is about.";
+    TimeFlags "time_flags" U16 "" [] [] None, "time", "What is wrong with the times, as a sum of bits: 1 the exporter's clock stands before 2000, 2 it is over 5 minutes ahead of `received`, 4 it is over a day behind, 8 the flow ends before it starts, 16 it starts or ends over 5 minutes after `received`, 32 it ends over a day before `received`, 64 a time counts from a start of the exporter that is not known, 128 a time in a field for uptimes is taken as one since 1970; null when nothing is.";
+    Elements "elements" Elements "" [] [] None, "elements", "Information Elements of the record that have no column of their own, as they came; lists are followed by what is in them.";
 }
 
 impl Column {

@@ -1,4 +1,9 @@
 //! Information Elements without a column of their own: kept as they came, under their numbers.
+//!
+//! A list (RFC 6313) is an entry with all its octets, semantic and all, and what is in it follows as entries of their
+//! own that name the list by its position in the row. So a query for an element finds it wherever it stands, and a list
+//! whose Template was not known can still be read from its octets. What speaks against it is that octets in lists are
+//! kept twice, or once more for each list around them; columns of octets compress that well.
 
 use std::sync::Arc;
 
@@ -16,6 +21,8 @@ pub struct ElementsColumn {
     ids: Vec<u16>,
     octet_ends: Vec<i32>,
     octets: Vec<u8>,
+    /// What stands in a list: its position among all entries, that of its list in the row, number of its record.
+    nested: Vec<(usize, u16, u16)>,
 }
 
 impl ElementsColumn {
@@ -32,6 +39,24 @@ impl ElementsColumn {
         self.octet_ends.push(self.octets.len() as i32);
     }
 
+    /// Adds an element whose octets are in two parts.
+    pub fn push_joined(&mut self, enterprise: u32, id: u16, head: &[u8], tail: &[u8]) {
+        self.octets.extend_from_slice(head);
+        self.push(enterprise, id, tail);
+    }
+
+    /// Adds what is in a list: `parent` is the list's position in the row, from 0, `record` the number of the record
+    /// that it stands in, or of the value itself.
+    pub fn push_nested(&mut self, enterprise: u32, id: u16, octets: &[u8], (parent, record): (u16, u16)) {
+        self.nested.push((self.ids.len(), parent, record));
+        self.push(enterprise, id, octets);
+    }
+
+    /// Entries of the row that is open.
+    pub fn row_len(&self) -> usize {
+        self.ids.len() - self.row_ends.last().map_or(0, |end| *end as usize)
+    }
+
     /// Closes the row.
     pub fn end_row(&mut self) {
         self.row_ends.push(self.ids.len() as i32);
@@ -41,7 +66,21 @@ impl ElementsColumn {
         self.row_ends.resize(rows, self.ids.len() as i32);
     }
 
+    /// Parents and records of all entries, null for those in no list.
+    fn nesting(&self) -> (UInt16Array, UInt16Array) {
+        let entries = self.ids.len();
+        if self.nested.is_empty() {
+            return (UInt16Array::new_null(entries), UInt16Array::new_null(entries));
+        }
+        let (mut parents, mut records) = (vec![None; entries], vec![None; entries]);
+        for &(entry, parent, record) in &self.nested {
+            (parents[entry], records[entry]) = (Some(parent), Some(record));
+        }
+        (parents.into(), records.into())
+    }
+
     pub(crate) fn finish(self) -> ArrayRef {
+        let (parents, records) = self.nesting();
         let octets = BinaryArray::new(offsets(&self.octet_ends), self.octets.into(), None);
         let entries = StructArray::new(
             element_fields(),
@@ -49,6 +88,8 @@ impl ElementsColumn {
                 Arc::new(UInt32Array::from(self.enterprises)),
                 Arc::new(UInt16Array::from(self.ids)),
                 Arc::new(octets),
+                Arc::new(parents),
+                Arc::new(records),
             ],
             None,
         );
@@ -73,6 +114,8 @@ pub struct ElementValue<'a> {
     pub id: u16,
     /// Value in network order, as it came.
     pub octets: &'a [u8],
+    /// Of what is in a list: the list's position in the row, and the number of its record there.
+    pub place: Option<(u16, u16)>,
 }
 
 /// The elements in row `row` of an `elements` column.
@@ -85,8 +128,14 @@ pub fn elements_of_row(column: &ArrayRef, row: usize) -> Vec<ElementValue<'_>> {
     let enterprises = entries.column(0).as_primitive::<UInt32Type>();
     let ids = entries.column(1).as_primitive::<UInt16Type>();
     let octets = entries.column(2).as_binary::<i32>();
+    let parents = entries.column(3).as_primitive::<UInt16Type>();
+    let records = entries.column(4).as_primitive::<UInt16Type>();
     let (first, end) = (lists.value_offsets()[row] as usize, lists.value_offsets()[row + 1] as usize);
-    (first..end)
-        .map(|i| ElementValue { enterprise: enterprises.value(i), id: ids.value(i), octets: octets.value(i) })
-        .collect()
+    let value = |i| ElementValue {
+        enterprise: enterprises.value(i),
+        id: ids.value(i),
+        octets: octets.value(i),
+        place: parents.is_valid(i).then(|| (parents.value(i), records.value(i))),
+    };
+    (first..end).map(value).collect()
 }

@@ -1,7 +1,8 @@
 //! Information Elements by number, name and type.
 //!
 //! The IANA elements (RFC 7012 and the registry it founded) are a table of text beside this file, read once on first
-//! use. Elements of other enterprises that we know are in a second table of the same shape; an element in neither is
+//! use. Elements of other enterprises that we know are in a second table of the same shape, and the field types from
+//! 32768 up that vendors took in NetFlow v9, which has no enterprise numbers, in a third. An element in none of them is
 //! still kept, as octets under its numbers.
 
 use std::collections::HashMap;
@@ -39,8 +40,12 @@ pub enum DataType {
     Ipv4Address,
     /// Sixteen octets.
     Ipv6Address,
-    /// basicList, subTemplateList or subTemplateMultiList (RFC 6313).
-    List,
+    /// Values of one element (RFC 6313 section 4.1).
+    BasicList,
+    /// Records of one Template (RFC 6313 section 4.2).
+    SubTemplateList,
+    /// Records of several Templates (RFC 6313 section 4.3).
+    SubTemplateMultiList,
 }
 
 impl DataType {
@@ -67,9 +72,48 @@ impl DataType {
             "dateTimeNanoseconds" => Self::DateTimeNanoseconds,
             "ipv4Address" => Self::Ipv4Address,
             "ipv6Address" => Self::Ipv6Address,
-            "basicList" | "subTemplateList" | "subTemplateMultiList" => Self::List,
+            "basicList" => Self::BasicList,
+            "subTemplateList" => Self::SubTemplateList,
+            "subTemplateMultiList" => Self::SubTemplateMultiList,
             _ => return None,
         })
+    }
+
+    /// The type that an exporter names by this number in a type options record (RFC 5610 section 3.1; the numbers of
+    /// lists are those of RFC 6313 section 11.1).
+    pub const fn from_number(number: u8) -> Option<Self> {
+        Some(match number {
+            0 => Self::OctetArray,
+            1 => Self::Unsigned(1),
+            2 => Self::Unsigned(2),
+            3 => Self::Unsigned(4),
+            4 => Self::Unsigned(8),
+            5 => Self::Signed(1),
+            6 => Self::Signed(2),
+            7 => Self::Signed(4),
+            8 => Self::Signed(8),
+            9 => Self::Float(4),
+            10 => Self::Float(8),
+            11 => Self::Boolean,
+            12 => Self::MacAddress,
+            13 => Self::Text,
+            14 => Self::DateTimeSeconds,
+            15 => Self::DateTimeMilliseconds,
+            16 => Self::DateTimeMicroseconds,
+            17 => Self::DateTimeNanoseconds,
+            18 => Self::Ipv4Address,
+            19 => Self::Ipv6Address,
+            20 => Self::BasicList,
+            21 => Self::SubTemplateList,
+            22 => Self::SubTemplateMultiList,
+            23 => Self::Unsigned(32),
+            _ => return None,
+        })
+    }
+
+    /// Whether values are lists of others.
+    pub const fn is_list(self) -> bool {
+        matches!(self, Self::BasicList | Self::SubTemplateList | Self::SubTemplateMultiList)
     }
 }
 
@@ -107,6 +151,9 @@ static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
             registry.read_line(enterprise, rest);
         }
     }
+    for line in lines(include_str!("registry/netflow9.tsv")) {
+        registry.read_line(0, &line);
+    }
     registry
 });
 
@@ -121,7 +168,8 @@ impl Registry {
         let semantics = rest.first().copied().unwrap_or("default");
         let units = rest.get(1).copied().unwrap_or("");
         let element = Element { enterprise, id, name: (*name).to_owned(), data_type, semantics, units };
-        if enterprise == 0 {
+        // the field types that only NetFlow v9 has room for have no reverse
+        if enterprise == 0 && id < 1 << 15 {
             let reverse = Element { enterprise: REVERSE_ENTERPRISE, name: reverse_name(name), ..element.clone() };
             self.insert(reverse);
         }
@@ -169,7 +217,8 @@ mod tests {
         let iana = lines(include_str!("registry/iana.tsv")).count();
         let others = lines(include_str!("registry/enterprises.tsv")).count();
         assert!(iana > 490, "the table is cut off");
-        assert_eq!(elements().len(), 2 * iana + others);
+        let netflow9 = lines(include_str!("registry/netflow9.tsv")).count();
+        assert_eq!(elements().len(), 2 * iana + others + netflow9);
     }
 
     #[test]

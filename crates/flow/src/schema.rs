@@ -14,17 +14,27 @@ pub enum Table {
     Flows,
     /// One row per exporter, domain and time bin, see [`crate::books`].
     ExporterBooks,
+    /// One row per Options Data Record that said something new, see [`crate::options`].
+    ExporterOptions,
+    /// Counters of network interfaces, see [`crate::counters`].
+    InterfaceCounters,
+    /// Counters of hosts and devices, see [`crate::counters`].
+    HostCounters,
 }
 
 impl Table {
     /// Every table.
-    pub const ALL: &'static [Table] = &[Table::Flows, Table::ExporterBooks];
+    pub const ALL: &'static [Table] =
+        &[Table::Flows, Table::ExporterBooks, Table::ExporterOptions, Table::InterfaceCounters, Table::HostCounters];
 
     /// Name in SQL, and of the table's folder in an archive.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Flows => "flows",
             Self::ExporterBooks => "exporter_books",
+            Self::ExporterOptions => "exporter_options",
+            Self::InterfaceCounters => "interface_counters",
+            Self::HostCounters => "host_counters",
         }
     }
 
@@ -33,6 +43,9 @@ impl Table {
         match self {
             Self::Flows => FLOWS.clone(),
             Self::ExporterBooks => BOOKS.clone(),
+            Self::ExporterOptions => OPTIONS.clone(),
+            Self::InterfaceCounters => INTERFACE_COUNTERS.clone(),
+            Self::HostCounters => HOST_COUNTERS.clone(),
         }
     }
 }
@@ -45,6 +58,9 @@ static FLOWS: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(fields))
 });
 
+static INTERFACE_COUNTERS: LazyLock<SchemaRef> = LazyLock::new(|| crate::counters::schema(Table::InterfaceCounters));
+static HOST_COUNTERS: LazyLock<SchemaRef> = LazyLock::new(|| crate::counters::schema(Table::HostCounters));
+
 static BOOKS: LazyLock<SchemaRef> = LazyLock::new(|| {
     let mut fields = vec![
         Field::new("minute", arrow_type(ColumnType::Time), false),
@@ -56,7 +72,31 @@ static BOOKS: LazyLock<SchemaRef> = LazyLock::new(|| {
     Arc::new(Schema::new(fields))
 });
 
-fn address_field(name: &str) -> Field {
+static OPTIONS: LazyLock<SchemaRef> = LazyLock::new(|| {
+    Arc::new(Schema::new(vec![
+        Field::new("received", arrow_type(ColumnType::Time), false),
+        address_field("exporter"),
+        Field::new("observation_domain", DataType::UInt32, false),
+        Field::new("export_version", DataType::UInt8, false),
+        Field::new("kind", DataType::Utf8, false),
+        Field::new("scope", DataType::Utf8, false),
+        Field::new("enterprise", DataType::UInt32, true),
+        Field::new("key", DataType::UInt64, true),
+        octets_field("key_octets"),
+        Field::new("name", DataType::Utf8, true),
+        Field::new("description", DataType::Utf8, true),
+        Field::new("sampling_interval", DataType::UInt32, true),
+        Field::new("packets_selected", DataType::UInt64, true),
+        Field::new("packets_observed", DataType::UInt64, true),
+        Field::new("elements", DataType::List(element_item_field()), true),
+    ]))
+});
+
+pub(crate) fn octets_field(name: &str) -> Field {
+    Field::new(name, DataType::Binary, true).with_metadata([(CONTENT_KEY.to_owned(), "octets".to_owned())].into())
+}
+
+pub(crate) fn address_field(name: &str) -> Field {
     let content = [(CONTENT_KEY.to_owned(), "address".to_owned())].into();
     Field::new(name, DataType::Binary, true).with_metadata(content)
 }
@@ -73,12 +113,15 @@ pub fn field(column: Column) -> Field {
     Field::new(name, DataType::Binary, true).with_metadata([(CONTENT_KEY.to_owned(), content.to_owned())].into())
 }
 
-/// The fields of one entry of [`Column::Elements`]: enterprise, element number, octets as they came.
+/// The fields of one entry of [`Column::Elements`]: enterprise, element number, octets as they came; of what is in a
+/// list also the list's position among the entries of the row, from 0, and the number of the list's record.
 pub(crate) fn element_fields() -> Fields {
     Fields::from(vec![
         Field::new("enterprise", DataType::UInt32, false),
         Field::new("element", DataType::UInt16, false),
         Field::new("octets", DataType::Binary, false),
+        Field::new("parent", DataType::UInt16, true),
+        Field::new("record", DataType::UInt16, true),
     ])
 }
 

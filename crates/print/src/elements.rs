@@ -5,28 +5,78 @@ use std::fmt::Write;
 use arrow::array::ArrayRef;
 use jiff::Timestamp;
 use weir_flow::AddressText;
-use weir_flow::elements::elements_of_row;
+use weir_flow::elements::{ElementValue, elements_of_row};
 use weir_flow::registry::{self, DataType};
 
 /// Seconds from 1900, the epoch of NTP, to 1970.
 const NTP_EPOCH_SECONDS: i64 = 2_208_988_800;
 
-/// All elements of a row: `name=value`, or `enterprise/number=value` for those without a name, parted by blanks.
+/// All elements of a row: `name=value`, or `enterprise/number=value` for those without a name, parted by blanks. A list
+/// is `name=semantic[…]` with its values, or its records in braces; one that could not be read is in hexadecimal.
 pub fn elements_text(column: &ArrayRef, row: usize) -> String {
+    let values = elements_of_row(column, row);
+    let mut children: Vec<Vec<usize>> = vec![Vec::new(); values.len()];
+    for (position, value) in values.iter().enumerate() {
+        // what is in a list follows it, so that whatever a file says this cannot lead back
+        if let Some(children) = value.place.and_then(|(list, _)| children[..position].get_mut(usize::from(list))) {
+            children.push(position);
+        }
+    }
     let mut text = String::new();
-    for value in elements_of_row(column, row) {
+    for (position, value) in values.iter().enumerate().filter(|(_, value)| value.place.is_none()) {
         if !text.is_empty() {
             text.push(' ');
         }
-        let element = registry::element(value.enterprise, value.id);
-        match element {
-            Some(element) => text.push_str(&element.name),
-            None => push(&mut text, format_args!("{}/{}", value.enterprise, value.id)),
-        }
-        text.push('=');
-        push_element_value(&mut text, element.map_or(DataType::OctetArray, |element| element.data_type), value.octets);
+        push_named(&mut text, value);
+        push_nested(&mut text, &values, &children, position);
     }
     text
+}
+
+fn push_named(text: &mut String, value: &ElementValue<'_>) {
+    match registry::element(value.enterprise, value.id) {
+        Some(element) => text.push_str(&element.name),
+        None => push(text, format_args!("{}/{}", value.enterprise, value.id)),
+    }
+    text.push('=');
+}
+
+/// Appends a value, or the values of a list.
+fn push_nested(text: &mut String, values: &[ElementValue<'_>], children: &[Vec<usize>], position: usize) {
+    let value = &values[position];
+    let data_type = registry::element(value.enterprise, value.id).map_or(DataType::OctetArray, |e| e.data_type);
+    if children[position].is_empty() {
+        return push_element_value(text, data_type, value.octets);
+    }
+    text.push_str(semantic(value.octets));
+    text.push('[');
+    let (basic, mut before) = (data_type == DataType::BasicList, None);
+    for &child in &children[position] {
+        let record = values[child].place.map(|(_, record)| record);
+        match before {
+            None => text.push_str(if basic { "" } else { "{" }),
+            Some(_) if basic => text.push_str(", "),
+            Some(_) => text.push_str(if before == Some(record) { " " } else { "} {" }),
+        }
+        before = Some(record);
+        if !basic {
+            push_named(text, &values[child]);
+        }
+        push_nested(text, values, children, child);
+    }
+    text.push_str(if basic { "]" } else { "}]" });
+}
+
+/// The first octet of a list (RFC 6313 section 4.4), when it says something.
+fn semantic(octets: &[u8]) -> &'static str {
+    match octets.first() {
+        Some(0) => "noneOf",
+        Some(1) => "exactlyOneOf",
+        Some(2) => "oneOrMoreOf",
+        Some(3) => "allOf",
+        Some(4) => "ordered",
+        _ => "",
+    }
 }
 
 fn unsigned(octets: &[u8]) -> Option<u64> {
@@ -82,7 +132,13 @@ pub fn push_element_value(text: &mut String, data_type: DataType, octets: &[u8])
         T::MacAddress if octets.len() == 6 => Some(write!(text, "{}", AddressText(octets))),
         T::Ipv4Address if octets.len() == 4 => Some(write!(text, "{}", AddressText(octets))),
         T::Ipv6Address if octets.len() == 16 => Some(write!(text, "{}", AddressText(octets))),
-        T::OctetArray | T::List | T::MacAddress | T::Ipv4Address | T::Ipv6Address => None,
+        T::OctetArray
+        | T::MacAddress
+        | T::Ipv4Address
+        | T::Ipv6Address
+        | T::BasicList
+        | T::SubTemplateList
+        | T::SubTemplateMultiList => None,
     };
     if written.is_none() {
         text.push_str("0x");
@@ -100,6 +156,29 @@ mod tests {
         let mut text = String::new();
         push_element_value(&mut text, data_type, octets);
         text
+    }
+
+    #[test]
+    fn lists_with_what_is_in_them() {
+        let mut builder = weir_flow::FlowBatchBuilder::new(1);
+        builder.begin_rows(1);
+        let elements = builder.elements();
+        elements.push(0, 61, &[1]);
+        // RFC 6313: records of protocol and a list of ports, then a list that is not understood
+        elements.push(0, 292, &[2, 1, 2, 6, 9, 3, 0, 11, 0, 2, 0, 80, 1, 187, 17, 5, 3, 0, 11, 0, 2]);
+        elements.push_nested(0, 4, &[6], (1, 0));
+        elements.push_nested(0, 291, &[3, 0, 11, 0, 2, 0, 80, 1, 187], (1, 0));
+        elements.push_nested(0, 11, &[0, 80], (3, 0));
+        elements.push_nested(0, 11, &[1, 187], (3, 1));
+        elements.push_nested(0, 4, &[17], (1, 1));
+        elements.push(0, 292, &[2, 1, 9, 7]);
+        elements.end_row();
+        let batch = builder.finish();
+        assert_eq!(
+            elements_text(batch.column(weir_flow::Column::Elements).expect("elements"), 0),
+            "flowDirection=1 subTemplateList=oneOrMoreOf[{protocolIdentifier=6 basicList=allOf[80, 443]} \
+             {protocolIdentifier=17}] subTemplateList=0x02010907"
+        );
     }
 
     #[test]

@@ -47,7 +47,7 @@ fn ask(engine: &Engine, what: &str, text: &str) -> Result<Answer, Box<dyn Error>
         "src" => Select::Aggregate { keys: vec![AggregateKey::parse("srcip")?], sorting: None, limit: None },
         key => top(StatisticKey::parse(key)?),
     };
-    let query = FlowQuery { filter: weir_filter::parse(text)?, window: TimeWindow::default(), select };
+    let query = FlowQuery { filter: weir_filter::parse(text)?, window: TimeWindow::default(), select, scaled: false };
     Ok(engine.ask(&query)?)
 }
 

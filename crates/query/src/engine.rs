@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use datafusion::datasource::ViewTable as SqlView;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
@@ -13,6 +14,7 @@ use datafusion::prelude::{DataFrame, SQLOptions, SessionConfig, SessionContext};
 use tokio::runtime::Runtime;
 use weir_archive::{Position, Snapshot};
 use weir_flow::Table;
+use weir_flow::scaling::Corrections;
 
 use crate::EngineError;
 use crate::answer::Answer;
@@ -20,6 +22,7 @@ use crate::ask::FlowQuery;
 use crate::functions;
 use crate::literals::AddressLiterals;
 use crate::mistake::Mistake;
+use crate::scaling;
 use crate::scan::ViewTable;
 use crate::view::{ArchiveView, SegmentFile, TableView};
 
@@ -37,6 +40,8 @@ pub struct EngineOptions {
     pub spill_folder: Option<PathBuf>,
     /// Rows of a batch.
     pub batch_rows: usize,
+    /// What is known better about sampling than the exporters told, for `bytes_scaled` and `packets_scaled`.
+    pub corrections: Corrections,
 }
 
 impl Default for EngineOptions {
@@ -47,6 +52,7 @@ impl Default for EngineOptions {
             spill_octets_max: 100 << 30,
             spill_folder: None,
             batch_rows: 8192,
+            corrections: Corrections::default(),
         }
     }
 }
@@ -59,6 +65,8 @@ pub struct Engine {
     context: SessionContext,
     /// `None` only while it is dropped.
     runtime: Option<Runtime>,
+    /// Flows as they are kept.
+    flows: Arc<ViewTable>,
     position: Position,
     /// Keeps the files of the position from being deleted.
     _guard: Option<Arc<dyn std::any::Any + Send + Sync>>,
@@ -86,13 +94,17 @@ impl Engine {
             .build()
             .map_err(EngineError::Start)?;
         let context = SessionContext::new_with_state(session(options, threads)?);
-        for &table in Table::ALL {
-            let provider = ViewTable::new(table.schema(), view.table(table).clone());
-            context
-                .register_table(table.name(), Arc::new(provider))
-                .map_err(|error| EngineError::Plan(Box::new(error)))?;
+        let planned = |error| EngineError::Plan(Box::new(error));
+        let provider = |table: Table| Arc::new(ViewTable::new(table.schema(), view.table(table).clone()));
+        let flows = provider(Table::Flows);
+        let corrections = Arc::new(options.corrections.clone());
+        let kept = context.read_table(Arc::<ViewTable>::clone(&flows)).map_err(planned)?;
+        let scaled = Arc::new(SqlView::new(scaling::with_scaled(kept, &corrections).map_err(planned)?, None));
+        context.register_table(Table::Flows.name(), scaled).map_err(planned)?;
+        for &table in Table::ALL.iter().filter(|table| **table != Table::Flows) {
+            context.register_table(table.name(), provider(table)).map_err(planned)?;
         }
-        Ok(Self { context, runtime: Some(runtime), position, _guard: view.guard })
+        Ok(Self { context, runtime: Some(runtime), flows, position, _guard: view.guard })
     }
 
     /// The position that every question sees.
@@ -120,21 +132,24 @@ impl Engine {
     /// Must not be called from an asynchronous task: planning blocks.
     pub fn ask(&self, question: &FlowQuery) -> Result<Answer, EngineError> {
         let runtime = self.runtime();
-        let stream = runtime.block_on(async {
-            let flows = self.context.table(Table::Flows.name()).await?;
-            question.plan(flows)?.execute_stream().await
-        });
+        let stream = runtime.block_on(async { self.planned(question).await?.execute_stream().await });
         let stream = stream.map_err(|error| EngineError::Plan(Box::new(error)))?;
         Ok(Answer::spawn(runtime.handle(), stream))
     }
 
     /// The plan of a question, before it is optimised.
     pub fn plan_of(&self, question: &FlowQuery) -> Result<LogicalPlan, EngineError> {
-        let planned = self.runtime().block_on(async {
-            let flows = self.context.table(Table::Flows.name()).await?;
-            question.plan(flows)
-        });
+        let planned = self.runtime().block_on(self.planned(question));
         planned.map(DataFrame::into_unoptimized_plan).map_err(|error| EngineError::Plan(Box::new(error)))
+    }
+
+    async fn planned(&self, question: &FlowQuery) -> datafusion::common::Result<DataFrame> {
+        let flows = if question.scaled {
+            scaling::in_place_of_counts(self.context.table(Table::Flows.name()).await?)?
+        } else {
+            self.context.read_table(Arc::<ViewTable>::clone(&self.flows))?
+        };
+        question.plan(flows)
     }
 
     fn runtime(&self) -> &Runtime {

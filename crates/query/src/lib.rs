@@ -22,6 +22,7 @@ pub mod view;
 
 mod literals;
 mod lower;
+mod scaling;
 mod scan;
 
 pub use answer::{Answer, AnswerStream};

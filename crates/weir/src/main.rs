@@ -19,7 +19,7 @@ use tracing_subscriber::EnvFilter;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Collect, keep and question network flows: NetFlow and IPFIX.
+/// Collect, keep and question network flows: NetFlow, IPFIX and sFlow.
 #[derive(Debug, Parser)]
 #[command(name = "weir", version, max_term_width = 100)]
 struct Arguments {
@@ -36,6 +36,7 @@ enum Command {
     Query(command::query::Args),
     Sql(command::sql::Args),
     Books(command::books::Args),
+    Doctor(command::doctor::Args),
 }
 
 fn main() -> ExitCode {
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
         Command::Query(args) => command::query::run(&args),
         Command::Sql(args) => command::sql::run(&args),
         Command::Books(args) => command::books::run(&args),
+        Command::Doctor(args) => command::doctor::run(&args),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

@@ -179,6 +179,61 @@ pub enum WireError {
         /// The limit.
         limit: u32,
     },
+    /// The agent address of an sFlow datagram is of a type that is not known, and so is its length.
+    #[error("agent address has type {found}, known are 0 to 2")]
+    AddressType {
+        /// The type.
+        found: u32,
+    },
+    /// The header of an sFlow datagram counts more samples than there are.
+    #[error("header counts {stated} samples, datagram holds {found}")]
+    SampleCount {
+        /// The number in the header.
+        stated: u32,
+        /// Whole samples present.
+        found: u32,
+    },
+    /// An sFlow sample reaches past the datagram.
+    #[error("sample {sample} needs {need} octets, datagram has {have}")]
+    SampleTruncated {
+        /// Number of the sample in its datagram, from 0.
+        sample: u32,
+        /// Octets needed, as far as known.
+        need: u32,
+        /// Octets left in the datagram, from the sample's start.
+        have: u32,
+    },
+    /// A record of an sFlow sample reaches past the sample.
+    #[error("record {record} needs {need} octets, sample has {have}")]
+    SampleRecordTruncated {
+        /// Number of the record in its sample, from 0.
+        record: u32,
+        /// Octets needed, as far as known.
+        need: u32,
+        /// Octets left in the sample, from the record's start.
+        have: u32,
+    },
+    /// An sFlow sample or record is shorter than the structure that it says it is.
+    #[error("structure {}:{} ends after {octets} octets", .format >> 12, .format & 0xfff)]
+    StructureTooShort {
+        /// Enterprise (20 bits) and format (12 bits).
+        format: u32,
+        /// Octets that it has.
+        octets: u32,
+    },
+}
+
+/// The part of a message that an error is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ErrorClass {
+    /// The message header.
+    Header,
+    /// A length or count that does not agree with the octets at hand.
+    Length,
+    /// A Template Record.
+    Template,
+    /// A Data Record.
+    Record,
 }
 
 impl WireError {
@@ -205,11 +260,47 @@ impl WireError {
         "record_mismatch",
         "inexpressible",
         "value_too_long",
+        "address_type",
+        "sample_count",
+        "sample_truncated",
+        "sample_record_truncated",
+        "structure_too_short",
     ];
 
     /// The variant's name, as the label of a metric: a closed set that no sender of datagrams can grow.
     pub fn label(self) -> &'static str {
         Self::LABELS[self.index()]
+    }
+
+    /// What part of a message is wrong. What can only go wrong in writing counts with the part that is written.
+    pub fn class(self) -> ErrorClass {
+        match self {
+            Self::TruncatedHeader { .. } | Self::WrongVersion { .. } => ErrorClass::Header,
+            Self::CountMismatch { .. }
+            | Self::MessageLength { .. }
+            | Self::TrailingOctets { .. }
+            | Self::SetLength { .. }
+            | Self::SetTooLong { .. }
+            | Self::MessageFull { .. }
+            | Self::CountFull { .. }
+            | Self::AddressType { .. }
+            | Self::SampleCount { .. }
+            | Self::SampleTruncated { .. } => ErrorClass::Length,
+            Self::ReservedTemplateId { .. }
+            | Self::TemplateTruncated { .. }
+            | Self::ZeroLengthTemplate
+            | Self::TooManyFields { .. }
+            | Self::RecordTooLong { .. }
+            | Self::ScopeCount { .. }
+            | Self::OptionsLength { .. }
+            | Self::Inexpressible { .. } => ErrorClass::Template,
+            Self::RecordTruncated { .. }
+            | Self::VariableLengthOverrun { .. }
+            | Self::RecordMismatch { .. }
+            | Self::ValueTooLong { .. }
+            | Self::SampleRecordTruncated { .. }
+            | Self::StructureTooShort { .. } => ErrorClass::Record,
+        }
     }
 
     /// Position of the variant's label in [`WireError::LABELS`].
@@ -236,6 +327,11 @@ impl WireError {
             Self::RecordMismatch { .. } => 18,
             Self::Inexpressible { .. } => 19,
             Self::ValueTooLong { .. } => 20,
+            Self::AddressType { .. } => 21,
+            Self::SampleCount { .. } => 22,
+            Self::SampleTruncated { .. } => 23,
+            Self::SampleRecordTruncated { .. } => 24,
+            Self::StructureTooShort { .. } => 25,
         }
     }
 }

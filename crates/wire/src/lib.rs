@@ -1,4 +1,4 @@
-//! Bytes into messages and back: NetFlow v5, NetFlow v9 and IPFIX.
+//! Bytes into messages and back: NetFlow v1, v5, v7, v9 and IPFIX; sFlow; and packets into headers.
 //!
 //! Every decoder borrows from the datagram it was given and finds things in it; nothing is copied, and a data
 //! record costs no allocation. A data set whose template has only fixed lengths is located in constant time,
@@ -20,20 +20,29 @@ pub mod layout;
 pub mod template;
 
 pub mod ipfix;
+pub mod netflow1;
 pub mod netflow5;
+pub mod netflow7;
 pub mod netflow9;
 pub mod sets;
 pub mod template_set;
+
+pub mod structured;
+
+pub mod packet;
+pub mod sflow;
 
 pub mod message_builder;
 pub mod value;
 
 mod cursor;
 mod dialect;
+mod fixed;
 
 pub use element::{ElementId, FieldSpecifier, ObservationDomainId, ScopeType, TemplateId, VARIABLE_LENGTH};
 pub use error::WireError;
 pub use layout::{FieldPositions, Layout, Located, Spans, VariablePositions};
 pub use sets::{Set, Sets};
+pub use structured::ListKind;
 pub use template::Template;
 pub use template_set::{TemplateRecord, TemplateRecords};

@@ -4,6 +4,7 @@
 
 use crate::cursor::Cursor;
 use crate::error::{WireError, octets_of};
+use crate::fixed::{record, whole_records};
 
 /// The version field of every packet.
 pub const VERSION: u16 = 5;
@@ -64,16 +65,7 @@ pub fn decode(datagram: &[u8]) -> Result<Packet<'_>, WireError> {
     }
     let header = Header::read(&mut cursor)
         .ok_or(WireError::TruncatedHeader { need: HEADER_LEN as u32, have: octets_of(datagram.len()) })?;
-    let counted = usize::from(header.count);
-    let present = (cursor.rest.len() / RECORD_LEN).min(counted);
-    let (records, after) = cursor.rest.split_at_checked(present * RECORD_LEN).unwrap_or_default();
-    let problem = if present < counted {
-        Some(WireError::CountMismatch { stated: header.count, found: octets_of(present) })
-    } else if after.is_empty() {
-        None
-    } else {
-        Some(WireError::TrailingOctets { octets: octets_of(after.len()) })
-    };
+    let (records, problem) = whole_records(cursor.rest, header.count, RECORD_LEN);
     Ok(Packet { header, records, problem })
 }
 
@@ -128,80 +120,6 @@ impl Header {
     pub fn sampling_interval(&self) -> u16 {
         self.sampling & 0x3fff
     }
-}
-
-/// A number or address in a record.
-trait Value: Sized {
-    fn read(octets: &[u8; RECORD_LEN], offset: usize) -> Self;
-    fn write(&self, octets: &mut [u8; RECORD_LEN], offset: usize);
-}
-
-impl<const N: usize> Value for [u8; N] {
-    fn read(octets: &[u8; RECORD_LEN], offset: usize) -> Self {
-        // The table below keeps every field within the record, which a test checks.
-        octets[offset..].first_chunk().copied().unwrap_or([0; N])
-    }
-
-    fn write(&self, octets: &mut [u8; RECORD_LEN], offset: usize) {
-        if let Some(field) = octets[offset..].first_chunk_mut() {
-            *field = *self;
-        }
-    }
-}
-
-macro_rules! number {
-    ($($type:ty),*) => {$(
-        impl Value for $type {
-            fn read(octets: &[u8; RECORD_LEN], offset: usize) -> Self {
-                Self::from_be_bytes(Value::read(octets, offset))
-            }
-
-            fn write(&self, octets: &mut [u8; RECORD_LEN], offset: usize) {
-                self.to_be_bytes().write(octets, offset);
-            }
-        }
-    )*};
-}
-number!(u8, u16, u32);
-
-/// Derives the offsets, the owned record and the borrowed view from one table.
-macro_rules! record {
-    ($($(#[doc = $doc:literal])+ $constant:ident, $name:ident: $type:ty = $offset:literal;)*) => {
-        /// Offset of each field in a record, in octets.
-        pub mod field {
-            $($(#[doc = $doc])+ pub const $constant: usize = $offset;)*
-
-            /// Name, offset and length in octets of every field.
-            pub const ALL: &[(&str, usize, usize)] =
-                &[$((stringify!($name), $offset, size_of::<$type>())),*];
-        }
-
-        /// A flow record, owned. The two paddings of the wire are not in it.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-        pub struct Record {
-            $($(#[doc = $doc])+ pub $name: $type,)*
-        }
-
-        impl Record {
-            /// The record as it goes onto the wire.
-            pub fn encode(&self) -> [u8; RECORD_LEN] {
-                let mut octets = [0; RECORD_LEN];
-                $(self.$name.write(&mut octets, $offset);)*
-                octets
-            }
-        }
-
-        impl RecordView<'_> {
-            $($(#[doc = $doc])+ pub fn $name(self) -> $type {
-                Value::read(self.0, $offset)
-            })*
-
-            /// An owned copy.
-            pub fn to_record(self) -> Record {
-                Record { $($name: self.$name()),* }
-            }
-        }
-    };
 }
 
 record! {

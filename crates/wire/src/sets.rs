@@ -34,23 +34,32 @@ pub enum Set<'a> {
 
 /// Iterates over the sets of a message.
 ///
-/// A set's length is what leads to the next one. After a set with an impossible length the iterator yields
-/// [`WireError::SetLength`] and ends. Up to three octets after the last set, too few for another, are padding when
+/// A set's length is what leads to the next one. A data set that should reach past the message is yielded with what of
+/// it is there, for its whole records are good; then comes [`WireError::SetLength`], and the iterator ends. Templates
+/// of such a set are not taken, because all data after them would be read by what a spoiled message said. A length too
+/// short for a set's header is the same error at once. Up to three octets after the last set, too few for another, are padding when
 /// they are zero and else [`WireError::TrailingOctets`].
 #[derive(Debug, Clone)]
 pub struct Sets<'a> {
     rest: &'a [u8],
     dialect: &'static Dialect,
+    /// What was wrong with the set before.
+    overrun: Option<WireError>,
 }
 
 impl<'a> Sets<'a> {
     pub(crate) fn new(octets: &'a [u8], dialect: &'static Dialect) -> Self {
-        Self { rest: octets, dialect }
+        Self { rest: octets, dialect, overrun: None }
     }
 
     /// Octets not yet iterated over.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
+    }
+
+    /// Whether the set yielded last should reach past the message, which the next item says.
+    pub fn overruns(&self) -> bool {
+        self.overrun.is_some()
     }
 
     fn set(&self, id: u16, body: &'a [u8]) -> Set<'a> {
@@ -71,6 +80,9 @@ impl<'a> Iterator for Sets<'a> {
     type Item = Result<Set<'a>, WireError>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some(error) = self.overrun.take() {
+            return Some(Err(error));
+        }
         // Whatever goes wrong from here on loses the framing, so nothing is left to iterate over.
         let octets = std::mem::take(&mut self.rest);
         let mut cursor = Cursor::new(octets);
@@ -78,12 +90,18 @@ impl<'a> Iterator for Sets<'a> {
             let padding = octets.iter().all(|&octet| octet == 0);
             return (!padding).then(|| Err(WireError::TrailingOctets { octets: octets_of(octets.len()) }));
         };
-        let body = usize::from(length).checked_sub(SET_HEADER_LEN).and_then(|body_len| cursor.take(body_len));
-        let Some(body) = body else {
-            let have = octets_of(octets.len());
-            return Some(Err(WireError::SetLength { set_id: id, stated: length, have }));
-        };
-        self.rest = cursor.rest;
-        Some(Ok(self.set(id, body)))
+        let wrong = WireError::SetLength { set_id: id, stated: length, have: octets_of(octets.len()) };
+        let Some(body_len) = usize::from(length).checked_sub(SET_HEADER_LEN) else { return Some(Err(wrong)) };
+        if let Some(body) = cursor.take(body_len) {
+            self.rest = cursor.rest;
+            return Some(Ok(self.set(id, body)));
+        }
+        match self.set(id, cursor.rest) {
+            set @ Set::Data { .. } if !cursor.rest.is_empty() => {
+                self.overrun = Some(wrong);
+                Some(Ok(set))
+            }
+            _ => Some(Err(wrong)),
+        }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::fmt::Write;
 
+use weir_flow::counters::{CounterKind, KeyKind, counter_columns, key_columns};
+use weir_flow::options::COLUMN_DOCS;
 use weir_flow::registry::REVERSE_ENTERPRISE;
 use weir_flow::{Column, ColumnType, Counter, Table, element};
 
@@ -10,14 +12,15 @@ const INTRODUCTION: &str = "\
 
 # Columns
 
-An archive keeps two tables. Every column of a flow but `received` may be null: null means that the exporter did not
+An archive keeps these tables. Every column of a flow but `received` may be null: null means that the exporter did not
 tell. Counts are as measured; sampling is not applied.
 
 ## `flows`
 
 One row per flow. *Elements* are the Information Elements that fill the column, the preferred one first; NetFlow v9
 field types share their numbers. *v5* is the offset of the field in a NetFlow v5 record, in octets. Information
-Elements without a column of their own are kept in `elements`.
+Elements without a column of their own are kept in `elements`; what is in a list (RFC 6313) follows the list there, with
+`parent`, the list's position in the row, and `record`, the number of its record in the list, both from 0.
 
 | column | type | unit | elements | v5 | meaning |
 | --- | --- | --- | --- | --- | --- |
@@ -30,6 +33,9 @@ pub(crate) fn render() -> String {
         page.push_str(&column_row(column));
     }
     page.push_str(&books_section());
+    page.push_str(&options_section());
+    page.push_str(&counters_section(Table::InterfaceCounters, "network interfaces"));
+    page.push_str(&counters_section(Table::HostCounters, "hosts, virtual machines and network devices"));
     page
 }
 
@@ -94,6 +100,50 @@ fn books_section() -> String {
     section
 }
 
+fn options_section() -> String {
+    let table = Table::ExporterOptions;
+    let mut section = format!(
+        "\n## `{}`\n\nWhat exporters tell about themselves: one row per Options Data Record, written when it is new or says something else\n\
+         than before, and once an hour otherwise.\n\n| column | meaning |\n| --- | --- |\n",
+        table.name(),
+    );
+    for (name, doc) in COLUMN_DOCS {
+        let _ = writeln!(section, "| `{name}` | {} |", cell(doc));
+    }
+    section
+}
+
+/// A table of counters: its keys, and what each counter is.
+fn counters_section(table: Table, whose: &str) -> String {
+    let mut section = format!(
+        "\n## `{}`\n\nCounters of {whose}: one row per counters sample of sFlow. Counters run on from the start of the \
+         device and wrap at\nthe end of their type; null means that the device did not tell. *Structure* is the format \
+         of sFlow's structure and the\noffset in it.\n\n| column | type | unit | structure | meaning |\n| --- | --- | --- | \
+         --- | --- |\n",
+        table.name()
+    );
+    for key in key_columns(table) {
+        let kind = match key.kind {
+            KeyKind::Time => "timestamp",
+            KeyKind::Address => "address",
+            KeyKind::U32 => "uint32",
+            KeyKind::Text => "text",
+            KeyKind::Octets => "octets",
+        };
+        let _ = writeln!(section, "| `{}` | {kind} |  |  | {} |", key.name, cell(key.doc));
+    }
+    for column in counter_columns(table) {
+        let kind = match column.kind {
+            CounterKind::U32 => "uint32",
+            CounterKind::U64 => "uint64",
+            CounterKind::F32 => "float32",
+        };
+        let (name, unit, format, offset) = (column.name, column.unit, column.format, column.offset);
+        let _ = writeln!(section, "| `{name}` | {kind} | {unit} | {format}, {offset} | {} |", cell(column.doc));
+    }
+    section
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -111,6 +161,11 @@ mod tests {
         let page = render();
         for name in Column::ALL.iter().map(|column| column.name()).chain(Counter::ALL.iter().map(|c| c.name())) {
             assert!(page.contains(&format!("\n| `{name}` |")), "{name}");
+        }
+        for table in [Table::InterfaceCounters, Table::HostCounters] {
+            for field in table.schema().fields() {
+                assert!(page.contains(&format!("\n| `{}` |", field.name())), "{}", field.name());
+            }
         }
         assert!(page.contains("`minute`, `exporter`, `observation_domain`, `export_version`"));
     }

@@ -1,12 +1,17 @@
 //! What a writer promises while nothing goes wrong, and whom it refuses.
 
 use std::fs;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arrow::array::{
+    ArrayRef, BinaryArray, Float32Array, RecordBatch, StringArray, TimestampMillisecondArray, UInt32Array, UInt64Array,
+};
+use arrow::datatypes::DataType;
 use weir_archive::{ArchiveError, ArchiveOptions, Position, Snapshot, Writer};
-use weir_flow::{Beside, BooksBatch, Column, Delivery, FlowBatchBuilder, Table};
+use weir_flow::{Beside, BooksBatch, Column, Delivery, FlowBatchBuilder, Table, TableBatch};
 
-use crate::numbered::{check, delivery, rows_up_to};
+use crate::numbered::{batches, check, delivery, rows_up_to};
 
 const LONG: Duration = Duration::from_mins(1);
 
@@ -85,7 +90,7 @@ fn days_become_partitions_and_names_tell_the_rows() {
     let statistics = writer.close().expect("sealed").statistics;
     assert_eq!((statistics.tails_sealed, statistics.segments_sealed), (1, 4));
     let snapshot = Snapshot::open(dir.path()).expect("a snapshot");
-    for &table in Table::ALL {
+    for table in [Table::Flows, Table::ExporterBooks] {
         let segments = snapshot.segments(table);
         let days: Vec<_> = segments.iter().map(|segment| segment.path.parent().expect("a folder")).collect();
         let root = dir.path().join(table.name());
@@ -141,4 +146,47 @@ fn a_large_tail_is_sealed_before_it_grows_larger() {
     let sealed = writer.close().expect("sealed").statistics.tails_sealed;
     assert!((5..=30).contains(&sealed), "{sealed} tails");
     assert_eq!(check(dir.path()), Position::new(30));
+}
+
+/// Rows of a table of counters, every third value null.
+fn counters(table: Table, rows: usize) -> TableBatch {
+    let schema = table.schema();
+    let columns = schema.fields().iter().enumerate().map(|(number, field)| -> ArrayRef {
+        let value =
+            move |row: usize| (number == 0 || !(row + number).is_multiple_of(3)).then_some((row * 100 + number) as u64);
+        let values = (0..rows).map(value);
+        match field.data_type() {
+            DataType::UInt32 => Arc::new(values.map(|v| v.map(|v| v as u32)).collect::<UInt32Array>()),
+            DataType::UInt64 => Arc::new(values.collect::<UInt64Array>()),
+            DataType::Float32 => Arc::new(values.map(|v| v.map(|v| v as f32 / 8.0)).collect::<Float32Array>()),
+            DataType::Utf8 => Arc::new(values.map(|v| v.map(|v| v.to_string())).collect::<StringArray>()),
+            DataType::Binary => Arc::new(values.map(|v| v.map(u64::to_be_bytes)).collect::<BinaryArray>()),
+            _ => {
+                let times: TimestampMillisecondArray = values.map(|v| v.map(|v| v as i64)).collect();
+                Arc::new(times.with_timezone("UTC"))
+            }
+        }
+    });
+    let batch = RecordBatch::try_new(table.schema(), columns.collect()).expect("the schema's columns");
+    TableBatch::try_new(table, batch).expect("a table of its own")
+}
+
+#[test]
+fn tables_of_counters_come_back_from_tails_and_segments() {
+    let tables = [Table::InterfaceCounters, Table::HostCounters];
+    let dir = tempfile::tempdir().expect("a folder");
+    let (mut writer, _) = Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive");
+    let beside = Beside { books: None, others: tables.map(|table| counters(table, 7)).into() };
+    writer.append(Delivery { flows: None, beside }).expect("appended");
+    let check = |place: &str| {
+        let snapshot = Snapshot::open(dir.path()).expect("a snapshot");
+        for table in tables {
+            let found = batches(&snapshot, table);
+            assert_eq!(found.len(), 1, "{place} of {}", table.name());
+            assert_eq!(found[0].columns(), counters(table, 7).record_batch().columns(), "{place} of {}", table.name());
+        }
+    };
+    check("tail");
+    writer.close().expect("sealed");
+    check("segment");
 }

@@ -57,7 +57,8 @@ impl Receiver {
 
 /// Every row as text, in order, without what a collector adds.
 fn texts(rows: &RecordBatch) -> Vec<String> {
-    let added = ["received", "exporter", "observation_domain", "export_version", "engine_type", "engine_id"];
+    let added =
+        ["received", "exporter", "observation_domain", "export_version", "engine_type", "engine_id", "time_flags"];
     let mut texts = vec![Vec::new(); rows.num_rows()];
     for (field, values) in rows.schema_ref().fields().iter().zip(rows.columns()) {
         if added.contains(&field.name().as_str()) {

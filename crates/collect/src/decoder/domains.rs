@@ -1,21 +1,30 @@
 //! Observation Domains: found, made, counted for.
 
-use weir_flow::Counter;
+use weir_flow::{Counter, EXPORT_VERSION_SFLOW5};
 use weir_wire::WireError;
+use weir_wire::error::ErrorClass;
 
-use super::Decoder;
-use crate::sequence::Verdict;
-use crate::session::{Domain, DomainKey, Session};
+use super::{Decoder, is_sflow};
+use crate::sequence::{Arrival, Outcome, SequenceUnit};
+use crate::session::{Domain, DomainKey, Session, Transport};
+
+/// An exporter's clock that is farther off counts as this far off, in milliseconds, so that sums stay sums.
+const CLOCK_OFFSET_MS_MAX: i64 = 86_400_000;
 
 impl Decoder {
     /// Garbage may fill half of the room for domains, so that it cannot keep real exporters out.
-    pub(super) fn undecodable(&mut self, session: Session, payload: &[u8]) {
-        let version = payload.get(1).copied().unwrap_or(0);
+    pub(super) fn undecodable(&mut self, session: Session, payload: &[u8], error: WireError) {
+        let version = match payload.get(1).copied() {
+            _ if is_sflow(payload) => EXPORT_VERSION_SFLOW5,
+            version => version.unwrap_or(0),
+        };
         let key = DomainKey { session, version, domain: 0 };
-        if self.domains.len() >= self.limits.domains_max / 2 && !self.index.contains_key(&key) {
+        if self.index.len() >= self.limits.domains_max / 2 && !self.index.contains_key(&key) {
             self.ledger.count_unassigned(Counter::DatagramsRefused, 1);
         } else if let Some(index) = self.enter(key, payload) {
             self.count(index, Counter::DatagramsUndecodable, 1);
+            self.count(index, class_counter(error), 1);
+            self.domains[index as usize].inspection.undecodable(self.now_ms, payload);
         }
     }
 
@@ -26,8 +35,12 @@ impl Decoder {
             _ => self.find(key)?,
         };
         self.last = Some((key, index));
+        self.domains[index as usize].hear(self.now_ms);
         self.count(index, Counter::Datagrams, 1);
         self.count(index, Counter::Octets, payload.len() as u64);
+        if key.session.transport != Transport::Udp {
+            self.count(index, Counter::StreamMessages, 1);
+        }
         Some(index)
     }
 
@@ -35,35 +48,98 @@ impl Decoder {
         if let Some(&index) = self.index.get(&key) {
             return Some(index);
         }
-        if self.domains.len() >= self.limits.domains_max {
+        let domain = Domain::new(key, &self.limits);
+        let index = if let Some(index) = self.ends.vacant.pop() {
+            self.domains[index as usize] = domain;
+            index
+        } else if self.domains.len() < self.limits.domains_max {
+            self.domains.push(domain);
+            self.domains.len() as u32 - 1
+        } else if let Some(index) = self.evict() {
+            self.domains[index as usize] = domain;
+            index
+        } else {
             self.ledger.count_unassigned(Counter::DatagramsRefused, 1);
             return None;
-        }
-        let index = self.domains.len() as u32;
-        self.domains.push(Domain::new(key));
+        };
         self.index.insert(key, index);
+        self.ends.began(key.session, index);
+        if let Some(ports) = &mut self.ports {
+            ports.insert(key, index);
+        }
         Some(index)
     }
 
-    /// Follows the sequence number; `units` is what the number counts, `present` how many of them are here.
-    pub(super) fn follow(&mut self, index: u32, sequence: u32, units: Option<u32>, present: u32) {
+    /// Whether a datagram is new: one that came twice is counted and not decoded. Yields its hash, to be handed to
+    /// [`Decoder::follow`].
+    pub(super) fn is_new(&mut self, index: u32, sequence: u32, payload: &[u8]) -> Option<u64> {
+        let domain = &self.domains[index as usize];
+        // Numbers that do not move say nothing about which datagram it is, and a stream delivers nothing twice.
+        let looks = self.limits.duplicate_datagrams_max > 0 && domain.key.session.transport.is_datagrams();
+        if !looks || !domain.sequence.unit().tells_loss() {
+            return Some(0);
+        }
+        let hash = self.hasher.hash(payload);
+        if domain.duplicates.has(sequence, hash) {
+            self.count(index, Counter::DatagramsDuplicate, 1);
+            return None;
+        }
+        Some(hash)
+    }
+
+    /// Follows the sequence number and the clock of a datagram that was decoded.
+    pub(super) fn follow(&mut self, index: u32, arrival: &Arrival, hash: u64) -> Outcome {
+        let (received_ms, limits) = (self.now_ms, &self.limits);
         let domain = &mut self.domains[index as usize];
-        let datagrams = domain.key.version == 9;
-        let verdict = domain.sequence.observe(sequence, units);
-        let (counter, by) = match verdict {
-            Verdict::InOrder => return,
-            Verdict::Lost(units) if datagrams => (Counter::DatagramsLost, units),
-            Verdict::Lost(units) => (Counter::RecordsLost, units),
-            Verdict::Late if datagrams => (Counter::DatagramsLate, 1),
-            Verdict::Late => (Counter::RecordsLate, present),
-            Verdict::Reset => (Counter::SequenceResets, 1),
+        domain.inspection.clock(received_ms, arrival);
+        let outcome = domain.sequence.observe(arrival);
+        if domain.sequence.unit().of(arrival) > 0 || !arrival.complete {
+            domain.duplicates.remember(arrival.sequence, hash, limits.duplicate_datagrams_max);
+        }
+        self.count(index, Counter::DatagramsDecoded, 1);
+        let offset_ms = arrival.export_ms.saturating_sub(received_ms).clamp(-CLOCK_OFFSET_MS_MAX, CLOCK_OFFSET_MS_MAX);
+        let clock = if offset_ms < 0 { Counter::ClockBehindMs } else { Counter::ClockAheadMs };
+        self.count(index, clock, offset_ms.unsigned_abs());
+        self.enter_in_books(index, outcome);
+        outcome
+    }
+
+    /// A set that had waited was decoded.
+    pub(super) fn settle(&mut self, index: u32, number: u64, records: Option<u32>) {
+        let outcome = self.domains[index as usize].sequence.set_decoded(number, records);
+        self.enter_in_books(index, outcome);
+    }
+
+    #[inline]
+    fn enter_in_books(&mut self, index: u32, outcome: Outcome) {
+        if outcome == Outcome::default() {
+            return;
+        }
+        let sequence = &self.domains[index as usize].sequence;
+        let unit = if outcome.taken_back > 0 { sequence.unit_before() } else { sequence.unit() };
+        let (lost, late) = match unit {
+            SequenceUnit::Datagrams => (Counter::DatagramsLost, Counter::DatagramsLate),
+            _ => (Counter::RecordsLost, Counter::RecordsLate),
         };
-        self.count(index, counter, u64::from(by));
+        let counts = [
+            (lost, u64::from(outcome.lost)),
+            (late, u64::from(outcome.late) + outcome.taken_back),
+            (Counter::DatagramsReordered, u64::from(outcome.reordered)),
+            (Counter::SequenceResets, u64::from(outcome.reset)),
+            (Counter::DatagramsUnsequenced, u64::from(outcome.unsequenced)),
+        ];
+        for (counter, by) in counts.into_iter().filter(|(_, by)| *by > 0) {
+            self.count(index, counter, by);
+        }
     }
 
     #[inline]
     pub(super) fn count(&mut self, index: u32, counter: Counter, by: u64) {
-        self.ledger.count(index, &mut self.domains[index as usize], counter, by);
+        let domain = &mut self.domains[index as usize];
+        if matches!(counter, Counter::RecordsStored | Counter::RecordsOptions) && by > 0 {
+            domain.prove(self.now_ms);
+        }
+        self.ledger.count(index, domain, counter, by);
     }
 
     pub(super) fn note(&mut self, error: WireError) {
@@ -77,6 +153,17 @@ impl Decoder {
         if let Some(error) = problem {
             self.note(error);
             self.count(index, Counter::SetsUndecodable, 1);
+            self.count(index, class_counter(error), 1);
         }
+    }
+}
+
+/// The counter of a class of errors.
+fn class_counter(error: WireError) -> Counter {
+    match error.class() {
+        ErrorClass::Header => Counter::ErrorsHeader,
+        ErrorClass::Length => Counter::ErrorsLength,
+        ErrorClass::Template => Counter::ErrorsTemplate,
+        ErrorClass::Record => Counter::ErrorsRecord,
     }
 }

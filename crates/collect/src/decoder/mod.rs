@@ -2,21 +2,38 @@
 
 mod data;
 mod domains;
+mod ends;
+mod evict;
+mod held;
+mod lend;
 mod protocols;
+mod remembered;
+mod samplers;
+pub(crate) mod sflow;
 mod templates;
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
-use weir_flow::{Beside, BooksBatch, Counter, Delivery, FlowBatchBuilder};
+use weir_flow::{Beside, BooksBatch, Counter, Delivery, FlowBatchBuilder, Table};
 use weir_wire::{Spans, TemplateId, WireError};
-use weir_wire::{ipfix, netflow5, netflow9};
+use weir_wire::{ipfix, netflow1, netflow5, netflow7, netflow9};
 
 use crate::Limits;
+use crate::counters::CounterRows;
+use crate::inspection::Diagnosis;
 use crate::ledger::Ledger;
-use crate::plan::{Plan, netflow5_template};
+use crate::lists;
+use crate::options::Options;
+use crate::plan::fixed_template;
+use crate::sequence::DatagramHasher;
 use crate::session::{Domain, DomainKey, Known, Session};
-use crate::waiting::{HeldSet, WaitingRoom};
+use crate::spool::SetKey;
+use crate::waiting::{HeldSet, Outbox, WaitingRoom};
+use evict::Eviction;
+use lend::Ports;
+use remembered::Changes;
+use samplers::ExporterSamplers;
 
 /// Rows that a batch is expected to have: those of a delivery of the live collector, and a datagram's more.
 const BATCH_ROWS: usize = 34_000;
@@ -36,18 +53,49 @@ pub struct Decoder {
     index: HashMap<DomainKey, u32, foldhash::fast::RandomState>,
     /// The domain of the last datagram: exporters send in runs.
     last: Option<(DomainKey, u32)>,
-    netflow5: Option<Known>,
+    /// What records of NetFlow v1, v5 and v7 look like.
+    fixed: [Option<Known>; 3],
+    samplers: ExporterSamplers,
+    options: Options,
     waiting: WaitingRoom,
     /// Sets whose template has come, still to be decoded: so many may have waited that they fill several deliveries.
     released: VecDeque<(u32, TemplateId, HeldSet)>,
-    /// Fields of all templates known.
+    released_octets: usize,
+    /// Whether there is a spool.
+    spools: bool,
+    outbox: Outbox,
+    /// Sets on disk or on their way there.
+    spooled: HashMap<SetKey, u64, foldhash::fast::RandomState>,
+    spooled_sets: u64,
+    /// Templates whose sets are coming back from disk, and since when, milliseconds since the epoch.
+    recalling: HashMap<(u32, TemplateId), i64>,
+    /// Templates known, and all their fields.
+    templates: usize,
     template_fields: usize,
+    /// Samplers known, and elements known to be lists because exporters said so.
+    samplers_known: usize,
+    lists_learned: usize,
+    eviction: Eviction,
+    template_eviction: Eviction,
+    /// The domain last looked at for templates that have expired.
+    swept: usize,
+    /// Domains that may lend each other templates; `None` when that was not asked for.
+    ports: Option<Ports>,
+    state: Changes,
+    /// The time of the last message or call, milliseconds since the epoch.
+    now_ms: i64,
     ledger: Ledger,
     builder: FlowBatchBuilder,
+    /// Rows of the tables beside the flows.
+    counters: [CounterRows; 2],
+    /// Sources of samples that are followed, of all sFlow agents.
+    sources: usize,
     /// Octets of the Data Sets in the builder.
     octets: usize,
     spans: Spans,
     problems: [u64; WireError::LABELS.len()],
+    ends: ends::Ends,
+    hasher: DatagramHasher,
 }
 
 /// What a decoder has seen since it began.
@@ -57,10 +105,16 @@ pub struct DecoderStatistics {
     pub totals: [u64; Counter::COUNT],
     /// Errors by [`WireError::label`], those that occurred.
     pub problems: Vec<(&'static str, u64)>,
-    /// Pairs of transport session and Observation Domain seen.
+    /// Pairs of transport session and Observation Domain known now.
     pub domains: usize,
-    /// Data Sets that wait for their template now.
+    /// Data Sets that wait for their template in memory now.
     pub sets_waiting: usize,
+    /// Data Sets that wait on disk, or are on their way there.
+    pub sets_spooled: u64,
+    /// Templates known now.
+    pub templates: usize,
+    /// Octets of memory that it takes at most to keep all this; below [`Limits::octets_max`].
+    pub octets_kept: usize,
 }
 
 impl DecoderStatistics {
@@ -70,24 +124,53 @@ impl DecoderStatistics {
     }
 }
 
+/// Whether a datagram begins like one of sFlow version 5.
+pub(crate) fn is_sflow(payload: &[u8]) -> bool {
+    payload.first_chunk().is_some_and(|version| u32::from_be_bytes(*version) == weir_wire::sflow::VERSION)
+}
+
 impl Decoder {
     /// A decoder that knows no exporter yet.
     pub fn new(limits: Limits) -> Self {
-        let netflow5 = netflow5_template().map(|template| Known { plan: Plan::compile(&template, true), template });
+        let fixed = [netflow1::VERSION, netflow5::VERSION, netflow7::VERSION].map(|version| {
+            let template = fixed_template(version)?;
+            Some(Known::new(template, version as u8, 0, lists::registered))
+        });
         Self {
             limits,
             domains: Vec::new(),
             index: HashMap::default(),
             last: None,
-            netflow5,
+            fixed,
+            samplers: ExporterSamplers::default(),
+            options: Options::default(),
             waiting: WaitingRoom::default(),
             released: VecDeque::new(),
+            released_octets: 0,
+            spools: false,
+            outbox: Outbox::default(),
+            spooled: HashMap::default(),
+            spooled_sets: 0,
+            recalling: HashMap::new(),
+            templates: 0,
             template_fields: 0,
+            samplers_known: 0,
+            lists_learned: 0,
+            eviction: Eviction::default(),
+            template_eviction: Eviction::default(),
+            swept: 0,
+            ports: None,
+            state: Changes::default(),
+            now_ms: 0,
             ledger: Ledger::default(),
             builder: FlowBatchBuilder::new(BATCH_ROWS),
+            counters: [Table::InterfaceCounters, Table::HostCounters].map(CounterRows::new),
+            sources: 0,
             octets: 0,
             spans: Spans::default(),
             problems: [0; WireError::LABELS.len()],
+            ends: ends::Ends::default(),
+            hasher: DatagramHasher::default(),
         }
     }
 
@@ -98,7 +181,10 @@ impl Decoder {
 
     /// Whether a delivery should be taken before more datagrams are decoded.
     pub fn is_full(&self) -> bool {
-        self.builder.rows() >= DELIVERY_ROWS || self.octets >= DELIVERY_OCTETS
+        self.builder.rows() >= DELIVERY_ROWS
+            || self.octets >= DELIVERY_OCTETS
+            || self.options.len() >= DELIVERY_ROWS
+            || self.ledger.is_full()
     }
 
     /// Decodes one UDP datagram.
@@ -108,17 +194,23 @@ impl Decoder {
 
     /// Decodes one message of a transport session.
     pub fn message(&mut self, session: Session, received_ms: i64, payload: &[u8]) {
+        self.now_ms = received_ms;
         self.ledger.at(received_ms, &mut self.domains);
+        self.decode_released();
         let decoded = match payload.first_chunk::<2>().map(|version| u16::from_be_bytes(*version)) {
+            Some(netflow1::VERSION) => self.netflow1(session, received_ms, payload),
             Some(netflow5::VERSION) => self.netflow5(session, received_ms, payload),
+            Some(netflow7::VERSION) => self.netflow7(session, received_ms, payload),
             Some(netflow9::VERSION) => self.netflow9(session, received_ms, payload),
             Some(ipfix::VERSION) => self.ipfix(session, received_ms, payload),
+            // sFlow has 32 bits for its version
+            Some(0) if is_sflow(payload) => self.sflow(session, received_ms, payload),
             Some(found) => Err(WireError::WrongVersion { found }),
             None => Err(WireError::TruncatedHeader { need: 2, have: payload.len() as u32 }),
         };
         if let Err(error) = decoded {
             self.note(error);
-            self.undecodable(session, payload);
+            self.undecodable(session, payload, error);
         }
         self.decode_released();
     }
@@ -129,19 +221,20 @@ impl Decoder {
         self.decode_released();
         self.octets = 0;
         let lines = self.ledger.take_lines(&mut self.domains);
+        self.vacate();
         let flows = (self.builder.rows() > 0).then(|| self.builder.finish());
         let books = (!lines.is_empty()).then(|| BooksBatch::from_rows(&lines));
-        Delivery { flows, beside: Beside { books, ..Beside::default() } }
+        let others = self.options.take().into_iter();
+        let others = others.chain(self.counters.iter_mut().filter_map(CounterRows::finish)).collect();
+        Delivery { flows, beside: Beside { books, others } }
     }
 
-    /// Gives up Data Sets that have waited too long.
+    /// Gives up Data Sets that have waited too long, and templates that were not sent again.
     pub fn expire(&mut self, now_ms: i64) {
-        let (ledger, domains) = (&mut self.ledger, &mut self.domains);
-        self.waiting.expire(now_ms, &self.limits, |index| {
-            if let Some(domain) = domains.get_mut(index as usize) {
-                ledger.count(index, domain, Counter::SetsExpired, 1);
-            }
-        });
+        self.now_ms = now_ms;
+        self.ledger.at(now_ms, &mut self.domains);
+        self.expire_waiting(now_ms);
+        self.sweep_templates(now_ms);
     }
 
     /// Counts what is not known per exporter: drops of kernel and queue.
@@ -152,14 +245,25 @@ impl Decoder {
         }
     }
 
+    /// What was seen of each Observation Domain so far. Costs as much as there are domains.
+    pub fn diagnoses(&self) -> Vec<Diagnosis> {
+        self.domains.iter().map(Diagnosis::of).collect()
+    }
+
     /// What was seen so far.
     pub fn statistics(&self) -> DecoderStatistics {
         let seen = WireError::LABELS.iter().copied().zip(self.problems);
         DecoderStatistics {
             totals: *self.ledger.totals(),
             problems: seen.filter(|(_, count)| *count > 0).collect(),
-            domains: self.domains.len(),
+            domains: self.index.len(),
             sets_waiting: self.waiting.len() + self.released.len(),
+            sets_spooled: self.spooled_sets,
+            templates: self.templates,
+            octets_kept: self.octets_kept(),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

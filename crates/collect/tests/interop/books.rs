@@ -47,8 +47,9 @@ pub(crate) fn check(case: &Case) -> Vec<String> {
 
 /// What must hold of any decoder at any time.
 pub(crate) fn balance(statistics: &DecoderStatistics) -> Option<String> {
-    let total = |counter| statistics.total(counter);
-    let left = total(Counter::SetsWaitingOut) + total(Counter::SetsExpired) + statistics.sets_waiting as u64;
-    let went_in = total(Counter::SetsWaitingIn);
-    (went_in != left).then(|| format!("{went_in} sets went waiting, {left} left or wait still"))
+    if let Err(imbalance) = weir_flow::books::balance(&statistics.totals) {
+        return Some(imbalance.to_string());
+    }
+    let (books, seen) = (weir_flow::books::sets_waiting(&statistics.totals), statistics.sets_waiting as u64);
+    (books != seen).then(|| format!("{books} sets wait by the books, {seen} are there"))
 }

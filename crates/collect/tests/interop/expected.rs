@@ -76,9 +76,12 @@ fn read(element: ElementId, octets: &[u8]) -> Option<Expected> {
         DataType::DateTimeMilliseconds => Expected::Time(value::date_time_millis(octets)? as i64),
         DataType::DateTimeMicroseconds => ntp(value::date_time_micros(octets)?),
         DataType::DateTimeNanoseconds => ntp(value::date_time_nanos(octets)?),
-        DataType::MacAddress | DataType::OctetArray | DataType::List | DataType::Float(_) => {
-            Expected::Octets(octets.to_vec())
-        }
+        DataType::MacAddress
+        | DataType::OctetArray
+        | DataType::BasicList
+        | DataType::SubTemplateList
+        | DataType::SubTemplateMultiList
+        | DataType::Float(_) => Expected::Octets(octets.to_vec()),
     })
 }
 

@@ -23,7 +23,7 @@ impl Datagram {
     }
 
     fn is_read(&self) -> bool {
-        matches!(self.version(), 5 | 9 | 10)
+        matches!(self.version(), 1 | 5 | 7 | 9 | 10)
     }
 }
 
@@ -38,6 +38,8 @@ pub(crate) struct Input {
     pub files: Vec<String>,
     /// Those of a protocol that is read.
     pub datagrams: Vec<Datagram>,
+    /// Those of sFlow, which have tests of their own.
+    pub sflow: Vec<Datagram>,
     /// Datagrams that are not read, by protocol.
     pub not_read: BTreeMap<&'static str, usize>,
 }
@@ -45,15 +47,17 @@ pub(crate) struct Input {
 impl Input {
     fn new(project: &str, name: &str, files: Vec<String>, all: Vec<Datagram>) -> Self {
         let mut not_read = BTreeMap::new();
-        let mut datagrams = Vec::new();
+        let (mut datagrams, mut sflow) = (Vec::new(), Vec::new());
         for datagram in all {
             if datagram.is_read() {
                 datagrams.push(datagram);
+            } else if protocol(&datagram.payload) == "sFlow v5" {
+                sflow.push(datagram);
             } else {
                 *not_read.entry(protocol(&datagram.payload)).or_insert(0) += 1;
             }
         }
-        Self { project: project.to_owned(), name: name.to_owned(), files, datagrams, not_read }
+        Self { project: project.to_owned(), name: name.to_owned(), files, datagrams, sflow, not_read }
     }
 
     /// Project and name.

@@ -28,12 +28,23 @@ const RUBY_BORROW: &str = "the codec turns uptimes into times with Ruby's `secon
 const FIRST_MESSAGE: &str = "the file holds three messages, of which the codec reads the first";
 const MPLS: &str = "the codec splits a label stack entry of three octets as if it had the four of the packet";
 const ZERO_LENGTH: &str = "a field of no octets: telegraf says 0, we say nothing";
-const LENGTH_TOO_SHORT: &str = "the header states two octets less than there are, so that the last set reaches past the \
-    message (RFC 7011 section 3.3.2) and is refused; the others read on";
 const HEADER_COUNT: &str = "the exporter counts flows only in the header, where templates count as well (RFC 3954 \
     section 5.1); the dissector believes it and stops early";
 const FIRST_SET: &str = "the dissector stops after the first of sixteen data sets; the codec of logstash sees sixteen \
     events as we do";
+
+const UNKNOWN_COUNTERS: &str = "the dissector does not step over structures of counters that it does not know (OpenFlow, \
+    host, enterprises) and reads what follows wrongly";
+const DISCARDED: &str = "the dissector does not know discarded packets";
+const SAMPLE_TOO_SHORT: &str = "the sample states four octets less than its record has, which is refused; the \
+    dissector reads on";
+const BRIDGED: &str = "Ethernet behind a label stack, which the dissector does not look into without being told to; \
+    in it GRE with IPv4";
+const OF_THE_SOURCE: &str = "telegraf prints the source of the sample, which is the output interface here";
+const EXTENSION_HEADER: &str = "telegraf prints the number of the first extension header, we that of the protocol \
+    behind them";
+
+const FIRST_OCTET: &str = "the dissector reads the flags from the first octet of their 32 bits";
 
 /// The table.
 pub(crate) const KNOWN: &[Known] = &[
@@ -191,22 +202,15 @@ pub(crate) const KNOWN: &[Known] = &[
         "telegraf",
         "influxdata+telegraf/plugins/inputs/netflow/testcases/issue_14370/message.bin",
         "flow_start",
-        1,
+        2,
         ZERO_LENGTH,
     ),
     known(
         "telegraf",
         "influxdata+telegraf/plugins/inputs/netflow/testcases/issue_14370/message.bin",
         "flow_end",
-        1,
+        2,
         ZERO_LENGTH,
-    ),
-    known(
-        "telegraf",
-        "influxdata+telegraf/plugins/inputs/netflow/testcases/issue_14370/message.bin",
-        "records",
-        1,
-        LENGTH_TOO_SHORT,
     ),
     known(
         "tshark",
@@ -224,11 +228,139 @@ pub(crate) const KNOWN: &[Known] = &[
     ),
     known("tshark", "logstash-plugins+logstash-codec-netflow/test 'Netflow 9 invalid 01'", "records", 1, HEADER_COUNT),
     known("tshark", "logstash-plugins+logstash-codec-netflow/test 'Netflow 9 H3C'", "records", 1, FIRST_SET),
+    known("tshark on sFlow", "_derived/orliin-sflow/raw-0001-0600.pcap", "src_addr", 1, BRIDGED),
+    known("tshark on sFlow", "_derived/orliin-sflow/raw-0001-0600.pcap", "dst_addr", 1, BRIDGED),
+    known("tshark on sFlow", "_derived/orliin-sflow/raw-0001-0600.pcap", "src_port", 1, BRIDGED),
+    known("tshark on sFlow", "_derived/orliin-sflow/raw-0001-0600.pcap", "dst_port", 1, BRIDGED),
+    known("tshark on sFlow", "_derived/orliin-sflow/raw-0001-0600.pcap", "tcp_flags", 1, BRIDGED),
+    known("tshark on sFlow", "gopacket+gopacket/003_sflow5_SFlowTestPacket5.bin", "next hop", 1, SAMPLE_TOO_SHORT),
     known(
-        "tshark",
-        "influxdata+telegraf/plugins/inputs/netflow/testcases/issue_14370/message.bin",
-        "records",
+        "tshark on sFlow",
+        "gopacket+gopacket/003_sflow5_SFlowTestPacket5.bin",
+        "nexthop.dst_mask",
         1,
-        LENGTH_TOO_SHORT,
+        SAMPLE_TOO_SHORT,
     ),
+    known(
+        "tshark on sFlow",
+        "gopacket+gopacket/003_sflow5_SFlowTestPacket5.bin",
+        "nexthop.src_mask",
+        1,
+        SAMPLE_TOO_SHORT,
+    ),
+    known("tshark on sFlow", "gopacket+gopacket/006_sflow5_SFlowTestPacket8.bin", "next hop", 1, SAMPLE_TOO_SHORT),
+    known(
+        "tshark on sFlow",
+        "gopacket+gopacket/006_sflow5_SFlowTestPacket8.bin",
+        "nexthop.dst_mask",
+        1,
+        SAMPLE_TOO_SHORT,
+    ),
+    known(
+        "tshark on sFlow",
+        "gopacket+gopacket/006_sflow5_SFlowTestPacket8.bin",
+        "nexthop.src_mask",
+        1,
+        SAMPLE_TOO_SHORT,
+    ),
+    known(
+        "tshark on sFlow",
+        "netsampler+goflow2/004_sflow5_TestSFlowDecodeDropExtendedACL.bin",
+        "flow samples",
+        1,
+        DISCARDED,
+    ),
+    known(
+        "tshark on sFlow",
+        "netsampler+goflow2/005_sflow5_TestSFlowDecodeDropExtendedFunction.bin",
+        "flow samples",
+        1,
+        DISCARDED,
+    ),
+    known(
+        "tshark on sFlow",
+        "gopacket+gopacket/007_sflow5_SFlowTestPacket9.bin",
+        "structures after an unknown one",
+        1,
+        UNKNOWN_COUNTERS,
+    ),
+    known(
+        "tshark on sFlow",
+        "gopacket+gopacket/011_sflow5_SFlowTestPacket12.bin",
+        "structures after an unknown one",
+        1,
+        UNKNOWN_COUNTERS,
+    ),
+    known(
+        "telegraf on sFlow",
+        "influxdata+telegraf/plugins/inputs/netflow/testcases/sflow_issue_15918/message.bin",
+        "in_snmp",
+        4,
+        OF_THE_SOURCE,
+    ),
+    known(
+        "telegraf on sFlow",
+        "influxdata+telegraf/plugins/inputs/netflow/testcases/sflow_issue_15918/message.bin",
+        "protocol",
+        1,
+        EXTENSION_HEADER,
+    ),
+    known(
+        "tshark on sFlow",
+        "Cistern+sflow/_test/host_sample.dump",
+        "structures after an unknown one",
+        1,
+        UNKNOWN_COUNTERS,
+    ),
+    known(
+        "tshark on sFlow",
+        "gopacket+gopacket/012_sflow5_SFlowTestPacket13.bin",
+        "structures after an unknown one",
+        1,
+        UNKNOWN_COUNTERS,
+    ),
+    known(
+        "tshark on sFlow",
+        "influxdata+telegraf/plugins/inputs/netflow/testcases/sflow_v5_example/sflow_v5.bin",
+        "structures after an unknown one",
+        1,
+        UNKNOWN_COUNTERS,
+    ),
+    known(
+        "tshark on sFlow",
+        "mikemiles-dev+flowparser-sflow/001_sflow5_result.bin",
+        "structures after an unknown one",
+        1,
+        UNKNOWN_COUNTERS,
+    ),
+    known(
+        "tshark on sFlow",
+        "mikemiles-dev+flowparser-sflow/002_sflow5_result.bin",
+        "structures after an unknown one",
+        1,
+        UNKNOWN_COUNTERS,
+    ),
+    known(
+        "tshark on sFlow",
+        "mikemiles-dev+flowparser-sflow/003_sflow5_result.bin",
+        "structures after an unknown one",
+        1,
+        UNKNOWN_COUNTERS,
+    ),
+    known(
+        "tshark on sFlow",
+        "mikemiles-dev+flowparser-sflow/005_sflow5_result.bin",
+        "structures after an unknown one",
+        1,
+        UNKNOWN_COUNTERS,
+    ),
+    known(
+        "tshark on sFlow",
+        "the-tcpdump-group+tcpdump/tests/sflow_multiple_counter_30_pdus.pcap",
+        "structures after an unknown one",
+        2,
+        UNKNOWN_COUNTERS,
+    ),
+    known("tshark on sFlow", "nxthdr+sflow-parser/tests/data/sflow.bin", "tcp_flags", 1, FIRST_OCTET),
+    known("tshark on sFlow", "nxthdr+sflow-parser/tests/data/sflow.pcap", "tcp_flags", 1, FIRST_OCTET),
 ];

@@ -15,11 +15,15 @@ mod times;
 
 mod books;
 mod captures;
+mod doctor;
 mod logstash;
 mod malformed;
 mod netgauze;
 mod order;
 mod pmacct;
+mod sflow;
+mod sflow_telegraf;
+mod sflow_tshark;
 mod telegraf;
 mod tshark;
 mod verdicts;
@@ -84,9 +88,74 @@ fn tshark_agrees() {
     assert!(values >= 100_000, "only {values} values were compared");
 }
 
+/// Checks an oracle of sFlow.
+fn agrees_on_sflow(oracle: &str, verdicts: &[Option<&expected::Verdict>], values_min: usize) {
+    let Some(cases) = sflow::cases() else { return };
+    let mut found = outcome::Differences::new();
+    let mut values = 0;
+    for (case, verdict) in cases.iter().zip(verdicts) {
+        let Some(verdict) = verdict else { continue };
+        outcome::count(&case.label(), verdict, &mut found);
+        values += verdict.values;
+    }
+    let present: Vec<_> = cases.iter().map(sflow::Case::label).collect();
+    let complaints = outcome::complaints(oracle, &present, &found);
+    assert!(complaints.is_empty(), "{values} values compared\n{}", complaints.join("\n"));
+    assert!(values >= values_min, "only {values} values were compared");
+}
+
+#[test]
+fn tshark_agrees_on_sflow() {
+    let Some(verdicts) = sflow::tshark() else { return };
+    agrees_on_sflow("tshark on sFlow", &verdicts.iter().map(Some).collect::<Vec<_>>(), 60_000);
+}
+
+#[test]
+fn telegraf_agrees_on_sflow() {
+    let Some(cases) = sflow::cases() else { return };
+    let verdicts: Vec<_> = cases.iter().map(|case| case.telegraf.as_ref()).collect();
+    agrees_on_sflow("telegraf on sFlow", &verdicts, 80);
+}
+
+#[test]
+fn spoiled_sflow_costs_no_more_than_itself() {
+    let Some(cases) = sflow::cases() else { return };
+    let complaints: Vec<_> = cases.iter().flat_map(sflow::unbalanced).collect();
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    let fed: usize = cases.iter().map(sflow::spoil).sum();
+    assert!(fed > 10_000, "only {fed} datagrams were fed");
+}
+
 #[test]
 fn every_field_is_in_its_column_or_among_the_elements() {
     agrees("columns", 100_000);
+}
+
+#[test]
+fn every_options_record_is_in_its_table() {
+    let Some(cases) = outcome::cases() else { return };
+    let (mut compared, mut kinds) = (0, std::collections::BTreeMap::new());
+    for case in cases {
+        for record in case.messages.iter().flat_map(walk::Message::records).filter(|record| record.scopes > 0) {
+            let fields = record.fields.iter().filter(|field| !field.scope_type && field.length > 0);
+            let wanted: Vec<_> =
+                fields.map(|field| (field.element.enterprise, field.element.id, field.octets.clone())).collect();
+            let row = case.decoded.options.iter().find(|row| row.elements == wanted);
+            let row = row.unwrap_or_else(|| panic!("{}: no row for {record:?}", case.input.label()));
+            compared += 1;
+            *kinds.entry(row.kind.as_str()).or_insert(0) += 1;
+            let text = |id: u16| record.iana(id).and_then(|field| expected::text(&field.octets));
+            let named = text(82).or_else(|| text(96)).or_else(|| text(236)).or_else(|| text(341)).or_else(|| text(84));
+            assert_eq!(
+                row.name,
+                named.map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()),
+                "{record:?}"
+            );
+        }
+        assert!(case.decoded.options.len() as u64 <= case.decoded.statistics.total(weir_flow::Counter::RecordsOptions));
+    }
+    println!("{compared} records: {kinds:?}");
+    assert!(compared >= 700 && kinds.len() >= 5, "only {compared} records were compared: {kinds:?}");
 }
 
 #[test]
@@ -102,6 +171,14 @@ fn the_books_of_every_input_balance() {
     });
     let complaints: Vec<_> = complaints.collect();
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn the_doctor_finds_no_fault_where_there_is_none() {
+    let Some(corpus) = weir_testkit::corpus() else { return };
+    let (examined, complaints) = doctor::check(&corpus);
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    assert!(examined >= 10, "only {examined} captures were examined");
 }
 
 #[test]
@@ -165,7 +242,8 @@ fn the_report_is_fresh() {
     let (Some(cases), Some(tshark), Some(pmacct)) = (outcome::cases(), outcome::tshark(), outcome::pmacct()) else {
         return;
     };
-    let page = report::page(&report::Findings { cases, tshark, pmacct });
+    let (Some(sflow), Some(sflow_tshark)) = (sflow::cases(), sflow::tshark()) else { return };
+    let page = report::page(&report::Findings { cases, tshark, pmacct, sflow, sflow_tshark });
     let path = report::path();
     if std::env::var_os("WEIR_WRITE_REPORTS").is_some() {
         std::fs::write(&path, &page).expect("a page");

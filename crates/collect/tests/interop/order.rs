@@ -2,6 +2,7 @@
 
 use crate::expected::Verdict;
 use crate::inputs::{Datagram, Input, RECEIVED_MS};
+use crate::placement::in_a_list;
 use crate::rows::{self, Decoded, Row};
 
 /// Decodes the datagrams backwards and compares the flows, whatever their order.
@@ -25,16 +26,19 @@ pub(crate) fn check(input: &Input, forwards: &Decoded) -> Verdict {
     verdict
 }
 
-/// Flows without what depends on the order: when they were received, and what options had told before (the sampling
-/// interval, and the start of the exporter that uptimes in IPFIX count from).
+/// Flows without what depends on the order: when they were received (and how far off their times are by
+/// that), what is in lists, whose Templates may come later, and what options had told before (the sampling interval, and the start of the exporter that uptimes in IPFIX count from).
 fn comparable(decoded: &Decoded) -> Vec<Row> {
-    use weir_flow::Column::{End, Received, SamplingInterval, Start};
+    use weir_flow::Column::{End, Received, SamplingInterval, Start, TimeFlags};
     let mut rows: Vec<Row> = decoded.rows.iter().flatten().cloned().collect();
     for row in &mut rows {
         let counts_from_start = |id| row.elements.iter().any(|element| (element.0, element.1) == (0, id));
         let (start, end) = (counts_from_start(22), counts_from_start(21));
+        let of_lists: Vec<_> = row.cells.keys().copied().filter(|&column| in_a_list(column, row).is_some()).collect();
+        row.nested.clear();
         row.cells.retain(|column, _| match column {
-            Received | SamplingInterval => false,
+            column if of_lists.contains(column) => false,
+            Received | SamplingInterval | TimeFlags => false,
             Start => !start,
             End => !end,
             _ => true,

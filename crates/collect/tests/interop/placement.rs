@@ -12,7 +12,7 @@ use crate::rows::{Cell, Row};
 use crate::walk::{Field, HeaderSeen, Record};
 
 /// Columns that tell about the datagram and not about the record.
-const OF_THE_DATAGRAM: [Column; 7] = [
+const OF_THE_DATAGRAM: [Column; 8] = [
     Column::Received,
     Column::Exporter,
     Column::ObservationDomain,
@@ -20,6 +20,7 @@ const OF_THE_DATAGRAM: [Column; 7] = [
     Column::EngineType,
     Column::EngineId,
     Column::SamplingInterval,
+    Column::TimeFlags,
 ];
 
 /// Compares a flow with the record that it came from. Yields what is wrong.
@@ -31,9 +32,14 @@ pub(crate) fn check(datagram: &Datagram, header: &HeaderSeen, record: &Record, r
             problems.push(format!("{column} is {:?}, not {wanted:?}", row.cells.get(column)));
         }
     }
+    let flags = time_flags(datagram, header, record, row);
+    if row.cells.get(&Column::TimeFlags) != flags.as_ref() {
+        problems.push(format!("time_flags is {:?}, not {flags:?}", row.cells.get(&Column::TimeFlags)));
+    }
     for (column, found) in &row.cells {
-        if !cells.contains_key(column) && !OF_THE_DATAGRAM.contains(column) {
-            problems.push(format!("{column} is {found:?} and nothing says so"));
+        let in_list = in_a_list(*column, row).as_ref() == Some(found);
+        if !cells.contains_key(column) && !OF_THE_DATAGRAM.contains(column) && !in_list {
+            problems.push(format!("{column} is {found:?} and nothing says so: {:?}", row.nested));
         }
     }
     let mut found = row.elements.clone();
@@ -57,6 +63,61 @@ fn of_the_datagram(datagram: &Datagram, header: &HeaderSeen, row: &Row) -> Vec<S
     }
     let wrong = wanted.into_iter().filter(|(column, cell)| row.cells.get(column) != Some(cell));
     wrong.map(|(column, cell)| format!("{column} is {:?}, not {cell:?}", row.cells.get(&column))).collect()
+}
+
+/// YAF tells the flags of the first packet and of the others apart, and those of the other direction with bit 14 set.
+fn yaf_flags(enterprise: u32, id: u16) -> Option<Column> {
+    match (enterprise, id) {
+        (6871, 14 | 15) => Some(Column::TcpFlags),
+        (6871, 16_398 | 16_399) => Some(Column::TcpFlagsReverse),
+        _ => None,
+    }
+}
+
+/// The only value for a column among what is in lists.
+pub(crate) fn in_a_list(column: Column, row: &Row) -> Option<Cell> {
+    let of_column = |(enterprise, id): (u32, u16)| {
+        yaf_flags(enterprise, id) == Some(column)
+            || Column::of_element(enterprise, id).map(|(column, _)| column) == Some(column)
+    };
+    let values: Vec<_> = row.nested.iter().filter(|(enterprise, id, _)| of_column((*enterprise, *id))).collect();
+    match (column.column_type(), &values[..]) {
+        (_, []) => None,
+        (ColumnType::Address | ColumnType::Mac | ColumnType::Octets, [(.., octets), ..]) => {
+            Some(Cell::Octets(octets.clone()))
+        }
+        // YAF's flags of the first packet and of the others
+        _ => Some(Cell::Number(values.iter().filter_map(|(.., octets)| value::be_uint(octets)).fold(0, |a, b| a | b))),
+    }
+}
+
+/// What is wrong with the times of a flow, by the sentence that documents the column.
+fn time_flags(datagram: &Datagram, header: &HeaderSeen, record: &Record, row: &Row) -> Option<Cell> {
+    let time = |column| match row.cells.get(&column) {
+        Some(Cell::Time(ms)) => Some(*ms),
+        _ => None,
+    };
+    let (start, end) = (time(Column::Start), time(Column::End));
+    let (ahead, behind) = (datagram.received_ms + 300_000, datagram.received_ms - 86_400_000);
+    let uptimes =
+        || record.fields.iter().filter(|field| field.element.enterprise == 0 && matches!(field.element.id, 21 | 22));
+    let used = |field: &Field| {
+        let column = if field.element.id == 22 { Column::Start } else { Column::End };
+        let better = column.spec().elements.iter().any(|id| !matches!(id, 21 | 22) && record.iana(*id).is_some());
+        !better && field.length > 0
+    };
+    let base = header.uptime_ms.is_some() || record.system_init_ms.is_some() || record.iana(160).is_some();
+    let mut flags = 0;
+    let mut set = |bit, condition| flags |= if condition { bit } else { 0 };
+    set(1, header.export_ms < 946_684_800_000);
+    set(2, header.export_ms >= 946_684_800_000 && header.export_ms > ahead);
+    set(4, header.export_ms >= 946_684_800_000 && header.export_ms < behind);
+    set(8, start.zip(end).is_some_and(|(start, end)| end < start));
+    set(16, [start, end].into_iter().flatten().any(|time| time > ahead));
+    set(32, end.is_some_and(|end| end < behind));
+    set(64, !base && uptimes().any(used));
+    set(128, uptimes().any(|field| used(field) && value::be_uint(&field.octets).is_some_and(|v| v >= 946_684_800_000)));
+    (flags != 0).then_some(Cell::Number(flags))
 }
 
 type Elements = Vec<(u32, u16, Vec<u8>)>;
@@ -87,6 +148,14 @@ fn expected(header: &HeaderSeen, record: &Record) -> (BTreeMap<Column, Cell>, El
         };
         if !kept {
             elements.push((field.element.enterprise, field.element.id, field.octets.clone()));
+        }
+    }
+    for column in [Column::TcpFlags, Column::TcpFlagsReverse] {
+        let fields = record.fields.iter();
+        let parts = fields.filter(|field| yaf_flags(field.element.enterprise, field.element.id) == Some(column));
+        let bits: Vec<_> = parts.filter_map(|field| value::be_uint(&field.octets)).collect();
+        if bits.len() == 2 && !cells.contains_key(&column) {
+            cells.insert(column, Cell::Number(bits[0] | bits[1]));
         }
     }
     elements.sort();

@@ -10,6 +10,7 @@ use crate::expected::Verdict;
 use crate::known::{KNOWN, Known};
 use crate::outcome::Case;
 use crate::pmacct::Folder;
+use crate::sflow;
 
 /// Everything that the page tells of.
 pub(crate) struct Findings<'a> {
@@ -17,6 +18,9 @@ pub(crate) struct Findings<'a> {
     /// In the order of the cases.
     pub tshark: &'a [Verdict],
     pub pmacct: &'a [Folder],
+    /// sFlow, and what `tshark` says of it in the same order.
+    pub sflow: &'a [sflow::Case],
+    pub sflow_tshark: &'a [Verdict],
 }
 
 /// Where the page lies.
@@ -30,12 +34,14 @@ pub(crate) fn fingerprint(page: &str) -> Option<&str> {
 }
 
 /// Oracles in the order of the page: name and what it is.
-const ORACLES: [(&str, &str); 6] = [
+const ORACLES: [(&str, &str); 8] = [
     ("NetGauze", "Rust decoder; every header, set, template and field, by IANA name"),
     ("logstash", "Ruby codec of logstash; events of its own tests"),
     ("telegraf", "Go input of telegraf, built on goflow2; outputs of its own tests"),
     ("pmacct", "C collector; packets and octets summed up per address, port, protocol and interface"),
     ("tshark", "Wireshark's dissector; addresses, ports, protocol, counters, interfaces, AS numbers of every record"),
+    ("tshark on sFlow", "samples, headers of the sampled packets, counters of interfaces"),
+    ("telegraf on sFlow", "the same by telegraf's own tests"),
     ("columns", "the decoder against `weir_wire` alone: every field in its column or among the elements"),
 ];
 
@@ -50,7 +56,10 @@ pub(crate) fn page(findings: &Findings<'_>) -> String {
 fn write_page(out: &mut String, findings: &Findings<'_>) -> std::fmt::Result {
     let cases = findings.cases;
     let datagrams: usize = cases.iter().map(|case| case.input.datagrams.len()).sum();
-    let octets: u64 = cases.iter().map(|case| case.decoded.statistics.total(Counter::Octets)).sum();
+    let datagrams = datagrams + findings.sflow.iter().map(|case| case.datagrams.len()).sum::<usize>();
+    let statistics = cases.iter().map(|case| &case.decoded.statistics);
+    let statistics = statistics.chain(findings.sflow.iter().map(|case| &case.statistics));
+    let octets: u64 = statistics.map(|statistics| statistics.total(Counter::Octets)).sum();
     writeln!(out, "# What other decoders say\n")?;
     writeln!(
         out,
@@ -62,6 +71,7 @@ fn write_page(out: &mut String, findings: &Findings<'_>) -> std::fmt::Result {
     writeln!(out, "Corpus: {} inputs, {datagrams} datagrams read, {octets} octets\n", cases.len())?;
     write_oracles(out, findings)?;
     write_inputs(out, findings)?;
+    write_sflow(out, findings)?;
     write_known(out, findings)?;
     write_not_read(out, cases)?;
     write_malformed(out, cases)
@@ -79,7 +89,11 @@ fn write_oracles(out: &mut String, findings: &Findings<'_>) -> std::fmt::Result 
         let inputs = verdicts.iter().filter(|verdict| verdict.values > 0).count();
         writeln!(out, "| {oracle} | {what} | {inputs} | {records} | {values} | {differences} |")?;
     }
-    let total = |counter| findings.cases.iter().map(|case| case.decoded.statistics.total(counter)).sum::<u64>();
+    let statistics = || {
+        let sflow = findings.sflow.iter().map(|case| &case.statistics);
+        findings.cases.iter().map(|case| &case.decoded.statistics).chain(sflow)
+    };
+    let total = |counter| statistics().map(|statistics| statistics.total(counter)).sum::<u64>();
     writeln!(out, "\n| counter of the books | over all inputs |\n| --- | ---: |")?;
     for &counter in Counter::ALL.iter().filter(|counter| total(**counter) > 0) {
         writeln!(out, "| {} | {} |", counter.name(), total(counter))?;
@@ -95,6 +109,8 @@ fn write_oracles(out: &mut String, findings: &Findings<'_>) -> std::fmt::Result 
 fn verdicts<'a>(findings: &'a Findings<'_>, oracle: &str) -> Vec<&'a Verdict> {
     match oracle {
         "tshark" => findings.tshark.iter().collect(),
+        "tshark on sFlow" => findings.sflow_tshark.iter().collect(),
+        "telegraf on sFlow" => findings.sflow.iter().filter_map(|case| case.telegraf.as_ref()).collect(),
         "pmacct" => findings.pmacct.iter().map(|folder| &folder.verdict).collect(),
         _ => findings.cases.iter().filter_map(|case| case.verdicts.get(oracle)).collect(),
     }
@@ -140,6 +156,36 @@ fn write_inputs(out: &mut String, findings: &Findings<'_>) -> std::fmt::Result {
     writeln!(out)
 }
 
+fn write_sflow(out: &mut String, findings: &Findings<'_>) -> std::fmt::Result {
+    writeln!(out, "## sFlow\n")?;
+    writeln!(
+        out,
+        "A flow is a flow sample. Skipped are structures of formats that are not known; problems are samples and \
+         records that\nare not whole.\n"
+    )?;
+    writeln!(out, "| input | agents | datagrams | flows | counters samples | skipped | problems | answers |")?;
+    writeln!(out, "| --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |")?;
+    for (case, tshark) in findings.sflow.iter().zip(findings.sflow_tshark) {
+        let total = |counter| case.statistics.total(counter);
+        let mut answers = format!("tshark {}", tshark.values);
+        if let Some(telegraf) = &case.telegraf {
+            write!(answers, ", telegraf {}", telegraf.values)?;
+        }
+        writeln!(
+            out,
+            "| {} | {} | {} | {} | {} | {} | {} | {answers} |",
+            case.label(),
+            case.statistics.domains,
+            total(Counter::Datagrams),
+            total(Counter::RecordsStored),
+            total(Counter::CountersStored),
+            total(Counter::StructuresSkipped),
+            total(Counter::SetsUndecodable),
+        )?;
+    }
+    writeln!(out)
+}
+
 fn protocols(case: &Case) -> String {
     let mut versions = BTreeMap::new();
     for datagram in &case.input.datagrams {
@@ -175,6 +221,7 @@ fn write_known(out: &mut String, findings: &Findings<'_>) -> std::fmt::Result {
     writeln!(out, "## Differences, and why they stand\n")?;
     let present = |known: &&Known| {
         findings.cases.iter().any(|case| case.input.label() == known.input)
+            || findings.sflow.iter().any(|case| case.label() == known.input)
             || findings.pmacct.iter().any(|folder| folder.label == known.input)
     };
     writeln!(out, "| answers of | input | field | times | reason |\n| --- | --- | --- | ---: | --- |")?;

@@ -6,7 +6,7 @@ use arrow::array::{Array, AsArray};
 use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use weir_collect::{Decoder, DecoderStatistics, Limits};
 use weir_flow::elements::elements_of_row;
-use weir_flow::{BooksBatch, Column, ColumnType, Counter, Delivery, FlowBatch};
+use weir_flow::{BooksBatch, Column, ColumnType, Counter, Delivery, FlowBatch, Table, TableBatch};
 
 use crate::inputs::Datagram;
 
@@ -23,6 +23,8 @@ pub(crate) enum Cell {
 pub(crate) struct Row {
     pub cells: BTreeMap<Column, Cell>,
     pub elements: Vec<(u32, u16, Vec<u8>)>,
+    /// What is in lists, the same way.
+    pub nested: Vec<(u32, u16, Vec<u8>)>,
 }
 
 /// What became of the datagrams: for each of them the flows that came out when it went in.
@@ -31,20 +33,53 @@ pub(crate) struct Decoded {
     pub statistics: DecoderStatistics,
     /// Sums of the lines of the books that came with the flows, by counter.
     pub books: [u64; Counter::COUNT],
+    /// Rows of `exporter_options`.
+    pub options: Vec<OptionsRow>,
+}
+
+/// A row of `exporter_options`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct OptionsRow {
+    pub kind: String,
+    pub name: Option<String>,
+    pub sampling_interval: Option<u32>,
+    pub elements: Vec<(u32, u16, Vec<u8>)>,
 }
 
 /// Decodes datagrams in order.
 pub(crate) fn decode<'a>(datagrams: impl IntoIterator<Item = &'a Datagram>) -> Decoded {
-    let mut decoder = Decoder::new(Limits::default());
+    // what is compared is each datagram, also where the test of another project sends one twice
+    let mut decoder = Decoder::new(Limits { duplicate_datagrams_max: 0, ..Limits::default() });
     let mut rows = Vec::new();
     let mut books = [0; Counter::COUNT];
+    let mut options = Vec::new();
     for datagram in datagrams {
         decoder.datagram(datagram.source, datagram.received_ms, &datagram.payload);
         let delivery = decoder.take_delivery();
         add_books(&delivery, &mut books);
+        delivery.beside.others.iter().for_each(|batch| options.extend(options_of(batch)));
         rows.push(delivery.flows.map(|flows| rows_of(&flows)).unwrap_or_default());
     }
-    Decoded { rows, statistics: decoder.statistics(), books }
+    Decoded { rows, statistics: decoder.statistics(), books, options }
+}
+
+fn options_of(batch: &TableBatch) -> Vec<OptionsRow> {
+    if batch.table() != Table::ExporterOptions {
+        return Vec::new();
+    }
+    let column = |name| batch.record_batch().column_by_name(name).expect("a column of the table");
+    let (kinds, names) = (column("kind").as_string::<i32>(), column("name").as_string::<i32>());
+    let intervals = column("sampling_interval").as_primitive::<UInt32Type>();
+    let row = |row: usize| OptionsRow {
+        kind: kinds.value(row).to_owned(),
+        name: names.is_valid(row).then(|| names.value(row).to_owned()),
+        sampling_interval: intervals.is_valid(row).then(|| intervals.value(row)),
+        elements: elements_of_row(column("elements"), row)
+            .into_iter()
+            .map(|value| (value.enterprise, value.id, value.octets.to_vec()))
+            .collect(),
+    };
+    (0..batch.record_batch().num_rows()).map(row).collect()
 }
 
 /// Adds up the lines of the books of a delivery.
@@ -56,7 +91,8 @@ pub(crate) fn add_books(delivery: &Delivery, books: &mut [u64; Counter::COUNT]) 
     }
 }
 
-fn rows_of(batch: &FlowBatch) -> Vec<Row> {
+/// The rows of a batch.
+pub(crate) fn rows_of(batch: &FlowBatch) -> Vec<Row> {
     let mut rows = vec![Row::default(); batch.rows()];
     for &column in Column::ALL {
         let Some(values) = batch.column(column) else { continue };
@@ -74,8 +110,10 @@ fn rows_of(batch: &FlowBatch) -> Vec<Row> {
                     Cell::Octets(values.as_binary::<i32>().value(number).to_vec())
                 }
                 ColumnType::Elements => {
-                    let elements = elements_of_row(values, number).into_iter();
-                    row.elements = elements.map(|value| (value.enterprise, value.id, value.octets.to_vec())).collect();
+                    for value in elements_of_row(values, number) {
+                        let target = if value.place.is_none() { &mut row.elements } else { &mut row.nested };
+                        target.push((value.enterprise, value.id, value.octets.to_vec()));
+                    }
                     continue;
                 }
             };

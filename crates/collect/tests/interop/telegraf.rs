@@ -28,7 +28,7 @@ pub(crate) fn check(corpus: &Path, input: &Input, messages: &[Message], decoded:
 }
 
 /// The fields of a line: name and value; no text in the goldens holds a comma or a quote.
-fn fields(line: &str) -> Vec<(String, String)> {
+pub(crate) fn fields(line: &str) -> Vec<(String, String)> {
     let mut fields = Vec::new();
     let mut rest = line.split_once(' ').map_or("", |(_, rest)| rest);
     while let Some((name, after)) = rest.split_once('=') {
@@ -83,7 +83,8 @@ fn of_the_header(event: &Event<'_>, name: &str) -> Option<u64> {
     })
 }
 
-fn number(text: &str) -> Option<u64> {
+/// A number as the line protocol or telegraf's texts have it.
+pub(crate) fn number(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16).ok(),
         None => text.trim_end_matches('u').parse().ok(),

@@ -9,6 +9,7 @@ use std::process::Command;
 use weir_wire::value::be_uint;
 
 use crate::expected::Verdict;
+use crate::inputs::Datagram;
 use crate::outcome::Case;
 use crate::walk::{Message, Record};
 
@@ -36,7 +37,7 @@ const PORT: u16 = 2055;
 pub(crate) fn check(tshark: &Path, cases: &[Case]) -> Vec<Verdict> {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("exports.pcap");
-    std::fs::write(&path, capture(cases)).expect("a file");
+    std::fs::write(&path, pcap(cases.iter().map(|case| &case.input.datagrams[..]), PORT)).expect("a file");
     let mut command = Command::new(tshark);
     command.args(["-n", "-d", &format!("udp.port=={PORT},cflow"), "-T", "fields", "-r"]).arg(&path);
     command.args(FIELDS.iter().flat_map(|(field, _)| ["-e", field]));
@@ -86,21 +87,21 @@ fn values(record: &Record, elements: &[u16]) -> Vec<String> {
 }
 
 /// All datagrams as one capture, each exporter under an address of its own, since templates are kept by exporter.
-fn capture(cases: &[Case]) -> Vec<u8> {
+pub(crate) fn pcap<'a>(cases: impl Iterator<Item = &'a [Datagram]>, port: u16) -> Vec<u8> {
     let mut out = Vec::new();
     // magic number of microseconds, version 2.4, no offset, longest frame, Ethernet
     for word in [0xa1b2_c3d4_u32, 0x0002_0004, 0, 0, 0x0004_0000, 1] {
         out.extend(word.to_be_bytes());
     }
-    for (case_number, case) in cases.iter().enumerate() {
+    for (case_number, datagrams) in cases.enumerate() {
         let mut sources: Vec<SocketAddr> = Vec::new();
-        for datagram in &case.input.datagrams {
+        for datagram in datagrams {
             let number = sources.iter().position(|known| *known == datagram.source).unwrap_or_else(|| {
                 sources.push(datagram.source);
                 sources.len() - 1
             });
             let [_, _, high, low] = (case_number as u32).to_be_bytes();
-            let frame = frame([10, high, low, number as u8], &datagram.payload);
+            let frame = frame([10, high, low, number as u8], port, &datagram.payload);
             let secs = (datagram.received_ms / 1000) as u32;
             for word in [secs, (datagram.received_ms % 1000 * 1000) as u32, frame.len() as u32, frame.len() as u32] {
                 out.extend(word.to_be_bytes());
@@ -112,7 +113,7 @@ fn capture(cases: &[Case]) -> Vec<u8> {
 }
 
 /// Ethernet, IPv4 and UDP around a payload, without checksums.
-fn frame(source: [u8; 4], payload: &[u8]) -> Vec<u8> {
+fn frame(source: [u8; 4], port: u16, payload: &[u8]) -> Vec<u8> {
     let udp_len = 8 + payload.len() as u16;
     let mut frame = vec![0; 12];
     frame.extend([8, 0, 0x45, 0]);
@@ -120,7 +121,7 @@ fn frame(source: [u8; 4], payload: &[u8]) -> Vec<u8> {
     frame.extend([0, 0, 0, 0, 64, 17, 0, 0]);
     frame.extend(source);
     frame.extend([192, 0, 2, 2]);
-    frame.extend([4001_u16, PORT, udp_len, 0].iter().flat_map(|word| word.to_be_bytes()));
+    frame.extend([4001_u16, port, udp_len, 0].iter().flat_map(|word| word.to_be_bytes()));
     frame.extend(payload);
     frame
 }

@@ -6,7 +6,8 @@ use std::net::SocketAddr;
 
 use weir_wire::value::be_uint;
 use weir_wire::{
-    ElementId, Set, Sets, Spans, Template, TemplateRecord, TemplateRecords, WireError, ipfix, netflow5, netflow9,
+    ElementId, Set, Sets, Spans, Template, TemplateRecord, TemplateRecords, WireError, ipfix, netflow1, netflow5,
+    netflow7, netflow9,
 };
 
 use crate::inputs::Datagram;
@@ -97,9 +98,11 @@ impl Message {
     }
 }
 
-/// Elements of the fields of a NetFlow v5 record, in the order of `netflow5::field::ALL` (RFC 3954 section 8 gave
-/// them the same numbers).
-const NETFLOW5_ELEMENTS: [u16; 18] = [8, 12, 15, 10, 14, 2, 1, 22, 21, 7, 11, 6, 4, 5, 16, 17, 9, 13];
+/// Elements of the fields of records of fixed form, in the order of the tables `field::ALL` (RFC 3954 section 8 gave
+/// them the same numbers); 0 where there is none.
+const NETFLOW1_ELEMENTS: &[u16] = &[8, 12, 15, 10, 14, 2, 1, 22, 21, 7, 11, 4, 5, 6];
+const NETFLOW5_ELEMENTS: &[u16] = &[8, 12, 15, 10, 14, 2, 1, 22, 21, 7, 11, 6, 4, 5, 16, 17, 9, 13];
+const NETFLOW7_ELEMENTS: &[u16] = &[8, 12, 15, 10, 14, 2, 1, 22, 21, 7, 11, 0, 6, 4, 5, 16, 17, 9, 13, 0, 130];
 
 type Key = (SocketAddr, u16, u32, u16);
 
@@ -120,7 +123,9 @@ pub(crate) fn walk(datagrams: &[Datagram]) -> Vec<Message> {
 impl Walk {
     fn datagram(&mut self, datagram: &Datagram) -> Message {
         let decoded = match datagram.version() {
+            1 => netflow1::decode(&datagram.payload).map(|packet| netflow1_message(&packet)),
             5 => netflow5::decode(&datagram.payload).map(|packet| netflow5_message(&packet)),
+            7 => netflow7::decode(&datagram.payload).map(|packet| netflow7_message(&packet)),
             9 => netflow9::decode(&datagram.payload).map(|message| self.netflow9(datagram.source, message)),
             10 => ipfix::decode(&datagram.payload).map(|message| self.ipfix(datagram.source, message)),
             found => Err(WireError::WrongVersion { found }),
@@ -155,10 +160,12 @@ impl Walk {
         seen
     }
 
-    fn sets(&mut self, source: SocketAddr, header: HeaderSeen, sets: Sets<'_>) -> Message {
+    fn sets(&mut self, source: SocketAddr, header: HeaderSeen, mut sets: Sets<'_>) -> Message {
         let mut message = Message { header, ..Message::default() };
         let key = |id: u16| (source, header.version, header.domain, id);
-        for set in sets {
+        let mut is_counted = false;
+        while let Some(set) = sets.next() {
+            let (before, was_counted) = (message.problems.len(), std::mem::take(&mut is_counted));
             let seen = match set {
                 Ok(Set::Templates(records)) => SetSeen::Templates(self.define(key, records, &mut message.problems)),
                 Ok(Set::OptionsTemplates(records)) => {
@@ -178,12 +185,15 @@ impl Walk {
                     }
                 }
                 Ok(Set::Reserved { .. }) => SetSeen::Reserved,
+                // of a set that is too long, what is there may have been wrong already
+                Err(_) if was_counted => continue,
                 Err(error) => {
                     message.problems.push(error);
                     continue;
                 }
             };
             message.sets.push(seen);
+            is_counted = sets.overruns() && message.problems.len() > before;
         }
         message
     }
@@ -249,10 +259,11 @@ fn locate(template: &Template, body: &[u8], v9: bool, spans: &mut Spans) -> (Vec
     ((0..located.records).map(record).collect(), located.problem)
 }
 
-fn netflow5_message(packet: &netflow5::Packet<'_>) -> Message {
-    let header = packet.header;
+/// The records of a version of fixed form, cut by the table of its fields.
+fn fixed_records(records: &[u8], record_len: usize, table: &[(&str, usize, usize)], elements: &[u16]) -> SetSeen {
     let record = |octets: &[u8]| {
-        let fields = netflow5::field::ALL.iter().zip(NETFLOW5_ELEMENTS).map(|(&(_, offset, length), id)| Field {
+        let known = table.iter().zip(elements).filter(|(_, id)| **id != 0);
+        let fields = known.map(|(&(_, offset, length), &id)| Field {
             element: ElementId::iana(id),
             scope_type: false,
             length: length as u16,
@@ -260,11 +271,52 @@ fn netflow5_message(packet: &netflow5::Packet<'_>) -> Message {
         });
         Record { template: 0, scopes: 0, fields: fields.collect(), system_init_ms: None }
     };
-    let records = packet.records.chunks_exact(netflow5::RECORD_LEN).map(record).collect();
+    SetSeen::Data { template: 0, records: records.chunks_exact(record_len).map(record).collect(), waits: false }
+}
+
+fn export_ms(secs: u32, nanos: u32) -> i64 {
+    i64::from(secs) * 1000 + i64::from(nanos / 1_000_000)
+}
+
+fn netflow1_message(packet: &netflow1::Packet<'_>) -> Message {
+    let header = packet.header;
+    Message {
+        header: HeaderSeen {
+            version: 1,
+            export_ms: export_ms(header.unix_secs, header.unix_nsecs),
+            uptime_ms: Some(header.sys_uptime_ms),
+            count: header.count,
+            ..HeaderSeen::default()
+        },
+        sets: vec![fixed_records(packet.records, netflow1::RECORD_LEN, netflow1::field::ALL, NETFLOW1_ELEMENTS)],
+        problems: packet.problem.into_iter().collect(),
+        undecodable: false,
+    }
+}
+
+fn netflow7_message(packet: &netflow7::Packet<'_>) -> Message {
+    let header = packet.header;
+    Message {
+        header: HeaderSeen {
+            version: 7,
+            export_ms: export_ms(header.unix_secs, header.unix_nsecs),
+            uptime_ms: Some(header.sys_uptime_ms),
+            sequence: header.flow_sequence,
+            count: header.count,
+            ..HeaderSeen::default()
+        },
+        sets: vec![fixed_records(packet.records, netflow7::RECORD_LEN, netflow7::field::ALL, NETFLOW7_ELEMENTS)],
+        problems: packet.problem.into_iter().collect(),
+        undecodable: false,
+    }
+}
+
+fn netflow5_message(packet: &netflow5::Packet<'_>) -> Message {
+    let header = packet.header;
     Message {
         header: HeaderSeen {
             version: 5,
-            export_ms: i64::from(header.unix_secs) * 1000 + i64::from(header.unix_nsecs / 1_000_000),
+            export_ms: export_ms(header.unix_secs, header.unix_nsecs),
             uptime_ms: Some(header.sys_uptime_ms),
             sequence: header.flow_sequence,
             domain: u32::from(header.engine_type) << 8 | u32::from(header.engine_id),
@@ -272,7 +324,7 @@ fn netflow5_message(packet: &netflow5::Packet<'_>) -> Message {
             sampling_interval: header.sampling_interval(),
             sampling_mode: header.sampling_mode(),
         },
-        sets: vec![SetSeen::Data { template: 0, records, waits: false }],
+        sets: vec![fixed_records(packet.records, netflow5::RECORD_LEN, netflow5::field::ALL, NETFLOW5_ELEMENTS)],
         problems: packet.problem.into_iter().collect(),
         undecodable: false,
     }

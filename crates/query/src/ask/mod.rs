@@ -23,6 +23,9 @@ pub struct FlowQuery {
     pub window: TimeWindow,
     /// What to make of them.
     pub select: Select,
+    /// Whether bytes and packets are scaled by the sampling interval, rather than as measured. The filter is applied to
+    /// the scaled ones too.
+    pub scaled: bool,
 }
 
 /// A span of time, milliseconds since the epoch, UTC. An open end has no limit.

@@ -141,7 +141,7 @@ fn large_set(dice: &mut Dice) -> Predicate {
 
 fn passing(engine: &Engine, filter: &Predicate) -> Vec<u64> {
     let select = Select::List { columns: vec![Column::FlowId], sorting: None, limit: None };
-    let query = FlowQuery { filter: filter.clone(), window: TimeWindow::default(), select };
+    let query = FlowQuery { filter: filter.clone(), window: TimeWindow::default(), select, scaled: false };
     let found = lines(engine.ask(&query)).unwrap_or_else(|error| panic!("{filter}: {error} {error:?}"));
     let mut found: Vec<u64> = found.iter().map(|line| line.parse().expect("a number")).collect();
     found.sort_unstable();

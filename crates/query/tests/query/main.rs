@@ -4,4 +4,5 @@ mod files;
 mod filters;
 mod questions;
 mod rows;
+mod scaling;
 mod slt;

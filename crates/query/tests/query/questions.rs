@@ -15,7 +15,7 @@ fn with_engine(test: impl FnOnce(&Engine)) {
 }
 
 fn asked(engine: &Engine, filter: Predicate, window: TimeWindow, select: Select) -> Vec<String> {
-    lines(engine.ask(&FlowQuery { filter, window, select })).expect("an answer")
+    lines(engine.ask(&FlowQuery { filter, window, select, scaled: false })).expect("an answer")
 }
 
 fn statistic(engine: &Engine, key: &str, per_protocol: bool, order: Order) -> Vec<String> {

@@ -128,7 +128,7 @@ pub(crate) fn engine(segments: Vec<Arc<SegmentFile>>, tail: &[FlowBatch]) -> Eng
     engine_with(segments, tail, &EngineOptions { threads: 2, ..EngineOptions::default() })
 }
 
-fn engine_with(segments: Vec<Arc<SegmentFile>>, tail: &[FlowBatch], options: &EngineOptions) -> Engine {
+pub(crate) fn engine_with(segments: Vec<Arc<SegmentFile>>, tail: &[FlowBatch], options: &EngineOptions) -> Engine {
     let tail = tail.iter().map(|batch| batch.record_batch().clone()).collect();
     let mut view = ArchiveView::default();
     view.tables[Table::Flows as usize] = TableView { segments, tail };

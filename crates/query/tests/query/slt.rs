@@ -35,7 +35,7 @@ fn records(text: &str) -> Vec<Record> {
 fn passing(engine: &Engine, filter: &str) -> Result<Vec<String>, EngineError> {
     let filter = weir_filter::parse(filter).expect("a filter");
     let select = Select::List { columns: vec![Column::Bytes], sorting: None, limit: None };
-    let mut found = lines(engine.ask(&FlowQuery { filter, window: TimeWindow::default(), select }))?;
+    let mut found = lines(engine.ask(&FlowQuery { filter, window: TimeWindow::default(), select, scaled: false }))?;
     found.sort_by_key(|bytes| bytes.parse::<u64>().expect("a number"));
     Ok(found)
 }

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
 use weir_flow::Counter;
+use weir_flow::books::{balance, sets_waiting};
 use weir_query::Engine;
 use weir_query::output::{OutputOptions, write_answer};
 
@@ -51,18 +52,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn judge(totals: &[u64; Counter::COUNT], flows: u64, [lost, lost_datagrams]: [u64; 2]) -> bool {
     let total = |counter: Counter| totals[counter as usize];
     let stored = total(Counter::RecordsStored);
-    let waiting = i128::from(total(Counter::SetsWaitingIn))
-        - i128::from(total(Counter::SetsWaitingOut))
-        - i128::from(total(Counter::SetsExpired));
+    let filtered = total(Counter::RecordsFiltered);
+    let waiting = sets_waiting(totals);
     let dropped = total(Counter::KernelDrops) + total(Counter::QueueDrops) + total(Counter::DatagramsRefused);
-    eprintln!("records stored by the books: {stored}, flows in the archive: {flows}");
+    eprintln!("records stored by the books: {stored}, filtered: {filtered}, flows in the archive: {flows}");
     eprintln!(
         "missing by sequence numbers: {lost} records and {lost_datagrams} datagrams; dropped here: {dropped} datagrams"
     );
-    if waiting != 0 {
+    if waiting > 0 {
         eprintln!("sets that still wait for their template, or waited when the collector ended: {waiting}");
     }
-    let balanced = stored == flows && waiting >= 0;
+    let imbalance = balance(totals).err();
+    if let Some(imbalance) = imbalance {
+        eprintln!("{imbalance}");
+    }
+    let balanced = imbalance.is_none() && stored.saturating_sub(filtered) == flows;
     eprintln!("{}", if balanced { "the books balance" } else { "the books do not balance" });
     balanced
 }

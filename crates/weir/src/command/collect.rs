@@ -1,6 +1,6 @@
-//! `weir collect`: from UDP sockets into an archive.
+//! `weir collect`: from sockets of any transport into an archive.
 
-use std::net::SocketAddr;
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -16,24 +16,37 @@ use super::{chain_of, seconds, tell_archived, tell_books};
 use crate::octets::Octets;
 use crate::running::Foreground;
 
-/// Receive NetFlow v5, NetFlow v9 and IPFIX over UDP and keep the flows in an archive
+/// Receive NetFlow, IPFIX and sFlow and keep the flows in an archive
 ///
 /// SIGINT and SIGTERM end it in order: what the kernel still holds is read, everything is written, synced and sealed,
 /// and the books are printed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Address and port to listen on; port 0 takes a free one
-    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2055")]
-    listen: SocketAddr,
+    /// Where to listen, any number of times: udp://0.0.0.0:2055, tcp://[::]:4739, tls://…, dtls://…, sctp://…; without a
+    /// transport it is UDP; port 0 takes a free one
+    #[arg(long, value_name = "[TRANSPORT://]ADDR:PORT", default_value = "127.0.0.1:2055")]
+    listen: Vec<String>,
     /// Folder of the archive; made when it is not there
     #[arg(long, value_name = "DIR", env = "WEIR_ARCHIVE")]
     archive: PathBuf,
-    /// Sockets that share the port, each with a thread that receives and one that decodes
+    /// Folder in which templates, samplers and waiting data are kept from one start to the next
+    ///
+    /// By default the folder `collector` in that of the archive.
+    #[arg(long, value_name = "DIR")]
+    state: Option<PathBuf>,
+    /// Sockets that share the port of a UDP listener, each with a thread that receives and one that decodes
     #[arg(long, value_name = "N", default_value_t = 1)]
     sockets: usize,
     /// Receive buffer to ask the kernel for, per socket
     #[arg(long, value_name = "OCTETS", default_value = "64M")]
     buffer: Octets,
+    /// Flows to keep, in nfdump's filter language; the others are counted in the books under records_filtered
+    #[arg(long, value_name = "FILTER")]
+    filter: Option<String>,
+    #[command(flatten)]
+    tls: TlsArgs,
+    #[command(flatten)]
+    relay: RelayArgs,
     /// Longest time that flows stay unsynced, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 1000)]
     commit_interval_ms: u64,
@@ -49,6 +62,42 @@ pub(crate) struct Args {
     /// Print the chain that this command is, as a chain file, and end
     #[arg(long)]
     show_chain: bool,
+}
+
+/// Certificates for TLS and DTLS.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "TLS and DTLS")]
+struct TlsArgs {
+    /// PEM file of the certificate, followed by those of the authorities up to the root
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// PEM file of its private key
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// PEM file of the authorities that sign the certificates of exporters
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// Whether exporters must show a certificate; one that is requested is checked when it comes
+    #[arg(long, value_name = "HOW", value_parser = ["require", "request", "none"])]
+    tls_client_auth: Option<String>,
+    /// Name of which the certificate of an exporter must have one; any number of times
+    #[arg(long, value_name = "NAME")]
+    tls_peer: Vec<String>,
+}
+
+/// Other collectors.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Relay")]
+struct RelayArgs {
+    /// Another collector that gets every datagram as it came, over UDP; any number of times
+    #[arg(long, value_name = "HOST:PORT")]
+    relay: Vec<String>,
+    /// Send relayed datagrams under the address of the exporter, which takes CAP_NET_RAW
+    #[arg(long, requires = "relay")]
+    relay_keep_source: bool,
+    /// Relay only exporters of this network; any number of times
+    #[arg(long, value_name = "NETWORK", requires = "relay")]
+    relay_source: Vec<String>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -77,9 +126,12 @@ impl Args {
              \n\
              [blocks.collector]\n\
              type = \"collector\"\n\
-             listen = \"{}\"\n\
+             listen = {}\n\
              sockets = {}\n\
              buffer_octets = {}\n\
+             where = {}\n\
+             state = {}\n\
+             {}\
              \n\
              [blocks.archive]\n\
              type = \"archive\"\n\
@@ -89,14 +141,63 @@ impl Args {
              commit_interval_secs = {}\n\
              seal_interval_secs = {}\n\
              segment_rows = {}\n",
-            self.listen,
+            texts(&self.listen),
             self.sockets,
             self.buffer.0,
+            super::toml_text(self.filter.as_deref().unwrap_or_default()),
+            super::quoted(&self.state.clone().unwrap_or_else(|| self.archive.join("collector"))),
+            self.tls.lines() + &self.relay.lines(),
             super::quoted(&self.archive),
             seconds(self.commit_interval_ms),
             self.seal_interval_secs,
             self.segment_rows,
         )
+    }
+}
+
+impl TlsArgs {
+    /// Lines of the chain file, for what was given.
+    fn lines(&self) -> String {
+        let mut lines = String::new();
+        for (key, path) in [("tls_cert", &self.tls_cert), ("tls_key", &self.tls_key), ("tls_ca", &self.tls_ca)] {
+            if let Some(path) = path {
+                // writing to a text does not fail
+                let _ = writeln!(lines, "{key} = {}", super::quoted(path));
+            }
+        }
+        if let Some(how) = &self.tls_client_auth {
+            let _ = writeln!(lines, "tls_client_auth = \"{how}\"");
+        }
+        if !self.tls_peer.is_empty() {
+            let _ = writeln!(lines, "tls_peers = {}", texts(&self.tls_peer));
+        }
+        lines
+    }
+}
+
+impl RelayArgs {
+    /// Lines of the chain file, for what was given.
+    fn lines(&self) -> String {
+        let mut lines = String::new();
+        if !self.relay.is_empty() {
+            let _ = writeln!(lines, "relay = {}", texts(&self.relay));
+        }
+        if self.relay_keep_source {
+            lines.push_str("relay_keep_source = true\n");
+        }
+        if !self.relay_source.is_empty() {
+            let _ = writeln!(lines, "relay_sources = {}", texts(&self.relay_source));
+        }
+        lines
+    }
+}
+
+/// Texts as a value of a chain file: one alone as it is, several as a list.
+fn texts(texts: &[String]) -> String {
+    let quoted: Vec<_> = texts.iter().map(|text| super::toml_text(text)).collect();
+    match quoted.as_slice() {
+        [one] => one.clone(),
+        _ => format!("[{}]", quoted.join(", ")),
     }
 }
 

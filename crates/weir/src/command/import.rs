@@ -1,4 +1,4 @@
-//! `weir import`: export datagrams from capture files into an archive.
+//! `weir import`: export datagrams from capture files, and messages from IPFIX files, into an archive.
 
 use std::fs;
 use std::io::IsTerminal;
@@ -13,12 +13,13 @@ use weir_archive::ArchiveOptions;
 use super::{chain_of, tell_archived, tell_books};
 use crate::running::Foreground;
 
-/// Read capture files (pcap, pcapng) of export datagrams into an archive
+/// Read capture files (pcap, pcapng) of export datagrams, and IPFIX files, into an archive
 ///
-/// The same decoders and books as for live traffic. The time of capture stands for the time of reception.
+/// The same decoders and books as for live traffic. The time of capture, or of export in IPFIX files, stands for the
+/// time of reception.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Capture files; - for standard input
+    /// Capture files and IPFIX files; - for standard input
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Folder of the archive; made when it is not there
@@ -62,6 +63,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             cut => format!(", {cut} datagrams cut short"),
         }
     );
+    if counter("messages") > 0 {
+        eprintln!(
+            "{} messages of IPFIX files, {} of them damaged, {} octets skipped",
+            counter("messages"),
+            counter("messages_damaged"),
+            counter("octets_skipped"),
+        );
+    }
     tell_books(&progress, "captures");
     tell_archived(&progress);
     if counter("datagrams_skipped") > 0 {

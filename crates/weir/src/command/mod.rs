@@ -8,17 +8,21 @@
 pub(crate) mod books;
 pub(crate) mod chain;
 pub(crate) mod collect;
+pub(crate) mod doctor;
 pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod query;
 pub(crate) mod sql;
 
 use std::fmt::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use clap::ValueEnum;
 use weir_chain::{Chain, Progress};
 use weir_flow::Counter;
+use weir_flow::scaling::Corrections;
 use weir_query::output::Format;
 use weir_query::{Engine, EngineOptions};
 use weir_wire::WireError;
@@ -34,6 +38,10 @@ pub(crate) struct ArchiveArgs {
     /// Memory for sorting, grouping and joining; beyond it they write to disk
     #[arg(long, value_name = "OCTETS", default_value = "2G")]
     memory_limit: Octets,
+    /// What is known better about sampling than exporters told: a CSV file with the header
+    /// exporter,domain,sampler,in_if,from,to,interval, of which any field but the last may be empty
+    #[arg(long, value_name = "FILE", env = "WEIR_SAMPLING_CORRECTIONS")]
+    sampling_corrections: Option<PathBuf>,
     /// Threads that work on the question [default: one per core]
     #[arg(long, value_name = "N")]
     threads: Option<usize>,
@@ -44,6 +52,11 @@ impl ArchiveArgs {
         let mut options = EngineOptions { memory_octets_max: self.memory_limit.0, ..EngineOptions::default() };
         if let Some(threads) = self.threads {
             options.threads = threads;
+        }
+        if let Some(path) = &self.sampling_corrections {
+            let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+            options.corrections =
+                Corrections::parse(&text).with_context(|| format!("cannot read {}", path.display()))?;
         }
         Ok(Engine::open(&self.archive, &options)?)
     }
@@ -89,7 +102,7 @@ pub(crate) fn quoted(path: &Path) -> String {
     toml_text(&path.to_string_lossy())
 }
 
-fn toml_text(text: &str) -> String {
+pub(crate) fn toml_text(text: &str) -> String {
     let mut quoted = String::from("\"");
     for letter in text.chars() {
         match letter {

@@ -6,9 +6,12 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use jiff::tz::TimeZone;
-use weir_flow::Column;
+use weir_flow::books::{BooksSums, Completeness};
+use weir_flow::{BooksBatch, Column};
 use weir_query::output::{Format, OutputOptions, write_answer};
-use weir_query::{AggregateKey, Direction, FlowQuery, Order, Select, Sorting, StatisticKey, TimeWindow, WindowRule};
+use weir_query::{
+    AggregateKey, Direction, Engine, FlowQuery, Order, Select, Sorting, StatisticKey, TimeWindow, WindowRule,
+};
 
 use super::{ArchiveArgs, FormatArg};
 use crate::time_range;
@@ -65,6 +68,9 @@ pub(crate) struct Args {
     /// Flows that were active at this time or before
     #[arg(long, value_name = "TIME", value_parser = time_range::moment, allow_hyphen_values = true)]
     until: Option<i64>,
+    /// Bytes and packets as before sampling: multiplied by the sampling interval that was in force
+    #[arg(long)]
+    scaled: bool,
     /// Columns of a listing, as in the table flows; * for all [default: those that people look at]
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     columns: Vec<String>,
@@ -77,7 +83,10 @@ pub(crate) struct Args {
     /// Times of tables in UTC rather than in the local zone
     #[arg(long)]
     utc: bool,
-    /// No header, and nothing on standard error
+    /// Say on standard error how complete the answer is, by the books; a terminal is always told
+    #[arg(long)]
+    completeness: bool,
+    /// No header, and nothing else on standard error
     #[arg(long, short = 'q')]
     quiet: bool,
 }
@@ -102,13 +111,29 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             // whoever read the answers has gone
             break;
         }
-        let answer = engine.ask(&FlowQuery { filter: filter.clone(), window, select })?;
+        let answer = engine.ask(&FlowQuery { filter: filter.clone(), window, select, scaled: args.scaled })?;
         rows += write_answer(answer, args.output.into(), &options, &mut io::stdout().lock())?;
     }
+    let told = began.elapsed();
+    if args.completeness || !args.quiet && io::stderr().is_terminal() {
+        eprintln!("{}", completeness(&engine, &window)?);
+    }
     if !args.quiet && io::stderr().is_terminal() {
-        eprintln!("{rows} rows in {:.3} s", began.elapsed().as_secs_f64());
+        eprintln!("{rows} rows in {:.3} s", told.as_secs_f64());
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the books say about the time that was asked for.
+fn completeness(engine: &Engine, window: &TimeWindow) -> anyhow::Result<Completeness> {
+    let mut sums = BooksSums::default();
+    let (from_ms, until_ms) = (window.from_ms.unwrap_or(i64::MIN), window.until_ms.unwrap_or(i64::MAX));
+    for batch in engine.sql("SELECT * FROM exporter_books")? {
+        if let Some(books) = BooksBatch::try_new(batch?) {
+            sums.add(&books, from_ms, until_ms);
+        }
+    }
+    Ok(sums.completeness())
 }
 
 /// What the options ask for; several rankings make several answers.

@@ -9,7 +9,7 @@ use weir_query::output::{OutputOptions, write_answer};
 
 use super::{ArchiveArgs, FormatArg};
 
-/// Ask the archive in SQL: tables flows and exporter_books, addresses written as text
+/// Ask the archive in SQL: tables flows, exporter_books, exporter_options, interface_counters and host_counters
 ///
 /// Example: weir sql "SELECT src_addr, sum(bytes) AS bytes FROM flows WHERE cidr(dst_addr, '192.0.2.0/24') GROUP BY src_addr ORDER BY bytes DESC LIMIT 10"
 #[derive(Debug, clap::Args)]

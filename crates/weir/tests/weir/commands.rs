@@ -71,6 +71,47 @@ fn questions_and_their_answers() {
 }
 
 #[test]
+fn an_answer_tells_how_complete_it_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive");
+    let collector = Collector::start(&archive, &["--filter", "not dst port 22"]);
+    let mut exporter = Exporter::new(0);
+    exporter.send(collector.address);
+    exporter.skip();
+    exporter.send(collector.address);
+    collector.stop();
+    let output = ask(&archive, "query", &["-q", "--completeness", "-o", "null"]);
+    let said = text(&output.stderr);
+    // 60 records came, 30 did not; the filter left out those to port 22
+    assert!(said.contains("% complete: 30 records lost on the way"), "{said}");
+    let stored = ask(
+        &archive,
+        "sql",
+        &["-q", "-o", "csv", "SELECT count(*) FILTER (WHERE dst_port = 22) AS ssh, count(*) < 60 AS some FROM flows"],
+    );
+    assert_eq!(text(&stored.stdout), "ssh,some\n0,true\n");
+    let books = ask(&archive, "books", &[]);
+    assert!(books.status.success(), "{}", text(&books.stderr));
+    assert!(text(&books.stdout).contains("records_filtered"), "{}", text(&books.stdout));
+}
+
+#[test]
+fn the_doctor_sees_what_is_wrong_in_a_capture() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("flows.pcap");
+    let made = run(&["generate", "--records", "3000", "--write", path.to_str().expect("UTF-8")]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let output = run(&["doctor", path.to_str().expect("UTF-8")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    // half of the capture: sequence numbers do not say what never came, but a capture cut short is told
+    let octets = std::fs::read(&path).expect("a capture");
+    std::fs::write(&path, &octets[..octets.len() / 2]).expect("written");
+    let output = run(&["doctor", path.to_str().expect("UTF-8")]);
+    check_error(&output, &["cut short"]);
+    check_error(&run(&["doctor", "--secs", "1", "--listen", "127.0.0.1:0", "x.pcap"]), &["cannot be used with"]);
+}
+
+#[test]
 fn a_closed_pipe_is_no_error() {
     let folder = tempfile::tempdir().expect("a folder");
     let archive = archive(folder.path());
@@ -129,7 +170,7 @@ fn a_port_in_use_and_files_that_are_no_captures() {
 #[test]
 fn help_tells_every_command() {
     let output = run(&["--help"]);
-    for command in ["collect", "import", "generate", "query", "sql", "books"] {
+    for command in ["collect", "import", "generate", "query", "sql", "books", "doctor"] {
         assert!(text(&output.stdout).contains(command), "{command}");
         assert!(run(&[command, "--help"]).status.success(), "{command} --help");
     }
@@ -170,7 +211,7 @@ fn the_reference_of_the_command_line_is_fresh() {
     let mut page = String::from(
         "# Command line\n\nWhat `weir --help` and `weir COMMAND --help` print; a test keeps this page fresh.\n",
     );
-    for command in ["", "collect", "import", "generate", "query", "sql", "books"] {
+    for command in ["", "collect", "import", "generate", "query", "sql", "books", "doctor"] {
         let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let help = text(&run(&arguments).stdout);
         let title = format!("weir {command}");

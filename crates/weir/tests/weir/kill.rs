@@ -1,5 +1,6 @@
 //! SIGKILL at random moments under load: what was in the archive stays, nothing is there twice, the books agree.
 
+use std::net::UdpSocket;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -7,6 +8,7 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::UInt64Type;
 use weir_archive::Snapshot;
 use weir_flow::Table;
+use weir_wire::{FieldSpecifier, Template, TemplateId, ipfix};
 
 use crate::process::{Collector, Exporter};
 
@@ -80,4 +82,64 @@ fn what_was_acknowledged_in_order_is_all_there() {
     let (flows, booked) = audit(&archive);
     assert_eq!((flows.len(), booked), (6000, 6000));
     assert_eq!(flows, (0..6000).collect::<Vec<_>>());
+}
+
+/// An IPFIX message with a Template, or with a flow of so many octets, or both.
+fn message(with_template: bool, octets: Option<u32>) -> Vec<u8> {
+    let fields = vec![FieldSpecifier::iana(8, 4), FieldSpecifier::iana(1, 4)];
+    let template = Template::new(TemplateId::new(300).expect("an id"), fields, 0).expect("a template");
+    let mut datagram = Vec::new();
+    let mut builder = ipfix::MessageBuilder::new(&mut datagram, &ipfix::Header::default());
+    if with_template {
+        builder.template(&template).expect("fits");
+    }
+    if let Some(octets) = octets {
+        let record = |out: &mut Vec<u8>| out.extend([[10, 0, 0, 1], octets.to_be_bytes()].concat());
+        builder.record(&template, record).expect("fits");
+    }
+    builder.finish();
+    datagram
+}
+
+#[test]
+fn killed_between_template_and_data() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive");
+    let exporter = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let collector = Collector::start(&archive, &[]);
+    exporter.send_to(&message(true, None), collector.address).expect("sent");
+    let state = archive.join("collector/exporters.state");
+    let until = Instant::now() + Duration::from_secs(30);
+    while !state.exists() {
+        assert!(Instant::now() < until, "what exporters told is not written down");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    collector.kill();
+    let collector = Collector::start(&archive, &[]);
+    exporter.send_to(&message(false, Some(7)), collector.address).expect("sent");
+    collector.stop();
+    assert_eq!(audit(&archive), (vec![7], 1));
+    let waited = numbers(&rows(&archive, Table::ExporterBooks), "sets_waiting_in");
+    assert_eq!(waited.iter().sum::<u64>(), 0, "the first datagram was decoded at once");
+}
+
+#[test]
+fn data_waits_over_a_restart_until_its_template_comes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive");
+    let exporter = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+    let collector = Collector::start(&archive, &[]);
+    for octets in 1..=3 {
+        exporter.send_to(&message(false, Some(octets)), collector.address).expect("sent");
+    }
+    collector.stop();
+    assert_eq!(audit(&archive).0, [0; 0]);
+    let collector = Collector::start(&archive, &[]);
+    exporter.send_to(&message(true, Some(4)), collector.address).expect("sent");
+    let until = Instant::now() + Duration::from_secs(30);
+    while audit(&archive).0.len() < 4 && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    collector.stop();
+    assert_eq!(audit(&archive), (vec![1, 2, 3, 4], 4));
 }

@@ -6,9 +6,14 @@ use pcap_parser::{Block, PcapBlockOwned, PcapError, create_reader};
 
 /// The payloads of all UDP datagrams of a capture, in order.
 pub(crate) fn udp_payloads(path: &Path) -> Vec<Vec<u8>> {
+    frames(path).iter().filter_map(|frame| udp_payload(frame).map(<[u8]>::to_vec)).collect()
+}
+
+/// The frames of a capture, in order.
+pub(crate) fn frames(path: &Path) -> Vec<Vec<u8>> {
     let file = std::fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut reader = create_reader(1 << 20, file).expect("a capture");
-    let mut payloads = Vec::new();
+    let mut frames = Vec::new();
     loop {
         match reader.next() {
             Ok((length, block)) => {
@@ -18,11 +23,11 @@ pub(crate) fn udp_payloads(path: &Path) -> Vec<Vec<u8>> {
                     PcapBlockOwned::NG(Block::SimplePacket(packet)) => packet.data,
                     _ => &[],
                 };
-                payloads.extend(udp_payload(frame).map(<[u8]>::to_vec));
+                frames.extend((!frame.is_empty()).then(|| frame.to_vec()));
                 reader.consume(length);
             }
             Err(PcapError::Incomplete(_)) => reader.refill().expect("readable"),
-            Err(PcapError::Eof) => return payloads,
+            Err(PcapError::Eof) => return frames,
             Err(error) => panic!("{}: {error:?}", path.display()),
         }
     }

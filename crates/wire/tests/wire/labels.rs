@@ -26,6 +26,11 @@ fn every_variant_has_its_own_label() {
         WireError::RecordMismatch { written: 0, expected: 0 },
         WireError::Inexpressible { enterprise: 0, id: 0 },
         WireError::ValueTooLong { octets: 0, limit: 0 },
+        WireError::AddressType { found: 3 },
+        WireError::SampleCount { stated: 0, found: 0 },
+        WireError::SampleTruncated { sample: 0, need: 0, have: 0 },
+        WireError::SampleRecordTruncated { record: 0, need: 0, have: 0 },
+        WireError::StructureTooShort { format: 0, octets: 0 },
     ];
     let labels: Vec<_> = all.iter().map(|error| error.label()).collect();
     assert_eq!(labels, WireError::LABELS);

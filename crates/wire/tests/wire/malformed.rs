@@ -38,11 +38,20 @@ const GOOD: [(&str, u16, usize); 2] = [("templates", 0, 1), ("data", 256, 1)];
 
 #[test]
 fn sets_that_lose_the_framing() {
-    for length in [0_u8, 1, 2, 3, 200] {
+    for length in [0_u8, 1, 2, 3] {
         let bad = [1, 0, 0, length, 1, 2, 3, 4];
         check("v9 set length", &[netflow9(&[GOOD9, DATA, &bad])], &["set_length"], &GOOD);
         check("IPFIX set length", &[ipfix(&[GOOD10, DATA, &bad])], &["set_length"], &GOOD);
     }
+    // what is there of a set that is too long is kept, record by record
+    let long = [1, 0, 0, 200, 1, 2, 3, 4, 5, 6, 7];
+    let kept = [GOOD[0], GOOD[1], ("data", 256, 1)];
+    check("v9 overrun", &[netflow9(&[GOOD9, DATA, &long])], &["set_length"], &kept);
+    check("IPFIX overrun", &[ipfix(&[GOOD10, DATA, &long])], &["set_length"], &kept);
+    check("nothing there", &[ipfix(&[GOOD10, DATA, &long[..4]])], &["set_length"], &GOOD);
+    check("reserved", &[ipfix(&[GOOD10, DATA, &[0, 9, 0, 200, 1]])], &["set_length"], &GOOD);
+    let long = [&[0, 2, 0, 60][..], &GOOD10[4..], &GOOD10[4..9]].concat();
+    check("templates", &[ipfix(&[&long])], &["set_length"], &[]);
     check("zeros to the end", &[netflow9(&[GOOD9, DATA, &[0; 2]])], &[], &GOOD);
     check("too many zeros", &[netflow9(&[GOOD9, DATA, &[0; 4]])], &["set_length"], &GOOD);
     check("octets to the end", &[ipfix(&[GOOD10, DATA, &[0, 1]])], &["trailing_octets"], &GOOD);

@@ -3,9 +3,10 @@
 
 use std::collections::HashMap;
 
+use weir_wire::structured::{self, Surroundings};
 use weir_wire::{
-    FieldPositions, ObservationDomainId, Set, Sets, Spans, Template, TemplateId, TemplateRecord, TemplateRecords,
-    WireError, ipfix, netflow5, netflow9,
+    ElementId, FieldPositions, ListKind, ObservationDomainId, Set, Sets, Spans, Template, TemplateId, TemplateRecord,
+    TemplateRecords, WireError, ipfix, netflow1, netflow5, netflow7, netflow9,
 };
 
 /// Templates learnt, and what was seen; a collector without memory limits.
@@ -18,15 +19,41 @@ pub(crate) struct Walk {
     pub(crate) data_records: usize,
     pub(crate) data_sets_without_template: usize,
     pub(crate) problems: Vec<WireError>,
+    /// What lists hold, and how many could not be read to their end.
+    pub(crate) list_entries: usize,
+    pub(crate) lists_undecodable: u32,
     /// Grows with every octet read, so that reading cannot be optimised away.
     pub(crate) checksum: u64,
+}
+
+/// What a walk knows of one Observation Domain.
+struct Known<'w> {
+    templates: &'w HashMap<(u16, ObservationDomainId, TemplateId), Template>,
+    domain: ObservationDomainId,
+}
+
+impl Surroundings for Known<'_> {
+    fn template(&self, id: TemplateId) -> Option<&Template> {
+        self.templates.get(&(10, self.domain, id))
+    }
+
+    fn list_kind(&self, element: ElementId) -> Option<ListKind> {
+        match element {
+            ElementId { enterprise: 0, id: 291 } => Some(ListKind::Basic),
+            ElementId { enterprise: 0, id: 292 } => Some(ListKind::SubTemplate),
+            ElementId { enterprise: 0, id: 293 } => Some(ListKind::SubTemplateMulti),
+            _ => None,
+        }
+    }
 }
 
 impl Walk {
     /// Decodes a datagram of whichever version its first two octets name.
     pub(crate) fn datagram(&mut self, datagram: &[u8]) {
         match datagram {
+            [0, 1, ..] => self.netflow1(datagram),
             [0, 5, ..] => self.netflow5(datagram),
+            [0, 7, ..] => self.netflow7(datagram),
             [0, 9, ..] => self.netflow9(datagram),
             _ => self.ipfix(datagram),
         }
@@ -41,6 +68,40 @@ impl Walk {
                 for view in packet.iter() {
                     let again = view.to_record().encode();
                     assert_eq!(netflow5::RecordView(&again).to_record(), view.to_record());
+                    self.read(&again);
+                }
+                self.data_records += packet.len();
+                self.problems.extend(packet.problem);
+            }
+            Err(error) => self.problems.push(error),
+        }
+    }
+
+    pub(crate) fn netflow1(&mut self, datagram: &[u8]) {
+        match netflow1::decode(datagram) {
+            Ok(packet) => {
+                assert!(packet.len() <= usize::from(packet.header.count));
+                assert!(packet.records.len() + netflow1::HEADER_LEN <= datagram.len());
+                for view in packet.iter() {
+                    let again = view.to_record().encode();
+                    assert_eq!(netflow1::RecordView(&again).to_record(), view.to_record());
+                    self.read(&again);
+                }
+                self.data_records += packet.len();
+                self.problems.extend(packet.problem);
+            }
+            Err(error) => self.problems.push(error),
+        }
+    }
+
+    pub(crate) fn netflow7(&mut self, datagram: &[u8]) {
+        match netflow7::decode(datagram) {
+            Ok(packet) => {
+                assert!(packet.len() <= usize::from(packet.header.count));
+                assert!(packet.records.len() + netflow7::HEADER_LEN <= datagram.len());
+                for view in packet.iter() {
+                    let again = view.to_record().encode();
+                    assert_eq!(netflow7::RecordView(&again).to_record(), view.to_record());
                     self.read(&again);
                 }
                 self.data_records += packet.len();
@@ -160,6 +221,16 @@ impl Walk {
         }
         assert!(octets_in_fields + located.unread <= body.len(), "fields do not overlap");
         assert_eq!(located.field(template.fields().len()).get(0), (0, 0));
+        let known = Known { templates: &self.templates, domain };
+        let kinds: Vec<_> = template.fields().iter().map(|field| known.list_kind(field.element)).collect();
+        for (field, kind) in kinds.into_iter().enumerate().filter(|_| version == 10) {
+            for record in 0..located.records {
+                let octets = located.field(field).octets(body, record).expect("a located field lies within the body");
+                if let Some(kind) = kind {
+                    self.list(kind, octets, domain);
+                }
+            }
+        }
         self.data_records += located.records;
         self.sets.push(("data", id.get(), located.records));
         if let Some(error) = located.problem {
@@ -167,6 +238,30 @@ impl Walk {
         }
         self.spans = spans;
         self.templates.insert((version, domain, id), template);
+    }
+
+    /// Walks a list with the templates of an Observation Domain. Everything found lies within the list that holds it.
+    pub(crate) fn list(&mut self, kind: ListKind, octets: &[u8], domain: ObservationDomainId) {
+        let mut entries = Vec::new();
+        let known = Known { templates: &self.templates, domain };
+        let undecodable = structured::walk(ElementId::iana(0), kind, octets, &known, &mut entries);
+        assert!(entries.len() <= structured::LIST_ENTRIES_MAX);
+        assert_eq!((entries[0].octets, entries[0].parent), (octets, None));
+        let mut depths = vec![1; entries.len()];
+        for (position, entry) in entries.iter().enumerate().skip(1) {
+            let at = usize::from(entry.parent.expect("one list at the top"));
+            assert!(at < position, "what is in a list follows it");
+            let (parent, inner) = (entries[at].octets.as_ptr_range(), entry.octets.as_ptr_range());
+            assert!(parent.start <= inner.start && inner.end <= parent.end, "and lies within it");
+            assert!(entries[at].list.is_some());
+            depths[position] = depths[at] + 1;
+            assert!(depths[position] <= structured::LIST_DEPTH_MAX + 1);
+        }
+        self.lists_undecodable += undecodable;
+        self.list_entries += entries.len() - 1;
+        for entry in &entries {
+            self.read(entry.octets);
+        }
     }
 
     fn problem(&mut self, error: WireError) {

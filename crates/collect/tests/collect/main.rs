@@ -1,12 +1,21 @@
 //! The Collecting Process from datagrams to deliveries: templates that come late, sequence numbers, books that
 //! balance, and the live collector over loopback.
 
+mod counting;
+mod exporter;
+mod hold;
+mod hostile;
+mod lifetime;
+mod restart;
+mod transports;
+mod truth;
+
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use arrow::array::AsArray;
 use arrow::datatypes::{TimestampMillisecondType, UInt16Type, UInt32Type, UInt64Type};
-use weir_collect::{Collector, CollectorOptions, Decoder, Limits, Next};
+use weir_collect::{Collector, CollectorOptions, Decoder, Limits, Listener, Next};
 use weir_flow::elements::elements_of_row;
 use weir_flow::{BooksBatch, Column, Counter, Delivery, FlowBatch};
 use weir_wire::{ElementId, FieldSpecifier, ObservationDomainId, Template, TemplateId, ipfix, netflow5, netflow9};
@@ -108,9 +117,12 @@ fn counts(books: Option<&BooksBatch>) -> [u64; Counter::COUNT] {
 
 fn check_counts(delivery: &Delivery, expected: &[(Counter, u64)]) {
     let found = counts(delivery.books());
+    assert_eq!(weir_flow::books::balance(&found), Ok(()));
     for &counter in Counter::ALL {
         let wanted = expected.iter().find(|(known, _)| *known == counter).map_or(0, |(_, count)| *count);
-        if counter != Counter::Octets {
+        // these follow from the others, or from the clock
+        let derived = [Counter::Octets, Counter::DatagramsDecoded, Counter::ClockAheadMs, Counter::ClockBehindMs];
+        if !derived.contains(&counter) && !Counter::REASONS.contains(&counter) {
             assert_eq!(found[counter as usize], wanted, "{}", counter.name());
         }
     }
@@ -216,8 +228,13 @@ fn gaps_are_counted_in_the_unit_of_each_protocol() {
     decoder.datagram(source(1), RECEIVED_MS, &netflow5_packet(60, 30, 0));
     decoder.datagram(source(1), RECEIVED_MS, &netflow5_packet(30, 30, 0));
     let delivery = decoder.take_delivery();
-    let expected =
-        [(Counter::Datagrams, 3), (Counter::RecordsStored, 90), (Counter::RecordsLost, 30), (Counter::RecordsLate, 30)];
+    let expected = [
+        (Counter::Datagrams, 3),
+        (Counter::RecordsStored, 90),
+        (Counter::RecordsLost, 30),
+        (Counter::RecordsLate, 30),
+        (Counter::DatagramsReordered, 1),
+    ];
     check_counts(&delivery, &expected);
     let header = |sequence| netflow9::Header {
         count: 0,
@@ -308,15 +325,16 @@ fn bad_datagrams_are_counted_and_spoil_nothing_else() {
     decoder.datagram(source(4), RECEIVED_MS, &whole);
     decoder.datagram(source(2), RECEIVED_MS, &netflow5_packet(3, 1, 0));
     let delivery = decoder.take_delivery();
-    assert_eq!(delivery.rows(), 2 + 3 + 1);
+    assert_eq!(delivery.rows(), 2 + 3 + 3 + 1);
     check_counts(
         &delivery,
         &[
-            (Counter::Datagrams, 5),
+            (Counter::Datagrams, 6),
             (Counter::DatagramsUndecodable, 2),
-            (Counter::DatagramsRefused, 2),
+            (Counter::DatagramsRefused, 1),
+            (Counter::DomainsEvicted, 1),
             (Counter::SetsUndecodable, 1),
-            (Counter::RecordsStored, 6),
+            (Counter::RecordsStored, 9),
         ],
     );
     let problems = decoder.statistics().problems;
@@ -365,6 +383,22 @@ fn the_collector_delivers_what_was_sent() {
     assert_eq!(total(Counter::QueueDrops) + total(Counter::KernelDrops), 0);
     let again = collector.next(Duration::ZERO).expect("no failure");
     assert!(matches!(again, Next::Ended), "{again:?}");
+}
+
+#[test]
+fn the_doctor_listens() {
+    let mut collector = start(&any_port());
+    let target = collector.sockets()[0].local;
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    for number in [0, 1, 2, 4, 5] {
+        sender.send_to(&netflow5_packet(number * 30, 30, 0), target).expect("send");
+    }
+    sender.send_to(b"GET / HTTP/1.1", target).expect("send");
+    let report = weir_collect::doctor::examine_live(&mut collector, Duration::ZERO).expect("a report");
+    let exporters: Vec<_> = report.exporters.iter().map(|e| (e.version, e.records, e.missing)).collect();
+    assert_eq!(exporters, [(5, 150, Some(30)), (b'E', 0, Some(0))]);
+    let found: Vec<_> = report.findings.iter().map(|finding| finding.ailment.name()).collect();
+    assert_eq!(found, ["loss", "foreign", "clock_off"]);
 }
 
 #[test]
@@ -422,11 +456,18 @@ fn sets_that_waited_come_in_deliveries_of_a_bounded_size() {
 #[test]
 fn templates_are_bounded_over_all_exporters() {
     let limits = Limits { template_fields_max: 5, ..Limits::default() };
-    let mut decoder = Decoder::new(limits);
+    let mut decoder = Decoder::new(limits.clone());
     decoder.datagram(source(1), RECEIVED_MS, &templates_only(0));
     decoder.datagram(source(2), RECEIVED_MS, &templates_only(0));
     let seen = decoder.statistics();
-    assert_eq!((seen.total(Counter::Templates), seen.total(Counter::TemplatesRefused)), (2, 1));
+    // who has sent nothing but templates gives way
+    assert_eq!((seen.total(Counter::TemplatesEvicted), seen.total(Counter::TemplatesRefused)), (1, 0));
+    let mut decoder = Decoder::new(limits);
+    decoder.datagram(source(1), RECEIVED_MS, &templates_only(0));
+    decoder.datagram(source(1), RECEIVED_MS, &data(0, &[1]));
+    decoder.datagram(source(2), RECEIVED_MS, &templates_only(0));
+    let seen = decoder.statistics();
+    assert_eq!((seen.total(Counter::TemplatesEvicted), seen.total(Counter::TemplatesRefused)), (0, 1));
 }
 
 #[test]
@@ -453,7 +494,7 @@ fn withdrawing_all_templates_leaves_the_other_kind() {
 fn a_port_is_not_shared_with_another_collector() {
     let options = CollectorOptions { sockets: 2, ..any_port() };
     let first = start(&options);
-    let taken = CollectorOptions { listen: first.sockets()[0].local, ..options };
+    let taken = CollectorOptions { listeners: vec![Listener::udp(first.sockets()[0].local)], ..options };
     assert!(Collector::start(&taken).is_err());
     drop(first);
     assert!(Collector::start(&taken).is_ok(), "a collector that was dropped has closed its sockets");

@@ -1,0 +1,431 @@
+//! What records say beyond the fields of a flow: lists, samplers, types, options, events of firewalls and translators.
+
+use std::net::SocketAddr;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use weir_flow::elements::elements_of_row;
+use weir_flow::options::LearnedElements;
+use weir_flow::{Column, Counter, DataType, Delivery, FlowBatch, Table};
+use weir_wire::{ElementId, FieldSpecifier, ObservationDomainId, Template, TemplateId, VARIABLE_LENGTH};
+use weir_wire::{ipfix, netflow1, netflow7, netflow9};
+
+use super::Decoder;
+use crate::Limits;
+
+const EXPORT_SECS: u32 = 1_700_000_000;
+const RECEIVED_MS: i64 = 1_700_000_001_000;
+
+/// Enterprise, element, length.
+type Field = (u32, u16, u16);
+
+fn template(id: u16, fields: &[Field], scopes: u16) -> Template {
+    let fields = fields
+        .iter()
+        .map(|&(enterprise, id, length)| FieldSpecifier { element: ElementId { enterprise, id }, length })
+        .collect();
+    Template::new(TemplateId::new(id).expect("id"), fields, scopes).expect("template")
+}
+
+/// A decoder, and the messages of one exporter.
+struct Exporter {
+    decoder: Decoder,
+    received_ms: i64,
+    sequence: u32,
+}
+
+impl Exporter {
+    fn new() -> Self {
+        Self { decoder: Decoder::new(Limits::default()), received_ms: RECEIVED_MS, sequence: 0 }
+    }
+
+    fn datagram(&mut self, datagram: &[u8]) {
+        let source = SocketAddr::from(([192, 0, 2, 1], 2055));
+        self.decoder.datagram(source, self.received_ms, datagram);
+    }
+
+    /// A message of IPFIX: templates, then records of the last of them.
+    fn ipfix(&mut self, domain: u32, templates: &[&Template], records: &[&[u8]]) {
+        let mut out = Vec::new();
+        let header = ipfix::Header {
+            length: 0,
+            export_time_secs: EXPORT_SECS,
+            sequence: self.sequence,
+            domain: ObservationDomainId(domain),
+        };
+        let mut message = ipfix::MessageBuilder::new(&mut out, &header);
+        for template in templates {
+            message.template(template).expect("fits");
+        }
+        for record in records {
+            message.record(templates[templates.len() - 1], |out| out.extend_from_slice(record)).expect("fits");
+        }
+        self.sequence += message.finish().data_records;
+        self.datagram(&out);
+    }
+
+    fn netflow9(&mut self, domain: u32, template: &Template, records: &[&[u8]]) {
+        let mut out = Vec::new();
+        let header = netflow9::Header {
+            count: 0,
+            sys_uptime_ms: 100_000,
+            unix_secs: EXPORT_SECS,
+            sequence: self.sequence,
+            source_id: ObservationDomainId(domain),
+        };
+        let mut message = netflow9::MessageBuilder::new(&mut out, &header);
+        message.template(template).expect("fits");
+        for record in records {
+            message.record(template, |out| out.extend_from_slice(record)).expect("fits");
+        }
+        message.finish();
+        self.sequence += 1;
+        self.datagram(&out);
+    }
+
+    fn take(&mut self) -> Delivery {
+        self.decoder.take_delivery()
+    }
+
+    fn flows(&mut self) -> FlowBatch {
+        self.take().flows.expect("flows")
+    }
+}
+
+fn u32s(flows: &FlowBatch, column: Column) -> Vec<Option<u32>> {
+    match flows.primitive::<UInt32Type>(column) {
+        Some(values) => values.iter().collect(),
+        None => vec![None; flows.rows()],
+    }
+}
+
+fn u16_of(flows: &FlowBatch, column: Column) -> Option<u16> {
+    flows.primitive::<UInt16Type>(column).filter(|values| values.is_valid(0)).map(|values| values.value(0))
+}
+
+fn options(delivery: &Delivery) -> RecordBatch {
+    let others = &delivery.beside.others;
+    let batch = others.iter().find(|batch| batch.table() == Table::ExporterOptions).expect("options");
+    batch.record_batch().clone()
+}
+
+fn texts(batch: &RecordBatch, column: &str) -> Vec<Option<String>> {
+    batch.column_by_name(column).expect("a column").as_string::<i32>().iter().map(|t| t.map(str::to_owned)).collect()
+}
+
+fn keys(batch: &RecordBatch) -> Vec<Option<u64>> {
+    batch.column_by_name("key").expect("a column").as_primitive::<UInt64Type>().iter().collect()
+}
+
+#[test]
+fn netflow1_and_7() {
+    let mut exporter = Exporter::new();
+    let mut out = Vec::new();
+    let header = netflow1::Header { count: 1, sys_uptime_ms: 100_000, unix_secs: EXPORT_SECS, unix_nsecs: 0 };
+    header.write(&mut out);
+    let record = netflow1::Record {
+        src_addr: [10, 0, 0, 1],
+        dst_port: 53,
+        protocol: 17,
+        tos: 8,
+        tcp_flags: 2,
+        octets: 700,
+        first_uptime_ms: 90_000,
+        last_uptime_ms: 95_000,
+        ..netflow1::Record::default()
+    };
+    out.extend(record.encode());
+    exporter.datagram(&out);
+    let flows = exporter.flows();
+    let version = |flows: &FlowBatch| flows.primitive::<UInt8Type>(Column::ExportVersion).expect("a column").value(0);
+    assert_eq!(
+        (version(&flows), u16_of(&flows, Column::DstPort), u16_of(&flows, Column::TcpFlags)),
+        (1, Some(53), Some(2))
+    );
+    assert_eq!(flows.binary(Column::SrcAddr).expect("a column").value(0), [10, 0, 0, 1]);
+    let start = flows.primitive::<TimestampMillisecondType>(Column::Start).expect("a column").value(0);
+    assert_eq!((start, flows.sum(Column::Bytes)), (1_699_999_990_000, 700));
+
+    let sequences = [(0_u32, 2_u16), (2, 1), (7, 1)];
+    for (flow_sequence, count) in sequences {
+        let mut out = Vec::new();
+        let header = netflow7::Header {
+            count,
+            sys_uptime_ms: 100_000,
+            unix_secs: EXPORT_SECS,
+            flow_sequence,
+            ..netflow7::Header::default()
+        };
+        header.write(&mut out);
+        for _ in 0..count {
+            let record = netflow7::Record { src_as: 65_001, router_sc: [10, 9, 9, 9], ..netflow7::Record::default() };
+            out.extend(record.encode());
+        }
+        exporter.datagram(&out);
+    }
+    let flows = exporter.flows();
+    assert_eq!((flows.rows(), version(&flows)), (4, 7));
+    assert_eq!(u32s(&flows, Column::SrcAs), [Some(65_001); 4]);
+    let elements = elements_of_row(flows.column(Column::Elements).expect("elements"), 0);
+    assert_eq!((elements[0].id, elements[0].octets), (130, [10, 9, 9, 9].as_slice()));
+    let total = |counter| exporter.decoder.statistics().total(counter);
+    assert_eq!((total(Counter::RecordsLost), total(Counter::SetsUndecodable)), (4, 0));
+}
+
+/// RFC 6313 section 4.5: a list of records whose Template is known, one whose Template is not, and one of values.
+#[test]
+fn lists_become_elements_and_columns() {
+    let mut exporter = Exporter::new();
+    // as YAF has it: flags of TCP in a list of records of several Templates
+    let flags = template(50_000, &[(6871, 14, 1), (6871, 15, 1), (6871, 16_398, 1)], 0);
+    let flow = template(256, &[(0, 8, 4), (0, 293, VARIABLE_LENGTH), (0, 291, VARIABLE_LENGTH)], 0);
+    let record = [
+        10, 0, 0, 1, //
+        14, 3, 0xc3, 0x50, 0, 7, 2, 16, 18, 0xc3, 0x51, 0, 6, 9, 9, //
+        9, 3, 0, 14, 0, 2, 0, 4, 0, 8,
+    ];
+    let none = [10, 0, 0, 2, 1, 3, 0];
+    exporter.ipfix(0, &[&flags, &flow], &[&record, &none]);
+    let flows = exporter.flows();
+    assert_eq!((u16_of(&flows, Column::TcpFlags), u16_of(&flows, Column::TcpFlagsReverse)), (Some(18), Some(18)));
+    assert!(flows.column(Column::TcpFlags).expect("a column").is_null(1));
+    assert_eq!(u32s(&flows, Column::OutIf), [None, None], "two interfaces leave it open which is meant");
+    let elements = elements_of_row(flows.column(Column::Elements).expect("elements"), 0);
+    let seen: Vec<_> = elements.iter().map(|value| (value.id, value.octets.len(), value.place)).collect();
+    assert_eq!(
+        seen,
+        [
+            (293, 14, None),
+            (14, 1, Some((0, 0))),
+            (15, 1, Some((0, 0))),
+            (16_398, 1, Some((0, 0))),
+            (291, 9, None),
+            (14, 2, Some((4, 0))),
+            (14, 2, Some((4, 1))),
+        ]
+    );
+    assert_eq!(exporter.decoder.statistics().total(Counter::ListsUndecodable), 1);
+}
+
+/// RFC 5610 section 3: an exporter says that an element of its own is a list, and what another is called.
+#[test]
+fn types_told_by_the_exporter() {
+    let mut exporter = Exporter::new();
+    let flow = template(256, &[(0, 8, 4), (35_566, 7, VARIABLE_LENGTH)], 0);
+    let record = [10, 0, 0, 1, 7, 255, 0, 11, 0, 2, 0, 80];
+    exporter.ipfix(0, &[&flow], &[&record]);
+    let nested = |flows: &FlowBatch| {
+        let elements = elements_of_row(flows.column(Column::Elements).expect("elements"), 0);
+        elements.iter().filter(|value| value.place.is_some()).count()
+    };
+    assert_eq!(nested(&exporter.flows()), 0);
+    let fields = [(0, 346, 4), (0, 303, 2), (0, 339, 1), (0, 344, 1), (0, 341, VARIABLE_LENGTH)];
+    let types = template(257, &fields, 2);
+    let told = |id: u8, data_type: u8, name: &str| {
+        let mut record = vec![0, 0, 0x8a, 0xee, 0, id, data_type, 0, name.len() as u8];
+        record.extend(name.as_bytes());
+        record
+    };
+    exporter.ipfix(0, &[&types], &[&told(7, 20, "portsSeen"), &told(8, 3, "initialTCPSequenceNumber")]);
+    exporter.ipfix(0, &[&flow], &[&record]);
+    let delivery = exporter.take();
+    assert_eq!(nested(delivery.flows.as_ref().expect("flows")), 1);
+    assert_eq!(u16_of(delivery.flows.as_ref().expect("flows"), Column::DstPort), Some(80));
+    let rows = options(&delivery);
+    assert_eq!(texts(&rows, "kind"), vec![Some("type".to_owned()); 2]);
+    assert_eq!(keys(&rows), [Some(7), Some(8)]);
+    let mut learned = LearnedElements::default();
+    learned.learn(&rows);
+    let element = learned.element(&[192, 0, 2, 1], 35_566, 8).expect("learned");
+    assert_eq!((element.name.as_str(), element.data_type), ("initialTCPSequenceNumber", DataType::Unsigned(4)));
+}
+
+#[test]
+fn options_are_written_when_they_are_new() {
+    let mut exporter = Exporter::new();
+    // Cisco: scope interface, name and description filled up with zeros
+    let names = template(256, &[(0, 2, 4), (0, 82, 4), (0, 83, 8)], 1);
+    let told = |name: &str| [&[0, 0, 0, 7], name.as_bytes(), b"uplink\0\0"].concat();
+    exporter.netflow9(3, &names, &[&told("Gi0/")]);
+    let rows = options(&exporter.take());
+    assert_eq!(texts(&rows, "kind"), [Some("interface".to_owned())]);
+    assert_eq!(texts(&rows, "scope"), [Some("interface=7".to_owned())]);
+    assert_eq!((keys(&rows), texts(&rows, "name")), (vec![Some(7)], vec![Some("Gi0/".to_owned())]));
+    assert_eq!(texts(&rows, "description"), [Some("uplink".to_owned())]);
+    let elements = elements_of_row(rows.column_by_name("elements").expect("a column"), 0);
+    assert_eq!(elements.iter().map(|value| value.id).collect::<Vec<_>>(), [82, 83], "a scope type is no element");
+    // the same again says nothing, another name does, and so does the same after an hour
+    for (wait_ms, name, rows) in [(60_000, "Gi0/", 0), (60_000, "Gi1/", 1), (60_000, "Gi1/", 0), (3_600_000, "Gi1/", 1)]
+    {
+        exporter.received_ms += wait_ms;
+        exporter.netflow9(3, &names, &[&told(name)]);
+        let others = exporter.take().beside.others;
+        assert_eq!(others.iter().map(|batch| batch.record_batch().num_rows()).sum::<usize>(), rows, "{name}");
+    }
+}
+
+#[test]
+fn options_of_every_kind() {
+    let mut exporter = Exporter::new();
+    let check = |exporter: &mut Exporter, fields: &[Field], record: &[u8], kind: &str, key: Option<u64>| {
+        exporter.ipfix(0, &[&template(300, fields, 1)], &[record]);
+        let rows = options(&exporter.take());
+        assert_eq!((texts(&rows, "kind"), keys(&rows)), (vec![Some(kind.to_owned())], vec![key]), "{fields:?}");
+        rows
+    };
+    let rows = check(&mut exporter, &[(0, 234, 4), (0, 236, 3)], &[0, 0, 0, 9, b'r', b'e', b'd'], "vrf", Some(9));
+    assert_eq!(texts(&rows, "name"), [Some("red".to_owned())]);
+    // NBAR (RFC 6759): engine 13, selector 1
+    let rows =
+        check(&mut exporter, &[(0, 95, 4), (0, 96, 4)], &[13, 0, 0, 1, b'h', b't', b't', b'p'], "application", None);
+    let octets = rows.column_by_name("key_octets").expect("a column").as_binary::<i32>();
+    assert_eq!((octets.value(0), texts(&rows, "name")), ([13, 0, 0, 1].as_slice(), vec![Some("http".to_owned())]));
+    let rows = check(&mut exporter, &[(0, 302, 2), (0, 309, 1), (0, 310, 2)], &[0, 5, 2, 0, 3], "sampler", Some(5));
+    let number = |name: &str| rows.column_by_name(name).expect("a column").as_primitive::<UInt64Type>().value(0);
+    let interval = rows.column_by_name("sampling_interval").expect("a column").as_primitive::<UInt32Type>();
+    assert_eq!((interval.value(0), number("packets_selected"), number("packets_observed")), (2, 2, 3));
+    check(&mut exporter, &[(0, 144, 4), (0, 41, 8)], &[0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 9], "system", None);
+    check(&mut exporter, &[(0, 346, 4), (0, 41, 4)], &[0, 0, 0, 1, 0, 0, 0, 9], "other", None);
+}
+
+#[test]
+fn samplers_told_in_another_domain() {
+    let mut exporter = Exporter::new();
+    let sampler = template(256, &[(0, 1, 4), (0, 48, 1), (0, 34, 4)], 1);
+    let flow = template(257, &[(0, 8, 4), (0, 48, 1)], 0);
+    let nameless = template(258, &[(0, 8, 4), (0, 10, 2)], 0);
+    // without options nothing is known of any sampler
+    exporter.netflow9(7, &nameless, &[&[10, 0, 0, 1, 0, 4]]);
+    assert_eq!(u32s(&exporter.flows(), Column::SamplingInterval), [None]);
+    // domain 0 has no flows, so that what it tells is of others
+    exporter.netflow9(0, &sampler, &[&[0, 0, 0, 0, 1, 0, 0, 3, 232]]);
+    exporter.netflow9(7, &nameless, &[&[10, 0, 0, 1, 0, 4]]);
+    exporter.netflow9(8, &flow, &[&[10, 0, 0, 1, 1], &[10, 0, 0, 1, 2], &[10, 0, 0, 1, 0]]);
+    assert_eq!(u32s(&exporter.flows(), Column::SamplingInterval), [Some(1000), Some(1000), None, None]);
+    // another line card says otherwise of number 1: then it is not known which is meant
+    exporter.netflow9(1, &sampler, &[&[0, 0, 0, 0, 1, 0, 0, 0, 10]]);
+    exporter.netflow9(8, &flow, &[&[10, 0, 0, 1, 1]]);
+    exporter.netflow9(7, &nameless, &[&[10, 0, 0, 1, 0, 4]]);
+    assert_eq!(u32s(&exporter.flows(), Column::SamplingInterval), [None, None]);
+    // once a domain has flows of its own, its sampler is its own as well
+    exporter.netflow9(1, &nameless, &[&[10, 0, 0, 1, 0, 4]]);
+    exporter.netflow9(7, &nameless, &[&[10, 0, 0, 1, 0, 4]]);
+    assert_eq!(u32s(&exporter.flows(), Column::SamplingInterval), [Some(10), Some(1000)]);
+}
+
+#[test]
+fn samplers_of_interfaces_and_intervals_of_records() {
+    let mut exporter = Exporter::new();
+    let sampler = template(256, &[(0, 2, 2), (0, 34, 2)], 1);
+    let flow = template(257, &[(0, 8, 4), (0, 10, 2)], 0);
+    exporter.netflow9(0, &sampler, &[&[0, 7, 0, 10], &[0, 8, 0, 20]]);
+    exporter.netflow9(0, &flow, &[&[10, 0, 0, 1, 0, 7], &[10, 0, 0, 1, 0, 8], &[10, 0, 0, 1, 0, 9]]);
+    assert_eq!(u32s(&exporter.flows(), Column::SamplingInterval), [Some(10), Some(20), None]);
+    // one packet, then 999 left out
+    let own = template(258, &[(0, 8, 4), (0, 305, 4), (0, 306, 4)], 0);
+    exporter.ipfix(0, &[&own], &[&[10, 0, 0, 1, 0, 0, 0, 1, 0, 0, 3, 231]]);
+    assert_eq!(u32s(&exporter.flows(), Column::SamplingInterval), [Some(1000)]);
+}
+
+/// Cisco's firewall (NSEL): addresses and ports after translation and the event under numbers of NetFlow v9 alone, and
+/// a user's name.
+#[test]
+fn events_of_a_firewall() {
+    let mut exporter = Exporter::new();
+    let fields = [
+        (0, 148, 4),
+        (0, 8, 4),
+        (0, 40_001, 4),
+        (0, 40_003, 2),
+        (0, 40_005, 1),
+        (0, 33_002, 2),
+        (0, 323, 8),
+        (0, 231, 4),
+        (0, 232, 4),
+        (0, 298, 4),
+        (0, 299, 4),
+        (0, 33_000, 12),
+        (0, 40_000, 20),
+    ];
+    let mut record = vec![0, 0, 0, 1, 10, 0, 0, 1, 203, 0, 113, 7, 0xfa, 0, 2, 7, 226];
+    record.extend((RECEIVED_MS as u64).to_be_bytes());
+    for counter in [900_u32, 800, 9, 8] {
+        record.extend(counter.to_be_bytes());
+    }
+    record.extend([1; 12]);
+    record.extend(b"alice\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0");
+    exporter.netflow9(0, &template(256, &fields, 0), &[&record]);
+    let flows = exporter.flows();
+    assert_eq!(flows.binary(Column::NatSrcAddr).expect("a column").value(0), [203, 0, 113, 7]);
+    assert_eq!(u16_of(&flows, Column::NatSrcPort), Some(64_000));
+    assert_eq!(flows.primitive::<UInt8Type>(Column::FirewallEvent).expect("a column").value(0), 2);
+    let sums = [Column::Bytes, Column::BytesReverse, Column::Packets, Column::PacketsReverse];
+    assert_eq!(sums.map(|column| flows.sum(column)), [900, 800, 9, 8]);
+    let elements = elements_of_row(flows.column(Column::Elements).expect("elements"), 0);
+    let names: Vec<_> = elements
+        .iter()
+        .map(|value| weir_flow::element(value.enterprise, value.id).map_or("", |element| element.name.as_str()))
+        .collect();
+    assert_eq!(names, ["firewallExtendedEvent", "ingressAclId", "aaaUsername"]);
+}
+
+/// RFC 5103 section 4: both directions in one record, times and flags of the reverse included; and a block of ports.
+#[test]
+fn both_directions_and_blocks_of_ports() {
+    const REVERSE: u32 = weir_flow::registry::REVERSE_ENTERPRISE;
+    let mut exporter = Exporter::new();
+    let fields = [
+        (0, 1, 4),
+        (REVERSE, 1, 4),
+        (0, 2, 4),
+        (REVERSE, 2, 4),
+        (0, 6, 1),
+        (REVERSE, 6, 1),
+        (REVERSE, 152, 8),
+        (REVERSE, 153, 8),
+        (0, 361, 2),
+        (0, 362, 2),
+    ];
+    let mut record = vec![0, 0, 2, 0, 0, 0, 1, 0, 0, 0, 0, 5, 0, 0, 0, 4, 0x1b, 0x12];
+    record.extend((RECEIVED_MS as u64 - 900).to_be_bytes());
+    record.extend((RECEIVED_MS as u64 - 100).to_be_bytes());
+    record.extend([4, 0, 7, 255]);
+    exporter.ipfix(0, &[&template(256, &fields, 0)], &[&record]);
+    let flows = exporter.flows();
+    let sums = [Column::Bytes, Column::BytesReverse, Column::Packets, Column::PacketsReverse];
+    assert_eq!(sums.map(|column| flows.sum(column)), [512, 256, 5, 4]);
+    assert_eq!((u16_of(&flows, Column::TcpFlags), u16_of(&flows, Column::TcpFlagsReverse)), (Some(0x1b), Some(0x12)));
+    let time = |column| flows.primitive::<TimestampMillisecondType>(column).expect("a column").value(0);
+    assert_eq!((time(Column::StartReverse), time(Column::EndReverse)), (RECEIVED_MS - 900, RECEIVED_MS - 100));
+    let ports = (u16_of(&flows, Column::PortRangeStart), u16_of(&flows, Column::PortRangeEnd));
+    assert_eq!(ports, (Some(1024), Some(2047)));
+    assert!(flows.column(Column::Elements).is_none(), "all of it has a column");
+}
+
+#[test]
+fn times_that_cannot_be_are_marked_and_kept() {
+    let mut exporter = Exporter::new();
+    let flow = template(256, &[(0, 152, 8), (0, 153, 8)], 0);
+    let record = |start_ms: i64, end_ms: i64| [start_ms.to_be_bytes(), end_ms.to_be_bytes()].concat();
+    exporter.ipfix(0, &[&flow], &[&record(RECEIVED_MS - 20, RECEIVED_MS - 10)]);
+    assert!(exporter.flows().column(Column::TimeFlags).is_none(), "nothing is wrong");
+    let records = [record(RECEIVED_MS, RECEIVED_MS), record(RECEIVED_MS, RECEIVED_MS - 1), record(0, 0)];
+    exporter.ipfix(0, &[], &[]);
+    exporter.ipfix(0, &[&flow], &records.iter().map(Vec::as_slice).collect::<Vec<_>>());
+    let flows = exporter.flows();
+    let flags: Vec<_> = flows.primitive::<UInt16Type>(Column::TimeFlags).expect("a column").iter().collect();
+    assert_eq!(flags, [None, Some(8), Some(32)]);
+    let starts = flows.primitive::<TimestampMillisecondType>(Column::Start).expect("a column");
+    assert_eq!(starts.values().to_vec(), [RECEIVED_MS, RECEIVED_MS, 0]);
+    // an uptime in IPFIX whose exporter has not said when it started
+    exporter.ipfix(0, &[&template(257, &[(0, 22, 4), (0, 21, 4)], 0)], &[&[0; 8]]);
+    assert_eq!(u16_of(&exporter.flows(), Column::TimeFlags), Some(64));
+    // 64 bits in the fields for uptimes: since 1970 for one exporter, an uptime for another
+    let wide = template(258, &[(0, 22, 8), (0, 21, 8)], 0);
+    exporter.netflow9(0, &wide, &[&record(RECEIVED_MS - 20, RECEIVED_MS - 10), &record(90_000, 95_000)]);
+    let flows = exporter.flows();
+    let flags: Vec<_> = flows.primitive::<UInt16Type>(Column::TimeFlags).expect("a column").iter().collect();
+    assert_eq!(flags, [Some(128), None]);
+    let ends = flows.primitive::<TimestampMillisecondType>(Column::End).expect("a column");
+    assert_eq!(ends.values().to_vec(), [RECEIVED_MS - 10, i64::from(EXPORT_SECS) * 1000 - 5_000]);
+}

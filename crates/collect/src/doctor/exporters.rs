@@ -1,0 +1,254 @@
+//! Findings about one Observation Domain, and about this machine.
+
+use std::fmt::Write as _;
+
+use weir_flow::Counter;
+
+use super::{Ailment, Finding, Machine};
+use crate::inspection::{Diagnosis, Range};
+use crate::sequence::SequenceUnit;
+
+/// Loss of one unit in so many is an error; less is a warning.
+const LOSS_ONE_IN: u64 = 100;
+/// Reordering of one datagram in so many is worth a word.
+const REORDERED_ONE_IN: u64 = 100;
+/// Restarts from which on they are many.
+const RESTARTS_MANY: u64 = 3;
+/// A clock is off by no less, milliseconds: export times of whole seconds and delays are not told from less.
+const CLOCK_OFF_MS: i64 = 10_000;
+/// A clock jumps by no less, milliseconds.
+const CLOCK_JUMP_MS: i64 = 60_000;
+/// Templates are to come this often, milliseconds: twice the usual default of routers, which is 10 to 30 minutes.
+const TEMPLATE_INTERVAL_MS: i64 = 3_600_000;
+/// Data Sets that may wait at the start.
+const TEMPLATES_CHANGED_MIN: u64 = 3;
+/// Moves of the exporter's start that no restart explains.
+const STARTS_MOVED_MIN: u64 = 3;
+
+/// Judges what belongs to no exporter.
+pub(super) fn judge_machine(machine: &Machine) -> Vec<Finding> {
+    let of = |counter: Counter| machine.totals[counter as usize];
+    let received = of(Counter::Datagrams);
+    let mut findings = Vec::new();
+    // of a capture without exports nothing is to be said
+    let cut = if machine.datagrams > 0 { machine.datagrams_truncated } else { 0 };
+    let counts = [
+        (Ailment::KernelDrops, of(Counter::KernelDrops), "dropped by the kernel because the socket buffer was full"),
+        (Ailment::QueueDrops, of(Counter::QueueDrops), "dropped because the queue to the decoder was full"),
+        (Ailment::ExportersRefused, of(Counter::DatagramsRefused), "of new exporters refused"),
+        (Ailment::CutShort, cut, "of the capture, exports or others, cut short or without all fragments"),
+    ];
+    for (ailment, count, what) in counts.into_iter().filter(|(_, count, _)| *count > 0) {
+        let evidence = format!("{count} datagrams {what}, {received} received");
+        findings.push(Finding::new(ailment, None, None, evidence));
+    }
+    findings
+}
+
+/// Judges one Observation Domain.
+pub(super) fn judge(diagnosis: &Diagnosis) -> Vec<Finding> {
+    let found = [
+        loss(diagnosis),
+        reordered(diagnosis),
+        duplicates(diagnosis),
+        unit(diagnosis),
+        restarts(diagnosis),
+        collision(diagnosis),
+        uptime(diagnosis),
+        clock_off(diagnosis),
+        clock_jumps(diagnosis),
+        templates_missing(diagnosis),
+        templates_slow(diagnosis),
+        templates_change(diagnosis),
+        templates_refused(diagnosis),
+        sampling_changed(diagnosis),
+        undecodable(diagnosis),
+        foreign(diagnosis),
+    ];
+    let (exporter, domain) = (diagnosis.source().ip().to_canonical(), diagnosis.domain);
+    let findings = found.into_iter().flatten();
+    findings.map(|(ailment, evidence)| Finding::new(ailment, Some(exporter), Some(domain), evidence)).collect()
+}
+
+type Found = Option<(Ailment, String)>;
+
+/// What is missing of an Observation Domain by its sequence numbers, how much of it came, and in which unit.
+pub(super) fn missing(diagnosis: &Diagnosis) -> (u64, u64, &'static str) {
+    let of = |counter| diagnosis.total(counter);
+    let records = of(Counter::RecordsLost).saturating_sub(of(Counter::RecordsLate));
+    let datagrams = of(Counter::DatagramsLost).saturating_sub(of(Counter::DatagramsLate));
+    match diagnosis.unit_found {
+        SequenceUnit::Datagrams => (datagrams, of(Counter::DatagramsDecoded), "datagrams"),
+        _ => (records, of(Counter::RecordsStored) + of(Counter::RecordsOptions), "records"),
+    }
+}
+
+fn loss(diagnosis: &Diagnosis) -> Found {
+    let (missing, came, unit) = missing(diagnosis);
+    let ailment = if missing * LOSS_ONE_IN >= missing + came { Ailment::Loss } else { Ailment::LossLittle };
+    let share = 100.0 * missing as f64 / (missing + came).max(1) as f64;
+    (missing > 0).then(|| (ailment, format!("{missing} of {} {unit} missing ({share:.2} %)", missing + came)))
+}
+
+fn reordered(diagnosis: &Diagnosis) -> Found {
+    let (some, all) = (diagnosis.total(Counter::DatagramsReordered), diagnosis.total(Counter::DatagramsDecoded));
+    let many = some > 0 && some * REORDERED_ONE_IN >= all;
+    many.then(|| (Ailment::Reordered, format!("{some} of {all} datagrams came after later ones")))
+}
+
+fn duplicates(diagnosis: &Diagnosis) -> Found {
+    let (some, all) = (diagnosis.total(Counter::DatagramsDuplicate), diagnosis.total(Counter::Datagrams));
+    (some > 0).then(|| (Ailment::Duplicates, format!("{some} of {all} datagrams came again, octet for octet")))
+}
+
+fn unit(diagnosis: &Diagnosis) -> Found {
+    let Diagnosis { unit_expected, unit_found, .. } = diagnosis;
+    let datagrams = diagnosis.total(Counter::DatagramsDecoded);
+    if unit_expected == unit_found {
+        return None;
+    }
+    Some(match unit_found {
+        SequenceUnit::Nothing => {
+            (Ailment::SequenceStuck, format!("the sequence number stays the same over {datagrams} datagrams"))
+        }
+        SequenceUnit::Unknown => {
+            (Ailment::SequenceErratic, format!("{} of {datagrams} numbers fit nowhere", diagnosis.strays))
+        }
+        found => (
+            Ailment::SequenceUnit,
+            format!("the numbers count {}, the standard {}", found.name(), unit_expected.name()),
+        ),
+    })
+}
+
+fn restarts(diagnosis: &Diagnosis) -> Found {
+    let resets = diagnosis.total(Counter::SequenceResets);
+    let ailment = if resets >= RESTARTS_MANY { Ailment::RestartsOften } else { Ailment::Restarted };
+    (resets > 0).then(|| (ailment, format!("the sequence began anew {resets} times")))
+}
+
+fn collision(diagnosis: &Diagnosis) -> Found {
+    let (strays, interleaved) = (diagnosis.strays, diagnosis.interleaved);
+    let all = diagnosis.total(Counter::DatagramsDecoded);
+    (interleaved >= 4 && interleaved * 5 >= all && diagnosis.unit_found.tells_loss()).then(|| {
+        let evidence =
+            format!("two sequences of numbers run side by side: {strays} of {all} datagrams are of the other");
+        (Ailment::DomainCollision, evidence)
+    })
+}
+
+fn uptime(diagnosis: &Diagnosis) -> Found {
+    let unexplained = diagnosis.starts_moved.saturating_sub(diagnosis.total(Counter::SequenceResets));
+    (unexplained >= STARTS_MOVED_MIN).then(|| {
+        let all = diagnosis.total(Counter::DatagramsDecoded);
+        (Ailment::UptimeInconsistent, format!("export time less uptime moved {unexplained} times in {all} datagrams"))
+    })
+}
+
+fn clock_off(diagnosis: &Diagnosis) -> Found {
+    let Range { min, max, .. } = known_offset(diagnosis)?;
+    // Delays make a clock look behind: the datagram that came fastest tells most.
+    let off_ms = if max < -CLOCK_OFF_MS { max } else { min };
+    let is_off = max < -CLOCK_OFF_MS || min > CLOCK_OFF_MS;
+    is_off.then(|| {
+        let side = if off_ms < 0 { "behind" } else { "ahead of" };
+        (Ailment::ClockOff, format!("the exporter's clock is {} {side} ours", duration(off_ms.abs())))
+    })
+}
+
+fn clock_jumps(diagnosis: &Diagnosis) -> Found {
+    let Range { min, max, .. } = known_offset(diagnosis)?;
+    let width_ms = max.saturating_sub(min);
+    (width_ms > CLOCK_JUMP_MS).then(|| {
+        let evidence = format!("export time less time of reception varies by {}", duration(width_ms));
+        (Ailment::ClockJumps, evidence)
+    })
+}
+
+/// The clock's offset, where a capture tells times at all.
+fn known_offset(diagnosis: &Diagnosis) -> Option<Range> {
+    diagnosis.clock_offset_ms.filter(|_| diagnosis.received_ms.max > 0)
+}
+
+fn templates_missing(diagnosis: &Diagnosis) -> Found {
+    let waiting = weir_flow::books::sets_waiting(&diagnosis.totals);
+    let expired = diagnosis.total(Counter::SetsExpired);
+    let listened_ms = diagnosis.received_ms.max - diagnosis.received_ms.min;
+    (waiting + expired > 0).then(|| {
+        let templates = diagnosis.total(Counter::Templates);
+        let evidence = format!(
+            "{waiting} Data Sets wait and {expired} were given up in {}; {templates} templates came",
+            duration(listened_ms)
+        );
+        (Ailment::TemplatesMissing, evidence)
+    })
+}
+
+fn templates_slow(diagnosis: &Diagnosis) -> Found {
+    let of_templates = diagnosis.total(Counter::Templates) > 0 && diagnosis.session.transport.is_datagrams();
+    let interval_ms = diagnosis.template_interval_max_ms;
+    (of_templates && interval_ms > TEMPLATE_INTERVAL_MS)
+        .then(|| (Ailment::TemplatesSlow, format!("no template for {}", duration(interval_ms))))
+}
+
+fn templates_change(diagnosis: &Diagnosis) -> Found {
+    let (changed, all) = (diagnosis.templates_changed, diagnosis.total(Counter::Templates));
+    (changed >= TEMPLATES_CHANGED_MIN && changed * 4 >= all).then(|| {
+        (Ailment::TemplatesChange, format!("{changed} of {all} templates gave an ID other fields than before"))
+    })
+}
+
+fn templates_refused(diagnosis: &Diagnosis) -> Found {
+    let refused = diagnosis.total(Counter::TemplatesRefused);
+    (refused > 0).then(|| (Ailment::TemplatesRefused, format!("{refused} templates refused")))
+}
+
+fn sampling_changed(diagnosis: &Diagnosis) -> Found {
+    let now = diagnosis.sampling_interval.map_or_else(String::new, |interval| format!(", now 1 in {interval}"));
+    (diagnosis.sampling_changed > 0)
+        .then(|| (Ailment::SamplingChanged, format!("it changed {} times{now}", diagnosis.sampling_changed)))
+}
+
+fn undecodable(diagnosis: &Diagnosis) -> Found {
+    let sets = diagnosis.total(Counter::SetsUndecodable);
+    let reasons = [
+        (Counter::ErrorsLength, "a length does not agree"),
+        (Counter::ErrorsTemplate, "a template makes no sense"),
+        (Counter::ErrorsRecord, "a record reaches past its set"),
+    ];
+    let mut evidence = format!("{sets} errors in {} datagrams", diagnosis.total(Counter::DatagramsDecoded));
+    for (counter, what) in reasons {
+        let count = diagnosis.total(counter);
+        if count > 0 {
+            // writing to a text does not fail
+            let _ = write!(evidence, "; {what}: {count}");
+        }
+    }
+    (sets > 0).then_some((Ailment::Undecodable, evidence))
+}
+
+fn foreign(diagnosis: &Diagnosis) -> Found {
+    let count = diagnosis.total(Counter::DatagramsUndecodable);
+    let octets: Vec<_> = diagnosis.foreign.iter().map(|octet| format!("{octet:02x}")).collect();
+    let guess = match diagnosis.foreign.as_slice() {
+        [0, 0, 0, 2 | 4 | 5, ..] => " (looks like sFlow)",
+        [0, 8, ..] => " (looks like NetFlow v8)",
+        [0, 1 | 5 | 7 | 9 | 10, ..] => " (the header is cut short)",
+        [b'<', b'0'..=b'9', ..] => " (looks like syslog)",
+        [0x30, ..] => " (looks like SNMP)",
+        _ => "",
+    };
+    (count > 0)
+        .then(|| (Ailment::Foreign, format!("{count} datagrams, the first begins with {}{guess}", octets.join(" "))))
+}
+
+/// Milliseconds for people.
+pub(super) fn duration(ms: i64) -> String {
+    let secs = ms / 1000;
+    match secs {
+        0..120 => format!("{}.{} s", secs, ms % 1000 / 100),
+        120..7_200 => format!("{} min", secs / 60),
+        7_200..172_800 => format!("{} h", secs / 3_600),
+        _ => format!("{} days", secs / 86_400),
+    }
+}

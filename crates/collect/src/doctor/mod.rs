@@ -1,0 +1,149 @@
+//! What is wrong with each exporter, with numbers that show it and what to do about it.
+//!
+//! A decoder never fails on bad input; it counts. The doctor reads the counts, what the decoder noticed of clocks,
+//! templates and sequence numbers ([`Diagnosis`]), and the flows themselves, and says in words what an experienced
+//! operator would see in them. It judges after the fact and costs the collector nothing: flows are looked at in the
+//! batches that were handed on. What speaks against rules of thumb is that they are wrong at times; so every finding
+//! carries its evidence, and what is only likely is a hint.
+//!
+//! [`examine_capture`] reads a capture file, [`examine_live`] listens for some time.
+
+mod exporters;
+mod finding;
+mod flows;
+mod neighbours;
+mod report;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashSet;
+use std::io::Read;
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use weir_flow::{Counter, Delivery};
+
+use crate::capture::{self, CaptureError, CaptureReport};
+use crate::inspection::Diagnosis;
+use crate::{CollectError, Collector, Decoder, Limits, Next};
+
+pub use finding::{Ailment, Finding, Severity};
+use flows::FlowInspection;
+pub use report::{ExporterSummary, Report};
+
+/// Flows of a capture after which a delivery is looked at.
+const LOOK_ROWS: usize = 32_768;
+/// What octets 4 to 7 of STUN are (RFC 8489 section 5), whose first four may be those of an export.
+const STUN_COOKIE: [u8; 4] = [0x21, 0x12, 0xa4, 0x42];
+
+/// Gathers what is to be judged.
+#[derive(Debug, Default)]
+pub struct Doctor {
+    flows: FlowInspection,
+}
+
+/// What belongs to no exporter.
+#[derive(Debug, Clone, Copy)]
+pub struct Machine {
+    /// Counters over all exporters, the unassigned ones among them.
+    pub totals: [u64; Counter::COUNT],
+    /// Datagrams that a capture cut short, or whose fragments are not all there.
+    pub datagrams_truncated: u64,
+    /// Datagrams of the capture to be examined.
+    pub datagrams: u64,
+}
+
+impl Default for Machine {
+    fn default() -> Self {
+        Self { totals: [0; Counter::COUNT], datagrams_truncated: 0, datagrams: 0 }
+    }
+}
+
+impl Doctor {
+    /// Looks at what a decoder has handed on.
+    pub fn look(&mut self, delivery: &Delivery) {
+        if let Some(flows) = &delivery.flows {
+            self.flows.look(flows);
+        }
+    }
+
+    /// Judges. Findings come worst first.
+    pub fn report(&self, diagnoses: &[Diagnosis], machine: &Machine) -> Report {
+        let mut findings = exporters::judge_machine(machine);
+        for diagnosis in diagnoses {
+            findings.extend(exporters::judge(diagnosis));
+        }
+        findings.extend(neighbours::judge(diagnoses));
+        findings.extend(self.flows.judge());
+        findings.sort_by(|a, b| (a.severity, &a.exporter, a.domain).cmp(&(b.severity, &b.exporter, b.domain)));
+        Report::new(findings, diagnoses, machine)
+    }
+}
+
+/// Examines a capture file. Datagrams that look like no export are examined when something else was exported to the
+/// same address and port before them: a capture holds other traffic too.
+///
+/// # Errors
+///
+/// [`CaptureError`], beside what was read before it.
+pub fn examine_capture(input: impl Read + Send, limits: Limits) -> (Report, Result<(), CaptureError>) {
+    let (mut decoder, mut doctor) = (Decoder::new(limits), Doctor::default());
+    let mut collectors: HashSet<SocketAddr> = HashSet::new();
+    let (mut examined, mut now_ms) = (0, 0);
+    let (seen, outcome) = capture::read(input, |datagram| {
+        let is_stun = datagram.payload.get(4..8) == Some(STUN_COOKIE.as_slice());
+        let exports = capture::looks_like_export(datagram.payload) && !is_stun;
+        if exports {
+            collectors.insert(datagram.destination);
+        } else if !collectors.contains(&datagram.destination) {
+            return;
+        }
+        (examined, now_ms) = (examined + 1, datagram.captured_ms);
+        decoder.datagram(datagram.source, datagram.captured_ms, datagram.payload);
+        if decoder.rows() >= LOOK_ROWS || decoder.is_full() {
+            doctor.look(&decoder.take_delivery());
+        }
+    });
+    decoder.expire(now_ms);
+    look_at_all(&mut doctor, &mut decoder);
+    let CaptureReport { datagrams_truncated, .. } = seen;
+    let machine = Machine { totals: decoder.statistics().totals, datagrams_truncated, datagrams: examined };
+    (doctor.report(&decoder.diagnoses(), &machine), outcome)
+}
+
+fn look_at_all(doctor: &mut Doctor, decoder: &mut Decoder) {
+    loop {
+        let delivery = decoder.take_delivery();
+        if delivery.is_empty() {
+            return;
+        }
+        doctor.look(&delivery);
+    }
+}
+
+/// Examines what a collector receives for so long, and ends it. Nothing is stored.
+///
+/// # Errors
+///
+/// What keeps the collector from going on.
+pub fn examine_live(collector: &mut Collector, duration: Duration) -> Result<Report, CollectError> {
+    let mut doctor = Doctor::default();
+    let until = Instant::now() + duration;
+    loop {
+        let left = until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            collector.stop();
+        }
+        match collector.next(left.clamp(Duration::from_millis(10), Duration::from_millis(200)))? {
+            Next::Delivery(delivery) => doctor.look(&delivery),
+            Next::Nothing => {}
+            Next::Ended => break,
+        }
+    }
+    let mut machine = Machine::default();
+    for statistics in collector.statistics() {
+        machine.totals.iter_mut().zip(statistics.totals).for_each(|(total, count)| *total += count);
+    }
+    machine.datagrams = machine.totals[Counter::Datagrams as usize];
+    Ok(doctor.report(&collector.diagnoses(), &machine))
+}

@@ -1,0 +1,140 @@
+//! What an examination came to, as text and as columns.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt32Array};
+use weir_flow::Counter;
+use weir_flow::books::{BooksSums, Completeness};
+
+use super::exporters::missing;
+use super::{Ailment, Finding, Machine, Severity};
+use crate::inspection::Diagnosis;
+
+/// One Observation Domain of an exporter.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExporterSummary {
+    /// Address of the exporter.
+    pub exporter: IpAddr,
+    /// Port that it sends from.
+    pub port: u16,
+    /// Version of the protocol.
+    pub version: u8,
+    /// Observation Domain.
+    pub domain: u32,
+    /// Datagrams received.
+    pub datagrams: u64,
+    /// Flow records in them.
+    pub records: u64,
+    /// What is missing by sequence numbers, in `unit`; `None` where the numbers tell nothing.
+    pub missing: Option<u64>,
+    /// Records or datagrams.
+    pub unit: &'static str,
+}
+
+/// What was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Report {
+    /// The findings, the worst first.
+    pub findings: Vec<Finding>,
+    /// Who was heard.
+    pub exporters: Vec<ExporterSummary>,
+    /// How complete the flows are.
+    pub completeness: Completeness,
+}
+
+impl Report {
+    pub(super) fn new(findings: Vec<Finding>, diagnoses: &[Diagnosis], machine: &Machine) -> Self {
+        let mut sums = BooksSums::default();
+        let mut unassigned = machine.totals;
+        for diagnosis in diagnoses {
+            let key = (Some(diagnosis.exporter.clone()), Some(diagnosis.domain), Some(diagnosis.version));
+            sums.add_counts(key, &diagnosis.totals);
+            unassigned.iter_mut().zip(diagnosis.totals).for_each(|(rest, count)| *rest = rest.saturating_sub(count));
+        }
+        sums.add_counts((None, None, None), &unassigned);
+        let exporters = diagnoses.iter().map(|diagnosis| {
+            let (count, _, unit) = missing(diagnosis);
+            ExporterSummary {
+                exporter: diagnosis.source().ip().to_canonical(),
+                port: diagnosis.source().port(),
+                version: diagnosis.version,
+                domain: diagnosis.domain,
+                datagrams: diagnosis.total(Counter::Datagrams),
+                records: diagnosis.total(Counter::RecordsStored),
+                missing: diagnosis.unit_found.tells_loss().then_some(count),
+                unit,
+            }
+        });
+        Self { findings, exporters: exporters.collect(), completeness: sums.completeness() }
+    }
+
+    /// How bad the worst finding is.
+    pub fn worst(&self) -> Option<Severity> {
+        self.findings.iter().map(|finding| finding.severity).min()
+    }
+
+    /// The findings as columns of text, for printers of any format.
+    pub fn record_batch(&self) -> RecordBatch {
+        let each = |text: fn(&Finding) -> Option<String>| -> ArrayRef {
+            Arc::new(self.findings.iter().map(text).collect::<StringArray>())
+        };
+        let domains: UInt32Array = self.findings.iter().map(|finding| finding.domain).collect();
+        let columns: [(&str, ArrayRef, bool); 6] = [
+            ("severity", each(|finding| Some(finding.severity.name().to_owned())), false),
+            ("finding", each(|finding| Some(finding.ailment.name().to_owned())), false),
+            ("exporter", each(|finding| finding.exporter.map(|address| address.to_string())), true),
+            ("observation_domain", Arc::new(domains), true),
+            ("evidence", each(|finding| Some(finding.evidence.clone())), false),
+            ("remedy", each(|finding| Some(finding.ailment.remedy().to_owned())), false),
+        ];
+        match RecordBatch::try_from_iter_with_nullable(columns) {
+            Ok(batch) => batch,
+            Err(error) => unreachable!("every column has a row for each finding: {error}"),
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.exporters.is_empty() && self.findings.is_empty() {
+            writeln!(f, "no export came")?;
+            return writeln!(f, "hint: see with tcpdump whether any arrives: firewall, route, address and port");
+        }
+        writeln!(
+            f,
+            "{:<39} {:>5} {:>3} {:>10} {:>10} {:>12} {:>10}",
+            "exporter", "port", "ver", "domain", "datagrams", "records", "missing"
+        )?;
+        for exporter in &self.exporters {
+            let missing = match exporter.missing {
+                Some(count) if exporter.unit == "datagrams" && count > 0 => format!("{count} dgrams"),
+                Some(count) => count.to_string(),
+                None => "unknown".to_owned(),
+            };
+            let ExporterSummary { exporter, port, version, domain, datagrams, records, .. } = exporter;
+            writeln!(
+                f,
+                "{:<39} {port:>5} {version:>3} {domain:>10} {datagrams:>10} {records:>12} {missing:>10}",
+                exporter.to_string()
+            )?;
+        }
+        writeln!(f, "\nflows: {}", self.completeness)?;
+        if self.findings.is_empty() {
+            return writeln!(f, "nothing is wrong");
+        }
+        for finding in &self.findings {
+            let who = match (finding.exporter, finding.domain) {
+                (Some(exporter), Some(domain)) => format!("{exporter} domain {domain}"),
+                (Some(exporter), None) => exporter.to_string(),
+                (None, _) if finding.ailment == Ailment::CutShort => "the capture".to_owned(),
+                (None, _) => "this machine".to_owned(),
+            };
+            writeln!(f, "\n{}: {}: {}", finding.severity.name(), who, finding.ailment.name())?;
+            writeln!(f, "  {}", finding.evidence)?;
+            writeln!(f, "  hint: {}", finding.ailment.remedy())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,176 @@
+//! What one Observation Domain shows beside its flows: its clock, its templates, its sampling.
+//!
+//! This is what [`crate::doctor`] judges. It is kept while decoding, at the cost of a few comparisons for each
+//! datagram and none for each record.
+
+use std::net::SocketAddr;
+
+use weir_flow::Counter;
+
+use crate::sequence::{Arrival, SequenceUnit};
+use crate::session::{Domain, Session};
+
+/// First octets of what could not be decoded that are kept.
+pub const FOREIGN_OCTETS: usize = 16;
+/// The exporter's start must stay within so many milliseconds.
+const START_MOVES_MS: i64 = 5_000;
+/// The uptime of 32 bits wraps after so many milliseconds.
+const UPTIME_WRAP_MS: i64 = 1 << 32;
+
+/// The smallest, the largest, the first and the last of a kind of values.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Range {
+    /// The first one.
+    pub first: i64,
+    /// The last one.
+    pub last: i64,
+    /// The smallest one.
+    pub min: i64,
+    /// The largest one.
+    pub max: i64,
+}
+
+impl Range {
+    fn of(value: i64) -> Self {
+        Self { first: value, last: value, min: value, max: value }
+    }
+
+    fn add(&mut self, value: i64) {
+        *self = Self { first: self.first, last: value, min: self.min.min(value), max: self.max.max(value) };
+    }
+}
+
+/// What was seen of a domain.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Inspection {
+    received: Option<Range>,
+    clock_offset: Option<Range>,
+    start_ms: Option<i64>,
+    starts_moved: u64,
+    template_ms: Option<i64>,
+    template_interval_max_ms: i64,
+    templates_changed: u64,
+    sampling_changed: u64,
+    foreign: Vec<u8>,
+}
+
+impl Inspection {
+    /// Notes the times of a datagram.
+    #[inline]
+    pub(crate) fn clock(&mut self, received_ms: i64, arrival: &Arrival) {
+        self.received(received_ms);
+        let offset_ms = arrival.export_ms.saturating_sub(received_ms);
+        self.clock_offset.get_or_insert_with(|| Range::of(offset_ms)).add(offset_ms);
+        let Some(uptime_ms) = arrival.uptime_ms else { return };
+        let start_ms = arrival.export_ms - i64::from(uptime_ms);
+        let moved_ms = start_ms - self.start_ms.replace(start_ms).unwrap_or(start_ms);
+        let wraps = (moved_ms.abs() - UPTIME_WRAP_MS).abs() <= START_MOVES_MS;
+        self.starts_moved += u64::from(moved_ms.abs() > START_MOVES_MS && !wraps);
+    }
+
+    #[inline]
+    fn received(&mut self, received_ms: i64) {
+        self.received.get_or_insert_with(|| Range::of(received_ms)).add(received_ms);
+    }
+
+    /// Notes a Template Record.
+    pub(crate) fn template(&mut self, received_ms: i64, changed: bool) {
+        let before_ms = self.template_ms.replace(received_ms).unwrap_or(received_ms);
+        self.template_interval_max_ms = self.template_interval_max_ms.max(received_ms - before_ms);
+        self.templates_changed += u64::from(changed);
+    }
+
+    /// Notes what options data told about sampling.
+    pub(crate) fn sampling(&mut self, before: Option<u32>, now: Option<u32>) {
+        self.sampling_changed += u64::from(before.is_some() && now.is_some() && before != now);
+    }
+
+    /// Notes a datagram that could not be decoded.
+    pub(crate) fn undecodable(&mut self, received_ms: i64, payload: &[u8]) {
+        self.received(received_ms);
+        if self.foreign.is_empty() {
+            self.foreign = payload[..payload.len().min(FOREIGN_OCTETS)].to_vec();
+        }
+    }
+}
+
+/// What a decoder has seen of one Observation Domain of one transport session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Diagnosis {
+    /// The transport session.
+    pub session: Session,
+    /// Address of the exporter, 4 or 16 octets, as flows and books have it.
+    pub exporter: Vec<u8>,
+    /// Version of the export protocol; of an unknown one the second octet of the datagram.
+    pub version: u8,
+    /// Observation Domain, source ID, or engine type and number.
+    pub domain: u32,
+    /// Its counters.
+    pub totals: [u64; Counter::COUNT],
+    /// When datagrams were received, milliseconds since the epoch.
+    pub received_ms: Range,
+    /// The exporter's clock less ours, milliseconds; `None` when no header could be read.
+    pub clock_offset_ms: Option<Range>,
+    /// How often the start of the exporter, as export time and uptime tell it, moved.
+    pub starts_moved: u64,
+    /// Longest time between Template Records, or since the last one.
+    pub template_interval_max_ms: i64,
+    /// Template Records that gave an ID other fields than before.
+    pub templates_changed: u64,
+    /// How often the one sampling interval of the domain changed.
+    pub sampling_changed: u64,
+    /// The sampling interval that options data told, when it is the only one.
+    pub sampling_interval: Option<u32>,
+    /// Whether options data told any sampling interval.
+    pub sampling_told: bool,
+    /// What its sequence numbers should count.
+    pub unit_expected: SequenceUnit,
+    /// What they count.
+    pub unit_found: SequenceUnit,
+    /// Datagrams whose number had no place in the sequence.
+    pub strays: u64,
+    /// Those that were in order among themselves while the others went on.
+    pub interleaved: u64,
+    /// The first octets of the first datagram that could not be decoded.
+    pub foreign: Vec<u8>,
+}
+
+impl Diagnosis {
+    pub(crate) fn of(domain: &Domain) -> Self {
+        let seen = &domain.inspection;
+        let mut totals = domain.totals;
+        totals.iter_mut().zip(&domain.pending).for_each(|(total, count)| *total += count);
+        let received_ms = seen.received.unwrap_or_default();
+        let since_ms = seen.template_ms.map_or(0, |at| received_ms.max - at);
+        Self {
+            session: domain.key.session,
+            exporter: domain.exporter.clone(),
+            version: domain.key.version,
+            domain: domain.key.domain,
+            totals,
+            received_ms,
+            clock_offset_ms: seen.clock_offset,
+            starts_moved: seen.starts_moved,
+            template_interval_max_ms: seen.template_interval_max_ms.max(since_ms),
+            templates_changed: seen.templates_changed,
+            sampling_changed: seen.sampling_changed,
+            sampling_interval: domain.samplers.only(),
+            sampling_told: !domain.samplers.is_empty(),
+            unit_expected: domain.sequence.standard(),
+            unit_found: domain.sequence.unit(),
+            strays: domain.sequence.strays,
+            interleaved: domain.sequence.interleaved,
+            foreign: seen.foreign.clone(),
+        }
+    }
+
+    /// One counter.
+    pub fn total(&self, counter: Counter) -> u64 {
+        self.totals[counter as usize]
+    }
+
+    /// Address and port that the datagrams come from.
+    pub fn source(&self) -> SocketAddr {
+        self.session.source
+    }
+}

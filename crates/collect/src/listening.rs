@@ -1,0 +1,118 @@
+//! The listeners for sessions: bound, then started.
+
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use crossbeam_channel::bounded;
+
+use crate::collector::{CollectError, CollectorOptions, spawn};
+use crate::deliver::Outgoing;
+use crate::relay::Relay;
+use crate::secure::{DtlsBindError, DtlsListener, Identity};
+use crate::socket::ReceiveSocket;
+use crate::stream::{self, Acceptor};
+use crate::{Listener, Transport};
+
+/// A listener in use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ListenerInfo {
+    /// What carries the messages there.
+    pub transport: Transport,
+    /// Address and port in use.
+    pub local: SocketAddr,
+}
+
+/// Listeners for sessions that have their ports.
+pub(crate) struct Listening {
+    acceptors: Vec<Acceptor>,
+    dtls: Vec<DtlsListener>,
+}
+
+/// Binds the listeners of all transports but plain UDP.
+pub(crate) fn bind(options: &CollectorOptions) -> Result<Listening, CollectError> {
+    let mut listening = Listening { acceptors: Vec::new(), dtls: Vec::new() };
+    for &listen in options.listeners.iter().filter(|listen| listen.transport != Transport::Udp) {
+        let identity = match &options.tls {
+            _ if !listen.is_secure() => None,
+            Some(tls) => Some(Identity::new(tls, listen.transport)?),
+            None => return Err(CollectError::NoCertificate { listen }),
+        };
+        let cannot = |source| bind_error(listen, source);
+        match (listen.transport, identity) {
+            (Transport::Dtls, Some(identity)) => {
+                let listener = DtlsListener::bind(listen, options.buffer_octets, identity);
+                listening.dtls.push(listener.map_err(|error| match error {
+                    DtlsBindError::Socket(source) => cannot(source),
+                    DtlsBindError::Tls(error) => error.into(),
+                })?);
+            }
+            (_, identity) => listening.acceptors.push(Acceptor::bind(listen, identity).map_err(cannot)?),
+        }
+    }
+    Ok(listening)
+}
+
+fn bind_error(listen: Listener, source: io::Error) -> CollectError {
+    match source.raw_os_error().map(nix::errno::Errno::from_raw) {
+        Some(nix::errno::Errno::EPROTONOSUPPORT | nix::errno::Errno::ESOCKTNOSUPPORT)
+            if listen.transport == Transport::Sctp =>
+        {
+            CollectError::NoSctp { listen }
+        }
+        _ => CollectError::Bind { listen, source },
+    }
+}
+
+impl Listening {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.acceptors.is_empty() && self.dtls.is_empty()
+    }
+
+    /// What identifies the sockets whose drops the kernel counts.
+    pub(crate) fn inodes(&self) -> impl Iterator<Item = u64> {
+        self.dtls.iter().filter_map(|listener| listener.inode)
+    }
+
+    /// All listeners as the options have them, those of UDP included.
+    pub(crate) fn in_order_of(&self, listeners: &[Listener], sockets: &[ReceiveSocket]) -> Vec<ListenerInfo> {
+        let mut acceptors = self.acceptors.iter().map(|acceptor| acceptor.local);
+        let mut dtls = self.dtls.iter().map(|listener| listener.info.local);
+        let sockets_each = sockets.len() / listeners.iter().filter(|l| l.transport == Transport::Udp).count().max(1);
+        let mut udp = sockets.iter().step_by(sockets_each.max(1)).map(|socket| socket.info.local);
+        let info = |listener: &Listener| {
+            let local = match listener.transport {
+                Transport::Udp => udp.next(),
+                Transport::Dtls => dtls.next(),
+                _ => acceptors.next(),
+            };
+            ListenerInfo { transport: listener.transport, local: local.unwrap_or(listener.address) }
+        };
+        listeners.iter().map(info).collect()
+    }
+
+    /// Starts the threads that listen, and the one that decodes what all sessions send.
+    pub(crate) fn start(
+        self,
+        outgoing: Outgoing,
+        relay: Option<Arc<Relay>>,
+        acceptors: &mut Vec<JoinHandle<()>>,
+        decoders: &mut Vec<JoinHandle<()>>,
+    ) -> Result<(), CollectError> {
+        let shared = Arc::clone(&outgoing.shared);
+        let (queue, reads) = bounded(shared.sessions.limits.queue_reads_max.max(1));
+        for acceptor in self.acceptors {
+            let (sessions, queue) = (Arc::clone(&shared.sessions), queue.clone());
+            acceptors.push(spawn("weir-accept", move || acceptor.run(&sessions, &queue))?);
+        }
+        for listener in self.dtls {
+            let (shared, queue) = (Arc::clone(&shared), queue.clone());
+            let work = move || listener.run(&shared.sessions, &queue, &shared.queue_drops);
+            acceptors.push(spawn("weir-dtls", work)?);
+        }
+        drop(queue);
+        decoders.push(spawn("weir-decode", move || stream::decode(&reads, outgoing, relay.as_deref()))?);
+        Ok(())
+    }
+}

@@ -1,0 +1,146 @@
+//! Lists in records: what is in them goes among the elements, and to columns that the record itself leaves empty.
+//!
+//! A value in a list fills a column when the record has just one such value, so that there is no doubt which is meant.
+//! It stays among the elements as well, since a column does not say from where it came.
+
+use std::collections::HashMap;
+
+use weir_flow::registry::{self, DataType};
+use weir_flow::{Column, ColumnType, FlowBatchBuilder};
+use weir_wire::structured::{self, Entry, Surroundings};
+use weir_wire::value::be_uint;
+use weir_wire::{ElementId, ListKind, Template, TemplateId};
+
+use crate::columns::{Records, is_kept};
+use crate::plan::{Plan, column_of_flags};
+use crate::session::Known;
+
+/// Which kind of list values of this type are.
+pub(crate) const fn kind_of(data_type: DataType) -> Option<ListKind> {
+    match data_type {
+        DataType::BasicList => Some(ListKind::Basic),
+        DataType::SubTemplateList => Some(ListKind::SubTemplate),
+        DataType::SubTemplateMultiList => Some(ListKind::SubTemplateMulti),
+        _ => None,
+    }
+}
+
+/// Which kind of list the registry says that an element is.
+pub(crate) fn registered(element: ElementId) -> Option<ListKind> {
+    kind_of(registry::element(element.enterprise, element.id)?.data_type)
+}
+
+/// What one Observation Domain knows that lists need.
+pub(crate) struct InDomain<'d> {
+    pub templates: &'d HashMap<TemplateId, Known, foldhash::fast::RandomState>,
+    /// Lists among the elements that the exporter has named (RFC 5610).
+    pub learned: &'d HashMap<ElementId, ListKind>,
+}
+
+impl Surroundings for InDomain<'_> {
+    fn template(&self, id: TemplateId) -> Option<&Template> {
+        self.templates.get(&id).map(|known| &known.template)
+    }
+
+    fn list_kind(&self, element: ElementId) -> Option<ListKind> {
+        registered(element).or_else(|| self.learned.get(&element).copied())
+    }
+}
+
+/// A value in a list whose column the record leaves empty.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Leaf<'a> {
+    row: usize,
+    column: Column,
+    octets: &'a [u8],
+    /// Bits of the column are told by several elements.
+    part: bool,
+}
+
+/// Appends the elements of records that have lists. Yields how many lists could not be read to their end.
+pub(crate) fn write_leftovers(
+    plan: &Plan,
+    records: Records<'_>,
+    surroundings: &InDomain<'_>,
+    builder: &mut FlowBatchBuilder,
+) -> u32 {
+    let (mut entries, mut leaves, mut undecodable) = (Vec::new(), Vec::new(), 0);
+    let target = builder.elements();
+    for row in 0..records.len() {
+        for leftover in plan.leftovers.iter().filter(|leftover| is_kept(leftover, records, row)) {
+            let octets = records.octets_of(leftover.field, row);
+            let Some(kind) = leftover.list else {
+                target.push(leftover.enterprise, leftover.id, octets);
+                continue;
+            };
+            entries.clear();
+            let position = target.row_len() as u16;
+            let element = ElementId { enterprise: leftover.enterprise, id: leftover.id };
+            undecodable += structured::walk(element, kind, octets, surroundings, &mut entries);
+            for entry in &entries {
+                let ElementId { enterprise, id } = entry.element;
+                match entry.parent {
+                    None => target.push(enterprise, id, entry.octets),
+                    Some(parent) => {
+                        let place = (parent.saturating_add(position), entry.record);
+                        target.push_nested(enterprise, id, entry.octets, place);
+                        leaves.extend(leaf(plan, row, entry));
+                    }
+                }
+            }
+        }
+        target.end_row();
+    }
+    write_leaves(&mut leaves, records.len(), builder);
+    undecodable
+}
+
+/// The leaf that an entry is, when there is a column for it that the records leave empty. Times are none: those in
+/// lists are of what happened within the flow.
+fn leaf<'a>(plan: &Plan, row: usize, entry: &Entry<'a>) -> Option<Leaf<'a>> {
+    let ElementId { enterprise, id } = entry.element;
+    let (column, part) = match column_of_flags(entry.element) {
+        Some(column) => (column, true),
+        None => (Column::of_element(enterprise, id)?.0, false),
+    };
+    let fits = match column.column_type() {
+        ColumnType::U8 => entry.octets.len() == 1,
+        ColumnType::U16 => matches!(entry.octets.len(), 1..=2),
+        ColumnType::U32 => matches!(entry.octets.len(), 1..=4),
+        ColumnType::U64 => matches!(entry.octets.len(), 1..=8),
+        ColumnType::Address => matches!(entry.octets.len(), 4 | 16),
+        ColumnType::Mac => entry.octets.len() == 6,
+        ColumnType::Octets => !entry.octets.is_empty(),
+        ColumnType::Time | ColumnType::Elements => false,
+    };
+    let open = column != Column::SamplingInterval && column != Column::SamplerId && !plan.writes(column);
+    (fits && open).then_some(Leaf { row, column, octets: entry.octets, part })
+}
+
+/// Writes one column after the other: of each row the only value, or bits that were told apart; else null.
+fn write_leaves(leaves: &mut [Leaf<'_>], rows: usize, builder: &mut FlowBatchBuilder) {
+    leaves.sort_by_key(|leaf| (leaf.column, leaf.row));
+    for of_column in leaves.chunk_by(|a, b| a.column == b.column) {
+        let column = of_column[0].column;
+        let mut next = of_column.chunk_by(|a, b| a.row == b.row).peekable();
+        for row in 0..rows {
+            let found = next.next_if(|of_row| of_row[0].row == row).unwrap_or_default();
+            let only = match found {
+                [leaf, others @ ..] if others.iter().all(|other| other.octets == leaf.octets) => Some(leaf.octets),
+                _ => None,
+            };
+            let bits = || found.iter().filter_map(|leaf| be_uint(leaf.octets)).fold(0, |bits, more| bits | more);
+            let number = match found {
+                [_, _, ..] if found.iter().all(|leaf| leaf.part) => Some(bits()),
+                _ => only.and_then(be_uint),
+            };
+            match column.column_type() {
+                ColumnType::U8 => builder.u8(column).push(number.map(|number| number as u8)),
+                ColumnType::U16 => builder.u16(column).push(number.map(|number| number as u16)),
+                ColumnType::U32 => builder.u32(column).push(number.map(|number| number as u32)),
+                ColumnType::U64 => builder.u64(column).push(number),
+                _ => builder.address(column).push(only),
+            }
+        }
+    }
+}

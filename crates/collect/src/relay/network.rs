@@ -1,0 +1,71 @@
+//! Networks of exporters.
+
+use std::net::IpAddr;
+use std::str::FromStr;
+
+/// A network: an address and the number of bits that count. As text `192.0.2.0/24`, or an address for itself alone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Network {
+    address: IpAddr,
+    bits: u8,
+}
+
+/// A text that is no network.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("'{}' is no network\nhint: write 192.0.2.0/24 or 2001:db8::/32", text.escape_debug())]
+pub struct NetworkError {
+    text: String,
+}
+
+impl Network {
+    /// Whether an address lies in it.
+    pub fn contains(self, address: IpAddr) -> bool {
+        let differ = match (self.address, address) {
+            (IpAddr::V4(network), IpAddr::V4(address)) => {
+                (u32::from(network) ^ u32::from(address)).checked_shr(32 - u32::from(self.bits)).unwrap_or(0).into()
+            }
+            (IpAddr::V6(network), IpAddr::V6(address)) => {
+                (u128::from(network) ^ u128::from(address)).checked_shr(128 - u32::from(self.bits)).unwrap_or(0)
+            }
+            _ => 1,
+        };
+        differ == 0
+    }
+}
+
+impl FromStr for Network {
+    type Err = NetworkError;
+
+    fn from_str(text: &str) -> Result<Self, NetworkError> {
+        let wrong = || NetworkError { text: text.to_owned() };
+        let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
+        let address: IpAddr = address.parse().map_err(|_| wrong())?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let bits = bits.map_or(Ok(most), str::parse).map_err(|_| wrong())?;
+        if bits > most { Err(wrong()) } else { Ok(Self { address, bits }) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn membership() {
+        for (network, inside, outside) in [
+            ("192.0.2.0/24", "192.0.2.255", "192.0.3.0"),
+            ("192.0.2.77/24", "192.0.2.1", "::ffff:192.0.2.1"),
+            ("192.0.2.1", "192.0.2.1", "192.0.2.0"),
+            ("0.0.0.0/0", "255.255.255.255", "::1"),
+            ("::/0", "2001:db8::1", "192.0.2.1"),
+            ("2001:db8::/33", "2001:db8:7fff::1", "2001:db8:8000::"),
+        ] {
+            let network: Network = network.parse().expect(network);
+            assert!(network.contains(inside.parse().expect(inside)), "{inside}");
+            assert!(!network.contains(outside.parse().expect(outside)), "{outside}");
+        }
+        for text in ["", "192.0.2.0/33", "192.0.2.0/-1", "192.0.2/24", "::/129", "x/8"] {
+            assert!(text.parse::<Network>().is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! Records that carry a section of the packet instead of its fields, or beside them (RFC 7133, RFC 5477).
+//!
+//! Exporters of sampled packets send what a switch can: the first octets. What the other fields of the record do not
+//! say is read from there.
+
+use weir_flow::Column;
+use weir_flow::FlowBatchBuilder;
+use weir_wire::FieldSpecifier;
+use weir_wire::packet::{self, LinkType};
+
+use crate::columns::Records;
+use crate::observed::{self, Observed};
+use crate::plan::Plan;
+
+/// `layer2packetSectionData`, deprecated by the next one.
+const LAYER2_SECTION: u16 = 104;
+const DATA_LINK_FRAME_SECTION: u16 = 315;
+const IP_HEADER_SECTION: u16 = 313;
+const DATA_LINK_FRAME_SIZE: u16 = 312;
+const DATA_LINK_FRAME_TYPE: u16 = 408;
+const SECTION_EXPORTED_OCTETS: u16 = 410;
+/// `sectionOffset`: a section that begins elsewhere cannot be read.
+const SECTION_OFFSET: u16 = 409;
+
+/// `dataLinkFrameType` (RFC 7133 section 3.2.3).
+const ETHERNET: u64 = 1;
+const IEEE_802_11: u64 = 2;
+
+/// Where the records of a template have their section, and what tells how to read it. Numbers are fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Section {
+    octets: usize,
+    ip: bool,
+    frame_type: Option<usize>,
+    frame_size: Option<usize>,
+    exported: Option<usize>,
+    offset: Option<usize>,
+}
+
+impl Section {
+    /// The section of a template's records, when they have one.
+    pub(crate) fn of(fields: &[FieldSpecifier]) -> Option<Self> {
+        let field = |id| fields.iter().position(|field| (field.element.enterprise, field.element.id) == (0, id));
+        let frame = field(DATA_LINK_FRAME_SECTION).or_else(|| field(LAYER2_SECTION));
+        Some(Self {
+            octets: frame.or_else(|| field(IP_HEADER_SECTION))?,
+            ip: frame.is_none(),
+            frame_type: field(DATA_LINK_FRAME_TYPE),
+            frame_size: field(DATA_LINK_FRAME_SIZE),
+            exported: field(SECTION_EXPORTED_OCTETS),
+            offset: field(SECTION_OFFSET),
+        })
+    }
+
+    fn link(self, records: Records<'_>, record: usize) -> Option<LinkType> {
+        if self.ip {
+            return Some(LinkType::Ip);
+        }
+        match self.frame_type.and_then(|field| records.number(field, record)) {
+            None | Some(ETHERNET) => Some(LinkType::Ethernet),
+            Some(IEEE_802_11) => Some(LinkType::Ieee80211),
+            Some(_) => None,
+        }
+    }
+
+    /// What the section of a record says.
+    fn observed(self, records: Records<'_>, record: usize) -> Observed<'_> {
+        let number = |field: Option<usize>| field.and_then(|field| records.number(field, record));
+        let octets = records.octets(&records.located.field(self.octets), record);
+        let Some(link) = self.link(records, record).filter(|_| number(self.offset).unwrap_or(0) == 0) else {
+            return Observed::default();
+        };
+        // A field of fixed length is filled up when the packet is shorter.
+        let exported =
+            number(self.exported).map_or(octets.len(), |exported| exported.min(octets.len() as u64) as usize);
+        let octets = &octets[..exported];
+        let packet = packet::dissect(link, octets);
+        let before = (octets.len() - packet.payload.len()) as u64;
+        let carried = number(self.frame_size).map(|size| size.saturating_sub(before));
+        Observed { bytes: Observed::ip_octets(&packet).or(carried), packet: Some(packet), ..Observed::default() }
+    }
+}
+
+/// Reads the sections of all records, where the plan has one to read.
+pub(crate) fn read<'a>(plan: &Plan, records: Records<'a>) -> Option<Vec<Observed<'a>>> {
+    let section = plan.section?;
+    Some((0..records.len()).map(|record| section.observed(records, record)).collect())
+}
+
+/// Writes the columns that no field of the records has.
+pub(crate) fn write(plan: &Plan, rows: &[Observed<'_>], builder: &mut FlowBatchBuilder) {
+    let counted = plan.writes(Column::Packets) || plan.writes(Column::Bytes);
+    observed::write(rows, builder, &|column| plan.writes(column) || (column == Column::Bytes && counted));
+    if !counted {
+        builder.u64(Column::Packets).repeat(1, rows.len());
+    }
+}

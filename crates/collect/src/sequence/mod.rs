@@ -1,0 +1,305 @@
+//! Sequence numbers: what is missing, what came late, what came twice.
+//!
+//! What is counted differs: NetFlow v5 counts flows, NetFlow v9 datagrams (RFC 3954 section 5.1), IPFIX data records
+//! (RFC 7011 section 3.1), sFlow datagrams and samples. In all of them the number in a header lets the next one be
+//! predicted, so one account serves all.
+//!
+//! A number as expected goes on with a [`Line`]. One ahead opens a gap, one behind must fill one: then `lost - late`
+//! is exact, however datagrams overtake one another. What neither goes on nor fills is a stray. It begins a second line
+//! beside the first, and when another datagram goes on with that one, the exporter has started again or much was lost;
+//! a single odd datagram changes nothing. Where headers tell the exporter's uptime, a restart needs no such proof.
+//!
+//! What cannot be known: what was lost before the first datagram or after the last one, of the exporter and of each of
+//! its starts; what came late after more gaps than are remembered; and, in IPFIX, which tells no uptime, a restart
+//! whose numbers go on close ahead of where they were.
+
+mod duplicates;
+mod line;
+#[cfg(test)]
+mod tests;
+mod unit;
+
+use std::collections::VecDeque;
+
+pub(crate) use duplicates::{DatagramHasher, Duplicates};
+use line::{GAP_SURE, Line, Placed};
+pub use unit::SequenceUnit;
+use unit::Steps;
+
+/// A jump ahead by more than this is taken for a restart of the exporter, not for loss.
+const GAP_MAX: i32 = 1 << 20;
+/// Datagrams with records that wait for their template and whose number of units will be known then.
+const WAITING_MAX: usize = 4_096;
+/// An uptime that went back by less than this, in milliseconds, may be that of a datagram that came late.
+const UPTIME_BACK_MS: u32 = 1_000;
+/// The exporter's start moves by so much, in milliseconds, when it starts again, and less when its clock is set.
+const START_MOVES_MS: i64 = 5_000;
+/// The uptime of 32 bits wraps after so many milliseconds.
+const UPTIME_WRAP_MS: i64 = 1 << 32;
+
+/// A datagram, as far as sequence numbers are concerned.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Arrival {
+    /// The number in the header.
+    pub sequence: u32,
+    /// Data Records known to be in it.
+    pub records: u32,
+    /// The same with Template Records.
+    pub all_records: u32,
+    /// False when some records could not be counted.
+    pub complete: bool,
+    /// Time of export by the exporter's clock, milliseconds since the epoch.
+    pub export_ms: i64,
+    /// Uptime of the exporter, where the header tells it.
+    pub uptime_ms: Option<u32>,
+}
+
+/// What a datagram's number changed in the account. Units are those of [`Sequence::unit`].
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Units found missing.
+    pub lost: u32,
+    /// Units that had been counted as lost, and came.
+    pub late: u32,
+    /// What had been counted as lost by a rule that proved wrong, to be taken back.
+    pub taken_back: u64,
+    /// Whether a later datagram had come before.
+    pub reordered: bool,
+    /// Whether the exporter has started again.
+    pub reset: bool,
+    /// Whether the number tells nothing.
+    pub unsequenced: bool,
+}
+
+/// A line that strays began.
+#[derive(Debug, Clone)]
+struct Candidate {
+    line: Line,
+    outcome: Outcome,
+    /// Datagrams on it since the last one on the line in force.
+    run: u32,
+    newest_export_ms: i64,
+}
+
+/// Sets of one datagram that wait for their template.
+#[derive(Debug, Clone, Copy)]
+struct Waiting {
+    /// Number of the first set, as the waiting room gave it.
+    first: u64,
+    /// Number after the last one.
+    end: u64,
+    /// Sets not decoded yet.
+    left: u64,
+    known_end: u32,
+    more: u32,
+    exact: bool,
+}
+
+/// The sequence of one Observation Domain.
+#[derive(Debug, Clone)]
+pub(crate) struct Sequence {
+    standard: SequenceUnit,
+    unit: SequenceUnit,
+    unit_before: SequenceUnit,
+    steps: Steps,
+    line: Option<Line>,
+    candidate: Option<Box<Candidate>>,
+    newest_export_ms: i64,
+    newest_uptime_ms: Option<u32>,
+    /// Lost less late, as counted by the rule in force.
+    missing: u64,
+    waiting: VecDeque<Waiting>,
+    /// Datagrams without a place in the line that was in force.
+    pub strays: u64,
+    /// Strays that went on with one another while the line in force went on as well.
+    pub interleaved: u64,
+}
+
+impl Sequence {
+    /// A sequence that counts what its protocol says.
+    pub(crate) fn new(standard: SequenceUnit) -> Self {
+        Self {
+            standard,
+            unit: standard,
+            unit_before: standard,
+            steps: Steps::default(),
+            line: None,
+            candidate: None,
+            newest_export_ms: i64::MIN,
+            newest_uptime_ms: None,
+            missing: 0,
+            waiting: VecDeque::new(),
+            strays: 0,
+            interleaved: 0,
+        }
+    }
+
+    /// What the numbers count by what was seen of them.
+    pub(crate) fn unit(&self) -> SequenceUnit {
+        self.unit
+    }
+
+    /// What they were thought to count before; [`Outcome::taken_back`] is in this unit.
+    pub(crate) fn unit_before(&self) -> SequenceUnit {
+        self.unit_before
+    }
+
+    /// What the standard says that they count.
+    pub(crate) fn standard(&self) -> SequenceUnit {
+        self.standard
+    }
+
+    /// Takes the next datagram in the order of arrival.
+    pub(crate) fn observe(&mut self, arrival: &Arrival) -> Outcome {
+        self.steps.look(arrival);
+        let rule = self.steps.rule(self.standard, self.unit);
+        if rule != self.unit {
+            return self.change_rule(rule, arrival);
+        }
+        if !self.unit.tells_loss() {
+            return Outcome { unsequenced: true, ..Outcome::default() };
+        }
+        let outcome = self.place(arrival);
+        self.missing = (self.missing + u64::from(outcome.lost)).saturating_sub(u64::from(outcome.late));
+        outcome
+    }
+
+    /// Begins anew with the units that the exporter really counts. What was counted as lost was not.
+    fn change_rule(&mut self, rule: SequenceUnit, arrival: &Arrival) -> Outcome {
+        self.unit_before = std::mem::replace(&mut self.unit, rule);
+        self.candidate = None;
+        self.waiting.clear();
+        let taken_back = std::mem::take(&mut self.missing);
+        self.begin(arrival);
+        Outcome { taken_back, unsequenced: !rule.tells_loss(), ..Outcome::default() }
+    }
+
+    fn begin(&mut self, arrival: &Arrival) {
+        let (units, complete) = self.units(arrival);
+        self.line = Some(Line::begin(arrival.sequence, units, complete));
+        self.candidate = None;
+        self.newest_export_ms = arrival.export_ms;
+        self.newest_uptime_ms = arrival.uptime_ms;
+    }
+
+    fn units(&self, arrival: &Arrival) -> (u32, bool) {
+        (self.unit.of(arrival), arrival.complete || self.unit == SequenceUnit::Datagrams)
+    }
+
+    fn place(&mut self, arrival: &Arrival) -> Outcome {
+        let (units, complete) = self.units(arrival);
+        let can_be_late = arrival.export_ms <= self.newest_export_ms;
+        let restarted = self.has_restarted(arrival);
+        let Some(line) = &mut self.line else {
+            self.begin(arrival);
+            return Outcome::default();
+        };
+        let ahead = line.ahead(arrival.sequence);
+        if ahead != 0 && restarted {
+            self.begin(arrival);
+            return Outcome { reset: true, ..Outcome::default() };
+        }
+        let placed = line.take(arrival.sequence, units, complete, can_be_late);
+        let Some(placed) = placed else { return self.stray(arrival) };
+        if !placed.reordered {
+            self.newest_export_ms = self.newest_export_ms.max(arrival.export_ms);
+            self.newest_uptime_ms = arrival.uptime_ms;
+        }
+        if let Some(candidate) = &mut self.candidate {
+            candidate.run = 0;
+        }
+        Outcome { lost: placed.lost, late: placed.late, reordered: placed.reordered, ..Outcome::default() }
+    }
+
+    /// Whether the uptime shows that the exporter has started again. It also goes back when a datagram comes late, when
+    /// it wraps, and seems to when the clock is set: then the exporter's start stays where it was.
+    fn has_restarted(&self, arrival: &Arrival) -> bool {
+        let Some((before_ms, now_ms)) = self.newest_uptime_ms.zip(arrival.uptime_ms) else { return false };
+        let back_ms = i64::from(before_ms) - i64::from(now_ms);
+        let moved_ms = arrival.export_ms - self.newest_export_ms + back_ms;
+        back_ms > i64::from(UPTIME_BACK_MS)
+            && moved_ms > START_MOVES_MS
+            && (moved_ms - UPTIME_WRAP_MS).abs() > START_MOVES_MS
+    }
+
+    /// Takes a datagram that the line in force has no place for.
+    fn stray(&mut self, arrival: &Arrival) -> Outcome {
+        self.strays += 1;
+        self.steps.note_astray();
+        let (units, complete) = self.units(arrival);
+        let placed = self.candidate.as_mut().and_then(|candidate| {
+            let placed = candidate.line.take(arrival.sequence, units, complete, true);
+            placed.map(|placed| (placed, &mut **candidate))
+        });
+        let Some((placed, candidate)) = placed else {
+            let line = Line::begin(arrival.sequence, units, complete);
+            self.candidate = Some(Box::new(Candidate {
+                line,
+                outcome: Outcome::default(),
+                run: 1,
+                newest_export_ms: arrival.export_ms,
+            }));
+            return Outcome::default();
+        };
+        candidate.newest_export_ms = candidate.newest_export_ms.max(arrival.export_ms);
+        candidate.outcome.lost += placed.lost;
+        candidate.outcome.late += placed.late;
+        candidate.run += 1;
+        if candidate.run < 2 {
+            self.interleaved += 1;
+            return Outcome { reordered: placed.reordered, ..Outcome::default() };
+        }
+        Outcome { reordered: placed.reordered, ..self.confirm(arrival) }
+    }
+
+    /// The strays go on with one another: their line is the one in force now.
+    fn confirm(&mut self, arrival: &Arrival) -> Outcome {
+        let (Some(line), Some(candidate)) = (&mut self.line, self.candidate.take()) else { return Outcome::default() };
+        let Candidate { line: other, mut outcome, newest_export_ms, .. } = *candidate;
+        if (GAP_SURE as i32..=GAP_MAX).contains(&line.ahead(other.first)) {
+            outcome.lost += line.join(other);
+        } else {
+            *line = other;
+            outcome.reset = true;
+        }
+        self.newest_export_ms = newest_export_ms;
+        self.newest_uptime_ms = arrival.uptime_ms;
+        outcome
+    }
+
+    /// Sets of this datagram, numbered so by the waiting room, wait for their template.
+    pub(crate) fn sets_wait(&mut self, arrival: &Arrival, sets: std::ops::Range<u64>) {
+        if self.unit == SequenceUnit::Datagrams || sets.is_empty() {
+            return;
+        }
+        if self.waiting.len() >= WAITING_MAX {
+            self.waiting.pop_front();
+        }
+        let known_end = arrival.sequence.wrapping_add(self.unit.of(arrival));
+        let left = sets.end - sets.start;
+        self.waiting.push_back(Waiting { first: sets.start, end: sets.end, left, known_end, more: 0, exact: true });
+    }
+
+    /// A set that waited was decoded and had so many records, `None` when they could not all be counted. Once all sets
+    /// of its datagram were decoded, it is known whether something is missing after it.
+    pub(crate) fn set_decoded(&mut self, number: u64, records: Option<u32>) -> Outcome {
+        let at = self.waiting.partition_point(|waiting| waiting.end <= number);
+        let Some(waiting) = self.waiting.get_mut(at).filter(|waiting| waiting.first <= number) else {
+            return Outcome::default();
+        };
+        waiting.more += records.unwrap_or(0);
+        waiting.exact &= records.is_some();
+        waiting.left -= 1;
+        if waiting.left > 0 {
+            return Outcome::default();
+        }
+        let Waiting { known_end, more, exact, .. } = *waiting;
+        self.waiting.remove(at);
+        let placed = match &mut self.line {
+            Some(line) if exact => line.settle(known_end, more),
+            _ => Placed::default(),
+        };
+        self.missing = (self.missing + u64::from(placed.lost)).saturating_sub(u64::from(placed.late));
+        Outcome { lost: placed.lost, late: placed.late, ..Outcome::default() }
+    }
+}

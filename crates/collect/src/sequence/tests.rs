@@ -1,0 +1,134 @@
+//! Numbers in, account out.
+
+use super::*;
+
+fn arrival(sequence: u32, records: u32) -> Arrival {
+    Arrival { sequence, records, all_records: records, complete: true, export_ms: 0, uptime_ms: None }
+}
+
+/// Observes (number, records), and checks lost, late and resets.
+fn check(observations: &[(u32, u32, u32, u32, bool)]) {
+    let mut sequence = Sequence::new(SequenceUnit::Records);
+    for &(number, records, lost, late, reset) in observations {
+        let outcome = sequence.observe(&arrival(number, records));
+        assert_eq!((outcome.lost, outcome.late, outcome.reset), (lost, late, reset), "at {number}");
+    }
+}
+
+#[test]
+fn gaps_and_what_fills_them() {
+    check(&[
+        (100, 30, 0, 0, false),
+        (130, 30, 0, 0, false),
+        (220, 30, 60, 0, false),
+        (190, 30, 0, 30, false),
+        (160, 30, 0, 30, false),
+        (250, 30, 0, 0, false),
+    ]);
+    // across the wrap of 32 bits
+    check(&[(u32::MAX - 9, 10, 0, 0, false), (10, 10, 10, 0, false), (0, 10, 0, 10, false)]);
+}
+
+#[test]
+fn what_fills_no_gap_is_not_taken_off() {
+    // before the first one, where nothing was counted as lost; and twice the same
+    check(&[(100, 10, 0, 0, false), (90, 10, 0, 0, false), (120, 10, 10, 0, false), (110, 10, 0, 10, false)]);
+    check(&[(100, 10, 0, 0, false), (120, 10, 10, 0, false), (110, 10, 0, 10, false), (110, 10, 0, 0, false)]);
+}
+
+#[test]
+fn one_odd_number_changes_nothing() {
+    for odd in [0, 1_000, 50_000_000, 3_000_000_000] {
+        check(&[
+            (90_000, 10, 0, 0, false),
+            (odd, 10, 0, 0, false),
+            (90_010, 10, 0, 0, false),
+            (90_020, 5, 0, 0, false),
+        ]);
+    }
+}
+
+#[test]
+fn a_new_start_and_a_long_gap_are_confirmed_by_a_second_datagram() {
+    check(&[(90_000, 10, 0, 0, false), (0, 10, 0, 0, false), (20, 10, 10, 0, true), (10, 10, 0, 10, false)]);
+    check(&[(100, 10, 0, 0, false), (50_110, 10, 0, 0, false), (50_120, 10, 50_000, 0, false)]);
+    check(&[(100, 10, 0, 0, false), (5_000_110, 10, 0, 0, false), (5_000_120, 10, 0, 0, true)]);
+}
+
+#[test]
+fn an_uptime_that_went_back_shows_a_restart_at_once() {
+    let with =
+        |sequence, export_ms, uptime_ms| Arrival { export_ms, uptime_ms: Some(uptime_ms), ..arrival(sequence, 10) };
+    let mut sequence = Sequence::new(SequenceUnit::Records);
+    sequence.observe(&with(100, 1_000_000, 500_000));
+    // a late one, the wrap of the uptime and a clock set back by a day are none
+    assert!(!sequence.observe(&with(90, 998_000, 498_000)).reset);
+    let mut wrapping = sequence.clone();
+    wrapping.observe(&with(110, 1_000_000, u32::MAX - 500));
+    assert!(!wrapping.observe(&with(130, 1_001_000, 499)).reset);
+    let mut set_back = sequence.clone();
+    assert!(!set_back.observe(&with(120, 1_001_000 - 86_400_000, 501_000)).reset);
+    // the numbers of the new start would fit a gap
+    sequence.observe(&with(150, 1_001_000, 501_000));
+    let outcome = sequence.observe(&with(120, 1_030_000, 9_000));
+    assert!(outcome.reset && outcome.late == 0, "{outcome:?}");
+}
+
+#[test]
+fn records_that_wait_settle_the_account_when_they_are_counted() {
+    let waits = |sequence| Arrival { complete: false, ..arrival(sequence, 0) };
+    let mut sequence = Sequence::new(SequenceUnit::Records);
+    let mut set = 0;
+    // of 100..110, 110..125 (lost), 125..130, 130..140, 140..150 (lost), then 150.. complete
+    for number in [100, 125, 130] {
+        let arrival = waits(number);
+        assert_eq!(sequence.observe(&arrival), Outcome::default());
+        sequence.sets_wait(&arrival, set..set + 2);
+        set += 2;
+    }
+    assert_eq!(sequence.observe(&arrival(150, 10)), Outcome::default());
+    let lost: Vec<_> = [4, 6, 2, 3, 9, 1]
+        .into_iter()
+        .enumerate()
+        .map(|(set, n)| sequence.set_decoded(set as u64, Some(n)).lost)
+        .collect();
+    assert_eq!(lost, [0, 15, 0, 0, 0, 10]);
+    let late = sequence.observe(&Arrival { export_ms: -1, ..arrival(110, 15) });
+    assert_eq!((late.late, late.reordered), (15, true));
+}
+
+#[test]
+fn a_unit_that_proves_wrong_is_given_up_and_its_loss_taken_back() {
+    let mut sequence = Sequence::new(SequenceUnit::Datagrams);
+    let (mut number, mut net) = (5, 0);
+    for step in 0..40 {
+        let outcome = sequence.observe(&arrival(number, 3 + step % 4));
+        net += i64::from(outcome.lost) - i64::from(outcome.late) - outcome.taken_back as i64;
+        number += 3 + step % 4;
+    }
+    assert_eq!((sequence.unit(), net), (SequenceUnit::Records, 0));
+    assert_eq!(sequence.observe(&arrival(number + 7, 3)).lost, 7);
+}
+
+#[test]
+fn loss_never_looks_like_another_unit() {
+    // every second datagram is lost, and each has two records
+    let mut sequence = Sequence::new(SequenceUnit::Datagrams);
+    let lost: u32 = (0..100).map(|number| sequence.observe(&arrival(number * 2, 2)).lost).sum();
+    assert_eq!((sequence.unit(), lost), (SequenceUnit::Datagrams, 99));
+}
+
+#[test]
+fn only_the_same_octets_are_duplicates() {
+    let (hasher, mut last) = (DatagramHasher::default(), Duplicates::default());
+    let (one, other) = (hasher.hash(b"one"), hasher.hash(b"other"));
+    last.remember(10, one, 2);
+    assert!(last.has(10, one) && !last.has(10, other) && !last.has(11, one));
+    last.remember(12, one, 2);
+    last.remember(11, other, 2);
+    assert!(last.has(12, one) && last.has(11, other));
+    assert!(!last.has(10, one), "forgotten");
+    let mut off = Duplicates::default();
+    off.remember(10, one, 0);
+    assert!(!off.has(10, one));
+}

@@ -1,0 +1,136 @@
+//! What an exporter's sequence numbers count, found out by looking.
+//!
+//! The standards say what is to be counted, and exporters are known that count something else: datagrams where it
+//! should be records, records where it should be datagrams, Template Records as well, or nothing at all. Taken at
+//! their word they would seem to lose most of what they send. Each datagram that follows another says how far the
+//! number moved, and that is compared with what each rule would have it move. A rule replaces the standard's only when
+//! nearly all steps follow it and hardly any follow the standard's, so that no pattern of loss can look like a fault.
+
+use super::Arrival;
+
+/// What a sequence number counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum SequenceUnit {
+    /// Data Records, those of options included: NetFlow v5 (flows), IPFIX.
+    Records,
+    /// Datagrams: NetFlow v9, sFlow.
+    Datagrams,
+    /// Data Records and Template Records.
+    AllRecords,
+    /// Nothing: the number stays as it is.
+    Nothing,
+    /// Nothing that could be found out: the numbers follow no rule.
+    Unknown,
+}
+
+impl SequenceUnit {
+    const RULES: [Self; 4] = [Self::Records, Self::Datagrams, Self::AllRecords, Self::Nothing];
+
+    /// What the standard of a protocol has its sequence numbers count.
+    pub(crate) fn of_protocol(version: u8) -> Self {
+        match version {
+            // NetFlow v1 has no sequence numbers
+            1 => Self::Nothing,
+            5 | 7 | 10 => Self::Records,
+            _ => Self::Datagrams,
+        }
+    }
+
+    /// Name for people.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Records => "data records",
+            Self::Datagrams => "datagrams",
+            Self::AllRecords => "data records and template records",
+            Self::Nothing => "nothing",
+            Self::Unknown => "nothing that can be told",
+        }
+    }
+
+    /// Whether gaps in such numbers tell loss.
+    pub fn tells_loss(self) -> bool {
+        !matches!(self, Self::Nothing | Self::Unknown)
+    }
+
+    /// Units of a datagram.
+    pub(crate) fn of(self, arrival: &Arrival) -> u32 {
+        match self {
+            Self::Records => arrival.records,
+            Self::Datagrams => 1,
+            Self::AllRecords => arrival.all_records,
+            Self::Nothing | Self::Unknown => 0,
+        }
+    }
+}
+
+/// Steps that must have been seen before a rule is given up.
+const STEPS_MIN: u32 = 16;
+/// Steps after which older ones begin to be forgotten: exporters are upgraded.
+const STEPS_MAX: u32 = 1_024;
+
+/// How many steps followed each rule.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Steps {
+    before: Option<(u32, [u32; 4])>,
+    /// Steps that tell rules apart.
+    seen: u32,
+    follow: [u32; 4],
+    /// Steps that no rule explains and that led to no place of a line.
+    astray: u32,
+    /// The number of records was not always the same.
+    varied: bool,
+}
+
+impl Steps {
+    /// Looks at the next datagram in the order of arrival.
+    pub(super) fn look(&mut self, arrival: &Arrival) {
+        let units = SequenceUnit::RULES.map(|rule| rule.of(arrival));
+        let after = arrival.complete.then_some((arrival.sequence, units));
+        let Some((sequence, expected)) = std::mem::replace(&mut self.before, after) else { return };
+        self.varied |= expected[0] != units[0];
+        let step = arrival.sequence.wrapping_sub(sequence);
+        if expected[0] == expected[1] && expected[1] == expected[2] {
+            // A single record in a datagram: only a number that stays is told from one that moves.
+            if step != 0 {
+                return;
+            }
+        }
+        self.seen += 1;
+        for (count, expected) in self.follow.iter_mut().zip(expected) {
+            *count += u32::from(expected == step);
+        }
+        if self.seen >= STEPS_MAX {
+            self.seen /= 2;
+            self.astray /= 2;
+            self.follow.iter_mut().for_each(|count| *count /= 2);
+        }
+    }
+
+    /// Notes that the last datagram had no place in any line.
+    pub(super) fn note_astray(&mut self) {
+        self.astray += 1;
+    }
+
+    /// The rule to go by, given the one of the standard and the one in force.
+    pub(super) fn rule(&self, standard: SequenceUnit, now: SequenceUnit) -> SequenceUnit {
+        if self.seen < STEPS_MIN {
+            return standard;
+        }
+        let follow =
+            |rule| SequenceUnit::RULES.iter().zip(self.follow).find(|(r, _)| **r == rule).map_or(0, |(_, n)| n);
+        // Nothing goes astray while no line is followed: it takes numbers that follow the standard to go by it again.
+        let unknown = now == SequenceUnit::Unknown;
+        if follow(standard) * if unknown { 2 } else { 10 } > self.seen {
+            return standard;
+        }
+        let nearly_all = |rule: &SequenceUnit| follow(*rule) * 10 >= self.seen * 9;
+        // Loss of every second datagram looks like two records in each: counts that vary rule that out.
+        let sure =
+            |rule: &SequenceUnit| standard != SequenceUnit::Datagrams || *rule == SequenceUnit::Nothing || self.varied;
+        match SequenceUnit::RULES.iter().find(|rule| nearly_all(rule) && sure(rule)) {
+            Some(rule) => *rule,
+            None if unknown || self.astray * 2 > self.seen => SequenceUnit::Unknown,
+            None => standard,
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! The folder of segments and what waits in it.
+//!
+//! The index is in memory: where each set lies, by what it waits for. Segments are only ever appended to, and removed
+//! when nothing in them waits or when their newest set has waited too long. New sets go into a segment of this
+//! process; those of processes before are never appended to, so nobody trusts their ends.
+
+use std::collections::{HashMap, VecDeque};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::segment::{self, Segment};
+use super::{Answer, Asked, Request, SetKey, Told};
+use crate::Limits;
+use crate::waiting::HeldSet;
+
+/// A segment ends at this length.
+const SEGMENT_OCTETS: u64 = 16 << 20;
+/// It also ends at this part of the limits, because all of it is given up when they are reached.
+const LIMIT_PART: u64 = 16;
+/// It also ends when its oldest set is older than this part of the longest time that sets wait.
+const SEGMENT_AGE_PART: i64 = 16;
+
+/// Why the folder of waiting sets cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot use {path} for waiting data")]
+pub struct SpoolError {
+    /// The folder or file.
+    pub path: PathBuf,
+    /// What the system said.
+    #[source]
+    pub source: io::Error,
+}
+
+/// What a spool holds, and what went wrong.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct SpoolStatistics {
+    /// Sets that wait.
+    pub sets: usize,
+    /// Octets of the files.
+    pub octets: u64,
+    /// Sets that could not be written; they are among those given up.
+    pub writes_failed: u64,
+    /// Places in files that were damaged.
+    pub damaged: u64,
+}
+
+/// Who is told what becomes of a set.
+type Owner = Option<u16>;
+
+/// Where a set lies.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    segment: u64,
+    offset: u32,
+    /// The decoder that sent it; `None` when a process before this one has left it.
+    owner: Owner,
+}
+
+/// Sets on disk. All methods may wait for it.
+#[derive(Debug)]
+pub struct Spool {
+    folder: PathBuf,
+    limits: Limits,
+    /// By number, the last one being written.
+    segments: VecDeque<Segment>,
+    /// Whether the last segment is of this process.
+    begun: bool,
+    next_number: u64,
+    sets: HashMap<SetKey, VecDeque<Place>, foldhash::fast::RandomState>,
+    /// Decoders.
+    decoders: u16,
+    buffer: Vec<u8>,
+    found_damaged: u64,
+    statistics: SpoolStatistics,
+}
+
+impl Spool {
+    /// Opens a folder for so many decoders, and finds what waits in it. What is no segment is left alone; a segment
+    /// that cannot be read is renamed.
+    pub fn open(folder: &Path, limits: &Limits, decoders: u16) -> Result<Self, SpoolError> {
+        let failed = |source| SpoolError { path: folder.to_owned(), source };
+        fs::create_dir_all(folder).map_err(failed)?;
+        let mut spool = Self {
+            folder: folder.to_owned(),
+            limits: limits.clone(),
+            segments: VecDeque::new(),
+            begun: false,
+            next_number: 1,
+            sets: HashMap::default(),
+            decoders: decoders.max(1),
+            buffer: Vec::new(),
+            found_damaged: 0,
+            statistics: SpoolStatistics::default(),
+        };
+        let mut paths: Vec<_> = fs::read_dir(folder)
+            .map_err(failed)?
+            .filter_map(Result::ok)
+            .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()))
+            .filter_map(|entry| Some((segment::number_of(&entry.path())?, entry.path())))
+            .collect();
+        paths.sort();
+        for (number, path) in paths {
+            spool.next_number = spool.next_number.max(number.saturating_add(1));
+            spool.open_segment(number, &path);
+        }
+        Ok(spool)
+    }
+
+    fn open_segment(&mut self, number: u64, path: &Path) {
+        if let Ok(Some((segment, found, damaged))) = Segment::open(path, number) {
+            self.damage(damaged);
+            for set in found {
+                let place = Place { segment: number, offset: set.offset, owner: None };
+                self.sets.entry(set.key).or_default().push_back(place);
+                self.statistics.sets += 1;
+            }
+            self.statistics.octets += segment.length;
+            self.segments.push_back(segment);
+        } else {
+            self.damage(1);
+            let _ = fs::rename(path, path.with_extension("damaged"));
+        }
+        self.remove_empty();
+    }
+
+    fn damage(&mut self, places: u64) {
+        self.found_damaged += places;
+        self.statistics.damaged += places;
+    }
+
+    /// What waits and what went wrong.
+    pub fn statistics(&self) -> SpoolStatistics {
+        self.statistics
+    }
+
+    /// Tells every decoder what was found when the folder was opened.
+    pub fn tell_found(&mut self, tell: &mut dyn FnMut(u16, Answer) -> bool) {
+        for (&key, places) in &self.sets {
+            let sets = places.iter().filter(|place| place.owner.is_none()).count() as u64;
+            for decoder in (0..self.decoders).filter(|_| sets > 0) {
+                tell(decoder, Answer(Told::Found(key, sets)));
+            }
+        }
+        self.tell_damaged(tell);
+    }
+
+    /// Does what a decoder asks. `tell` hands an answer to a decoder, and is false when that decoder has ended.
+    pub fn serve(&mut self, decoder: u16, request: Request, tell: &mut dyn FnMut(u16, Answer) -> bool) {
+        match request.0 {
+            Asked::Put(key, set) => self.put(decoder, key, &set, tell),
+            Asked::Recall(key) => self.recall(decoder, key, tell),
+        }
+        self.tell_damaged(tell);
+    }
+
+    /// Gives up what has waited too long.
+    pub fn expire(&mut self, now_ms: i64, tell: &mut dyn FnMut(u16, Answer) -> bool) {
+        let oldest_ms = now_ms.saturating_sub(i64::from(self.limits.waiting_secs_max) * 1000);
+        while let Some(at) = self.segments.iter().position(|segment| segment.newest_ms < oldest_ms) {
+            self.give_up_segment(at, tell);
+        }
+        let age_ms_max = (i64::from(self.limits.waiting_secs_max) * 1000 / SEGMENT_AGE_PART).max(1);
+        if self.segments.back().is_some_and(|last| last.oldest_ms < now_ms.saturating_sub(age_ms_max)) {
+            self.begun = false;
+        }
+    }
+
+    fn put(&mut self, decoder: u16, key: SetKey, set: &HeldSet, tell: &mut dyn FnMut(u16, Answer) -> bool) {
+        while !self.segments.is_empty()
+            && (self.statistics.octets >= self.limits.spool_octets_max
+                || self.statistics.sets >= self.limits.spool_sets_max)
+        {
+            self.give_up_segment(0, tell);
+        }
+        let written = self.segment().and_then(|()| {
+            let Some(segment) = self.segments.back_mut() else { return Err(io::ErrorKind::NotFound.into()) };
+            let before = segment.length;
+            let offset = segment.append(key, set, &mut self.buffer)?;
+            Ok((Place { segment: segment.number, offset, owner: Some(decoder) }, segment.length - before))
+        });
+        if let Ok((place, octets)) = written {
+            self.statistics.octets += octets;
+            self.statistics.sets += 1;
+            self.sets.entry(key).or_default().push_back(place);
+        } else {
+            // a full disk; what was there may have been given up since, so the next is tried again
+            self.statistics.writes_failed += 1;
+            tell(decoder, Answer(Told::GivenUp(key, 1)));
+        }
+    }
+
+    /// Makes the last segment one to be appended to.
+    fn segment(&mut self) -> io::Result<()> {
+        let octets_max = SEGMENT_OCTETS.min(self.limits.spool_octets_max / LIMIT_PART + 1);
+        let sets_max = self.limits.spool_sets_max / LIMIT_PART as usize + 1;
+        let has_room = |last: &Segment| last.length < octets_max && last.waiting < sets_max;
+        if self.begun && self.segments.back().is_some_and(has_room) {
+            return Ok(());
+        }
+        let segment = Segment::create(&self.folder, self.next_number)?;
+        self.next_number += 1;
+        self.statistics.octets += segment.length;
+        self.segments.push_back(segment);
+        self.begun = true;
+        Ok(())
+    }
+
+    fn recall(&mut self, decoder: u16, key: SetKey, tell: &mut dyn FnMut(u16, Answer) -> bool) {
+        let mut places = self.sets.remove(&key).unwrap_or_default();
+        let mut found = 0;
+        while let Some(place) = places.pop_front() {
+            let at = self.segments.binary_search_by_key(&place.segment, |segment| segment.number);
+            let Some(segment) = at.ok().and_then(|at| self.segments.get_mut(at)) else { continue };
+            let answer = match segment.read(place.offset, &mut self.buffer) {
+                Some((of, set)) if of == key => Answer(Told::Returned(key, set)),
+                _ => {
+                    self.found_damaged += 1;
+                    self.statistics.damaged += 1;
+                    Answer(Told::GivenUp(key, 1))
+                }
+            };
+            if !tell(decoder, answer) {
+                // it has ended: the process after this one finds them
+                places.push_front(place);
+                break;
+            }
+            found += u64::from(place.owner.is_none());
+            self.statistics.sets -= 1;
+            // a mark that cannot be written costs a set twice after a restart; there is nothing better to do
+            if segment.cross_out(place.offset).is_err() {
+                self.statistics.writes_failed += 1;
+            }
+        }
+        if !places.is_empty() {
+            self.sets.insert(key, places);
+        }
+        for other in (0..self.decoders).filter(|&other| found > 0 && other != decoder) {
+            tell(other, Answer(Told::Gone(key, found)));
+        }
+        tell(decoder, Answer(Told::Done(key)));
+        self.remove_empty();
+    }
+
+    fn remove_empty(&mut self) {
+        while let Some(at) = self.segments.iter().position(|segment| segment.waiting == 0) {
+            self.remove(at);
+        }
+    }
+
+    fn remove(&mut self, at: usize) {
+        if at + 1 == self.segments.len() {
+            self.begun = false;
+        }
+        if let Some(segment) = self.segments.remove(at) {
+            self.statistics.octets -= segment.length;
+            segment.remove();
+        }
+    }
+
+    /// Gives up all sets of a segment.
+    fn give_up_segment(&mut self, at: usize, tell: &mut dyn FnMut(u16, Answer) -> bool) {
+        let Some(number) = self.segments.get(at).map(|segment| segment.number) else { return };
+        let mut given_up: HashMap<(SetKey, Owner), u64> = HashMap::new();
+        self.sets.retain(|&key, places| {
+            places.retain(|place| {
+                let stays = place.segment != number;
+                if !stays {
+                    *given_up.entry((key, place.owner)).or_default() += 1;
+                }
+                stays
+            });
+            !places.is_empty()
+        });
+        self.remove(at);
+        for ((key, owner), sets) in given_up {
+            self.statistics.sets -= sets as usize;
+            tell(owner.unwrap_or(0), Answer(Told::GivenUp(key, sets)));
+            for other in (1..self.decoders).filter(|_| owner.is_none()) {
+                tell(other, Answer(Told::Gone(key, sets)));
+            }
+        }
+    }
+
+    fn tell_damaged(&mut self, tell: &mut dyn FnMut(u16, Answer) -> bool) {
+        let damaged = std::mem::take(&mut self.found_damaged);
+        if damaged > 0 {
+            tell(0, Answer(Told::Damaged(damaged)));
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! The thread that waits for the disk, and the ports by which decoders reach it.
+//!
+//! Both ways are bounded queues. A decoder never waits for its port: what does not fit stays in the decoder's outbox,
+//! which is bounded as well. The thread does wait for decoders, so that what comes back from disk does not fill the
+//! memory.
+
+use std::io;
+use std::path::Path;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
+
+use super::{Answer, Request, Spool, SpoolError};
+use crate::{Decoder, Limits, socket};
+
+/// Requests, and answers for each decoder, on their way.
+const QUEUE_MAX: usize = 1_024;
+/// How often sets that have waited too long are looked for.
+const EXPIRE_INTERVAL: Duration = Duration::from_secs(1);
+/// Longest time that a decoder which ends waits for the disk.
+const CLOSE_MAX: Duration = Duration::from_secs(5);
+
+/// How one decoder reaches the spool.
+#[derive(Debug)]
+pub(crate) struct SpoolPort {
+    decoder: u16,
+    requests: Sender<(u16, Request)>,
+    answers: Receiver<Answer>,
+    /// A request that found the queue full.
+    next: Option<Request>,
+}
+
+/// Opens a folder and starts the thread, which ends when all ports are gone.
+pub(crate) fn start(
+    folder: &Path,
+    limits: &Limits,
+    decoders: usize,
+) -> Result<(io::Result<JoinHandle<()>>, Vec<SpoolPort>), SpoolError> {
+    let mut spool = Spool::open(folder, limits, decoders as u16)?;
+    let (requests, from_decoders) = bounded(QUEUE_MAX);
+    let (tellers, ports): (Vec<_>, Vec<_>) = (0..decoders as u16)
+        .map(|decoder| {
+            let (teller, answers) = bounded(QUEUE_MAX);
+            (teller, SpoolPort { decoder, requests: requests.clone(), answers, next: None })
+        })
+        .unzip();
+    let work = move || serve(&mut spool, &from_decoders, &tellers);
+    Ok((thread::Builder::new().name("weir-spool".to_owned()).spawn(work), ports))
+}
+
+fn serve(spool: &mut Spool, requests: &Receiver<(u16, Request)>, tellers: &[Sender<Answer>]) {
+    let mut tell = |decoder: u16, answer| {
+        tellers.get(usize::from(decoder)).is_some_and(|teller: &Sender<Answer>| teller.send(answer).is_ok())
+    };
+    spool.tell_found(&mut tell);
+    let mut due = Instant::now() + EXPIRE_INTERVAL;
+    loop {
+        match requests.recv_deadline(due) {
+            Ok((decoder, request)) => spool.serve(decoder, request, &mut tell),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+        if Instant::now() >= due {
+            spool.expire(socket::now_ms(), &mut tell);
+            due = Instant::now() + EXPIRE_INTERVAL;
+        }
+    }
+}
+
+impl SpoolPort {
+    /// Hands on what the decoder asks and gives it what was answered, as much as goes without waiting. A decoder that
+    /// is full gets nothing more.
+    pub(crate) fn exchange(&mut self, decoder: &mut Decoder) {
+        while !decoder.is_full()
+            && let Ok(answer) = self.answers.try_recv()
+        {
+            decoder.spool_answer(answer);
+        }
+        while let Some(request) = self.next.take().or_else(|| decoder.spool_request()) {
+            match self.requests.try_send((self.decoder, request)) {
+                Ok(()) => {}
+                Err(TrySendError::Full((_, request))) => {
+                    self.next = Some(request);
+                    return;
+                }
+                // the thread has ended by a panic, which whoever joins it tells
+                Err(TrySendError::Disconnected(_)) => return,
+            }
+        }
+    }
+
+    /// Whether answers wait to be taken.
+    pub(crate) fn has_answers(&self) -> bool {
+        !self.answers.is_empty()
+    }
+
+    /// Sends what waits in memory to disk, for the process after this one. `deliver` takes what the decoder has made.
+    pub(crate) fn close(mut self, decoder: &mut Decoder, mut deliver: impl FnMut(&mut Decoder)) {
+        let until = Instant::now() + CLOSE_MAX;
+        while decoder.is_recalling() && Instant::now() < until {
+            self.exchange(decoder);
+            deliver(decoder);
+            thread::yield_now();
+        }
+        while Instant::now() < until {
+            decoder.spool_all();
+            self.exchange(decoder);
+            deliver(decoder);
+            let waiting = decoder.statistics().sets_waiting;
+            if waiting == 0 && self.next.is_none() {
+                return;
+            }
+            thread::yield_now();
+        }
+        // the disk hangs; what it has returned is not lost for that
+        while let Ok(answer) = self.answers.try_recv() {
+            decoder.spool_answer(answer);
+            deliver(decoder);
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! The state file, and the thread that writes it.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, bounded};
+
+use crate::Decoder;
+
+/// How often the file is written at most, when something was learnt or forgotten.
+pub(crate) const WRITE_INTERVAL: Duration = Duration::from_secs(10);
+/// How often it is written when templates were only sent again.
+const REFRESH_INTERVAL: Duration = Duration::from_mins(1);
+
+const NAME: &str = "exporters.state";
+const NAME_NEW: &str = "exporters.state.new";
+const NAME_DAMAGED: &str = "exporters.state.damaged";
+const LOCK: &str = "lock";
+
+/// The folder in which a collector remembers.
+#[derive(Debug)]
+pub(crate) struct StateFolder {
+    path: PathBuf,
+    /// Held for as long as the folder is used.
+    _lock: File,
+}
+
+impl StateFolder {
+    /// Opens the folder, or makes it. Fails when another collector uses it.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        fs::create_dir_all(path)?;
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(path.join(LOCK))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path: path.to_owned(), _lock: lock }),
+            Err(fs::TryLockError::WouldBlock) => {
+                Err(io::Error::new(io::ErrorKind::AddrInUse, "another collector uses this folder"))
+            }
+            Err(fs::TryLockError::Error(error)) => Err(error),
+        }
+    }
+
+    /// The folder of waiting sets.
+    pub(crate) fn spool(&self) -> PathBuf {
+        self.path.join("spool")
+    }
+
+    /// What was remembered. A file that cannot be read is set aside, and why is said.
+    pub(crate) fn load(&self) -> (Vec<u8>, Option<String>) {
+        let path = self.path.join(NAME);
+        match fs::read(&path) {
+            Ok(octets) => match Decoder::new(crate::Limits::default()).import_state(&octets) {
+                Ok(()) => (octets, None),
+                Err(error) => {
+                    let aside = self.path.join(NAME_DAMAGED);
+                    let moved = fs::rename(&path, &aside).map_or_else(
+                        |error| format!("it cannot be set aside: {error}"),
+                        |()| format!("it is set aside as {}", aside.display()),
+                    );
+                    let notice = format!(
+                        "cannot read {}: {error}; {moved}\nhint: exporters are known again when they send their \
+                         templates, and data waits until then",
+                        path.display()
+                    );
+                    (octets, Some(notice))
+                }
+            },
+            Err(error) if error.kind() == io::ErrorKind::NotFound => (Vec::new(), None),
+            Err(error) => (Vec::new(), Some(format!("cannot read {}: {error}", path.display()))),
+        }
+    }
+
+    fn write(&self, parts: &[Vec<u8>]) -> io::Result<()> {
+        let new = self.path.join(NAME_NEW);
+        let mut file = File::create(&new)?;
+        parts.iter().try_for_each(|part| file.write_all(part))?;
+        file.sync_data()?;
+        fs::rename(&new, self.path.join(NAME))
+    }
+}
+
+/// How one decoder has its state written.
+#[derive(Debug)]
+pub(crate) struct StatePort {
+    decoder: usize,
+    parts: Sender<(usize, Vec<u8>)>,
+    /// `None`: not yet, so the first change is written at once.
+    exported_at: Option<Instant>,
+    changed: bool,
+    refreshed: bool,
+}
+
+/// Starts the thread, which writes what comes and ends when all ports are gone.
+pub(crate) fn start(folder: StateFolder, decoders: usize) -> (io::Result<JoinHandle<()>>, Vec<StatePort>) {
+    let (parts, from_decoders) = bounded(decoders.max(1));
+    let ports = (0..decoders)
+        .map(|decoder| StatePort { decoder, parts: parts.clone(), exported_at: None, changed: false, refreshed: false })
+        .collect();
+    let work = move || keep(&folder, &from_decoders, decoders);
+    (thread::Builder::new().name("weir-state".to_owned()).spawn(work), ports)
+}
+
+fn keep(folder: &StateFolder, parts: &Receiver<(usize, Vec<u8>)>, decoders: usize) {
+    let mut latest = vec![Vec::new(); decoders];
+    while let Ok((decoder, part)) = parts.recv() {
+        for (decoder, part) in std::iter::once((decoder, part)).chain(parts.try_iter()) {
+            if let Some(slot) = latest.get_mut(decoder) {
+                *slot = part;
+            }
+        }
+        // A disk that is full is tried again with the next change; the file from before is still there.
+        let _ = folder.write(&latest);
+    }
+}
+
+impl StatePort {
+    /// Exports what the decoder knows if that is due.
+    pub(crate) fn export(&mut self, decoder: &mut Decoder) {
+        let changes = decoder.take_changes();
+        self.changed |= changes.changed;
+        self.refreshed |= changes.refreshed;
+        let age = self.exported_at.map_or(Duration::MAX, |at| at.elapsed());
+        let due = self.changed && age >= WRITE_INTERVAL || self.refreshed && age >= REFRESH_INTERVAL;
+        if due && self.parts.is_empty() {
+            let _ = self.parts.try_send((self.decoder, decoder.export_state()));
+            (self.exported_at, self.changed, self.refreshed) = (Some(Instant::now()), false, false);
+        }
+    }
+
+    /// Exports all at the end.
+    pub(crate) fn close(self, decoder: &Decoder) {
+        let _ = self.parts.send((self.decoder, decoder.export_state()));
+    }
+}

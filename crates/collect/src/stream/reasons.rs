@@ -1,0 +1,119 @@
+//! What happened to connections, counted by reason.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weir_flow::Counter;
+
+use super::framing::FramingError;
+
+macro_rules! reasons {
+    ($($counter:ident { $($variant:ident $label:literal,)* })*) => {
+        /// Why a connection was refused or closed. A closed set, so that no sender can make up labels.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub(crate) enum Reason { $($($variant,)*)* }
+
+        impl Reason {
+            const ALL: &'static [Reason] = &[$($(Reason::$variant,)*)*];
+
+            const fn label(self) -> &'static str {
+                match self { $($(Reason::$variant => $label,)*)* }
+            }
+
+            /// The counter of the books that it belongs to.
+            const fn counter(self) -> Counter {
+                match self { $($(Reason::$variant => Counter::$counter,)*)* }
+            }
+        }
+    };
+}
+
+reasons! {
+    ConnectionsRefused {
+        TooManyConnections "connections_over_limit",
+        TooManyOfSource "connections_of_source_over_limit",
+        TooManyHandshakes "handshakes_over_limit",
+        SessionExists "session_exists",
+        NoResources "connections_without_resources",
+    }
+    ConnectionsFailed {
+        WrongVersion "stream_wrong_version",
+        MessageLength "stream_message_length",
+        CutShort "stream_cut_short",
+        MessageTooSlow "stream_message_too_slow",
+        Idle "stream_idle",
+        Broken "stream_broken",
+    }
+    HandshakesFailed {
+        HandshakeTooSlow "handshake_too_slow",
+        HandshakeCutShort "handshake_cut_short",
+        NoCertificate "handshake_no_certificate",
+        CertificateExpired "handshake_certificate_expired",
+        CertificateUntrusted "handshake_certificate_untrusted",
+        NameNotAllowed "handshake_name_not_allowed",
+        RefusedByPeer "handshake_refused_by_peer",
+        NotTls "handshake_protocol",
+    }
+    RelayFailures {
+        RelayTooLong "relay_too_long",
+        RelayNotSent "relay_not_sent",
+    }
+}
+
+impl From<FramingError> for Reason {
+    fn from(error: FramingError) -> Self {
+        match error {
+            FramingError::WrongVersion => Self::WrongVersion,
+            FramingError::MessageLength => Self::MessageLength,
+        }
+    }
+}
+
+/// The counters that the books have for what is not a datagram, and the reasons behind them.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    seen: [AtomicU64; Tally::COUNTERS.len()],
+    /// What is in the books already.
+    booked: [AtomicU64; Tally::COUNTERS.len()],
+    reasons: [AtomicU64; Reason::ALL.len()],
+}
+
+impl Tally {
+    const COUNTERS: [Counter; 7] = [
+        Counter::ConnectionsAccepted,
+        Counter::ConnectionsRefused,
+        Counter::ConnectionsFailed,
+        Counter::HandshakesFailed,
+        Counter::DatagramsRelayed,
+        Counter::RelayDrops,
+        Counter::RelayFailures,
+    ];
+
+    pub(crate) fn count(&self, counter: Counter, by: u64) {
+        if let Some(at) = Self::COUNTERS.iter().position(|known| *known == counter) {
+            self.seen[at].fetch_add(by, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn count_reason(&self, reason: Reason) {
+        self.reasons[reason as usize].fetch_add(1, Ordering::Relaxed);
+        self.count(reason.counter(), 1);
+    }
+
+    /// What has been counted since the last call.
+    pub(crate) fn not_booked(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
+        Self::COUNTERS.iter().zip(&self.seen).zip(&self.booked).map(|((&counter, seen), booked)| {
+            let seen = seen.load(Ordering::Relaxed);
+            (counter, seen.saturating_sub(booked.fetch_max(seen, Ordering::Relaxed)))
+        })
+    }
+
+    /// The reasons that occurred.
+    pub(crate) fn problems(&self) -> Vec<(&'static str, u64)> {
+        let counts = Reason::ALL.iter().zip(&self.reasons);
+        counts
+            .map(|(reason, count)| (reason.label(), count.load(Ordering::Relaxed)))
+            .filter(|(_, count)| *count > 0)
+            .collect()
+    }
+}

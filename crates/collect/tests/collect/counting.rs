@@ -1,0 +1,51 @@
+//! An allocator that counts what each thread has allocated, so that a limit on memory can be tested.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+struct Counting;
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+thread_local! {
+    static LIVE: Cell<isize> = const { Cell::new(0) };
+    static MOST: Cell<isize> = const { Cell::new(0) };
+}
+
+/// What the system takes for each allocation beside what was asked for.
+const OVERHEAD_OCTETS: isize = 8;
+
+fn count(octets: isize) {
+    // a thread that ends has no counter any more
+    let _ = LIVE.try_with(|live| {
+        live.set(live.get() + octets);
+        let _ = MOST.try_with(|most| most.set(most.get().max(live.get())));
+    });
+}
+
+#[expect(unsafe_code, reason = "an allocator cannot be written without")]
+// SAFETY: everything is handed on to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count(layout.size() as isize + OVERHEAD_OCTETS);
+        // SAFETY: as required of our caller
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count(-(layout.size() as isize) - OVERHEAD_OCTETS);
+        // SAFETY: as required of our caller
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+/// Octets that this thread has allocated and not given back.
+pub(crate) fn live() -> isize {
+    LIVE.get()
+}
+
+/// The most of them since this was last asked.
+pub(crate) fn take_most() -> isize {
+    MOST.replace(live())
+}

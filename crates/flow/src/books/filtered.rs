@@ -1,0 +1,64 @@
+//! What a filter behind the collector dropped, as lines of the books.
+
+use std::collections::BTreeMap;
+
+use arrow::array::Array;
+use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt32Type};
+
+use super::{BooksRow, Counter};
+use crate::{Column, FlowBatch};
+
+const MINUTE_MS: i64 = 60_000;
+
+/// The lines that account for flows which a filter dropped, under `records_filtered`. They are to be sent on with the
+/// lines that came with the flows, and say minute and exporter as those do.
+pub fn filtered_rows(dropped: &FlowBatch) -> Vec<BooksRow> {
+    let received = dropped.primitive::<TimestampMillisecondType>(Column::Received);
+    let exporter = dropped.binary(Column::Exporter);
+    let domain = dropped.primitive::<UInt32Type>(Column::ObservationDomain);
+    let version = dropped.primitive::<UInt8Type>(Column::ExportVersion);
+    let mut counted = BTreeMap::new();
+    for row in 0..dropped.rows() {
+        let received_ms = received.filter(|values| values.is_valid(row)).map_or(0, |values| values.value(row));
+        let key = (
+            received_ms.saturating_sub(received_ms.rem_euclid(MINUTE_MS)),
+            exporter.filter(|values| values.is_valid(row)).map(|values| values.value(row)),
+            domain.filter(|values| values.is_valid(row)).map(|values| values.value(row)),
+            version.filter(|values| values.is_valid(row)).map(|values| values.value(row)),
+        );
+        *counted.entry(key).or_insert(0) += 1;
+    }
+    let rows = counted.into_iter().map(|((minute_ms, exporter, observation_domain, export_version), dropped)| {
+        let mut counts = [0; Counter::COUNT];
+        counts[Counter::RecordsFiltered as usize] = dropped;
+        BooksRow { minute_ms, exporter: exporter.map(<[u8]>::to_vec), observation_domain, export_version, counts }
+    });
+    rows.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::FlowBatchBuilder;
+
+    #[test]
+    fn dropped_flows_are_counted_by_exporter_and_minute() {
+        let mut builder = FlowBatchBuilder::new(8);
+        for (received_ms, exporter, domain) in [(60_001, 1, 7), (119_999, 1, 7), (120_000, 1, 7), (60_000, 2, 7)] {
+            builder.begin_rows(1);
+            builder.time(Column::Received).repeat(received_ms, 1);
+            builder.address(Column::Exporter).repeat(&[192, 0, 2, exporter], 1);
+            builder.u32(Column::ObservationDomain).repeat(domain, 1);
+        }
+        let rows = filtered_rows(&builder.finish());
+        let told: Vec<_> = rows
+            .iter()
+            .map(|row| {
+                assert_eq!((row.observation_domain, row.export_version), (Some(7), None));
+                let last = row.exporter.as_deref().and_then(<[u8]>::last).copied();
+                (row.minute_ms, last, row.counts[Counter::RecordsFiltered as usize])
+            })
+            .collect();
+        assert_eq!(told, [(60_000, Some(1), 2), (60_000, Some(2), 1), (120_000, Some(1), 1)]);
+    }
+}

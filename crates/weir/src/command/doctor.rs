@@ -1,0 +1,81 @@
+//! `weir doctor`: what is wrong with each exporter.
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use weir_collect::doctor::{Report, Severity, examine_capture, examine_live};
+use weir_collect::{Collector, CollectorOptions, Limits};
+use weir_print::{Format, OutputOptions, write_batches};
+
+use super::FormatArg;
+use crate::octets::Octets;
+
+/// Say what is wrong with each exporter, with evidence and a remedy
+///
+/// Reads capture files of export datagrams, or listens for some time; nothing is stored. The exit status is 1 when
+/// flows are missing or wrong.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Capture files (pcap, pcapng) to examine instead of listening
+    #[arg(value_name = "FILE", conflicts_with_all = ["listen", "secs", "buffer"])]
+    files: Vec<PathBuf>,
+    /// Address and port to listen on; port 0 takes a free one
+    #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2055")]
+    listen: SocketAddr,
+    /// How long to listen, in seconds
+    #[arg(long, value_name = "SECS", default_value_t = 120)]
+    secs: u64,
+    /// Receive buffer to ask the kernel for, per socket
+    #[arg(long, value_name = "OCTETS", default_value = "64M")]
+    buffer: Octets,
+    /// How the findings are written; as a table they come as sentences
+    #[arg(long, short = 'o', value_enum, default_value_t = FormatArg::Table)]
+    output: FormatArg,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let mut worst = None;
+    if args.files.is_empty() {
+        worst = tell(&live(args)?, args)?;
+    }
+    for path in &args.files {
+        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        let (report, outcome) = examine_capture(file, Limits::default());
+        if args.files.len() > 1 {
+            eprintln!("{}:", path.display());
+        }
+        let found = tell(&report, args)?;
+        worst = worst.into_iter().chain(found).min();
+        outcome.with_context(|| format!("cannot read {} to its end", path.display()))?;
+    }
+    Ok(if worst == Some(Severity::Error) { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn live(args: &Args) -> anyhow::Result<Report> {
+    let options = CollectorOptions { buffer_octets: args.buffer.0, ..CollectorOptions::new(args.listen) };
+    let mut collector = Collector::start(&options)?;
+    for socket in collector.sockets() {
+        eprintln!("listening on {} for {} s", socket.local, args.secs);
+    }
+    Ok(examine_live(&mut collector, Duration::from_secs(args.secs))?)
+}
+
+/// Writes a report, and yields how bad the worst of it is.
+fn tell(report: &Report, args: &Args) -> anyhow::Result<Option<Severity>> {
+    let mut out = io::stdout().lock();
+    match Format::from(args.output) {
+        Format::Table => write!(out, "{report}")?,
+        format => {
+            let batch = report.record_batch();
+            let schema = batch.schema();
+            let batches = std::iter::once(Ok::<_, std::convert::Infallible>(batch));
+            write_batches(batches, &schema, format, &OutputOptions::default(), &mut out)?;
+        }
+    }
+    Ok(report.worst())
+}

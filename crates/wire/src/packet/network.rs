@@ -1,0 +1,180 @@
+//! IP and what it carries: extension headers, transports, and the way into tunnels.
+
+use super::tunnel;
+use super::{EXTENSION_HEADERS_MAX, End, Fragment, Headers, Ip, Layer, LinkType, Step, skip, split};
+use super::{Inside, Tunnel, TunnelKind};
+
+const HOP_BY_HOP: u8 = 0;
+const ICMP: u8 = 1;
+const IPV4: u8 = 4;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
+const DCCP: u8 = 33;
+const IPV6: u8 = 41;
+const ROUTING: u8 = 43;
+const FRAGMENT: u8 = 44;
+const GRE: u8 = 47;
+const AUTHENTICATION: u8 = 51;
+const ICMPV6: u8 = 58;
+const DESTINATION_OPTIONS: u8 = 60;
+const ETHERIP: u8 = 97;
+const SCTP: u8 = 132;
+const MOBILITY: u8 = 135;
+const UDP_LITE: u8 = 136;
+const MPLS: u8 = 137;
+const HIP: u8 = 139;
+const SHIM6: u8 = 140;
+const ETHERNET: u8 = 143;
+
+/// RFC 791 section 3.1. What lies beyond the total length is padding of the link and is not read.
+#[inline]
+pub(super) fn ipv4<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
+    let (header, _) = split::<20>(octets)?;
+    let length = usize::from(header[0] & 0xf) * 4;
+    let total_length = u16::from_be_bytes([header[2], header[3]]);
+    let stated = usize::from(total_length);
+    if header[0] >> 4 != 4 || length < 20 || (1..length).contains(&stated) {
+        return Err(End::Malformed);
+    }
+    let flags = u16::from_be_bytes([header[6], header[7]]);
+    let (offset, more) = ((flags & 0x1fff) << 3, flags & 0x2000 != 0);
+    let identification = u16::from_be_bytes([header[4], header[5]]).into();
+    headers.ip = Some(Ip {
+        source: &header[12..16],
+        destination: &header[16..20],
+        protocol: header[9],
+        tos: header[1],
+        ttl: header[8],
+        total_length: total_length.into(),
+        flow_label: 0,
+        fragment: (offset > 0 || more).then_some(Fragment { identification, offset, more }),
+    });
+    let packet = if stated == 0 { octets } else { octets.get(..stated).unwrap_or(octets) };
+    let rest = skip(packet, length)?;
+    match header[9] {
+        _ if offset > 0 => Err(End::Payload),
+        number @ (TCP | UDP | ICMP) => protocol(number, rest, headers),
+        number => Ok((Layer::Protocol(number), rest)),
+    }
+}
+
+/// RFC 8200 section 3, and the extension headers of section 4.
+#[inline]
+pub(super) fn ipv6<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
+    let (header, after) = split::<40>(octets)?;
+    let first = u32::from_be_bytes([header[0], header[1], header[2], header[3]]);
+    if first >> 28 != 6 {
+        return Err(End::Malformed);
+    }
+    let payload_length = u16::from_be_bytes([header[4], header[5]]);
+    headers.ip = Some(Ip {
+        source: &header[8..24],
+        destination: &header[24..40],
+        protocol: header[6],
+        tos: (first >> 20) as u8,
+        ttl: header[7],
+        total_length: if payload_length == 0 { 0 } else { u32::from(payload_length) + 40 },
+        flow_label: first & 0xf_ffff,
+        fragment: None,
+    });
+    let rest = match usize::from(payload_length) {
+        0 => after,
+        stated => after.get(..stated).unwrap_or(after),
+    };
+    match header[6] {
+        number @ (TCP | UDP | ICMPV6) => protocol(number, rest, headers),
+        next => extensions(next, rest, headers),
+    }
+}
+
+/// Follows the chain of extension headers (RFC 8200 section 4, RFC 4302 section 2, RFC 6275, RFC 7401, RFC 5533).
+fn extensions<'a>(first: u8, octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
+    let (mut next, mut rest) = (first, octets);
+    for _ in 0..EXTENSION_HEADERS_MAX {
+        if let Some(ip) = &mut headers.ip {
+            ip.protocol = next;
+        }
+        let length = match next {
+            HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS | MOBILITY | HIP | SHIM6 => {
+                usize::from(split::<2>(rest)?.0[1]) * 8 + 8
+            }
+            FRAGMENT => 8,
+            AUTHENTICATION => usize::from(split::<2>(rest)?.0[1]) * 4 + 8,
+            _ => return Ok((Layer::Protocol(next), rest)),
+        };
+        let number = rest.first().ok_or(End::Truncated)?;
+        if next == FRAGMENT && fragment(rest, headers)? > 0 {
+            if let Some(ip) = &mut headers.ip {
+                ip.protocol = *number;
+            }
+            return Err(End::Payload);
+        }
+        rest = skip(rest, length)?;
+        next = *number;
+    }
+    Err(End::TooDeep)
+}
+
+/// RFC 8200 section 4.5. Returns the offset. A packet whose only fragment it is (RFC 6946) is none.
+fn fragment(octets: &[u8], headers: &mut Headers<'_>) -> Result<u16, End> {
+    let (header, _) = split::<8>(octets)?;
+    let word = u16::from_be_bytes([header[2], header[3]]);
+    let (offset, more) = (word & 0xfff8, word & 1 == 1);
+    let identification = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
+    if let Some(ip) = &mut headers.ip {
+        ip.fragment = (offset > 0 || more).then_some(Fragment { identification, offset, more });
+    }
+    Ok(offset)
+}
+
+#[inline]
+pub(super) fn protocol<'a>(number: u8, octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
+    match number {
+        TCP => {
+            ports(octets, headers)?;
+            let (header, rest) = split::<14>(octets)?;
+            headers.tcp_flags = Some(u16::from_be_bytes([header[12], header[13]]) & 0xfff);
+            let options = (usize::from(header[12] >> 4) * 4).saturating_sub(14);
+            Err(if rest.len() < options { End::Truncated } else { End::Payload })
+        }
+        UDP | UDP_LITE => {
+            let (source, destination) = ports(octets, headers)?;
+            tunnel::in_udp(source, destination, skip(octets, 8)?)
+        }
+        SCTP | DCCP => ports(octets, headers).and(Err(End::Payload)),
+        ICMP | ICMPV6 => {
+            let ([kind, code], _) = split::<2>(octets)?;
+            headers.icmp = Some((*kind, *code));
+            Err(End::Payload)
+        }
+        IPV4 | IPV6 => {
+            let inside = if number == IPV4 { 0x0800 } else { 0x86dd };
+            Ok((Layer::Tunnel(Tunnel { kind: TunnelKind::Ip, id: None }, Inside::Type(inside)), octets))
+        }
+        GRE => tunnel::gre(octets),
+        MPLS => Ok((Layer::Tunnel(Tunnel { kind: TunnelKind::Mpls, id: None }, Inside::Link(LinkType::Mpls)), octets)),
+        ETHERIP | ETHERNET => {
+            // RFC 3378 section 3: version 3 and reserved bits
+            let header = if number == ETHERIP { 2 } else { 0 };
+            let tunnel = Tunnel { kind: TunnelKind::EthernetInIp, id: None };
+            Ok((Layer::Tunnel(tunnel, Inside::Link(LinkType::Ethernet)), skip(octets, header)?))
+        }
+        // IPv4 has no chain of extension headers, but this one of them.
+        AUTHENTICATION => {
+            let ([next, length], _) = split::<2>(octets)?;
+            if let Some(ip) = &mut headers.ip {
+                ip.protocol = *next;
+            }
+            Ok((Layer::Protocol(*next), skip(octets, usize::from(*length) * 4 + 8)?))
+        }
+        _ => Err(End::Unknown),
+    }
+}
+
+#[inline]
+fn ports(octets: &[u8], headers: &mut Headers<'_>) -> Result<(u16, u16), End> {
+    let ([a, b, c, d], _) = split::<4>(octets)?;
+    let ports = (u16::from_be_bytes([*a, *b]), u16::from_be_bytes([*c, *d]));
+    headers.ports = Some(ports);
+    Ok(ports)
+}
