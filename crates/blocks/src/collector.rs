@@ -198,7 +198,7 @@ pub const KIND: BlockKind = BlockKind {
         ),
         limit(
             "sources_max",
-            "262144",
+            "131072",
             "Most sources of sFlow samples of all agents; more are counted in sources_refused.",
         ),
         limit(

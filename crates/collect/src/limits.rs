@@ -5,6 +5,7 @@
 
 use crate::decoder::sflow::Source;
 use crate::ledger::Ledger;
+use crate::sequence::{GAPS_MAX, Gap};
 use crate::session::Domain;
 use crate::waiting;
 
@@ -59,7 +60,7 @@ impl Default for Limits {
             template_lifetime_secs: 1_800,
             samplers_max: 1 << 18,
             waiting_octets_max: 64 << 20,
-            sources_max: 1 << 18,
+            sources_max: 1 << 17,
             waiting_secs_max: 1_800,
             spool_octets_max: 1 << 30,
             spool_sets_max: 1 << 17,
@@ -69,7 +70,7 @@ impl Default for Limits {
 }
 
 /// Octets of a domain: in its table, which is copied when it grows, in the index, and its address.
-pub(crate) const DOMAIN_OCTETS: usize = 3 * size_of::<Domain>() / 2 + 4 * CANDIDATE_OCTETS + 320;
+pub(crate) const DOMAIN_OCTETS: usize = 3 * size_of::<Domain>() / 2 + 4 * CANDIDATE_OCTETS + GAPS_OCTETS + 320;
 /// Octets of a domain in the search for who gives way.
 pub(crate) const CANDIDATE_OCTETS: usize = 24;
 /// Octets of a template beside its fields: its place in a map that is at least a quarter full, and what lists cost.
@@ -81,7 +82,13 @@ const SAMPLER_OCTETS: usize = 240;
 /// Octets of a datagram that would be known again: a list may have twice the room that it needs.
 const DUPLICATE_OCTETS: usize = 32;
 /// Octets of a source of sFlow samples: its place in a map that is at least half full, or of four.
-const SOURCE_OCTETS: usize = 4 * (size_of::<Source>() + 16);
+const SOURCE_OCTETS: usize = 4 * (size_of::<Source>() + 16) + 2 * GAPS_OCTETS;
+/// Octets of the gaps that an account of sequence numbers remembers.
+const GAPS_OCTETS: usize = GAPS_MAX * size_of::<Gap>();
+/// Datagrams and ranges of all accounts of sequence numbers about which it is not decided whether something is missing.
+pub(crate) const UNSETTLED_MAX: usize = 1 << 18;
+/// Octets of each: a queue may have twice the room that it needs.
+pub(crate) const UNSETTLED_OCTETS: usize = 96;
 /// Octets of all elements that are known to be lists.
 const LEARNED_LISTS_OCTETS: usize = (1 << 16) * 64;
 /// Octets of a set that waits on disk: its key here, and key and place in the index of the spool.
@@ -89,8 +96,7 @@ const SPOOLED_OCTETS: usize = 448;
 
 impl Limits {
     /// Most octets of memory that a decoder with these limits keeps about exporters, whatever they send. Not in it
-    /// are the delivery that it is making, what it remembers of options told, and the accounts of sequence numbers that
-    /// are not settled; each has a limit of its own.
+    /// are the delivery that it is making, and what it remembers of options told, which has a limit of its own.
     pub const fn octets_max(&self) -> usize {
         self.domains_max * (DOMAIN_OCTETS + self.duplicate_datagrams_max * DUPLICATE_OCTETS)
             + LEARNED_LISTS_OCTETS
@@ -101,6 +107,7 @@ impl Limits {
             + self.waiting_octets_max
             + waiting::OUTBOX_OCTETS_MAX
             + self.spool_sets_max * SPOOLED_OCTETS
+            + UNSETTLED_MAX * UNSETTLED_OCTETS
             + Ledger::octets_max(self.domains_max)
     }
 

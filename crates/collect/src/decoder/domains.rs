@@ -5,6 +5,7 @@ use weir_wire::WireError;
 use weir_wire::error::ErrorClass;
 
 use super::{Decoder, is_sflow};
+use crate::limits::UNSETTLED_MAX;
 use crate::sequence::{Arrival, Outcome, SequenceUnit};
 use crate::session::{Domain, DomainKey, Session, Transport};
 
@@ -92,10 +93,12 @@ impl Decoder {
         let (received_ms, limits) = (self.now_ms, &self.limits);
         let domain = &mut self.domains[index as usize];
         domain.inspection.clock(received_ms, arrival);
+        let before = domain.sequence.unsettled();
         let outcome = domain.sequence.observe(arrival);
         if domain.sequence.unit().of(arrival) > 0 || !arrival.complete {
             domain.duplicates.remember(arrival.sequence, hash, limits.duplicate_datagrams_max);
         }
+        self.bound_unsettled(index, before);
         self.count(index, Counter::DatagramsDecoded, 1);
         let offset_ms = arrival.export_ms.saturating_sub(received_ms).clamp(-CLOCK_OFFSET_MS_MAX, CLOCK_OFFSET_MS_MAX);
         let clock = if offset_ms < 0 { Counter::ClockBehindMs } else { Counter::ClockAheadMs };
@@ -106,8 +109,23 @@ impl Decoder {
 
     /// A set that had waited was decoded.
     pub(super) fn settle(&mut self, index: u32, number: u64, records: Option<u32>) {
-        let outcome = self.domains[index as usize].sequence.set_decoded(number, records);
+        let sequence = &mut self.domains[index as usize].sequence;
+        let before = sequence.unsettled();
+        let outcome = sequence.set_decoded(number, records);
+        self.bound_unsettled(index, before);
         self.enter_in_books(index, outcome);
+    }
+
+    /// Keeps what all accounts of sequence numbers have not settled within its bound: a domain that would go beyond it
+    /// leaves its own undecided.
+    #[inline]
+    pub(super) fn bound_unsettled(&mut self, index: u32, before: usize) {
+        let sequence = &mut self.domains[index as usize].sequence;
+        self.unsettled = self.unsettled + sequence.unsettled() - before;
+        if self.unsettled > UNSETTLED_MAX {
+            self.unsettled -= sequence.unsettled();
+            sequence.leave_unsettled();
+        }
     }
 
     #[inline]
@@ -165,5 +183,40 @@ fn class_counter(error: WireError) -> Counter {
         ErrorClass::Length => Counter::ErrorsLength,
         ErrorClass::Template => Counter::ErrorsTemplate,
         ErrorClass::Record => Counter::ErrorsRecord,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use weir_wire::{ObservationDomainId, ipfix};
+
+    use super::*;
+    use crate::Limits;
+
+    /// A message of a domain with one Data Set, of which nobody knows the Template.
+    fn data(domain: u32, sequence: u32) -> Vec<u8> {
+        let mut out = Vec::new();
+        let header = ipfix::Header { domain: ObservationDomainId(domain), sequence, ..ipfix::Header::default() };
+        ipfix::MessageBuilder::new(&mut out, &header).finish();
+        out[2..4].copy_from_slice(&24_u16.to_be_bytes());
+        out.extend([1, 0, 0, 8, 0, 0, 0, 0]);
+        out
+    }
+
+    #[test]
+    fn accounts_that_are_not_settled_are_bounded_over_all_domains() {
+        let mut decoder = Decoder::new(Limits { waiting_octets_max: 0, ..Limits::default() });
+        let source = SocketAddr::from(([192, 0, 2, 1], 4739));
+        let mut most = 0;
+        for datagram in 0..UNSETTLED_MAX as u32 {
+            decoder.datagram(source, 0, &data(datagram % 3_000, datagram * 10));
+            most = most.max(decoder.unsettled);
+            assert!(decoder.unsettled <= UNSETTLED_MAX, "{}", decoder.unsettled);
+        }
+        assert!(most + 5_000 > UNSETTLED_MAX, "the bound was never met: {most}");
+        let counted: usize = decoder.domains.iter().map(|domain| domain.sequence.unsettled()).sum();
+        assert_eq!(decoder.unsettled, counted);
     }
 }

@@ -97,6 +97,7 @@ impl Decoder {
         self.samplers_known -= domain.samplers.len();
         self.lists_learned -= domain.learned_lists.len();
         self.sources -= domain.sources.len();
+        self.unsettled -= domain.sequence.unsettled();
         self.ledger.close(domain);
         // the key may be that of a later session's domain already
         if self.index.get(&domain.key) == Some(&index) {
@@ -150,7 +151,8 @@ impl Decoder {
             spool_sets_max: self.spooled.len(),
             ..self.limits.clone()
         };
-        kept.octets_max() - waiting::OUTBOX_OCTETS_MAX + self.outbox.octets()
+        let at_most = waiting::OUTBOX_OCTETS_MAX + limits::UNSETTLED_MAX * limits::UNSETTLED_OCTETS;
+        kept.octets_max() - at_most + self.outbox.octets() + self.unsettled * limits::UNSETTLED_OCTETS
     }
 }
 

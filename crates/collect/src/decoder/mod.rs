@@ -90,6 +90,8 @@ pub struct Decoder {
     counters: [CounterRows; 2],
     /// Sources of samples that are followed, of all sFlow agents.
     sources: usize,
+    /// What the accounts of sequence numbers have not settled, of all domains.
+    unsettled: usize,
     /// Octets of the Data Sets in the builder.
     octets: usize,
     spans: Spans,
@@ -166,6 +168,7 @@ impl Decoder {
             builder: FlowBatchBuilder::new(BATCH_ROWS),
             counters: [Table::InterfaceCounters, Table::HostCounters].map(CounterRows::new),
             sources: 0,
+            unsettled: 0,
             octets: 0,
             spans: Spans::default(),
             problems: [0; WireError::LABELS.len()],

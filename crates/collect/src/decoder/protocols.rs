@@ -180,7 +180,10 @@ impl Decoder {
         let waiting = waiting..self.waiting.next_number();
         // Of a message that was cut, the last set is not whole: what is decoded of it later settles nothing.
         if numbered.whole {
-            self.domains[index as usize].sequence.sets_wait(&arrival, waiting);
+            let sequence = &mut self.domains[index as usize].sequence;
+            let before = sequence.unsettled();
+            sequence.sets_wait(&arrival, waiting);
+            self.bound_unsettled(index, before);
         }
     }
 

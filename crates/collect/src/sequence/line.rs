@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 /// A jump ahead by no more than this is loss without further proof. Units are whatever the numbers count.
 pub(super) const GAP_SURE: u32 = 1 << 12;
 /// Gaps that are remembered; the oldest is forgotten first, and what comes late for it then is a stray.
-const GAPS_MAX: usize = 64;
+pub(crate) const GAPS_MAX: usize = 64;
 /// Ranges of which it is not known yet whether something is missing in them. The oldest is forgotten first, and counts
 /// as complete.
 const UNDECIDED_MAX: usize = 4_096;
@@ -17,7 +17,7 @@ const EARLY_DATAGRAMS: u32 = 64;
 
 /// Units that did not come, from `start` up to but without `end`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Gap {
+pub(crate) struct Gap {
     start: u32,
     end: u32,
     /// False for what lies before the first datagram of a line: it may have been sent before anyone listened.
@@ -70,6 +70,17 @@ impl Line {
             gaps: VecDeque::from([before]),
             undecided: VecDeque::new(),
         }
+    }
+
+    /// Ranges of which it is not known yet whether something is missing in them.
+    #[inline]
+    pub(super) fn undecided(&self) -> usize {
+        self.undecided.len()
+    }
+
+    /// Takes all of them for complete.
+    pub(super) fn leave_undecided(&mut self) {
+        self.undecided = VecDeque::new();
     }
 
     /// How far ahead of the expected number this one is; negative when it lies behind.

@@ -23,6 +23,7 @@ use std::collections::VecDeque;
 
 pub(crate) use duplicates::{DatagramHasher, Duplicates};
 use line::{GAP_SURE, Line, Placed};
+pub(crate) use line::{GAPS_MAX, Gap};
 pub use unit::SequenceUnit;
 use unit::Steps;
 
@@ -265,6 +266,20 @@ impl Sequence {
         self.newest_export_ms = newest_export_ms;
         self.newest_uptime_ms = arrival.uptime_ms;
         outcome
+    }
+
+    /// Datagrams and ranges about which it is not decided yet whether something is missing.
+    #[inline]
+    pub(crate) fn unsettled(&self) -> usize {
+        let lines = self.line.iter().chain(self.candidate.iter().map(|candidate| &candidate.line));
+        self.waiting.len() + lines.map(Line::undecided).sum::<usize>()
+    }
+
+    /// Leaves undecided for good what is undecided now: it counts as complete.
+    pub(crate) fn leave_unsettled(&mut self) {
+        self.waiting = VecDeque::new();
+        let lines = self.line.iter_mut().chain(self.candidate.iter_mut().map(|candidate| &mut candidate.line));
+        lines.for_each(Line::leave_undecided);
     }
 
     /// Sets of this datagram, numbered so by the waiting room, wait for their template.
