@@ -31,7 +31,9 @@ fn engine(corrections: &str) -> Engine {
 
 #[track_caller]
 fn check(corrections: &str, expected: [u64; 4]) {
-    let answer = engine(corrections).sql("SELECT bytes, bytes_scaled, packets_scaled FROM flows");
+    // an engine that is dropped stops its answers
+    let engine = engine(corrections);
+    let answer = engine.sql("SELECT bytes, bytes_scaled, packets_scaled FROM flows");
     let expected = expected.map(|factor| format!("1000,{},{}", 1000 * factor, 10 * factor));
     assert_eq!(lines(answer).expect("an answer"), expected);
 }
