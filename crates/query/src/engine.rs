@@ -13,12 +13,12 @@ use datafusion::optimizer::Analyzer;
 use datafusion::prelude::{DataFrame, SQLOptions, SessionConfig, SessionContext};
 use tokio::runtime::Runtime;
 use weir_archive::{Position, Snapshot};
+use weir_ask::FlowQuery;
 use weir_flow::Table;
 use weir_flow::scaling::Corrections;
 
 use crate::EngineError;
 use crate::answer::Answer;
-use crate::ask::FlowQuery;
 use crate::functions;
 use crate::literals::AddressLiterals;
 use crate::mistake::Mistake;
@@ -149,7 +149,7 @@ impl Engine {
         } else {
             self.context.read_table(Arc::<ViewTable>::clone(&self.flows))?
         };
-        question.plan(flows)
+        crate::ask::plan(question, flows)
     }
 
     fn runtime(&self) -> &Runtime {

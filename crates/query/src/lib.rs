@@ -12,7 +12,6 @@
 //! This crate knows no HTTP and writes no flows.
 
 pub mod answer;
-pub mod ask;
 pub mod engine;
 pub mod error;
 pub mod functions;
@@ -20,14 +19,15 @@ pub mod mistake;
 pub mod output;
 pub mod view;
 
+mod ask;
 mod literals;
 mod lower;
 mod scaling;
 mod scan;
 
 pub use answer::{Answer, AnswerStream};
-pub use ask::{AggregateKey, Direction, FlowQuery, Order, Select, Sorting, StatisticKey, TimeWindow, WindowRule};
 pub use engine::{Engine, EngineOptions};
 pub use error::EngineError;
 pub use lower::filter_expr;
 pub use mistake::{Mistake, Place};
+pub use weir_ask::{AggregateKey, Direction, FlowQuery, Order, Select, Sorting, StatisticKey, TimeWindow, WindowRule};

@@ -2,111 +2,18 @@
 
 use datafusion::common::Result;
 use datafusion::functions_aggregate::expr_fn::{max, min, sum};
-use datafusion::logical_expr::{Expr, ident};
+use datafusion::logical_expr::expr::Case;
+use datafusion::logical_expr::{Expr, ident, lit};
 use datafusion::prelude::DataFrame;
+use weir_ask::{AggregateKey, Order, Sorting, StatisticKey};
 use weir_flow::Column;
 
 use super::flow_count;
-use super::keys::{AggregateKey, StatisticKey};
-use crate::functions::call;
+use crate::functions::{call, family};
 
-/// By what answers are sorted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Order {
-    /// Number of flows.
-    Flows,
-    /// Number of packets.
-    Packets,
-    /// Number of octets.
-    Bytes,
-    /// Packets per second.
-    PacketsPerSecond,
-    /// Bits per second.
-    BitsPerSecond,
-    /// Octets per packet.
-    BytesPerPacket,
-    /// Start of the first flow.
-    Start,
-    /// End of the last flow.
-    End,
-    /// Time from start to end.
-    Duration,
-}
-
-/// Which way answers are sorted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Direction {
-    /// The smallest first.
-    Ascending,
-    /// The largest first.
-    Descending,
-}
-
-/// By what answers are sorted, and which way. What is null comes last.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Sorting {
-    /// By what.
-    pub order: Order,
-    /// Which way.
-    pub direction: Direction,
-}
-
-impl Order {
-    /// The order of nfdump's name for it: `flows`, `packets`, `bytes`, `pps`, `bps`, `bpp`, `tstart`, `tend`,
-    /// `duration`. The names for one direction (`ibyte`, `ibps`, …) mean the plain counters, which are those.
-    pub fn by_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "flows" => Self::Flows,
-            "packets" | "ipkg" | "ipackets" => Self::Packets,
-            "bytes" | "ibyte" | "ibytes" => Self::Bytes,
-            "pps" | "ipps" => Self::PacketsPerSecond,
-            "bps" | "ibps" => Self::BitsPerSecond,
-            "bpp" | "ibpp" => Self::BytesPerPacket,
-            "tstart" => Self::Start,
-            "tend" => Self::End,
-            "duration" => Self::Duration,
-            _ => return None,
-        })
-    }
-
-    /// The way nfdump sorts when it is not told: times ascending, the rest descending.
-    pub fn usual_direction(self) -> Direction {
-        match self {
-            Self::Start | Self::End => Direction::Ascending,
-            _ => Direction::Descending,
-        }
-    }
-
-    /// Column of an aggregated answer.
-    fn column(self) -> &'static str {
-        match self {
-            Self::Flows => "flows",
-            Self::Packets => "packets",
-            Self::Bytes => "bytes",
-            Self::PacketsPerSecond => "packets_per_second",
-            Self::BitsPerSecond => "bits_per_second",
-            Self::BytesPerPacket => "bytes_per_packet",
-            Self::Start => "start",
-            Self::End => "end",
-            Self::Duration => "duration_ms",
-        }
-    }
-}
-
-impl Sorting {
-    /// By `order`, the usual way.
-    pub fn usual(order: Order) -> Self {
-        Self { order, direction: order.usual_direction() }
-    }
-
-    pub(super) fn is_ascending(self) -> bool {
-        self.direction == Direction::Ascending
-    }
-
-    /// Sorts an aggregated answer.
-    pub(super) fn apply(self, answer: DataFrame) -> Result<DataFrame> {
-        answer.sort(vec![ident(self.order.column()).sort(self.is_ascending(), false)])
-    }
+/// Sorts an aggregated answer.
+pub(super) fn sorted(answer: DataFrame, sorting: Sorting) -> Result<DataFrame> {
+    answer.sort(vec![ident(sorting.order.column_name()).sort(sorting.is_ascending(), false)])
 }
 
 fn rate_of(name: &str, count: Column) -> Expr {
@@ -117,11 +24,11 @@ fn rate_of(name: &str, count: Column) -> Expr {
 pub(super) fn flow_measure(order: Order) -> Expr {
     match order {
         Order::Flows => flow_count(),
-        Order::Packets | Order::Bytes | Order::Start | Order::End => ident(order.column()),
-        Order::PacketsPerSecond => rate_of(order.column(), Column::Packets),
-        Order::BitsPerSecond => rate_of(order.column(), Column::Bytes),
-        Order::BytesPerPacket => call(order.column(), vec![ident("bytes"), ident("packets")]),
-        Order::Duration => call(order.column(), vec![ident("start"), ident("end")]),
+        Order::Packets | Order::Bytes | Order::Start | Order::End => ident(order.column_name()),
+        Order::PacketsPerSecond => rate_of(order.column_name(), Column::Packets),
+        Order::BitsPerSecond => rate_of(order.column_name(), Column::Bytes),
+        Order::BytesPerPacket => call(order.column_name(), vec![ident("bytes"), ident("packets")]),
+        Order::Duration => call(order.column_name(), vec![ident("start"), ident("end")]),
     }
 }
 
@@ -139,7 +46,7 @@ fn grouped(flows: DataFrame, keys: Vec<Expr>) -> Result<DataFrame> {
     let mut columns: Vec<Expr> = names.into_iter().map(ident).collect();
     columns.extend(["flows", "packets", "bytes", "start", "end"].map(ident));
     let rates = [Order::Duration, Order::PacketsPerSecond, Order::BitsPerSecond, Order::BytesPerPacket];
-    columns.extend(rates.map(|order| flow_measure(order).alias(order.column())));
+    columns.extend(rates.map(|order| flow_measure(order).alias(order.column_name())));
     counted.select(columns)
 }
 
@@ -162,8 +69,26 @@ pub(super) fn statistic(flows: DataFrame, key: StatisticKey, per_protocol: bool)
 
 pub(super) fn aggregate(flows: DataFrame, keys: &[AggregateKey]) -> Result<DataFrame> {
     let keys: Vec<Expr> = match keys {
-        [] => AggregateKey::FIVE_TUPLE.into_iter().map(AggregateKey::expr).collect(),
-        keys => keys.iter().copied().map(AggregateKey::expr).collect(),
+        [] => AggregateKey::FIVE_TUPLE.into_iter().map(key_expr).collect(),
+        keys => keys.iter().copied().map(key_expr).collect(),
     };
     grouped(flows, keys)
+}
+
+/// The value that flows agree in, under the name of its column.
+fn key_expr(key: AggregateKey) -> Expr {
+    match key {
+        AggregateKey::Column(column) => ident(column.name()),
+        AggregateKey::Prefix { column, v6, length } => {
+            let (address, number): (_, u8) = (ident(column.name()), if v6 { 6 } else { 4 });
+            let masked = call("prefix", vec![address.clone(), lit(i64::from(length))]);
+            let of_family = Box::new(family(address.clone()).eq(lit(number)));
+            let branches = vec![(of_family, Box::new(masked))];
+            Expr::Case(Case::new(None, branches, Some(Box::new(address)))).alias(column.name())
+        }
+        AggregateKey::Network { column, mask } => {
+            let length = datafusion::logical_expr::cast(ident(mask.name()), arrow::datatypes::DataType::Int64);
+            call("prefix", vec![ident(column.name()), length]).alias(column.name())
+        }
+    }
 }

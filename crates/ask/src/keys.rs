@@ -1,10 +1,6 @@
 //! Names of fields that flows are grouped by, as nfdump has them.
 
-use datafusion::logical_expr::expr::Case;
-use datafusion::logical_expr::{Expr, ident, lit};
 use weir_flow::Column;
-
-use crate::functions::{call, family};
 
 /// Why a name is no key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -224,24 +220,6 @@ impl AggregateKey {
             let known = known.collect::<Vec<_>>().join(", ");
             KeyError::Unknown { name: text.to_owned(), question: "an aggregation", known }
         })
-    }
-
-    /// The value that flows agree in, under the name of its column.
-    pub(super) fn expr(self) -> Expr {
-        match self {
-            Self::Column(column) => ident(column.name()),
-            Self::Prefix { column, v6, length } => {
-                let (address, number): (_, u8) = (ident(column.name()), if v6 { 6 } else { 4 });
-                let masked = call("prefix", vec![address.clone(), lit(i64::from(length))]);
-                let of_family = Box::new(family(address.clone()).eq(lit(number)));
-                let branches = vec![(of_family, Box::new(masked))];
-                Expr::Case(Case::new(None, branches, Some(Box::new(address)))).alias(column.name())
-            }
-            Self::Network { column, mask } => {
-                let length = datafusion::logical_expr::cast(ident(mask.name()), arrow::datatypes::DataType::Int64);
-                call("prefix", vec![ident(column.name()), length]).alias(column.name())
-            }
-        }
     }
 }
 
