@@ -1,6 +1,6 @@
 //! Days of the UTC calendar, for the names of partitions.
 
-const MS_PER_DAY: i64 = 86_400_000;
+pub(crate) const MS_PER_DAY: i64 = 86_400_000;
 
 /// The UTC day that a time falls on, counted from 1970-01-01.
 pub(crate) fn day_of_ms(ms: i64) -> i64 {
@@ -23,6 +23,20 @@ pub(crate) fn day_text(day: i64) -> String {
     format!("{year:04}-{month:02}-{day_of_month:02}")
 }
 
+/// The day of a text that [`day_text`] wrote.
+pub(crate) fn day_of_text(text: &str) -> Option<i64> {
+    let mut numbers = text.rsplitn(3, '-').map(|part| part.parse::<i64>().ok());
+    let (day, month, year) = (numbers.next()??, numbers.next()??, numbers.next()??);
+    let year_from_march = if month <= 2 { year.checked_sub(1)? } else { year };
+    let month_from_march = (month + 9).rem_euclid(12);
+    let (era, year_of_era) = (year_from_march.div_euclid(400), year_from_march.rem_euclid(400));
+    let day_of_year = (153 * month_from_march + 2) / 5 + day - 1;
+    let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
+    let found = era.checked_mul(146_097)?.checked_add(day_of_era - 719_468)?;
+    // whatever is no date, such as the thirtieth of February, does not come back as itself
+    (day_text(found) == text).then_some(found)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,6 +54,10 @@ mod tests {
             (-1, "1969-12-31"),
         ] {
             assert_eq!(day_text(day_of_ms(seconds * 1000)), text);
+            assert_eq!(day_of_text(text), Some(day_of_ms(seconds * 1000)));
+        }
+        for other in ["", "2025", "2025-02-30", "2025-13-01", "2025-1-1", "x-01-01", "9223372036854775807-01-01"] {
+            assert_eq!(day_of_text(other), None, "{other}");
         }
     }
 }

@@ -197,6 +197,16 @@ pub enum ArchiveError {
         #[source]
         source: ParquetError,
     },
+    /// More rows than one segment may have.
+    #[error("segment '{}' would have {rows} rows, over the limit of {rows_max}", path.display())]
+    TooManyRows {
+        /// The file that was to be written.
+        path: PathBuf,
+        /// Rows of all inputs.
+        rows: u64,
+        /// The limit, [`REWRITE_ROWS_MAX`](crate::segment::REWRITE_ROWS_MAX).
+        rows_max: u64,
+    },
     /// A segment could not be created or synced.
     #[error("cannot create segment '{}'", path.display())]
     CreateSegment {
@@ -233,6 +243,92 @@ pub enum ArchiveError {
         #[source]
         source: ParquetError,
     },
+
+    /// A segment that is covered or has expired could not be removed.
+    #[error("cannot remove segment '{}'", path.display())]
+    RemoveSegment {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A file of the folder of readers could not be read, written or locked.
+    #[error("cannot use the lease '{}'", path.display())]
+    Lease {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A merged segment would not have had the rows of those that it was made of.
+    #[error("segments of '{}' have {expected} rows by their names, but {found} were found in them", path.display())]
+    MergedRows {
+        /// Their folder.
+        path: PathBuf,
+        /// Rows by the names.
+        expected: u64,
+        /// Rows read.
+        found: u64,
+    },
+    /// The folder of an export that is not empty.
+    #[error("folder '{}' is not empty", path.display())]
+    NotEmpty {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A folder that is no export.
+    #[error("'{}' is no export of a weir archive: it has no list of files", path.display())]
+    NotAnExport {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A file of an export that is not what it should be.
+    #[error("cannot import '{}': {what}", path.display())]
+    BadExport {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// A list of exported files could not be read or written.
+    #[error("cannot read or write the list '{}'", path.display())]
+    ExportList {
+        /// The list.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A segment could not be copied.
+    #[error("cannot copy segment '{}' to '{}'", path.display(), to.display())]
+    CopySegment {
+        /// The segment.
+        path: PathBuf,
+        /// Its copy.
+        to: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The free space of a file system could not be asked for.
+    #[error("cannot tell the free space at '{}'", path.display())]
+    FreeSpace {
+        /// A folder on it.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A part of a segment is not what was written.
+    #[error("segment '{}' is damaged: {part}", path.display())]
+    DamagedSegment {
+        /// The file.
+        path: PathBuf,
+        /// The part, and what is wrong with it.
+        part: String,
+    },
     /// The listing of tails changed whenever it was read.
     #[error("archive '{}' changed during each of {attempts} attempts to list it", path.display())]
     Unsettled {
@@ -262,5 +358,18 @@ impl ArchiveError {
     /// Whether the same call may succeed later: a full disk may have room again; what else can fail will fail again.
     pub fn may_pass(&self) -> bool {
         matches!(self, Self::AppendTail { .. } | Self::CreateTail { .. })
+    }
+
+    /// Whether the disk, or a quota of it, is full.
+    pub fn is_full_disk(&self) -> bool {
+        let mut error: Option<&(dyn std::error::Error + 'static)> = Some(self);
+        while let Some(cause) = error {
+            let kind = cause.downcast_ref::<io::Error>().map(io::Error::kind);
+            if matches!(kind, Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)) {
+                return true;
+            }
+            error = cause.source();
+        }
+        false
     }
 }

@@ -3,11 +3,16 @@
 //! ```text
 //! weir-archive                          marker and version
 //! lock                                  held by the one writer
+//! upkeep.lock                           held by whoever merges or expires segments, for as long as that takes
+//! readers/0000000000000003              locked by readers; the newest lists files that new readers pass over
 //! tail/0000000000000007.tail            frames not yet sealed
 //! tail/0000000000000005-812.damaged     a damaged tail set aside, and the last position found in it
 //! flows/date=2025-11-21/*.parquet       segments, by the UTC day of `received`
+//! flows/date=2025-11-21/*.damaged       segments that a check has set aside
 //! exporter_books/date=2025-11-21/*.parquet   by the UTC day of `minute`
 //! tmp/                                  segments being written
+//! merging/                              segments being merged
+//! imported/                             which files have been imported already
 //! collector/                            not ours: what `weir collect` remembers of its exporters
 //! ```
 
@@ -62,6 +67,28 @@ impl Layout {
 
     pub(crate) fn lock(&self) -> PathBuf {
         self.root.join(LOCK)
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    pub(crate) fn upkeep_lock(&self) -> PathBuf {
+        self.root.join("upkeep.lock")
+    }
+
+    /// The folder of leases.
+    pub(crate) fn readers(&self) -> PathBuf {
+        self.root.join("readers")
+    }
+
+    /// The folder for segments that upkeep writes. The other one is cleared by every writer that opens the archive.
+    pub(crate) fn merging(&self) -> PathBuf {
+        self.root.join("merging")
+    }
+
+    pub(crate) fn imported(&self) -> PathBuf {
+        self.root.join("imported")
     }
 
     pub(crate) fn tails(&self) -> PathBuf {
@@ -142,6 +169,8 @@ impl Layout {
     pub(crate) fn create_folders(&self) -> Result<(), ArchiveError> {
         folder::create(&self.tails())?;
         folder::create(&self.tmp())?;
+        folder::create(&self.merging())?;
+        folder::create(&self.readers())?;
         Table::ALL.iter().try_for_each(|&table| folder::create(&self.table(table)))
     }
 
@@ -165,15 +194,28 @@ impl Layout {
         Ok(names.iter().filter_map(|name| TailName::parse(name.to_str()?)).collect())
     }
 
+    /// The folders of a table's days, in no order.
+    pub(crate) fn partitions(&self, table: Table) -> Result<Vec<PathBuf>, ArchiveError> {
+        let root = self.table(table);
+        let names = folder::names(&root)?;
+        let days = names.iter().filter(|name| name.to_str().is_some_and(|name| name.starts_with("date=")));
+        Ok(days.map(|name| root.join(name)).collect())
+    }
+
+    /// What the names of segments say that were set aside as damaged.
+    pub(crate) fn damaged_segments(&self, table: Table) -> Result<Vec<SegmentName>, ArchiveError> {
+        let mut found = Vec::new();
+        for partition in self.partitions(table)? {
+            let names = folder::names(&partition)?;
+            found.extend(names.iter().filter_map(|name| SegmentName::parse(name.to_str()?.strip_suffix(".damaged")?)));
+        }
+        Ok(found)
+    }
+
     /// Every segment file of a table, committed or not, in the order of partitions and tails.
     pub(crate) fn segments(&self, table: Table) -> Result<Vec<Segment>, ArchiveError> {
-        let root = self.table(table);
         let mut segments = Vec::new();
-        for partition in folder::names(&root)? {
-            if !partition.to_str().is_some_and(|name| name.starts_with("date=")) {
-                continue;
-            }
-            let partition = root.join(partition);
+        for partition in self.partitions(table)? {
             for name in folder::names(&partition)? {
                 let Some(parsed) = name.to_str().and_then(SegmentName::parse) else { continue };
                 if let Some(segment) = Segment::stat(partition.join(&name), parsed)? {

@@ -18,13 +18,21 @@
 //! * a tail is written to only while no tail of a higher number exists;
 //! * nothing here reads SQL, knows a protocol or runs asynchronously.
 
+pub mod check;
+pub mod compaction;
 pub mod durability;
 pub mod error;
+pub mod expiry;
+pub mod index;
+pub mod inventory;
 pub mod options;
+pub mod portable;
 pub mod position;
 pub mod recovery;
+pub mod rollup;
 pub mod segment;
 pub mod snapshot;
+pub mod space;
 pub mod statistics;
 pub mod writer;
 
@@ -34,17 +42,30 @@ mod frame;
 mod layout;
 mod lock;
 mod order;
+mod readers;
 mod seal;
 mod shared;
+mod stock;
 mod tail;
 mod threads;
+mod upkeep;
 
+pub use check::{Checked, Fault, Finding, check};
+pub use compaction::{Compacted, CompactionOptions, compact};
 pub use durability::Durability;
 pub use error::ArchiveError;
+pub use expiry::{Expired, ExpiryOptions, expire};
+pub use index::{PageSet, SegmentIndex};
+pub use inventory::{Inventory, TailFound, inventory};
 pub use options::ArchiveOptions;
+pub use portable::{Exported, Imported, Part, export, import};
 pub use position::Position;
+pub use readers::Lease;
 pub use recovery::{Damage, Recovery};
+pub use rollup::{Rest, Rollup, RollupTable};
 pub use segment::Segment;
 pub use snapshot::Snapshot;
+pub use space::WhenFull;
 pub use statistics::{Statistics, Summary};
+pub use stock::Kept;
 pub use writer::Writer;

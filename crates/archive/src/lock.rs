@@ -1,7 +1,7 @@
-//! One writer per archive.
+//! One writer per archive, and one who merges or expires segments.
 
 use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::Path;
 
 use crate::ArchiveError;
@@ -22,8 +22,7 @@ impl Lock {
     /// Takes the lock and leaves this process's number in the file for whoever comes second.
     pub(crate) fn acquire(path: &Path) -> Result<Self, ArchiveError> {
         let failed = |source| ArchiveError::Lock { path: path.to_owned(), source };
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
+        let mut file = open(path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -33,8 +32,29 @@ impl Lock {
             }
             Err(TryLockError::Error(source)) => return Err(failed(source)),
         }
+        Ok(Self::held(file))
+    }
+
+    /// Whether nobody has the lock.
+    pub(crate) fn is_free(path: &Path) -> bool {
+        File::open(path).is_ok_and(|file| file.try_lock_shared().is_ok_and(|()| file.unlock().is_ok()))
+    }
+
+    /// Takes the lock as soon as nobody has it.
+    pub(crate) fn wait(path: &Path) -> Result<Self, ArchiveError> {
+        let failed = |source| ArchiveError::Lock { path: path.to_owned(), source };
+        let file = open(path).map_err(failed)?;
+        file.lock().map_err(failed)?;
+        Ok(Self::held(file))
+    }
+
+    fn held(mut file: File) -> Self {
         // On a full disk the number may stay unwritten: the lock holds all the same, so that is no reason to fail.
         let _ = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-        Ok(Self(file))
+        Self(file)
     }
+}
+
+fn open(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
 }

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use crate::{CompactionOptions, ExpiryOptions, WhenFull};
+
 /// Options of a [`Writer`](crate::Writer).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveOptions {
@@ -21,6 +23,21 @@ pub struct ArchiveOptions {
     pub tail_octets_max: u64,
     /// Largest frame, in octets. A larger delivery is refused. Default: 256 MiB; more than 1 GiB is taken as 1 GiB.
     pub frame_octets_max: u64,
+    /// Whether segments get their lists of hosts and their rollups when a tail is sealed, rather than when they are
+    /// merged. It takes a third more processor time, which at high rates sealing does not have. Default: no.
+    pub summaries_when_sealing: bool,
+    /// How often the writer looks for what to merge, to expire and to remove. Default: 10 s.
+    pub upkeep_interval: Duration,
+    /// When segments are merged. Default: see there.
+    pub compaction: CompactionOptions,
+    /// When segments expire. Default: never.
+    pub expiry: ExpiryOptions,
+    /// What happens when the disk is full. Default: what cannot be written is refused.
+    pub when_full: WhenFull,
+    /// The reserve: free space of the file system, in octets, that merging leaves alone. Where the oldest segments go
+    /// when the disk is full, it is had back from them, and meanwhile nothing is appended within it. Default: 1 GiB; more than a twentieth of the file system is taken
+    /// as that.
+    pub free_octets_min: u64,
 }
 
 impl Default for ArchiveOptions {
@@ -33,6 +50,12 @@ impl Default for ArchiveOptions {
             row_group_rows_max: 1 << 19,
             tail_octets_max: 512 << 20,
             frame_octets_max: 256 << 20,
+            summaries_when_sealing: false,
+            upkeep_interval: Duration::from_secs(10),
+            compaction: CompactionOptions::default(),
+            expiry: ExpiryOptions::default(),
+            when_full: WhenFull::default(),
+            free_octets_min: 1 << 30,
         }
     }
 }

@@ -1,105 +1,150 @@
-//! The order of flows in a segment: by protocol, service port, the side that has it, its address, and start.
+//! The order of flows in a segment: by protocol, service port and the side that has it; within a service by boxes of
+//! addresses, one box a page; within a page by source network and destination.
 //!
 //! The service port is the smaller of the two ports. Rows of one service lie together, so that a question about a port
-//! or a server reads few pages; within a service rows of one address lie together, in the order of time.
+//! reads few pages. The rows of a service are halved again and again, by the address of the service's side and by the
+//! other address in turn, until what is left fits into a page (a k-d tree, Bentley 1975). So a page holds few addresses
+//! of either side, and a question about a host, whichever side it is on, reads about the root of the pages of a
+//! service instead of all of them. Halves end where pages end, so that all pages are full. What speaks against it is
+//! that no column is sorted through the segment any more.
 //!
-//! Every row becomes one 128-bit number that holds its whole key and, below it, the number of the row, so sorting
-//! moves no rows, compares no columns and needs no stability. From the top: protocol (8 bits), service port (16), side
-//! (1), address family (1), address (32: of IPv4 the address itself, of IPv6 its rank among those that occur), 6 unused
-//! bits, start (32 bits of milliseconds around the time of collection), row (32).
+//! Addresses are numbers here, see [`hosts`]. The alternatives measured are in
+//! `docs/decisions/0010-layout-for-reading.md`.
 
-use arrow::array::{Array, BinaryArray, PrimitiveArray, TimestampMillisecondArray};
-use arrow::datatypes::{ArrowPrimitiveType, TimestampMillisecondType, UInt8Type, UInt16Type};
-use weir_flow::{Column, FlowBatch};
+pub(crate) mod hosts;
 
-/// Start times this far from the first time of collection, either way, are told apart; others tie. About 24 days.
-const START_REACH_MS: i64 = 1 << 31;
-const ADDRESS_SHIFT: u32 = 64 + 6;
-const GROUP_SHIFT: u32 = ADDRESS_SHIFT + 32;
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{UInt8Type, UInt16Type};
+use weir_flow::{Column, Table};
 
-/// What of one batch the order depends on.
-struct KeyColumns<'a> {
-    protocols: Option<&'a PrimitiveArray<UInt8Type>>,
-    ports: [Option<&'a PrimitiveArray<UInt16Type>>; 2],
-    addresses: [Option<&'a BinaryArray>; 2],
-    starts: Option<&'a TimestampMillisecondArray>,
+use crate::ArchiveError;
+use crate::segment::{Columns, PAGE_ROWS};
+use hosts::{HostCollector, Hosts, NO_HOST};
+
+/// What the order of one row depends on.
+#[derive(Debug, Clone, Copy, Default)]
+struct Key {
+    /// From the top: protocol (8 bits), service port (16), side (1).
+    class: u32,
+    /// The address on the side of the service port, and the other one.
+    addresses: [u32; 2],
+    row: u32,
 }
 
-fn value<T: ArrowPrimitiveType>(column: Option<&PrimitiveArray<T>>, row: usize) -> Option<T::Native> {
-    column.filter(|column| column.is_valid(row)).map(|column| column.value(row))
+/// Rows in order, and the numbers of their addresses.
+#[derive(Debug, Default)]
+pub(crate) struct FlowOrder {
+    /// Numbers of rows as they came.
+    pub(crate) rows: Vec<u32>,
+    pub(crate) hosts: Hosts,
+    /// Numbers of the source and of the destination address of each row, in the order in which rows came.
+    pub(crate) host_numbers: [Vec<u32>; 2],
 }
 
-impl<'a> KeyColumns<'a> {
-    fn of(batch: &'a FlowBatch) -> Self {
-        Self {
-            protocols: batch.primitive(Column::Protocol),
-            ports: [batch.primitive(Column::SrcPort), batch.primitive(Column::DstPort)],
-            addresses: [batch.binary(Column::SrcAddr), batch.binary(Column::DstAddr)],
-            starts: batch.primitive::<TimestampMillisecondType>(Column::Start),
-        }
+impl FlowOrder {
+    /// Rows that stay as they came.
+    pub(crate) fn as_received(rows: usize) -> Self {
+        Self { rows: (0..rows as u32).collect(), ..Self::default() }
     }
+}
 
-    /// The key of a row without its number, and the address when it is too long to be part of the key.
-    #[inline]
-    fn key(&self, row: usize, first_start_ms: i64) -> (u128, Option<u128>) {
+/// The order of all rows of some flows.
+pub(crate) fn flow_order(columns: &Columns<'_>) -> Result<FlowOrder, ArchiveError> {
+    let rows = columns.rows();
+    let mut keys = vec![Key::default(); rows];
+    let mut ports = [vec![u16::MAX; rows], vec![u16::MAX; rows]];
+    for (column, ports) in [Column::SrcPort, Column::DstPort].into_iter().zip(&mut ports) {
+        each(columns, column, |at, piece| fill_ports(&mut ports[at..], piece))?;
+    }
+    for (key, (row, (src, dst))) in keys.iter_mut().zip((0..).zip(ports[0].iter().zip(&ports[1]))) {
         // Rows without a port come after all that have one.
-        let [src, dst] = self.ports.map(|ports| value(ports, row).unwrap_or(u16::MAX));
-        let side = usize::from(dst < src);
-        let service = src.min(dst);
-        let address = self.addresses[side].filter(|addresses| addresses.is_valid(row));
-        let address = address.map(|addresses| addresses.value(row)).unwrap_or_default();
-        let long: Option<[u8; 16]> = address.try_into().ok();
-        let short: u32 = address.first_chunk().map_or(0, |octets| u32::from_be_bytes(*octets));
-        let start = value(self.starts, row)
-            .map_or(0, |start| start.saturating_sub(first_start_ms).clamp(0, i64::from(u32::MAX)) as u32);
-        let group = u128::from(value(self.protocols, row).unwrap_or_default()) << 18
-            | u128::from(service) << 2
-            | (side as u128) << 1
-            | u128::from(long.is_some());
-        let address_bits = if long.is_some() { 0 } else { u128::from(short) << ADDRESS_SHIFT };
-        (group << GROUP_SHIFT | address_bits | u128::from(start) << 32, long.map(u128::from_be_bytes))
+        (key.row, key.class) = (row, u32::from(*src.min(dst)) << 1 | u32::from(dst < src));
     }
-}
-
-/// Columns that the order depends on, in the order of the table.
-pub(crate) const KEY_COLUMNS: [Column; 6] =
-    [Column::Start, Column::SrcAddr, Column::DstAddr, Column::SrcPort, Column::DstPort, Column::Protocol];
-
-/// Numbers of the rows of all batches, counted through from the first batch, in the order of a segment. The batches
-/// need no other columns than [`KEY_COLUMNS`]; `rows` is how many rows they have, about.
-pub(crate) fn by_service<E>(
-    rows: usize,
-    first_received_ms: i64,
-    batches: impl Iterator<Item = Result<FlowBatch, E>>,
-) -> Result<Vec<u32>, E> {
-    let first_start_ms = first_received_ms.saturating_sub(START_REACH_MS);
-    let mut keys: Vec<u128> = Vec::with_capacity(rows);
-    let mut long_addresses: Vec<(u128, u32)> = Vec::new();
-    for batch in batches {
-        let batch = batch?;
-        let columns = KeyColumns::of(&batch);
-        for row in 0..batch.rows() {
-            let (key, long) = columns.key(row, first_start_ms);
-            let number = keys.len() as u32;
-            keys.push(key | u128::from(number));
-            long_addresses.extend(long.map(|address| (address, number)));
+    drop(ports);
+    each(columns, Column::Protocol, |at, piece| {
+        let Some(values) = piece.as_primitive_opt::<UInt8Type>() else { return };
+        for (key, value) in keys[at..].iter_mut().zip(values.iter()) {
+            key.class |= u32::from(value.unwrap_or_default()) << 17;
         }
+    })?;
+    let (hosts, host_numbers) = number_hosts(columns, rows)?;
+    for (key, (&src, &dst)) in keys.iter_mut().zip(host_numbers[0].iter().zip(&host_numbers[1])) {
+        key.addresses = if key.class & 1 == 1 { [dst, src] } else { [src, dst] };
     }
-    put_ranks(&mut keys, long_addresses);
-    keys.sort_unstable();
-    Ok(keys.into_iter().map(|key| key as u32).collect())
+    sort(&mut keys, &hosts.networks(), PAGE_ROWS);
+    Ok(FlowOrder { rows: keys.into_iter().map(|key| key.row).collect(), hosts, host_numbers })
 }
 
-/// Gives rows with addresses of 128 bits the rank of the address instead: there are at most as many as rows.
-fn put_ranks(keys: &mut [u128], mut addresses: Vec<(u128, u32)>) {
-    addresses.sort_unstable();
-    let mut rank: u32 = 0;
-    let mut before = None;
-    for (address, row) in addresses {
-        rank += u32::from(before.is_some_and(|before| before != address));
-        before = Some(address);
-        keys[row as usize] |= u128::from(rank) << ADDRESS_SHIFT;
+/// Calls `take` with each piece of a column and the number of its first row. A column that is not there has no pieces.
+fn each(columns: &Columns<'_>, column: Column, mut take: impl FnMut(usize, &ArrayRef)) -> Result<(), ArchiveError> {
+    let schema = Table::Flows.schema();
+    let mut at = 0;
+    for piece in columns.pieces(schema.field(column as usize))?.unwrap_or_default() {
+        take(at, &piece);
+        at += piece.len();
     }
+    Ok(())
+}
+
+fn fill_ports(ports: &mut [u16], piece: &ArrayRef) {
+    let Some(values) = piece.as_primitive_opt::<UInt16Type>() else { return };
+    if values.null_count() == 0 {
+        return ports[..values.len()].copy_from_slice(values.values());
+    }
+    for (port, value) in ports.iter_mut().zip(values.iter()) {
+        *port = value.unwrap_or(u16::MAX);
+    }
+}
+
+/// The addresses of both columns, and their numbers row by row.
+fn number_hosts(columns: &Columns<'_>, rows: usize) -> Result<(Hosts, [Vec<u32>; 2]), ArchiveError> {
+    let mut collector = HostCollector::new();
+    let mut numbers = [Vec::with_capacity(rows), Vec::with_capacity(rows)];
+    for (column, numbers) in [Column::SrcAddr, Column::DstAddr].into_iter().zip(&mut numbers) {
+        each(columns, column, |_, piece| collector.add(piece, |number| numbers.push(number)))?;
+        numbers.resize(rows, NO_HOST);
+    }
+    let (hosts, ranks) = collector.finish();
+    for number in numbers.iter_mut().flatten() {
+        *number = ranks[*number as usize];
+    }
+    Ok((hosts, numbers))
+}
+
+/// Puts rows in order, for pages of `page_rows` rows.
+fn sort(keys: &mut [Key], networks: &[u32], page_rows: usize) {
+    keys.sort_unstable_by_key(|key| u64::from(key.class) << 32 | u64::from(key.row));
+    let mut at = 0;
+    for service in keys.chunk_by_mut(|a, b| a.class == b.class) {
+        let rows = service.len();
+        halve(service, at, 0, page_rows);
+        at += rows;
+    }
+    let in_page = |key: &Key| {
+        let [src, dst] = if key.class & 1 == 1 { [key.addresses[1], key.addresses[0]] } else { key.addresses };
+        let network = networks.get(src as usize).copied().unwrap_or(0);
+        (u64::from(network) << 32 | u64::from(dst), key.row)
+    };
+    for page in keys.chunks_mut(page_rows) {
+        page.sort_unstable_by_key(in_page);
+    }
+}
+
+/// Splits rows that begin at row `at` of the segment into pages.
+fn halve(keys: &mut [Key], at: usize, depth: usize, page_rows: usize) {
+    let end = at + keys.len();
+    let first_boundary = at / page_rows + 1;
+    let boundaries = end.div_ceil(page_rows).saturating_sub(first_boundary);
+    if boundaries == 0 {
+        return;
+    }
+    let middle = (first_boundary + boundaries / 2) * page_rows;
+    let (one, other) = (depth % 2, (depth + 1) % 2);
+    let order = |key: &Key| (u64::from(key.addresses[one]) << 32 | u64::from(key.addresses[other]), key.row);
+    keys.select_nth_unstable_by_key(middle - at, order);
+    let (before, after) = keys.split_at_mut(middle - at);
+    halve(before, at, depth + 1, page_rows);
+    halve(after, middle, depth + 1, page_rows);
 }
 
 #[cfg(test)]

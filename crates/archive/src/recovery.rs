@@ -11,7 +11,7 @@ use crate::frame::TailEnd;
 use crate::layout::{Layout, TailName, TailNumber};
 use crate::shared::FinishedTail;
 use crate::tail::TailContents;
-use crate::{ArchiveError, Position, folder};
+use crate::{ArchiveError, Position, folder, portable};
 
 /// What opening an archive found, cut and finished.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -61,8 +61,9 @@ pub(crate) struct Recovered {
 
 /// Brings the folder of an archive in order. The caller holds the lock.
 pub(crate) fn recover(layout: &Layout) -> Result<Recovered, ArchiveError> {
-    let mut recovery = Recovery { leftovers: clear_tmp(layout)?, ..Recovery::default() };
+    let mut recovery = Recovery { leftovers: clear(&layout.tmp())?, ..Recovery::default() };
     let numbers = layout.tail_numbers()?;
+    portable::forget_uncommitted(layout, numbers.first().copied())?;
     let sealed = remove_uncommitted(layout, &numbers, &mut recovery)?;
     let mut position = sealed.position;
     let mut tails = VecDeque::new();
@@ -87,10 +88,11 @@ pub(crate) fn recover(layout: &Layout) -> Result<Recovered, ArchiveError> {
     Ok(Recovered { recovery, tails, next_number: last_number + 1 })
 }
 
-fn clear_tmp(layout: &Layout) -> Result<u64, ArchiveError> {
-    let names = folder::names(&layout.tmp())?;
+/// Removes the files of a folder for what is being written.
+pub(crate) fn clear(folder: &Path) -> Result<u64, ArchiveError> {
+    let names = folder::names(folder)?;
     for name in &names {
-        remove(&layout.tmp().join(name))?;
+        remove(&folder.join(name))?;
     }
     Ok(names.len() as u64)
 }
@@ -112,6 +114,10 @@ fn remove_uncommitted(
 ) -> Result<SealedSoFar, ArchiveError> {
     let mut so_far = SealedSoFar { tail: 0, position: Position::ZERO };
     for &table in Table::ALL {
+        for damaged in layout.damaged_segments(table)? {
+            so_far.tail = so_far.tail.max(damaged.tails.1);
+            so_far.position = so_far.position.max(damaged.last);
+        }
         for segment in layout.segments(table)? {
             if tails.first().is_some_and(|&first| segment.tails.1 >= first) {
                 remove(&segment.path)?;

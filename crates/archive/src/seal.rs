@@ -9,14 +9,14 @@ use std::time::{Duration, Instant};
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::TimestampMillisecondType;
 use arrow::error::ArrowError;
-use weir_flow::{BatchError, Column, FlowBatch, Table};
+use weir_flow::{FlowBatch, Table};
 
 use crate::civil::day_of_ms;
 use crate::frame::TailEnd;
 use crate::layout::Layout;
-use crate::order::{KEY_COLUMNS, by_service};
+use crate::order::{FlowOrder, flow_order};
 use crate::recovery::set_aside;
-use crate::segment::{Columns, SegmentName, SegmentRange, write_segment};
+use crate::segment::{Columns, SegmentName, SegmentRange, Summaries, write_segment};
 use crate::shared::FinishedTail;
 use crate::tail::{Stream, TailContents, TailFile};
 use crate::{ArchiveError, ArchiveOptions, Position, folder};
@@ -62,17 +62,17 @@ pub(crate) fn seal_tail(
         let range = SegmentRange { tails: (tail.number, tail.number), first: first.header.position, last };
         let streams = file.streams(&scan)?;
         sealed.rows = scan.rows();
+        check_columns(&file, &streams[Table::Flows as usize])?;
         sealed.read_time = began.elapsed();
         let began = Instant::now();
-        let order = flow_order(&file, &streams[Table::Flows as usize])?;
+        let order = flow_order(&Columns::of_tail(Table::Flows, &file, &streams[Table::Flows as usize]))?;
         sealed.order_time = began.elapsed();
         let began = Instant::now();
         let mut order = Some(order);
         for (&table, streams) in Table::ALL.iter().zip(&streams) {
-            let rows = streams.iter().map(Stream::rows).sum::<usize>() as u32;
+            let columns = Columns::of_tail(table, &file, streams);
             // only flows come first, and only they have an order of their own
-            let order = order.take().unwrap_or_else(|| (0..rows).collect());
-            let columns = Columns::new(table, &file, streams);
+            let order = order.take().unwrap_or_else(|| FlowOrder::as_received(columns.rows()));
             written.extend(write_days(layout, options, &columns, order, range)?);
         }
         sealed.write_time = began.elapsed();
@@ -84,27 +84,13 @@ pub(crate) fn seal_tail(
     Ok(sealed)
 }
 
-/// The order of the flows in their segment. A column that this program does not know is an error: leaving it out would
-/// lose it.
-fn flow_order(file: &TailFile, streams: &[Stream]) -> Result<Vec<u32>, ArchiveError> {
-    let unknown = |error: BatchError| file.failed(ArrowError::SchemaError(error.to_string()));
-    let (mut rows, mut first_received_ms) = (0, None);
+/// Fails on a column of flows that this program does not know: leaving it out would lose it.
+fn check_columns(file: &TailFile, streams: &[Stream]) -> Result<(), ArchiveError> {
     for stream in streams {
-        FlowBatch::try_new(RecordBatch::new_empty(Arc::clone(stream.schema()))).map_err(unknown)?;
-        rows += stream.rows();
-        let received = file.column(stream, Column::Received.name())?;
-        let received =
-            received.and_then(|received| arrow::compute::min(received.as_primitive_opt::<TimestampMillisecondType>()?));
-        first_received_ms = first_received_ms.into_iter().chain(received).min();
+        FlowBatch::try_new(RecordBatch::new_empty(Arc::clone(stream.schema())))
+            .map_err(|error| file.failed(ArrowError::SchemaError(error.to_string())))?;
     }
-    let batches = streams.iter().map(|stream| {
-        let mut columns = Vec::with_capacity(KEY_COLUMNS.len());
-        for column in KEY_COLUMNS {
-            columns.extend(file.column(stream, column.name())?.map(|values| (column, values)));
-        }
-        FlowBatch::from_columns(stream.rows(), columns).map_err(unknown)
-    });
-    by_service(rows, first_received_ms.unwrap_or(0), batches)
+    Ok(())
 }
 
 /// Writes one segment for each day that has rows.
@@ -112,14 +98,15 @@ fn write_days(
     layout: &Layout,
     options: &ArchiveOptions,
     columns: &Columns<'_>,
-    order: Vec<u32>,
+    mut order: FlowOrder,
     range: SegmentRange,
 ) -> Result<Vec<Written>, ArchiveError> {
     let mut written = Vec::new();
-    for (day, order) in split_by_day(columns, order)? {
+    for (day, rows) in split_by_day(columns, std::mem::take(&mut order.rows))? {
         let table = columns.table();
         let path = layout.tmp().join(format!("{}-{:016}-{day}", table.name(), range.tails.0));
-        let name = write_segment(&path, columns, &order, range, options.row_group_rows_max)?;
+        let summaries = if options.summaries_when_sealing { Summaries::With } else { Summaries::Without };
+        let name = write_segment(&path, columns, &rows, &order, range, options.row_group_rows_max, summaries)?;
         written.push(Written { path, partition: layout.partition(table, day), name });
     }
     Ok(written)

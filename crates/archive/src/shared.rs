@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use crate::layout::{Layout, TailNumber};
 use crate::tail::LiveTail;
-use crate::{ArchiveError, ArchiveOptions, Position, Statistics};
+use crate::{ArchiveError, ArchiveOptions, Position, Statistics, WhenFull};
 
 /// Shared by the writer and its threads.
 ///
@@ -26,6 +26,8 @@ pub(crate) struct Shared {
     pub(crate) sync_wanted: Condvar,
     /// There is something to seal, or the end has come.
     pub(crate) seal_wanted: Condvar,
+    /// There is no room, or the end has come.
+    pub(crate) upkeep_wanted: Condvar,
     /// The durable position moved, or never will again.
     pub(crate) durable_moved: Condvar,
 }
@@ -97,8 +99,12 @@ pub(crate) struct Progress {
     pub(crate) sync_failure: Option<SyncFailure>,
     /// Why the last attempt to seal failed, until one succeeds.
     pub(crate) seal_failure: Option<ArchiveError>,
-    /// Counters of sealing; the rest of the statistics is filled in when they are asked for.
-    pub(crate) sealing: Statistics,
+    /// True when the disk was full since room was last made.
+    pub(crate) space_wanted: bool,
+    /// Why keeping house failed last, until somebody is told.
+    pub(crate) upkeep_failure: Option<ArchiveError>,
+    /// Counters of the threads; the rest of the statistics is filled in when they are asked for.
+    pub(crate) counted: Statistics,
 }
 
 impl Shared {
@@ -122,7 +128,9 @@ impl Shared {
             ending: Ending::Open,
             sync_failure: None,
             seal_failure: None,
-            sealing: Statistics::default(),
+            space_wanted: false,
+            upkeep_failure: None,
+            counted: Statistics::default(),
         };
         Self {
             layout,
@@ -131,6 +139,7 @@ impl Shared {
             progress: Mutex::new(progress),
             sync_wanted: Condvar::new(),
             seal_wanted: Condvar::new(),
+            upkeep_wanted: Condvar::new(),
             durable_moved: Condvar::new(),
         }
     }
@@ -167,5 +176,14 @@ impl Shared {
         self.progress().ending = ending;
         self.sync_wanted.notify_all();
         self.seal_wanted.notify_all();
+        self.upkeep_wanted.notify_all();
+    }
+
+    /// Asks for room when the oldest segments may go for that.
+    pub(crate) fn want_space(&self) {
+        if self.options.when_full == WhenFull::OldestFirst {
+            self.progress().space_wanted = true;
+            self.upkeep_wanted.notify_all();
+        }
     }
 }

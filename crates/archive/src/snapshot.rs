@@ -3,11 +3,13 @@
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use weir_flow::Table;
 
 use crate::layout::{Layout, TailNumber};
+use crate::readers::Lease;
 use crate::seal::last_sealed;
 use crate::segment::without_covered;
 use crate::tail::TailContents;
@@ -18,21 +20,26 @@ const ATTEMPTS_MAX: u32 = 1000;
 
 /// Everything that was appended up to one position: segments, and the rows that are in no segment yet.
 ///
-/// Taking a snapshot needs no lock and disturbs no writer. Its order of steps is what keeps a row from being missed or
+/// While a snapshot lives, the files of its segments stay in their places: it holds a lease (see `readers`), which no
+/// writer waits for. Where no lease can be had, a file that vanishes is an error when it is opened.
+///
+/// Taking a snapshot waits for nobody and disturbs no writer. Its order of steps is what keeps a row from being missed or
 /// read twice:
 ///
-/// 1. List and open all tails. An open tail can be read to its end although it is removed meanwhile. Tails are removed
+/// 1. Take the lease: what is made void from now on stays.
+/// 2. List and open all tails. An open tail can be read to its end although it is removed meanwhile. Tails are removed
 ///    in the order of their numbers, so what was sealed before is what has a smaller number than all of them.
-/// 2. List the tails again and start over if one of a smaller number has turned up: listings of a folder that changes
+/// 3. List the tails again and start over if one of a smaller number has turned up: listings of a folder that changes
 ///    need not be exact.
-/// 3. List segments and keep those made of smaller numbers only. Without any tail there is no such number; then
-///    nothing may change during the listing.
-/// 4. Read the tails. All but the last are complete, because a tail is begun only after the one before has ended.
+/// 4. List segments and keep those made of smaller numbers only. Without any tail there is no such number; then
+///    nothing may change during the listing. The same holds without a lease.
+/// 5. Read the tails. All but the last are complete, because a tail is begun only after the one before has ended.
 #[derive(Debug)]
 pub struct Snapshot {
     position: Position,
     /// By [`Table`].
     tables: [TableSnapshot; Table::ALL.len()],
+    lease: Arc<Lease>,
 }
 
 #[derive(Debug, Default)]
@@ -47,11 +54,17 @@ impl Snapshot {
         let layout = Layout::new(dir);
         layout.check()?;
         for _ in 0..ATTEMPTS_MAX {
-            if let Some(listing) = Listing::read(&layout)? {
-                return listing.into_snapshot();
+            let lease = Lease::take(&layout)?;
+            if let Some(listing) = Listing::read(&layout, &lease)? {
+                return listing.into_snapshot(lease);
             }
         }
         Err(ArchiveError::Unsettled { path: dir.to_owned(), attempts: ATTEMPTS_MAX })
+    }
+
+    /// What keeps the files of the segments in their places when the snapshot is dropped before they are opened.
+    pub fn lease(&self) -> Arc<Lease> {
+        Arc::clone(&self.lease)
     }
 
     /// The last delivery that this snapshot holds.
@@ -85,7 +98,7 @@ struct Listing {
 
 impl Listing {
     /// Reads the folders once; `None` when they changed in a way that calls for another attempt.
-    fn read(layout: &Layout) -> Result<Option<Self>, ArchiveError> {
+    fn read(layout: &Layout, lease: &Lease) -> Result<Option<Self>, ArchiveError> {
         let numbers = layout.tail_numbers()?;
         if numbers.windows(2).any(|pair| pair[0] + 1 != pair[1]) {
             return Ok(None);
@@ -96,14 +109,17 @@ impl Listing {
             // Either a smaller number has turned up, or none is left. The latter is harmless, but rare.
             return Ok(None);
         }
-        let segments = list_segments(layout, first)?;
-        if first.is_none() && (!layout.tail_numbers()?.is_empty() || list_segments(layout, first)? != segments) {
+        let segments = list_segments(layout, first, lease)?;
+        let may_change = first.is_none() || !lease.is_held();
+        if may_change
+            && (layout.tail_numbers()?.first().copied() != first || list_segments(layout, first, lease)? != segments)
+        {
             return Ok(None);
         }
         Ok(Some(Self { tails, segments }))
     }
 
-    fn into_snapshot(self) -> Result<Snapshot, ArchiveError> {
+    fn into_snapshot(self, lease: Lease) -> Result<Snapshot, ArchiveError> {
         let mut position = Position::ZERO;
         let mut tables: [TableSnapshot; Table::ALL.len()] = Default::default();
         for (table, segments) in tables.iter_mut().zip(self.segments) {
@@ -117,7 +133,7 @@ impl Listing {
             }
             position = position.max(contents.scan.last().unwrap_or_default());
         }
-        Ok(Snapshot { position, tables })
+        Ok(Snapshot { position, tables, lease: Arc::new(lease) })
     }
 }
 
@@ -135,12 +151,14 @@ fn open_tails(layout: &Layout, numbers: &[TailNumber]) -> Result<Option<Vec<(Pat
 }
 
 /// Segments of every table that were made of tails before `first`.
-fn list_segments(layout: &Layout, first: Option<TailNumber>) -> Result<Vec<Vec<Segment>>, ArchiveError> {
+fn list_segments(layout: &Layout, first: Option<TailNumber>, lease: &Lease) -> Result<Vec<Vec<Segment>>, ArchiveError> {
     let committed = |segment: &Segment| first.is_none_or(|first| segment.tails.1 < first);
     let tables = Table::ALL.iter().map(|&table| {
         let mut segments = layout.segments(table)?;
         segments.retain(committed);
-        Ok(without_covered(segments))
+        let mut segments = without_covered(segments);
+        segments.retain(|segment| !lease.has_expired(layout, &segment.path));
+        Ok(segments)
     });
     tables.collect()
 }

@@ -40,6 +40,28 @@ pub struct Statistics {
     pub seal_order_time: Duration,
     /// Time spent on gathering, encoding and writing segments.
     pub seal_write_time: Duration,
+    /// Segments that merges wrote.
+    pub segments_written: u64,
+    /// Segments merged into these.
+    pub segments_merged: u64,
+    /// Rows that merges rewrote, of all tables.
+    pub rows_rewritten: u64,
+    /// Merges that failed, for instance on a damaged segment; its segments stay as they are.
+    pub compaction_failures: u64,
+    /// Times that a merge was put off because there was no room for it.
+    pub compactions_postponed: u64,
+    /// Time spent on merging.
+    pub compaction_time: Duration,
+    /// Segments that expired by age or size.
+    pub segments_expired: u64,
+    /// Segments removed because the disk was full, void ones included.
+    pub segments_removed_for_room: u64,
+    /// Flows that went with these and with those that expired.
+    pub rows_expired: u64,
+    /// Octets of the same.
+    pub octets_expired: u64,
+    /// Times that keeping house failed; it is tried again.
+    pub upkeep_failures: u64,
 }
 
 /// What a writer leaves behind.

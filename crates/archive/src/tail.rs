@@ -165,6 +165,11 @@ impl TailFile {
         Ok(Self { path: path.to_owned(), file, length, failure: RefCell::new(None) })
     }
 
+    /// Octets of the file when it was opened.
+    pub(crate) fn octets(&self) -> u64 {
+        self.length as u64
+    }
+
     /// Finds the whole frames, checksums and all.
     pub(crate) fn scan(&self) -> Result<Scan, ArchiveError> {
         let scan = scan(self);

@@ -1,4 +1,4 @@
-//! The two threads of a writer: one makes durable what was written, the other seals tails.
+//! The threads of a writer: one makes durable what was written, one seals tails, one keeps house.
 
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::seal::{Sealed, seal_tail};
 use crate::shared::{Ending, FinishedTail, Progress, Shared, SyncFailure};
+use crate::upkeep::round;
 use crate::{ArchiveError, folder};
 
 /// The threads of a writer.
@@ -13,15 +14,17 @@ use crate::{ArchiveError, folder};
 pub(crate) struct Threads {
     sync: Option<JoinHandle<()>>,
     seal: Option<JoinHandle<()>>,
+    upkeep: Option<JoinHandle<()>>,
 }
 
 const SYNC: &str = "archive-sync";
 const SEAL: &str = "archive-seal";
+const UPKEEP: &str = "archive-upkeep";
 
 impl Threads {
     pub(crate) fn start(shared: &Arc<Shared>) -> Result<Self, ArchiveError> {
-        let mut threads = Self { sync: None, seal: None };
-        match threads.start_both(shared) {
+        let mut threads = Self { sync: None, seal: None, upkeep: None };
+        match threads.start_all(shared) {
             Ok(()) => Ok(threads),
             Err(error) => {
                 shared.end(Ending::Drop);
@@ -31,17 +34,19 @@ impl Threads {
         }
     }
 
-    fn start_both(&mut self, shared: &Arc<Shared>) -> Result<(), ArchiveError> {
+    fn start_all(&mut self, shared: &Arc<Shared>) -> Result<(), ArchiveError> {
         let sync = Arc::clone(shared);
         let seal = Arc::clone(shared);
+        let upkeep = Arc::clone(shared);
         self.sync = Some(start(SYNC, move || run_sync(&sync))?);
         self.seal = Some(start(SEAL, move || run_seal(&seal))?);
+        self.upkeep = Some(start(UPKEEP, move || round::run(&upkeep))?);
         Ok(())
     }
 
-    /// Waits until both have ended, after [`Shared::end`].
+    /// Waits until all have ended, after [`Shared::end`].
     pub(crate) fn join(&mut self) -> Result<(), ArchiveError> {
-        for (name, thread) in [(SYNC, self.sync.take()), (SEAL, self.seal.take())] {
+        for (name, thread) in [(SYNC, self.sync.take()), (SEAL, self.seal.take()), (UPKEEP, self.upkeep.take())] {
             if thread.is_some_and(|thread| thread.join().is_err()) {
                 return Err(ArchiveError::ThreadPanicked { name });
             }
@@ -160,8 +165,17 @@ fn run_seal(shared: &Shared) {
                 progress.seal_failure = None;
             }
             Err(error) => {
-                progress.sealing.seal_failures += 1;
+                progress.counted.seal_failures += 1;
+                let is_full = error.is_full_disk();
                 progress.seal_failure = Some(error);
+                if is_full {
+                    drop(progress);
+                    // What fails here fails in the round of the other thread too, which says so.
+                    if round::make_room(shared).unwrap_or(false) {
+                        continue;
+                    }
+                    progress = shared.progress();
+                }
                 if progress.ending != Ending::Open {
                     return;
                 }
@@ -189,7 +203,7 @@ fn next_to_seal(shared: &Shared) -> Option<FinishedTail> {
 }
 
 fn count(progress: &mut Progress, tail: &FinishedTail, sealed: &Sealed) {
-    let sealing = &mut progress.sealing;
+    let sealing = &mut progress.counted;
     sealing.tails_sealed += 1;
     sealing.rows_sealed += sealed.rows;
     sealing.segments_sealed += sealed.segments;

@@ -1,5 +1,6 @@
 //! Writing to an archive.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
@@ -13,7 +14,7 @@ use crate::recovery::{Recovered, recover};
 use crate::shared::{Ending, Shared, Tails};
 use crate::tail::LiveTail;
 use crate::threads::Threads;
-use crate::{ArchiveError, ArchiveOptions, Durability, Position, Recovery, Statistics, Summary};
+use crate::{ArchiveError, ArchiveOptions, Durability, Position, Recovery, Statistics, Summary, readers, space};
 
 /// The one writer of an archive.
 ///
@@ -41,6 +42,7 @@ impl Writer {
             layout.create_contents()?;
         }
         layout.create_folders()?;
+        readers::create(&layout)?;
         let Recovered { mut recovery, tails, next_number } = recover(&layout)?;
         recovery.created = created;
         let position = recovery.position;
@@ -83,8 +85,9 @@ impl Writer {
         if tails.live.as_ref().is_some_and(|live| self.is_full(live, header.frame_octets())) {
             shared.finish_live(&mut tails);
         }
+        self.leave_reserve(header.frame_octets())?;
         let live = self.live(&mut tails)?;
-        live.append(frame)?;
+        live.append(frame).inspect_err(|error| self.ask_for_room(error))?;
         self.publish(live, header);
         if live.rows >= shared.options.segment_rows_max as u64 {
             shared.finish_live(&mut tails);
@@ -103,7 +106,8 @@ impl Writer {
         if let Some(live) = live {
             return Ok(live);
         }
-        let begun = LiveTail::create(&self.shared.layout, *next_number)?;
+        let begun =
+            LiveTail::create(&self.shared.layout, *next_number).inspect_err(|error| self.ask_for_room(error))?;
         *next_number += 1;
         self.shared.progress().folder_unsynced = true;
         Ok(live.insert(begun))
@@ -130,6 +134,24 @@ impl Writer {
         }
     }
 
+    /// Where the oldest segments go when the disk is full, nothing is appended within the reserve: sealing needs room
+    /// too, and a disk full of tails has nothing that could go.
+    fn leave_reserve(&self, octets: u64) -> Result<(), ArchiveError> {
+        let Shared { layout, options, .. } = &*self.shared;
+        if space::is_short(layout.root(), octets, options)? {
+            self.shared.want_space();
+            return Err(ArchiveError::AppendTail { path: layout.tails(), source: io::ErrorKind::StorageFull.into() });
+        }
+        Ok(())
+    }
+
+    /// The delivery is refused all the same: making room takes its time, and whoever appends may try again.
+    fn ask_for_room(&self, error: &ArchiveError) {
+        if error.is_full_disk() {
+            self.shared.want_space();
+        }
+    }
+
     /// Deliveries up to this position survive a crash of the machine.
     pub fn durable(&self) -> Position {
         self.shared.progress().durable
@@ -151,8 +173,13 @@ impl Writer {
             backlog_tails: progress.finished.len() as u64,
             backlog_rows: progress.finished.iter().map(|tail| tail.rows).sum(),
             backlog_octets: progress.finished.iter().map(|tail| tail.octets).sum(),
-            ..progress.sealing
+            ..progress.counted
         }
+    }
+
+    /// Why merging or expiring failed last, told once. It is tried again, and no row depends on it.
+    pub fn take_upkeep_failure(&self) -> Option<ArchiveError> {
+        self.shared.progress().upkeep_failure.take()
     }
 
     /// Ends the live tail now, whatever its age and size, so that it is sealed.
@@ -197,8 +224,6 @@ fn without_empty(delivery: Delivery) -> Delivery {
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-
     use weir_flow::FlowBatchBuilder;
 
     use super::*;

@@ -197,6 +197,13 @@ impl AggregateKey {
         Self::Column(Column::DstPort),
     ];
 
+    /// The column whose type the values have.
+    pub fn column(self) -> Column {
+        match self {
+            Self::Column(column) | Self::Prefix { column, .. } | Self::Network { column, .. } => column,
+        }
+    }
+
     /// Reads one entry of nfdump's `-A` list: a name, or `srcip4/N`, `srcip6/N`, `dstip4/N`, `dstip6/N`, `srcnet`,
     /// `dstnet`.
     pub fn parse(text: &str) -> Result<Self, KeyError> {

@@ -70,9 +70,35 @@ pub enum Select {
     Aggregate {
         /// The keys; none for the five-tuple.
         keys: Vec<AggregateKey>,
+        /// What else is told of the flows of a row, in columns of its own after the usual ones, named by
+        /// [`Measure::name`].
+        more: Vec<Measure>,
         /// By what to sort.
         sorting: Option<Sorting>,
         /// At most so many rows.
         limit: Option<usize>,
     },
+}
+
+/// What is told of the flows of one row beside their number, their packets and bytes and their times.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Measure {
+    /// Sum of a counter; null when no flow has it.
+    Sum(Column),
+    /// Bits that are set in any flow; null when no flow has the column.
+    Or(Column),
+}
+
+impl Measure {
+    /// The column whose values are taken.
+    pub fn column(self) -> Column {
+        match self {
+            Self::Sum(column) | Self::Or(column) => column,
+        }
+    }
+
+    /// Name of the column of the answer: that of the flows' column. Asking twice for one column gives two of one name.
+    pub fn name(self) -> &'static str {
+        self.column().name()
+    }
 }

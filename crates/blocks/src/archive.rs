@@ -11,7 +11,9 @@ use std::time::{Duration, SystemTime};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, TimestampMillisecondArray};
 use arrow::datatypes::TimestampMillisecondType;
-use weir_archive::{ArchiveError, ArchiveOptions, Durability, Recovery, Writer};
+use weir_archive::{
+    ArchiveError, ArchiveOptions, CompactionOptions, Durability, ExpiryOptions, Recovery, Statistics, WhenFull, Writer,
+};
 use weir_chain::{
     BlockContext, BlockError, BlockKind, Built, Burst, Counter, ONE_INPUT, Opener, ParameterError, ParameterSpec,
     ParameterType, Parameters, Role, Sink, StopSignal,
@@ -26,9 +28,11 @@ pub const KIND: BlockKind = BlockKind {
     doc: "Keeps flows in an archive, with the books that account for them. The columns of its rows must be columns of \
           flows; others are an error, or left out, as extra_columns says. Rows that lack received get it. When the disk \
           is full it waits and tries again, twice a second, and everything before it waits; when the chain is stopped \
-          meanwhile, it tries once more and ends with an error. At the end the archive is synced and sealed. It counts \
-          rows_stored, rows_durable (those that survive a crash of the machine), rows_refused, failures, segments_sealed \
-          and octets_sealed.",
+          meanwhile, it tries once more and ends with an error; when_full can make room instead. Small segments are merged \
+          in the background, and old ones expire when a limit is set. At the end the archive is synced and sealed. It \
+          counts rows_stored, rows_durable (those that survive a crash of the machine), rows_refused, failures, \
+          segments_sealed, octets_sealed, segments_merged, compaction_failures, segments_expired, rows_expired, \
+          segments_removed_for_room and upkeep_failures.",
     parameters: &[
         ParameterSpec {
             key: "archive",
@@ -55,6 +59,48 @@ pub const KIND: BlockKind = BlockKind {
             doc: "Flows after which the tail is sealed into a segment.",
         },
         ParameterSpec {
+            key: "merge",
+            parameter_type: ParameterType::Boolean,
+            default: Some("true"),
+            doc: "Whether small segments of a day are merged into larger ones.",
+        },
+        ParameterSpec {
+            key: "age_max_secs",
+            parameter_type: ParameterType::Seconds,
+            default: Some(""),
+            doc: "Age at which flows expire; without it never.",
+        },
+        ParameterSpec {
+            key: "beside_age_max_secs",
+            parameter_type: ParameterType::Seconds,
+            default: Some(""),
+            doc: "Age at which books, options and counters expire; without it never.",
+        },
+        ParameterSpec {
+            key: "octets_max",
+            parameter_type: ParameterType::Integer(1, u64::MAX >> 1),
+            default: Some(""),
+            doc: "Size of the archive in octets at which the oldest segments expire; without it never.",
+        },
+        ParameterSpec {
+            key: "low_water_percent",
+            parameter_type: ParameterType::Integer(1, 100),
+            default: Some("95"),
+            doc: "When a limit of age or size is hit, data goes down to so much of it.",
+        },
+        ParameterSpec {
+            key: "when_full",
+            parameter_type: ParameterType::Choice(&["refuse", "oldest-first"]),
+            default: Some("\"refuse\""),
+            doc: "On a full disk: refuse what cannot be written, or remove the oldest segments until there is room.",
+        },
+        ParameterSpec {
+            key: "free_octets_min",
+            parameter_type: ParameterType::Integer(0, u64::MAX >> 1),
+            default: Some("1073741824"),
+            doc: "Free space that merging leaves alone and oldest-first has back, at most a twentieth of the file system.",
+        },
+        ParameterSpec {
             key: "received",
             parameter_type: ParameterType::Choice(&["end", "now"]),
             default: Some("\"end\""),
@@ -77,7 +123,20 @@ const RETRY: Duration = Duration::from_millis(500);
 #[expect(clippy::unnecessary_wraps, reason = "what every kind has")]
 fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
     let folder = parameters.path("archive").unwrap_or_default();
+    let age = |key| parameters.has(key).then(|| parameters.duration(key));
+    let expiry = ExpiryOptions {
+        age_max: age("age_max_secs"),
+        beside_age_max: age("beside_age_max_secs"),
+        octets_max: parameters.has("octets_max").then(|| parameters.integer("octets_max")),
+        low_water_percent: parameters.integer("low_water_percent") as u8,
+        ..ExpiryOptions::default()
+    };
+    let oldest_first = parameters.text("when_full") == "oldest-first";
     let options = ArchiveOptions {
+        expiry,
+        compaction: CompactionOptions { enabled: parameters.boolean("merge"), ..CompactionOptions::default() },
+        when_full: if oldest_first { WhenFull::OldestFirst } else { WhenFull::Refuse },
+        free_octets_min: parameters.integer("free_octets_min"),
         commit_interval: parameters.duration("commit_interval_secs"),
         seal_interval: parameters.duration("seal_interval_secs"),
         segment_rows_max: parameters.integer("segment_rows") as usize,
@@ -87,6 +146,9 @@ fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
         Fit { received_now: parameters.text("received") == "now", drop: parameters.text("extra_columns") == "drop" };
     Ok(Box::new(move |context| Ok(Built::Sink(Box::new(Archive::open(folder, options, fit, context)?)))))
 }
+
+/// How a count is had from the statistics of the archive.
+type Reading = fn(&Statistics) -> u64;
 
 struct Archive {
     /// `None` once it is closed.
@@ -99,8 +161,8 @@ struct Archive {
     durable: Counter,
     refused: Counter,
     failures: Counter,
-    sealed: Counter,
-    octets: Counter,
+    /// What the archive counts by itself.
+    counted: [(Counter, Reading); 8],
 }
 
 impl Archive {
@@ -119,8 +181,16 @@ impl Archive {
             durable: meter.counter("rows_durable"),
             refused: meter.counter("rows_refused"),
             failures: meter.counter("failures"),
-            sealed: meter.counter("segments_sealed"),
-            octets: meter.counter("octets_sealed"),
+            counted: [
+                (meter.counter("segments_sealed"), |done| done.segments_sealed),
+                (meter.counter("octets_sealed"), |done| done.octets_sealed),
+                (meter.counter("segments_merged"), |done| done.segments_merged),
+                (meter.counter("compaction_failures"), |done| done.compaction_failures),
+                (meter.counter("segments_expired"), |done| done.segments_expired),
+                (meter.counter("rows_expired"), |done| done.rows_expired),
+                (meter.counter("segments_removed_for_room"), |done| done.segments_removed_for_room),
+                (meter.counter("upkeep_failures"), |done| done.upkeep_failures),
+            ],
         })
     }
 
@@ -155,6 +225,12 @@ impl Archive {
     fn count_durable(&self) {
         self.durable.add(self.durability.rows_durable().saturating_sub(self.durable.get()));
     }
+
+    fn count(&self, statistics: &Statistics) {
+        for (counter, of) in &self.counted {
+            counter.add(of(statistics).saturating_sub(counter.get()));
+        }
+    }
 }
 
 impl Sink for Archive {
@@ -173,13 +249,19 @@ impl Sink for Archive {
         let Some(writer) = self.writer.take() else { return Ok(()) };
         let summary = writer.close().map_err(|error| self.failed(error))?;
         self.count_durable();
-        self.sealed.add(summary.statistics.segments_sealed);
-        self.octets.add(summary.statistics.octets_sealed);
+        self.count(&summary.statistics);
         Ok(())
     }
 
     fn tick(&mut self) -> Result<(), BlockError> {
         self.count_durable();
+        if let Some(writer) = &self.writer {
+            self.count(&writer.statistics());
+            if let Some(failure) = writer.take_upkeep_failure() {
+                let failure = BlockError::caused("merging or expiring segments failed", failure);
+                tracing::warn!("{}; it is tried again, and no flow is lost", failure.chain());
+            }
+        }
         Ok(())
     }
 }

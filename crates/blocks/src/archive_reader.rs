@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use weir_archive::Snapshot;
+use weir_archive::{Lease, Snapshot};
 use weir_chain::{
     BlockContext, BlockError, BlockKind, Built, Opener, Outlet, ParameterError, ParameterSpec, ParameterType,
     Parameters, Pulled, Role, Source,
@@ -215,6 +215,8 @@ enum Reading {
 
 struct ArchiveReader {
     reading: Reading,
+    /// Keeps the segments in their places until they are read.
+    _lease: Arc<Lease>,
     /// Rows that may still be handed on.
     rows_left: u64,
 }
@@ -239,7 +241,7 @@ impl ArchiveReader {
         } else {
             Reading::Ahead(Ahead::start(runs, (0..readers).map(|_| reader()).collect())?)
         };
-        Ok(Self { reading, rows_left })
+        Ok(Self { reading, _lease: snapshot.lease(), rows_left })
     }
 
     /// The next step; `None` when there is nothing left.

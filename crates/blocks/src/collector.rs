@@ -374,6 +374,9 @@ impl Source for Live {
     fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, BlockError> {
         let next = self.collector.next(WAIT);
         self.counters.set(&self.collector.statistics());
+        if let Some(notice) = self.collector.take_notice() {
+            tracing::warn!("{notice}");
+        }
         match next {
             Ok(Next::Delivery(delivery)) => {
                 out.burst(burst(self.kept.of(delivery, &self.filtered)?));

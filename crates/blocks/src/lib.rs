@@ -41,6 +41,7 @@ pub mod dumper;
 pub mod enrich;
 pub mod export;
 pub mod filter;
+pub mod foreign;
 pub mod generator;
 pub mod joiner;
 pub mod null;
@@ -70,6 +71,7 @@ pub const KINDS: &[&BlockKind] = &[
     &enrich::KIND,
     &export::KIND,
     &filter::KIND,
+    &foreign::KIND,
     &generator::KIND,
     &joiner::KIND,
     &null::KIND,

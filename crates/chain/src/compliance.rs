@@ -7,8 +7,11 @@
 //! compliance::block(&KIND, "by = 'start'", &[batches]);
 //! ```
 
-use arrow::array::RecordBatch;
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::compute::concat_batches;
+use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 
 use crate::registry::Role;
 use crate::{
@@ -185,11 +188,42 @@ fn step(
     window_max.edge_ms = window.edge_ms;
 }
 
+/// All bursts as one batch. Those of one source may have different columns, and an absent one means that every value
+/// is null.
 fn together(kind: &BlockKind, bursts: &[RecordBatch]) -> Option<RecordBatch> {
-    let schema = bursts.first()?.schema();
-    match concat_batches(&schema, bursts) {
+    let schema = Arc::new(united(bursts)?);
+    let bursts: Vec<RecordBatch> = bursts.iter().map(|burst| widened(burst, &schema)).collect();
+    match concat_batches(&schema, &bursts) {
         Ok(rows) => Some(rows),
         Err(error) => panic!("{}: bursts do not go together: {error}", kind.name),
+    }
+}
+
+/// The columns of all bursts in the order in which they appear; `None` when there is no burst.
+fn united(bursts: &[RecordBatch]) -> Option<Schema> {
+    let first = bursts.first()?.schema_ref();
+    if bursts.iter().all(|burst| burst.schema_ref() == first) {
+        return Some(first.as_ref().clone());
+    }
+    let mut fields: Vec<Field> = Vec::new();
+    for field in bursts.iter().flat_map(|burst| burst.schema_ref().fields()) {
+        if fields.iter().all(|known| known.name() != field.name()) {
+            fields.push(field.as_ref().clone().with_nullable(true));
+        }
+    }
+    Some(Schema::new(fields))
+}
+
+fn widened(burst: &RecordBatch, schema: &SchemaRef) -> RecordBatch {
+    let column = |field: &FieldRef| {
+        let found = burst.column_by_name(field.name()).map(Arc::clone);
+        found.unwrap_or_else(|| new_null_array(field.data_type(), burst.num_rows()))
+    };
+    let columns = schema.fields().iter().map(column).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(burst.num_rows()));
+    match RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options) {
+        Ok(wide) => wide,
+        Err(error) => panic!("columns of one name differ from burst to burst: {error}"),
     }
 }
 

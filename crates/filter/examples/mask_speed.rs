@@ -21,11 +21,17 @@ fn spread(i: usize) -> u32 {
     (i as u32).wrapping_mul(2_654_435_761)
 }
 
-fn flows() -> FlowBatch {
+/// One in eight addresses is IPv6 where both families are wanted.
+fn flows(both_families: bool) -> FlowBatch {
     let mut builder = FlowBatchBuilder::new(ROWS);
     builder.begin_rows(ROWS);
-    builder.address(Column::SrcAddr).extend_fixed((0..ROWS).map(|i| spread(i).to_be_bytes()));
-    builder.address(Column::DstAddr).extend_fixed((0..ROWS).map(|i| spread(i + ROWS).to_be_bytes()));
+    for (column, offset) in [(Column::SrcAddr, 0), (Column::DstAddr, ROWS)] {
+        for i in offset..offset + ROWS {
+            let v4 = spread(i).to_be_bytes();
+            let v6 = (u128::from(spread(i)) | 0x2001_0db8 << 96).to_be_bytes();
+            builder.address(column).push(Some(if both_families && i % 8 == 0 { &v6[..] } else { &v4 }));
+        }
+    }
     builder.u16(Column::SrcPort).extend((0..ROWS).map(|i| spread(i) as u16));
     builder.u16(Column::DstPort).extend((0..ROWS).map(|i| (spread(i) >> 8) as u16 % 1000));
     builder.u8(Column::Protocol).extend((0..ROWS).map(|i| if i % 3 == 0 { 17 } else { 6 }));
@@ -48,7 +54,7 @@ fn measure(name: &str, predicate: &Predicate, flows: &FlowBatch) -> std::io::Res
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let flows = flows();
+    let (flows, mixed) = (flows(false), flows(true));
     for filter in [
         "proto tcp",
         "dst port 443",
@@ -63,6 +69,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     ] {
         measure(filter, &parse(filter).map_err(|error| error.render(filter))?, &flows)?;
     }
+    for filter in ["ipv6", "src net 10.0.0.0/8", "src ip in [10.0.0.0/8 2001:db8::/64]"] {
+        let predicate = parse(filter).map_err(|error| error.render(filter))?;
+        measure(&format!("{filter}, both families"), &predicate, &mixed)?;
+    }
     let mut list = String::new();
     for i in 0..1_000_000 {
         writeln!(list, "{}", std::net::Ipv4Addr::from_bits(spread(i * 2)))?;
@@ -70,6 +80,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let begin = Instant::now();
     let set = AddressSet::from_text_file(list.as_bytes())?;
     writeln!(std::io::stdout(), "{:8.3} s to load a million addresses", begin.elapsed().as_secs_f64())?;
-    measure("src ip in [a million]", &Test::Address { column: Column::SrcAddr, set }.into(), &flows)?;
+    let predicate = Test::Address { column: Column::SrcAddr, set }.into();
+    measure("src ip in [a million]", &predicate, &flows)?;
+    measure("src ip in [a million], both families", &predicate, &mixed)?;
     Ok(())
 }

@@ -24,13 +24,54 @@ pub struct AddressSet(Arc<Ranges>);
 struct Ranges {
     v4: Vec<(u32, u32)>,
     v6: Vec<(u128, u128)>,
-    /// Where the ranges begin whose first address has these 16 bits or more; empty for small sets. It cuts the binary
-    /// search of a million ranges, each step a cache miss, to a few steps.
-    v4_index: Vec<u32>,
+    v4_index: Index,
+    v6_index: Index,
 }
 
-/// Ranges from which an index of the first 16 bits pays.
-const INDEX_RANGES_MIN: usize = 1024;
+/// Where to begin to search sorted ranges: of each slice of the addresses, how many ranges begin before it. It cuts the
+/// binary search of a million ranges, each step a cache miss, to a step or two.
+#[derive(Default, PartialEq, Eq)]
+struct Index {
+    /// Empty for small sets.
+    starts: Vec<u32>,
+    /// Bits of an address below the number of its slice.
+    shift: u32,
+}
+
+/// Ranges from which an index pays.
+const INDEX_RANGES_MIN: usize = 64;
+
+/// An index has at most two to this power slices: 16 MiB.
+const INDEX_BITS_MAX: u32 = 22;
+
+impl Index {
+    /// An index of about as many slices as there are ranges; the addresses differ in their lowest `bits` bits.
+    fn new<T: Copy>(ranges: &[(T, T)], bits: u32, slice: impl Fn(T, u32) -> usize) -> Self {
+        if ranges.len() < INDEX_RANGES_MIN {
+            return Self::default();
+        }
+        let shift = bits.saturating_sub((ranges.len().ilog2() + 1).min(INDEX_BITS_MAX));
+        let slices = 1_usize << (bits - shift);
+        let mut starts = Vec::with_capacity(slices + 1);
+        for (before, (first, _)) in ranges.iter().enumerate() {
+            // Every slice up to this one begins no later than this range.
+            let wanted = slice(*first, shift) + 1;
+            if starts.len() < wanted {
+                starts.resize(wanted, before as u32);
+            }
+        }
+        starts.resize(slices + 1, ranges.len() as u32);
+        Self { starts, shift }
+    }
+
+    /// The ranges among which one may hold an address of this slice: those that begin in it, and the one before them,
+    /// which may reach into it.
+    #[inline]
+    fn candidates<'r, T>(&self, ranges: &'r [(T, T)], slice: usize) -> &'r [(T, T)] {
+        let first = (self.starts[slice] as usize).saturating_sub(1);
+        &ranges[first..self.starts[slice + 1] as usize]
+    }
+}
 
 /// Why a file is not a list of addresses.
 #[derive(Debug, thiserror::Error)]
@@ -153,17 +194,12 @@ impl AddressSet {
     pub fn from_ranges(mut v4: Vec<(u32, u32)>, mut v6: Vec<(u128, u128)>) -> Self {
         merge!(v4);
         merge!(v6);
-        let mut v4_index = Vec::new();
-        if v4.len() >= INDEX_RANGES_MIN {
-            let mut next = 0;
-            v4_index.extend((0..=1 << 16).map(|top: u64| {
-                while next < v4.len() && u64::from(v4[next].0) < top << 16 {
-                    next += 1;
-                }
-                next as u32
-            }));
-        }
-        Self(Arc::new(Ranges { v4, v6, v4_index }))
+        let v4_index = Index::new(&v4, 32, |address, shift| (address >> shift) as usize);
+        // Most sets of IPv6 share their first bits, which would tell nothing: slices are counted from the first address.
+        let base = v6.first().map_or(0, |(first, _)| *first);
+        let bits = v6.last().map_or(0, |(first, _)| 128 - (first - base).leading_zeros());
+        let v6_index = Index::new(&v6, bits, |address, shift| ((address - base) >> shift) as usize);
+        Self(Arc::new(Ranges { v4, v6, v4_index, v6_index }))
     }
 
     /// Reads one address or prefix per line; `#` begins a comment, blank lines are skipped. Nothing is resolved.
@@ -196,18 +232,27 @@ impl AddressSet {
         if let Ok(v4) = <[u8; 4]>::try_from(octets) {
             return self.contains_v4(u32::from_be_bytes(v4));
         }
-        <[u8; 16]>::try_from(octets).is_ok_and(|v6| lies_in(&self.0.v6, u128::from_be_bytes(v6)))
+        <[u8; 16]>::try_from(octets).is_ok_and(|v6| self.contains_v6(u128::from_be_bytes(v6)))
     }
 
     #[inline]
     pub(crate) fn contains_v4(&self, address: u32) -> bool {
-        if self.0.v4_index.is_empty() {
-            return lies_in(&self.0.v4, address);
+        let Ranges { v4, v4_index, .. } = &*self.0;
+        if v4_index.starts.is_empty() {
+            return lies_in(v4, address);
         }
-        let top = (address >> 16) as usize;
-        // The range before those that begin under these 16 bits may reach into them.
-        let first = (self.0.v4_index[top] as usize).saturating_sub(1);
-        lies_in(&self.0.v4[first..self.0.v4_index[top + 1] as usize], address)
+        lies_in(v4_index.candidates(v4, (address >> v4_index.shift) as usize), address)
+    }
+
+    fn contains_v6(&self, address: u128) -> bool {
+        let Ranges { v6, v6_index, .. } = &*self.0;
+        let Some(offset) = v6.first().and_then(|(base, _)| address.checked_sub(*base)) else { return false };
+        if v6_index.starts.is_empty() {
+            return lies_in(v6, address);
+        }
+        // Behind the first address of the last range lies no other.
+        let last = v6_index.starts.len() as u128 - 2;
+        lies_in(v6_index.candidates(v6, (offset >> v6_index.shift).min(last) as usize), address)
     }
 
     /// IPv4 addresses as inclusive ranges: sorted, disjoint, not adjacent.

@@ -65,7 +65,20 @@ impl fmt::Display for Test {
             Self::Mac { column, mac } => {
                 write!(f, "{} {}", phrase_of(Operand::Column(*column)), AddressText(mac))
             }
+            Self::PortInBlock { column } => write!(f, "{} in nat pblock", phrase_of(Operand::Column(*column))),
+            Self::UserName(name) => write!(f, "asa user {}", Quoted(name)),
+            Self::Ident(ident) => write!(f, "ident {}", Quoted(ident)),
         }
+    }
+}
+
+/// A text in the quotes that it does not hold; no text of a filter holds both.
+struct Quoted<'a>(&'a str);
+
+impl fmt::Display for Quoted<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let quote = if self.0.contains('\'') { '"' } else { '\'' };
+        write!(f, "{quote}{}{quote}", self.0)
     }
 }
 

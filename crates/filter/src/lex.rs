@@ -20,6 +20,8 @@ pub(crate) enum Kind {
     Bang,
     NotEqual,
     Compare(Comparison),
+    /// `@include` and the name of a file behind it.
+    Include,
     /// The end of the text, always the last token.
     End,
 }
@@ -66,6 +68,7 @@ pub(crate) fn tokens(text: &str) -> Result<Vec<Token>, ParseError> {
             [b'[', ..] => (Kind::ListOpen, 1),
             [b']', ..] => (Kind::ListClose, 1),
             [b',', ..] => (Kind::Comma, 1),
+            [b'@', ..] => (Kind::Include, include(text, at)?),
             _ => return Err(stray(text, at)),
         };
         tokens.push(Token { kind, span: at..at + length });
@@ -84,15 +87,31 @@ fn quoted(rest: &[u8], quote: u8, at: usize) -> Result<usize, ParseError> {
     }
 }
 
+/// Length of `@include FILE`; the name ends at white space or a bracket, unless it is quoted.
+fn include(text: &str, at: usize) -> Result<usize, ParseError> {
+    const WORD: &str = "@include";
+    let rest = &text[at..];
+    let word = 1 + rest[1..].bytes().take_while(u8::is_ascii_alphanumeric).count();
+    if !rest[..word].eq_ignore_ascii_case(WORD) {
+        let error = ParseError::new(format!("a filter has no '{}'", &rest[..word]), at..at + word);
+        return Err(error.with_hint("'@include FILE' takes in a file".to_owned()));
+    }
+    let spaces = rest[word..].bytes().take_while(|octet| b" \t".contains(octet)).count();
+    let name = &rest.as_bytes()[word + spaces..];
+    let length = match name {
+        [quote @ (b'\'' | b'"'), ..] => quoted(name, *quote, at + word + spaces)?,
+        _ => name.iter().take_while(|octet| !octet.is_ascii_whitespace() && !b"()[]#".contains(octet)).count(),
+    };
+    if spaces == 0 || length == 0 {
+        return Err(ParseError::new("expected the name of a file after '@include'", at..at + word));
+    }
+    Ok(word + spaces + length)
+}
+
 /// An error about a character that no token begins with.
 fn stray(text: &str, at: usize) -> ParseError {
     let rest = &text[at..];
     let length = rest.chars().next().map_or(1, char::len_utf8);
-    if rest.as_bytes().starts_with(b"@") {
-        let word = 1 + rest[1..].bytes().take_while(u8::is_ascii_alphanumeric).count();
-        let error = ParseError::new(format!("'{}' is not supported", &rest[..word]), at..at + word);
-        return error.with_hint("a filter is one text; put the contents of the file here".to_owned());
-    }
     let span = at..at + length;
     let shown: String = rest[..length].escape_debug().collect();
     let error = ParseError::new(format!("a filter has no '{shown}'"), span);

@@ -18,15 +18,18 @@ pub mod number_set;
 
 mod display;
 mod error;
+mod include;
 mod lex;
 mod mask;
 mod names;
 mod parse;
+mod reader;
 mod reference;
 
 pub use address_set::{AddressFileError, AddressSet, Prefix};
 pub use error::ParseError;
+pub use mask::FileRecords;
 pub use number_set::NumberSet;
-pub use parse::{parse, parse_in_zone};
-pub use predicate::{Comparison, Operand, Predicate, Test};
+pub use predicate::{Comparison, ElementNumber, Operand, Predicate, Test, USER_NAME_ELEMENTS};
+pub use reader::{Reader, Resolve, parse, parse_in_zone, resolve_by_system};
 pub use reference::reference_markdown;

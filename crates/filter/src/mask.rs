@@ -3,18 +3,36 @@
 //! Each test runs over a whole column at once, with its constant taken out of the loop; `and` and `or` stop as soon as
 //! the answer cannot change; a column that a batch lacks costs nothing.
 
+mod addresses;
+mod bits;
 mod computed;
+mod elements;
 
 use std::ops::{BitAnd, BitOr, Not, RangeInclusive};
 
 use arrow::array::{
-    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, BinaryArray, BooleanArray, PrimitiveArray,
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, UInt64Array,
 };
-use arrow::buffer::BooleanBuffer;
+use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use weir_flow::{Column, ColumnType, FlowBatch};
 
-use crate::{AddressSet, NumberSet, Operand, Predicate, Test};
+use addresses::{addresses_in, octets_where, of_width};
+use bits::{bits_by_chunk, bits_where};
+
+use crate::{NumberSet, Operand, Predicate, Test, USER_NAME_ELEMENTS};
+
+/// Ranges of a set of numbers up to which each is compared with every value, rather than looked up.
+const RANGES_COMPARED_MAX: usize = 8;
+
+/// Where the records of a batch stand in the file that they were read from, for `count` and `ident`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct FileRecords<'a> {
+    /// Records that were read before the first of the batch, of all files.
+    pub before: u64,
+    /// Ident of the file.
+    pub ident: &'a str,
+}
 
 /// Which rows are true. All and none are told apart, so that they cost no memory and end a chain early.
 enum Mask {
@@ -24,21 +42,27 @@ enum Mask {
 }
 
 impl Predicate {
-    /// Which flows of the batch the predicate takes: one value per row, never null.
+    /// Which flows of the batch the predicate takes: one value per row, never null. Where it asks for the place of
+    /// records in files, the batch counts as the whole of a file without ident.
     pub fn mask(&self, batch: &FlowBatch) -> BooleanArray {
+        self.mask_in_file(batch, FileRecords::default())
+    }
+
+    /// Which flows the predicate takes of a batch that stands at this place of a file.
+    pub fn mask_in_file(&self, batch: &FlowBatch, file: FileRecords<'_>) -> BooleanArray {
         let rows = batch.rows();
-        BooleanArray::from(match self.evaluate(batch) {
+        BooleanArray::from(match self.evaluate(batch, file) {
             Mask::All => BooleanBuffer::new_set(rows),
             Mask::None => BooleanBuffer::new_unset(rows),
             Mask::Some(bits) => bits,
         })
     }
 
-    fn evaluate(&self, batch: &FlowBatch) -> Mask {
+    fn evaluate(&self, batch: &FlowBatch, file: FileRecords<'_>) -> Mask {
         match self {
             Self::True => Mask::All,
             Self::False => Mask::None,
-            Self::Not(part) => match part.evaluate(batch) {
+            Self::Not(part) => match part.evaluate(batch, file) {
                 Mask::All => Mask::None,
                 Mask::None => Mask::All,
                 Mask::Some(bits) => Mask::Some(bits.not()),
@@ -46,7 +70,7 @@ impl Predicate {
             Self::And(parts) => {
                 let mut all = Mask::All;
                 for part in parts {
-                    all = match (all, part.evaluate(batch)) {
+                    all = match (all, part.evaluate(batch, file)) {
                         (_, Mask::None) => return Mask::None,
                         (all, Mask::All) => all,
                         (Mask::Some(left), Mask::Some(right)) => narrow(left.bitand(&right)),
@@ -61,7 +85,7 @@ impl Predicate {
             Self::Or(parts) => {
                 let mut any = Mask::None;
                 for part in parts {
-                    any = match (any, part.evaluate(batch)) {
+                    any = match (any, part.evaluate(batch, file)) {
                         (_, Mask::All) => return Mask::All,
                         (any, Mask::None) => any,
                         (Mask::Some(left), Mask::Some(right)) => narrow(left.bitor(&right)),
@@ -73,7 +97,7 @@ impl Predicate {
                 }
                 any
             }
-            Self::Test(test) => test.evaluate(batch),
+            Self::Test(test) => test.evaluate(batch, file),
         }
     }
 }
@@ -88,13 +112,13 @@ fn narrow(bits: BooleanBuffer) -> Mask {
 }
 
 impl Test {
-    fn evaluate(&self, batch: &FlowBatch) -> Mask {
+    fn evaluate(&self, batch: &FlowBatch, file: FileRecords<'_>) -> Mask {
         match self {
             Self::Number { operand, comparison, value } => match comparison.range(*value) {
-                Some((first, last)) => operand_in(batch, *operand, &[(first, last)]),
+                Some((first, last)) => operand_in(batch, file, *operand, &[(first, last)]),
                 None => Mask::None,
             },
-            Self::NumberIn { operand, values } => operand_in(batch, *operand, values.ranges()),
+            Self::NumberIn { operand, values } => operand_in(batch, file, *operand, values.ranges()),
             Self::Address { column, set } => match batch.binary(*column) {
                 Some(addresses) => addresses_in(addresses, set),
                 None => Mask::None,
@@ -120,11 +144,15 @@ impl Test {
                 Some(macs) => octets_where(macs, |octets| octets == mac),
                 None => Mask::None,
             },
+            Self::PortInBlock { column } => port_in_block(batch, *column).unwrap_or(Mask::None),
+            Self::UserName(name) => elements::text_is(batch, USER_NAME_ELEMENTS, name).map_or(Mask::None, narrow),
+            Self::Ident(ident) if ident == file.ident => Mask::All,
+            Self::Ident(_) => Mask::None,
         }
     }
 }
 
-fn operand_in(batch: &FlowBatch, operand: Operand, ranges: &[(u64, u64)]) -> Mask {
+fn operand_in(batch: &FlowBatch, file: FileRecords<'_>, operand: Operand, ranges: &[(u64, u64)]) -> Mask {
     match operand {
         Operand::Column(column) => match batch.column(column) {
             Some(values) => column_in(values, column.column_type(), ranges),
@@ -146,6 +174,10 @@ fn operand_in(batch: &FlowBatch, operand: Operand, ranges: &[(u64, u64)]) -> Mas
                 None if null_is_in => Mask::All,
                 None => Mask::None,
             }
+        }
+        Operand::RecordNumber => {
+            let numbers = (1..=batch.rows() as u64).map(|row| file.before.saturating_add(row));
+            numbers_in(&UInt64Array::from_iter_values(numbers), ranges)
         }
         _ => match computed::values(batch, operand) {
             Some(values) => numbers_in(&values, ranges),
@@ -180,7 +212,29 @@ where
     match &cut[..] {
         [] => Mask::None,
         [only] => values_in(values, only.clone()),
-        [one, two] => values_where(values, |value| one.contains(&value) | two.contains(&value)),
+        few if few.len() <= RANGES_COMPARED_MAX => {
+            let bits = bits_by_chunk(values.values(), |chunk, found| {
+                for range in few {
+                    for (found, value) in found.iter_mut().zip(chunk) {
+                        *found |= u8::from((value >= range.start()) & (value <= range.end()));
+                    }
+                }
+            });
+            with_nulls(values, bits)
+        }
+        many if size_of::<T::Native>() <= 2 => {
+            // A table of all the values that there are, 8 KiB at most, is made sooner than a batch is searched.
+            let mut table = vec![0_u64; (1 << (8 * size_of::<T::Native>())) / 64];
+            for range in many {
+                for value in (*range.start()).into()..=(*range.end()).into() {
+                    table[(value / 64) as usize] |= 1 << (value % 64);
+                }
+            }
+            values_where(values, |value| {
+                let value: u64 = value.into();
+                table[(value / 64) as usize] >> (value % 64) & 1 == 1
+            })
+        }
         _ => {
             let set = NumberSet::from_ranges(ranges.to_vec());
             values_where(values, |value| set.contains(value.into()))
@@ -199,8 +253,7 @@ where
 }
 
 fn values_where<T: ArrowPrimitiveType>(values: &PrimitiveArray<T>, wanted: impl Fn(T::Native) -> bool) -> Mask {
-    let slice: &[T::Native] = values.values();
-    with_nulls(values, BooleanBuffer::collect_bool(slice.len(), |row| wanted(slice[row])))
+    with_nulls(values, bits_where(values.values(), wanted))
 }
 
 fn with_nulls(values: &dyn Array, bits: BooleanBuffer) -> Mask {
@@ -210,30 +263,18 @@ fn with_nulls(values: &dyn Array, bits: BooleanBuffer) -> Mask {
     })
 }
 
-fn octets_where(values: &BinaryArray, wanted: impl Fn(&[u8]) -> bool) -> Mask {
-    let (offsets, octets) = (values.value_offsets(), values.value_data());
-    let value = |row: usize| &octets[offsets[row] as usize..offsets[row + 1] as usize];
-    with_nulls(values, BooleanBuffer::collect_bool(values.len(), |row| wanted(value(row))))
-}
-
-fn of_width(values: &BinaryArray, width: i32) -> BooleanBuffer {
-    let offsets = values.value_offsets();
-    let bits = BooleanBuffer::collect_bool(values.len(), |row| offsets[row + 1] - offsets[row] == width);
-    match values.nulls() {
+fn port_in_block(batch: &FlowBatch, column: Column) -> Option<Mask> {
+    let ports = batch.primitive::<UInt16Type>(column)?;
+    let first = batch.primitive::<UInt16Type>(Column::PortRangeStart)?;
+    let last = batch.primitive::<UInt16Type>(Column::PortRangeEnd)?;
+    let bits = BooleanBuffer::collect_bool(ports.len(), |row| {
+        (first.values()[row]..=last.values()[row]).contains(&ports.values()[row])
+    });
+    let nulls = NullBuffer::union(NullBuffer::union(first.nulls(), last.nulls()).as_ref(), ports.nulls());
+    Some(narrow(match nulls {
         Some(nulls) => bits.bitand(nulls.inner()),
         None => bits,
-    }
-}
-
-fn addresses_in(addresses: &BinaryArray, set: &AddressSet) -> Mask {
-    // A single IPv4 prefix, the usual case, needs no search.
-    if let ([(first, last)], []) = (set.ranges_v4(), set.ranges_v6()) {
-        let range = *first..=*last;
-        return octets_where(addresses, |octets| {
-            <[u8; 4]>::try_from(octets).is_ok_and(|v4| range.contains(&u32::from_be_bytes(v4)))
-        });
-    }
-    octets_where(addresses, |octets| set.contains(octets))
+    }))
 }
 
 fn flags_set(batch: &FlowBatch, mask: u16, exact: bool) -> Mask {

@@ -162,5 +162,20 @@ pub(crate) static FIREWALL_EVENTS: Names = Names {
     ],
 };
 
+/// Extended events of Cisco's NSEL by which a flow is denied, under the words that nfdump's grammar takes.
+pub(crate) static DENIED: Names = Names {
+    what: "reason to deny",
+    table: &[
+        ("ingress", 1001),
+        ("i-acl", 1001),
+        ("egress", 1002),
+        ("e-acl", 1002),
+        ("interface", 1003),
+        ("access", 1003),
+        ("nosyn", 1004),
+        ("deny", 1004),
+    ],
+};
+
 /// Values of the Information Element flowDirection (61).
 pub(crate) static DIRECTIONS: Names = Names { what: "flow direction", table: &[("ingress", 0), ("egress", 1)] };

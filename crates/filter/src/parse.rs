@@ -6,6 +6,7 @@
 //! unary = { "not" | "!" } ( "(" or ")" | primitive )
 //! ```
 
+mod address;
 mod phrase;
 mod value;
 
@@ -13,49 +14,36 @@ pub(crate) use value::{FLAG_LETTERS, time_text};
 
 use std::ops::Range;
 
-use jiff::tz::TimeZone;
-
-use crate::Predicate;
 use crate::error::ParseError;
 use crate::lex::{Kind, Token, tokens};
+use crate::{Predicate, Reader};
 
 /// Parentheses and negations may nest so deep; whoever walks the tree may recurse.
 pub(crate) const NESTING_MAX: usize = 128;
 
-/// Reads a filter. Times without a zone are UTC. The empty text, or one of comments alone, is [`Predicate::True`].
-///
-/// ```
-/// let filter = weir_filter::parse("src net 192.0.2.0/24 and (port 53 or proto icmp)").unwrap();
-/// assert_eq!(filter.to_string(), "src net 192.0.2.0/24 and (src port = 53 or dst port = 53 or proto = 1)");
-/// assert_eq!(weir_filter::parse(filter.to_string().as_str()), Ok(filter));
-/// ```
-pub fn parse(text: &str) -> Result<Predicate, ParseError> {
-    parse_in_zone(text, &TimeZone::UTC)
-}
-
-/// Reads a filter whose times without a zone are civil times of `zone`. nfdump reads them in the system's zone.
-pub fn parse_in_zone(text: &str, zone: &TimeZone) -> Result<Predicate, ParseError> {
-    let mut parser = Parser { text, tokens: tokens(text)?, at: 0, depth: 0, zone };
-    if parser.kind() == Kind::End {
-        return Ok(Predicate::True);
-    }
-    let predicate = parser.or()?;
-    match parser.kind() {
-        Kind::End => Ok(predicate),
-        _ => Err(parser.error_behind_primitive()),
-    }
-}
-
-struct Parser<'a> {
+pub(crate) struct Parser<'a> {
     text: &'a str,
     tokens: Vec<Token>,
     /// Index of the next token; never beyond the last, which is [`Kind::End`].
     at: usize,
     depth: usize,
-    zone: &'a TimeZone,
+    reader: &'a Reader,
 }
 
 impl<'a> Parser<'a> {
+    /// Reads a filter without `@include`.
+    pub(crate) fn parse(text: &'a str, reader: &'a Reader) -> Result<Predicate, ParseError> {
+        let mut parser = Self { text, tokens: tokens(text)?, at: 0, depth: 0, reader };
+        if parser.kind() == Kind::End {
+            return Ok(Predicate::True);
+        }
+        let predicate = parser.or()?;
+        match parser.kind() {
+            Kind::End => Ok(predicate),
+            _ => Err(parser.error_behind_primitive()),
+        }
+    }
+
     fn kind(&self) -> Kind {
         self.tokens[self.at].kind
     }

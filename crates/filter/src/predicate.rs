@@ -81,6 +81,31 @@ pub enum Test {
         /// The address in network order.
         mac: [u8; 6],
     },
+    /// A port lies in the block of ports of a NAT event: `port_range_start <= port <= port_range_end`.
+    PortInBlock {
+        /// A column of ports.
+        column: Column,
+    },
+    /// The user name, the first of [`USER_NAME_ELEMENTS`] that the flow has, is this text. Octets of zero at its end
+    /// do not count.
+    UserName(String),
+    /// The flow was read from a file of this ident, see [`FileRecords`](crate::FileRecords).
+    Ident(String),
+}
+
+/// Elements that hold a user name: of IANA, and of Cisco's NSEL.
+pub const USER_NAME_ELEMENTS: &[(u32, u16)] = &[(0, 371), (0, 40000)];
+
+/// A number in the octets of an Information Element that has no column of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ElementNumber {
+    /// Enterprise and number of the elements that hold it; the first that a flow has counts, and of an element that
+    /// it has more than once the first value.
+    pub elements: &'static [(u32, u16)],
+    /// Bits below it. A value has at most 16 octets, of a longer one the last 16 count.
+    pub shift: u8,
+    /// Its bits, at most 64.
+    pub bits: u8,
 }
 
 /// Numbers that tests compare. All are unsigned; where a part is null, the whole is null unless said otherwise.
@@ -105,6 +130,14 @@ pub enum Operand {
     BitsPerSecond,
     /// `bytes / packets`, rounded down; 0 when there are no packets.
     BytesPerPacket,
+    /// `max_ttl - min_ttl`; null when the largest is below the smallest.
+    TtlSpread,
+    /// A number in an element without a column of its own; null where the flow has no such element.
+    Element(ElementNumber),
+    /// Label of the first entry of the MPLS stack, elements 70 to 79, whose bottom-of-stack bit is set.
+    MplsBottom,
+    /// Number of the record in order of reading, from 1, see [`FileRecords`](crate::FileRecords).
+    RecordNumber,
 }
 
 /// How a value compares with a constant. `!=` is no comparison of its own: it parses as `not (… = …)`.
@@ -170,6 +203,9 @@ impl Operand {
             Self::PacketsPerSecond => &[Column::Start, Column::End, Column::Packets],
             Self::BitsPerSecond => &[Column::Start, Column::End, Column::Bytes],
             Self::BytesPerPacket => &[Column::Packets, Column::Bytes],
+            Self::TtlSpread => &[Column::MinTtl, Column::MaxTtl],
+            Self::Element(_) | Self::MplsBottom => &[Column::Elements],
+            Self::RecordNumber => &[],
         }
     }
 }
@@ -184,6 +220,12 @@ impl Test {
             }
             Self::Flags { .. } => Operand::TcpFlags.columns(),
             Self::Family { .. } => &[Column::SrcAddr, Column::DstAddr],
+            Self::PortInBlock { column: Column::SrcPort } => {
+                &[Column::SrcPort, Column::PortRangeStart, Column::PortRangeEnd]
+            }
+            Self::PortInBlock { .. } => &[Column::DstPort, Column::PortRangeStart, Column::PortRangeEnd],
+            Self::UserName(_) => &[Column::Elements],
+            Self::Ident(_) => &[],
         }
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use weir_flow::Column;
 
 use crate::Operand;
-use crate::names::{DIRECTIONS, FIREWALL_EVENTS, FORWARDING, NAT_EVENTS, Names, PROTOCOLS};
+use crate::names::{DENIED, DIRECTIONS, FIREWALL_EVENTS, FORWARDING, NAT_EVENTS, Names, PROTOCOLS};
 use crate::primitive::{Direction, Form, Primitive, SPELLINGS, form_of_column, primitives, unanswerable};
 
 const STRUCTURE: &str = "\
@@ -24,6 +24,9 @@ src net 192.0.2.0/24 and (dst port in [80, 443] or proto icmp) and not bytes < 1
   is written, `=` is meant. `a != b` is `not a = b`.
 * A **number** is decimal, with `k`, `m`, `g` or `t` behind it for 10^3, 10^6, 10^9 or 10^12, or hexadecimal behind `0x`.
 * A **list** is `in [ ... ]`, its entries parted by spaces or commas. Lists of numbers may hold ranges: `port in [80, 8000-8999]`.
+* A list of addresses may be a **file**: `src ip in blocked.txt`, quoted when the name has blanks. It has an address or a
+  prefix in each line, behind `#` comments; a million are no burden. `@include FILE` takes in the words of a file wherever
+  it stands, as part of a list too; files may include files up to 10 deep.
 * A **time** is `YYYY-MM-DDTHH:MM:SS.mmm`, cut off anywhere after the year; the rest is then the first of its kind, so
   that `first seen > 2024` means after midnight of 1 January. `Z` or an offset such as `+02:00` may follow a time of
   day. Without one, the zone is UTC unless the program is told another.
@@ -38,7 +41,8 @@ On purpose:
 
 * Lists of addresses are exact sets: entries may overlap in any order, and `/0` takes in a family. nfdump's lists drop
   an entry that overlaps an earlier one.
-* An address list never resolves names, nor does `ip`: only addresses are taken.
+* Host names are looked up, and files are read, only where the program allows it: on a command line, but not in a chain
+  of blocks. nfdump also prints what it looks up to standard output.
 * A field that the exporter did not send is absent, and no comparison with it is true. nfdump 1.7.1 reads it as 0, so
   that `out bytes 0` takes flows without such a counter; here, write `not out bytes > 0`.
 * Times are UTC unless told; nfdump reads the system's zone. `Z` and offsets are accepted.
@@ -47,17 +51,19 @@ On purpose:
   are read from the destination port.
 * `duration`, `pps` and `bps` are absent where a flow ends before it starts. nfdump computes with unsigned numbers.
 * `ip` takes a prefix too, `net` may leave out the last octets of an IPv4 prefix, flag letters may be lower case.
-* `@include` is refused.
+* `mask`, `vlan`, `proto` and their like take every comparison. nfdump takes equality alone.
+* `geo`, `ip tor`, tunnels, payload and pf logs are refused with the reason, see below.
 
 In addition: `!=` and `ne`, ranges in lists, lists behind every number, comparisons behind every number, `reverse packets`
-and `reverse bytes`, and every column by its name.
+and `reverse bytes`, `ip in FILE`, `ttl spread`, and every column by its name. How nfdump 1.7.1 answers, filter by filter, is
+in [filter-interop.md](filter-interop.md).
 ";
 
 /// The reference page, in Markdown.
 pub fn reference_markdown() -> String {
     let mut page = String::from(STRUCTURE);
     page.push_str("\n## Primitives\n\n| primitive | takes | example | meaning | reads |\n|---|---|---|---|---|\n");
-    primitives().for_each(|primitive| primitive_row(&mut page, primitive));
+    primitives().filter(|primitive| !is_further(primitive)).for_each(|primitive| primitive_row(&mut page, primitive));
     page.push_str("\n### Other spellings\n\n`host` is `ip`, `xlate` is `nat`, `exporter` is `router`. ");
     page.push_str("`src or dst` and `src and dst` stand before a primitive that knows both, as in nfdump 1.6.\n\n");
     let spellings: Vec<String> =
@@ -65,7 +71,7 @@ pub fn reference_markdown() -> String {
     let _ = writeln!(page, "{}.\n", spellings.join(", "));
     columns(&mut page);
     page.push_str("## Names\n\n");
-    for names in [&PROTOCOLS, &FORWARDING, &NAT_EVENTS, &FIREWALL_EVENTS, &DIRECTIONS] {
+    for names in [&PROTOCOLS, &FORWARDING, &NAT_EVENTS, &FIREWALL_EVENTS, &DENIED, &DIRECTIONS] {
         names_line(&mut page, names);
     }
     page.push('\n');
@@ -77,16 +83,24 @@ pub fn reference_markdown() -> String {
     page
 }
 
+/// Whether it is one of `mpls label2` to `mpls label10`, or of their like: the first stands for all.
+fn is_further(primitive: &Primitive) -> bool {
+    let digits = primitive.name.trim_start_matches(|c: char| !c.is_ascii_digit());
+    !digits.is_empty() && digits != "1"
+}
+
 fn primitive_row(page: &mut String, primitive: &Primitive) {
     let takes = match primitive.form {
-        Form::Always | Form::Family { .. } => "",
-        Form::Number => "comparison and number, or list",
+        Form::Always | Form::Family { .. } | Form::Zero | Form::Block => "",
+        Form::Number | Form::RecordNumber => "comparison and number, or list",
         Form::Named(_) => "comparison and name or number, or list",
         Form::Address => "address, prefix or list",
         Form::Net => "prefix",
         Form::Mac => "MAC address",
         Form::Time => "comparison and time",
         Form::Flags => "letters, `=` letters, comparison and number, or list",
+        Form::User => "text",
+        Form::Ident => "word",
         Form::Unanswerable(reason) => reason,
     };
     let words: Vec<&str> = primitive.directions.iter().map(|Direction(words, _)| *words).collect();

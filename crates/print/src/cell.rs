@@ -14,7 +14,7 @@ use arrow::util::display::{ArrayFormatter, FormatOptions};
 use weir_flow::AddressText;
 use weir_flow::schema::{CONTENT_KEY, arrow_type};
 
-use crate::digits::{Clock, push_f32, push_f64, push_hex, push_i64, push_ipv4, push_u64};
+use crate::digits::{Clock, push_f32, push_f64, push_hex, push_i64, push_ipv4, push_ipv6, push_u64};
 use crate::elements::elements_text;
 
 /// How the text of a value may be embedded.
@@ -250,6 +250,8 @@ impl<'a> Cells<'a> {
 fn push_address(text: &mut Vec<u8>, octets: &[u8]) {
     if let Ok(v4) = <[u8; 4]>::try_from(octets) {
         push_ipv4(text, v4);
+    } else if let Ok(v6) = <&[u8; 16]>::try_from(octets) {
+        push_ipv6(text, v6);
     } else {
         text.extend_from_slice(AddressText(octets).to_string().as_bytes());
     }

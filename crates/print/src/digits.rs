@@ -2,6 +2,9 @@
 
 use std::io::Write;
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
 /// Decimal digits of the numbers below 100.
 const PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0; 2]; 100];
@@ -76,9 +79,91 @@ pub(crate) fn push_ipv4(text: &mut Vec<u8>, octets: [u8; 4]) {
     }
 }
 
+/// Appends a number in decimal at the right of a field of so many octets; longer ones take the room they need.
+#[inline]
+pub(crate) fn push_u64_right(text: &mut Vec<u8>, number: u64, width: usize) {
+    let mut digits = [b' '; 24];
+    let mut start = digits.len();
+    let mut rest = number;
+    while rest >= 100 {
+        start -= 2;
+        digits[start..start + 2].copy_from_slice(&PAIRS[(rest % 100) as usize]);
+        rest /= 100;
+    }
+    if rest >= 10 {
+        start -= 2;
+        digits[start..start + 2].copy_from_slice(&PAIRS[rest as usize]);
+    } else {
+        start -= 1;
+        digits[start] = b'0' + rest as u8;
+    }
+    let width = width.min(digits.len());
+    text.extend_from_slice(&digits[start.min(digits.len() - width)..]);
+}
+
+/// Appends blanks before what was appended from `start` on, until it is `width` octets long.
+pub(crate) fn align_right(text: &mut Vec<u8>, start: usize, width: usize) {
+    let missing = width.saturating_sub(text.len() - start);
+    if missing > 0 {
+        text.resize(text.len() + missing, b' ');
+        text[start..].rotate_right(missing);
+    }
+}
+
+/// Appends blanks after what was appended from `start` on, until it is `width` octets long.
+#[inline]
+pub(crate) fn align_left(text: &mut Vec<u8>, start: usize, width: usize) {
+    let missing = width.saturating_sub(text.len() - start);
+    text.resize(text.len() + missing, b' ');
+}
+
+/// Appends octets as an IPv6 address in the text of RFC 5952.
+pub(crate) fn push_ipv6(text: &mut Vec<u8>, octets: &[u8; 16]) {
+    let mut groups = [0_u16; 8];
+    for (group, pair) in groups.iter_mut().zip(octets.chunks_exact(2)) {
+        *group = u16::from_be_bytes([pair[0], pair[1]]);
+    }
+    if groups[..5] == [0; 5] && groups[5] == 0xffff {
+        text.extend_from_slice(b"::ffff:");
+        return push_ipv4(text, [octets[12], octets[13], octets[14], octets[15]]);
+    }
+    let (gap_start, gap_end) = longest_zeros(&groups);
+    push_groups(text, &groups[..gap_start]);
+    if gap_end > gap_start {
+        text.extend_from_slice(b"::");
+        push_groups(text, &groups[gap_end..]);
+    }
+}
+
+/// The longest run of at least two groups that are zero, the first of equally long ones; empty at the end when there
+/// is none.
+fn longest_zeros(groups: &[u16; 8]) -> (usize, usize) {
+    let (mut best, mut run_start) = ((8, 8), 0);
+    for (position, group) in groups.iter().enumerate() {
+        if *group != 0 {
+            run_start = position + 1;
+        } else if position + 1 - run_start > (best.1 - best.0).max(1) {
+            best = (run_start, position + 1);
+        }
+    }
+    best
+}
+
+fn push_groups(text: &mut Vec<u8>, groups: &[u16]) {
+    for (position, &group) in groups.iter().enumerate() {
+        if position > 0 {
+            text.push(b':');
+        }
+        let digits = [group >> 12, group >> 8 & 15, group >> 4 & 15, group & 15].map(|digit| HEX[usize::from(digit)]);
+        let zeros = (group.max(1).leading_zeros() / 4) as usize;
+        text.extend_from_slice(&digits[zeros..]);
+    }
+}
+
+const HEX: &[u8; 16] = b"0123456789abcdef";
+
 /// Appends octets in hexadecimal.
 pub(crate) fn push_hex(text: &mut Vec<u8>, octets: &[u8]) {
-    const HEX: &[u8; 16] = b"0123456789abcdef";
     for octet in octets {
         text.extend_from_slice(&[HEX[usize::from(octet >> 4)], HEX[usize::from(octet & 15)]]);
     }
@@ -87,7 +172,7 @@ pub(crate) fn push_hex(text: &mut Vec<u8>, octets: &[u8]) {
 const DAY_SECONDS: i64 = 86_400;
 
 /// Writes civil times; keeps the last date, because times of neighbours are of one day.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(crate) struct Clock {
     day: i64,
     date: Vec<u8>,
@@ -143,6 +228,45 @@ impl Clock {
     }
 }
 
+/// Writes civil times of a zone.
+#[derive(Debug, Clone)]
+pub(crate) struct ZonedClock {
+    zone: TimeZone,
+    clock: Clock,
+    /// Quarter of an hour, and the milliseconds that the zone is ahead of UTC in it. Zones change their offset at full
+    /// quarters only.
+    offset: (i64, i64),
+}
+
+const QUARTER_MS: i64 = 900_000;
+
+impl ZonedClock {
+    pub(crate) fn new(zone: TimeZone) -> Self {
+        Self { zone, clock: Clock::new(), offset: (i64::MIN, 0) }
+    }
+
+    /// As [`Clock::push`].
+    #[inline]
+    pub(crate) fn push(&mut self, text: &mut Vec<u8>, ms: i64, separator: u8) {
+        let offset = self.offset_ms(ms);
+        self.clock.push(text, ms.saturating_add(offset), separator);
+    }
+
+    /// As [`Clock::push`], in UTC.
+    pub(crate) fn push_utc(&mut self, text: &mut Vec<u8>, ms: i64, separator: u8) {
+        self.clock.push(text, ms, separator);
+    }
+
+    fn offset_ms(&mut self, ms: i64) -> i64 {
+        let quarter = ms.div_euclid(QUARTER_MS);
+        if self.offset.0 != quarter {
+            let offset = Timestamp::from_millisecond(ms).map_or(0, |time| self.zone.to_offset(time).seconds());
+            self.offset = (quarter, i64::from(offset) * 1000);
+        }
+        self.offset.1
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -157,6 +281,38 @@ mod tests {
         let mut text = Vec::new();
         push_i64(&mut text, i64::MIN);
         assert_eq!(text, i64::MIN.to_string().as_bytes());
+    }
+
+    #[test]
+    fn fields_are_filled_up() {
+        for (number, width, expected) in
+            [(7, 3, "  7"), (1234, 3, "1234"), (0, 1, "0"), (u64::MAX, 22, "  18446744073709551615")]
+        {
+            let mut text = Vec::new();
+            push_u64_right(&mut text, number, width);
+            assert_eq!(String::from_utf8_lossy(&text), expected);
+        }
+        let mut text = b"> abc".to_vec();
+        align_right(&mut text, 2, 5);
+        align_left(&mut text, 2, 7);
+        align_right(&mut text, 2, 3);
+        assert_eq!(text, b">   abc  ");
+    }
+
+    #[test]
+    fn ipv6_matches_the_standard_library() {
+        let check = |octets: [u8; 16]| {
+            let mut text = Vec::new();
+            push_ipv6(&mut text, &octets);
+            assert_eq!(String::from_utf8_lossy(&text), std::net::Ipv6Addr::from(octets).to_string());
+        };
+        // every pattern of zero and other groups, with values of one to four digits
+        for pattern in 0..256_u32 {
+            for value in [0x1_u16, 0x20, 0x300, 0xffff] {
+                let groups = [0, 1, 2, 3, 4, 5, 6, 7].map(|bit| if pattern >> bit & 1 == 1 { value } else { 0 });
+                check(std::net::Ipv6Addr::from(groups).octets());
+            }
+        }
     }
 
     #[test]

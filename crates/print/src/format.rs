@@ -2,6 +2,8 @@
 
 use jiff::tz::TimeZone;
 
+use crate::Bars;
+
 /// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Format {
@@ -50,10 +52,12 @@ pub struct OutputOptions {
     pub header: bool,
     /// Whether tables head columns with short labels rather than with their names in SQL.
     pub labels: bool,
+    /// Bars beside the rows of tables.
+    pub bars: Option<Bars>,
 }
 
 impl Default for OutputOptions {
     fn default() -> Self {
-        Self { zone: TimeZone::UTC, scaled: true, header: true, labels: false }
+        Self { zone: TimeZone::UTC, scaled: true, header: true, labels: false, bars: None }
     }
 }

@@ -1,12 +1,11 @@
 //! Values as people read them.
 
 use arrow::datatypes::{DataType, Field};
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use weir_flow::Column;
 
 use crate::cell::Cells;
-use crate::digits::{Clock, push_f64, push_u64};
+use crate::digits::{Clock, ZonedClock, push_f64, push_u64};
 use crate::names::{protocol_name, tcp_flags_text};
 
 /// What the values of a column mean to people.
@@ -69,19 +68,14 @@ pub(crate) fn clean(text: &str) -> String {
 /// Writes values for people.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    zone: TimeZone,
     scaled: bool,
+    zoned: ZonedClock,
     clock: Clock,
-    /// Quarter of an hour, and the milliseconds that the zone is ahead of UTC in it. Zones change their offset at full
-    /// quarters only.
-    offset: (i64, i64),
 }
-
-const QUARTER_MS: i64 = 900_000;
 
 impl Writer {
     pub(crate) fn new(zone: TimeZone, scaled: bool) -> Self {
-        Self { zone, scaled, clock: Clock::new(), offset: (i64::MIN, 0) }
+        Self { scaled, zoned: ZonedClock::new(zone), clock: Clock::new() }
     }
 
     pub(crate) fn push(&mut self, cells: &Cells<'_>, row: usize, meaning: Meaning, text: &mut Vec<u8>) {
@@ -90,8 +84,7 @@ impl Writer {
             return;
         }
         if let Some(ms) = cells.milliseconds(row) {
-            let offset = self.offset_ms(ms);
-            self.clock.push(text, ms.saturating_add(offset), b' ');
+            self.zoned.push(text, ms, b' ');
             return;
         }
         match (meaning, cells.unsigned(row)) {
@@ -114,15 +107,6 @@ impl Writer {
                 clean_from(text, start);
             }
         }
-    }
-
-    fn offset_ms(&mut self, ms: i64) -> i64 {
-        let quarter = ms.div_euclid(QUARTER_MS);
-        if self.offset.0 != quarter {
-            let offset = Timestamp::from_millisecond(ms).map_or(0, |time| self.zone.to_offset(time).seconds());
-            self.offset = (quarter, i64::from(offset) * 1000);
-        }
-        self.offset.1
     }
 }
 

@@ -10,18 +10,24 @@
 pub mod format;
 pub mod printer;
 
+pub mod nfdump;
+
+pub mod bars;
 pub mod elements;
 pub mod names;
+pub mod plot;
 pub mod value;
 
 mod cell;
 mod digits;
 mod human;
+mod ordered;
 
 mod csv;
 mod json;
 mod table;
 
+pub use bars::Bars;
 pub use elements::{elements_text, push_element_value};
 pub use format::{Format, OutputOptions};
 pub use names::{protocol_name, tcp_flags_text};

@@ -11,6 +11,7 @@ use arrow::datatypes::{Schema, SchemaRef};
 
 use crate::csv::Csv;
 use crate::json::Json;
+use crate::ordered;
 use crate::table::Table;
 use crate::{Format, OutputOptions};
 
@@ -29,23 +30,36 @@ pub(crate) trait Rows {
 
 /// Writes text out once there is enough of it.
 pub(crate) struct Flush<'a> {
-    to: &'a mut dyn Write,
+    /// Where to; nowhere when the text is to stay where it is.
+    to: Option<&'a mut dyn Write>,
 }
 
-impl Flush<'_> {
+impl<'a> Flush<'a> {
+    pub(crate) fn new(to: &'a mut dyn Write) -> Self {
+        Self { to: Some(to) }
+    }
+
+    /// Keeps all text where it is.
+    pub(crate) fn never() -> Self {
+        Self { to: None }
+    }
+
+    #[inline]
     pub(crate) fn when_full(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         if text.len() < CHUNK_OCTETS { Ok(()) } else { self.now(text) }
     }
 
     fn now(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
-        self.to.write_all(text)?;
-        text.clear();
+        if let Some(to) = &mut self.to {
+            to.write_all(text)?;
+            text.clear();
+        }
         Ok(())
     }
 }
 
 /// The format that writes nothing.
-struct Nothing;
+pub(crate) struct Nothing;
 
 impl Rows for Nothing {
     fn begin(&mut self, _schema: &Schema, _text: &mut Vec<u8>) {}
@@ -123,7 +137,7 @@ impl<W: Write> Printer<W> {
             let message = format!("rows of {found} columns come after rows of {expected} columns");
             return Err(io::Error::new(ErrorKind::InvalidInput, message));
         }
-        self.rows.batch(batch, &mut self.text, &mut Flush { to: &mut self.to })?;
+        self.rows.batch(batch, &mut self.text, &mut Flush::new(&mut self.to))?;
         self.rows_written += batch.num_rows() as u64;
         Ok(())
     }
@@ -135,7 +149,7 @@ impl<W: Write> Printer<W> {
 
     /// Writes out all text that waits.
     pub fn flush(&mut self) -> io::Result<()> {
-        Flush { to: &mut self.to }.now(&mut self.text)?;
+        Flush::new(&mut self.to).now(&mut self.text)?;
         self.to.flush()
     }
 
@@ -170,6 +184,9 @@ pub fn write_batches<E>(
     options: &OutputOptions,
     to: &mut dyn Write,
 ) -> Result<u64, PrintError<E>> {
+    if format == Format::Csv {
+        return write_csv(batches, schema, options, to);
+    }
     let mut printer = Printer::new(format, options, to);
     let streamed = stream(batches, schema, &mut printer);
     let rows = printer.rows_written();
@@ -181,6 +198,26 @@ pub fn write_batches<E>(
     match printer.finish() {
         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(PrintError::Write(error)),
         _ => Ok(rows),
+    }
+}
+
+/// As [`write_batches`], the text made on as many threads as there are cores.
+fn write_csv<E>(
+    batches: impl Iterator<Item = Result<RecordBatch, E>>,
+    schema: &SchemaRef,
+    options: &OutputOptions,
+    to: &mut dyn Write,
+) -> Result<u64, PrintError<E>> {
+    let mut heading = Vec::new();
+    Csv::new(options).begin(schema, &mut heading);
+    let threads = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let mut counted = 0;
+    let counting = batches.inspect(|batch| counted += batch.as_ref().map_or(0, |batch| batch.num_rows() as u64));
+    let written = ordered::write(counting, threads, to, heading, || Csv::new(options), |_, _| ());
+    match written.and_then(|_| to.flush().map_err(PrintError::Write)) {
+        Err(PrintError::Write(error)) if error.kind() == ErrorKind::BrokenPipe => Ok(counted),
+        Err(error) => Err(error),
+        Ok(()) => Ok(counted),
     }
 }
 

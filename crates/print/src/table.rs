@@ -1,12 +1,14 @@
 //! Aligned columns for people.
 //!
 //! Columns are as wide as their heading and the values of the first batch; a wider value later pushes the rest of its
-//! line to the right, which costs less than holding back all rows until the widest is known.
+//! line to the right, which costs less than holding back all rows until the widest is known. Nothing is cut to the width
+//! of a terminal, an IPv6 address least of all; only bars give way.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 
 use crate::OutputOptions;
+use crate::bars::{Bars, push_bar};
 use crate::cell::Cells;
 use crate::human::{Meaning, Writer, heading, is_right_aligned};
 use crate::printer::{Flush, Rows};
@@ -28,6 +30,31 @@ pub(crate) struct Table {
     layout: Vec<Layout>,
     is_laid_out: bool,
     cell: Vec<u8>,
+    bars: Option<Drawn>,
+}
+
+/// Bars, and what they are drawn by once the first batch is laid out.
+struct Drawn {
+    bars: Bars,
+    /// Position of the column.
+    position: usize,
+    cells: usize,
+    longest: f64,
+}
+
+impl Drawn {
+    fn lay_out(&mut self, columns: &[Cells<'_>], rows: usize, table_width: usize) {
+        self.cells = self.bars.cells(table_width + GAP);
+        let Some(cells) = columns.get(self.position) else { return };
+        let values = (0..rows).filter(|row| !cells.is_null(*row)).filter_map(|row| cells.unsigned(row));
+        self.longest = values.max().map_or(0.0, |largest| self.bars.share(largest));
+    }
+
+    fn push(&self, columns: &[Cells<'_>], row: usize, text: &mut Vec<u8>) {
+        let Some(cells) = columns.get(self.position) else { return };
+        let value = if cells.is_null(row) { None } else { cells.unsigned(row) };
+        push_bar(text, self.bars.share(value.unwrap_or(0)), self.longest, self.cells);
+    }
 }
 
 impl Table {
@@ -39,6 +66,7 @@ impl Table {
             layout: Vec::new(),
             is_laid_out: false,
             cell: Vec::new(),
+            bars: options.bars.clone().map(|bars| Drawn { bars, position: 0, cells: 0, longest: 0.0 }),
         }
     }
 
@@ -51,15 +79,26 @@ impl Table {
             }
         }
         self.is_laid_out = true;
+        let width = self.layout.iter().map(|layout| layout.width + GAP).sum::<usize>().saturating_sub(GAP);
+        if let Some(bars) = &mut self.bars {
+            bars.lay_out(columns, rows, width);
+        }
+    }
+
+    /// Whether a cell is at the end of its line.
+    fn is_last(&self, position: usize) -> bool {
+        self.bars.is_none() && position + 1 == self.layout.len()
     }
 
     fn push_heading(&mut self, text: &mut Vec<u8>) {
         if !self.header || self.layout.is_empty() {
             return;
         }
-        let last = self.layout.len() - 1;
         for (position, layout) in self.layout.iter().enumerate() {
-            push_aligned(text, layout.heading.as_bytes(), layout, position == last);
+            push_aligned(text, layout.heading.as_bytes(), layout, self.is_last(position));
+        }
+        if self.bars.is_some() {
+            text.extend_from_slice(b"share");
         }
         text.push(b'\n');
     }
@@ -95,6 +134,11 @@ impl Rows for Table {
             Layout { heading, meaning: Meaning::of(field), is_right_aligned: is_right_aligned(field), width }
         });
         self.layout = layout.collect();
+        // Without the column there is nothing to show.
+        self.bars = self.bars.take().and_then(|drawn| {
+            let position = schema.index_of(&drawn.bars.column).ok()?;
+            Some(Drawn { position, ..drawn })
+        });
     }
 
     fn batch(&mut self, batch: &RecordBatch, text: &mut Vec<u8>, flush: &mut Flush<'_>) -> std::io::Result<()> {
@@ -110,7 +154,10 @@ impl Rows for Table {
                 let layout = &self.layout[position];
                 self.cell.clear();
                 self.writer.push(cells, row, layout.meaning, &mut self.cell);
-                push_aligned(text, &self.cell, layout, position + 1 == columns.len());
+                push_aligned(text, &self.cell, layout, self.is_last(position));
+            }
+            if let Some(bars) = &self.bars {
+                bars.push(&columns, row, text);
             }
             text.push(b'\n');
             flush.when_full(text)?;

@@ -234,3 +234,27 @@ fn other_errors_are_told() {
     let failed = write_batches(failing, &schema, Format::Csv, &options, &mut text);
     assert!(matches!(failed, Err(PrintError::Batches("no more"))));
 }
+
+/// 750 and 250 of 1000; the line of the table is 13 letters, the bar gets what a terminal of 36 leaves.
+#[test]
+fn bars_show_each_row_s_share_of_the_whole() {
+    let addresses: BinaryArray = [&[10, 0, 0, 1][..], &[0xfe; 16][..]].into_iter().map(Some).collect();
+    let bytes = UInt64Array::from(vec![750, 250]);
+    let batch = RecordBatch::try_from_iter([("src_addr", Arc::new(addresses) as ArrayRef), ("bytes", Arc::new(bytes))]);
+    let batch = batch.expect("a batch");
+    let drawn = |column: &str, terminal_width| {
+        let bars = Some(crate::Bars { column: column.to_owned(), total: 1000, terminal_width });
+        let mut printer = Printer::new(Format::Table, &OutputOptions { bars, ..OutputOptions::default() }, Vec::new());
+        printer.write(&batch).expect("written");
+        String::from_utf8(printer.finish().expect("finished")).expect("text")
+    };
+    let expected = "\
+src_addr                                 bytes  share
+10.0.0.1                                   750  ████████████  75.0 %
+fefe:fefe:fefe:fefe:fefe:fefe:fefe:fefe    250  ████          25.0 %
+";
+    assert_eq!(drawn("bytes", Some(68)), expected);
+    let narrow = drawn("bytes", Some(40));
+    assert!(narrow.contains("fefe:fefe:fefe:fefe:fefe:fefe:fefe:fefe    250   25.0 %\n"), "{narrow}");
+    assert!(!drawn("octets", None).contains("share"));
+}

@@ -43,8 +43,13 @@ fn ask(engine: &Engine, what: &str, text: &str) -> Result<Answer, Box<dyn Error>
     };
     let select = match what {
         "list" => Select::List { columns: V5_COLUMNS.to_vec(), sorting: None, limit: None },
-        "tuple" => Select::Aggregate { keys: Vec::new(), sorting: None, limit: None },
-        "src" => Select::Aggregate { keys: vec![AggregateKey::parse("srcip")?], sorting: None, limit: None },
+        "tuple" => Select::Aggregate { keys: Vec::new(), more: Vec::new(), sorting: None, limit: None },
+        "src" => Select::Aggregate {
+            keys: vec![AggregateKey::parse("srcip")?],
+            more: Vec::new(),
+            sorting: None,
+            limit: None,
+        },
         key => top(StatisticKey::parse(key)?),
     };
     let query = FlowQuery { filter: weir_filter::parse(text)?, window: TimeWindow::default(), select, scaled: false };

@@ -3,7 +3,10 @@
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -13,6 +16,10 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::EngineError;
+use crate::terms::Watch;
+
+/// How often a question is asked whether it must end, while it has nothing to say.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Batches that may wait between the engine and whoever takes the answer.
 const BATCHES_WAITING_MAX: usize = 4;
@@ -28,26 +35,47 @@ const BATCHES_WAITING_MAX: usize = 4;
 pub struct Answer {
     schema: SchemaRef,
     batches: mpsc::Receiver<Message>,
+    watch: Watch,
     is_ended: bool,
 }
 
 /// What the engine says: a batch, why there will be no more, or (`None`) that the answer is whole.
 type Message = Option<Result<RecordBatch, EngineError>>;
 
-/// Sends the batches of `stream` until its end, its first error, or until nobody takes them.
-async fn drive(stream: &mut SendableRecordBatchStream, sender: &mpsc::Sender<Message>) {
+/// Sends the batches of `stream` until its end, its first error, until nobody takes them, or until it must end.
+async fn drive(stream: &mut SendableRecordBatchStream, sender: &mpsc::Sender<Message>, watch: &Watch) {
+    let mut looks = tokio::time::interval(LOOK_EVERY);
     loop {
         // The receiver may go while the engine is far from the next batch; without watching for it, a
         // cancelled question would run on until it had something to say.
         let batch = tokio::select! {
-            batch = stream.next() => batch,
+            batch = stream.next() => batch.map(|batch| batch.map_err(EngineError::run)),
             () = sender.closed() => return,
+            error = verdict(watch, &mut looks) => Some(Err(error)),
         };
-        let batch = batch.map(|batch| batch.map_err(EngineError::run));
         let is_last = !matches!(batch, Some(Ok(_)));
         if sender.send(batch).await.is_err() || is_last {
             return;
         }
+    }
+}
+
+/// Waits until the question must end, and says why.
+async fn verdict(watch: &Watch, looks: &mut tokio::time::Interval) -> EngineError {
+    loop {
+        looks.tick().await;
+        if let Some(error) = watch.verdict() {
+            return error;
+        }
+    }
+}
+
+/// Wakes a thread that waits for a batch.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
     }
 }
 
@@ -59,18 +87,19 @@ fn reason(panic: &(dyn Any + Send)) -> String {
 
 impl Answer {
     /// Drives `stream` on the engine's runtime.
-    pub(crate) fn spawn(runtime: &Handle, mut stream: SendableRecordBatchStream) -> Self {
+    pub(crate) fn spawn(runtime: &Handle, mut stream: SendableRecordBatchStream, watch: Watch) -> Self {
         let (sender, batches) = mpsc::channel(BATCHES_WAITING_MAX);
         let schema = stream.schema();
+        let driven_watch = watch.clone();
         runtime.spawn(async move {
             // A segment with spoiled octets can make its decoder panic; the stream is not touched again after that.
-            let driven = AssertUnwindSafe(drive(&mut stream, &sender)).catch_unwind().await;
+            let driven = AssertUnwindSafe(drive(&mut stream, &sender, &driven_watch)).catch_unwind().await;
             if let Err(panic) = driven {
                 // An error here means that nobody takes the answer any more.
                 let _ = sender.send(Some(Err(EngineError::Panicked(reason(&*panic))))).await;
             }
         });
-        Self { schema, batches, is_ended: false }
+        Self { schema, batches, watch, is_ended: false }
     }
 
     /// The item that a message stands for; `None` is a channel that closed.
@@ -94,13 +123,24 @@ impl Answer {
 impl Iterator for Answer {
     type Item = Result<RecordBatch, EngineError>;
 
-    /// Waits for the next batch.
+    /// Waits for the next batch. Must not be called from an asynchronous task, which must take the answer as a stream.
     ///
-    /// # Panics
-    /// Within an asynchronous task, which must take the answer as a stream.
+    /// The wait looks at the terms of the question itself: when every thread of the engine sorts or hashes, none of
+    /// them may be there to look.
     fn next(&mut self) -> Option<Self::Item> {
-        let message = self.batches.blocking_recv();
-        self.item(message)
+        let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+        let mut context = Context::from_waker(&waker);
+        loop {
+            if let Some(error) = self.watch.verdict().filter(|_| !self.is_ended) {
+                self.batches.close();
+                self.is_ended = true;
+                return Some(Err(error));
+            }
+            if let Poll::Ready(message) = self.batches.poll_recv(&mut context) {
+                return self.item(message);
+            }
+            std::thread::park_timeout(LOOK_EVERY);
+        }
     }
 }
 
@@ -133,9 +173,14 @@ mod tests {
     use tokio::runtime::{Builder, Runtime};
 
     use super::*;
+    use crate::terms::Terms;
+
+    fn watch() -> Watch {
+        Watch::new(&Terms::default())
+    }
 
     fn runtime() -> Runtime {
-        Builder::new_multi_thread().worker_threads(1).build().expect("a runtime")
+        Builder::new_multi_thread().worker_threads(1).enable_time().build().expect("a runtime")
     }
 
     fn batch() -> RecordBatch {
@@ -153,7 +198,7 @@ mod tests {
     }
 
     fn answer(runtime: &Runtime, next: impl FnOnce() -> Option<RecordBatch> + Send + 'static) -> Answer {
-        Answer::spawn(runtime.handle(), one_batch_and_then(batch().schema(), next))
+        Answer::spawn(runtime.handle(), one_batch_and_then(batch().schema(), next), watch())
     }
 
     #[test]
@@ -189,10 +234,50 @@ mod tests {
         let schema = batch().schema();
         let batches = futures::stream::iter([Ok(batch())]).chain(futures::stream::pending());
         let stream = Box::pin(RecordBatchStreamAdapter::new(schema, batches));
-        let mut answer = Answer::spawn(runtime.handle(), stream);
+        let mut answer = Answer::spawn(runtime.handle(), stream, watch());
         assert!(answer.next().expect("a batch").is_ok());
         runtime.shutdown_background();
         assert!(matches!(answer.next(), Some(Err(EngineError::Stopped))));
         assert!(answer.next().is_none());
+    }
+
+    /// The engine never says anything again, and its only thread is busy.
+    #[test]
+    fn an_answer_that_does_not_come_ends_all_the_same() {
+        for is_stopped in [true, false] {
+            let runtime = runtime();
+            let (release, held) = std::sync::mpsc::channel::<()>();
+            let time_max = (!is_stopped).then_some(Duration::from_millis(1));
+            let terms = Terms { time_max, ..Terms::default() };
+            let next = move || {
+                let _ = held.recv();
+                None
+            };
+            let stream = one_batch_and_then(batch().schema(), next);
+            let mut answer = Answer::spawn(runtime.handle(), stream, Watch::new(&terms));
+            if is_stopped {
+                terms.progress.stop();
+            }
+            let error = answer.find_map(Result::err).expect("an error");
+            let is_right = match error {
+                EngineError::Cancelled { .. } => is_stopped,
+                EngineError::TimeLimit { .. } => !is_stopped,
+                _ => false,
+            };
+            assert!(is_right, "{error}");
+            assert!(answer.next().is_none());
+            drop(release);
+        }
+    }
+
+    #[test]
+    fn a_stream_that_does_not_come_ends_too() {
+        let runtime = runtime();
+        let terms = Terms { time_max: Some(Duration::from_millis(1)), ..Terms::default() };
+        let batches = futures::stream::iter([Ok(batch())]).chain(futures::stream::pending());
+        let stream = Box::pin(RecordBatchStreamAdapter::new(batch().schema(), batches));
+        let stream = Answer::spawn(runtime.handle(), stream, Watch::new(&terms)).into_stream();
+        let items: Vec<_> = runtime.block_on(stream.collect());
+        assert!(matches!(items.last(), Some(Err(EngineError::TimeLimit { .. }))));
     }
 }

@@ -2,7 +2,10 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::UInt64Type;
 use datafusion::datasource::ViewTable as SqlView;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
@@ -10,21 +13,22 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::Analyzer;
-use datafusion::prelude::{DataFrame, SQLOptions, SessionConfig, SessionContext};
+use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use tokio::runtime::Runtime;
 use weir_archive::{Position, Snapshot};
 use weir_ask::FlowQuery;
 use weir_flow::Table;
 use weir_flow::scaling::Corrections;
 
-use crate::EngineError;
 use crate::answer::Answer;
-use crate::functions;
 use crate::literals::AddressLiterals;
 use crate::mistake::Mistake;
 use crate::scaling;
 use crate::scan::ViewTable;
+use crate::terms::{Terms, Watch};
+use crate::user_tables::UserTable;
 use crate::view::{ArchiveView, SegmentFile, TableView};
+use crate::{EngineError, describe, functions, statement, user_tables};
 
 /// Limits of the engine.
 #[derive(Debug, Clone)]
@@ -40,6 +44,8 @@ pub struct EngineOptions {
     pub spill_folder: Option<PathBuf>,
     /// Rows of a batch.
     pub batch_rows: usize,
+    /// Files that are tables beside those of the archive.
+    pub tables: Vec<UserTable>,
     /// What is known better about sampling than the exporters told, for `bytes_scaled` and `packets_scaled`.
     pub corrections: Corrections,
 }
@@ -52,6 +58,7 @@ impl Default for EngineOptions {
             spill_octets_max: 100 << 30,
             spill_folder: None,
             batch_rows: 8192,
+            tables: Vec::new(),
             corrections: Corrections::default(),
         }
     }
@@ -95,7 +102,7 @@ impl Engine {
             .map_err(EngineError::Start)?;
         let context = SessionContext::new_with_state(session(options, threads)?);
         let planned = |error| EngineError::Plan(Box::new(error));
-        let provider = |table: Table| Arc::new(ViewTable::new(table.schema(), view.table(table).clone()));
+        let provider = |table: Table| Arc::new(ViewTable::new(table, view.table(table).clone()));
         let flows = provider(Table::Flows);
         let corrections = Arc::new(options.corrections.clone());
         let kept = context.read_table(Arc::<ViewTable>::clone(&flows)).map_err(planned)?;
@@ -103,6 +110,9 @@ impl Engine {
         context.register_table(Table::Flows.name(), scaled).map_err(planned)?;
         for &table in Table::ALL.iter().filter(|table| **table != Table::Flows) {
             context.register_table(table.name(), provider(table)).map_err(planned)?;
+        }
+        for table in &options.tables {
+            runtime.block_on(user_tables::register(&context, table))?;
         }
         Ok(Self { context, runtime: Some(runtime), flows, position, _guard: view.guard })
     }
@@ -116,40 +126,93 @@ impl Engine {
     ///
     /// Must not be called from an asynchronous task: planning blocks.
     pub fn sql(&self, text: &str) -> Result<Answer, EngineError> {
+        self.sql_on(text, &Terms::default())
+    }
+
+    /// As [`sql`](Self::sql), on some terms.
+    pub fn sql_on(&self, text: &str, terms: &Terms) -> Result<Answer, EngineError> {
+        let watch = Watch::new(terms);
         let runtime = self.runtime();
-        let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
-        let tables: Vec<_> = Table::ALL.iter().map(|table| table.name()).collect();
-        let stream = runtime.block_on(async {
-            let frame = self.context.sql_with_options(text, read_only).await?;
-            frame.execute_stream().await
-        });
-        let stream = stream.map_err(|error| EngineError::from(Mistake::explain(text, &error, &tables)))?;
-        Ok(Answer::spawn(runtime.handle(), stream))
+        let context = self.context_on(terms);
+        let stream = runtime.block_on(statement::answer(&context, text, &terms.progress));
+        let stream = stream.map_err(|error| {
+            let tables = describe::table_names(&self.context);
+            let tables: Vec<_> = tables.iter().map(String::as_str).collect();
+            EngineError::from(Mistake::explain(text, &error, &tables))
+        })?;
+        Ok(Answer::spawn(runtime.handle(), stream, watch))
     }
 
     /// Asks as nfdump does: a filter, a time window, and what to make of the flows that pass.
     ///
     /// Must not be called from an asynchronous task: planning blocks.
     pub fn ask(&self, question: &FlowQuery) -> Result<Answer, EngineError> {
+        self.ask_on(question, &Terms::default())
+    }
+
+    /// As [`ask`](Self::ask), on some terms.
+    pub fn ask_on(&self, question: &FlowQuery, terms: &Terms) -> Result<Answer, EngineError> {
+        let watch = Watch::new(terms);
         let runtime = self.runtime();
-        let stream = runtime.block_on(async { self.planned(question).await?.execute_stream().await });
+        let context = self.context_on(terms);
+        let stream = runtime.block_on(async { self.planned(&context, question).await?.execute_stream().await });
         let stream = stream.map_err(|error| EngineError::Plan(Box::new(error)))?;
-        Ok(Answer::spawn(runtime.handle(), stream))
+        Ok(Answer::spawn(runtime.handle(), stream, watch))
+    }
+
+    /// What all flows that a question asks about carried together, whatever it makes of them and however few rows of
+    /// that it wants.
+    ///
+    /// Must not be called from an asynchronous task: planning blocks.
+    pub fn totals_on(&self, question: &FlowQuery, terms: &Terms) -> Result<Totals, EngineError> {
+        let watch = Watch::new(terms);
+        let runtime = self.runtime();
+        let context = self.context_on(terms);
+        let stream = runtime.block_on(async {
+            let flows = self.flows_of(&context, question).await?;
+            crate::ask::totals(question, flows)?.execute_stream().await
+        });
+        let stream = stream.map_err(|error| EngineError::Plan(Box::new(error)))?;
+        let mut totals = Totals::default();
+        for batch in Answer::spawn(runtime.handle(), stream, watch) {
+            totals.add(&batch?);
+        }
+        Ok(totals)
+    }
+
+    /// Ends whatever still runs and removes what it wrote to disk; waits for that at most so long.
+    ///
+    /// A dropped engine does not wait, and when the process then ends, files that did not fit into memory may stay.
+    pub fn close(mut self, wait_max: Duration) {
+        if let Some(runtime) = self.runtime.take() {
+            runtime.shutdown_timeout(wait_max);
+        }
+    }
+
+    /// The context of one question: scans find its progress there.
+    fn context_on(&self, terms: &Terms) -> SessionContext {
+        let mut state = self.context.state();
+        state.config_mut().set_extension(Arc::clone(&terms.progress));
+        SessionContext::new_with_state(state)
     }
 
     /// The plan of a question, before it is optimised.
     pub fn plan_of(&self, question: &FlowQuery) -> Result<LogicalPlan, EngineError> {
-        let planned = self.runtime().block_on(self.planned(question));
+        let planned = self.runtime().block_on(self.planned(&self.context, question));
         planned.map(DataFrame::into_unoptimized_plan).map_err(|error| EngineError::Plan(Box::new(error)))
     }
 
-    async fn planned(&self, question: &FlowQuery) -> datafusion::common::Result<DataFrame> {
-        let flows = if question.scaled {
-            scaling::in_place_of_counts(self.context.table(Table::Flows.name()).await?)?
+    async fn planned(&self, context: &SessionContext, question: &FlowQuery) -> datafusion::common::Result<DataFrame> {
+        crate::ask::plan(question, self.flows_of(context, question).await?)
+    }
+
+    /// Flows with the counts that a question is about.
+    async fn flows_of(&self, context: &SessionContext, question: &FlowQuery) -> datafusion::common::Result<DataFrame> {
+        if question.scaled {
+            scaling::in_place_of_counts(context.table(Table::Flows.name()).await?)
         } else {
-            self.context.read_table(Arc::<ViewTable>::clone(&self.flows))?
-        };
-        crate::ask::plan(question, flows)
+            context.read_table(Arc::<ViewTable>::clone(&self.flows))
+        }
     }
 
     fn runtime(&self) -> &Runtime {
@@ -157,6 +220,30 @@ impl Engine {
             Some(runtime) => runtime,
             None => unreachable!("the runtime goes when the engine is dropped"),
         }
+    }
+}
+
+/// What flows carried together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Totals {
+    /// Flows.
+    pub flows: u64,
+    /// Packets.
+    pub packets: u64,
+    /// Octets.
+    pub bytes: u64,
+}
+
+impl Totals {
+    /// Adds the rows of a batch.
+    fn add(&mut self, batch: &RecordBatch) {
+        let sum = |name| {
+            let values = batch.column_by_name(name).and_then(|values| values.as_primitive_opt::<UInt64Type>());
+            values.and_then(arrow::compute::sum).unwrap_or(0)
+        };
+        self.flows = self.flows.saturating_add(sum("flows"));
+        self.packets = self.packets.saturating_add(sum("packets"));
+        self.bytes = self.bytes.saturating_add(sum("bytes"));
     }
 }
 
@@ -173,7 +260,7 @@ fn table_view(snapshot: &Snapshot, table: Table) -> TableView {
     let segments = snapshot.segments(table).iter();
     let segments = segments.map(|segment| {
         let file = SegmentFile::new(&segment.path, segment.octets, segment.rows);
-        Arc::new(file.with_time_range_ms(segment.time_range_ms))
+        Arc::new(file.with_time_range_ms(segment.time_range_ms).with_index_of(segment.clone()))
     });
     TableView { segments: segments.collect(), tail: snapshot.tail(table).to_vec() }
 }

@@ -1,8 +1,11 @@
 //! Why a question has no answer.
 
+use std::time::Duration;
+
 use datafusion::error::DataFusionError;
 
 use crate::mistake::Mistake;
+use crate::terms::Reached;
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -22,6 +25,41 @@ pub enum EngineError {
     /// The question needs more memory than it may have, and cannot do with less by writing to disk.
     #[error("not enough memory: {0}\nhint: raise the memory limit, or narrow the question by time or by a filter")]
     Memory(String),
+    /// The question ran longer than it may.
+    #[error(
+        "the question ran longer than {time_max:?}: {reached}\nhint: raise the time limit, or narrow the question by time \
+         or by a filter"
+    )]
+    TimeLimit {
+        /// How long it may run.
+        time_max: Duration,
+        /// How far it came.
+        reached: Reached,
+    },
+    /// Whoever asked does not want the answer any more.
+    #[error("the question was cancelled: {reached}")]
+    Cancelled {
+        /// How far it came.
+        reached: Reached,
+    },
+    /// A file of whoever asked cannot be read as a table.
+    #[error("cannot read '{path}' as table '{name}'")]
+    UserTable {
+        /// Name of the table.
+        name: String,
+        /// Path of the file.
+        path: String,
+        /// Why.
+        source: Box<DataFusionError>,
+    },
+    /// A table of whoever asked cannot be what it is told to be.
+    #[error("table '{name}' {reason}")]
+    UserTableRefused {
+        /// Name of the table.
+        name: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// The question failed while it ran.
     #[error("the question failed while it ran")]
     Run(#[source] Box<DataFusionError>),
@@ -45,6 +83,8 @@ impl EngineError {
     pub(crate) fn run(error: DataFusionError) -> Self {
         match error.find_root() {
             DataFusionError::ResourcesExhausted(reason) => Self::Memory(reason.clone()),
+            // What a function refuses of its arguments, whoever asked can put right; it knows no place.
+            DataFusionError::Plan(message) => Mistake { message: message.clone(), place: None, hint: None }.into(),
             _ => Self::Run(Box::new(error)),
         }
     }

@@ -17,17 +17,28 @@ pub mod error;
 pub mod functions;
 pub mod mistake;
 pub mod output;
+pub mod terms;
+pub mod timeline;
+pub mod user_tables;
 pub mod view;
 
 mod ask;
+mod describe;
+mod explain;
 mod literals;
 mod lower;
 mod scaling;
 mod scan;
+mod statement;
 
 pub use answer::{Answer, AnswerStream};
-pub use engine::{Engine, EngineOptions};
+pub use engine::{Engine, EngineOptions, Totals};
 pub use error::EngineError;
 pub use lower::filter_expr;
 pub use mistake::{Mistake, Place};
-pub use weir_ask::{AggregateKey, Direction, FlowQuery, Order, Select, Sorting, StatisticKey, TimeWindow, WindowRule};
+pub use terms::{Reached, Terms};
+pub use timeline::TimeLine;
+pub use user_tables::UserTable;
+pub use weir_ask::{
+    AggregateKey, Direction, FlowQuery, Order, Progress, Seen, Select, Sorting, StatisticKey, TimeWindow, WindowRule,
+};

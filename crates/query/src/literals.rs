@@ -10,12 +10,12 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::datatypes::DataType;
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column, DFSchema, JoinConstraint, Result, ScalarValue};
 use datafusion::error::DataFusionError;
-use datafusion::logical_expr::expr::{Between, Case, InList, InSubquery, ScalarFunction, SetComparison};
+use datafusion::logical_expr::expr::{Between, Case, Cast, InList, InSubquery, ScalarFunction, SetComparison, TryCast};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -183,6 +183,19 @@ fn rewrite(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             }))
         }
         Expr::Case(case) => choice(case, schema),
+        Expr::Cast(Cast { expr, field }) if is_text_of_address(&expr, &field, schema) => {
+            Ok(Transformed::yes(functions::call("host", vec![*expr])))
+        }
+        Expr::TryCast(TryCast { expr, field }) if is_text_of_address(&expr, &field, schema) => {
+            Ok(Transformed::yes(functions::call("host", vec![*expr])))
+        }
+        Expr::ScalarFunction(mut call) if is_contains_address(&call, schema) => {
+            call.args.swap(0, 1);
+            match functions::call("cidr", call.args) {
+                Expr::ScalarFunction(cidr) => Ok(Transformed::yes(function(cidr, schema)?.data)),
+                other => Ok(Transformed::yes(other)),
+            }
+        }
         Expr::ScalarFunction(call) if functions::takes_address(call.name()) => function(call, schema),
         Expr::ScalarFunction(call) if is_of_one_type(call.name()) => {
             let ScalarFunction { func, args } = call;
@@ -191,6 +204,18 @@ fn rewrite(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         }
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// Whether an address is cast to text, which would be its octets read as letters.
+fn is_text_of_address(value: &Expr, to: &FieldRef, schema: &DFSchema) -> bool {
+    is_text_type(to.data_type()) && content_of(value, schema).is_some()
+}
+
+/// `contains(network, address)`, which for text is a function of SQL.
+fn is_contains_address(call: &ScalarFunction, schema: &DFSchema) -> bool {
+    call.name() == "contains"
+        && call.args.len() == 2
+        && call.args.get(1).and_then(|value| content_of(value, schema)) == Some(Content::Address)
 }
 
 fn refuse_mixed_columns(union: &Union) -> Result<()> {

@@ -5,6 +5,8 @@
 //! until they stand before single tests, and there `is not true` decides. Tests of plain columns are lowered to
 //! comparisons with literals, negated ones too, because by such the scan prunes row groups and pages.
 
+mod masked;
+
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::functions::core::expr_fn::coalesce;
@@ -12,6 +14,7 @@ use datafusion::logical_expr::{Expr, bitwise_and, cast, ident, lit};
 use weir_filter::{AddressSet, Comparison, NumberSet, Operand, Predicate, Test};
 use weir_flow::{Column, ColumnType};
 
+use self::masked::masked;
 use crate::functions::{address_in, call, family, number_in};
 use crate::literals::{in_range, lit_octets};
 
@@ -53,6 +56,15 @@ fn lower_test(test: &Test, is_negated: bool) -> Expr {
         return any_range(&value, &ranges, type_max(column));
     }
     let positive = match test {
+        // What SQL has no words for: elements without a column, differences of columns.
+        Test::Number { operand: Operand::Element(_) | Operand::MplsBottom | Operand::TtlSpread, .. }
+        | Test::NumberIn { operand: Operand::Element(_) | Operand::MplsBottom | Operand::TtlSpread, .. }
+        | Test::PortInBlock { .. }
+        | Test::UserName(_) => masked(test),
+        // Records of an archive have no place in a file, and a filter of an archive is not read with these words.
+        Test::Number { operand: Operand::RecordNumber, .. }
+        | Test::NumberIn { operand: Operand::RecordNumber, .. }
+        | Test::Ident(_) => lit(false),
         Test::Number { operand, comparison, value } => number(*operand, &ranges_of(*comparison, *value)),
         Test::NumberIn { operand, values } => number(*operand, values.ranges()),
         Test::Address { column, set } => address(&column_expr(*column), set),
@@ -208,6 +220,8 @@ fn number(operand: Operand, ranges: &[(u64, u64)]) -> Expr {
             let mean = call("bytes_per_packet", vec![column(Column::Bytes), column(Column::Packets)]);
             any_range(&mean, ranges, NumberType::U64)
         }
+        // Taken out by the caller.
+        Operand::Element(_) | Operand::MplsBottom | Operand::TtlSpread | Operand::RecordNumber => lit(false),
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::{Arc, OnceLock};
 use arrow::array::RecordBatch;
 use datafusion::parquet::errors::ParquetError;
 use datafusion::parquet::file::metadata::{PageIndexPolicy, ParquetMetaData, ParquetMetaDataReader};
+use weir_archive::{ArchiveError, Segment, SegmentIndex};
 use weir_flow::Table;
 
 use crate::scan::AtOffset;
@@ -24,6 +25,7 @@ pub struct SegmentFile {
     octets: u64,
     rows: u64,
     time_range_ms: Option<(i64, i64)>,
+    indexed: Option<Segment>,
     footer: OnceLock<Arc<ParquetMetaData>>,
 }
 
@@ -31,13 +33,25 @@ impl SegmentFile {
     /// A segment at `path`, of `octets` octets and `rows` rows. Nothing is opened yet.
     pub fn new(path: impl Into<PathBuf>, octets: u64, rows: u64) -> Self {
         let path = path.into();
-        Self { path, octets, rows, time_range_ms: None, footer: OnceLock::new() }
+        Self { path, octets, rows, time_range_ms: None, indexed: None, footer: OnceLock::new() }
     }
 
     /// With the smallest and the largest of all values of `start` and `end` (of `minute` in the books).
     #[must_use]
     pub fn with_time_range_ms(self, time_range_ms: Option<(i64, i64)>) -> Self {
         Self { time_range_ms, ..self }
+    }
+
+    /// With what the archive knows of it, its index above all.
+    #[must_use]
+    pub fn with_index_of(self, segment: Segment) -> Self {
+        Self { indexed: Some(segment), ..self }
+    }
+
+    /// The index of its pages, if it has one. It is read anew each time: it holds the file open, and an archive has more
+    /// segments than a process may have open files.
+    pub(crate) fn index(&self) -> Result<Option<SegmentIndex>, ArchiveError> {
+        self.indexed.as_ref().map_or(Ok(None), Segment::index)
     }
 
     /// The smallest and the largest of all values of `start` and `end`, as far as they are known without opening it.

@@ -4,8 +4,11 @@
 //! What a command does is done by the crates; here are only arguments, wiring, signals and what is said to people.
 //! Data goes to standard output, everything else to standard error.
 
+mod age;
+mod asking;
 mod command;
 mod octets;
+mod picture;
 mod running;
 mod time_range;
 
@@ -34,21 +37,26 @@ enum Command {
     Chain(command::chain::Args),
     Generate(command::generate::Args),
     Query(command::query::Args),
+    Nfdump(Box<command::nfdump::Args>),
     Sql(command::sql::Args),
     Books(command::books::Args),
+    Archive(command::archive::Args),
     Doctor(command::doctor::Args),
 }
 
 fn main() -> ExitCode {
     tell_to_standard_error();
-    let result = match Arguments::parse().command {
+    let arguments = Arguments::try_parse().unwrap_or_else(|error| command::nfdump::exit(&error));
+    let result = match arguments.command {
         Command::Collect(args) => command::collect::run(&args),
         Command::Import(args) => command::import::run(&args),
         Command::Chain(args) => command::chain::run(&args),
         Command::Generate(args) => command::generate::run(&args),
         Command::Query(args) => command::query::run(&args),
+        Command::Nfdump(args) => Ok(command::nfdump::run(&args)),
         Command::Sql(args) => command::sql::run(&args),
         Command::Books(args) => command::books::run(&args),
+        Command::Archive(args) => command::archive::run(&args),
         Command::Doctor(args) => command::doctor::run(&args),
     };
     result.unwrap_or_else(|error| {

@@ -3,9 +3,13 @@
 #[path = "weir/process.rs"]
 mod process;
 
+#[path = "weir/archive.rs"]
+mod archive;
 #[path = "weir/chain.rs"]
 mod chain;
 #[path = "weir/commands.rs"]
 mod commands;
+#[path = "weir/foreign.rs"]
+mod foreign;
 #[path = "weir/kill.rs"]
 mod kill;

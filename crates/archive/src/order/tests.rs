@@ -1,76 +1,84 @@
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::array::BinaryArray;
 use proptest::prelude::*;
-use weir_flow::FlowBatchBuilder;
 
 use super::*;
 
-type Row = (u8, u16, u16, Vec<u8>, Vec<u8>, i64);
-
-fn batch(rows: &[Row]) -> FlowBatch {
-    let mut builder = FlowBatchBuilder::new(rows.len());
-    for (protocol, src_port, dst_port, src, dst, start) in rows {
-        builder.begin_rows(1);
-        builder.time(Column::Received).push(Some(1_763_683_200_000));
-        builder.time(Column::Start).push(Some(*start));
-        builder.address(Column::SrcAddr).push(Some(src));
-        builder.address(Column::DstAddr).push(Some(dst));
-        builder.u16(Column::SrcPort).push(Some(*src_port));
-        builder.u16(Column::DstPort).push(Some(*dst_port));
-        builder.u8(Column::Protocol).push(Some(*protocol));
-    }
-    builder.finish()
+/// Rows of pages as the module's documentation tells them: every half is made by sorting all of it.
+fn pages_of_boxes(mut rows: Vec<Key>, boundaries: &[usize], at: usize, depth: usize, pages: &mut Vec<Vec<Key>>) {
+    let Some(&middle) = boundaries.get(boundaries.len() / 2) else {
+        pages.push(rows);
+        return;
+    };
+    rows.sort_by_key(|key| {
+        let [service, other] = key.addresses;
+        if depth.is_multiple_of(2) { (service, other, key.row) } else { (other, service, key.row) }
+    });
+    let after = rows.split_off(middle - at);
+    let (left, right) = boundaries.split_at(boundaries.len() / 2);
+    pages_of_boxes(rows, left, at, depth + 1, pages);
+    pages_of_boxes(after, &right[1..], middle, depth + 1, pages);
 }
 
-/// Rows without a time of their own were received at the start of a day.
-fn ordered<const N: usize>(batches: [FlowBatch; N]) -> Vec<u32> {
-    let rows = batches.iter().map(FlowBatch::rows).sum();
-    by_service(rows, 1_763_683_200_000, batches.into_iter().map(Ok::<_, std::convert::Infallible>)).expect("no error")
-}
-
-/// The order as the module's documentation tells it, compared field by field.
-fn plain_key(row: &Row, number: usize) -> (u8, u16, bool, usize, Vec<u8>, i64, usize) {
-    let (protocol, src_port, dst_port, src, dst, start) = row;
-    let side = dst_port < src_port;
-    let address = if side { dst } else { src };
-    (*protocol, *src_port.min(dst_port), side, address.len(), address.clone(), *start, number)
-}
-
-fn address() -> impl Strategy<Value = Vec<u8>> {
-    prop_oneof![
-        (0u8..3, any::<bool>()).prop_map(|(last, high)| vec![if high { 192 } else { 10 }, 0, 0, last]),
-        (0u8..3, any::<bool>()).prop_map(|(last, high)| {
-            let mut octets = vec![0x20; 16];
-            octets[if high { 0 } else { 15 }] = last;
-            octets
-        }),
-    ]
+fn rows_of(keys: &[Key]) -> BTreeSet<u32> {
+    keys.iter().map(|key| key.row).collect()
 }
 
 proptest! {
     #[test]
-    fn packed_keys_order_like_their_fields(
-        rows in proptest::collection::vec(
-            (0u8..3, 0u16..4, 0u16..4, address(), address(), 1_763_683_190_000i64..1_763_683_190_003), 0..60),
-        cut in 0usize..60,
+    fn services_are_cut_into_boxes_of_whole_pages(
+        rows in proptest::collection::vec((0u32..4, 0u32..9, 0u32..9), 0..200),
+        page_rows in 1usize..20,
     ) {
-        let cut = cut.min(rows.len());
-        let order = ordered([batch(&rows[..cut]), batch(&rows[cut..])]);
-        let mut expected: Vec<usize> = (0..rows.len()).collect();
-        expected.sort_by_key(|&number| plain_key(&rows[number], number));
-        prop_assert_eq!(order.iter().map(|&row| row as usize).collect::<Vec<_>>(), expected);
+        let keys = rows.iter().zip(0..).map(|(&(class, service, other), row)| Key { class, addresses: [service, other], row });
+        let mut sorted: Vec<Key> = keys.clone().collect();
+        let networks: Vec<u32> = (0..9).map(|host| host / 4).collect();
+        sort(&mut sorted, &networks, page_rows);
+        prop_assert_eq!(rows_of(&sorted), (0..rows.len() as u32).collect::<BTreeSet<_>>());
+        let mut at = 0;
+        for class in 0..4 {
+            let service: Vec<Key> = keys.clone().filter(|key| key.class == class).collect();
+            let end = at + service.len();
+            let boundaries: Vec<usize> = (at + 1..end).filter(|row| row % page_rows == 0).collect();
+            let mut pages = Vec::new();
+            pages_of_boxes(service, &boundaries, at, 0, &mut pages);
+            for page in pages {
+                // the ends of a service share pages with others, and are ordered together with them
+                let first = at / page_rows * page_rows;
+                let found = &sorted[first..(first + page_rows).min(sorted.len())];
+                prop_assert!(rows_of(&page).is_subset(&rows_of(found)));
+                at += page.len();
+            }
+        }
+        for page in sorted.chunks(page_rows) {
+            let order = |key: &Key| {
+                let [src, dst] = if key.class & 1 == 1 { [key.addresses[1], key.addresses[0]] } else { key.addresses };
+                (src / 4, dst, key.row)
+            };
+            prop_assert!(page.is_sorted_by_key(order));
+        }
     }
-}
 
-#[test]
-fn one_flow_of_1970_leaves_the_others_in_order() {
-    let row = |start| (6, 80, 1024, vec![10, 0, 0, 1], vec![10, 0, 0, 2], start);
-    let rows = [row(1_763_683_200_005), row(0), row(i64::MAX), row(1_763_683_200_001), row(i64::MIN)];
-    assert_eq!(ordered([batch(&rows)]), [1, 4, 3, 0, 2]);
-}
-
-#[test]
-fn rows_without_columns_keep_their_order() {
-    let mut builder = FlowBatchBuilder::new(3);
-    builder.begin_rows(3);
-    builder.time(Column::Received).repeat(5, 3);
-    assert_eq!(ordered([builder.finish()]), [0, 1, 2]);
+    #[test]
+    fn numbers_of_hosts_order_like_their_addresses(
+        addresses in proptest::collection::vec(proptest::option::of(proptest::collection::vec(0u8..3, 0..6)), 0..60),
+    ) {
+        let values: ArrayRef = Arc::new(addresses.iter().collect::<BinaryArray>());
+        let mut collector = HostCollector::new();
+        let mut numbers = Vec::new();
+        collector.add(&values, |number| numbers.push(number));
+        let (hosts, ranks) = collector.finish();
+        let rank = |row: usize| ranks[numbers[row] as usize];
+        let is_long = |address: &Option<Vec<u8>>| address.as_ref().map(|octets| octets.len() != 4);
+        for (a, one) in addresses.iter().enumerate() {
+            prop_assert!((rank(a) as usize) < hosts.numbers());
+            for (b, other) in addresses.iter().enumerate() {
+                prop_assert_eq!(rank(a).cmp(&rank(b)), (is_long(one), one).cmp(&(is_long(other), other)));
+            }
+        }
+        prop_assert_eq!(hosts.networks().len(), hosts.numbers());
+        prop_assert!(hosts.networks().is_sorted());
+    }
 }

@@ -7,14 +7,18 @@ use parquet::schema::types::ColumnPath;
 use weir_flow::{Column, Table};
 
 /// Rows of a data page: what a reader must decode at least when an index leads it to one row.
-const PAGE_ROWS: usize = 8192;
+pub(crate) const PAGE_ROWS: usize = 8192;
 
-/// Properties of a segment's columns.
-pub(super) fn properties(table: Table, metadata: Vec<KeyValue>) -> WriterProperties {
+/// Properties of a segment's columns. `received_repeats` tells whether many flows share each time of reception, so that
+/// a dictionary holds them in few bits.
+pub(super) fn properties(table: Table, metadata: Vec<KeyValue>, received_repeats: bool) -> WriterProperties {
     let mut builder =
         base(PAGE_ROWS).set_statistics_enabled(EnabledStatistics::Page).set_key_value_metadata(Some(metadata));
     if table == Table::Flows {
         for &column in Column::ALL {
+            if column == Column::Received && received_repeats {
+                continue;
+            }
             builder = encode(builder, column);
         }
     }
@@ -39,20 +43,15 @@ fn base(page_rows: usize) -> WriterPropertiesBuilder {
 
 fn encode(builder: WriterPropertiesBuilder, column: Column) -> WriterPropertiesBuilder {
     let encoding = match column {
-        // Nearly as many values as rows, in no order but within one server's flows, all close together.
-        Column::Received | Column::Start | Column::End => Encoding::DELTA_BINARY_PACKED,
-        // Runs on the side that has the service, no order on the other. A dictionary is half an octet per row smaller
-        // and makes sealing a third slower, because it outgrows the processor's caches.
+        // Nearly as many values as rows, in no order, spread over the minutes of a segment: the lower two octets are
+        // random, the upper ones nearly constant.
+        Column::Received | Column::Start | Column::End => Encoding::BYTE_STREAM_SPLIT,
+        // In boxes of few networks, ordered within a page by network and by the other side.
         Column::SrcAddr | Column::DstAddr => Encoding::DELTA_LENGTH_BYTE_ARRAY,
         // Numbers whose upper octets say little: split by octet they compress better than through a dictionary.
-        Column::SrcPort
-        | Column::DstPort
-        | Column::Packets
-        | Column::Bytes
-        | Column::InIf
-        | Column::OutIf
-        | Column::SrcAs
-        | Column::DstAs => Encoding::BYTE_STREAM_SPLIT,
+        Column::SrcPort | Column::DstPort | Column::Packets | Column::Bytes | Column::InIf | Column::OutIf => {
+            Encoding::BYTE_STREAM_SPLIT
+        }
         // Everything else has few values, or few rows that have one: the dictionary, which is the default.
         _ => return builder,
     };

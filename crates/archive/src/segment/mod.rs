@@ -4,10 +4,13 @@
 //! rows; [`Segment`] is a file by name; [`Segment::read`] gives its rows back. A format that
 //! turns out better replaces these three.
 
+mod check;
 mod columns;
 mod encoding;
 mod gather;
 mod reader;
+mod rewrite;
+mod summed;
 mod writer;
 
 use std::fmt;
@@ -15,11 +18,16 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use crate::index::SegmentIndex;
 use crate::layout::TailNumber;
 use crate::{ArchiveError, Position};
 
 pub(crate) use columns::Columns;
-pub(crate) use writer::{SegmentRange, write_segment};
+pub(crate) use encoding::PAGE_ROWS;
+pub use rewrite::REWRITE_ROWS_MAX;
+#[allow(unused_imports)] // compaction calls it
+pub(crate) use rewrite::rewrite;
+pub(crate) use writer::{SegmentRange, Summaries, write_segment};
 
 /// A segment file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +60,11 @@ impl Segment {
         };
         let SegmentName { tails, first, last, rows, time_range_ms } = name;
         Ok(Some(Self { path, rows, octets, first, last, time_range_ms, tails }))
+    }
+
+    /// What the segment knows about its pages; `None` for segments that were written before there was an index.
+    pub fn index(&self) -> Result<Option<SegmentIndex>, ArchiveError> {
+        SegmentIndex::open(self.path.clone())
     }
 }
 

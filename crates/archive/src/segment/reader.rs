@@ -2,8 +2,12 @@
 
 use std::fs::File;
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
+use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+/// Rows decoded at a time when a whole column is read.
+const COLUMN_BATCH_ROWS: usize = 1 << 16;
 
 use super::Segment;
 use crate::ArchiveError;
@@ -19,5 +23,19 @@ impl Segment {
         let reader =
             ParquetRecordBatchReaderBuilder::try_new(file).and_then(|builder| builder.with_batch_size(8192).build());
         reader.map_err(failed)?.map(|batch| batch.map_err(|error| failed(error.into()))).collect()
+    }
+
+    /// The values of one column in all rows, in pieces.
+    pub(super) fn read_column(&self, name: &str) -> Result<Vec<ArrayRef>, ArchiveError> {
+        let file =
+            File::open(&self.path).map_err(|source| ArchiveError::OpenSegment { path: self.path.clone(), source })?;
+        let failed = |source| ArchiveError::ReadSegment { path: self.path.clone(), source };
+        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(failed)?;
+        let (root, _) = builder.schema().column_with_name(name).ok_or_else(|| {
+            failed(parquet::errors::ParquetError::General(format!("segment without the column '{name}'")))
+        })?;
+        let mask = ProjectionMask::roots(builder.parquet_schema(), [root]);
+        let reader = builder.with_projection(mask).with_batch_size(COLUMN_BATCH_ROWS).build().map_err(failed)?;
+        reader.map(|batch| batch.map(|batch| batch.column(0).clone()).map_err(|error| failed(error.into()))).collect()
     }
 }

@@ -9,10 +9,9 @@ use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use weir_archive::{ArchiveOptions, Position, Writer};
 
-use crate::numbered::{check, delivery};
+use crate::numbered::{check, delivery, kills};
 
 const DIR: &str = "WEIR_ARCHIVE_CRASH_DIR";
-const KILLS: u32 = 50;
 
 /// Small segments and short intervals, so that a kill often meets a sync, a rotation or a sealing.
 fn options() -> ArchiveOptions {
@@ -87,7 +86,8 @@ fn what_was_durable_survives_kill_9() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(7);
     let (mut sealed_again, mut torn) = (0, 0);
     let mut before = Position::ZERO;
-    for round in 0..KILLS {
+    let kills = kills(20);
+    for round in 0..kills {
         // A new archive now and then: reading all of an old one again and again is what takes long.
         let dir = folder.path().join(format!("archive-{}", round / 10));
         if round % 10 == 0 {
@@ -115,5 +115,5 @@ fn what_was_durable_survives_kill_9() {
         }
     }
     assert!(before > Position::ZERO, "the children got nowhere");
-    println!("{KILLS} kills, {sealed_again} segments sealed again, {torn} octets cut");
+    println!("{kills} kills, {sealed_again} segments sealed again, {torn} octets cut");
 }

@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use weir_archive::{ArchiveError, ArchiveOptions, Position, Writer};
+use weir_archive::{ArchiveError, ArchiveOptions, CompactionOptions, Position, Snapshot, WhenFull, Writer};
+use weir_flow::Table;
 
-use crate::numbered::{check, delivery};
+use crate::numbered::{batches, check, delivery, numbers, rows_up_to};
 
 /// A small file system of its own, or `None` when this process may not mount one.
 struct SmallDisk(tempfile::TempDir);
@@ -95,6 +96,65 @@ fn appending_goes_on_once_there_is_room() {
     let more = fill(&mut writer, full);
     assert!(more > full, "the same writer goes on");
     assert_eq!(check(&archive), more);
+}
+
+#[test]
+fn the_oldest_go_when_the_disk_is_full() {
+    let Some(disk) = SmallDisk::mount("16m") else { return };
+    let archive = disk.path().join("archive");
+    let options = ArchiveOptions {
+        segment_rows_max: 200,
+        when_full: WhenFull::OldestFirst,
+        upkeep_interval: Duration::from_millis(1),
+        ..ArchiveOptions::default()
+    };
+    let (mut writer, _) = Writer::open(&archive, options).expect("an archive");
+    let began = Instant::now();
+    let (mut position, mut refused) = (Position::ZERO, 0u64);
+    // Many times what the disk can hold; a delivery that is refused is given again, as the collector does.
+    while position < Position::new(3000) {
+        match writer.append(delivery(position.next())) {
+            Ok(appended) => position = appended,
+            Err(error) => {
+                assert!(error.is_full_disk(), "{error:?}");
+                assert!(began.elapsed() < Duration::from_mins(2), "no room is made: {:?}", writer.statistics());
+                refused += 1;
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+    }
+    let statistics = writer.close().expect("sealed").statistics;
+    assert!(statistics.segments_removed_for_room > 10, "{statistics:?}, refused {refused}");
+    // Of the flows the newest are left without a gap, and what is left is whole.
+    let snapshot = Snapshot::open(&archive).expect("a snapshot");
+    let mut found = numbers(&batches(&snapshot, Table::Flows), "flow_id");
+    found.sort_unstable();
+    let first = *found.first().expect("flows");
+    assert!(first > 0);
+    assert_eq!(found, (first..rows_up_to(Position::new(3000))).collect::<Vec<_>>());
+    assert_eq!(weir_archive::check(&archive, false, |_| {}).expect("checked").findings, []);
+}
+
+#[test]
+fn merging_waits_for_room() {
+    let Some(disk) = SmallDisk::mount("2m") else { return };
+    let archive = disk.path().join("archive");
+    let none = CompactionOptions { enabled: false, ..CompactionOptions::default() };
+    let options = ArchiveOptions { segment_rows_max: 100, compaction: none, ..ArchiveOptions::default() };
+    let (mut writer, _) = Writer::open(&archive, options).expect("an archive");
+    for number in 1..=100 {
+        writer.append(delivery(Position::new(number))).expect("room");
+    }
+    writer.close().expect("sealed");
+    let ballast = disk.path().join("ballast");
+    let _ = fs::write(&ballast, vec![1; 2 << 20]);
+    let merge = || weir_archive::compact(&archive, &CompactionOptions::default(), |_| {}).expect("no failure");
+    let done = merge();
+    assert!(done.postponed > 0 && done.segments_written == 0, "{done:?}");
+    assert_eq!(check(&archive), Position::new(100));
+    fs::remove_file(&ballast).expect("removed");
+    assert!(merge().segments_written > 0);
+    assert_eq!(check(&archive), Position::new(100));
 }
 
 const DIR: &str = "WEIR_ARCHIVE_LIMIT_DIR";

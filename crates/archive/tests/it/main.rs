@@ -1,9 +1,14 @@
 //! The archive from outside: what it promises, under every fault that can be made.
 
+mod check;
 mod crash;
 mod damage;
 mod full_disk;
+mod index;
 mod numbered;
+mod portable;
 mod readers;
+mod rollup;
 mod round_trip;
+mod upkeep;
 mod writing;

@@ -10,6 +10,12 @@ use weir_flow::{Beside, BooksBatch, BooksRow, Column, Counter, Delivery, FlowBat
 /// Shortly before midnight, so that segments have to be split by day.
 const FIRST_MS: i64 = 1_763_683_200_000 - 200_000;
 
+/// How often a test kills its child: `WEIR_ARCHIVE_KILLS` asks for more than what a test run has time for.
+pub(crate) fn kills(default: u32) -> u32 {
+    let asked = std::env::var("WEIR_ARCHIVE_KILLS").ok();
+    asked.map_or(default, |kills| kills.parse().expect("WEIR_ARCHIVE_KILLS is a number"))
+}
+
 /// Flows in the deliveries up to this position: delivery P has 1 + P mod 7 of them.
 pub(crate) fn rows_up_to(position: Position) -> u64 {
     let deliveries = position.get();
@@ -55,7 +61,7 @@ pub(crate) fn batches(snapshot: &Snapshot, table: Table) -> Vec<RecordBatch> {
     batches
 }
 
-fn numbers(batches: &[RecordBatch], column: &str) -> Vec<u64> {
+pub(crate) fn numbers(batches: &[RecordBatch], column: &str) -> Vec<u64> {
     let columns = batches.iter().map(|batch| batch.column_by_name(column).expect("the column"));
     let numbers = columns.flat_map(|column| column.as_primitive::<UInt64Type>().values().to_vec());
     numbers.collect()

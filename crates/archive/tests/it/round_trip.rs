@@ -117,14 +117,22 @@ proptest! {
         }
         prop_assert_eq!(&rows(&sealed), &expected);
         for segment in snapshot.segments(Table::Flows) {
-            let times = segment.read().expect("readable").iter().flat_map(|batch| {
-                let batch = FlowBatch::try_new(batch.clone()).expect("flows");
-                [Column::Start, Column::End].map(|column| {
+            let read = segment.read().expect("readable");
+            let times = |column: Column| -> Vec<Option<i64>> {
+                let times = read.iter().flat_map(|batch| {
+                    let batch = FlowBatch::try_new(batch.clone()).expect("flows");
                     let times = batch.primitive::<arrow::datatypes::TimestampMillisecondType>(column).cloned();
-                    times.map(|times| times.iter().flatten().collect::<Vec<_>>()).unwrap_or_default()
-                })
-            }).flatten().collect::<Vec<_>>();
-            let range = times.iter().min().copied().zip(times.iter().max().copied());
+                    times.expect("a segment has every column").iter().collect::<Vec<_>>()
+                });
+                times.collect()
+            };
+            let mut told = [times(Column::Start), times(Column::End)].concat();
+            let is_lacking = told.iter().any(Option::is_none);
+            // a flow without a time counts as having happened when it was received
+            if is_lacking && told.iter().any(Option::is_some) {
+                told.extend(times(Column::Received));
+            }
+            let range = told.iter().flatten().min().copied().zip(told.iter().flatten().max().copied());
             prop_assert_eq!(segment.time_range_ms, range);
         }
     }

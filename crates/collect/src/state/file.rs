@@ -3,6 +3,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -81,6 +83,36 @@ impl StateFolder {
     }
 }
 
+/// Attempts to write the file that failed.
+#[derive(Debug, Default)]
+pub(crate) struct WriteFailures {
+    count: AtomicU64,
+    /// What to say about the first one after a success, until it is said.
+    notice: Mutex<Option<String>>,
+}
+
+impl WriteFailures {
+    pub(crate) fn count(&self) -> u64 {
+        self.count.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn take_notice(&self) -> Option<String> {
+        self.notice.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    fn add(&self, path: &Path, error: &io::Error, is_first: bool) {
+        self.count.fetch_add(1, Ordering::Relaxed);
+        if is_first {
+            let notice = format!(
+                "cannot write {}: {error}; what was learnt of exporters since the last time is not kept, and it is tried \
+                 again with the next change\nhint: make room on the disk, or name another folder with state",
+                path.display()
+            );
+            *self.notice.lock().unwrap_or_else(PoisonError::into_inner) = Some(notice);
+        }
+    }
+}
+
 /// How one decoder has its state written.
 #[derive(Debug)]
 pub(crate) struct StatePort {
@@ -93,17 +125,22 @@ pub(crate) struct StatePort {
 }
 
 /// Starts the thread, which writes what comes and ends when all ports are gone.
-pub(crate) fn start(folder: StateFolder, decoders: usize) -> (io::Result<JoinHandle<()>>, Vec<StatePort>) {
+pub(crate) fn start(
+    folder: StateFolder,
+    decoders: usize,
+    failures: Arc<WriteFailures>,
+) -> (io::Result<JoinHandle<()>>, Vec<StatePort>) {
     let (parts, from_decoders) = bounded(decoders.max(1));
     let ports = (0..decoders)
         .map(|decoder| StatePort { decoder, parts: parts.clone(), exported_at: None, changed: false, refreshed: false })
         .collect();
-    let work = move || keep(&folder, &from_decoders, decoders);
+    let work = move || keep(&folder, &from_decoders, decoders, &failures);
     (thread::Builder::new().name("weir-state".to_owned()).spawn(work), ports)
 }
 
-fn keep(folder: &StateFolder, parts: &Receiver<(usize, Vec<u8>)>, decoders: usize) {
+fn keep(folder: &StateFolder, parts: &Receiver<(usize, Vec<u8>)>, decoders: usize, failures: &WriteFailures) {
     let mut latest = vec![Vec::new(); decoders];
+    let mut failing = false;
     while let Ok((decoder, part)) = parts.recv() {
         for (decoder, part) in std::iter::once((decoder, part)).chain(parts.try_iter()) {
             if let Some(slot) = latest.get_mut(decoder) {
@@ -111,7 +148,11 @@ fn keep(folder: &StateFolder, parts: &Receiver<(usize, Vec<u8>)>, decoders: usiz
             }
         }
         // A disk that is full is tried again with the next change; the file from before is still there.
-        let _ = folder.write(&latest);
+        let written = folder.write(&latest);
+        if let Err(error) = &written {
+            failures.add(&folder.path.join(NAME), error, !failing);
+        }
+        failing = written.is_err();
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use super::file::{self, StateFolder, StatePort};
+use super::file::{self, StateFolder, StatePort, WriteFailures};
 use crate::spool::thread::{self, SpoolPort};
 use crate::{CollectError, CollectorOptions, Decoder};
 
@@ -18,6 +18,8 @@ pub(crate) struct Keeping {
     pub threads: Vec<JoinHandle<()>>,
     /// What there is to say about the state that was found.
     pub notice: Option<String>,
+    /// What could not be written since.
+    pub failures: Arc<WriteFailures>,
     pub ports: KeepingPorts,
 }
 
@@ -35,12 +37,14 @@ impl Keeping {
         let failed = |source| CollectError::State { path: path.clone(), source };
         let folder = StateFolder::open(path).map_err(failed)?;
         let (remembered, notice) = folder.load();
+        let failures = Arc::<WriteFailures>::default();
         let (spool_thread, spool_ports) = thread::start(&folder.spool(), &options.limits, decoders)?;
-        let (state_thread, state_ports) = file::start(folder, decoders);
+        let (state_thread, state_ports) = file::start(folder, decoders, Arc::clone(&failures));
         let threads = [spool_thread, state_thread].into_iter().collect::<Result<_, _>>();
         Ok(Self {
             threads: threads.map_err(CollectError::Thread)?,
             notice,
+            failures,
             ports: KeepingPorts {
                 remembered: Arc::new(remembered),
                 // taken from the end

@@ -216,3 +216,25 @@ fn a_state_file_of_somebody_else_is_set_aside() {
     let aside = fs::read(folder.path().join("exporters.state.damaged")).expect("set aside");
     assert_eq!(aside, b"not ours");
 }
+
+#[test]
+fn a_state_file_that_cannot_be_written_is_counted_and_told_once() {
+    let folder = tempfile::tempdir().expect("folder");
+    // As on a full disk, the new file cannot be made.
+    fs::create_dir(folder.path().join("exporters.state.new")).expect("in the way");
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    let mut exporter = TestExporter::new([127, 0, 0, 1], 0, 1);
+    let mut collector = start(&options(folder.path()));
+    assert_eq!((collector.notices(), collector.take_notice()), (&[] as &[String], None));
+    sender.send_to(&exporter.templates(), collector.sockets()[0].local).expect("send");
+    let unwritten = |collector: &Collector| {
+        let decoders = collector.statistics();
+        let problems = decoders.iter().flat_map(|decoder| decoder.problems.clone());
+        problems.filter(|(label, _)| *label == "state_unwritten").map(|(_, count)| count).sum::<u64>()
+    };
+    wait_until(&mut collector, &mut Taken::default(), |collector, _| unwritten(collector) > 0);
+    let notice = collector.take_notice().expect("a notice");
+    assert!(notice.contains("exporters.state") && notice.contains("hint: make room"), "{notice}");
+    assert_eq!(collector.take_notice(), None, "told once");
+    assert_eq!(drain(&mut collector).len(), 0, "and the collector goes on");
+}

@@ -108,4 +108,24 @@ proptest! {
             prop_assert_eq!(set.contains_v4(address), in_list, "{}", address);
         }
     }
+
+    #[test]
+    fn nor_does_that_of_ipv6(
+        seeds in prop::collection::vec((0..3_u8, any::<u64>(), any::<u8>()), 60..300),
+        probes in prop::collection::vec(any::<u128>(), 20),
+    ) {
+        // Crowded at both ends of some networks, with others far away.
+        let place = |(network, low, _): &(u8, u64, u8)| match network {
+            0 => u128::from(low % 4096) + (0x2001_0db8 << 96),
+            1 => u128::from(*low) + (0x2a00_0001 << 96),
+            _ => u128::from(*low) << 64,
+        };
+        let ranges: Vec<(u128, u128)> = seeds.iter().map(|seed| (place(seed), place(seed).saturating_add(seed.2.into()))).collect();
+        let set = AddressSet::from_ranges(vec![], ranges.clone());
+        let edges = ranges.iter().flat_map(|(first, last)| [first.wrapping_sub(1), *first, *last, last.wrapping_add(1)]);
+        for address in probes.into_iter().chain(edges) {
+            let in_list = ranges.iter().any(|(first, last)| (*first..=*last).contains(&address));
+            prop_assert_eq!(set.contains(&address.to_be_bytes()), in_list, "{:x}", address);
+        }
+    }
 }

@@ -5,6 +5,7 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt16Type, UInt64Type};
 use weir_flow::{Column, FlowBatch};
 
+use super::elements;
 use crate::Operand;
 
 /// The values of an operand that is not a column by itself; `None` when all of them are null.
@@ -23,8 +24,19 @@ pub(super) fn values(batch: &FlowBatch, operand: Operand) -> Option<UInt64Array>
             let quotients = quotients.map(|(bytes, packets)| bytes.checked_div(*packets).unwrap_or(0)).collect();
             Some(UInt64Array::new(quotients, nulls))
         }
+        Operand::TtlSpread => {
+            let min = batch.primitive::<UInt8Type>(Column::MinTtl)?;
+            let max = batch.primitive::<UInt8Type>(Column::MaxTtl)?;
+            let ordered = BooleanBuffer::collect_bool(min.len(), |row| min.values()[row] <= max.values()[row]);
+            let nulls = NullBuffer::union(min.nulls(), max.nulls());
+            let nulls = NullBuffer::union(nulls.as_ref(), Some(&NullBuffer::new(ordered)));
+            let spreads = min.values().iter().zip(max.values()).map(|(min, max)| max.wrapping_sub(*min).into());
+            Some(UInt64Array::new(spreads.collect(), nulls))
+        }
+        Operand::Element(number) => elements::numbers(batch, number),
+        Operand::MplsBottom => elements::mpls_bottom(batch),
         // Read where they lie, by the caller.
-        Operand::Column(_) | Operand::Flows => None,
+        Operand::Column(_) | Operand::Flows | Operand::RecordNumber => None,
     }
 }
 

@@ -3,10 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::Parser;
+use super::value::column_of;
 use crate::error::{ParseError, nearest};
 use crate::lex::Kind;
 use crate::primitive::{Form, Join, PHRASE_WORDS_MAX, Phrase, find_phrase, phrases};
-use crate::{Operand, Predicate, Test};
+use crate::{Comparison, Operand, Predicate, Test};
 
 impl Parser<'_> {
     pub(super) fn primitive(&mut self) -> Result<Predicate, ParseError> {
@@ -14,7 +15,7 @@ impl Parser<'_> {
         for count in (1..=words.len()).rev() {
             let text = words[..count].join(" ");
             let Some(phrase) = find_phrase(&text) else { continue };
-            if let Form::Unanswerable(hint) = phrase.form {
+            if let Some(hint) = self.why_unanswerable(phrase.form) {
                 let span = self.span().start..self.tokens[self.at + count - 1].span.end;
                 let error = ParseError::new(format!("'{text}' cannot be answered"), span);
                 return Err(error.with_hint(hint.to_owned()));
@@ -31,11 +32,26 @@ impl Parser<'_> {
         words.map(|token| self.text[token.span.clone()].to_ascii_lowercase()).collect()
     }
 
+    fn why_unanswerable(&self, form: Form) -> Option<&'static str> {
+        match form {
+            Form::Unanswerable(hint) => Some(hint),
+            Form::RecordNumber if !self.reader.knows_files => Some("flows of an archive have no order of reading"),
+            Form::Ident if !self.reader.knows_files => {
+                Some("flows of an archive carry no ident; filter by 'router ip' or 'observation domain id'")
+            }
+            _ => None,
+        }
+    }
+
     fn behind_phrase(&mut self, phrase: &Phrase, text: &str) -> Result<Predicate, ParseError> {
         match phrase.form {
             Form::Always => Ok(Predicate::True),
             Form::Family { v6 } => Ok(Test::Family { v6 }.into()),
-            Form::Number => self.numbers(phrase, text, None),
+            Form::Number | Form::RecordNumber => self.numbers(phrase, text, None),
+            Form::Zero => Ok(join(phrase, |operand| Test::Number { operand, comparison: Comparison::Equal, value: 0 })),
+            Form::Block => Ok(join(phrase, |operand| Test::PortInBlock { column: column_of(operand) })),
+            Form::User => self.text(text).map(|name| Test::UserName(name).into()),
+            Form::Ident => self.text(text).map(|ident| Test::Ident(ident).into()),
             Form::Named(names) => self.numbers(phrase, text, Some(names)),
             Form::Flags => self.flags(phrase, text),
             Form::Address => self.addresses(phrase),
@@ -109,7 +125,7 @@ fn directions_of(words: &[String]) -> Option<(String, String)> {
         .filter_map(|phrase| phrase.strip_suffix(name.as_str()))
         .filter_map(|direction| if direction.is_empty() { Some("none") } else { direction.strip_suffix(' ') })
         // Other spellings of the same would only make the list longer.
-        .filter(|direction| ![" and ", " or ", "xlate"].iter().any(|word| direction.contains(word)))
+        .filter(|direction| ![" and ", " or ", "xlate", "previous"].iter().any(|word| direction.contains(word)))
         .collect();
     directions.sort_by_key(|direction| (*direction != "none", direction.split(' ').count(), *direction));
     Some((name, directions.join(", ")))

@@ -1,6 +1,5 @@
-//! What follows a phrase: numbers, addresses, flags, times and lists of them.
+//! What follows a phrase: numbers, flags, times and lists of them.
 
-use std::net::IpAddr;
 use std::ops::Range;
 
 use jiff::Timestamp;
@@ -10,12 +9,12 @@ use weir_flow::Column;
 
 use super::Parser;
 use super::phrase::join;
+use crate::NumberSet;
 use crate::error::{ParseError, nearest};
 use crate::lex::Kind;
 use crate::names::Names;
 use crate::predicate::{Comparison, Operand, Predicate, Test};
 use crate::primitive::{Phrase, value_max};
-use crate::{AddressSet, NumberSet, Prefix};
 
 /// Letters of TCP control bits, lowest bit first.
 pub(crate) const FLAG_LETTERS: [char; 8] = ['F', 'S', 'R', 'P', 'A', 'U', 'E', 'C'];
@@ -42,7 +41,7 @@ impl Parser<'_> {
     }
 
     /// An equality sign, for values that have no order.
-    fn equality(&mut self) -> Result<bool, ParseError> {
+    pub(super) fn equality(&mut self) -> Result<bool, ParseError> {
         let span = self.span();
         match self.comparison() {
             (Comparison::Equal, negated) => Ok(negated),
@@ -69,6 +68,20 @@ impl Parser<'_> {
         Ok(if negated { Predicate::not(predicate) } else { predicate })
     }
 
+    /// A word, or quoted text.
+    pub(super) fn text(&mut self, behind: &str) -> Result<String, ParseError> {
+        let span = self.span();
+        let text = match self.kind() {
+            Kind::Word => self.word(),
+            Kind::Quoted => &self.text[span.start + 1..span.end - 1],
+            _ => {
+                return Err(ParseError::new(format!("expected a text after '{behind}', found {}", self.found()), span));
+            }
+        };
+        self.advance();
+        Ok(text.to_owned())
+    }
+
     /// A word that is a number but for a range was tried where a single number stands.
     fn refuse_range(&self) -> Result<(), ParseError> {
         if self.kind() != Kind::Comma {
@@ -78,7 +91,7 @@ impl Parser<'_> {
     }
 
     /// The entries of `[ … ]`, parted by spaces or commas.
-    fn list<T>(&mut self, entry: impl Fn(&mut Self) -> Result<T, ParseError>) -> Result<Vec<T>, ParseError> {
+    pub(super) fn list<T>(&mut self, entry: impl Fn(&mut Self) -> Result<T, ParseError>) -> Result<Vec<T>, ParseError> {
         let open = self.span();
         if !self.take(Kind::ListOpen) {
             let error = ParseError::new(format!("expected '[' after 'in', found {}", self.found()), open);
@@ -179,74 +192,6 @@ impl Parser<'_> {
         Ok(mask)
     }
 
-    pub(super) fn addresses(&mut self, phrase: &Phrase) -> Result<Predicate, ParseError> {
-        if self.take_word("in") {
-            let set: AddressSet = self.list(Self::prefix)?.into_iter().collect();
-            return Ok(join(phrase, |operand| address_test(operand, &set)));
-        }
-        let negated = self.equality()?;
-        let set = AddressSet::from_iter([self.prefix()?]);
-        let predicate = join(phrase, |operand| address_test(operand, &set));
-        Ok(if negated { Predicate::not(predicate) } else { predicate })
-    }
-
-    fn prefix(&mut self) -> Result<Prefix, ParseError> {
-        let word = if self.kind() == Kind::Word { self.word() } else { "" };
-        let prefix = Prefix::parse(word).or_else(|| short_prefix(word)).ok_or_else(|| self.error_no_address(word))?;
-        self.advance();
-        Ok(prefix)
-    }
-
-    fn error_no_address(&self, word: &str) -> ParseError {
-        let error = ParseError::new(format!("expected an address, found {}", self.found()), self.span());
-        let looks_like_name = word.starts_with(|c: char| c.is_ascii_alphabetic()) && !word.contains(':');
-        match word.split_once('/') {
-            Some((address, length)) if address.parse::<IpAddr>().is_ok() => {
-                let max = if address.contains(':') { 128 } else { 32 };
-                error.with_hint(format!("'{length}' is not a prefix length from 0 to {max}"))
-            }
-            None if looks_like_name && !["and", "or", "not"].contains(&word) => {
-                error.with_hint("host names are not resolved; write the address".to_owned())
-            }
-            _ => error.with_hint("an address is, for example, 192.0.2.1 or 2001:db8::1".to_owned()),
-        }
-    }
-
-    pub(super) fn network(&mut self, phrase: &Phrase) -> Result<Predicate, ParseError> {
-        if self.is_word("in") {
-            return self.addresses(phrase);
-        }
-        let negated = self.equality()?;
-        let span = self.span();
-        let word = if self.kind() == Kind::Word { self.word() } else { "" };
-        let prefix = if word.contains('/') {
-            self.prefix()?
-        } else {
-            let address = word.parse::<IpAddr>().map_err(|_| self.error_no_address(word))?;
-            self.advance();
-            self.dotted_mask(address, span)?
-        };
-        let set = AddressSet::from_iter([prefix]);
-        let predicate = join(phrase, |operand| address_test(operand, &set));
-        Ok(if negated { Predicate::not(predicate) } else { predicate })
-    }
-
-    fn dotted_mask(&mut self, address: IpAddr, span: Range<usize>) -> Result<Prefix, ParseError> {
-        let mask = if self.kind() == Kind::Word { self.word().parse::<IpAddr>().ok() } else { None };
-        let (IpAddr::V4(_), Some(IpAddr::V4(mask))) = (address, mask) else {
-            return Err(ParseError::new("the network has no length", span)
-                .with_hint(format!("write '{address}/LENGTH', or 'ip {address}' for a single address")));
-        };
-        let length = mask.to_bits().leading_ones();
-        match Prefix::new(address, length as u8) {
-            Some(prefix) if length == mask.to_bits().count_ones() => {
-                self.advance();
-                Ok(prefix)
-            }
-            _ => Err(ParseError::new(format!("the ones of mask {mask} are not at its front"), self.span())),
-        }
-    }
-
     pub(super) fn mac(&mut self, phrase: &Phrase) -> Result<Predicate, ParseError> {
         let negated = self.equality()?;
         let mac = if self.kind() == Kind::Word { mac_of(self.word()) } else { None };
@@ -267,7 +212,7 @@ impl Parser<'_> {
             Kind::Quoted => &self.text[span.start + 1..span.end - 1],
             _ => "",
         };
-        let Some(ms) = time_of(text, self.zone) else {
+        let Some(ms) = time_of(text, &self.reader.zone) else {
             let error = ParseError::new(format!("expected a time, found {}", self.found()), span);
             return Err(
                 error.with_hint("a time is YYYY-MM-DDTHH:MM:SS.mmm, cut off anywhere after the year".to_owned())
@@ -279,12 +224,8 @@ impl Parser<'_> {
     }
 }
 
-fn address_test(operand: Operand, set: &AddressSet) -> Test {
-    Test::Address { column: column_of(operand), set: set.clone() }
-}
-
 /// Phrases of addresses and times read columns only, which the table of primitives shows.
-fn column_of(operand: Operand) -> Column {
+pub(super) fn column_of(operand: Operand) -> Column {
     match operand {
         Operand::Column(column) => column,
         other => unreachable!("{other:?} stands in the table under a primitive of numbers"),
@@ -336,16 +277,6 @@ fn error_no_number(text: &str, word: &str, names: Option<&Names>, span: Range<us
 
 fn error_too_large(text: &str, max: u64, span: Range<usize>) -> ParseError {
     ParseError::new(format!("'{text}' is at most {max}"), span)
-}
-
-/// `172.16/12`: an IPv4 prefix whose last octets are left out.
-fn short_prefix(word: &str) -> Option<Prefix> {
-    let (address, length) = word.split_once('/')?;
-    let missing = 4_usize.checked_sub(address.split('.').count())?;
-    if address.contains(':') {
-        return None;
-    }
-    Prefix::parse(&format!("{address}{}/{length}", ".0".repeat(missing)))
 }
 
 fn mac_of(word: &str) -> Option<[u8; 6]> {

@@ -1,7 +1,7 @@
 //! The mask is what a row-by-row reading of the tree's documentation gives; printed trees parse back.
 
 use proptest::prelude::*;
-use weir_filter::{AddressSet, Comparison, NumberSet, Operand, Predicate, Prefix, Test, parse};
+use weir_filter::{AddressSet, Comparison, ElementNumber, NumberSet, Operand, Predicate, Prefix, Test, parse};
 use weir_flow::{Column, ColumnType};
 
 use crate::rows::{Row, Value, batch};
@@ -42,7 +42,26 @@ fn operand(row: &Row, operand: Operand) -> Option<u64> {
             let (bytes, packets) = (number(row, Column::Bytes)?, number(row, Column::Packets)?);
             Some(bytes.checked_div(packets).unwrap_or(0))
         }
+        Operand::TtlSpread => number(row, Column::MaxTtl)?.checked_sub(number(row, Column::MinTtl)?),
+        Operand::Element(part) => {
+            let octets = part.elements.iter().find_map(|(enterprise, id)| element(row, *enterprise, *id))?;
+            let bits = octets.iter().flat_map(|octet| (0..8).rev().map(move |bit| octet >> bit & 1));
+            let digits: String = bits.map(|bit| if bit == 1 { '1' } else { '0' }).collect();
+            let end = digits.len().saturating_sub(part.shift.into());
+            let digits = &digits[end.saturating_sub(part.bits.into())..end];
+            Some(if digits.is_empty() { 0 } else { u64::from_str_radix(digits, 2).expect("binary") })
+        }
+        Operand::MplsBottom => (70..80).filter_map(|id| element(row, 0, id)).find_map(|octets| {
+            let last = octets.last()?;
+            (last % 2 == 1).then(|| octets.iter().fold(0, |sum, octet| sum * 256 + u64::from(*octet)) / 16)
+        }),
+        Operand::RecordNumber => panic!("about files, not rows"),
     }
+}
+
+fn element(row: &Row, enterprise: u32, id: u16) -> Option<Vec<u8>> {
+    let Some(Value::Elements(elements)) = row.get(&Column::Elements) else { return None };
+    elements.iter().find(|known| (known.0, known.1) == (enterprise, id)).map(|(.., octets)| octets.clone())
 }
 
 fn compares<T: Ord>(left: &T, comparison: Comparison, right: &T) -> bool {
@@ -55,7 +74,7 @@ fn compares<T: Ord>(left: &T, comparison: Comparison, right: &T) -> bool {
     }
 }
 
-fn takes(predicate: &Predicate, row: &Row) -> bool {
+pub(crate) fn takes(predicate: &Predicate, row: &Row) -> bool {
     let octets = |column: &Column| match row.get(column) {
         Some(Value::Octets(octets)) => Some(octets.clone()),
         _ => None,
@@ -88,6 +107,14 @@ fn takes(predicate: &Predicate, row: &Row) -> bool {
             ms(row, *column).is_some_and(|ms| compares(&ms, *comparison, wanted))
         }
         Predicate::Test(Test::Mac { column, mac }) => octets(column).is_some_and(|octets| octets == mac),
+        Predicate::Test(Test::PortInBlock { column }) => {
+            let ends = (number(row, Column::PortRangeStart), number(row, Column::PortRangeEnd));
+            matches!((ends, number(row, *column)), ((Some(first), Some(last)), Some(port)) if first <= port && port <= last)
+        }
+        Predicate::Test(Test::UserName(name)) => {
+            element(row, 0, 371).or(element(row, 0, 40000)).is_some_and(|octets| octets == name.as_bytes())
+        }
+        Predicate::Test(Test::Ident(_)) => panic!("about files, not rows"),
     }
 }
 
@@ -152,12 +179,36 @@ const USUAL: &[Column] = &[
     Column::IcmpCode,
     Column::InIf,
     Column::SrcMac,
+    Column::MinTtl,
+    Column::MaxTtl,
+    Column::PortRangeStart,
+    Column::PortRangeEnd,
+    Column::Elements,
 ];
+
+/// The label and the class of an entry of the MPLS stack, the extended event of a firewall.
+const ELEMENTS: &[(ElementNumber, u64)] = &[
+    (ElementNumber { elements: &[(0, 70)], shift: 4, bits: 20 }, 0xf_ffff),
+    (ElementNumber { elements: &[(0, 71)], shift: 1, bits: 3 }, 7),
+    (ElementNumber { elements: &[(0, 33002)], shift: 0, bits: 16 }, 0xffff),
+];
+
+fn elements() -> impl Strategy<Value = Vec<(u32, u16, Vec<u8>)>> {
+    let number = |id: u16, width: usize| {
+        let low = prop_oneof![8 => 0..160_u64, 1 => Just(u64::MAX)];
+        low.prop_map(move |value| (0, id, value.to_be_bytes()[8 - width..].to_vec()))
+    };
+    let name =
+        |id: u16| prop::sample::select(vec!["a", "b", ""]).prop_map(move |name| (0, id, name.as_bytes().to_vec()));
+    let one = prop_oneof![number(70, 3), number(71, 3), number(33002, 2), name(371), name(40000)];
+    prop::collection::vec(one, 0..5)
+}
 
 fn cell(column: Column) -> BoxedStrategy<Option<Value>> {
     let value = match column.column_type() {
         ColumnType::Time => time().prop_map(Value::Ms).boxed(),
         ColumnType::Address => address().prop_map(Value::Octets).boxed(),
+        ColumnType::Elements => elements().prop_map(Value::Elements).boxed(),
         ColumnType::Mac => mac().prop_map(|mac| Value::Octets(mac.to_vec())).boxed(),
         _ if column == Column::Protocol => {
             prop_oneof![Just(1), Just(6), Just(17), Just(58)].prop_map(Value::Number).boxed()
@@ -199,12 +250,16 @@ fn operands() -> impl Strategy<Value = (Operand, u64)> {
         (Operand::PacketsPerSecond, u64::MAX),
         (Operand::BitsPerSecond, u64::MAX),
         (Operand::BytesPerPacket, u64::MAX),
+        (Operand::TtlSpread, 255),
+        (Operand::MplsBottom, 0xf_ffff),
     ];
+    let elements: Vec<_> = ELEMENTS.iter().map(|(number, max)| (Operand::Element(*number), *max)).collect();
     let usual: Vec<Column> =
         USUAL.iter().copied().filter(|c| is_number(c.column_type()) && *c != Column::Flows).collect();
     let of = |column: Column| (Operand::Column(column), largest(column));
     prop_oneof![
         4 => prop::sample::select(computed),
+        1 => prop::sample::select(elements),
         4 => prop::sample::select(usual).prop_map(of),
         1 => prop::sample::select(columns_of(is_number)).prop_map(of),
     ]
@@ -241,6 +296,8 @@ fn test() -> impl Strategy<Value = Test> {
         1 => (1..256_u16, any::<bool>()).prop_map(|(mask, exact)| Test::Flags { mask, exact }),
         1 => (0..3_u32).prop_map(|bit| Test::Flags { mask: 1 << bit, exact: false }),
         1 => any::<bool>().prop_map(|v6| Test::Family { v6 }),
+        1 => prop::sample::select(vec![Column::SrcPort, Column::DstPort]).prop_map(|column| Test::PortInBlock { column }),
+        1 => prop::sample::select(vec!["a", "b c"]).prop_map(|name| Test::UserName(name.to_owned())),
         1 => (prop::sample::select(columns_of(|t| t == ColumnType::Time)), comparison(), time())
             .prop_map(|(column, comparison, ms)| Test::Time { column, comparison, ms }),
         1 => (prop::sample::select(columns_of(|t| t == ColumnType::Mac)), mac()).prop_map(|(column, mac)| Test::Mac { column, mac }),

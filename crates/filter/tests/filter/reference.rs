@@ -13,12 +13,13 @@ fn the_reference_page_is_fresh() {
 
 #[test]
 fn every_example_is_a_filter() {
+    let reader = weir_filter::Reader::new().with_file_records();
     let mut examples = 0;
     for line in weir_filter::reference_markdown().lines().filter(|line| line.starts_with("| `")) {
         examples += 1;
         let cell = line.split('|').nth(3).expect("three cells").trim();
         let example = cell.trim_matches('`');
-        if let Err(error) = weir_filter::parse(example) {
+        if let Err(error) = reader.parse(example) {
             panic!("{}", error.render(example));
         }
     }

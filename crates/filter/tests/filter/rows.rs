@@ -10,6 +10,8 @@ pub(crate) enum Value {
     Number(u64),
     Ms(i64),
     Octets(Vec<u8>),
+    /// Enterprise, number and octets of elements without a column of their own.
+    Elements(Vec<(u32, u16, Vec<u8>)>),
 }
 
 /// One flow. Columns that no row of a batch has are absent from the batch.
@@ -26,12 +28,27 @@ pub(crate) fn batch(rows: &[Row]) -> FlowBatch {
                 (ColumnType::U32, Value::Number(n)) => builder.u32(column).push(Some(u32::try_from(*n).expect("u32"))),
                 (ColumnType::U64, Value::Number(n)) => builder.u64(column).push(Some(*n)),
                 (ColumnType::Time, Value::Ms(ms)) => builder.time(column).push(Some(*ms)),
+                (ColumnType::Elements, Value::Elements(elements)) => {
+                    let column = builder.elements();
+                    for (enterprise, id, octets) in elements {
+                        column.push(*enterprise, *id, octets);
+                    }
+                    column.end_row();
+                }
                 (_, Value::Octets(octets)) => builder.address(column).push(Some(octets)),
                 other => panic!("{column}: {other:?}"),
             }
         }
     }
     builder.finish()
+}
+
+/// An element from `NUMBER:OCTETS` or `ENTERPRISE/NUMBER:OCTETS`, the octets in hexadecimal.
+fn element(text: &str) -> (u32, u16, Vec<u8>) {
+    let (name, octets) = text.split_once(':').expect("element:octets");
+    let (enterprise, id) = name.split_once('/').unwrap_or(("0", name));
+    let octets = (0..octets.len()).step_by(2).map(|at| u8::from_str_radix(&octets[at..at + 2], 16).expect("octet"));
+    (enterprise.parse().expect("enterprise"), id.parse().expect("number"), octets.collect())
 }
 
 /// A row from `column=value` words: `src_addr=10.0.0.1 src_port=53`.
@@ -41,6 +58,7 @@ pub(crate) fn row(text: &str) -> Row {
         ColumnType::Mac => {
             Value::Octets(text.split(':').map(|part| u8::from_str_radix(part, 16).expect("octet")).collect())
         }
+        ColumnType::Elements => Value::Elements(text.split(',').map(element).collect()),
         ColumnType::Time => Value::Ms(text.parse().expect("ms")),
         _ => Value::Number(text.parse().expect("number")),
     };

@@ -35,19 +35,24 @@ pub(super) fn flow_measure(order: Order) -> Expr {
 /// Groups flows and counts: keys, flows, packets, bytes, start, end, duration and rates.
 fn grouped(flows: DataFrame, keys: Vec<Expr>) -> Result<DataFrame> {
     let names: Vec<String> = keys.iter().map(|key| key.schema_name().to_string()).collect();
-    let counts = vec![
-        sum(flow_count()).alias("flows"),
-        sum(ident("packets")).alias("packets"),
-        sum(ident("bytes")).alias("bytes"),
-        min(ident("start")).alias("start"),
-        max(ident("end")).alias("end"),
-    ];
+    let mut counts = sums();
+    counts.extend([min(ident("start")).alias("start"), max(ident("end")).alias("end")]);
     let counted = flows.aggregate(keys, counts)?;
     let mut columns: Vec<Expr> = names.into_iter().map(ident).collect();
     columns.extend(["flows", "packets", "bytes", "start", "end"].map(ident));
     let rates = [Order::Duration, Order::PacketsPerSecond, Order::BitsPerSecond, Order::BytesPerPacket];
     columns.extend(rates.map(|order| flow_measure(order).alias(order.column_name())));
     counted.select(columns)
+}
+
+/// What adds up.
+fn sums() -> Vec<Expr> {
+    vec![sum(flow_count()).alias("flows"), sum(ident("packets")).alias("packets"), sum(ident("bytes")).alias("bytes")]
+}
+
+/// The sums of all flows.
+pub(super) fn totals(flows: DataFrame) -> Result<DataFrame> {
+    flows.aggregate(Vec::new(), sums())
 }
 
 /// Columns that [`grouped`] counts.

@@ -2,7 +2,7 @@
 
 mod measures;
 
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{Result, ScalarValue, not_impl_err};
 use datafusion::logical_expr::{Expr, ident, lit};
 use datafusion::prelude::DataFrame;
 use weir_ask::{FlowQuery, Select, Sorting, TimeWindow, WindowRule};
@@ -23,12 +23,24 @@ pub(crate) fn plan(question: &FlowQuery, flows: DataFrame) -> Result<DataFrame> 
             let answer = measures::statistic(flows, *key, *per_protocol)?;
             limited(measures::sorted(answer, *sorting)?, *limit)
         }
-        Select::Aggregate { keys, sorting, limit } => {
+        Select::Aggregate { keys, more, sorting, limit } => {
+            if let Some(measure) = more.first() {
+                return not_impl_err!("'{}' of flows that are grouped", measure.name());
+            }
             let answer = measures::aggregate(flows, keys)?;
             let answer = sorting.map_or(Ok(answer.clone()), |sorting| measures::sorted(answer, sorting))?;
             limited(answer, *limit)
         }
     }
+}
+
+/// What all flows of a question carried together: one row of `flows`, `packets` and `bytes`.
+pub(crate) fn totals(question: &FlowQuery, flows: DataFrame) -> Result<DataFrame> {
+    let flows = match condition(question) {
+        Some(condition) => flows.filter(condition)?,
+        None => flows,
+    };
+    measures::totals(flows)
 }
 
 fn condition(question: &FlowQuery) -> Option<Expr> {

@@ -46,6 +46,34 @@ pub(super) fn family(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(UInt8Array::new(families.values().clone(), nulls)))
 }
 
+fn is_of_family(arguments: &[ArrayRef], octets: i32) -> Result<ArrayRef> {
+    let addresses = octets_of(&arguments[0])?;
+    let lengths = addresses.offsets().windows(2).map(|ends| ends[1] - ends[0] == octets);
+    Ok(Arc::new(BooleanArray::new(lengths.collect(), addresses.nulls().cloned())))
+}
+
+/// Whether it is an IPv4 address.
+pub(super) fn is_ipv4(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    is_of_family(arguments, 4)
+}
+
+/// Whether it is an IPv6 address.
+pub(super) fn is_ipv6(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    is_of_family(arguments, 16)
+}
+
+/// The prefix of so many bits that the address is in, as text. A length that is longer than the address is that of the
+/// address.
+pub(super) fn network(arguments: &[ArrayRef]) -> Result<ArrayRef> {
+    let firsts = prefix(arguments)?;
+    let lengths = arguments[1].as_primitive::<Int64Type>();
+    let texts = firsts.as_binary::<i32>().iter().zip(lengths).map(|(octets, length)| {
+        let octets = octets?;
+        Some(format!("{}/{}", AddressText(octets), length?.clamp(0, octets.len() as i64 * 8)))
+    });
+    Ok(Arc::new(texts.collect::<StringArray>()))
+}
+
 /// The address as text.
 pub(super) fn host(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let addresses = octets_of(&arguments[0])?;

@@ -7,6 +7,7 @@ mod elements;
 mod names;
 mod rates;
 mod sets;
+mod times;
 
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, LazyLock};
@@ -96,6 +97,15 @@ fn address_function(name: &'static str, rest: &[DataType], returns: DataType, co
     Arc::new(ScalarUDF::from(RowFunction { name, signature, returns, compute }))
 }
 
+/// A function of a width, a time, and a zone that may be left out.
+fn bucket_function(name: &'static str, time: &DataType, compute: Compute) -> Arc<ScalarUDF> {
+    let form = |rest: &[DataType]| {
+        TypeSignature::Exact([DataType::Utf8, time.clone()].into_iter().chain(rest.iter().cloned()).collect())
+    };
+    let signature = Signature::one_of(vec![form(&[]), form(&[DataType::Utf8])], Volatility::Immutable);
+    Arc::new(ScalarUDF::from(RowFunction { name, signature, returns: time.clone(), compute }))
+}
+
 /// A function that names numbers: of a column of type `of`, or of any whole number.
 fn naming_function(name: &'static str, of: DataType, compute: Compute) -> Arc<ScalarUDF> {
     let forms = vec![TypeSignature::Exact(vec![of]), TypeSignature::Exact(vec![DataType::Int64])];
@@ -110,9 +120,14 @@ static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
     vec![
         row_function("address", &[Utf8], Binary, addresses::address),
         address_function("family", &[], UInt8, addresses::family),
+        address_function("is_ipv4", &[], Boolean, addresses::is_ipv4),
+        address_function("is_ipv6", &[], Boolean, addresses::is_ipv6),
         address_function("host", &[], Utf8, addresses::host),
         address_function("cidr", &[Utf8], Boolean, addresses::cidr),
         address_function("prefix", &[Int64], Binary, addresses::prefix),
+        address_function("network", &[Int64], Utf8, addresses::network),
+        bucket_function("time_bucket", &time, times::time_bucket),
+        row_function("local_time", &[time.clone(), Utf8], Utf8, times::local_time),
         naming_function("protocol_name", UInt8, names::protocol_names),
         naming_function("tcp_flags_text", UInt16, names::tcp_flags_texts),
         row_function("element", &[list, Utf8], Utf8, elements::element),
@@ -130,7 +145,7 @@ pub fn function_names() -> Vec<&'static str> {
 
 /// Functions whose first argument is an address, which may be written as text.
 pub(crate) fn takes_address(name: &str) -> bool {
-    matches!(name, "family" | "host" | "cidr" | "prefix")
+    matches!(name, "family" | "is_ipv4" | "is_ipv6" | "host" | "cidr" | "prefix" | "network")
 }
 
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {

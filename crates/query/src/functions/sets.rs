@@ -1,6 +1,6 @@
 //! Membership in sets that are too large to write down as comparisons.
 
-use std::hash::{Hash, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, AsArray, BinaryArray, BooleanArray};
@@ -18,8 +18,28 @@ enum Set {
     Numbers(NumberSet),
 }
 
+impl Set {
+    /// What the set is for, with a hash of all of it.
+    fn name(&self) -> String {
+        let mut hasher = DefaultHasher::new();
+        let kind = match self {
+            Self::Addresses(set) => {
+                (set.ranges_v4(), set.ranges_v6()).hash(&mut hasher);
+                "address_in"
+            }
+            Self::Numbers(set) => {
+                set.ranges().hash(&mut hasher);
+                "number_in"
+            }
+        };
+        format!("{kind}[{:016x}]", hasher.finish())
+    }
+}
+
 #[derive(Debug, PartialEq, Eq)]
 struct Membership {
+    /// The engine takes calls for the same whose names and arguments are: so the name tells sets apart.
+    name: String,
     set: Set,
     signature: Signature,
 }
@@ -27,19 +47,13 @@ struct Membership {
 impl Hash for Membership {
     /// Sets that differ may share a hash; equality looks at all of them.
     fn hash<H: Hasher>(&self, state: &mut H) {
-        match &self.set {
-            Set::Addresses(set) => (set.ranges_v4().len(), set.ranges_v6().len()).hash(state),
-            Set::Numbers(set) => set.ranges().hash(state),
-        }
+        self.name.hash(state);
     }
 }
 
 impl ScalarUDFImpl for Membership {
-    fn name(&self) -> &'static str {
-        match self.set {
-            Set::Addresses(_) => "address_in",
-            Set::Numbers(_) => "number_in",
-        }
+    fn name(&self) -> &str {
+        &self.name
     }
 
     fn signature(&self) -> &Signature {
@@ -68,7 +82,8 @@ impl ScalarUDFImpl for Membership {
 
 fn membership(set: Set, argument: DataType, value: Expr) -> Expr {
     let signature = Signature::exact(vec![argument], Volatility::Immutable);
-    ScalarUDF::from(Membership { set, signature }).call(vec![value])
+    let name = set.name();
+    ScalarUDF::from(Membership { name, set, signature }).call(vec![value])
 }
 
 /// Whether an address is in a set; null for null.

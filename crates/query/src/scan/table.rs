@@ -9,16 +9,23 @@ use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::stats::Precision;
 use datafusion::common::{Column, DFSchema, Result, Statistics};
 use datafusion::datasource::listing::PartitionedFile;
+use datafusion::datasource::physical_plan::parquet::ParquetRowSelection;
 use datafusion::datasource::physical_plan::{FileGroup, FileScanConfigBuilder, ParquetSource};
 use datafusion::datasource::source::DataSourceExec;
+use datafusion::error::DataFusionError;
 use datafusion::execution::object_store::ObjectStoreUrl;
 use datafusion::logical_expr::utils::conjunction;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown, TableType};
+use datafusion::parquet::arrow::arrow_reader::RowSelection;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use datafusion::physical_plan::union::UnionExec;
 
+use weir_ask::Progress;
+use weir_flow::Table;
+
 use super::page_index::IndexColumns;
+use super::pages;
 use super::reader::{LocalFiles, ScannedSegment};
 use super::segments::with_possible_rows;
 use super::tail::{Wanted, scan_tail};
@@ -31,12 +38,14 @@ const PIECE_OCTETS_MIN: u64 = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct ViewTable {
     schema: SchemaRef,
+    /// Whether it is the table whose segments have an index of their pages.
+    is_flows: bool,
     view: TableView,
 }
 
 impl ViewTable {
-    pub(crate) fn new(schema: SchemaRef, view: TableView) -> Self {
-        Self { schema, view }
+    pub(crate) fn new(table: Table, view: TableView) -> Self {
+        Self { schema: table.schema(), is_flows: table == Table::Flows, view }
     }
 
     fn scan_segments(
@@ -61,11 +70,19 @@ impl ViewTable {
             index_columns = IndexColumns(wanted.columns.to_vec());
         }
         let segments = with_possible_rows(&self.view.segments, predicate.as_ref(), &self.schema)?;
-        if segments.is_empty() {
+        let progress = state.config().get_extension::<Progress>().unwrap_or_default();
+        let chosen = chosen(segments, wanted.filters, self.is_flows, &progress)?;
+        count_segments(&progress, &self.view.segments, &chosen);
+        if chosen.is_empty() {
             return Ok(Arc::new(EmptyExec::new(Arc::new(self.schema.project(wanted.projection)?))));
         }
-        let groups = file_groups(&segments, &Arc::new(index_columns), state.config().target_partitions());
-        let rows: u64 = segments.iter().map(|segment| segment.rows()).sum();
+        let rows: u64 = chosen.iter().map(|(segment, _)| segment.rows()).sum();
+        let index_columns = Arc::new(index_columns);
+        let scanned = chosen.into_iter().map(|(segment, selected)| {
+            let scanned = ScannedSegment::new(Arc::clone(&segment), Arc::clone(&index_columns), Arc::clone(&progress));
+            (Arc::new(scanned.with_rows(selected.as_ref())), segment, selected)
+        });
+        let groups = file_groups(&scanned.collect::<Vec<_>>(), state.config().target_partitions());
         let statistics =
             Statistics { num_rows: Precision::Exact(rows as usize), ..Statistics::new_unknown(&self.schema) };
         let scan = FileScanConfigBuilder::new(ObjectStoreUrl::local_filesystem(), Arc::new(source))
@@ -78,21 +95,74 @@ impl ViewTable {
     }
 }
 
+/// A segment, and the rows of it that are read when not all are.
+type Chosen = (Arc<SegmentFile>, Option<Arc<ParquetRowSelection>>);
+
+/// The segments that may hold a row for which all filters are true, by their indexes.
+fn chosen(
+    segments: Vec<Arc<SegmentFile>>,
+    filters: &[Expr],
+    is_flows: bool,
+    progress: &Progress,
+) -> Result<Vec<Chosen>> {
+    if !is_flows || !pages::is_indexable(filters) {
+        return Ok(segments.into_iter().map(|segment| (segment, None)).collect());
+    }
+    let mut chosen = Vec::with_capacity(segments.len());
+    for segment in segments {
+        let failed = |error| DataFusionError::External(Box::new(error));
+        let Some(index) = segment.index().map_err(failed)? else {
+            chosen.push((segment, None));
+            continue;
+        };
+        progress.add_pages_all(index.pages() as u64);
+        let possible = pages::possible(&index, filters).map_err(failed)?;
+        let Some(possible) = possible.filter(|possible| !possible.is_all()) else {
+            chosen.push((segment, None));
+            continue;
+        };
+        progress.add_pages_pruned((index.pages() - possible.count()) as u64);
+        if !possible.is_none() {
+            let rows = pages::rows_of(&index, &possible).into_iter();
+            let selection = RowSelection::from_consecutive_ranges(rows, segment.rows() as usize);
+            chosen.push((segment, Some(Arc::new(ParquetRowSelection::new(selection)))));
+        }
+    }
+    Ok(chosen)
+}
+
+/// Counts the segments of a table, and those that a scan does not open.
+fn count_segments(progress: &Progress, all: &[Arc<SegmentFile>], opened: &[Chosen]) {
+    let rows =
+        |segments: &mut dyn Iterator<Item = &Arc<SegmentFile>>| segments.map(|segment| segment.rows()).sum::<u64>();
+    let rows_all = rows(&mut all.iter());
+    progress.add_segments_all(all.len() as u64);
+    progress.add_segments_pruned((all.len() - opened.len()) as u64);
+    progress.add_rows_all(rows_all);
+    progress.add_rows_pruned(rows_all - rows(&mut opened.iter().map(|(segment, _)| segment)));
+    progress.add_octets_all(all.iter().map(|segment| segment.octets()).sum());
+}
+
+/// A segment on its way into a plan.
+type Scanned = (Arc<ScannedSegment>, Arc<SegmentFile>, Option<Arc<ParquetRowSelection>>);
+
 /// Deals pieces of files out to at most `partitions` groups, the largest first to the group that has least.
 ///
 /// A segment that is larger than its share is cut into ranges; a row group belongs to the range that its first octet
 /// is in.
-fn file_groups(segments: &[Arc<SegmentFile>], index_columns: &Arc<IndexColumns>, partitions: usize) -> Vec<FileGroup> {
-    let total: u64 = segments.iter().map(|segment| segment.octets()).sum();
+fn file_groups(segments: &[Scanned], partitions: usize) -> Vec<FileGroup> {
+    let total: u64 = segments.iter().map(|(_, segment, _)| segment.octets()).sum();
     let share = (total / (partitions as u64 * 2)).max(PIECE_OCTETS_MIN);
     let mut pieces = Vec::new();
-    for segment in segments {
-        let scanned = Arc::new(ScannedSegment::new(Arc::clone(segment), Arc::clone(index_columns)));
+    for (scanned, segment, selected) in segments {
         let path = segment.path().to_string_lossy().into_owned();
         let count = segment.octets().div_ceil(share).max(1);
         for piece in 0..count {
             let (start, end) = (segment.octets() * piece / count, segment.octets() * (piece + 1) / count);
-            let mut file = PartitionedFile::new(path.clone(), segment.octets()).with_extension(Arc::clone(&scanned));
+            let mut file = PartitionedFile::new(path.clone(), segment.octets()).with_extension(scanned.piece());
+            if let Some(selected) = selected {
+                file = file.with_extension(ParquetRowSelection::clone(selected));
+            }
             if count > 1 {
                 file = file.with_range(start as i64, end as i64);
             }
@@ -158,6 +228,11 @@ impl TableProvider for ViewTable {
             plans.push(self.scan_segments(state, &wanted, limit)?);
         }
         if !self.view.tail.is_empty() {
+            // in memory and filtered before anyone looks
+            let rows = self.view.tail.iter().map(|batch| batch.num_rows() as u64).sum();
+            let progress = state.config().get_extension::<Progress>().unwrap_or_default();
+            progress.add_rows_all(rows);
+            progress.add_rows_done(rows);
             let partitions = state.config().target_partitions();
             plans.push(scan_tail(state, &self.schema, &self.view.tail, &wanted, partitions)?);
         }

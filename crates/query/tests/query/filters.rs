@@ -1,6 +1,7 @@
 //! A lowered filter takes the flows that the filter's own mask takes.
 
 use weir_filter::{AddressSet, NumberSet, Operand, Predicate, Test, parse};
+use weir_flow::elements::ElementsColumn;
 use weir_flow::{Column, FlowBatch, FlowBatchBuilder};
 use weir_query::{Engine, FlowQuery, Select, TimeWindow};
 
@@ -36,6 +37,23 @@ impl Dice {
     }
 }
 
+/// Entries of an MPLS stack, an extended firewall event, a user: some of them, or none.
+fn elements(dice: &mut Dice, column: &mut ElementsColumn) {
+    for id in [70, 71] {
+        if dice.below(2) == 0 {
+            let entry = (15 + dice.below(3)) << 4 | dice.below(16);
+            column.push(0, id, &entry.to_be_bytes()[5..]);
+        }
+    }
+    if dice.below(3) == 0 {
+        column.push(0, 33002, &[0x03, 0xe9]);
+    }
+    if dice.below(3) == 0 {
+        column.push(0, 371, b"jane");
+    }
+    column.end_row();
+}
+
 /// Flows of few distinct values and many nulls, numbered by `flow_id` from `first_id` on.
 fn flows(dice: &mut Dice, first_id: u64, rows: u64) -> FlowBatch {
     let mut builder = FlowBatchBuilder::new(rows as usize);
@@ -59,6 +77,12 @@ fn flows(dice: &mut Dice, first_id: u64, rows: u64) -> FlowBatch {
         builder.u64(Column::Bytes).push(dice.some(|dice| dice.below(4) * 500));
         builder.u64(Column::Flows).push(dice.some(|dice| dice.below(3)));
         builder.u32(Column::SrcAs).push(dice.some(|dice| *dice.pick(&[0, 64500, u32::MAX])));
+        for column in [Column::MinTtl, Column::MaxTtl] {
+            builder.u8(column).push(dice.some(|dice| 60 + dice.below(4) as u8));
+        }
+        builder.u16(Column::PortRangeStart).push(dice.some(|dice| *dice.pick(&[0, 22, 80])));
+        builder.u16(Column::PortRangeEnd).push(dice.some(|dice| *dice.pick(&[53, 2048])));
+        elements(dice, builder.elements());
         let mac = dice.some(|dice| [0, 0, 0, 0, 0, dice.below(2) as u8]);
         builder.address(Column::SrcMac).push(mac.as_ref().map(<[u8; 6]>::as_slice));
     }
@@ -112,6 +136,16 @@ const TESTS: &[&str] = &[
     "src mac 00:00:00:00:00:01",
     "first seen > 2026-01-01T00:00:00",
     "tos 0",
+    "ttl equal",
+    "ttl spread > 1",
+    "src port in nat pblock",
+    "port in nat pblock",
+    "mpls label1 16",
+    "mpls any > 15",
+    "mpls eos 17",
+    "mpls exp2 in [1, 3-5]",
+    "asa xevent 1001",
+    "asa user jane",
 ];
 
 fn predicate(dice: &mut Dice, depth: u32) -> Predicate {
@@ -129,12 +163,13 @@ fn predicate(dice: &mut Dice, depth: u32) -> Predicate {
 
 /// Sets that are looked up rather than written as comparisons.
 fn large_set(dice: &mut Dice) -> Predicate {
+    let shift = dice.below(3) as u32;
     if dice.below(2) == 0 {
-        let ranges = (0..40).map(|n| (n * 100 + 22, n * 100 + 53)).collect();
+        let ranges = (0..40).map(|n| (n * 100 + 22 + u64::from(shift), n * 100 + 53)).collect();
         return Test::NumberIn { operand: Operand::Column(Column::DstPort), values: NumberSet::from_ranges(ranges) }
             .into();
     }
-    let v4 = (0..200).map(|n| (0x0a00_0000 + n * 2, 0x0a00_0000 + n * 2)).collect();
+    let v4 = (0..200).map(|n| (0x0a00_0000 + n * 4 + shift, 0x0a00_0000 + n * 4 + shift)).collect();
     let v6 = (0..30).map(|n| (n * 3, n * 3 + 1)).collect();
     Test::Address { column: Column::SrcAddr, set: AddressSet::from_ranges(v4, v6) }.into()
 }
@@ -158,8 +193,10 @@ fn lowered_filters_take_what_their_masks_take() {
     let singles = TESTS.iter().map(|text| parse(text).unwrap_or_else(|error| panic!("{text}: {error}")));
     let negated = singles.clone().map(Predicate::not);
     let random: Vec<_> = (0..400).map(|_| predicate(&mut dice, 3)).collect();
+    // Two sets of one column are two sets.
+    let sets: Vec<_> = (0..40).map(|_| Predicate::or([large_set(&mut dice), large_set(&mut dice)])).collect();
     let mut taken = 0;
-    for filter in singles.chain(negated).chain(random) {
+    for filter in singles.chain(negated).chain(random).chain(sets) {
         let masks = [filter.mask(&sealed), filter.mask(&tail)];
         let bits = masks.iter().flat_map(|mask| mask.iter().map(|bit| bit == Some(true)));
         let expected: Vec<u64> = (0..).zip(bits).filter(|(_, bit)| *bit).map(|(id, _)| id).collect();

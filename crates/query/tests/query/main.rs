@@ -6,3 +6,5 @@ mod questions;
 mod rows;
 mod scaling;
 mod slt;
+mod tables;
+mod terms;

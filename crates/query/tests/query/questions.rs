@@ -41,7 +41,8 @@ fn an_undirected_statistic_counts_each_side() {
 fn flows_that_agree_in_their_keys_are_one_row() {
     with_engine(|engine| {
         let keys = vec![AggregateKey::parse("proto").expect("a key")];
-        let select = Select::Aggregate { keys, sorting: Some(Sorting::usual(Order::Bytes)), limit: None };
+        let select =
+            Select::Aggregate { keys, more: Vec::new(), sorting: Some(Sorting::usual(Order::Bytes)), limit: None };
         let expected = [
             "6,5,1024,1503640,2026-01-01T00:00:00.000Z,2026-01-01T00:01:20.000Z,80000,12,150364,1468",
             ",5,50,5000,,,,,,100",
@@ -51,14 +52,14 @@ fn flows_that_agree_in_their_keys_are_one_row() {
         assert_eq!(asked(engine, Predicate::True, TimeWindow::default(), select), expected);
         let keys = vec![AggregateKey::parse("srcip4/24").expect("a key")];
         let sorting = Sorting { order: Order::Bytes, direction: Direction::Ascending };
-        let select = Select::Aggregate { keys, sorting: Some(sorting), limit: None };
+        let select = Select::Aggregate { keys, more: Vec::new(), sorting: Some(sorting), limit: None };
         let expected = [
             "10.0.1.0,1,2,168,2026-01-01T00:00:40.000Z,2026-01-01T00:00:41.000Z,1000,2,1344,84",
             "10.0.0.0,3,16,1680,2026-01-01T00:00:00.000Z,2026-01-01T00:01:11.000Z,71000,0,189,105",
         ];
         let filter = parse("src net 10.0.0.0/8").expect("a filter");
         assert_eq!(asked(engine, filter, TimeWindow::default(), select), expected);
-        let select = Select::Aggregate { keys: Vec::new(), sorting: None, limit: None };
+        let select = Select::Aggregate { keys: Vec::new(), more: Vec::new(), sorting: None, limit: None };
         assert_eq!(asked(engine, Predicate::True, TimeWindow::default(), select).len(), 8);
     });
 }
@@ -103,7 +104,7 @@ fn every_key_has_an_answer() {
         }
         for text in ["srcip6/64", "dstip4/16", "srcnet", "dstnet", "router", "insrcmac", "xsrcip"] {
             let keys = vec![AggregateKey::parse(text).expect("a key")];
-            let select = Select::Aggregate { keys, sorting: None, limit: None };
+            let select = Select::Aggregate { keys, more: Vec::new(), sorting: None, limit: None };
             asked(engine, Predicate::True, TimeWindow::default(), select);
         }
         assert!(AggregateKey::parse("srcip4/33").is_err());

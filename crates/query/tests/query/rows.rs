@@ -129,10 +129,18 @@ pub(crate) fn engine(segments: Vec<Arc<SegmentFile>>, tail: &[FlowBatch]) -> Eng
 }
 
 pub(crate) fn engine_with(segments: Vec<Arc<SegmentFile>>, tail: &[FlowBatch], options: &EngineOptions) -> Engine {
+    try_engine(segments, tail, options).expect("an engine")
+}
+
+fn try_engine(
+    segments: Vec<Arc<SegmentFile>>,
+    tail: &[FlowBatch],
+    options: &EngineOptions,
+) -> Result<Engine, EngineError> {
     let tail = tail.iter().map(|batch| batch.record_batch().clone()).collect();
     let mut view = ArchiveView::default();
     view.tables[Table::Flows as usize] = TableView { segments, tail };
-    Engine::over(view, Position::new(7), options).expect("an engine")
+    Engine::over(view, Position::new(7), options)
 }
 
 /// An engine over the small table, in `folder`.
@@ -142,8 +150,13 @@ pub(crate) fn small_engine(folder: &Path) -> Engine {
 
 /// As [`small_engine`], within other limits.
 pub(crate) fn small_engine_with(folder: &Path, options: &EngineOptions) -> Engine {
+    try_small_engine(folder, options).expect("an engine")
+}
+
+/// As [`small_engine_with`], where the options may be wrong.
+pub(crate) fn try_small_engine(folder: &Path, options: &EngineOptions) -> Result<Engine, EngineError> {
     let segment = write_segment(&folder.join("small.parquet"), &sealed(), 4);
-    engine_with(vec![segment], &unsealed(), options)
+    try_engine(vec![segment], &unsealed(), options)
 }
 
 /// The lines of an answer as CSV without header.

@@ -13,6 +13,7 @@ use weir_chain::run::BlockProgress;
 use weir_flow::Counter;
 
 use super::{chain_of, seconds, tell_archived, tell_books};
+use crate::age::Age;
 use crate::octets::Octets;
 use crate::running::Foreground;
 
@@ -56,12 +57,41 @@ pub(crate) struct Args {
     /// Flows after which the tail is sealed into a segment
     #[arg(long, value_name = "ROWS", default_value_t = ArchiveOptions::default().segment_rows_max)]
     segment_rows: usize,
+    #[command(flatten)]
+    limits: LimitArgs,
     /// Time between lines that tell how it goes, in seconds; 0 for none
     #[arg(long, value_name = "SECS", default_value_t = 60)]
     report_secs: u64,
     /// Print the chain that this command is, as a chain file, and end
     #[arg(long)]
     show_chain: bool,
+}
+
+/// What the archive keeps, and for how long.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Limits of the archive")]
+struct LimitArgs {
+    /// Age at which flows expire: 90m, 12h, 30d, 4w, 1y; without it never
+    #[arg(long, value_name = "AGE")]
+    max_age: Option<Age>,
+    /// Age at which books, options and counters expire; without it never
+    #[arg(long, value_name = "AGE")]
+    max_age_beside: Option<Age>,
+    /// Size of the archive at which the oldest segments expire, with K, M, G or T; without it never
+    #[arg(long, value_name = "OCTETS")]
+    max_size: Option<Octets>,
+    /// Percentage of a limit that data goes down to when it is hit
+    #[arg(long, value_name = "PERCENT", default_value_t = 95, value_parser = clap::value_parser!(u8).range(1..=100))]
+    low_water: u8,
+    /// On a full disk: refuse what cannot be written and try again, or remove the oldest segments
+    #[arg(long, value_name = "WHAT", value_parser = ["refuse", "oldest-first"], default_value = "refuse")]
+    when_full: String,
+    /// Free space to have back when the disk is full, at most a twentieth of the file system
+    #[arg(long, value_name = "OCTETS", default_value = "1G")]
+    reserve: Octets,
+    /// Leave small segments as they are
+    #[arg(long)]
+    no_merge: bool,
 }
 
 /// Certificates for TLS and DTLS.
@@ -140,7 +170,8 @@ impl Args {
              archive = {}\n\
              commit_interval_secs = {}\n\
              seal_interval_secs = {}\n\
-             segment_rows = {}\n",
+             segment_rows = {}\n\
+             {}",
             texts(&self.listen),
             self.sockets,
             self.buffer.0,
@@ -151,7 +182,28 @@ impl Args {
             seconds(self.commit_interval_ms),
             self.seal_interval_secs,
             self.segment_rows,
+            self.limits.lines(),
         )
+    }
+}
+
+impl LimitArgs {
+    /// Lines of the chain file.
+    fn lines(&self) -> String {
+        let mut lines = format!(
+            "low_water_percent = {}\nwhen_full = \"{}\"\nfree_octets_min = {}\nmerge = {}\n",
+            self.low_water, self.when_full, self.reserve.0, !self.no_merge
+        );
+        for (key, age) in [("age_max_secs", self.max_age), ("beside_age_max_secs", self.max_age_beside)] {
+            if let Some(age) = age {
+                // writing to a text does not fail
+                let _ = writeln!(lines, "{key} = {}", age.0.as_secs());
+            }
+        }
+        if let Some(octets) = self.max_size {
+            let _ = writeln!(lines, "octets_max = {}", octets.0);
+        }
+        lines
     }
 }
 

@@ -5,26 +5,30 @@
 // A switch on the command line is a bool.
 #![allow(clippy::struct_excessive_bools)]
 
+pub(crate) mod archive;
 pub(crate) mod books;
 pub(crate) mod chain;
 pub(crate) mod collect;
 pub(crate) mod doctor;
 pub(crate) mod generate;
 pub(crate) mod import;
+pub(crate) mod nfdump;
 pub(crate) mod query;
 pub(crate) mod sql;
 
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueEnum;
+use weir_ask::{Archive, AskOptions};
 use weir_chain::{Chain, Progress};
 use weir_flow::Counter;
 use weir_flow::scaling::Corrections;
 use weir_query::output::Format;
-use weir_query::{Engine, EngineOptions};
+use weir_query::{Engine, EngineOptions, UserTable};
 use weir_wire::WireError;
 
 use crate::octets::Octets;
@@ -49,7 +53,13 @@ pub(crate) struct ArchiveArgs {
 
 impl ArchiveArgs {
     pub(crate) fn open(&self) -> anyhow::Result<Engine> {
-        let mut options = EngineOptions { memory_octets_max: self.memory_limit.0, ..EngineOptions::default() };
+        self.open_beside(Vec::new())
+    }
+
+    /// With files as tables beside those of the archive.
+    pub(crate) fn open_beside(&self, tables: Vec<UserTable>) -> anyhow::Result<Engine> {
+        let memory_octets_max = self.memory_limit.0;
+        let mut options = EngineOptions { memory_octets_max, tables, ..EngineOptions::default() };
         if let Some(threads) = self.threads {
             options.threads = threads;
         }
@@ -59,6 +69,16 @@ impl ArchiveArgs {
                 Corrections::parse(&text).with_context(|| format!("cannot read {}", path.display()))?;
         }
         Ok(Engine::open(&self.archive, &options)?)
+    }
+}
+
+impl ArchiveArgs {
+    /// The archive without the engine.
+    pub(crate) fn direct(&self, progress: Arc<weir_ask::Progress>) -> anyhow::Result<Archive> {
+        let usual = AskOptions::default();
+        let threads = self.threads.unwrap_or(usual.threads).max(1);
+        let options = AskOptions { threads, memory_octets_max: self.memory_limit.0, progress };
+        Ok(Archive::open(&self.archive, options)?)
     }
 }
 

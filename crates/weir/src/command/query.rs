@@ -1,19 +1,29 @@
 //! `weir query`: questions as nfdump asks them.
 
+mod plot;
+
+use std::cell::OnceCell;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::{Context, bail};
 use jiff::tz::TimeZone;
+use weir_archive::Snapshot;
+use weir_ask::{Archive, AskError};
 use weir_flow::books::{BooksSums, Completeness};
-use weir_flow::{BooksBatch, Column};
+use weir_flow::{BooksBatch, Column, Table};
+use weir_print::{Bars, PrintError, write_batches};
 use weir_query::output::{Format, OutputOptions, write_answer};
 use weir_query::{
-    AggregateKey, Direction, Engine, FlowQuery, Order, Select, Sorting, StatisticKey, TimeWindow, WindowRule,
+    AggregateKey, Direction, Engine, EngineError, FlowQuery, Order, Select, Sorting, StatisticKey, TimeWindow,
+    WindowRule,
 };
 
 use super::{ArchiveArgs, FormatArg};
+use crate::asking::{Asking, AskingArgs, When, terminal};
+use crate::picture::PictureFile;
 use crate::time_range;
 
 /// Columns of a plain listing.
@@ -86,9 +96,34 @@ pub(crate) struct Args {
     /// Say on standard error how complete the answer is, by the books; a terminal is always told
     #[arg(long)]
     completeness: bool,
+    /// Draw rates over time instead of listing flows: in the terminal, or into a file that ends in .svg or .png
+    ///
+    /// What a flow carried is spread evenly over its duration.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, conflicts_with_all = ["statistic", "aggregate", "aggregate_five_tuple"])]
+    #[expect(clippy::option_option, reason = "not given, given without a file, given with one")]
+    plot: Option<Option<PictureFile>>,
+    /// What is drawn per second
+    #[arg(long, value_enum, value_name = "WHAT", default_value_t = plot::MeasureArg::Bits, requires = "plot")]
+    plot_of: plot::MeasureArg,
+    /// Tell the most frequent values of a field apart, as proto, srcip, dstport, srcas, router, inif; -n says how many
+    #[arg(long, value_name = "FIELD", requires = "plot")]
+    plot_by: Option<String>,
+    /// Bars beside rankings and groupings that are sorted by flows, packets or bytes: each row's share of all flows
+    /// that pass; auto is on terminals only. They need a second look at the flows
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
+    bars: When,
+    #[command(flatten)]
+    asking: AskingArgs,
     /// No header, and nothing else on standard error
     #[arg(long, short = 'q')]
     quiet: bool,
+}
+
+impl Args {
+    /// Zone of times for people.
+    fn zone(&self) -> TimeZone {
+        if self.utc { TimeZone::UTC } else { TimeZone::system() }
+    }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -98,40 +133,126 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let window =
         args.window.unwrap_or(TimeWindow { from_ms: args.from, until_ms: args.until, rule: WindowRule::Overlaps });
     let selects = selects(args)?;
-    let engine = args.archive.open()?;
-    let options = OutputOptions {
-        zone: if args.utc { TimeZone::UTC } else { TimeZone::system() },
-        scaled: !args.plain_numbers,
-        header: !args.quiet,
-        labels: true,
+    let asking = Asking::new(&args.asking)?;
+    let asked = Asked::open(args, &asking)?;
+    let questions = selects.into_iter().map(|select| {
+        let filter = filter.clone();
+        FlowQuery { filter, window, select, scaled: args.scaled }
+    });
+    let result = match &args.plot {
+        Some(file) => asked
+            .engine()
+            .and_then(|engine| plot::draw(args, file.as_ref(), &filter, window, engine, &asking).map(|()| 0)),
+        None => answered(args, questions, &asked),
     };
+    asking.told();
+    if let Ok(rows) = result {
+        let told = began.elapsed();
+        if args.completeness || !args.quiet && io::stderr().is_terminal() {
+            eprintln!("{}", completeness(asked.archive.snapshot(), &window)?);
+        }
+        if !args.quiet && io::stderr().is_terminal() {
+            eprintln!("{rows} rows in {:.3} s", told.as_secs_f64());
+        }
+    }
+    let engine = asked.engine.into_inner();
+    asking.close(engine, result.map(drop))
+}
+
+/// The archive, and the engine for what needs one: starting it takes longer than most questions.
+struct Asked<'a> {
+    args: &'a Args,
+    asking: &'a Asking,
+    archive: Archive,
+    engine: OnceCell<Engine>,
+}
+
+impl<'a> Asked<'a> {
+    fn open(args: &'a Args, asking: &'a Asking) -> anyhow::Result<Self> {
+        let archive = args.archive.direct(Arc::clone(&asking.terms().progress))?;
+        Ok(Self { args, asking, archive, engine: OnceCell::new() })
+    }
+
+    fn engine(&self) -> anyhow::Result<&Engine> {
+        if let Some(engine) = self.engine.get() {
+            return Ok(engine);
+        }
+        let engine = self.args.archive.open()?;
+        Ok(self.engine.get_or_init(|| engine))
+    }
+
+    /// Asks and writes the answer; gives the number of its rows.
+    fn write(&self, question: &FlowQuery, options: &OutputOptions) -> anyhow::Result<u64> {
+        let format = Format::from(self.args.output);
+        match self.archive.ask(question) {
+            Ok(answer) => {
+                let schema = Arc::clone(answer.schema());
+                let written = write_batches(answer, &schema, format, options, &mut self.asking.output());
+                written.map_err(|error| match error {
+                    PrintError::Batches(error) => error.into(),
+                    PrintError::Write(error) => EngineError::Write(error).into(),
+                })
+            }
+            // the engine scales by sampling intervals, and writes to disk what memory does not hold
+            Err(AskError::NeedsEngine(_) | AskError::Memory { .. }) => {
+                let answer = self.engine()?.ask_on(question, self.asking.terms())?;
+                Ok(write_answer(answer, format, options, &mut self.asking.output())?)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Asks and writes the answers; gives the number of their rows.
+fn answered(args: &Args, questions: impl Iterator<Item = FlowQuery>, asked: &Asked<'_>) -> anyhow::Result<u64> {
+    let options =
+        OutputOptions { zone: args.zone(), scaled: !args.plain_numbers, header: !args.quiet, labels: true, bars: None };
     let mut rows = 0;
-    for (number, select) in selects.into_iter().enumerate() {
-        if number > 0 && Format::from(args.output) == Format::Table && writeln!(io::stdout()).is_err() {
+    for (number, question) in questions.enumerate() {
+        if number > 0 && Format::from(args.output) == Format::Table && writeln!(asked.asking.output()).is_err() {
             // whoever read the answers has gone
             break;
         }
-        let answer = engine.ask(&FlowQuery { filter: filter.clone(), window, select, scaled: args.scaled })?;
-        rows += write_answer(answer, args.output.into(), &options, &mut io::stdout().lock())?;
+        let options = OutputOptions { bars: bars(args, &question, asked)?, ..options.clone() };
+        rows += asked.write(&question, &options)?;
     }
-    let told = began.elapsed();
-    if args.completeness || !args.quiet && io::stderr().is_terminal() {
-        eprintln!("{}", completeness(&engine, &window)?);
-    }
-    if !args.quiet && io::stderr().is_terminal() {
-        eprintln!("{rows} rows in {:.3} s", told.as_secs_f64());
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(rows)
+}
+
+/// The bars of an answer, if it has any.
+fn bars(args: &Args, question: &FlowQuery, asked: &Asked<'_>) -> anyhow::Result<Option<Bars>> {
+    let sorting = match &question.select {
+        Select::Statistic { sorting, .. } => Some(*sorting),
+        Select::Aggregate { sorting, .. } => *sorting,
+        Select::List { .. } => None,
+    };
+    let is_table = Format::from(args.output) == Format::Table;
+    let Some(sorting) = sorting.filter(|_| is_table && args.bars.holds(io::stdout().is_terminal())) else {
+        return Ok(None);
+    };
+    let total = match sorting.order {
+        Order::Flows | Order::Packets | Order::Bytes => asked.engine()?.totals_on(question, asked.asking.terms())?,
+        _ => return Ok(None),
+    };
+    let total = match sorting.order {
+        Order::Flows => total.flows,
+        Order::Packets => total.packets,
+        _ => total.bytes,
+    };
+    let column = sorting.order.column_name().to_owned();
+    Ok(Some(Bars { column, total, terminal_width: terminal::width() }))
 }
 
 /// What the books say about the time that was asked for.
-fn completeness(engine: &Engine, window: &TimeWindow) -> anyhow::Result<Completeness> {
+fn completeness(snapshot: &Snapshot, window: &TimeWindow) -> anyhow::Result<Completeness> {
     let mut sums = BooksSums::default();
     let (from_ms, until_ms) = (window.from_ms.unwrap_or(i64::MIN), window.until_ms.unwrap_or(i64::MAX));
-    for batch in engine.sql("SELECT * FROM exporter_books")? {
-        if let Some(books) = BooksBatch::try_new(batch?) {
-            sums.add(&books, from_ms, until_ms);
-        }
+    let mut batches = snapshot.tail(Table::ExporterBooks).to_vec();
+    for segment in snapshot.segments(Table::ExporterBooks) {
+        batches.extend(segment.read()?);
+    }
+    for books in batches.into_iter().filter_map(BooksBatch::try_new) {
+        sums.add(&books, from_ms, until_ms);
     }
     Ok(sums.completeness())
 }
@@ -149,7 +270,7 @@ fn selects(args: &Args) -> anyhow::Result<Vec<Select>> {
         return args.statistic.iter().map(|text| statistic(text, &keys, limit(Some(10)))).collect();
     }
     if args.aggregate_five_tuple || !keys.is_empty() {
-        return Ok(vec![Select::Aggregate { keys, sorting, limit: limit(None) }]);
+        return Ok(vec![Select::Aggregate { keys, more: Vec::new(), sorting, limit: limit(None) }]);
     }
     Ok(vec![Select::List { columns: list_columns(&args.columns)?, sorting, limit: limit(None) }])
 }
@@ -176,7 +297,7 @@ fn statistic(text: &str, keys: &[AggregateKey], limit: Option<usize>) -> anyhow:
     let sorting = order.map_or(Ok(Sorting::usual(Order::Flows)), sorting)?;
     let (key, per_protocol) = key.strip_suffix(":p").map_or((key, false), |key| (key, true));
     if key == "record" {
-        return Ok(Select::Aggregate { keys: keys.to_vec(), sorting: Some(sorting), limit });
+        return Ok(Select::Aggregate { keys: keys.to_vec(), more: Vec::new(), sorting: Some(sorting), limit });
     }
     Ok(Select::Statistic { key: StatisticKey::parse(key)?, per_protocol, sorting, limit })
 }

@@ -17,27 +17,31 @@
 //!
 //! Sessions over TCP, TLS, SCTP and DTLS have threads of their own and share one decoder: see [`crate::stream`].
 
+mod udp;
+
 use std::hash::BuildHasher;
 use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use weir_flow::{Counter, Delivery};
 
-use crate::burst::{BURST_DATAGRAMS, Burst, Pool};
+use self::udp::{DecodeThread, ReceiveThread};
+use crate::burst::Pool;
 use crate::deliver::Outgoing;
 use crate::relay::{Relay, RelayError, RelayOptions};
 use crate::secure::{TlsError, TlsOptions};
-use crate::socket::{self, ReceiveSocket, Room, SocketInfo};
+use crate::socket::{self, ReceiveSocket, SocketInfo};
 use crate::spool::SpoolError;
+use crate::state::file::WriteFailures;
 use crate::state::keeping::Keeping;
 use crate::stream::{SessionLimits, Sessions, Tally};
-use crate::{Decoder, DecoderStatistics, Diagnosis, Limits, Listener, ListenerInfo, Transport, listening};
+use crate::{Decoder, DecoderStatistics, Diagnosis, Limits, Listener, ListenerInfo, listening};
 
 /// How to collect.
 #[derive(Debug, Clone)]
@@ -177,6 +181,8 @@ pub struct Collector {
     /// The threads that write what is remembered; they end after the decoders.
     keepers: Vec<JoinHandle<()>>,
     notices: Vec<String>,
+    /// Failures to write down what is remembered.
+    unwritten: Arc<WriteFailures>,
     /// `None` once the collector has ended.
     deliveries: Option<Receiver<Delivery>>,
 }
@@ -221,19 +227,15 @@ impl Shared {
             tally,
         })
     }
-}
 
-impl Shared {
     /// The decoder of everything that comes from an address.
     fn owner(&self, source: SocketAddr, decoders: usize) -> usize {
         if decoders == 1 { 0 } else { self.seed.hash_one(source.ip()) as usize % decoders }
     }
 }
 
-/// How long a receive thread lets datagrams gather in the kernel when it has found few.
-const GATHER: Duration = Duration::from_millis(1);
-/// Longest time that stopping goes on reading what the kernel still holds.
-const DRAIN_MAX: Duration = Duration::from_secs(5);
+/// What the attempts to write down what is remembered are counted under that failed, beside the problems of decoders.
+const UNWRITTEN: &str = "state_unwritten";
 /// How often the kernel's drop counters are read.
 pub(crate) const DROPS_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -243,7 +245,8 @@ impl Collector {
         if options.listeners.is_empty() {
             return Err(CollectError::NoListener);
         }
-        let sockets = bind_all(options)?;
+        let mut notices = Vec::new();
+        let sockets = udp::bind_all(options, &mut notices)?;
         let keeping = Keeping::open(options, sockets.len())?;
         let listening = listening::bind(options)?;
         let inodes = sockets.iter().filter_map(ReceiveSocket::inode).chain(listening.inodes()).collect();
@@ -263,7 +266,8 @@ impl Collector {
             acceptors: Vec::new(),
             relay: relay_thread,
             keepers: keeping.threads,
-            notices: keeping.notice.into_iter().collect(),
+            notices: notices.into_iter().chain(keeping.notice).collect(),
+            unwritten: keeping.failures,
             deliveries: Some(from_decoders),
             shared,
         };
@@ -305,10 +309,16 @@ impl Collector {
         &self.notices
     }
 
+    /// What has become remarkable since, told once; a line, perhaps with a hint.
+    pub fn take_notice(&self) -> Option<String> {
+        self.unwritten.take_notice()
+    }
+
     /// What the decoders have seen up to now, at most a delivery interval ago.
     pub fn statistics(&self) -> Vec<DecoderStatistics> {
         let mut statistics: Vec<_> = lock(&self.shared.statistics).iter().flatten().cloned().collect();
-        let problems = self.shared.tally.problems();
+        let mut problems = self.shared.tally.problems();
+        problems.extend(Some((UNWRITTEN, self.unwritten.count())).filter(|(_, count)| *count > 0));
         if !problems.is_empty() {
             statistics.push(DecoderStatistics { problems, ..Decoder::new(Limits::default()).statistics() });
         }
@@ -415,39 +425,6 @@ impl Drop for Collector {
     }
 }
 
-fn bind_all(options: &CollectorOptions) -> Result<Vec<ReceiveSocket>, CollectError> {
-    let mut sockets = Vec::new();
-    for listen in options.listeners.iter().filter(|listen| listen.transport == Transport::Udp) {
-        sockets.extend(bind_listener(*listen, options)?);
-    }
-    Ok(sockets)
-}
-
-/// The sockets of one UDP listener.
-fn bind_listener(listen: Listener, options: &CollectorOptions) -> Result<Vec<ReceiveSocket>, CollectError> {
-    let bind = |address| {
-        let share = options.sockets > 1;
-        ReceiveSocket::bind(address, options.buffer_octets, share)
-            .map_err(|source| CollectError::Bind { listen, source })
-    };
-    if listen.address.port() != 0 {
-        // Sockets that share a port would share it with another collector as well, and split its exporters with it.
-        drop(UdpSocket::bind(listen.address).map_err(|source| CollectError::Bind { listen, source })?);
-    }
-    let first = bind(listen.address)?;
-    // the others share whatever port the first one got
-    let shared = SocketAddr::new(listen.address.ip(), first.info.local.port());
-    let mut sockets = vec![first];
-    for _ in 1..options.sockets.max(1) {
-        sockets.push(bind(shared)?);
-    }
-    if sockets.len() > 1 {
-        // Kernels that cannot (before 4.5) send all datagrams of one exporter to the same socket, as they always did.
-        let _ = sockets[0].deal_out_over(sockets.len());
-    }
-    Ok(sockets)
-}
-
 pub(crate) fn spawn<T: Send + 'static>(
     name: &str,
     work: impl FnOnce() -> T + Send + 'static,
@@ -457,113 +434,6 @@ pub(crate) fn spawn<T: Send + 'static>(
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// The receive thread: from the socket into the queues, and never waiting for a queue.
-struct ReceiveThread {
-    socket: ReceiveSocket,
-    /// One for each decoder.
-    queues: Vec<Sender<Arc<Burst>>>,
-    shared: Arc<Shared>,
-}
-
-impl ReceiveThread {
-    fn run(self) -> ReceiveSocket {
-        let mut room = Room::new();
-        let mut drain_until = None;
-        loop {
-            let mut burst = self.shared.pool.take();
-            let received = match self.socket.receive(&mut room, &mut burst) {
-                Ok(received) => received,
-                Err(error) => {
-                    *lock(&self.shared.failure) = Some(CollectError::Receive(error));
-                    return self.socket;
-                }
-            };
-            let is_stopped = self.shared.stop.load(Ordering::Acquire);
-            // nothing comes any more after the last one, so waiting for room costs nothing then
-            self.hand_on(burst, is_stopped);
-            if is_stopped {
-                let until = *drain_until.get_or_insert_with(|| Instant::now() + DRAIN_MAX);
-                if received == 0 || Instant::now() >= until {
-                    return self.socket;
-                }
-            } else if (1..BURST_DATAGRAMS / 2).contains(&received) {
-                thread::sleep(GATHER);
-            }
-        }
-    }
-
-    /// Gives the burst to every decoder that has datagrams in it. When a queue is full they are dropped: taking
-    /// datagrams from the kernel only to drop them keeps the ones that come fresh, and the count exact.
-    fn hand_on(&self, burst: Burst, may_wait: bool) {
-        let burst = Arc::new(burst);
-        for (number, queue) in self.queues.iter().enumerate() {
-            let owned = burst.datagrams().filter(|(arrival, _)| self.owner(arrival.source) == number).count();
-            if owned == 0 {
-                continue;
-            }
-            let share = Arc::clone(&burst);
-            let dropped = if may_wait {
-                queue.send(share).map_err(|unsent| unsent.0)
-            } else {
-                queue.try_send(share).map_err(TrySendError::into_inner)
-            };
-            if let Err(share) = dropped {
-                self.shared.queue_drops.fetch_add(owned as u64, Ordering::Relaxed);
-                self.shared.pool.give_back(share);
-            }
-        }
-        self.shared.pool.give_back(burst);
-    }
-
-    fn owner(&self, source: SocketAddr) -> usize {
-        self.shared.owner(source, self.queues.len())
-    }
-}
-
-struct DecodeThread {
-    /// How many decoders share the exporters.
-    decoders: usize,
-    bursts: Receiver<Arc<Burst>>,
-    outgoing: Outgoing,
-    relay: Option<Arc<Relay>>,
-}
-
-impl DecodeThread {
-    fn run(mut self) {
-        let (shared, decoders, number) = (Arc::clone(&self.outgoing.shared), self.decoders, self.outgoing.number);
-        let mut decoder = self.outgoing.decoder(|source| shared.owner(source, decoders) == number);
-        loop {
-            match self.bursts.recv_deadline(self.outgoing.due(&decoder)) {
-                Ok(burst) => {
-                    for (arrival, payload) in burst.datagrams() {
-                        if !self.owns(arrival.source) {
-                            continue;
-                        }
-                        decoder.datagram(arrival.source, arrival.received_ms, payload);
-                        if decoder.is_full() {
-                            self.outgoing.deliver(&mut decoder);
-                        }
-                    }
-                    if let Some(relay) = &self.relay {
-                        let own = burst.datagrams().filter(|(arrival, _)| self.owns(arrival.source));
-                        relay.datagrams(own.map(|(arrival, payload)| (arrival.source, payload)));
-                    }
-                    self.outgoing.shared.pool.give_back(burst);
-                }
-                Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => break,
-            }
-            self.outgoing.deliver_when_due(&mut decoder);
-        }
-        self.outgoing.finish(&mut decoder);
-    }
-
-    /// Whether this is the decoder of what comes from an address.
-    fn owns(&self, source: SocketAddr) -> bool {
-        self.outgoing.shared.owner(source, self.decoders) == self.outgoing.number
-    }
 }
 
 /// Enters the drops of queue and kernel that are not in the books yet.

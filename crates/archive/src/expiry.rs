@@ -1,0 +1,222 @@
+//! Expiry: the oldest segments go, by age and by size, down to a low-water mark.
+//!
+//! The rules are those of nfexpire: when a limit is hit, data goes down to a percentage of the limit, so that not every
+//! look removes a little. A segment expires as a whole, when its newest row is too old; nothing goes early. What came
+//! beside the flows (books, options, counters) is small and tells for years what was collected, so it has an age of its
+//! own, and by size it goes only when no flows are left that could.
+//!
+//! Segments of the newest tail never go: positions and numbers of tails go on from their names.
+
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+use weir_flow::Table;
+
+use crate::layout::{Layout, TailNumber};
+use crate::stock::{Kept, Stock};
+use crate::upkeep::Upkeep;
+use crate::{ArchiveError, folder};
+
+/// When segments expire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExpiryOptions {
+    /// Age of flows at most. Default: none.
+    pub age_max: Option<Duration>,
+    /// Age of all other tables at most. Default: none.
+    pub beside_age_max: Option<Duration>,
+    /// Octets of the archive at most: segments of all tables, and tails. Default: none.
+    pub octets_max: Option<u64>,
+    /// When a limit is hit, data goes down to so much of it, in percent. More than 100 is taken as 100. Default: 95.
+    pub low_water_percent: u8,
+    /// Longest time that expired segments wait for readers before they are removed all the same; such a reader gets an
+    /// error. Default: 1 hour.
+    pub readers_wait_max: Duration,
+}
+
+impl Default for ExpiryOptions {
+    fn default() -> Self {
+        Self {
+            age_max: None,
+            beside_age_max: None,
+            octets_max: None,
+            low_water_percent: 95,
+            readers_wait_max: Duration::from_hours(1),
+        }
+    }
+}
+
+impl ExpiryOptions {
+    /// Whether anything can expire.
+    pub fn is_set(&self) -> bool {
+        self.age_max.is_some() || self.beside_age_max.is_some() || self.octets_max.is_some()
+    }
+
+    fn low_water(&self, limit: u64) -> u64 {
+        (u128::from(limit) * u128::from(self.low_water_percent.min(100)) / 100) as u64
+    }
+}
+
+/// What expired.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Expired {
+    /// The segments, in the order in which they expired.
+    pub segments: Vec<Kept>,
+    /// Octets of the archive before.
+    pub octets_before: u64,
+    /// Octets that are left without these segments.
+    pub octets_after: u64,
+    /// True when readers hold files that are on their way out. New readers do not see them; the next expiry, or the
+    /// writer's own, removes them.
+    pub waiting_for_readers: bool,
+}
+
+/// Expires segments of the archive in `dir`, beside a writer or without one; with `dry_run` it only tells which.
+pub fn expire(dir: &Path, options: &ExpiryOptions, dry_run: bool) -> Result<Expired, ArchiveError> {
+    let layout = Layout::new(dir);
+    layout.check()?;
+    if dry_run {
+        return plan(&layout, &Stock::read(&layout)?, options);
+    }
+    run(&Upkeep::begin(&layout)?, options)
+}
+
+/// Expires segments, and removes what is on its way out.
+pub(crate) fn run(upkeep: &Upkeep, options: &ExpiryOptions) -> Result<Expired, ArchiveError> {
+    let stock = upkeep.stock()?;
+    let mut expired = plan(&upkeep.layout, &stock, options)?;
+    let removed = upkeep.remove(&stock, &expired.segments, options.readers_wait_max)?;
+    if !removed.listed {
+        // What went before is still held by readers, so nothing more is on its way yet.
+        expired =
+            Expired { octets_before: expired.octets_before, octets_after: expired.octets_before, ..Expired::default() };
+    }
+    expired.waiting_for_readers = removed.waiting;
+    Ok(expired)
+}
+
+fn plan(layout: &Layout, stock: &Stock, options: &ExpiryOptions) -> Result<Expired, ArchiveError> {
+    let now_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64);
+    let octets_before = stock.octets() + tail_octets(layout)?;
+    let segments = which(stock, options, octets_before, now_ms);
+    let gone: u64 = segments.iter().map(|kept| kept.segment.octets).sum();
+    Ok(Expired { segments, octets_before, octets_after: octets_before - gone, waiting_for_readers: false })
+}
+
+fn tail_octets(layout: &Layout) -> Result<u64, ArchiveError> {
+    let names = folder::names(&layout.tails())?;
+    let lengths = names.iter().filter_map(|name| layout.tails().join(name).metadata().ok());
+    Ok(lengths.map(|metadata| metadata.len()).sum())
+}
+
+/// Segments that may go, those that go first in front.
+pub(crate) fn candidates(stock: &Stock) -> Vec<&Kept> {
+    let newest: TailNumber = stock.last_tail();
+    let mut candidates: Vec<_> = stock.live.iter().filter(|kept| kept.segment.tails.1 < newest).collect();
+    candidates.sort_by_key(|kept| (kept.table != Table::Flows, kept.newest_ms(), kept.segment.tails));
+    candidates
+}
+
+/// The segments that expire at a time when the archive has so many octets.
+fn which(stock: &Stock, options: &ExpiryOptions, octets: u64, now_ms: i64) -> Vec<Kept> {
+    let candidates = candidates(stock);
+    let too_old = |flows: bool, age_max: Option<Duration>| {
+        let age_max_ms = age_max.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
+        let before = |age_ms: u64| now_ms.saturating_sub_unsigned(age_ms);
+        let hit = age_max_ms.is_some_and(|age_ms| {
+            let mut of_table = candidates.iter().filter(|kept| (kept.table == Table::Flows) == flows);
+            of_table.any(|kept| kept.newest_ms() < before(age_ms))
+        });
+        age_max_ms.filter(|_| hit).map(|age_ms| before(options.low_water(age_ms)))
+    };
+    let [flows, beside] = [too_old(true, options.age_max), too_old(false, options.beside_age_max)];
+    let mut expired = Vec::new();
+    let mut left = octets;
+    let mut rest = Vec::new();
+    for kept in candidates {
+        let limit = if kept.table == Table::Flows { flows } else { beside };
+        if limit.is_some_and(|limit| kept.newest_ms() < limit) {
+            left = left.saturating_sub(kept.segment.octets);
+            expired.push(kept.clone());
+        } else {
+            rest.push(kept);
+        }
+    }
+    if let Some(octets_max) = options.octets_max.filter(|octets_max| left > *octets_max) {
+        for kept in rest {
+            if left <= options.low_water(octets_max) {
+                break;
+            }
+            left = left.saturating_sub(kept.segment.octets);
+            expired.push(kept.clone());
+        }
+    }
+    expired
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::civil::MS_PER_DAY;
+    use crate::{Position, Segment};
+
+    const NOW_MS: i64 = 100 * MS_PER_DAY;
+
+    /// Segments of 10 octets, one a day, the last of them on day 99.
+    fn stock(table: Table, count: i64) -> Vec<Kept> {
+        let segment = |day: i64| Segment {
+            path: PathBuf::new(),
+            rows: 1,
+            octets: 10,
+            first: Position::ZERO,
+            last: Position::ZERO,
+            time_range_ms: Some((0, day * MS_PER_DAY + 1000)),
+            tails: (day as u64, day as u64),
+        };
+        (100 - count..100).map(|day| Kept { table, day, segment: segment(day) }).collect()
+    }
+
+    #[track_caller]
+    fn check(stock: &[Vec<Kept>], options: &ExpiryOptions, expected: &[(Table, i64)]) {
+        let stock = Stock { live: stock.concat(), covered: Vec::new() };
+        let expired = which(&stock, options, stock.octets(), NOW_MS);
+        assert_eq!(expired.iter().map(|kept| (kept.table, kept.day)).collect::<Vec<_>>(), expected);
+    }
+
+    const DAY: Duration = Duration::from_hours(24);
+    const NONE: fn() -> ExpiryOptions = ExpiryOptions::default;
+
+    #[test]
+    fn age_is_that_of_the_newest_row_down_to_the_low_water_mark() {
+        let flows = [stock(Table::Flows, 10)];
+        check(&flows, &NONE(), &[]);
+        check(&flows, &ExpiryOptions { age_max: Some(10 * DAY), ..NONE() }, &[]);
+        let options = ExpiryOptions { age_max: Some(9 * DAY), low_water_percent: 100, ..NONE() };
+        check(&flows, &options, &[(Table::Flows, 90)]);
+        let options = ExpiryOptions { low_water_percent: 70, ..options };
+        check(&flows, &options, &[90, 91, 92, 93].map(|day| (Table::Flows, day)));
+        // the last segment stays, however old
+        let options = ExpiryOptions { age_max: Some(Duration::ZERO), ..NONE() };
+        check(&flows, &options, &(90..99).map(|day| (Table::Flows, day)).collect::<Vec<_>>());
+        // a day that the clock of an exporter is off by does not count
+        let mut wrong = stock(Table::Flows, 3);
+        wrong[0].segment.time_range_ms = Some((0, 5));
+        check(&[wrong], &ExpiryOptions { age_max: Some(DAY * 5 / 2), ..NONE() }, &[]);
+    }
+
+    #[test]
+    fn size_goes_down_to_the_low_water_mark_and_flows_go_first() {
+        let both = [stock(Table::Flows, 4), stock(Table::ExporterBooks, 4)];
+        check(&both, &ExpiryOptions { octets_max: Some(80), ..NONE() }, &[]);
+        let options = ExpiryOptions { octets_max: Some(79), low_water_percent: 100, ..NONE() };
+        check(&both, &options, &[(Table::Flows, 96)]);
+        let options = ExpiryOptions { octets_max: Some(79), low_water_percent: 70, ..NONE() };
+        check(&both, &options, &[96, 97, 98].map(|day| (Table::Flows, day)));
+        let all = [(Table::Flows, 96), (Table::Flows, 97), (Table::Flows, 98), (Table::ExporterBooks, 96)];
+        check(&both, &ExpiryOptions { octets_max: Some(45), low_water_percent: 90, ..NONE() }, &all);
+        let books = ExpiryOptions { beside_age_max: Some(DAY * 2), low_water_percent: 100, ..NONE() };
+        check(&both, &books, &[96, 97].map(|day| (Table::ExporterBooks, day)));
+    }
+}

@@ -1,0 +1,169 @@
+//! What the index of a segment is made of, collected while its columns are encoded.
+
+use std::collections::HashMap;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray};
+use arrow::datatypes::{DataType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+
+use super::postings::Lists;
+use super::zones::Zones;
+
+/// Most distinct values of a column that is indexed value by value; one with more has its zone maps only.
+const VALUES_MAX: usize = 1 << 17;
+
+/// Values below this find their slot without hashing.
+const DIRECT_VALUES: usize = 1 << 16;
+
+/// Octets that the lists of one column may take, per 1000 rows. A column that needs more forgets first the values that
+/// are on the most pages.
+const LIST_OCTETS_PER_1000_ROWS: usize = 15;
+
+/// One column of flows.
+#[derive(Debug)]
+pub(crate) struct ColumnBuilder {
+    pub(crate) zones: Zones,
+    slots: Option<Slots>,
+}
+
+impl ColumnBuilder {
+    /// A column of this type; `None` when columns of the type are not indexed. `lists` tells whether its single values
+    /// are.
+    pub(crate) fn new(data_type: &DataType, lists: bool) -> Option<Self> {
+        let zones = match data_type {
+            DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64 => Zones::numbers(),
+            DataType::Timestamp(..) => Zones::times(),
+            DataType::Binary => Zones::addresses(),
+            _ => return None,
+        };
+        Some(Self { zones, slots: lists.then(Slots::default) })
+    }
+
+    /// The values of the next page.
+    pub(crate) fn add_page(&mut self, values: &ArrayRef) {
+        let page = self.zones.pages() as u32;
+        self.zones.add_page(values);
+        let Some(slots) = &mut self.slots else { return };
+        match values.data_type() {
+            DataType::UInt8 => {
+                values.as_primitive::<UInt8Type>().iter().flatten().for_each(|v| slots.add(v.into(), page));
+            }
+            DataType::UInt16 => {
+                values.as_primitive::<UInt16Type>().iter().flatten().for_each(|v| slots.add(v.into(), page));
+            }
+            DataType::UInt32 => {
+                values.as_primitive::<UInt32Type>().iter().flatten().for_each(|v| slots.add(v.into(), page));
+            }
+            DataType::UInt64 => {
+                values.as_primitive::<UInt64Type>().iter().flatten().for_each(|v| slots.add(v.into(), page));
+            }
+            DataType::Binary => slots.add_addresses(values.as_binary(), page),
+            _ => self.slots = None,
+        }
+        if self.slots.as_ref().is_some_and(|slots| slots.values.len() > VALUES_MAX) {
+            self.slots = None;
+        }
+    }
+
+    /// The lists of this column, unless they would say nothing.
+    pub(crate) fn lists(&mut self, rows: usize) -> Option<Lists> {
+        let pages = self.zones.pages();
+        let slots = self.slots.take()?;
+        let mut counts = vec![0u32; slots.values.len()];
+        slots.pairs.iter().for_each(|pair| counts[pair.0 as usize] += 1);
+        if counts.iter().all(|count| *count as usize * 8 > pages * 7) {
+            return None;
+        }
+        let limit = widest_listed(&counts, pages, rows);
+        let mut order: Vec<(u128, u32)> = slots.values.iter().copied().zip(0..).collect();
+        order.sort_unstable();
+        let pairs: Vec<_> = slots.pairs.into_iter().filter(|pair| counts[pair.0 as usize] <= limit).collect();
+        Some(Lists::new(&order, &[pairs]))
+    }
+}
+
+/// Values on more pages than this are not listed.
+fn widest_listed(counts: &[u32], pages: usize, rows: usize) -> u32 {
+    let budget = rows * LIST_OCTETS_PER_1000_ROWS / 1000;
+    let mut octets_of = vec![0; pages + 1];
+    for count in counts {
+        // about a bit a page for the dense ones, eight a page for the others
+        octets_of[(*count as usize).min(pages)] += (*count as usize).min(pages / 8) + 1;
+    }
+    let mut sum = 0;
+    let listed = octets_of.iter().take_while(|octets| {
+        sum += **octets;
+        sum <= budget
+    });
+    listed.count().saturating_sub(1) as u32
+}
+
+/// Distinct values, numbered as they come, and the pages that they are on.
+#[derive(Debug, Default)]
+struct Slots {
+    values: Vec<u128>,
+    /// Last page of each value.
+    last: Vec<u32>,
+    direct: Vec<u32>,
+    hashed: HashMap<u128, u32>,
+    pairs: Vec<(u32, u32)>,
+    before: Option<(u128, u32)>,
+}
+
+impl Slots {
+    #[inline]
+    fn add(&mut self, value: u128, page: u32) {
+        if self.before == Some((value, page)) {
+            return;
+        }
+        self.before = Some((value, page));
+        let slot = self.slot(value);
+        let last = &mut self.last[slot as usize];
+        if *last != page {
+            *last = page;
+            self.pairs.push((slot, page));
+        }
+    }
+
+    #[inline]
+    fn slot(&mut self, value: u128) -> u32 {
+        const NEW: u32 = u32::MAX;
+        let next = self.values.len() as u32;
+        let slot = if value < DIRECT_VALUES as u128 {
+            if self.direct.is_empty() {
+                self.direct = vec![NEW; DIRECT_VALUES];
+            }
+            &mut self.direct[value as usize]
+        } else {
+            self.hashed.entry(value).or_insert(NEW)
+        };
+        if *slot == NEW {
+            *slot = next;
+            self.values.push(value);
+            self.last.push(u32::MAX);
+        }
+        *slot
+    }
+
+    fn add_addresses(&mut self, values: &BinaryArray, page: u32) {
+        values.iter().flatten().for_each(|octets| self.add(address_key(octets).unwrap_or(OTHER_KEY), page));
+    }
+}
+
+/// The key of octets that are no address.
+pub(crate) const OTHER_KEY: u128 = u128::MAX;
+
+/// An address as a number that orders like it: IPv4 in the lowest 32 bits, IPv6 behind. The last 2^32 IPv6 addresses,
+/// which no network has, share one number, so that a question about one finds the pages of all. `None` for octets of
+/// another length.
+pub(crate) fn address_key(octets: &[u8]) -> Option<u128> {
+    if let Ok(short) = <[u8; 4]>::try_from(octets) {
+        return Some(u32::from_be_bytes(short).into());
+    }
+    let long = u128::from_be_bytes(octets.try_into().ok()?);
+    Some(long.saturating_add(1 << 32).min(OTHER_KEY - 1))
+}
+
+/// A time as a number without a sign that orders like it.
+pub(crate) fn time_key(ms: i64) -> u64 {
+    (ms as u64) ^ (1 << 63)
+}

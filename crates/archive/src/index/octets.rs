@@ -1,0 +1,72 @@
+//! Octets of a file read as numbers, little-endian, without trust in any length.
+
+/// Octets that are not what they should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bad;
+
+#[derive(Debug, Clone)]
+pub(crate) struct OctetReader<'a> {
+    rest: &'a [u8],
+}
+
+impl<'a> OctetReader<'a> {
+    pub(crate) fn new(octets: &'a [u8]) -> Self {
+        Self { rest: octets }
+    }
+
+    pub(crate) fn left(&self) -> usize {
+        self.rest.len()
+    }
+
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], Bad> {
+        let (taken, rest) = self.rest.split_at_checked(count).ok_or(Bad)?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], Bad> {
+        self.take(N)?.try_into().map_err(|_| Bad)
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, Bad> {
+        Ok(u8::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, Bad> {
+        Ok(u32::from_le_bytes(self.array()?))
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, Bad> {
+        Ok(u64::from_le_bytes(self.array()?))
+    }
+}
+
+pub(crate) fn put_u32(out: &mut Vec<u8>, number: u32) {
+    out.extend(number.to_le_bytes());
+}
+
+pub(crate) fn put_u64(out: &mut Vec<u8>, number: u64) {
+    out.extend(number.to_le_bytes());
+}
+
+/// Octets that hold numbers up to this one: 1, 2, 4 or 8.
+pub(crate) fn width_of(largest: u64) -> usize {
+    match largest {
+        0..=0xff => 1,
+        0x100..=0xffff => 2,
+        0x1_0000..=0xffff_ffff => 4,
+        _ => 8,
+    }
+}
+
+/// A number of this many octets.
+pub(crate) fn put_narrow(out: &mut Vec<u8>, number: u64, width: usize) {
+    out.extend(&number.to_le_bytes()[..width]);
+}
+
+/// The number at a place among numbers of this many octets.
+pub(crate) fn narrow(octets: &[u8], at: usize, width: usize) -> Option<u64> {
+    let mut number = [0; 8];
+    number.get_mut(..width)?.copy_from_slice(octets.get(at * width..(at + 1) * width)?);
+    Some(u64::from_le_bytes(number))
+}

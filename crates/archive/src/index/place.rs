@@ -1,0 +1,234 @@
+//! Where the parts of a segment's file lie.
+
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use super::octets::{Bad, OctetReader, narrow, put_u32, put_u64};
+use super::{ChunkPlaces, SegmentIndex};
+use crate::ArchiveError;
+
+/// Where the header stands: behind Parquet's magic number, before the first row group.
+pub(crate) const HEADER_AT: u64 = 4;
+pub(crate) const HEADER_OCTETS: usize = 40;
+const MAGIC: &[u8; 8] = b"weir.idx";
+
+/// The section of the blocks of hosts.
+pub(crate) const HOSTS: u8 = 0;
+/// Sections of rollups are numbered from here on.
+pub(crate) const ROLLUPS: u8 = 16;
+
+/// A part of the file with its checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Section {
+    pub(crate) kind: u8,
+    pub(crate) offset: u64,
+    pub(crate) octets: u64,
+    /// CRC-32C.
+    pub(crate) crc: u32,
+}
+
+impl Section {
+    pub(crate) fn put(&self, out: &mut Vec<u8>) {
+        out.push(self.kind);
+        put_u64(out, self.offset);
+        put_u64(out, self.octets);
+        put_u32(out, self.crc);
+    }
+
+    pub(crate) fn parse(reader: &mut OctetReader<'_>) -> Result<Self, Bad> {
+        Ok(Self { kind: reader.u8()?, offset: reader.u64()?, octets: reader.u64()?, crc: reader.u32()? })
+    }
+
+    /// The octets of a part, once their checksum is right.
+    pub(crate) fn read(&self, file: &File, path: &Path, part: &str) -> Result<Vec<u8>, ArchiveError> {
+        let damaged = || ArchiveError::DamagedSegment { path: path.to_owned(), part: part.to_owned() };
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::UnexpectedEof => damaged(),
+            _ => ArchiveError::OpenSegment { path: path.to_owned(), source },
+        };
+        let length = file.metadata().map_err(failed)?.len();
+        if self.offset.checked_add(self.octets).is_none_or(|end| end > length) {
+            return Err(damaged());
+        }
+        let mut octets = vec![0; self.octets as usize];
+        file.read_exact_at(&mut octets, self.offset).map_err(failed)?;
+        if crc32c::crc32c(&octets) != self.crc {
+            return Err(damaged());
+        }
+        Ok(octets)
+    }
+}
+
+/// What stands at the start of the file: where the index is, and the checksum of all that comes after it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) index: Section,
+    /// CRC-32C of Parquet's page index and footer.
+    pub(crate) footer_crc: u32,
+}
+
+impl Header {
+    pub(crate) fn encode(&self) -> [u8; HEADER_OCTETS] {
+        let mut out = MAGIC.to_vec();
+        put_u64(&mut out, self.index.offset);
+        put_u64(&mut out, self.index.octets);
+        put_u32(&mut out, self.index.crc);
+        put_u32(&mut out, self.footer_crc);
+        put_u32(&mut out, 0);
+        let crc = crc32c::crc32c(&out);
+        put_u32(&mut out, crc);
+        out.try_into().unwrap_or([0; HEADER_OCTETS])
+    }
+
+    /// Reads the header; `None` when the file has none.
+    pub(crate) fn read(file: &File, path: &Path) -> Result<Option<Self>, ArchiveError> {
+        let mut octets = [0; HEADER_OCTETS];
+        match file.read_exact_at(&mut octets, HEADER_AT) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
+            Err(source) => return Err(ArchiveError::OpenSegment { path: path.to_owned(), source }),
+        }
+        let damaged = |Bad| ArchiveError::DamagedSegment { path: path.to_owned(), part: "header".to_owned() };
+        if !octets.starts_with(MAGIC) {
+            return Ok(None);
+        }
+        Self::parse(&octets).map(Some).map_err(damaged)
+    }
+
+    fn parse(octets: &[u8; HEADER_OCTETS]) -> Result<Self, Bad> {
+        let (signed, crc) = octets.split_at(HEADER_OCTETS - 4);
+        if OctetReader::new(crc).u32()? != crc32c::crc32c(signed) {
+            return Err(Bad);
+        }
+        let mut reader = OctetReader::new(signed);
+        reader.take(MAGIC.len())?;
+        let index = Section { kind: 0, offset: reader.u64()?, octets: reader.u64()?, crc: reader.u32()? };
+        Ok(Self { index, footer_crc: reader.u32()? })
+    }
+}
+
+/// How the values of a column's data pages are encoded; the names are Parquet's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PageEncoding {
+    /// `PLAIN`.
+    Plain,
+    /// `RLE_DICTIONARY`: numbers of values in the dictionary page of the row group.
+    Dictionary,
+    /// `DELTA_BINARY_PACKED`.
+    DeltaBinaryPacked,
+    /// `DELTA_LENGTH_BYTE_ARRAY`.
+    DeltaLengthByteArray,
+    /// `DELTA_BYTE_ARRAY`.
+    DeltaByteArray,
+    /// `BYTE_STREAM_SPLIT`.
+    ByteStreamSplit,
+    /// Pages of several encodings: each page's header tells its own.
+    Mixed,
+}
+
+impl PageEncoding {
+    const ALL: [Self; 7] = [
+        Self::Plain,
+        Self::Dictionary,
+        Self::DeltaBinaryPacked,
+        Self::DeltaLengthByteArray,
+        Self::DeltaByteArray,
+        Self::ByteStreamSplit,
+        Self::Mixed,
+    ];
+
+    pub(crate) fn octet(self) -> u8 {
+        self as u8
+    }
+
+    fn of_octet(octet: u8) -> Option<Self> {
+        Self::ALL.get(usize::from(octet)).copied()
+    }
+}
+
+/// Where the pages of a column lie.
+///
+/// Each page is a Parquet page: a Thrift header, then its data, compressed with zstd (a data page of version 1: the
+/// definition levels are part of what is compressed). The column is optional: a page without nulls has one run of the
+/// level 1.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnPages {
+    /// Encoding of the data pages.
+    pub encoding: PageEncoding,
+    /// Row group by row group.
+    pub groups: Vec<GroupPages>,
+}
+
+/// The pages of a column in one row group.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct GroupPages {
+    /// All octets of the column in the file, dictionary included.
+    pub chunk: Range<u64>,
+    /// CRC-32C of these octets.
+    pub crc32c: u32,
+    /// Octets of the dictionary page in the file, header included; `None` when there is none.
+    pub dictionary: Option<Range<u64>>,
+    /// The data pages in order: page `n` of the row group is page `row_group_pages(group).start + n` of the index.
+    pub pages: Vec<PagePlace>,
+}
+
+/// Where one page lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PagePlace {
+    /// Offset in the file.
+    pub offset: u64,
+    /// Octets, header included.
+    pub octets: u64,
+    /// Rows.
+    pub rows: u64,
+}
+
+/// What stands at the end of a column's entry: encoding, leaf, octets of the dictionaries, octets of the pages.
+pub(crate) fn put_places(out: &mut Vec<u8>, encoding: PageEncoding, leaf: u32, dictionaries: &[u32], pages: &[u32]) {
+    out.push(encoding.octet());
+    put_u32(out, leaf);
+    for octets in dictionaries {
+        put_u32(out, *octets);
+    }
+    let width = super::octets::width_of(pages.iter().copied().max().unwrap_or(0).into());
+    out.push(width as u8);
+    for octets in pages {
+        super::octets::put_narrow(out, (*octets).into(), width);
+    }
+}
+
+impl SegmentIndex {
+    pub(super) fn read_places(&self, mut reader: OctetReader<'_>) -> Result<Option<ColumnPages>, Bad> {
+        if reader.left() == 0 {
+            return Ok(None);
+        }
+        let encoding = PageEncoding::of_octet(reader.u8()?).ok_or(Bad)?;
+        let leaf = reader.u32()? as usize;
+        let dictionaries = (0..self.row_groups()).map(|_| reader.u32()).collect::<Result<Vec<_>, _>>()?;
+        let width = usize::from(reader.u8()?);
+        let sizes = reader.take(self.pages().checked_mul(width).ok_or(Bad)?)?;
+        let mut groups = Vec::with_capacity(self.row_groups());
+        for (group, &dictionary) in dictionaries.iter().enumerate() {
+            let ChunkPlaces { offset, octets, crc } = self.chunk(group, leaf)?;
+            let end = offset.checked_add(octets).ok_or(Bad)?;
+            let mut at = offset + u64::from(dictionary);
+            let mut pages = Vec::new();
+            for page in self.row_group_pages(group) {
+                let octets = narrow(sizes, page, width).ok_or(Bad)?;
+                let rows = self.page_rows(page);
+                pages.push(PagePlace { offset: at, octets, rows: rows.end - rows.start });
+                at += octets;
+            }
+            if at != end {
+                return Err(Bad);
+            }
+            let dictionary = (dictionary > 0).then(|| offset..offset + u64::from(dictionary));
+            groups.push(GroupPages { chunk: offset..end, crc32c: crc, dictionary, pages });
+        }
+        Ok(Some(ColumnPages { encoding, groups }))
+    }
+}

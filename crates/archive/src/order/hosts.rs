@@ -1,0 +1,141 @@
+//! Addresses as small numbers that order like the addresses.
+//!
+//! Most work on a segment asks of two addresses only whether they are the same and which comes first. A table of all
+//! that occur, built once, lets the order of rows, the index and the rollups work with numbers of 32 bits, IPv4 and
+//! IPv6 alike.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
+
+use arrow::array::{Array, ArrayRef, AsArray};
+
+/// The number of a row without an address; it comes before all others.
+pub(crate) const NO_HOST: u32 = 0;
+
+/// Addresses while they are collected, numbered from 1 as they come.
+#[derive(Debug)]
+pub(crate) struct HostCollector {
+    short: HashMap<u32, u32, Mixer>,
+    long: HashMap<Vec<u8>, u32>,
+    count: u32,
+}
+
+/// The addresses of a segment: those of IPv4 first, each in the order of their octets.
+#[derive(Debug, Default, Clone, PartialEq, Eq)]
+pub(crate) struct Hosts {
+    pub(crate) short: Vec<u32>,
+    pub(crate) long: Vec<Vec<u8>>,
+}
+
+impl HostCollector {
+    pub(crate) fn new() -> Self {
+        Self { short: HashMap::with_hasher(Mixer::new()), long: HashMap::new(), count: NO_HOST }
+    }
+
+    /// Numbers of a column's values, handed to `put` in the order of rows.
+    pub(crate) fn add(&mut self, values: &ArrayRef, mut put: impl FnMut(u32)) {
+        let Some(values) = values.as_binary_opt::<i32>() else {
+            return (0..values.len()).for_each(|_| put(NO_HOST));
+        };
+        for row in 0..values.len() {
+            put(if values.is_null(row) { NO_HOST } else { self.number(values.value(row)) });
+        }
+    }
+
+    #[inline]
+    fn number(&mut self, octets: &[u8]) -> u32 {
+        let next = self.count + 1;
+        let number = match <[u8; 4]>::try_from(octets) {
+            Ok(short) => *self.short.entry(u32::from_be_bytes(short)).or_insert(next),
+            Err(_) => match self.long.get(octets) {
+                Some(number) => return *number,
+                None => *self.long.entry(octets.to_vec()).or_insert(next),
+            },
+        };
+        self.count = self.count.max(number);
+        number
+    }
+
+    /// The addresses in order, and for each number given so far the number that orders like its address.
+    pub(crate) fn finish(self) -> (Hosts, Vec<u32>) {
+        let mut short: Vec<(u32, u32)> = self.short.into_iter().collect();
+        let mut long: Vec<(Vec<u8>, u32)> = self.long.into_iter().collect();
+        short.sort_unstable();
+        long.sort_unstable();
+        let mut ranks = vec![NO_HOST; self.count as usize + 1];
+        let numbers = short.iter().map(|host| host.1).chain(long.iter().map(|host| host.1));
+        for (number, rank) in numbers.zip(NO_HOST + 1..) {
+            ranks[number as usize] = rank;
+        }
+        let hosts = Hosts {
+            short: short.into_iter().map(|host| host.0).collect(),
+            long: long.into_iter().map(|host| host.0).collect(),
+        };
+        (hosts, ranks)
+    }
+}
+
+impl Hosts {
+    /// For each number the number of its network: of the first 16 bits of IPv4, of the first 48 of anything else.
+    pub(crate) fn networks(&self) -> Vec<u32> {
+        let mut networks = Vec::with_capacity(self.numbers());
+        networks.push(0);
+        networks.extend(self.short.iter().map(|host| host >> 16));
+        let mut network = 1 << 16;
+        for (at, host) in self.long.iter().enumerate() {
+            let before = at.checked_sub(1).and_then(|before| self.long.get(before));
+            network += u32::from(before.is_some_and(|before| before.get(..6) != host.get(..6)));
+            networks.push(network);
+        }
+        networks
+    }
+
+    /// How many numbers there are, that of no address included.
+    pub(crate) fn numbers(&self) -> usize {
+        1 + self.short.len() + self.long.len()
+    }
+}
+
+/// Hashes of 32-bit keys: one multiplication, with a secret, because whoever sends flows chooses addresses.
+#[derive(Debug, Clone)]
+struct Mixer {
+    secret: u64,
+}
+
+impl Mixer {
+    fn new() -> Self {
+        Self { secret: RandomState::new().hash_one(0) }
+    }
+}
+
+impl BuildHasher for Mixer {
+    type Hasher = Mixed;
+
+    fn build_hasher(&self) -> Mixed {
+        Mixed { state: self.secret }
+    }
+}
+
+#[derive(Debug)]
+struct Mixed {
+    state: u64,
+}
+
+impl Hasher for Mixed {
+    fn finish(&self) -> u64 {
+        self.state
+    }
+
+    fn write(&mut self, octets: &[u8]) {
+        for octet in octets {
+            self.write_u32((*octet).into());
+        }
+    }
+
+    #[inline]
+    fn write_u32(&mut self, number: u32) {
+        // the golden ratio in 64 bits; both halves of the product together depend on all bits
+        let product = u128::from(self.state ^ u64::from(number)) * 0x9e37_79b9_7f4a_7c15;
+        self.state = (product as u64) ^ (product >> 64) as u64;
+    }
+}

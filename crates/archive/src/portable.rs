@@ -1,0 +1,253 @@
+//! Parts of an archive as folders that can be carried elsewhere.
+//!
+//! An export is a folder of Parquet files, laid out as in an archive, so that any tool reads it; and a list of them with
+//! their checksums, which is written last. A segment is exported whole: a range of times takes every segment that may
+//! have a row in it.
+//!
+//! An import copies the files, gives them numbers of tails and positions behind all that the archive has, and commits
+//! them all at once in the way sealing does: while the first of these tails exists, an empty file, none of them counts.
+//! Importing is idempotent by file: an archive remembers the checksum, size and name of what it has imported, and
+//! passes over that. What speaks against it is that rows which the other archive has merged with others since come in
+//! a new file, and are imported again.
+
+mod list;
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use weir_flow::Table;
+
+use crate::check::rows_by_footer;
+use crate::civil::{MS_PER_DAY, day_of_text};
+use crate::layout::{Layout, TailNumber};
+use crate::lock::Lock;
+use crate::readers::Lease;
+use crate::recovery::{Recovered, recover};
+use crate::seal::seal_tail;
+use crate::segment::SegmentName;
+use crate::stock::{Kept, Stock};
+use crate::{ArchiveError, ArchiveOptions, Position, Segment, Snapshot, folder, readers, space};
+
+pub(crate) use list::forget_uncommitted;
+use list::{Entry, imported_before, read_list, remember, write_list};
+
+/// Octets copied at a time.
+const COPY_OCTETS: usize = 1 << 20;
+
+/// Which part of an archive is exported.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Part {
+    /// Only segments that may have rows at this time or later, in milliseconds since the epoch.
+    pub from_ms: Option<i64>,
+    /// Only segments that may have rows before this time.
+    pub until_ms: Option<i64>,
+    /// Only these tables; all of them when empty.
+    pub tables: Vec<Table>,
+}
+
+impl Part {
+    fn has(&self, kept: &Kept) -> bool {
+        let day = (kept.day * MS_PER_DAY, (kept.day + 1) * MS_PER_DAY - 1);
+        let (first, last) = kept.segment.time_range_ms.unwrap_or(day);
+        (self.tables.is_empty() || self.tables.contains(&kept.table))
+            && self.from_ms.is_none_or(|from_ms| last >= from_ms)
+            && self.until_ms.is_none_or(|until_ms| first < until_ms)
+    }
+}
+
+/// What was exported.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Exported {
+    /// Segments copied.
+    pub segments: u64,
+    /// Rows in them, of all tables.
+    pub rows: u64,
+    /// Octets of them.
+    pub octets: u64,
+    /// Flows that are in no segment yet, and so not in the export either.
+    pub flows_unsealed: u64,
+}
+
+/// What was imported.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Imported {
+    /// Segments added.
+    pub segments: u64,
+    /// Rows in them, of all tables.
+    pub rows: u64,
+    /// Octets of them.
+    pub octets: u64,
+    /// Segments passed over because they had been imported before.
+    pub segments_known: u64,
+    /// Position of the archive afterwards.
+    pub position: Position,
+}
+
+/// Copies a part of the archive in `dir` to the folder `to`, which must be new or empty. A writer may be at work.
+pub fn export(dir: &Path, to: &Path, part: &Part) -> Result<Exported, ArchiveError> {
+    let layout = Layout::new(dir);
+    let snapshot = Snapshot::open(dir)?;
+    if !folder::names(to)?.is_empty() {
+        return Err(ArchiveError::NotEmpty { path: to.to_owned() });
+    }
+    let _lease = Lease::take(&layout)?;
+    let stock = Stock::read(&layout)?;
+    let unsealed = snapshot.tail(Table::Flows).iter().map(|batch| batch.num_rows() as u64);
+    let mut exported = Exported { flows_unsealed: unsealed.sum(), ..Exported::default() };
+    let mut entries = Vec::new();
+    for kept in stock.live.iter().filter(|kept| part.has(kept)) {
+        let Ok(path) = kept.segment.path.strip_prefix(layout.root()) else { continue };
+        let place = to.join(path);
+        let failed = |source| ArchiveError::CopySegment { path: kept.segment.path.clone(), to: place.clone(), source };
+        place.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+        let crc = copy(&kept.segment.path, &place).map_err(failed)?;
+        entries.push(Entry { crc, octets: kept.segment.octets, path: path.to_owned() });
+        exported.segments += 1;
+        exported.rows += kept.segment.rows;
+        exported.octets += kept.segment.octets;
+    }
+    fs::create_dir_all(to).map_err(|source| ArchiveError::CreateFolder { path: to.to_owned(), source })?;
+    write_list(to, &entries)?;
+    Ok(exported)
+}
+
+/// Copies and syncs a file; tells the checksum of what was copied.
+fn copy(from: &Path, to: &Path) -> io::Result<u32> {
+    let (mut from, mut to) = (File::open(from)?, File::create(to)?);
+    let mut octets = vec![0; COPY_OCTETS];
+    let mut crc = 0;
+    loop {
+        let count = match from.read(&mut octets) {
+            Ok(0) => break,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            other => other?,
+        };
+        let piece = octets.get(..count).unwrap_or_default();
+        crc = crc32c::crc32c_append(crc, piece);
+        to.write_all(piece)?;
+    }
+    to.sync_all()?;
+    Ok(crc)
+}
+
+/// A file on its way into the archive.
+struct Arriving {
+    entry: Entry,
+    table: Table,
+    day: i64,
+    name: SegmentName,
+    /// Where it is now.
+    path: PathBuf,
+}
+
+/// Adds the export in the folder `from` to the archive in `dir`, which is made when it is not there: all of it or, on
+/// an error, nothing. Fails while a writer has the archive.
+pub fn import(dir: &Path, from: &Path) -> Result<Imported, ArchiveError> {
+    let entries = read_list(from)?;
+    let layout = Layout::new(dir);
+    layout.create_root()?;
+    let _lock = Lock::acquire(&layout.lock())?;
+    if layout.create_root()? {
+        layout.create_contents()?;
+    }
+    layout.create_folders()?;
+    readers::create(&layout)?;
+    folder::create(&layout.imported())?;
+    let Recovered { recovery, tails, next_number } = recover(&layout)?;
+    for tail in &tails {
+        seal_tail(&layout, &ArchiveOptions::default(), tail)?;
+    }
+    let mut imported = Imported { position: recovery.position, ..Imported::default() };
+    let before = imported_before(&layout)?;
+    let mut arriving = Vec::new();
+    for (number, entry) in entries.into_iter().enumerate() {
+        if before.contains(&entry) {
+            imported.segments_known += 1;
+        } else {
+            arriving.push(fetch(&layout, from, entry, number)?);
+        }
+    }
+    if arriving.is_empty() {
+        return Ok(imported);
+    }
+    renumber(&mut arriving, next_number, recovery.position, from)?;
+    commit(&layout, &arriving, next_number)?;
+    for Arriving { entry, name, .. } in &arriving {
+        imported.segments += 1;
+        imported.rows += name.rows;
+        imported.octets += entry.octets;
+        imported.position = imported.position.max(name.last);
+    }
+    Ok(imported)
+}
+
+/// Copies a file of an export into the folder for what is being written, and checks it.
+fn fetch(layout: &Layout, from: &Path, entry: Entry, number: usize) -> Result<Arriving, ArchiveError> {
+    let source_path = from.join(&entry.path);
+    let bad = |what: &str| ArchiveError::BadExport { path: source_path.clone(), what: what.to_owned() };
+    let mut parts = entry.path.iter().map(|part| part.to_str().unwrap_or_default());
+    let table = parts.next().and_then(|name| Table::ALL.iter().copied().find(|table| table.name() == name));
+    let day = parts.next().and_then(|name| day_of_text(name.strip_prefix("date=")?));
+    let name = parts.next().and_then(SegmentName::parse);
+    let (Some(table), Some(day), Some(name), None) = (table, day, name, parts.next()) else {
+        return Err(bad("this is no path of a segment"));
+    };
+    let path = layout.tmp().join(format!("import-{number}"));
+    let failed = |source| ArchiveError::CopySegment { path: source_path.clone(), to: path.clone(), source };
+    if !space::has_room(layout.root(), entry.octets, 0)? {
+        return Err(failed(io::ErrorKind::StorageFull.into()));
+    }
+    let crc = copy(&source_path, &path).map_err(failed)?;
+    let octets = path.metadata().map_err(failed)?.len();
+    if (crc, octets) != (entry.crc, entry.octets) {
+        return Err(bad("its checksum is not that of the list"));
+    }
+    let copied = Segment::stat(path.clone(), name)?.map(|segment| rows_by_footer(&segment)).transpose()?;
+    if copied != Some(name.rows) {
+        return Err(bad("it has other rows than its name says"));
+    }
+    Ok(Arriving { entry, table, day, name, path })
+}
+
+/// Moves tails and positions behind those of the archive, in the order that they have among themselves.
+fn renumber(
+    arriving: &mut [Arriving],
+    next_number: TailNumber,
+    position: Position,
+    from: &Path,
+) -> Result<(), ArchiveError> {
+    let first_tail = arriving.iter().map(|file| file.name.tails.0).min().unwrap_or_default();
+    let first_position = arriving.iter().map(|file| file.name.first.get()).min().unwrap_or_default();
+    for file in arriving {
+        let tail = |tail: TailNumber| tail.checked_sub(first_tail)?.checked_add(next_number);
+        let place = |old: Position| old.get().checked_sub(first_position)?.checked_add(position.next().get());
+        let name = &mut file.name;
+        let moved = (tail(name.tails.0), tail(name.tails.1), place(name.first), place(name.last));
+        let (Some(tail_first), Some(tail_last), Some(first), Some(last)) = moved else {
+            let what = "its numbers of tails or positions make no sense".to_owned();
+            return Err(ArchiveError::BadExport { path: from.join(&file.entry.path), what });
+        };
+        (name.tails, name.first, name.last) = ((tail_first, tail_last), Position::new(first), Position::new(last));
+    }
+    Ok(())
+}
+
+/// Moves the files into their places and commits them, all at once: by removing the tail that they claim to be of.
+fn commit(layout: &Layout, arriving: &[Arriving], number: TailNumber) -> Result<(), ArchiveError> {
+    let tail = layout.tail(number);
+    File::create_new(&tail).map_err(|source| ArchiveError::CreateTail { path: tail.clone(), source })?;
+    folder::sync(&layout.tails())?;
+    for Arriving { table, day, name, path, .. } in arriving {
+        let partition = layout.partition(*table, *day);
+        folder::create(&partition)?;
+        let place = partition.join(name.to_string());
+        fs::rename(path, &place).map_err(|source| ArchiveError::PlaceSegment { path: place.clone(), source })?;
+        folder::sync(&partition)?;
+    }
+    remember(layout, number, arriving.iter().map(|file| &file.entry))?;
+    fs::remove_file(&tail).map_err(|source| ArchiveError::RemoveTail { path: tail.clone(), source })?;
+    folder::sync(&layout.tails())
+}

@@ -1,0 +1,195 @@
+//! Sums by host, port and so on, kept with each segment, so that the common questions need no flows.
+//!
+//! For each [`Rollup`] a segment has a table with a row for each key: flows, packets, bytes, first start and last end.
+//! Sums over segments are those over all their flows, always: a segment in which a flow tells no packets, bytes, start
+//! or end has no rollups, so whoever gets `None` reads the flows themselves.
+//!
+//! Full tables of hosts would cost a sixth of the whole segment, and nearly all of their rows would be about hosts with
+//! a handful of flows. Tables of more than some thousand keys therefore have only the keys that are heavy by flows, by
+//! packets or by bytes, and tell how much any other key can have at most ([`Rest`]). So the first of a ranking can be
+//! told exactly as long as the last of them has more than the rests of all segments together allow anyone else; when
+//! that is not so, or a key must be looked up that is in the rest, the flows have to be read.
+
+pub(crate) mod build;
+mod pack;
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryBuilder, RecordBatch, TimestampMillisecondArray, UInt64Array};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
+use weir_flow::{Column, Table};
+
+use crate::ArchiveError;
+use crate::index::ROLLUPS;
+use crate::segment::Segment;
+use pack::{Keys, Packed};
+
+/// What flows are summed up by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Rollup {
+    /// By source address.
+    SrcAddr,
+    /// By destination address.
+    DstAddr,
+    /// By source port.
+    SrcPort,
+    /// By destination port.
+    DstPort,
+    /// By protocol.
+    Protocol,
+    /// By the source's autonomous system.
+    SrcAs,
+    /// By the destination's autonomous system.
+    DstAs,
+    /// By the interface that flows came in by.
+    InIf,
+    /// By the interface that flows went out by.
+    OutIf,
+    /// By exporter.
+    Exporter,
+    /// By the minute in which flows start.
+    Minute,
+}
+
+impl Rollup {
+    /// Every rollup.
+    pub const ALL: &'static [Self] = &[
+        Self::SrcAddr,
+        Self::DstAddr,
+        Self::SrcPort,
+        Self::DstPort,
+        Self::Protocol,
+        Self::SrcAs,
+        Self::DstAs,
+        Self::InIf,
+        Self::OutIf,
+        Self::Exporter,
+        Self::Minute,
+    ];
+
+    /// The column whose values are the keys; `None` for minutes.
+    pub const fn column(self) -> Option<Column> {
+        match self {
+            Self::SrcAddr => Some(Column::SrcAddr),
+            Self::DstAddr => Some(Column::DstAddr),
+            Self::SrcPort => Some(Column::SrcPort),
+            Self::DstPort => Some(Column::DstPort),
+            Self::Protocol => Some(Column::Protocol),
+            Self::SrcAs => Some(Column::SrcAs),
+            Self::DstAs => Some(Column::DstAs),
+            Self::InIf => Some(Column::InIf),
+            Self::OutIf => Some(Column::OutIf),
+            Self::Exporter => Some(Column::Exporter),
+            Self::Minute => None,
+        }
+    }
+
+    /// Name of the column of keys.
+    pub const fn name(self) -> &'static str {
+        match self.column() {
+            Some(column) => column.name(),
+            None => "minute",
+        }
+    }
+
+    fn key_field(self) -> Field {
+        match self.column() {
+            Some(column) => Table::Flows.schema().field(column as usize).clone(),
+            None => Field::new("minute", DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())), true),
+        }
+    }
+}
+
+/// The sums of one segment.
+#[derive(Debug, Clone, PartialEq)]
+pub struct RollupTable {
+    /// A row for each key: the key under its column's name, then `flows`, `packets` and `bytes` (64-bit, unsigned),
+    /// `start` and `end` (milliseconds). The flows whose key is null are a row whose key is null.
+    pub rows: RecordBatch,
+    /// What there is beside these rows; `None` when they are all.
+    pub rest: Option<Rest>,
+}
+
+/// Keys that have no row of their own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rest {
+    /// How many there are.
+    pub keys: u64,
+    /// No one of them has more flows than this.
+    pub flows_max: u64,
+    /// No one of them has more packets than this.
+    pub packets_max: u64,
+    /// No one of them has more octets than this.
+    pub bytes_max: u64,
+}
+
+/// The sums of one key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Sum {
+    pub(crate) flows: u64,
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    pub(crate) start_ms: i64,
+    pub(crate) end_ms: i64,
+}
+
+impl Segment {
+    /// The segment's sums by one kind of key; `None` when it has none.
+    pub fn rollup(&self, rollup: Rollup) -> Result<Option<RollupTable>, ArchiveError> {
+        let Some(index) = self.index()? else { return Ok(None) };
+        let part = format!("rollup by {}", rollup.name());
+        let kind = ROLLUPS + rollup as u8;
+        let Some(section) = index.sections.iter().find(|section| section.kind == kind) else { return Ok(None) };
+        let octets = section.read(index.file(), &self.path, &part)?;
+        let damaged = || ArchiveError::DamagedSegment { path: self.path.clone(), part: part.clone() };
+        let packed = Packed::read(&octets).map_err(|_| damaged())?;
+        let rows = rows(rollup, &packed).map_err(|_| damaged())?;
+        Ok(Some(RollupTable { rows, rest: packed.rest }))
+    }
+}
+
+fn rows(rollup: Rollup, packed: &Packed) -> Result<RecordBatch, arrow::error::ArrowError> {
+    let key = rollup.key_field();
+    let numbers =
+        |of: fn(&Sum) -> u64| -> ArrayRef { Arc::new(UInt64Array::from_iter_values(packed.sums.iter().map(of))) };
+    let times = |of: fn(&Sum) -> i64| -> ArrayRef {
+        Arc::new(TimestampMillisecondArray::from_iter_values(packed.sums.iter().map(of)).with_timezone("UTC"))
+    };
+    let columns = vec![
+        keys(&packed.keys, key.data_type())?,
+        numbers(|sum| sum.flows),
+        numbers(|sum| sum.packets),
+        numbers(|sum| sum.bytes),
+        times(|sum| sum.start_ms),
+        times(|sum| sum.end_ms),
+    ];
+    let mut fields = vec![key];
+    for (name, column) in ["flows", "packets", "bytes", "start", "end"].into_iter().zip(&columns[1..]) {
+        fields.push(Field::new(name, column.data_type().clone(), false));
+    }
+    RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
+}
+
+fn keys(keys: &Keys, data_type: &DataType) -> Result<ArrayRef, arrow::error::ArrowError> {
+    let nulls = usize::from(keys.has_null);
+    if *data_type == DataType::Binary {
+        let mut builder = BinaryBuilder::new();
+        (0..nulls).for_each(|_| builder.append_null());
+        keys.short.iter().for_each(|key| builder.append_value((*key as u32).to_be_bytes()));
+        keys.long.iter().for_each(|key| builder.append_value(key.to_be_bytes()));
+        return Ok(Arc::new(builder.finish()));
+    }
+    let values = std::iter::repeat_n(None, nulls).chain(keys.short.iter().map(|key| Some(*key as u64)));
+    let values: ArrayRef = Arc::new(values.collect::<UInt64Array>());
+    match data_type {
+        DataType::Timestamp(..) => {
+            let minutes = values.as_primitive::<arrow::datatypes::UInt64Type>();
+            let times = minutes.iter().map(|key| Some(build::minute_ms(key?)));
+            let times = times.collect::<TimestampMillisecondArray>().with_timezone("UTC");
+            Ok(Arc::new(times))
+        }
+        _ => cast(&values, data_type),
+    }
+}

@@ -1,0 +1,110 @@
+//! Whether a segment's file is what was written, octet by octet.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+
+use super::Segment;
+use crate::ArchiveError;
+use crate::index::{HEADER_AT, HEADER_OCTETS, Header, SegmentIndex};
+
+/// The key under which Parquet's footer tells where the index is.
+pub(super) const INDEX_KEY: &str = "weir.index";
+
+/// What every Parquet file begins and ends with.
+const MAGIC: &[u8; 4] = b"PAR1";
+
+/// Octets read at a time.
+const PIECE_OCTETS: u64 = 1 << 20;
+
+impl Segment {
+    /// Reads the whole file and verifies every checksum; an error names the part that is damaged. The checksums cover
+    /// every octet. Of a segment without an index only what Parquet itself can tell is checked: that all of it can be
+    /// decoded.
+    pub fn check(&self) -> Result<(), ArchiveError> {
+        match self.index()? {
+            Some(index) => self.check_parts(&index),
+            None => self.check_old(),
+        }
+    }
+
+    fn damaged(&self, part: impl Into<String>) -> ArchiveError {
+        ArchiveError::DamagedSegment { path: self.path.clone(), part: part.into() }
+    }
+
+    fn check_old(&self) -> Result<(), ArchiveError> {
+        let file =
+            File::open(&self.path).map_err(|source| ArchiveError::OpenSegment { path: self.path.clone(), source })?;
+        let reader = SerializedFileReader::new(file).map_err(|error| self.damaged(format!("footer: {error}")))?;
+        let keys = reader.metadata().file_metadata().key_value_metadata();
+        if keys.is_some_and(|keys| keys.iter().any(|pair| pair.key == INDEX_KEY)) {
+            return Err(self.damaged("header"));
+        }
+        let rows = self.read()?.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
+        if rows == self.rows { Ok(()) } else { Err(self.damaged(format!("{rows} rows instead of {}", self.rows))) }
+    }
+
+    fn check_parts(&self, index: &SegmentIndex) -> Result<(), ArchiveError> {
+        let file = index.file();
+        let failed = |source| ArchiveError::OpenSegment { path: self.path.clone(), source };
+        let Some(header) = Header::read(file, &self.path)? else { return Err(self.damaged("header")) };
+        let length = file.metadata().map_err(failed)?.len();
+        if self.sum(file, 0, HEADER_AT)? != crc32c::crc32c(MAGIC) {
+            return Err(self.damaged("start of the file"));
+        }
+        let mut at = HEADER_AT + HEADER_OCTETS as u64;
+        for group in 0..index.row_groups() {
+            for leaf in 0..index.leaves {
+                let part = || format!("column chunk {leaf} of row group {group}");
+                let Ok(chunk) = index.chunk(group, leaf) else { return Err(self.damaged(part())) };
+                self.check_part(file, &mut at, (chunk.offset, chunk.octets, chunk.crc), &part)?;
+            }
+        }
+        for section in &index.sections {
+            let part = || format!("section {} of the index", section.kind);
+            self.check_part(file, &mut at, (section.offset, section.octets, section.crc), &part)?;
+        }
+        let part = || "index".to_owned();
+        self.check_part(file, &mut at, (header.index.offset, header.index.octets, header.index.crc), &part)?;
+        let rest = length.checked_sub(at).ok_or_else(|| self.damaged("end of the file"))?;
+        let footer = (at, rest, header.footer_crc);
+        self.check_part(file, &mut at, footer, &|| "footer".to_owned())?;
+        let rows = index.row_group_rows(index.row_groups().saturating_sub(1)).end;
+        if rows == self.rows { Ok(()) } else { Err(self.damaged(format!("{rows} rows instead of {}", self.rows))) }
+    }
+
+    /// A part must begin where the one before has ended, so that no octet goes unchecked.
+    fn check_part(
+        &self,
+        file: &File,
+        at: &mut u64,
+        (offset, octets, crc): (u64, u64, u32),
+        part: &dyn Fn() -> String,
+    ) -> Result<(), ArchiveError> {
+        if offset != *at || self.sum(file, offset, octets)? != crc {
+            return Err(self.damaged(part()));
+        }
+        *at += octets;
+        Ok(())
+    }
+
+    /// CRC-32C of some octets; what is behind the end of the file is left out.
+    fn sum(&self, file: &File, offset: u64, octets: u64) -> Result<u32, ArchiveError> {
+        let (mut crc, mut at, end) = (0, offset, offset.saturating_add(octets));
+        let mut piece = vec![0; PIECE_OCTETS.min(octets) as usize];
+        while at < end {
+            let wanted = (end - at).min(PIECE_OCTETS) as usize;
+            let read = match file.read_at(&mut piece[..wanted], at) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(source) => return Err(ArchiveError::OpenSegment { path: self.path.clone(), source }),
+            };
+            crc = crc32c::crc32c_append(crc, &piece[..read]);
+            at += read as u64;
+        }
+        Ok(crc)
+    }
+}

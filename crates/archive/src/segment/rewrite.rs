@@ -1,0 +1,90 @@
+//! Several segments rewritten as one, for compaction.
+
+use std::path::Path;
+
+use weir_flow::Table;
+
+use super::{Columns, Segment, SegmentName, SegmentRange, Summaries, write_segment};
+use crate::order::{FlowOrder, flow_order};
+use crate::{ArchiveError, ArchiveOptions};
+
+/// Most rows of a rewritten segment: its rows are counted in 32 bits, and the memory of a rewrite goes with them.
+pub const REWRITE_ROWS_MAX: u64 = 1 << 25;
+
+/// Writes the rows of `inputs`, which are segments of one table and day, as one segment: clustered and indexed as a
+/// whole, to a new file at `path` that is synced. Tells the name that the file must get; `range` is what the name will
+/// say about where the rows come from.
+///
+/// Works column by column. In memory are at most: the order of rows (4 octets a row, 28 while it is made), one column
+/// of all rows decoded, and the encoded segment. The inputs are only read, and whether they and the new file count is
+/// the caller's business.
+pub(crate) fn rewrite(
+    table: Table,
+    inputs: &[Segment],
+    range: SegmentRange,
+    path: &Path,
+    options: &ArchiveOptions,
+) -> Result<SegmentName, ArchiveError> {
+    let rows: u64 = inputs.iter().map(|segment| segment.rows).sum();
+    if rows > REWRITE_ROWS_MAX {
+        return Err(ArchiveError::TooManyRows { path: path.to_owned(), rows, rows_max: REWRITE_ROWS_MAX });
+    }
+    let columns = Columns::of_segments(table, inputs);
+    let mut order = if table == Table::Flows { flow_order(&columns)? } else { FlowOrder::as_received(columns.rows()) };
+    let rows = std::mem::take(&mut order.rows);
+    write_segment(path, &columns, &rows, &order, range, options.row_group_rows_max, Summaries::With)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::AsArray;
+    use arrow::datatypes::UInt64Type;
+    use weir_flow::{Column, Delivery, FlowBatchBuilder};
+
+    use super::*;
+    use crate::{Snapshot, Writer};
+
+    fn rows(segments: &[Segment]) -> Vec<(u64, Option<Vec<u8>>)> {
+        let mut rows = Vec::new();
+        for batch in segments.iter().flat_map(|segment| segment.read().expect("readable")) {
+            let ids = batch.column(Column::FlowId as usize).as_primitive::<UInt64Type>().clone();
+            let hosts = batch.column(Column::SrcAddr as usize).as_binary::<i32>().clone();
+            rows.extend(ids.values().iter().copied().zip(hosts.iter().map(|host| host.map(<[u8]>::to_vec))));
+        }
+        rows.sort_unstable();
+        rows
+    }
+
+    #[test]
+    fn segments_become_one_with_the_same_rows() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let options = ArchiveOptions { segment_rows_max: 300, row_group_rows_max: 128, ..ArchiveOptions::default() };
+        let (mut writer, _) = Writer::open(dir.path(), options).expect("an archive");
+        for delivery in 0..10u64 {
+            let mut builder = FlowBatchBuilder::new(100);
+            builder.begin_rows(100);
+            builder.time(Column::Received).repeat(1_763_683_200_000, 100);
+            builder.u64(Column::FlowId).extend((0..100usize).map(|row| delivery * 100 + row as u64));
+            if delivery % 4 != 1 {
+                let hosts = (0..100u32).map(|row| (row * 7 % 31).to_be_bytes());
+                builder.address(Column::SrcAddr).extend_fixed(hosts);
+            }
+            writer.append(Delivery::from(builder.finish())).expect("appended");
+        }
+        writer.close().expect("sealed");
+        let snapshot = Snapshot::open(dir.path()).expect("a snapshot");
+        let inputs = snapshot.segments(Table::Flows);
+        assert!(inputs.len() > 1);
+        let (first, last) = (&inputs[0], &inputs[inputs.len() - 1]);
+        let range = SegmentRange { tails: (first.tails.0, last.tails.1), first: first.first, last: last.last };
+        let path = dir.path().join("tmp/rewritten");
+        let name = rewrite(Table::Flows, inputs, range, &path, &options).expect("rewritten");
+        let written = Segment::stat(path, name).expect("a file").expect("a file");
+        assert_eq!((written.rows, written.tails), (1000, range.tails));
+        assert_eq!(rows(std::slice::from_ref(&written)), rows(inputs));
+        written.check().expect("whole");
+        let index = written.index().expect("readable").expect("an index");
+        let pages = index.pages_of_addresses(Column::SrcAddr, &[0, 0, 0, 3], &[0, 0, 0, 3]).expect("readable");
+        assert!(pages.count() < index.pages(), "{pages:?}");
+    }
+}

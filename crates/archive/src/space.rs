@@ -1,0 +1,103 @@
+//! The free space of an archive's file system, and what happens when there is none.
+
+use std::path::Path;
+use std::time::Duration;
+
+use nix::sys::statvfs::statvfs;
+
+use crate::expiry::candidates;
+use crate::readers::remove;
+use crate::stock::Kept;
+use crate::upkeep::Upkeep;
+use crate::{ArchiveError, ArchiveOptions};
+
+/// What a writer does when the disk is full.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// Refuse what cannot be written, and seal later. Nothing is lost that was taken.
+    #[default]
+    Refuse,
+    /// Remove the oldest segments until there is room, and so much free space as is to be kept. Readers are not waited
+    /// for; one that had such a segment in its listing gets an error.
+    OldestFirst,
+}
+
+/// The reserve is at most this part of its file system.
+const RESERVE_PART_MAX: u64 = 20;
+
+/// Free space of a file system, for those who are not root, in octets.
+#[derive(Debug, Clone, Copy)]
+struct Space {
+    free: u64,
+    total: u64,
+}
+
+impl Space {
+    // the types of the fields differ from one system to another
+    #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
+    fn at(path: &Path) -> Result<Self, ArchiveError> {
+        let found =
+            statvfs(path).map_err(|error| ArchiveError::FreeSpace { path: path.to_owned(), source: error.into() })?;
+        let unit = u64::from(found.fragment_size());
+        Ok(Self { free: unit * u64::from(found.blocks_available()), total: unit * u64::from(found.blocks()) })
+    }
+
+    fn is_short(self, octets: u64, options: &ArchiveOptions) -> bool {
+        self.free < self.reserve(options.free_octets_min).saturating_add(octets)
+    }
+
+    fn reserve(self, octets: u64) -> u64 {
+        octets.min(self.total / RESERVE_PART_MAX)
+    }
+}
+
+/// Free space of the file system of a folder, in octets.
+pub(crate) fn free_octets(path: &Path) -> Result<u64, ArchiveError> {
+    Space::at(path).map(|space| space.free)
+}
+
+/// Whether so many octets more would touch the reserve, and it may be had back from the oldest segments.
+pub(crate) fn is_short(path: &Path, octets: u64, options: &ArchiveOptions) -> Result<bool, ArchiveError> {
+    Ok(options.when_full == WhenFull::OldestFirst && Space::at(path)?.is_short(octets, options))
+}
+
+/// Whether there is room for so many octets more, and for a reserve.
+pub(crate) fn has_room(path: &Path, octets: u64, reserve_octets: u64) -> Result<bool, ArchiveError> {
+    let space = Space::at(path)?;
+    Ok(space.free >= octets.saturating_add(space.reserve(reserve_octets)))
+}
+
+/// What was removed to make room.
+#[derive(Debug, Default)]
+pub(crate) struct Freed {
+    pub(crate) files: u64,
+    /// Flows that are gone.
+    pub(crate) rows: u64,
+    pub(crate) octets: u64,
+}
+
+/// Removes files until the reserve is there again, at least one: first those that do not count any more, then the
+/// oldest segments. Nothing is written for that.
+pub(crate) fn make_room(upkeep: &Upkeep, options: &ArchiveOptions) -> Result<Freed, ArchiveError> {
+    let stock = upkeep.stock()?;
+    let removed = upkeep.remove_retired(&stock, Duration::ZERO)?;
+    let mut freed = Freed { files: removed.files, rows: 0, octets: removed.octets };
+    let enough = |freed: &Freed| Ok(freed.files > 0 && !Space::at(upkeep.layout.root())?.is_short(0, options));
+    for Kept { segment, .. } in &stock.covered {
+        if let Some(octets) = remove(&segment.path)? {
+            freed.octets += octets;
+            freed.files += 1;
+        }
+    }
+    for kept in candidates(&stock) {
+        if enough(&freed)? {
+            break;
+        }
+        if let Some(octets) = remove(&kept.segment.path)? {
+            freed.octets += octets;
+            freed.files += 1;
+            freed.rows += if kept.table == weir_flow::Table::Flows { kept.segment.rows } else { 0 };
+        }
+    }
+    Ok(freed)
+}

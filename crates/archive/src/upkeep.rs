@@ -1,0 +1,79 @@
+//! Who may merge, expire or set aside segments: one at a time, whether it is the writer's own thread or a command.
+//!
+//! Appending, sealing and reading need no part of this. The writer's lock is another one, so that a command can keep
+//! house while a collector runs.
+
+pub(crate) mod round;
+
+use std::time::Duration;
+
+use crate::layout::Layout;
+use crate::lock::Lock;
+use crate::readers::{self, Reason, Removed, remove_retired};
+use crate::stock::Stock;
+use crate::{ArchiveError, folder, recovery};
+
+/// The right to change segments that are committed, held while this lives.
+#[derive(Debug)]
+pub(crate) struct Upkeep {
+    pub(crate) layout: Layout,
+    _lock: Lock,
+}
+
+impl Upkeep {
+    /// Takes the right if nobody has it.
+    pub(crate) fn try_begin(layout: &Layout) -> Result<Option<Self>, ArchiveError> {
+        match Lock::acquire(&layout.upkeep_lock()) {
+            Ok(lock) => Self::with(layout, lock).map(Some),
+            Err(ArchiveError::Locked { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Takes the right, and waits for whoever has it: a collector keeps it for one merge at a time.
+    pub(crate) fn begin(layout: &Layout) -> Result<Self, ArchiveError> {
+        layout.check()?;
+        Self::with(layout, Lock::wait(&layout.upkeep_lock())?)
+    }
+
+    fn with(layout: &Layout, lock: Lock) -> Result<Self, ArchiveError> {
+        folder::create(&layout.merging())?;
+        recovery::clear(&layout.merging())?;
+        readers::create(layout)?;
+        Ok(Self { layout: layout.clone(), _lock: lock })
+    }
+
+    /// The committed segments.
+    pub(crate) fn stock(&self) -> Result<Stock, ArchiveError> {
+        Stock::read(&self.layout)
+    }
+
+    /// Removes what is on its way out and no reader has; then puts on its way what is covered, and what has expired.
+    pub(crate) fn remove(
+        &self,
+        stock: &Stock,
+        expired: &[crate::Kept],
+        wait_max: Duration,
+    ) -> Result<Removed, ArchiveError> {
+        let mut removed = self.remove_retired(stock, wait_max)?;
+        let covered = stock.covered.iter().map(|kept| (Reason::Covered, kept.segment.path.clone()));
+        let expired = expired.iter().map(|kept| (Reason::Expired, kept.segment.path.clone()));
+        // What is covered goes first: it must not count again when the one that covers it has gone.
+        let mut files: Vec<_> = covered.chain(expired).collect();
+        files.retain(|(_, path)| path.exists());
+        removed.listed = files.is_empty() || readers::retire(&self.layout, &files)?;
+        if removed.listed && !files.is_empty() {
+            let more = self.remove_retired(stock, wait_max)?;
+            removed.files += more.files;
+            removed.octets += more.octets;
+            removed.waiting = more.waiting;
+        }
+        Ok(removed)
+    }
+
+    /// Removes what is on its way out.
+    pub(crate) fn remove_retired(&self, stock: &Stock, wait_max: Duration) -> Result<Removed, ArchiveError> {
+        let covered = stock.covered_paths();
+        remove_retired(&self.layout, wait_max, |path| covered.contains(path))
+    }
+}

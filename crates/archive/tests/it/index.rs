@@ -1,0 +1,195 @@
+//! The index of a segment against its rows, and damage to any part of its file.
+
+use std::fs;
+use std::ops::Range;
+
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::datatypes::{TimestampMillisecondType as Time, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use proptest::prelude::*;
+use weir_archive::{ArchiveError, ArchiveOptions, PageSet, Segment, SegmentIndex, Snapshot, Writer};
+use weir_flow::{Column, ColumnType, Delivery, FlowBatch, FlowBatchBuilder, Table};
+
+/// A row of small numbers: addresses of both families and others, ports, a system; each may be missing.
+type Row = (Option<u8>, Option<u8>, Option<u8>, Option<u8>, u8);
+
+fn address(seed: u8) -> Vec<u8> {
+    match seed % 5 {
+        0..3 => vec![10, 0, seed / 64, seed],
+        3 => [[0xfe; 15].to_vec(), vec![seed]].concat(),
+        _ => vec![seed; usize::from(seed % 3)],
+    }
+}
+
+fn batch(rows: &[Row]) -> FlowBatch {
+    let mut builder = FlowBatchBuilder::new(rows.len());
+    for &(src, dst, port, system, time) in rows {
+        builder.begin_rows(1);
+        builder.time(Column::Received).push(Some(1_763_683_200_000 + i64::from(time)));
+        builder.time(Column::Start).push(system.map(|_| -i64::from(time)));
+        builder.address(Column::SrcAddr).push(src.map(address).as_deref());
+        builder.address(Column::DstAddr).push(dst.map(address).as_deref());
+        builder.address(Column::NextHop).push(system.map(address).as_deref());
+        builder.u16(Column::DstPort).push(port.map(|port| u16::from(port) * 200));
+        builder.u8(Column::Protocol).push(port.map(|port| port % 3));
+        builder.u32(Column::SrcAs).push(system.map(|system| u32::from(system) * 65_521));
+        builder.address(Column::SrcMac).push(port.map(|port| [port; 6]).as_ref().map(|octets| &octets[..]));
+        builder.address(Column::ApplicationId).push(port.map(address).as_deref());
+        builder.u64(Column::Bytes).push(port.map(|port| u64::MAX - u64::from(port)));
+    }
+    builder.finish()
+}
+
+fn segment_of(rows: &[Row], dir: &std::path::Path, row_group_rows_max: usize) -> Segment {
+    let options = ArchiveOptions { row_group_rows_max, summaries_when_sealing: true, ..ArchiveOptions::default() };
+    let (mut writer, _) = Writer::open(dir, options).expect("an archive");
+    writer.append(Delivery::from(batch(rows))).expect("appended");
+    writer.close().expect("sealed");
+    let snapshot = Snapshot::open(dir).expect("a snapshot");
+    let [segment] = snapshot.segments(Table::Flows) else { panic!("one segment, not {snapshot:?}") };
+    segment.clone()
+}
+
+/// Values of a column as octets that order like them, row by row.
+fn values(column: Column, values: &ArrayRef) -> Vec<Option<Vec<u8>>> {
+    let number = |row: usize| -> Vec<u8> {
+        match column.column_type() {
+            ColumnType::U8 => values.as_primitive::<UInt8Type>().value(row).to_be_bytes().to_vec(),
+            ColumnType::U16 => values.as_primitive::<UInt16Type>().value(row).to_be_bytes().to_vec(),
+            ColumnType::U32 => values.as_primitive::<UInt32Type>().value(row).to_be_bytes().to_vec(),
+            ColumnType::U64 => values.as_primitive::<UInt64Type>().value(row).to_be_bytes().to_vec(),
+            ColumnType::Time => (values.as_primitive::<Time>().value(row) as u64 ^ 1 << 63).to_be_bytes().to_vec(),
+            _ => values.as_binary::<i32>().value(row).to_vec(),
+        }
+    };
+    (0..values.len()).map(|row| values.is_valid(row).then(|| number(row))).collect()
+}
+
+fn lookup(index: &SegmentIndex, column: Column, low: &[u8], high: &[u8]) -> PageSet {
+    let number = |octets: &[u8]| octets.iter().fold(0, |number, octet| number << 8 | u64::from(*octet));
+    let time = |octets: &[u8]| (number(octets) ^ 1 << 63) as i64;
+    let pages = match column.column_type() {
+        ColumnType::Time => index.pages_of_times(column, time(low), time(high)),
+        ColumnType::Address => index.pages_of_addresses(column, low, high),
+        _ => index.pages_of_numbers(column, number(low), number(high)),
+    };
+    pages.expect("an index that can be read")
+}
+
+const COLUMNS: [Column; 9] = [
+    Column::Received,
+    Column::Start,
+    Column::SrcAddr,
+    Column::DstAddr,
+    Column::NextHop,
+    Column::DstPort,
+    Column::Protocol,
+    Column::SrcAs,
+    Column::Bytes,
+];
+
+fn page_of(index: &SegmentIndex, row: usize) -> usize {
+    let pages: Vec<Range<u64>> = (0..index.pages()).map(|page| index.page_rows(page)).collect();
+    pages.iter().position(|rows| rows.contains(&(row as u64))).expect("every row is on a page")
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn no_page_that_has_a_value_is_left_out(
+        rows in proptest::collection::vec(any::<Row>(), 1..60),
+        row_group_rows_max in 1usize..20,
+        asked in proptest::collection::vec((0usize..60, 0usize..60), 4),
+    ) {
+        let dir = tempfile::tempdir().expect("a folder");
+        let segment = segment_of(&rows, dir.path(), row_group_rows_max);
+        let index = segment.index().expect("readable").expect("an index");
+        prop_assert_eq!(index.pages(), rows.len().div_ceil(row_group_rows_max));
+        prop_assert_eq!(index.page_rows(index.pages()), 0..0);
+        let batches = segment.read().expect("readable");
+        let read = arrow::compute::concat_batches(&batches[0].schema(), &batches).expect("one batch");
+        for column in COLUMNS {
+            let found = values(column, read.column(column as usize));
+            let with_nulls = index.pages_with_nulls(column).expect("readable");
+            for page in 0..index.pages() {
+                let rows = index.page_rows(page);
+                let nulls = found[rows.start as usize..rows.end as usize].iter().any(Option::is_none);
+                prop_assert_eq!(with_nulls.contains(page), nulls, "nulls of {} on page {}", column, page);
+            }
+            let present: Vec<&Vec<u8>> = found.iter().flatten().filter(|value| column.column_type() != ColumnType::Address || matches!(value.len(), 4 | 16)).collect();
+            for &(a, b) in &asked {
+                let (Some(&a), Some(&b)) = (present.get(a), present.get(b)) else { continue };
+                if a.len() != b.len() {
+                    continue;
+                }
+                let (low, high) = (a.min(b), a.max(b));
+                let pages = lookup(&index, column, low, high);
+                let fits = |value: &Vec<u8>| value.len() == low.len() && low <= value && value <= high;
+                let mut expected = PageSet::none(index.pages());
+                for (row, _) in found.iter().enumerate().filter(|(_, value)| value.as_ref().is_some_and(fits)) {
+                    expected.insert(page_of(&index, row));
+                }
+                let mut missing = expected.clone();
+                missing.and_not(&pages);
+                prop_assert!(missing.is_none(), "{} from {:?} to {:?}: {:?}", column, low, high, missing);
+                if matches!(column, Column::SrcAddr | Column::DstAddr) {
+                    prop_assert_eq!(&pages, &expected, "hosts are listed page by page");
+                }
+            }
+        }
+        prop_assert!(index.pages_of_addresses(Column::SrcAddr, &[9; 4], &[9; 4]).expect("readable").is_none());
+        prop_assert!(index.pages_of_numbers(Column::FlowId, 0, u64::MAX).expect("readable").is_none());
+        segment.check().expect("whole");
+    }
+}
+
+fn some_rows() -> Vec<Row> {
+    (0..100)
+        .map(|row: u8| (Some(row), Some(row / 2), (!row.is_multiple_of(7)).then_some(row % 5), Some(row % 4), row))
+        .collect()
+}
+
+#[test]
+fn pages_lie_where_the_index_says() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let segment = segment_of(&some_rows(), dir.path(), 40);
+    let index = segment.index().expect("readable").expect("an index");
+    let octets = fs::read(&segment.path).expect("a file");
+    for column in Column::ALL.iter().copied().filter(|column| *column != Column::Elements) {
+        if index.is_null(column).expect("readable") {
+            assert!(index.column_pages(column).expect("readable").is_none());
+            assert!(index.pages_with_nulls(column).expect("readable").is_all());
+            continue;
+        }
+        let places = index.column_pages(column).expect("readable").expect("a column with values");
+        assert_eq!(places.groups.len(), index.row_groups());
+        for (group, places) in places.groups.iter().enumerate() {
+            assert_eq!(places.pages.len(), index.row_group_pages(group).len());
+            let chunk = &octets[places.chunk.start as usize..places.chunk.end as usize];
+            assert_eq!(crc32c::crc32c(chunk), places.crc32c);
+            let rows = index.row_group_rows(group);
+            assert_eq!(places.pages.iter().map(|page| page.rows).sum::<u64>(), rows.end - rows.start);
+        }
+    }
+    assert!(index.is_null(Column::FlowId).expect("readable"));
+    assert!(!index.is_null(Column::SrcMac).expect("readable"));
+}
+
+#[test]
+fn a_bit_flipped_anywhere_is_found() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let segment = segment_of(&some_rows(), dir.path(), 40);
+    let octets = fs::read(&segment.path).expect("a file");
+    for at in (0..octets.len()).step_by(7) {
+        let mut damaged = octets.clone();
+        damaged[at] ^= 1 << (at % 8);
+        fs::write(&segment.path, &damaged).expect("written");
+        let error = segment.check().expect_err("damage at a place that nothing checks");
+        assert!(error.to_string().contains(&segment.path.display().to_string()), "octet {at}: {error}");
+        assert!(matches!(error, ArchiveError::DamagedSegment { .. }), "octet {at}: {error:?}");
+    }
+    for octets_left in [0, 3, 43, 60, octets.len() / 2, octets.len() - 1] {
+        fs::write(&segment.path, &octets[..octets_left]).expect("written");
+        segment.check().expect_err("a file that was cut");
+    }
+}

@@ -1,0 +1,123 @@
+//! Exports, and archives that import them.
+
+use std::fs;
+use std::path::Path;
+
+use weir_archive::{ArchiveError, ArchiveOptions, Part, Position, Snapshot, Writer, export, import};
+use weir_flow::Table;
+
+use crate::numbered::{batches, check, delivery, numbers, rows_up_to};
+
+fn archive(dir: &Path, deliveries: u64) {
+    let options = ArchiveOptions { segment_rows_max: 40, ..ArchiveOptions::default() };
+    let (mut writer, _) = Writer::open(dir, options).expect("an archive");
+    for number in 1..=deliveries {
+        writer.append(delivery(Position::new(number))).expect("appended");
+    }
+    writer.close().expect("sealed");
+}
+
+fn flow_ids(dir: &Path) -> Vec<u64> {
+    let snapshot = Snapshot::open(dir).expect("a snapshot");
+    let mut ids = numbers(&batches(&snapshot, Table::Flows), "flow_id");
+    ids.sort_unstable();
+    ids
+}
+
+#[test]
+fn what_is_exported_is_imported_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [source, carried, target] = ["source", "carried", "target"].map(|name| folder.path().join(name));
+    archive(&source, 50);
+    let exported = export(&source, &carried, &Part::default()).expect("exported");
+    assert_eq!(exported.rows, rows_up_to(Position::new(50)) + 50, "flows and books");
+    let imported = import(&target, &carried).expect("imported");
+    assert_eq!(
+        (imported.segments, imported.rows, imported.octets),
+        (exported.segments, exported.rows, exported.octets)
+    );
+    assert_eq!(check(&target), Position::new(50), "into an empty archive with the same positions");
+    let again = import(&target, &carried).expect("passed over");
+    assert_eq!((again.segments, again.segments_known), (0, exported.segments));
+    assert_eq!(check(&target), Position::new(50));
+
+    // Into an archive that has rows already: behind these, and the writer goes on behind both.
+    let other = folder.path().join("other");
+    archive(&other, 10);
+    let imported = import(&other, &carried).expect("imported");
+    assert_eq!(imported.position, Position::new(60));
+    let (mut writer, recovery) = Writer::open(&other, ArchiveOptions::default()).expect("the archive opens");
+    assert_eq!(recovery.position, Position::new(60));
+    assert_eq!(writer.append(delivery(Position::new(61))).expect("appended"), Position::new(61));
+    assert!(matches!(import(&other, &carried), Err(ArchiveError::Locked { .. })), "while a writer has it");
+    writer.close().expect("sealed");
+    let total =
+        rows_up_to(Position::new(10)) + rows_up_to(Position::new(50)) + delivery(Position::new(61)).rows() as u64;
+    assert_eq!(flow_ids(&other).len() as u64, total);
+}
+
+#[test]
+fn a_part_is_the_segments_that_may_have_its_rows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [source, carried, target] = ["source", "carried", "target"].map(|name| folder.path().join(name));
+    archive(&source, 100);
+    // From the second day on: midnight of 2025-11-21, row 200 of one a second.
+    let part = Part { from_ms: Some(1_763_683_200_000), tables: vec![Table::Flows], ..Part::default() };
+    let exported = export(&source, &carried, &part).expect("exported");
+    assert!(!carried.join("exporter_books").exists());
+    import(&target, &carried).expect("imported");
+    let expected: Vec<u64> = (200..rows_up_to(Position::new(100))).collect();
+    assert_eq!(flow_ids(&target), expected);
+    assert_eq!(exported.rows, expected.len() as u64);
+    let refused = export(&source, &carried, &part);
+    assert!(matches!(refused, Err(ArchiveError::NotEmpty { .. })), "{refused:?}");
+}
+
+#[test]
+fn an_export_that_is_not_whole_adds_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [source, carried, target] = ["source", "carried", "target"].map(|name| folder.path().join(name));
+    archive(&source, 30);
+    export(&source, &carried, &Part::default()).expect("exported");
+    let refused = import(&target, &source);
+    assert!(matches!(refused, Err(ArchiveError::NotAnExport { .. })), "{refused:?}");
+    archive(&target, 7);
+    let day = carried.join("exporter_books/date=2025-11-20");
+    let last = fs::read_dir(day).expect("a day").next().expect("a file").expect("a file").path();
+    let whole = fs::read(&last).expect("a segment");
+    for at in [0, whole.len() / 2, whole.len() - 1] {
+        let mut octets = whole.clone();
+        octets[at] ^= 1;
+        fs::write(&last, &octets).expect("written");
+        let refused = import(&target, &carried);
+        assert!(matches!(refused, Err(ArchiveError::BadExport { .. })), "{refused:?}");
+        assert_eq!(check(&target), Position::new(7));
+    }
+    fs::write(&last, &whole).expect("written");
+    import(&target, &carried).expect("imported");
+}
+
+#[test]
+fn an_import_cut_off_before_its_commit_never_was() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [source, carried, target] = ["source", "carried", "target"].map(|name| folder.path().join(name));
+    archive(&source, 30);
+    export(&source, &carried, &Part::default()).expect("exported");
+    archive(&target, 7);
+    let segments = || Snapshot::open(&target).expect("a snapshot").segments(Table::Flows).len();
+    let before = segments();
+    import(&target, &carried).expect("imported");
+    let record = fs::read_dir(target.join("imported")).expect("records").next().expect("one").expect("one").path();
+    let number = record.file_name().expect("a name").to_str().expect("digits").to_owned();
+    // As after a crash just before the tail was removed.
+    fs::write(target.join(format!("tail/{number}.tail")), b"").expect("written");
+    assert_eq!(segments(), before);
+    assert_eq!(check(&target), Position::new(7));
+    let (writer, recovery) = Writer::open(&target, ArchiveOptions::default()).expect("the archive opens");
+    assert!(recovery.segments_uncommitted > 2 && !record.exists(), "{recovery:?}");
+    writer.close().expect("sealed");
+    assert_eq!(check(&target), Position::new(7));
+    let again = import(&target, &carried).expect("imported");
+    assert_eq!(again.segments_known, 0, "it is imported as if for the first time");
+    assert!(segments() > before);
+}

@@ -1,0 +1,295 @@
+//! Merging and expiring: beside readers and a writer, by the writer and by command, and killed at any moment.
+
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use rand_core::{RngCore, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use weir_archive::{
+    ArchiveError, ArchiveOptions, CompactionOptions, ExpiryOptions, Position, Snapshot, Writer, compact, expire,
+};
+use weir_flow::Table;
+
+use crate::numbered::{batches, check, check_snapshot, delivery, kills, numbers, rows_up_to};
+
+const NOTHING: fn(weir_archive::compaction::Merge<'_>) = |merge| assert!(merge.result.is_ok(), "{merge:?}");
+
+fn merging() -> CompactionOptions {
+    CompactionOptions { fan_in: 2, busy_percent: 100, settle_time: Duration::ZERO, ..CompactionOptions::default() }
+}
+
+/// Small segments, merged at once, all of them again and again.
+fn options() -> ArchiveOptions {
+    ArchiveOptions {
+        commit_interval: Duration::from_millis(1),
+        seal_interval: Duration::from_millis(20),
+        segment_rows_max: 12,
+        row_group_rows_max: 64,
+        upkeep_interval: Duration::from_millis(1),
+        compaction: merging(),
+        ..ArchiveOptions::default()
+    }
+}
+
+/// An archive with many small segments.
+fn small_segments(dir: &Path, deliveries: u64) {
+    let none = CompactionOptions { enabled: false, ..CompactionOptions::default() };
+    let (mut writer, _) = Writer::open(dir, ArchiveOptions { compaction: none, ..options() }).expect("an archive");
+    for number in 1..=deliveries {
+        writer.append(delivery(Position::new(number))).expect("appended");
+    }
+    writer.close().expect("sealed");
+}
+
+fn files(dir: &Path, table: Table) -> usize {
+    let days = std::fs::read_dir(dir.join(table.name())).expect("a table");
+    days.map(|day| std::fs::read_dir(day.expect("a day").path()).expect("segments").count()).sum()
+}
+
+#[test]
+fn segments_of_a_day_become_one() {
+    let dir = tempfile::tempdir().expect("a folder");
+    small_segments(dir.path(), 100);
+    let before = files(dir.path(), Table::Flows);
+    assert!(before > 20, "{before}");
+    let done = compact(dir.path(), &merging(), NOTHING).expect("merged");
+    assert_eq!(check(dir.path()), Position::new(100));
+    for table in [Table::Flows, Table::ExporterBooks] {
+        assert_eq!(Snapshot::open(dir.path()).expect("a snapshot").segments(table).len(), 2, "two days");
+        assert_eq!(files(dir.path(), table), 2);
+    }
+    assert_eq!((done.failures, done.waiting_for_readers), (0, false));
+    assert!(done.octets_after < done.octets_before, "{done:?}");
+    let again = compact(dir.path(), &merging(), NOTHING).expect("nothing to do");
+    assert_eq!(again.segments_written, 0);
+    // and the writer goes on from where it was
+    let (mut writer, recovery) = Writer::open(dir.path(), options()).expect("the archive opens");
+    assert_eq!(recovery.position, Position::new(100));
+    writer.append(delivery(Position::new(101))).expect("appended");
+    writer.close().expect("sealed");
+    assert_eq!(check(dir.path()), Position::new(101));
+}
+
+#[test]
+fn the_rows_of_a_segment_have_their_order_again() {
+    let dir = tempfile::tempdir().expect("a folder");
+    small_segments(dir.path(), 60);
+    compact(dir.path(), &merging(), NOTHING).expect("merged");
+    let merged: Vec<_> = Snapshot::open(dir.path()).expect("a snapshot").segments(Table::Flows).to_vec();
+    let whole = tempfile::tempdir().expect("a folder");
+    let (mut writer, _) = Writer::open(whole.path(), ArchiveOptions::default()).expect("an archive");
+    for number in 1..=60 {
+        writer.append(delivery(Position::new(number))).expect("appended");
+    }
+    writer.close().expect("sealed");
+    let sealed: Vec<_> = Snapshot::open(whole.path()).expect("a snapshot").segments(Table::Flows).to_vec();
+    assert_eq!(merged.len(), sealed.len());
+    for (merged, sealed) in merged.iter().zip(&sealed) {
+        let ids = |segment: &weir_archive::Segment| numbers(&segment.read().expect("readable"), "flow_id");
+        assert_eq!(ids(merged), ids(sealed), "as if it had been sealed at once");
+        assert_eq!((merged.rows, merged.time_range_ms), (sealed.rows, sealed.time_range_ms));
+    }
+}
+
+#[test]
+fn a_reader_finds_every_file_of_its_listing() {
+    let dir = tempfile::tempdir().expect("a folder");
+    small_segments(dir.path(), 100);
+    let before = Snapshot::open(dir.path()).expect("a snapshot");
+    let done = compact(dir.path(), &merging(), NOTHING).expect("merged");
+    assert!(done.waiting_for_readers && done.files_removed == 0, "{done:?}");
+    let after = Snapshot::open(dir.path()).expect("a snapshot");
+    assert!(after.segments(Table::Flows).len() < before.segments(Table::Flows).len());
+    let everything = ExpiryOptions { age_max: Some(Duration::ZERO), ..ExpiryOptions::default() };
+    expire(dir.path(), &everything, false).expect("asked");
+    assert_eq!(check_snapshot(&before), Position::new(100), "read to its end after the merge");
+    drop(before);
+    // what was covered goes now, and the expired after it, as soon as the second reader has gone too
+    let expired = expire(dir.path(), &everything, false).expect("expired");
+    assert_eq!(expired.segments.len(), 1, "{expired:?}");
+    assert!(expired.waiting_for_readers);
+    let new = Snapshot::open(dir.path()).expect("a snapshot");
+    assert_eq!(new.segments(Table::Flows).len(), 1, "what has expired is not seen any more");
+    assert_eq!(check_snapshot(&after), Position::new(100));
+    drop(after);
+    expire(dir.path(), &ExpiryOptions::default(), false).expect("removed");
+    assert_eq!(files(dir.path(), Table::Flows), 1);
+    // the snapshot of afterwards is complete in itself
+    let rows: usize = batches(&new, Table::Flows).iter().map(arrow::array::RecordBatch::num_rows).sum();
+    assert_eq!(rows as u64, new.rows(Table::Flows));
+}
+
+#[test]
+fn a_file_that_vanishes_all_the_same_is_an_error() {
+    let dir = tempfile::tempdir().expect("a folder");
+    small_segments(dir.path(), 20);
+    let snapshot = Snapshot::open(dir.path()).expect("a snapshot");
+    let hasty = CompactionOptions { readers_wait_max: Duration::ZERO, ..merging() };
+    compact(dir.path(), &hasty, NOTHING).expect("merged");
+    let read = snapshot.segments(Table::Flows)[0].read();
+    assert!(matches!(read, Err(ArchiveError::OpenSegment { .. })), "{read:?}");
+}
+
+#[test]
+fn every_snapshot_beside_merging_is_the_archive_at_one_position() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (mut writer, _) = Writer::open(dir.path(), options()).expect("an archive");
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for command in [false, false, true] {
+            let (dir, done) = (dir.path(), &done);
+            scope.spawn(move || {
+                let mut before = Position::ZERO;
+                while !done.load(Ordering::Acquire) {
+                    if command {
+                        compact(dir, &merging(), NOTHING).expect("merged beside the writer");
+                    }
+                    let position = check(dir);
+                    assert!(position >= before, "{position} after {before}");
+                    before = position;
+                }
+            });
+        }
+        for number in 1..=500 {
+            writer.append(delivery(Position::new(number))).expect("appended");
+        }
+        let statistics = writer.close().expect("sealed").statistics;
+        done.store(true, Ordering::Release);
+        assert!(statistics.tails_sealed > 50, "{statistics:?}");
+        assert_eq!((statistics.compaction_failures, statistics.upkeep_failures), (0, 0));
+    });
+    compact(dir.path(), &merging(), NOTHING).expect("merged");
+    assert_eq!(check(dir.path()), Position::new(500));
+    assert_eq!(files(dir.path(), Table::Flows), 2);
+}
+
+const DIR: &str = "WEIR_ARCHIVE_UPKEEP_DIR";
+const EXPIRING: &str = "WEIR_ARCHIVE_UPKEEP_EXPIRES";
+/// Tails that may wait for sealing in a child that is to be killed.
+const BACKLOG_TAILS_MAX: u64 = 2;
+const OCTETS_MAX: u64 = 200_000;
+
+/// Not a test by itself: the process that is killed, while one of its threads merges and another one does so as a
+/// command would.
+#[test]
+fn child_merges_until_it_is_killed() {
+    let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
+    let mut options = options();
+    let expiry = ExpiryOptions { octets_max: Some(OCTETS_MAX), low_water_percent: 70, ..ExpiryOptions::default() };
+    if std::env::var_os(EXPIRING).is_some() {
+        options.expiry = expiry;
+        options.compaction.segment_rows_max = 400;
+    }
+    println!("\nopening");
+    let (mut writer, recovery) = Writer::open(&dir, options).expect("the archive opens");
+    println!("position {}", recovery.position);
+    let mut position = recovery.position;
+    std::thread::spawn(move || {
+        loop {
+            compact(&dir, &options.compaction, NOTHING).expect("merged");
+            expire(&dir, &options.expiry, false).expect("expired");
+        }
+    });
+    loop {
+        position = position.next();
+        assert_eq!(writer.append(delivery(position)).expect("room on the disk"), position);
+        // Appending is far faster than sealing: without this the child is dead before there is anything to merge.
+        while writer.statistics().backlog_tails > BACKLOG_TAILS_MAX {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        println!("durable {}", writer.durable());
+        std::io::stdout().flush().expect("the parent reads");
+    }
+}
+
+/// Lets the child run until it has said `lines` lines, kills it, and tells what was durable.
+fn run_and_kill(dir: &Path, expiring: bool, lines: u64) -> Position {
+    let mut command = Command::new(std::env::current_exe().expect("this program"));
+    command.args(["--exact", "upkeep::child_merges_until_it_is_killed", "--nocapture"]).env(DIR, dir);
+    if expiring {
+        command.env(EXPIRING, "yes");
+    }
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("a child");
+    let (mut durable, mut count) = (Position::ZERO, 0);
+    for line in BufReader::new(child.stdout.take().expect("its output")).lines() {
+        let line = line.expect("text");
+        match line.split_once(' ') {
+            Some(("durable" | "position", number)) => durable = Position::new(number.parse().expect("a number")),
+            _ if line != "opening" => continue,
+            _ => {}
+        }
+        count += 1;
+        if count == lines {
+            child.kill().expect("SIGKILL");
+        }
+    }
+    assert!(count >= lines, "the child ended by itself after {count} lines");
+    child.wait().expect("its end");
+    durable
+}
+
+#[test]
+fn nothing_is_lost_or_twice_after_kill_9_while_merging() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
+    let (mut before, mut merged) = (Position::ZERO, 0);
+    for round in 0..kills(10) {
+        let dir = folder.path().join(format!("archive-{}", round / 5));
+        if round % 5 == 0 {
+            before = Position::ZERO;
+        }
+        let durable = run_and_kill(&dir, false, 1 + random.next_u64() % 120);
+        if !dir.join("weir-archive").exists() {
+            continue;
+        }
+        let found = check(&dir);
+        assert!(found >= durable && found >= before, "round {round}: {durable} was durable, {found} is left");
+        before = found;
+        let snapshot = Snapshot::open(&dir).expect("a snapshot");
+        let wide = snapshot.segments(Table::Flows).iter().filter(|segment| segment.rows > 40);
+        merged += wide.count();
+        if round % 4 == 3 {
+            // No lock is left by the dead, neither the writer's nor that of upkeep.
+            drop(snapshot);
+            let (writer, recovery) = Writer::open(&dir, options()).expect("the archive opens");
+            assert_eq!((recovery.position, recovery.damages.len()), (before, 0));
+            writer.close().expect("sealed");
+            compact(&dir, &merging(), NOTHING).expect("merged");
+            assert_eq!(check(&dir), before);
+            assert!(files(&dir, Table::ExporterBooks) <= 2, "what is void has gone");
+        }
+    }
+    assert!(merged > 0, "the children merged nothing");
+}
+
+#[test]
+fn only_the_oldest_are_lost_after_kill_9_while_expiring() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path().join("archive");
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(13);
+    let mut first_before = 0;
+    for round in 0..kills(20) {
+        let durable = run_and_kill(&dir, true, 1 + random.next_u64() % 120);
+        if !dir.join("weir-archive").exists() {
+            continue;
+        }
+        let snapshot = Snapshot::open(&dir).expect("a snapshot");
+        let mut found = numbers(&batches(&snapshot, Table::Flows), "flow_id");
+        found.sort_unstable();
+        let first = found.first().copied().unwrap_or_default();
+        let expected: Vec<u64> = (first..rows_up_to(snapshot.position())).collect();
+        assert_eq!(found, expected, "round {round}");
+        assert!(snapshot.position() >= durable, "round {round}");
+        assert!(first >= first_before, "round {round}: rows that had expired are back");
+        first_before = first;
+    }
+    assert!(first_before > 0, "nothing expired");
+    let (writer, _) = Writer::open(&dir, options()).expect("the archive opens");
+    writer.close().expect("sealed");
+    let limit = ExpiryOptions { octets_max: Some(OCTETS_MAX), ..ExpiryOptions::default() };
+    let expired = expire(&dir, &limit, false).expect("expired");
+    assert!(expired.octets_after <= OCTETS_MAX, "{expired:?}");
+}

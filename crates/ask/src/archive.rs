@@ -1,0 +1,370 @@
+//! An archive that questions are put to.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use weir_archive::{Segment, Snapshot};
+use weir_flow::{Column, FlowBatch, Table};
+
+use crate::decode::PageDecoder;
+use crate::group::{Collected, Count, Grouping, Only, Part, Sums, parts_of};
+use crate::list::{Sorted, in_schema, list_columns, order_columns, schema};
+use crate::ordered::Ordered;
+use crate::run::share_out;
+use crate::scan::{Morsel, Wanted, morsels, sources};
+use crate::{AskError, FlowQuery, Progress, Select, Sorting};
+
+/// How much a question may use.
+#[derive(Debug, Clone)]
+pub struct AskOptions {
+    /// Threads that work on it. Default: one for each core.
+    pub threads: usize,
+    /// Octets that groups and sorted rows may take; what is being decoded comes on top, some megabytes a thread.
+    /// Default: 2 GiB.
+    pub memory_octets_max: usize,
+    /// Where to tell how far it has come, and who may stop it.
+    pub progress: Arc<Progress>,
+}
+
+impl Default for AskOptions {
+    fn default() -> Self {
+        Self {
+            threads: thread::available_parallelism().map_or(1, usize::from),
+            memory_octets_max: 2 << 30,
+            progress: Arc::new(Progress::default()),
+        }
+    }
+}
+
+/// An archive at one position.
+#[derive(Debug)]
+pub struct Archive {
+    snapshot: Snapshot,
+    options: AskOptions,
+}
+
+/// Times that flows are read for one question, at most, when their groups do not fit memory at once.
+const PASSES_MAX: usize = 64;
+
+impl Archive {
+    /// Takes a snapshot of the archive in a folder.
+    pub fn open(folder: &Path, options: AskOptions) -> Result<Self, AskError> {
+        Ok(Self { snapshot: Snapshot::open(folder)?, options })
+    }
+
+    /// What is asked.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Answers with record batches.
+    pub fn ask(&self, question: &FlowQuery) -> Result<Answer<RecordBatch>, AskError> {
+        self.ask_each(question, |batch| batch)
+    }
+
+    /// Answers with what `each` makes of the record batches, in threads: text, for instance.
+    pub fn ask_each<T: Send + 'static>(
+        &self,
+        question: &FlowQuery,
+        each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
+    ) -> Result<Answer<T>, AskError> {
+        if question.scaled {
+            return Err(AskError::NeedsEngine("scaling by sampling intervals"));
+        }
+        let (segments, tail) = sources(&self.snapshot, &question.window)?;
+        let all = self.snapshot.segments(Table::Flows);
+        let progress = &self.options.progress;
+        progress.add_segments_all(all.len() as u64);
+        progress.add_segments_pruned((all.len() - segments.len()) as u64);
+        progress.add_rows_all(self.snapshot.rows(Table::Flows));
+        answer(&Flows { segments, tail }, question, &self.options, each)
+    }
+}
+
+/// Answers a question about flows that come from anywhere.
+pub fn ask_batches<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
+    question: &FlowQuery,
+    flows: impl IntoIterator<Item = Result<FlowBatch, E>>,
+    options: &AskOptions,
+) -> Result<Answer<RecordBatch>, AskError> {
+    let tail = flows.into_iter().collect::<Result<Vec<_>, E>>().map_err(|error| AskError::Source(error.into()))?;
+    answer(&Flows { segments: Vec::new(), tail }, question, options, |batch| batch)
+}
+
+/// Where flows are.
+struct Flows {
+    segments: Vec<Segment>,
+    tail: Vec<FlowBatch>,
+}
+
+impl Flows {
+    /// Pieces of work, in the order of the archive.
+    fn morsels(&self, wanted: &Wanted, options: &AskOptions) -> Result<Vec<Morsel>, AskError> {
+        let opened = share_out(
+            options.threads,
+            self.segments.len(),
+            || Ok(Vec::new()),
+            |opened: &mut Vec<(usize, Vec<Morsel>)>, number| {
+                opened.push((number, morsels(&self.segments[number], wanted, &options.progress)?));
+                Ok(())
+            },
+        )?;
+        let mut opened: Vec<_> = opened.into_iter().flatten().collect();
+        opened.sort_unstable_by_key(|(number, _)| *number);
+        let sealed = opened.into_iter().flat_map(|(_, morsels)| morsels);
+        Ok(sealed.chain(self.tail.iter().cloned().map(Morsel::Batch)).collect())
+    }
+}
+
+fn answer<T: Send + 'static>(
+    flows: &Flows,
+    question: &FlowQuery,
+    options: &AskOptions,
+    each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
+) -> Result<Answer<T>, AskError> {
+    match &question.select {
+        Select::List { columns, sorting, limit } => {
+            let columns = list_columns(columns).to_vec();
+            let schema = schema(&columns);
+            match (sorting, limit) {
+                (Some(sorting), limit) => {
+                    let batches = sorted(flows, question, &columns, *sorting, *limit, options)?;
+                    Ok(Answer::of_batches(schema, batches, options, each))
+                }
+                (None, Some(limit)) => {
+                    let batches = first(flows, question, &columns, *limit, options)?;
+                    Ok(Answer::of_batches(schema, batches, options, each))
+                }
+                (None, None) => list(flows, question, columns, options, each),
+            }
+        }
+        Select::Statistic { .. } | Select::Aggregate { .. } => {
+            let grouping = Grouping::of(&question.select).ok_or(AskError::NeedsEngine("this question"))?;
+            groups(flows, question, grouping, options, each)
+        }
+    }
+}
+
+fn decoder() -> Result<PageDecoder, AskError> {
+    PageDecoder::new().map_err(|source| AskError::Source(source.into()))
+}
+
+/// Whether to go on: nobody stopped the question, and it keeps within its memory.
+fn go_on(options: &AskOptions, octets: usize) -> Result<(), AskError> {
+    if options.progress.is_stopped() {
+        return Err(AskError::Cancelled);
+    }
+    if octets > options.memory_octets_max {
+        return Err(AskError::Memory { octets_max: options.memory_octets_max });
+    }
+    Ok(())
+}
+
+/// The flows as they are found, while threads read ahead.
+fn list<T: Send + 'static>(
+    flows: &Flows,
+    question: &FlowQuery,
+    columns: Vec<Column>,
+    options: &AskOptions,
+    each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
+) -> Result<Answer<T>, AskError> {
+    let wanted = Wanted::new(question, columns.iter().copied());
+    let morsels = flows.morsels(&wanted, options)?;
+    let schema = schema(&columns);
+    let (count, told, answered) = (morsels.len(), options.clone(), Arc::clone(&schema));
+    let work = move |decoder: &mut PageDecoder, number: usize| {
+        go_on(&told, 0)?;
+        let mut done = Vec::new();
+        morsels[number].read(&wanted, decoder, |batch| {
+            done.push(each(in_schema(&batch, &columns, &answered)?));
+            Ok(())
+        })?;
+        morsels[number].tell(&told.progress);
+        Ok(done)
+    };
+    Ok(Answer { schema, items: Ordered::spawn(options.threads, count, decoder, work) })
+}
+
+/// The first flows that are found.
+fn first(
+    flows: &Flows,
+    question: &FlowQuery,
+    columns: &[Column],
+    limit: usize,
+    options: &AskOptions,
+) -> Result<Vec<RecordBatch>, AskError> {
+    let mut left = limit;
+    let mut batches = Vec::new();
+    if left == 0 {
+        return Ok(batches);
+    }
+    for batch in list(flows, question, columns.to_vec(), options, |batch| batch)? {
+        let batch = batch?;
+        let taken = batch.num_rows().min(left);
+        batches.push(batch.slice(0, taken));
+        left -= taken;
+        if left == 0 {
+            break;
+        }
+    }
+    Ok(batches)
+}
+
+/// The flows in an order.
+fn sorted(
+    flows: &Flows,
+    question: &FlowQuery,
+    columns: &[Column],
+    sorting: Sorting,
+    limit: Option<usize>,
+    options: &AskOptions,
+) -> Result<Vec<RecordBatch>, AskError> {
+    let read = columns.iter().copied().chain(order_columns(sorting.order).iter().copied());
+    let wanted = Wanted::new(question, read);
+    let morsels = flows.morsels(&wanted, options)?;
+    let kept = AtomicUsize::new(0);
+    let make = || Ok((decoder()?, Sorted::new(sorting, limit), 0));
+    let sorted = share_out(options.threads, morsels.len(), make, |(decoder, sorted, before), number| {
+        morsels[number].read(&wanted, decoder, |batch| sorted.add(batch))?;
+        morsels[number].tell(&options.progress);
+        go_on(options, recount(&kept, before, sorted.octets()))
+    })?;
+    let sorted = sorted.into_iter().map(|(_, sorted, _)| sorted).collect();
+    Sorted::finish(sorted, columns, &schema(columns))
+}
+
+/// Puts what a thread holds now in place of what it held before; tells what all hold.
+fn recount(all: &AtomicUsize, before: &mut usize, now: usize) -> usize {
+    all.fetch_add(now, Ordering::Relaxed);
+    let total = all.fetch_sub(*before, Ordering::Relaxed) - *before;
+    *before = now;
+    total
+}
+
+/// Flows in groups.
+fn groups<T: Send + 'static>(
+    flows: &Flows,
+    question: &FlowQuery,
+    mut grouping: Grouping,
+    options: &AskOptions,
+    each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
+) -> Result<Answer<T>, AskError> {
+    let mut wanted = Wanted::new(question, grouping.columns());
+    let mut only = None;
+    if let Some(lean) = grouping.lean() {
+        let wanted_first = Wanted::new(question, grouping.lean_columns(lean));
+        let measures = std::mem::take(&mut grouping.counting.measures);
+        let morsels = flows.morsels(&wanted_first, options)?;
+        let parts = parts::<u64>(&morsels, &wanted_first, &mut grouping, &lean, None, options)?;
+        only = grouping.answer(&parts).keys(&parts);
+        grouping.counting.measures = measures;
+        if let Some(only) = &only {
+            wanted = wanted.with_hint(grouping.hint(only));
+        }
+    }
+    grouping.counting.passes = 1;
+    let morsels = flows.morsels(&wanted, options)?;
+    let parts = parts::<Sums>(&morsels, &wanted, &mut grouping, &(), only.as_ref(), options)?;
+    let chosen = grouping.answer(&parts);
+    let (schema, count) = (grouping.schema(), chosen.batches());
+    let work = move |(): &mut (), number: usize| Ok(vec![each(chosen.batch(&grouping, &parts, number)?)]);
+    Ok(Answer { schema, items: Ordered::spawn(options.threads, count, || Ok(()), work) })
+}
+
+/// The groups of all parts, reading the flows as often as memory makes necessary.
+fn parts<S: Count>(
+    morsels: &[Morsel],
+    wanted: &Wanted,
+    grouping: &mut Grouping,
+    how: &S::How,
+    only: Option<&Only>,
+    options: &AskOptions,
+) -> Result<Vec<Part<S>>, AskError> {
+    loop {
+        match all_passes(morsels, wanted, grouping, how, only, options) {
+            Err(AskError::Memory { .. }) if grouping.counting.passes < PASSES_MAX => grouping.counting.passes *= 4,
+            other => return other,
+        }
+    }
+}
+
+/// The groups of all parts, pass by pass.
+fn all_passes<S: Count>(
+    morsels: &[Morsel],
+    wanted: &Wanted,
+    grouping: &mut Grouping,
+    how: &S::How,
+    only: Option<&Only>,
+    options: &AskOptions,
+) -> Result<Vec<Part<S>>, AskError> {
+    let mut parts = Vec::new();
+    for pass in 0..grouping.counting.passes {
+        grouping.counting.pass = pass;
+        let counting = &grouping.counting;
+        let held = AtomicUsize::new(parts.iter().map(Part::octets).sum());
+        let make = || Ok((decoder()?, Collected::new(), 0));
+        let collected = share_out(options.threads, morsels.len(), make, |(decoder, collected, before), number| {
+            morsels[number].read(wanted, decoder, |batch| {
+                collected.add(counting, how, only, &batch);
+                Ok(())
+            })?;
+            morsels[number].tell(&options.progress);
+            go_on(options, recount(&held, before, collected.octets()))
+        })?;
+        let collected: Vec<Collected<S>> =
+            collected.into_iter().map(|(_, collected, _)| collected.finish(counting)).collect();
+        let wanted_parts = parts_of(counting);
+        let grouping = &*grouping;
+        let grouped = share_out(
+            options.threads,
+            wanted_parts.len(),
+            || Ok(Vec::new()),
+            |grouped: &mut Vec<_>, number| {
+                grouped.push((number, grouping.part(wanted_parts[number], &collected)));
+                Ok(())
+            },
+        )?;
+        let mut grouped: Vec<(usize, Part<S>)> = grouped.into_iter().flatten().collect();
+        grouped.sort_unstable_by_key(|(number, _)| *number);
+        parts.extend(grouped.into_iter().map(|(_, part)| part));
+    }
+    Ok(parts)
+}
+
+/// An answer on its way: its pieces come in order while threads work ahead. Dropping it ends the question.
+pub struct Answer<T> {
+    schema: SchemaRef,
+    items: Ordered<T>,
+}
+
+impl<T: Send + 'static> Answer<T> {
+    fn of_batches(
+        schema: SchemaRef,
+        batches: Vec<RecordBatch>,
+        options: &AskOptions,
+        each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
+    ) -> Self {
+        let count = batches.len();
+        let work = move |(): &mut (), number: usize| Ok(vec![each(RecordBatch::clone(&batches[number]))]);
+        Self { schema, items: Ordered::spawn(options.threads, count, || Ok(()), work) }
+    }
+}
+
+impl<T> Answer<T> {
+    /// Columns of the answer.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+}
+
+impl<T> Iterator for Answer<T> {
+    type Item = Result<T, AskError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.items.next()
+    }
+}

@@ -1,0 +1,65 @@
+//! Why a question has no answer.
+
+use std::path::PathBuf;
+
+use weir_archive::ArchiveError;
+
+use crate::decode::Damage;
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AskError {
+    /// The archive cannot be read.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// A segment cannot be read.
+    #[error("cannot read segment {}", path.display())]
+    Read {
+        /// The segment.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// A segment is damaged.
+    #[error("segment {} is damaged: column '{column}'\nhint: `weir archive check` tells what else is", path.display())]
+    Damaged {
+        /// The segment.
+        path: PathBuf,
+        /// Where in it.
+        column: String,
+        /// What is wrong.
+        source: Damage,
+    },
+    /// A segment that the Parquet library cannot read.
+    #[error("cannot read segment {}", path.display())]
+    Parquet {
+        /// The segment.
+        path: PathBuf,
+        /// Why.
+        source: parquet::errors::ParquetError,
+    },
+    /// A step over columns failed.
+    #[error("cannot compute the answer")]
+    Arrow(#[from] arrow::error::ArrowError),
+    /// More groups or rows than memory was allowed for.
+    #[error(
+        "the answer needs more than {octets_max} octets of memory\nhint: ask for fewer rows with -n, or allow more with --memory-limit"
+    )]
+    Memory {
+        /// Octets allowed.
+        octets_max: usize,
+    },
+    /// Something that only the SQL engine can do.
+    #[error("{0} needs the SQL engine")]
+    NeedsEngine(&'static str),
+    /// Whoever asked does not want the answer any more.
+    #[error("the question was cancelled")]
+    Cancelled,
+    /// A thread that worked on the answer panicked.
+    #[error("a thread that worked on the answer panicked: {0}")]
+    Panicked(String),
+    /// Flows could not be had from where they come from.
+    #[error("cannot read flows")]
+    Source(#[source] Box<dyn std::error::Error + Send + Sync>),
+}

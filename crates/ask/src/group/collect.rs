@@ -1,0 +1,189 @@
+//! Flows, dealt out to groups.
+//!
+//! Every thread groups what it reads in a table of its own, which grows while flows repeat. When it is as large as it
+//! may be, its groups are dealt out to parts by their hash and it begins anew; when flows hardly repeat, they are dealt
+//! out at once. In the end each part is grouped by itself, in any thread. What speaks against it: parts hold a row for
+//! each time that a key left the table, so very many groups take more memory than a single large table would. When they
+//! take more than allowed, the flows are read several times, and each time for some of the parts only.
+
+use std::hash::BuildHasher;
+
+use foldhash::HashSet;
+use foldhash::fast::RandomState;
+use weir_flow::FlowBatch;
+
+use super::keys::KeyLayout;
+use super::sums::{Counters, Lean, Sums};
+use super::table::{Counted, Further, Groups, Key, PARTS, Rows, part_of};
+use crate::Measure;
+
+/// Groups after which it is looked at whether flows repeat.
+const PROBE_GROUPS: usize = 1 << 14;
+/// Groups of a thread's own table, at most: with 64 octets each some 64 MiB.
+const OWN_GROUPS_MAX: usize = 1 << 20;
+
+/// What a thread counts.
+#[derive(Debug, Clone)]
+pub(crate) struct Counting {
+    /// The keys; a question about either side has one layout for each, and counts a flow for each.
+    pub(crate) sides: Vec<KeyLayout>,
+    /// Flows whose first key is null are left out.
+    pub(crate) skip_null: bool,
+    pub(crate) measures: Vec<Measure>,
+    pub(crate) hasher: RandomState,
+    /// Which parts are of interest: those whose number is `pass` modulo `passes`.
+    pub(crate) pass: usize,
+    pub(crate) passes: usize,
+}
+
+impl Counting {
+    fn takes(&self, part: usize) -> bool {
+        self.passes == 1 || part % self.passes == self.pass
+    }
+}
+
+/// Keys that alone are counted.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Only {
+    pub(crate) short: HashSet<u128>,
+    pub(crate) long: HashSet<Box<[u8]>>,
+}
+
+/// How a row is counted.
+pub(crate) trait Count: Counted {
+    /// What decides about it.
+    type How: Sync;
+    fn row(how: &Self::How, counters: &Counters<'_>, row: usize) -> Self;
+}
+
+impl Count for Sums {
+    type How = ();
+    #[inline]
+    fn row((): &(), counters: &Counters<'_>, row: usize) -> Self {
+        counters.row(row)
+    }
+}
+
+impl Count for u64 {
+    type How = Lean;
+    #[inline]
+    fn row(how: &Lean, counters: &Counters<'_>, row: usize) -> Self {
+        counters.one(*how, row)
+    }
+}
+
+/// The groups of one kind of key that a thread has seen.
+pub(crate) struct Dealt<K, S> {
+    own: Groups<K, S>,
+    rows_seen: usize,
+    /// Flows hardly repeat, so they are dealt out at once.
+    is_direct: bool,
+    pub(crate) parts: Vec<Rows<K, S>>,
+}
+
+impl<K: Key, S: Counted> Dealt<K, S> {
+    fn new() -> Self {
+        Self {
+            own: Groups::with_capacity(0),
+            rows_seen: 0,
+            is_direct: false,
+            parts: (0..PARTS).map(|_| Rows::default()).collect(),
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, counting: &Counting, key: &K, sums: &S, more: &[Option<u64>]) {
+        let hash = counting.hasher.hash_one(key);
+        let part = part_of(hash);
+        if !counting.takes(part) {
+            return;
+        }
+        if self.is_direct {
+            self.parts[part].push(key.clone(), sums, more);
+            return;
+        }
+        self.rows_seen += 1;
+        self.own.add(&counting.hasher, hash, key, sums, more, &counting.measures);
+        let groups = self.own.len();
+        if groups >= PROBE_GROUPS && groups.is_power_of_two() {
+            self.is_direct = self.rows_seen < groups + groups / 2;
+            if self.is_direct || groups == OWN_GROUPS_MAX {
+                self.deal(counting);
+            }
+        }
+    }
+
+    fn deal(&mut self, counting: &Counting) {
+        self.rows_seen = 0;
+        let count = counting.measures.len();
+        let Rows { keys, sums, more } = &self.own.rows;
+        for (group, (key, sums)) in keys.iter().zip(sums).enumerate() {
+            let part = part_of(counting.hasher.hash_one(key));
+            self.parts[part].push(key.clone(), sums, &more[group * count..(group + 1) * count]);
+        }
+        self.own.clear();
+    }
+
+    fn octets(&self) -> usize {
+        self.parts.iter().map(Rows::octets).sum::<usize>() + self.own.rows.octets()
+    }
+}
+
+/// The groups that a thread has seen.
+pub(crate) struct Collected<S> {
+    pub(crate) short: Dealt<u128, S>,
+    pub(crate) long: Dealt<Box<[u8]>, S>,
+    more: Vec<Option<u64>>,
+}
+
+impl<S: Count> Collected<S> {
+    pub(crate) fn new() -> Self {
+        Self { short: Dealt::new(), long: Dealt::new(), more: Vec::new() }
+    }
+
+    /// Counts the flows of a batch.
+    pub(crate) fn add(&mut self, counting: &Counting, how: &S::How, only: Option<&Only>, batch: &FlowBatch) {
+        let counters = Counters::of(batch);
+        let further = Further::of(batch, &counting.measures);
+        for layout in &counting.sides {
+            let valid = layout.parts().first().filter(|_| counting.skip_null).map(|part| batch.column(part.column()));
+            if valid == Some(None) {
+                continue;
+            }
+            let nulls = valid.flatten().and_then(|values| values.nulls().cloned());
+            let is_kept = |row: usize| nulls.as_ref().is_none_or(|nulls| nulls.is_valid(row));
+            let keys = layout.keys(batch);
+            let mut long = keys.long.iter().peekable();
+            for (row, key) in keys.short.iter().enumerate() {
+                let long = long.next_if(|(number, _)| *number as usize == row);
+                let is_wanted = only.is_none_or(|only| match long {
+                    None => only.short.contains(key),
+                    Some((_, key)) => only.long.contains(key),
+                });
+                if !is_wanted || !is_kept(row) {
+                    continue;
+                }
+                if !counting.measures.is_empty() {
+                    further.row(row, &counting.measures, &mut self.more);
+                }
+                let sums = S::row(how, &counters, row);
+                match long {
+                    None => self.short.add(counting, key, &sums, &self.more),
+                    Some((_, key)) => self.long.add(counting, key, &sums, &self.more),
+                }
+            }
+        }
+    }
+
+    /// Octets of what is held.
+    pub(crate) fn octets(&self) -> usize {
+        self.short.octets() + self.long.octets()
+    }
+
+    /// Deals out what is still in the tables.
+    pub(crate) fn finish(mut self, counting: &Counting) -> Self {
+        self.short.deal(counting);
+        self.long.deal(counting);
+        self
+    }
+}

@@ -1,0 +1,134 @@
+//! Lists of flows: their columns, their order.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch, UInt32Array, new_null_array};
+use arrow::datatypes::{Schema, SchemaRef};
+use weir_flow::schema::field;
+use weir_flow::{Column, FlowBatch};
+
+use crate::group::{Sums, rows_of};
+use crate::{AskError, Order, Sorting};
+
+/// The columns of a list: those asked for, or all.
+pub(crate) fn list_columns(columns: &[Column]) -> &[Column] {
+    if columns.is_empty() { Column::ALL } else { columns }
+}
+
+pub(crate) fn schema(columns: &[Column]) -> SchemaRef {
+    Arc::new(Schema::new(columns.iter().map(|column| field(*column)).collect::<Vec<_>>()))
+}
+
+/// Columns that the order of a list depends on.
+pub(crate) fn order_columns(order: Order) -> &'static [Column] {
+    match order {
+        Order::Flows => &[Column::Flows],
+        Order::Packets => &[Column::Packets],
+        Order::Bytes => &[Column::Bytes],
+        Order::PacketsPerSecond => &[Column::Start, Column::End, Column::Packets],
+        Order::BitsPerSecond => &[Column::Start, Column::End, Column::Bytes],
+        Order::BytesPerPacket => &[Column::Packets, Column::Bytes],
+        Order::Start => &[Column::Start],
+        Order::End => &[Column::End],
+        Order::Duration => &[Column::Start, Column::End],
+    }
+}
+
+/// The rows of a batch under the schema of the list: columns that no row has are null.
+pub(crate) fn in_schema(batch: &FlowBatch, columns: &[Column], schema: &SchemaRef) -> Result<RecordBatch, AskError> {
+    let values = columns.iter().enumerate().map(|(position, column)| match batch.column(*column) {
+        Some(values) => Arc::clone(values),
+        None => new_null_array(schema.field(position).data_type(), batch.rows()),
+    });
+    let values: Vec<ArrayRef> = values.collect();
+    Ok(RecordBatch::try_new(Arc::clone(schema), values)?)
+}
+
+/// Rows of a list that is sorted: those kept so far.
+pub(crate) struct Sorted {
+    sorting: Sorting,
+    limit: Option<usize>,
+    batches: Vec<FlowBatch>,
+    /// Rank, batch, row.
+    rows: Vec<(u64, u32, u32)>,
+}
+
+impl Sorted {
+    pub(crate) fn new(sorting: Sorting, limit: Option<usize>) -> Self {
+        Self { sorting, limit, batches: Vec::new(), rows: Vec::new() }
+    }
+
+    /// Takes the rows of a batch; with a limit only those that may be among the first.
+    pub(crate) fn add(&mut self, batch: FlowBatch) -> Result<(), AskError> {
+        let number = self.batches.len() as u32;
+        let ranks = rows_of(&batch)
+            .enumerate()
+            .map(|(row, sums): (usize, Sums)| (sums.rank_by(self.sorting), number, row as u32));
+        self.rows.extend(ranks);
+        self.batches.push(batch);
+        if let Some(limit) = self.limit
+            && self.rows.len() >= 2 * limit.max(1 << 16)
+        {
+            self.shrink(limit)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets all but the first rows.
+    fn shrink(&mut self, limit: usize) -> Result<(), AskError> {
+        if limit == 0 || self.rows.len() <= limit {
+            self.rows.truncate(limit);
+        } else {
+            self.rows.select_nth_unstable(limit - 1);
+            self.rows.truncate(limit);
+        }
+        // rows keep the order in which they came, which decides between equal ones
+        self.rows.sort_unstable_by_key(|(_, batch, row)| (*batch, *row));
+        let mut kept = Vec::new();
+        let mut rows = Vec::with_capacity(self.rows.len());
+        for group in self.rows.chunk_by(|a, b| a.1 == b.1) {
+            let indices: UInt32Array = group.iter().map(|(_, _, row)| *row).collect::<Vec<_>>().into();
+            let Some(batch) = group.first().and_then(|(_, batch, _)| self.batches.get(*batch as usize)) else {
+                continue;
+            };
+            let taken = arrow::compute::take_record_batch(batch.record_batch(), &indices)?;
+            let number = kept.len() as u32;
+            rows.extend(group.iter().enumerate().map(|(row, (rank, _, _))| (*rank, number, row as u32)));
+            kept.push(FlowBatch::try_new(taken).map_err(|error| AskError::Source(error.into()))?);
+        }
+        self.batches = kept;
+        self.rows = rows;
+        Ok(())
+    }
+
+    pub(crate) fn octets(&self) -> usize {
+        self.batches.iter().map(|batch| batch.record_batch().get_array_memory_size()).sum()
+    }
+
+    /// The rows of all threads in their order, as batches of the list.
+    pub(crate) fn finish(all: Vec<Self>, columns: &[Column], schema: &SchemaRef) -> Result<Vec<RecordBatch>, AskError> {
+        const BATCH_ROWS: usize = 8192;
+        let limit = all.first().and_then(|sorted| sorted.limit);
+        let mut batches = Vec::new();
+        let mut rows = Vec::new();
+        for sorted in all {
+            let first = batches.len() as u32;
+            rows.extend(sorted.rows.into_iter().map(|(rank, batch, row)| (rank, batch + first, row)));
+            for batch in &sorted.batches {
+                batches.push(in_schema(batch, columns, schema)?);
+            }
+        }
+        rows.sort_unstable();
+        rows.truncate(limit.unwrap_or(usize::MAX));
+        let columns: Vec<Vec<&dyn Array>> = (0..schema.fields().len())
+            .map(|position| batches.iter().map(|batch| batch.column(position).as_ref()).collect())
+            .collect();
+        let chunks = rows.chunks(BATCH_ROWS).map(|chunk| {
+            let indices: Vec<(usize, usize)> =
+                chunk.iter().map(|(_, batch, row)| (*batch as usize, *row as usize)).collect();
+            let values = columns.iter().map(|pieces| arrow::compute::interleave(pieces, &indices));
+            Ok(RecordBatch::try_new(Arc::clone(schema), values.collect::<Result<_, _>>()?)?)
+        });
+        chunks.collect()
+    }
+}

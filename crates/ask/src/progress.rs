@@ -1,0 +1,120 @@
+//! How far a question has come: numbers that readers count up and anyone may look at.
+//!
+//! One [`Progress`] belongs to one question. Whatever reads for the question, the executor of this crate or an engine
+//! above it, adds to it batch by batch; who draws it looks now and then. The numbers are plain atomics without order
+//! among each other, so that a look may be a batch behind, which nobody sees; in return counting costs next to nothing.
+//! The way back is one flag: [`Progress::stop`] asks the readers to end, and each looks at it before its next batch.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+macro_rules! counts {
+    ($($(#[$doc:meta])* $name:ident, $add:ident;)*) => {
+        /// How far one question has come.
+        #[derive(Debug, Default)]
+        pub struct Progress {
+            $($name: AtomicU64,)*
+            is_stopped: AtomicBool,
+        }
+
+        /// The numbers of a [`Progress`] at one moment.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+        pub struct Seen {
+            $($(#[$doc])* pub $name: u64,)*
+        }
+
+        impl Progress {
+            $(
+                #[doc = concat!("Adds to [`Seen::", stringify!($name), "`].")]
+                pub fn $add(&self, count: u64) {
+                    self.$name.fetch_add(count, Ordering::Relaxed);
+                }
+            )*
+
+            /// The numbers now.
+            pub fn seen(&self) -> Seen {
+                Seen { $($name: self.$name.load(Ordering::Relaxed),)* }
+            }
+        }
+    };
+}
+
+counts! {
+    /// Segments that the archive has of the table.
+    segments_all, add_segments_all;
+    /// Segments that were read to their end.
+    segments_done, add_segments_done;
+    /// Segments that need not be read, by their times or their statistics.
+    segments_pruned, add_segments_pruned;
+    /// Rows of all segments and of the tail.
+    rows_all, add_rows_all;
+    /// Rows that were looked at.
+    rows_done, add_rows_done;
+    /// Rows that need not be looked at, in segments, row groups or pages that were pruned.
+    rows_pruned, add_rows_pruned;
+    /// Pages of segments whose index was looked at.
+    pages_all, add_pages_all;
+    /// Pages of those that need not be read, by the index.
+    pages_pruned, add_pages_pruned;
+    /// Octets of all segments.
+    octets_all, add_octets_all;
+    /// Octets read from segments.
+    octets_read, add_octets_read;
+}
+
+impl Progress {
+    /// Asks whoever works on the question to end.
+    pub fn stop(&self) {
+        self.is_stopped.store(true, Ordering::Release);
+    }
+
+    /// Whether the question was asked to end.
+    pub fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Acquire)
+    }
+}
+
+impl Seen {
+    /// The part of the rows that is settled, looked at or pruned, from 0 to 1; `None` before it is known how many there
+    /// are.
+    pub fn fraction(&self) -> Option<f64> {
+        let settled = self.rows_done.saturating_add(self.rows_pruned).min(self.rows_all);
+        (self.rows_all > 0).then(|| settled as f64 / self.rows_all as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn readers_in_several_threads_add_up() {
+        let progress = Arc::new(Progress::default());
+        progress.add_rows_all(4000);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| (0..100).for_each(|_| progress.add_rows_done(5)));
+            }
+        });
+        progress.add_rows_pruned(1000);
+        let seen = progress.seen();
+        assert_eq!((seen.rows_done, seen.rows_pruned, seen.segments_all), (2000, 1000, 0));
+        assert_eq!(seen.fraction(), Some(0.75));
+    }
+
+    #[test]
+    fn a_part_is_never_more_than_the_whole() {
+        assert_eq!(Seen::default().fraction(), None);
+        let seen = Seen { rows_all: 10, rows_done: 20, ..Seen::default() };
+        assert_eq!(seen.fraction(), Some(1.0));
+    }
+
+    #[test]
+    fn stopping_is_seen() {
+        let progress = Progress::default();
+        assert!(!progress.is_stopped());
+        progress.stop();
+        assert!(progress.is_stopped());
+    }
+}

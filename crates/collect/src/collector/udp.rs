@@ -1,0 +1,178 @@
+//! The UDP half of the collector: its sockets, and the threads that receive and decode.
+
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
+
+use super::{CollectError, CollectorOptions, Shared, lock};
+use crate::burst::{BURST_DATAGRAMS, Burst};
+use crate::deliver::Outgoing;
+use crate::relay::Relay;
+use crate::socket::{ReceiveSocket, Room};
+use crate::{Listener, Transport};
+
+/// How long a receive thread lets datagrams gather in the kernel when it has found few.
+const GATHER: Duration = Duration::from_millis(1);
+/// Longest time that stopping goes on reading what the kernel still holds.
+const DRAIN_MAX: Duration = Duration::from_secs(5);
+
+/// The sockets of all UDP listeners.
+pub(super) fn bind_all(
+    options: &CollectorOptions,
+    notices: &mut Vec<String>,
+) -> Result<Vec<ReceiveSocket>, CollectError> {
+    let mut sockets = Vec::new();
+    for listen in options.listeners.iter().filter(|listen| listen.transport == Transport::Udp) {
+        sockets.extend(bind_listener(*listen, options, notices)?);
+    }
+    Ok(sockets)
+}
+
+/// The sockets of one UDP listener.
+fn bind_listener(
+    listen: Listener,
+    options: &CollectorOptions,
+    notices: &mut Vec<String>,
+) -> Result<Vec<ReceiveSocket>, CollectError> {
+    let bind = |address| {
+        let share = options.sockets > 1;
+        ReceiveSocket::bind(address, options.buffer_octets, share)
+            .map_err(|source| CollectError::Bind { listen, source })
+    };
+    if listen.address.port() != 0 {
+        // Sockets that share a port would share it with another collector as well, and split its exporters with it.
+        drop(UdpSocket::bind(listen.address).map_err(|source| CollectError::Bind { listen, source })?);
+    }
+    let first = bind(listen.address)?;
+    // the others share whatever port the first one got
+    let shared = SocketAddr::new(listen.address.ip(), first.info.local.port());
+    let mut sockets = vec![first];
+    for _ in 1..options.sockets.max(1) {
+        sockets.push(bind(shared)?);
+    }
+    // Kernels that cannot (before 4.5) send all datagrams of one exporter to the same socket, as they always did.
+    let dealt = if sockets.len() > 1 { sockets[0].deal_out_over(sockets.len()) } else { Ok(()) };
+    notices.extend(dealt.err().map(|error| not_dealt_out(&sockets[0], &error)));
+    Ok(sockets)
+}
+
+/// What to say when datagrams cannot be dealt out.
+fn not_dealt_out(socket: &ReceiveSocket, error: &io::Error) -> String {
+    format!(
+        "the kernel does not deal out datagrams over the sockets of {}: {error}; all datagrams of one exporter come to \
+         the same socket\nhint: one busy exporter keeps one thread busy; several exporters share the threads",
+        socket.info.local
+    )
+}
+
+/// The receive thread: from the socket into the queues, and never waiting for a queue.
+pub(super) struct ReceiveThread {
+    pub(super) socket: ReceiveSocket,
+    /// One for each decoder.
+    pub(super) queues: Vec<Sender<Arc<Burst>>>,
+    pub(super) shared: Arc<Shared>,
+}
+
+impl ReceiveThread {
+    pub(super) fn run(self) -> ReceiveSocket {
+        let mut room = Room::new();
+        let mut drain_until = None;
+        loop {
+            let mut burst = self.shared.pool.take();
+            let received = match self.socket.receive(&mut room, &mut burst) {
+                Ok(received) => received,
+                Err(error) => {
+                    *lock(&self.shared.failure) = Some(CollectError::Receive(error));
+                    return self.socket;
+                }
+            };
+            let is_stopped = self.shared.stop.load(Ordering::Acquire);
+            // nothing comes any more after the last one, so waiting for room costs nothing then
+            self.hand_on(burst, is_stopped);
+            if is_stopped {
+                let until = *drain_until.get_or_insert_with(|| Instant::now() + DRAIN_MAX);
+                if received == 0 || Instant::now() >= until {
+                    return self.socket;
+                }
+            } else if (1..BURST_DATAGRAMS / 2).contains(&received) {
+                thread::sleep(GATHER);
+            }
+        }
+    }
+
+    /// Gives the burst to every decoder that has datagrams in it. When a queue is full they are dropped: taking
+    /// datagrams from the kernel only to drop them keeps the ones that come fresh, and the count exact.
+    fn hand_on(&self, burst: Burst, may_wait: bool) {
+        let burst = Arc::new(burst);
+        for (number, queue) in self.queues.iter().enumerate() {
+            let owned = burst.datagrams().filter(|(arrival, _)| self.owner(arrival.source) == number).count();
+            if owned == 0 {
+                continue;
+            }
+            let share = Arc::clone(&burst);
+            let dropped = if may_wait {
+                queue.send(share).map_err(|unsent| unsent.0)
+            } else {
+                queue.try_send(share).map_err(TrySendError::into_inner)
+            };
+            if let Err(share) = dropped {
+                self.shared.queue_drops.fetch_add(owned as u64, Ordering::Relaxed);
+                self.shared.pool.give_back(share);
+            }
+        }
+        self.shared.pool.give_back(burst);
+    }
+
+    fn owner(&self, source: SocketAddr) -> usize {
+        self.shared.owner(source, self.queues.len())
+    }
+}
+
+pub(super) struct DecodeThread {
+    /// How many decoders share the exporters.
+    pub(super) decoders: usize,
+    pub(super) bursts: Receiver<Arc<Burst>>,
+    pub(super) outgoing: Outgoing,
+    pub(super) relay: Option<Arc<Relay>>,
+}
+
+impl DecodeThread {
+    pub(super) fn run(mut self) {
+        let (shared, decoders, number) = (Arc::clone(&self.outgoing.shared), self.decoders, self.outgoing.number);
+        let mut decoder = self.outgoing.decoder(|source| shared.owner(source, decoders) == number);
+        loop {
+            match self.bursts.recv_deadline(self.outgoing.due(&decoder)) {
+                Ok(burst) => {
+                    for (arrival, payload) in burst.datagrams() {
+                        if !self.owns(arrival.source) {
+                            continue;
+                        }
+                        decoder.datagram(arrival.source, arrival.received_ms, payload);
+                        if decoder.is_full() {
+                            self.outgoing.deliver(&mut decoder);
+                        }
+                    }
+                    if let Some(relay) = &self.relay {
+                        let own = burst.datagrams().filter(|(arrival, _)| self.owns(arrival.source));
+                        relay.datagrams(own.map(|(arrival, payload)| (arrival.source, payload)));
+                    }
+                    self.outgoing.shared.pool.give_back(burst);
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            self.outgoing.deliver_when_due(&mut decoder);
+        }
+        self.outgoing.finish(&mut decoder);
+    }
+
+    /// Whether this is the decoder of what comes from an address.
+    fn owns(&self, source: SocketAddr) -> bool {
+        self.outgoing.shared.owner(source, self.decoders) == self.outgoing.number
+    }
+}

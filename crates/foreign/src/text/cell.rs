@@ -1,0 +1,171 @@
+//! Values as people and programs write them.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+use weir_flow::{Column, ColumnType, parse_address};
+
+/// A value of a row.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Cell {
+    Number(u64),
+    Time(i64),
+    Octets(Vec<u8>),
+}
+
+/// What stands where there is no value.
+pub(crate) fn is_empty(text: &str) -> bool {
+    matches!(text, "" | "-" | "(empty)" | "null" | "NULL" | "<none>")
+}
+
+/// Reads the value of a column, `None` when the text is none.
+pub(crate) fn read(column: Column, text: &str) -> Option<Cell> {
+    let max = match column.column_type() {
+        ColumnType::Time => return time_ms(text).map(Cell::Time),
+        ColumnType::Address => return parse_address(text).map(Cell::Octets),
+        ColumnType::Mac => return mac(text).map(Cell::Octets),
+        ColumnType::Octets | ColumnType::Elements => return hexadecimal(text).map(Cell::Octets),
+        ColumnType::U8 => u8::MAX.into(),
+        ColumnType::U16 => u16::MAX.into(),
+        ColumnType::U32 => u32::MAX.into(),
+        ColumnType::U64 => u64::MAX,
+    };
+    let value = number(text).or_else(|| match column {
+        Column::Protocol => protocol(text).map(u64::from),
+        Column::TcpFlags | Column::TcpFlagsReverse => tcp_flags(text).map(u64::from),
+        Column::Direction => ["ingress", "egress"].iter().position(|word| *word == text).map(|at| at as u64),
+        _ => None,
+    })?;
+    (value <= max).then_some(Cell::Number(value))
+}
+
+fn number(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// Numbers of protocols by their names, in lower case.
+static PROTOCOLS: LazyLock<HashMap<String, u8>> = LazyLock::new(|| {
+    let named = |number| Some((weir_print::protocol_name(number)?.to_ascii_lowercase(), number));
+    let others = [("icmp6", 58), ("icmpv6", 58), ("ipv6-icmp", 58), ("unknown_transport", 0)];
+    let others = others.map(|(name, number)| (name.to_owned(), number));
+    (0..=u8::MAX).filter_map(named).chain(others).collect()
+});
+
+pub(crate) fn protocol(text: &str) -> Option<u8> {
+    PROTOCOLS.get(&text.to_ascii_lowercase()).copied()
+}
+
+/// Letters of set bits, in any order, with dots or blanks where a bit is not set.
+fn tcp_flags(text: &str) -> Option<u16> {
+    let mut flags = 0;
+    for letter in text.chars().filter(|letter| !matches!(letter, '.' | ' ')) {
+        flags |= 1 << "FSRPAUEC".find(letter)?;
+    }
+    Some(flags)
+}
+
+fn mac(text: &str) -> Option<Vec<u8>> {
+    let octets: Vec<u8> =
+        text.split([':', '-']).map(|octet| u8::from_str_radix(octet, 16).ok()).collect::<Option<_>>()?;
+    (octets.len() == 6).then_some(octets)
+}
+
+fn hexadecimal(text: &str) -> Option<Vec<u8>> {
+    let digits = text.strip_prefix("0x").unwrap_or(text).as_bytes();
+    let pairs = digits.chunks_exact(2);
+    if !pairs.remainder().is_empty() || digits.is_empty() {
+        return None;
+    }
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+/// Seconds with a fraction as milliseconds.
+pub(crate) fn secs_as_ms(text: &str) -> Option<i64> {
+    if text.starts_with('-') || text.contains(['e', 'E']) {
+        let ms = (text.parse::<f64>().ok()? * 1000.0).floor();
+        return (ms.abs() < MS_MAX).then_some(ms as i64);
+    }
+    let (secs, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let digits = fraction.bytes().all(|digit| digit.is_ascii_digit());
+    let ms: i64 = format!("{fraction:0<3}").get(..3)?.parse().ok()?;
+    let secs: i64 = secs.parse().ok()?;
+    digits.then_some(())?;
+    secs.checked_mul(1000)?.checked_add(ms)
+}
+
+/// Milliseconds beyond which no time is meant.
+const MS_MAX: f64 = 1e16;
+
+/// Whole numbers from here on are milliseconds since the epoch, below seconds: the year 5138, or March 1973.
+const MS_FROM: i64 = 100_000_000_000;
+
+/// A time: seconds or milliseconds since the epoch, or a date and a time of day, in UTC when nothing else is said.
+fn time_ms(text: &str) -> Option<i64> {
+    if let Some(ms) = secs_as_ms(text) {
+        let whole = !text.contains('.');
+        return Some(if whole && ms / 1000 >= MS_FROM { ms / 1000 } else { ms });
+    }
+    if let Ok(time) = text.parse::<jiff::Timestamp>() {
+        return Some(time.as_millisecond());
+    }
+    // dates of rwcut have strokes
+    let date = text.get(..10)?.replace('/', "-");
+    let civil: DateTime = format!("{date}{}", text.get(10..)?).parse().ok()?;
+    Some(civil.to_zoned(TimeZone::UTC).ok()?.timestamp().as_millisecond())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(column: Column, text: &str, expected: impl Into<Option<Cell>>) {
+        assert_eq!(read(column, text), expected.into(), "{column} {text}");
+    }
+
+    #[test]
+    fn times() {
+        let expected = Some(Cell::Time(1_565_635_847_958));
+        for text in [
+            "1565635847.958",
+            "1565635847.958123",
+            "1565635847958",
+            "2019-08-12T18:50:47.958Z",
+            "2019-08-12T18:50:47.958",
+            "2019-08-12 18:50:47.958",
+            "2019/08/12T18:50:47.958",
+            "2019-08-12T20:50:47.958+02:00",
+        ] {
+            check(Column::Start, text, expected.clone());
+        }
+        check(Column::Start, "1565635847", Some(Cell::Time(1_565_635_847_000)));
+        check(Column::Start, "2e-6", Some(Cell::Time(0)));
+        check(Column::Start, "-1.5", Some(Cell::Time(-1500)));
+        check(Column::Start, "1e99", None);
+        for text in ["XXXXXXXXXX.XXXXXX", "1.x", "yesterday", "2019-13-01 00:00:00", "é19-08-12 18:50:47"] {
+            check(Column::Start, text, None);
+        }
+    }
+
+    #[test]
+    fn numbers_and_names() {
+        check(Column::Protocol, "tcp", Some(Cell::Number(6)));
+        check(Column::Protocol, "UDP", Some(Cell::Number(17)));
+        check(Column::Protocol, "58", Some(Cell::Number(58)));
+        check(Column::Protocol, "256", None);
+        check(Column::SrcPort, "0x50", Some(Cell::Number(80)));
+        check(Column::SrcPort, "65536", None);
+        check(Column::TcpFlags, "...A..S.", Some(Cell::Number(0x12)));
+        check(Column::TcpFlags, " S  A   ", Some(Cell::Number(0x12)));
+        check(Column::TcpFlags, "0x1b", Some(Cell::Number(0x1b)));
+        check(Column::TcpFlags, "xyz", None);
+        check(Column::SrcAddr, "2001:db8::1", parse_address("2001:db8::1").map(Cell::Octets));
+        check(Column::SrcAddr, "300.1.1.1", None);
+        check(Column::SrcMac, "00:11:22:33:44:5f", Some(Cell::Octets(vec![0, 0x11, 0x22, 0x33, 0x44, 0x5f])));
+        check(Column::ApplicationId, "0d000001", Some(Cell::Octets(vec![13, 0, 0, 1])));
+    }
+}

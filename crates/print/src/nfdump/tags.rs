@@ -1,0 +1,343 @@
+//! The one table of tags: what nfdump calls a field, its headings, and where its value comes from.
+
+use weir_flow::Column;
+
+/// A tag of a format.
+#[derive(Debug)]
+pub(super) struct Tag {
+    /// Name, without the `%`.
+    pub(super) name: &'static str,
+    /// Heading of lines, as wide as the values.
+    pub(super) heading: &'static str,
+    /// Heading in comma-separated values; empty when nfdump does not offer the tag there.
+    pub(super) csv_heading: &'static str,
+    /// Where the value comes from.
+    pub(super) field: Field,
+}
+
+/// Where the value of a tag comes from, and how it is written.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Field {
+    /// `NetFlow` version.
+    Version,
+    /// Number of the row.
+    Count,
+    /// A time in the local zone.
+    Time(Column),
+    /// A time as seconds since the epoch.
+    TimeRaw(Column),
+    /// A time in UTC.
+    TimeUtc(Column),
+    /// Duration, scaled unless numbers are plain.
+    Duration,
+    /// Duration in seconds.
+    DurationSeconds,
+    /// Name of the protocol, or its number when numbers are plain.
+    Protocol,
+    /// An address.
+    Address(Column),
+    /// An address and where it lies.
+    GeoAddress(Column),
+    /// An address and a port.
+    AddressPort(Column, Port),
+    /// As `AddressPort`, and where the address lies.
+    GeoAddressPort(Column, Port),
+    /// An address of which only the routed prefix is kept, and its length.
+    Network(Column, Column),
+    /// A port in a field of six.
+    Port(Port),
+    /// Type of ICMP.
+    IcmpType,
+    /// Code of ICMP.
+    IcmpCode,
+    /// A number in a field of so many octets.
+    Number(Column, usize),
+    /// A counter, scaled unless numbers are plain.
+    Counter(Counter),
+    /// How many flows.
+    Flows,
+    /// Bits a second.
+    BitsPerSecond,
+    /// Packets a second.
+    PacketsPerSecond,
+    /// Octets in a packet.
+    BytesPerPacket,
+    /// Letters of the TCP flags.
+    Flags,
+    /// In or out.
+    Direction,
+    /// A MAC address.
+    Mac(Column),
+    /// A number in hexadecimal, of so many digits at least in lines.
+    Hex(Column, usize),
+    /// Type and number of the engine.
+    Engine,
+    /// Number of an application.
+    Application,
+    /// Smallest and largest TTL.
+    Ttls,
+    /// Name of a firewall's or NAT event.
+    Event,
+    /// Size of a block of ports.
+    BlockSize,
+    /// 2 for IPv4, 10 for IPv6, as Linux numbers them.
+    Family,
+    /// The end of a line.
+    NewLine,
+    /// What nfdump writes when a record lacks the field: in lines, and in comma-separated values.
+    Empty(&'static str, &'static str),
+}
+
+/// Which port.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Port {
+    /// A column.
+    Of(Column),
+    /// The destination port, or type and code of ICMP.
+    Destination,
+}
+
+/// Which counter.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Counter {
+    Packets,
+    Bytes,
+    /// Packets after the Observation Point, or in the opposite direction.
+    PacketsOut,
+    /// The same for octets.
+    BytesOut,
+}
+
+impl Counter {
+    /// Columns that the counter comes from, the first that has a value.
+    pub(super) fn columns(self) -> &'static [Column] {
+        match self {
+            Self::Packets => &[Column::Packets],
+            Self::Bytes => &[Column::Bytes],
+            Self::PacketsOut => &[Column::PacketsOut, Column::PacketsReverse],
+            Self::BytesOut => &[Column::BytesOut, Column::BytesReverse],
+        }
+    }
+}
+
+macro_rules! tags {
+    ($($name:literal $heading:literal $csv:literal $field:expr;)*) => {
+        &[$(Tag { name: $name, heading: $heading, csv_heading: $csv, field: $field }),*]
+    };
+}
+
+/// Every tag of nfdump 1.7.
+pub(super) static TAGS: &[Tag] = {
+    use Column as C;
+    use Field as F;
+    const SP: Port = Port::Of(Column::SrcPort);
+    tags! {
+        "nfv" "Ver" "version" F::Version;
+        "cnt" "Count" "count" F::Count;
+        "idt" "Ident" "Ident" F::Empty("<no ident>", "<no ident>");
+        "eng" " engine" "engine" F::Engine;
+        "exp" "Exp ID" "exporterID" F::Empty("     0", "0");
+        "tfs" "Date first seen        " "firstSeen" F::Time(C::Start);
+        "ts" "Date first seen        " "firstSeen" F::Time(C::Start);
+        "tsr" "Date first seen (raw)    " "firstSeen" F::TimeRaw(C::Start);
+        "tsg" "Date first seen        " "firstSeen" F::TimeUtc(C::Start);
+        "te" "Date last seen         " "lastSeen" F::Time(C::End);
+        "ter" "Date last seen (raw)     " "lastSeen" F::TimeRaw(C::End);
+        "teg" "Date last seen         " "lastSeen" F::TimeUtc(C::End);
+        "tr" "Date flow received     " "received" F::Time(C::Received);
+        "trr" "Date flow received (raw)  " "received" F::TimeRaw(C::Received);
+        "trg" "Date flow received     " "received" F::TimeUtc(C::Received);
+        "td" "    Duration    " "duration" F::Duration;
+        "tds" "    Duration    " "duration" F::DurationSeconds;
+        "pr" "Proto" "proto" F::Protocol;
+        "sa" "     Src IP Addr" "srcAddr" F::Address(C::SrcAddr);
+        "da" "     Dst IP Addr" "dstAddr" F::Address(C::DstAddr);
+        "gsa" "     Src IP Addr(..)" "" F::GeoAddress(C::SrcAddr);
+        "gda" "     Dst IP Addr(..)" "" F::GeoAddress(C::DstAddr);
+        "sn" "        Src Network" "srcNet" F::Network(C::SrcAddr, C::SrcMask);
+        "dn" "        Dst Network" "dstNet" F::Network(C::DstAddr, C::DstMask);
+        "nh" "     Next-hop IP" "nextIP" F::Address(C::NextHop);
+        "nhb" " BGP next-hop IP" "bgpNextIP" F::Address(C::BgpNextHop);
+        "ra" "       Router IP" "routerIP" F::Address(C::Exporter);
+        "gra" "       Router IP(..)" "" F::GeoAddress(C::Exporter);
+        "sap" "     Src IP Addr:Port " "" F::AddressPort(C::SrcAddr, SP);
+        "dap" "     Dst IP Addr:Port " "" F::AddressPort(C::DstAddr, Port::Destination);
+        "gsap" "     Src IP Addr(..):Port " "" F::GeoAddressPort(C::SrcAddr, SP);
+        "gdap" "     Dst IP Addr(..):Port " "" F::GeoAddressPort(C::DstAddr, Port::Destination);
+        "sp" "Src Pt" "srcPort" F::Port(SP);
+        "dp" "Dst Pt" "dstPort" F::Port(Port::Destination);
+        "it" "ICMP-T" "icmpType" F::IcmpType;
+        "ic" "ICMP-C" "icmpCode" F::IcmpCode;
+        "sas" "Src AS" "srcAS" F::Number(C::SrcAs, 6);
+        "das" "Dst AS" "dstAS" F::Number(C::DstAs, 6);
+        "nas" "Next AS" "nextAS" F::Number(C::NextAs, 7);
+        "pas" "Prev AS" "prevAS" F::Number(C::PrevAs, 7);
+        "in" " Input" "input" F::Number(C::InIf, 6);
+        "out" "Output" "output" F::Number(C::OutIf, 6);
+        "inam" " Input interface name" "inIfName" F::Empty("", "");
+        "onam" "Output interface name" "outIfName" F::Empty("", "");
+        "pkt" " Packets" "packets" F::Counter(Counter::Packets);
+        "ipkt" "  In Pkt" "inPackets" F::Counter(Counter::Packets);
+        "opkt" " Out Pkt" "outPackets" F::Counter(Counter::PacketsOut);
+        "byt" "   Bytes" "bytes" F::Counter(Counter::Bytes);
+        "ibyt" " In Byte" "inBytes" F::Counter(Counter::Bytes);
+        "obyt" "Out Byte" "outBytes" F::Counter(Counter::BytesOut);
+        "fl" "Flows" "flows" F::Flows;
+        "flg" "   Flags" "flags" F::Flags;
+        "tos" "Tos" "tos" F::Number(C::Tos, 3);
+        "stos" "STos" "srcTos" F::Number(C::Tos, 4);
+        "dtos" "DTos" "dstTos" F::Number(C::DstTos, 4);
+        "dir" "Dir" "direction" F::Direction;
+        "smk" "SMask" "srcMask" F::Number(C::SrcMask, 5);
+        "dmk" "DMask" "dstMask" F::Number(C::DstMask, 5);
+        "fwd" "Fwd" "fwdStatus" F::Number(C::ForwardingStatus, 3);
+        "bfd" "Bfd" "biDirection" F::Empty("  0", "0");
+        "end" "End" "endReason" F::Number(C::EndReason, 3);
+        "svln" "SVlan" "srcVlan" F::Number(C::SrcVlan, 5);
+        "dvln" "DVlan" "dstVlan" F::Number(C::DstVlan, 5);
+        "eth" "Ethertype" "ethertype" F::Hex(C::Ethertype, 4);
+        "minttl" "MinTTL" "minTTL" F::Number(C::MinTtl, 6);
+        "maxttl" "MaxTTL" "maxTTL" F::Number(C::MaxTtl, 6);
+        "ttl" "    TTL" "" F::Ttls;
+        "frag" "Frag" "Frag" F::Empty("----", "----");
+        "ismc" "  In src MAC Addr" "inSrcMac" F::Mac(C::SrcMac);
+        "odmc" " Out dst MAC Addr" "outDstMac" F::Mac(C::PostDstMac);
+        "idmc" "  In dst MAC Addr" "inDstMac" F::Mac(C::DstMac);
+        "osmc" " Out src MAC Addr" "outSrcMac" F::Mac(C::PostSrcMac);
+        "mpls1" " MPLS lbl 1 " "mplsLabel1" F::Empty("       0-0-0", "0-0-0");
+        "mpls2" " MPLS lbl 2 " "mplsLabel2" F::Empty("       0-0-0", "0-0-0");
+        "mpls3" " MPLS lbl 3 " "mplsLabel3" F::Empty("       0-0-0", "0-0-0");
+        "mpls4" " MPLS lbl 4 " "mplsLabel4" F::Empty("       0-0-0", "0-0-0");
+        "mpls5" " MPLS lbl 5 " "mplsLabel5" F::Empty("       0-0-0", "0-0-0");
+        "mpls6" " MPLS lbl 6 " "mplsLabel6" F::Empty("       0-0-0", "0-0-0");
+        "mpls7" " MPLS lbl 7 " "mplsLabel7" F::Empty("       0-0-0", "0-0-0");
+        "mpls8" " MPLS lbl 8 " "mplsLabel8" F::Empty("       0-0-0", "0-0-0");
+        "mpls9" " MPLS lbl 9 " "mplsLabel9" F::Empty("       0-0-0", "0-0-0");
+        "mpls10" " MPLS lbl 10" "mplsLabel10" F::Empty("       0-0-0", "0-0-0");
+        "bps" "     bps" "bps" F::BitsPerSecond;
+        "pps" "     pps" "pps" F::PacketsPerSecond;
+        "bpp" "   Bpp" "bpp" F::BytesPerPacket;
+        "lbl" "           label" "label" F::Empty("          <none>", "<none>");
+        "sc" "SC" "srcGeo" F::Empty("..", "..");
+        "dc" "DC" "dstGeo" F::Empty("..", "..");
+        "sloc" "Src IP location info" "srcLocation" F::Empty("", "");
+        "dloc" "Dst IP location info" "dstLocation" F::Empty("", "");
+        "sasn" "Src AS organisation" "srcOrg" F::Empty("", "");
+        "dasn" "Dst AS organisation" "dstOrg" F::Empty("", "");
+        "stor" "STor" "srcTor" F::Empty("  ..", "..");
+        "dtor" "DTor" "dstTor" F::Empty("  ..", "..");
+        "n" "" "" F::NewLine;
+        "ipl" "" "" F::Empty("\n", "");
+        "opl" "" "" F::Empty("\n", "");
+        "nbid" "nbar ID" "nbarID" F::Application;
+        "nbnam" "nbar name" "nbarName" F::Empty("<no info>", "no-nbar");
+        "ja3" "                             ja3" "ja3" F::Empty("                                ", "no-ja3");
+        "ja4" "                                 ja4" "ja4" F::Empty("                                    ", "no-ja4");
+        "sni" "sni name" "sniName" F::Empty("      ", "0");
+        "tls" "TLS ver" "tlsVersion" F::Empty("      0", "0");
+        "odid" "obsDomainID" "obsDomainID" F::Hex(C::ObservationDomain, 9);
+        "opid" "  obsPointID" "obsPointID" F::Hex(C::ObservationPoint, 10);
+        "vrf" "  I-VRF-ID" "ingressVrfID" F::Number(C::IngressVrf, 10);
+        "ivrf" "  I-VRF-ID" "ingressVrfID" F::Number(C::IngressVrf, 10);
+        "ivrfnam" "  I-VRF-Name" "ingressVrfName" F::Empty("", "");
+        "evrf" "  E-VRF-ID" "egressVrfID" F::Number(C::EgressVrf, 10);
+        "evrfnam" "  E-VRF-Name" "egressVrfName" F::Empty("", "");
+        "pfifn" "interface" "pfInterface" F::Empty("<no pfinfo>", "<no pfinfo>");
+        "pfact" "action" "pfAction" F::Empty("<no pfinfo>", "<no pfinfo>");
+        "pfrea" "reason" "pfReason" F::Empty("<no pfinfo>", "<no pfinfo>");
+        "pfdir" "dir" "pfDirection" F::Empty("<no pfinfo>", "<no pfinfo>");
+        "pfrule" "rule" "pfRule" F::Empty("<no pfinfo>", "<no pfinfo>");
+        "nfc" "   Conn-ID" "connectionID" F::Empty("         0", "0");
+        "tevt" "Event time             " "eventTime" F::Empty("1970-01-01 00:00:00.000", "0000-00-00 00:00:00.000");
+        "msec" "   Event Time" "eventTime" F::Empty("            0", "0");
+        "evt" " Event" "event" F::Event;
+        "nevt" " Event" "event" F::Event;
+        "xevt" " XEvent" "xEvent" F::Empty(" Ignore", "Ignore");
+        "sgt" "  SGT  " "" F::Empty("    0", "");
+        "iacl" "Ingress ACL                     " "ingressACL" F::Empty("0x0        0x0        0x0       ", "0x0");
+        "eacl" "Egress ACL                      " "egressACL" F::Empty("         0          0          0", "0x0");
+        "uname" "UserName" "nselUser" F::Empty("<empty>", "<empty>");
+        "xsa" "   X-late Src IP" "srcXIP" F::Address(C::NatSrcAddr);
+        "xda" "   X-late Dst IP" "dstXIP" F::Address(C::NatDstAddr);
+        "nsa" "   X-late Src IP" "srcXIP" F::Address(C::NatSrcAddr);
+        "nda" "   X-late Dst IP" "dstXIP" F::Address(C::NatDstAddr);
+        "xsp" "XsPort" "srcXPort" F::Port(Port::Of(C::NatSrcPort));
+        "xdp" "XdPort" "dstXPort" F::Port(Port::Of(C::NatDstPort));
+        "nsp" "XsPort" "srcXPort" F::Port(Port::Of(C::NatSrcPort));
+        "ndp" "XdPort" "dstXPort" F::Port(Port::Of(C::NatDstPort));
+        "xsap" "   X-Src IP Addr:Port " "" F::AddressPort(C::NatSrcAddr, Port::Of(C::NatSrcPort));
+        "xdap" "   X-Dst IP Addr:Port " "" F::AddressPort(C::NatDstAddr, Port::Of(C::NatDstPort));
+        "nsap" "   X-Src IP Addr:Port " "" F::AddressPort(C::NatSrcAddr, Port::Of(C::NatSrcPort));
+        "ndap" "   X-Dst IP Addr:Port " "" F::AddressPort(C::NatDstAddr, Port::Of(C::NatDstPort));
+        "pbstart" "Pb-Start" "pbStart" F::Number(C::PortRangeStart, 7);
+        "pbend" "Pb-End" "pbEnd" F::Number(C::PortRangeEnd, 7);
+        "pbstep" "Pb-Step" "pbStep" F::Empty("      0", "0");
+        "pbsize" "Pb-Size" "pbSize" F::BlockSize;
+        "flid" "     flowID" "flowID" F::Number(C::FlowId, 11);
+        "isid" "inSrvID" "inSrvID" F::Empty("      0", "0");
+        "osid" "outSrvID" "outSrvID" F::Empty("       0", "0");
+        "nats" "nat string" "natString" F::Empty("<no nat>", "<no nat>");
+        "cl" "C Latency" "clientLatency" F::Empty("    0.000", "0.000");
+        "sl" "S latency" "serverLatency" F::Empty("    0.000", "0.000");
+        "al" "A latency" "appLatency" F::Empty("    0.000", "0.000");
+    }
+};
+
+impl Tag {
+    /// The tag of a name.
+    pub(super) fn by_name(name: &str) -> Option<&'static Self> {
+        TAGS.iter().find(|tag| tag.name == name)
+    }
+}
+
+impl Field {
+    /// Whether it grows when addresses of IPv6 are written in full.
+    pub(super) fn is_address(self) -> bool {
+        matches!(
+            self,
+            Self::Address(_)
+                | Self::GeoAddress(_)
+                | Self::AddressPort(..)
+                | Self::GeoAddressPort(..)
+                | Self::Network(..)
+        )
+    }
+
+    /// The columns that it is made of.
+    pub(super) fn columns(self) -> Vec<Column> {
+        use Column as C;
+        let port = |port: Port| match port {
+            Port::Of(column) => vec![column],
+            Port::Destination => super::rows::ICMP_COLUMNS.to_vec(),
+        };
+        match self {
+            Self::Version => vec![C::ExportVersion],
+            Self::Time(column) | Self::TimeRaw(column) | Self::TimeUtc(column) | Self::Number(column, _) => {
+                vec![column]
+            }
+            Self::Address(column) | Self::GeoAddress(column) | Self::Mac(column) | Self::Hex(column, _) => vec![column],
+            Self::Duration | Self::DurationSeconds => vec![C::Start, C::End],
+            Self::Protocol => vec![C::Protocol],
+            Self::AddressPort(column, of) | Self::GeoAddressPort(column, of) => {
+                std::iter::once(column).chain(port(of)).collect()
+            }
+            Self::Network(column, mask) => vec![column, mask],
+            Self::Port(of) => port(of),
+            Self::IcmpType | Self::IcmpCode => super::rows::ICMP_COLUMNS.to_vec(),
+            Self::Counter(counter) => counter.columns().to_vec(),
+            Self::Flows => vec![C::Flows],
+            Self::BitsPerSecond => vec![C::Bytes, C::Start, C::End],
+            Self::PacketsPerSecond => vec![C::Packets, C::Start, C::End],
+            Self::BytesPerPacket => vec![C::Packets, C::Bytes],
+            Self::Flags => vec![C::TcpFlags, C::Protocol],
+            Self::Direction => vec![C::Direction],
+            Self::Engine => vec![C::EngineType, C::EngineId],
+            Self::Application => vec![C::ApplicationId],
+            Self::Ttls => vec![C::MinTtl, C::MaxTtl],
+            Self::Event => vec![C::FirewallEvent, C::NatEvent],
+            Self::BlockSize => vec![C::PortRangeStart, C::PortRangeEnd],
+            Self::Family => vec![C::SrcAddr],
+            Self::Count | Self::NewLine | Self::Empty(..) => Vec::new(),
+        }
+    }
+}

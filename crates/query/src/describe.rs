@@ -1,0 +1,109 @@
+//! What tables there are, and what their columns mean.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, TimeUnit};
+use datafusion::common::{DataFusionError, Result, plan_datafusion_err};
+use datafusion::prelude::SessionContext;
+use weir_flow::counters::{counter_columns, key_columns};
+use weir_flow::options::COLUMN_DOCS;
+use weir_flow::schema::CONTENT_KEY;
+use weir_flow::{Column, Counter, Table};
+
+/// What a table of the archive holds, in words.
+pub(crate) fn table_doc(table: Table) -> &'static str {
+    match table {
+        Table::Flows => "flows, one row each",
+        Table::ExporterBooks => "what became of everything received, per exporter, Observation Domain and minute",
+        Table::ExporterOptions => "Options Data Records that were new or changed: interfaces, samplers, applications",
+        Table::InterfaceCounters => "counters of interfaces, one row per counters sample of sFlow",
+        Table::HostCounters => "counters of hosts, one row per counters sample of sFlow",
+    }
+}
+
+fn texts(columns: Vec<(&str, Vec<String>)>) -> Result<RecordBatch> {
+    let arrays = columns.into_iter().map(|(name, texts)| (name, Arc::new(StringArray::from(texts)) as ArrayRef));
+    Ok(RecordBatch::try_from_iter(arrays)?)
+}
+
+/// Names of the tables, sorted.
+pub(crate) fn table_names(context: &SessionContext) -> Vec<String> {
+    let schema = context.catalog("datafusion").and_then(|catalog| catalog.schema("public"));
+    let mut names = schema.map(|schema| schema.table_names()).unwrap_or_default();
+    names.sort();
+    names
+}
+
+/// The answer to `SHOW TABLES`.
+pub(crate) fn tables(context: &SessionContext) -> Result<RecordBatch> {
+    let names = table_names(context);
+    let docs = names.iter().map(|name| {
+        let of_archive = Table::ALL.iter().find(|table| table.name() == name);
+        of_archive.map_or("a file of yours", |table| table_doc(*table)).to_owned()
+    });
+    let docs = docs.collect();
+    texts(vec![("table_name", names), ("rows", docs)])
+}
+
+/// The answer to `DESCRIBE`.
+pub(crate) async fn columns(context: &SessionContext, table: &str) -> Result<RecordBatch> {
+    let provider = context.table_provider(table).await;
+    let provider = provider.map_err(|_| -> DataFusionError { plan_datafusion_err!("table '{table}' not found") })?;
+    let schema = provider.schema();
+    let fields = schema.fields();
+    let mut described = vec![
+        ("column_name", fields.iter().map(|field| field.name().clone()).collect()),
+        ("data_type", fields.iter().map(|field| type_text(field)).collect()),
+    ];
+    if let Some(&ours) = Table::ALL.iter().find(|ours| ours.name() == table) {
+        let (units, sentences): (Vec<_>, Vec<_>) = fields.iter().map(|field| meaning(ours, field.name())).unzip();
+        described.push(("unit", units.into_iter().map(str::to_owned).collect()));
+        described.push(("meaning", sentences.into_iter().map(str::to_owned).collect()));
+    }
+    texts(described)
+}
+
+/// Unit and sentence of a column of a table of the archive.
+fn meaning(table: Table, name: &str) -> (&'static str, &'static str) {
+    let known = match table {
+        Table::Flows => Column::by_name(name).map(|column| (column.spec().unit, column.spec().doc)),
+        Table::ExporterBooks => {
+            let counter = Counter::ALL.iter().find(|counter| counter.name() == name);
+            counter.map(|counter| ("", counter.doc())).or_else(|| match name {
+                "minute" => Some(("", "Minute that the counters are of.")),
+                name => Column::by_name(name).map(|column| ("", column.spec().doc)),
+            })
+        }
+        Table::ExporterOptions => COLUMN_DOCS.iter().find(|(of, _)| *of == name).map(|(_, doc)| ("", *doc)),
+        Table::InterfaceCounters | Table::HostCounters => {
+            let counter = counter_columns(table).iter().find(|column| column.name == name);
+            let key = || key_columns(table).find(|key| key.name == name).map(|key| ("", key.doc));
+            counter.map(|column| (column.unit, column.doc)).or_else(key)
+        }
+    };
+    known.unwrap_or(match name {
+        "bytes_scaled" => ("octets", "Octets of the flow times the sampling interval that was in force."),
+        "packets_scaled" => ("packets", "Packets of the flow times the sampling interval that was in force."),
+        _ => ("", ""),
+    })
+}
+
+/// The type of a column as SQL has it; what octets hold is told instead of octets.
+fn type_text(field: &Field) -> String {
+    match (field.data_type(), field.metadata().get(CONTENT_KEY).map(String::as_str)) {
+        (DataType::Binary, Some("mac")) => "MAC address".to_owned(),
+        (DataType::Binary, Some("octets")) => "octets".to_owned(),
+        (DataType::Binary, _) => "address".to_owned(),
+        (DataType::Timestamp(TimeUnit::Millisecond, Some(_)), _) => "timestamp (ms, UTC)".to_owned(),
+        (DataType::UInt8, _) => "unsigned 8 bit".to_owned(),
+        (DataType::UInt16, _) => "unsigned 16 bit".to_owned(),
+        (DataType::UInt32, _) => "unsigned 32 bit".to_owned(),
+        (DataType::UInt64, _) => "unsigned 64 bit".to_owned(),
+        (DataType::Int64, _) => "bigint".to_owned(),
+        (DataType::Float64, _) => "double".to_owned(),
+        (DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View, _) => "text".to_owned(),
+        (DataType::List(_), _) if field.name() == Column::Elements.name() => "Information Elements".to_owned(),
+        (other, _) => other.to_string().to_lowercase(),
+    }
+}

@@ -1,0 +1,296 @@
+//! `weir archive`: looking after an archive.
+
+mod ls;
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+use weir_archive::compaction::Merge;
+use weir_archive::{ArchiveError, CompactionOptions, ExpiryOptions, Part, check, compact, expire, export, import};
+use weir_flow::Table;
+
+use self::ls::{LsArgs, amount, places};
+use crate::age::Age;
+use crate::octets::Octets;
+use crate::time_range::moment;
+
+/// List, check, merge, expire, export and import an archive
+///
+/// All of these work beside a collector that writes to the archive and beside readers, except import, which needs the
+/// archive for itself.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    work: Work,
+}
+
+/// Where the archive is.
+#[derive(Debug, clap::Args)]
+struct Place {
+    /// Folder of the archive
+    #[arg(long, short = 'R', value_name = "DIR", env = "WEIR_ARCHIVE")]
+    archive: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+enum Work {
+    Ls(LsArgs),
+    Check(CheckArgs),
+    Compact(CompactArgs),
+    Expire(ExpireArgs),
+    Export(ExportArgs),
+    Import(ImportArgs),
+}
+
+/// Read every file and compare it with its name and its checksums
+///
+/// The exit status is 1 when anything is wrong.
+#[derive(Debug, clap::Args)]
+struct CheckArgs {
+    #[command(flatten)]
+    place: Place,
+    /// Set damaged files aside, under names that end in .damaged; nothing is deleted
+    #[arg(long)]
+    repair: bool,
+}
+
+/// Merge small segments of a day into larger ones
+///
+/// A collector does so by itself, in the background and in steps; this does all of it now.
+#[derive(Debug, clap::Args)]
+struct CompactArgs {
+    #[command(flatten)]
+    place: Place,
+    /// Rows of a merged segment at most
+    #[arg(long, value_name = "ROWS", default_value_t = CompactionOptions::default().segment_rows_max)]
+    segment_rows: u64,
+    /// Octets merged into one segment at most
+    #[arg(long, value_name = "OCTETS", default_value = "512M")]
+    segment_size: Octets,
+}
+
+/// Remove the oldest segments, by age and by size
+///
+/// When a limit is hit, data goes down to the low-water mark, a percentage of that limit. A segment goes as a whole,
+/// when its newest flow is too old. The newest segments always stay.
+#[derive(Debug, clap::Args)]
+struct ExpireArgs {
+    #[command(flatten)]
+    place: Place,
+    /// Age of flows at most: 90m, 12h, 30d, 4w, 1y
+    #[arg(long, value_name = "AGE")]
+    max_age: Option<Age>,
+    /// Age of books, options and counters at most; without it they stay
+    #[arg(long, value_name = "AGE")]
+    max_age_beside: Option<Age>,
+    /// Size of the archive at most, with K, M, G or T
+    #[arg(long, value_name = "OCTETS")]
+    max_size: Option<Octets>,
+    /// Percentage of a limit that data goes down to when it is hit
+    #[arg(long, value_name = "PERCENT", default_value_t = 95, value_parser = clap::value_parser!(u8).range(1..=100))]
+    low_water: u8,
+    /// Tell what would go, and remove nothing
+    #[arg(long, short = 'n')]
+    dry_run: bool,
+}
+
+/// Copy a part of the archive to a folder of Parquet files that any tool reads and import takes
+///
+/// Segments are copied whole: every one that may have a flow in the range of times. What is not sealed yet is left out.
+#[derive(Debug, clap::Args)]
+struct ExportArgs {
+    #[command(flatten)]
+    place: Place,
+    /// New or empty folder for the files
+    #[arg(value_name = "FOLDER")]
+    to: PathBuf,
+    /// From this time on, such as 2026-11-21T08:30
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    from: Option<i64>,
+    /// Before this time
+    #[arg(long, value_name = "TIME", value_parser = moment)]
+    until: Option<i64>,
+    /// Only this table; any number of times
+    #[arg(long, value_name = "NAME", value_parser = table)]
+    table: Vec<Table>,
+}
+
+/// Add an export to an archive: all of it or nothing
+///
+/// Files that the archive has imported before are passed over, so the same export can be imported again.
+#[derive(Debug, clap::Args)]
+struct ImportArgs {
+    #[command(flatten)]
+    place: Place,
+    /// Folder that `weir archive export` wrote
+    #[arg(value_name = "FOLDER")]
+    from: PathBuf,
+}
+
+fn table(name: &str) -> Result<Table, String> {
+    let known = || Table::ALL.iter().map(|table| table.name()).collect::<Vec<_>>().join(", ");
+    let found = Table::ALL.iter().copied().find(|table| table.name() == name);
+    found.ok_or_else(|| format!("there is no table '{name}', but {}", known()))
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.work {
+        Work::Ls(args) => ls::run(args),
+        Work::Check(args) => run_check(args),
+        Work::Compact(args) => run_compact(args),
+        Work::Expire(args) => run_expire(args),
+        Work::Export(args) => run_export(args),
+        Work::Import(args) => run_import(args),
+    }
+}
+
+/// An error of the archive, with what can be done about it.
+fn hinted(error: ArchiveError) -> anyhow::Error {
+    let hint = match &error {
+        ArchiveError::Locked { .. } => "hint: end the collector first, or import into another archive",
+        ArchiveError::NotAnExport { .. } => "hint: weir archive export writes a folder that can be imported",
+        ArchiveError::NotEmpty { .. } => "hint: name a folder that is not there yet",
+        _ => return error.into(),
+    };
+    let error = anyhow::Error::from(error);
+    anyhow::anyhow!("{error:#}\n{hint}")
+}
+
+fn run_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let checked = check(&args.place.archive, args.repair, |_| {})?;
+    let shown = |path: &Path| path.strip_prefix(&args.place.archive).unwrap_or(path).display().to_string();
+    for finding in &checked.findings {
+        println!("{}: {}", shown(&finding.path), finding.fault);
+        if let Some(aside) = &finding.set_aside {
+            println!("  set aside as {}", shown(aside));
+        }
+    }
+    for path in &checked.set_aside {
+        eprintln!("{}: set aside before", shown(path));
+    }
+    for path in &checked.leftovers {
+        eprintln!("{}: left by a process that was killed; the next writer removes it", shown(path));
+    }
+    eprintln!(
+        "{} segments with {} rows and {}, {} tails read; {} wrong",
+        checked.segments,
+        checked.rows,
+        amount(checked.octets),
+        checked.tails,
+        checked.findings.len()
+    );
+    if checked.findings.is_empty() {
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !args.repair {
+        eprintln!("hint: --repair sets damaged files aside, so that the rest can be read");
+    }
+    Ok(ExitCode::FAILURE)
+}
+
+fn run_compact(args: &CompactArgs) -> anyhow::Result<ExitCode> {
+    let options = CompactionOptions {
+        segment_rows_max: args.segment_rows.max(1),
+        segment_octets_max: args.segment_size.0 as u64,
+        ..CompactionOptions::default()
+    };
+    let tell = |merge: Merge<'_>| match (merge.inputs.first(), &merge.result) {
+        (Some(first), Ok(merged)) => eprintln!(
+            "{} of {}: {} segments became one of {} rows and {}",
+            first.table.name(),
+            first.day_text(),
+            merge.inputs.len(),
+            merged.rows,
+            amount(merged.octets)
+        ),
+        (Some(first), Err(error)) => eprintln!(
+            "warning: {} segments of {}, {}, stay as they are: {:#}",
+            merge.inputs.len(),
+            first.table.name(),
+            first.day_text(),
+            anyhow::anyhow!("{error}")
+        ),
+        (None, _) => {}
+    };
+    let done = compact(&args.place.archive, &options, tell)?;
+    eprintln!(
+        "{} segments merged into {}, {} became {}",
+        done.segments_merged,
+        done.segments_written,
+        amount(done.octets_before),
+        amount(done.octets_after)
+    );
+    if done.waiting_for_readers {
+        eprintln!("readers hold some of the old files; they are removed by the next writer, or the next compact");
+    }
+    if done.postponed > 0 {
+        bail!("there is no room for a merged segment beside those that it replaces");
+    }
+    if done.failures > 0 {
+        eprintln!("hint: weir archive check tells which files are damaged");
+    }
+    Ok(if done.failures > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn run_expire(args: &ExpireArgs) -> anyhow::Result<ExitCode> {
+    let options = ExpiryOptions {
+        age_max: args.max_age.map(|age| age.0),
+        beside_age_max: args.max_age_beside.map(|age| age.0),
+        octets_max: args.max_size.map(|octets| octets.0 as u64),
+        low_water_percent: args.low_water,
+        ..ExpiryOptions::default()
+    };
+    if !options.is_set() {
+        bail!("no limit is given\nhint: --max-age 30d, --max-size 500G or --max-age-beside 2y");
+    }
+    let expired = expire(&args.place.archive, &options, args.dry_run)?;
+    for kept in &expired.segments {
+        let path = kept.segment.path.strip_prefix(&args.place.archive).unwrap_or(&kept.segment.path);
+        println!("{}", path.display());
+    }
+    eprintln!(
+        "{} {} with {} rows; the archive had {} and {} {}",
+        expired.segments.len(),
+        if args.dry_run { "segments would go" } else { "segments expired" },
+        expired.segments.iter().map(|kept| kept.segment.rows).sum::<u64>(),
+        amount(expired.octets_before),
+        if args.dry_run { "would have" } else { "has" },
+        amount(expired.octets_after)
+    );
+    if expired.waiting_for_readers {
+        eprintln!("readers hold some files; they are removed by the next writer, or the next expire");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
+    if args.from.zip(args.until).is_some_and(|(from, until)| until <= from) {
+        bail!("the time --until is not after --from");
+    }
+    let part = Part { from_ms: args.from, until_ms: args.until, tables: args.table.clone() };
+    let done = export(&args.place.archive, &args.to, &part).map_err(hinted)?;
+    eprintln!("{} segments with {} rows and {} exported", done.segments, done.rows, amount(done.octets));
+    if done.flows_unsealed > 0 {
+        eprintln!(
+            "{} flows are not sealed yet and were left out\nhint: a collector seals every few minutes, and when it ends",
+            done.flows_unsealed
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_import(args: &ImportArgs) -> anyhow::Result<ExitCode> {
+    let done = import(&args.place.archive, &args.from).map_err(hinted);
+    let done = done.with_context(|| format!("nothing was imported from {}", args.from.display()))?;
+    eprintln!(
+        "{} segments with {} rows and {} imported, {} known from before; the archive is at position {}",
+        done.segments,
+        done.rows,
+        amount(done.octets),
+        done.segments_known,
+        places(done.position.get())
+    );
+    Ok(ExitCode::SUCCESS)
+}

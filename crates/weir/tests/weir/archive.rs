@@ -1,0 +1,120 @@
+//! `weir archive`: what it prints, and what it says when something is wrong.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use crate::process::{Collector, Exporter, run};
+
+/// An archive of several segments with 30 flows for each datagram.
+fn archive(folder: &Path, datagrams: u32) -> PathBuf {
+    let archive = folder.join("archive");
+    let mut exporter = Exporter::new(0);
+    for _ in 0..datagrams {
+        let collector = Collector::start(&archive, &["--no-merge"]);
+        exporter.send(collector.address);
+        collector.stop();
+    }
+    archive
+}
+
+fn work(archive: &Path, work: &str, arguments: &[&str]) -> Output {
+    let archive = archive.to_str().expect("UTF-8");
+    run(&[&["archive", work, "--archive", archive], arguments].concat())
+}
+
+fn text(octets: &[u8]) -> String {
+    String::from_utf8(octets.to_vec()).expect("UTF-8")
+}
+
+#[track_caller]
+fn good(output: &Output) -> (String, String) {
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    (text(&output.stdout), text(&output.stderr))
+}
+
+#[track_caller]
+fn bad(output: &Output, parts: &[&str]) {
+    assert!(!output.status.success(), "{}", text(&output.stdout));
+    let said = text(&output.stdout) + &text(&output.stderr);
+    for part in parts {
+        assert!(said.contains(part), "'{part}' is not in: {said}");
+    }
+}
+
+/// Lines of `ls` that are segments of flows.
+fn flows(archive: &Path) -> Vec<serde_json::Value> {
+    let (listed, _) = good(&work(archive, "ls", &["-l", "-o", "json"]));
+    let lines: Vec<serde_json::Value> = serde_json::from_str(&listed).expect("JSON");
+    lines.into_iter().filter(|line| line["table"] == "flows").collect()
+}
+
+#[test]
+fn an_archive_is_listed_merged_and_checked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = archive(folder.path(), 3);
+    let before = flows(&archive);
+    assert_eq!(before.iter().map(|line| line["rows"].as_u64().expect("rows")).sum::<u64>(), 90);
+    assert!(before.len() >= 3, "{before:?}");
+    let (_, said) = good(&work(&archive, "compact", &[]));
+    assert!(said.contains("segments merged into"), "{said}");
+    let after = flows(&archive);
+    assert!(
+        after.len() < before.len() && after.iter().map(|line| line["rows"].as_u64()).sum::<Option<u64>>() == Some(90)
+    );
+    let (listed, said) = good(&work(&archive, "ls", &[]));
+    assert!(listed.contains("flows") && said.contains("segments with"), "{listed}{said}");
+    let (_, said) = good(&work(&archive, "check", &[]));
+    assert!(said.contains("; 0 wrong"), "{said}");
+    // one bit
+    let day = fs::read_dir(archive.join("flows")).expect("days").next().expect("a day").expect("a day").path();
+    let segment = fs::read_dir(day).expect("files").next().expect("a file").expect("a file").path();
+    let mut octets = fs::read(&segment).expect("a segment");
+    let at = octets.len() / 2;
+    octets[at] ^= 8;
+    fs::write(&segment, octets).expect("written");
+    bad(&work(&archive, "check", &[]), &["flows/date=", "is damaged", "1 wrong", "hint: --repair"]);
+    bad(&work(&archive, "check", &["--repair"]), &["set aside as flows/date=", ".parquet.damaged"]);
+    good(&work(&archive, "check", &[]));
+}
+
+#[test]
+fn what_expires_is_told_first_and_the_newest_stays() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = archive(folder.path(), 3);
+    let before = flows(&archive).len();
+    bad(&work(&archive, "expire", &[]), &["no limit is given", "hint: --max-age"]);
+    bad(&work(&archive, "expire", &["--max-age", "soon"]), &["'soon' is not a length of time such as"]);
+    let limits = ["--max-size", "1K", "--low-water", "90"];
+    let (dry, said) = good(&work(&archive, "expire", &[&limits[..], &["--dry-run"]].concat()));
+    assert!(dry.contains("flows/date=") && said.contains("segments would go"), "{dry}{said}");
+    assert_eq!(flows(&archive).len(), before);
+    let (wet, _) = good(&work(&archive, "expire", &limits));
+    assert_eq!(wet, dry);
+    assert!((1..before).contains(&flows(&archive).len()));
+}
+
+#[test]
+fn a_part_is_carried_to_another_archive_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = archive(folder.path(), 2);
+    let carried = folder.path().join("carried");
+    let carried = carried.to_str().expect("UTF-8");
+    bad(
+        &work(&archive, "export", &["--table", "flow", carried]),
+        &["there is no table 'flow', but flows, exporter_books"],
+    );
+    good(&work(&archive, "export", &["--table", "flows", carried]));
+    bad(&work(&archive, "export", &[carried]), &["is not empty", "hint: name a folder"]);
+    let other = folder.path().join("other");
+    good(&work(&other, "import", &[carried]));
+    let (_, again) = good(&work(&other, "import", &[carried]));
+    assert!(again.starts_with("0 segments"), "{again}");
+    assert_eq!(flows(&other).len(), flows(&archive).len());
+    bad(&work(&other, "import", &[archive.to_str().expect("UTF-8")]), &["is no export of a weir archive", "hint: "]);
+    let collector = Collector::start(&other, &[]);
+    bad(&work(&other, "import", &[carried]), &["is being written by process", "hint: end the collector"]);
+    good(&work(&other, "compact", &[]));
+    good(&work(&other, "check", &[]));
+    collector.stop();
+}

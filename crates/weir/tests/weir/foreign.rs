@@ -1,0 +1,91 @@
+//! Files of other programs, imported and questioned.
+
+use std::path::Path;
+use std::process::Output;
+
+use crate::process::run;
+
+fn text(octets: &[u8]) -> String {
+    String::from_utf8_lossy(octets).into_owned()
+}
+
+fn import(archive: &Path, arguments: &[&str]) -> Output {
+    run(&[&["import", "--archive", archive.to_str().expect("UTF-8")], arguments].concat())
+}
+
+#[track_caller]
+fn check(archive: &Path, question: &str, expected: &str) {
+    let output = run(&["sql", "--archive", archive.to_str().expect("UTF-8"), "-o", "csv", question]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), expected);
+}
+
+/// Lines of every format that can be written by hand.
+fn files(folder: &Path) -> [String; 3] {
+    let written = |name: &str, content: &str| {
+        let path = folder.join(name);
+        std::fs::write(&path, content).expect("written");
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    [
+        written(
+            "conn.log",
+            "#separator \\x09\n#fields\tts\tid.orig_h\tid.orig_p\tid.resp_h\tid.resp_p\tproto\torig_pkts\torig_ip_bytes\n\
+             1565635847.958\t10.0.0.1\t49152\t10.0.0.2\t80\ttcp\t3\t300\n",
+        ),
+        written(
+            "silk.txt",
+            "sIP|dIP|sPort|dPort|pro|packets|bytes|sTime|\n10.0.0.3|10.0.0.4|1|2|17|1|64|2019/08/12T18:50:47.958|\n",
+        ),
+        written(
+            "flows.csv",
+            "start,src_addr,dst_addr,protocol,packets,bytes\n1565635847.958,10.0.0.5,10.0.0.6,17,1,100\nbad,,,,,\n",
+        ),
+    ]
+}
+
+#[test]
+fn foreign_files_of_every_kind_are_imported() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive");
+    let files = files(folder.path());
+    let output = import(&archive, &files.each_ref().map(String::as_str));
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    for told in ["3 files: 3 read, 0 failed, 3 flows", "line 3: 'bad' is no value of 'start'"] {
+        assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
+    }
+    check(
+        &archive,
+        "SELECT src_addr, dst_addr, packets, bytes FROM flows ORDER BY bytes",
+        "src_addr,dst_addr,packets,bytes\n\
+         10.0.0.3,10.0.0.4,1,64\n10.0.0.5,10.0.0.6,1,100\n10.0.0.1,10.0.0.2,3,300\n",
+    );
+    check(&archive, "SELECT sum(records_stored) AS stored FROM exporter_books", "stored\n3\n");
+}
+
+/// The nfcapd files of the corpus: the archive has as many flows, packets and octets as the files say.
+#[test]
+fn foreign_nfcapd_files_are_imported() {
+    let Some(corpus) = weir_testkit::corpus() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive");
+    let source = corpus.join("chrispassas+nfdump/testdata");
+    let output = import(&archive, &[source.to_str().expect("UTF-8")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    check(&archive, "SELECT count(*) AS flows FROM flows", "flows\n100010\n");
+    check(&archive, "SELECT sum(records_stored) AS stored FROM exporter_books", "stored\n100010\n");
+}
+
+#[test]
+fn foreign_mistakes_are_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive");
+    let files = files(folder.path());
+    let output = import(&archive, &["--format", "nfcapd", &files[0]]);
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("is not an nfcapd file"), "{}", text(&output.stderr));
+    let output = import(&archive, &["--format", "none", &files[0]]);
+    assert!(text(&output.stderr).contains("no such format"), "{}", text(&output.stderr));
+    let output = import(&archive, &[&files[2], "--column", "x=y"]);
+    assert!(text(&output.stderr).contains("'y' is no column that text can fill"), "{}", text(&output.stderr));
+}
