@@ -140,9 +140,10 @@ impl TimeLine {
     fn add_flow(&mut self, series: usize, start_ms: i64, end_ms: i64, amount: f64) {
         let from = self.window.from_ms.map_or(start_ms, |from| from.max(start_ms));
         let until = self.window.until_ms.map_or(end_ms, |until| until.saturating_add(1).min(end_ms));
-        let is_outside = match start_ms == end_ms {
-            true => from != start_ms || self.window.until_ms.is_some_and(|until| start_ms > until),
-            false => from >= until,
+        let is_outside = if start_ms == end_ms {
+            from != start_ms || self.window.until_ms.is_some_and(|until| start_ms > until)
+        } else {
+            from >= until
         };
         if is_outside {
             return;

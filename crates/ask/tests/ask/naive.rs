@@ -78,7 +78,7 @@ pub(crate) fn value(batch: &FlowBatch, column: Column, row: usize) -> String {
 
 fn key(batch: &FlowBatch, key: AggregateKey, row: usize) -> String {
     let AggregateKey::Prefix { column, v6, length } = key else { return value(batch, key.column(), row) };
-    let addresses = batch.column(column).map(|values| values.as_binary::<i32>());
+    let addresses = batch.binary(column);
     let Some(address) = addresses.filter(|addresses| addresses.is_valid(row)).map(|addresses| addresses.value(row))
     else {
         return String::new();
