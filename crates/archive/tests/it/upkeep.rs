@@ -236,7 +236,7 @@ fn nothing_is_lost_or_twice_after_kill_9_while_merging() {
     let folder = tempfile::tempdir().expect("a folder");
     let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
     let (mut before, mut merged) = (Position::ZERO, 0);
-    for round in 0..kills(10) {
+    for round in 0..kills(20) {
         let dir = folder.path().join(format!("archive-{}", round / 5));
         if round % 5 == 0 {
             before = Position::ZERO;
@@ -262,7 +262,7 @@ fn nothing_is_lost_or_twice_after_kill_9_while_merging() {
             assert!(files(&dir, Table::ExporterBooks) <= 2, "what is void has gone");
         }
     }
-    assert!(merged > 0, "the children merged nothing");
+    assert!(merged > 5, "the children merged next to nothing: {merged}");
 }
 
 #[test]
