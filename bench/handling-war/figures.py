@@ -4,7 +4,7 @@ import math
 
 COLOURS = {
     "weir": "#1b7837", "nfdump": "#d95f02", "MariaDB": "#2b5c8a", "MariaDB w/ index": "#7aa6cf",
-    "MariaDB w/o indexes": "#0b2239", "DuckDB": "#b8860b", "DuckDB on Parquet": "#c9a227",
+    "MariaDB w/o indexes": "#0b2239", "DuckDB": "#7b3294", "DuckDB on Parquet": "#c2a5cf",
 }
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 820, 460, 70, 250, 48, 52
 
@@ -54,6 +54,8 @@ def line(plane, name, points, row, dashed=False):
     """One system: points are (hour, mean, standard error)."""
     parts, stroke = [], colour(name)
     dash = ' stroke-dasharray="5 4"' if dashed else ""
+    # of one system over two sizes of the data the smaller is paler
+    dash += ' stroke-opacity="0.45"' if ", 24 h" in name else ""
     path = " ".join(f"{plane.x(hour):.1f},{plane.y(mean):.1f}" for hour, mean, _ in points)
     parts.append(f'<polyline points="{path}" fill="none" stroke="{stroke}" stroke-width="2"{dash}/>')
     for hour, mean, error in points:

@@ -1,13 +1,18 @@
 """The systems that are asked: what each is told, how long it takes, and its answer in one form.
 
 A system has `timed(case, hours)`, seconds of a whole question; `rows(case, hours)`, the answer row by row in one form
-for all; `cool()`, which makes it forget what it has read; `size()`, its octets on disk.
+for all; `cool()`, which makes it forget what it has read; `warm(case, hours)`, which makes it remember, and tells how
+long that took when it took asking; `size()`, its octets on disk; `told(case, hours)` and `version()`, for reports.
+
+Hours are the first so many of the data, asked for by their times (nfdump: by its files). `None` is everything, and then
+nobody is told any time.
 """
 
 import atexit
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import subprocess
 import time
@@ -15,18 +20,40 @@ import time
 import traffic
 from traffic import WEIR, fail, output
 
+# the paper's four case studies, in the order of its figures
 CASES = {
     "list": "Listing",
     "filter": "Listing + Filtering",
     "group-source": "Grouping + Filtering 1",
     "group-tuple": "Grouping + Filtering 2",
 }
+# what the paper did not ask: one host on either side, and rankings of everything
+MORE_CASES = {
+    "host": "One host, either side",
+    "top-sources": "Top 10 sources",
+    "top-tuples": "Top 10 five-tuples",
+}
+SEVEN = ["filter", "group-source", "group-tuple", "top-sources", "top-tuples", "host", "list"]
+TITLES = CASES | MORE_CASES
+# cases whose rows are a source and its octets, or a five-tuple and its octets; those of the others are flows
+OF_SOURCES = ("group-source", "top-sources")
+OF_TUPLES = ("group-tuple", "top-tuples")
+TOP = 10
 PROTOCOLS = {"TCP": "6", "UDP": "17", "ICMP": "1", "ICMP6": "58", "GRE": "47", "ESP": "50"}
 PORT = 22
 
 
 def ms(hour):
     return int(traffic.begin_of(hour).timestamp() * 1000)
+
+
+def busy_host(folder):
+    """The 200th host by flows: some of a thousand flows are its own. Found once for all systems and runs."""
+    kept = folder / "host"
+    if not kept.exists():
+        command = [WEIR, "query", "-q", "-o", "csv", "-R", folder / "weir", "-s", "ip/flows", "-n", "200"]
+        kept.write_text(output(command).splitlines()[-1].split(",")[0])
+    return kept.read_text()
 
 
 def timed(command, **options):
@@ -59,7 +86,15 @@ class Weir:
     def __init__(self, folder):
         self.folder = folder / "weir"
 
+    def version(self):
+        return output([WEIR, "--version"]).strip()
+
+    def told(self, case, hours):
+        return shlex.join(map(str, self.command(case, hours)))
+
     def window(self, hours):
+        if hours is None:
+            return []
         form = "%Y/%m/%d.%H:%M:%S"
         return ["-t", f"{traffic.DAY.strftime(form)}-{traffic.begin_of(hours).strftime(form)}"]
 
@@ -69,6 +104,9 @@ class Weir:
             "filter": [f"dst port {PORT}"],
             "group-source": ["-A", "srcip", f"dst port {PORT}"],
             "group-tuple": ["-A", "srcip,srcport,dstip,dstport,proto", f"dst port {PORT}"],
+            "host": [f"ip {busy_host(self.folder.parent)}"],
+            "top-sources": ["-s", "srcip/bytes", "-n", TOP],
+            "top-tuples": ["-s", "record/bytes", "-n", TOP],
         }[case]
         return [WEIR, "query", "-R", self.folder, "-o", "csv", *self.window(hours), *words]
 
@@ -85,9 +123,11 @@ class Weir:
         """The answer to a command whose columns are those of a case."""
         lines = lines_of(command, env=self.environment, stderr=subprocess.DEVNULL)
         at = {name: place for place, name in enumerate(next(lines).strip().split(","))}
-        names = {"group-source": ["src_addr", "bytes"],
-                 "group-tuple": ["protocol", "src_addr", "src_port", "dst_addr", "dst_port", "bytes"]}
-        names = names.get(case, ["start", "end", "protocol", "src_addr", "src_port", "dst_addr", "dst_port", "packets", "bytes"])
+        names = ["start", "end", "protocol", "src_addr", "src_port", "dst_addr", "dst_port", "packets", "bytes"]
+        if case in OF_SOURCES:
+            names = ["src_addr", "bytes"]
+        elif case in OF_TUPLES:
+            names = ["protocol", "src_addr", "src_port", "dst_addr", "dst_port", "bytes"]
         places = [at[name] for name in names]
         for line in lines:
             cells = line.rstrip("\n").split(",")
@@ -98,6 +138,9 @@ class Weir:
 
     def cool(self):
         traffic.drop_from_page_cache(self.folder)
+
+    def warm(self, _case, _hours):
+        traffic.read_into_page_cache(self.folder)
 
     def size(self):
         return traffic.octets_of(self.folder)
@@ -114,6 +157,12 @@ class Nfdump:
     def __init__(self, folder):
         self.folder = folder
 
+    def version(self):
+        return output(["nfdump", "-V"]).strip()
+
+    def told(self, case, hours):
+        return shlex.join(map(str, self.command(case, hours)))
+
     def command(self, case, hours):
         words = {
             "list": ["-o", self.list_format],
@@ -121,9 +170,15 @@ class Nfdump:
             "group-source": ["-A", "srcip", "-o", "fmt:%sa,%byt", f"dst port {PORT}"],
             "group-tuple": ["-A", "srcip,srcport,dstip,dstport,proto", "-o", "fmt:%pr,%sa,%sp,%da,%dp,%byt",
                             f"dst port {PORT}"],
+            "host": ["-o", self.list_format, f"ip {busy_host(self.folder)}"],
+            "top-sources": ["-s", "srcip/bytes", "-n", TOP, "-o", "csv"],
+            "top-tuples": ["-s", "record/bytes", "-n", TOP, "-o", "fmt:%pr,%sa,%sp,%da,%dp,%byt"],
         }[case]
         # -q leaves out header and summary, -N prints plain numbers
-        return ["nfdump", "-q", "-N", "-R", traffic.files_of_hours(self.folder, hours), *words]
+        return ["nfdump", "-q", "-N", "-R", self.files(hours), *words]
+
+    def files(self, hours):
+        return traffic.files_of_hours(self.folder, len(traffic.kept(self.folder)) if hours is None else hours)
 
     def timed(self, case, hours):
         return self.timed_command(self.command(case, hours))
@@ -135,7 +190,10 @@ class Nfdump:
         return self.rows_of(self.command(case, hours), case)
 
     def rows_of(self, command, case):
-        width = {"group-source": 2, "group-tuple": 6}.get(case, 9)
+        if case == "top-sources":
+            yield from self.ranked(command)
+            return
+        width = 2 if case in OF_SOURCES else 6 if case in OF_TUPLES else 9
         for line in lines_of(command, env=self.environment):
             cells = [cell.strip() for cell in line.split(",")]
             if len(cells) != width:
@@ -146,8 +204,22 @@ class Nfdump:
                 cells[first + 2], cells[first + 4] = port_of(cells[first + 2]), port_of(cells[first + 4])
             yield tuple(cells)
 
+    def ranked(self, command):
+        """A ranking has columns of its own, named in the line before it."""
+        names = None
+        for line in lines_of(command, env=self.environment):
+            cells = line.strip().split(",")
+            if names and len(cells) == len(names):
+                row = dict(zip(names, cells))
+                yield row["val"], row["byt"]
+            elif "val" in cells:
+                names = cells
+
     def cool(self):
         traffic.drop_from_page_cache(self.folder / "nfdump")
+
+    def warm(self, _case, hours):
+        traffic.read_into_page_cache(self.files(hours))
 
     def size(self):
         return traffic.octets_of(self.folder / "nfdump")
@@ -172,6 +244,12 @@ class MariaDb:
         self.start()
         if not (self.folder / "filled").exists():
             self.fill()
+
+    def version(self):
+        return output(["mariadbd", "--version"]).strip()
+
+    def told(self, case, hours):
+        return self.sql(case, hours)
 
     def user(self):
         return ["--user=root"] if os.geteuid() == 0 else []
@@ -220,7 +298,7 @@ class MariaDb:
             "port_dst SMALLINT UNSIGNED NOT NULL, protocol TINYINT UNSIGNED NOT NULL, tos TINYINT UNSIGNED NOT NULL, "
             "packets BIGINT UNSIGNED NOT NULL, octets BIGINT UNSIGNED NOT NULL) ENGINE=InnoDB"))
         file = self.folder / "hour.csv"
-        counted = json.loads((self.folder.parent / "hours.json").read_text())
+        counted = traffic.kept(self.folder.parent)
         for hour in range(len(counted)):
             sql = ('SELECT CAST("start" AS bigint) AS a, CAST("end" AS bigint) AS b, CAST("end" AS bigint) - CAST("start" AS bigint) AS c, '
                    "host(src_addr), src_port, host(dst_addr), dst_port, protocol, tos, packets, bytes FROM flows WHERE "
@@ -243,13 +321,19 @@ class MariaDb:
 
     def sql(self, case, hours):
         hint = {"": "", "force": "FORCE INDEX (start_time)", "ignore": f"IGNORE INDEX ({', '.join(self.indexes)})"}[self.variant]
-        where = f"FROM war.flows {hint} WHERE start_time BETWEEN {ms(0)} AND {ms(hours) - 1}"
+        within = "TRUE" if hours is None else f"start_time BETWEEN {ms(0)} AND {ms(hours) - 1}"
+        where = f"FROM war.flows {hint} WHERE {within}"
         five = "ipv4_src, port_src, ipv4_dst, port_dst, protocol"
+        host = f"INET_ATON('{busy_host(self.folder.parent)}')"
+        top = f"ORDER BY SUM(octets) DESC LIMIT {TOP}"
         return {
             "list": f"SELECT * {where}",
             "filter": f"SELECT * {where} AND port_dst = {PORT}",
             "group-source": f"SELECT ipv4_src, SUM(octets) {where} AND port_dst = {PORT} GROUP BY ipv4_src",
             "group-tuple": f"SELECT {five}, SUM(octets) {where} AND port_dst = {PORT} GROUP BY {five}",
+            "host": f"SELECT * {where} AND (ipv4_src = {host} OR ipv4_dst = {host})",
+            "top-sources": f"SELECT ipv4_src, SUM(octets) {where} GROUP BY ipv4_src {top}",
+            "top-tuples": f"SELECT {five}, SUM(octets) {where} GROUP BY {five} {top}",
         }[case]
 
     def timed(self, case, hours):
@@ -261,15 +345,15 @@ class MariaDb:
         if ended.returncode != 0:
             if seconds < self.limit_seconds:
                 fail(f"{self.name}: {ended.stderr.strip()}", f"see {self.folder / 'server.log'}")
-            print(f"{self.name}: '{CASES[case]}' of {hours} hours given up after {seconds:.0f} s", flush=True)
+            print(f"{self.name}: '{TITLES[case]}' of {hours or 'all'} hours given up after {seconds:.0f} s", flush=True)
         return seconds
 
     def rows(self, case, hours):
         for line in lines_of(self.client(self.sql(case, hours))):
             cells = line.rstrip("\n").split("\t")
-            if case == "group-source":
+            if case in OF_SOURCES:
                 yield dotted(cells[0]), cells[1]
-            elif case == "group-tuple":
+            elif case in OF_TUPLES:
                 source, source_port, target, target_port, protocol, octets = cells
                 yield protocol, dotted(source), source_port, dotted(target), target_port, octets
             else:
@@ -281,6 +365,9 @@ class MariaDb:
         self.close()
         traffic.drop_from_page_cache(self.folder)
         self.start()
+
+    def warm(self, case, hours):
+        return self.timed(case, hours)
 
     def size(self):
         return traffic.octets_of(self.folder / "data" / "war")
@@ -314,9 +401,17 @@ class DuckDb:
             self.file.parent.mkdir(exist_ok=True)
             number = "('0x' || hex({0}))::UINTEGER AS {0}"
             picked = ", ".join(number.format(c.strip()) if c.strip().endswith("_addr") else c for c in self.columns.split(","))
-            seconds = self.ask(f"CREATE TABLE flows AS SELECT {picked} FROM {self.parquet()}; CHECKPOINT")
+            # row by row in the order of weir's files
+            seconds = self.ask("SET preserve_insertion_order = true; "
+                               f"CREATE TABLE flows AS SELECT {picked} FROM {self.parquet()}; CHECKPOINT")
             self.close()
             print(f"DuckDB: loaded in {seconds:.1f} s")
+
+    def version(self):
+        return "DuckDB " + output([self.python, "-c", "import duckdb; print(duckdb.__version__)"]).strip()
+
+    def told(self, case, hours):
+        return self.select(case, self.where(case, hours))
 
     def parquet(self):
         return f"read_parquet('{self.archive}/flows/**/*.parquet', hive_partitioning = false, union_by_name = true)"
@@ -350,19 +445,29 @@ class DuckDb:
         return "'" + "".join(f"\\x{octet:02X}" for octet in octets) + "'::BLOB"
 
     def select(self, case, where, as_text=False):
-        names = {"group-source": ["src_addr"],
-                 "group-tuple": ["protocol", "src_addr", "src_port", "dst_addr", "dst_port"]}
-        names = names.get(case, [name.strip() for name in self.columns.split(",")])
+        names = [name.strip() for name in self.columns.split(",")]
+        if case in OF_SOURCES:
+            names = ["src_addr"]
+        elif case in OF_TUPLES:
+            names = ["protocol", "src_addr", "src_port", "dst_addr", "dst_port"]
         shown = ", ".join(self.address(name, as_text) if name.endswith("_addr") else name for name in names)
-        if case.startswith("group"):
+        if case in OF_SOURCES + OF_TUPLES:
             # by columns, since an alias may hide one
             keys = ", ".join(f"f.{name}" for name in names)
-            return f"SELECT {shown}, sum(bytes)::UBIGINT AS octets FROM {self.source()} AS f WHERE {where} GROUP BY {keys}"
+            top = f" ORDER BY octets DESC LIMIT {TOP}" if case.startswith("top") else ""
+            return f"SELECT {shown}, sum(bytes)::UBIGINT AS octets FROM {self.source()} AS f WHERE {where} GROUP BY {keys}{top}"
         return f"SELECT {shown} FROM {self.source()} WHERE {where}"
 
     def where(self, case, hours):
-        within = f"\"start\" BETWEEN make_timestamptz({ms(0)}000) AND make_timestamptz({ms(hours) - 1}000)"
-        return within if case == "list" else f"{within} AND dst_port = {PORT}"
+        parts = []
+        if hours is not None:
+            parts.append(f"\"start\" BETWEEN make_timestamptz({ms(0)}000) AND make_timestamptz({ms(hours) - 1}000)")
+        if case in ("filter", "group-source", "group-tuple"):
+            parts.append(f"dst_port = {PORT}")
+        if case == "host":
+            host = self.literal(busy_host(self.archive.parent))
+            parts.append(f"(src_addr = {host} OR dst_addr = {host})")
+        return " AND ".join(parts) or "true"
 
     def timed(self, case, hours):
         return self.timed_command(self.select(case, self.where(case, hours)))
@@ -379,7 +484,7 @@ class DuckDb:
         with open(file) as lines:
             for line in lines:
                 cells = line.rstrip("\n").split(",")
-                if case in ("list", "filter"):
+                if case not in OF_SOURCES + OF_TUPLES:
                     del cells[7]
                 yield tuple(cells)
         file.unlink()
@@ -387,6 +492,9 @@ class DuckDb:
     def cool(self):
         self.close()
         traffic.drop_from_page_cache(self.file.parent if self.own else self.archive)
+
+    def warm(self, case, hours):
+        return self.timed(case, hours)
 
     def size(self):
         return traffic.octets_of(self.file.parent if self.own else self.archive / "flows")

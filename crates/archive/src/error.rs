@@ -99,6 +99,18 @@ pub enum ArchiveError {
         #[source]
         source: io::Error,
     },
+    /// A tail was changed after it was written. Only the end of the last one can be torn, by a crash.
+    #[error(
+        "tail '{}' is damaged: {octets} octets are no frames, or behind such\nhint: `weir archive check --repair` \
+         keeps what lies before them, and sets the file aside",
+        path.display()
+    )]
+    DamagedTail {
+        /// The file.
+        path: PathBuf,
+        /// Octets from the damage on.
+        octets: u64,
+    },
     /// A frame could not be appended. Nothing of it was kept, and the next append may succeed.
     #[error("cannot append to tail '{}'", path.display())]
     AppendTail {

@@ -26,6 +26,9 @@ pub struct ArchiveOptions {
     /// Whether segments get their lists of hosts and their rollups when a tail is sealed, rather than when they are
     /// merged. It takes a third more processor time, which at high rates sealing does not have. Default: no.
     pub summaries_when_sealing: bool,
+    /// Keys of each kind that rollups keep, at least: as many as are heavy by flows, as many by packets, as many by
+    /// bytes. Of hosts one for each 250 rows is kept when that is more. Default: 2048.
+    pub heavy_keys_min: u32,
     /// How often the writer looks for what to merge, to expire and to remove. Default: 10 s.
     pub upkeep_interval: Duration,
     /// When segments are merged. Default: see there.
@@ -51,6 +54,7 @@ impl Default for ArchiveOptions {
             tail_octets_max: 512 << 20,
             frame_octets_max: 256 << 20,
             summaries_when_sealing: false,
+            heavy_keys_min: 2048,
             upkeep_interval: Duration::from_secs(10),
             compaction: CompactionOptions::default(),
             expiry: ExpiryOptions::default(),

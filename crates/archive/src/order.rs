@@ -71,8 +71,8 @@ pub(crate) fn flow_order(columns: &Columns<'_>) -> Result<FlowOrder, ArchiveErro
     for (key, (&src, &dst)) in keys.iter_mut().zip(host_numbers[0].iter().zip(&host_numbers[1])) {
         key.addresses = if key.class & 1 == 1 { [dst, src] } else { [src, dst] };
     }
-    sort(&mut keys, &hosts.networks(), PAGE_ROWS);
-    Ok(FlowOrder { rows: keys.into_iter().map(|key| key.row).collect(), hosts, host_numbers })
+    let rows = sort(&mut keys, &hosts.networks(), PAGE_ROWS);
+    Ok(FlowOrder { rows, hosts, host_numbers })
 }
 
 /// Calls `take` with each piece of a column and the number of its first row. A column that is not there has no pieces.
@@ -111,22 +111,56 @@ fn number_hosts(columns: &Columns<'_>, rows: usize) -> Result<(Hosts, [Vec<u32>;
     Ok((hosts, numbers))
 }
 
-/// Puts rows in order, for pages of `page_rows` rows.
-fn sort(keys: &mut [Key], networks: &[u32], page_rows: usize) {
-    keys.sort_unstable_by_key(|key| u64::from(key.class) << 32 | u64::from(key.row));
+/// The rows in order, for pages of `page_rows` rows.
+fn sort(keys: &mut [Key], networks: &[u32], page_rows: usize) -> Vec<u32> {
+    by_class(keys);
     let mut at = 0;
     for service in keys.chunk_by_mut(|a, b| a.class == b.class) {
         let rows = service.len();
         halve(service, at, 0, page_rows);
         at += rows;
     }
-    let in_page = |key: &Key| {
-        let [src, dst] = if key.class & 1 == 1 { [key.addresses[1], key.addresses[0]] } else { key.addresses };
-        let network = networks.get(src as usize).copied().unwrap_or(0);
-        (u64::from(network) << 32 | u64::from(dst), key.row)
-    };
-    for page in keys.chunks_mut(page_rows) {
-        page.sort_unstable_by_key(in_page);
+    let mut packed = Vec::with_capacity(page_rows.min(keys.len()));
+    let mut rows = Vec::with_capacity(keys.len());
+    let row_bits = keys.len().max(1).ilog2() + 1;
+    let host_bits = networks.len().max(1).ilog2() + 1;
+    for page in keys.chunks(page_rows) {
+        packed.clear();
+        packed.extend(page.iter().map(|key| {
+            let [src, dst] = if key.class & 1 == 1 { [key.addresses[1], key.addresses[0]] } else { key.addresses };
+            let network = u128::from(networks.get(src as usize).copied().unwrap_or(0));
+            (network << host_bits | u128::from(dst)) << row_bits | u128::from(key.row)
+        }));
+        packed.sort_unstable();
+        rows.extend(packed.iter().map(|key| (key & ((1 << row_bits) - 1)) as u32));
+    }
+    rows
+}
+
+/// Bits of a class that are looked at in one go: two goes see all 25.
+const DIGIT_BITS: u32 = 13;
+
+/// Sorts by class; rows of one class stay as they came. Counting takes two passes over the rows, comparing some twenty.
+fn by_class(keys: &mut [Key]) {
+    let mut others = keys.to_vec();
+    count_into(keys, &mut others, 0);
+    count_into(&others, keys, DIGIT_BITS);
+}
+
+fn count_into(from: &[Key], to: &mut [Key], shift: u32) {
+    let digit = |key: &Key| (key.class >> shift) as usize & ((1 << DIGIT_BITS) - 1);
+    let mut places = vec![0u32; 1 << DIGIT_BITS];
+    for key in from {
+        places[digit(key)] += 1;
+    }
+    let mut before = 0;
+    for place in &mut places {
+        before += std::mem::replace(place, before);
+    }
+    for key in from {
+        let place = &mut places[digit(key)];
+        to[*place as usize] = *key;
+        *place += 1;
     }
 }
 

@@ -16,7 +16,7 @@ use crate::frame::TailEnd;
 use crate::layout::Layout;
 use crate::order::{FlowOrder, flow_order};
 use crate::recovery::set_aside;
-use crate::segment::{Columns, SegmentName, SegmentRange, Summaries, write_segment};
+use crate::segment::{Columns, Effort, SegmentName, SegmentRange, write_segment};
 use crate::shared::FinishedTail;
 use crate::tail::{Stream, TailContents, TailFile};
 use crate::{ArchiveError, ArchiveOptions, Position, folder};
@@ -105,8 +105,8 @@ fn write_days(
     for (day, rows) in split_by_day(columns, std::mem::take(&mut order.rows))? {
         let table = columns.table();
         let path = layout.tmp().join(format!("{}-{:016}-{day}", table.name(), range.tails.0));
-        let summaries = if options.summaries_when_sealing { Summaries::With } else { Summaries::Without };
-        let name = write_segment(&path, columns, &rows, &order, range, options.row_group_rows_max, summaries)?;
+        let effort = Effort::sealing(options);
+        let name = write_segment(&path, columns, &rows, &order, range, options.row_group_rows_max, effort)?;
         written.push(Written { path, partition: layout.partition(table, day), name });
     }
     Ok(written)

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use weir_flow::Table;
 
+use crate::frame::TailEnd;
 use crate::layout::{Layout, TailNumber};
 use crate::readers::Lease;
 use crate::seal::last_sealed;
@@ -17,6 +18,8 @@ use crate::{ArchiveError, Position, Segment};
 
 /// Attempts to list an archive whose writer seals tails faster than its folders can be read.
 const ATTEMPTS_MAX: u32 = 1000;
+/// Times that a tail is read before it is taken for damaged.
+const TAIL_ATTEMPTS_MAX: u32 = 3;
 
 /// Everything that was appended up to one position: segments, and the rows that are in no segment yet.
 ///
@@ -126,14 +129,38 @@ impl Listing {
             position = position.max(last_sealed(&segments));
             table.segments = segments;
         }
-        for (path, file) in &self.tails {
-            let contents = TailContents::read(file, path)?;
+        let last = self.tails.len().saturating_sub(1);
+        for (number, (path, file)) in self.tails.iter().enumerate() {
+            let contents = whole_tail(path, file, number == last)?;
             for (table, batches) in tables.iter_mut().zip(contents.batches()?) {
                 table.tail.extend(batches);
             }
             position = position.max(contents.scan.last().unwrap_or_default());
         }
         Ok(Snapshot { position, tables, lease: Arc::new(lease) })
+    }
+}
+
+/// What a tail holds. What is damaged is an error: a snapshot never has fewer rows than the archive without saying so.
+fn whole_tail(path: &Path, file: &File, is_last: bool) -> Result<TailContents, ArchiveError> {
+    let mut attempts = 0;
+    loop {
+        let contents = TailContents::read(file, path)?;
+        let is_damaged = match contents.scan.end {
+            TailEnd::Clean => false,
+            // the end of the last one is being written, or was when the writer was killed
+            TailEnd::Torn => !is_last,
+            TailEnd::Damaged { .. } => true,
+        };
+        attempts += 1;
+        if !is_damaged {
+            return Ok(contents);
+        }
+        // a frame for which there was no room is cut, and another may take its place while the tail is read
+        if attempts == TAIL_ATTEMPTS_MAX {
+            let octets = contents.octets() - contents.scan.whole_octets as u64;
+            return Err(ArchiveError::DamagedTail { path: path.to_owned(), octets });
+        }
     }
 }
 

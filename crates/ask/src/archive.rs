@@ -15,8 +15,9 @@ use crate::group::{Collected, Count, Grouping, Only, Part, Sums, parts_of};
 use crate::list::{Sorted, in_schema, list_columns, order_columns, schema};
 use crate::ordered::Ordered;
 use crate::run::share_out;
-use crate::scan::{Morsel, Wanted, morsels, sources};
-use crate::{AskError, FlowQuery, Progress, Select, Sorting};
+use crate::scan::{Morsel, Stretch, Wanted, cut, sources, stretches};
+use crate::summary::{self, Summed};
+use crate::{AskError, FlowQuery, Progress, Select, Sorting, TimeWindow};
 
 /// How much a question may use.
 #[derive(Debug, Clone)]
@@ -28,6 +29,9 @@ pub struct AskOptions {
     pub memory_octets_max: usize,
     /// Where to tell how far it has come, and who may stop it.
     pub progress: Arc<Progress>,
+    /// Whether what segments have been summed up to may stand for their flows. Answers are the same either way.
+    /// Default: yes.
+    pub summaries: bool,
 }
 
 impl Default for AskOptions {
@@ -36,6 +40,7 @@ impl Default for AskOptions {
             threads: thread::available_parallelism().map_or(1, usize::from),
             memory_octets_max: 2 << 30,
             progress: Arc::new(Progress::default()),
+            summaries: true,
         }
     }
 }
@@ -44,11 +49,15 @@ impl Default for AskOptions {
 #[derive(Debug)]
 pub struct Archive {
     snapshot: Snapshot,
-    options: AskOptions,
+    pub(crate) options: AskOptions,
 }
 
+/// Pages of a piece of work: about 130,000 rows.
+const PAGES: usize = 16;
+/// The same where what is made of the rows waits until its turn comes.
+const LISTED_PAGES: usize = 4;
 /// Times that flows are read for one question, at most, when their groups do not fit memory at once.
-const PASSES_MAX: usize = 64;
+pub(crate) const PASSES_MAX: usize = 64;
 
 impl Archive {
     /// Takes a snapshot of the archive in a folder.
@@ -75,13 +84,18 @@ impl Archive {
         if question.scaled {
             return Err(AskError::NeedsEngine("scaling by sampling intervals"));
         }
-        let (segments, tail) = sources(&self.snapshot, &question.window)?;
+        answer(&self.flows(&question.window)?, question, &self.options, each)
+    }
+
+    /// Where flows of a window may be.
+    pub(crate) fn flows(&self, window: &TimeWindow) -> Result<Flows, AskError> {
+        let (segments, tail) = sources(&self.snapshot, window)?;
         let all = self.snapshot.segments(Table::Flows);
         let progress = &self.options.progress;
         progress.add_segments_all(all.len() as u64);
         progress.add_segments_pruned((all.len() - segments.len()) as u64);
         progress.add_rows_all(self.snapshot.rows(Table::Flows));
-        answer(&Flows { segments, tail }, question, &self.options, each)
+        Ok(Flows { segments, tail })
     }
 }
 
@@ -96,27 +110,33 @@ pub fn ask_batches<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
 }
 
 /// Where flows are.
-struct Flows {
-    segments: Vec<Segment>,
-    tail: Vec<FlowBatch>,
+pub(crate) struct Flows {
+    pub(crate) segments: Vec<Segment>,
+    pub(crate) tail: Vec<FlowBatch>,
 }
 
 impl Flows {
     /// Pieces of work, in the order of the archive.
-    fn morsels(&self, wanted: &Wanted, options: &AskOptions) -> Result<Vec<Morsel>, AskError> {
+    pub(crate) fn morsels(&self, wanted: &Wanted, options: &AskOptions) -> Result<Vec<Morsel>, AskError> {
+        self.morsels_of(wanted, PAGES, options)
+    }
+
+    fn morsels_of(&self, wanted: &Wanted, pages_max: usize, options: &AskOptions) -> Result<Vec<Morsel>, AskError> {
         let opened = share_out(
             options.threads,
             self.segments.len(),
             || Ok(Vec::new()),
-            |opened: &mut Vec<(usize, Vec<Morsel>)>, number| {
-                opened.push((number, morsels(&self.segments[number], wanted, &options.progress)?));
+            |opened: &mut Vec<(usize, Vec<Stretch>)>, number| {
+                opened.push((number, stretches(&self.segments[number], wanted, &options.progress)?));
                 Ok(())
             },
         )?;
         let mut opened: Vec<_> = opened.into_iter().flatten().collect();
         opened.sort_unstable_by_key(|(number, _)| *number);
-        let sealed = opened.into_iter().flat_map(|(_, morsels)| morsels);
-        Ok(sealed.chain(self.tail.iter().cloned().map(Morsel::Batch)).collect())
+        let opened: Vec<Stretch> = opened.into_iter().flat_map(|(_, stretches)| stretches).collect();
+        let mut morsels = cut(&opened, options.threads, pages_max);
+        morsels.extend(self.tail.iter().cloned().map(Morsel::Batch));
+        Ok(morsels)
     }
 }
 
@@ -149,12 +169,12 @@ fn answer<T: Send + 'static>(
     }
 }
 
-fn decoder() -> Result<PageDecoder, AskError> {
+pub(crate) fn decoder() -> Result<PageDecoder, AskError> {
     PageDecoder::new().map_err(|source| AskError::Source(source.into()))
 }
 
 /// Whether to go on: nobody stopped the question, and it keeps within its memory.
-fn go_on(options: &AskOptions, octets: usize) -> Result<(), AskError> {
+pub(crate) fn go_on(options: &AskOptions, octets: usize) -> Result<(), AskError> {
     if options.progress.is_stopped() {
         return Err(AskError::Cancelled);
     }
@@ -173,7 +193,7 @@ fn list<T: Send + 'static>(
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
 ) -> Result<Answer<T>, AskError> {
     let wanted = Wanted::new(question, columns.iter().copied());
-    let morsels = flows.morsels(&wanted, options)?;
+    let morsels = flows.morsels_of(&wanted, LISTED_PAGES, options)?;
     let schema = schema(&columns);
     let (count, told, answered) = (morsels.len(), options.clone(), Arc::clone(&schema));
     let work = move |decoder: &mut PageDecoder, number: usize| {
@@ -238,7 +258,7 @@ fn sorted(
 }
 
 /// Puts what a thread holds now in place of what it held before; tells what all hold.
-fn recount(all: &AtomicUsize, before: &mut usize, now: usize) -> usize {
+pub(crate) fn recount(all: &AtomicUsize, before: &mut usize, now: usize) -> usize {
     all.fetch_add(now, Ordering::Relaxed);
     let total = all.fetch_sub(*before, Ordering::Relaxed) - *before;
     *before = now;
@@ -253,6 +273,15 @@ fn groups<T: Send + 'static>(
     options: &AskOptions,
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
 ) -> Result<Answer<T>, AskError> {
+    let summed;
+    let flows = match summary::of(flows, question, &grouping, options)? {
+        Summed::Groups(part) => return Ok(told(grouping, vec![part], options, each)),
+        Summed::Flows(left) => {
+            summed = left;
+            &summed
+        }
+        Summed::Not => flows,
+    };
     let mut wanted = Wanted::new(question, grouping.columns());
     let mut only = None;
     if let Some(lean) = grouping.lean() {
@@ -269,10 +298,20 @@ fn groups<T: Send + 'static>(
     grouping.counting.passes = 1;
     let morsels = flows.morsels(&wanted, options)?;
     let parts = parts::<Sums>(&morsels, &wanted, &mut grouping, &(), only.as_ref(), options)?;
+    Ok(told(grouping, parts, options, each))
+}
+
+/// The answer that groups make.
+fn told<T: Send + 'static>(
+    grouping: Grouping,
+    parts: Vec<Part<Sums>>,
+    options: &AskOptions,
+    each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
+) -> Answer<T> {
     let chosen = grouping.answer(&parts);
     let (schema, count) = (grouping.schema(), chosen.batches());
     let work = move |(): &mut (), number: usize| Ok(vec![each(chosen.batch(&grouping, &parts, number)?)]);
-    Ok(Answer { schema, items: Ordered::spawn(options.threads, count, || Ok(()), work) })
+    Answer { schema, items: Ordered::spawn(options.threads, count, || Ok(()), work) }
 }
 
 /// The groups of all parts, reading the flows as often as memory makes necessary.
@@ -293,7 +332,7 @@ fn parts<S: Count>(
 }
 
 /// The groups of all parts, pass by pass.
-fn all_passes<S: Count>(
+pub(crate) fn all_passes<S: Count>(
     morsels: &[Morsel],
     wanted: &Wanted,
     grouping: &mut Grouping,
@@ -306,7 +345,8 @@ fn all_passes<S: Count>(
         grouping.counting.pass = pass;
         let counting = &grouping.counting;
         let held = AtomicUsize::new(parts.iter().map(Part::octets).sum());
-        let make = || Ok((decoder()?, Collected::new(), 0));
+        let rows = morsels.iter().map(Morsel::rows).sum::<usize>() / options.threads.max(1);
+        let make = || Ok((decoder()?, Collected::new(rows), 0));
         let collected = share_out(options.threads, morsels.len(), make, |(decoder, collected, before), number| {
             morsels[number].read(wanted, decoder, |batch| {
                 collected.add(counting, how, only, &batch);
@@ -315,8 +355,14 @@ fn all_passes<S: Count>(
             morsels[number].tell(&options.progress);
             go_on(options, recount(&held, before, collected.octets()))
         })?;
-        let collected: Vec<Collected<S>> =
-            collected.into_iter().map(|(_, collected, _)| collected.finish(counting)).collect();
+        let collected = collected.into_iter().map(|(_, collected, _)| collected).collect();
+        let collected: Vec<Collected<S>> = match Collected::join_few(collected, counting) {
+            Ok(joined) => {
+                parts.push(grouping.whole(joined));
+                continue;
+            }
+            Err(many) => many.into_iter().map(|collected| collected.finish(counting)).collect(),
+        };
         let wanted_parts = parts_of(counting);
         let grouping = &*grouping;
         let grouped = share_out(

@@ -23,7 +23,7 @@ use weir_flow::{Column, FlowBatch};
 pub enum Conversation {
     /// Those that agree in protocol, addresses and ports.
     OneWay,
-    /// Those of both directions: what goes the other way than the first flow is counted as out.
+    /// Those of TCP and UDP in both directions, as nfdump has it: what goes the other way than the first flow is counted as out.
     BothWays,
     /// As `BothWays`. Flows of TCP and UDP from a port below 1024 to a higher one than that are turned round before,
     /// so that the client is the source.
@@ -34,6 +34,10 @@ pub enum Conversation {
 const KEY_OCTETS: usize = 2 + 16 + 16 + 2 + 2;
 
 type Key = [u8; KEY_OCTETS];
+
+/// The protocols whose two directions are one flow.
+const TCP: u8 = 6;
+const UDP: u8 = 17;
 
 /// Columns that change places when a flow is turned round.
 const SIDES: &[(Column, Column)] = &[
@@ -127,7 +131,7 @@ impl Conversations {
         if let Some(&number) = self.table.find(hash, |&number| self.keys.get(number) == Some(key)) {
             return (number, false);
         }
-        if self.conversation != Conversation::OneWay {
+        if self.conversation != Conversation::OneWay && matches!(key[0], TCP | UDP) {
             let reverse = reverse(key);
             let hash = self.hasher.hash_one(reverse);
             if let Some(&number) = self.table.find(hash, |&number| self.keys.get(number) == Some(&reverse)) {
@@ -280,7 +284,7 @@ fn turned_round(flows: &FlowBatch) -> FlowBatch {
     let is_from_server = |row| {
         let key = columns.key(row);
         let [source, destination] = [34, 36].map(|at| u16::from_be_bytes([key[at], key[at + 1]]));
-        matches!(key[0], 6 | 17) && source < 1024 && destination > 1024
+        matches!(key[0], TCP | UDP) && source < 1024 && destination > 1024
     };
     let turn: Vec<bool> = (0..flows.rows()).map(is_from_server).collect();
     if !turn.contains(&true) {

@@ -204,6 +204,12 @@ impl AggregateKey {
         }
     }
 
+    /// nfdump's name of every key.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        let columns = AGGREGATE_COLUMNS.iter().map(|(known, _)| *known);
+        columns.chain(["srcip4/N", "srcip6/N", "dstip4/N", "dstip6/N", "srcnet", "dstnet"])
+    }
+
     /// Reads one entry of nfdump's `-A` list: a name, or `srcip4/N`, `srcip6/N`, `dstip4/N`, `dstip6/N`, `srcnet`,
     /// `dstnet`.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
@@ -222,9 +228,7 @@ impl AggregateKey {
         }
         let found = AGGREGATE_COLUMNS.iter().find(|(known, _)| *known == text);
         found.map(|(_, column)| Self::Column(*column)).ok_or_else(|| {
-            let known = AGGREGATE_COLUMNS.iter().map(|(known, _)| *known);
-            let known = known.chain(["srcip4/N", "srcip6/N", "dstip4/N", "dstip6/N", "srcnet", "dstnet"]);
-            let known = known.collect::<Vec<_>>().join(", ");
+            let known = Self::names().collect::<Vec<_>>().join(", ");
             KeyError::Unknown { name: text.to_owned(), question: "an aggregation", known }
         })
     }

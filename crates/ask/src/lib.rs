@@ -16,12 +16,14 @@ pub mod order;
 pub mod progress;
 pub mod question;
 pub mod scan;
+pub mod stream;
 
 mod decode;
 mod group;
 mod list;
 mod ordered;
 mod run;
+mod summary;
 
 pub use archive::{Answer, Archive, AskOptions, ask_batches};
 pub use biflow::{Conversation, Conversations};
@@ -31,3 +33,5 @@ pub use keys::{AggregateKey, KeyError, StatisticKey};
 pub use order::{Direction, Order, Sorting};
 pub use progress::{Progress, Seen};
 pub use question::{FlowQuery, Measure, Select, TimeWindow, WindowRule};
+pub use stream::{Counted, Take, ask_stream};
+pub use summary::Totals;

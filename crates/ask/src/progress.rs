@@ -45,6 +45,14 @@ counts! {
     segments_done, add_segments_done;
     /// Segments that need not be read, by their times or their statistics.
     segments_pruned, add_segments_pruned;
+    /// Segments of which rollups were read rather than flows.
+    segments_summed, add_segments_summed;
+    /// Segments whose rollups are damaged, so that flows were read.
+    summaries_damaged, add_summaries_damaged;
+    /// Keys that rankings by rollups looked up in flows, once for each segment where that was necessary.
+    keys_looked_up, add_keys_looked_up;
+    /// Rankings that rollups leave open, so that flows had to be read.
+    rankings_open, add_rankings_open;
     /// Rows of all segments and of the tail.
     rows_all, add_rows_all;
     /// Rows that were looked at.

@@ -16,11 +16,39 @@ const PAIRS: [[u8; 2]; 100] = {
     pairs
 };
 
+/// Octets of the longest number.
+const NUMBER_OCTETS: usize = 20;
+
+/// The text of every octet of an IPv4 address with the point behind it, and the length of both.
+const OCTETS: [([u8; 4], u8); 256] = {
+    let mut octets = [([0; 4], 0); 256];
+    let mut number = 0;
+    while number < 256 {
+        let [tens, ones] = PAIRS[number % 100];
+        octets[number] = match number {
+            0..10 => ([ones, b'.', 0, 0], 2),
+            10..100 => ([tens, ones, b'.', 0], 3),
+            _ => ([b'0' + (number / 100) as u8, tens, ones, b'.'], 4),
+        };
+        number += 1;
+    }
+    octets
+};
+
+/// Appends the first `length` of so many octets. To copy all of them is faster than to copy a number of octets that is
+/// not known beforehand.
+#[inline]
+fn push_first<const N: usize>(text: &mut Vec<u8>, octets: &[u8; N], length: usize) {
+    let end = text.len() + length;
+    text.extend_from_slice(octets);
+    text.truncate(end);
+}
+
 /// Appends a number in decimal.
 #[inline]
 pub(crate) fn push_u64(text: &mut Vec<u8>, mut number: u64) {
-    let mut digits = [0; 20];
-    let mut start = digits.len();
+    let mut digits = [0; 2 * NUMBER_OCTETS];
+    let mut start = NUMBER_OCTETS;
     while number >= 100 {
         start -= 2;
         digits[start..start + 2].copy_from_slice(&PAIRS[(number % 100) as usize]);
@@ -33,7 +61,9 @@ pub(crate) fn push_u64(text: &mut Vec<u8>, mut number: u64) {
         start -= 1;
         digits[start] = b'0' + number as u8;
     }
-    text.extend_from_slice(&digits[start..]);
+    if let Some(digits) = digits[start..].first_chunk::<NUMBER_OCTETS>() {
+        push_first(text, digits, NUMBER_OCTETS - start);
+    }
 }
 
 /// Appends a number in decimal, with its sign when it is negative.
@@ -61,22 +91,18 @@ pub(crate) fn push_f32(text: &mut Vec<u8>, number: f32) {
     let _ = if is_long { write!(text, "{number:e}") } else { write!(text, "{number}") };
 }
 
-/// Appends a number below 1000 with exactly three digits.
-#[inline]
-fn push_three(text: &mut Vec<u8>, number: u64) {
-    text.push(b'0' + (number / 100) as u8);
-    text.extend_from_slice(&PAIRS[(number % 100) as usize]);
-}
-
 /// Appends octets as an IPv4 address.
 #[inline]
 pub(crate) fn push_ipv4(text: &mut Vec<u8>, octets: [u8; 4]) {
-    for (position, octet) in octets.into_iter().enumerate() {
-        if position > 0 {
-            text.push(b'.');
-        }
-        push_u64(text, octet.into());
+    let mut address = [0; 16];
+    let mut end = 0;
+    for octet in octets {
+        let (digits, length) = OCTETS[usize::from(octet)];
+        address[end..end + 4].copy_from_slice(&digits);
+        end += usize::from(length);
     }
+    // without the last point
+    push_first(text, &address, end - 1);
 }
 
 /// Appends a number in decimal at the right of a field of so many octets; longer ones take the room they need.
@@ -193,12 +219,17 @@ impl Clock {
         if day != self.day {
             self.set_day(day);
         }
-        text.extend_from_slice(&self.date);
+        match self.date.first_chunk::<10>() {
+            Some(date) if self.date.len() == 10 => text.extend_from_slice(date),
+            _ => text.extend_from_slice(&self.date),
+        }
         let [h0, h1] = PAIRS[second / 3600];
         let [m0, m1] = PAIRS[second / 60 % 60];
         let [s0, s1] = PAIRS[second % 60];
-        text.extend_from_slice(&[separator, h0, h1, b':', m0, m1, b':', s0, s1, b'.']);
-        push_three(text, ms);
+        let [tens, ones] = PAIRS[(ms % 100) as usize];
+        let hundreds = b'0' + (ms / 100) as u8;
+        let time = [separator, h0, h1, b':', m0, m1, b':', s0, s1, b'.', hundreds, tens, ones];
+        text.extend_from_slice(&time);
     }
 
     /// Days to civil date in the proleptic Gregorian calendar, by eras of 400 years that begin on March 1.
@@ -281,6 +312,17 @@ mod tests {
         let mut text = Vec::new();
         push_i64(&mut text, i64::MIN);
         assert_eq!(text, i64::MIN.to_string().as_bytes());
+    }
+
+    #[test]
+    fn ipv4_matches_the_standard_library() {
+        for octet in 0..=255 {
+            for octets in [[octet, 0, 0, 0], [1, octet, 22, 255], [255, 255, octet, 9], [100, 10, 1, octet]] {
+                let mut text = b"> ".to_vec();
+                push_ipv4(&mut text, octets);
+                assert_eq!(String::from_utf8_lossy(&text), format!("> {}", std::net::Ipv4Addr::from(octets)));
+            }
+        }
     }
 
     #[test]

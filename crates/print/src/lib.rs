@@ -1,9 +1,10 @@
 //! Record batches as text: aligned tables for people, CSV and JSON for programs.
 //!
-//! A [`Printer`] takes batches as they come and writes each at once; [`write_batches`] does the same for an iterator.
-//! Every format knows what a flow is: addresses, flags, times and Information Elements are written as people write
-//! them, which is why this is not left to the writers that Arrow has. What speaks against it is that types which no
-//! column of flows has are written by a general formatter of Arrow, and look like that.
+//! A [`Printer`] takes batches as they come and writes each at once; [`write_batches`] does the same for an iterator, and
+//! [`CsvPieces`] makes text in the threads that make the batches. Every format knows what a flow is: addresses, flags,
+//! times and Information Elements are written as people write them, which is why this is not left to the writers that
+//! Arrow has. What speaks against it is that types which no column of flows has are written by a general formatter of
+//! Arrow, and look like that.
 //!
 //! This crate knows neither where batches come from nor how they are queried.
 
@@ -22,6 +23,7 @@ mod cell;
 mod digits;
 mod human;
 mod ordered;
+mod pieces;
 
 mod csv;
 mod json;
@@ -31,6 +33,7 @@ pub use bars::Bars;
 pub use elements::{elements_text, push_element_value};
 pub use format::{Format, OutputOptions};
 pub use names::{protocol_name, tcp_flags_text};
+pub use pieces::{CsvPieces, Piece};
 pub use printer::{PrintError, Printer, write_batches};
 pub use value::{ColumnText, time_text};
 

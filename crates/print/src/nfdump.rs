@@ -73,6 +73,8 @@ enum Kind {
     Lines(String, Vec<(String, String)>),
     /// The layout, and whether it has a footer.
     Csv(Layout),
+    /// Numbers with strokes between them, without heading and footer.
+    Pipe(Layout),
     Json,
     Ndjson,
     Raw,
@@ -86,7 +88,7 @@ const LONG_BY: usize = 23;
 const ADDRESS_WIDTH: usize = 16;
 
 /// Formats that are not made of tags, and those that are comma-separated.
-static OTHER_NAMES: &[&str] = &["csv", "csv-fast", "json", "ndjson", "raw", "null"];
+static OTHER_NAMES: &[&str] = &["csv", "csv-fast", "pipe", "json", "ndjson", "raw", "null"];
 
 impl Format {
     /// The format that nfdump's `-o` names: a name, `fmt:…` or `csv:…`. `own` are the formats of a configuration file,
@@ -111,8 +113,7 @@ impl Format {
             return format;
         }
         let unknown = || {
-            let named = layout::NAMED.iter().map(|(name, _)| *name);
-            let known: Vec<_> = named.chain(OTHER_NAMES.iter().copied()).chain(["fmt:…", "csv:…"]).collect();
+            let known: Vec<_> = named_formats().chain(["fmt:…", "csv:…"]).collect();
             FormatError::UnknownFormat { name: text.to_owned(), known: known.join(", ") }
         };
         let format = text.strip_suffix('6').and_then(|short| Self::by_name(short, own)).ok_or_else(unknown)?;
@@ -134,6 +135,7 @@ impl Format {
         match name {
             "csv" => Some(layout::csv(layout::CSV).map(|layout| Self(Kind::Csv(layout)))),
             "csv-fast" => Some(Ok(Self(Kind::Csv(layout::csv_fast())))),
+            "pipe" => Some(Ok(Self(Kind::Pipe(layout::pipe())))),
             "json" => Some(Ok(Self(Kind::Json))),
             "ndjson" => Some(Ok(Self(Kind::Ndjson))),
             "raw" => Some(Ok(Self(Kind::Raw))),
@@ -148,7 +150,7 @@ impl Format {
             Kind::Null => vec![Column::Flows],
             Kind::Json | Kind::Ndjson => json::columns(),
             Kind::Raw => Vec::new(),
-            Kind::Csv(layout) => cells::columns_of(fields(layout)),
+            Kind::Csv(layout) | Kind::Pipe(layout) => cells::columns_of(fields(layout)),
             Kind::Lines(text, own) => layout::lines(text, Names(own), 0)
                 .map_or_else(|_| Vec::new(), |layout| cells::columns_of(fields(&layout))),
         }
@@ -159,9 +161,19 @@ impl Format {
         matches!(self.0, Kind::Csv(_))
     }
 
-    /// Whether nothing stands below an answer: it is for programs.
+    /// Whether an answer is JSON.
     pub fn is_json(&self) -> bool {
         matches!(self.0, Kind::Json | Kind::Ndjson)
+    }
+
+    /// Whether flows are told with everything that they have.
+    pub fn is_raw(&self) -> bool {
+        matches!(self.0, Kind::Raw)
+    }
+
+    /// Whether something stands below a list of flows.
+    pub fn has_footer(&self) -> bool {
+        !matches!(self.0, Kind::Json | Kind::Ndjson | Kind::Pipe(_))
     }
 
     /// Whether the rows are lines of text with a heading.
@@ -172,7 +184,7 @@ impl Format {
     fn lines(&self, options: &Options) -> Option<Lines> {
         let long_by = if options.long_ipv6 { LONG_BY } else { 0 };
         let (layout, csv) = match &self.0 {
-            Kind::Csv(layout) => (layout.clone(), true),
+            Kind::Csv(layout) | Kind::Pipe(layout) => (layout.clone(), true),
             Kind::Lines(text, own) => (layout::lines(text, Names(own), long_by).ok()?, false),
             _ => return None,
         };
@@ -183,7 +195,7 @@ impl Format {
             tagged: options.tag_addresses,
         };
         let clock = ZonedClock::new(options.zone.clone());
-        Some(Lines { layout, style, clock, header: !options.quiet, rows: 0 })
+        Some(Lines { layout, style, clock, header: !options.quiet && !matches!(self.0, Kind::Pipe(_)), rows: 0 })
     }
 
     fn rows(&self, options: &Options) -> Box<dyn Rows + Send> {
@@ -193,7 +205,7 @@ impl Format {
             Kind::Ndjson => Box::new(json::Objects { one_a_line: true, clock, rows: 0 }),
             Kind::Raw => Box::new(raw::Records { clock, rows: 0 }),
             Kind::Null => Box::new(crate::printer::Nothing),
-            Kind::Csv(_) | Kind::Lines(..) => match self.lines(options) {
+            Kind::Csv(_) | Kind::Pipe(_) | Kind::Lines(..) => match self.lines(options) {
                 Some(lines) => Box::new(lines),
                 // the text was parsed when the format was made
                 None => Box::new(crate::printer::Nothing),
@@ -247,6 +259,11 @@ pub fn write_ranking(
     let push = if format.is_csv() { statistic::push_csv } else { statistic::push_table };
     push(&mut text, ranking, batches, totals, options);
     to.write_all(&text)
+}
+
+/// The formats that have a name.
+pub fn named_formats() -> impl Iterator<Item = &'static str> {
+    layout::NAMED.iter().map(|(name, _)| *name).chain(OTHER_NAMES.iter().copied())
 }
 
 /// The tags of nfdump, each with its heading, and whether only nfdump's own empty value is written.

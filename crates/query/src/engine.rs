@@ -48,6 +48,9 @@ pub struct EngineOptions {
     pub tables: Vec<UserTable>,
     /// What is known better about sampling than the exporters told, for `bytes_scaled` and `packets_scaled`.
     pub corrections: Corrections,
+    /// Whether segments, row groups and pages are left out that cannot hold a wanted row. Every row is looked at
+    /// without, which is for checking answers: they are the same. Default: yes.
+    pub pruning: bool,
 }
 
 impl Default for EngineOptions {
@@ -60,6 +63,7 @@ impl Default for EngineOptions {
             batch_rows: 8192,
             tables: Vec::new(),
             corrections: Corrections::default(),
+            pruning: true,
         }
     }
 }
@@ -102,7 +106,7 @@ impl Engine {
             .map_err(EngineError::Start)?;
         let context = SessionContext::new_with_state(session(options, threads)?);
         let planned = |error| EngineError::Plan(Box::new(error));
-        let provider = |table: Table| Arc::new(ViewTable::new(table, view.table(table).clone()));
+        let provider = |table: Table| Arc::new(ViewTable::new(table, view.table(table).clone(), options.pruning));
         let flows = provider(Table::Flows);
         let corrections = Arc::new(options.corrections.clone());
         let kept = context.read_table(Arc::<ViewTable>::clone(&flows)).map_err(planned)?;

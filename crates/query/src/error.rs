@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
 use crate::mistake::Mistake;
@@ -34,13 +35,13 @@ pub enum EngineError {
         /// How long it may run.
         time_max: Duration,
         /// How far it came.
-        reached: Reached,
+        reached: Box<Reached>,
     },
     /// Whoever asked does not want the answer any more.
     #[error("the question was cancelled: {reached}")]
     Cancelled {
         /// How far it came.
-        reached: Reached,
+        reached: Box<Reached>,
     },
     /// A file of whoever asked cannot be read as a table.
     #[error("cannot read '{path}' as table '{name}'")]
@@ -60,6 +61,9 @@ pub enum EngineError {
         /// Why, and what to do.
         reason: String,
     },
+    /// A file that is no longer what was written, or a table of whoever asked that is no good Parquet.
+    #[error("a segment or table cannot be read: {0}\nhint: `weir archive check` tells which segments are damaged")]
+    Unreadable(String),
     /// The question failed while it ran.
     #[error("the question failed while it ran")]
     Run(#[source] Box<DataFusionError>),
@@ -85,6 +89,10 @@ impl EngineError {
             DataFusionError::ResourcesExhausted(reason) => Self::Memory(reason.clone()),
             // What a function refuses of its arguments, whoever asked can put right; it knows no place.
             DataFusionError::Plan(message) => Mistake { message: message.clone(), place: None, hint: None }.into(),
+            root @ DataFusionError::ParquetError(_) => Self::Unreadable(root.to_string()),
+            DataFusionError::ArrowError(source, _) if matches!(**source, ArrowError::ParquetError(_)) => {
+                Self::Unreadable(source.to_string())
+            }
             _ => Self::Run(Box::new(error)),
         }
     }

@@ -34,7 +34,7 @@ impl Watch {
 
     /// Why the question must end now, if it must.
     pub(crate) fn verdict(&self) -> Option<EngineError> {
-        let reached = || Reached(self.terms.progress.seen());
+        let reached = || Box::new(Reached(self.terms.progress.seen()));
         if self.terms.progress.is_stopped() {
             return Some(EngineError::Cancelled { reached: reached() });
         }

@@ -3,13 +3,27 @@
 #[path = "weir/process.rs"]
 mod process;
 
+// the flows that filters are compared over
+#[allow(dead_code)]
+#[path = "../../filter/tests/filter/nfcapd.rs"]
+mod nfcapd;
+#[allow(dead_code)]
+#[path = "../../filter/tests/filter/rows.rs"]
+mod rows;
+
 #[path = "weir/archive.rs"]
 mod archive;
 #[path = "weir/chain.rs"]
 mod chain;
 #[path = "weir/commands.rs"]
 mod commands;
+#[path = "weir/damage.rs"]
+mod damage;
 #[path = "weir/foreign.rs"]
 mod foreign;
 #[path = "weir/kill.rs"]
 mod kill;
+#[path = "weir/nfdump/mod.rs"]
+mod nfdump;
+#[path = "weir/query.rs"]
+mod query;

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray};
-use arrow::datatypes::{DataType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use arrow::array::BinaryArray;
+use arrow::datatypes::DataType;
 
 use super::postings::Lists;
 use super::zones::Zones;
+use crate::order::hosts::Mixer;
 
 /// Most distinct values of a column that is indexed value by value; one with more has its zone maps only.
 const VALUES_MAX: usize = 1 << 17;
@@ -35,30 +36,34 @@ impl ColumnBuilder {
             DataType::Binary => Zones::addresses(),
             _ => return None,
         };
-        Some(Self { zones, slots: lists.then(Slots::default) })
+        Some(Self { zones, slots: lists.then(Slots::new) })
     }
 
-    /// The values of the next page.
-    pub(crate) fn add_page(&mut self, values: &ArrayRef) {
+    /// The values of the next page of addresses.
+    pub(crate) fn add_addresses(&mut self, values: &BinaryArray) {
         let page = self.zones.pages() as u32;
-        self.zones.add_page(values);
-        let Some(slots) = &mut self.slots else { return };
-        match values.data_type() {
-            DataType::UInt8 => {
-                values.as_primitive::<UInt8Type>().iter().flatten().for_each(|v| slots.add(v.into(), page));
-            }
-            DataType::UInt16 => {
-                values.as_primitive::<UInt16Type>().iter().flatten().for_each(|v| slots.add(v.into(), page));
-            }
-            DataType::UInt32 => {
-                values.as_primitive::<UInt32Type>().iter().flatten().for_each(|v| slots.add(v.into(), page));
-            }
-            DataType::UInt64 => {
-                values.as_primitive::<UInt64Type>().iter().flatten().for_each(|v| slots.add(v.into(), page));
-            }
-            DataType::Binary => slots.add_addresses(values.as_binary(), page),
-            _ => self.slots = None,
+        self.zones.add_addresses(values);
+        if let Some(slots) = &mut self.slots {
+            slots.add_addresses(values, page);
         }
+        self.forget();
+    }
+
+    /// The next page, all values of which lie from `zone.0` to `zone.1`, by their keys.
+    pub(crate) fn add_keys(&mut self, zone: Option<(u64, u64)>, nulls: bool, keys: impl Iterator<Item = u64>) {
+        let page = self.zones.pages() as u32;
+        self.zones.add_zone(zone, nulls);
+        let (Some(slots), Some((low, high))) = (&mut self.slots, zone) else { return };
+        if low == high {
+            slots.add(low.into(), page);
+        } else {
+            keys.for_each(|key| slots.add_key(key, page));
+        }
+        self.forget();
+    }
+
+    /// Gives up the single values when there are too many.
+    fn forget(&mut self) {
         if self.slots.as_ref().is_some_and(|slots| slots.values.len() > VALUES_MAX) {
             self.slots = None;
         }
@@ -98,18 +103,47 @@ fn widest_listed(counts: &[u32], pages: usize, rows: usize) -> u32 {
 }
 
 /// Distinct values, numbered as they come, and the pages that they are on.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Slots {
     values: Vec<u128>,
     /// Last page of each value.
     last: Vec<u32>,
     direct: Vec<u32>,
-    hashed: HashMap<u128, u32>,
+    /// The last page of each value that needs no hashing, and one more.
+    direct_pages: Vec<u32>,
+    hashed: HashMap<u128, u32, Mixer>,
     pairs: Vec<(u32, u32)>,
     before: Option<(u128, u32)>,
 }
 
 impl Slots {
+    fn new() -> Self {
+        Self {
+            values: Vec::new(),
+            last: Vec::new(),
+            direct: Vec::new(),
+            direct_pages: Vec::new(),
+            hashed: HashMap::with_hasher(Mixer::new()),
+            pairs: Vec::new(),
+            before: None,
+        }
+    }
+
+    /// Most values were on this page before, and most are small: for these it takes one look.
+    #[inline]
+    fn add_key(&mut self, key: u64, page: u32) {
+        match self.direct_pages.get_mut(key as usize) {
+            Some(last) if *last == page + 1 => return,
+            Some(last) => *last = page + 1,
+            None if key < DIRECT_VALUES as u64 => {
+                self.direct_pages.resize((key as usize + 1).next_power_of_two().max(256), 0);
+                self.direct_pages[key as usize] = page + 1;
+            }
+            None => {}
+        }
+        self.add(key.into(), page);
+    }
+
     #[inline]
     fn add(&mut self, value: u128, page: u32) {
         if self.before == Some((value, page)) {

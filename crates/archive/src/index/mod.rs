@@ -47,7 +47,7 @@ pub(crate) const VERSION: u32 = 1;
 /// What a segment knows about its pages.
 #[derive(Debug)]
 pub struct SegmentIndex {
-    path: PathBuf,
+    pub(crate) path: PathBuf,
     file: File,
     octets: Vec<u8>,
     page_rows: u64,

@@ -1,6 +1,6 @@
 //! The index of a segment as octets.
 
-use arrow::array::{Array, ArrayRef};
+use arrow::array::{Array, BinaryArray};
 use arrow::datatypes::Field;
 use weir_flow::{Column, ColumnType, Table};
 
@@ -88,19 +88,25 @@ impl IndexWriter {
         }
     }
 
-    /// Adds the rows of a row group of one column, which is the `leaf`th of Parquet's columns.
-    pub(crate) fn add(&mut self, table: Table, field: &Field, leaf: usize, values: &ArrayRef) {
+    /// What the pages of a column are added to; the column is the `leaf`th of Parquet's. `None` for what is not indexed.
+    pub(crate) fn column(&mut self, table: Table, field: &Field, leaf: usize) -> Option<&mut ColumnBuilder> {
         if table != Table::Flows {
-            return;
+            return None;
         }
-        let Some(column) = Column::by_name(field.name()) else { return };
+        let column = Column::by_name(field.name())?;
         if self.columns.last().is_none_or(|last| last.column != column) {
-            let Some(builder) = ColumnBuilder::new(values.data_type(), has_lists(column)) else { return };
+            let builder = ColumnBuilder::new(field.data_type(), has_lists(column))?;
             self.columns.push(ColumnEntry { column, builder, leaf: leaf as u32, places: Some(Places::default()) });
         }
-        let Some(entry) = self.columns.last_mut() else { return };
-        for first in (0..values.len()).step_by(self.page_rows) {
-            entry.builder.add_page(&values.slice(first, self.page_rows.min(values.len() - first)));
+        self.columns.last_mut().map(|entry| &mut entry.builder)
+    }
+
+    /// Adds the rows of a row group of a column of octets.
+    pub(crate) fn add(&mut self, table: Table, field: &Field, leaf: usize, values: &BinaryArray) {
+        let page_rows = self.page_rows;
+        let Some(builder) = self.column(table, field, leaf) else { return };
+        for first in (0..values.len()).step_by(page_rows) {
+            builder.add_addresses(&values.slice(first, page_rows.min(values.len() - first)));
         }
     }
 

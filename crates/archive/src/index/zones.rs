@@ -1,11 +1,8 @@
 //! Zone maps: for each page the smallest and the largest value of a column, and whether there are nulls.
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::compute::{max, min};
-use arrow::datatypes::{ArrowPrimitiveType, DataType, TimestampMillisecondType};
-use arrow::datatypes::{UInt8Type, UInt16Type, UInt32Type, UInt64Type};
+use arrow::array::{Array, BinaryArray};
 
-use super::build::{address_key, time_key};
+use super::build::address_key;
 use super::octets::{Bad, OctetReader, narrow, put_narrow, put_u64, width_of};
 use super::page_set::PageSet;
 
@@ -44,11 +41,20 @@ impl Zones {
         self.nulls.len()
     }
 
-    pub(crate) fn add_page(&mut self, values: &ArrayRef) {
+    /// The zone map of the next page of addresses.
+    pub(crate) fn add_addresses(&mut self, values: &BinaryArray) {
         self.nulls.push(values.null_count() > 0);
+        if let Kind::Addresses(zones) = &mut self.zones {
+            zones.push(address_ranges(values));
+        }
+    }
+
+    /// The zone map of the next page, by keys: of numbers, of times, of IPv4 addresses.
+    pub(crate) fn add_zone(&mut self, zone: Option<(u64, u64)>, nulls: bool) {
+        self.nulls.push(nulls);
         match &mut self.zones {
-            Kind::Numbers(zones) | Kind::Times(zones) => zones.push(range(values)),
-            Kind::Addresses(zones) => zones.push(address_ranges(values)),
+            Kind::Numbers(zones) | Kind::Times(zones) => zones.push(zone),
+            Kind::Addresses(zones) => zones.push([zone.map(|(low, high)| (low.into(), high.into())), None]),
         }
     }
 
@@ -79,26 +85,8 @@ impl Zones {
 const FAMILIES_NONE: u8 = 0;
 const FAMILIES_BOTH: u8 = 1;
 
-fn range(values: &ArrayRef) -> Zone<u64> {
-    fn of<T: ArrowPrimitiveType<Native: Into<u64>>>(values: &ArrayRef) -> Zone<u64> {
-        let values = values.as_primitive_opt::<T>()?;
-        min(values).map(Into::into).zip(max(values).map(Into::into))
-    }
-    match values.data_type() {
-        DataType::UInt8 => of::<UInt8Type>(values),
-        DataType::UInt16 => of::<UInt16Type>(values),
-        DataType::UInt32 => of::<UInt32Type>(values),
-        DataType::UInt64 => of::<UInt64Type>(values),
-        _ => {
-            let times = values.as_primitive_opt::<TimestampMillisecondType>()?;
-            min(times).map(time_key).zip(max(times).map(time_key))
-        }
-    }
-}
-
-fn address_ranges(values: &ArrayRef) -> [Zone<u128>; 2] {
+fn address_ranges(values: &BinaryArray) -> [Zone<u128>; 2] {
     let mut zones = [None; 2];
-    let Some(values) = values.as_binary_opt::<i32>() else { return zones };
     let wider = |zone: Zone<u128>, key| {
         let (low, high): (u128, u128) = zone.unwrap_or((key, key));
         Some((low.min(key), high.max(key)))

@@ -96,14 +96,14 @@ impl Hosts {
     }
 }
 
-/// Hashes of 32-bit keys: one multiplication, with a secret, because whoever sends flows chooses addresses.
+/// Hashes of numbers: one multiplication, with a secret, because whoever sends flows chooses addresses.
 #[derive(Debug, Clone)]
-struct Mixer {
+pub(crate) struct Mixer {
     secret: u64,
 }
 
 impl Mixer {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { secret: RandomState::new().hash_one(0) }
     }
 }
@@ -117,7 +117,7 @@ impl BuildHasher for Mixer {
 }
 
 #[derive(Debug)]
-struct Mixed {
+pub(crate) struct Mixed {
     state: u64,
 }
 
@@ -134,8 +134,13 @@ impl Hasher for Mixed {
 
     #[inline]
     fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    #[inline]
+    fn write_u64(&mut self, number: u64) {
         // the golden ratio in 64 bits; both halves of the product together depend on all bits
-        let product = u128::from(self.state ^ u64::from(number)) * 0x9e37_79b9_7f4a_7c15;
+        let product = u128::from(self.state ^ number) * 0x9e37_79b9_7f4a_7c15;
         self.state = (product as u64) ^ (product >> 64) as u64;
     }
 }

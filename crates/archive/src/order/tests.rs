@@ -33,9 +33,10 @@ proptest! {
         page_rows in 1usize..20,
     ) {
         let keys = rows.iter().zip(0..).map(|(&(class, service, other), row)| Key { class, addresses: [service, other], row });
-        let mut sorted: Vec<Key> = keys.clone().collect();
+        let all: Vec<Key> = keys.clone().collect();
         let networks: Vec<u32> = (0..9).map(|host| host / 4).collect();
-        sort(&mut sorted, &networks, page_rows);
+        let sorted: Vec<Key> =
+            sort(&mut all.clone(), &networks, page_rows).into_iter().map(|row| all[row as usize]).collect();
         prop_assert_eq!(rows_of(&sorted), (0..rows.len() as u32).collect::<BTreeSet<_>>());
         let mut at = 0;
         for class in 0..4 {

@@ -10,11 +10,8 @@ use super::pack::{Keys, Packed};
 use super::{Rest, Rollup, Sum};
 use crate::ArchiveError;
 use crate::order::FlowOrder;
-use crate::order::hosts::{HostCollector, Hosts};
+use crate::order::hosts::{HostCollector, Hosts, Mixer};
 use crate::segment::Columns;
-
-/// Keys that a table keeps whatever the rows: as many as are heavy by flows, as many by packets, as many by bytes.
-const HEAVY_KEYS: usize = 2048;
 
 /// Rows of a segment for each further heavy host.
 const ROWS_PER_HEAVY_HOST: usize = 250;
@@ -122,6 +119,7 @@ pub(crate) fn rollups(
     columns: &Columns<'_>,
     rows: &[u32],
     order: &FlowOrder,
+    heavy_keys_min: usize,
 ) -> Result<Vec<(Rollup, Vec<u8>)>, ArchiveError> {
     let mut rollups = Vec::new();
     if columns.table() != Table::Flows {
@@ -139,8 +137,8 @@ pub(crate) fn rollups(
     let rows = &rows[..];
     for &rollup in Rollup::ALL {
         let heavy = match rollup {
-            Rollup::SrcAddr | Rollup::DstAddr => HEAVY_KEYS.max(rows.len() / ROWS_PER_HEAVY_HOST),
-            _ => HEAVY_KEYS,
+            Rollup::SrcAddr | Rollup::DstAddr => heavy_keys_min.max(rows.len() / ROWS_PER_HEAVY_HOST),
+            _ => heavy_keys_min,
         };
         let packed = match rollup {
             Rollup::SrcAddr => by_host(&measures, rows, &order.host_numbers[0], &order.hosts, heavy),
@@ -159,14 +157,14 @@ pub(crate) fn rollups(
                 by_host(&measures, rows, &numbers, &hosts, heavy)
             }
             Rollup::Minute => {
-                let mut slots = Slots::default();
+                let mut slots = Slots::new();
                 let numbers: Vec<u32> =
                     measures.starts.iter().map(|start| slots.slot(Some(minute_key(*start)))).collect();
                 Some(by_number(&measures, rows, &numbers, &slots, usize::MAX))
             }
             _ => {
                 let Some(column) = rollup.column() else { continue };
-                let mut slots = Slots::default();
+                let mut slots = Slots::new();
                 let mut numbers = Vec::with_capacity(columns.rows());
                 pieces(columns, column)?.iter().for_each(|piece| slots.add(piece, &mut numbers));
                 if numbers.is_empty() {
@@ -222,6 +220,7 @@ fn by_number(measures: &Measures, rows: &[u32], numbers: &[u32], slots: &Slots, 
 /// Of sums by slot those that have a flow and are among the `heavy` largest by flows, packets or bytes, and what the
 /// others have at most. The first `always` are kept anyway.
 fn keep_heavy(sums: &[Sum], always: usize, heavy: usize) -> (Vec<(usize, Sum)>, Option<Rest>) {
+    let heavy = heavy.max(1);
     let is_used = |sum: &Sum| sum.start_ms != i64::MAX || sum.end_ms != i64::MIN;
     let measures: [fn(&Sum) -> u64; 3] = [|sum| sum.flows, |sum| sum.packets, |sum| sum.bytes];
     let used = sums.iter().filter(|sum| is_used(sum)).count();
@@ -250,20 +249,29 @@ fn keep_heavy(sums: &[Sum], always: usize, heavy: usize) -> (Vec<(usize, Sum)>, 
 }
 
 /// Distinct numbers, in the order in which they come.
-#[derive(Default)]
 struct Slots {
     keys: Vec<Option<u64>>,
     direct: Vec<u32>,
-    others: HashMap<Option<u64>, u32>,
+    others: HashMap<u64, u32, Mixer>,
+    none: u32,
+    /// The last key that was hashed, and its slot: minutes come in runs.
+    last: (u64, u32),
 }
 
 /// Numbers below this find their slot without hashing.
 const DIRECT_KEYS: usize = 1 << 16;
 
+/// No slot yet.
+const NEW: u32 = u32::MAX;
+
 impl Slots {
+    fn new() -> Self {
+        let others = HashMap::with_hasher(Mixer::new());
+        Self { keys: Vec::new(), direct: Vec::new(), others, none: NEW, last: (0, NEW) }
+    }
+
     #[inline]
     fn slot(&mut self, key: Option<u64>) -> u32 {
-        const NEW: u32 = u32::MAX;
         let next = self.keys.len() as u32;
         let slot = match key {
             Some(key) if key < DIRECT_KEYS as u64 => {
@@ -272,7 +280,13 @@ impl Slots {
                 }
                 &mut self.direct[key as usize]
             }
-            _ => self.others.entry(key).or_insert(NEW),
+            Some(key) if key == self.last.0 && self.last.1 != NEW => return self.last.1,
+            Some(key) => {
+                let slot = self.others.entry(key).or_insert(NEW);
+                self.last = (key, if *slot == NEW { next } else { *slot });
+                slot
+            }
+            None => &mut self.none,
         };
         if *slot == NEW {
             *slot = next;

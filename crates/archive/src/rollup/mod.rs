@@ -21,7 +21,7 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use weir_flow::{Column, Table};
 
 use crate::ArchiveError;
-use crate::index::ROLLUPS;
+use crate::index::{ROLLUPS, SegmentIndex};
 use crate::segment::Segment;
 use pack::{Keys, Packed};
 
@@ -138,11 +138,17 @@ pub(crate) struct Sum {
 impl Segment {
     /// The segment's sums by one kind of key; `None` when it has none.
     pub fn rollup(&self, rollup: Rollup) -> Result<Option<RollupTable>, ArchiveError> {
-        let Some(index) = self.index()? else { return Ok(None) };
+        self.index()?.map_or(Ok(None), |index| index.rollup(rollup))
+    }
+}
+
+impl SegmentIndex {
+    /// The segment's sums by one kind of key; `None` when it has none.
+    pub fn rollup(&self, rollup: Rollup) -> Result<Option<RollupTable>, ArchiveError> {
         let part = format!("rollup by {}", rollup.name());
         let kind = ROLLUPS + rollup as u8;
-        let Some(section) = index.sections.iter().find(|section| section.kind == kind) else { return Ok(None) };
-        let octets = section.read(index.file(), &self.path, &part)?;
+        let Some(section) = self.sections.iter().find(|section| section.kind == kind) else { return Ok(None) };
+        let octets = section.read(self.file(), &self.path, &part)?;
         let damaged = || ArchiveError::DamagedSegment { path: self.path.clone(), part: part.clone() };
         let packed = Packed::read(&octets).map_err(|_| damaged())?;
         let rows = rows(rollup, &packed).map_err(|_| damaged())?;

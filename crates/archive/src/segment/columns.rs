@@ -46,17 +46,37 @@ impl<'a> Columns<'a> {
 
     /// The values of a column, piece by piece, or `None` when no row has any.
     pub(crate) fn pieces(&self, field: &Field) -> Result<Option<Vec<ArrayRef>>, ArchiveError> {
+        let mut pieces = Vec::new();
+        let found = self.each(field, |piece| pieces.push(piece))?;
+        Ok(found.then_some(pieces))
+    }
+
+    /// Gives each piece of a column to `take`, in the order of rows. Tells whether a row has a value; a column without
+    /// may have no pieces.
+    pub(crate) fn each(&self, field: &Field, mut take: impl FnMut(ArrayRef)) -> Result<bool, ArchiveError> {
+        let mut found = false;
         match &self.source {
-            Source::Tail { file, batches } => pieces_of_tail(file, batches, field),
-            Source::Segments(segments) => {
-                let mut pieces = Vec::new();
-                for segment in *segments {
-                    pieces.extend(segment.read_column(field.name())?);
+            Source::Tail { file, batches } => {
+                if batches.iter().all(|batch| batch.schema().column_with_name(field.name()).is_none()) {
+                    return Ok(false);
                 }
-                let is_null = |piece: &ArrayRef| piece.null_count() == piece.len();
-                Ok(if pieces.iter().all(is_null) { None } else { Some(pieces) })
+                for batch in *batches {
+                    let column = file.column(batch, field.name())?;
+                    take(column.unwrap_or_else(|| new_null_array(field.data_type(), batch.rows())));
+                }
+                // what a tail has may be null all the same, which nobody looks for
+                found = true;
+            }
+            Source::Segments(segments) => {
+                for segment in *segments {
+                    segment.read_column(field.name(), |piece| {
+                        found |= piece.null_count() < piece.len();
+                        take(piece);
+                    })?;
+                }
             }
         }
+        Ok(found)
     }
 
     /// The values of a column in all batches as one, or `None` when no batch has it.
@@ -69,17 +89,6 @@ impl<'a> Columns<'a> {
     pub(crate) fn failed(&self, field: &Field, source: arrow::error::ArrowError) -> ArchiveError {
         ArchiveError::GatherColumn { table: self.table, column: field.name().clone(), source }
     }
-}
-
-fn pieces_of_tail(file: &TailFile, batches: &[Stream], field: &Field) -> Result<Option<Vec<ArrayRef>>, ArchiveError> {
-    if batches.iter().all(|batch| batch.schema().column_with_name(field.name()).is_none()) {
-        return Ok(None);
-    }
-    let pieces = batches.iter().map(|batch| {
-        let column = file.column(batch, field.name())?;
-        Ok(column.unwrap_or_else(|| new_null_array(field.data_type(), batch.rows())))
-    });
-    pieces.collect::<Result<Vec<_>, _>>().map(Some)
 }
 
 /// Pieces of a column as one.

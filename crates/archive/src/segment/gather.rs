@@ -1,57 +1,157 @@
-//! Rows of a column in another order.
+//! A column put together from its pieces, so that its rows can be taken in another order.
 
-use std::sync::Arc;
+use arrow::array::{Array, ArrayRef, ArrowPrimitiveType, AsArray, BinaryArray};
+use arrow::datatypes::{DataType, Field, TimeUnit, TimestampMillisecondType};
+use arrow::datatypes::{UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, UInt32Array};
-use arrow::buffer::{Buffer, OffsetBuffer};
-use arrow::compute::take;
-use arrow::error::ArrowError;
-
-use super::columns::joined;
+use super::Columns;
+use super::chunk::{Kept, Short, Values};
+use crate::ArchiveError;
 
 /// Octets of an IPv4 address.
-const SHORT: usize = 4;
+const SHORT_OCTETS: usize = 4;
 
-/// A column of which rows are gathered.
+/// Octets of a buffer that is kept for the next column, at most: fresh memory for every column costs the kernel as much
+/// as a quarter of the sealing, and a merge has columns that are larger.
+const KEPT_OCTETS_MAX: usize = 32 << 20;
+
+/// A column of which rows are taken.
 pub(super) enum Gather {
-    /// Octets that are all of this length and never null. The general way copies every value by itself, which for
-    /// columns of IPv4 addresses took a tenth of the whole sealing.
-    Short(Vec<[u8; SHORT]>),
-    /// Anything else.
+    U8(Values<u8>),
+    U16(Values<u16>),
+    U32(Values<u32>),
+    U64(Values<u64>),
+    Time(Values<i64>),
+    /// Octets that are all four long: IPv4 addresses.
+    Short(Values<Short>),
+    /// Octets of any length.
+    Octets(BinaryArray),
+    /// Anything else, which the library encodes.
     General(ArrayRef),
 }
 
-impl Gather {
-    /// A column, given in pieces.
-    pub(super) fn new(pieces: Vec<ArrayRef>) -> Result<Self, ArrowError> {
-        let short =
-            |piece: &ArrayRef| piece.as_binary_opt::<i32>().is_some_and(|values| short_values(values).is_some());
-        if !pieces.is_empty() && pieces.iter().all(short) {
-            let values = pieces.iter().filter_map(|piece| short_values(piece.as_binary::<i32>()));
-            return Ok(Self::Short(values.collect::<Vec<_>>().concat()));
-        }
-        joined(pieces).map(Self::General)
-    }
+/// Memory for the values of a column, by type.
+#[derive(Debug, Default)]
+pub(super) struct Buffers {
+    pub(super) u8: Vec<u8>,
+    pub(super) u16: Vec<u16>,
+    pub(super) u32: Vec<u32>,
+    pub(super) u64: Vec<u64>,
+    pub(super) i64: Vec<i64>,
+    pub(super) short: Vec<Short>,
+}
 
-    /// The values of these rows.
-    pub(super) fn rows(&self, rows: &UInt32Array) -> Result<ArrayRef, ArrowError> {
-        match self {
-            Self::General(values) => take(values, rows, None),
-            Self::Short(short) => {
-                let octets: Vec<[u8; SHORT]> = rows.values().iter().map(|&row| short[row as usize]).collect();
-                let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(SHORT, rows.len()));
-                let octets = Buffer::from_vec(octets.into_flattened());
-                Ok(Arc::new(BinaryArray::try_new(offsets, octets, None)?))
-            }
+impl Buffers {
+    /// Takes the memory of a column back.
+    pub(super) fn keep<T: Kept>(&mut self, mut values: Values<T>) {
+        if values.values.capacity() * size_of::<T>() <= KEPT_OCTETS_MAX {
+            values.values.clear();
+            *T::buffer(self) = values.values;
         }
     }
 }
 
-fn short_values(values: &BinaryArray) -> Option<&[[u8; SHORT]]> {
-    let offsets = values.value_offsets();
-    let is_short = values.null_count() == 0 && offsets.windows(2).all(|pair| pair[1] - pair[0] == SHORT as i32);
-    let (first, end) = (*offsets.first()?, *offsets.last()?);
-    is_short.then(|| values.value_data()[first as usize..end as usize].as_chunks().0)
+impl Gather {
+    /// A column of flows; `None` when no row has a value.
+    pub(super) fn flows(
+        columns: &Columns<'_>,
+        field: &Field,
+        buffers: &mut Buffers,
+    ) -> Result<Option<Self>, ArchiveError> {
+        Ok(match field.data_type() {
+            DataType::UInt8 => numbers::<UInt8Type>(columns, field, buffers)?.map(Self::U8),
+            DataType::UInt16 => numbers::<UInt16Type>(columns, field, buffers)?.map(Self::U16),
+            DataType::UInt32 => numbers::<UInt32Type>(columns, field, buffers)?.map(Self::U32),
+            DataType::UInt64 => numbers::<UInt64Type>(columns, field, buffers)?.map(Self::U64),
+            DataType::Timestamp(TimeUnit::Millisecond, _) => {
+                numbers::<TimestampMillisecondType>(columns, field, buffers)?.map(Self::Time)
+            }
+            DataType::Binary => match addresses(columns, field, buffers)? {
+                Some(values) => Some(Self::Short(values)),
+                None => columns.column(field)?.map(|values| Self::Octets(values.as_binary().clone())),
+            },
+            _ => Self::general(columns, field)?,
+        })
+    }
+
+    /// A column that the library encodes; `None` when no row has a value.
+    pub(super) fn general(columns: &Columns<'_>, field: &Field) -> Result<Option<Self>, ArchiveError> {
+        Ok(columns.column(field)?.map(Self::General))
+    }
+}
+
+/// Notes which rows of a piece have a value; nothing as long as all rows have one.
+fn note_nulls(valid: &mut Option<Vec<bool>>, before: usize, piece: &dyn Array) {
+    if valid.is_none() && piece.null_count() == 0 {
+        return;
+    }
+    let valid = valid.get_or_insert_with(|| vec![true; before]);
+    match piece.nulls() {
+        Some(nulls) => valid.extend(nulls.iter()),
+        None => valid.resize(before + piece.len(), true),
+    }
+}
+
+fn numbers<T: ArrowPrimitiveType<Native: Kept>>(
+    columns: &Columns<'_>,
+    field: &Field,
+    buffers: &mut Buffers,
+) -> Result<Option<Values<T::Native>>, ArchiveError> {
+    let mut values = std::mem::take(T::Native::buffer(buffers));
+    let mut valid = None;
+    values.reserve_exact(columns.rows());
+    let found = columns.each(field, |piece| {
+        note_nulls(&mut valid, values.len(), &piece);
+        values.extend_from_slice(piece.as_primitive::<T>().values());
+    })?;
+    let values = Values { values, valid };
+    if found {
+        return Ok(Some(values));
+    }
+    buffers.keep(values);
+    Ok(None)
+}
+
+/// A column of addresses, unless one that is there has other than four octets, or none is there.
+fn addresses(
+    columns: &Columns<'_>,
+    field: &Field,
+    buffers: &mut Buffers,
+) -> Result<Option<Values<Short>>, ArchiveError> {
+    let mut values = std::mem::take(Short::buffer(buffers));
+    let mut valid = None;
+    let mut are_short = true;
+    let found = columns.each(field, |piece| {
+        are_short = are_short && is_short(piece.as_binary());
+        if are_short {
+            note_nulls(&mut valid, values.len(), &piece);
+            put_addresses(piece.as_binary(), &mut values);
+        }
+    })?;
+    let values = Values { values, valid };
+    if found && are_short {
+        return Ok(Some(values));
+    }
+    buffers.keep(values);
+    Ok(None)
+}
+
+/// Whether all values that are there have four octets.
+fn is_short(values: &BinaryArray) -> bool {
+    match values.null_count() {
+        0 => values.value_offsets().windows(2).all(|pair| pair[1] - pair[0] == SHORT_OCTETS as i32),
+        _ => values.iter().flatten().all(|octets| octets.len() == SHORT_OCTETS),
+    }
+}
+
+fn put_addresses(piece: &BinaryArray, values: &mut Vec<Short>) {
+    let short = |octets: &[u8; SHORT_OCTETS]| Short(u32::from_be_bytes(*octets));
+    if piece.null_count() > 0 {
+        return values.extend(piece.iter().map(|octets| octets.and_then(<[u8]>::first_chunk).map_or(Short(0), short)));
+    }
+    let (Some(&first), Some(&end)) = (piece.value_offsets().first(), piece.value_offsets().last()) else { return };
+    let octets = piece.value_data().get(first as usize..end as usize).unwrap_or_default();
+    values.extend(octets.as_chunks().0.iter().map(short));
 }
 
 #[cfg(test)]
@@ -59,16 +159,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_ways_give_the_same() {
-        let rows = UInt32Array::from(vec![3, 1, 1]);
-        let octets: [&[u8]; 5] = [&[9; 4], &[1, 2, 3, 4], &[7; 4], &[0; 4], &[5; 4]];
-        let short: ArrayRef = Arc::new(BinaryArray::from_vec(octets.to_vec()));
-        let mixed: ArrayRef = Arc::new(BinaryArray::from_iter([Some(&[1u8; 4][..]), None, Some(&[2; 16]), Some(&[])]));
-        for (values, is_short) in [(short.slice(1, 4), true), (short, true), (mixed.slice(0, 4), false)] {
-            let pieces = vec![values.slice(0, 1), values.slice(1, values.len() - 1)];
-            let gather = Gather::new(pieces).expect("pieces of one type");
-            assert_eq!(matches!(gather, Gather::Short(_)), is_short);
-            assert_eq!(&gather.rows(&rows).expect("rows"), &take(&values, &rows, None).expect("rows"));
+    fn addresses_are_those_of_four_octets() {
+        let short = BinaryArray::from_vec(vec![&[9; 4], &[1, 2, 3, 4], &[7; 4]]);
+        let gaps = BinaryArray::from_iter([Some(&[1u8; 4][..]), None]);
+        let mixed = BinaryArray::from_iter([Some(&[1u8; 4][..]), None, Some(&[2; 16]), Some(&[])]);
+        assert!(is_short(&short) && is_short(&gaps) && !is_short(&mixed) && !is_short(&mixed.slice(2, 1)));
+        let (mut values, mut valid) = (Vec::new(), None);
+        for piece in [short.slice(1, 2), gaps, short.slice(0, 1)] {
+            note_nulls(&mut valid, values.len(), &piece);
+            put_addresses(&piece, &mut values);
         }
+        assert_eq!(values, [0x0102_0304, 0x0707_0707, 0x0101_0101, 0, 0x0909_0909].map(Short));
+        assert_eq!(valid, Some(vec![true, true, true, false, true]));
     }
 }

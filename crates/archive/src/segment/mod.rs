@@ -5,12 +5,15 @@
 //! turns out better replaces these three.
 
 mod check;
+mod chunk;
 mod columns;
+mod encoder;
 mod encoding;
 mod gather;
 mod reader;
 mod rewrite;
 mod summed;
+mod times;
 mod writer;
 
 use std::fmt;
@@ -27,7 +30,7 @@ pub(crate) use encoding::PAGE_ROWS;
 pub use rewrite::REWRITE_ROWS_MAX;
 #[allow(unused_imports)] // compaction calls it
 pub(crate) use rewrite::rewrite;
-pub(crate) use writer::{SegmentRange, Summaries, write_segment};
+pub(crate) use writer::{Effort, SegmentRange, write_segment};
 
 /// A segment file.
 #[derive(Debug, Clone, PartialEq, Eq)]

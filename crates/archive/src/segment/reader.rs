@@ -25,8 +25,8 @@ impl Segment {
         reader.map_err(failed)?.map(|batch| batch.map_err(|error| failed(error.into()))).collect()
     }
 
-    /// The values of one column in all rows, in pieces.
-    pub(super) fn read_column(&self, name: &str) -> Result<Vec<ArrayRef>, ArchiveError> {
+    /// Gives the values of one column in all rows to `take`, in pieces.
+    pub(super) fn read_column(&self, name: &str, mut take: impl FnMut(ArrayRef)) -> Result<(), ArchiveError> {
         let file =
             File::open(&self.path).map_err(|source| ArchiveError::OpenSegment { path: self.path.clone(), source })?;
         let failed = |source| ArchiveError::ReadSegment { path: self.path.clone(), source };
@@ -36,6 +36,9 @@ impl Segment {
         })?;
         let mask = ProjectionMask::roots(builder.parquet_schema(), [root]);
         let reader = builder.with_projection(mask).with_batch_size(COLUMN_BATCH_ROWS).build().map_err(failed)?;
-        reader.map(|batch| batch.map(|batch| batch.column(0).clone()).map_err(|error| failed(error.into()))).collect()
+        for batch in reader {
+            take(batch.map_err(|error| failed(error.into()))?.column(0).clone());
+        }
+        Ok(())
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use weir_flow::Table;
 
-use super::{Columns, Segment, SegmentName, SegmentRange, Summaries, write_segment};
+use super::{Columns, Effort, Segment, SegmentName, SegmentRange, write_segment};
 use crate::order::{FlowOrder, flow_order};
 use crate::{ArchiveError, ArchiveOptions};
 
@@ -32,7 +32,8 @@ pub(crate) fn rewrite(
     let columns = Columns::of_segments(table, inputs);
     let mut order = if table == Table::Flows { flow_order(&columns)? } else { FlowOrder::as_received(columns.rows()) };
     let rows = std::mem::take(&mut order.rows);
-    write_segment(path, &columns, &rows, &order, range, options.row_group_rows_max, Summaries::With)
+    let effort = Effort::merging(options);
+    write_segment(path, &columns, &rows, &order, range, options.row_group_rows_max, effort)
 }
 
 #[cfg(test)]

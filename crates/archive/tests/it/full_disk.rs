@@ -100,7 +100,7 @@ fn appending_goes_on_once_there_is_room() {
 
 #[test]
 fn the_oldest_go_when_the_disk_is_full() {
-    let Some(disk) = SmallDisk::mount("16m") else { return };
+    let Some(disk) = SmallDisk::mount("2m") else { return };
     let archive = disk.path().join("archive");
     let options = ArchiveOptions {
         segment_rows_max: 200,

@@ -32,6 +32,8 @@ pub(crate) enum Dictionary {
 /// Decodes pages, one after another, in memory of its own.
 pub(crate) struct PageDecoder {
     zstd: zstd::bulk::Decompressor<'static>,
+    /// Octets as they were read.
+    pub(crate) read: Vec<u8>,
     body: Vec<u8>,
     deltas: Vec<i64>,
     codes: Vec<u32>,
@@ -46,7 +48,8 @@ struct Levels {
 
 impl PageDecoder {
     pub(crate) fn new() -> std::io::Result<Self> {
-        Ok(Self { zstd: zstd::bulk::Decompressor::new()?, body: Vec::new(), deltas: Vec::new(), codes: Vec::new() })
+        let zstd = zstd::bulk::Decompressor::new()?;
+        Ok(Self { zstd, read: Vec::new(), body: Vec::new(), deltas: Vec::new(), codes: Vec::new() })
     }
 
     /// Decompresses what follows `header`.

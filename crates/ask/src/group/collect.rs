@@ -19,6 +19,10 @@ use crate::Measure;
 
 /// Groups after which it is looked at whether flows repeat.
 const PROBE_GROUPS: usize = 1 << 14;
+/// Groups that there is room for at first, at most.
+const ROOM_GROUPS_MAX: usize = 1 << 17;
+/// Groups of other threads' tables that one thread takes over by itself, at most: dealing out fewer is not worth it.
+const JOINED_GROUPS_MAX: usize = 1 << 17;
 /// Groups of a thread's own table, at most: with 64 octets each some 64 MiB.
 const OWN_GROUPS_MAX: usize = 1 << 20;
 
@@ -82,9 +86,10 @@ pub(crate) struct Dealt<K, S> {
 }
 
 impl<K: Key, S: Counted> Dealt<K, S> {
-    fn new() -> Self {
+    /// Room for so many groups.
+    fn new(groups: usize) -> Self {
         Self {
-            own: Groups::with_capacity(0),
+            own: Groups::with_capacity(groups),
             rows_seen: 0,
             is_direct: false,
             parts: (0..PARTS).map(|_| Rows::default()).collect(),
@@ -124,6 +129,26 @@ impl<K: Key, S: Counted> Dealt<K, S> {
         self.own.clear();
     }
 
+    /// Whether all groups are in the table.
+    fn is_whole(&self) -> bool {
+        !self.is_direct && self.parts.iter().all(|part| part.keys.is_empty())
+    }
+
+    /// Counts the groups of another table, too.
+    fn join(&mut self, other: &Self, counting: &Counting) {
+        let count = counting.measures.len();
+        let Rows { keys, sums, more } = &other.own.rows;
+        for (group, (key, sums)) in keys.iter().zip(sums).enumerate() {
+            let more = &more[group * count..(group + 1) * count];
+            self.own.add(&counting.hasher, counting.hasher.hash_one(key), key, sums, more, &counting.measures);
+        }
+    }
+
+    /// The groups of the table.
+    pub(crate) fn into_rows(self) -> Rows<K, S> {
+        self.own.rows
+    }
+
     fn octets(&self) -> usize {
         self.parts.iter().map(Rows::octets).sum::<usize>() + self.own.rows.octets()
     }
@@ -137,8 +162,26 @@ pub(crate) struct Collected<S> {
 }
 
 impl<S: Count> Collected<S> {
-    pub(crate) fn new() -> Self {
-        Self { short: Dealt::new(), long: Dealt::new(), more: Vec::new() }
+    /// Room for the groups of so many flows, or of as many as usual.
+    pub(crate) fn new(rows: usize) -> Self {
+        Self { short: Dealt::new(rows.min(ROOM_GROUPS_MAX)), long: Dealt::new(0), more: Vec::new() }
+    }
+
+    /// What all threads have seen, as that of one, when that is few groups; else what was given.
+    pub(crate) fn join_few(mut all: Vec<Self>, counting: &Counting) -> Result<Self, Vec<Self>> {
+        let is_whole = |one: &Self| one.short.is_whole() && one.long.is_whole();
+        let groups = |one: &Self| one.short.own.len() + one.long.own.len();
+        all.sort_unstable_by_key(groups);
+        let moved: usize = all.iter().rev().skip(1).map(groups).sum();
+        if counting.passes > 1 || moved > JOINED_GROUPS_MAX || !all.iter().all(is_whole) {
+            return Err(all);
+        }
+        let Some(mut largest) = all.pop() else { return Err(all) };
+        for other in &all {
+            largest.short.join(&other.short, counting);
+            largest.long.join(&other.long, counting);
+        }
+        Ok(largest)
     }
 
     /// Counts the flows of a batch.

@@ -16,12 +16,13 @@ use weir_flow::schema::field;
 use weir_flow::{Column, ColumnType, FlowBatch};
 
 pub(crate) use collect::{Collected, Count, Counting, Only};
-pub(crate) use keys::KeyPart;
-pub(crate) use sums::{Lean, Sums};
+pub(crate) use keys::{KeyLayout, KeyPart};
+pub(crate) use sums::{Counters, Lean, Sums};
+pub(crate) use table::Rows;
 
-use keys::{KeyLayout, key_field};
-use sums::{COUNTED, Counters, sum_columns, sum_fields};
-use table::{Counted, Groups, Key, PARTS, Rows};
+use keys::key_field;
+use sums::{COUNTED, sum_columns, sum_fields};
+use table::{Counted, Groups, Key, PARTS};
 
 use crate::{AggregateKey, AskError, Measure, Select, Sorting};
 
@@ -135,6 +136,12 @@ impl Grouping {
         let short = self.grouped(collected.iter().map(|collected| &collected.short.parts[part]));
         let long = self.grouped(collected.iter().map(|collected| &collected.long.parts[part]));
         Part { short: self.first(short), long: self.first(long) }
+    }
+
+    /// All groups, as one part.
+    pub(crate) fn whole<S: Count>(&self, collected: Collected<S>) -> Part<S> {
+        let Collected { short, long, .. } = collected;
+        Part { short: self.first(short.into_rows()), long: self.first(long.into_rows()) }
     }
 
     fn grouped<'a, K: Key + 'a, S: Counted + 'a>(
@@ -257,8 +264,8 @@ fn further_column(measure: Measure, values: impl Iterator<Item = Option<u64>>) -
 
 /// The groups of one part.
 pub(crate) struct Part<S> {
-    short: Rows<u128, S>,
-    long: Rows<Box<[u8]>, S>,
+    pub(crate) short: Rows<u128, S>,
+    pub(crate) long: Rows<Box<[u8]>, S>,
 }
 
 impl<S: Counted> Part<S> {

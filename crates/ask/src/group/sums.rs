@@ -40,19 +40,19 @@ impl Sums {
         self.known |= other.known;
     }
 
-    fn packets(&self) -> Option<u64> {
+    pub(crate) fn packets(&self) -> Option<u64> {
         (self.known & PACKETS != 0).then_some(self.packets)
     }
 
-    fn bytes(&self) -> Option<u64> {
+    pub(crate) fn bytes(&self) -> Option<u64> {
         (self.known & BYTES != 0).then_some(self.bytes)
     }
 
-    fn start(&self) -> Option<i64> {
+    pub(crate) fn start(&self) -> Option<i64> {
         (self.start != i64::MAX).then_some(self.start)
     }
 
-    fn end(&self) -> Option<i64> {
+    pub(crate) fn end(&self) -> Option<i64> {
         (self.end != i64::MIN).then_some(self.end)
     }
 
@@ -61,14 +61,17 @@ impl Sums {
         (end >= start).then(|| end.abs_diff(start))
     }
 
-    fn rate(&self, count: Option<u64>, per_count: u128) -> Option<u64> {
-        match (self.duration_ms()?, count?) {
-            (0, _) => Some(0),
-            (duration, count) => {
-                let rate = u128::from(count) * per_count / u128::from(duration);
-                Some(u64::try_from(rate).unwrap_or(u64::MAX))
-            }
+    fn rate(&self, count: Option<u64>, per_count: u64) -> Option<u64> {
+        let (duration, count) = (self.duration_ms()?, count?);
+        if duration == 0 {
+            return Some(0);
         }
+        if let Some(scaled) = count.checked_mul(per_count) {
+            return Some(scaled / duration);
+        }
+        // takes several times as long, and is hardly ever needed
+        let rate = u128::from(count) * u128::from(per_count) / u128::from(duration);
+        Some(u64::try_from(rate).unwrap_or(u64::MAX))
     }
 
     fn bytes_per_packet(&self) -> Option<u64> {
@@ -93,7 +96,7 @@ impl Sums {
             None => u64::MAX,
             // the largest number of all is taken for the one before it, so that nulls have one of their own
             Some(value) if sorting.is_ascending() => value.min(u64::MAX - 1),
-            Some(value) => (!value).min(u64::MAX - 1),
+            Some(value) => (u64::MAX - 1).saturating_sub(value),
         }
     }
 }
@@ -187,20 +190,34 @@ pub(crate) fn sum_fields() -> Vec<Field> {
 
 /// The columns of what is counted, in an answer.
 pub(crate) fn sum_columns(groups: &[Sums]) -> Vec<ArrayRef> {
-    let numbers =
-        |of: &dyn Fn(&Sums) -> Option<u64>| -> ArrayRef { Arc::new(groups.iter().map(of).collect::<UInt64Array>()) };
-    let times = |of: &dyn Fn(&Sums) -> Option<i64>| -> ArrayRef {
-        Arc::new(groups.iter().map(of).collect::<TimestampMillisecondArray>().with_timezone("UTC"))
+    let times = |of: fn(&Sums) -> Option<i64>| -> ArrayRef {
+        Arc::new(column::<TimestampMillisecondType>(groups, of).with_timezone("UTC"))
     };
+    let numbers = |of: fn(&Sums) -> Option<u64>| -> ArrayRef { Arc::new(column::<UInt64Type>(groups, of)) };
     vec![
-        numbers(&|sums| Some(sums.flows)),
-        numbers(&Sums::packets),
-        numbers(&Sums::bytes),
-        times(&Sums::start),
-        times(&Sums::end),
-        numbers(&Sums::duration_ms),
-        numbers(&|sums| sums.rate(sums.packets(), 1000)),
-        numbers(&|sums| sums.rate(sums.bytes(), 8000)),
-        numbers(&Sums::bytes_per_packet),
+        numbers(|sums| Some(sums.flows)),
+        numbers(Sums::packets),
+        numbers(Sums::bytes),
+        times(Sums::start),
+        times(Sums::end),
+        numbers(Sums::duration_ms),
+        numbers(|sums| sums.rate(sums.packets(), 1000)),
+        numbers(|sums| sums.rate(sums.bytes(), 8000)),
+        numbers(Sums::bytes_per_packet),
     ]
+}
+
+/// One value of each group.
+fn column<T: ArrowPrimitiveType>(groups: &[Sums], of: impl Fn(&Sums) -> Option<T::Native>) -> PrimitiveArray<T> {
+    let mut nulls = 0;
+    let values: Vec<T::Native> = groups
+        .iter()
+        .map(|sums| {
+            let value = of(sums);
+            nulls += usize::from(value.is_none());
+            value.unwrap_or_default()
+        })
+        .collect();
+    let valid = (nulls > 0).then(|| groups.iter().map(|sums| of(sums).is_some()).collect());
+    PrimitiveArray::new(values.into(), valid)
 }

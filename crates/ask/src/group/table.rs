@@ -90,6 +90,11 @@ impl<K: Key, S: Counted> Rows<K, S> {
         self.more.extend_from_slice(more);
     }
 
+    /// Room for so many rows.
+    pub(crate) fn with_capacity(rows: usize) -> Self {
+        Self { keys: Vec::with_capacity(rows), sums: Vec::with_capacity(rows), more: Vec::new() }
+    }
+
     pub(crate) fn clear(&mut self) {
         self.keys.clear();
         self.sums.clear();
@@ -110,7 +115,7 @@ pub(crate) struct Groups<K, S> {
 
 impl<K: Key, S: Counted> Groups<K, S> {
     pub(crate) fn with_capacity(groups: usize) -> Self {
-        Self { index: HashTable::with_capacity(groups), rows: Rows::default() }
+        Self { index: HashTable::with_capacity(groups), rows: Rows::with_capacity(groups) }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -197,12 +197,17 @@ impl SegmentFile {
     }
 
     fn at(&self, offset: u64, octets: usize) -> std::io::Result<Vec<u8>> {
+        let mut read = Vec::new();
+        self.read_at(offset, octets, &mut read)?;
+        Ok(read)
+    }
+
+    fn read_at(&self, offset: u64, octets: usize, into: &mut Vec<u8>) -> std::io::Result<()> {
         if offset.checked_add(octets as u64).is_none_or(|end| end > self.octets) {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
-        let mut read = vec![0; octets];
-        self.file.read_exact_at(&mut read, offset)?;
-        Ok(read)
+        into.resize(octets, 0);
+        self.file.read_exact_at(into, offset)
     }
 
     /// A column of a page; `None` when it has no value there.
@@ -219,7 +224,8 @@ impl SegmentFile {
         }
         let failed = |source| self.damaged(column, source);
         let at = &chunk.pages[page];
-        let octets = self.at(at.offset, at.octets).map_err(|source| self.unreadable(source))?;
+        let mut octets = std::mem::take(&mut decoder.read);
+        self.read_at(at.offset, at.octets, &mut octets).map_err(|source| self.unreadable(source))?;
         let dictionary = match (chunk.dictionary.get(), &chunk.dictionary_at) {
             (Some(dictionary), _) => Some(dictionary),
             (None, None) => None,
@@ -230,6 +236,7 @@ impl SegmentFile {
             }
         };
         let values = decoder.page(&octets, column, chunk.nullable, chunk.compressed, dictionary).map_err(failed)?;
+        decoder.read = octets;
         if values.len() != self.rows(group, page) {
             return Err(failed(Damage("a page has other rows than its index tells")));
         }

@@ -23,8 +23,8 @@ use crate::{AskError, FlowQuery, Progress, TimeWindow};
 pub use at_offset::{AtOffset, Onwards};
 pub(crate) use file::SegmentFile;
 
-/// Pages of a morsel: about 130,000 rows.
-const MORSEL_PAGES: usize = 16;
+/// Pieces of work for each thread, at least: so many make all of them end at about the same time.
+const MORSELS_PER_THREAD: usize = 4;
 
 /// What of every flow is looked at.
 #[derive(Debug, Clone)]
@@ -136,8 +136,16 @@ pub(crate) fn sources(snapshot: &Snapshot, window: &TimeWindow) -> Result<(Vec<S
     Ok((segments.cloned().collect(), tail))
 }
 
-/// The morsels of a segment.
-pub(crate) fn morsels(segment: &Segment, wanted: &Wanted, progress: &Progress) -> Result<Vec<Morsel>, AskError> {
+/// Pages of a row group of a segment that may have wanted flows.
+#[derive(Debug)]
+pub(crate) struct Stretch {
+    segment: Arc<SegmentFile>,
+    group: usize,
+    pages: Vec<usize>,
+}
+
+/// The stretches of a segment.
+pub(crate) fn stretches(segment: &Segment, wanted: &Wanted, progress: &Progress) -> Result<Vec<Stretch>, AskError> {
     let index = segment.index()?;
     let pages = index.as_ref().map(|index| wanted.pages(index)).transpose()?;
     if pages.as_ref().is_some_and(PageSet::is_none) {
@@ -146,7 +154,7 @@ pub(crate) fn morsels(segment: &Segment, wanted: &Wanted, progress: &Progress) -
         return Ok(Vec::new());
     }
     let file = Arc::new(SegmentFile::open(segment, &wanted.columns, index.as_ref())?);
-    let mut morsels = Vec::new();
+    let mut stretches = Vec::new();
     for group in 0..file.row_groups() {
         let first = index.as_ref().map_or(0, |index| index.row_group_pages(group).start);
         let is_wanted = |page: &usize| {
@@ -155,21 +163,35 @@ pub(crate) fn morsels(segment: &Segment, wanted: &Wanted, progress: &Progress) -
         };
         let (read, left): (Vec<usize>, Vec<usize>) = (0..file.pages(group)).partition(is_wanted);
         progress.add_rows_pruned(left.iter().map(|page| file.rows(group, *page) as u64).sum());
-        for pages in read.chunks(MORSEL_PAGES) {
-            morsels.push(Morsel::Pages { segment: Arc::clone(&file), group, pages: pages.to_vec() });
-        }
+        stretches.push(Stretch { segment: Arc::clone(&file), group, pages: read });
     }
-    Ok(morsels)
+    Ok(stretches)
+}
+
+/// Cuts stretches into morsels of at most `pages_max` pages for so many threads.
+pub(crate) fn cut(stretches: &[Stretch], threads: usize, pages_max: usize) -> Vec<Morsel> {
+    let pages: usize = stretches.iter().map(|stretch| stretch.pages.len()).sum();
+    let length = (pages / (threads * MORSELS_PER_THREAD).max(1)).clamp(1, pages_max);
+    let morsels = stretches.iter().flat_map(|Stretch { segment, group, pages }| {
+        let morsel =
+            |pages: &[usize]| Morsel::Pages { segment: Arc::clone(segment), group: *group, pages: pages.to_vec() };
+        pages.chunks(length).map(morsel)
+    });
+    morsels.collect()
 }
 
 impl Morsel {
-    /// Tells that its rows were looked at.
-    pub(crate) fn tell(&self, progress: &Progress) {
-        let rows = match self {
+    /// Rows that are looked at.
+    pub(crate) fn rows(&self) -> usize {
+        match self {
             Self::Batch(batch) => batch.rows(),
             Self::Pages { segment, group, pages } => pages.iter().map(|page| segment.rows(*group, *page)).sum(),
-        };
-        progress.add_rows_done(rows as u64);
+        }
+    }
+
+    /// Tells that its rows were looked at.
+    pub(crate) fn tell(&self, progress: &Progress) {
+        progress.add_rows_done(self.rows() as u64);
     }
 
     /// Gives the rows that pass to `each`, batch by batch.

@@ -159,10 +159,9 @@ impl ElementRead {
                 Some(until_zero(found)).filter(|text| !text.is_empty())
             }
             Self::Triple(at) => {
-                for (index, octets) in place[..12].chunks_exact_mut(4).enumerate() {
-                    octets.copy_from_slice(&le_u32(record, usize::from(at) + index * 4).to_be_bytes());
-                }
-                place[..12].iter().any(|octet| *octet != 0).then_some(&place[..12])
+                // nfcapd keeps these, and only these, as they stood in the datagram
+                let octets = record.get(usize::from(at)..usize::from(at) + 12)?;
+                octets.iter().any(|octet| *octet != 0).then_some(octets)
             }
         }
     }

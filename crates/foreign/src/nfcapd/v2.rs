@@ -379,7 +379,6 @@ impl Flow<'_> {
             let mut octets = [0; 12];
             let list = list.unwrap_or_default();
             octets.iter_mut().zip(list).for_each(|(place, octet)| *place = *octet);
-            octets.chunks_exact_mut(4).for_each(<[u8]>::reverse);
             block.extend_from_slice(&octets);
         }
         1

@@ -1,7 +1,10 @@
 //! The value of a tag in each row of a batch.
 
-use arrow::array::RecordBatch;
+use std::io::Write;
+
+use arrow::array::{ArrayRef, RecordBatch};
 use weir_flow::Column;
+use weir_flow::elements::elements_of_row;
 
 use super::protocols::push_protocol;
 use super::rows::{Addresses, Icmp, Numbers, Span, per_second};
@@ -32,6 +35,7 @@ pub(super) struct Cell<'a> {
     addresses: Addresses<'a>,
     icmp: Option<Icmp<'a>>,
     span: Option<Span<'a>>,
+    elements: Option<&'a ArrayRef>,
 }
 
 impl<'a> Cell<'a> {
@@ -59,6 +63,10 @@ impl<'a> Cell<'a> {
             addresses: column(0).map_or_else(Addresses::absent, |column| Addresses::of(batch, column)),
             icmp: needs_icmp.then(|| Icmp::of(batch)),
             span: needs_span.then(|| Span::of(batch)),
+            elements: columns
+                .contains(&Column::Elements)
+                .then(|| batch.column_by_name(Column::Elements.name()))
+                .flatten(),
         }
     }
 
@@ -133,18 +141,14 @@ impl<'a> Cell<'a> {
             Field::Direction => push_right(text, width(3), |text| text.push(if number() == 0 { b'I' } else { b'E' })),
             Field::Mac(_) => push_mac(text, self.addresses.get(row)),
             Field::Hex(_, digits) => push_hex(text, number(), self.numbers.get(row).is_none(), digits, style.csv),
-            Field::Engine => {
-                push_u64_right(text, number(), width(3));
-                text.push(b'/');
-                push_left(text, width(3), |text| push_u64(text, self.other.or_zero(row)));
-            }
+            Field::Engine => self.push_pair(row, b'/', width(3), text),
             Field::Application => push_application(text, self.addresses.get(row), style.csv),
-            Field::Ttls => {
-                push_u64_right(text, number(), width(3));
-                text.push(b',');
-                push_left(text, width(3), |text| push_u64(text, self.other.or_zero(row)));
-            }
+            Field::Ttls => self.push_pair(row, b',', width(3), text),
             Field::Event => push_event(text, self.numbers.get(row), self.other.get(row), width(6)),
+            Field::FurtherEvent => self.push_further_event(row, width(7), text),
+            Field::Label(depth) => self.push_label(row, depth, width(8), text),
+            Field::AccessList(id, is_hex) => push_access_list(text, self.element(row, id), is_hex, style.csv),
+            Field::AddressWords(_) => push_words(text, self.addresses.get(row)),
             Field::BlockSize => {
                 let size = self.numbers.get(row).zip(self.other.get(row));
                 push_u64_right(text, size.map_or(0, |(start, end)| (end + 1).saturating_sub(start)), width(7));
@@ -159,9 +163,41 @@ impl<'a> Cell<'a> {
         }
     }
 
+    /// Both numbers of a field.
+    fn push_pair(&self, row: usize, between: u8, width: usize, text: &mut Vec<u8>) {
+        push_u64_right(text, self.numbers.or_zero(row), width);
+        text.push(between);
+        push_left(text, width, |text| push_u64(text, self.other.or_zero(row)));
+    }
+
     #[inline]
     fn span_ms(&self, row: usize) -> u64 {
         self.span.as_ref().map_or(0, |span| span.ms(row))
+    }
+
+    /// The octets of an element that has no column of its own.
+    fn element(&self, row: usize, id: u16) -> Option<Vec<u8>> {
+        let found =
+            elements_of_row(self.elements?, row).into_iter().find(|entry| (entry.enterprise, entry.id) == (0, id));
+        found.map(|entry| entry.octets.to_vec())
+    }
+
+    fn push_label(&self, row: usize, depth: u16, width: usize, text: &mut Vec<u8>) {
+        let label = self.element(row, MPLS_FIRST + depth).map_or(0, big_endian);
+        push_u64_right(text, label >> 4, width);
+        // writing to a vector does not fail
+        let _ = write!(text, "-{}-{}", label >> 1 & 7, label & 1);
+    }
+
+    fn push_further_event(&self, row: usize, width: usize, text: &mut Vec<u8>) {
+        let name = match self.element(row, FURTHER_EVENT).map_or(0, big_endian) {
+            1001 => "I-ACL",
+            1002 => "E-ACL",
+            1003 => "Adap",
+            1004 => "No Syn",
+            _ => "Ignore",
+        };
+        push_right(text, width, |text| text.extend_from_slice(name.as_bytes()));
     }
 
     #[inline]
@@ -216,6 +252,48 @@ impl<'a> Cell<'a> {
 
 /// What hooks of `NfSen` look for before an address.
 const TAG: u8 = 1;
+
+/// The element of the topmost label; those below follow.
+const MPLS_FIRST: u16 = 70;
+
+/// What a firewall of Cisco adds to its event (`NF_F_FW_EXT_EVENT`).
+const FURTHER_EVENT: u16 = 33002;
+
+fn big_endian(octets: Vec<u8>) -> u64 {
+    octets.into_iter().fold(0, |number, octet| number << 8 | u64::from(octet))
+}
+
+/// Three numbers of four octets each.
+fn push_access_list(text: &mut Vec<u8>, octets: Option<Vec<u8>>, is_hex: bool, csv: bool) {
+    let octets = octets.unwrap_or_default();
+    let part = |at: usize| octets.get(at..at + 4).map_or(0, |octets| big_endian(octets.to_vec()));
+    let parts = [part(0), part(4), part(8)];
+    // writing to a vector does not fail
+    let _ = match (csv, is_hex) {
+        (true, _) if parts == [0; 3] => write!(text, "0x0"),
+        (true, _) => write!(text, "0x{:x} 0x{:x} 0x{:x}", parts[0], parts[1], parts[2]),
+        (false, true) => {
+            let [a, b, c] = parts.map(|part| format!("0x{part:x}"));
+            write!(text, "{a:<10} {b:<10} {c:<10}")
+        }
+        (false, false) => write!(text, "{:>10} {:>10} {:>10}", parts[0], parts[1], parts[2]),
+    };
+}
+
+/// An address of IPv4 is the last of the four words.
+fn push_words(text: &mut Vec<u8>, octets: Option<&[u8]>) {
+    let mut words = [0; 16];
+    let octets = octets.unwrap_or_default();
+    if let Some(place) = words.len().checked_sub(octets.len()).and_then(|at| words.get_mut(at..)) {
+        place.copy_from_slice(octets);
+    }
+    for (position, word) in words.chunks_exact(4).enumerate() {
+        if position > 0 {
+            text.push(b'|');
+        }
+        push_u64(text, big_endian(word.to_vec()));
+    }
+}
 
 const NO_TIME: &[u8] = b"0000-00-00 00:00:00.000";
 

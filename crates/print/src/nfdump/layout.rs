@@ -192,6 +192,32 @@ pub(super) fn csv_fast() -> Layout {
     Layout { pieces, heading: heading.to_owned() }
 }
 
+/// What nfdump calls pipe: numbers with strokes between them, addresses as four words.
+pub(super) fn pipe() -> Layout {
+    use Column as C;
+    let fields = [
+        Field::Family,
+        Field::Number(C::Start, 0),
+        Field::Number(C::End, 0),
+        Field::Number(C::Protocol, 0),
+        Field::AddressWords(C::SrcAddr),
+        Field::Number(C::SrcPort, 0),
+        Field::AddressWords(C::DstAddr),
+        Field::Number(C::DstPort, 0),
+        Field::Number(C::SrcAs, 0),
+        Field::Number(C::DstAs, 0),
+        Field::Number(C::InIf, 0),
+        Field::Number(C::OutIf, 0),
+        Field::Number(C::TcpFlags, 0),
+        Field::Number(C::Tos, 0),
+        Field::Counter(Counter::Packets),
+        Field::Counter(Counter::Bytes),
+    ];
+    let stroke = || Piece::Literal("|".to_owned());
+    let pieces = fields.into_iter().flat_map(|field| [stroke(), Piece::Field(field)]).skip(1).collect();
+    Layout { pieces, heading: String::new() }
+}
+
 /// A name ends before the first octet that is neither a letter nor a digit.
 fn split_name(text: &str) -> (&str, &str) {
     text.split_at(text.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(text.len()))

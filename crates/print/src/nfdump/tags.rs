@@ -78,6 +78,14 @@ pub(super) enum Field {
     Ttls,
     /// Name of a firewall's or NAT event.
     Event,
+    /// Name of what a firewall adds to its event.
+    FurtherEvent,
+    /// Label of MPLS at this depth, its class and whether it is the last.
+    Label(u16),
+    /// The three numbers of an access list: its element, and whether they are hexadecimal.
+    AccessList(u16, bool),
+    /// An address as four words of 32 bits with strokes between them.
+    AddressWords(Column),
     /// Size of a block of ports.
     BlockSize,
     /// 2 for IPv4, 10 for IPv6, as Linux numbers them.
@@ -204,16 +212,16 @@ pub(super) static TAGS: &[Tag] = {
         "odmc" " Out dst MAC Addr" "outDstMac" F::Mac(C::PostDstMac);
         "idmc" "  In dst MAC Addr" "inDstMac" F::Mac(C::DstMac);
         "osmc" " Out src MAC Addr" "outSrcMac" F::Mac(C::PostSrcMac);
-        "mpls1" " MPLS lbl 1 " "mplsLabel1" F::Empty("       0-0-0", "0-0-0");
-        "mpls2" " MPLS lbl 2 " "mplsLabel2" F::Empty("       0-0-0", "0-0-0");
-        "mpls3" " MPLS lbl 3 " "mplsLabel3" F::Empty("       0-0-0", "0-0-0");
-        "mpls4" " MPLS lbl 4 " "mplsLabel4" F::Empty("       0-0-0", "0-0-0");
-        "mpls5" " MPLS lbl 5 " "mplsLabel5" F::Empty("       0-0-0", "0-0-0");
-        "mpls6" " MPLS lbl 6 " "mplsLabel6" F::Empty("       0-0-0", "0-0-0");
-        "mpls7" " MPLS lbl 7 " "mplsLabel7" F::Empty("       0-0-0", "0-0-0");
-        "mpls8" " MPLS lbl 8 " "mplsLabel8" F::Empty("       0-0-0", "0-0-0");
-        "mpls9" " MPLS lbl 9 " "mplsLabel9" F::Empty("       0-0-0", "0-0-0");
-        "mpls10" " MPLS lbl 10" "mplsLabel10" F::Empty("       0-0-0", "0-0-0");
+        "mpls1" " MPLS lbl 1 " "mplsLabel1" F::Label(0);
+        "mpls2" " MPLS lbl 2 " "mplsLabel2" F::Label(1);
+        "mpls3" " MPLS lbl 3 " "mplsLabel3" F::Label(2);
+        "mpls4" " MPLS lbl 4 " "mplsLabel4" F::Label(3);
+        "mpls5" " MPLS lbl 5 " "mplsLabel5" F::Label(4);
+        "mpls6" " MPLS lbl 6 " "mplsLabel6" F::Label(5);
+        "mpls7" " MPLS lbl 7 " "mplsLabel7" F::Label(6);
+        "mpls8" " MPLS lbl 8 " "mplsLabel8" F::Label(7);
+        "mpls9" " MPLS lbl 9 " "mplsLabel9" F::Label(8);
+        "mpls10" " MPLS lbl 10" "mplsLabel10" F::Label(9);
         "bps" "     bps" "bps" F::BitsPerSecond;
         "pps" "     pps" "pps" F::PacketsPerSecond;
         "bpp" "   Bpp" "bpp" F::BytesPerPacket;
@@ -252,10 +260,10 @@ pub(super) static TAGS: &[Tag] = {
         "msec" "   Event Time" "eventTime" F::Empty("            0", "0");
         "evt" " Event" "event" F::Event;
         "nevt" " Event" "event" F::Event;
-        "xevt" " XEvent" "xEvent" F::Empty(" Ignore", "Ignore");
+        "xevt" " XEvent" "xEvent" F::FurtherEvent;
         "sgt" "  SGT  " "" F::Empty("    0", "");
-        "iacl" "Ingress ACL                     " "ingressACL" F::Empty("0x0        0x0        0x0       ", "0x0");
-        "eacl" "Egress ACL                      " "egressACL" F::Empty("         0          0          0", "0x0");
+        "iacl" "Ingress ACL                     " "ingressACL" F::AccessList(33000, true);
+        "eacl" "Egress ACL                      " "egressACL" F::AccessList(33001, false);
         "uname" "UserName" "nselUser" F::Empty("<empty>", "<empty>");
         "xsa" "   X-late Src IP" "srcXIP" F::Address(C::NatSrcAddr);
         "xda" "   X-late Dst IP" "dstXIP" F::Address(C::NatDstAddr);
@@ -315,7 +323,11 @@ impl Field {
             Self::Time(column) | Self::TimeRaw(column) | Self::TimeUtc(column) | Self::Number(column, _) => {
                 vec![column]
             }
-            Self::Address(column) | Self::GeoAddress(column) | Self::Mac(column) | Self::Hex(column, _) => vec![column],
+            Self::Address(column)
+            | Self::GeoAddress(column)
+            | Self::Mac(column)
+            | Self::Hex(column, _)
+            | Self::AddressWords(column) => vec![column],
             Self::Duration | Self::DurationSeconds => vec![C::Start, C::End],
             Self::Protocol => vec![C::Protocol],
             Self::AddressPort(column, of) | Self::GeoAddressPort(column, of) => {
@@ -335,6 +347,7 @@ impl Field {
             Self::Application => vec![C::ApplicationId],
             Self::Ttls => vec![C::MinTtl, C::MaxTtl],
             Self::Event => vec![C::FirewallEvent, C::NatEvent],
+            Self::FurtherEvent | Self::Label(_) | Self::AccessList(..) => vec![C::Elements],
             Self::BlockSize => vec![C::PortRangeStart, C::PortRangeEnd],
             Self::Family => vec![C::SrcAddr],
             Self::Count | Self::NewLine | Self::Empty(..) => Vec::new(),

@@ -194,19 +194,30 @@ impl LocalReader {
     }
 }
 
+impl LocalReader {
+    /// An error with the name of the file, which the library does not know.
+    fn named(&self, error: &ParquetError) -> ParquetError {
+        let path = self.reading.0.segment.path().display().to_string();
+        ParquetError::External(format!("segment {path}: {error}").into())
+    }
+}
+
 impl AsyncFileReader for LocalReader {
     fn get_bytes(&mut self, range: Range<u64>) -> BoxFuture<'_, ParquetResult<Bytes>> {
-        std::future::ready(self.read(&range)).boxed()
+        let read = self.read(&range).map_err(|error| self.named(&error));
+        std::future::ready(read).boxed()
     }
 
     fn get_byte_ranges(&mut self, ranges: Vec<Range<u64>>) -> BoxFuture<'_, ParquetResult<Vec<Bytes>>> {
-        std::future::ready(ranges.iter().map(|range| self.read(range)).collect()).boxed()
+        let read: ParquetResult<_> = ranges.iter().map(|range| self.read(range)).collect();
+        std::future::ready(read.map_err(|error| self.named(&error))).boxed()
     }
 
     fn get_metadata<'a>(
         &'a mut self,
         _options: Option<&'a ArrowReaderOptions>,
     ) -> BoxFuture<'a, ParquetResult<Arc<ParquetMetaData>>> {
-        std::future::ready(self.reading.0.metadata(&mut self.file)).boxed()
+        let metadata = self.reading.0.metadata(&mut self.file).map_err(|error| self.named(&error));
+        std::future::ready(metadata).boxed()
     }
 }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::config::TableParquetOptions;
 use datafusion::common::stats::Precision;
 use datafusion::common::{Column, DFSchema, Result, Statistics};
 use datafusion::datasource::listing::PartitionedFile;
@@ -41,11 +42,26 @@ pub(crate) struct ViewTable {
     /// Whether it is the table whose segments have an index of their pages.
     is_flows: bool,
     view: TableView,
+    /// Whether anything is left out that cannot hold a wanted row.
+    pruning: bool,
 }
 
 impl ViewTable {
-    pub(crate) fn new(table: Table, view: TableView) -> Self {
-        Self { schema: table.schema(), is_flows: table == Table::Flows, view }
+    pub(crate) fn new(table: Table, view: TableView, pruning: bool) -> Self {
+        Self { schema: table.schema(), is_flows: table == Table::Flows, view, pruning }
+    }
+
+    /// How files are read: filters are evaluated while they are decoded.
+    fn source(&self) -> ParquetSource {
+        let mut options = TableParquetOptions::default();
+        options.global.pruning = self.pruning;
+        options.global.enable_page_index = self.pruning;
+        options.global.bloom_filter_on_read = self.pruning;
+        ParquetSource::new(Arc::clone(&self.schema))
+            .with_table_parquet_options(options)
+            .with_parquet_file_reader_factory(Arc::new(LocalFiles))
+            .with_pushdown_filters(true)
+            .with_reorder_filters(true)
     }
 
     fn scan_segments(
@@ -54,24 +70,19 @@ impl ViewTable {
         wanted: &Wanted<'_>,
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let mut source = ParquetSource::new(Arc::clone(&self.schema))
-            .with_parquet_file_reader_factory(Arc::new(LocalFiles))
-            .with_pushdown_filters(true)
-            .with_reorder_filters(true)
-            .with_enable_page_index(true)
-            .with_bloom_filter_on_read(true);
+        let mut source = self.source();
         let mut index_columns = IndexColumns::default();
         let mut predicate = None;
         if let Some(filter) = conjunction(wanted.filters.iter().cloned()) {
             let columns = DFSchema::try_from(Arc::clone(&self.schema))?;
             let filter = state.create_physical_expr(filter, &columns)?;
             source = source.with_predicate(Arc::clone(&filter));
-            predicate = Some(filter);
-            index_columns = IndexColumns(wanted.columns.to_vec());
+            predicate = Some(filter).filter(|_| self.pruning);
+            index_columns = IndexColumns(if self.pruning { wanted.columns.to_vec() } else { Vec::new() });
         }
         let segments = with_possible_rows(&self.view.segments, predicate.as_ref(), &self.schema)?;
         let progress = state.config().get_extension::<Progress>().unwrap_or_default();
-        let chosen = chosen(segments, wanted.filters, self.is_flows, &progress)?;
+        let chosen = chosen(segments, wanted.filters, self.is_flows && self.pruning, &progress)?;
         count_segments(&progress, &self.view.segments, &chosen);
         if chosen.is_empty() {
             return Ok(Arc::new(EmptyExec::new(Arc::new(self.schema.project(wanted.projection)?))));
@@ -98,14 +109,14 @@ impl ViewTable {
 /// A segment, and the rows of it that are read when not all are.
 type Chosen = (Arc<SegmentFile>, Option<Arc<ParquetRowSelection>>);
 
-/// The segments that may hold a row for which all filters are true, by their indexes.
+/// The segments that may hold a row for which all filters are true, by their indexes when they have some.
 fn chosen(
     segments: Vec<Arc<SegmentFile>>,
     filters: &[Expr],
-    is_flows: bool,
+    has_indexes: bool,
     progress: &Progress,
 ) -> Result<Vec<Chosen>> {
-    if !is_flows || !pages::is_indexable(filters) {
+    if !has_indexes || !pages::is_indexable(filters) {
         return Ok(segments.into_iter().map(|segment| (segment, None)).collect());
     }
     let mut chosen = Vec::with_capacity(segments.len());

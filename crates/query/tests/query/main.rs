@@ -1,7 +1,10 @@
 //! The engine over archives whose rows are known.
 
+mod differential;
 mod files;
 mod filters;
+mod growth;
+mod mixed;
 mod questions;
 mod rows;
 mod scaling;

@@ -77,7 +77,7 @@ impl ArchiveArgs {
     pub(crate) fn direct(&self, progress: Arc<weir_ask::Progress>) -> anyhow::Result<Archive> {
         let usual = AskOptions::default();
         let threads = self.threads.unwrap_or(usual.threads).max(1);
-        let options = AskOptions { threads, memory_octets_max: self.memory_limit.0, progress };
+        let options = AskOptions { threads, memory_octets_max: self.memory_limit.0, progress, ..usual };
         Ok(Archive::open(&self.archive, options)?)
     }
 }

@@ -6,13 +6,14 @@ mod config;
 mod input;
 mod keys;
 mod source;
+mod view;
 
 use std::process::ExitCode;
 
-use weir_filter::{Predicate, Reader, resolve_by_system};
+use weir_filter::Predicate;
 use weir_query::TimeWindow;
 
-use crate::time_range;
+use crate::{asking, time_range};
 
 /// What nfdump returns when something is wrong.
 const FAILED: u8 = 255;
@@ -129,6 +130,9 @@ pub(crate) struct Args {
     /// Threads that work on the question [default: one per core]
     #[arg(short = 'W', value_name = "N")]
     threads: Option<usize>,
+    /// What this is
+    #[arg(short = 'V')]
+    version: bool,
     /// Database of places; only none
     #[arg(short = 'G', value_name = "none", value_parser = ["none"])]
     geo: Option<String>,
@@ -171,6 +175,11 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 }
 
 fn run_inner(args: &Args) -> anyhow::Result<()> {
+    if args.version {
+        return about::print(
+            concat!("weir nfdump: Version: ", env!("CARGO_PKG_VERSION"), ", as nfdump 1.7\n").as_bytes(),
+        );
+    }
     not_offered(args)?;
     if let Some(path) = &args.verify {
         return about::verify(path);
@@ -223,7 +232,5 @@ fn filter(args: &Args) -> anyhow::Result<Predicate> {
 }
 
 fn parse_filter(text: &str) -> anyhow::Result<Predicate> {
-    let reader = Reader::new().in_zone(jiff::tz::TimeZone::system()).with_files(".");
-    let reader = reader.with_host_names(resolve_by_system).with_file_records();
-    reader.parse(text).map_err(|error| anyhow::anyhow!("{}", error.render(text)))
+    asking::parse_filter(&asking::filter_reader().with_file_records(), text)
 }

@@ -14,7 +14,7 @@ use weir_archive::Snapshot;
 use weir_ask::{Archive, AskError};
 use weir_flow::books::{BooksSums, Completeness};
 use weir_flow::{BooksBatch, Column, Table};
-use weir_print::{Bars, PrintError, write_batches};
+use weir_print::{Bars, CsvPieces, PrintError, write_batches};
 use weir_query::output::{Format, OutputOptions, write_answer};
 use weir_query::{
     AggregateKey, Direction, Engine, EngineError, FlowQuery, Order, Select, Sorting, StatisticKey, TimeWindow,
@@ -22,7 +22,7 @@ use weir_query::{
 };
 
 use super::{ArchiveArgs, FormatArg};
-use crate::asking::{Asking, AskingArgs, When, terminal};
+use crate::asking::{self, Asking, AskingArgs, When, terminal};
 use crate::picture::PictureFile;
 use crate::time_range;
 
@@ -129,7 +129,7 @@ impl Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let began = Instant::now();
     let filter = args.filter.join(" ");
-    let filter = weir_filter::parse(&filter).map_err(|error| anyhow::anyhow!("{}", error.render(&filter)))?;
+    let filter = asking::parse_filter(&asking::filter_reader(), &filter)?;
     let window =
         args.window.unwrap_or(TimeWindow { from_ms: args.from, until_ms: args.until, rule: WindowRule::Overlaps });
     let selects = selects(args)?;
@@ -184,15 +184,18 @@ impl<'a> Asked<'a> {
     /// Asks and writes the answer; gives the number of its rows.
     fn write(&self, question: &FlowQuery, options: &OutputOptions) -> anyhow::Result<u64> {
         let format = Format::from(self.args.output);
-        match self.archive.ask(question) {
-            Ok(answer) => {
+        let written = match format {
+            Format::Csv => self.write_csv(question, options),
+            _ => self.archive.ask(question).map(|answer| {
                 let schema = Arc::clone(answer.schema());
-                let written = write_batches(answer, &schema, format, options, &mut self.asking.output());
-                written.map_err(|error| match error {
-                    PrintError::Batches(error) => error.into(),
-                    PrintError::Write(error) => EngineError::Write(error).into(),
-                })
-            }
+                write_batches(answer, &schema, format, options, &mut self.asking.output())
+            }),
+        };
+        match written {
+            Ok(written) => written.map_err(|error| match error {
+                PrintError::Batches(error) => error.into(),
+                PrintError::Write(error) => EngineError::Write(error).into(),
+            }),
             // the engine scales by sampling intervals, and writes to disk what memory does not hold
             Err(AskError::NeedsEngine(_) | AskError::Memory { .. }) => {
                 let answer = self.engine()?.ask_on(question, self.asking.terms())?;
@@ -200,6 +203,19 @@ impl<'a> Asked<'a> {
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Has the threads that make the answer make its text as well.
+    fn write_csv(
+        &self,
+        question: &FlowQuery,
+        options: &OutputOptions,
+    ) -> Result<Result<u64, PrintError<AskError>>, AskError> {
+        let pieces = Arc::new(CsvPieces::new(options));
+        let maker = Arc::clone(&pieces);
+        let answer = self.archive.ask_each(question, move |batch| maker.piece(&batch))?;
+        let schema = Arc::clone(answer.schema());
+        Ok(pieces.write(answer, &schema, &mut self.asking.output()))
     }
 }
 
@@ -230,14 +246,20 @@ fn bars(args: &Args, question: &FlowQuery, asked: &Asked<'_>) -> anyhow::Result<
     let Some(sorting) = sorting.filter(|_| is_table && args.bars.holds(io::stdout().is_terminal())) else {
         return Ok(None);
     };
-    let total = match sorting.order {
-        Order::Flows | Order::Packets | Order::Bytes => asked.engine()?.totals_on(question, asked.asking.terms())?,
-        _ => return Ok(None),
+    if !matches!(sorting.order, Order::Flows | Order::Packets | Order::Bytes) {
+        return Ok(None);
+    }
+    let (flows, packets, bytes) = if question.scaled {
+        let total = asked.engine()?.totals_on(question, asked.asking.terms())?;
+        (total.flows, total.packets, total.bytes)
+    } else {
+        let total = asked.archive.totals(&question.filter, &question.window)?;
+        (total.flows, total.packets.unwrap_or(0), total.bytes.unwrap_or(0))
     };
     let total = match sorting.order {
-        Order::Flows => total.flows,
-        Order::Packets => total.packets,
-        _ => total.bytes,
+        Order::Flows => flows,
+        Order::Packets => packets,
+        _ => bytes,
     };
     let column = sorting.order.column_name().to_owned();
     Ok(Some(Bars { column, total, terminal_width: terminal::width() }))

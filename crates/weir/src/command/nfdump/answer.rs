@@ -7,9 +7,7 @@ use anyhow::{Context, bail};
 use arrow::array::RecordBatch;
 use arrow::compute::filter_record_batch;
 use jiff::tz::TimeZone;
-use weir_ask::{
-    AggregateKey, AskOptions, Conversation, Conversations, FlowQuery, Measure, Select, Sorting, TimeWindow, ask_batches,
-};
+use weir_ask::{AggregateKey, AskOptions, Conversation, Conversations, Measure, Select, Sorting, TimeWindow};
 use weir_filter::Predicate;
 use weir_flow::{Column, FlowBatch};
 use weir_foreign::nfcapd;
@@ -17,8 +15,9 @@ use weir_print::PrintError;
 use weir_print::nfdump::{Format, Options, Ranking, push_csv_footer, push_footer, write_ranking, write_rows};
 
 use super::input::Input;
-use super::keys::{Statistic, format_of_groups, keys, sorting, statistics};
-use super::source::{Counts, Source};
+use super::keys::{Statistic, columns_of, format_of_groups, keys, sorting, statistics};
+use super::source::{Counts, Passage, Rows, Source, asked_of};
+use super::view::{View, Way, with_other_address};
 use super::{Args, config, parse_filter};
 
 /// Values of a ranking unless `-n` says how many.
@@ -35,6 +34,8 @@ struct Answering<'a> {
     format: Format,
     keys: Vec<AggregateKey>,
     sorting: Option<Sorting>,
+    /// The counters that the order is about.
+    way: Way,
     post_filter: Predicate,
     ask: AskOptions,
 }
@@ -58,20 +59,21 @@ pub(super) fn answer(args: &Args, input: Input, filter: Predicate) -> anyhow::Re
     };
     let own = config::formats(args.config.as_deref())?;
     let format = Format::parse(args.output.as_deref().unwrap_or(&usual), &own, &mut options)?;
-    let has_own_format = args.output.as_deref().is_none_or(|output| output.starts_with("fmt:"));
-    if !keys.is_empty() && !has_own_format && !format.is_csv() {
-        bail!(
-            "-A is printed with -o fmt:…, csv or csv:… only\nhint: without -o the format is '{}'",
-            format_of_groups(&tags)
-        );
+    if !keys.is_empty() && !format.is_lines() && !format.is_csv() {
+        bail!("-A is printed in lines or with -o csv\nhint: without -o the format is '{}'", format_of_groups(&tags));
     }
-    let order = args.order.as_deref().or(args.by_start.then_some("tstart"));
+    let order = args.order.as_deref().or(args.by_start.then_some("tstart")).map(sorting).transpose()?;
+    // decoding files takes most of the time and one thread: more of them would mostly wait for each other
+    let threads = if matches!(input, Input::Files(_)) { args.threads.unwrap_or(1).max(1) } else { ask.threads };
+    let reading = AskOptions { threads, ..ask.clone() };
+    let passage = Passage { filter, window: args.window.unwrap_or_default(), count_max: args.count };
     let answering = Answering {
-        source: Source::open(input, filter, args.window.unwrap_or_default(), args.count, ask.clone())?,
+        source: Source::open(input, passage, reading)?,
         options,
         format,
         keys,
-        sorting: order.map(sorting).transpose()?,
+        sorting: order.map(|(sorting, _)| sorting),
+        way: order.map_or(Way::In, |(_, way)| way),
         post_filter: args.post_filter.as_deref().map(parse_filter).transpose()?.unwrap_or(Predicate::True),
         ask,
         args,
@@ -97,9 +99,12 @@ impl Answering<'_> {
             return Ok(());
         }
         let mut text = Vec::new();
+        if !self.format.has_footer() && self.args.statistic.is_empty() {
+            return Ok(());
+        }
         if self.format.is_csv() {
             push_csv_footer(&mut text, &counts.totals);
-        } else if !self.format.is_json() || !self.args.statistic.is_empty() {
+        } else {
             let mut effort = counts.effort;
             effort.wall_seconds = began.elapsed().as_secs_f64();
             (effort.user_seconds, effort.system_seconds) = super::about::processor_seconds();
@@ -114,12 +119,13 @@ impl Answering<'_> {
 
     /// A listing, or what is made of whole flows.
     fn flows(&self, output: &mut dyn Write) -> anyhow::Result<Counts> {
-        if let Some(rows) = self.made(self.sorting, self.limit(None))? {
-            self.put(rows.into_iter().map(Ok), output)?;
+        if let Some(rows) = self.made(self.sorting, self.way, self.limit(None))? {
+            self.put(rows, output)?;
         } else if self.sorting.is_some() {
-            let columns = self.columns();
-            let rows = self.source.ask(Select::List { columns, sorting: self.sorting, limit: self.limit(None) })?;
-            self.put(self.after(rows, None)?.into_iter().map(Ok), output)?;
+            can_sort(self.way, self.source.is_archive())?;
+            let select = Select::List { columns: self.columns(), sorting: self.sorting, limit: self.limit(None) };
+            let rows = self.source.ask(select, View { way: self.way, zeros: Vec::new() })?;
+            self.put(self.after(rows, None), output)?;
         } else {
             let flows = self.source.flows(&self.columns())?;
             let rows = flows.map(|flows| self.after_one(flows?.record_batch()));
@@ -137,33 +143,38 @@ impl Answering<'_> {
     }
 
     /// Flows that are made of several; nothing when flows are to stay what they are.
-    fn made(&self, sorting: Option<Sorting>, limit: Option<usize>) -> anyhow::Result<Option<Vec<RecordBatch>>> {
+    fn made(
+        &self,
+        sorting: Option<Sorting>,
+        way: Way,
+        limit: Option<usize>,
+    ) -> anyhow::Result<Option<Box<dyn Iterator<Item = anyhow::Result<RecordBatch>> + '_>>> {
         let has_post_filter = self.post_filter != Predicate::True;
         let limit_before = limit.filter(|_| !has_post_filter);
-        let rows = if !self.keys.is_empty() {
+        let rows: Rows = if !self.keys.is_empty() {
             let more = vec![Measure::Sum(Column::PacketsOut), Measure::Sum(Column::BytesOut)];
-            self.source.ask(Select::Aggregate { keys: self.keys.clone(), more, sorting, limit: limit_before })?
+            can_sort(way, true)?;
+            let zeros = self.keys.iter().flat_map(|key| columns_of(*key)).collect();
+            let select = Select::Aggregate { keys: self.keys.clone(), more, sorting, limit: limit_before };
+            let rows = self.source.ask(select, View { way: Way::In, zeros })?;
+            Box::new(rows.map(|rows| Ok(with_other_address(rows?))))
         } else if self.is_grouped_by_archive() {
             let sums = [Column::PacketsOut, Column::BytesOut].map(Measure::Sum);
             let more = sums.into_iter().chain([Measure::Or(Column::TcpFlags)]).collect();
-            self.source.ask(Select::Aggregate { keys: Vec::new(), more, sorting, limit: limit_before })?
+            can_sort(way, true)?;
+            let select = Select::Aggregate { keys: Vec::new(), more, sorting, limit: limit_before };
+            self.source.ask(select, View::default())?
         } else if let Some(conversation) = self.conversation() {
             let mut conversations = Conversations::new(conversation);
             for flows in self.source.flows(&[])? {
                 conversations.add(&flows?);
             }
-            let made = conversations.finish().into_iter().map(Ok::<_, String>);
-            let question = FlowQuery {
-                filter: Predicate::True,
-                window: TimeWindow::default(),
-                select: Select::List { columns: Vec::new(), sorting, limit: limit_before },
-                scaled: false,
-            };
-            ask_batches(&question, made, &self.ask)?.collect::<Result<_, _>>()?
+            let select = Select::List { columns: Vec::new(), sorting, limit: limit_before };
+            asked_of(conversations.finish(), select, View { way, zeros: Vec::new() }, &self.ask)
         } else {
             return Ok(None);
         };
-        Ok(Some(self.after(rows, limit)?))
+        Ok(Some(Box::new(self.after(rows, limit))))
     }
 
     /// Whether an archive can make the flows of one direction: nothing is told but what it sums up.
@@ -202,16 +213,14 @@ impl Answering<'_> {
     }
 
     /// The rows that the filter of `-P` takes.
-    fn after(&self, rows: Vec<RecordBatch>, limit: Option<usize>) -> anyhow::Result<Vec<RecordBatch>> {
+    fn after(&self, rows: Rows, limit: Option<usize>) -> impl Iterator<Item = anyhow::Result<RecordBatch>> + use<'_> {
         let mut left = limit.unwrap_or(usize::MAX);
-        let mut taken = Vec::new();
-        for batch in rows {
-            let batch = self.after_one(&batch)?;
+        rows.map(move |batch| {
+            let batch = self.after_one(&batch?)?;
             let rows = batch.num_rows().min(left);
-            taken.push(batch.slice(0, rows));
             left -= rows;
-        }
-        Ok(taken)
+            Ok(batch.slice(0, rows))
+        })
     }
 
     fn after_one(&self, batch: &RecordBatch) -> anyhow::Result<RecordBatch> {
@@ -237,7 +246,7 @@ impl Answering<'_> {
             PrintError::Batches(error) => error,
             PrintError::Write(error) => error.into(),
         })?;
-        if is_empty && !self.options.quiet && self.format.is_lines() {
+        if is_empty && !self.options.quiet && (self.format.is_lines() || self.format.is_raw()) {
             output.write_all(b"No matching flows\n")?;
         }
         Ok(())
@@ -295,8 +304,10 @@ impl Answering<'_> {
             let Some(key) = statistic.key else { continue };
             let (per_protocol, sorting) = (statistic.per_protocol, statistic.sorting);
             let limit_before = limit.filter(|_| self.post_filter == Predicate::True);
-            let rows = self.source.ask(Select::Statistic { key, per_protocol, sorting, limit: limit_before })?;
-            let rows = self.after(rows, limit)?;
+            can_sort(statistic.way, self.source.is_archive())?;
+            let select = Select::Statistic { key, per_protocol, sorting, limit: limit_before };
+            let rows = self.source.ask(select, View { way: statistic.way, zeros: key.columns().to_vec() })?;
+            let rows: Vec<RecordBatch> = self.after(rows, limit).collect::<Result<_, _>>()?;
             let totals = match counts {
                 Some(counts) => counts,
                 None => *counts.insert(self.source.totals()?),
@@ -315,12 +326,14 @@ impl Answering<'_> {
 
     /// The first of whole flows.
     fn record(&self, statistic: &Statistic, limit: Option<usize>, output: &mut dyn Write) -> anyhow::Result<()> {
-        let rows = self.made(Some(statistic.sorting), limit)?.unwrap_or_default();
         if !self.options.quiet && self.args.write.is_none() && self.format.is_lines() {
             let limit = limit.map_or_else(String::new, |limit| format!(" {limit}"));
             writeln!(output, "Top{limit} flows ordered by {}:", statistic.order)?;
         }
-        self.put(rows.into_iter().map(Ok), output)
+        match self.made(Some(statistic.sorting), statistic.way, limit)? {
+            Some(rows) => self.put(rows, output),
+            None => Ok(()),
+        }
     }
 }
 
@@ -333,4 +346,14 @@ fn as_flows(batch: &RecordBatch) -> anyhow::Result<FlowBatch> {
     columns.dedup_by_key(|(column, _)| *column);
     let columns = columns.into_iter().map(|(column, at)| (column, batch.column(at).clone())).collect();
     FlowBatch::from_columns(batch.num_rows(), columns).context("the rows of the answer are no flows")
+}
+
+/// Whether rows can be sorted by what goes out: groups and archives are not.
+fn can_sort(way: Way, is_grouped: bool) -> anyhow::Result<()> {
+    if way == Way::Out && is_grouped {
+        bail!(
+            "archives and groups of -A are not sorted by what goes out\nhint: sort by bytes and print %opkt and %obyt"
+        );
+    }
+    Ok(())
 }

@@ -4,6 +4,8 @@ use anyhow::{Context, bail};
 use weir_ask::{AggregateKey, Direction, Order, Sorting, StatisticKey};
 use weir_flow::Column;
 
+use super::view::Way;
+
 /// One `-s`, for one of its orders.
 #[derive(Debug, Clone)]
 pub(super) struct Statistic {
@@ -13,6 +15,8 @@ pub(super) struct Statistic {
     /// nfdump's name of the order.
     pub(super) order: String,
     pub(super) sorting: Sorting,
+    /// The counters that the order is about.
+    pub(super) way: Way,
 }
 
 /// Reads `STAT[:p][/ORDER[:a|d]]…`.
@@ -26,23 +30,22 @@ pub(super) fn statistics(text: &str) -> anyhow::Result<Vec<Statistic>> {
         orders.push("flows");
     }
     let statistic = |text: &str| {
-        let sorting = sorting(text)?;
+        let (sorting, way) = sorting(text)?;
         if matches!(sorting.order, Order::Start | Order::End | Order::Duration) {
             bail!("'{text}' is no order of a ranking\nhint: use flows, packets, bytes, pps, bps or bpp");
         }
         let order = text.split(':').next().unwrap_or_default().to_owned();
-        Ok(Statistic { key, per_protocol, order, sorting })
+        Ok(Statistic { key, per_protocol, order, sorting, way })
     };
     orders.into_iter().map(statistic).collect()
 }
 
-/// Reads `ORDER[:a|d]`.
-pub(super) fn sorting(text: &str) -> anyhow::Result<Sorting> {
+/// Reads `ORDER[:a|d]`: how rows are sorted, and the counters that the order is about.
+pub(super) fn sorting(text: &str) -> anyhow::Result<(Sorting, Way)> {
     let (name, direction) = text.split_once(':').map_or((text, None), |(name, way)| (name, Some(way)));
-    if let "opkg" | "opackets" | "obyte" | "obytes" | "opps" | "obps" | "obpp" = name {
-        bail!("sorting by '{name}' is not offered\nhint: sort by {} and print %opkt and %obyt", &name[1..]);
-    }
-    let order = Order::by_name(name).with_context(|| {
+    // orders of what goes out are called as those of what comes in
+    let same = name.strip_prefix('o').map(|order| format!("i{order}"));
+    let order = Order::by_name(same.as_deref().unwrap_or(name)).with_context(|| {
         format!("unknown order '{name}'\nhint: use flows, packets, bytes, pps, bps, bpp, tstart, tend or duration")
     })?;
     let direction = match direction {
@@ -51,7 +54,7 @@ pub(super) fn sorting(text: &str) -> anyhow::Result<Sorting> {
         Some("d") => Direction::Descending,
         Some(other) => bail!("'{other}' is not a direction\nhint: use a for ascending or d for descending"),
     };
-    Ok(Sorting { order, direction })
+    Ok((Sorting { order, direction }, Way::of_order(name)))
 }
 
 /// Reads the list of `-A`: the keys, and the tags that they are printed with.
@@ -67,9 +70,17 @@ pub(super) fn keys(text: &str) -> anyhow::Result<(Vec<AggregateKey>, String)> {
     Ok((keys, tags.join(" ")))
 }
 
+/// The columns that a key is made of.
+pub(super) fn columns_of(key: AggregateKey) -> Vec<Column> {
+    match key {
+        AggregateKey::Network { column, mask } => vec![column, mask],
+        AggregateKey::Column(column) | AggregateKey::Prefix { column, .. } => vec![column],
+    }
+}
+
 /// The format of groups when none is asked for.
 pub(super) fn format_of_groups(tags: &str) -> String {
-    format!("fmt:%ts %td {tags} %pkt %byt %bps %bpp %fl")
+    format!("fmt:%ts %td  {tags}  %pkt %byt %bps %bpp %fl")
 }
 
 fn tag(name: &str, key: AggregateKey) -> Option<&'static str> {
@@ -130,6 +141,7 @@ mod tests {
         assert_eq!(orders, [("flows", Order::Flows), ("bps", Order::BitsPerSecond)]);
         assert!(found[1].sorting.is_ascending() && found.iter().all(|found| found.per_protocol));
         assert!(statistics("record").expect("a statistic")[0].key.is_none());
+        assert_eq!(statistics("srcip/obyte").expect("a statistic")[0].way, Way::Out);
         assert!(statistics("srcip/tstart").is_err() && statistics("nothing").is_err());
     }
 

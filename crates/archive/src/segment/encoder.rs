@@ -1,0 +1,235 @@
+//! The columns of a segment, encoded one after another over all row groups.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, UInt32Array, new_null_array};
+use arrow::compute::take;
+use arrow::datatypes::{Field, Schema, SchemaRef};
+use parquet::arrow::ArrowSchemaConverter;
+use parquet::arrow::add_encoded_arrow_schema_to_metadata;
+use parquet::arrow::arrow_writer::{ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves};
+use parquet::errors::ParquetError;
+use parquet::file::metadata::KeyValue;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
+use parquet::schema::types::{SchemaDescriptor, TypePtr};
+use weir_flow::Table;
+
+use super::chunk::{Chunk, ChunkEncoder, Kept, Page, Press, Values, nulls};
+use super::encoding::{PAGE_ROWS, are_few, layout, properties, properties_of_nulls};
+use super::gather::{Buffers, Gather};
+use super::times::TimeRange;
+use super::writer::Effort;
+use crate::index::IndexWriter;
+
+/// A row group being encoded.
+pub(super) struct Group {
+    rows: Vec<u32>,
+    /// The library's writers of the leaf columns still to come.
+    writers: std::vec::IntoIter<ArrowColumnWriter>,
+    /// The same for columns without a value.
+    null_writers: std::vec::IntoIter<ArrowColumnWriter>,
+    pub(super) chunks: Vec<Encoded>,
+}
+
+/// An encoded column chunk.
+pub(super) enum Encoded {
+    Own(Chunk),
+    OfLibrary(ArrowColumnChunk),
+}
+
+impl Encoded {
+    pub(super) fn octets(&self) -> u64 {
+        match self {
+            Self::Own(chunk) => chunk.octets.len() as u64,
+            Self::OfLibrary(chunk) => chunk.close().metadata.compressed_size() as u64,
+        }
+    }
+
+    pub(super) fn write_to<W: Write + Send>(
+        self,
+        writer: &mut SerializedRowGroupWriter<'_, W>,
+    ) -> Result<(), ParquetError> {
+        match self {
+            Self::Own(chunk) => writer.append_column(&chunk.octets, chunk.close),
+            Self::OfLibrary(chunk) => chunk.append_to_row_group(writer),
+        }
+    }
+}
+
+/// The columns of a segment while they are encoded.
+pub(super) struct Encoder {
+    table: Table,
+    pub(super) schema: SchemaRef,
+    leaves: SchemaDescriptor,
+    pub(super) properties: Arc<WriterProperties>,
+    press: Press,
+    pub(super) groups: Vec<Group>,
+    pub(super) index: IndexWriter,
+}
+
+impl Encoder {
+    pub(super) fn new(
+        table: Table,
+        metadata: Vec<KeyValue>,
+        order: &[u32],
+        row_group_rows_max: usize,
+        effort: Effort,
+    ) -> Result<Self, ParquetError> {
+        let schema = table.schema();
+        let mut properties = properties(metadata);
+        add_encoded_arrow_schema_to_metadata(&schema, &mut properties);
+        let properties = Arc::new(properties);
+        let with_values = factory(&schema, Arc::clone(&properties))?;
+        let of_nulls = factory(&schema, Arc::new(properties_of_nulls()))?;
+        let groups = order.chunks(row_group_rows_max.max(1)).enumerate().map(|(index, rows)| {
+            Ok(Group {
+                rows: rows.to_vec(),
+                writers: with_values.create_column_writers(index)?.into_iter(),
+                null_writers: of_nulls.create_column_writers(index)?.into_iter(),
+                chunks: Vec::new(),
+            })
+        });
+        let groups = groups.collect::<Result<Vec<Group>, ParquetError>>()?;
+        let index = IndexWriter::new(PAGE_ROWS, groups.iter().map(|group| group.rows.len()).collect());
+        let leaves = SchemaDescriptor::new(parquet_schema(&schema)?);
+        Ok(Self { table, schema, leaves, properties, press: Press::new(effort.zstd_level)?, groups, index })
+    }
+
+    /// A column with values, whose memory goes back to `buffers`.
+    pub(super) fn encode(
+        &mut self,
+        field: &Field,
+        column: Gather,
+        buffers: &mut Buffers,
+        range_ms: &mut TimeRange,
+    ) -> Result<(), ParquetError> {
+        match column {
+            Gather::U8(values) => self.encode_values(field, values, buffers, range_ms),
+            Gather::U16(values) => self.encode_values(field, values, buffers, range_ms),
+            Gather::U32(values) => self.encode_values(field, values, buffers, range_ms),
+            Gather::U64(values) => self.encode_values(field, values, buffers, range_ms),
+            Gather::Time(values) => self.encode_values(field, values, buffers, range_ms),
+            Gather::Short(values) => self.encode_values(field, values, buffers, range_ms),
+            Gather::Octets(values) => self.encode_octets(field, &values),
+            Gather::General(values) => self.encode_general(field, &values, range_ms),
+        }
+    }
+
+    /// A column of numbers, times or IPv4 addresses.
+    fn encode_values<T: Kept>(
+        &mut self,
+        field: &Field,
+        values: Values<T>,
+        buffers: &mut Buffers,
+        range_ms: &mut TimeRange,
+    ) -> Result<(), ParquetError> {
+        let layout = layout(field.name(), || are_few(&values));
+        let mut page = Page::new();
+        for group in &mut self.groups {
+            let leaf = group.chunks.len();
+            group.pass();
+            let mut chunk = ChunkEncoder::new(self.leaves.column(leaf), layout);
+            for rows in group.rows.chunks(PAGE_ROWS) {
+                page.fill(&values, rows);
+                let nulls = page.nulls() > 0;
+                if let Some(index) = self.index.column(self.table, field, leaf) {
+                    let zone = page.range().map(|(low, high)| (low.key(), high.key()));
+                    index.add_keys(zone, nulls, page.values().iter().map(|value| value.key()));
+                }
+                range_ms.widen(field, page.range().and_then(|(low, high)| low.time().zip(high.time())), nulls);
+                chunk.add(&page, &mut self.press)?;
+            }
+            let chunk = chunk.finish(&mut self.press)?;
+            self.index.add_places(leaf, chunk.encoding, chunk.dictionary, &chunk.pages);
+            group.chunks.push(Encoded::Own(chunk));
+        }
+        buffers.keep(values);
+        Ok(())
+    }
+
+    /// A column of octets of any length.
+    fn encode_octets(&mut self, field: &Field, values: &BinaryArray) -> Result<(), ParquetError> {
+        for group in &mut self.groups {
+            let leaf = group.chunks.len();
+            group.pass();
+            let taken = take(values, &UInt32Array::from(group.rows.clone()), None)?;
+            self.index.add(self.table, field, leaf, taken.as_binary());
+            let taken: &BinaryArray = taken.as_binary();
+            let mut page = Page::new();
+            let mut chunk = ChunkEncoder::new(self.leaves.column(leaf), layout(field.name(), || false));
+            for first in (0..taken.len()).step_by(PAGE_ROWS) {
+                let rows = first..taken.len().min(first + PAGE_ROWS);
+                page.take(rows.map(|row| taken.is_valid(row).then(|| taken.value(row))));
+                chunk.add(&page, &mut self.press)?;
+            }
+            let chunk = chunk.finish(&mut self.press)?;
+            self.index.add_places(leaf, chunk.encoding, chunk.dictionary, &chunk.pages);
+            group.chunks.push(Encoded::Own(chunk));
+        }
+        Ok(())
+    }
+
+    /// Any other column.
+    fn encode_general(
+        &mut self,
+        field: &Field,
+        values: &ArrayRef,
+        range_ms: &mut TimeRange,
+    ) -> Result<(), ParquetError> {
+        for group in &mut self.groups {
+            let taken = take(values, &UInt32Array::from(group.rows.clone()), None)?;
+            range_ms.add(field, &taken);
+            group.encode(field, &taken, false)?;
+        }
+        Ok(())
+    }
+
+    /// A column without a value.
+    pub(super) fn encode_nulls(&mut self, field: &Field) -> Result<(), ParquetError> {
+        self.index.add_null(self.table, field);
+        for group in &mut self.groups {
+            if field.data_type().is_nested() || !field.is_nullable() {
+                let nulls = new_null_array(field.data_type(), group.rows.len());
+                group.encode(field, &nulls, true)?;
+                continue;
+            }
+            let descriptor = self.leaves.column(group.chunks.len());
+            group.pass();
+            group.chunks.push(Encoded::Own(nulls(descriptor, group.rows.len(), &mut self.press)?));
+        }
+        Ok(())
+    }
+}
+
+impl Group {
+    /// Leaves out the library's writers of a column that has one leaf.
+    fn pass(&mut self) {
+        self.writers.next();
+        self.null_writers.next();
+    }
+
+    fn encode(&mut self, field: &Field, values: &ArrayRef, null: bool) -> Result<(), ParquetError> {
+        for leaf in compute_leaves(field, values)? {
+            let writers = (self.writers.next(), self.null_writers.next());
+            let (Some(with_values), Some(of_nulls)) = writers else {
+                return Err(ParquetError::General("more leaf columns than the schema has".to_owned()));
+            };
+            let mut writer = if null { of_nulls } else { with_values };
+            writer.write(&leaf)?;
+            self.chunks.push(Encoded::OfLibrary(writer.close()?));
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn parquet_schema(schema: &Schema) -> Result<TypePtr, ParquetError> {
+    Ok(ArrowSchemaConverter::new().convert(schema)?.root_schema_ptr())
+}
+
+/// Makes column writers. The library ties them to a file, but they write to memory, so the file goes nowhere.
+fn factory(schema: &SchemaRef, properties: Arc<WriterProperties>) -> Result<ArrowRowGroupWriterFactory, ParquetError> {
+    let nowhere = SerializedFileWriter::new(io::sink(), parquet_schema(schema)?, properties)?;
+    Ok(ArrowRowGroupWriterFactory::new(&nowhere, Arc::clone(schema)))
+}

@@ -1,0 +1,292 @@
+//! The first of a ranking, from lists of the heavy keys of each segment.
+//!
+//! Every list tells what its keys have, and what any other key has at most. A key's total lies between what lists tell
+//! and that plus the bounds of the lists that it is missing from. When the last of the first ones has more than a key
+//! that is in no list can have, only keys of lists come into question; those of them whose upper end reaches that far
+//! are looked up where they are missing, through the index, and are exact then. This is the threshold algorithm of Fagin,
+//! Lotem and Naor (2003), with bounds kept per segment instead of sorted access. When too many keys would have to be
+//! looked up, or the bounds are too wide, the ranking stays open.
+
+use weir_flow::FlowBatch;
+
+use super::Table;
+use super::lists::{Keyed, Known, List, keys_of};
+use crate::archive::{Flows, all_passes};
+use crate::group::{Grouping, Lean, Only, Part, Rows, Sums};
+use crate::run::share_out;
+use crate::scan::Wanted;
+use crate::{AskError, AskOptions, FlowQuery};
+
+/// Keys that are looked up in one list, at most: as many as the index is asked for.
+const LOOK_UP_MAX: usize = 64;
+
+/// The groups that a ranking is told from; `None` when it is left open.
+pub(super) fn ranking(
+    flows: &Flows,
+    tables: &[Option<Vec<Table>>],
+    question: &FlowQuery,
+    (grouping, lean): (&Grouping, Lean),
+    options: &AskOptions,
+) -> Result<Option<Part<Sums>>, AskError> {
+    let limit = grouping.limit.unwrap_or(usize::MAX);
+    let left = tables.iter().zip(&flows.segments).filter(|(tables, _)| tables.is_none());
+    let left = Flows { segments: left.map(|(_, segment)| segment.clone()).collect(), tail: flows.tail.clone() };
+    let lists = lists_of(tables, grouping, lean, options)?;
+    let mut ranking = Ranking { flows, left, question, grouping, lean, options, lists };
+    // Whatever else there is only adds to the keys of these lists, so it need not be read to see that bounds are too wide.
+    if ranking.contenders(limit).is_none() {
+        return Ok(None);
+    }
+    match ranking.read_left().and_then(|()| ranking.settle(limit)) {
+        // the flows themselves can be read several times, for some of the keys each time
+        Err(AskError::Memory { .. }) => Ok(None),
+        settled => settled,
+    }
+}
+
+/// What a key that is in no list has at most.
+fn bounds_of(lists: &[List]) -> Option<u64> {
+    lists.iter().try_fold(0_u64, |sum, list| sum.checked_add(list.bound.unwrap_or(0)))
+}
+
+/// The last of the `limit` largest numbers; `None` when there are fewer, or it is nothing.
+fn largest(mut numbers: Vec<u64>, limit: usize) -> Option<u64> {
+    let at = numbers.len().checked_sub(limit)?;
+    let (_, threshold, _) = numbers.select_nth_unstable(at);
+    Some(*threshold).filter(|threshold| *threshold > 0)
+}
+
+fn lists_of(
+    tables: &[Option<Vec<Table>>],
+    grouping: &Grouping,
+    lean: Lean,
+    options: &AskOptions,
+) -> Result<Vec<List>, AskError> {
+    let numbered = tables.iter().enumerate().flat_map(|(segment, tables)| {
+        let sides = tables.iter().flatten().enumerate();
+        sides.map(move |(side, table)| ((segment, side), table))
+    });
+    let numbered: Vec<_> = numbered.collect();
+    let lists = share_out(
+        options.threads,
+        numbered.len(),
+        || Ok(Vec::new()),
+        |lists: &mut Vec<List>, number| {
+            let (place, table) = &numbered[number];
+            let counting = &grouping.counting;
+            let (short, long) = keys_of(&table.rows, &counting.sides[place.1], counting.skip_null, lean);
+            let bound = table.rest.map(|rest| match lean {
+                Lean::Flows => rest.flows_max,
+                Lean::Packets => rest.packets_max,
+                Lean::Bytes => rest.bytes_max,
+            });
+            lists.push(List { place: Some(*place), table: Some(table.rows.clone()), short, long, bound });
+            Ok(())
+        },
+    )?;
+    Ok(lists.into_iter().flatten().collect())
+}
+
+/// The list of all keys of flows that are read one by one.
+fn read_list(
+    left: &Flows,
+    question: &FlowQuery,
+    grouping: &Grouping,
+    lean: Lean,
+    options: &AskOptions,
+) -> Result<List, AskError> {
+    let wanted = Wanted::new(question, grouping.lean_columns(lean));
+    let mut grouping = Grouping { sorting: None, limit: None, ..grouping.clone() };
+    let morsels = left.morsels(&wanted, options)?;
+    let parts = all_passes::<u64>(&morsels, &wanted, &mut grouping, &lean, None, options)?;
+    let (mut short, mut long) = (Vec::new(), Vec::new());
+    for part in parts {
+        short.extend(part.short.keys.into_iter().zip(part.short.sums));
+        long.extend(part.long.keys.into_iter().zip(part.long.sums));
+    }
+    Ok(List { place: None, table: None, short: Keyed::of_values(short), long: Keyed::of_values(long), bound: None })
+}
+
+/// A ranking while it is being settled.
+struct Ranking<'a> {
+    flows: &'a Flows,
+    /// What has been read flow by flow.
+    left: Flows,
+    question: &'a FlowQuery,
+    grouping: &'a Grouping,
+    lean: Lean,
+    options: &'a AskOptions,
+    lists: Vec<List>,
+}
+
+/// Keys that come into question.
+#[derive(Default)]
+struct Candidates {
+    short: Vec<u128>,
+    long: Vec<Box<[u8]>>,
+}
+
+/// What a key has, between these.
+#[derive(Debug, Clone, Copy)]
+struct Between {
+    least: u64,
+    most: u64,
+}
+
+impl Ranking<'_> {
+    /// Adds the list of what is not summed up.
+    fn read_left(&mut self) -> Result<(), AskError> {
+        if !self.left.segments.is_empty() || !self.left.tail.is_empty() {
+            self.lists.push(read_list(&self.left, self.question, self.grouping, self.lean, self.options)?);
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, limit: usize) -> Result<Option<Part<Sums>>, AskError> {
+        let Some((contenders, mut threshold)) = self.contenders(limit) else { return Ok(None) };
+        // those that lists alone put first, then whoever may still come before the last of them
+        for end in [|between: Between| between.least, |between: Between| between.most] {
+            let Some(candidates) = self.reaching(&contenders, threshold, end) else { return Ok(None) };
+            if !self.look_up(&candidates)? {
+                return Ok(None);
+            }
+            match self.threshold(&contenders, limit) {
+                Some(larger) => threshold = larger,
+                None => return Ok(None),
+            }
+        }
+        // by now all is known of them
+        let Some(first) = self.reaching(&contenders, threshold, |between| between.most) else { return Ok(None) };
+        Ok(Some(Part {
+            short: self.joined(&first.short, |list| &list.short),
+            long: self.joined(&first.long, |list| &list.long),
+        }))
+    }
+
+    /// The keys that may be among the first `limit`, perhaps with others, and what the last of them has at least.
+    /// `None` when that is not more than a key may have that is in no list.
+    ///
+    /// Where a list has `limit` keys with some value, the last of the first ones has no less. Who reaches that in all
+    /// lists together, less what bounds may add, reaches the part of one list in some list.
+    fn contenders(&self, limit: usize) -> Option<(Candidates, u64)> {
+        let bounds = bounds_of(&self.lists)?;
+        let of_list = |list: &List| largest([list.short.values(), list.long.values()].concat(), limit);
+        let at_least = self.lists.iter().filter_map(of_list).max().unwrap_or(0);
+        let part = at_least.saturating_sub(bounds).div_ceil(self.lists.len().max(1) as u64).max(1);
+        let mut contenders = Candidates::default();
+        for list in &self.lists {
+            contenders.short.extend(list.short.from(part));
+            contenders.long.extend(list.long.from(part).cloned());
+        }
+        contenders.short.sort_unstable();
+        contenders.short.dedup();
+        contenders.long.sort_unstable();
+        contenders.long.dedup();
+        let threshold = self.threshold(&contenders, limit)?;
+        (threshold > bounds).then_some((contenders, threshold))
+    }
+
+    /// What the last of the first `limit` keys has at least.
+    fn threshold(&self, keys: &Candidates, limit: usize) -> Option<u64> {
+        let short = keys.short.iter().map(|key| self.between(key, |list| &list.short));
+        let long = keys.long.iter().map(|key| self.between(key, |list| &list.long));
+        let least = short.chain(long).map(|between| Some(between?.least));
+        largest(least.collect::<Option<_>>()?, limit)
+    }
+
+    /// What a key has; `None` when that may exceed 64 bits.
+    fn between<K: Ord + Clone + 'static>(&self, key: &K, keyed: impl Fn(&List) -> &Keyed<K>) -> Option<Between> {
+        self.lists.iter().try_fold(Between { least: 0, most: 0 }, |sum, list| {
+            let (least, most) = match keyed(list).known(key, list.bound, self.lean) {
+                Known::All(value) | Known::Decisive(value) => (value, value),
+                Known::AtMost(bound) => (0, bound),
+            };
+            Some(Between { least: sum.least.checked_add(least)?, most: sum.most.checked_add(most)? })
+        })
+    }
+
+    /// The keys one end of which reaches the threshold. `None` when sums exceed 64 bits.
+    fn reaching(&self, keys: &Candidates, threshold: u64, end: fn(Between) -> u64) -> Option<Candidates> {
+        let mut reaching = Candidates::default();
+        for key in &keys.short {
+            if end(self.between(key, |list| &list.short)?) >= threshold {
+                reaching.short.push(*key);
+            }
+        }
+        for key in &keys.long {
+            if end(self.between(key, |list| &list.long)?) >= threshold {
+                reaching.long.push(key.clone());
+            }
+        }
+        Some(reaching)
+    }
+
+    /// Looks up the candidates wherever not all is known of them. False when these are too many.
+    fn look_up(&mut self, candidates: &Candidates) -> Result<bool, AskError> {
+        let asked: Vec<Only> = self.lists.iter().map(|list| self.missing(list, candidates)).collect();
+        let is_much =
+            |(list, only): (&List, &Only)| list.place.is_some() && only.short.len() + only.long.len() > LOOK_UP_MAX;
+        if self.lists.iter().zip(&asked).any(is_much) {
+            return Ok(false);
+        }
+        for (number, only) in asked.into_iter().enumerate() {
+            if only.short.is_empty() && only.long.is_empty() {
+                continue;
+            }
+            self.options.progress.add_keys_looked_up((only.short.len() + only.long.len()) as u64);
+            let found = self.find(self.lists[number].place, &only)?;
+            let list = &mut self.lists[number];
+            let (short, long) = found.into_iter().map(|part| (part.short, part.long)).unzip::<_, _, Vec<_>, Vec<_>>();
+            list.short.learn(only.short, short);
+            list.long.learn(only.long, long);
+        }
+        Ok(true)
+    }
+
+    /// What the flows of one place have for some keys.
+    fn find(&self, place: Option<(usize, usize)>, only: &Only) -> Result<Vec<Part<Sums>>, AskError> {
+        let mut grouping = Grouping { sorting: None, limit: None, ..self.grouping.clone() };
+        let of_place;
+        let flows = match place.and_then(|(segment, side)| self.flows.segments.get(segment).zip(Some(side))) {
+            None => &self.left,
+            Some((segment, side)) => {
+                grouping.counting.sides = vec![grouping.counting.sides[side].clone()];
+                of_place = Flows { segments: vec![segment.clone()], tail: Vec::<FlowBatch>::new() };
+                &of_place
+            }
+        };
+        // as a filter, not only as a hint: of pages without such a key nothing but the key is decoded then
+        let question = FlowQuery { filter: grouping.hint(only), ..self.question.clone() };
+        let wanted = Wanted::new(&question, grouping.columns());
+        let morsels = flows.morsels(&wanted, self.options)?;
+        all_passes::<Sums>(&morsels, &wanted, &mut grouping, &(), Some(only), self.options)
+    }
+
+    /// What these keys have, of which all is known.
+    fn joined<K: Ord + Clone + 'static>(&self, keys: &[K], keyed: impl Fn(&List) -> &Keyed<K>) -> Rows<K, Sums> {
+        let mut rows = Rows::default();
+        for key in keys {
+            let known = self.lists.iter().filter_map(|list| keyed(list).sums(key, list.table.as_ref()));
+            let joined = known.reduce(|mut joined, sums| {
+                joined.join(&sums);
+                joined
+            });
+            if let Some(sums) = joined {
+                rows.keys.push(key.clone());
+                rows.sums.push(sums);
+            }
+        }
+        rows
+    }
+
+    /// Candidates of which a list does not know everything.
+    fn missing(&self, list: &List, candidates: &Candidates) -> Only {
+        let mut only = Only::default();
+        let is_missing = |known| !matches!(known, Known::All(_));
+        let short = candidates.short.iter();
+        only.short.extend(short.filter(|key| is_missing(list.short.known(key, list.bound, self.lean))));
+        let long = candidates.long.iter();
+        only.long.extend(long.filter(|key| is_missing(list.long.known(key, list.bound, self.lean))).cloned());
+        only
+    }
+}

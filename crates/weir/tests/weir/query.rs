@@ -1,0 +1,60 @@
+//! `weir query`, its filters and its mistakes.
+
+use std::path::Path;
+use std::process::Output;
+
+use crate::process::weir;
+
+/// Three flows in an archive of `folder`, an hour apart.
+fn archive(folder: &Path) {
+    let flows = "start,src_addr,dst_addr,protocol,packets,bytes\n\
+                 1704103200.000,127.0.0.1,10.0.0.9,17,1,100\n\
+                 1704106800.000,10.0.0.2,10.0.0.9,17,1,200\n\
+                 1704110400.000,10.0.0.3,10.0.0.9,6,1,300\n";
+    std::fs::write(folder.join("flows.csv"), flows).expect("written");
+    std::fs::write(folder.join("hosts.txt"), "10.0.0.2\n10.0.0.3\n").expect("written");
+    std::fs::write(folder.join("more.nf"), "proto udp").expect("written");
+    let output = ask(folder, &["import", "--archive", "archive", "flows.csv"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+fn ask(folder: &Path, arguments: &[&str]) -> Output {
+    // Kolkata is five and a half hours ahead
+    weir().args(arguments).current_dir(folder).env("TZ", "Asia/Kolkata").output().expect("weir runs")
+}
+
+#[track_caller]
+fn check(folder: &Path, filter: &str, expected: &[&str]) {
+    let asked = ["query", "--archive", "archive", "-q", "--columns", "bytes", "-o", "csv", "-O", "bytes:a", filter];
+    let output = ask(folder, &asked);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let bytes: Vec<&str> = text.lines().filter(|line| line.bytes().all(|octet| octet.is_ascii_digit())).collect();
+    assert_eq!(bytes, expected, "{filter}");
+}
+
+#[test]
+fn query_reads_filters_as_nfdump_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    archive(folder.path());
+    check(folder.path(), "src ip in hosts.txt", &["200", "300"]);
+    check(folder.path(), "@include more.nf", &["100", "200"]);
+    check(folder.path(), "src host localhost", &["100"]);
+    // 11:00 UTC
+    check(folder.path(), "first seen < 2024-01-01T16:30", &["100"]);
+}
+
+#[test]
+fn query_mistakes_are_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    archive(folder.path());
+    let check = |arguments: &[&str], told: &str| {
+        let output = ask(folder.path(), arguments);
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && error.contains(told), "{arguments:?}: {error}");
+    };
+    check(&["query", "--archive", "nothing"], "nothing");
+    check(&["query", "--archive", "archive", "--nothing"], "unexpected argument '--nothing'");
+    check(&["query", "--archive", "archive", "src ip in nothing.txt"], "nothing.txt");
+    check(&["query", "--archive", "archive", "@include nothing.nf"], "nothing.nf");
+}
