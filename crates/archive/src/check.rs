@@ -21,7 +21,7 @@ use crate::segment::SegmentName;
 use crate::stock::{Kept, Stock};
 use crate::tail::TailContents;
 use crate::upkeep::Upkeep;
-use crate::{ArchiveError, Segment, folder, recovery};
+use crate::{ArchiveError, Segment, folder, recovery, summaries};
 
 /// Rows decoded at a time.
 const BATCH_ROWS: usize = 8192;
@@ -55,6 +55,8 @@ pub enum Fault {
     Overlaps(PathBuf),
     /// A file in the folder of a day that is no segment.
     NoSegment,
+    /// A file in a folder of summaries that is none.
+    NoSummary,
     /// A tail with octets that are no whole frame.
     Tail {
         /// Octets that cannot be read.
@@ -78,6 +80,7 @@ impl fmt::Display for Fault {
             Self::Day { found } => write!(f, "rows of {found} are in it"),
             Self::Overlaps(other) => write!(f, "made in part of the same tails as '{}'", other.display()),
             Self::NoSegment => f.write_str("this is no segment"),
+            Self::NoSummary => f.write_str("this is no summary"),
             Self::Tail { octets, rows_behind } => {
                 write!(f, "{octets} octets cannot be read, with {rows_behind} whole flows behind them")
             }
@@ -108,6 +111,8 @@ pub struct Checked {
     pub octets: u64,
     /// Tails.
     pub tails: u64,
+    /// Summaries of segments that have expired, those that do not count included.
+    pub summaries: u64,
     /// Segments that no longer count and wait for being removed.
     pub covered: u64,
     /// Files set aside before, and left alone.
@@ -138,6 +143,14 @@ pub fn check(dir: &Path, repair: bool, mut tell: impl FnMut(&Path)) -> Result<Ch
         match check_segment(kept) {
             Ok(()) => checked.rows += kept.segment.rows,
             Err(fault) => checked.found(kept.segment.path.clone(), fault),
+        }
+    }
+    let summaries = stock.summaries(&layout)?;
+    for summary in summaries.live.iter().chain(&summaries.void) {
+        tell(summary.path());
+        checked.summaries += 1;
+        if let Err(error) = summary.check() {
+            checked.found(summary.path().to_owned(), Fault::Unreadable(chain(&error)));
         }
     }
     find_strangers(&layout, &mut checked)?;
@@ -234,25 +247,37 @@ fn check_overlaps(day: &[Kept], findings: &mut Vec<Finding>) {
     }
 }
 
-/// Files that are where only segments should be, and what others have left.
+/// Files that are where only segments or summaries should be, and what others have left.
 fn find_strangers(layout: &Layout, checked: &mut Checked) -> Result<(), ArchiveError> {
+    let is_segment = |name: &str| SegmentName::parse(name).is_some();
     for &table in Table::ALL {
-        for partition in layout.partitions(table)? {
-            for name in folder::names(&partition)? {
-                let path = partition.join(&name);
-                let name = name.to_string_lossy();
-                if name.ends_with(".damaged") {
-                    checked.set_aside.push(path);
-                } else if SegmentName::parse(&name).is_none() {
-                    checked.found(path, Fault::NoSegment);
-                }
-            }
-        }
+        find_strangers_in(&layout.partitions(table)?, is_segment, &Fault::NoSegment, checked)?;
     }
+    find_strangers_in(&layout.summary_partitions()?, summaries::is_name, &Fault::NoSummary, checked)?;
     // While somebody writes or keeps house, these are in use.
     for (lock, folder) in [(layout.lock(), layout.tmp()), (layout.upkeep_lock(), layout.merging())] {
         if Lock::is_free(&lock) {
             checked.leftovers.extend(folder::names(&folder)?.iter().map(|name| folder.join(name)));
+        }
+    }
+    Ok(())
+}
+
+fn find_strangers_in(
+    partitions: &[PathBuf],
+    belongs: impl Fn(&str) -> bool,
+    fault: &Fault,
+    checked: &mut Checked,
+) -> Result<(), ArchiveError> {
+    for partition in partitions {
+        for name in folder::names(partition)? {
+            let path = partition.join(&name);
+            let name = name.to_string_lossy();
+            if name.ends_with(".damaged") {
+                checked.set_aside.push(path);
+            } else if !belongs(&name) {
+                checked.found(path, fault.clone());
+            }
         }
     }
     Ok(())

@@ -100,11 +100,11 @@ pub fn compact(
 ) -> Result<Compacted, ArchiveError> {
     let layout = Layout::new(dir);
     let options = ArchiveOptions { compaction: *options, free_octets_min: 0, ..ArchiveOptions::default() };
-    let mut compaction = Compaction { settled_only: false, ..Compaction::new(options) };
+    let mut compaction = Compaction { settled_only: false, ..Compaction::new(&options) };
     // One merge at a time: a writer may have to make room in between.
     while compaction.step(&Upkeep::begin(&layout)?, &mut tell)? {}
     let upkeep = Upkeep::begin(&layout)?;
-    let removed = upkeep.remove(&upkeep.stock()?, &[], options.compaction.readers_wait_max)?;
+    let removed = upkeep.remove(&upkeep.stock()?, &[], options.compaction.readers_wait_max, || Ok(()))?;
     compaction.done.files_removed += removed.files;
     compaction.done.waiting_for_readers = removed.waiting;
     Ok(compaction.done)
@@ -134,9 +134,9 @@ pub(crate) struct Compaction {
 }
 
 impl Compaction {
-    pub(crate) fn new(options: ArchiveOptions) -> Self {
+    pub(crate) fn new(options: &ArchiveOptions) -> Self {
         let (failed, done) = (HashSet::new(), Compacted::default());
-        Self { options, settled_only: true, failed, done, last_time: Duration::ZERO }
+        Self { options: *options, settled_only: true, failed, done, last_time: Duration::ZERO }
     }
 
     /// Merges once, if there is anything to merge. Days are looked through from the oldest, so that the ones that are

@@ -341,6 +341,36 @@ pub enum ArchiveError {
         /// The part, and what is wrong with it.
         part: String,
     },
+    /// A part of a summary is not what was written.
+    #[error(
+        "summary '{}' is damaged: {part}\nhint: `weir archive check --repair` sets it aside; what it summed up is missing \
+         from approximate answers then",
+        path.display()
+    )]
+    DamagedSummary {
+        /// The file.
+        path: PathBuf,
+        /// The part, and what is wrong with it.
+        part: String,
+    },
+    /// A summary could not be opened or read.
+    #[error("cannot read summary '{}'", path.display())]
+    ReadSummary {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// A summary could not be written, so its segment stays.
+    #[error("cannot write summary '{}'", path.display())]
+    WriteSummary {
+        /// Its place.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
     /// The listing of tails changed whenever it was read.
     #[error("archive '{}' changed during each of {attempts} attempts to list it", path.display())]
     Unsettled {

@@ -6,6 +6,8 @@
 //! own, and by size it goes only when no flows are left that could.
 //!
 //! Segments of the newest tail never go: positions and numbers of tails go on from their names.
+//!
+//! What flows amounted to stays when they go: see [`summaries`](crate::summaries), which expire by limits of their own.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime};
@@ -14,8 +16,13 @@ use weir_flow::Table;
 
 use crate::layout::{Layout, TailNumber};
 use crate::stock::{Kept, Stock};
+use crate::summaries::keep::Keeper;
+use crate::summaries::{SegmentSummary, Summaries, SummaryOptions};
 use crate::upkeep::Upkeep;
-use crate::{ArchiveError, folder};
+use crate::{ArchiveError, ArchiveOptions, folder};
+
+/// Unless told otherwise, summaries are at most this part of an archive that has a limit.
+const SUMMARIES_PART: u64 = 10;
 
 /// When segments expire.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,13 +31,15 @@ pub struct ExpiryOptions {
     pub age_max: Option<Duration>,
     /// Age of all other tables at most. Default: none.
     pub beside_age_max: Option<Duration>,
-    /// Octets of the archive at most: segments of all tables, and tails. Default: none.
+    /// Octets of the archive at most: segments of all tables, tails and summaries. Default: none.
     pub octets_max: Option<u64>,
     /// When a limit is hit, data goes down to so much of it, in percent. More than 100 is taken as 100. Default: 95.
     pub low_water_percent: u8,
     /// Longest time that expired segments wait for readers before they are removed all the same; such a reader gets an
     /// error. Default: 1 hour.
     pub readers_wait_max: Duration,
+    /// What stays of flows that expire, and for how long. Default: see there.
+    pub summaries: SummaryOptions,
 }
 
 impl Default for ExpiryOptions {
@@ -41,14 +50,20 @@ impl Default for ExpiryOptions {
             octets_max: None,
             low_water_percent: 95,
             readers_wait_max: Duration::from_hours(1),
+            summaries: SummaryOptions::default(),
         }
     }
 }
 
 impl ExpiryOptions {
-    /// Whether anything can expire.
+    /// Whether any segment can expire.
     pub fn is_set(&self) -> bool {
         self.age_max.is_some() || self.beside_age_max.is_some() || self.octets_max.is_some()
+    }
+
+    /// Octets of summaries at most.
+    fn summaries_octets_max(&self) -> Option<u64> {
+        self.summaries.octets_max.or_else(|| self.octets_max.map(|octets| octets / SUMMARIES_PART))
     }
 
     fn low_water(&self, limit: u64) -> u64 {
@@ -62,6 +77,17 @@ impl ExpiryOptions {
 pub struct Expired {
     /// The segments, in the order in which they expired.
     pub segments: Vec<Kept>,
+    /// Summaries that expired, by their own limits or because wider ones have taken their place.
+    pub summaries: Vec<SegmentSummary>,
+    /// Summaries written of the segments of flows.
+    pub summaries_written: u64,
+    /// Octets of these.
+    pub summaries_octets: u64,
+    /// Segments whose flows could not be summed up, because a flow lacks packets, bytes or times, or because the segment
+    /// is damaged. Their summaries tell no more than how many rows they had.
+    pub segments_without_sums: u64,
+    /// Segments that went without a summary because the disk was full.
+    pub summaries_lost: u64,
     /// Octets of the archive before.
     pub octets_before: u64,
     /// Octets that are left without these segments.
@@ -76,31 +102,73 @@ pub fn expire(dir: &Path, options: &ExpiryOptions, dry_run: bool) -> Result<Expi
     let layout = Layout::new(dir);
     layout.check()?;
     if dry_run {
-        return plan(&layout, &Stock::read(&layout)?, options);
+        return plan(&layout, &Stock::read(&layout)?, options, now_ms());
     }
-    run(&Upkeep::begin(&layout)?, options)
+    run(&Upkeep::begin(&layout)?, options, ArchiveOptions::default().heavy_keys_min)
 }
 
-/// Expires segments, and removes what is on its way out.
-pub(crate) fn run(upkeep: &Upkeep, options: &ExpiryOptions) -> Result<Expired, ArchiveError> {
+/// Expires segments and summaries, and removes what is on its way out. Before a segment of flows is on its way, its
+/// rollups are in a summary; those that must be made for that keep so many keys.
+pub(crate) fn run(upkeep: &Upkeep, options: &ExpiryOptions, heavy_keys_min: u32) -> Result<Expired, ArchiveError> {
     let stock = upkeep.stock()?;
-    let mut expired = plan(&upkeep.layout, &stock, options)?;
-    let removed = upkeep.remove(&stock, &expired.segments, options.readers_wait_max)?;
+    let now_ms = now_ms();
+    let mut expired = plan(&upkeep.layout, &stock, options, now_ms)?;
+    let segments = expired.segments.iter().map(|kept| kept.segment.path.clone());
+    let files: Vec<_> = segments.chain(expired.summaries.iter().map(|summary| summary.path().to_owned())).collect();
+    let mut keeper = Keeper::new(&upkeep.layout, options.summaries, heavy_keys_min, now_ms);
+    let prepare = || expired.segments.iter().try_for_each(|kept| keeper.keep(kept));
+    let removed = upkeep.remove(&stock, &files, options.readers_wait_max, prepare)?;
+    let written = keeper.finish()?;
     if !removed.listed {
         // What went before is still held by readers, so nothing more is on its way yet.
         expired =
             Expired { octets_before: expired.octets_before, octets_after: expired.octets_before, ..Expired::default() };
     }
+    expired.octets_after += written.octets;
+    expired.summaries_written = written.summaries;
+    expired.summaries_octets = written.octets;
+    expired.segments_without_sums = written.without_sums;
+    expired.summaries_lost = written.lost;
     expired.waiting_for_readers = removed.waiting;
     Ok(expired)
 }
 
-fn plan(layout: &Layout, stock: &Stock, options: &ExpiryOptions) -> Result<Expired, ArchiveError> {
-    let now_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64);
-    let octets_before = stock.octets() + tail_octets(layout)?;
+pub(crate) fn now_ms() -> i64 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64)
+}
+
+fn plan(layout: &Layout, stock: &Stock, options: &ExpiryOptions, now_ms: i64) -> Result<Expired, ArchiveError> {
+    let summaries = stock.summaries(layout)?;
+    let octets_before = stock.octets() + tail_octets(layout)? + summaries.octets();
     let segments = which(stock, options, octets_before, now_ms);
-    let gone: u64 = segments.iter().map(|kept| kept.segment.octets).sum();
-    Ok(Expired { segments, octets_before, octets_after: octets_before - gone, waiting_for_readers: false })
+    let summaries = which_summaries(summaries, &segments, options, now_ms);
+    let gone = segments.iter().map(|kept| kept.segment.octets).sum::<u64>()
+        + summaries.iter().map(SegmentSummary::octets).sum::<u64>();
+    let octets_after = octets_before.saturating_sub(gone);
+    Ok(Expired { segments, summaries, octets_before, octets_after, ..Expired::default() })
+}
+
+/// The summaries that expire: by age, by size the oldest first, and those that are void. What is void because its segment
+/// is there still comes to count when that segment goes, so it stays for it.
+fn which_summaries(
+    summaries: Summaries,
+    segments: &[Kept],
+    options: &ExpiryOptions,
+    now_ms: i64,
+) -> Vec<SegmentSummary> {
+    let oldest_ms = options.summaries.oldest_ms(now_ms);
+    let mut left = summaries.octets();
+    let limit = options.summaries_octets_max().filter(|limit| left > *limit).map(|limit| options.low_water(limit));
+    let mut live = summaries.live;
+    live.sort_by_key(SegmentSummary::newest_ms);
+    live.retain(|summary| {
+        let goes = summary.newest_ms() < oldest_ms || limit.is_some_and(|limit| left > limit);
+        left -= if goes { summary.octets() } else { 0 };
+        goes
+    });
+    let void = summaries.void.into_iter();
+    live.extend(void.filter(|summary| !segments.iter().any(|kept| summary.is_of(kept))));
+    live
 }
 
 fn tail_octets(layout: &Layout) -> Result<u64, ArchiveError> {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::layout::{Layout, TailName};
 use crate::stock::{Kept, Stock};
+use crate::summaries::SegmentSummary;
 use crate::tail::TailFile;
 use crate::{ArchiveError, Position, space};
 
@@ -15,6 +16,8 @@ pub struct Inventory {
     pub position: Position,
     /// Segments that count, by table, day and tails.
     pub segments: Vec<Kept>,
+    /// What is kept of segments of flows that have expired, by day and tails.
+    pub summaries: Vec<SegmentSummary>,
     /// Files that no longer count and wait for readers or for the next removal.
     pub covered: Vec<Kept>,
     /// Tails, in their order.
@@ -53,12 +56,14 @@ pub fn inventory(dir: &Path) -> Result<Inventory, ArchiveError> {
     }
     tails.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     damaged_tails.sort_unstable();
-    let Stock { live: segments, covered } = Stock::read(&layout)?;
+    let stock = Stock::read(&layout)?;
+    let summaries = stock.summaries(&layout)?.live;
+    let Stock { live: segments, covered } = stock;
     let sealed = segments.iter().map(|kept| kept.segment.last);
     let unsealed = tails.iter().filter_map(|tail| tail.positions).map(|(_, last)| last);
     let position = sealed.chain(unsealed).max().unwrap_or_default();
     let free_octets = space::free_octets(dir)?;
-    Ok(Inventory { position, segments, covered, tails, damaged_tails, free_octets })
+    Ok(Inventory { position, segments, summaries, covered, tails, damaged_tails, free_octets })
 }
 
 fn look_at(path: PathBuf) -> Option<Result<TailFound, ArchiveError>> {

@@ -10,6 +10,7 @@
 //! flows/date=2025-11-21/*.parquet       segments, by the UTC day of `received`
 //! flows/date=2025-11-21/*.damaged       segments that a check has set aside
 //! exporter_books/date=2025-11-21/*.parquet   by the UTC day of `minute`
+//! summaries/date=2025-11-21/*.rollups   rollups of segments of flows that have expired
 //! tmp/                                  segments being written
 //! merging/                              segments being merged
 //! imported/                             which files have been imported already
@@ -115,6 +116,15 @@ impl Layout {
         self.table(table).join(format!("date={}", crate::civil::day_text(day)))
     }
 
+    /// The folder of what is kept of segments that have expired; made when the first one does.
+    pub(crate) fn summaries(&self) -> PathBuf {
+        self.root.join("summaries")
+    }
+
+    pub(crate) fn summary_partition(&self, day: i64) -> PathBuf {
+        self.summaries().join(format!("date={}", crate::civil::day_text(day)))
+    }
+
     /// Fails unless the folder is an archive of a version that we know.
     pub(crate) fn check(&self) -> Result<(), ArchiveError> {
         let path = self.root.join(MARKER);
@@ -196,10 +206,12 @@ impl Layout {
 
     /// The folders of a table's days, in no order.
     pub(crate) fn partitions(&self, table: Table) -> Result<Vec<PathBuf>, ArchiveError> {
-        let root = self.table(table);
-        let names = folder::names(&root)?;
-        let days = names.iter().filter(|name| name.to_str().is_some_and(|name| name.starts_with("date=")));
-        Ok(days.map(|name| root.join(name)).collect())
+        days(&self.table(table))
+    }
+
+    /// The folders of summaries by day, in no order.
+    pub(crate) fn summary_partitions(&self) -> Result<Vec<PathBuf>, ArchiveError> {
+        days(&self.summaries())
     }
 
     /// What the names of segments say that were set aside as damaged.
@@ -226,6 +238,13 @@ impl Layout {
         segments.sort_unstable_by(|a, b| a.path.cmp(&b.path));
         Ok(segments)
     }
+}
+
+/// The folders of days in a folder.
+fn days(root: &Path) -> Result<Vec<PathBuf>, ArchiveError> {
+    let names = folder::names(root)?;
+    let days = names.iter().filter(|name| name.to_str().is_some_and(|name| name.starts_with("date=")));
+    Ok(days.map(|name| root.join(name)).collect())
 }
 
 #[cfg(test)]

@@ -34,6 +34,7 @@ pub mod segment;
 pub mod snapshot;
 pub mod space;
 pub mod statistics;
+pub mod summaries;
 pub mod writer;
 
 mod civil;
@@ -68,4 +69,5 @@ pub use snapshot::Snapshot;
 pub use space::WhenFull;
 pub use statistics::{Statistics, Summary};
 pub use stock::Kept;
+pub use summaries::{SegmentSummary, SummaryOptions};
 pub use writer::Writer;

@@ -50,39 +50,39 @@ impl FlowOrder {
 
 /// The order of all rows of some flows.
 pub(crate) fn flow_order(columns: &Columns<'_>) -> Result<FlowOrder, ArchiveError> {
+    let classes = classes(columns)?;
+    let (hosts, host_numbers) = number_hosts(columns, classes.len())?;
+    let rows = sort(classes, &host_numbers, &hosts.networks(), PAGE_ROWS);
+    Ok(FlowOrder { rows, hosts, host_numbers })
+}
+
+/// The class of each row, see [`Key`].
+fn classes(columns: &Columns<'_>) -> Result<Vec<u32>, ArchiveError> {
     let rows = columns.rows();
-    let mut keys = vec![Key::default(); rows];
     let mut ports = [vec![u16::MAX; rows], vec![u16::MAX; rows]];
     for (column, ports) in [Column::SrcPort, Column::DstPort].into_iter().zip(&mut ports) {
         each(columns, column, |at, piece| fill_ports(&mut ports[at..], piece))?;
     }
-    for (key, (row, (src, dst))) in keys.iter_mut().zip((0..).zip(ports[0].iter().zip(&ports[1]))) {
-        // Rows without a port come after all that have one.
-        (key.row, key.class) = (row, u32::from(*src.min(dst)) << 1 | u32::from(dst < src));
-    }
-    drop(ports);
+    // Rows without a port come after all that have one.
+    let class = |(src, dst): (&u16, &u16)| u32::from(*src.min(dst)) << 1 | u32::from(dst < src);
+    let mut classes: Vec<u32> = ports[0].iter().zip(&ports[1]).map(class).collect();
     each(columns, Column::Protocol, |at, piece| {
         let Some(values) = piece.as_primitive_opt::<UInt8Type>() else { return };
-        for (key, value) in keys[at..].iter_mut().zip(values.iter()) {
-            key.class |= u32::from(value.unwrap_or_default()) << 17;
+        for (class, value) in classes[at..].iter_mut().zip(values.iter()) {
+            *class |= u32::from(value.unwrap_or_default()) << 17;
         }
     })?;
-    let (hosts, host_numbers) = number_hosts(columns, rows)?;
-    for (key, (&src, &dst)) in keys.iter_mut().zip(host_numbers[0].iter().zip(&host_numbers[1])) {
-        key.addresses = if key.class & 1 == 1 { [dst, src] } else { [src, dst] };
-    }
-    let rows = sort(&mut keys, &hosts.networks(), PAGE_ROWS);
-    Ok(FlowOrder { rows, hosts, host_numbers })
+    Ok(classes)
 }
 
 /// Calls `take` with each piece of a column and the number of its first row. A column that is not there has no pieces.
 fn each(columns: &Columns<'_>, column: Column, mut take: impl FnMut(usize, &ArrayRef)) -> Result<(), ArchiveError> {
     let schema = Table::Flows.schema();
     let mut at = 0;
-    for piece in columns.pieces(schema.field(column as usize))?.unwrap_or_default() {
+    columns.each(schema.field(column as usize), |piece| {
         take(at, &piece);
         at += piece.len();
-    }
+    })?;
     Ok(())
 }
 
@@ -112,8 +112,8 @@ fn number_hosts(columns: &Columns<'_>, rows: usize) -> Result<(Hosts, [Vec<u32>;
 }
 
 /// The rows in order, for pages of `page_rows` rows.
-fn sort(keys: &mut [Key], networks: &[u32], page_rows: usize) -> Vec<u32> {
-    by_class(keys);
+fn sort(classes: Vec<u32>, host_numbers: &[Vec<u32>; 2], networks: &[u32], page_rows: usize) -> Vec<u32> {
+    let mut keys = clustered(classes, host_numbers);
     let mut at = 0;
     for service in keys.chunk_by_mut(|a, b| a.class == b.class) {
         let rows = service.len();
@@ -140,26 +140,39 @@ fn sort(keys: &mut [Key], networks: &[u32], page_rows: usize) -> Vec<u32> {
 /// Bits of a class that are looked at in one go: two goes see all 25.
 const DIGIT_BITS: u32 = 13;
 
-/// Sorts by class; rows of one class stay as they came. Counting takes two passes over the rows, comparing some twenty.
-fn by_class(keys: &mut [Key]) {
-    let mut others = keys.to_vec();
-    count_into(keys, &mut others, 0);
-    count_into(&others, keys, DIGIT_BITS);
+/// The keys of all rows, class by class; rows of one class stay as they came.
+fn clustered(classes: Vec<u32>, host_numbers: &[Vec<u32>; 2]) -> Vec<Key> {
+    let key = |row: u32| {
+        let class = classes[row as usize];
+        let [src, dst] = [0, 1].map(|side| host_numbers[side][row as usize]);
+        Key { class, addresses: if class & 1 == 1 { [dst, src] } else { [src, dst] }, row }
+    };
+    by_class(&classes).into_iter().map(key).collect()
 }
 
-fn count_into(from: &[Key], to: &mut [Key], shift: u32) {
-    let digit = |key: &Key| (key.class >> shift) as usize & ((1 << DIGIT_BITS) - 1);
+/// The rows by class. Counting takes two passes over them, comparing some twenty. Keys are made after that, because a
+/// second copy of them would be what takes most memory of all sealing.
+fn by_class(classes: &[u32]) -> Vec<u32> {
+    let mut rows = vec![0; classes.len()];
+    count_into(classes, 0..classes.len() as u32, &mut rows, 0);
+    let mut sorted = vec![0; classes.len()];
+    count_into(classes, rows.iter().copied(), &mut sorted, DIGIT_BITS);
+    sorted
+}
+
+fn count_into(classes: &[u32], rows: impl Iterator<Item = u32>, to: &mut [u32], shift: u32) {
+    let digit = |class: u32| (class >> shift) as usize & ((1 << DIGIT_BITS) - 1);
     let mut places = vec![0u32; 1 << DIGIT_BITS];
-    for key in from {
-        places[digit(key)] += 1;
+    for class in classes {
+        places[digit(*class)] += 1;
     }
     let mut before = 0;
     for place in &mut places {
         before += std::mem::replace(place, before);
     }
-    for key in from {
-        let place = &mut places[digit(key)];
-        to[*place as usize] = *key;
+    for row in rows {
+        let place = &mut places[digit(classes[row as usize])];
+        to[*place as usize] = row;
         *place += 1;
     }
 }

@@ -133,6 +133,12 @@ fn begin(layout: &Layout, number: u64, text: &str) -> Result<(), ArchiveError> {
     written.map_err(|source| failed(&new, source))
 }
 
+/// Whether files can be put on their way out: no others are on theirs.
+pub(crate) fn may_retire(layout: &Layout) -> Result<bool, ArchiveError> {
+    create(layout)?;
+    Ok(numbers(layout)?.len() == 1)
+}
+
 /// Puts files on their way out. False when others are still on theirs; these come first. The caller holds the lock of
 /// upkeep.
 pub(crate) fn retire(layout: &Layout, files: &[(Reason, PathBuf)]) -> Result<bool, ArchiveError> {

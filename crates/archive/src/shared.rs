@@ -110,7 +110,7 @@ pub(crate) struct Progress {
 impl Shared {
     pub(crate) fn new(
         layout: Layout,
-        options: ArchiveOptions,
+        options: &ArchiveOptions,
         next_number: TailNumber,
         position: Position,
         finished: VecDeque<FinishedTail>,
@@ -134,7 +134,7 @@ impl Shared {
         };
         Self {
             layout,
-            options,
+            options: *options,
             tails: Mutex::new(Tails { live: None, next_number }),
             progress: Mutex::new(progress),
             sync_wanted: Condvar::new(),

@@ -13,6 +13,7 @@ use crate::layout::{Layout, TailNumber};
 use crate::readers::Lease;
 use crate::seal::last_sealed;
 use crate::segment::without_covered;
+use crate::summaries::{SegmentSummary, Summaries};
 use crate::tail::TailContents;
 use crate::{ArchiveError, Position, Segment};
 
@@ -39,7 +40,10 @@ const TAIL_ATTEMPTS_MAX: u32 = 3;
 /// 5. Read the tails. All but the last are complete, because a tail is begun only after the one before has ended.
 #[derive(Debug)]
 pub struct Snapshot {
+    layout: Layout,
     position: Position,
+    /// The first of its tails.
+    first_tail: Option<TailNumber>,
     /// By [`Table`].
     tables: [TableSnapshot; Table::ALL.len()],
     lease: Arc<Lease>,
@@ -59,7 +63,7 @@ impl Snapshot {
         for _ in 0..ATTEMPTS_MAX {
             let lease = Lease::take(&layout)?;
             if let Some(listing) = Listing::read(&layout, &lease)? {
-                return listing.into_snapshot(lease);
+                return listing.into_snapshot(layout, lease);
             }
         }
         Err(ArchiveError::Unsettled { path: dir.to_owned(), attempts: ATTEMPTS_MAX })
@@ -80,6 +84,13 @@ impl Snapshot {
         &self.tables[table as usize].segments
     }
 
+    /// What is kept of segments of flows that had expired when the snapshot was taken, in the order of days and tails.
+    /// None of their flows is in a segment or in the tail of this snapshot. The folder is listed when it is asked for.
+    pub fn summaries(&self) -> Result<Vec<SegmentSummary>, ArchiveError> {
+        let summaries = Summaries::beside(&self.layout, &self.lease, self.segments(Table::Flows).iter())?;
+        Ok(summaries.at(self.first_tail, self.position))
+    }
+
     /// Rows of a table that are in no segment, in the order in which they were appended. Batches of flows have only
     /// the columns that their delivery had.
     pub fn tail(&self, table: Table) -> &[RecordBatch] {
@@ -95,6 +106,7 @@ impl Snapshot {
 
 /// Tails and segments that make up one position.
 struct Listing {
+    first_tail: Option<TailNumber>,
     tails: Vec<(PathBuf, File)>,
     segments: Vec<Vec<Segment>>,
 }
@@ -119,10 +131,10 @@ impl Listing {
         {
             return Ok(None);
         }
-        Ok(Some(Self { tails, segments }))
+        Ok(Some(Self { first_tail: first, tails, segments }))
     }
 
-    fn into_snapshot(self, lease: Lease) -> Result<Snapshot, ArchiveError> {
+    fn into_snapshot(self, layout: Layout, lease: Lease) -> Result<Snapshot, ArchiveError> {
         let mut position = Position::ZERO;
         let mut tables: [TableSnapshot; Table::ALL.len()] = Default::default();
         for (table, segments) in tables.iter_mut().zip(self.segments) {
@@ -137,7 +149,7 @@ impl Listing {
             }
             position = position.max(contents.scan.last().unwrap_or_default());
         }
-        Ok(Snapshot { position, tables, lease: Arc::new(lease) })
+        Ok(Snapshot { layout, position, first_tail: self.first_tail, tables, lease: Arc::new(lease) })
     }
 }
 

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use nix::sys::statvfs::statvfs;
 
-use crate::expiry::candidates;
+use crate::expiry::{candidates, now_ms};
 use crate::readers::remove;
 use crate::stock::Kept;
+use crate::summaries::SegmentSummary;
+use crate::summaries::keep::{Keeper, Written};
 use crate::upkeep::Upkeep;
 use crate::{ArchiveError, ArchiveOptions};
 
@@ -74,14 +76,18 @@ pub(crate) struct Freed {
     /// Flows that are gone.
     pub(crate) rows: u64,
     pub(crate) octets: u64,
+    /// What became of their rollups.
+    pub(crate) written: Written,
+    /// Summaries that are gone.
+    pub(crate) summaries: u64,
 }
 
 /// Removes files until the reserve is there again, at least one: first those that do not count any more, then the
-/// oldest segments. Nothing is written for that.
+/// oldest segments, whose rollups are kept where there is room for them, and in the end the oldest summaries.
 pub(crate) fn make_room(upkeep: &Upkeep, options: &ArchiveOptions) -> Result<Freed, ArchiveError> {
     let stock = upkeep.stock()?;
     let removed = upkeep.remove_retired(&stock, Duration::ZERO)?;
-    let mut freed = Freed { files: removed.files, rows: 0, octets: removed.octets };
+    let mut freed = Freed { files: removed.files, octets: removed.octets, ..Freed::default() };
     let enough = |freed: &Freed| Ok(freed.files > 0 && !Space::at(upkeep.layout.root())?.is_short(0, options));
     for Kept { segment, .. } in &stock.covered {
         if let Some(octets) = remove(&segment.path)? {
@@ -91,13 +97,39 @@ pub(crate) fn make_room(upkeep: &Upkeep, options: &ArchiveOptions) -> Result<Fre
     }
     for kept in candidates(&stock) {
         if enough(&freed)? {
-            break;
+            return Ok(freed);
         }
-        if let Some(octets) = remove(&kept.segment.path)? {
+        let mut keeper = Keeper::new(&upkeep.layout, options.expiry.summaries, options.heavy_keys_min, now_ms());
+        keeper.keep(kept)?;
+        let octets = remove(&kept.segment.path)?;
+        freed.written.add(&keeper.finish()?);
+        if let Some(octets) = octets {
             freed.octets += octets;
             freed.files += 1;
             freed.rows += if kept.table == weir_flow::Table::Flows { kept.segment.rows } else { 0 };
         }
     }
+    remove_summaries(upkeep, enough, &mut freed)?;
     Ok(freed)
+}
+
+/// Removes the oldest summaries until it is enough.
+fn remove_summaries(
+    upkeep: &Upkeep,
+    enough: impl Fn(&Freed) -> Result<bool, ArchiveError>,
+    freed: &mut Freed,
+) -> Result<(), ArchiveError> {
+    let mut summaries = upkeep.stock()?.summaries(&upkeep.layout)?.live;
+    summaries.sort_by_key(SegmentSummary::newest_ms);
+    for summary in summaries {
+        if enough(freed)? {
+            break;
+        }
+        if let Some(octets) = remove(summary.path())? {
+            freed.octets += octets;
+            freed.files += 1;
+            freed.summaries += 1;
+        }
+    }
+    Ok(())
 }

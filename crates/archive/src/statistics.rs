@@ -60,6 +60,14 @@ pub struct Statistics {
     pub rows_expired: u64,
     /// Octets of the same.
     pub octets_expired: u64,
+    /// Summaries written of segments that expired or were removed.
+    pub summaries_written: u64,
+    /// Segments of these that could not be summed up, see [`Expired`](crate::Expired).
+    pub segments_without_sums: u64,
+    /// Segments that went without a summary because the disk was full.
+    pub summaries_lost: u64,
+    /// Summaries that expired or were removed because the disk was full.
+    pub summaries_expired: u64,
     /// Times that keeping house failed; it is tried again.
     pub upkeep_failures: u64,
 }

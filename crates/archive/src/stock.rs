@@ -9,6 +9,7 @@ use crate::civil::{MS_PER_DAY, day_of_text, day_text};
 use crate::layout::{Layout, TailNumber};
 use crate::readers::Lease;
 use crate::segment::without_covered;
+use crate::summaries::Summaries;
 use crate::{ArchiveError, Segment, folder};
 
 /// Attempts to list segments while tails are sealed.
@@ -87,6 +88,12 @@ impl Stock {
         Ok(stock)
     }
 
+    /// The summaries beside these segments. The caller holds the lock of upkeep, or a lease.
+    pub(crate) fn summaries(&self, layout: &Layout) -> Result<Summaries, ArchiveError> {
+        let flows = self.live.iter().filter(|kept| kept.table == Table::Flows);
+        Summaries::beside(layout, &Lease::take(layout)?, flows.map(|kept| &kept.segment))
+    }
+
     /// Octets of the segments that count.
     pub(crate) fn octets(&self) -> u64 {
         self.live.iter().map(|kept| kept.segment.octets).sum()
@@ -109,7 +116,7 @@ impl Stock {
 }
 
 /// The day of a segment's folder. A folder that is named otherwise has no day, and counts as older than any.
-fn day_of(path: &Path) -> i64 {
+pub(crate) fn day_of(path: &Path) -> i64 {
     let folder = path.parent().and_then(Path::file_name).and_then(|name| name.to_str());
     folder.and_then(|name| day_of_text(name.strip_prefix("date=")?)).unwrap_or(i64::from(i32::MIN))
 }

@@ -5,6 +5,7 @@
 
 pub(crate) mod round;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::layout::Layout;
@@ -49,19 +50,28 @@ impl Upkeep {
     }
 
     /// Removes what is on its way out and no reader has; then puts on its way what is covered, and what has expired.
+    ///
+    /// `prepare` is called when the expired files can be put on their way and before they are: what it has written is
+    /// there before any of them goes. When it fails nothing goes.
     pub(crate) fn remove(
         &self,
         stock: &Stock,
-        expired: &[crate::Kept],
+        expired: &[PathBuf],
         wait_max: Duration,
+        prepare: impl FnOnce() -> Result<(), ArchiveError>,
     ) -> Result<Removed, ArchiveError> {
         let mut removed = self.remove_retired(stock, wait_max)?;
         let covered = stock.covered.iter().map(|kept| (Reason::Covered, kept.segment.path.clone()));
-        let expired = expired.iter().map(|kept| (Reason::Expired, kept.segment.path.clone()));
+        let expired = expired.iter().map(|path| (Reason::Expired, path.clone()));
         // What is covered goes first: it must not count again when the one that covers it has gone.
         let mut files: Vec<_> = covered.chain(expired).collect();
         files.retain(|(_, path)| path.exists());
-        removed.listed = files.is_empty() || readers::retire(&self.layout, &files)?;
+        if files.is_empty() {
+            removed.listed = true;
+        } else if readers::may_retire(&self.layout)? {
+            prepare()?;
+            removed.listed = readers::retire(&self.layout, &files)?;
+        }
         if removed.listed && !files.is_empty() {
             let more = self.remove_retired(stock, wait_max)?;
             removed.files += more.files;

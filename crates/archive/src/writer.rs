@@ -46,7 +46,7 @@ impl Writer {
         let Recovered { mut recovery, tails, next_number } = recover(&layout)?;
         recovery.created = created;
         let position = recovery.position;
-        let shared = Arc::new(Shared::new(layout, options.within_bounds(), next_number, position, tails));
+        let shared = Arc::new(Shared::new(layout, &options.within_bounds(), next_number, position, tails));
         let threads = Threads::start(&shared)?;
         Ok((Self { shared, position, threads, _lock: lock }, recovery))
     }

@@ -32,6 +32,10 @@ pub struct AskOptions {
     /// Whether what segments have been summed up to may stand for their flows. Answers are the same either way.
     /// Default: yes.
     pub summaries: bool,
+    /// Whether flows that have expired count as far as their summaries tell, which is approximate: rankings then have the
+    /// columns [`ERROR_COLUMNS`](crate::ERROR_COLUMNS), totals their errors, and questions that summaries cannot answer
+    /// are [`AskError::NotApproximate`]. Default: no.
+    pub approximate: bool,
 }
 
 impl Default for AskOptions {
@@ -41,6 +45,7 @@ impl Default for AskOptions {
             memory_octets_max: 2 << 30,
             progress: Arc::new(Progress::default()),
             summaries: true,
+            approximate: false,
         }
     }
 }
@@ -81,6 +86,9 @@ impl Archive {
         question: &FlowQuery,
         each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
     ) -> Result<Answer<T>, AskError> {
+        if self.options.approximate {
+            return self.answer_approximately(question, each);
+        }
         if question.scaled {
             return Err(AskError::NeedsEngine("scaling by sampling intervals"));
         }
@@ -206,7 +214,7 @@ fn list<T: Send + 'static>(
         morsels[number].tell(&told.progress);
         Ok(done)
     };
-    Ok(Answer { schema, items: Ordered::spawn(options.threads, count, decoder, work) })
+    Ok(Answer { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, decoder, work) })
 }
 
 /// The first flows that are found.
@@ -273,9 +281,20 @@ fn groups<T: Send + 'static>(
     options: &AskOptions,
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
 ) -> Result<Answer<T>, AskError> {
+    let parts = parts_of_flows(flows, question, &mut grouping, options)?;
+    Ok(told(grouping, parts, options, each))
+}
+
+/// The groups of flows, at least those that the answer tells.
+pub(crate) fn parts_of_flows(
+    flows: &Flows,
+    question: &FlowQuery,
+    grouping: &mut Grouping,
+    options: &AskOptions,
+) -> Result<Vec<Part<Sums>>, AskError> {
     let summed;
-    let flows = match summary::of(flows, question, &grouping, options)? {
-        Summed::Groups(part) => return Ok(told(grouping, vec![part], options, each)),
+    let flows = match summary::of(flows, question, grouping, options)? {
+        Summed::Groups(part) => return Ok(vec![part]),
         Summed::Flows(left) => {
             summed = left;
             &summed
@@ -288,7 +307,7 @@ fn groups<T: Send + 'static>(
         let wanted_first = Wanted::new(question, grouping.lean_columns(lean));
         let measures = std::mem::take(&mut grouping.counting.measures);
         let morsels = flows.morsels(&wanted_first, options)?;
-        let parts = parts::<u64>(&morsels, &wanted_first, &mut grouping, &lean, None, options)?;
+        let parts = parts::<u64>(&morsels, &wanted_first, grouping, &lean, None, options)?;
         only = grouping.answer(&parts).keys(&parts);
         grouping.counting.measures = measures;
         if let Some(only) = &only {
@@ -297,8 +316,7 @@ fn groups<T: Send + 'static>(
     }
     grouping.counting.passes = 1;
     let morsels = flows.morsels(&wanted, options)?;
-    let parts = parts::<Sums>(&morsels, &wanted, &mut grouping, &(), only.as_ref(), options)?;
-    Ok(told(grouping, parts, options, each))
+    parts::<Sums>(&morsels, &wanted, grouping, &(), only.as_ref(), options)
 }
 
 /// The answer that groups make.
@@ -311,7 +329,7 @@ fn told<T: Send + 'static>(
     let chosen = grouping.answer(&parts);
     let (schema, count) = (grouping.schema(), chosen.batches());
     let work = move |(): &mut (), number: usize| Ok(vec![each(chosen.batch(&grouping, &parts, number)?)]);
-    Answer { schema, items: Ordered::spawn(options.threads, count, || Ok(()), work) }
+    Answer { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, || Ok(()), work) }
 }
 
 /// The groups of all parts, reading the flows as often as memory makes necessary.
@@ -384,11 +402,12 @@ pub(crate) fn all_passes<S: Count>(
 /// An answer on its way: its pieces come in order while threads work ahead. Dropping it ends the question.
 pub struct Answer<T> {
     schema: SchemaRef,
+    unlisted_max: Option<[u64; 3]>,
     items: Ordered<T>,
 }
 
 impl<T: Send + 'static> Answer<T> {
-    fn of_batches(
+    pub(crate) fn of_batches(
         schema: SchemaRef,
         batches: Vec<RecordBatch>,
         options: &AskOptions,
@@ -396,11 +415,21 @@ impl<T: Send + 'static> Answer<T> {
     ) -> Self {
         let count = batches.len();
         let work = move |(): &mut (), number: usize| Ok(vec![each(RecordBatch::clone(&batches[number]))]);
-        Self { schema, items: Ordered::spawn(options.threads, count, || Ok(()), work) }
+        Self { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, || Ok(()), work) }
     }
 }
 
 impl<T> Answer<T> {
+    pub(crate) fn with_unlisted_max(self, amounts: [u64; 3]) -> Self {
+        Self { unlisted_max: Some(amounts), ..self }
+    }
+
+    /// How many flows, packets and bytes a value has at most of which nothing is told, because no summary of expired flows
+    /// lists it. `None` for answers that are not approximate.
+    pub fn unlisted_max(&self) -> Option<[u64; 3]> {
+        self.unlisted_max
+    }
+
     /// Columns of the answer.
     pub fn schema(&self) -> &SchemaRef {
         &self.schema

@@ -50,6 +50,13 @@ pub enum AskError {
         /// Octets allowed.
         octets_max: usize,
     },
+    /// A question to which summaries of expired flows have no answer.
+    #[error(
+        "{0} cannot be answered approximately\nhint: of flows that have expired only sums by one field are kept (srcip, \
+         dstip, srcport, dstport, proto, srcas, dstas, inif, outif, router, and ip, port, as, if), without a filter; leave \
+         out --approximate to ask the flows that are kept"
+    )]
+    NotApproximate(&'static str),
     /// Something that only the SQL engine can do.
     #[error("{0} needs the SQL engine")]
     NeedsEngine(&'static str),

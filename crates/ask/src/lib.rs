@@ -34,4 +34,4 @@ pub use order::{Direction, Order, Sorting};
 pub use progress::{Progress, Seen};
 pub use question::{FlowQuery, Measure, Select, TimeWindow, WindowRule};
 pub use stream::{Counted, Take, ask_stream};
-pub use summary::Totals;
+pub use summary::{ERROR_COLUMNS, Totals};

@@ -53,6 +53,10 @@ counts! {
     keys_looked_up, add_keys_looked_up;
     /// Rankings that rollups leave open, so that flows had to be read.
     rankings_open, add_rankings_open;
+    /// Summaries of expired flows that were read.
+    summaries_read, add_summaries_read;
+    /// Rows of flows that have expired and of which there are no sums, so that they are in no approximate answer.
+    rows_unsummed, add_rows_unsummed;
     /// Rows of all segments and of the tail.
     rows_all, add_rows_all;
     /// Rows that were looked at.

@@ -12,7 +12,8 @@ use std::time::{Duration, SystemTime};
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, TimestampMillisecondArray};
 use arrow::datatypes::TimestampMillisecondType;
 use weir_archive::{
-    ArchiveError, ArchiveOptions, CompactionOptions, Durability, ExpiryOptions, Recovery, Statistics, WhenFull, Writer,
+    ArchiveError, ArchiveOptions, CompactionOptions, Durability, ExpiryOptions, Recovery, Statistics, SummaryOptions,
+    WhenFull, Writer,
 };
 use weir_chain::{
     BlockContext, BlockError, BlockKind, Built, Burst, Counter, ONE_INPUT, Opener, ParameterError, ParameterSpec,
@@ -29,10 +30,11 @@ pub const KIND: BlockKind = BlockKind {
           flows; others are an error, or left out, as extra_columns says. Rows that lack received get it. When the disk \
           is full it waits and tries again, twice a second, and everything before it waits; when the chain is stopped \
           meanwhile, it tries once more and ends with an error; when_full can make room instead. Small segments are merged \
-          in the background, and old ones expire when a limit is set. At the end the archive is synced and sealed. It \
+          in the background, and old ones expire when a limit is set; what they amounted to stays. At the end the archive is synced and sealed. It \
           counts rows_stored, rows_durable (those that survive a crash of the machine), rows_refused, failures, \
           segments_sealed, octets_sealed, segments_merged, compaction_failures, segments_expired, rows_expired, \
-          segments_removed_for_room and upkeep_failures.",
+          segments_removed_for_room, summaries_written, segments_without_sums, summaries_lost, summaries_expired and \
+          upkeep_failures.",
     parameters: &[
         ParameterSpec {
             key: "archive",
@@ -75,6 +77,19 @@ pub const KIND: BlockKind = BlockKind {
             parameter_type: ParameterType::Seconds,
             default: Some(""),
             doc: "Age at which books, options and counters expire; without it never.",
+        },
+        ParameterSpec {
+            key: "summaries_age_max_secs",
+            parameter_type: ParameterType::Seconds,
+            default: Some("34560000"),
+            doc: "Age at which summaries expire: what flows that have expired amounted to by host, port, minute and so on, a \
+                  hundredth of their size. 400 days unless told otherwise; 0 keeps none.",
+        },
+        ParameterSpec {
+            key: "summaries_octets_max",
+            parameter_type: ParameterType::Integer(0, u64::MAX >> 1),
+            default: Some(""),
+            doc: "Size of all summaries in octets at which the oldest expire; without it a tenth of octets_max.",
         },
         ParameterSpec {
             key: "octets_max",
@@ -129,6 +144,10 @@ fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
         beside_age_max: age("beside_age_max_secs"),
         octets_max: parameters.has("octets_max").then(|| parameters.integer("octets_max")),
         low_water_percent: parameters.integer("low_water_percent") as u8,
+        summaries: SummaryOptions {
+            age_max: parameters.duration("summaries_age_max_secs"),
+            octets_max: parameters.has("summaries_octets_max").then(|| parameters.integer("summaries_octets_max")),
+        },
         ..ExpiryOptions::default()
     };
     let oldest_first = parameters.text("when_full") == "oldest-first";
@@ -144,7 +163,7 @@ fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
     };
     let fit =
         Fit { received_now: parameters.text("received") == "now", drop: parameters.text("extra_columns") == "drop" };
-    Ok(Box::new(move |context| Ok(Built::Sink(Box::new(Archive::open(folder, options, fit, context)?)))))
+    Ok(Box::new(move |context| Ok(Built::Sink(Box::new(Archive::open(folder, &options, fit, context)?)))))
 }
 
 /// How a count is had from the statistics of the archive.
@@ -162,12 +181,12 @@ struct Archive {
     refused: Counter,
     failures: Counter,
     /// What the archive counts by itself.
-    counted: [(Counter, Reading); 8],
+    counted: [(Counter, Reading); 12],
 }
 
 impl Archive {
-    fn open(folder: PathBuf, options: ArchiveOptions, fit: Fit, context: &BlockContext) -> Result<Self, BlockError> {
-        let (writer, recovery) = Writer::open(&folder, options)
+    fn open(folder: PathBuf, options: &ArchiveOptions, fit: Fit, context: &BlockContext) -> Result<Self, BlockError> {
+        let (writer, recovery) = Writer::open(&folder, *options)
             .map_err(|error| BlockError::caused(format!("cannot write to the archive {}", folder.display()), error))?;
         tell(&recovery);
         let meter = &context.meter;
@@ -189,6 +208,10 @@ impl Archive {
                 (meter.counter("segments_expired"), |done| done.segments_expired),
                 (meter.counter("rows_expired"), |done| done.rows_expired),
                 (meter.counter("segments_removed_for_room"), |done| done.segments_removed_for_room),
+                (meter.counter("summaries_written"), |done| done.summaries_written),
+                (meter.counter("segments_without_sums"), |done| done.segments_without_sums),
+                (meter.counter("summaries_lost"), |done| done.summaries_lost),
+                (meter.counter("summaries_expired"), |done| done.summaries_expired),
                 (meter.counter("upkeep_failures"), |done| done.upkeep_failures),
             ],
         })
@@ -503,7 +526,7 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let _writer = Writer::open(folder.path(), ArchiveOptions::default()).expect("an archive");
         let fit = Fit { received_now: false, drop: false };
-        let opened = Archive::open(folder.path().to_owned(), ArchiveOptions::default(), fit, &BlockContext::default());
+        let opened = Archive::open(folder.path().to_owned(), &ArchiveOptions::default(), fit, &BlockContext::default());
         let error = opened.err().expect("one writer at a time");
         assert!(error.chain().contains(&folder.path().display().to_string()), "{}", error.chain());
     }

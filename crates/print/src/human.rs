@@ -27,7 +27,11 @@ impl Meaning {
             ("protocol", DataType::UInt8) => Self::Protocol,
             ("tcp_flags", DataType::UInt16) => Self::Flags,
             ("duration_ms", DataType::UInt64) => Self::Duration,
-            ("packets_per_second" | "bits_per_second" | "bytes_per_packet", DataType::UInt64) => Self::Counter,
+            (
+                "packets_per_second" | "bits_per_second" | "bytes_per_packet" | "flows_error_max" | "packets_error_max"
+                | "bytes_error_max",
+                DataType::UInt64,
+            ) => Self::Counter,
             (name, DataType::UInt64) if Column::by_name(name).is_some_and(|column| !column.spec().unit.is_empty()) => {
                 Self::Counter
             }
@@ -48,6 +52,10 @@ pub(crate) fn heading(field: &Field, labels: bool) -> String {
         "packets_per_second" => Some("pps"),
         "bits_per_second" => Some("bps"),
         "bytes_per_packet" => Some("bpp"),
+        // so much more there may be
+        "flows_error_max" => Some("flows +"),
+        "packets_error_max" => Some("packets +"),
+        "bytes_error_max" => Some("bytes +"),
         name => Column::by_name(name).map(|column| column.spec().label),
     };
     clean(label.filter(|_| labels).unwrap_or(field.name()))

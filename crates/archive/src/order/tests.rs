@@ -35,8 +35,10 @@ proptest! {
         let keys = rows.iter().zip(0..).map(|(&(class, service, other), row)| Key { class, addresses: [service, other], row });
         let all: Vec<Key> = keys.clone().collect();
         let networks: Vec<u32> = (0..9).map(|host| host / 4).collect();
+        let classes = all.iter().map(|key| key.class).collect();
+        let hosts = [0, 1].map(|side| all.iter().map(|key| key.addresses[side ^ (key.class & 1) as usize]).collect());
         let sorted: Vec<Key> =
-            sort(&mut all.clone(), &networks, page_rows).into_iter().map(|row| all[row as usize]).collect();
+            sort(classes, &hosts, &networks, page_rows).into_iter().map(|row| all[row as usize]).collect();
         prop_assert_eq!(rows_of(&sorted), (0..rows.len() as u32).collect::<BTreeSet<_>>());
         let mut at = 0;
         for class in 0..4 {

@@ -13,6 +13,8 @@
 pub(crate) mod build;
 mod pack;
 
+use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryBuilder, RecordBatch, TimestampMillisecondArray, UInt64Array};
@@ -21,7 +23,7 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use weir_flow::{Column, Table};
 
 use crate::ArchiveError;
-use crate::index::{ROLLUPS, SegmentIndex};
+use crate::index::{ROLLUPS, Section, SegmentIndex};
 use crate::segment::Segment;
 use pack::{Keys, Packed};
 
@@ -145,15 +147,43 @@ impl Segment {
 impl SegmentIndex {
     /// The segment's sums by one kind of key; `None` when it has none.
     pub fn rollup(&self, rollup: Rollup) -> Result<Option<RollupTable>, ArchiveError> {
-        let part = format!("rollup by {}", rollup.name());
-        let kind = ROLLUPS + rollup as u8;
-        let Some(section) = self.sections.iter().find(|section| section.kind == kind) else { return Ok(None) };
-        let octets = section.read(self.file(), &self.path, &part)?;
-        let damaged = || ArchiveError::DamagedSegment { path: self.path.clone(), part: part.clone() };
-        let packed = Packed::read(&octets).map_err(|_| damaged())?;
-        let rows = rows(rollup, &packed).map_err(|_| damaged())?;
-        Ok(Some(RollupTable { rows, rest: packed.rest }))
+        read_rollup(&self.sections, self.file(), &self.path, rollup)
     }
+
+    /// The same as the file has them, once their checksum is right.
+    pub(crate) fn rollup_octets(&self, rollup: Rollup) -> Result<Option<Vec<u8>>, ArchiveError> {
+        read_octets(&self.sections, self.file(), &self.path, rollup)
+    }
+}
+
+/// The sums by one kind of key from a file that has these sections.
+pub(crate) fn read_rollup(
+    sections: &[Section],
+    file: &File,
+    path: &Path,
+    rollup: Rollup,
+) -> Result<Option<RollupTable>, ArchiveError> {
+    let Some(octets) = read_octets(sections, file, path, rollup)? else { return Ok(None) };
+    let damaged = || ArchiveError::DamagedSegment { path: path.to_owned(), part: part_of(rollup) };
+    let packed = Packed::read(&octets).map_err(|_| damaged())?;
+    let rows = rows(rollup, &packed).map_err(|_| damaged())?;
+    Ok(Some(RollupTable { rows, rest: packed.rest }))
+}
+
+fn read_octets(
+    sections: &[Section],
+    file: &File,
+    path: &Path,
+    rollup: Rollup,
+) -> Result<Option<Vec<u8>>, ArchiveError> {
+    let kind = ROLLUPS + rollup as u8;
+    let section = sections.iter().find(|section| section.kind == kind);
+    section.map(|section| section.read(file, path, &part_of(rollup))).transpose()
+}
+
+/// What errors call the sums by one kind of key.
+fn part_of(rollup: Rollup) -> String {
+    format!("rollup by {}", rollup.name())
 }
 
 fn rows(rollup: Rollup, packed: &Packed) -> Result<RecordBatch, arrow::error::ArrowError> {

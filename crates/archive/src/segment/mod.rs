@@ -86,8 +86,15 @@ pub(crate) struct SegmentName {
 }
 
 impl SegmentName {
+    pub(crate) const SUFFIX: &str = ".parquet";
+
     pub(crate) fn parse(name: &str) -> Option<Self> {
-        let mut parts = name.strip_suffix(".parquet")?.split('_');
+        Self::parse_stem(name.strip_suffix(Self::SUFFIX)?)
+    }
+
+    /// Reads a name without what it ends in.
+    pub(crate) fn parse_stem(stem: &str) -> Option<Self> {
+        let mut parts = stem.split('_');
         let tails = parts.next()?.split_once('-')?;
         let positions = parts.next()?.strip_prefix('p')?.split_once('-')?;
         let rows = parts.next()?.strip_prefix('r')?.parse().ok()?;
@@ -115,7 +122,7 @@ impl fmt::Display for SegmentName {
         if let Some((min, max)) = time_range_ms {
             write!(f, "_t{min}to{max}")?;
         }
-        f.write_str(".parquet")
+        f.write_str(Self::SUFFIX)
     }
 }
 

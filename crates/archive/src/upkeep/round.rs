@@ -10,7 +10,7 @@ use crate::{ArchiveError, WhenFull, expiry, space};
 
 /// Keeps house until the writer ends.
 pub(crate) fn run(shared: &Shared) {
-    let mut compaction = Compaction::new(shared.options);
+    let mut compaction = Compaction::new(&shared.options);
     let mut rest = shared.options.upkeep_interval;
     while let Some(space_wanted) = wait(shared, rest) {
         match round(shared, &mut compaction, space_wanted) {
@@ -44,6 +44,10 @@ pub(crate) fn make_room(shared: &Shared) -> Result<bool, ArchiveError> {
     progress.counted.segments_removed_for_room += freed.files;
     progress.counted.rows_expired += freed.rows;
     progress.counted.octets_expired += freed.octets;
+    progress.counted.summaries_written += freed.written.summaries;
+    progress.counted.segments_without_sums += freed.written.without_sums;
+    progress.counted.summaries_lost += freed.written.lost;
+    progress.counted.summaries_expired += freed.summaries;
     Ok(freed.files > 0)
 }
 
@@ -54,13 +58,17 @@ fn round(shared: &Shared, compaction: &mut Compaction, space_wanted: bool) -> Re
         make_room(shared)?;
     }
     let Some(upkeep) = Upkeep::try_begin(&shared.layout)? else { return Ok(options.upkeep_interval) };
-    let expired = expiry::run(&upkeep, &options.expiry)?;
+    let expired = expiry::run(&upkeep, &options.expiry, options.heavy_keys_min)?;
     let mut progress = shared.progress();
     let done = &mut progress.counted;
     done.segments_expired += expired.segments.len() as u64;
     let flows = expired.segments.iter().filter(|kept| kept.table == weir_flow::Table::Flows);
     done.rows_expired += flows.map(|kept| kept.segment.rows).sum::<u64>();
-    done.octets_expired += expired.octets_before - expired.octets_after;
+    done.octets_expired += (expired.octets_before + expired.summaries_octets).saturating_sub(expired.octets_after);
+    done.summaries_written += expired.summaries_written;
+    done.segments_without_sums += expired.segments_without_sums;
+    done.summaries_lost += expired.summaries_lost;
+    done.summaries_expired += expired.summaries.len() as u64;
     drop(progress);
     if !options.compaction.enabled {
         return Ok(options.upkeep_interval);

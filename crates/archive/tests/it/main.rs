@@ -10,5 +10,6 @@ mod portable;
 mod readers;
 mod rollup;
 mod round_trip;
+mod summaries;
 mod upkeep;
 mod writing;

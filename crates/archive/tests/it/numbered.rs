@@ -32,6 +32,11 @@ pub(crate) fn delivery(position: Position) -> Delivery {
     builder.begin_rows(rows as usize);
     builder.time(Column::Received).extend(numbers.clone().map(|number| FIRST_MS + number as i64 * 1000));
     builder.u64(Column::FlowId).extend(numbers.clone());
+    let times = |ms: i64| numbers.clone().map(move |number| FIRST_MS + number as i64 * 1000 + ms);
+    builder.time(Column::Start).extend(times(-700));
+    builder.time(Column::End).extend(times(0));
+    builder.u64(Column::Packets).extend(numbers.clone().map(|number| number + 1));
+    builder.u64(Column::Bytes).extend(numbers.clone().map(|number| 100 * (number % 9)));
     if !position.get().is_multiple_of(3) {
         builder.address(Column::SrcAddr).extend_fixed(numbers.clone().map(|number| (number as u32 * 77).to_be_bytes()));
         builder.u16(Column::SrcPort).extend(numbers.map(|number| number as u16 % 5));

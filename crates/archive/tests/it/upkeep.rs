@@ -9,11 +9,13 @@ use std::time::Duration;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use weir_archive::{
-    ArchiveError, ArchiveOptions, CompactionOptions, ExpiryOptions, Position, Snapshot, Writer, compact, expire,
+    ArchiveError, ArchiveOptions, CompactionOptions, ExpiryOptions, Position, SegmentSummary, Snapshot, Writer,
+    compact, expire,
 };
 use weir_flow::Table;
 
 use crate::numbered::{batches, check, check_snapshot, delivery, kills, numbers, rows_up_to};
+use crate::summaries::{SUMMARIES, expected as expected_minutes, minutes};
 
 const NOTHING: fn(weir_archive::compaction::Merge<'_>) = |merge| assert!(merge.result.is_ok(), "{merge:?}");
 
@@ -178,7 +180,12 @@ const OCTETS_MAX: u64 = 200_000;
 fn child_merges_until_it_is_killed() {
     let Some(dir) = std::env::var_os(DIR).map(PathBuf::from) else { return };
     let mut options = options();
-    let expiry = ExpiryOptions { octets_max: Some(OCTETS_MAX), low_water_percent: 70, ..ExpiryOptions::default() };
+    let expiry = ExpiryOptions {
+        octets_max: Some(OCTETS_MAX),
+        low_water_percent: 70,
+        summaries: SUMMARIES,
+        ..ExpiryOptions::default()
+    };
     if std::env::var_os(EXPIRING).is_some() {
         options.expiry = expiry;
         options.compaction.segment_rows_max = 400;
@@ -287,6 +294,10 @@ fn only_the_oldest_are_lost_after_kill_9_while_expiring() {
         let expected: Vec<u64> = (first..rows_up_to(snapshot.position())).collect();
         assert_eq!(found, expected, "round {round}");
         assert!(snapshot.position() >= durable, "round {round}");
+        // what went is summed up, once, whatever the kill came between
+        let summaries = snapshot.summaries().expect("listed");
+        assert_eq!(summaries.iter().map(SegmentSummary::rows).sum::<u64>(), first, "round {round}");
+        assert_eq!(minutes(&snapshot), expected_minutes(snapshot.position()), "round {round}");
         assert!(first >= first_before, "round {round}: rows that had expired are back");
         first_before = first;
     }

@@ -323,6 +323,12 @@ impl Chosen {
         Some(only)
     }
 
+    /// Where the rows of one of the batches are from, when all are of one part: whether their key is long, and which row.
+    pub(crate) fn places(&self, number: usize) -> impl Iterator<Item = (bool, usize)> {
+        let places = self.order.iter().skip(number * BATCH_ROWS).take(BATCH_ROWS);
+        places.map(|place| (place.is_long, place.row as usize))
+    }
+
     /// One of the batches.
     pub(crate) fn batch(
         &self,

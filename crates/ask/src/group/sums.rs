@@ -30,6 +30,9 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
+    /// Those of no flow.
+    pub(crate) const NONE: Self = Self { flows: 0, packets: 0, bytes: 0, start: i64::MAX, end: i64::MIN, known: 0 };
+
     #[inline]
     pub(crate) fn join(&mut self, other: &Self) {
         self.flows = self.flows.wrapping_add(other.flows);

@@ -22,6 +22,7 @@ use crate::{AskError, FlowQuery, Progress, TimeWindow};
 
 pub use at_offset::{AtOffset, Onwards};
 pub(crate) use file::SegmentFile;
+pub(crate) use window::may_have;
 
 /// Pieces of work for each thread, at least: so many make all of them end at about the same time.
 const MORSELS_PER_THREAD: usize = 4;
@@ -130,7 +131,8 @@ pub(crate) enum Morsel {
 
 /// Segments of a snapshot that may have flows of the window, and batches of its tail.
 pub(crate) fn sources(snapshot: &Snapshot, window: &TimeWindow) -> Result<(Vec<Segment>, Vec<FlowBatch>), AskError> {
-    let segments = snapshot.segments(Table::Flows).iter().filter(|segment| window::may_have(window, segment));
+    let segments =
+        snapshot.segments(Table::Flows).iter().filter(|segment| window::may_have(window, segment.time_range_ms));
     let tail = snapshot.tail(Table::Flows).iter().cloned().map(FlowBatch::try_new);
     let tail = tail.collect::<Result<Vec<_>, _>>().map_err(|error| AskError::Source(error.into()))?;
     Ok((segments.cloned().collect(), tail))

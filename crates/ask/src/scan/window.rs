@@ -5,7 +5,6 @@
 use arrow::array::{Array, BooleanArray, TimestampMillisecondArray};
 use arrow::buffer::BooleanBuffer;
 use arrow::datatypes::TimestampMillisecondType;
-use weir_archive::Segment;
 use weir_flow::{Column, FlowBatch};
 
 use crate::{TimeWindow, WindowRule};
@@ -19,9 +18,9 @@ pub(super) fn columns(window: &TimeWindow) -> &'static [Column] {
 }
 
 /// Whether a segment may have flows of the window, by the times in its name.
-pub(super) fn may_have(window: &TimeWindow, segment: &Segment) -> bool {
+pub(crate) fn may_have(window: &TimeWindow, time_range_ms: Option<(i64, i64)>) -> bool {
     // flows without times may be anywhere; segments whose flows all lack them have no range
-    let Some((min, max)) = segment.time_range_ms else { return true };
+    let Some((min, max)) = time_range_ms else { return true };
     window.from_ms.is_none_or(|from| max >= from) && window.until_ms.is_none_or(|until| min <= until)
 }
 

@@ -9,15 +9,20 @@
 //! Answers are those of the flows, to the last row and in the same order. What the tables leave open is not guessed:
 //! the flows are read then, and [`Seen::rankings_open`](crate::Seen) tells so. What speaks against it is that there are
 //! two ways to an answer; a test asks every question both ways.
+//!
+//! Flows that have expired cannot be read. Whoever asks for approximate answers is told what their summaries have
+//! (`past`), and how much that may be too little (`approximate`).
 
+mod approximate;
 mod lists;
+mod past;
 mod threshold;
 mod totals;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use weir_archive::{ArchiveError, Rest, Rollup, Segment};
+use weir_archive::{ArchiveError, Rest, Rollup, RollupTable, Segment};
 use weir_filter::Predicate;
 use weir_flow::{Column, FlowBatch};
 
@@ -26,6 +31,7 @@ use crate::group::{Grouping, Part, Sums};
 use crate::run::share_out;
 use crate::{AggregateKey, AskError, AskOptions, FlowQuery, TimeWindow, WindowRule};
 
+pub use approximate::ERROR_COLUMNS;
 pub use totals::Totals;
 
 /// Octets that a row of a table takes, with what is made of it: an address, five numbers, a key.
@@ -114,11 +120,11 @@ fn rollup_by(column: Column) -> Option<Rollup> {
 }
 
 /// Whether all flows of a segment that has rollups belong to the window. Each of them has its times.
-fn is_inside(window: &TimeWindow, segment: &Segment) -> bool {
+fn is_inside(window: &TimeWindow, time_range_ms: Option<(i64, i64)>) -> bool {
     if window.from_ms.is_none() && window.until_ms.is_none() {
         return true;
     }
-    let Some((min, max)) = segment.time_range_ms else { return false };
+    let Some((min, max)) = time_range_ms else { return false };
     match window.rule {
         WindowRule::Overlaps => {
             window.from_ms.is_none_or(|from| from <= min) && window.until_ms.is_none_or(|until| max <= until)
@@ -165,23 +171,28 @@ fn tables(
 }
 
 fn segment_tables(segment: &Segment, window: &TimeWindow, rollups: &[Rollup]) -> Result<Option<Vec<Table>>, AskError> {
-    if !is_inside(window, segment) {
+    if !is_inside(window, segment.time_range_ms) {
         return Ok(None);
     }
     let Some(index) = segment.index()? else { return Ok(None) };
     let mut tables = Vec::with_capacity(rollups.len());
     for rollup in rollups {
         let Some(table) = index.rollup(*rollup)? else { return Ok(None) };
-        let mut columns = vec![Column::Flows, Column::Packets, Column::Bytes, Column::Start, Column::End];
-        let mut values = table.rows.columns()[1..].to_vec();
-        if let Some(key) = rollup.column() {
-            columns.push(key);
-            values.push(Arc::clone(table.rows.column(0)));
-        }
-        let mut columns: Vec<_> = columns.into_iter().zip(values).collect();
-        columns.sort_unstable_by_key(|(column, _)| *column);
-        let rows = FlowBatch::from_columns(table.rows.num_rows(), columns);
-        tables.push(Table { rows: rows.map_err(|error| AskError::Source(error.into()))?, rest: table.rest });
+        tables.push(table_of(&table, *rollup)?);
     }
     Ok(Some(tables))
+}
+
+/// Sums by one kind of key, as flows.
+fn table_of(table: &RollupTable, rollup: Rollup) -> Result<Table, AskError> {
+    let mut columns = vec![Column::Flows, Column::Packets, Column::Bytes, Column::Start, Column::End];
+    let mut values = table.rows.columns()[1..].to_vec();
+    if let Some(key) = rollup.column() {
+        columns.push(key);
+        values.push(Arc::clone(table.rows.column(0)));
+    }
+    let mut columns: Vec<_> = columns.into_iter().zip(values).collect();
+    columns.sort_unstable_by_key(|(column, _)| *column);
+    let rows = FlowBatch::from_columns(table.rows.num_rows(), columns);
+    Ok(Table { rows: rows.map_err(|error| AskError::Source(error.into()))?, rest: table.rest })
 }

@@ -9,6 +9,7 @@ use weir_archive::Rollup;
 use weir_filter::Predicate;
 use weir_flow::{Column, FlowBatch};
 
+use super::past::{Amounts, Belonging, Past, amounts};
 use super::{tables, tell};
 use crate::archive::{Archive, Flows, decoder, go_on};
 use crate::group::{Sums, rows_of};
@@ -21,7 +22,8 @@ const MINUTE_MS: i64 = 60_000;
 /// What flows amount to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// Rows of the archive; `None` by the minute, because what segments are summed up to does not tell it.
+    /// Rows of the archive; `None` by the minute, because what segments are summed up to does not tell it, nor do
+    /// summaries that lie in the window in part.
     pub rows: Option<u64>,
     /// Flows; a row may stand for several.
     pub flows: u64,
@@ -33,14 +35,61 @@ pub struct Totals {
     pub start_ms: Option<i64>,
     /// Last end, milliseconds since the epoch; `None` when no flow tells it.
     pub end_ms: Option<i64>,
+    /// How much `flows` may be too small: 0 unless flows that have expired count, and their summaries lie in the window in
+    /// part only. Times are those of all flows of these summaries then.
+    pub flows_error_max: u64,
+    /// How much `packets` may be too small.
+    pub packets_error_max: u64,
+    /// How much `bytes` may be too small.
+    pub bytes_error_max: u64,
 }
 
-/// Sums and rows, by the minute in which flows start; `None` for those that do not tell it.
-type Minutes = HashMap<Option<i64>, (Sums, u64)>;
+/// What some flows amount to.
+#[derive(Debug, Clone, Copy)]
+struct Amount {
+    sums: Sums,
+    /// `None` when that is not known.
+    rows: Option<u64>,
+    /// How much the sums may be too small.
+    error: Amounts,
+}
 
-fn add(minutes: &mut Minutes, minute: Option<i64>, sums: &Sums, rows: u64) {
-    let entry = minutes.entry(minute).and_modify(|(all, _)| all.join(sums)).or_insert((*sums, 0));
-    entry.1 += rows;
+impl Amount {
+    const NONE: Self = Self { sums: Sums::NONE, rows: Some(0), error: [0; 3] };
+
+    fn join(&mut self, other: &Self) {
+        self.sums.join(&other.sums);
+        self.rows = self.rows.zip(other.rows).map(|(rows, more)| rows + more);
+        self.error.iter_mut().zip(other.error).for_each(|(error, more)| *error = error.saturating_add(more));
+    }
+
+    fn totals(&self) -> Totals {
+        let [flows_error_max, packets_error_max, bytes_error_max] = self.error;
+        Totals {
+            rows: self.rows,
+            flows: self.sums.flows,
+            packets: self.sums.packets(),
+            bytes: self.sums.bytes(),
+            start_ms: self.sums.start(),
+            end_ms: self.sums.end(),
+            flows_error_max,
+            packets_error_max,
+            bytes_error_max,
+        }
+    }
+}
+
+/// Amounts by the minute in which flows start; `None` for those that do not tell it, and for all of them when nobody asks
+/// for minutes.
+type Minutes = HashMap<Option<i64>, Amount>;
+
+fn add(minutes: &mut Minutes, minute: Option<i64>, amount: &Amount) {
+    minutes.entry(minute).or_insert(Amount::NONE).join(amount);
+}
+
+/// The first millisecond of the minute of a time.
+pub(super) fn minute_of(time_ms: i64) -> i64 {
+    time_ms.div_euclid(MINUTE_MS).saturating_mul(MINUTE_MS)
 }
 
 impl Archive {
@@ -48,26 +97,30 @@ impl Archive {
     /// to is used.
     pub fn totals(&self, filter: &Predicate, window: &TimeWindow) -> Result<Totals, AskError> {
         let minutes = self.by_minute(filter, window, false)?;
-        let all = minutes.into_values().reduce(|(mut all, rows), (sums, more)| {
-            all.join(&sums);
-            (all, rows + more)
+        let all = minutes.into_values().reduce(|mut all, more| {
+            all.join(&more);
+            all
         });
-        Ok(all.map_or(Totals { rows: Some(0), ..Totals::default() }, |(sums, rows)| Totals {
-            rows: Some(rows),
-            ..of_sums(&sums)
-        }))
+        Ok(all.unwrap_or(Amount::NONE).totals())
     }
 
     /// The same by the minute in which flows start, in milliseconds since the epoch: the key is the first millisecond.
     /// Flows that do not tell when they start have no key.
     pub fn minutes(&self, filter: &Predicate, window: &TimeWindow) -> Result<BTreeMap<Option<i64>, Totals>, AskError> {
         let minutes = self.by_minute(filter, window, true)?;
-        Ok(minutes.into_iter().map(|(minute, (sums, _))| (minute, of_sums(&sums))).collect())
+        let totals = |amount: &Amount| Totals { rows: None, ..amount.totals() };
+        Ok(minutes.iter().map(|(minute, amount)| (*minute, totals(amount))).collect())
     }
 
     fn by_minute(&self, filter: &Predicate, window: &TimeWindow, tells_minutes: bool) -> Result<Minutes, AskError> {
         let mut flows = self.flows(window)?;
         let mut minutes = Minutes::new();
+        if self.options.approximate {
+            if *filter != Predicate::True {
+                return Err(AskError::NotApproximate("a total with a filter"));
+            }
+            self.past(window)?.iter().for_each(|past| add_past(&mut minutes, past, tells_minutes));
+        }
         if self.options.summaries && *filter == Predicate::True {
             let tables = tables(&flows.segments, window, &[Rollup::Minute], &self.options)?;
             let segments = std::mem::take(&mut flows.segments);
@@ -80,15 +133,15 @@ impl Archive {
                     add_batch(&mut minutes, &table.rows, tells_minutes, 0);
                 }
                 // what a minute has of the rows is not told, but all of them belong to some minute
-                if let Some((_, (_, rows))) = minutes.iter_mut().next().filter(|_| !tells_minutes) {
-                    *rows += segment.rows;
+                if !tells_minutes {
+                    add(&mut minutes, None, &Amount { rows: Some(segment.rows), ..Amount::NONE });
                 }
                 tell(&segment, &self.options);
             }
         }
         for read in self.read_minutes(&flows, filter, window, tells_minutes)? {
-            for (minute, (sums, rows)) in &read {
-                add(&mut minutes, *minute, sums, *rows);
+            for (minute, amount) in &read {
+                add(&mut minutes, *minute, amount);
             }
         }
         Ok(minutes)
@@ -127,26 +180,30 @@ fn add_batch(minutes: &mut Minutes, batch: &FlowBatch, tells_minutes: bool, rows
             all.join(&sums);
             all
         });
-        if let Some(all) = all {
-            add(minutes, None, &all, rows * batch.rows() as u64);
+        if let Some(sums) = all {
+            add(minutes, None, &Amount { sums, rows: Some(rows * batch.rows() as u64), ..Amount::NONE });
         }
         return;
     }
     let starts: Option<&TimestampMillisecondArray> = batch.primitive::<TimestampMillisecondType>(Column::Start);
     for (row, sums) in rows_of(batch).enumerate() {
         let start = starts.filter(|starts| starts.is_valid(row)).map(|starts| starts.value(row));
-        let minute = start.map(|start| start.div_euclid(MINUTE_MS).saturating_mul(MINUTE_MS));
-        add(minutes, minute, &sums, rows);
+        add(minutes, start.map(minute_of), &Amount { sums, rows: Some(rows), ..Amount::NONE });
     }
 }
 
-fn of_sums(sums: &Sums) -> Totals {
-    Totals {
-        rows: None,
-        flows: sums.flows,
-        packets: sums.packets(),
-        bytes: sums.bytes(),
-        start_ms: sums.start(),
-        end_ms: sums.end(),
+/// Adds what a summary tells of the window, and what may be missing.
+fn add_past(minutes: &mut Minutes, past: &Past, tells_minutes: bool) {
+    for (sums, belonging) in past.minutes() {
+        let minute = tells_minutes.then(|| minute_of(sums.start));
+        match belonging {
+            Belonging::All => add(minutes, minute, &Amount { sums, ..Amount::NONE }),
+            Belonging::Some => add(minutes, minute, &Amount { error: amounts(&sums), ..Amount::NONE }),
+            Belonging::None => {}
+        }
+    }
+    if !tells_minutes {
+        let rows = past.is_whole().then(|| past.summary.rows());
+        add(minutes, None, &Amount { rows, ..Amount::NONE });
     }
 }

@@ -130,10 +130,10 @@ impl Case<'_> {
     }
 }
 
-fn every_case(options: ArchiveOptions, asking: &AskOptions, look: impl Fn(&Case<'_>)) {
+fn every_case(options: &ArchiveOptions, asking: &AskOptions, look: impl Fn(&Case<'_>)) {
     let folder = tempfile::tempdir().expect("a folder");
     let flows = flows();
-    let (mut writer, _) = Writer::open(folder.path(), options).expect("an archive");
+    let (mut writer, _) = Writer::open(folder.path(), *options).expect("an archive");
     for batch in &flows {
         writer.append(Delivery::from(batch.clone())).expect("appended");
     }
@@ -182,7 +182,7 @@ fn answers_are_those_of_counting_row_by_row() {
         summaries_when_sealing: true,
         ..ArchiveOptions::default()
     };
-    every_case(options, &AskOptions { threads: 3, ..AskOptions::default() }, every_question);
+    every_case(&options, &AskOptions { threads: 3, ..AskOptions::default() }, every_question);
 }
 
 /// So little memory that flows are read several times; without that the test could not tell.
@@ -190,8 +190,8 @@ fn answers_are_those_of_counting_row_by_row() {
 fn answers_do_not_depend_on_memory() {
     let options = ArchiveOptions { segment_rows_max: 3000, ..ArchiveOptions::default() };
     let asking = AskOptions { threads: 2, memory_octets_max: 100_000, ..AskOptions::default() };
-    every_case(options, &asking, |case| case.first_groups(&AggregateKey::FIVE_TUPLE));
-    every_case(options, &asking, |case| {
+    every_case(&options, &asking, |case| case.first_groups(&AggregateKey::FIVE_TUPLE));
+    every_case(&options, &asking, |case| {
         let keys = AggregateKey::FIVE_TUPLE.to_vec();
         let select = Select::Aggregate { keys, more: Vec::new(), sorting: None, limit: None };
         let asked = case.archive.ask(&FlowQuery { select, ..case.question.clone() });

@@ -15,7 +15,7 @@ use weir_flow::{Column, Delivery, FlowBatch, FlowBatchBuilder, Table};
 use crate::naive::{Text, texts};
 
 /// Numbers from a seed (splitmix64).
-struct Numbers(u64);
+pub(crate) struct Numbers(pub(crate) u64);
 
 impl Numbers {
     fn next(&mut self) -> u64 {
@@ -25,11 +25,11 @@ impl Numbers {
         mixed ^ (mixed >> 31)
     }
 
-    fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }
 
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
+    pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize]
     }
 
@@ -41,7 +41,7 @@ impl Numbers {
     }
 }
 
-const NOW_MS: i64 = 1_767_225_600_000;
+pub(crate) const NOW_MS: i64 = 1_767_225_600_000;
 /// Time that lies between the parts of an archive.
 const PART_MS: i64 = 100_000;
 
@@ -82,8 +82,21 @@ fn flows(numbers: &mut Numbers, part: i64, rows: usize, keys: u64, lacks_octets:
     builder.finish()
 }
 
+/// Which flows an archive has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Written {
+    /// Parts that are not summed up have flows without octets.
+    SomeUncounted,
+    /// All flows have all counters.
+    AllCounted,
+}
+
 /// An archive in parts: some were summed up, with few heavy keys or many, some were not, and the last is in the tail.
 fn write(numbers: &mut Numbers, folder: &Path) -> Option<Writer> {
+    write_flows(numbers, folder, Written::SomeUncounted)
+}
+
+pub(crate) fn write_flows(numbers: &mut Numbers, folder: &Path, written: Written) -> Option<Writer> {
     let keys = numbers.pick(&[30, 300, 3000]);
     let parts = 2 + numbers.below(4) as i64;
     for part in 0..parts {
@@ -99,7 +112,8 @@ fn write(numbers: &mut Numbers, folder: &Path) -> Option<Writer> {
         };
         let (mut writer, _) = Writer::open(folder, options).expect("an archive");
         let rows = 50 + numbers.below(700) as usize;
-        let flows = flows(numbers, part, rows, keys, !is_summed_up);
+        let lacks_octets = !is_summed_up && written == Written::SomeUncounted;
+        let flows = flows(numbers, part, rows, keys, lacks_octets);
         writer.append(Delivery::from(flows)).expect("appended");
         if part + 1 == parts && numbers.below(2) == 0 {
             return Some(writer);
@@ -109,7 +123,7 @@ fn write(numbers: &mut Numbers, folder: &Path) -> Option<Writer> {
     None
 }
 
-fn window(numbers: &mut Numbers) -> TimeWindow {
+pub(crate) fn window(numbers: &mut Numbers) -> TimeWindow {
     if numbers.below(2) == 0 {
         return TimeWindow::default();
     }
@@ -121,7 +135,7 @@ fn window(numbers: &mut Numbers) -> TimeWindow {
     TimeWindow { from_ms, until_ms, rule: numbers.pick(&[WindowRule::Overlaps, WindowRule::Inside]) }
 }
 
-const KEYS: &[&str] = &[
+pub(crate) const KEYS: &[&str] = &[
     "srcip", "dstip", "ip", "srcip", "srcport", "dstport", "port", "proto", "srcas", "dstas", "as", "inif", "outif",
     "if", "router", "flags",
 ];

@@ -8,7 +8,10 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use weir_archive::compaction::Merge;
-use weir_archive::{ArchiveError, CompactionOptions, ExpiryOptions, Part, check, compact, expire, export, import};
+use weir_archive::{
+    ArchiveError, CompactionOptions, Expired, ExpiryOptions, Part, SegmentSummary, SummaryOptions, check, compact,
+    expire, export, import,
+};
 use weir_flow::Table;
 
 use self::ls::{LsArgs, amount, places};
@@ -74,7 +77,8 @@ struct CompactArgs {
 /// Remove the oldest segments, by age and by size
 ///
 /// When a limit is hit, data goes down to the low-water mark, a percentage of that limit. A segment goes as a whole,
-/// when its newest flow is too old. The newest segments always stay.
+/// when its newest flow is too old. The newest segments always stay. What flows amounted to by host, port, minute and so
+/// on stays as a summary, for weir query --approximate, until limits of its own are hit.
 #[derive(Debug, clap::Args)]
 struct ExpireArgs {
     #[command(flatten)]
@@ -88,6 +92,12 @@ struct ExpireArgs {
     /// Size of the archive at most, with K, M, G or T
     #[arg(long, value_name = "OCTETS")]
     max_size: Option<Octets>,
+    /// Age of summaries at most; 0d keeps none [default: 400d]
+    #[arg(long, value_name = "AGE")]
+    keep_summaries: Option<Age>,
+    /// Size of all summaries at most; without it a tenth of --max-size
+    #[arg(long, value_name = "OCTETS")]
+    max_size_summaries: Option<Octets>,
     /// Percentage of a limit that data goes down to when it is hit
     #[arg(long, value_name = "PERCENT", default_value_t = 95, value_parser = clap::value_parser!(u8).range(1..=100))]
     low_water: u8,
@@ -174,11 +184,12 @@ fn run_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         eprintln!("{}: left by a process that was killed; the next writer removes it", shown(path));
     }
     eprintln!(
-        "{} segments with {} rows and {}, {} tails read; {} wrong",
+        "{} segments with {} rows and {}, {} tails and {} summaries read; {} wrong",
         checked.segments,
         checked.rows,
         amount(checked.octets),
         checked.tails,
+        checked.summaries,
         checked.findings.len()
     );
     if checked.findings.is_empty() {
@@ -235,20 +246,25 @@ fn run_compact(args: &CompactArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn run_expire(args: &ExpireArgs) -> anyhow::Result<ExitCode> {
+    let usual = SummaryOptions::default();
     let options = ExpiryOptions {
         age_max: args.max_age.map(|age| age.0),
         beside_age_max: args.max_age_beside.map(|age| age.0),
         octets_max: args.max_size.map(|octets| octets.0 as u64),
         low_water_percent: args.low_water,
+        summaries: SummaryOptions {
+            age_max: args.keep_summaries.map_or(usual.age_max, |age| age.0),
+            octets_max: args.max_size_summaries.map(|octets| octets.0 as u64),
+        },
         ..ExpiryOptions::default()
     };
-    if !options.is_set() {
+    if !options.is_set() && args.keep_summaries.is_none() && args.max_size_summaries.is_none() {
         bail!("no limit is given\nhint: --max-age 30d, --max-size 500G or --max-age-beside 2y");
     }
     let expired = expire(&args.place.archive, &options, args.dry_run)?;
-    for kept in &expired.segments {
-        let path = kept.segment.path.strip_prefix(&args.place.archive).unwrap_or(&kept.segment.path);
-        println!("{}", path.display());
+    let segments = expired.segments.iter().map(|kept| kept.segment.path.as_path());
+    for path in segments.chain(expired.summaries.iter().map(SegmentSummary::path)) {
+        println!("{}", path.strip_prefix(&args.place.archive).unwrap_or(path).display());
     }
     eprintln!(
         "{} {} with {} rows; the archive had {} and {} {}",
@@ -259,10 +275,30 @@ fn run_expire(args: &ExpireArgs) -> anyhow::Result<ExitCode> {
         if args.dry_run { "would have" } else { "has" },
         amount(expired.octets_after)
     );
+    tell_summaries(&expired, args.dry_run);
     if expired.waiting_for_readers {
         eprintln!("readers hold some files; they are removed by the next writer, or the next expire");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What became of summaries, on standard error.
+fn tell_summaries(expired: &Expired, dry_run: bool) {
+    if !expired.summaries.is_empty() {
+        eprintln!("{} summaries {}", expired.summaries.len(), if dry_run { "would go" } else { "expired" });
+    }
+    if expired.summaries_written > 0 {
+        eprintln!("{} summaries with {} written", expired.summaries_written, amount(expired.summaries_octets));
+    }
+    if expired.segments_without_sums > 0 {
+        eprintln!(
+            "{} segments could not be summed up: flows without packets, bytes or times, or damage",
+            expired.segments_without_sums
+        );
+    }
+    if expired.summaries_lost > 0 {
+        eprintln!("warning: {} segments went without a summary: the disk is full", expired.summaries_lost);
+    }
 }
 
 fn run_export(args: &ExportArgs) -> anyhow::Result<ExitCode> {

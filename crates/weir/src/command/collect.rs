@@ -80,6 +80,13 @@ struct LimitArgs {
     /// Size of the archive at which the oldest segments expire, with K, M, G or T; without it never
     #[arg(long, value_name = "OCTETS")]
     max_size: Option<Octets>,
+    /// Age at which summaries go, which are what stays of flows that have expired: sums by host, port, minute and so on, a
+    /// hundredth of their size; 0d keeps none [default: 400d]
+    #[arg(long, value_name = "AGE")]
+    keep_summaries: Option<Age>,
+    /// Size of all summaries at which the oldest go; without it a tenth of --max-size
+    #[arg(long, value_name = "OCTETS")]
+    max_size_summaries: Option<Octets>,
     /// Percentage of a limit that data goes down to when it is hit
     #[arg(long, value_name = "PERCENT", default_value_t = 95, value_parser = clap::value_parser!(u8).range(1..=100))]
     low_water: u8,
@@ -194,14 +201,22 @@ impl LimitArgs {
             "low_water_percent = {}\nwhen_full = \"{}\"\nfree_octets_min = {}\nmerge = {}\n",
             self.low_water, self.when_full, self.reserve.0, !self.no_merge
         );
-        for (key, age) in [("age_max_secs", self.max_age), ("beside_age_max_secs", self.max_age_beside)] {
+        let ages = [
+            ("age_max_secs", self.max_age),
+            ("beside_age_max_secs", self.max_age_beside),
+            ("summaries_age_max_secs", self.keep_summaries),
+        ];
+        for (key, age) in ages {
             if let Some(age) = age {
                 // writing to a text does not fail
                 let _ = writeln!(lines, "{key} = {}", age.0.as_secs());
             }
         }
-        if let Some(octets) = self.max_size {
-            let _ = writeln!(lines, "octets_max = {}", octets.0);
+        let sizes = [("octets_max", self.max_size), ("summaries_octets_max", self.max_size_summaries)];
+        for (key, octets) in sizes {
+            if let Some(octets) = octets {
+                let _ = writeln!(lines, "{key} = {}", octets.0);
+            }
         }
         lines
     }

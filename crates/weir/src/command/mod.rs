@@ -73,11 +73,12 @@ impl ArchiveArgs {
 }
 
 impl ArchiveArgs {
-    /// The archive without the engine.
-    pub(crate) fn direct(&self, progress: Arc<weir_ask::Progress>) -> anyhow::Result<Archive> {
+    /// The archive without the engine; whether flows that have expired count as far as their summaries tell.
+    pub(crate) fn direct(&self, progress: Arc<weir_ask::Progress>, approximate: bool) -> anyhow::Result<Archive> {
         let usual = AskOptions::default();
         let threads = self.threads.unwrap_or(usual.threads).max(1);
-        let options = AskOptions { threads, memory_octets_max: self.memory_limit.0, progress, ..usual };
+        let memory_octets_max = self.memory_limit.0;
+        let options = AskOptions { threads, memory_octets_max, progress, approximate, ..usual };
         Ok(Archive::open(&self.archive, options)?)
     }
 }

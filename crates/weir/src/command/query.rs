@@ -11,7 +11,7 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use jiff::tz::TimeZone;
 use weir_archive::Snapshot;
-use weir_ask::{Archive, AskError};
+use weir_ask::{Answer, Archive, AskError};
 use weir_flow::books::{BooksSums, Completeness};
 use weir_flow::{BooksBatch, Column, Table};
 use weir_print::{Bars, CsvPieces, PrintError, write_batches};
@@ -81,6 +81,10 @@ pub(crate) struct Args {
     /// Bytes and packets as before sampling: multiplied by the sampling interval that was in force
     #[arg(long)]
     scaled: bool,
+    /// Count flows that have expired, too, by what is kept of them: rankings (-s) and groupings (-A) by one field without a
+    /// filter, and --plot. Rows tell how much they may be too small; totals of whole days are exact
+    #[arg(long, conflicts_with_all = ["scaled", "plot_by"])]
+    approximate: bool,
     /// Columns of a listing, as in the table flows; * for all [default: those that people look at]
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     columns: Vec<String>,
@@ -140,6 +144,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         FlowQuery { filter, window, select, scaled: args.scaled }
     });
     let result = match &args.plot {
+        Some(file) if args.approximate => {
+            plot::draw_approximately(args, file.as_ref(), (&filter, window), &asked.archive, &asking).map(|()| 0)
+        }
         Some(file) => asked
             .engine()
             .and_then(|engine| plot::draw(args, file.as_ref(), &filter, window, engine, &asking).map(|()| 0)),
@@ -150,6 +157,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let told = began.elapsed();
         if args.completeness || !args.quiet && io::stderr().is_terminal() {
             eprintln!("{}", completeness(asked.archive.snapshot(), &window)?);
+            tell_expired(&asked, &window)?;
         }
         if !args.quiet && io::stderr().is_terminal() {
             eprintln!("{rows} rows in {:.3} s", told.as_secs_f64());
@@ -169,7 +177,7 @@ struct Asked<'a> {
 
 impl<'a> Asked<'a> {
     fn open(args: &'a Args, asking: &'a Asking) -> anyhow::Result<Self> {
-        let archive = args.archive.direct(Arc::clone(&asking.terms().progress))?;
+        let archive = args.archive.direct(Arc::clone(&asking.terms().progress), args.approximate)?;
         Ok(Self { args, asking, archive, engine: OnceCell::new() })
     }
 
@@ -187,6 +195,7 @@ impl<'a> Asked<'a> {
         let written = match format {
             Format::Csv => self.write_csv(question, options),
             _ => self.archive.ask(question).map(|answer| {
+                self.tell_unlisted(&answer);
                 let schema = Arc::clone(answer.schema());
                 write_batches(answer, &schema, format, options, &mut self.asking.output())
             }),
@@ -197,12 +206,19 @@ impl<'a> Asked<'a> {
                 PrintError::Write(error) => EngineError::Write(error).into(),
             }),
             // the engine scales by sampling intervals, and writes to disk what memory does not hold
-            Err(AskError::NeedsEngine(_) | AskError::Memory { .. }) => {
+            Err(AskError::NeedsEngine(_) | AskError::Memory { .. }) if !self.args.approximate => {
                 let answer = self.engine()?.ask_on(question, self.asking.terms())?;
                 Ok(write_answer(answer, format, options, &mut self.asking.output())?)
             }
             Err(error) => Err(error.into()),
         }
+    }
+
+    /// Says on standard error what an approximate answer may lack beside what its rows tell.
+    fn tell_unlisted<T>(&self, answer: &Answer<T>) {
+        let Some(most) = answer.unlisted_max().filter(|most| *most != [0; 3] && !self.args.quiet) else { return };
+        let [flows, packets, bytes] = most;
+        eprintln!("a value that is not listed may have {flows} flows, {packets} packets and {bytes} bytes at most");
     }
 
     /// Has the threads that make the answer make its text as well.
@@ -214,6 +230,7 @@ impl<'a> Asked<'a> {
         let pieces = Arc::new(CsvPieces::new(options));
         let maker = Arc::clone(&pieces);
         let answer = self.archive.ask_each(question, move |batch| maker.piece(&batch))?;
+        self.tell_unlisted(&answer);
         let schema = Arc::clone(answer.schema());
         Ok(pieces.write(answer, &schema, &mut self.asking.output()))
     }
@@ -277,6 +294,25 @@ fn completeness(snapshot: &Snapshot, window: &TimeWindow) -> anyhow::Result<Comp
         sums.add(&books, from_ms, until_ms);
     }
     Ok(sums.completeness())
+}
+
+/// Says on standard error what became of flows of the time asked for that have expired.
+fn tell_expired(asked: &Asked<'_>, window: &TimeWindow) -> anyhow::Result<()> {
+    if asked.args.approximate {
+        let seen = asked.asking.terms().progress.seen();
+        if seen.rows_unsummed > 0 {
+            eprintln!(
+                "{} flows have expired and could not be summed up; they are not in the answer",
+                seen.rows_unsummed
+            );
+        }
+        return Ok(());
+    }
+    let rows = asked.archive.rows_expired(window)?;
+    if rows > 0 {
+        eprintln!("{rows} flows of this time have expired\nhint: --approximate counts what is kept of them");
+    }
+    Ok(())
 }
 
 /// What the options ask for; several rankings make several answers.

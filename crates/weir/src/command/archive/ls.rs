@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, TimestampMillisecondArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
-use weir_archive::{Inventory, Kept, inventory};
+use weir_archive::{Inventory, Kept, SegmentSummary, inventory};
 use weir_print::{Format, OutputOptions, write_batches};
 
 use super::Place;
 use crate::command::FormatArg;
 
-/// List days, segments and tails, with their rows and octets
+/// List days, segments, summaries and tails, with their rows and octets
 #[derive(Debug, clap::Args)]
 pub(super) struct LsArgs {
     #[command(flatten)]
@@ -48,6 +48,12 @@ impl Line {
         Self { file: segment.path.file_name().map(|name| name.to_string_lossy().into_owned()), ..line }
     }
 
+    fn of_summary(summary: &SegmentSummary) -> Self {
+        let (rows, octets) = (summary.rows(), summary.octets());
+        let line = Self::new("summaries", &summary.day_text(), rows, octets, summary.time_range_ms());
+        Self { file: summary.path().file_name().map(|name| name.to_string_lossy().into_owned()), ..line }
+    }
+
     fn add(&mut self, other: &Self) {
         self.segments += other.segments;
         self.rows += other.rows;
@@ -72,11 +78,11 @@ pub(super) fn run(args: &LsArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Segments or days, and tails as a table of their own.
+/// Segments or days, and summaries and tails as tables of their own. The rows of summaries are those that have expired.
 fn lines(found: &Inventory, long: bool) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
-    for kept in &found.segments {
-        let line = Line::of(kept);
+    let segments = found.segments.iter().map(Line::of);
+    for line in segments.chain(found.summaries.iter().map(Line::of_summary)) {
         match lines.last_mut() {
             Some(last) if !long && (&last.table, &last.day) == (&line.table, &line.day) => last.add(&line),
             _ => lines.push(Line { file: line.file.clone().filter(|_| long), ..line }),
@@ -101,6 +107,19 @@ fn tell_rest(found: &Inventory) {
         places(found.position.get()),
         amount(found.free_octets)
     );
+    if !found.summaries.is_empty() {
+        let (mut rows, mut octets) = (0, 0);
+        for summary in &found.summaries {
+            rows += summary.rows();
+            octets += summary.octets();
+        }
+        eprintln!(
+            "{} summaries with {} of {} rows that have expired",
+            found.summaries.len(),
+            amount(octets),
+            places(rows)
+        );
+    }
     if !found.covered.is_empty() {
         let octets = found.covered.iter().map(|kept| kept.segment.octets).sum();
         eprintln!("{} merged segments with {} wait for being removed", found.covered.len(), amount(octets));

@@ -1,0 +1,92 @@
+//! The file of a summary: a directory, then the sections of rollups as the segment had them.
+//!
+//! ```text
+//! "weir.sum"  version (4 octets)  number of sections (4)
+//! for each section: kind (1)  offset in the file (8)  octets (8)  CRC-32C of them (4)
+//! CRC-32C of all of the above (4)
+//! sections, one behind the other, to the end of the file
+//! ```
+//!
+//! Numbers are little-endian. A file without sections stands for flows that could not be summed up.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+use crate::ArchiveError;
+use crate::index::octets::{Bad, OctetReader, put_u32};
+use crate::index::{ROLLUPS, Section};
+use crate::rollup::Rollup;
+
+const MAGIC: &[u8; 8] = b"weir.sum";
+const VERSION: u32 = 1;
+/// Octets before the directory.
+const START_OCTETS: usize = MAGIC.len() + 4 + 4;
+/// Octets of a section in the directory.
+const SECTION_OCTETS: usize = 1 + 8 + 8 + 4;
+const CRC_OCTETS: usize = 4;
+/// Sections at most: their kinds have one octet.
+const SECTIONS_MAX: u32 = 256;
+
+/// A summary of these rollups.
+pub(super) fn encode(rollups: &[(Rollup, Vec<u8>)]) -> Vec<u8> {
+    let mut out = MAGIC.to_vec();
+    put_u32(&mut out, VERSION);
+    put_u32(&mut out, rollups.len() as u32);
+    let mut offset = (START_OCTETS + rollups.len() * SECTION_OCTETS + CRC_OCTETS) as u64;
+    for (rollup, octets) in rollups {
+        let (kind, octets, crc) = (ROLLUPS + *rollup as u8, octets.len() as u64, crc32c::crc32c(octets));
+        Section { kind, offset, octets, crc }.put(&mut out);
+        offset += octets;
+    }
+    let crc = crc32c::crc32c(&out);
+    put_u32(&mut out, crc);
+    for (_, octets) in rollups {
+        out.extend(octets);
+    }
+    out
+}
+
+/// The sections of a summary. That they reach to the end of the file, each from where the one before ends, is checked.
+pub(super) fn sections(file: &File, path: &Path) -> Result<Vec<Section>, ArchiveError> {
+    let damaged = || ArchiveError::DamagedSummary { path: path.to_owned(), part: "directory".to_owned() };
+    let failed = |source: io::Error| match source.kind() {
+        io::ErrorKind::UnexpectedEof => damaged(),
+        _ => ArchiveError::ReadSummary { path: path.to_owned(), source },
+    };
+    let mut start = [0; START_OCTETS];
+    file.read_exact_at(&mut start, 0).map_err(failed)?;
+    let (version, count) = parse_start(&start).map_err(|Bad| damaged())?;
+    if version != VERSION {
+        let part = format!("version {version} instead of {VERSION}");
+        return Err(ArchiveError::DamagedSummary { path: path.to_owned(), part });
+    }
+    let mut octets = vec![0; START_OCTETS + count as usize * SECTION_OCTETS + CRC_OCTETS];
+    file.read_exact_at(&mut octets, 0).map_err(failed)?;
+    let length = file.metadata().map_err(failed)?.len();
+    parse_directory(&octets, count, length).map_err(|Bad| damaged())
+}
+
+fn parse_start(octets: &[u8; START_OCTETS]) -> Result<(u32, u32), Bad> {
+    let mut reader = OctetReader::new(octets);
+    if reader.take(MAGIC.len())? != MAGIC {
+        return Err(Bad);
+    }
+    let (version, count) = (reader.u32()?, reader.u32()?);
+    if count > SECTIONS_MAX { Err(Bad) } else { Ok((version, count)) }
+}
+
+fn parse_directory(octets: &[u8], count: u32, length: u64) -> Result<Vec<Section>, Bad> {
+    let (signed, crc) = octets.split_at_checked(octets.len().saturating_sub(CRC_OCTETS)).ok_or(Bad)?;
+    if OctetReader::new(crc).u32()? != crc32c::crc32c(signed) {
+        return Err(Bad);
+    }
+    let mut reader = OctetReader::new(signed);
+    reader.take(START_OCTETS)?;
+    let sections = (0..count).map(|_| Section::parse(&mut reader)).collect::<Result<Vec<_>, Bad>>()?;
+    let end = sections.iter().try_fold(octets.len() as u64, |at, section| {
+        (section.offset == at).then(|| at.checked_add(section.octets)).flatten()
+    });
+    if end == Some(length) { Ok(sections) } else { Err(Bad) }
+}
