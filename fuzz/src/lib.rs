@@ -83,13 +83,8 @@ pub fn sflow(datagram: &[u8]) {
 pub fn packet(octets: &[u8]) {
     use weir_wire::packet::LinkType;
     let Some((first, packet)) = octets.split_first() else { return };
-    let link = match first % 5 {
-        0 => LinkType::Ethernet,
-        1 => LinkType::Ieee80211,
-        2 => LinkType::Ppp,
-        3 => LinkType::Mpls,
-        _ => LinkType::Ip,
-    };
+    let links = LinkType::numbers();
+    let (_, link) = links[usize::from(*first) % links.len()];
     let found = sampled_walk::packet(link, packet);
     sampled_canary(found.tunnelled > 0);
 }

@@ -75,7 +75,7 @@ impl Section {
             number(self.exported).map_or(octets.len(), |exported| exported.min(octets.len() as u64) as usize);
         let octets = &octets[..exported];
         let packet = packet::dissect(link, octets);
-        let before = (octets.len() - packet.payload.len()) as u64;
+        let before = packet.link_octets(octets) as u64;
         let carried = number(self.frame_size).map(|size| size.saturating_sub(before));
         Observed { bytes: Observed::ip_octets(&packet).or(carried), packet: Some(packet), ..Observed::default() }
     }

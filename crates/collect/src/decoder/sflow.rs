@@ -271,7 +271,7 @@ fn take_header<'a>(observed: &mut Observed<'a>, header: &SampledHeader<'a>) {
     let Some(link) = header.link_type() else { return };
     let packet = headers_of(observed);
     packet::dissect_into(link, header.header, packet);
-    let before = (header.header.len() - packet.payload.len()) as u32;
+    let before = packet.link_octets(header.header) as u32;
     let carried = header.frame_length.saturating_sub(header.stripped).saturating_sub(before);
     let ip_octets = Observed::ip_octets(packet);
     observed.bytes = ip_octets.or(Some(carried.into()));

@@ -40,6 +40,8 @@ const SAMPLE_TOO_SHORT: &str = "the sample states four octets less than its reco
     dissector reads on";
 const BRIDGED: &str = "Ethernet behind a label stack, which the dissector does not look into without being told to; \
     in it GRE with IPv4";
+const TEREDO: &str = "the dissector tells of what is in Teredo behind the datagram, where it belongs to no sample";
+const BRIDGED_OR_TEREDO: &str = "as for Teredo and, once, for Ethernet behind a label stack";
 const OF_THE_SOURCE: &str = "telegraf prints the source of the sample, which is the output interface here";
 const EXTENSION_HEADER: &str = "telegraf prints the number of the first extension header, we that of the protocol \
     behind them";
@@ -228,11 +230,13 @@ pub(crate) const KNOWN: &[Known] = &[
     ),
     known("tshark", "logstash-plugins+logstash-codec-netflow/test 'Netflow 9 invalid 01'", "records", 1, HEADER_COUNT),
     known("tshark", "logstash-plugins+logstash-codec-netflow/test 'Netflow 9 H3C'", "records", 1, FIRST_SET),
-    known("tshark on sFlow", "_derived/orliin-sflow/raw-0001-0600.pcap", "src_addr", 1, BRIDGED),
-    known("tshark on sFlow", "_derived/orliin-sflow/raw-0001-0600.pcap", "dst_addr", 1, BRIDGED),
-    known("tshark on sFlow", "_derived/orliin-sflow/raw-0001-0600.pcap", "src_port", 1, BRIDGED),
-    known("tshark on sFlow", "_derived/orliin-sflow/raw-0001-0600.pcap", "dst_port", 1, BRIDGED),
+    known("tshark on sFlow", "_derived/orliin-sflow/raw-0001-0600.pcap", "src_addr", 6, BRIDGED_OR_TEREDO),
+    known("tshark on sFlow", "_derived/orliin-sflow/raw-0001-0600.pcap", "dst_addr", 6, BRIDGED_OR_TEREDO),
+    known("tshark on sFlow", "_derived/orliin-sflow/raw-0001-0600.pcap", "src_port", 6, BRIDGED_OR_TEREDO),
+    known("tshark on sFlow", "_derived/orliin-sflow/raw-0001-0600.pcap", "dst_port", 6, BRIDGED_OR_TEREDO),
     known("tshark on sFlow", "_derived/orliin-sflow/raw-0001-0600.pcap", "tcp_flags", 1, BRIDGED),
+    known("tshark on sFlow", "_derived/orliin-sflow/raw-0001-0600.pcap", "min_ttl", 5, TEREDO),
+    known("tshark on sFlow", "_derived/orliin-sflow/raw-0001-0600.pcap", "protocol", 5, TEREDO),
     known("tshark on sFlow", "gopacket+gopacket/003_sflow5_SFlowTestPacket5.bin", "next hop", 1, SAMPLE_TOO_SHORT),
     known(
         "tshark on sFlow",

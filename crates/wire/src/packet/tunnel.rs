@@ -1,48 +1,30 @@
-//! Headers of tunnels.
+//! Tunnels in IP: GRE and what it carries, L2TP version 3.
 
-use super::link::BRIDGED_ETHERNET;
+use super::link::{BRIDGED_ETHERNET, CISCO_METADATA, PPP, bridged};
+use super::mpls::looks_like_ethernet;
 use super::{End, Inside, Layer, LinkType, Step, Tunnel, TunnelKind, skip, split};
-
-const VXLAN: u16 = 4789;
-/// What Linux used before the port was assigned, and still does by default.
-const VXLAN_LINUX: u16 = 8472;
-const VXLAN_GPE: u16 = 4790;
-const GENEVE: u16 = 6081;
-const GTP_U: u16 = 2152;
-const GRE_IN_UDP: u16 = 4754;
-const MPLS_IN_UDP: u16 = 6635;
 
 const ERSPAN_II: u16 = 0x88be;
 const ERSPAN_III: u16 = 0x22eb;
-/// Enhanced GRE of PPTP (RFC 2637 section 4.1) carries PPP, and some carry it in plain GRE.
-const PPP_IN_GRE: u16 = 0x880b;
 /// `EoIP` of `MikroTik`: the key's octets are a length and a tunnel in little-endian order.
 const ETHERNET_OVER_IP: u16 = 0x6400;
+/// Packets that a router redirects to a cache (draft-mclaggan-wccp-v2rev1 section 4.12).
+const WCCP: u16 = 0x883e;
 
-fn enter(kind: TunnelKind, id: Option<u32>, inside: Inside, rest: &[u8]) -> (Layer, &[u8]) {
+/// IEEE 802.11 of Aruba's access points.
+const ARUBA_MIN: u16 = 0x8200;
+const ARUBA_MAX: u16 = 0x82ff;
+
+pub(super) fn enter(kind: TunnelKind, id: Option<u32>, inside: Inside, rest: &[u8]) -> (Layer, &[u8]) {
     (Layer::Tunnel(Tunnel { kind, id }, inside), rest)
 }
 
-fn inside(ethertype: u16) -> Inside {
+pub(super) fn inside(ethertype: u16) -> Inside {
     match ethertype {
         BRIDGED_ETHERNET => Inside::Link(LinkType::Ethernet),
-        PPP_IN_GRE => Inside::Link(LinkType::Ppp),
+        // The enhanced GRE of PPTP (RFC 2637 section 4.1) carries PPP, and some carry it in plain GRE.
+        PPP => Inside::Link(LinkType::Ppp),
         other => Inside::Type(other),
-    }
-}
-
-/// What UDP carries, by its ports.
-#[inline]
-pub(super) fn in_udp(source: u16, destination: u16, octets: &[u8]) -> Step<'_> {
-    match destination {
-        VXLAN | VXLAN_LINUX | VXLAN_GPE => vxlan(destination == VXLAN_GPE, octets),
-        GENEVE => geneve(octets),
-        GRE_IN_UDP => gre(octets),
-        MPLS_IN_UDP => Ok(enter(TunnelKind::Mpls, None, Inside::Link(LinkType::Mpls), octets)),
-        GTP_U => gtp(octets),
-        // User plane packets go from any port to this one, but many gateways use it on both sides.
-        _ if source == GTP_U => gtp(octets),
-        _ => Err(End::Payload),
     }
 }
 
@@ -51,7 +33,7 @@ pub(super) fn gre(octets: &[u8]) -> Step<'_> {
     let ([flags, version, high, low], rest) = split::<4>(octets)?;
     let (protocol, version) = (u16::from_be_bytes([*high, *low]), version);
     let has = |bit: u8| flags & bit != 0;
-    if version & 7 == 1 && protocol == PPP_IN_GRE {
+    if version & 7 == 1 && protocol == PPP {
         let ([_, _, call @ ..], _) = split::<4>(rest)?;
         let numbers = usize::from(has(0x10)) * 4 + usize::from(version & 0x80 != 0) * 4;
         // A packet that only acknowledges carries nothing.
@@ -77,13 +59,29 @@ pub(super) fn gre(octets: &[u8]) -> Step<'_> {
     rest = skip(rest, usize::from(has(0x10)) * 4)?;
     match protocol {
         // Type I has neither sequence number nor header.
-        ERSPAN_II if !has(0x10) => Ok(enter(TunnelKind::Erspan, None, Inside::Link(LinkType::Ethernet), rest)),
+        ERSPAN_II if !has(0x10) => Ok((bridged(TunnelKind::Erspan, None), rest)),
         ERSPAN_II => erspan(rest, 8),
         ERSPAN_III => {
             let optional = split::<12>(rest)?.0[11] & 1 == 1;
             erspan(rest, if optional { 20 } else { 12 })
         }
+        ARUBA_MIN..=ARUBA_MAX => Ok(enter(TunnelKind::Gre, key, Inside::AccessPoint, rest)),
+        // Here the type stands before it, not behind it.
+        CISCO_METADATA => {
+            let ([high, low, _, length], rest) = split::<4>(rest)?;
+            let rest = skip(rest, usize::from(*length) * 4)?;
+            Ok(enter(TunnelKind::Gre, key, inside(u16::from_be_bytes([*high, *low])), rest))
+        }
+        WCCP => Ok(enter(TunnelKind::Gre, key, Inside::Link(LinkType::Ip), redirected(rest)?)),
         protocol => Ok(enter(TunnelKind::Gre, key, inside(protocol), rest)),
+    }
+}
+
+/// Version 2 of WCCP has a header of four octets before the packet, version 1 has none; an IPv4 packet begins with a 4.
+fn redirected(octets: &[u8]) -> Result<&[u8], End> {
+    match octets.first().ok_or(End::Truncated)? >> 4 {
+        4 => Ok(octets),
+        _ => skip(octets, 4),
     }
 }
 
@@ -91,61 +89,35 @@ pub(super) fn gre(octets: &[u8]) -> Step<'_> {
 fn erspan(octets: &[u8], length: usize) -> Step<'_> {
     let ([_, _, session @ ..], _) = split::<4>(octets)?;
     let id = u16::from_be_bytes(*session) & 0x3ff;
-    Ok(enter(TunnelKind::Erspan, Some(id.into()), Inside::Link(LinkType::Ethernet), skip(octets, length)?))
+    Ok((bridged(TunnelKind::Erspan, Some(id.into())), skip(octets, length)?))
 }
 
-/// RFC 7348 section 5; the next protocol of VXLAN-GPE is in the last octet of the first word.
-fn vxlan(generic: bool, octets: &[u8]) -> Step<'_> {
-    let ([flags, _, _, next, vni @ .., _], rest) = split::<8>(octets)?;
-    if flags & 0x08 == 0 {
-        return Err(End::Payload);
-    }
-    let id = Some(be24(*vni));
-    let inside = match (generic && flags & 0x04 != 0, next) {
-        (false, _) | (true, 3) => Inside::Link(LinkType::Ethernet),
-        (true, 1 | 2) => Inside::Link(LinkType::Ip),
-        (true, 5) => Inside::Link(LinkType::Mpls),
-        (true, _) => return Err(End::Unknown),
-    };
-    Ok(enter(TunnelKind::Vxlan, id, inside, rest))
-}
-
-/// RFC 8926 section 3.4: version and length of options, flags, protocol, VNI.
-fn geneve(octets: &[u8]) -> Step<'_> {
-    let ([first, _, high, low, vni @ .., _], rest) = split::<8>(octets)?;
-    if first >> 6 != 0 {
-        return Err(End::Payload);
-    }
-    let rest = skip(rest, usize::from(first & 0x3f) * 4)?;
-    Ok(enter(TunnelKind::Geneve, Some(be24(*vni)), inside(u16::from_be_bytes([*high, *low])), rest))
-}
-
-/// 3GPP TS 29.281 section 5: only messages of type 255 carry packets.
-fn gtp(octets: &[u8]) -> Step<'_> {
-    const EXTENSION: u8 = 4;
-    let ([flags, message, _, _, teid @ ..], mut rest) = split::<8>(octets)?;
-    // version 1, protocol type GTP
-    if flags & 0xf0 != 0x30 || *message != 255 {
-        return Err(End::Payload);
-    }
-    if flags & 7 != 0 {
-        let ([.., next], after) = split::<4>(rest)?;
-        rest = after;
-        let mut next = if flags & EXTENSION == 0 { 0 } else { *next };
-        // Each extension header says its length in units of four octets, and what follows in its last octet.
-        while next != 0 {
-            let length = usize::from(*rest.first().ok_or(End::Truncated)?) * 4;
-            if length == 0 {
-                return Err(End::Malformed);
-            }
-            let header = rest.get(..length).ok_or(End::Truncated)?;
-            next = header[length - 1];
-            rest = skip(rest, length)?;
+/// RFC 7761 section 4.9.3: a register message carries the packet that a source sent, or with the N bit none.
+pub(super) fn pim(octets: &[u8]) -> Step<'_> {
+    const REGISTER: u8 = 0x21;
+    const NULL_REGISTER: u8 = 0x40;
+    match octets {
+        [REGISTER, _, _, _, flags, _, _, _, rest @ ..] if flags & NULL_REGISTER == 0 => {
+            Ok(enter(TunnelKind::PimRegister, None, Inside::Link(LinkType::Ip), rest))
         }
+        _ => Err(End::Payload),
     }
-    Ok(enter(TunnelKind::Gtp, Some(u32::from_be_bytes(*teid)), Inside::Link(LinkType::Ip), rest))
 }
 
-fn be24(octets: [u8; 3]) -> u32 {
+/// L2TP version 3 in IP (RFC 3931 section 4.1.1): session 0 is of control messages.
+pub(super) fn l2tp_in_ip(octets: &[u8]) -> Step<'_> {
+    if split::<4>(octets)?.0 == &[0; 4] { Err(End::Payload) } else { l2tp3(octets) }
+}
+
+/// RFC 3931 section 4.1: session, then a cookie of 0, 4 or 8 octets and a sublayer of 0 or 4, of which only the ends
+/// know. Ethernet (RFC 4719) is found by its look, other pseudowires are not followed.
+pub(super) fn l2tp3(octets: &[u8]) -> Step<'_> {
+    let (session, rest) = split::<4>(octets)?;
+    let frame = [0, 4, 8, 12].into_iter().filter_map(|at| rest.get(at..)).find(|frame| looks_like_ethernet(frame));
+    let frame = frame.ok_or(End::Unknown)?;
+    Ok((bridged(TunnelKind::L2tp, Some(u32::from_be_bytes(*session))), frame))
+}
+
+pub(super) fn be24(octets: [u8; 3]) -> u32 {
     u32::from_be_bytes([0, octets[0], octets[1], octets[2]])
 }

@@ -122,6 +122,8 @@ impl<'a> SampledIp<'a> {
     /// The header as the dissector has it. The TTL is not known.
     pub fn header(&self) -> Ip<'a> {
         Ip {
+            octets: &[],
+            header_octets: 0,
             source: self.source,
             destination: self.destination,
             protocol: self.protocol as u8,

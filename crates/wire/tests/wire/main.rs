@@ -1,6 +1,8 @@
 //! The wire crate against standards, other implementations' outputs, and malformed input.
 
 mod capture;
+mod captures;
+mod dissected;
 mod golden;
 mod labels;
 mod malformed;

@@ -91,7 +91,7 @@ pub(crate) fn packet(link: LinkType, octets: &[u8]) -> Found {
 }
 
 fn check(packet: &Packet<'_>, octets: &[u8]) {
-    lies_within(packet.payload, octets);
+    assert!(packet.link_octets(octets) <= octets.len());
     assert!(packet.tunnels <= TUNNELS_MAX);
     assert_eq!(packet.tunnel.is_some(), packet.tunnels > 0);
     check_headers(&packet.outer, octets);
@@ -117,6 +117,11 @@ fn check_headers(headers: &Headers<'_>, octets: &[u8]) {
     assert!(matches!(ip.source.len(), 4 | 16) && ip.source.len() == ip.destination.len());
     lies_within(ip.source, octets);
     lies_within(ip.destination, octets);
+    lies_within(ip.octets, octets);
+    assert!(ip.header_octets as usize <= ip.octets.len().max(60), "only options may be missing");
+    assert_eq!(ip.header().len() + ip.carried().len(), ip.octets.len());
+    lies_within(headers.transport(), ip.octets);
+    lies_within(headers.payload(), ip.carried());
     let later = ip.fragment.is_some_and(|fragment| fragment.offset > 0);
     assert!(!later || (headers.ports.is_none() && headers.icmp.is_none()), "a later fragment has no such header");
     assert!(headers.tcp_flags.is_none() || headers.ports.is_some());
