@@ -42,6 +42,25 @@ pub fn program(name: &str) -> Option<PathBuf> {
     None
 }
 
+/// Writes a capture (pcap, microseconds, Ethernet) of frames with their times in microseconds since the epoch.
+///
+/// # Panics
+/// When the file cannot be written.
+pub fn write_capture(path: &Path, frames: impl IntoIterator<Item = (i64, Vec<u8>)>) {
+    let mut file: Vec<u8> = Vec::new();
+    for word in [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1] {
+        file.extend(word.to_le_bytes());
+    }
+    for (time_us, frame) in frames {
+        let (secs, length) = (time_us.div_euclid(1_000_000) as u32, frame.len() as u32);
+        for word in [secs, time_us.rem_euclid(1_000_000) as u32, length, length] {
+            file.extend(word.to_le_bytes());
+        }
+        file.extend(frame);
+    }
+    std::fs::write(path, file).expect("the capture is written");
+}
+
 fn require_variable(program: &str) -> String {
     format!("WEIR_REQUIRE_{}", program.to_uppercase().replace('-', "_"))
 }

@@ -44,6 +44,7 @@ pub mod filter;
 pub mod foreign;
 pub mod generator;
 pub mod joiner;
+pub mod meter;
 pub mod null;
 pub mod router_generator;
 pub mod sample;
@@ -74,6 +75,7 @@ pub const KINDS: &[&BlockKind] = &[
     &foreign::KIND,
     &generator::KIND,
     &joiner::KIND,
+    &meter::KIND,
     &null::KIND,
     &router_generator::KIND,
     &sample::KIND,

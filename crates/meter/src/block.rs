@@ -122,6 +122,20 @@ pub struct SourceCounts {
     pub files_failed: u64,
 }
 
+impl SourceCounts {
+    /// Both together.
+    #[must_use]
+    pub fn and(self, other: Self) -> Self {
+        Self {
+            octets_read: self.octets_read + other.octets_read,
+            frames_filtered: self.frames_filtered + other.frames_filtered,
+            kernel_drops: self.kernel_drops + other.kernel_drops,
+            frames_unknown_link: self.frames_unknown_link + other.frames_unknown_link,
+            files_failed: self.files_failed + other.files_failed,
+        }
+    }
+}
+
 /// Why a source ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {

@@ -22,7 +22,7 @@ use tracing_subscriber::EnvFilter;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Collect, keep and question network flows: NetFlow, IPFIX and sFlow.
+/// Meter, collect, keep and question network flows: NetFlow, IPFIX and sFlow.
 #[derive(Debug, Parser)]
 #[command(name = "weir", version, max_term_width = 100)]
 struct Arguments {
@@ -32,6 +32,7 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    Meter(Box<command::meter::Args>),
     Collect(command::collect::Args),
     Import(command::import::Args),
     Chain(command::chain::Args),
@@ -48,6 +49,7 @@ fn main() -> ExitCode {
     tell_to_standard_error();
     let arguments = Arguments::try_parse().unwrap_or_else(|error| command::nfdump::exit(&error));
     let result = match arguments.command {
+        Command::Meter(args) => command::meter::run(&args),
         Command::Collect(args) => command::collect::run(&args),
         Command::Import(args) => command::import::run(&args),
         Command::Chain(args) => command::chain::run(&args),

@@ -23,6 +23,8 @@ mod damage;
 mod foreign;
 #[path = "weir/kill.rs"]
 mod kill;
+#[path = "weir/meter.rs"]
+mod meter;
 #[path = "weir/nfdump/mod.rs"]
 mod nfdump;
 #[path = "weir/query.rs"]

@@ -156,6 +156,8 @@ mod tests {
         pages_pruned: 0,
         octets_all: 0,
         octets_read: 0,
+        summaries_read: 0,
+        rows_unsummed: 0,
     };
 
     #[test]

@@ -12,7 +12,7 @@ use weir_chain::Progress;
 use weir_chain::run::BlockProgress;
 use weir_flow::Counter;
 
-use super::{chain_of, seconds, tell_archived, tell_books};
+use super::{chain_of, seconds, tell_archived, tell_books, texts};
 use crate::age::Age;
 use crate::octets::Octets;
 use crate::running::Foreground;
@@ -256,15 +256,6 @@ impl RelayArgs {
             let _ = writeln!(lines, "relay_sources = {}", texts(&self.relay_source));
         }
         lines
-    }
-}
-
-/// Texts as a value of a chain file: one alone as it is, several as a list.
-fn texts(texts: &[String]) -> String {
-    let quoted: Vec<_> = texts.iter().map(|text| super::toml_text(text)).collect();
-    match quoted.as_slice() {
-        [one] => one.clone(),
-        _ => format!("[{}]", quoted.join(", ")),
     }
 }
 

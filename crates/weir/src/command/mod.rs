@@ -12,6 +12,7 @@ pub(crate) mod collect;
 pub(crate) mod doctor;
 pub(crate) mod generate;
 pub(crate) mod import;
+pub(crate) mod meter;
 pub(crate) mod nfdump;
 pub(crate) mod query;
 pub(crate) mod sql;
@@ -137,6 +138,15 @@ pub(crate) fn toml_text(text: &str) -> String {
     }
     quoted.push('"');
     quoted
+}
+
+/// Texts as a value of a chain file: one alone as it is, several as a list.
+pub(crate) fn texts(texts: &[String]) -> String {
+    let quoted: Vec<_> = texts.iter().map(|text| toml_text(text)).collect();
+    match quoted.as_slice() {
+        [one] => one.clone(),
+        _ => format!("[{}]", quoted.join(", ")),
+    }
 }
 
 /// Milliseconds as seconds of a chain file.

@@ -1,0 +1,283 @@
+//! Handshakes of TLS over TCP and of DTLS: the `ClientHello`, and what the server chose.
+
+use std::borrow::Cow;
+
+use super::Direction;
+use super::assembly::{ASSEMBLY_OCTETS_MAX, Assembly, Placed};
+use super::client_hello::{CLIENT_HELLO, ClientHello, SERVER_HELLO, server_hello};
+use super::details::TlsDetails;
+use super::inspection::{Shared, Verdict};
+use super::ja::{Carrier, ja3, ja4};
+use crate::octets::Cursor;
+
+/// Content type of records that hold handshake messages (RFC 8446 section 5.1).
+const HANDSHAKE: u8 = 22;
+
+/// A handshake as far as it was seen.
+#[derive(Debug)]
+pub(super) struct Handshake {
+    datagrams: bool,
+    client: Client,
+    server_told: bool,
+}
+
+/// What is known of the `ClientHello`.
+#[derive(Debug)]
+enum Client {
+    /// Nothing yet.
+    Awaited,
+    /// It goes on in a further packet: the octets so far, as they came over TCP, or the message of DTLS.
+    Begun(Direction, Assembly),
+    /// All that will be known.
+    Told,
+}
+
+/// A handshake message.
+struct Message<'a> {
+    kind: u8,
+    /// Octets that it should have.
+    length: usize,
+    body: Cow<'a, [u8]>,
+}
+
+/// A fragment of a handshake message of DTLS (RFC 6347 section 4.2.2).
+struct Fragment<'a> {
+    kind: u8,
+    length: usize,
+    offset: usize,
+    octets: &'a [u8],
+}
+
+impl Handshake {
+    pub(super) fn new(datagrams: bool) -> Self {
+        Self { datagrams, client: Client::Awaited, server_told: false }
+    }
+
+    fn carrier(&self) -> Carrier {
+        if self.datagrams { Carrier::Dtls } else { Carrier::Tcp }
+    }
+
+    /// Takes in the payload of a packet.
+    pub(super) fn inspect(
+        &mut self,
+        direction: Direction,
+        payload: &[u8],
+        details: &mut TlsDetails,
+        shared: &mut Shared<'_>,
+    ) -> Verdict {
+        if self.datagrams {
+            for fragment in fragments(payload) {
+                self.take_fragment(direction, &fragment, details, shared);
+            }
+        } else {
+            self.take_segment(direction, payload, details, shared);
+        }
+        if matches!(self.client, Client::Told) && self.server_told { Verdict::Done } else { Verdict::More }
+    }
+
+    fn take_segment(
+        &mut self,
+        direction: Direction,
+        payload: &[u8],
+        details: &mut TlsDetails,
+        shared: &mut Shared<'_>,
+    ) {
+        if let Client::Begun(client, assembly) = &mut self.client
+            && *client == direction
+        {
+            let placed = assembly.append(payload);
+            let message = message(assembly.start());
+            if placed == Placed::Cut || message.as_ref().is_some_and(Message::is_whole) {
+                shared.counts.handshakes_cut += u64::from(placed == Placed::Cut);
+                self.settle(details, shared);
+            }
+            return;
+        }
+        match message(payload) {
+            Some(message) if message.kind == CLIENT_HELLO => {
+                if !matches!(self.client, Client::Awaited) {
+                    return;
+                }
+                if !message.is_whole() && shared.take_buffer() {
+                    let mut assembly = Assembly::with_capacity(payload.len() + message.missing());
+                    assembly.append(payload);
+                    self.client = Client::Begun(direction, assembly);
+                } else {
+                    self.tell(&message.body, message.length, details, shared);
+                }
+            }
+            Some(message) if message.kind == SERVER_HELLO => {
+                self.server_told = true;
+                shared.counts.malformed += u64::from(server_hello(&message.body, details).is_none());
+            }
+            // The length of the hello is still to come.
+            None if matches!(self.client, Client::Awaited) && begins_hello(payload) => {
+                if shared.take_buffer() {
+                    let mut assembly = Assembly::with_capacity(ASSEMBLY_OCTETS_MAX);
+                    assembly.append(payload);
+                    self.client = Client::Begun(direction, assembly);
+                }
+            }
+            // Whatever else comes, the hello of this side is over.
+            _ => self.server_told |= !matches!(self.client, Client::Awaited),
+        }
+    }
+
+    fn take_fragment(
+        &mut self,
+        direction: Direction,
+        fragment: &Fragment<'_>,
+        details: &mut TlsDetails,
+        shared: &mut Shared<'_>,
+    ) {
+        match (fragment.kind, &mut self.client) {
+            (CLIENT_HELLO, Client::Awaited) if fragment.octets.len() == fragment.length => {
+                self.tell(fragment.octets, fragment.length, details, shared);
+            }
+            (CLIENT_HELLO, Client::Awaited) => {
+                if !shared.take_buffer() {
+                    if fragment.offset == 0 {
+                        self.tell(fragment.octets, fragment.length, details, shared);
+                    }
+                    return;
+                }
+                let mut assembly = Assembly::with_capacity(fragment.length);
+                assembly.insert(fragment.offset as u64, fragment.octets);
+                self.client = Client::Begun(direction, assembly);
+            }
+            (CLIENT_HELLO, Client::Begun(client, assembly)) if *client == direction => {
+                let placed = assembly.insert(fragment.offset as u64, fragment.octets);
+                if placed == Placed::Cut || assembly.start().len() >= fragment.length {
+                    shared.counts.handshakes_cut += u64::from(placed == Placed::Cut);
+                    self.settle(details, shared);
+                }
+            }
+            (SERVER_HELLO, _) if fragment.offset == 0 => {
+                self.server_told = true;
+                shared.counts.malformed += u64::from(server_hello(fragment.octets, details).is_none());
+            }
+            _ => {}
+        }
+    }
+
+    /// Tells what the octets put together say, and gives their buffer back.
+    fn settle(&mut self, details: &mut TlsDetails, shared: &mut Shared<'_>) {
+        let Client::Begun(_, assembly) = std::mem::replace(&mut self.client, Client::Told) else { return };
+        shared.give_buffer();
+        if self.datagrams {
+            let octets = assembly.start();
+            self.tell(octets, octets.len(), details, shared);
+        } else if let Some(message) = message(assembly.start()) {
+            self.tell(&message.body, message.length, details, shared);
+        }
+    }
+
+    fn tell(&mut self, body: &[u8], length: usize, details: &mut TlsDetails, shared: &mut Shared<'_>) {
+        self.client = Client::Told;
+        tell(body, length, self.carrier(), details, shared);
+    }
+
+    /// Tells what there is of a `ClientHello` whose rest never came.
+    pub(super) fn conclude(mut self, details: &mut TlsDetails, shared: &mut Shared<'_>) {
+        self.settle(details, shared);
+    }
+}
+
+/// Tells what a `ClientHello` says. There are fingerprints only of a whole one.
+pub(super) fn tell(body: &[u8], length: usize, carrier: Carrier, details: &mut TlsDetails, shared: &mut Shared<'_>) {
+    let datagrams = carrier == Carrier::Dtls;
+    let Some(hello) = ClientHello::parse(body, length, datagrams) else {
+        shared.counts.malformed += 1;
+        return;
+    };
+    hello.tell(datagrams, details);
+    if hello.whole {
+        details.ja4 = Some(ja4(&hello, carrier));
+        details.ja3 = ja3(&hello);
+    }
+}
+
+impl Message<'_> {
+    fn is_whole(&self) -> bool {
+        self.missing() == 0
+    }
+
+    /// Octets that are missing, if it can ever be whole.
+    fn missing(&self) -> usize {
+        self.length.min(ASSEMBLY_OCTETS_MAX).saturating_sub(self.body.len())
+    }
+}
+
+/// The first handshake message of a stream of records (RFC 8446 section 5.1), or as much of it as is there.
+fn message(octets: &[u8]) -> Option<Message<'_>> {
+    let mut records = Cursor::new(octets);
+    let mut body = Cow::Borrowed(record(&mut records)?);
+    let (kind, length) = loop {
+        let mut header = Cursor::new(&body);
+        let read = header.u8().zip(header.u24());
+        if let Some((kind, length)) = read
+            && body.len() >= 4 + length as usize
+        {
+            break (kind, length as usize);
+        }
+        // It goes on in the next record, which is rare and costs a copy.
+        match record(&mut records) {
+            Some(more) => body.to_mut().extend_from_slice(more),
+            None => break read.map(|(kind, length)| (kind, length as usize))?,
+        }
+    };
+    let body = match body {
+        Cow::Borrowed(octets) => Cow::Borrowed(octets.get(4..)?),
+        Cow::Owned(mut octets) => {
+            octets.drain(..4);
+            Cow::Owned(octets)
+        }
+    };
+    Some(Message { kind, length, body })
+}
+
+/// Whether a segment begins a `ClientHello` and ends before its length.
+fn begins_hello(segment: &[u8]) -> bool {
+    matches!(segment, [HANDSHAKE, _, _, _, _, CLIENT_HELLO, ..]) && segment.len() < 9
+}
+
+/// The octets of the next record, if it is of a handshake.
+fn record<'a>(records: &mut Cursor<'a>) -> Option<&'a [u8]> {
+    let kind = records.u8()?;
+    records.u16()?;
+    let length = records.u16()?;
+    let octets = records.take_up_to(length.into());
+    (kind == HANDSHAKE && !octets.is_empty()).then_some(octets)
+}
+
+/// The fragments of handshake messages in a datagram (RFC 6347 sections 4.1 and 4.2.2). Records that are encrypted,
+/// those of a later epoch, are left out.
+fn fragments(datagram: &[u8]) -> impl Iterator<Item = Fragment<'_>> {
+    let mut records = Cursor::new(datagram);
+    std::iter::from_fn(move || {
+        loop {
+            let kind = records.u8()?;
+            records.u16()?;
+            let epoch = records.u16()?;
+            records.take(6)?;
+            let octets = records.list16()?;
+            if kind == HANDSHAKE
+                && epoch == 0
+                && let Some(fragment) = fragment(octets)
+            {
+                return Some(fragment);
+            }
+        }
+    })
+}
+
+/// The first fragment in a record; others follow only behind the hello.
+fn fragment(record: &[u8]) -> Option<Fragment<'_>> {
+    let mut cursor = Cursor::new(record);
+    let kind = cursor.u8()?;
+    let length = cursor.u24()? as usize;
+    cursor.u16()?;
+    let offset = cursor.u24()? as usize;
+    let octets = cursor.u24()?;
+    Some(Fragment { kind, length, offset, octets: cursor.take(octets as usize)? })
+}

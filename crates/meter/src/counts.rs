@@ -1,0 +1,70 @@
+//! What a Metering Process counts.
+
+use crate::cache::CacheCounts;
+use crate::digest::NotFlow;
+
+/// Packets and what became of them. Each packet that a source handed on stands in exactly one of `packets_in_flows`,
+/// `not_flows`, `packets_not_sampled` and `fragments_held`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct MeterCounts {
+    /// Packets that sources handed on.
+    pub packets: u64,
+    /// Octets of their frames on the wire.
+    pub octets: u64,
+    /// Packets counted in flows.
+    pub packets_in_flows: u64,
+    /// Packets that belong to no flow, by [`NotFlow`].
+    pub not_flows: [u64; NotFlow::COUNT],
+    /// Packets that were not selected.
+    pub packets_not_sampled: u64,
+    /// Fragments that wait for the first of their packet.
+    pub fragments_held: u64,
+    /// Fragments among `packets_in_flows` whose first one did not come, so that their flow has no ports.
+    pub fragments_without_first: u64,
+    /// Flows begun.
+    pub flows_begun: u64,
+    /// Flows handed on.
+    pub flows_ended: u64,
+    /// Flows that ended before their time since the table was full.
+    pub flows_evicted: u64,
+    /// Most flows at the same time; of several workers the sum of what each had at most.
+    pub flows_peak: u64,
+}
+
+impl MeterCounts {
+    /// Adds what another worker counted.
+    pub fn add(&mut self, other: &Self) {
+        self.packets += other.packets;
+        self.octets += other.octets;
+        self.packets_in_flows += other.packets_in_flows;
+        for (reason, count) in self.not_flows.iter_mut().zip(other.not_flows) {
+            *reason += count;
+        }
+        self.packets_not_sampled += other.packets_not_sampled;
+        self.fragments_held += other.fragments_held;
+        self.fragments_without_first += other.fragments_without_first;
+        self.flows_begun += other.flows_begun;
+        self.flows_ended += other.flows_ended;
+        self.flows_evicted += other.flows_evicted;
+        self.flows_peak += other.flows_peak;
+    }
+
+    /// Takes over what a cache counted.
+    pub(crate) fn set_cache(&mut self, cache: &CacheCounts) {
+        self.packets_in_flows = cache.packets;
+        self.flows_begun = cache.flows_begun;
+        self.flows_evicted = cache.flows_evicted;
+        self.flows_peak = cache.flows_peak;
+    }
+
+    /// Packets that belong to no flow, for whatever reason.
+    pub fn not_flows_total(&self) -> u64 {
+        self.not_flows.iter().sum()
+    }
+
+    /// Whether every packet stands in one of the counts, which holds when nothing is on its way.
+    pub fn balances(&self) -> bool {
+        let known = self.packets_in_flows + self.not_flows_total() + self.packets_not_sampled + self.fragments_held;
+        self.packets == known
+    }
+}

@@ -1,0 +1,230 @@
+//! What the flow cache has to know of a packet.
+
+use weir_wire::packet::{End, Headers, Packet, dissect_into};
+
+use crate::block::PacketMeta;
+use crate::key::{self, FlowKey, KeyFields, KeyHasher, KeyHeaders, KeyParts};
+
+/// Of a packet, what its flow wants to know. It is small, since it may travel from one worker to another.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct Digest {
+    /// The Flow Key; of biflows the same for both directions.
+    pub key: FlowKey,
+    /// Hash of the key.
+    pub hash: u64,
+    /// When the packet was captured, microseconds since the epoch.
+    pub time_us: i64,
+    /// Octets of the IP packet, header included, as its header states them.
+    pub octets: u32,
+    /// Number of the packet in its block; of a fragment that is [`HELD`](Self::HELD) that of the packet whose place it
+    /// takes.
+    pub packet: u32,
+    /// TCP control bits, with the reserved ones.
+    pub tcp_flags: u16,
+    /// TTL or hop limit.
+    pub ttl: u8,
+    /// Type of service or traffic class.
+    pub tos: u8,
+    /// Code of ICMP, which the key of a biflow has no room for.
+    pub icmp_code: u8,
+    /// Set of [`Digest::REVERSED`], [`Digest::FRAGMENT`], [`Digest::HELD`].
+    pub marks: u8,
+}
+
+impl Digest {
+    /// The packet goes against the direction of the key.
+    pub const REVERSED: u8 = 1;
+    /// The packet is a fragment.
+    pub const FRAGMENT: u8 = 2;
+    /// The packet is a fragment that waited for the first one, and its octets are in no block any more.
+    pub const HELD: u8 = 4;
+}
+
+/// Why a packet belongs to no flow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NotFlow {
+    /// It is no IP packet.
+    NotIp,
+    /// It was cut off before the end of its IP header.
+    Truncated,
+    /// A header contradicts itself.
+    Malformed,
+    /// More tunnels or extension headers than are followed.
+    TooDeep,
+}
+
+impl NotFlow {
+    /// Every reason.
+    pub const ALL: &'static [Self] = &[Self::NotIp, Self::Truncated, Self::Malformed, Self::TooDeep];
+    /// How many there are.
+    pub const COUNT: usize = Self::ALL.len();
+
+    /// Name of its counter.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::NotIp => "packets_not_ip",
+            Self::Truncated => "packets_truncated",
+            Self::Malformed => "packets_malformed",
+            Self::TooDeep => "packets_too_deep",
+        }
+    }
+
+    const fn of(end: End) -> Self {
+        match end {
+            End::Payload | End::Unknown => Self::NotIp,
+            End::Truncated => Self::Truncated,
+            End::Malformed => Self::Malformed,
+            End::TooDeep => Self::TooDeep,
+        }
+    }
+}
+
+/// What tells the fragments of one packet from those of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct FragmentId {
+    /// The key without ports.
+    pub(crate) key: FlowKey,
+    /// Identification in the IP header.
+    pub(crate) identification: u32,
+}
+
+/// What a packet came to.
+#[derive(Debug, Clone, Copy)]
+pub enum Digested {
+    /// A digest that is complete.
+    Whole(Digest),
+    /// The first fragment of a packet, whose ports are those of the others.
+    FirstFragment(Digest, FragmentId, (u16, u16)),
+    /// Another fragment, without ports. Its key is that of uniflows, and it has no hash yet.
+    LaterFragment(Digest, FragmentId),
+    /// Nothing for a flow.
+    NotFlow(NotFlow),
+}
+
+/// Makes digests of packets.
+#[derive(Debug, Clone)]
+pub struct Digester {
+    fields: KeyFields,
+    is_biflow: bool,
+    hasher: KeyHasher,
+}
+
+impl Digester {
+    /// Digests for these keys.
+    pub fn new(fields: KeyFields, is_biflow: bool, hasher: KeyHasher) -> Self {
+        Self { fields, is_biflow, hasher }
+    }
+
+    /// Dissects a frame into `packet` and digests what was found.
+    #[inline]
+    pub fn digest<'a>(&self, number: u32, meta: &PacketMeta, frame: &'a [u8], packet: &mut Packet<'a>) -> Digested {
+        dissect_into(meta.link, frame, packet);
+        let headers = match self.fields.headers {
+            KeyHeaders::Inner => packet.innermost(),
+            KeyHeaders::Outer => &packet.outer,
+        };
+        let Some(ip) = headers.ip else { return Digested::NotFlow(NotFlow::of(packet.end)) };
+        let ports = key::ports(headers, ip.protocol, self.is_biflow);
+        let parts = self.parts(meta, packet, headers, ports.unwrap_or_default());
+        let fields = &self.fields;
+        let key = FlowKey::new(
+            if fields.src_addr { ip.source } else { &[] },
+            if fields.dst_addr { ip.destination } else { &[] },
+            parts,
+        );
+        let octets = match ip.total_length {
+            0 => octets_behind(meta.length.saturating_sub(headers_before(frame, ip.source)), ip.source),
+            stated => stated,
+        };
+        let digest = Digest {
+            key,
+            hash: 0,
+            time_us: meta.time_us,
+            octets,
+            packet: number,
+            tcp_flags: headers.tcp_flags.unwrap_or_default(),
+            ttl: ip.ttl,
+            tos: ip.tos,
+            icmp_code: headers.icmp.map_or(0, |icmp| icmp.1),
+            marks: 0,
+        };
+        let Some(fragment) = ip.fragment else { return Digested::Whole(self.complete(digest)) };
+        let digest = Digest { marks: Digest::FRAGMENT, ..digest };
+        let id = FragmentId { key: without_ports(key), identification: fragment.identification };
+        if fragment.offset == 0 {
+            // without ports when its protocol has none, or when it is too short for them: no other fragment has them
+            Digested::FirstFragment(self.complete(digest), id, (parts.src_port, parts.dst_port))
+        } else {
+            Digested::LaterFragment(digest, id)
+        }
+    }
+
+    /// Gives a fragment its ports, and makes its digest complete.
+    pub(crate) fn with_ports(&self, digest: Digest, (src_port, dst_port): (u16, u16)) -> Digest {
+        let mut key = digest.key;
+        key.set_ports(src_port, dst_port);
+        self.complete(Digest { key, ..digest })
+    }
+
+    /// Turns the key of a biflow, and hashes it.
+    #[inline]
+    pub(crate) fn complete(&self, digest: Digest) -> Digest {
+        let (key, is_reversed) = if self.is_biflow { digest.key.of_both_directions() } else { (digest.key, false) };
+        let marks = digest.marks | if is_reversed { Digest::REVERSED } else { 0 };
+        Digest { key, hash: self.hasher.hash(&key), marks, ..digest }
+    }
+
+    #[inline]
+    fn parts(&self, meta: &PacketMeta, packet: &Packet<'_>, headers: &Headers<'_>, ports: (u16, u16)) -> KeyParts {
+        let fields = &self.fields;
+        let Some(ip) = headers.ip else { return KeyParts::default() };
+        let tunnel = packet.tunnel.filter(|_| fields.tunnel);
+        KeyParts {
+            src_port: if fields.src_port { ports.0 } else { 0 },
+            dst_port: if fields.dst_port { ports.1 } else { 0 },
+            protocol: if fields.protocol { ip.protocol } else { 0 },
+            tos: if fields.tos { ip.tos } else { 0 },
+            ip_version: if ip.source.len() == 16 { 6 } else { 4 },
+            tunnel_kind: tunnel.map_or(0, |tunnel| tunnel.kind as u8 + 1),
+            vlan: if fields.vlan { packet.outer.vlan(0).map_or(0, |vlan| vlan + 1) } else { 0 },
+            interface: if fields.interface { meta.interface } else { 0 },
+            tunnel_id: tunnel.and_then(|tunnel| tunnel.id).unwrap_or(0),
+        }
+    }
+}
+
+fn without_ports(mut key: FlowKey) -> FlowKey {
+    key.set_ports(0, 0);
+    key
+}
+
+/// Octets of an IP packet that states a length of 0, of which the frame has so many: all of them, since segmentation was
+/// left to the network card. But what is too short for a transport header behind one of IPv6, whose length leaves the
+/// header out, is the padding of Ethernet.
+const fn octets_behind(octets: u32, source: &[u8]) -> u32 {
+    const IPV6_HEADER: u32 = 40;
+    const TRANSPORT_MIN: u32 = 8;
+    if source.len() == 16 && octets < IPV6_HEADER + TRANSPORT_MIN { IPV6_HEADER } else { octets }
+}
+
+/// Octets of a frame before the IP header that has this source address.
+fn headers_before(frame: &[u8], source: &[u8]) -> u32 {
+    let offset = (source.as_ptr() as usize).saturating_sub(frame.as_ptr() as usize);
+    let in_header = if source.len() == 16 { 8 } else { 12 };
+    offset.saturating_sub(in_header) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::octets_behind;
+
+    #[test]
+    fn padding_behind_an_empty_packet_is_not_of_it() {
+        // 46 octets are the least that a frame of Ethernet carries (IEEE 802.3 section 4.2.3.3)
+        assert_eq!(octets_behind(46, &[0; 16]), 40);
+        assert_eq!(octets_behind(48, &[0; 16]), 48);
+        assert_eq!(octets_behind(9_000, &[0; 16]), 9_000);
+        assert_eq!(octets_behind(46, &[0; 4]), 46);
+    }
+}

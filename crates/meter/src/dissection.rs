@@ -1,0 +1,135 @@
+//! From a block of packets to digests, dealt out by shard.
+
+use weir_wire::packet::Packet;
+
+use crate::block::PacketBlock;
+use crate::counts::MeterCounts;
+use crate::digest::{Digest, Digested, Digester};
+use crate::fragments::{Fragment, Resolved};
+use crate::sampling::Sampler;
+
+/// Dissects blocks. Every worker has one, and all of them do the same.
+#[derive(Debug)]
+pub(crate) struct Dissection {
+    digester: Digester,
+    sampler: Option<Sampler>,
+    /// For each shard what it has to take in, in order.
+    pub(crate) shards: Vec<Vec<Digest>>,
+    /// Fragments of the block, whose table is shared.
+    pub(crate) fragments: Vec<Fragment>,
+}
+
+impl Dissection {
+    pub(crate) fn new(digester: Digester, sampler: Option<Sampler>, shards: usize) -> Self {
+        Self { digester, sampler, shards: vec![Vec::new(); shards], fragments: Vec::new() }
+    }
+
+    /// Dissects the packets of a block whose first is number `first` of all.
+    pub(crate) fn block(&mut self, block: &PacketBlock, first: u64, counts: &mut MeterCounts) {
+        let mut packet = Packet::default();
+        counts.packets += block.packets().len() as u64;
+        for (number, meta) in block.packets().iter().enumerate() {
+            counts.octets += u64::from(meta.length);
+            if self.sampler.as_ref().is_some_and(|sampler| !sampler.takes_number(first + number as u64)) {
+                counts.packets_not_sampled += 1;
+                continue;
+            }
+            match self.digester.digest(number as u32, meta, block.frame(meta), &mut packet) {
+                Digested::Whole(digest) => self.deal(digest, counts),
+                Digested::FirstFragment(digest, id, ports) => {
+                    self.fragments.push(Fragment::First(id, ports, digest.time_us, digest.packet));
+                    self.deal(digest, counts);
+                }
+                Digested::LaterFragment(digest, id) => self.fragments.push(Fragment::Later(id, digest)),
+                Digested::NotFlow(reason) => counts.not_flows[reason as usize] += 1,
+            }
+        }
+    }
+
+    /// Deals out fragments whose ports are known by now, and those whose ports will not come, each in its place among the
+    /// packets of the block: a flow that ends within the block would otherwise get fragments of the one before.
+    pub(crate) fn resolved(&mut self, resolved: &mut Resolved, counts: &mut MeterCounts) {
+        let in_order: Vec<usize> = self.shards.iter().map(Vec::len).collect();
+        for (digest, ports) in resolved.with_ports.drain(..) {
+            let digest = self.digester.with_ports(digest, ports);
+            self.deal(digest, counts);
+        }
+        counts.fragments_without_first += resolved.without_ports.len() as u64;
+        for digest in resolved.without_ports.drain(..) {
+            let digest = self.digester.complete(digest);
+            self.deal(digest, counts);
+        }
+        for (shard, in_order) in self.shards.iter_mut().zip(in_order) {
+            put_in_place(shard, in_order);
+        }
+    }
+
+    #[inline]
+    fn deal(&mut self, digest: Digest, counts: &mut MeterCounts) {
+        if self.sampler.as_ref().is_some_and(|sampler| !sampler.takes_flow(&digest)) {
+            counts.packets_not_sampled += 1;
+            return;
+        }
+        // the lower half of the hash, since the index takes the upper one
+        let shards = self.shards.len() as u64;
+        let shard = ((digest.hash & 0xffff_ffff) * shards) >> 32;
+        self.shards[shard as usize].push(digest);
+    }
+}
+
+/// Puts the digests from `in_order` on, which are few, in their place among those before, which are in the order of their
+/// packets. Sorting all of them would take room for a copy of the block's.
+fn put_in_place(shard: &mut [Digest], in_order: usize) {
+    let mut late = shard[in_order..].to_vec();
+    late.sort_by_key(|digest| digest.packet);
+    let (mut from, mut to) = (in_order, shard.len());
+    while let Some(digest) = late.pop() {
+        while from > 0 && shard[from - 1].packet > digest.packet {
+            (from, to) = (from - 1, to - 1);
+            shard[to] = shard[from];
+        }
+        to -= 1;
+        shard[to] = digest;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::key::FlowKey;
+
+    fn digest(packet: u32, number: usize) -> Digest {
+        Digest {
+            key: FlowKey::ZERO,
+            hash: number as u64,
+            time_us: 0,
+            octets: 0,
+            packet,
+            tcp_flags: 0,
+            ttl: 0,
+            tos: 0,
+            icmp_code: 0,
+            marks: 0,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn late_digests_come_to_where_sorting_puts_them(
+            mut first in prop::collection::vec(0_u32..50, 0..60), late in prop::collection::vec(0_u32..50, 0..9),
+        ) {
+            first.sort_unstable();
+            let in_order = first.len();
+            first.extend(late);
+            let mut shard: Vec<Digest> =
+                first.iter().enumerate().map(|(number, &packet)| digest(packet, number)).collect();
+            let mut sorted = shard.clone();
+            sorted.sort_by_key(|digest| digest.packet);
+            put_in_place(&mut shard, in_order);
+            let told = |digests: &[Digest]| digests.iter().map(|digest| (digest.packet, digest.hash)).collect::<Vec<_>>();
+            prop_assert_eq!(told(&shard), told(&sorted));
+        }
+    }
+}

@@ -1,0 +1,263 @@
+//! What workers share: the source, the order of blocks, the table of fragments, and an inbox for each of them.
+//!
+//! A block gets its number when it is filled. Whoever has dissected it waits for its turn, which goes by these numbers,
+//! and then puts a parcel into every inbox. So each inbox has the parcels in the order of the blocks, and the shard that
+//! a worker owns takes in packets in the order in which they were captured, whoever dissected them. Locks are taken once
+//! for each block, not for each packet.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use crate::block::{Interface, PacketBlock, PacketSource, Pulled, SourceCounts, SourceError};
+use crate::counts::MeterCounts;
+use crate::digest::Digest;
+use crate::dissection::Dissection;
+use crate::fragments::{Fragments, Resolved};
+
+/// Parcels that may wait in an inbox before nobody takes another block.
+const PARCELS_MAX: usize = 32;
+/// Parcels that are kept to be filled again.
+const SPARE_MAX: usize = 64;
+/// How long to sleep at most when there is nothing to do; what is waited for wakes up earlier.
+const NAP: Duration = Duration::from_millis(50);
+
+/// What one block has for one shard.
+#[derive(Debug, Default)]
+pub(crate) struct Parcel {
+    pub(crate) digests: Vec<Digest>,
+    /// The packets themselves, for those who look into them.
+    pub(crate) block: Option<Arc<PacketBlock>>,
+    /// The time it is after the block, microseconds since the epoch.
+    pub(crate) clock_us: i64,
+    /// Nothing comes after it.
+    pub(crate) is_last: bool,
+}
+
+/// A block that was taken from a source.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Taken {
+    /// Its number among blocks.
+    pub(crate) number: u64,
+    /// The number of its first packet among packets.
+    pub(crate) first_packet: u64,
+    /// The time it is after it.
+    pub(crate) clock_us: i64,
+    /// There are no packets in it, and there will be none.
+    pub(crate) is_last: bool,
+}
+
+/// What asking for a block came to.
+#[derive(Debug)]
+pub(crate) enum Feed {
+    /// Here it is.
+    Taken(Taken),
+    /// First empty the inboxes.
+    Full,
+    /// All blocks were taken.
+    Over,
+}
+
+/// Numbers given to blocks.
+#[derive(Debug)]
+struct Given {
+    blocks: u64,
+    packets: u64,
+    clock_us: i64,
+    /// Sources that have not ended.
+    sources: usize,
+}
+
+/// Whose turn it is.
+#[derive(Debug)]
+pub(crate) struct Turn {
+    block: u64,
+    fragments: Fragments,
+}
+
+/// A source, as long as it has not ended, and what it counted.
+struct Feeder {
+    source: Box<dyn PacketSource>,
+    has_ended: bool,
+}
+
+/// What workers share.
+pub(crate) struct Exchange {
+    feeders: Vec<Mutex<Feeder>>,
+    given: Mutex<Given>,
+    turn: Mutex<Turn>,
+    inboxes: Vec<Mutex<VecDeque<Parcel>>>,
+    spare: Mutex<Vec<Vec<Digest>>>,
+    /// Told whenever parcels were put into inboxes and the turn was passed on.
+    moved: Condvar,
+    failure: Mutex<Option<SourceError>>,
+    stop: AtomicBool,
+    counts: Vec<Mutex<MeterCounts>>,
+}
+
+/// A worker that panicked spoils nothing that others may not see.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Exchange {
+    /// Workers with these sources: one for all, or one for each.
+    pub(crate) fn new(sources: Vec<Box<dyn PacketSource>>, workers: usize) -> Self {
+        let given = Given { blocks: 0, packets: 0, clock_us: 0, sources: sources.len() };
+        let feeder = |source| Mutex::new(Feeder { source, has_ended: false });
+        Self {
+            feeders: sources.into_iter().map(feeder).collect(),
+            given: Mutex::new(given),
+            turn: Mutex::new(Turn { block: 0, fragments: Fragments::default() }),
+            inboxes: (0..workers).map(|_| Mutex::default()).collect(),
+            spare: Mutex::default(),
+            moved: Condvar::new(),
+            failure: Mutex::default(),
+            stop: AtomicBool::new(false),
+            counts: (0..workers).map(|_| Mutex::default()).collect(),
+        }
+    }
+
+    /// Sources end with the next block.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Release);
+    }
+
+    /// What sources counted.
+    pub(crate) fn source_counts(&self) -> SourceCounts {
+        self.feeders.iter().map(|feeder| lock(feeder).source.counts()).fold(SourceCounts::default(), SourceCounts::and)
+    }
+
+    /// What workers counted.
+    pub(crate) fn counts(&self) -> MeterCounts {
+        let mut sum = MeterCounts::default();
+        self.counts.iter().for_each(|counts| sum.add(&lock(counts)));
+        sum.fragments_held = lock(&self.turn).fragments.held() as u64;
+        sum
+    }
+
+    pub(crate) fn set_counts(&self, worker: usize, counts: &MeterCounts) {
+        *lock(&self.counts[worker]) = *counts;
+    }
+
+    /// The names of interfaces by the position that digests know them by.
+    pub(crate) fn interfaces(&self) -> Vec<Interface> {
+        self.feeders.first().map(|feeder| lock(feeder).source.interfaces().to_vec()).unwrap_or_default()
+    }
+
+    /// Why a source ended early, told once.
+    pub(crate) fn take_failure(&self) -> Option<SourceError> {
+        lock(&self.failure).take()
+    }
+
+    /// Fills a block.
+    pub(crate) fn feed(&self, worker: usize, block: &mut PacketBlock) -> Feed {
+        if self.inboxes.iter().any(|inbox| lock(inbox).len() >= PARCELS_MAX) {
+            return Feed::Full;
+        }
+        let mut feeder = lock(&self.feeders[worker % self.feeders.len()]);
+        if feeder.has_ended {
+            return Feed::Over;
+        }
+        block.clear();
+        let pulled = if self.stop.load(Ordering::Acquire) { Pulled::Ended } else { self.fill(&mut feeder, block) };
+        // numbers are given while nobody else can fill a block from this source, so that they go by its order
+        let mut given = lock(&self.given);
+        let (number, first_packet) = (given.blocks, given.packets);
+        given.packets += block.packets().len() as u64;
+        given.clock_us = match (pulled, block.packets().last()) {
+            (Pulled::Nothing { clock_us }, _) => clock_us,
+            (_, Some(last)) => last.time_us,
+            _ => given.clock_us,
+        };
+        if pulled == Pulled::Ended {
+            feeder.has_ended = true;
+            given.sources -= 1;
+            if given.sources > 0 {
+                return Feed::Over;
+            }
+        }
+        given.blocks += 1;
+        Feed::Taken(Taken { number, first_packet, clock_us: given.clock_us, is_last: given.sources == 0 })
+    }
+
+    /// Asks the source; one that fails has ended, and what it put into the block is not used.
+    fn fill(&self, feeder: &mut Feeder, block: &mut PacketBlock) -> Pulled {
+        feeder.source.fill(block).unwrap_or_else(|error| {
+            block.clear();
+            lock(&self.failure).get_or_insert(error);
+            self.stop();
+            Pulled::Ended
+        })
+    }
+
+    /// The next parcel of a worker.
+    pub(crate) fn parcel(&self, worker: usize) -> Option<Parcel> {
+        lock(&self.inboxes[worker]).pop_front()
+    }
+
+    /// Takes back what was in a parcel, to be filled again.
+    pub(crate) fn give_back(&self, mut digests: Vec<Digest>) {
+        digests.clear();
+        let mut spare = lock(&self.spare);
+        if spare.len() < SPARE_MAX {
+            spare.push(digests);
+        }
+    }
+
+    /// Waits until it is the turn of the worker that has dissected the block of this number, or something is in its
+    /// inbox, which is to be emptied first. The turn ends when what is returned is dropped or handed to
+    /// [`publish`](Self::publish).
+    pub(crate) fn turn(&self, worker: usize, number: u64) -> Option<MutexGuard<'_, Turn>> {
+        let mut turn = lock(&self.turn);
+        loop {
+            if turn.block == number {
+                return Some(turn);
+            }
+            if !lock(&self.inboxes[worker]).is_empty() {
+                return None;
+            }
+            turn = self.moved.wait_timeout(turn, NAP).map_or_else(|poisoned| poisoned.into_inner().0, |woken| woken.0);
+        }
+    }
+
+    /// Waits until something is in the inbox of a worker, or for a moment.
+    pub(crate) fn nap(&self, worker: usize) {
+        let turn = lock(&self.turn);
+        if lock(&self.inboxes[worker]).is_empty() {
+            // parcels are put into inboxes while the turn is locked, so that none comes between the look and the sleep
+            drop(self.moved.wait_timeout(turn, NAP));
+        }
+    }
+
+    /// Gives fragments their ports, puts a parcel into every inbox, and passes the turn on.
+    pub(crate) fn publish(
+        &self,
+        mut turn: MutexGuard<'_, Turn>,
+        taken: Taken,
+        dissection: &mut Dissection,
+        block: Option<&Arc<PacketBlock>>,
+        counts: &mut MeterCounts,
+    ) {
+        if !dissection.fragments.is_empty() || taken.is_last {
+            let mut resolved = Resolved::default();
+            turn.fragments.take(&dissection.fragments, &mut resolved);
+            dissection.fragments.clear();
+            if taken.is_last {
+                turn.fragments.finish(&mut resolved);
+            }
+            dissection.resolved(&mut resolved, counts);
+        }
+        for (inbox, digests) in self.inboxes.iter().zip(&mut dissection.shards) {
+            let empty = lock(&self.spare).pop().unwrap_or_default();
+            let digests = std::mem::replace(digests, empty);
+            let block = block.map(Arc::clone);
+            let parcel = Parcel { digests, block, clock_us: taken.clock_us, is_last: taken.is_last };
+            lock(inbox).push_back(parcel);
+        }
+        turn.block += 1;
+        drop(turn);
+        self.moved.notify_all();
+    }
+}

@@ -1,0 +1,150 @@
+//! Fragments and the flows that they belong to.
+//!
+//! Only the first fragment of a packet has ports. They are remembered for the others; a fragment that comes before the
+//! first is held until that comes. Both have limits in number and time ([`HELD_MAX`], [`KNOWN_MAX`],
+//! [`FRAGMENT_TIMEOUT_US`]); a fragment whose first one does not come within them is counted in the flow that has no
+//! ports (`fragments_without_first`), so that no packet is lost.
+//!
+//! This is one table for all workers, since fragments find their worker only when they have ports. Whoever has dissected
+//! a block locks it once, in the order of the blocks, and only when there is a fragment in the block.
+
+use std::collections::{HashMap, VecDeque};
+
+use foldhash::fast::RandomState;
+
+use crate::digest::{Digest, FragmentId};
+
+/// How long ports are remembered and fragments held, in microseconds of packet time (RFC 791 section 3.2 has 15 seconds
+/// as a lower bound, RFC 8200 section 4.5 has 60).
+pub const FRAGMENT_TIMEOUT_US: i64 = 60_000_000;
+/// Most packets whose ports are remembered.
+pub const KNOWN_MAX: usize = 65_536;
+/// Most fragments that are held.
+pub const HELD_MAX: usize = 65_536;
+
+type Ports = (u16, u16);
+
+/// What fragments of one block come to. Those of this block keep their places among its packets. Those that were held
+/// take the place of the first one, or the beginning of the block, and are marked [`Digest::HELD`].
+#[derive(Debug, Default)]
+pub(crate) struct Resolved {
+    /// Fragments with the ports of their flow.
+    pub(crate) with_ports: Vec<(Digest, Ports)>,
+    /// Fragments whose ports did not come.
+    pub(crate) without_ports: Vec<Digest>,
+}
+
+/// A fragment, as it came.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Fragment {
+    /// The first of its packet: its ports, its time, and its number in the block.
+    First(FragmentId, Ports, i64, u32),
+    /// Another.
+    Later(FragmentId, Digest),
+}
+
+/// A fragment that waits for the first one.
+#[derive(Debug, Clone, Copy)]
+struct Held {
+    digest: Digest,
+    /// The block that it came in.
+    block: u64,
+}
+
+impl Held {
+    /// The digest, to be taken in with this block, at the place of packet number `packet` if it came before.
+    fn placed(self, block: u64, packet: u32) -> Digest {
+        if self.block == block {
+            return self.digest;
+        }
+        Digest { packet, marks: self.digest.marks | Digest::HELD, ..self.digest }
+    }
+}
+
+/// The table of all fragments.
+#[derive(Debug, Default)]
+pub(crate) struct Fragments {
+    /// The ports of packets, `None` while the first fragment has not come.
+    known: HashMap<FragmentId, Option<Ports>, RandomState>,
+    /// Packets in the order in which they were first seen, with the time of that.
+    order: VecDeque<(FragmentId, i64)>,
+    held: HashMap<FragmentId, Vec<Held>, RandomState>,
+    held_count: usize,
+    /// Blocks that had fragments so far.
+    blocks: u64,
+}
+
+impl Fragments {
+    /// Fragments that are held.
+    pub(crate) fn held(&self) -> usize {
+        self.held_count
+    }
+
+    /// Takes in the fragments of a block.
+    pub(crate) fn take(&mut self, fragments: &[Fragment], resolved: &mut Resolved) {
+        self.blocks += 1;
+        for fragment in fragments {
+            match *fragment {
+                Fragment::First(id, ports, time_us, packet) => self.first(id, ports, (time_us, packet), resolved),
+                Fragment::Later(id, digest) => self.later(id, digest, resolved),
+            }
+        }
+    }
+
+    fn first(&mut self, id: FragmentId, ports: Ports, (time_us, packet): (i64, u32), resolved: &mut Resolved) {
+        self.expire(time_us, resolved);
+        if self.known.insert(id, Some(ports)).is_none() {
+            self.order.push_back((id, time_us));
+        }
+        if let Some(held) = self.held.remove(&id) {
+            self.held_count -= held.len();
+            resolved.with_ports.extend(held.into_iter().map(|held| (held.placed(self.blocks, packet), ports)));
+        }
+    }
+
+    fn later(&mut self, id: FragmentId, digest: Digest, resolved: &mut Resolved) {
+        self.expire(digest.time_us, resolved);
+        match self.known.get(&id) {
+            Some(&Some(ports)) => {
+                resolved.with_ports.push((digest, ports));
+                return;
+            }
+            Some(None) => {}
+            None => {
+                self.known.insert(id, None);
+                self.order.push_back((id, digest.time_us));
+            }
+        }
+        if self.held_count >= HELD_MAX {
+            resolved.without_ports.push(digest);
+        } else {
+            self.held_count += 1;
+            self.held.entry(id).or_default().push(Held { digest, block: self.blocks });
+        }
+    }
+
+    /// Forgets what is too old or too much.
+    fn expire(&mut self, now_us: i64, resolved: &mut Resolved) {
+        while let Some(&(id, since_us)) = self.order.front()
+            && (now_us.saturating_sub(since_us) >= FRAGMENT_TIMEOUT_US || self.order.len() >= KNOWN_MAX)
+        {
+            self.order.pop_front();
+            self.forget(id, resolved);
+        }
+    }
+
+    fn forget(&mut self, id: FragmentId, resolved: &mut Resolved) {
+        self.known.remove(&id);
+        if let Some(held) = self.held.remove(&id) {
+            self.held_count -= held.len();
+            resolved.without_ports.extend(held.into_iter().map(|held| held.placed(self.blocks, 0)));
+        }
+    }
+
+    /// Gives back everything that is held.
+    pub(crate) fn finish(&mut self, resolved: &mut Resolved) {
+        while let Some((id, _)) = self.order.pop_front() {
+            self.forget(id, resolved);
+        }
+    }
+}

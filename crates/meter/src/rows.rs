@@ -1,0 +1,253 @@
+//! Flows that have ended, as rows.
+
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use weir_flow::{Column, FlowBatch, FlowBatchBuilder};
+
+use crate::cache::{EndReason, Ended, Flow};
+use crate::digest::Digest;
+use crate::key::KeyParts;
+use crate::measures::{Measured, Measurer};
+use crate::options::MeterOptions;
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 16 << 10;
+/// Longest time that rows wait for a batch to become full, for those who look at flows as they come.
+const WAIT_MAX: Duration = Duration::from_secs(1);
+const ICMP: u8 = 1;
+const TCP: u8 = 6;
+const ICMPV6: u8 = 58;
+
+/// A flow that has ended.
+#[derive(Debug)]
+struct Row {
+    flow: Flow,
+    measured: Option<Box<Measured>>,
+    parts: KeyParts,
+    reason: EndReason,
+    /// When it was told, by the time of packets.
+    told_us: i64,
+}
+
+/// Collects flows and makes batches of them.
+#[derive(Debug)]
+pub(crate) struct FlowRows {
+    rows: Vec<Row>,
+    builder: FlowBatchBuilder,
+    options: MeterOptions,
+    /// Numbers of interfaces by their position in keys.
+    interfaces: Vec<u32>,
+    measurer: Measurer,
+    flows: u64,
+    /// When rows were handed on last.
+    handed_on: Instant,
+}
+
+impl FlowRows {
+    pub(crate) fn new(options: &MeterOptions) -> Self {
+        Self {
+            rows: Vec::with_capacity(BATCH_ROWS),
+            builder: FlowBatchBuilder::new(BATCH_ROWS),
+            options: options.clone(),
+            interfaces: Vec::new(),
+            measurer: Measurer::new(options),
+            flows: 0,
+            handed_on: Instant::now(),
+        }
+    }
+
+    /// Flows told so far.
+    pub(crate) fn flows(&self) -> u64 {
+        self.flows
+    }
+
+    /// What looks into packets.
+    pub(crate) fn measurer(&mut self) -> &mut Measurer {
+        &mut self.measurer
+    }
+
+    /// Makes a batch of what there is, when that is enough, has waited for a second, or anyhow.
+    pub(crate) fn hand_on(
+        &mut self,
+        anyhow: bool,
+        interfaces: &mut dyn FnMut() -> Vec<u32>,
+        out: &mut dyn FnMut(FlowBatch),
+    ) {
+        if self.rows.is_empty() {
+            return;
+        }
+        if self.rows.len() < BATCH_ROWS && !anyhow && self.handed_on.elapsed() < WAIT_MAX {
+            return;
+        }
+        self.handed_on = Instant::now();
+        if self.rows.iter().any(|row| usize::from(row.parts.interface) >= self.interfaces.len()) {
+            self.interfaces = interfaces();
+        }
+        let mut rows = std::mem::take(&mut self.rows);
+        for part in rows.chunks_mut(BATCH_ROWS) {
+            self.builder.begin_rows(part.len());
+            self.times(part);
+            self.key(part);
+            self.forward(part);
+            if self.options.is_biflow {
+                self.backward(part);
+            }
+            self.measured(part);
+            out(self.builder.finish());
+        }
+        self.rows = rows;
+        self.rows.clear();
+    }
+
+    fn measured(&mut self, rows: &mut [Row]) {
+        let measures = self.options.measures;
+        if measures.macs {
+            for (side, column) in [Column::SrcMac, Column::DstMac].into_iter().enumerate() {
+                let column = self.builder.address(column);
+                for row in &*rows {
+                    column.push(row.measured.as_ref().and_then(|measured| measured.macs()).map(|macs| &macs[side][..]));
+                }
+            }
+        }
+        if measures.tells_elements() {
+            let elements = self.builder.elements();
+            for row in rows {
+                self.measurer.tell(&row.flow, row.measured.take(), elements);
+            }
+        }
+    }
+
+    fn times(&mut self, rows: &[Row]) {
+        let builder = &mut self.builder;
+        builder.time(Column::Received).extend(rows.iter().map(|row| ms(row.told_us)));
+        builder.time(Column::Start).extend(rows.iter().map(|row| ms(row.flow.first_us())));
+        builder.time(Column::End).extend(rows.iter().map(|row| ms(row.flow.last_us())));
+        match self.options.exporter {
+            Some(IpAddr::V4(address)) => builder.address(Column::Exporter).repeat(&address.octets(), rows.len()),
+            Some(IpAddr::V6(address)) => builder.address(Column::Exporter).repeat(&address.octets(), rows.len()),
+            None => {}
+        }
+        let domain = self.options.observation_domain;
+        builder.u32(Column::ObservationDomain).repeat(domain, rows.len());
+        builder.u8(Column::EndReason).extend(rows.iter().map(|row| row.reason as u8));
+        if let Some((_, interval)) = self.options.sampling {
+            builder.u32(Column::SamplingInterval).repeat(interval, rows.len());
+        }
+    }
+
+    fn key(&mut self, rows: &[Row]) {
+        let (builder, fields) = (&mut self.builder, &self.options.fields);
+        let keys = || rows.iter().map(|row| row.flow.key());
+        if fields.src_addr {
+            let column = builder.address(Column::SrcAddr);
+            keys().for_each(|key| column.push(Some(address(&key.src_octets(), key.is_ipv6()))));
+        }
+        if fields.dst_addr {
+            let column = builder.address(Column::DstAddr);
+            keys().for_each(|key| column.push(Some(address(&key.dst_octets(), key.is_ipv6()))));
+        }
+        let parts = || rows.iter().map(|row| &row.parts);
+        let ports = |parts: &KeyParts| !is_icmp(parts.protocol) || !self.options.is_biflow;
+        if fields.src_port {
+            let column = builder.u16(Column::SrcPort);
+            parts().for_each(|parts| column.push(ports(parts).then_some(parts.src_port)));
+        }
+        if fields.dst_port {
+            let column = builder.u16(Column::DstPort);
+            parts().for_each(|parts| column.push(ports(parts).then_some(parts.dst_port)));
+        }
+        if fields.protocol {
+            builder.u8(Column::Protocol).extend(parts().map(|parts| parts.protocol));
+        }
+        if fields.vlan && parts().any(|parts| parts.vlan > 0) {
+            let column = builder.u16(Column::SrcVlan);
+            parts().for_each(|parts| column.push(parts.vlan.checked_sub(1)));
+        }
+        if fields.interface {
+            let numbers = &self.interfaces;
+            let column = builder.u32(Column::InIf);
+            parts().for_each(|parts| column.push(numbers.get(usize::from(parts.interface)).copied()));
+        }
+        if fields.dst_port && parts().any(|parts| is_icmp(parts.protocol)) {
+            self.icmp(rows);
+        }
+    }
+
+    fn icmp(&mut self, rows: &[Row]) {
+        let is_biflow = self.options.is_biflow;
+        let icmp = move |row: &Row| {
+            let kind = if is_biflow { row.parts.src_port as u8 } else { (row.parts.dst_port >> 8) as u8 };
+            is_icmp(row.parts.protocol).then_some((kind, row.flow.icmp_code()))
+        };
+        let column = self.builder.u8(Column::IcmpType);
+        for row in rows {
+            column.push(icmp(row).map(|icmp| icmp.0));
+        }
+        let column = self.builder.u8(Column::IcmpCode);
+        for row in rows {
+            column.push(icmp(row).map(|icmp| icmp.1));
+        }
+    }
+
+    fn forward(&mut self, rows: &[Row]) {
+        let builder = &mut self.builder;
+        let tcp = |row: &Row| row.parts.protocol == TCP || !self.options.fields.protocol;
+        let column = builder.u16(Column::TcpFlags);
+        for row in rows {
+            column.push(tcp(row).then_some(row.flow.tcp_flags().0));
+        }
+        builder.u8(Column::Tos).extend(rows.iter().map(|row| row.flow.tos()));
+        builder.u64(Column::Packets).extend(rows.iter().map(|row| row.flow.forward().packets));
+        builder.u64(Column::Bytes).extend(rows.iter().map(|row| row.flow.forward().octets));
+        builder.u8(Column::MinTtl).extend(rows.iter().map(|row| row.flow.ttl().0));
+        builder.u8(Column::MaxTtl).extend(rows.iter().map(|row| row.flow.ttl().1));
+    }
+
+    fn backward(&mut self, rows: &[Row]) {
+        let builder = &mut self.builder;
+        builder.u64(Column::BytesReverse).extend(rows.iter().map(|row| row.flow.backward().octets));
+        builder.u64(Column::PacketsReverse).extend(rows.iter().map(|row| row.flow.backward().packets));
+        let answered = |row: &Row| row.flow.backward().packets > 0;
+        let column = builder.u16(Column::TcpFlagsReverse);
+        for row in rows {
+            column.push((row.parts.protocol == TCP && answered(row)).then_some(row.flow.tcp_flags().1));
+        }
+        let column = builder.time(Column::StartReverse);
+        for row in rows {
+            column.push(answered(row).then_some(ms(row.flow.backward().first_us)));
+        }
+        let column = builder.time(Column::EndReverse);
+        for row in rows {
+            column.push(answered(row).then_some(ms(row.flow.backward().last_us)));
+        }
+    }
+}
+
+impl Ended for FlowRows {
+    #[inline]
+    fn flow(&mut self, slot: u32, flow: &Flow, reason: EndReason, now_us: i64) {
+        self.flows += 1;
+        let measured = if self.measurer.needs_packets() { self.measurer.end(slot) } else { None };
+        self.rows.push(Row { flow: *flow, measured, parts: flow.key().parts(), reason, told_us: now_us });
+    }
+
+    #[inline]
+    fn packet(&mut self, slot: u32, flow: &Flow, digest: &Digest) {
+        if self.measurer.needs_packets() {
+            self.measurer.packet(slot, digest, flow.is_forward(digest));
+        }
+    }
+}
+
+const fn ms(time_us: i64) -> i64 {
+    time_us.div_euclid(1_000)
+}
+
+const fn is_icmp(protocol: u8) -> bool {
+    matches!(protocol, ICMP | ICMPV6)
+}
+
+fn address(octets: &[u8; 16], is_ipv6: bool) -> &[u8] {
+    if is_ipv6 { octets } else { &octets[..4] }
+}

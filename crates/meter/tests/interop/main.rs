@@ -1,0 +1,86 @@
+//! The Metering Process against the answers of other implementations, over the whole corpus of captures.
+//!
+//! First it is held against itself: every packet is accounted for, and any number of workers gives the same flows
+//! (`workers.rs`). Then each program that has an answer to a capture is compared flow by flow. What differs must have one
+//! of the reasons of `reason.rs`, each found by a rule in the packets; a difference without one fails the test.
+
+mod captures;
+mod metered;
+mod source;
+mod workers;
+
+mod checksum;
+mod conversation;
+mod flows;
+mod seen;
+
+mod comparison;
+mod expected;
+mod explanation;
+mod reason;
+
+mod time;
+
+mod arkime;
+mod ipfixprobe;
+mod ndpi;
+mod suricata;
+mod zeek;
+
+mod program;
+mod report;
+
+use program::{ARKIME, IPFIXPROBE, NDPI, PROGRAMS, SURICATA, ZEEK};
+
+#[test]
+fn any_number_of_workers_gives_the_same_flows_and_loses_no_packet() {
+    let Some(corpus) = weir_testkit::corpus() else { return };
+    workers::outcome(&corpus).check();
+}
+
+#[test]
+fn zeek_agrees() {
+    ZEEK.agrees();
+}
+
+#[test]
+fn arkime_agrees() {
+    ARKIME.agrees();
+}
+
+#[test]
+fn suricata_agrees() {
+    SURICATA.agrees();
+}
+
+#[test]
+fn ndpi_agrees() {
+    NDPI.agrees();
+}
+
+#[test]
+fn ipfixprobe_agrees() {
+    IPFIXPROBE.agrees();
+}
+
+/// What the page tells of workers takes the whole corpus, so that part is only looked at when all of it was metered.
+#[test]
+fn the_page_is_fresh() {
+    let Some(corpus) = weir_testkit::corpus() else { return };
+    let found: Vec<_> = PROGRAMS.iter().map(|program| (*program, program.verdict(&corpus))).collect();
+    let path = report::path();
+    if std::env::var_os("WEIR_WRITE_REFERENCE").is_some() {
+        std::fs::write(&path, report::page(&found, workers::outcome(&corpus))).expect("the page");
+    }
+    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    if !written.contains(&report::corpus_line(&found)) && std::env::var_os("WEIR_CORPUS").is_some() {
+        println!("skipped: the page was written from another corpus");
+        return;
+    }
+    let is_fresh = if captures::all_are_asked_for() {
+        written == report::page(&found, workers::outcome(&corpus))
+    } else {
+        written.ends_with(&report::of_programs(&found))
+    };
+    assert!(is_fresh, "docs/reference/metering-interop.md is stale: run this test with WEIR_WRITE_REFERENCE=1");
+}

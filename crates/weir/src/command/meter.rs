@@ -1,0 +1,338 @@
+//! `weir meter`: packets of interfaces and capture files into flows.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use tracing::info;
+use weir_chain::Progress;
+use weir_chain::run::BlockProgress;
+
+use super::{chain_of, seconds, tell_archived, texts};
+use crate::octets::Octets;
+use crate::running::Foreground;
+
+/// Meter packets of interfaces or capture files into flows
+///
+/// Flows go into an archive, to collectors as NetFlow v5, v9 or IPFIX, or to standard output as text; any of these at
+/// the same time, and without any of them to standard output. Captures (pcap, pcapng, also compressed with gzip or zstd)
+/// are merged by the times of their packets. Capturing takes CAP_NET_RAW; reading files takes nothing.
+///
+/// Every packet is counted, and the counts are printed at the end.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// Capture files, - for standard input, or names of interfaces
+    #[arg(value_name = "FILE|INTERFACE", required_unless_present = "interfaces")]
+    sources: Vec<String>,
+    /// Interface to capture on; any number of times
+    #[arg(short = 'i', long = "interface", value_name = "NAME", conflicts_with = "sources")]
+    interfaces: Vec<String>,
+    /// Workers, each with a core to itself; one runs the whole way in one thread
+    #[arg(short = 'w', long, value_name = "N", default_value_t = 1)]
+    workers: usize,
+    /// Time between lines that tell how it goes while capturing, in seconds; 0 for none
+    #[arg(long, value_name = "SECS", default_value_t = 60)]
+    report_secs: u64,
+    /// Print the chain that this command is, as a chain file, and end
+    #[arg(long)]
+    show_chain: bool,
+    #[command(flatten)]
+    capture: CaptureArgs,
+    #[command(flatten)]
+    flows: FlowArgs,
+    #[command(flatten)]
+    measures: MeasureArgs,
+    #[command(flatten)]
+    out: OutArgs,
+}
+
+/// Which packets.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Packets")]
+struct CaptureArgs {
+    /// Packets to meter, in the filter language of libpcap: 'tcp port 443'
+    #[arg(short = 'b', long, value_name = "EXPRESSION", default_value = "")]
+    filter: String,
+    /// Receive only what is meant for this machine
+    #[arg(long)]
+    no_promiscuous: bool,
+    /// Octets of each packet to capture; 0 for 256, or 2048 with measures
+    #[arg(long, value_name = "OCTETS", default_value_t = 0)]
+    snap: u32,
+    /// Memory that the system fills with packets, for each interface and worker
+    #[arg(long, value_name = "OCTETS", default_value = "64M")]
+    buffer: Octets,
+    /// Which packets are metered: all, every n-th, each with a chance of 1 in n, or all of one flow in n
+    #[arg(long, value_name = "HOW", value_parser = ["none", "count", "random", "flow"], default_value = "none")]
+    sampling: String,
+    /// The n of --sampling
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    sampling_interval: u32,
+}
+
+/// What a flow is.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Flows")]
+struct FlowArgs {
+    /// Flow Keys, parted by commas: src_addr, dst_addr, src_port, dst_port, protocol, tos, vlan, interface, tunnel
+    #[arg(
+        long,
+        value_name = "FIELDS",
+        value_delimiter = ',',
+        default_value = "src_addr,dst_addr,src_port,dst_port,protocol,tos,vlan,interface"
+    )]
+    key: Vec<String>,
+    /// Which headers of packets in tunnels are metered
+    #[arg(long, value_name = "WHICH", value_parser = ["inner", "outer"], default_value = "inner")]
+    headers: String,
+    /// One flow for both directions (RFC 5103)
+    #[arg(long)]
+    biflow: bool,
+    /// Seconds after which a flow ends though it goes on
+    #[arg(short = 'l', long, value_name = "SECS", default_value_t = 1800.0)]
+    active_timeout: f64,
+    /// Seconds without a packet after which a flow ends
+    #[arg(short = 'd', long, value_name = "SECS", default_value_t = 15.0)]
+    idle_timeout: f64,
+    /// Seconds without a packet after which a flow of few packets ends; 0 for the idle timeout
+    #[arg(long, value_name = "SECS", default_value_t = 0.0)]
+    fast_timeout: f64,
+    /// Most packets of a flow that the fast timeout is for
+    #[arg(long, value_name = "PACKETS", default_value_t = 3)]
+    fast_packets: u32,
+    /// Most flows at the same time; when there are more, those of the fewest packets end first
+    #[arg(short = 'm', long, value_name = "FLOWS", default_value_t = 1_000_000)]
+    flows_max: u64,
+    /// Flows to keep, in nfdump's filter language; the others are dropped and counted
+    #[arg(long = "where", value_name = "FILTER", default_value = "")]
+    taken: String,
+    /// Observation Domain that the flows tell
+    #[arg(long, value_name = "NUMBER", default_value_t = 0)]
+    domain: u32,
+}
+
+/// What flows tell beside their counters.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Measures")]
+struct MeasureArgs {
+    /// What flows tell beside their counters, parted by commas: application, tcp, mac, mpls, microseconds
+    #[arg(long, value_name = "MEASURES", value_delimiter = ',')]
+    measure: Vec<String>,
+}
+
+/// Where flows go.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Where flows go")]
+struct OutArgs {
+    /// Folder of an archive; made when it is not there
+    #[arg(long, short = 'R', value_name = "DIR")]
+    archive: Option<PathBuf>,
+    /// A collector, as ADDR:PORT over UDP, or - for standard output; any number of times
+    #[arg(long, short = 'n', value_name = "ADDR:PORT|-")]
+    to: Vec<String>,
+    /// Protocol to collectors
+    #[arg(long, value_name = "VERSION", value_parser = ["5", "9", "ipfix"], default_value = "ipfix")]
+    export: String,
+    /// Whether every collector gets all flows, or each some of them in turn
+    #[arg(long, value_name = "HOW", value_parser = ["all", "in-turn"], default_value = "all")]
+    distribute: String,
+    /// Longest UDP payload to collectors; 0 for 1464 in NetFlow v5 and 1400 in the others
+    #[arg(long, value_name = "OCTETS", default_value_t = 0)]
+    datagram_octets: u32,
+    /// Format on standard output
+    #[arg(long, short = 'o', value_name = "FORMAT", value_parser = ["csv", "json", "ndjson", "table"], default_value = "csv")]
+    format: String,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let sources = args.sources()?;
+    let text = args.chain(&sources);
+    if args.show_chain {
+        print!("{text}");
+        return Ok(ExitCode::SUCCESS);
+    }
+    let chain = chain_of(&text)?;
+    let is_live = !sources.interfaces.is_empty();
+    let every = (is_live && args.report_secs > 0).then(|| Duration::from_secs(args.report_secs));
+    let begun = Instant::now();
+    let (progress, ended) = Foreground::new()?.run(chain, every, |_| {}, tell_progress)?;
+    tell_packets(&progress, begun.elapsed());
+    tell_archived(&progress);
+    ended.context("metering ended")?;
+    let failed = progress.block(METER).map_or(0, |meter| meter.counter("files_failed"));
+    Ok(if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Name of the source in the chain.
+const METER: &str = "meter";
+
+/// What packets come from.
+struct Sources {
+    files: Vec<String>,
+    interfaces: Vec<String>,
+}
+
+impl Args {
+    /// What is a file and what an interface: a name without a file of that name is an interface when there is one.
+    fn sources(&self) -> anyhow::Result<Sources> {
+        let is_interface = |name: &String| !Path::new(name).exists() && Path::new("/sys/class/net").join(name).exists();
+        let (interfaces, files): (Vec<_>, Vec<_>) = self.sources.iter().cloned().partition(is_interface);
+        if let Some(missing) = files.iter().find(|path| *path != "-" && !Path::new(path).exists()) {
+            bail!("there is neither a file nor an interface '{missing}'");
+        }
+        let interfaces = if self.interfaces.is_empty() { interfaces } else { self.interfaces.clone() };
+        ensure!(
+            files.is_empty() || interfaces.is_empty(),
+            "packets come from files or from interfaces, not from both: '{}' is an interface",
+            interfaces.first().map_or("", String::as_str)
+        );
+        Ok(Sources { files, interfaces })
+    }
+
+    /// The chain file of these arguments.
+    fn chain(&self, sources: &Sources) -> String {
+        let mut chain = format!("name = \"meter\"\n\n[blocks.{METER}]\ntype = \"meter\"\n");
+        // writing to a text does not fail
+        let mut line = |key: &str, value: String| {
+            let _ = writeln!(chain, "{key} = {value}");
+        };
+        if sources.interfaces.is_empty() {
+            line("files", list(&sources.files));
+        } else {
+            line("interfaces", list(&sources.interfaces));
+            line("promiscuous", (!self.capture.no_promiscuous).to_string());
+            line("snap_octets", self.capture.snap.to_string());
+            line("buffer_octets", self.capture.buffer.0.to_string());
+        }
+        line("filter", super::toml_text(&self.capture.filter));
+        line("sampling", super::toml_text(&self.capture.sampling));
+        line("sampling_interval", self.capture.sampling_interval.to_string());
+        line("workers", self.workers.to_string());
+        self.flows.lines(&mut line);
+        line("measures", list(&self.measures.measure));
+        let input = if self.flows.taken.is_empty() {
+            METER
+        } else {
+            let taken = super::toml_text(&self.flows.taken);
+            let _ = write!(chain, "\n[blocks.taken]\ntype = \"filter\"\ninputs = [\"{METER}\"]\nwhere = {taken}\n");
+            "taken"
+        };
+        let is_live = !sources.interfaces.is_empty();
+        self.out.blocks(input, is_live, &mut chain);
+        chain
+    }
+}
+
+impl FlowArgs {
+    fn lines(&self, line: &mut impl FnMut(&str, String)) {
+        line("key", list(&self.key));
+        line("headers", super::toml_text(&self.headers));
+        line("biflow", self.biflow.to_string());
+        let timeouts = [("active", self.active_timeout), ("idle", self.idle_timeout), ("fast", self.fast_timeout)];
+        for (name, secs) in timeouts {
+            line(&format!("{name}_timeout_secs"), seconds((secs.max(0.0) * 1000.0) as u64));
+        }
+        line("fast_packets_max", self.fast_packets.to_string());
+        line("flows_max", self.flows_max.to_string());
+        line("domain", self.domain.to_string());
+    }
+}
+
+impl OutArgs {
+    /// The sinks.
+    fn blocks(&self, input: &str, is_live: bool, chain: &mut String) {
+        let collectors: Vec<String> = self.to.iter().filter(|to| *to != "-").cloned().collect();
+        let to_stdout = self.to.iter().any(|to| to == "-") || (self.archive.is_none() && collectors.is_empty());
+        if let Some(folder) = &self.archive {
+            let folder = super::quoted(folder);
+            let _ =
+                write!(chain, "\n[blocks.archive]\ntype = \"archive\"\ninputs = [\"{input}\"]\narchive = {folder}\n");
+        }
+        if !collectors.is_empty() {
+            let clock = if is_live { "now" } else { "rows" };
+            let _ = write!(
+                chain,
+                "\n[blocks.export]\ntype = \"export\"\ninputs = [\"{input}\"]\nto = {}\nversion = \"{}\"\n\
+                 distribute = \"{}\"\ndatagram_octets_max = {}\nclock = \"{clock}\"\nallow_remote = true\n",
+                texts(&collectors),
+                self.export,
+                self.distribute,
+                self.datagram_octets,
+            );
+        }
+        if to_stdout {
+            let format = &self.format;
+            let _ = write!(
+                chain,
+                "\n[blocks.text]\ntype = \"dumper\"\ninputs = [\"{input}\"]\npath = \"-\"\nformat = \"{format}\"\n"
+            );
+        }
+    }
+}
+
+/// Texts as a list of a chain file.
+fn list(texts: &[String]) -> String {
+    let quoted: Vec<_> = texts.iter().map(|text| super::toml_text(text)).collect();
+    format!("[{}]", quoted.join(", "))
+}
+
+fn tell_progress(progress: &Progress) {
+    let Some(meter) = progress.block(METER) else { return };
+    let of = |name| meter.counter(name);
+    info!(
+        "{} packets, {} in flows, {} dropped by the system; {} flows begun, {} ended, {} of them since the table was full",
+        of("packets"),
+        of("packets_in_flows"),
+        of("kernel_drops"),
+        of("flows_begun"),
+        of("flows_ended"),
+        of("flows_evicted"),
+    );
+}
+
+/// Counters that are told at the end when they are not zero, and what they count.
+const COUNTERS: &[(&str, &str)] = &[
+    ("packets_not_ip", "packets that are no IP"),
+    ("packets_truncated", "packets cut off before the end of their IP header"),
+    ("packets_malformed", "packets of which a header contradicts itself"),
+    ("packets_too_deep", "packets with too many tunnels or extension headers"),
+    ("packets_not_sampled", "packets that were not selected"),
+    ("fragments_without_first", "fragments in flows without ports, since the first one did not come"),
+    ("frames_filtered", "frames that the packet filter left out"),
+    ("frames_unknown_link", "frames of a link layer that is not known"),
+    ("kernel_drops", "packets that the system dropped"),
+    ("flows_evicted", "flows that ended early since the table was full"),
+    ("files_failed", "files that could not be read to their end"),
+];
+
+fn tell_packets(progress: &Progress, took: Duration) {
+    let Some(meter) = progress.block(METER) else { return };
+    let packets = meter.counter("packets");
+    eprintln!(
+        "{packets} packets, {} of them in {} flows, {} octets, {:.0} packets/s",
+        meter.counter("packets_in_flows"),
+        meter.counter("flows_ended"),
+        meter.counter("octets"),
+        packets as f64 / took.as_secs_f64().max(1e-3),
+    );
+    for (name, what) in COUNTERS {
+        let count = meter.counter(name);
+        if count > 0 {
+            eprintln!("  {count:>14}  {what}");
+        }
+    }
+    let refused = |block: &BlockProgress| block.rows_discarded;
+    if let Some(taken) = progress.block("taken") {
+        eprintln!("  {:>14}  flows left out by --where", taken.rows_in.saturating_sub(taken.rows_out));
+    }
+    if let Some(export) = progress.block("export") {
+        eprintln!(
+            "export: {} flows in {} datagrams, {} not sent",
+            export.counter("records_exported"),
+            export.counter("datagrams_sent"),
+            export.counter("records_unsent") + refused(export),
+        );
+    }
+}

@@ -1,0 +1,178 @@
+//! `weir meter`: captures into archives, to collectors of several kinds and to standard output, and wrong input.
+
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use weir_testkit::{program, write_capture};
+
+use crate::process::{Collector, run, weir};
+
+const PACKETS: u32 = 3_000;
+const FLOWS: u32 = 700;
+
+/// An Ethernet frame of IPv4 with TCP or UDP, or of something else, by its number.
+fn frame(number: u32) -> Vec<u8> {
+    let flow = number % FLOWS;
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    if number % 100 == 99 {
+        frame[13] = 6;
+    }
+    let protocol = if flow.is_multiple_of(3) { 17 } else { 6 };
+    let octets = 60 + (number % 7) as u8;
+    frame.extend([
+        0x45,
+        (flow % 4) as u8,
+        0,
+        octets,
+        0,
+        1,
+        0,
+        0,
+        64,
+        protocol,
+        0,
+        0,
+        192,
+        0,
+        2,
+        (flow % 200) as u8,
+        198,
+        51,
+        100,
+        7,
+    ]);
+    frame.extend((20_000 + flow as u16).to_be_bytes());
+    frame.extend([1, 187]);
+    match protocol {
+        17 => frame.extend([0, octets - 20, 0, 0]),
+        _ => frame.extend([0, 0, 0, number as u8, 0, 0, 0, 0, 0x50, 0x18, 1, 0, 0, 0, 0, 0]),
+    }
+    frame.resize(14 + usize::from(octets), 0);
+    frame
+}
+
+/// Writes the capture: a packet each 20 ms, so that every flow has gone idle once.
+fn capture(path: &Path) {
+    let frames = (0..PACKETS).map(|number| (1_700_000_000_000_000 + i64::from(number) * 20_000, frame(number)));
+    write_capture(path, frames);
+}
+
+fn text(octets: &[u8]) -> String {
+    String::from_utf8_lossy(octets).into_owned()
+}
+
+/// What is compared of the flows in an archive, in one order.
+fn flows(archive: &Path) -> String {
+    let columns = "src_addr, dst_addr, src_port, dst_port, protocol, tos, tcp_flags, start, \"end\", packets, bytes";
+    let sql = format!("SELECT {columns} FROM flows ORDER BY {columns}");
+    let output = run(&["sql", "--archive", archive.to_str().expect("UTF-8"), "--output", "csv", &sql]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+#[test]
+fn metered_flows_are_the_same_by_every_way() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let file = path("trace.pcap");
+    capture(&file);
+    let file = file.to_str().expect("UTF-8");
+    let direct = path("direct");
+    let output = run(&["meter", file, "--archive", direct.to_str().expect("UTF-8")]);
+    let told = text(&output.stderr);
+    assert!(output.status.success(), "{told}");
+    assert!(told.contains("3000 packets, 2970 of them in"), "{told}");
+    assert!(told.contains("30  packets that are no IP"), "{told}");
+    let expected = flows(&direct);
+    assert!(expected.lines().count() > FLOWS as usize, "{expected}");
+
+    for version in ["5", "9", "ipfix"] {
+        let archive = path(version);
+        let collector = Collector::start(&archive, &[]);
+        let to = collector.address.to_string();
+        let output = run(&["meter", file, "--to", &to, "--export", version, "--workers", "2"]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        collector.stop();
+        assert_eq!(flows(&archive), expected, "by {version}");
+    }
+
+    let output = run(&["meter", file, "--to", "-", "--format", "csv", "--where", "proto udp"]);
+    let udp = expected.lines().filter(|line| line.contains(",17,")).count();
+    assert_eq!(text(&output.stdout).lines().count(), 1 + udp, "{}", text(&output.stderr));
+}
+
+#[test]
+fn nfcapd_takes_what_is_metered() {
+    let (Some(nfcapd), Some(nfdump)) = (program("nfcapd"), program("nfdump")) else {
+        println!("skipped: no nfcapd");
+        return;
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("trace.pcap");
+    capture(&file);
+    for version in ["5", "9", "ipfix"] {
+        let files = folder.path().join(version);
+        std::fs::create_dir(&files).expect("a folder");
+        let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
+        let mut collector = Command::new(&nfcapd);
+        collector.args(["-b", "127.0.0.1", "-p", &port.to_string(), "-w"]).arg(&files);
+        let mut collector = collector.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("nfcapd starts");
+        wait_for_port(port, |_| true);
+        let to = format!("127.0.0.1:{port}");
+        let output = run(&["meter", file.to_str().expect("UTF-8"), "--to", &to, "--export", version]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        // over loopback everything is in the socket by now
+        wait_for_port(port, |octets_waiting| octets_waiting == 0);
+        let pid = nix::unistd::Pid::from_raw(collector.id() as i32);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it still runs");
+        collector.wait().expect("it ends");
+        let output = Command::new(&nfdump).arg("-R").arg(&files).arg("-I").output().expect("nfdump runs");
+        let sums = text(&output.stdout);
+        assert!(sums.contains("Packets: 2970"), "by {version}: {sums}");
+    }
+}
+
+/// Waits until a UDP port of this machine is taken and what waits in its socket is as wished.
+fn wait_for_port(port: u16, is_it: impl Fn(u32) -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    let taken = format!(":{port:04X} ");
+    loop {
+        let sockets = std::fs::read_to_string("/proc/net/udp").unwrap_or_default();
+        let queues = sockets.lines().find(|line| line.contains(&taken)).and_then(|line| line.split_whitespace().nth(4));
+        let waiting = queues.and_then(|queues| u32::from_str_radix(queues.split_once(':')?.1, 16).ok());
+        if waiting.is_some_and(&is_it) {
+            return;
+        }
+        assert!(Instant::now() < until, "port {port}: {waiting:?} octets wait");
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn what_cannot_be_metered_is_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    std::fs::write(path("garbage"), [7; 100]).expect("written");
+    capture(folder.path().join("trace.pcap").as_path());
+    for (arguments, told) in [
+        (vec!["meter", "no-such-thing"], "neither a file nor an interface 'no-such-thing'"),
+        (vec!["meter", &path("garbage")], "garbage"),
+        (vec!["meter", &path("trace.pcap"), "-b", "no such filter"], "filter"),
+        (vec!["meter", &path("trace.pcap"), "--key", "colour"], "'colour' is no Flow Key"),
+        (vec!["meter", &path("trace.pcap"), "--to", "nowhere"], "'nowhere' is no address with a port"),
+        (vec!["meter", &path("trace.pcap"), "lo"], "'lo' is an interface"),
+    ] {
+        let output = run(&arguments);
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(text(&output.stderr).contains(told), "{arguments:?}: {}", text(&output.stderr));
+    }
+    // of several files the whole ones are metered all the same
+    let output = run(&["meter", &path("garbage"), &path("trace.pcap")]);
+    assert!(!output.status.success());
+    assert!(text(&output.stderr).contains("3000 packets"), "{}", text(&output.stderr));
+    let output = weir().args(["meter", &path("trace.pcap"), "--show-chain"]).output().expect("weir runs");
+    assert!(text(&output.stdout).contains("type = \"meter\""));
+}
