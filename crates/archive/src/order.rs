@@ -113,7 +113,8 @@ fn number_hosts(columns: &Columns<'_>, rows: usize) -> Result<(Hosts, [Vec<u32>;
 
 /// The rows in order, for pages of `page_rows` rows.
 fn sort(classes: Vec<u32>, host_numbers: &[Vec<u32>; 2], networks: &[u32], page_rows: usize) -> Vec<u32> {
-    let mut keys = clustered(classes, host_numbers);
+    let mut keys = clustered(&classes, host_numbers);
+    drop(classes);
     let mut at = 0;
     for service in keys.chunk_by_mut(|a, b| a.class == b.class) {
         let rows = service.len();
@@ -141,13 +142,13 @@ fn sort(classes: Vec<u32>, host_numbers: &[Vec<u32>; 2], networks: &[u32], page_
 const DIGIT_BITS: u32 = 13;
 
 /// The keys of all rows, class by class; rows of one class stay as they came.
-fn clustered(classes: Vec<u32>, host_numbers: &[Vec<u32>; 2]) -> Vec<Key> {
+fn clustered(classes: &[u32], host_numbers: &[Vec<u32>; 2]) -> Vec<Key> {
     let key = |row: u32| {
         let class = classes[row as usize];
         let [src, dst] = [0, 1].map(|side| host_numbers[side][row as usize]);
         Key { class, addresses: if class & 1 == 1 { [dst, src] } else { [src, dst] }, row }
     };
-    by_class(&classes).into_iter().map(key).collect()
+    by_class(classes).into_iter().map(key).collect()
 }
 
 /// The rows by class. Counting takes two passes over them, comparing some twenty. Keys are made after that, because a
