@@ -97,25 +97,6 @@ pub struct Expired {
     pub waiting_for_readers: bool,
 }
 
-impl Expired {
-    /// Both rounds together.
-    fn followed_by(mut self, next: Self) -> Self {
-        self.segments.extend(next.segments);
-        self.summaries.extend(next.summaries);
-        Self {
-            segments: self.segments,
-            summaries: self.summaries,
-            summaries_written: self.summaries_written + next.summaries_written,
-            summaries_octets: self.summaries_octets + next.summaries_octets,
-            segments_without_sums: self.segments_without_sums + next.segments_without_sums,
-            summaries_lost: self.summaries_lost + next.summaries_lost,
-            octets_before: self.octets_before,
-            octets_after: next.octets_after,
-            waiting_for_readers: next.waiting_for_readers,
-        }
-    }
-}
-
 /// Expires segments of the archive in `dir`, beside a writer or without one; with `dry_run` it only tells which.
 pub fn expire(dir: &Path, options: &ExpiryOptions, dry_run: bool) -> Result<Expired, ArchiveError> {
     let layout = Layout::new(dir);
@@ -123,13 +104,7 @@ pub fn expire(dir: &Path, options: &ExpiryOptions, dry_run: bool) -> Result<Expi
     if dry_run {
         return plan(&layout, &Stock::read(&layout)?, options, now_ms());
     }
-    let (upkeep, heavy_keys_min) = (Upkeep::begin(&layout)?, ArchiveOptions::default().heavy_keys_min);
-    let expired = run(&upkeep, options, heavy_keys_min)?;
-    // What summaries take is known only when they are written; the writer's own upkeep looks again in its next round.
-    if options.octets_max.is_some_and(|octets_max| expired.octets_after > octets_max) && !expired.waiting_for_readers {
-        return Ok(expired.followed_by(run(&upkeep, options, heavy_keys_min)?));
-    }
-    Ok(expired)
+    run(&Upkeep::begin(&layout)?, options, ArchiveOptions::default().heavy_keys_min)
 }
 
 /// Expires segments and summaries, and removes what is on its way out. Before a segment of flows is on its way, its

@@ -224,18 +224,29 @@ impl FlowRows {
     }
 }
 
-impl Ended for FlowRows {
+/// Rows, and where they go as soon as they fill a batch. However many flows end at once, no more than a batch is held.
+pub(crate) struct HandingOn<'r> {
+    pub(crate) rows: &'r mut FlowRows,
+    pub(crate) interfaces: &'r mut dyn FnMut() -> Vec<u32>,
+    pub(crate) out: &'r mut dyn FnMut(FlowBatch),
+}
+
+impl Ended for HandingOn<'_> {
     #[inline]
     fn flow(&mut self, slot: u32, flow: &Flow, reason: EndReason, now_us: i64) {
-        self.flows += 1;
-        let measured = if self.measurer.needs_packets() { self.measurer.end(slot) } else { None };
-        self.rows.push(Row { flow: *flow, measured, parts: flow.key().parts(), reason, told_us: now_us });
+        let rows = &mut *self.rows;
+        rows.flows += 1;
+        let measured = if rows.measurer.needs_packets() { rows.measurer.end(slot) } else { None };
+        rows.rows.push(Row { flow: *flow, measured, parts: flow.key().parts(), reason, told_us: now_us });
+        if rows.rows.len() >= BATCH_ROWS {
+            rows.hand_on(false, self.interfaces, self.out);
+        }
     }
 
     #[inline]
     fn packet(&mut self, slot: u32, flow: &Flow, digest: &Digest) {
-        if self.measurer.needs_packets() {
-            self.measurer.packet(slot, digest, flow.is_forward(digest));
+        if self.rows.measurer.needs_packets() {
+            self.rows.measurer.packet(slot, digest, flow.is_forward(digest));
         }
     }
 }
@@ -250,4 +261,45 @@ const fn is_icmp(protocol: u8) -> bool {
 
 fn address(octets: &[u8; 16], is_ipv6: bool) -> &[u8] {
     if is_ipv6 { octets } else { &octets[..4] }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cache::FlowCache;
+    use crate::key::{FlowKey, KeyHasher};
+
+    #[test]
+    fn many_flows_that_end_at_once_are_not_held() {
+        const FLOWS: usize = 4 * BATCH_ROWS + 7;
+        let options = MeterOptions { flows_max: FLOWS, ..MeterOptions::default() };
+        let hasher = KeyHasher::new(1);
+        let mut cache = FlowCache::new(FLOWS, options.timeouts, false, hasher.clone());
+        let mut rows = FlowRows::new(&options);
+        let mut batches = Vec::new();
+        let mut handing_on =
+            HandingOn { rows: &mut rows, interfaces: &mut || vec![1], out: &mut |batch| batches.push(batch.rows()) };
+        for number in 0..FLOWS as u32 {
+            let parts = KeyParts { ip_version: 4, ..KeyParts::default() };
+            let key = FlowKey::new(&number.to_be_bytes(), &[192, 0, 2, 1], parts);
+            let digest = Digest {
+                key,
+                hash: hasher.hash(&key),
+                time_us: 0,
+                octets: 40,
+                packet: 0,
+                tcp_flags: 0,
+                ttl: 64,
+                tos: 0,
+                icmp_code: 0,
+                marks: 0,
+            };
+            cache.take(&[digest], &mut handing_on);
+        }
+        cache.finish(0, &mut handing_on);
+        assert!(rows.rows.capacity() <= BATCH_ROWS, "{} rows are held", rows.rows.capacity());
+        rows.hand_on(true, &mut || vec![1], &mut |batch| batches.push(batch.rows()));
+        assert_eq!(batches.iter().sum::<usize>(), FLOWS);
+        assert!(batches.iter().all(|batch| *batch <= BATCH_ROWS));
+    }
 }

@@ -12,7 +12,7 @@ use crate::dissection::Dissection;
 use crate::exchange::{Exchange, Feed, Parcel, Taken};
 use crate::key::KeyHasher;
 use crate::options::MeterOptions;
-use crate::rows::FlowRows;
+use crate::rows::{FlowRows, HandingOn};
 
 /// Room of a block; sources may take more.
 const BLOCK_OCTETS: usize = 1 << 20;
@@ -117,16 +117,17 @@ impl Worker {
     /// Takes in the packets of a parcel; true after the last one.
     fn take(&mut self, parcel: Parcel, out: &mut dyn FnMut(FlowBatch)) -> bool {
         self.rows.measurer().look_into(parcel.block);
-        self.cache.take(&parcel.digests, &mut self.rows);
-        self.cache.advance(parcel.clock_us, &mut self.rows);
-        if parcel.is_last {
-            self.cache.finish(parcel.clock_us, &mut self.rows);
-            self.has_ended = true;
-        }
-        self.exchange.give_back(parcel.digests);
         let exchange = &self.exchange;
         let mut interfaces = || exchange.interfaces().iter().map(|interface| interface.index).collect();
+        let mut handing_on = HandingOn { rows: &mut self.rows, interfaces: &mut interfaces, out };
+        self.cache.take(&parcel.digests, &mut handing_on);
+        self.cache.advance(parcel.clock_us, &mut handing_on);
+        if parcel.is_last {
+            self.cache.finish(parcel.clock_us, &mut handing_on);
+            self.has_ended = true;
+        }
         self.rows.hand_on(parcel.is_last, &mut interfaces, out);
+        self.exchange.give_back(parcel.digests);
         self.counts.set_cache(&self.cache.counts());
         self.counts.flows_ended = self.rows.flows();
         self.exchange.set_counts(self.number, &self.counts);

@@ -313,6 +313,8 @@ fn only_the_oldest_are_lost_after_kill_9_while_expiring() {
     let (writer, _) = Writer::open(&dir, options()).expect("the archive opens");
     writer.close().expect("sealed");
     let limit = ExpiryOptions { octets_max: Some(OCTETS_MAX), ..ExpiryOptions::default() };
+    expire(&dir, &limit, false).expect("expired");
+    // what summaries take that were written just now is looked at the next time
     let expired = expire(&dir, &limit, false).expect("expired");
-    assert!(expired.octets_after <= OCTETS_MAX, "{expired:?}");
+    assert!(expired.octets_after <= OCTETS_MAX, "{} octets", expired.octets_after);
 }
