@@ -55,10 +55,12 @@ mod tests {
 
     #[test]
     fn other_paths_are_not() {
-        for line in
-            ["$HOME/work/a", "../work/a", "a/home/b", "https://example.com/home/b", "/usr/share/a", "a / root / b"]
-        {
-            assert!(!has_private_path(line), "{line}");
+        for folder in PRIVATE_FOLDERS {
+            for before in ["$DIR", "..", "a", "https://example.com"] {
+                assert!(!has_private_path(&format!("{before}/{folder}/a")), "{before} {folder}");
+            }
+            assert!(!has_private_path(&format!("a / {folder} / b")), "{folder}");
         }
+        assert!(!has_private_path("/usr/share/a"));
     }
 }

@@ -88,6 +88,28 @@ pub struct OptionsRow<'a> {
     pub packets_observed: Option<u64>,
 }
 
+impl<'a> OptionsRow<'a> {
+    /// A row of this exporter, received at this time, that says nothing yet.
+    pub const fn blank(received_ms: i64, exporter: &'a [u8], observation_domain: u32, export_version: u8) -> Self {
+        Self {
+            received_ms,
+            exporter,
+            observation_domain,
+            export_version,
+            kind: OptionsKind::Other,
+            scope: "",
+            enterprise: None,
+            key: None,
+            key_octets: None,
+            name: None,
+            description: None,
+            sampling_interval: None,
+            packets_selected: None,
+            packets_observed: None,
+        }
+    }
+}
+
 /// Collects rows of `exporter_options`.
 #[derive(Debug, Default)]
 pub struct OptionsRows {

@@ -12,16 +12,11 @@ use std::net::IpAddr;
 use openssl::base64;
 use openssl::sha::Sha1;
 
-const ICMP: u8 = 1;
+use crate::icmp::{self, ICMP, ICMPV6};
+
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-const ICMP6: u8 = 58;
 const SCTP: u8 = 132;
-
-/// Types of ICMP (RFC 792, RFC 950, RFC 1256) that answer each other.
-const ICMP_PAIRS: [(u8, u8); 5] = [(8, 0), (13, 14), (15, 16), (17, 18), (10, 9)];
-/// Types of `ICMPv6` (RFC 4443, RFC 2710, RFC 4861, RFC 4620, RFC 6275) that answer each other.
-const ICMP6_PAIRS: [(u8, u8); 6] = [(128, 129), (130, 131), (133, 134), (135, 136), (139, 140), (144, 145)];
 
 /// The Community ID of a flow; it prints as `1:` and base64.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -36,8 +31,7 @@ impl CommunityId {
     pub fn of(seed: u16, source: IpAddr, destination: IpAddr, protocol: u8, ports: (u16, u16)) -> Self {
         let (ports, one_way) = match protocol {
             TCP | UDP | SCTP => (Some(ports), false),
-            ICMP => counterpart(&ICMP_PAIRS, ports),
-            ICMP6 => counterpart(&ICMP6_PAIRS, ports),
+            ICMP | ICMPV6 => counterpart(protocol, ports),
             _ => (None, false),
         };
         let (first, second) = (Octets::of(source), Octets::of(destination));
@@ -89,12 +83,8 @@ impl Octets {
 
 /// What stands for ports of ICMP: the type and the one that answers it, or type and code of a message that nothing
 /// answers, whose direction then counts.
-fn counterpart(pairs: &[(u8, u8)], (kind, code): (u16, u16)) -> (Option<(u16, u16)>, bool) {
-    let found = pairs.iter().find_map(|&(one, other)| match kind {
-        kind if kind == u16::from(one) => Some(other),
-        kind if kind == u16::from(other) => Some(one),
-        _ => None,
-    });
+fn counterpart(protocol: u8, (kind, code): (u16, u16)) -> (Option<(u16, u16)>, bool) {
+    let found = u8::try_from(kind).ok().and_then(|kind| icmp::answer(protocol, kind));
     match found {
         Some(other) => (Some((kind, other.into())), false),
         None => (Some((kind, code)), true),

@@ -1,5 +1,6 @@
 //! What a Metering Process counts.
 
+use crate::application;
 use crate::cache::CacheCounts;
 use crate::digest::NotFlow;
 
@@ -27,6 +28,10 @@ pub struct MeterCounts {
     pub flows_ended: u64,
     /// Flows that ended before their time since the table was full.
     pub flows_evicted: u64,
+    /// Handshakes of which not all was looked at, because they were too long or too many at the same time.
+    pub handshakes_cut: u64,
+    /// Payloads of a known protocol that contradict themselves or end too early.
+    pub payloads_malformed: u64,
     /// Most flows at the same time; of several workers the sum of what each had at most.
     pub flows_peak: u64,
 }
@@ -47,6 +52,8 @@ impl MeterCounts {
         self.flows_ended += other.flows_ended;
         self.flows_evicted += other.flows_evicted;
         self.flows_peak += other.flows_peak;
+        self.handshakes_cut += other.handshakes_cut;
+        self.payloads_malformed += other.payloads_malformed;
     }
 
     /// Takes over what a cache counted.
@@ -55,6 +62,12 @@ impl MeterCounts {
         self.flows_begun = cache.flows_begun;
         self.flows_evicted = cache.flows_evicted;
         self.flows_peak = cache.flows_peak;
+    }
+
+    /// Takes over what inspections counted.
+    pub(crate) fn set_inspections(&mut self, inspections: &application::Counts) {
+        self.handshakes_cut = inspections.handshakes_cut + inspections.buffers_refused;
+        self.payloads_malformed = inspections.malformed;
     }
 
     /// Packets that belong to no flow, for whatever reason.

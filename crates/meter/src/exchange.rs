@@ -59,6 +59,16 @@ pub(crate) enum Feed {
     Over,
 }
 
+/// What waiting for a turn came to.
+pub(crate) enum Waited<'e> {
+    /// It is here.
+    Turn(MutexGuard<'e, Turn>),
+    /// Something is in the inbox.
+    Parcel,
+    /// It will never come.
+    Abandoned,
+}
+
 /// Numbers given to blocks.
 #[derive(Debug)]
 struct Given {
@@ -93,6 +103,8 @@ pub(crate) struct Exchange {
     moved: Condvar,
     failure: Mutex<Option<SourceError>>,
     stop: AtomicBool,
+    /// A worker has gone before its end, so that the others wait in vain for its blocks.
+    abandoned: AtomicBool,
     counts: Vec<Mutex<MeterCounts>>,
 }
 
@@ -115,6 +127,7 @@ impl Exchange {
             moved: Condvar::new(),
             failure: Mutex::default(),
             stop: AtomicBool::new(false),
+            abandoned: AtomicBool::new(false),
             counts: (0..workers).map(|_| Mutex::default()).collect(),
         }
     }
@@ -122,6 +135,17 @@ impl Exchange {
     /// Sources end with the next block.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Release);
+    }
+
+    /// Says that a worker has gone before its end.
+    pub(crate) fn abandon(&self) {
+        self.abandoned.store(true, Ordering::Release);
+        self.moved.notify_all();
+    }
+
+    /// Whether a worker has gone before its end, so that the others can only end too.
+    pub(crate) fn is_abandoned(&self) -> bool {
+        self.abandoned.load(Ordering::Acquire)
     }
 
     /// What sources counted.
@@ -209,14 +233,17 @@ impl Exchange {
     /// Waits until it is the turn of the worker that has dissected the block of this number, or something is in its
     /// inbox, which is to be emptied first. The turn ends when what is returned is dropped or handed to
     /// [`publish`](Self::publish).
-    pub(crate) fn turn(&self, worker: usize, number: u64) -> Option<MutexGuard<'_, Turn>> {
+    pub(crate) fn turn(&self, worker: usize, number: u64) -> Waited<'_> {
         let mut turn = lock(&self.turn);
         loop {
+            if self.is_abandoned() {
+                return Waited::Abandoned;
+            }
             if turn.block == number {
-                return Some(turn);
+                return Waited::Turn(turn);
             }
             if !lock(&self.inboxes[worker]).is_empty() {
-                return None;
+                return Waited::Parcel;
             }
             turn = self.moved.wait_timeout(turn, NAP).map_or_else(|poisoned| poisoned.into_inner().0, |woken| woken.0);
         }

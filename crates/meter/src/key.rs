@@ -6,8 +6,7 @@ use std::net::IpAddr;
 use foldhash::fast::FixedState;
 use weir_wire::packet::Headers;
 
-const ICMP: u8 = 1;
-const ICMPV6: u8 = 58;
+use crate::icmp;
 
 /// Which headers make the key of a packet in a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -277,26 +276,10 @@ impl KeyHasher {
 pub(crate) fn icmp_ports(protocol: u8, icmp: (u8, u8), is_biflow: bool) -> (u16, u16) {
     let (kind, code) = (u16::from(icmp.0), u16::from(icmp.1));
     if is_biflow {
-        answer(protocol, icmp.0).map_or((kind, code), |answer| (kind, answer.into()))
+        icmp::answer(protocol, icmp.0).map_or((kind, code), |answer| (kind, answer.into()))
     } else {
         (0, kind << 8 | code)
     }
-}
-
-/// The ICMP type that answers this one (RFC 792, RFC 950, RFC 1256, RFC 4443, RFC 4861, RFC 2710).
-fn answer(protocol: u8, kind: u8) -> Option<u8> {
-    const PAIRS: [(u8, u8); 5] = [(8, 0), (13, 14), (15, 16), (17, 18), (10, 9)];
-    const PAIRS_V6: [(u8, u8); 6] = [(128, 129), (130, 131), (133, 134), (135, 136), (139, 140), (144, 145)];
-    let pairs: &[(u8, u8)] = match protocol {
-        ICMP => &PAIRS,
-        ICMPV6 => &PAIRS_V6,
-        _ => return None,
-    };
-    pairs.iter().find_map(|&(asks, answers)| match kind {
-        _ if kind == asks => Some(answers),
-        _ if kind == answers => Some(asks),
-        _ => None,
-    })
 }
 
 /// The ports of a packet for its key, or what stands in their place; `None` of a fragment that does not know them.
@@ -308,6 +291,7 @@ pub(crate) fn ports(headers: &Headers<'_>, protocol: u8, is_biflow: bool) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::icmp::{ICMP, ICMPV6};
 
     const PARTS: KeyParts = KeyParts {
         src_port: 0x1234,

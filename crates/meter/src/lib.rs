@@ -21,6 +21,8 @@ pub use source::{
     FILES_OPEN_MAX, FRAME_OCTETS_MAX, FileOptions, LiveOptions, SystemInterface, Tell, files, interfaces, live,
 };
 
+mod icmp;
+
 mod key;
 pub use key::{FlowKey, KeyFields, KeyHasher, KeyHeaders, KeyParts};
 

@@ -51,3 +51,43 @@ impl Metering {
         self.exchange.take_failure()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+    use crate::block::{PacketBlock, PacketMeta, Pulled};
+    use crate::worker::Step;
+
+    /// Hands on empty frames for ever, and panics once after some blocks.
+    struct Panics(u32);
+
+    impl PacketSource for Panics {
+        fn fill(&mut self, block: &mut PacketBlock) -> Result<Pulled, SourceError> {
+            self.0 = self.0.wrapping_sub(1);
+            assert!(self.0 > 0, "this is the panic of the test");
+            block.clear();
+            let link = weir_wire::packet::LinkType::Ethernet;
+            block.push(PacketMeta { time_us: 0, offset: 0, captured: 0, length: 0, interface: 0, link }, &[]);
+            Ok(Pulled::Packets)
+        }
+
+        fn interfaces(&self) -> &[Interface] {
+            &[]
+        }
+
+        fn counts(&self) -> SourceCounts {
+            SourceCounts::default()
+        }
+    }
+
+    #[test]
+    fn workers_do_not_wait_for_one_that_panicked() {
+        let (_, workers) = Metering::new(&MeterOptions::default(), vec![Box::new(Panics(20))], 3);
+        let run = |mut worker: Worker| thread::spawn(move || while worker.step(&mut |_| {}) != Step::Ended {});
+        let threads: Vec<_> = workers.into_iter().map(run).collect();
+        let panicked = threads.into_iter().map(thread::JoinHandle::join).filter(Result::is_err).count();
+        assert_eq!(panicked, 1);
+    }
+}

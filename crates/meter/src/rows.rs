@@ -7,6 +7,7 @@ use weir_flow::{Column, FlowBatch, FlowBatchBuilder};
 
 use crate::cache::{EndReason, Ended, Flow};
 use crate::digest::Digest;
+use crate::icmp::{ICMP, ICMPV6};
 use crate::key::KeyParts;
 use crate::measures::{Measured, Measurer};
 use crate::options::MeterOptions;
@@ -15,9 +16,7 @@ use crate::options::MeterOptions;
 const BATCH_ROWS: usize = 16 << 10;
 /// Longest time that rows wait for a batch to become full, for those who look at flows as they come.
 const WAIT_MAX: Duration = Duration::from_secs(1);
-const ICMP: u8 = 1;
 const TCP: u8 = 6;
-const ICMPV6: u8 = 58;
 
 /// A flow that has ended.
 #[derive(Debug)]

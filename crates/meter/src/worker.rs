@@ -9,7 +9,7 @@ use crate::cache::FlowCache;
 use crate::counts::MeterCounts;
 use crate::digest::Digester;
 use crate::dissection::Dissection;
-use crate::exchange::{Exchange, Feed, Parcel, Taken};
+use crate::exchange::{Exchange, Feed, Parcel, Taken, Waited};
 use crate::key::KeyHasher;
 use crate::options::MeterOptions;
 use crate::rows::{FlowRows, HandingOn};
@@ -17,6 +17,8 @@ use crate::rows::{FlowRows, HandingOn};
 /// Room of a block; sources may take more.
 const BLOCK_OCTETS: usize = 1 << 20;
 const BLOCK_PACKETS: usize = 8 << 10;
+/// Entries of the table that are handed on at a time in the end.
+const ENDING_FLOWS: usize = 16 << 10;
 
 /// What a step of a worker came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +41,8 @@ pub struct Worker {
     cache: FlowCache,
     rows: FlowRows,
     counts: MeterCounts,
+    /// The time it is when all packets are in flows, which are then handed on in portions.
+    ending_us: Option<i64>,
     has_ended: bool,
 }
 
@@ -55,6 +59,7 @@ impl Worker {
             cache: FlowCache::new(flows_max, options.timeouts, options.is_biflow, hasher),
             rows: FlowRows::new(options),
             counts: MeterCounts::default(),
+            ending_us: None,
             has_ended: false,
         }
     }
@@ -66,15 +71,20 @@ impl Worker {
 
     /// Does what is to be done next, and hands flows on in batches.
     pub fn step(&mut self, out: &mut dyn FnMut(FlowBatch)) -> Step {
-        if self.has_ended {
+        if self.has_ended || self.exchange.is_abandoned() {
+            self.has_ended = true;
             return Step::Ended;
+        }
+        if let Some(clock_us) = self.ending_us {
+            return self.end(clock_us, out);
         }
         let mut step = Step::Nothing;
         while let Some(parcel) = self.exchange.parcel(self.number) {
             step = Step::More;
-            if self.take(parcel, out) {
-                return Step::Ended;
-            }
+            self.take(parcel, out);
+        }
+        if self.ending_us.is_some() {
+            return Step::More;
         }
         let mut block = self.free_block();
         let Some(room) = Arc::get_mut(&mut block) else { return step };
@@ -86,7 +96,7 @@ impl Worker {
             Feed::Over | Feed::Full => self.exchange.nap(self.number),
         }
         self.blocks.push(block);
-        if self.has_ended { Step::Ended } else { step }
+        step
     }
 
     /// A block that nobody else looks into.
@@ -102,8 +112,9 @@ impl Worker {
         let exchange = Arc::clone(&self.exchange);
         let turn = loop {
             match exchange.turn(self.number, taken.number) {
-                Some(turn) => break turn,
-                None => {
+                Waited::Turn(turn) => break turn,
+                Waited::Abandoned => return,
+                Waited::Parcel => {
                     while let Some(parcel) = exchange.parcel(self.number) {
                         self.take(parcel, out);
                     }
@@ -114,23 +125,46 @@ impl Worker {
         exchange.publish(turn, taken, &mut self.dissection, seen, &mut self.counts);
     }
 
-    /// Takes in the packets of a parcel; true after the last one.
-    fn take(&mut self, parcel: Parcel, out: &mut dyn FnMut(FlowBatch)) -> bool {
+    /// Takes in the packets of a parcel.
+    fn take(&mut self, parcel: Parcel, out: &mut dyn FnMut(FlowBatch)) {
         self.rows.measurer().look_into(parcel.block);
         let exchange = &self.exchange;
         let mut interfaces = || exchange.interfaces().iter().map(|interface| interface.index).collect();
         let mut handing_on = HandingOn { rows: &mut self.rows, interfaces: &mut interfaces, out };
         self.cache.take(&parcel.digests, &mut handing_on);
         self.cache.advance(parcel.clock_us, &mut handing_on);
-        if parcel.is_last {
-            self.cache.finish(parcel.clock_us, &mut handing_on);
-            self.has_ended = true;
-        }
-        self.rows.hand_on(parcel.is_last, &mut interfaces, out);
+        self.rows.hand_on(false, &mut interfaces, out);
         self.exchange.give_back(parcel.digests);
+        if parcel.is_last {
+            self.ending_us = Some(parcel.clock_us);
+        }
+        self.tell_counts();
+    }
+
+    /// Hands a portion of the flows on that are left.
+    fn end(&mut self, clock_us: i64, out: &mut dyn FnMut(FlowBatch)) -> Step {
+        let exchange = &self.exchange;
+        let mut interfaces = || exchange.interfaces().iter().map(|interface| interface.index).collect();
+        let mut handing_on = HandingOn { rows: &mut self.rows, interfaces: &mut interfaces, out };
+        self.has_ended = self.cache.finish_some(clock_us, ENDING_FLOWS, &mut handing_on);
+        self.rows.hand_on(self.has_ended, &mut interfaces, out);
+        self.tell_counts();
+        if self.has_ended { Step::Ended } else { Step::More }
+    }
+
+    fn tell_counts(&mut self) {
         self.counts.set_cache(&self.cache.counts());
+        self.counts.set_inspections(&self.rows.measurer().inspections());
         self.counts.flows_ended = self.rows.flows();
         self.exchange.set_counts(self.number, &self.counts);
-        parcel.is_last
+    }
+}
+
+impl Drop for Worker {
+    /// A worker that goes before its end, by a panic or because nobody wants it any more, would be waited for.
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.exchange.abandon();
+        }
     }
 }

@@ -48,6 +48,8 @@ const COUNTERS: &[(&str, Count)] = &[
     ("flows_ended", |meter, _| meter.flows_ended),
     ("flows_evicted", |meter, _| meter.flows_evicted),
     ("flows_peak", |meter, _| meter.flows_peak),
+    ("handshakes_cut", |meter, _| meter.handshakes_cut),
+    ("payloads_malformed", |meter, _| meter.payloads_malformed),
     ("kernel_drops", |_, source| source.kernel_drops),
     ("frames_filtered", |_, source| source.frames_filtered),
     ("frames_unknown_link", |_, source| source.frames_unknown_link),
@@ -96,22 +98,7 @@ impl Telling {
     }
 
     fn row<'a>(&'a self, kind: OptionsKind, scope: &'a str) -> OptionsRow<'a> {
-        OptionsRow {
-            received_ms: self.clock_ms,
-            exporter: &self.exporter,
-            observation_domain: self.domain,
-            export_version: IPFIX,
-            kind,
-            scope,
-            enterprise: None,
-            key: None,
-            key_octets: None,
-            name: None,
-            description: None,
-            sampling_interval: None,
-            packets_selected: None,
-            packets_observed: None,
-        }
+        OptionsRow { kind, scope, ..OptionsRow::blank(self.clock_ms, &self.exporter, self.domain, IPFIX) }
     }
 
     fn interfaces(&mut self, rows: &mut OptionsRows) {

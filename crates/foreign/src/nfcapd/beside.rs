@@ -134,20 +134,10 @@ impl Told {
 
 /// A row of this exporter that says nothing yet.
 fn blank(exporter: Option<&Exporter>, received_ms: i64) -> OptionsRow<'_> {
-    OptionsRow {
+    OptionsRow::blank(
         received_ms,
-        exporter: exporter.map_or(&UNSPECIFIED, |known| known.address.as_slice()),
-        observation_domain: exporter.map_or(0, |known| known.domain),
-        export_version: exporter.and_then(|known| known.version).unwrap_or(0),
-        kind: OptionsKind::Other,
-        scope: "",
-        enterprise: None,
-        key: None,
-        key_octets: None,
-        name: None,
-        description: None,
-        sampling_interval: None,
-        packets_selected: None,
-        packets_observed: None,
-    }
+        exporter.map_or(&UNSPECIFIED, |known| known.address.as_slice()),
+        exporter.map_or(0, |known| known.domain),
+        exporter.and_then(|known| known.version).unwrap_or(0),
+    )
 }

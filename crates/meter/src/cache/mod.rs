@@ -76,6 +76,8 @@ pub struct FlowCache {
     is_biflow: bool,
     hasher: KeyHasher,
     hand: usize,
+    /// Entries that [`finish_some`](Self::finish_some) is through with.
+    finished: usize,
     /// Flows that TCP has ended, in the order in which that happened, with the time at which they are told.
     closing: VecDeque<(u32, i64)>,
     /// The time it is, by the last [`advance`](Self::advance).
@@ -98,6 +100,7 @@ impl FlowCache {
             is_biflow,
             hasher,
             hand: 0,
+            finished: 0,
             closing: VecDeque::new(),
             clock_us: i64::MIN,
             counts: CacheCounts::default(),
@@ -283,10 +286,19 @@ impl FlowCache {
 
     /// Tells every flow: those whose time is over at `now_us`, and the others as ended by force, or by TCP.
     pub fn finish(&mut self, now_us: i64, ended: &mut impl Ended) {
-        self.advance(now_us, ended);
+        while !self.finish_some(now_us, self.flows.len(), ended) {}
+    }
+
+    /// The same in portions of so many entries, one at least, for those who cannot take all flows at once; true when that
+    /// was the last one. No packet is taken in between.
+    pub fn finish_some(&mut self, now_us: i64, entries: usize, ended: &mut impl Ended) -> bool {
+        if self.finished == 0 {
+            self.advance(now_us, ended);
+        }
         let now_us = self.clock_us;
-        for slot in 0..self.flows.len() as u32 {
-            let flow = &self.flows[slot as usize];
+        let until = self.finished.saturating_add(entries.max(1)).min(self.flows.len());
+        for slot in self.finished..until {
+            let flow = &self.flows[slot];
             if !flow.is_live() {
                 continue;
             }
@@ -296,7 +308,11 @@ impl FlowCache {
                 EndReason::EndOfFlow => EndReason::EndOfFlow,
                 _ => EndReason::Forced,
             };
-            ended.flow(slot, flow, reason, now_us);
+            ended.flow(slot as u32, flow, reason, now_us);
+        }
+        self.finished = until;
+        if until < self.flows.len() {
+            return false;
         }
         self.flows.clear();
         self.free.clear();
@@ -304,5 +320,7 @@ impl FlowCache {
         self.clock_us = i64::MIN;
         self.index = Index::new();
         self.wheel = Wheel::new();
+        self.finished = 0;
+        true
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use weir_flow::elements::ElementsColumn;
 use weir_wire::packet::{Headers, Packet, dissect_into};
 
-use crate::application::{Direction, Inspection, Inspector, Verdict};
+use crate::application::{Counts, Direction, Inspection, Inspector, Verdict};
 use crate::block::PacketBlock;
 use crate::cache::Flow;
 use crate::digest::Digest;
@@ -99,6 +99,11 @@ impl Measurer {
             measured: Vec::new(),
             block: None,
         }
+    }
+
+    /// What inspections counted.
+    pub(crate) fn inspections(&self) -> Counts {
+        self.inspector.counts()
     }
 
     /// Whether packets are looked into.

@@ -304,6 +304,8 @@ const COUNTERS: &[(&str, &str)] = &[
     ("frames_unknown_link", "frames of a link layer that is not known"),
     ("kernel_drops", "packets that the system dropped"),
     ("flows_evicted", "flows that ended early since the table was full"),
+    ("handshakes_cut", "handshakes too long, or too many at the same time, to be looked at whole"),
+    ("payloads_malformed", "payloads of a known protocol that contradict themselves"),
     ("files_failed", "files that could not be read to their end"),
 ];
 

@@ -104,18 +104,18 @@ mod tests {
 
     #[test]
     fn a_program_is_made_for_each_link() {
-        let mut filter = Filter::new("ip6").unwrap();
+        let mut filter = Filter::new("ip6").expect("a filter");
         let ethernet = [&[0; 12][..], &[0x86, 0xdd, 0x60, 0, 0, 0]].concat();
-        assert!(filter.program(1, false).unwrap().takes(&ethernet, 18));
-        assert!(!filter.program(101, false).unwrap().takes(&ethernet, 18));
-        assert!(filter.program(101, false).unwrap().takes(&ethernet[14..], 4));
-        assert!(!filter.program(1, false).unwrap().takes(&ethernet[14..], 4));
+        assert!(filter.program(1, false).expect("a program").takes(&ethernet, 18));
+        assert!(!filter.program(101, false).expect("a program").takes(&ethernet, 18));
+        assert!(filter.program(101, false).expect("a program").takes(&ethernet[14..], 4));
+        assert!(!filter.program(1, false).expect("a program").takes(&ethernet[14..], 4));
         assert_eq!(filter.programs.len(), 2);
         // BSD's loopback has the family in the order of whoever captured, and IPv6 has three numbers
         for (big_endian, family) in [(false, [30, 0, 0, 0]), (true, [0, 0, 0, 24])] {
             let loopback = [&family[..], &ethernet[14..]].concat();
-            assert!(filter.program(0, big_endian).unwrap().takes(&loopback, 8));
-            assert!(!filter.program(0, !big_endian).unwrap().takes(&loopback, 8));
+            assert!(filter.program(0, big_endian).expect("a program").takes(&loopback, 8));
+            assert!(!filter.program(0, !big_endian).expect("a program").takes(&loopback, 8));
         }
         // valid, but not on Ethernet
         assert!(Filter::new("type mgt").is_ok());

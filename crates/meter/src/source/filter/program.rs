@@ -248,7 +248,7 @@ mod tests {
 
     fn run(instructions: &[(u16, u32)], frame: &[u8]) -> Option<u32> {
         let instructions = instructions.iter().map(|(code, constant)| instruction(*code, 0, 0, *constant));
-        Program::new(instructions.chain([instruction(0x16, 0, 0, 0)]).collect()).unwrap().run(frame, 1500)
+        Program::new(instructions.chain([instruction(0x16, 0, 0, 0)]).collect()).expect("a program").run(frame, 1500)
     }
 
     /// Worked out from the semantics in `McCanne` and Jacobson's table 1.
@@ -309,7 +309,7 @@ mod tests {
             let program =
                 [(0x00, 0, 0, a), (code, 0, 1, 5), (0x06, 0, 0, 1), (0x05, 0, 0, 1), (0x06, 0, 0, 9), (0x06, 0, 0, 2)];
             let program = program.map(|(code, yes, no, constant)| instruction(code, yes, no, constant));
-            assert_eq!(Program::new(program.to_vec()).unwrap().run(&[], 0), Some(expected), "{code:#x} {a}");
+            assert_eq!(Program::new(program.to_vec()).expect("a program").run(&[], 0), Some(expected), "{code:#x} {a}");
         }
     }
 
