@@ -13,6 +13,8 @@ mod framing;
 #[path = "../../crates/wire/tests/wire/sampled_walk.rs"]
 mod sampled_walk;
 
+mod metering;
+
 use framing::{Framing, messages};
 use walk::Walk;
 
@@ -89,7 +91,18 @@ pub fn packet(octets: &[u8]) {
     sampled_canary(found.tunnelled > 0);
 }
 
-/// Panics once a packet with ports was found in an sFlow datagram, or one in a tunnel.
+/// Meters packets; the first octet says what they begin with, the second how they are metered.
+pub fn meter(input: &[u8]) {
+    use weir_wire::packet::LinkType;
+    let [first, choice, packets @ ..] = input else { return };
+    let links = LinkType::numbers();
+    let (_, link) = links[usize::from(*first) % links.len()];
+    let named = metering::meter(link, *choice, packets);
+    sampled_canary(named > 0);
+}
+
+/// Panics once a packet with ports was found in an sFlow datagram, or one in a tunnel, or a flow that
+/// tells a name.
 #[cfg(feature = "canary")]
 fn sampled_canary(found: bool) {
     assert!(!found, "the canary was found");

@@ -116,6 +116,8 @@ pub struct SourceCounts {
     pub frames_filtered: u64,
     /// Frames that the system dropped because they were not fetched in time.
     pub kernel_drops: u64,
+    /// How often the memory for captured frames became full.
+    pub buffer_overruns: u64,
     /// Frames whose link layer is not known.
     pub frames_unknown_link: u64,
     /// Files that could not be opened or not be read to their end; each was told.
@@ -130,6 +132,7 @@ impl SourceCounts {
             octets_read: self.octets_read + other.octets_read,
             frames_filtered: self.frames_filtered + other.frames_filtered,
             kernel_drops: self.kernel_drops + other.kernel_drops,
+            buffer_overruns: self.buffer_overruns + other.buffer_overruns,
             frames_unknown_link: self.frames_unknown_link + other.frames_unknown_link,
             files_failed: self.files_failed + other.files_failed,
         }

@@ -51,6 +51,7 @@ const COUNTERS: &[(&str, Count)] = &[
     ("handshakes_cut", |meter, _| meter.handshakes_cut),
     ("payloads_malformed", |meter, _| meter.payloads_malformed),
     ("kernel_drops", |_, source| source.kernel_drops),
+    ("buffer_overruns", |_, source| source.buffer_overruns),
     ("frames_filtered", |_, source| source.frames_filtered),
     ("frames_unknown_link", |_, source| source.frames_unknown_link),
     ("octets_read", |_, source| source.octets_read),

@@ -4,6 +4,8 @@
 //! the processor's cache holds eight places, and growing needs no look at the entries. The upper bits of the hash say
 //! where a key belongs; so a table that grows is read and written from front to back.
 
+use super::pages::make_large;
+
 /// Most entries that an index can tell apart.
 pub(super) const ENTRIES_MAX: usize = u32::MAX as usize - 1;
 const PLACES_MIN: usize = 1 << 10;
@@ -92,7 +94,8 @@ impl Index {
 
     #[cold]
     fn grow(&mut self) {
-        let places = vec![EMPTY; self.places.len() * 2];
+        let mut places = vec![EMPTY; self.places.len() * 2];
+        make_large(&mut places);
         let before = std::mem::replace(&mut self.places, places);
         self.shift -= 1;
         before.into_iter().filter(|&value| value != EMPTY).for_each(|value| self.put(value));

@@ -17,6 +17,7 @@
 
 mod flow;
 mod index;
+mod pages;
 mod wheel;
 
 #[cfg(test)]
@@ -89,9 +90,11 @@ impl FlowCache {
     /// A cache of at most so many flows (at least 16). Memory is taken as flows come.
     pub fn new(flows_max: usize, timeouts: Timeouts, is_biflow: bool, hasher: KeyHasher) -> Self {
         let flows_max = flows_max.clamp(16, index::ENTRIES_MAX);
+        // memory that is reserved and not touched costs nothing, and growing would copy the table
+        let mut flows = Vec::with_capacity(flows_max);
+        pages::make_large(&mut flows);
         Self {
-            // memory that is reserved and not touched costs nothing, and growing would copy the table
-            flows: Vec::with_capacity(flows_max),
+            flows,
             index: Index::new(),
             wheel: Wheel::new(),
             free: Vec::new(),

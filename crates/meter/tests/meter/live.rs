@@ -150,6 +150,7 @@ fn what_is_sent_is_received_or_counted_as_dropped() {
         };
         let (packets, counts) = reading.finish().pop().unwrap();
         assert!(!is_late || counts.kernel_drops > 10_000, "{counts:?}");
+        assert_eq!(is_late, counts.buffer_overruns > 0, "{counts:?}");
         println!("{} received, {} dropped", packets.len(), counts.kernel_drops);
         assert_eq!(packets.len() as u64 + counts.kernel_drops, u64::from(SENT));
         assert!(packets.len() > 1_000);

@@ -10,7 +10,7 @@ use weir_flow::address::with_octets;
 use weir_flow::{AddressText, parse_address};
 
 /// The octets of addresses that may also be text.
-fn octets_of(values: &ArrayRef) -> Result<BinaryArray> {
+pub(super) fn octets_of(values: &ArrayRef) -> Result<BinaryArray> {
     if let Some(octets) = values.as_binary_opt() {
         return Ok(octets.clone());
     }

@@ -3,6 +3,7 @@
 //! One table names them all: `docs/reference/sql.md` lists the same names in the same order, and a test compares.
 
 mod addresses;
+mod community;
 mod elements;
 mod names;
 mod rates;
@@ -113,6 +114,17 @@ fn naming_function(name: &'static str, of: DataType, compute: Compute) -> Arc<Sc
     Arc::new(ScalarUDF::from(RowFunction { name, signature, returns: DataType::Utf8, compute }))
 }
 
+/// A function of two addresses, protocol and ports, and type and code of ICMP, which may be left out.
+fn community_function(name: &'static str) -> Arc<ScalarUDF> {
+    let form = |address: DataType, numbers: usize| {
+        TypeSignature::Exact([vec![address; 2], vec![DataType::Int64; numbers]].concat())
+    };
+    let forms = [3, 5].into_iter().flat_map(|numbers| [form(DataType::Binary, numbers), form(DataType::Utf8, numbers)]);
+    let signature = Signature::one_of(forms.collect(), Volatility::Immutable);
+    let compute = community::community_id;
+    Arc::new(ScalarUDF::from(RowFunction { name, signature, returns: DataType::Utf8, compute }))
+}
+
 static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
     use DataType::{Binary, Boolean, Int64, UInt8, UInt16, UInt64, Utf8};
     let time = weir_flow::schema::arrow_type(weir_flow::ColumnType::Time);
@@ -130,6 +142,7 @@ static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
         row_function("local_time", &[time.clone(), Utf8], Utf8, times::local_time),
         naming_function("protocol_name", UInt8, names::protocol_names),
         naming_function("tcp_flags_text", UInt16, names::tcp_flags_texts),
+        community_function("community_id"),
         row_function("element", &[list, Utf8], Utf8, elements::element),
         row_function("duration_ms", &[time.clone(), time.clone()], UInt64, rates::duration_ms),
         row_function("packets_per_second", &[time.clone(), time.clone(), UInt64], UInt64, rates::packets_per_second),

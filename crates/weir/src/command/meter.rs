@@ -24,7 +24,7 @@ use crate::running::Foreground;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Capture files, - for standard input, or names of interfaces
-    #[arg(value_name = "FILE|INTERFACE", required_unless_present = "interfaces")]
+    #[arg(value_name = "FILE|INTERFACE", required_unless_present_any = ["interfaces", "list_interfaces"])]
     sources: Vec<String>,
     /// Interface to capture on; any number of times
     #[arg(short = 'i', long = "interface", value_name = "NAME", conflicts_with = "sources")]
@@ -35,6 +35,9 @@ pub(crate) struct Args {
     /// Time between lines that tell how it goes while capturing, in seconds; 0 for none
     #[arg(long, value_name = "SECS", default_value_t = 60)]
     report_secs: u64,
+    /// Print the interfaces of this machine and their addresses, and end
+    #[arg(long)]
+    list_interfaces: bool,
     /// Print the chain that this command is, as a chain file, and end
     #[arg(long)]
     show_chain: bool,
@@ -147,6 +150,10 @@ struct OutArgs {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.list_interfaces {
+        list_interfaces()?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let sources = args.sources()?;
     let text = args.chain(&sources);
     if args.show_chain {
@@ -163,6 +170,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     ended.context("metering ended")?;
     let failed = progress.block(METER).map_or(0, |meter| meter.counter("files_failed"));
     Ok(if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Prints the interfaces of this machine: number, name, state, addresses.
+fn list_interfaces() -> anyhow::Result<()> {
+    let interfaces = weir_meter::interfaces().context("interfaces are not known")?;
+    let name_width = interfaces.iter().map(|interface| interface.name.len()).max().unwrap_or(0);
+    for interface in interfaces {
+        let state = if interface.is_up { "up" } else { "down" };
+        let addresses: Vec<_> = interface.addresses.iter().map(ToString::to_string).collect();
+        let line =
+            format!("{:>4}  {:name_width$}  {state:4}  {}", interface.index, interface.name, addresses.join(" "));
+        println!("{}", line.trim_end());
+    }
+    Ok(())
 }
 
 /// Name of the source in the chain.
@@ -303,6 +324,7 @@ const COUNTERS: &[(&str, &str)] = &[
     ("frames_filtered", "frames that the packet filter left out"),
     ("frames_unknown_link", "frames of a link layer that is not known"),
     ("kernel_drops", "packets that the system dropped"),
+    ("buffer_overruns", "times that the memory for captured packets was full (--buffer)"),
     ("flows_evicted", "flows that ended early since the table was full"),
     ("handshakes_cut", "handshakes too long, or too many at the same time, to be looked at whole"),
     ("payloads_malformed", "payloads of a known protocol that contradict themselves"),

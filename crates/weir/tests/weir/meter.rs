@@ -155,6 +155,16 @@ fn wait_for_port(port: u16, is_it: impl Fn(u32) -> bool) {
 }
 
 #[test]
+fn interfaces_are_listed_with_their_addresses() {
+    let output = weir().args(["meter", "--list-interfaces"]).output().expect("weir runs");
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let listed = text(&output.stdout);
+    let loopback = listed.lines().find(|line| line.split_whitespace().nth(1) == Some("lo"));
+    let loopback = loopback.unwrap_or_else(|| panic!("there is no lo: {listed}"));
+    assert!(loopback.contains("127.0.0.1"), "{loopback}");
+}
+
+#[test]
 fn what_cannot_be_metered_is_told() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();

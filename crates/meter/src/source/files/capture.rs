@@ -17,9 +17,9 @@ use super::sink::{Sink, Stop};
 use crate::block::{PacketBlock, SourceCounts};
 use crate::source::filter::Filter;
 
-/// Octets of a file in one block. Half of what the second level cache of a core usually holds, so that packets are
-/// still there when they are dissected.
-pub(super) const BLOCK_OCTETS: usize = 512 << 10;
+/// Octets of a file in one block: few enough that packets, and their digests, which take about as much room, are still
+/// in the second level cache of a core when they are dissected and taken in.
+pub(super) const BLOCK_OCTETS: usize = 128 << 10;
 
 /// What the readers share with each other: one for all files.
 #[derive(Debug, Default)]

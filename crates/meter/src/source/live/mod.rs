@@ -86,7 +86,8 @@ impl Default for LiveOptions {
 /// **Filter.** The kernel runs it on the frame without its outermost VLAN tag, and does not count what it does not take.
 /// A filter that speaks of VLANs, and those of devices with cooked headers, are run here on the whole frame and counted.
 ///
-/// **Drops.** What the ring had no room for stands in `kernel_drops`, after a second at most.
+/// **Drops.** What the ring had no room for stands in `kernel_drops`, how often it was full in `buffer_overruns`, after a
+/// second at most.
 ///
 /// **Failure.** An interface that goes down is told, and read on when it is up again; one that is gone is told, and the
 /// source ends with its last interface.
@@ -253,8 +254,7 @@ impl Live {
         if is_idle || now_us.abs_diff(self.drops_asked_us) >= 1_000_000 {
             self.drops_asked_us = now_us;
             for port in &self.ports {
-                // of an interface that is gone nothing more is known
-                self.counts.kernel_drops += port.ring.take_drops().unwrap_or(0);
+                port.add_drops(&mut self.counts);
             }
         }
     }
@@ -279,8 +279,15 @@ impl Port {
         if let Some(tell) = tell {
             tell(&format!("interface {}: it is gone", self.name));
         }
-        counts.kernel_drops += self.ring.take_drops().unwrap_or(0);
+        self.add_drops(counts);
         false
+    }
+
+    /// Adds up what was dropped; of an interface that is gone nothing more is known.
+    fn add_drops(&self, counts: &mut SourceCounts) {
+        let (drops, overruns) = self.ring.take_drops().unwrap_or_default();
+        counts.kernel_drops += drops;
+        counts.buffer_overruns += overruns;
     }
 }
 

@@ -141,10 +141,10 @@ impl Ring {
         Ok(told as u16)
     }
 
-    /// Frames dropped since this was last asked because the ring was full.
-    pub(super) fn take_drops(&self) -> io::Result<u64> {
+    /// Frames dropped since this was last asked because the ring was full, and how often it became full.
+    pub(super) fn take_drops(&self) -> io::Result<(u64, u64)> {
         let told: libc::tpacket_stats_v3 = option(&self.socket, libc::SOL_PACKET, libc::PACKET_STATISTICS)?;
-        Ok(u64::from(told.tp_drops))
+        Ok((told.tp_drops.into(), told.tp_freeze_q_cnt.into()))
     }
 
     /// What went wrong on the interface since this was last asked.
