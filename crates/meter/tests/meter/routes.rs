@@ -2,6 +2,7 @@
 //! the judge.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -168,7 +169,7 @@ const FLOWS: u16 = 6_000;
 
 /// Prefixes close together, many of them within others, in the lines of pmacct; and flows between addresses near them.
 ///
-/// All are of IPv4: pmacctd 1.7.7 finds 2001:1::/32 for 2001::1, and no IPv6 prefix that lies in another one. What other
+/// All are of IPv4: pmacctd 1.7.7 finds `2001:1::/32` for `2001::1`, and no IPv6 prefix that lies in another one. What other
 /// programs find of IPv6 is in the golden databases.
 fn many() -> (String, Vec<[IpAddr; 2]>) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
@@ -183,11 +184,12 @@ fn many() -> (String, Vec<[IpAddr; 2]>) {
         }
         let (origin, peer) = (64_512 + number, 4_200_000_000 + number % 7);
         let hop = Ipv4Addr::new(192, 0, 2, (number % 250) as u8);
-        lines += &match number % 3 {
-            0 => format!("{hop},{peer}_{origin},{prefix}/{bits}\n"),
-            1 => format!("{peer}_{origin},{prefix}/{bits}\n"),
-            _ => format!("{origin},{prefix}/{bits}\n"),
-        };
+        match number % 3 {
+            0 => writeln!(lines, "{hop},{peer}_{origin},{prefix}/{bits}"),
+            1 => writeln!(lines, "{peer}_{origin},{prefix}/{bits}"),
+            _ => writeln!(lines, "{origin},{prefix}/{bits}"),
+        }
+        .unwrap();
     }
     let pair = |flow: u16| {
         // some come from where no prefix is
