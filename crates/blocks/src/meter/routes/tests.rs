@@ -17,7 +17,7 @@ fn write(path: &Path, octets: impl AsRef<[u8]>) {
     std::fs::write(path, octets).expect("written");
 }
 
-/// A record of an MRT dump (RFC 6396): TABLE_DUMP of IPv4 with a path of one system.
+/// A record of an MRT dump (RFC 6396): `TABLE_DUMP` of IPv4 with a path of one system.
 fn record(third: u8, system: u16) -> Vec<u8> {
     let [high, low] = system.to_be_bytes();
     let mut record = vec![0, 0, 0, 1, 0, 12, 0, 1, 0, 0, 0, 29];
