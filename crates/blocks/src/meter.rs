@@ -5,6 +5,7 @@
 //! meanwhile is dropped by the system and counted.
 
 mod configuration;
+mod routes;
 mod telling;
 
 use std::thread::{self, JoinHandle};
@@ -15,9 +16,10 @@ use weir_chain::{
     BlockContext, BlockError, BlockKind, Built, Opener, Outlet, ParameterError, Parameters, Pulled, Role, Source,
 };
 use weir_flow::{Delivery, FlowBatch};
-use weir_meter::{Metering, SourceError, Step, Worker};
+use weir_meter::{MeterOptions, Metering, SourceError, Step, Worker};
 
 use configuration::Configuration;
+use routes::{OpenRoutes, Watching};
 use telling::Telling;
 
 use crate::collector::burst;
@@ -35,8 +37,12 @@ pub const KIND: BlockKind = BlockKind {
           `packets_too_deep` + `packets_not_sampled`. Besides it counts `octets` of frames, `fragments_without_first` \
           (in flows without ports), `flows_begun`, `flows_ended`, `flows_evicted` (ended since the table was full), \
           `flows_peak`, `handshakes_cut` (too long, or too many at the same time, to be looked at whole), \
-          `payloads_malformed`, `kernel_drops` (packets that were not fetched in time), `buffer_overruns` (how often the memory for packets \
-          of an interface became full), `frames_filtered`, `frames_unknown_link`, `octets_read` and `files_failed`.",
+          `payloads_malformed`, `kernel_drops` (packets that were not fetched in time), `buffer_overruns` \
+          (how often the memory for packets of an interface became full), `frames_filtered`, `frames_unknown_link`, `octets_read` and \
+          `files_failed`. With `routes` it counts `routes_peak` (prefixes), \
+          `route_octets_peak` (of memory, for one table; there are two while files are read again), `routes_defective` \
+          (records or lines that could not be used), `routes_reloaded` and `routes_reloads_failed` (the old routes stay \
+          in force).",
     parameters: configuration::PARAMETERS,
     configure,
 };
@@ -49,14 +55,18 @@ const WAIT: Duration = Duration::from_millis(100);
 fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
     let configuration = Configuration::of(parameters)?;
     Ok(Box::new(move |context: &BlockContext| {
+        let routes = configuration.routes.as_ref().map(|files| files.open(&context.meter)).transpose()?;
         let sources = configuration.open().map_err(source_error)?;
-        let (metering, mut workers) = Metering::new(&configuration.options, sources, configuration.workers);
+        let options =
+            MeterOptions { routes: routes.as_ref().map(|open| open.routes.clone()), ..configuration.options.clone() };
+        let (metering, mut workers) = Metering::new(&options, sources, configuration.workers);
         let telling = Telling::new(context, &configuration, metering.clone());
         let workers = match workers.pop() {
             Some(one) if workers.is_empty() => Workers::Here(Box::new(one)),
             last => Workers::Threads(Threads::start(workers.into_iter().chain(last))?),
         };
-        Ok(Built::Source(Box::new(MeterSource { workers, metering, telling })))
+        let watching = routes.map(OpenRoutes::watch).transpose()?.flatten();
+        Ok(Built::Source(Box::new(MeterSource { workers, metering, telling, _watching: watching })))
     }))
 }
 
@@ -71,6 +81,7 @@ struct MeterSource {
     workers: Workers,
     metering: Metering,
     telling: Telling,
+    _watching: Option<Watching>,
 }
 
 enum Workers {
@@ -183,6 +194,8 @@ fn work(mut worker: Worker, batches: &Sender<FlowBatch>) {
 mod tests {
     use std::path::Path;
 
+    use arrow::array::AsArray;
+    use arrow::datatypes::UInt32Type;
     use weir_chain::compliance;
 
     use super::*;
@@ -225,6 +238,28 @@ mod tests {
         assert_eq!(counted.map(|name| outcome.counter(name)), [20_000, 18_000, 2_000, 2, 0]);
         assert_eq!(outcome.counter("flows_ended"), outcome.len() as u64);
         assert!(outcome.len() > 7_000, "{}", outcome.len());
+    }
+
+    #[test]
+    fn routes_come_from_files_and_wrong_ones_are_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        capture(&path("one.pcap"), 100, 10);
+        std::fs::write(path("routes"), "192.0.2.0/24,64500\n198.51.100.0/25,64501\nwhat\n").expect("written");
+        let parameters = |routes: &str| {
+            let [capture, routes] = ["one.pcap", routes].map(|name| path(name).display().to_string());
+            format!("files = ['{capture}']\nroutes = ['{routes}']")
+        };
+        let outcome = compliance::source(METER, &parameters("routes"));
+        let counted = ["routes_peak", "routes_defective", "routes_reloaded"].map(|name| outcome.counter(name));
+        assert_eq!(counted, [2, 1, 0]);
+        let rows = outcome.rows.expect("rows");
+        let of = |name: &str| rows.column_by_name(name).expect(name).as_primitive::<UInt32Type>().values().to_vec();
+        assert_eq!([of("src_as"), of("dst_as")], [64500, 64501].map(|system| vec![system; rows.num_rows()]));
+        let parameters = Parameters::new(KIND.parameters, &parameters("missing").parse().expect("a table"), ".");
+        let opener = configure(&parameters.expect("parameters")).expect("it is read when the block is opened");
+        let error = opener(&BlockContext::default()).err().expect("an error").chain();
+        assert!(error.contains("cannot read routes from") && error.contains("missing"), "{error}");
     }
 
     #[test]

@@ -42,6 +42,14 @@ pub(crate) fn carriage(version: Version, column: Column) -> Option<Carriage> {
     Some(Carriage { width, elements })
 }
 
+/// Stands for the numbers of autonomous systems that do not fit into two octets (RFC 6793 section 9).
+pub(crate) const AS_TRANS: u32 = 23_456;
+
+/// Columns of autonomous systems, which have two octets in NetFlow v5.
+pub(crate) fn is_system(column: Column) -> bool {
+    matches!(column, Column::SrcAs | Column::DstAs)
+}
+
 /// Whether IPv4 and IPv6 have elements of their own; they are the first two in the table then.
 fn differs_by_family(column: Column) -> bool {
     column.column_type() == ColumnType::Address

@@ -180,7 +180,7 @@ impl ExporterConfig {
             domain: 0,
             datagram_octets_max,
             template_refresh: TemplateRefresh { datagrams: 1000, secs: 60 },
-            templates_max: 64,
+            templates_max: Self::TEMPLATES_MAX,
             templates_after_datagrams: 0,
             sampling: None,
             interfaces: Vec::new(),

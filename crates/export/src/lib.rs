@@ -9,7 +9,8 @@
 //! # Invariants
 //!
 //! A flow that a protocol version cannot tell exactly (an IPv6 address in NetFlow v5, a counter over 32 bits) is
-//! refused whole and counted by [`Refusal`]; nothing is clipped. There is no clock and no socket in here: the time
+//! refused whole and counted by [`Refusal`]; nothing is clipped. Only an autonomous system that has no room in NetFlow v5
+//! goes out as `AS_TRANS` (RFC 6793 section 9), which says just that. There is no clock and no socket in here: the time
 //! is an argument, and datagrams go to a closure.
 
 pub mod config;

@@ -4,7 +4,7 @@ use weir_flow::{Column, ColumnType};
 use weir_wire::message_builder::push_variable;
 use weir_wire::{FieldSpecifier, VARIABLE_LENGTH};
 
-use crate::carriage::{Carriage, carriage};
+use crate::carriage::{AS_TRANS, Carriage, carriage, is_system};
 use crate::columns::{Carried, Columns, Values};
 use crate::config::Version;
 use crate::shapes::{Shape, bit};
@@ -191,6 +191,9 @@ fn write_column(carried: &Carried<'_>, rows: &[u32], boot_ms: i64, places: &mut 
     match carried.values {
         Values::U8(values) => numbers!(values, u64::from),
         Values::U16(values) => numbers!(values, u64::from),
+        Values::U32(values) if width == 2 && is_system(carried.column) => {
+            numbers!(values, |system| u64::from(if system > u32::from(u16::MAX) { AS_TRANS } else { system }));
+        }
         Values::U32(values) => numbers!(values, u64::from),
         Values::U64(values) => numbers!(values, |value: u64| value),
         Values::Time(values) if width == 8 => numbers!(values, |time: i64| time as u64),

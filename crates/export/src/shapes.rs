@@ -6,6 +6,7 @@ use weir_flow::registry::DataType;
 use weir_flow::{Column, ColumnType, element};
 use weir_wire::{ElementId, FieldSpecifier, VARIABLE_LENGTH};
 
+use crate::carriage::is_system;
 use crate::columns::{Carried, Columns, Elements, Values};
 use crate::config::Version;
 use crate::exported::Refusal;
@@ -70,6 +71,8 @@ impl Shapes {
             Values::U16(values) if carried.carriage.width < 2 => {
                 self.refuse(carried, &values[rows], Refusal::Value, |&value| value <= u8::MAX.into());
             }
+            // a system that has no room has a stand-in
+            Values::U32(_) if is_system(carried.column) => {}
             Values::U32(values) if carried.carriage.width < 4 => {
                 self.refuse(carried, &values[rows], Refusal::Value, |&value| value <= u16::MAX.into());
             }

@@ -228,7 +228,7 @@ fn what_cannot_be_told_is_refused_and_counted() {
     let many = |builder: &mut FlowBatchBuilder| builder.u64(Column::Packets).push(Some(1 << 32));
     check(Version::V5, Some(Refusal::Value), many);
     check(Version::V9, None, many);
-    check(Version::V5, Some(Refusal::Value), |builder| builder.u32(Column::SrcAs).push(Some(65536)));
+    check(Version::V5, Some(Refusal::Value), |builder| builder.u32(Column::InIf).push(Some(65536)));
     let odd = |builder: &mut FlowBatchBuilder| builder.address(Column::SrcAddr).push(Some(&[1, 2, 3]));
     check(Version::V5, Some(Refusal::Address), odd);
     check(Version::Ipfix, Some(Refusal::Address), odd);
@@ -237,6 +237,25 @@ fn what_cannot_be_told_is_refused_and_counted() {
         builder.elements().end_row();
     });
     check(Version::V9, None, |builder| builder.address(Column::SrcMac).push(Some(&[1; 6])));
+}
+
+/// RFC 6793 section 9: 23456 is of nobody, and says that the number has four octets.
+#[test]
+fn wide_systems_have_a_stand_in_in_version_5() {
+    let systems = [Some(65_535), Some(65_536), None, Some(4_200_000_000)];
+    let mut builder = FlowBatchBuilder::new(4);
+    builder.begin_rows(4);
+    builder.u64(Column::Packets).extend([1, 2, 3, 4].into_iter());
+    for system in systems {
+        builder.u32(Column::SrcAs).push(system);
+        builder.u32(Column::DstAs).push(system);
+    }
+    let (exporter, datagrams) = export(ExporterConfig::new(Version::V5), &[builder.finish()]);
+    assert_eq!((exporter.exported().flows, exporter.exported().refused_total()), (4, 0));
+    // Cisco's record: the numbers are at 40 and 42 of its 48 octets, behind a header of 24
+    let told = |row: usize| &datagrams[0][24 + 48 * row + 40..][..4];
+    let expected = [[0xff; 4], [0x5b, 0xa0, 0x5b, 0xa0], [0; 4], [0x5b, 0xa0, 0x5b, 0xa0]];
+    assert_eq!([0, 1, 2, 3].map(told), expected.each_ref().map(|octets| &octets[..]));
 }
 
 #[test]

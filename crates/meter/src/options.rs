@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use crate::key::KeyFields;
 use crate::measures::Measures;
+use crate::routing::Routes;
 use crate::sampling::{Sampler, Selection};
 
 /// When flows end. All times are those of the packets.
@@ -49,6 +50,9 @@ pub struct MeterOptions {
     pub flows_max: usize,
     /// What flows tell beside their counters.
     pub measures: Measures,
+    /// What flows tell of the networks of their addresses: autonomous systems, lengths of prefixes, next hops. Which
+    /// system of a path, that of the origin or of the neighbour, was decided when the table was made.
+    pub routes: Option<Routes>,
     /// Which packets are metered, one in how many; `None` for all.
     pub sampling: Option<(Selection, u32)>,
     /// Address that flows tell as their exporter.
@@ -75,6 +79,7 @@ impl Default for MeterOptions {
             timeouts: Timeouts::default(),
             flows_max: 1_000_000,
             measures: Measures::default(),
+            routes: None,
             sampling: None,
             exporter: None,
             observation_domain: 0,

@@ -11,6 +11,7 @@ use crate::icmp::{ICMP, ICMPV6};
 use crate::key::KeyParts;
 use crate::measures::{Measured, Measurer};
 use crate::options::MeterOptions;
+use crate::routing::RouteColumns;
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 16 << 10;
@@ -38,6 +39,7 @@ pub(crate) struct FlowRows {
     /// Numbers of interfaces by their position in keys.
     interfaces: Vec<u32>,
     measurer: Measurer,
+    routes: Option<RouteColumns>,
     flows: u64,
     /// When rows were handed on last.
     handed_on: Instant,
@@ -51,6 +53,7 @@ impl FlowRows {
             options: options.clone(),
             interfaces: Vec::new(),
             measurer: Measurer::new(options),
+            routes: options.routes.clone().map(RouteColumns::new),
             flows: 0,
             handed_on: Instant::now(),
         }
@@ -93,6 +96,9 @@ impl FlowRows {
                 self.backward(part);
             }
             self.measured(part);
+            if let Some(routes) = &mut self.routes {
+                routes.tell(&self.options.fields, part.iter().map(|row| row.flow.key()), &mut self.builder);
+            }
             out(self.builder.finish());
         }
         self.rows = rows;

@@ -4,10 +4,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use weir_chain::{ParameterError, ParameterSpec, ParameterType, Parameters};
+use weir_meter::routing::AsChoice;
 use weir_meter::{
     FastTimeout, FileOptions, KeyFields, KeyHeaders, LiveOptions, Measures, MeterOptions, PacketSource, Selection,
     SourceError, Tell, Timeouts, files, live,
 };
+
+use super::routes::RouteFiles;
 
 pub(super) const PARAMETERS: &[ParameterSpec] = &[
     ParameterSpec {
@@ -121,6 +124,30 @@ pub(super) const PARAMETERS: &[ParameterSpec] = &[
               stand in the column `elements`.",
     },
     ParameterSpec {
+        key: "routes",
+        parameter_type: ParameterType::Paths,
+        default: Some("[]"),
+        doc: "Files of routes, by which flows tell `src_as`, `dst_as`, `src_mask`, `dst_mask`, `next_hop` and \
+              `bgp_next_hop`: MRT dumps of routing tables (TABLE_DUMP, TABLE_DUMP_V2), MaxMind databases of autonomous \
+              systems, or lines of prefixes; also compressed with gzip, bzip2 or zstd, all told by the content. Of the same \
+              prefix in several files the last counts. A file without any route is an error; records that cannot be \
+              used are counted.",
+    },
+    ParameterSpec {
+        key: "route_as",
+        parameter_type: ParameterType::Choice(&["origin", "peer"]),
+        default: Some("\"origin\""),
+        doc: "Which autonomous system of a path flows tell: the one that the prefix belongs to, or the neighbour that the \
+              route came from. Databases know origins only.",
+    },
+    ParameterSpec {
+        key: "routes_reload_secs",
+        parameter_type: ParameterType::Seconds,
+        default: Some("5"),
+        doc: "How often it is looked whether a file of `routes` has changed, while interfaces are metered; one that has, \
+              and is the same at two looks, is read again. 0 for never; while files are metered routes stay as they are.",
+    },
+    ParameterSpec {
         key: "sampling",
         parameter_type: ParameterType::Choice(&["none", "count", "random", "flow"]),
         default: Some("\"none\""),
@@ -160,6 +187,7 @@ pub(super) struct Configuration {
     files: Vec<PathBuf>,
     filter: Option<String>,
     live: Option<LiveOptions>,
+    pub(super) routes: Option<RouteFiles>,
 }
 
 impl Configuration {
@@ -185,7 +213,8 @@ impl Configuration {
             filter: filter.clone(),
             threads: workers,
         });
-        Ok(Self { options: options(parameters)?, workers, files, filter, live })
+        let routes = routes(parameters, live.is_some());
+        Ok(Self { options: options(parameters)?, workers, files, filter, live, routes })
     }
 
     /// Opens what packets come from.
@@ -197,6 +226,13 @@ impl Configuration {
         let options = FileOptions { paths: self.files.clone(), filter: self.filter.clone() };
         Ok(vec![files(&options, &tell)?])
     }
+}
+
+fn routes(parameters: &Parameters, is_live: bool) -> Option<RouteFiles> {
+    let paths = parameters.paths("routes");
+    let choice = if parameters.text("route_as") == "peer" { AsChoice::Peer } else { AsChoice::Origin };
+    let every = Some(parameters.duration("routes_reload_secs")).filter(|every| is_live && !every.is_zero());
+    (!paths.is_empty()).then_some(RouteFiles { paths, choice, every })
 }
 
 fn options(parameters: &Parameters) -> Result<MeterOptions, ParameterError> {

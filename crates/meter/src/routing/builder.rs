@@ -5,7 +5,7 @@ use std::io;
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use super::trie::{Key, Prefix, Trie};
+use super::trie::{Key, Prefix};
 use super::{ATTRIBUTES_MAX, Attributes, Leaf, RouteTable, database, input, mrt, prefixes};
 
 /// Which autonomous system of a path is told.
@@ -43,6 +43,8 @@ pub struct LoadReport {
     pub defective: u64,
     /// The first of these.
     pub defects: Vec<Defect>,
+    /// What follows the last defect could not be read: the file ends too early, or is damaged where its records part.
+    pub is_cut: bool,
 }
 
 impl LoadReport {
@@ -51,6 +53,12 @@ impl LoadReport {
         if self.defects.len() < DEFECTS_MAX {
             self.defects.push(Defect { place, what });
         }
+    }
+
+    /// A defect behind which nothing can be read.
+    pub(super) fn cut(&mut self, place: u64, what: &'static str) {
+        self.defect(place, what);
+        self.is_cut = true;
     }
 }
 
@@ -83,18 +91,22 @@ pub enum RoutingError {
         /// What it says that it is.
         kind: String,
     },
-    /// More different attributes than a table can hold.
-    #[error("more than {ATTRIBUTES_MAX} different routes")]
+    /// More than a table can hold.
+    #[error("more than {PREFIXES_MAX} prefixes or {ATTRIBUTES_MAX} different routes")]
     TooMany,
 }
+
+/// Most prefixes of all files together; the internet has about a million and a half.
+const PREFIXES_MAX: usize = 1 << 24;
 
 /// Routes that become a [`RouteTable`].
 ///
 /// Of several routes with the same prefix the one that came last counts, so that a file of corrections is loaded behind
 /// a dump.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RouteTableBuilder {
     choice: AsChoice,
+    pub(super) prefixes_max: usize,
     v4: Vec<Prefix<u32>>,
     v6: Vec<Prefix<u128>>,
     attributes: Vec<Attributes>,
@@ -102,10 +114,24 @@ pub struct RouteTableBuilder {
     full: bool,
 }
 
+impl Default for RouteTableBuilder {
+    fn default() -> Self {
+        Self::new(AsChoice::default())
+    }
+}
+
 impl RouteTableBuilder {
     /// An empty one.
     pub fn new(choice: AsChoice) -> Self {
-        Self { choice, ..Self::default() }
+        Self {
+            choice,
+            prefixes_max: PREFIXES_MAX,
+            v4: Vec::new(),
+            v6: Vec::new(),
+            attributes: Vec::new(),
+            known: HashMap::new(),
+            full: false,
+        }
     }
 
     /// Which autonomous system of a path is told.
@@ -118,6 +144,10 @@ impl RouteTableBuilder {
         let bits_max = if address.is_ipv4() { 32 } else { 128 };
         if prefix_bits > bits_max {
             return false;
+        }
+        if self.v4.len() + self.v6.len() >= self.prefixes_max {
+            self.full = true;
+            return true;
         }
         let index = *self.known.entry(attributes).or_insert_with(|| {
             self.attributes.push(attributes);
@@ -141,22 +171,29 @@ impl RouteTableBuilder {
     }
 
     /// Adds the routes of a file, whatever it is: an MRT dump of a routing table (RFC 6396, RFC 8050), a `MaxMind`
-    /// database of autonomous systems by its suffix `.mmdb`, or else lines of prefixes. Compression with gzip, bzip2 or
-    /// Zstandard is told by the first octets.
+    /// database of autonomous systems, or else lines of prefixes. A dump is told by its first octets and so is
+    /// compression with gzip, bzip2 or Zstandard; a database by its suffix `.mmdb`, or by the mark near its end.
     pub fn load(&mut self, path: &Path) -> Result<LoadReport, RoutingError> {
         let mut report = LoadReport::default();
-        if path.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("mmdb")) {
+        let read = |source| RoutingError::Read { path: path.to_owned(), source };
+        let has_suffix = path.extension().is_some_and(|suffix| suffix.eq_ignore_ascii_case("mmdb"));
+        if has_suffix || database::is_one(path).map_err(read)? {
             database::load(path, self, &mut report)?;
             return Ok(report);
         }
-        let read = |source| RoutingError::Read { path: path.to_owned(), source };
         let (magic, input) = input::open(path).map_err(read)?;
         let loaded = if mrt::begins(&magic) {
             mrt::load(input, self, &mut report)
         } else {
             prefixes::load(input, self, &mut report)
         };
-        loaded.map_err(read)?;
+        match loaded {
+            // a download that was broken off has routes for all that
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof && report.routes > 0 => {
+                report.cut(report.records, "compressed file ends early");
+            }
+            loaded => loaded.map_err(read)?,
+        }
         Ok(report)
     }
 
@@ -166,8 +203,7 @@ impl RouteTableBuilder {
             return Err(RoutingError::TooMany);
         }
         let (v4, v6) = (settled(self.v4), settled(self.v6));
-        let prefixes = [v4.len(), v6.len()];
-        Ok(RouteTable { v4: Trie::build(&v4), v6: Trie::build(&v6), attributes: self.attributes, prefixes })
+        Ok(RouteTable::new(&v4, &v6, &self.attributes))
     }
 }
 

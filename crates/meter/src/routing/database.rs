@@ -4,6 +4,8 @@
 //! each is taken once.
 
 use std::collections::HashMap;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom};
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
@@ -14,6 +16,23 @@ use super::builder::{LoadReport, RouteTableBuilder, RoutingError};
 
 /// More networks than any database of addresses has; a damaged tree can lead into itself and never end.
 const NETWORKS_MAX: usize = 1 << 26;
+
+/// What stands before the metadata, within the last octets of the file (`MaxMind` DB 2.0, "Database Metadata").
+const MARK: &[u8] = b"\xab\xcd\xefMaxMind.com";
+const METADATA_OCTETS_MAX: u64 = 128 << 10;
+
+/// Whether a file is a database. What can be read only once, such as a pipe, is none.
+pub(super) fn is_one(path: &Path) -> io::Result<bool> {
+    let metadata = path.metadata()?;
+    if !metadata.is_file() {
+        return Ok(false);
+    }
+    let mut file = File::open(path)?;
+    file.seek(SeekFrom::Start(metadata.len().saturating_sub(METADATA_OCTETS_MAX)))?;
+    let mut end = Vec::new();
+    file.take(METADATA_OCTETS_MAX).read_to_end(&mut end)?;
+    Ok(end.windows(MARK.len()).any(|octets| octets == MARK))
+}
 
 /// Adds the networks of a database.
 pub(super) fn load(file: &Path, table: &mut RouteTableBuilder, report: &mut LoadReport) -> Result<(), RoutingError> {

@@ -3,6 +3,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use proptest::prelude::*;
+use rand_core::{RngCore, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::*;
 
@@ -40,6 +42,16 @@ mod longest_prefixes {
         Some((longest.0 as u32, longest.1.1))
     }
 
+    /// What is found of addresses that are looked up together.
+    fn found_together(table: &RouteTable, addresses: impl Iterator<Item = IpAddr>) -> Vec<Option<(u32, u8)>> {
+        let mut lookups = Lookups::default();
+        // what was asked before must not be seen
+        lookups.find(table, [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()].into_iter());
+        lookups.find(table, addresses);
+        let told = |route: Option<Route>| route.map(|route| (route.attributes.autonomous_system, route.prefix_bits));
+        lookups.routes(table).map(told).collect()
+    }
+
     fn attributes(number: usize) -> Attributes {
         Attributes { autonomous_system: number as u32, ..Attributes::default() }
     }
@@ -60,6 +72,9 @@ mod longest_prefixes {
                 let route = route.map(|route| (route.attributes.autonomous_system, route.prefix_bits));
                 prop_assert_eq!(route, naive(&prefixes, *key), "{:?}", Ipv4Addr::from_bits(*key));
             }
+            let expected: Vec<_> = keys.iter().map(|key| naive(&prefixes, *key)).collect();
+            let addresses = keys.iter().map(|key| Ipv4Addr::from_bits(*key).into());
+            prop_assert_eq!(found_together(&table, addresses), expected);
         }
 
         #[test]
@@ -77,6 +92,72 @@ mod longest_prefixes {
                 let route = route.map(|route| (route.attributes.autonomous_system, route.prefix_bits));
                 prop_assert_eq!(route, naive(&prefixes, *key), "{:?}", Ipv6Addr::from_bits(*key));
             }
+            let expected: Vec<_> = keys.iter().map(|key| naive(&prefixes, *key)).collect();
+            let addresses = keys.iter().map(|key| Ipv6Addr::from_bits(*key).into());
+            prop_assert_eq!(found_together(&table, addresses), expected);
+        }
+    }
+
+    /// Prefixes of a large table, so close together that many lie in others, and with some that everything lies in.
+    fn many<K: trie::Key>(bits_max: u8, key: impl Fn(&mut Xoshiro256PlusPlus) -> K) -> Vec<(K, u8)> {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
+        let mut prefixes = vec![(key(&mut random), 0), (key(&mut random), 2)];
+        prefixes.extend(
+            (0..3 * FEW_PREFIXES).map(|_| (key(&mut random), 3 + (random.next_u32() % 126) as u8 % (bits_max - 2))),
+        );
+        prefixes
+    }
+
+    /// The same as [`naive`], from a table for each length.
+    fn by_length<K: trie::Key + std::hash::Hash>(
+        prefixes: &[(K, u8)],
+        bits_max: u8,
+    ) -> impl Fn(K) -> Option<(u32, u8)> + use<K> {
+        let last: HashMap<(u8, K), usize> =
+            prefixes.iter().enumerate().map(|(number, (key, bits))| ((*bits, key.masked(*bits)), number)).collect();
+        move |key| (0..=bits_max).rev().find_map(|bits| Some((*last.get(&(bits, key.masked(bits)))? as u32, bits)))
+    }
+
+    /// Large tables have wide tops, and addresses of both families come mixed.
+    #[test]
+    fn of_large_tables_are_those_of_a_list() {
+        let near = |random: &mut Xoshiro256PlusPlus| random.next_u32() & random.next_u32() & 0x0fff_3f3f | 0x0a00_0000;
+        let wide = |random: &mut Xoshiro256PlusPlus| {
+            let high = if random.next_u32().is_multiple_of(8) { random.next_u64() } else { 0x2001_0db8 << 32 };
+            let low = u128::from(random.next_u64() & random.next_u64());
+            u128::from(high | u64::from(random.next_u32() & random.next_u32())) << 64 | low
+        };
+        let (v4, v6) = (many(32, near), many(128, wide));
+        let mut builder = RouteTableBuilder::default();
+        for (number, (key, bits)) in v4.iter().enumerate() {
+            assert!(builder.insert(Ipv4Addr::from_bits(*key).into(), *bits, attributes(number)));
+        }
+        for (number, (key, bits)) in v6.iter().enumerate() {
+            assert!(builder.insert(Ipv6Addr::from_bits(*key).into(), *bits, attributes(number)));
+        }
+        let table = builder.build().expect("a table");
+        assert!(table.prefixes().iter().all(|prefixes| *prefixes > FEW_PREFIXES), "{:?}", table.prefixes());
+        let (expected_v4, expected_v6) = (by_length(&v4, 32), by_length(&v6, 128));
+        let few = by_length(&v6[..100], 128);
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(12);
+        let (mut addresses, mut expected) = (Vec::<IpAddr>::new(), Vec::new());
+        for number in 0..20_000 {
+            if random.next_u32().is_multiple_of(3) {
+                let key = if number % 2 == 0 { wide(&mut random) } else { v6[number % v6.len()].0 };
+                addresses.push(Ipv6Addr::from_bits(key).into());
+                expected.push(expected_v6(key));
+                assert_eq!(naive(&v6[..100], key), few(key), "one list says what the other one says");
+            } else {
+                let key = if number % 2 == 0 { near(&mut random) } else { v4[number % v4.len()].0 };
+                addresses.push(Ipv4Addr::from_bits(key).into());
+                expected.push(expected_v4(key));
+            }
+        }
+        let lengths: std::collections::BTreeSet<_> = expected.iter().flatten().map(|(_, bits)| bits).collect();
+        assert!(lengths.len() > 60, "{lengths:?}");
+        assert_eq!(found_together(&table, addresses.iter().copied()), expected);
+        for (address, expected) in addresses.iter().zip(expected) {
+            assert_eq!(found(&table, &address.to_string()), expected, "{address}");
         }
     }
 
@@ -143,6 +224,40 @@ mod lines {
         }
     }
 
+    /// The lines of pmacct's own example, and an IPv6 one.
+    #[test]
+    fn of_pmacct_have_the_prefix_last() {
+        const LINES: &[u8] = b"!\n! <origin AS number>','<Network>'/'<numeric mask> examples\n!\n\
+            65500,192.168.1.0/24\n64512_65501,192.168.2.0/25\n10.0.0.3,64513_65502,192.168.4.0/23\n\
+            2001:db8::1, 65503, 2001:db8::/32\n1_2_3,192.0.2.0/24\nhere,65504,192.0.2.0/24\n";
+        let (table, report) = loaded("", LINES, AsChoice::Origin);
+        assert_eq!((report.routes, report.defective), (4, 2), "{report:?}");
+        assert_eq!(found(&table, "192.168.1.7"), Some((65500, 24)));
+        assert_eq!(found(&table, "192.168.2.7"), Some((65501, 25)));
+        assert_eq!(found(&table, "2001:db8::7"), Some((65503, 32)));
+        let hop = table.find("192.168.5.1".parse().expect("an address")).expect("a route").attributes.bgp_next_hop;
+        assert_eq!(hop, Some(Ipv4Addr::new(10, 0, 0, 3).into()));
+        let (table, _) = loaded("", LINES, AsChoice::Peer);
+        assert_eq!(
+            ["192.168.1.7", "192.168.2.7", "192.168.4.7"].map(|address| found(&table, address)),
+            [Some((65500, 24)), Some((64512, 25)), Some((64513, 23))]
+        );
+    }
+
+    #[test]
+    fn what_comes_before_the_end_of_a_broken_download_is_taken() {
+        let lines: Vec<u8> = (0..40_000_u32)
+            .flat_map(|number| format!("10.{}.{}.0/24,{}\n", number >> 8, number & 255, 7 * number).into_bytes())
+            .collect();
+        let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        gzip.write_all(&lines).expect("octets");
+        let octets = gzip.finish().expect("octets");
+        let (table, report) = loaded("", &octets[..octets.len() / 2], AsChoice::Origin);
+        assert!(report.is_cut && report.routes > 1_000 && report.routes < 30_000, "{report:?}");
+        assert_eq!(found(&table, "10.0.5.1"), Some((35, 24)));
+        assert!(!loaded("", &octets, AsChoice::Origin).1.is_cut);
+    }
+
     #[test]
     fn a_line_without_an_end_is_not_kept_in_memory() {
         let octets = [&vec![b'1'; 100_000][..], b"\n192.0.2.0/24,7\n"].concat();
@@ -169,6 +284,40 @@ fn databases_tell_what_others_find_in_them() {
         compared += 1;
     }
     assert!(compared > 10, "only {compared} addresses");
+}
+
+/// A database is one whatever its name is.
+#[test]
+fn databases_are_told_by_their_content() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../blocks/src/enrich/golden");
+    let octets = std::fs::read(folder.join("asn.mmdb")).expect("a database");
+    let (table, report) = loaded(".dat", &octets, AsChoice::Origin);
+    let mut builder = RouteTableBuilder::default();
+    assert_eq!(builder.load(&folder.join("asn.mmdb")).expect("a database"), report);
+    assert_eq!(builder.build().expect("a table").prefixes(), table.prefixes());
+}
+
+#[test]
+fn more_prefixes_than_a_table_holds_are_an_error() {
+    let mut builder = RouteTableBuilder::default();
+    builder.prefixes_max = 2;
+    for bits in 1..3 {
+        assert!(builder.insert(Ipv4Addr::UNSPECIFIED.into(), bits, Attributes::default()));
+    }
+    assert!(builder.insert(Ipv6Addr::UNSPECIFIED.into(), 1, Attributes::default()));
+    assert!(matches!(builder.build(), Err(RoutingError::TooMany)));
+}
+
+#[test]
+fn a_table_is_replaced_for_all_who_share_it() {
+    let table = |system| loaded("", format!("192.0.2.0/24,{system}\n").as_bytes(), AsChoice::Origin).0;
+    let routes = Routes::new(table(1));
+    let (other, before) = (routes.clone(), routes.current());
+    other.replace(table(2));
+    assert_eq!(found(&before, "192.0.2.1"), Some((1, 24)), "who has a table keeps it");
+    assert_eq!(found(&routes.current(), "192.0.2.1"), Some((2, 24)));
+    assert_eq!(routes, other);
+    assert_ne!(routes, Routes::new(table(2)));
 }
 
 #[test]

@@ -1,21 +1,41 @@
 //! Longest prefixes by a trie of six bits a level, compressed with population counts.
 //!
-//! The first 16 bits lead through a table straight to a leaf or to a node. A node has 64 branches: one word tells
-//! which of them go on to a node, another one where the leaf of a branch differs from the one before it, so that equal
-//! neighbours have one leaf together. Nodes and leaves of a node lie side by side, and the number of bits set before a
-//! branch is the place of its node or leaf.
+//! The first bits lead through a table at the top straight to a leaf or to a node ([`Span`] says which bits). A node has
+//! 64 branches: one word tells which of them go on to a node, another one where the leaf of a branch differs from the one
+//! before it, so that equal neighbours have one leaf together. Nodes and leaves of a node lie side by side, and the number
+//! of bits set before a branch is the place of its node or leaf.
+//!
+//! A lookup waits for memory most of the time. So [`Trie::find_all`] takes addresses in lanes and goes one level with all
+//! of them before it goes to the next: what one lane waits for does not depend on the others, and the processor waits for
+//! many at the same time. Lanes that have come to a leaf are left out without a branch that could be foretold wrongly.
 //!
 //! Source: H. Asai and Y. Ohara, "Poptrie: A Compressed Trie with Population Count for Fast and Scalable Software IP
 //! Routing Table Lookup", SIGCOMM 2015.
 
 use super::Leaf;
 
-/// Bits that the table at the top takes.
-const TOP_BITS: u32 = 16;
 /// Bits that a node takes.
 const NODE_BITS: u32 = 6;
 /// Marks an entry of the table at the top that is a node.
 const IS_NODE: u32 = 1 << 31;
+/// Addresses that are looked up side by side: more of them than a core has loads under way.
+const LANES: usize = 32;
+
+/// Which bits of an address the table at the top takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Span {
+    /// Bits before them, which all addresses that are looked up have in common.
+    pub(super) skipped: u32,
+    /// Their number; the table has an entry of 4 octets for each value.
+    pub(super) count: u32,
+}
+
+impl Span {
+    /// Bits up to the end of the span.
+    const fn end(self) -> u32 {
+        self.skipped + self.count
+    }
+}
 
 /// Addresses as numbers, the first bit of the address being the highest one.
 pub(super) trait Key: Copy + Ord {
@@ -56,6 +76,13 @@ pub(super) struct Prefix<K> {
     pub(super) leaf: Leaf,
 }
 
+impl<K> Prefix<K> {
+    /// How many values the bits of a span have within the prefix, which ends no later than the span.
+    fn width(&self, skipped: u32, count: u32) -> usize {
+        1 << (skipped + count - u32::from(self.bits)).min(count)
+    }
+}
+
 #[derive(Debug, Clone, Copy, Default)]
 struct Node {
     /// Branches that go on to a node.
@@ -66,9 +93,22 @@ struct Node {
     first_leaf: u32,
 }
 
+impl Node {
+    /// The place of the node that a branch goes on to, or else of its leaf, and whether it goes on.
+    #[inline]
+    fn follow(&self, branch: usize) -> (u32, bool) {
+        let goes_on = self.branches >> branch & 1 != 0;
+        let (word, first) = if goes_on { (self.branches, self.first_node) } else { (self.leaves, self.first_leaf) };
+        // Bits up to this branch, with it.
+        let before = u64::MAX >> (63 - branch);
+        (first + (word & before).count_ones() - 1, goes_on)
+    }
+}
+
 /// Prefixes of one kind of address.
 #[derive(Debug)]
 pub(super) struct Trie<K> {
+    span: Span,
     /// A leaf, or the number of a node with [`IS_NODE`]. Empty when there is no prefix.
     top: Box<[u32]>,
     nodes: Vec<Node>,
@@ -78,34 +118,44 @@ pub(super) struct Trie<K> {
 
 impl<K> Default for Trie<K> {
     fn default() -> Self {
-        Self { top: Box::default(), nodes: Vec::new(), leaves: Vec::new(), kind: std::marker::PhantomData }
+        // a span of no bits cannot be asked for
+        let (span, top) = (Span { skipped: 0, count: 1 }, Box::default());
+        Self { span, top, nodes: Vec::new(), leaves: Vec::new(), kind: std::marker::PhantomData }
     }
 }
 
 impl<K: Key> Trie<K> {
-    /// The trie of prefixes, of which each is there once, in the order of their keys and then of their lengths.
-    pub(super) fn build(prefixes: &[Prefix<K>]) -> Self {
+    /// The trie of prefixes, of which each is there once, in the order of their keys and then of their lengths. Those
+    /// that are longer than what the span skips agree in the bits that it skips.
+    pub(super) fn build(span: Span, prefixes: &[Prefix<K>]) -> Self {
         let mut trie = Self::default();
         if prefixes.is_empty() {
             return trie;
         }
-        let slots = slots(prefixes, 0, TOP_BITS, Leaf::NONE);
-        let mut top = vec![0; slots.len()].into_boxed_slice();
-        for (entry, slot) in top.iter_mut().zip(slots) {
-            *entry = slot.leaf.0;
-            if !slot.longer.is_empty() {
-                *entry = trie.nodes.len() as u32 | IS_NODE;
-                trie.nodes.push(Node::default());
-                trie.fill(trie.nodes.len() - 1, slot.longer, TOP_BITS, slot.leaf);
+        let mut top = vec![Leaf::NONE.0; 1 << span.count].into_boxed_slice();
+        let mut rest = prefixes;
+        while let Some(prefix) = rest.first() {
+            let entry = prefix.key.bits(span.skipped, span.count);
+            if u32::from(prefix.bits) <= span.end() {
+                top[entry..entry + prefix.width(span.skipped, span.count)].fill(prefix.leaf.0);
+                rest = &rest[1..];
+                continue;
             }
+            // All that are shorter and lead here came before, so the entry has what they lead to.
+            let together = rest.partition_point(|other| other.key.bits(span.skipped, span.count) == entry);
+            let node = trie.nodes.len();
+            trie.nodes.push(Node::default());
+            trie.fill(node, &rest[..together], span.end(), Leaf(top[entry]));
+            top[entry] = node as u32 | IS_NODE;
+            rest = &rest[together..];
         }
-        trie.top = top;
+        (trie.span, trie.top) = (span, top);
         trie
     }
 
     /// Fills a node that stands at this depth with prefixes that are longer; `inherited` is what led there.
     fn fill(&mut self, node: usize, prefixes: &[Prefix<K>], depth: u32, inherited: Leaf) {
-        let slots = slots(prefixes, depth, NODE_BITS, inherited);
+        let slots = slots(prefixes, depth, inherited);
         let mut filled =
             Node { first_node: self.nodes.len() as u32, first_leaf: self.leaves.len() as u32, ..Node::default() };
         let mut last = None;
@@ -128,24 +178,85 @@ impl<K: Key> Trie<K> {
     /// The leaf of the longest prefix that an address is in.
     #[inline]
     pub(super) fn find(&self, key: K) -> Leaf {
-        let Some(&entry) = self.top.get(key.bits(0, TOP_BITS)) else { return Leaf::NONE };
+        let Some(&entry) = self.top.get(key.bits(self.span.skipped, self.span.count)) else { return Leaf::NONE };
         if entry & IS_NODE == 0 {
             return Leaf(entry);
         }
-        let (mut at, mut depth) = ((entry & !IS_NODE) as usize, TOP_BITS);
-        while let Some(node) = self.nodes.get(at) {
-            let branch = key.bits(depth, NODE_BITS);
-            // Bits up to this branch, with it.
-            let before = u64::MAX >> (63 - branch);
-            let nodes = node.branches & before;
-            if node.branches >> branch & 1 == 0 {
-                let place = node.first_leaf + (node.leaves & before).count_ones() - 1;
-                return self.leaves.get(place as usize).copied().unwrap_or_default();
+        let (mut at, mut depth) = (entry & !IS_NODE, self.span.end());
+        loop {
+            let (next, goes_on) = self.nodes[at as usize].follow(key.bits(depth, NODE_BITS));
+            if !goes_on {
+                return self.leaves[next as usize];
             }
-            at = (node.first_node + nodes.count_ones() - 1) as usize;
+            (at, depth) = (next, depth + NODE_BITS);
+        }
+    }
+
+    /// The leaves of as many addresses as there is room for.
+    pub(super) fn find_all(&self, keys: &[K], leaves: &mut [Leaf]) {
+        #[cfg(target_arch = "x86_64")]
+        if std::arch::is_x86_feature_detected!("popcnt") {
+            #[expect(unsafe_code, reason = "the processor has the instruction")]
+            // SAFETY: the line above asked whether it has.
+            unsafe {
+                self.find_all_with_popcnt(keys, leaves);
+            }
+            return;
+        }
+        self.find_in_lanes(keys, leaves);
+    }
+
+    /// The same, with an instruction that not every processor of the architecture has.
+    #[cfg(target_arch = "x86_64")]
+    #[target_feature(enable = "popcnt")]
+    fn find_all_with_popcnt(&self, keys: &[K], leaves: &mut [Leaf]) {
+        self.find_in_lanes(keys, leaves);
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "it is compiled once for each set of instructions")]
+    fn find_in_lanes(&self, keys: &[K], leaves: &mut [Leaf]) {
+        if self.top.is_empty() {
+            leaves.fill(Leaf::NONE);
+            return;
+        }
+        for (keys, leaves) in keys.chunks(LANES).zip(leaves.chunks_mut(LANES)) {
+            self.lanes(keys, leaves);
+        }
+    }
+
+    #[inline(always)]
+    #[expect(clippy::inline_always, reason = "as above")]
+    fn lanes(&self, keys: &[K], leaves: &mut [Leaf]) {
+        // Node of each lane, and in the end the place of its leaf.
+        let mut at = [0_u32; LANES];
+        let (mut walking, mut walking_count) = ([0_u8; LANES], 0);
+        let (mut ended, mut ended_count) = ([0_u8; LANES], 0);
+        for (lane, (key, leaf)) in keys.iter().zip(&mut *leaves).enumerate() {
+            let entry = self.top[key.bits(self.span.skipped, self.span.count)];
+            (*leaf, at[lane]) = (Leaf(entry), entry & !IS_NODE);
+            walking[walking_count] = lane as u8;
+            walking_count += usize::from(entry & IS_NODE != 0);
+        }
+        let mut depth = self.span.end();
+        while walking_count > 0 {
+            let mut still_walking = 0;
+            for walked in 0..walking_count {
+                let lane = walking[walked];
+                let place = &mut at[usize::from(lane)];
+                let branch = keys[usize::from(lane)].bits(depth, NODE_BITS);
+                let goes_on;
+                (*place, goes_on) = self.nodes[*place as usize].follow(branch);
+                (walking[still_walking], ended[ended_count]) = (lane, lane);
+                still_walking += usize::from(goes_on);
+                ended_count += usize::from(!goes_on);
+            }
+            walking_count = still_walking;
             depth += NODE_BITS;
         }
-        Leaf::NONE
+        for lane in ended[..ended_count].iter().map(|lane| usize::from(*lane)) {
+            leaves[lane] = self.leaves[at[lane] as usize];
+        }
     }
 
     pub(super) fn octets(&self) -> usize {
@@ -159,22 +270,21 @@ struct Slot<'a, K> {
     longer: &'a [Prefix<K>],
 }
 
-/// The branches of a node at this depth that takes so many bits.
-fn slots<K: Key>(prefixes: &[Prefix<K>], depth: u32, count: u32, inherited: Leaf) -> Vec<Slot<'_, K>> {
-    let mut slots: Vec<Slot<'_, K>> = (0..1_usize << count).map(|_| Slot { leaf: inherited, longer: &[] }).collect();
-    let end = depth + count;
+/// The branches of a node at this depth.
+fn slots<K: Key>(prefixes: &[Prefix<K>], depth: u32, inherited: Leaf) -> [Slot<'_, K>; 1 << NODE_BITS] {
+    let mut slots = std::array::from_fn(|_| Slot { leaf: inherited, longer: &[][..] });
     let mut rest = prefixes;
     while let Some(prefix) = rest.first() {
-        let branch = prefix.key.bits(depth, count);
-        if u32::from(prefix.bits) <= end {
+        let branch = prefix.key.bits(depth, NODE_BITS);
+        if u32::from(prefix.bits) <= depth + NODE_BITS {
             // Prefixes within this one follow it, and write over what it wrote.
-            let width = 1 << (end - u32::from(prefix.bits)).min(count);
-            slots.iter_mut().skip(branch).take(width).for_each(|slot| slot.leaf = prefix.leaf);
+            let width = prefix.width(depth, NODE_BITS);
+            slots[branch..branch + width].iter_mut().for_each(|slot| slot.leaf = prefix.leaf);
             rest = &rest[1..];
             continue;
         }
         // All that are longer than this node reaches and begin with the same bits stand together.
-        let together = rest.partition_point(|other| other.key.bits(depth, count) == branch);
+        let together = rest.partition_point(|other| other.key.bits(depth, NODE_BITS) == branch);
         slots[branch].longer = &rest[..together];
         rest = &rest[together..];
     }

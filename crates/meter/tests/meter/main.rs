@@ -3,3 +3,4 @@
 mod captures;
 mod filters;
 mod live;
+mod routes;

@@ -48,6 +48,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     measures: MeasureArgs,
     #[command(flatten)]
+    routes: RouteArgs,
+    #[command(flatten)]
     out: OutArgs,
 }
 
@@ -123,6 +125,18 @@ struct MeasureArgs {
     /// What flows tell beside their counters, parted by commas: application, tcp, mac, mpls, microseconds
     #[arg(long, value_name = "MEASURES", value_delimiter = ',')]
     measure: Vec<String>,
+}
+
+/// What flows tell of the networks of their addresses.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Routes")]
+struct RouteArgs {
+    /// File of routes: an MRT dump, a MaxMind database or lines of prefixes, also compressed; any number of times
+    #[arg(long, value_name = "FILE")]
+    routes: Vec<String>,
+    /// Autonomous systems that flows tell: of the origin of the route, or of the neighbour that it came from
+    #[arg(long, value_name = "WHICH", value_parser = ["origin", "peer"], default_value = "origin")]
+    route_as: String,
 }
 
 /// Where flows go.
@@ -233,6 +247,10 @@ impl Args {
         line("workers", self.workers.to_string());
         self.flows.lines(&mut line);
         line("measures", list(&self.measures.measure));
+        if !self.routes.routes.is_empty() {
+            line("routes", list(&self.routes.routes));
+            line("route_as", super::toml_text(&self.routes.route_as));
+        }
         let input = if self.flows.taken.is_empty() {
             METER
         } else {
@@ -329,6 +347,8 @@ const COUNTERS: &[(&str, &str)] = &[
     ("handshakes_cut", "handshakes too long, or too many at the same time, to be looked at whole"),
     ("payloads_malformed", "payloads of a known protocol that contradict themselves"),
     ("files_failed", "files that could not be read to their end"),
+    ("routes_defective", "records of routes that could not be used"),
+    ("routes_reloads_failed", "times that changed routes were not used"),
 ];
 
 fn tell_packets(progress: &Progress, took: Duration) {

@@ -41,7 +41,7 @@ pub(super) fn load(mut input: Input, table: &mut RouteTableBuilder, report: &mut
         input.by_ref().take(HEADER_OCTETS as u64).read_to_end(&mut header)?;
         let Some(&[_, _, _, _, kind_high, kind_low, sub_high, sub_low, a, b, c, d]) = header.first_chunk() else {
             if !header.is_empty() {
-                report.defect(place, "file ends within the header of a record");
+                report.cut(place, "file ends within the header of a record");
             }
             return Ok(());
         };
@@ -49,13 +49,13 @@ pub(super) fn load(mut input: Input, table: &mut RouteTableBuilder, report: &mut
         report.records += 1;
         if length > RECORD_OCTETS_MAX {
             // What follows cannot be found.
-            report.defect(place, "record is too long");
+            report.cut(place, "record is too long");
             return Ok(());
         }
         record.clear();
         input.by_ref().take(length.into()).read_to_end(&mut record)?;
         if record.len() < length as usize {
-            report.defect(place, "file ends within a record");
+            report.cut(place, "file ends within a record");
             return Ok(());
         }
         let (kind, subtype) = (u16::from_be_bytes([kind_high, kind_low]), u16::from_be_bytes([sub_high, sub_low]));
