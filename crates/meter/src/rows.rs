@@ -15,6 +15,9 @@ use crate::routing::RouteColumns;
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 16 << 10;
+/// Flows that are put into columns together: so few that they are still in the nearest cache when the last column reads
+/// them.
+const GROUP_ROWS: usize = 128;
 /// Longest time that rows wait for a batch to become full, for those who look at flows as they come.
 const WAIT_MAX: Duration = Duration::from_secs(1);
 const TCP: u8 = 6;
@@ -33,6 +36,7 @@ struct Row {
 /// Collects flows and makes batches of them.
 #[derive(Debug)]
 pub(crate) struct FlowRows {
+    /// Flows that are not in columns yet.
     rows: Vec<Row>,
     builder: FlowBatchBuilder,
     options: MeterOptions,
@@ -48,7 +52,7 @@ pub(crate) struct FlowRows {
 impl FlowRows {
     pub(crate) fn new(options: &MeterOptions) -> Self {
         Self {
-            rows: Vec::with_capacity(BATCH_ROWS),
+            rows: Vec::with_capacity(GROUP_ROWS),
             builder: FlowBatchBuilder::new(BATCH_ROWS),
             options: options.clone(),
             interfaces: Vec::new(),
@@ -76,33 +80,36 @@ impl FlowRows {
         interfaces: &mut dyn FnMut() -> Vec<u32>,
         out: &mut dyn FnMut(FlowBatch),
     ) {
-        if self.rows.is_empty() {
-            return;
-        }
-        if self.rows.len() < BATCH_ROWS && !anyhow && self.handed_on.elapsed() < WAIT_MAX {
+        let rows = self.builder.rows() + self.rows.len();
+        if rows == 0 || (rows < BATCH_ROWS && !anyhow && self.handed_on.elapsed() < WAIT_MAX) {
             return;
         }
         self.handed_on = Instant::now();
+        self.put_into_columns(interfaces);
+        out(self.builder.finish());
+    }
+
+    fn put_into_columns(&mut self, interfaces: &mut dyn FnMut() -> Vec<u32>) {
+        if self.rows.is_empty() {
+            return;
+        }
         if self.rows.iter().any(|row| usize::from(row.parts.interface) >= self.interfaces.len()) {
             self.interfaces = interfaces();
         }
         let mut rows = std::mem::take(&mut self.rows);
-        for part in rows.chunks_mut(BATCH_ROWS) {
-            self.builder.begin_rows(part.len());
-            self.times(part);
-            self.key(part);
-            self.forward(part);
-            if self.options.is_biflow {
-                self.backward(part);
-            }
-            self.measured(part);
-            if let Some(routes) = &mut self.routes {
-                routes.tell(&self.options.fields, part.iter().map(|row| row.flow.key()), &mut self.builder);
-            }
-            out(self.builder.finish());
+        self.builder.begin_rows(rows.len());
+        self.times(&rows);
+        self.key(&rows);
+        self.forward(&rows);
+        if self.options.is_biflow {
+            self.backward(&rows);
         }
+        self.measured(&mut rows);
+        if let Some(routes) = &mut self.routes {
+            routes.tell(&self.options.fields, rows.iter().map(|row| row.flow.key()), &mut self.builder);
+        }
+        rows.clear();
         self.rows = rows;
-        self.rows.clear();
     }
 
     fn measured(&mut self, rows: &mut [Row]) {
@@ -243,8 +250,12 @@ impl Ended for HandingOn<'_> {
         rows.flows += 1;
         let measured = if rows.measurer.needs_packets() { rows.measurer.end(slot) } else { None };
         rows.rows.push(Row { flow: *flow, measured, parts: flow.key().parts(), reason, told_us: now_us });
-        if rows.rows.len() >= BATCH_ROWS {
-            rows.hand_on(false, self.interfaces, self.out);
+        if rows.rows.len() < GROUP_ROWS {
+            return;
+        }
+        rows.put_into_columns(self.interfaces);
+        if rows.builder.rows() >= BATCH_ROWS {
+            rows.hand_on(true, self.interfaces, self.out);
         }
     }
 
@@ -302,7 +313,7 @@ mod tests {
             cache.take(&[digest], &mut handing_on);
         }
         cache.finish(0, &mut handing_on);
-        assert!(rows.rows.capacity() <= BATCH_ROWS, "{} rows are held", rows.rows.capacity());
+        assert!(rows.builder.rows() < BATCH_ROWS, "{} rows are held", rows.builder.rows());
         rows.hand_on(true, &mut || vec![1], &mut |batch| batches.push(batch.rows()));
         assert_eq!(batches.iter().sum::<usize>(), FLOWS);
         assert!(batches.iter().all(|batch| *batch <= BATCH_ROWS));
