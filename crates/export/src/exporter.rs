@@ -133,20 +133,32 @@ impl Exporter {
     }
 
     /// Takes what is to be told beside the flows: before the next of them, and again whenever templates are. What is
-    /// already known costs nothing.
+    /// already known costs nothing. Yields whether it corrects what was told before: of messages that were handed out
+    /// apart, some are out of date then.
     ///
     /// # Errors
     ///
     /// What the version has no room for, and is not told.
-    pub fn tell(&mut self, told: &Told) -> Result<(), NotTold> {
+    pub fn tell(&mut self, told: &Told) -> Result<bool, NotTold> {
         told.check(self.config.version)?;
         match (&mut self.protocol, told) {
             (Protocol::Messages(messages), _) => messages.tell(told),
             (Protocol::Packets(packets), Told::Selector(selector)) => {
                 packets.set_sampling(selector.interval);
-                Ok(())
+                Ok(false)
             }
             (Protocol::Packets(_), Told::Interface(_)) => Err(NotTold::NoField),
+        }
+    }
+
+    /// Hands out what is to be announced, without waiting for flows, when that is handed out
+    /// [apart](ExporterConfig::announces_apart).
+    pub fn announce(&mut self, now_ms: i64, sink: &mut impl FnMut(Datagram<'_>)) {
+        let clock = self.clock(now_ms);
+        if let Protocol::Messages(messages) = &mut self.protocol
+            && self.config.announces_apart
+        {
+            messages.announce(clock, &mut self.exported, sink);
         }
     }
 

@@ -81,11 +81,12 @@ impl Messages {
         messages
     }
 
-    /// Takes what is to be told in options before the next data.
-    pub(crate) fn tell(&mut self, told: &Told) -> Result<(), NotTold> {
-        match self.options.tell(&self.config, told) {
+    /// Takes what is to be told in options before the next data. Yields whether it corrects what was told.
+    pub(crate) fn tell(&mut self, told: &Told) -> Result<bool, NotTold> {
+        let change = self.options.tell(&self.config, told);
+        match change {
             Change::Nothing => {}
-            Change::Record(index, record) => {
+            Change::Record(index, record) | Change::Correction(index, record) => {
                 self.announcements.push_back(Announcement::OptionsRecord(index, record));
             }
             Change::Kind(index) => {
@@ -94,7 +95,7 @@ impl Messages {
             }
             Change::Refused => return Err(NotTold::TooMany),
         }
-        Ok(())
+        Ok(matches!(change, Change::Correction(..)))
     }
 
     /// Puts the rows that were not refused into the stages of their kinds, the first of them being `first`; refuses
@@ -190,7 +191,8 @@ impl Messages {
         self.announce(clock, exported, sink);
     }
 
-    fn announce(&mut self, clock: Clock, exported: &mut Exported, sink: &mut impl FnMut(Datagram<'_>)) {
+    /// Hands out what is to be announced.
+    pub(crate) fn announce(&mut self, clock: Clock, exported: &mut Exported, sink: &mut impl FnMut(Datagram<'_>)) {
         while !self.announcements.is_empty() && !self.withheld(exported) {
             self.hand_out(clock, exported, sink);
         }

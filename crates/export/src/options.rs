@@ -40,8 +40,10 @@ pub(crate) struct OptionsKind {
 pub(crate) enum Change {
     /// It says what was said before.
     Nothing,
-    /// A record of this kind is new or says something else.
+    /// A record of this kind is new.
     Record(usize, usize),
+    /// A record says something else than before.
+    Correction(usize, usize),
     /// It is the first of its kind, which needs a template.
     Kind(usize),
     /// There is no room for more.
@@ -130,7 +132,7 @@ impl Options {
             Some(record) if records[record].1 == octets => Ok(Change::Nothing),
             Some(record) => {
                 records[record].1 = octets;
-                Ok(Change::Record(at, record))
+                Ok(Change::Correction(at, record))
             }
             None if records.len() >= ExporterConfig::OPTIONS_RECORDS_MAX => Ok(Change::Refused),
             None => {
