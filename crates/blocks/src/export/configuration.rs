@@ -17,7 +17,7 @@ pub(super) const PARAMETERS: &[ParameterSpec] = &[
         default: None,
         doc: "Addresses or names of the collectors with their ports, such as `127.0.0.1:2055`, `[::1]:4739` or \
               `udp://collector.example:2055`; IPFIX also over connections: `tcp://192.0.2.1:4739`, \
-              `tls://collector.example:4740`, `sctp://192.0.2.1:4739`.",
+              `tls://collector.example:4740`, `sctp://192.0.2.1:4739`. Names are looked up at the start, and for each connection.",
     },
     ParameterSpec {
         key: "distribute",

@@ -1,5 +1,6 @@
 //! What others make of the octets that are sent: tshark of captures, nfacctd as a collector.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 use std::net::TcpListener;
 use std::path::PathBuf;
@@ -202,15 +203,46 @@ fn tshark_reads_a_connection_as_it_was_meant() {
     check(&dissected, &sent, "ipfix");
 }
 
-/// Runs nfacctd until it has been sent flows, and yields the rows that it prints.
-fn nfacctd(nfacctd: &Path, version: &str, sent: &RecordBatch) -> Vec<Vec<String>> {
+/// Packets and octets by flow key, as nfacctd sums them up.
+type Sums = BTreeMap<String, [u64; 2]>;
+
+/// Sums of rows, whose columns are those of the key, packets and octets.
+fn sums(columns: &[Vec<String>]) -> Sums {
+    let mut sums = Sums::new();
+    for line in lines(columns) {
+        let mut fields: Vec<&str> = line.split(' ').collect();
+        let numbers = fields.split_off(fields.len() - 2);
+        let sum = sums.entry(fields.join(" ")).or_default();
+        sum.iter_mut().zip(numbers).for_each(|(sum, number)| *sum += number.parse::<u64>().expect("a number"));
+    }
+    sums
+}
+
+/// What a file of nfacctd says.
+fn printed(path: &Path) -> Sums {
+    let text = fs::read_to_string(path).unwrap_or_default();
+    // the last line may still be being written
+    let whole = text.rfind('\n').map_or("", |end| &text[..end]);
+    let mut rows = whole.lines().map(|line| line.split(',').collect::<Vec<_>>());
+    let Some(names) = rows.next() else { return Sums::new() };
+    let rows: Vec<_> = rows.filter(|row| *row != names).collect();
+    let column = |name: &str| {
+        let at = names.iter().position(|known| *known == name).unwrap_or_else(|| panic!("no {name}: {names:?}"));
+        rows.iter().map(|row| row[at].to_owned()).collect()
+    };
+    let columns = ["SRC_IP", "DST_IP", "SRC_PORT", "DST_PORT", "PACKETS", "BYTES"].map(column);
+    if rows.is_empty() { Sums::new() } else { sums(&columns) }
+}
+
+/// Runs nfacctd until it has printed what it was sent.
+fn nfacctd(nfacctd: &Path, version: &str, sent: &RecordBatch) -> Sums {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
     let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port").port();
     let config = format!(
         "daemonize: false\nnfacctd_ip: 127.0.0.1\nnfacctd_port: {port}\nplugins: print\n\
-         aggregate: src_host, dst_host, src_port, dst_port, proto, timestamp_start, timestamp_end\n\
-         print_output: csv\nprint_output_file: {}\nprint_refresh_time: 3600\nprint_cache_entries: 32771\n\
+         aggregate: src_host, dst_host, src_port, dst_port, proto\n\
+         print_output: csv\nprint_output_file: {}\nprint_output_file_append: true\nprint_refresh_time: 1\nprint_cache_entries: 32771\n\
          nfacctd_disable_checks: false\nlogfile: {}\n",
         path("flows.csv").display(),
         path("log").display()
@@ -224,26 +256,27 @@ fn nfacctd(nfacctd: &Path, version: &str, sent: &RecordBatch) -> Vec<Vec<String>
         .spawn()
         .expect("nfacctd");
     let mut child = Nfcapd(child);
-    // of its two processes the one that prints must be there as well, or nobody prints at the end
+    // of its two processes the one that prints must be at work as well, or it is not told of what comes
     let log = || fs::read_to_string(path("log")).unwrap_or_default();
-    wait_until("nfacctd listens", || waiting_octets(port).is_some() && log().contains("base cache memory"));
+    wait_until("nfacctd listens", || waiting_octets(port).is_some() && log().contains("Purging cache - END"));
     let parameters =
         format!("to = '127.0.0.1:{port}'\nversion = '{version}'\nclock = 'rows'\nrecords_per_second = 20000");
     let (mut sink, _) = open(&parameters);
     sink.take(Burst::with_beside(sent.clone(), beside())).expect("taken");
     sink.finish().expect("finished");
-    wait_until("nfacctd has read all", || waiting_octets(port) == Some(0));
+    // it prints once a second what has come since
+    let packets = sent.column_by_name("packets").expect("packets").as_primitive::<UInt64Type>();
+    let packets: u64 = packets.values().iter().sum();
+    let has_all = || printed(&path("flows.csv")).values().map(|[packets, _]| packets).sum::<u64>() >= packets;
+    wait_until("nfacctd has printed all", has_all);
     let ended = Command::new("kill").args(["-INT", &child.0.id().to_string()]).status();
     assert!(ended.is_ok_and(|status| status.success()));
     child.0.wait().expect("its end");
-    // which it may do when the first one has gone
-    wait_until("nfacctd has printed all", || log().contains("Purging cache - END"));
     let log = log();
     for trouble in ["malformed", "unknown template", "expecting flow", "WARN", "ERROR"] {
         assert!(!log.contains(trouble), "{log}");
     }
-    let text = fs::read_to_string(path("flows.csv")).expect("the file");
-    text.lines().map(|line| line.split(',').map(str::to_owned).collect()).collect()
+    printed(&path("flows.csv"))
 }
 
 #[test]
@@ -251,15 +284,7 @@ fn nfacctd_prints_what_was_sent() {
     let Some(program) = program("nfacctd") else { return };
     for version in ["5", "9", "ipfix"] {
         let sent = flows(2_000, 0);
-        let rows = nfacctd(&program, version, &sent);
-        let (names, rows) = rows.split_first().expect("a header");
-        let column = |name: &str| {
-            let at = names.iter().position(|known| known == name).unwrap_or_else(|| panic!("no {name}: {names:?}"));
-            rows.iter().map(|row| row[at].clone()).collect::<Vec<_>>()
-        };
-        let found = ["SRC_IP", "DST_IP", "SRC_PORT", "DST_PORT", "PACKETS", "BYTES"].map(column);
-        let expected = ["src_addr", "dst_addr", "src_port", "dst_port", "packets", "bytes"];
-        let expected = expected.map(|name| written(&sent, name));
-        assert_eq!(lines(&found), lines(&expected), "{version}");
+        let columns = ["src_addr", "dst_addr", "src_port", "dst_port", "packets", "bytes"];
+        assert_eq!(nfacctd(&program, version, &sent), sums(&columns.map(|name| written(&sent, name))), "{version}");
     }
 }
