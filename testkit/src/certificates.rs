@@ -58,6 +58,7 @@ impl Certificate {
     ///
     /// # Panics
     /// When OpenSSL does not make it.
+    #[must_use]
     pub fn sign(&self, says: &Says<'_>) -> Self {
         let curve = EcGroup::from_curve_name(Nid::X9_62_PRIME256V1).expect("a curve");
         let key = PKey::from_ec_key(EcKey::generate(&curve).expect("a key")).expect("a key");

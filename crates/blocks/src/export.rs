@@ -208,8 +208,13 @@ impl Sink for Export {
     fn take(&mut self, burst: Burst) -> Result<(), BlockError> {
         // what stands beside the flows explains them
         let lanes = &mut self.lanes;
-        self.telling
-            .take(burst.beside(), |told| lanes.iter_mut().fold(true, |is_told, lane| lane.tell(told) && is_told));
+        self.telling.take(burst.beside(), |told| {
+            let mut is_told = true;
+            for lane in &mut *lanes {
+                is_told &= lane.tell(told);
+            }
+            is_told
+        });
         // A burst may have books alone, and then no columns.
         if burst.rows().num_rows() > 0 {
             self.rows(burst.rows())?;

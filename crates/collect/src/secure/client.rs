@@ -85,13 +85,12 @@ impl TlsClient {
     /// Names are compared whole, as those of exporters are.
     pub fn connect(&self, name: &str, stream: TcpStream) -> Result<TlsStream, TlsHandshakeError> {
         let mut ssl = Ssl::new(&self.context)?;
-        match name.parse::<IpAddr>() {
-            Ok(address) => ssl.param_mut().set_ip(address)?,
-            Err(_) => {
-                ssl.set_hostname(name)?;
-                ssl.param_mut().set_hostflags(X509CheckFlags::NO_WILDCARDS);
-                ssl.param_mut().set_host(name)?;
-            }
+        if let Ok(address) = name.parse::<IpAddr>() {
+            ssl.param_mut().set_ip(address)?;
+        } else {
+            ssl.set_hostname(name)?;
+            ssl.param_mut().set_hostflags(X509CheckFlags::NO_WILDCARDS);
+            ssl.param_mut().set_host(name)?;
         }
         ssl.connect(stream).map(TlsStream).map_err(|error| match error {
             HandshakeError::SetupFailure(error) => TlsHandshakeError::Setup(error),

@@ -75,7 +75,7 @@ fn both_sides_know_each_other() {
         let counters = compliance::sink(&KIND, &parameters, std::slice::from_ref(&sent), 500);
         let names = ["records_exported", "records_unsent", "records_uncertain", "connections_made", "connections_lost"];
         assert_eq!(names.map(|name| counter(&counters, name)), [3_000, 0, 0, 1, 0]);
-        let mut received: Vec<_> = secure.received().iter().flat_map(|batch| texts(batch)).collect();
+        let mut received: Vec<_> = secure.received().iter().flat_map(texts).collect();
         received.sort_unstable();
         assert_eq!(received, texts(&sent));
     }
