@@ -3,6 +3,8 @@
 //! A test that needs something from outside prints "skipped" and passes when it is absent, so that a bare checkout
 //! can be tested; it fails when the environment says that it must be there, so that a full machine tests everything.
 
+pub mod certificates;
+
 use std::path::{Path, PathBuf};
 
 /// The folder of captures and golden outputs: `WEIR_CORPUS`, or `../shared/corpus` beside the checkout.

@@ -55,7 +55,7 @@ pub use limits::Limits;
 pub use listener::{Listener, ListenerError};
 pub use listening::ListenerInfo;
 pub use relay::{Network, RelayOptions};
-pub use secure::{ClientAuth, TlsOptions};
+pub use secure::{ClientAuth, TlsClient, TlsClientOptions, TlsHandshakeError, TlsOptions, TlsStream};
 pub use sequence::SequenceUnit;
 pub use session::{Session, Transport};
 pub use socket::SocketInfo;

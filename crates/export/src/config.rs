@@ -62,15 +62,42 @@ pub enum SamplingAnnouncement {
     Sampler(u32),
 }
 
+impl Sampling {
+    /// Whether the version has room for an interval.
+    pub(crate) fn check_interval(interval: u32, version: Version) -> Result<(), ConfigError> {
+        let max = if version == Version::V5 { 0x3fff } else { u32::MAX };
+        if (1..=max).contains(&interval) {
+            return Ok(());
+        }
+        Err(ConfigError::SamplingInterval { interval, version, max })
+    }
+}
+
 /// An interface, told in options.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
     /// SNMP index.
     pub index: u32,
-    /// Short name (interfaceName 82), at most 32 octets in NetFlow v9.
+    /// Short name (interfaceName 82), at most 32 octets in NetFlow v9 and 128 in IPFIX.
     pub name: String,
-    /// What it is for (interfaceDescription 83), at most 64 octets in NetFlow v9.
+    /// What it is for (interfaceDescription 83), at most 64 octets in NetFlow v9 and 254 in IPFIX.
     pub description: String,
+}
+
+impl Interface {
+    /// Whether its texts fit into the fields of the version.
+    pub(crate) fn check(&self, version: Version) -> Result<(), ConfigError> {
+        // With those of IPFIX a record still fits into the shortest message, and has lengths of one octet.
+        let (name_max, description_max) = match version {
+            Version::Ipfix => (128, 254),
+            _ => (ExporterConfig::NAME_OCTETS_MAX, ExporterConfig::DESCRIPTION_OCTETS_MAX),
+        };
+        let texts = [(&self.name, name_max), (&self.description, description_max)];
+        match texts.into_iter().find(|(text, max)| text.len() > *max) {
+            Some((text, max)) => Err(ConfigError::InterfaceText { index: self.index, octets: text.len(), max }),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Settings of one exporter.
@@ -81,7 +108,7 @@ pub struct ExporterConfig {
     /// Observation Domain ID, Source ID in NetFlow v9. In NetFlow v5 the lower octet is the engine id and the next
     /// one the engine type.
     pub domain: u32,
-    /// Longest UDP payload; [`OCTETS_MAX_V5`](Self::OCTETS_MAX_V5) holds 30 records of NetFlow v5.
+    /// Longest message, UDP payload where it is a datagram; [`OCTETS_MAX_V5`](Self::OCTETS_MAX_V5) holds 30 records of NetFlow v5.
     pub datagram_octets_max: usize,
     /// When templates and options are sent again.
     pub template_refresh: TemplateRefresh,
@@ -90,6 +117,10 @@ pub struct ExporterConfig {
     /// Templates and options are held back until so many datagrams were sent. Data goes out before its template
     /// then, as it does when a collector starts late.
     pub templates_after_datagrams: u64,
+    /// Templates and options are handed out once, as soon as they are known, in messages of their own; whoever sends
+    /// them repeats these when a collector is to be told again. For connections, and for several collectors that are
+    /// told at different times.
+    pub announces_apart: bool,
     /// Sampling, when there was any.
     pub sampling: Option<Sampling>,
     /// Interfaces whose names are told in options, except by NetFlow v5.
@@ -102,7 +133,7 @@ pub struct ExporterConfig {
 /// Settings that contradict themselves or the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// A datagram that is too short to be of use or too long for UDP.
+    /// A message that is too short to be of use or too long for what carries it.
     #[error("datagrams of {octets} octets: between {min} and {max} are possible")]
     DatagramOctets {
         /// As configured.
@@ -165,6 +196,10 @@ impl ExporterConfig {
     pub const OCTETS_MIN: usize = 512;
     /// Longest UDP payload in IPv4.
     pub const OCTETS_LIMIT: usize = 65507;
+    /// Longest message: its length has 16 bits (RFC 7011 section 3.1).
+    pub const OCTETS_LIMIT_MESSAGE: usize = 65535;
+    /// Most Options Data Records of one kind; more are not told.
+    pub const OPTIONS_RECORDS_MAX: usize = 16_384;
     /// Most templates for flows; their IDs are 256 to 511, those of options start at 512.
     pub const TEMPLATES_MAX: usize = 256;
     /// Longest interface name in NetFlow v9, in octets.
@@ -182,6 +217,7 @@ impl ExporterConfig {
             template_refresh: TemplateRefresh { datagrams: 1000, secs: 60 },
             templates_max: Self::TEMPLATES_MAX,
             templates_after_datagrams: 0,
+            announces_apart: false,
             sampling: None,
             interfaces: Vec::new(),
             uptime_ms: 10 * 86_400_000,
@@ -190,7 +226,8 @@ impl ExporterConfig {
 
     /// Checks the settings against each other and the protocol.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let (octets, min, max) = (self.datagram_octets_max, Self::OCTETS_MIN, Self::OCTETS_LIMIT);
+        let limit = if self.announces_apart { Self::OCTETS_LIMIT_MESSAGE } else { Self::OCTETS_LIMIT };
+        let (octets, min, max) = (self.datagram_octets_max, Self::OCTETS_MIN, limit);
         if !(min..=max).contains(&octets) {
             return Err(ConfigError::DatagramOctets { octets, min, max });
         }
@@ -204,19 +241,9 @@ impl ExporterConfig {
         if self.version == Version::V5 && self.domain > 0xffff {
             return Err(ConfigError::Domain { domain: self.domain });
         }
-        let max = if self.version == Version::V5 { 0x3fff } else { u32::MAX };
-        if let Some(Sampling { interval, .. }) = self.sampling
-            && !(1..=max).contains(&interval)
-        {
-            return Err(ConfigError::SamplingInterval { interval, version: self.version, max });
+        if let Some(Sampling { interval, .. }) = self.sampling {
+            Sampling::check_interval(interval, self.version)?;
         }
-        for interface in &self.interfaces {
-            let texts =
-                [(&interface.name, Self::NAME_OCTETS_MAX), (&interface.description, Self::DESCRIPTION_OCTETS_MAX)];
-            if let Some((text, max)) = texts.into_iter().find(|(text, max)| text.len() > *max) {
-                return Err(ConfigError::InterfaceText { index: interface.index, octets: text.len(), max });
-            }
-        }
-        Ok(())
+        self.interfaces.iter().try_for_each(|interface| interface.check(self.version))
     }
 }

@@ -6,16 +6,26 @@ use crate::columns::{Columns, Values};
 use crate::config::{ConfigError, ExporterConfig, Version};
 use crate::exported::{Exported, Refusal};
 use crate::message::Messages;
+use crate::options::Told;
 use crate::packet::Packets;
 use crate::shapes::Shapes;
 
-/// A datagram for the network.
+/// A message for the network: the payload of a datagram, or a piece of a connection.
 #[derive(Debug, Clone, Copy)]
 pub struct Datagram<'a> {
-    /// UDP payload.
+    /// The message.
     pub octets: &'a [u8],
     /// Flows in it; options are not counted.
     pub flows: u32,
+    /// Data Records in it: flows, and Options Data Records.
+    pub records: u32,
+}
+
+impl Datagram<'_> {
+    /// Whether it has templates and options only.
+    pub fn is_announcement(&self) -> bool {
+        self.flows == 0
+    }
 }
 
 /// When it is, and when the exporter started, in milliseconds since the epoch.
@@ -30,6 +40,20 @@ impl Clock {
     pub(crate) fn uptime_at(self, moment_ms: i64) -> u32 {
         moment_ms.wrapping_sub(self.boot_ms) as u32
     }
+}
+
+/// Why something is not told in options.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NotTold {
+    /// It is too long or too large.
+    #[error(transparent)]
+    TooLarge(#[from] ConfigError),
+    /// The version has no way to tell it.
+    #[error("the version has no field for it")]
+    NoField,
+    /// There are [`OPTIONS_RECORDS_MAX`](ExporterConfig::OPTIONS_RECORDS_MAX) of them.
+    #[error("too much is told already")]
+    TooMany,
 }
 
 #[derive(Debug)]
@@ -105,6 +129,45 @@ impl Exporter {
             self.count(&columns, first);
             self.emit(clock, false, sink);
             first = end;
+        }
+    }
+
+    /// Takes what is to be told beside the flows: before the next of them, and again whenever templates are. What is
+    /// already known costs nothing. Yields whether it corrects what was told before: of messages that were handed out
+    /// apart, some are out of date then.
+    ///
+    /// # Errors
+    ///
+    /// What the version has no room for, and is not told.
+    pub fn tell(&mut self, told: &Told) -> Result<bool, NotTold> {
+        told.check(self.config.version)?;
+        match (&mut self.protocol, told) {
+            (Protocol::Messages(messages), _) => messages.tell(told),
+            (Protocol::Packets(packets), Told::Selector(selector)) => {
+                packets.set_sampling(selector.interval);
+                Ok(false)
+            }
+            (Protocol::Packets(_), Told::Interface(_)) => Err(NotTold::NoField),
+        }
+    }
+
+    /// Hands out what is to be announced, without waiting for flows, when that is handed out
+    /// [apart](ExporterConfig::announces_apart).
+    pub fn announce(&mut self, now_ms: i64, sink: &mut impl FnMut(Datagram<'_>)) {
+        let clock = self.clock(now_ms);
+        if let Protocol::Messages(messages) = &mut self.protocol
+            && self.config.announces_apart
+        {
+            messages.announce(clock, &mut self.exported, sink);
+        }
+    }
+
+    /// Hands out all templates and options from the first on, when they are handed out
+    /// [apart](ExporterConfig::announces_apart). NetFlow v5 has none.
+    pub fn announce_anew(&mut self, now_ms: i64, sink: &mut impl FnMut(Datagram<'_>)) {
+        let clock = self.clock(now_ms);
+        if let Protocol::Messages(messages) = &mut self.protocol {
+            messages.announce_anew(clock, &mut self.exported, sink);
         }
     }
 

@@ -16,6 +16,7 @@
 pub mod config;
 pub mod exported;
 pub mod exporter;
+pub mod session;
 
 mod carriage;
 mod columns;
@@ -29,3 +30,5 @@ mod stage;
 pub use config::{ConfigError, ExporterConfig, Interface, Sampling, SamplingAnnouncement, TemplateRefresh, Version};
 pub use exported::{Exported, Refusal};
 pub use exporter::{Datagram, Exporter};
+pub use options::{Selector, Told};
+pub use session::TransportSession;

@@ -9,8 +9,8 @@ use weir_wire::{FieldSpecifier, ObservationDomainId, Template, TemplateId, WireE
 use crate::columns::Columns;
 use crate::config::{ExporterConfig, SamplingAnnouncement, Version};
 use crate::exported::{Exported, Refusal};
-use crate::exporter::{Clock, Datagram};
-use crate::options::Options;
+use crate::exporter::{Clock, Datagram, NotTold};
+use crate::options::{Change, Options, Told};
 use crate::records::Plan;
 use crate::shapes::{ElementShapes, Shape, Shapes};
 use crate::stage::Stage;
@@ -43,7 +43,7 @@ enum Announcement {
 pub(crate) struct Messages {
     config: ExporterConfig,
     kinds: Vec<Kind>,
-    options: Vec<Options>,
+    options: Options,
     announcements: VecDeque<Announcement>,
     elements: ElementShapes,
     datagram: Vec<u8>,
@@ -63,7 +63,7 @@ impl Messages {
     pub(crate) fn new(config: &ExporterConfig) -> Self {
         // The fields of options are chosen in this crate and none is out of bounds, so there is always a template.
         let options = Options::of(config).unwrap_or_default();
-        Self {
+        let mut messages = Self {
             config: config.clone(),
             kinds: Vec::new(),
             options,
@@ -74,7 +74,28 @@ impl Messages {
             datagrams_since_refresh: 0,
             refreshed_ms: None,
             first_kind: 0,
+        };
+        if config.announces_apart {
+            messages.queue_announcements();
         }
+        messages
+    }
+
+    /// Takes what is to be told in options before the next data. Yields whether it corrects what was told.
+    pub(crate) fn tell(&mut self, told: &Told) -> Result<bool, NotTold> {
+        let change = self.options.tell(&self.config, told);
+        match change {
+            Change::Nothing => {}
+            Change::Record(index, record) | Change::Correction(index, record) => {
+                self.announcements.push_back(Announcement::OptionsRecord(index, record));
+            }
+            Change::Kind(index) => {
+                self.announcements.push_back(Announcement::OptionsTemplate(index));
+                self.announcements.push_back(Announcement::OptionsRecord(index, 0));
+            }
+            Change::Refused => return Err(NotTold::TooMany),
+        }
+        Ok(matches!(change, Change::Correction(..)))
     }
 
     /// Puts the rows that were not refused into the stages of their kinds, the first of them being `first`; refuses
@@ -149,6 +170,9 @@ impl Messages {
         exported: &mut Exported,
         sink: &mut impl FnMut(Datagram<'_>),
     ) {
+        if self.config.announces_apart {
+            self.announce(clock, exported, sink);
+        }
         loop {
             let waiting: usize = self.kinds.iter().map(|kind| kind.stage.len()).sum();
             let full = waiting >= self.config.datagram_octets_max - header_octets(self.config.version);
@@ -157,19 +181,36 @@ impl Messages {
                 return;
             }
             self.refresh(clock.now_ms, exported);
-            let options_before = exported.options_records;
-            let finished = self.message(clock, exported);
-            let flows = u64::from(finished.data_records) - (exported.options_records - options_before);
-            self.datagrams_since_refresh = self.datagrams_since_refresh.saturating_add(u32::from(flows > 0));
-            self.sequence = self.sequence.wrapping_add(match self.config.version {
-                Version::Ipfix => finished.data_records,
-                _ => 1,
-            });
-            exported.datagrams += 1;
-            exported.octets += finished.octets as u64;
-            exported.templates += u64::from(finished.template_records);
-            sink(Datagram { octets: &self.datagram, flows: flows as u32 });
+            self.hand_out(clock, exported, sink);
         }
+    }
+
+    /// Hands out all templates and options that there are, in messages of their own.
+    pub(crate) fn announce_anew(&mut self, clock: Clock, exported: &mut Exported, sink: &mut impl FnMut(Datagram<'_>)) {
+        self.queue_announcements();
+        self.announce(clock, exported, sink);
+    }
+
+    /// Hands out what is to be announced.
+    pub(crate) fn announce(&mut self, clock: Clock, exported: &mut Exported, sink: &mut impl FnMut(Datagram<'_>)) {
+        while !self.announcements.is_empty() && !self.withheld(exported) {
+            self.hand_out(clock, exported, sink);
+        }
+    }
+
+    fn hand_out(&mut self, clock: Clock, exported: &mut Exported, sink: &mut impl FnMut(Datagram<'_>)) {
+        let options_before = exported.options_records;
+        let finished = self.message(clock, exported);
+        let flows = u64::from(finished.data_records) - (exported.options_records - options_before);
+        self.datagrams_since_refresh = self.datagrams_since_refresh.saturating_add(u32::from(flows > 0));
+        self.sequence = self.sequence.wrapping_add(match self.config.version {
+            Version::Ipfix => finished.data_records,
+            _ => 1,
+        });
+        exported.datagrams += 1;
+        exported.octets += finished.octets as u64;
+        exported.templates += u64::from(finished.template_records);
+        sink(Datagram { octets: &self.datagram, flows: flows as u32, records: finished.data_records });
     }
 
     /// Whether templates are still held back.
@@ -186,14 +227,19 @@ impl Messages {
                 || now_ms.saturating_sub(refreshed_ms) >= i64::from(refresh.secs) * 1000
         });
         let under_way = self.refreshed_ms.is_some() && !self.announcements.is_empty();
-        if !due || under_way || self.withheld(exported) {
+        if !due || under_way || self.withheld(exported) || self.config.announces_apart {
             return;
         }
         self.refreshed_ms = Some(now_ms);
         self.datagrams_since_refresh = 0;
+        self.queue_announcements();
+    }
+
+    /// Queues all templates and options, in place of what was queued of them.
+    fn queue_announcements(&mut self) {
         self.announcements.clear();
         self.announcements.extend((0..self.kinds.len()).map(Announcement::Template));
-        for (index, options) in self.options.iter().enumerate() {
+        for (index, options) in self.options.kinds().iter().enumerate() {
             self.announcements.push_back(Announcement::OptionsTemplate(index));
             let records = 0..options.records.len();
             self.announcements.extend(records.map(|record| Announcement::OptionsRecord(index, record)));
@@ -232,13 +278,14 @@ impl Messages {
     /// Announcements first, then data: only when all announcements had room, unless they are held back.
     fn fill<P>(&mut self, message: &mut MessageBuilder<'_, P>, exported: &mut Exported) {
         if !self.withheld(exported) {
+            let is_apart = self.config.announces_apart && !self.announcements.is_empty();
             while let Some(&announcement) = self.announcements.front() {
                 let written = match announcement {
                     Announcement::Template(kind) => message.template(&self.kinds[kind].template),
-                    Announcement::OptionsTemplate(index) => message.template(&self.options[index].template),
+                    Announcement::OptionsTemplate(index) => message.template(&self.options.kinds()[index].template),
                     Announcement::OptionsRecord(index, record) => {
-                        let options = &self.options[index];
-                        message.record(&options.template, |out| out.extend_from_slice(&options.records[record]))
+                        let options = &self.options.kinds()[index];
+                        message.record(&options.template, |out| out.extend_from_slice(&options.records[record].1))
                     }
                 };
                 if written.is_err() {
@@ -247,6 +294,9 @@ impl Messages {
                 }
                 exported.options_records += u64::from(matches!(announcement, Announcement::OptionsRecord(..)));
                 self.announcements.pop_front();
+            }
+            if is_apart {
+                return;
             }
         }
         let kinds = self.kinds.len();

@@ -27,8 +27,7 @@ pub(crate) struct Packets {
 impl Packets {
     pub(crate) fn new(config: &ExporterConfig) -> Self {
         let room = (config.datagram_octets_max - netflow5::HEADER_LEN) / RECORD_LEN;
-        // 1 in the two highest bits: one packet in every interval.
-        let sampling = config.sampling.map_or(0, |sampling| (1 << 14) | sampling.interval as u16);
+        let sampling = config.sampling.map_or(0, |sampling| sampling_field(sampling.interval));
         Self {
             plan: Plan::of_version_5(),
             stage: Stage::new(Some(RECORD_LEN)),
@@ -43,6 +42,11 @@ impl Packets {
                 ..Header::default()
             },
         }
+    }
+
+    /// Sets what headers say about sampling from the next packet on.
+    pub(crate) fn set_sampling(&mut self, interval: u32) {
+        self.header.sampling = sampling_field(interval);
     }
 
     /// Puts the rows that were not refused into the stage, the first of them being `first`.
@@ -84,7 +88,12 @@ impl Packets {
             self.sequence = self.sequence.wrapping_add(count.into());
             exported.datagrams += 1;
             exported.octets += self.datagram.len() as u64;
-            sink(Datagram { octets: &self.datagram, flows: count.into() });
+            sink(Datagram { octets: &self.datagram, flows: count.into(), records: count.into() });
         }
     }
+}
+
+/// 1 in the two highest bits: one packet in every interval.
+const fn sampling_field(interval: u32) -> u16 {
+    (1 << 14) | interval as u16
 }

@@ -50,7 +50,7 @@ pub enum TlsPart {
     Certificate,
     /// Our private key.
     Key,
-    /// The authorities of exporters.
+    /// The authorities of exporters, or of collectors.
     Authorities,
 }
 
@@ -162,7 +162,7 @@ impl Identity {
             // a session is never taken up again
             context.set_num_tickets(0)?;
         }
-        load_identity(&mut context, options)?;
+        load_identity(&mut context, &options.certificate, &options.key)?;
         load_authorities(&mut context, options)?;
         Ok(Self { context: context.build(), peers: options.peers.as_slice().into() })
     }
@@ -179,24 +179,27 @@ impl Identity {
     }
 }
 
-fn load_identity(context: &mut SslContextBuilder, options: &TlsOptions) -> Result<(), TlsError> {
-    let (part, path) = (TlsPart::Certificate, &options.certificate);
-    let mut chain = certificates(part, path)?.into_iter();
-    let refused = |source| TlsError::Refused { path: path.clone(), source };
+/// Has sessions show a certificate, with those of the authorities behind it.
+pub(super) fn load_identity(
+    context: &mut SslContextBuilder,
+    certificate: &Path,
+    key_path: &Path,
+) -> Result<(), TlsError> {
+    let mut chain = certificates(TlsPart::Certificate, certificate)?.into_iter();
+    let refused = |source| TlsError::Refused { path: certificate.to_owned(), source };
     // there is one at least, or reading had failed
-    if let Some(certificate) = chain.next() {
-        context.set_certificate(&certificate).map_err(refused)?;
+    if let Some(first) = chain.next() {
+        context.set_certificate(&first).map_err(refused)?;
     }
-    for certificate in chain {
-        context.add_extra_chain_cert(certificate).map_err(refused)?;
+    for next in chain {
+        context.add_extra_chain_cert(next).map_err(refused)?;
     }
-    let (part, path) = (TlsPart::Key, &options.key);
-    let octets = read(part, path)?;
+    let octets = read(TlsPart::Key, key_path)?;
     let encrypted = octets.windows(ENCRYPTED.len()).any(|window| window == ENCRYPTED);
     // no passphrase is asked for: there may be nobody to ask
     let key = PKey::private_key_from_pem_callback(&octets, |_| Err(ErrorStack::get()))
-        .map_err(|source| TlsError::Parse { part, path: path.clone(), encrypted, source })?;
-    let mismatch = || TlsError::Mismatch { key: path.clone(), certificate: options.certificate.clone() };
+        .map_err(|source| TlsError::Parse { part: TlsPart::Key, path: key_path.to_owned(), encrypted, source })?;
+    let mismatch = || TlsError::Mismatch { key: key_path.to_owned(), certificate: certificate.to_owned() };
     context.set_private_key(&key).map_err(|_| mismatch())?;
     context.check_private_key().map_err(|_| mismatch())
 }
@@ -217,13 +220,18 @@ fn load_authorities(context: &mut SslContextBuilder, options: &TlsOptions) -> Re
         return if options.client_auth == ClientAuth::None { Ok(()) } else { Err(TlsError::NoAuthorities) };
     };
     let mut store = X509StoreBuilder::new()?;
-    for authority in certificates(TlsPart::Authorities, path)? {
+    for authority in authorities(path)? {
         // exporters with several certificates choose by these names
         context.add_client_ca(&authority)?;
         store.add_cert(authority)?;
     }
     context.set_verify_cert_store(store.build())?;
     Ok(())
+}
+
+/// The certificates of authorities in a file.
+pub(super) fn authorities(path: &Path) -> Result<Vec<X509>, TlsError> {
+    certificates(TlsPart::Authorities, path)
 }
 
 fn certificates(part: TlsPart, path: &Path) -> Result<Vec<X509>, TlsError> {

@@ -3,6 +3,7 @@
 //! OpenSSL does both, so certificates are checked in one way. Versions before 1.2 are not offered (RFC 8996), and the
 //! system's policy on ciphers applies.
 
+mod client;
 mod cookie;
 mod dtls;
 mod identity;
@@ -11,6 +12,7 @@ mod names;
 use openssl::ssl::{Error, ErrorCode, SslRef};
 use openssl::x509::X509VerifyResult;
 
+pub use client::{TlsClient, TlsClientOptions, TlsHandshakeError, TlsStream};
 pub(crate) use dtls::{DtlsBindError, DtlsListener};
 pub(crate) use identity::Identity;
 pub use identity::{ClientAuth, TlsError, TlsOptions, TlsPart};

@@ -9,6 +9,7 @@ use anyhow::{Context, bail, ensure};
 use tracing::info;
 use weir_chain::Progress;
 use weir_chain::run::BlockProgress;
+use weir_export::Refusal;
 
 use super::{chain_of, seconds, tell_archived, texts};
 use crate::octets::Octets;
@@ -51,6 +52,8 @@ pub(crate) struct Args {
     routes: RouteArgs,
     #[command(flatten)]
     out: OutArgs,
+    #[command(flatten)]
+    tls: TlsArgs,
 }
 
 /// Which packets.
@@ -146,8 +149,9 @@ struct OutArgs {
     /// Folder of an archive; made when it is not there
     #[arg(long, short = 'R', value_name = "DIR")]
     archive: Option<PathBuf>,
-    /// A collector, as ADDR:PORT over UDP, or - for standard output; any number of times
-    #[arg(long, short = 'n', value_name = "ADDR:PORT|-")]
+    /// A collector, as HOST:PORT or udp://HOST:PORT, for IPFIX also tcp://…, tls://… or sctp://…; or - for standard
+    /// output; any number of times
+    #[arg(long, short = 'n', value_name = "HOST:PORT|URL|-")]
     to: Vec<String>,
     /// Protocol to collectors
     #[arg(long, value_name = "VERSION", value_parser = ["5", "9", "ipfix"], default_value = "ipfix")]
@@ -155,12 +159,50 @@ struct OutArgs {
     /// Whether every collector gets all flows, or each some of them in turn
     #[arg(long, value_name = "HOW", value_parser = ["all", "in-turn"], default_value = "all")]
     distribute: String,
-    /// Longest UDP payload to collectors; 0 for 1464 in NetFlow v5 and 1400 in the others
+    /// Longest message to collectors; 0 for 1464 in NetFlow v5, 1400 in the others over UDP, 8192 over connections
     #[arg(long, value_name = "OCTETS", default_value_t = 0)]
     datagram_octets: u32,
+    /// Seconds after which flows go to collectors that do not fill a message; 0 for at once
+    #[arg(short = 'q', long, value_name = "SECS", default_value_t = 1.0)]
+    queue_timeout: f64,
     /// Format on standard output
     #[arg(long, short = 'o', value_name = "FORMAT", value_parser = ["csv", "json", "ndjson", "table"], default_value = "csv")]
     format: String,
+}
+
+/// Certificates for collectors over TLS.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "TLS")]
+struct TlsArgs {
+    /// PEM file of the authorities that sign the certificates of collectors; those of the system without it
+    #[arg(long, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// PEM file of the certificate shown to collectors, followed by those of the authorities up to the root
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    tls_cert: Option<PathBuf>,
+    /// PEM file of its private key
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    tls_key: Option<PathBuf>,
+    /// Name that the certificate of a collector must have; without it the name or address in --to
+    #[arg(long, value_name = "NAME")]
+    tls_name: Option<String>,
+}
+
+impl TlsArgs {
+    /// Lines of the chain file, for what was given.
+    fn lines(&self) -> String {
+        let mut lines = String::new();
+        for (key, path) in [("tls_ca", &self.tls_ca), ("tls_cert", &self.tls_cert), ("tls_key", &self.tls_key)] {
+            if let Some(path) = path {
+                // writing to a text does not fail
+                let _ = writeln!(lines, "{key} = {}", super::quoted(path));
+            }
+        }
+        if let Some(name) = &self.tls_name {
+            let _ = writeln!(lines, "tls_name = {}", super::toml_text(name));
+        }
+        lines
+    }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -259,7 +301,7 @@ impl Args {
             "taken"
         };
         let is_live = !sources.interfaces.is_empty();
-        self.out.blocks(input, is_live, &mut chain);
+        self.out.blocks(input, is_live, &self.tls.lines(), &mut chain);
         chain
     }
 }
@@ -281,7 +323,7 @@ impl FlowArgs {
 
 impl OutArgs {
     /// The sinks.
-    fn blocks(&self, input: &str, is_live: bool, chain: &mut String) {
+    fn blocks(&self, input: &str, is_live: bool, tls: &str, chain: &mut String) {
         let collectors: Vec<String> = self.to.iter().filter(|to| *to != "-").cloned().collect();
         let to_stdout = self.to.iter().any(|to| to == "-") || (self.archive.is_none() && collectors.is_empty());
         if let Some(folder) = &self.archive {
@@ -294,11 +336,13 @@ impl OutArgs {
             let _ = write!(
                 chain,
                 "\n[blocks.export]\ntype = \"export\"\ninputs = [\"{input}\"]\nto = {}\nversion = \"{}\"\n\
-                 distribute = \"{}\"\ndatagram_octets_max = {}\nclock = \"{clock}\"\nallow_remote = true\n",
+                 distribute = \"{}\"\ndatagram_octets_max = {}\nqueue_timeout_secs = {}\nclock = \"{clock}\"\n\
+                 allow_remote = true\n{tls}",
                 texts(&collectors),
                 self.export,
                 self.distribute,
                 self.datagram_octets,
+                seconds((self.queue_timeout.max(0.0) * 1000.0) as u64),
             );
         }
         if to_stdout {
@@ -367,16 +411,41 @@ fn tell_packets(progress: &Progress, took: Duration) {
             eprintln!("  {count:>14}  {what}");
         }
     }
-    let refused = |block: &BlockProgress| block.rows_discarded;
     if let Some(taken) = progress.block("taken") {
         eprintln!("  {:>14}  flows left out by --where", taken.rows_in.saturating_sub(taken.rows_out));
     }
     if let Some(export) = progress.block("export") {
-        eprintln!(
-            "export: {} flows in {} datagrams, {} not sent",
-            export.counter("records_exported"),
-            export.counter("datagrams_sent"),
-            export.counter("records_unsent") + refused(export),
-        );
+        tell_exported(export);
+    }
+}
+
+/// Counters of exporting that are told at the end when they are not zero, and what they count.
+const EXPORT_COUNTERS: &[(&str, &str)] = &[
+    ("records_unsent", "flows not sent to a collector"),
+    ("records_uncertain", "flows written into a connection that then failed: whether they arrived is not known"),
+    ("datagrams_failed", "datagrams that the system did not take"),
+    ("connections_failed", "attempts to connect that came to nothing"),
+    ("connections_lost", "connections that were lost"),
+    ("options_left_out", "rows about interfaces and samplers that collectors were not told"),
+];
+
+fn tell_exported(export: &BlockProgress) {
+    let of = |name: &str| export.counter(name);
+    eprintln!(
+        "export: {} flows sent to collectors in {} datagrams and {} messages, {} not sent",
+        of("records_exported"),
+        of("datagrams_sent"),
+        of("messages_sent"),
+        of("records_unsent") + export.rows_discarded,
+    );
+    let refused = Refusal::ALL.iter().map(|reason| of(&format!("records_refused_{}", reason.label()))).sum::<u64>();
+    if refused > 0 {
+        eprintln!("  {refused:>14}  flows that the protocol cannot tell");
+    }
+    for (name, what) in EXPORT_COUNTERS {
+        let count = of(name);
+        if count > 0 {
+            eprintln!("  {count:>14}  {what}");
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use weir_testkit::certificates::{Certificate, Says};
 use weir_testkit::{program, write_capture};
 
 use crate::process::{Collector, run, weir};
@@ -108,6 +109,88 @@ fn metered_flows_are_the_same_by_every_way() {
 }
 
 #[test]
+fn metered_flows_are_the_same_over_connections() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name);
+    let in_folder = |name: &str| path(name).to_str().expect("UTF-8").to_owned();
+    let file = in_folder("trace.pcapng");
+    named_capture(Path::new(&file));
+    let direct = path("direct");
+    let sampling = ["--sampling", "count", "--sampling-interval", "2"];
+    let arguments = ["meter", &file, "--archive", direct.to_str().expect("UTF-8")];
+    let output = run(&[arguments, sampling].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let (expected, told) = (flows(&direct), options(&direct));
+    assert!(told.contains(",eth7,"), "{told}");
+
+    let authority = Certificate::authority("flow authority");
+    authority.write(folder.path(), "ca");
+    let server = Says { dns: &["collector.example"], ..Says::name("collector") };
+    authority.sign(&server).write(folder.path(), "server");
+    authority.sign(&Says { dns: &["meter.example"], ..Says::name("meter") }).write(folder.path(), "meter");
+    let [ca, server, server_key, meter, meter_key] =
+        ["ca.pem", "server.pem", "server.key", "meter.pem", "meter.key"].map(in_folder);
+    let collecting = ["--tls-cert", &server, "--tls-key", &server_key, "--tls-ca", &ca, "--tls-peer", "meter.example"];
+    let metering = ["--tls-cert", &meter, "--tls-key", &meter_key, "--tls-ca", &ca, "--tls-name", "collector.example"];
+    for (transport, collecting, metering) in
+        [("udp", &[][..], &[][..]), ("tcp", &[], &[]), ("tls", &collecting, &metering)]
+    {
+        let archive = path(transport);
+        let collector = Collector::listen(&archive, &format!("{transport}://127.0.0.1:0"), collecting);
+        let to = format!("{transport}://{}", collector.address);
+        let arguments = ["meter", &file, "--to", &to, "--workers", "2"];
+        let output = run(&[&arguments[..], &sampling, metering].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(", 0 not sent"), "{}", text(&output.stderr));
+        collector.stop();
+        assert_eq!(flows(&archive), expected, "over {transport}");
+        assert_eq!(options(&archive), told, "over {transport}");
+    }
+    // without its certificate the meter is not let in, and says what became of the flows
+    let archive = path("refused");
+    let collector = Collector::listen(&archive, "tls://127.0.0.1:0", &collecting);
+    let to = format!("tls://{}", collector.address);
+    let output = run(&["meter", &file, "--to", &to, "--tls-ca", &ca, "--tls-name", "someone.example"]);
+    assert!(text(&output.stderr).contains("flows not sent to a collector"), "{}", text(&output.stderr));
+    collector.stop();
+}
+
+/// What exporters told of interfaces and samplers, without who they are.
+fn options(archive: &Path) -> String {
+    let columns = "kind, key, name, sampling_interval, packets_selected, packets_observed";
+    let sql = format!("SELECT DISTINCT {columns} FROM exporter_options ORDER BY {columns}");
+    let output = run(&["sql", "--archive", archive.to_str().expect("UTF-8"), "--output", "csv", &sql]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    text(&output.stdout)
+}
+
+/// Writes the capture as pcapng, whose interface has a name.
+fn named_capture(path: &Path) {
+    let mut file: Vec<u8> = Vec::new();
+    let mut block = |kind: u32, body: &[u8]| {
+        let length = (12 + body.len().next_multiple_of(4)) as u32;
+        file.extend(kind.to_le_bytes());
+        file.extend(length.to_le_bytes());
+        file.extend(body);
+        file.resize(file.len().next_multiple_of(4), 0);
+        file.extend(length.to_le_bytes());
+    };
+    // version 1.0, of a length that is not told
+    block(0x0a0d_0d0a, &[0x4d, 0x3c, 0x2b, 0x1a, 1, 0, 0, 0, 255, 255, 255, 255, 255, 255, 255, 255]);
+    // Ethernet, no limit, if_name
+    block(1, &[1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 4, 0, b'e', b't', b'h', b'7', 0, 0, 0, 0]);
+    for number in 0..PACKETS {
+        let (time_us, frame) = (1_700_000_000_000_000 + u64::from(number) * 20_000, frame(number));
+        let length = frame.len() as u32;
+        let words = [0, (time_us >> 32) as u32, time_us as u32, length, length];
+        let mut body: Vec<u8> = words.iter().flat_map(|word: &u32| word.to_le_bytes()).collect();
+        body.extend(frame);
+        block(6, &body);
+    }
+    std::fs::write(path, file).expect("the capture is written");
+}
+
+#[test]
 fn nfcapd_takes_what_is_metered() {
     let (Some(nfcapd), Some(nfdump)) = (program("nfcapd"), program("nfdump")) else {
         println!("skipped: no nfcapd");
@@ -176,6 +259,15 @@ fn what_cannot_be_metered_is_told() {
         (vec!["meter", &path("trace.pcap"), "-b", "no such filter"], "filter"),
         (vec!["meter", &path("trace.pcap"), "--key", "colour"], "'colour' is no Flow Key"),
         (vec!["meter", &path("trace.pcap"), "--to", "nowhere"], "'nowhere' is no address with a port"),
+        (
+            vec!["meter", &path("trace.pcap"), "--to", "tcp://[::1]:9", "--export", "5"],
+            "NetFlow v5 goes over UDP alone",
+        ),
+        (
+            vec!["meter", &path("trace.pcap"), "--to", "[::1]:9", "--tls-ca", "ca.pem"],
+            "no collector is reached over TLS",
+        ),
+        (vec!["meter", &path("trace.pcap"), "--to", "udp://no-such-host.invalid:9"], "'no-such-host.invalid'"),
         (vec!["meter", &path("trace.pcap"), "lo"], "'lo' is an interface"),
     ] {
         let output = run(&arguments);

@@ -27,14 +27,22 @@ pub(crate) struct Collector {
 
 impl Collector {
     pub(crate) fn start(archive: &Path, more: &[&str]) -> Self {
+        Self::listen(archive, "127.0.0.1:0", more)
+    }
+
+    /// One that listens somewhere else, or over another transport.
+    pub(crate) fn listen(archive: &Path, listener: &str, more: &[&str]) -> Self {
         let mut command = weir();
-        command.args(["collect", "--listen", "127.0.0.1:0", "--archive"]).arg(archive).args(more);
+        command.args(["collect", "--listen", listener, "--archive"]).arg(archive).args(more);
         let mut child = command.stderr(Stdio::piped()).spawn().expect("weir starts");
         let mut lines = BufReader::new(child.stderr.take().expect("standard error")).lines();
         let address = lines
             .by_ref()
             .map_while(Result::ok)
-            .find_map(|line| line.split_once("listening on ")?.1.split(' ').next()?.parse().ok())
+            .find_map(|line| {
+                let place = line.split_once("listening on ")?.1.split(' ').next()?;
+                place.rsplit_once("//").map_or(place, |(_, address)| address).parse().ok()
+            })
             .expect("the collector listens");
         // what it says later must go somewhere, or it would wait for a full pipe
         std::thread::spawn(move || lines.for_each(drop));
