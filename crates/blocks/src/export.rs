@@ -109,7 +109,7 @@ impl Export {
             let counters = counters.clone();
             if target.is_connection() {
                 let dialling = configuration.dialling(target, tls.as_ref())?;
-                let link = Link::start(dialling, Arc::clone(announcements), configuration.queue_octets_max, counters);
+                let link = Link::start(dialling, Arc::clone(announcements), configuration.room, counters);
                 return link.map(Collector::Connection);
             }
             let address = configuration.address(target)?;

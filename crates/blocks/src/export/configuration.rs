@@ -7,6 +7,7 @@ use weir_chain::{BlockError, ParameterError, ParameterSpec, ParameterType, Param
 use weir_collect::{TlsClient, TlsClientOptions, Transport};
 use weir_export::{ConfigError, ExporterConfig, TemplateRefresh, Version};
 
+use super::link::Room;
 use super::stream::Dialling;
 use super::target::{Target, is_remote};
 
@@ -97,6 +98,13 @@ pub(super) const PARAMETERS: &[ParameterSpec] = &[
               `records_unsent`.",
     },
     ParameterSpec {
+        key: "room_timeout_secs",
+        parameter_type: ParameterType::Seconds,
+        default: Some("0"),
+        doc: "How long the chain waits for room in a full queue, from when the collector took something last; 0 for not at \
+              all. For flows that can wait, such as those of files.",
+    },
+    ParameterSpec {
         key: "stall_timeout_secs",
         parameter_type: ParameterType::Seconds,
         default: Some("30"),
@@ -149,7 +157,7 @@ pub(super) struct Configuration {
     pub is_clock_of_rows: bool,
     pub records_per_second: u32,
     pub queue_timeout: Duration,
-    pub queue_octets_max: usize,
+    pub room: Room,
     pub finish_timeout: Duration,
     stall_timeout: Duration,
     allow_remote: bool,
@@ -173,7 +181,10 @@ impl Configuration {
             is_clock_of_rows: parameters.text("clock") == "rows",
             records_per_second: parameters.integer("records_per_second") as u32,
             queue_timeout: parameters.duration("queue_timeout_secs"),
-            queue_octets_max: parameters.integer("queue_octets_max") as usize,
+            room: Room {
+                octets_max: parameters.integer("queue_octets_max") as usize,
+                timeout: parameters.duration("room_timeout_secs"),
+            },
             finish_timeout: parameters.duration("finish_timeout_secs"),
             stall_timeout,
             allow_remote,

@@ -1,6 +1,6 @@
 //! Messages on their way over a connection: a bounded queue, and a thread that empties it.
 //!
-//! Whoever puts messages in never waits. The thread connects, writes, and connects again when that fails; a message
+//! Whoever puts messages in does not wait, unless told to, and then only while the collector takes something. The thread connects, writes, and connects again when that fails; a message
 //! leaves the queue when all of it has been written, so none is cut in two by a connection that breaks, and none is sent
 //! twice. What had been written shortly before is *uncertain*: the system had taken it, and nobody says how far it came.
 
@@ -27,11 +27,18 @@ const ACKNOWLEDGED_MARGIN: Duration = Duration::from_secs(5);
 /// How long after the deadline a thread may take to see that it is over.
 const GRACE: Duration = Duration::from_secs(1);
 
+/// How much may wait, and for how long what comes then waits for room.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Room {
+    pub octets_max: usize,
+    pub timeout: Duration,
+}
+
 /// The end that messages are put into.
 #[derive(Debug)]
 pub(super) struct Link {
     shared: Arc<Shared>,
-    queue_octets_max: usize,
+    room: Room,
 }
 
 #[derive(Debug)]
@@ -91,7 +98,7 @@ impl Link {
     pub(super) fn start(
         dialling: Dialling,
         announcements: Arc<Announcements>,
-        queue_octets_max: usize,
+        room: Room,
         counters: Counters,
     ) -> Result<Self, BlockError> {
         let queue = Mutex::new(Queue::default());
@@ -105,13 +112,13 @@ impl Link {
                 work.run();
             })
             .map_err(|error| BlockError::caused("cannot start a thread", error))?;
-        Ok(Self { shared, queue_octets_max })
+        Ok(Self { shared, room })
     }
 
     /// Puts a message into the queue; the flows of one that finds no room are counted.
     pub(super) fn put(&self, message: &Arc<Message>) {
-        let mut queue = self.shared.queue();
-        let has_room = queue.octets + message.octets() <= self.queue_octets_max && !queue.is_ended;
+        let mut queue = self.wait_for_room(message.octets());
+        let has_room = self.has_room(&queue, message.octets());
         if has_room {
             queue.push(Arc::clone(message));
         } else {
@@ -124,6 +131,31 @@ impl Link {
         queue.is_full = !has_room;
         drop(queue);
         self.shared.changed.notify_one();
+    }
+
+    fn has_room(&self, queue: &Queue, octets: usize) -> bool {
+        queue.octets + octets <= self.room.octets_max && !queue.is_ended
+    }
+
+    /// Waits until there is room, for as long as the collector takes something. Who has waited in vain once does not wait
+    /// again before there is room.
+    fn wait_for_room(&self, octets: usize) -> MutexGuard<'_, Queue> {
+        let mut queue = self.shared.queue();
+        if queue.is_full || self.room.timeout.is_zero() {
+            return queue;
+        }
+        let (mut waiting, mut since) = (queue.octets, Instant::now());
+        while !self.has_room(&queue, octets) && !queue.is_ended {
+            let left = self.room.timeout.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            queue = self.shared.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
+            if queue.octets < waiting {
+                (waiting, since) = (queue.octets, Instant::now());
+            }
+        }
+        queue
     }
 
     /// Has the thread look for announcements.
@@ -311,6 +343,8 @@ impl Sending<'_> {
                         self.shared.counters.exported.add(message.flows.into());
                         self.recent.add(Instant::now(), message.flows.into());
                     }
+                    drop(queue);
+                    self.shared.changed.notify_all();
                 }
                 Next::Nothing => {
                     self.tell(stream)?;

@@ -22,7 +22,7 @@ const SCTP: u8 = 132;
 /// Null where it takes something that is null or no such number.
 pub(super) fn community_id(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let [sources, destinations] = [octets_of(&arguments[0])?, octets_of(&arguments[1])?];
-    let numbers: Vec<_> = arguments[2..].iter().map(|numbers| numbers.as_primitive::<Int64Type>()).collect();
+    let numbers: Vec<_> = arguments[2..].iter().map(AsArray::as_primitive::<Int64Type>).collect();
     let number = |argument: usize, row: usize| {
         let numbers = numbers.get(argument).filter(|numbers| numbers.is_valid(row))?;
         u16::try_from(numbers.value(row)).ok()

@@ -332,11 +332,16 @@ impl OutArgs {
                 write!(chain, "\n[blocks.archive]\ntype = \"archive\"\ninputs = [\"{input}\"]\narchive = {folder}\n");
         }
         if !collectors.is_empty() {
-            let clock = if is_live { "now" } else { "rows" };
+            // flows of files are of the past, and can wait for a slow collector
+            let times = if is_live {
+                "clock = \"now\"\n"
+            } else {
+                "clock = \"rows\"\nroom_timeout_secs = 30\nfinish_timeout_secs = 30\n"
+            };
             let _ = write!(
                 chain,
                 "\n[blocks.export]\ntype = \"export\"\ninputs = [\"{input}\"]\nto = {}\nversion = \"{}\"\n\
-                 distribute = \"{}\"\ndatagram_octets_max = {}\nqueue_timeout_secs = {}\nclock = \"{clock}\"\n\
+                 distribute = \"{}\"\ndatagram_octets_max = {}\nqueue_timeout_secs = {}\n{times}\
                  allow_remote = true\n{tls}",
                 texts(&collectors),
                 self.export,

@@ -109,13 +109,17 @@ fn nfdump_shows_the_routes_of_every_version() {
             let port = cells.next()?.parse::<u16>().ok()?;
             Some((port, <[String; 5]>::try_from(cells.collect::<Vec<_>>()).ok()?))
         };
-        let told: BTreeMap<_, _> = told.lines().filter_map(flow).collect();
+        let mut told: BTreeMap<_, _> = told.lines().filter_map(flow).collect();
         let mut expected = expected(false);
         if version == "5" {
             for flow in expected.values_mut() {
                 // RFC 6793 section 9: its stand-in; and there is no field for the next hop of BGP
                 flow.iter_mut().filter(|cell| *cell == "4200000000").for_each(|cell| "23456".clone_into(cell));
                 "0.0.0.0".clone_into(&mut flow[4]);
+            }
+            // nfcapd 1.7.1 keeps no masks of NetFlow v5
+            for flow in told.values_mut().chain(expected.values_mut()) {
+                flow[2..4].iter_mut().for_each(|mask| "0".clone_into(mask));
             }
         }
         assert_eq!(told, expected, "by {version}");

@@ -128,6 +128,44 @@ fn a_collector_that_never_reads_stops_nobody() {
 }
 
 #[test]
+fn flows_that_can_wait_wait_for_a_slow_collector_but_not_for_a_dead_one() {
+    let (listener, to) = listener();
+    let sent = flows(40_000, 0);
+    let (begin, begun) = mpsc::channel();
+    let reader = thread::spawn(move || {
+        let mut stream = listener.accept().expect("a connection").0;
+        begun.recv().expect("a word");
+        read_to_end(&mut stream)
+    });
+    let parameters =
+        format!("to = '{to}'\nqueue_octets_max = 131072\nroom_timeout_secs = 60\nfinish_timeout_secs = 60");
+    let (mut sink, meter) = open(&parameters);
+    let taking = thread::spawn({
+        let sent = sent.clone();
+        move || {
+            for from in (0..40_000).step_by(500) {
+                sink.take(Burst::new(sent.slice(from, 500))).expect("taken");
+            }
+            sink.finish().expect("finished");
+        }
+    });
+    wait_until("the first messages are written", || count(&meter, "messages_sent") > 0);
+    begin.send(()).expect("heard");
+    taking.join().expect("taken");
+    assert_eq!(numbers(&decoded(&reader.join().expect("read"))), numbers(&sent));
+    assert_eq!(["records_exported", "records_unsent"].map(|name| count(&meter, name)), [40_000, 0]);
+
+    let (dead, to) = self::listener();
+    let parameters =
+        format!("to = '{to}'\nqueue_octets_max = 131072\nroom_timeout_secs = 0.2\nfinish_timeout_secs = 0");
+    let (mut sink, meter) = open(&parameters);
+    while count(&meter, "records_unsent") < 10_000 {
+        sink.take(Burst::new(sent.slice(0, 500))).expect("taken");
+    }
+    drop(dead);
+}
+
+#[test]
 fn a_connection_that_breaks_is_made_again() {
     let (listener, to) = listener();
     let (accepted, sessions) = mpsc::channel();
