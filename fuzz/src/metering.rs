@@ -98,7 +98,7 @@ fn tell(flows: &FlowBatch, packets: &mut u64, named: &mut usize) {
     }
     if let Some(elements) = flows.column(Column::Elements) {
         for row in (0..elements.len()).filter(|&row| elements.is_valid(row)) {
-            let of_row = weir_flow::elements_of_row(elements, row);
+            let of_row = weir_flow::elements::elements_of_row(elements, row);
             *named += usize::from(of_row.iter().any(|element| element.octets.len() > 8));
         }
     }

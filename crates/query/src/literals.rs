@@ -19,7 +19,8 @@ use datafusion::logical_expr::expr::{Between, Case, Cast, InList, InSubquery, Sc
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, Union, binary_expr, lit,
+    BinaryExpr, Expr, ExprSchemable, Join, LogicalPlan, LogicalPlanBuilder, Operator, Subquery, Union, binary_expr,
+    ident, lit,
 };
 use datafusion::optimizer::AnalyzerRule;
 use weir_filter::Prefix;
@@ -196,7 +197,7 @@ fn rewrite(expression: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
                 other => Ok(Transformed::yes(other)),
             }
         }
-        Expr::ScalarFunction(call) if functions::takes_address(call.name()) => function(call, schema),
+        Expr::ScalarFunction(call) if functions::address_arguments(call.name()) > 0 => function(call, schema),
         Expr::ScalarFunction(call) if is_of_one_type(call.name()) => {
             let ScalarFunction { func, args } = call;
             let aligned = align(args, schema)?;
@@ -474,9 +475,12 @@ fn is_mac(value: &Expr, schema: &DFSchema) -> bool {
 /// scans prune.
 fn function(mut call: ScalarFunction, schema: &DFSchema) -> Result<Transformed<Expr>> {
     let mut is_rewritten = false;
-    if let Some(text) = call.args.first().and_then(text_of) {
-        call.args[0] = lit_octets(octets_of(text, &lit(call.name()), Content::Address)?);
-        is_rewritten = true;
+    let name = ident(call.name());
+    for argument in call.args.iter_mut().take(functions::address_arguments(call.func.name())) {
+        if let Some(text) = text_of(argument) {
+            *argument = lit_octets(octets_of(text, &name, Content::Address)?);
+            is_rewritten = true;
+        }
     }
     if call.name() != "cidr" || call.args.len() != 2 {
         return Ok(Transformed::new_transformed(Expr::ScalarFunction(call), is_rewritten));

@@ -156,9 +156,13 @@ pub fn function_names() -> Vec<&'static str> {
     ALL.iter().map(|function| function.name()).collect()
 }
 
-/// Functions whose first argument is an address, which may be written as text.
-pub(crate) fn takes_address(name: &str) -> bool {
-    matches!(name, "family" | "is_ipv4" | "is_ipv6" | "host" | "cidr" | "prefix" | "network")
+/// How many of the first arguments of a function are addresses, which may be written as text.
+pub(crate) fn address_arguments(name: &str) -> usize {
+    match name {
+        "family" | "is_ipv4" | "is_ipv6" | "host" | "cidr" | "prefix" | "network" => 1,
+        "community_id" => 2,
+        _ => 0,
+    }
 }
 
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {

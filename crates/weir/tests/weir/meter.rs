@@ -1,15 +1,12 @@
 //! `weir meter`: captures into archives, to collectors of several kinds and to standard output, and wrong input.
 
-use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::process::Command;
 
 use weir_testkit::certificates::{Certificate, Says};
 use weir_testkit::{program, write_capture};
 
-use crate::process::{Collector, run, weir};
+use crate::process::{Collector, run, sent_to_nfcapd, weir};
 
 const PACKETS: u32 = 3_000;
 const FLOWS: u32 = 700;
@@ -201,39 +198,11 @@ fn nfcapd_takes_what_is_metered() {
     capture(&file);
     for version in ["5", "9", "ipfix"] {
         let files = folder.path().join(version);
-        std::fs::create_dir(&files).expect("a folder");
-        let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
-        let mut collector = Command::new(&nfcapd);
-        collector.args(["-b", "127.0.0.1", "-p", &port.to_string(), "-w"]).arg(&files);
-        let mut collector = collector.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("nfcapd starts");
-        wait_for_port(port, |_| true);
-        let to = format!("127.0.0.1:{port}");
-        let output = run(&["meter", file.to_str().expect("UTF-8"), "--to", &to, "--export", version]);
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        // over loopback everything is in the socket by now
-        wait_for_port(port, |octets_waiting| octets_waiting == 0);
-        let pid = nix::unistd::Pid::from_raw(collector.id() as i32);
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it still runs");
-        collector.wait().expect("it ends");
+        let arguments = ["meter", file.to_str().expect("UTF-8"), "--export", version];
+        sent_to_nfcapd(&nfcapd, &files, &arguments);
         let output = Command::new(&nfdump).arg("-R").arg(&files).arg("-I").output().expect("nfdump runs");
         let sums = text(&output.stdout);
         assert!(sums.contains("Packets: 2970"), "by {version}: {sums}");
-    }
-}
-
-/// Waits until a UDP port of this machine is taken and what waits in its socket is as wished.
-pub(crate) fn wait_for_port(port: u16, is_it: impl Fn(u32) -> bool) {
-    let until = Instant::now() + Duration::from_secs(20);
-    let taken = format!(":{port:04X} ");
-    loop {
-        let sockets = std::fs::read_to_string("/proc/net/udp").unwrap_or_default();
-        let queues = sockets.lines().find(|line| line.contains(&taken)).and_then(|line| line.split_whitespace().nth(4));
-        let waiting = queues.and_then(|queues| u32::from_str_radix(queues.split_once(':')?.1, 16).ok());
-        if waiting.is_some_and(&is_it) {
-            return;
-        }
-        assert!(Instant::now() < until, "port {port}: {waiting:?} octets wait");
-        thread::sleep(Duration::from_millis(10));
     }
 }
 

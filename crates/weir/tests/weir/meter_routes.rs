@@ -1,14 +1,12 @@
 //! `weir meter --routes`: what nfcapd and an archive are told of the networks of flows, and wrong files.
 
 use std::collections::BTreeMap;
-use std::net::UdpSocket;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use weir_testkit::{program, write_capture};
 
-use crate::meter::wait_for_port;
-use crate::process::run;
+use crate::process::{run, sent_to_nfcapd};
 
 /// Lines of pmacct, which have the neighbour before the origin. The last system takes four octets.
 const ROUTES: &str = "198.51.100.1,64600_64500,10.0.0.0/8\n198.51.100.2,64601_64501,10.1.0.0/16\n\
@@ -86,21 +84,8 @@ fn nfdump_shows_the_routes_of_every_version() {
     std::fs::write(path("routes"), ROUTES).expect("written");
     for version in ["5", "9", "ipfix"] {
         let files = folder.path().join(version);
-        std::fs::create_dir(&files).expect("a folder");
-        let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a port").port();
-        let mut collector = Command::new(&nfcapd);
-        collector.args(["-b", "127.0.0.1", "-p", &port.to_string(), "-w"]).arg(&files);
-        let mut collector = collector.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("nfcapd starts");
-        wait_for_port(port, |_| true);
-        let to = format!("127.0.0.1:{port}");
-        let output =
-            run(&["meter", &path("trace.pcap"), "--to", &to, "--export", version, "--routes", &path("routes")]);
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        // over loopback everything is in the socket by now
-        wait_for_port(port, |octets_waiting| octets_waiting == 0);
-        let pid = nix::unistd::Pid::from_raw(collector.id() as i32);
-        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it still runs");
-        collector.wait().expect("it ends");
+        let arguments = ["meter", &path("trace.pcap"), "--export", version, "--routes", &path("routes")];
+        sent_to_nfcapd(&nfcapd, &files, &arguments);
         let format = "fmt:%sp,%sas,%das,%smk,%dmk,%nhb";
         let output = Command::new(&nfdump).arg("-R").arg(&files).args(["-q", "-o", format]).output().expect("it runs");
         let told = text(&output.stdout);
