@@ -34,7 +34,12 @@ impl Dissection {
                 counts.packets_not_sampled += 1;
                 continue;
             }
-            match self.digester.digest(number as u32, meta, block.frame(meta), &mut packet) {
+            let frame = block.frame(meta);
+            if let Some(digest) = self.digester.digest_plain(number as u32, meta, frame) {
+                self.deal(digest, counts);
+                continue;
+            }
+            match self.digester.digest(number as u32, meta, frame, &mut packet) {
                 Digested::Whole(digest) => self.deal(digest, counts),
                 Digested::FirstFragment(digest, id, ports) => {
                     self.fragments.push(Fragment::First(id, ports, digest.time_us, digest.packet));
