@@ -96,7 +96,7 @@ impl FlowCache {
         Self {
             flows,
             index: Index::new(),
-            wheel: Wheel::new(),
+            wheel: Wheel::new(flows_max),
             free: Vec::new(),
             flows_max,
             timeouts,
@@ -343,7 +343,7 @@ impl FlowCache {
         self.closing.clear();
         self.clock_us = i64::MIN;
         self.index = Index::new();
-        self.wheel = Wheel::new();
+        self.wheel = Wheel::new(self.flows_max);
         self.finished = 0;
         true
     }
