@@ -51,9 +51,10 @@ impl Dissection {
         }
     }
 
-    /// Deals out fragments whose ports are known by now, and those whose ports will not come, each in its place among the
+    /// Deals out to these shards fragments whose ports are known by now, and those whose ports will not come, each in its place among the
     /// packets of the block: a flow that ends within the block would otherwise get fragments of the one before.
-    pub(crate) fn resolved(&mut self, resolved: &mut Resolved, counts: &mut MeterCounts) {
+    pub(crate) fn resolve(&mut self, shards: &mut Vec<Vec<Digest>>, resolved: &mut Resolved, counts: &mut MeterCounts) {
+        std::mem::swap(&mut self.shards, shards);
         let in_order: Vec<usize> = self.shards.iter().map(Vec::len).collect();
         for (digest, ports) in resolved.with_ports.drain(..) {
             let digest = self.digester.with_ports(digest, ports);
@@ -67,6 +68,7 @@ impl Dissection {
         for (shard, in_order) in self.shards.iter_mut().zip(in_order) {
             put_in_place(shard, in_order);
         }
+        std::mem::swap(&mut self.shards, shards);
     }
 
     #[inline]

@@ -1,11 +1,12 @@
 //! What workers share: the source, the order of blocks, the table of fragments, and an inbox for each of them.
 //!
-//! A block gets its number when it is filled. Whoever has dissected it waits for its turn, which goes by these numbers,
-//! and then puts a parcel into every inbox. So each inbox has the parcels in the order of the blocks, and the shard that
-//! a worker owns takes in packets in the order in which they were captured, whoever dissected them. Locks are taken once
-//! for each block, not for each packet.
+//! A block gets its number when it is filled, and its turn goes by these numbers: in its turn a parcel of it is put into
+//! every inbox. So each inbox has the parcels in the order of the blocks, and the shard that a worker owns takes in
+//! packets in the order in which they were captured, whoever dissected them. Whoever has dissected a block before its
+//! turn leaves it to whoever dissects the one before, and waits for nobody. Locks are taken once for each block, not for
+//! each packet.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -14,10 +15,12 @@ use crate::block::{Interface, PacketBlock, PacketSource, Pulled, SourceCounts, S
 use crate::counts::MeterCounts;
 use crate::digest::Digest;
 use crate::dissection::Dissection;
-use crate::fragments::{Fragments, Resolved};
+use crate::fragments::{Fragment, Fragments, Resolved};
 
 /// Parcels that may wait in an inbox before nobody takes another block.
 const PARCELS_MAX: usize = 32;
+/// Blocks that may wait for their turn before nobody takes another one.
+const READY_MAX: usize = 32;
 /// Parcels that are kept to be filled again.
 const SPARE_MAX: usize = 64;
 /// How long to sleep at most when there is nothing to do; what is waited for wakes up earlier.
@@ -59,16 +62,6 @@ pub(crate) enum Feed {
     Over,
 }
 
-/// What waiting for a turn came to.
-pub(crate) enum Waited<'e> {
-    /// It is here.
-    Turn(MutexGuard<'e, Turn>),
-    /// Something is in the inbox.
-    Parcel,
-    /// It will never come.
-    Abandoned,
-}
-
 /// Numbers given to blocks.
 #[derive(Debug)]
 struct Given {
@@ -81,9 +74,20 @@ struct Given {
 
 /// Whose turn it is.
 #[derive(Debug)]
-pub(crate) struct Turn {
+struct Turn {
     block: u64,
     fragments: Fragments,
+    /// Blocks that were dissected before their turn, by their numbers.
+    ready: BTreeMap<u64, Ready>,
+}
+
+/// A block that was dissected.
+#[derive(Debug)]
+struct Ready {
+    taken: Taken,
+    shards: Vec<Vec<Digest>>,
+    fragments: Vec<Fragment>,
+    block: Option<Arc<PacketBlock>>,
 }
 
 /// A source, as long as it has not ended, and what it counted.
@@ -121,7 +125,7 @@ impl Exchange {
         Self {
             feeders: sources.into_iter().map(feeder).collect(),
             given: Mutex::new(given),
-            turn: Mutex::new(Turn { block: 0, fragments: Fragments::default() }),
+            turn: Mutex::new(Turn { block: 0, fragments: Fragments::default(), ready: BTreeMap::new() }),
             inboxes: (0..workers).map(|_| Mutex::default()).collect(),
             spare: Mutex::default(),
             moved: Condvar::new(),
@@ -177,7 +181,8 @@ impl Exchange {
 
     /// Fills a block.
     pub(crate) fn feed(&self, worker: usize, block: &mut PacketBlock) -> Feed {
-        if self.inboxes.iter().any(|inbox| lock(inbox).len() >= PARCELS_MAX) {
+        let is_full = |inbox: &Mutex<VecDeque<Parcel>>| lock(inbox).len() >= PARCELS_MAX;
+        if self.inboxes.iter().any(is_full) || lock(&self.turn).ready.len() >= READY_MAX {
             return Feed::Full;
         }
         let mut feeder = lock(&self.feeders[worker % self.feeders.len()]);
@@ -235,25 +240,6 @@ impl Exchange {
         }
     }
 
-    /// Waits until it is the turn of the worker that has dissected the block of this number, or something is in its
-    /// inbox, which is to be emptied first. The turn ends when what is returned is dropped or handed to
-    /// [`publish`](Self::publish).
-    pub(crate) fn turn(&self, worker: usize, number: u64) -> Waited<'_> {
-        let mut turn = lock(&self.turn);
-        loop {
-            if self.is_abandoned() {
-                return Waited::Abandoned;
-            }
-            if turn.block == number {
-                return Waited::Turn(turn);
-            }
-            if !lock(&self.inboxes[worker]).is_empty() {
-                return Waited::Parcel;
-            }
-            turn = self.moved.wait_timeout(turn, NAP).map_or_else(|poisoned| poisoned.into_inner().0, |woken| woken.0);
-        }
-    }
-
     /// Waits until something is in the inbox of a worker, or for a moment.
     pub(crate) fn nap(&self, worker: usize) {
         let turn = lock(&self.turn);
@@ -263,33 +249,63 @@ impl Exchange {
         }
     }
 
-    /// Gives fragments their ports, puts a parcel into every inbox, and passes the turn on.
+    /// Leaves what a block was dissected into for its turn; when it is here, puts the parcels of this block, and of those
+    /// that waited for it, into the inboxes.
     pub(crate) fn publish(
         &self,
-        mut turn: MutexGuard<'_, Turn>,
         taken: Taken,
         dissection: &mut Dissection,
         block: Option<&Arc<PacketBlock>>,
         counts: &mut MeterCounts,
     ) {
-        if !dissection.fragments.is_empty() || taken.is_last {
+        let ready = Ready {
+            taken,
+            shards: dissection.shards.iter_mut().map(|digests| std::mem::replace(digests, self.empty())).collect(),
+            fragments: std::mem::take(&mut dissection.fragments),
+            block: block.map(Arc::clone),
+        };
+        let mut turn = lock(&self.turn);
+        if turn.block != taken.number {
+            turn.ready.insert(taken.number, ready);
+            return;
+        }
+        let mut next = Some(ready);
+        while let Some(ready) = next {
+            self.publish_in_turn(&mut turn, ready, dissection, counts);
+            turn.block += 1;
+            let number = turn.block;
+            next = turn.ready.remove(&number);
+        }
+        drop(turn);
+        self.moved.notify_all();
+    }
+
+    /// A list to be filled.
+    fn empty(&self) -> Vec<Digest> {
+        lock(&self.spare).pop().unwrap_or_default()
+    }
+
+    /// Gives fragments their ports, and puts a parcel into every inbox.
+    fn publish_in_turn(
+        &self,
+        turn: &mut Turn,
+        mut ready: Ready,
+        dissection: &mut Dissection,
+        counts: &mut MeterCounts,
+    ) {
+        let taken = ready.taken;
+        if !ready.fragments.is_empty() || taken.is_last {
             let mut resolved = Resolved::default();
-            turn.fragments.take(&dissection.fragments, &mut resolved);
-            dissection.fragments.clear();
+            turn.fragments.take(&ready.fragments, &mut resolved);
             if taken.is_last {
                 turn.fragments.finish(&mut resolved);
             }
-            dissection.resolved(&mut resolved, counts);
+            dissection.resolve(&mut ready.shards, &mut resolved, counts);
         }
-        for (inbox, digests) in self.inboxes.iter().zip(&mut dissection.shards) {
-            let empty = lock(&self.spare).pop().unwrap_or_default();
-            let digests = std::mem::replace(digests, empty);
-            let block = block.map(Arc::clone);
+        for (inbox, digests) in self.inboxes.iter().zip(ready.shards) {
+            let block = ready.block.clone();
             let parcel = Parcel { digests, block, clock_us: taken.clock_us, is_last: taken.is_last };
             lock(inbox).push_back(parcel);
         }
-        turn.block += 1;
-        drop(turn);
-        self.moved.notify_all();
     }
 }

@@ -9,7 +9,7 @@ use crate::cache::FlowCache;
 use crate::counts::MeterCounts;
 use crate::digest::Digester;
 use crate::dissection::Dissection;
-use crate::exchange::{Exchange, Feed, Parcel, Taken, Waited};
+use crate::exchange::{Exchange, Feed, Parcel, Taken};
 use crate::key::KeyHasher;
 use crate::options::MeterOptions;
 use crate::rows::{FlowRows, HandingOn};
@@ -91,7 +91,7 @@ impl Worker {
         match self.exchange.feed(self.number, room) {
             Feed::Taken(taken) => {
                 step = if room.packets().is_empty() { step } else { Step::More };
-                self.dissect(&block, taken, out);
+                self.dissect(&block, taken);
             }
             Feed::Over | Feed::Full => self.exchange.nap(self.number),
         }
@@ -107,22 +107,10 @@ impl Worker {
         }
     }
 
-    fn dissect(&mut self, block: &Arc<PacketBlock>, taken: Taken, out: &mut dyn FnMut(FlowBatch)) {
+    fn dissect(&mut self, block: &Arc<PacketBlock>, taken: Taken) {
         self.dissection.block(block, taken.first_packet, &mut self.counts);
-        let exchange = Arc::clone(&self.exchange);
-        let turn = loop {
-            match exchange.turn(self.number, taken.number) {
-                Waited::Turn(turn) => break turn,
-                Waited::Abandoned => return,
-                Waited::Parcel => {
-                    while let Some(parcel) = exchange.parcel(self.number) {
-                        self.take(parcel, out);
-                    }
-                }
-            }
-        };
         let seen = self.rows.measurer().needs_packets().then_some(block);
-        exchange.publish(turn, taken, &mut self.dissection, seen, &mut self.counts);
+        self.exchange.publish(taken, &mut self.dissection, seen, &mut self.counts);
     }
 
     /// Takes in the packets of a parcel.

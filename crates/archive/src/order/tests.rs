@@ -30,8 +30,13 @@ fn rows_of(keys: &[Key]) -> BTreeSet<u32> {
 fn octets() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![
         proptest::collection::vec(0u8..3, 4),
-        (proptest::collection::vec(0u8..2, 3), 0u8..2, 0u8..3)
-            .prop_map(|(first, sixth, last)| [&first[..], &[0, 0, sixth], &[0; 9], &[last]].concat()),
+        (proptest::collection::vec(0u8..2, 3), 0u8..2, 0u8..3).prop_map(|(first, sixth, last)| [
+            &first[..],
+            &[0, 0, sixth],
+            &[0; 9],
+            &[last]
+        ]
+        .concat()),
         proptest::collection::vec(0u8..3, 0..6),
     ]
 }

@@ -64,6 +64,13 @@ pub trait Ended {
     fn packet(&mut self, slot: u32, flow: &Flow, digest: &Digest);
 }
 
+/// Room for so many flows. Memory that is reserved and not touched costs nothing, and growing would copy the table.
+fn table(flows_max: usize) -> Vec<Flow> {
+    let mut flows = Vec::with_capacity(flows_max);
+    pages::make_large(&mut flows);
+    flows
+}
+
 /// The flows that packets come for.
 #[derive(Debug)]
 pub struct FlowCache {
@@ -90,11 +97,8 @@ impl FlowCache {
     /// A cache of at most so many flows (at least 16). Memory is taken as flows come.
     pub fn new(flows_max: usize, timeouts: Timeouts, is_biflow: bool, hasher: KeyHasher) -> Self {
         let flows_max = flows_max.clamp(16, index::ENTRIES_MAX);
-        // memory that is reserved and not touched costs nothing, and growing would copy the table
-        let mut flows = Vec::with_capacity(flows_max);
-        pages::make_large(&mut flows);
         Self {
-            flows,
+            flows: table(flows_max),
             index: Index::new(),
             wheel: Wheel::new(flows_max),
             free: Vec::new(),
@@ -338,9 +342,10 @@ impl FlowCache {
         if until < self.flows.len() {
             return false;
         }
-        self.flows.clear();
-        self.free.clear();
-        self.closing.clear();
+        // whoever takes the flows in may need the memory more
+        self.flows = table(self.flows_max);
+        self.free = Vec::new();
+        self.closing = VecDeque::new();
         self.clock_us = i64::MIN;
         self.index = Index::new();
         self.wheel = Wheel::new(self.flows_max);
