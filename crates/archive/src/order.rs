@@ -46,6 +46,13 @@ impl FlowOrder {
     pub(crate) fn as_received(rows: usize) -> Self {
         Self { rows: (0..rows as u32).collect(), ..Self::default() }
     }
+
+    /// The numbers of a column's addresses, row by row as they came, when they say all that stands in it.
+    pub(crate) fn numbers_of(&self, column: &str) -> Option<&[u32]> {
+        let side = [Column::SrcAddr, Column::DstAddr].iter().position(|side| side.name() == column)?;
+        let numbers = &self.host_numbers[side];
+        (!numbers.is_empty() && self.hosts.other.is_empty()).then_some(numbers)
+    }
 }
 
 /// The order of all rows of some flows.

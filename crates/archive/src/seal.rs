@@ -102,10 +102,6 @@ fn write_days(
     range: SegmentRange,
 ) -> Result<Vec<Written>, ArchiveError> {
     let mut written = Vec::new();
-    if Effort::sealing(options).heavy_keys_min.is_none() {
-        // only lists of hosts and rollups need them
-        order = FlowOrder { rows: order.rows, ..FlowOrder::default() };
-    }
     for (day, rows) in split_by_day(columns, std::mem::take(&mut order.rows))? {
         let table = columns.table();
         let path = layout.tmp().join(format!("{}-{:016}-{day}", table.name(), range.tails.0));

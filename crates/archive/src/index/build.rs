@@ -49,6 +49,13 @@ impl ColumnBuilder {
         self.forget();
     }
 
+    /// The next page of addresses, by the smallest and the largest of each family. Their single values are not listed.
+    pub(crate) fn add_hosts(&mut self, ranges: [Option<(u128, u128)>; 2], nulls: bool) {
+        let [short, long] = ranges;
+        let key = |host: u128| address_key(&host.to_be_bytes()).unwrap_or(OTHER_KEY);
+        self.zones.add_ranges([short, long.map(|(low, high)| (key(low), key(high)))], nulls);
+    }
+
     /// The next page, all values of which lie from `zone.0` to `zone.1`, by their keys.
     pub(crate) fn add_keys(&mut self, zone: Option<(u64, u64)>, nulls: bool, keys: impl Iterator<Item = u64>) {
         let page = self.zones.pages() as u32;

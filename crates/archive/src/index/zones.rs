@@ -49,6 +49,14 @@ impl Zones {
         }
     }
 
+    /// The zone map of the next page of addresses, by the keys of each family.
+    pub(crate) fn add_ranges(&mut self, ranges: [Zone<u128>; 2], nulls: bool) {
+        self.nulls.push(nulls);
+        if let Kind::Addresses(zones) = &mut self.zones {
+            zones.push(ranges);
+        }
+    }
+
     /// The zone map of the next page, by keys: of numbers, of times, of IPv4 addresses.
     pub(crate) fn add_zone(&mut self, zone: Option<(u64, u64)>, nulls: bool) {
         self.nulls.push(nulls);

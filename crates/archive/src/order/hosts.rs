@@ -105,6 +105,22 @@ impl Hosts {
         networks
     }
 
+    /// Smallest and largest address of each family among these numbers.
+    pub(crate) fn ranges(&self, numbers: impl Iterator<Item = u32>) -> [Option<(u128, u128)>; 2] {
+        let first_long = NO_HOST + 1 + self.short.len() as u32;
+        let [mut short, mut long] = [(u32::MAX, NO_HOST); 2];
+        for number in numbers.filter(|number| *number != NO_HOST) {
+            let range = if number < first_long { &mut short } else { &mut long };
+            *range = (range.0.min(number), range.1.max(number));
+        }
+        let of_short = |number: u32| self.short.get((number - NO_HOST - 1) as usize).map(|host| u128::from(*host));
+        let of_long = |number: u32| self.long.get((number - first_long) as usize).copied();
+        [
+            (short.0 <= short.1).then(|| of_short(short.0).zip(of_short(short.1))).flatten(),
+            (long.0 <= long.1).then(|| of_long(long.0).zip(of_long(long.1))).flatten(),
+        ]
+    }
+
     /// How many numbers there are, that of no address included.
     pub(crate) fn numbers(&self) -> usize {
         1 + self.short.len() + self.long.len() + self.other.len()

@@ -16,12 +16,13 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{SchemaDescriptor, TypePtr};
 use weir_flow::Table;
 
-use super::chunk::{Chunk, ChunkEncoder, Kept, Page, Press, Values, nulls};
+use super::chunk::{Address, Chunk, ChunkEncoder, Kept, Page, Press, Values, nulls};
 use super::encoding::{PAGE_ROWS, are_few, layout, properties, properties_of_nulls};
 use super::gather::{Buffers, Gather};
 use super::times::TimeRange;
 use super::writer::Effort;
 use crate::index::IndexWriter;
+use crate::order::hosts::Hosts;
 
 /// A row group being encoded.
 pub(super) struct Group {
@@ -88,7 +89,7 @@ impl Encoder {
     pub(super) fn encode(
         &mut self,
         field: &Field,
-        column: Gather,
+        column: Gather<'_>,
         buffers: &mut Buffers,
         range_ms: &mut TimeRange,
     ) -> Result<(), ParquetError> {
@@ -99,6 +100,7 @@ impl Encoder {
             Gather::U64(values) => self.encode_values(field, values, buffers, range_ms),
             Gather::Time(values) => self.encode_values(field, values, buffers, range_ms),
             Gather::Short(values) => self.encode_values(field, values, buffers, range_ms),
+            Gather::Hosts(numbers, hosts) => self.encode_hosts(field, numbers, hosts),
             Gather::Octets(values) => self.encode_octets(field, &values),
             Gather::General(values) => self.encode_general(field, &values, range_ms),
         }
@@ -132,6 +134,27 @@ impl Encoder {
             group.chunks.push(Encoded::Own(chunk));
         }
         buffers.keep(values);
+        Ok(())
+    }
+
+    /// A column of addresses of both families, by their numbers.
+    fn encode_hosts(&mut self, field: &Field, numbers: &[u32], hosts: &Hosts) -> Result<(), ParquetError> {
+        let mut page = Page::new();
+        for group in &mut self.groups {
+            let leaf = group.chunks.len();
+            let mut chunk = ChunkEncoder::new(self.leaves.column(leaf), layout(field.name(), || false));
+            for rows in group.rows.chunks(PAGE_ROWS) {
+                let numbers = rows.iter().map(|row| numbers[*row as usize]);
+                page.take(numbers.clone().map(|number| Address::of(number, hosts)));
+                if let Some(index) = self.index.column(self.table, field, leaf) {
+                    index.add_hosts(hosts.ranges(numbers), page.nulls() > 0);
+                }
+                chunk.add(&page, &mut self.press)?;
+            }
+            let chunk = chunk.finish(&mut self.press)?;
+            self.index.add_places(leaf, chunk.encoding, chunk.dictionary, &chunk.pages);
+            group.chunks.push(Encoded::Own(chunk));
+        }
         Ok(())
     }
 

@@ -7,6 +7,7 @@ use arrow::datatypes::{UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use super::Columns;
 use super::chunk::{Kept, Short, Values};
 use crate::ArchiveError;
+use crate::order::hosts::{Hosts, NO_HOST};
 
 /// Octets of an IPv4 address.
 const SHORT_OCTETS: usize = 4;
@@ -16,7 +17,7 @@ const SHORT_OCTETS: usize = 4;
 const KEPT_OCTETS_MAX: usize = 32 << 20;
 
 /// A column of which rows are taken.
-pub(super) enum Gather {
+pub(super) enum Gather<'a> {
     U8(Values<u8>),
     U16(Values<u16>),
     U32(Values<u32>),
@@ -24,6 +25,8 @@ pub(super) enum Gather {
     Time(Values<i64>),
     /// Octets that are all four long: IPv4 addresses.
     Short(Values<Short>),
+    /// Addresses of both families, by their numbers.
+    Hosts(&'a [u32], &'a Hosts),
     /// Octets of any length.
     Octets(BinaryArray),
     /// Anything else, which the library encodes.
@@ -51,7 +54,7 @@ impl Buffers {
     }
 }
 
-impl Gather {
+impl<'a> Gather<'a> {
     /// A column of flows; `None` when no row has a value.
     pub(super) fn flows(
         columns: &Columns<'_>,
@@ -72,6 +75,22 @@ impl Gather {
             },
             _ => Self::general(columns, field)?,
         })
+    }
+
+    /// A column of addresses by their numbers; `None` when no row has one.
+    pub(super) fn hosts(numbers: &'a [u32], hosts: &'a Hosts, buffers: &mut Buffers) -> Option<Self> {
+        if numbers.iter().all(|number| *number == NO_HOST) {
+            return None;
+        }
+        if !hosts.long.is_empty() {
+            return Some(Self::Hosts(numbers, hosts));
+        }
+        let mut values = std::mem::take(Short::buffer(buffers));
+        let short = |number: &u32| number.checked_sub(1).and_then(|at| hosts.short.get(at as usize));
+        values.extend(numbers.iter().map(|number| Short(short(number).copied().unwrap_or_default())));
+        let has_gaps = numbers.contains(&NO_HOST);
+        let valid = has_gaps.then(|| numbers.iter().map(|number| *number != NO_HOST).collect());
+        Some(Self::Short(Values { values, valid }))
     }
 
     /// A column that the library encodes; `None` when no row has a value.

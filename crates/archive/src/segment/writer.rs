@@ -61,7 +61,7 @@ impl Effort {
 }
 
 /// Writes the rows `order` of `columns`, in that order, to a new file and syncs it. Tells the name that it must get.
-/// `numbered` has the numbers of the rows' addresses, if they have any.
+/// `numbered` has the numbers of the rows' addresses, if they have any, and no address is read again then.
 pub(crate) fn write_segment(
     path: &Path,
     columns: &Columns<'_>,
@@ -78,9 +78,13 @@ pub(crate) fn write_segment(
     let mut encoder = encoder.map_err(failed)?;
     let (mut range_ms, mut buffers) = (TimeRange::default(), Buffers::default());
     for field in columns.table().schema().fields() {
-        let is_flow = columns.table() == Table::Flows;
-        let gather =
-            if is_flow { Gather::flows(columns, field, &mut buffers)? } else { Gather::general(columns, field)? };
+        let gather = if columns.table() != Table::Flows {
+            Gather::general(columns, field)?
+        } else if let Some(numbers) = numbered.numbers_of(field.name()) {
+            Gather::hosts(numbers, &numbered.hosts, &mut buffers)
+        } else {
+            Gather::flows(columns, field, &mut buffers)?
+        };
         let Some(gather) = gather else {
             range_ms.lacks(field);
             encoder.encode_nulls(field).map_err(failed)?;

@@ -26,7 +26,7 @@ use header::{PageHeader, put_header};
 
 pub(super) use nulls::nulls;
 pub(super) use page::{Page, Values};
-pub(super) use values::{Kept, Short, Value};
+pub(super) use values::{Address, Kept, Short, Value};
 
 /// How the values of a column are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -10,6 +10,7 @@ use parquet::file::statistics::Statistics;
 use super::header::put_varint;
 use crate::index::PageEncoding;
 use crate::index::build::time_key;
+use crate::order::hosts::{Hosts, NO_HOST};
 use crate::segment::gather::Buffers;
 
 /// A value of a column.
@@ -161,6 +162,59 @@ impl Kept for Short {
 
     fn buffer(buffers: &mut Buffers) -> &mut Vec<Self> {
         &mut buffers.short
+    }
+}
+
+/// An address of IPv4 or IPv6, which orders as Parquet orders its octets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in crate::segment) struct Address {
+    /// 0 behind those that there are.
+    octets: [u8; 16],
+    length: u8,
+}
+
+impl Address {
+    /// The host of this number; `None` of [`NO_HOST`].
+    #[inline]
+    pub(in crate::segment) fn of(number: u32, hosts: &Hosts) -> Option<Self> {
+        let at = number.checked_sub(NO_HOST + 1)? as usize;
+        if let Some(short) = hosts.short.get(at) {
+            return Some(Self { octets: (u128::from(*short) << 96).to_be_bytes(), length: 4 });
+        }
+        let long = hosts.long.get(at - hosts.short.len())?;
+        Some(Self { octets: long.to_be_bytes(), length: 16 })
+    }
+}
+
+impl Value for Address {
+    const DIRECT: Encoding = Encoding::PLAIN;
+
+    fn number(self) -> Option<u64> {
+        None
+    }
+
+    fn octets(self) -> Vec<u8> {
+        self.octets[..self.length.into()].to_vec()
+    }
+
+    #[inline]
+    fn put_plain(self, out: &mut Vec<u8>) {
+        out.extend(u32::from(self.length).to_le_bytes());
+        if self.length == 4 {
+            out.extend_from_slice(&self.octets[..4]);
+        } else {
+            out.extend_from_slice(&self.octets);
+        }
+    }
+
+    fn put_direct(values: &[Self], _: (Self, Self), out: &mut Vec<u8>) {
+        out.reserve(values.len() * 20);
+        values.iter().for_each(|value| value.put_plain(out));
+    }
+
+    fn statistics(range: Option<(Self, Self)>, nulls: u64) -> Statistics {
+        let range = range.map(|(low, high)| (ByteArray::from(low.octets()), ByteArray::from(high.octets()))).unzip();
+        Statistics::byte_array(range.0, range.1, None, Some(nulls), false)
     }
 }
 
