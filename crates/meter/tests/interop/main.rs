@@ -26,6 +26,8 @@ mod ipfixprobe;
 mod ndpi;
 mod suricata;
 mod zeek;
+mod zeek_cut;
+mod zeek_tests;
 
 mod program;
 mod report;
@@ -41,6 +43,14 @@ fn any_number_of_workers_gives_the_same_flows_and_loses_no_packet() {
 #[test]
 fn zeek_agrees() {
     ZEEK.agrees();
+}
+
+#[test]
+fn logs_of_zeek_that_were_cut_agree() {
+    let Some(corpus) = weir_testkit::corpus() else { return };
+    let outcome = zeek_cut::outcome(&corpus);
+    assert!(outcome.unexplained.is_empty(), "{}", outcome.unexplained.join("\n"));
+    assert!(outcome.connections > 50, "{outcome:?}");
 }
 
 #[test]
@@ -70,7 +80,7 @@ fn the_page_is_fresh() {
     let found: Vec<_> = PROGRAMS.iter().map(|program| (*program, program.verdict(&corpus))).collect();
     let path = report::path();
     if std::env::var_os("WEIR_WRITE_REFERENCE").is_some() {
-        std::fs::write(&path, report::page(&found, workers::outcome(&corpus))).expect("the page");
+        std::fs::write(&path, report::page(&found, workers::outcome(&corpus), &corpus)).expect("the page");
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     if !written.contains(&report::corpus_line(&found)) && std::env::var_os("WEIR_CORPUS").is_some() {
@@ -78,9 +88,9 @@ fn the_page_is_fresh() {
         return;
     }
     let is_fresh = if captures::all_are_asked_for() {
-        written == report::page(&found, workers::outcome(&corpus))
+        written == report::page(&found, workers::outcome(&corpus), &corpus)
     } else {
-        written.ends_with(&report::of_programs(&found))
+        written.ends_with(&report::of_programs(&found, &corpus))
     };
     assert!(is_fresh, "docs/reference/metering-interop.md is stale: run this test with WEIR_WRITE_REFERENCE=1");
 }

@@ -8,6 +8,9 @@ use crate::comparison::Verdict;
 use crate::program::Program;
 use crate::reason::Reason;
 use crate::workers;
+use crate::zeek;
+use crate::zeek_cut;
+use crate::zeek_tests::Fate;
 
 /// Where the page lies.
 pub(crate) fn path() -> PathBuf {
@@ -15,18 +18,52 @@ pub(crate) fn path() -> PathBuf {
 }
 
 /// The page.
-pub(crate) fn page(found: &[(&Program, &Verdict)], workers: &workers::Outcome) -> String {
+pub(crate) fn page(found: &[(&Program, &Verdict)], workers: &workers::Outcome, corpus: &Path) -> String {
     let mut page = String::new();
     // writing to a string cannot fail
     let _ = write_head(&mut page, found, workers);
-    page + &of_programs(found)
+    page + &of_programs(found, corpus)
 }
 
 /// The part of the page that tells of other programs, which stands at its end.
-pub(crate) fn of_programs(found: &[(&Program, &Verdict)]) -> String {
+pub(crate) fn of_programs(found: &[(&Program, &Verdict)], corpus: &Path) -> String {
     let mut part = String::new();
-    let _ = write_programs(&mut part, found).and_then(|()| write_reasons(&mut part, found));
+    let _ = write_programs(&mut part, found)
+        .and_then(|()| write_reasons(&mut part, found))
+        .and_then(|()| write_zeek(&mut part, &zeek::fates(corpus), &zeek_cut::outcome(corpus)));
     part
+}
+
+/// What became of Zeek's baselines, and what the cut ones say.
+fn write_zeek(out: &mut String, fates: &[Fate], cut: &zeek_cut::Outcome) -> Result {
+    let mut counts = BTreeMap::<Fate, usize>::new();
+    for fate in fates {
+        *counts.entry(*fate).or_default() += 1;
+    }
+    writeln!(
+        out,
+        "\n## Zeek's baselines\n\n\
+         Every table of connections of Zeek's tests, {} of them, has one of these fates.\n\n\
+         | the baseline is | baselines |\n| --- | ---: |",
+        fates.len()
+    )?;
+    for (fate, count) in counts {
+        writeln!(out, "| {} | {count} |", fate.about())?;
+    }
+    writeln!(
+        out,
+        "\nOf {} logs tests have left some columns only. Each of their {} connections is one of the {} flows by all that is left\n\
+         of it, and each flow is one of the connections.\n\n| column | compared |\n| --- | ---: |",
+        cut.logs, cut.connections, cut.flows
+    )?;
+    for (column, count) in &cut.columns {
+        writeln!(out, "| {column} | {count} |")?;
+    }
+    writeln!(out, "\n| Zeek | connections and flows without the other |\n| --- | ---: |")?;
+    for (reason, count) in &cut.reasons {
+        writeln!(out, "| {reason} | {count} |")?;
+    }
+    Ok(())
 }
 
 fn write_head(out: &mut String, found: &[(&Program, &Verdict)], workers: &workers::Outcome) -> Result {
