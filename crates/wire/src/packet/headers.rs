@@ -66,7 +66,9 @@ impl<'a> Packet<'a> {
 pub struct Headers<'a> {
     /// Link addresses, where the link has both.
     pub macs: Option<Macs<'a>>,
-    /// VLAN tags (IEEE 802.1Q clause 9), the outermost first: TPID and TCI of each, 4 octets. See [`Headers::vlan`].
+    /// VLAN tags (IEEE 802.1Q clause 9), the outermost first: TPID and TCI of each, 4 octets; other octets in the place of
+    /// the first TPID when that stands apart, in the protocol field of [`LinuxSll2`](super::LinkType::LinuxSll2). See
+    /// [`Headers::vlan`].
     pub vlan_tags: &'a [u8],
     /// MPLS label stack entries (RFC 3032 section 2.1), top first, 4 octets each.
     pub labels: &'a [u8],

@@ -46,6 +46,29 @@ pub(super) fn is_vlan(ethertype: u16) -> bool {
     matches!(ethertype, 0x8100 | 0x88a8 | 0x9100 | 0x9200 | 0x9300)
 }
 
+/// Whether what follows this `EtherType` is looked into.
+pub(super) fn is_dissected(ethertype: u16) -> bool {
+    is_vlan(ethertype)
+        || matches!(
+            ethertype,
+            IPV4 | IPV6
+                | MPLS_UNICAST
+                | MPLS_MULTICAST
+                | PPPOE_DISCOVERY
+                | PPPOE_SESSION
+                | LLC_JUMBO
+                | PBB
+                | MACSEC
+                | HSR
+                | E_TAG
+                | VN_TAG
+                | FABRIC_PATH
+                | CISCO_METADATA
+                | NSH
+                | BRIDGED_ETHERNET
+        )
+}
+
 pub(super) fn link<'a>(link: LinkType, octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
     match link {
         LinkType::Ethernet => ethernet(octets, headers),

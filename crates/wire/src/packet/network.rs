@@ -141,11 +141,14 @@ fn extensions<'a>(first: u8, octets: &'a [u8], headers: &mut Headers<'a>) -> Ste
             _ => return Ok((Layer::Protocol(next), rest)),
         };
         let number = *rest.first().ok_or(End::Truncated)?;
+        // What follows is known even where the capture ends within this header.
+        if let Some(ip) = &mut headers.ip {
+            ip.protocol = number;
+        }
         let later = next == FRAGMENT && fragment(rest, headers)? > 0;
         rest = skip(rest, length)?;
         next = number;
         if let Some(ip) = &mut headers.ip {
-            ip.protocol = next;
             ip.header_octets = (ip.octets.len() - rest.len()) as u32;
         }
         if later {

@@ -79,6 +79,8 @@ const BEFORE_IPV4: &[(u16, &str)] = &[
     (258, "10000000 01000000 01000000 656e3000 020000000002 020000000001 0800"),
     (274, "5555555555 5555d5 020000000002 020000000001 0800"),
     (276, "0800 0000 00000001 0001 00 06 020000000001 0000"),
+    (276, "8100 0000 00000001 0001 00 06 020000000001 0000 0064 0800"),
+    (276, "88a8 0000 00000001 0001 00 06 020000000001 0000 0064 8100 0065 0800"),
     (281, "020000000002 020000000001 00000001 0800"),
     (282, "00000001 020000000002 020000000001 0800"),
     (284, "020000000002 020000000001 c0080000 0800"),
@@ -123,6 +125,22 @@ fn addresses_of_802_11_by_direction() {
     // encrypted
     let frame = octets(&format!("0842 0000 {one} {two} {three} 0010 aaaa03 000000 0800"));
     assert_eq!(dissect(LinkType::Ieee80211, &frame).end, End::Unknown);
+}
+
+#[test]
+fn tags_behind_cooked_headers() {
+    let vlans = |number: u16, before: &str| {
+        let frame = octets(&format!("{before} 0800 {}", ipv4(6, TCP)));
+        let link = LinkType::from_dlt(number).expect("known");
+        cut(link, &frame);
+        let outer = dissect(link, &frame).outer;
+        (0..).map_while(|tag| outer.vlan(tag)).collect::<Vec<_>>()
+    };
+    // the protocol of the header is the TPID of the first tag
+    assert_eq!(vlans(113, "0000 0001 0006 020000000001 0000 8100 2064"), [100]);
+    assert_eq!(vlans(113, "0000 0001 0006 020000000001 0000 88a8 0064 8100 0065"), [100, 101]);
+    assert_eq!(vlans(276, "8100 0000 00000001 0001 00 06 020000000001 0000 2064"), [100]);
+    assert_eq!(vlans(276, "88a8 0000 00000001 0001 00 06 020000000001 0000 0064 8100 0065 9100 0066"), [100, 101, 102]);
 }
 
 #[test]

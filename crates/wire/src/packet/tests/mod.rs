@@ -120,6 +120,19 @@ fn fragments_and_extension_headers() {
     check(&format!("{MACS} 86dd {chain}"), (17, 16), None, None);
 }
 
+/// What an extension header says of what follows it is known as soon as its first octet is.
+#[test]
+fn extension_headers_cut_off() {
+    let protocol = |chain: &str, carried: usize| {
+        let frame = octets(&ipv6(60, chain));
+        dissect(LinkType::Ip, &frame[..40 + carried]).outer.ip.map(|ip| ip.protocol)
+    };
+    let chain = format!("2b00 010400000000 1102 0401 00000000 {} {}", "00".repeat(16), udp(53, ""));
+    for (carried, expected) in [(0, 60), (1, 60), (2, 43), (7, 43), (8, 43), (9, 43), (10, 17), (31, 17), (33, 17)] {
+        assert_eq!(protocol(&chain, carried), Some(expected), "{carried}");
+    }
+}
+
 #[test]
 fn tunnels() {
     let bridged = format!("{MACS} 0800 {}", ipv4(6, TCP));
