@@ -232,13 +232,13 @@ fn metadata<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
     tagged(skip(rest, usize::from(*length) * 4)?, headers)
 }
 
-/// Kind, timescale and version; then a time of 64 or, in the second version, of 48 bits (Arista's "Ethernet header
+/// Kind, timescale, format and hardware; then a time of 64 or, in the second format, of 48 bits (Arista's "Ethernet header
 /// timestamp").
 fn time_stamp<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
     let (kind, rest) = split::<4>(octets)?;
     match kind {
-        [0, 1, _, 0x10] => tagged(skip(rest, 8)?, headers),
-        [0, 1, _, 0x20] => tagged(skip(rest, 6)?, headers),
+        [0, 1, _, 0x10..=0x1f] => tagged(skip(rest, 8)?, headers),
+        [0, 1, _, 0x20..=0x2f] => tagged(skip(rest, 6)?, headers),
         _ => {
             headers.ethertype = Some(ARISTA_TIME);
             Err(End::Unknown)
