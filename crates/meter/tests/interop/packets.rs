@@ -133,14 +133,14 @@ struct Case<'a> {
 
 impl<'a> Case<'a> {
     fn of(link: LinkType, packet: &Packet<'a>, theirs: &'a Dissected) -> Self {
-        let (outer, inner) = (layer(&packet.outer), layer(packet.innermost()));
+        let (outer, inner) = (layer(packet.outermost()), layer(packet.innermost()));
         Self {
             link,
             vlans: (0..).map_while(|number| packet.outer.vlan(number)).collect(),
-            outer: outer.or(inner),
+            outer,
             inner,
             end: packet.end,
-            carried: packet.outer.transport(),
+            carried: packet.outermost().transport(),
             theirs,
         }
     }

@@ -70,9 +70,8 @@ impl Outcome {
             let (packet, told) = (dissect(frame.link, &frame.octets), told(text));
             self.packets += 1;
             let (Some(first), Some(last)) = (told.first(), told.last()) else { continue };
-            let outer = if packet.outer.ip.is_some() { &packet.outer } else { packet.innermost() };
             // Without `-v` some tunnels are named, and what is in them is not printed.
-            let headers = [("outermost", first, outer), ("innermost", last, packet.innermost())];
+            let headers = [("outermost", first, packet.outermost()), ("innermost", last, packet.innermost())];
             for (which, told, headers) in headers.into_iter().take(if told.len() > 1 { 2 } else { 1 }) {
                 let difference = self.header(told, headers);
                 if difference.is_empty() {

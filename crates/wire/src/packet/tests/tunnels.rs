@@ -162,3 +162,27 @@ fn a_port_alone_is_no_tunnel() {
     let frame = octets(&ipv4(17, &udp(5247, "01000000 16feff00")));
     assert_eq!(dissect(LinkType::Ip, &frame).tunnels, 0);
 }
+
+/// Provider bridges and pseudowires carry frames in frames: what is in them has no IP packet around it.
+#[test]
+fn the_outermost_ip_header_may_be_in_a_tunnel_of_links() {
+    for before in ["88e7 000000ff", "8847 0001013f 00000000", "8903 0440"] {
+        let frame = octets(&format!("{MACS} {before} {}", bridged()));
+        let packet = dissect(LinkType::Ethernet, &frame);
+        assert_eq!(
+            (packet.tunnels, packet.outer.ip, packet.outermost().ports),
+            (1, None, Some((80, 1025))),
+            "{before}"
+        );
+        let vxlan = ipv4(17, &udp(4789, &format!("08000000 00007b00 {}", bridged())));
+        let frame = octets(&format!("{MACS} {before} {MACS} 8100 0005 0800 {vxlan}"));
+        let packet = dissect(LinkType::Ethernet, &frame);
+        assert_eq!(
+            (packet.outermost().ports, packet.innermost().ports),
+            (Some((1024, 4789)), Some((80, 1025))),
+            "{before}"
+        );
+        let link = octets(&format!("{MACS} {before} {MACS} 8100 0005 0800")).len();
+        assert_eq!((packet.outer.vlan(0), packet.link_octets(&frame)), (None, link), "{before}");
+    }
+}
