@@ -160,13 +160,15 @@ pub(super) fn tagged<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a
 }
 
 /// Logical link control (IEEE 802.2): IP by its own access point or with SNAP and an `EtherType`, of Ethernet or of a
-/// bridge tunnel (IEEE 802.1H). Nothing else over it is dissected.
+/// bridge tunnel (IEEE 802.1H); bridged Ethernet. Nothing else over it is dissected.
 pub(super) fn llc<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
     let ([destination, source, control], after) = split::<3>(octets)?;
     match [*destination, *source, *control] {
         [0xaa, 0xaa, 3] => match *split::<5>(after)?.0 {
             // The type follows as it does in Ethernet, so a tag is whole.
             [0, 0, 0 | 0xf8, _, _] => tagged(skip(after, 3)?, headers),
+            // RFC 2684 section 5.2: bridged Ethernet with its checksum or without, behind a pad
+            [0, 0x80, 0xc2, 0, 1 | 7] => Ok((Layer::Link(LinkType::Ethernet), skip(after, 7)?)),
             _ => Err(End::Unknown),
         },
         [6, 6, 3] => Ok((Layer::Type(IPV4), after)),
