@@ -153,7 +153,7 @@ impl Digester {
         dissect_into(meta.link, frame, packet);
         let headers = match self.headers {
             KeyHeaders::Inner => packet.innermost(),
-            KeyHeaders::Outer => &packet.outer,
+            KeyHeaders::Outer => packet.outermost(),
         };
         let Some(ip) = headers.ip else { return Digested::NotFlow(NotFlow::of(packet.end)) };
         let ports = key::ports(headers, ip.protocol, self.is_biflow);

@@ -14,7 +14,7 @@ pub enum KeyHeaders {
     /// Those of the packet that the tunnel carries.
     #[default]
     Inner,
-    /// Those of the packet that carries it.
+    /// Those of the packet that carries it, or its own where a link does and no packet (pseudowires, provider bridges).
     Outer,
 }
 

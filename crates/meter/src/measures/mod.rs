@@ -138,7 +138,7 @@ impl Measurer {
         }
         let headers = match self.headers {
             KeyHeaders::Inner => packet.innermost(),
-            KeyHeaders::Outer => &packet.outer,
+            KeyHeaders::Outer => packet.outermost(),
         };
         let entry = &mut self.measured[slot];
         if entry.is_none() {

@@ -56,7 +56,7 @@ pub(crate) struct Metered {
 }
 
 impl Metered {
-    fn of(answer: &Answer) -> Self {
+    pub(crate) fn of(answer: &Answer) -> Self {
         Self {
             seen: Capture::read(answer),
             inner: flows(answer, KeyHeaders::Inner),
@@ -210,6 +210,7 @@ fn compare_values(answer: &Answer, record: &Expected, flow: &Flow) -> Vec<(&'sta
         same("last packet", record.last_us.map(|last| last.div_euclid(1_000) == flow.last_ms)),
         same("duration", record.duration_us.map(|us| answer.is_same_duration(us, ours_ms * 1_000))),
         same("TCP flags", record.tcp_flags.map(|flags| (low & 0xff, high & 0xff) == flags)),
+        same("SYN, FIN and RST", record.ends_of_tcp.map(|ends| (low & 7, high & 7) == ends)),
         same("TCP flags", record.tcp_flags_of_both.map(|flags| (low | high) & 0x2f == flags)),
     ];
     values.into_iter().flatten().collect()

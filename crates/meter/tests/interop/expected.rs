@@ -38,6 +38,8 @@ pub(crate) struct Expected {
     pub(crate) duration_us: Option<i64>,
     /// TCP control bits of what the lower end sent, and the higher one, the eight of RFC 3168.
     pub(crate) tcp_flags: Option<(u16, u16)>,
+    /// SYN, FIN and RST of what the lower end sent, and the higher one.
+    pub(crate) ends_of_tcp: Option<(u16, u16)>,
     /// TCP control bits of both together, but ACK, and without the two of congestion.
     pub(crate) tcp_flags_of_both: Option<u16>,
     /// Whether the program says that it stopped to count.
@@ -55,6 +57,7 @@ impl Expected {
             last_us: None,
             duration_us: None,
             tcp_flags: None,
+            ends_of_tcp: None,
             tcp_flags_of_both: None,
             stopped_to_count: false,
         }

@@ -2,7 +2,8 @@
 //!
 //! First it is held against itself: every packet is accounted for, and any number of workers gives the same flows
 //! (`workers.rs`). Then each program that has an answer to a capture is compared flow by flow. What differs must have one
-//! of the reasons of `reason.rs`, each found by a rule in the packets; a difference without one fails the test.
+//! of the reasons of `reason.rs`, each found by a rule in the packets; a difference without one fails the test. Beneath
+//! flows, each packet's headers are compared with those that tshark finds (`packets.rs`) and tcpdump prints (`tcpdump.rs`).
 
 mod captures;
 mod metered;
@@ -21,11 +22,17 @@ mod reason;
 
 mod time;
 
+mod packets;
+mod tcpdump;
+mod tshark;
+
 mod arkime;
 mod ipfixprobe;
 mod ndpi;
 mod suricata;
 mod zeek;
+mod zeek_cut;
+mod zeek_tests;
 
 mod program;
 mod report;
@@ -41,6 +48,31 @@ fn any_number_of_workers_gives_the_same_flows_and_loses_no_packet() {
 #[test]
 fn zeek_agrees() {
     ZEEK.agrees();
+}
+
+#[test]
+fn logs_of_zeek_that_were_cut_agree() {
+    let Some(corpus) = weir_testkit::corpus() else { return };
+    let outcome = zeek_cut::outcome(&corpus);
+    assert!(outcome.unexplained.is_empty(), "{}", outcome.unexplained.join("\n"));
+    assert!(outcome.connections > 50, "{outcome:?}");
+}
+
+#[test]
+fn tshark_finds_the_same_headers() {
+    let (Some(corpus), Some(tshark)) = (weir_testkit::corpus(), weir_testkit::program("tshark")) else { return };
+    let outcome = packets::outcome(&corpus, &tshark);
+    println!("{} captures, {} packets, {:?}", outcome.captures, outcome.packets, outcome.reasons);
+    assert!(outcome.unexplained.is_empty(), "{}\n{}", outcome.unexplained.len(), outcome.unexplained.join("\n"));
+    assert!(outcome.packets > 10_000, "only {} packets were compared", outcome.packets);
+}
+
+#[test]
+fn tcpdump_prints_the_same_headers() {
+    let Some(corpus) = weir_testkit::corpus() else { return };
+    let outcome = tcpdump::outcome(&corpus);
+    assert!(outcome.unexplained.is_empty(), "{}\n{}", outcome.unexplained.len(), outcome.unexplained.join("\n"));
+    assert!(outcome.packets > 5_000, "only {} packets were compared", outcome.packets);
 }
 
 #[test]
@@ -63,24 +95,31 @@ fn ipfixprobe_agrees() {
     IPFIXPROBE.agrees();
 }
 
-/// What the page tells of workers takes the whole corpus, so that part is only looked at when all of it was metered.
+/// What the page tells of workers and of tshark takes the whole corpus, so that part is only looked at when all of it was
+/// metered, and by the tshark that it was written with.
 #[test]
 fn the_page_is_fresh() {
     let Some(corpus) = weir_testkit::corpus() else { return };
     let found: Vec<_> = PROGRAMS.iter().map(|program| (*program, program.verdict(&corpus))).collect();
     let path = report::path();
+    let tshark = captures::all_are_asked_for().then(|| weir_testkit::program("tshark")).flatten();
+    let page = tshark.map(|tshark| {
+        let version = tshark::version(&tshark);
+        let packets = (version.as_str(), packets::outcome(&corpus, &tshark));
+        (report::page(&found, workers::outcome(&corpus), packets, &corpus), version)
+    });
     if std::env::var_os("WEIR_WRITE_REFERENCE").is_some() {
-        std::fs::write(&path, report::page(&found, workers::outcome(&corpus))).expect("the page");
+        let (page, _) = page.as_ref().expect("the page is written with tshark");
+        std::fs::write(&path, page).expect("the page");
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     if !written.contains(&report::corpus_line(&found)) && std::env::var_os("WEIR_CORPUS").is_some() {
         println!("skipped: the page was written from another corpus");
         return;
     }
-    let is_fresh = if captures::all_are_asked_for() {
-        written == report::page(&found, workers::outcome(&corpus))
-    } else {
-        written.ends_with(&report::of_programs(&found))
+    let is_fresh = match page {
+        Some((page, version)) if written.contains(&version) => written == page,
+        _ => written.ends_with(&report::of_programs(&found, &corpus)),
     };
     assert!(is_fresh, "docs/reference/metering-interop.md is stale: run this test with WEIR_WRITE_REFERENCE=1");
 }

@@ -49,6 +49,7 @@ pub(crate) fn answers(corpus: &Path) -> Vec<Answer> {
                 Reason::CutOff,
                 Reason::FirstFragments,
                 Reason::ShortTransport,
+                Reason::FramesInFrames,
                 Reason::Captured,
                 Reason::CutElsewhere,
                 Reason::NoPorts,

@@ -20,7 +20,7 @@ pub(crate) struct Program {
 
 pub(crate) static ZEEK: Program = Program {
     name: "Zeek",
-    about: "`conn.log` of its tests: packets, IP octets, duration, who began",
+    about: "`conn.log` of its tests: packets, IP octets, duration, SYN, FIN and RST, who began",
     answers: zeek::answers,
     records_min: 400,
     verdict: OnceLock::new(),

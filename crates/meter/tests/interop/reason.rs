@@ -31,6 +31,7 @@ reasons! {
     FirstFragments "does not count fragments but the first: without them the sums are the same";
     ShortTransport "does not count packets whose IP header leaves no room for the header of TCP or UDP: without them the sums are the same";
     SomeFragments "counts some of the later fragments, by what it takes for their ports: the sums are between those without them and those with them";
+    FramesInFrames "does not look into frames in frames (provider bridges, pseudowires, Cisco's fabrics): without what they carry the sums are the same";
     Reassembled "counts a packet in fragments once, when all of them came: put together the sums are the same";
     CarrierIncomplete "puts fragments together before it looks into the tunnel: without packets whose carrier lacks fragments the sums are the same";
     NoLength "counts no octets of a packet whose IP header states a length of 0 (segmentation left to the network card): without these the sums are the same";
@@ -69,6 +70,7 @@ impl Reason {
             Self::CutOff => kept(&|seen| seen.ip_captured >= seen.ip_octets),
             Self::FirstFragments => kept(&|seen| seen.fragment.is_none_or(|(_, offset)| offset == 0)),
             Self::ShortTransport => kept(&|seen| !seen.is_short),
+            Self::FramesInFrames => kept(&|seen| !seen.in_frames),
             Self::CarrierIncomplete => kept(&|seen| !seen.carrier_is_incomplete),
             Self::Reassembled => reassembled(packets),
             Self::NoLength => changed(&|seen| seen.has_no_length, &|seen| Seen {
@@ -91,6 +93,7 @@ impl Reason {
                 | Self::CutOff
                 | Self::FirstFragments
                 | Self::ShortTransport
+                | Self::FramesInFrames
                 | Self::CarrierIncomplete
                 | Self::Reassembled
                 | Self::NoLength

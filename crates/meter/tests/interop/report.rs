@@ -5,9 +5,14 @@ use std::fmt::{Result, Write};
 use std::path::{Path, PathBuf};
 
 use crate::comparison::Verdict;
+use crate::packets;
 use crate::program::Program;
 use crate::reason::Reason;
+use crate::tcpdump;
 use crate::workers;
+use crate::zeek;
+use crate::zeek_cut;
+use crate::zeek_tests::Fate;
 
 /// Where the page lies.
 pub(crate) fn path() -> PathBuf {
@@ -15,18 +20,105 @@ pub(crate) fn path() -> PathBuf {
 }
 
 /// The page.
-pub(crate) fn page(found: &[(&Program, &Verdict)], workers: &workers::Outcome) -> String {
+pub(crate) fn page(
+    found: &[(&Program, &Verdict)],
+    workers: &workers::Outcome,
+    packets: (&str, &packets::Outcome),
+    corpus: &Path,
+) -> String {
     let mut page = String::new();
     // writing to a string cannot fail
-    let _ = write_head(&mut page, found, workers);
-    page + &of_programs(found)
+    let _ = write_head(&mut page, found, workers).and_then(|()| write_packets(&mut page, packets));
+    page + &of_programs(found, corpus)
 }
 
 /// The part of the page that tells of other programs, which stands at its end.
-pub(crate) fn of_programs(found: &[(&Program, &Verdict)]) -> String {
+pub(crate) fn of_programs(found: &[(&Program, &Verdict)], corpus: &Path) -> String {
     let mut part = String::new();
-    let _ = write_programs(&mut part, found).and_then(|()| write_reasons(&mut part, found));
+    let _ = write_programs(&mut part, found)
+        .and_then(|()| write_reasons(&mut part, found))
+        .and_then(|()| write_tcpdump(&mut part, &tcpdump::outcome(corpus)))
+        .and_then(|()| write_zeek(&mut part, &zeek::fates(corpus), &zeek_cut::outcome(corpus)));
     part
+}
+
+fn write_packets(out: &mut String, (version, found): (&str, &packets::Outcome)) -> Result {
+    writeln!(
+        out,
+        "\n## Packet by packet\n\n\
+         Of every packet the outermost and the innermost headers are held against those that {version} finds: addresses,\n\
+         protocol, length, type of service, TTL, fragment, ports, TCP flags, type and code of ICMP, VLANs. {} captures were\n\
+         compared; {} tshark cannot read, or finds no packet in.\n\n\
+         | link | packets | agree |\n| --- | ---: | ---: |",
+        found.captures, found.unread
+    )?;
+    for (link, (packets, agreeing)) in &found.links {
+        writeln!(out, "| {link} | {packets} | {agreeing} |")?;
+    }
+    writeln!(out, "\n| around the innermost IP header | packets | agree |\n| --- | ---: | ---: |")?;
+    for (names, (packets, agreeing)) in &found.encapsulations {
+        writeln!(out, "| {names} | {packets} | {agreeing} |")?;
+    }
+    writeln!(out, "\n| tshark | packets |\n| --- | ---: |")?;
+    for (rule, packets) in &found.reasons {
+        writeln!(out, "| {} | {packets} |", rule.about())?;
+    }
+    Ok(())
+}
+
+fn write_tcpdump(out: &mut String, found: &tcpdump::Outcome) -> Result {
+    writeln!(
+        out,
+        "\n## What tcpdump prints\n\n\
+         The texts that tcpdump's tests expect tell the headers of each packet, {} texts of {} packets. The first that is\n\
+         printed is the outermost, the last one the innermost; what errors quote does not count.\n\n\
+         | value | compared |\n| --- | ---: |",
+        found.texts, found.packets
+    )?;
+    for (what, count) in &found.values {
+        writeln!(out, "| {what} | {count} |")?;
+    }
+    writeln!(out, "\n| tcpdump | headers |\n| --- | ---: |")?;
+    for (reason, count) in &found.reasons {
+        writeln!(out, "| {reason} | {count} |")?;
+    }
+    writeln!(out, "\n| texts that are not compared | texts |\n| --- | ---: |")?;
+    for (reason, count) in &found.left_out {
+        writeln!(out, "| {reason} | {count} |")?;
+    }
+    Ok(())
+}
+
+/// What became of Zeek's baselines, and what the cut ones say.
+fn write_zeek(out: &mut String, fates: &[Fate], cut: &zeek_cut::Outcome) -> Result {
+    let mut counts = BTreeMap::<Fate, usize>::new();
+    for fate in fates {
+        *counts.entry(*fate).or_default() += 1;
+    }
+    writeln!(
+        out,
+        "\n## Zeek's baselines\n\n\
+         Every table of connections of Zeek's tests, {} of them, has one of these fates.\n\n\
+         | the baseline is | baselines |\n| --- | ---: |",
+        fates.len()
+    )?;
+    for (fate, count) in counts {
+        writeln!(out, "| {} | {count} |", fate.about())?;
+    }
+    writeln!(
+        out,
+        "\nOf {} logs tests have left some columns only. Each of their {} connections is one of the {} flows by all that is left\n\
+         of it, and each flow is one of the connections.\n\n| column | compared |\n| --- | ---: |",
+        cut.logs, cut.connections, cut.flows
+    )?;
+    for (column, count) in &cut.columns {
+        writeln!(out, "| {column} | {count} |")?;
+    }
+    writeln!(out, "\n| Zeek | connections and flows without the other |\n| --- | ---: |")?;
+    for (reason, count) in &cut.reasons {
+        writeln!(out, "| {reason} | {count} |")?;
+    }
+    Ok(())
 }
 
 fn write_head(out: &mut String, found: &[(&Program, &Verdict)], workers: &workers::Outcome) -> Result {

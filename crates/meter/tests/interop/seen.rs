@@ -43,6 +43,8 @@ pub(crate) struct Seen {
     pub(crate) fragment: Option<(u32, u32)>,
     /// Whether the IP header leaves no room for the header of TCP or UDP.
     pub(crate) is_short: bool,
+    /// Whether a link carries its frame in another one, and no IP packet does.
+    pub(crate) in_frames: bool,
     /// Whether it is the last fragment of its packet.
     pub(crate) is_last_fragment: bool,
     /// Whether a checksum that can be computed is wrong, of this packet or of one that carries it.
@@ -109,7 +111,7 @@ impl Capture {
         let path = &answer.capture;
         let mut ports = [Firsts::new(), Firsts::new()];
         each(path, |number, packet, _| {
-            for (headers, ports) in [&packet.outer, packet.innermost()].into_iter().zip(&mut ports) {
+            for (headers, ports) in [packet.outermost(), packet.innermost()].into_iter().zip(&mut ports) {
                 let Some(ip) = headers.ip.as_ref().filter(|ip| !ip.is_later_fragment()) else { continue };
                 let Some(id) = fragment_id(ip) else { continue };
                 ports.entry(id).or_default().push((number, headers.ports.unwrap_or_default()));
@@ -118,7 +120,7 @@ impl Capture {
         let mut capture = Self::default();
         each(path, |number, packet, meta| {
             capture.frames = number + 1;
-            for (headers, (ports, conversations)) in [&packet.outer, packet.innermost()]
+            for (headers, (ports, conversations)) in [packet.outermost(), packet.innermost()]
                 .into_iter()
                 .zip(ports.iter().zip([&mut capture.outer, &mut capture.inner]))
             {
@@ -232,6 +234,7 @@ fn seen(
             17 => ip_octets < u64::from(ip.header_octets) + 8,
             _ => false,
         },
+        in_frames: packet.tunnels > 0 && packet.outer.ip.is_none(),
         is_last_fragment: ip.fragment.is_some_and(|fragment| !fragment.more),
         bad_checksum: outer_is_bad || is_bad(headers),
         tcp_flags: headers.tcp_flags.unwrap_or_default(),

@@ -1,6 +1,6 @@
 //! Headers that no link has: what capturing systems write before a frame, or instead of its link header.
 
-use super::link::{ETHERTYPE_MIN, IPV4, IPV6, llc, tagged};
+use super::link::{ETHERTYPE_MIN, IPV4, IPV6, is_vlan, llc, tagged};
 use super::{End, Headers, Layer, LinkType, Macs, Step, skip, split};
 
 /// IPv6 among the address families of 4.4BSD's descendants and Linux: NetBSD and OpenBSD, `FreeBSD`, Darwin; Linux;
@@ -42,9 +42,23 @@ pub(super) fn sll2<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> 
     let protocol = u16::from_be_bytes([header[0], header[1]]);
     let hardware = u16::from_be_bytes([header[8], header[9]]);
     if protocol >= ETHERTYPE_MIN && hardware_has_types(hardware) {
-        return Ok((Layer::Type(protocol), rest));
+        return if is_vlan(protocol) { tags_of_sll2(octets, headers) } else { Ok((Layer::Type(protocol), rest)) };
     }
     cooked(hardware, header, rest, headers)
+}
+
+/// Tags behind a header whose protocol is the TPID of the first: the last two octets of the address stand in its place.
+fn tags_of_sll2<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
+    let before = skip(octets, 18)?;
+    let mut end = 4;
+    while let Some([high, low, _, _]) = before.get(end..end + 4) {
+        if !is_vlan(u16::from_be_bytes([*high, *low])) {
+            break;
+        }
+        end += 4;
+    }
+    headers.vlan_tags = before.get(..end).ok_or(End::Truncated)?;
+    tagged(skip(before, end)?, headers)
 }
 
 /// Whether the protocol field of a cooked header is one: netlink (824) has its own numbers there.

@@ -7,7 +7,9 @@ use super::End;
 /// The default is a packet of which nothing is known, to be filled by those who have headers but no octets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Packet<'a> {
-    /// The headers up to the first tunnel, or all there are.
+    /// The headers up to the first tunnel, or all there are. Where these have no IP header, since links carry frames in
+    /// frames (pseudowires, provider bridges), and IP tunnels are in the first tunnel, what IP and its transport say is
+    /// said of the first IP header there.
     pub outer: Headers<'a>,
     /// The headers within the innermost tunnel that has an IP header; nothing without such a tunnel.
     pub(super) inner: Headers<'a>,
@@ -52,10 +54,16 @@ impl<'a> Packet<'a> {
         self.inner().unwrap_or(&self.outer)
     }
 
+    /// The headers of the outermost IP packet: within the first tunnel when a link carries that one, and no IP packet does.
+    #[inline]
+    pub fn outermost(&self) -> &Headers<'a> {
+        if self.outer.ip.is_some() { &self.outer } else { self.innermost() }
+    }
+
     /// Octets of link headers at the beginning of the frame that was dissected: where the outermost IP header begins,
     /// or, in a frame without one, what is not dissected.
     pub fn link_octets(&self, frame: &[u8]) -> usize {
-        let carried = self.outer.ip.or(self.innermost().ip).map_or(self.rest, |ip| ip.octets);
+        let carried = self.outermost().ip.map_or(self.rest, |ip| ip.octets);
         // A packet that was put together from other sources than octets has none; its part is then all of the frame.
         carried.as_ptr().addr().checked_sub(frame.as_ptr().addr()).filter(|at| *at <= frame.len()).unwrap_or(0)
     }
@@ -66,7 +74,9 @@ impl<'a> Packet<'a> {
 pub struct Headers<'a> {
     /// Link addresses, where the link has both.
     pub macs: Option<Macs<'a>>,
-    /// VLAN tags (IEEE 802.1Q clause 9), the outermost first: TPID and TCI of each, 4 octets. See [`Headers::vlan`].
+    /// VLAN tags (IEEE 802.1Q clause 9), the outermost first: TPID and TCI of each, 4 octets; other octets in the place of
+    /// the first TPID when that stands apart, in the protocol field of [`LinuxSll2`](super::LinkType::LinuxSll2). See
+    /// [`Headers::vlan`].
     pub vlan_tags: &'a [u8],
     /// MPLS label stack entries (RFC 3032 section 2.1), top first, 4 octets each.
     pub labels: &'a [u8],
@@ -103,6 +113,12 @@ impl<'a> Headers<'a> {
         (self.macs, self.vlan_tags, self.labels) = (None, &[], &[]);
         (self.pppoe_session, self.ethertype, self.ip) = (None, None, None);
         (self.ports, self.tcp_flags, self.icmp) = (None, None, None);
+    }
+
+    /// Takes over what IP and its transport say.
+    pub(super) fn take_ip(&mut self, other: &Self) {
+        (self.ip, self.ports) = (other.ip, other.ports);
+        (self.tcp_flags, self.icmp) = (other.tcp_flags, other.icmp);
     }
 
     /// VLAN identifier of a tag, 0 being the outermost. Tags of priority only have the identifier 0.

@@ -47,6 +47,29 @@ pub(super) fn is_vlan(ethertype: u16) -> bool {
     matches!(ethertype, 0x8100 | 0x88a8 | 0x9100 | 0x9200 | 0x9300)
 }
 
+/// Whether what follows this `EtherType` is looked into.
+pub(super) fn is_dissected(ethertype: u16) -> bool {
+    is_vlan(ethertype)
+        || matches!(
+            ethertype,
+            IPV4 | IPV6
+                | MPLS_UNICAST
+                | MPLS_MULTICAST
+                | PPPOE_DISCOVERY
+                | PPPOE_SESSION
+                | LLC_JUMBO
+                | PBB
+                | MACSEC
+                | HSR
+                | E_TAG
+                | VN_TAG
+                | FABRIC_PATH
+                | CISCO_METADATA
+                | NSH
+                | BRIDGED_ETHERNET
+        )
+}
+
 pub(super) fn link<'a>(link: LinkType, octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
     match link {
         LinkType::Ethernet => ethernet(octets, headers),
@@ -138,13 +161,15 @@ pub(super) fn tagged<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a
 }
 
 /// Logical link control (IEEE 802.2): IP by its own access point or with SNAP and an `EtherType`, of Ethernet or of a
-/// bridge tunnel (IEEE 802.1H). Nothing else over it is dissected.
+/// bridge tunnel (IEEE 802.1H); bridged Ethernet. Nothing else over it is dissected.
 pub(super) fn llc<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
     let ([destination, source, control], after) = split::<3>(octets)?;
     match [*destination, *source, *control] {
         [0xaa, 0xaa, 3] => match *split::<5>(after)?.0 {
             // The type follows as it does in Ethernet, so a tag is whole.
             [0, 0, 0 | 0xf8, _, _] => tagged(skip(after, 3)?, headers),
+            // RFC 2684 section 5.2: bridged Ethernet with its checksum or without, behind a pad
+            [0, 0x80, 0xc2, 0, 1 | 7] => Ok((Layer::Link(LinkType::Ethernet), skip(after, 7)?)),
             _ => Err(End::Unknown),
         },
         [6, 6, 3] => Ok((Layer::Type(IPV4), after)),
@@ -210,13 +235,13 @@ fn metadata<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
     tagged(skip(rest, usize::from(*length) * 4)?, headers)
 }
 
-/// Kind, timescale and version; then a time of 64 or, in the second version, of 48 bits (Arista's "Ethernet header
+/// Kind, timescale, format and hardware; then a time of 64 or, in the second format, of 48 bits (Arista's "Ethernet header
 /// timestamp").
 fn time_stamp<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
     let (kind, rest) = split::<4>(octets)?;
     match kind {
-        [0, 1, _, 0x10] => tagged(skip(rest, 8)?, headers),
-        [0, 1, _, 0x20] => tagged(skip(rest, 6)?, headers),
+        [0, 1, _, 0x10..=0x1f] => tagged(skip(rest, 8)?, headers),
+        [0, 1, _, 0x20..=0x2f] => tagged(skip(rest, 6)?, headers),
         _ => {
             headers.ethertype = Some(ARISTA_TIME);
             Err(End::Unknown)

@@ -142,6 +142,9 @@ fn from_layer(first: Layer, packet: &mut Packet<'_>) {
             Layer::Tunnel(..) if packet.tunnels >= TUNNELS_MAX => Err(End::TooDeep),
             Layer::Tunnel(tunnel, inside) => {
                 if packet.inner.ip.is_some() {
+                    if packet.outer.ip.is_none() {
+                        packet.outer.take_ip(&packet.inner);
+                    }
                     before = Some((packet.inner, packet.tunnel));
                 }
                 if packet.tunnels > 0 {

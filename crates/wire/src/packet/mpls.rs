@@ -1,6 +1,6 @@
 //! Label stacks, and what can be told of that which they carry.
 
-use super::link::{ARP, IPV4, IPV6, bridged, ethertype, is_vlan};
+use super::link::{ARP, IPV4, IPV6, bridged, ethertype, is_dissected};
 use super::{End, Headers, Step, TunnelKind, skip};
 
 /// RFC 3032 section 2.1: entries up to the one with the bottom of stack bit. What follows has no type; it is taken for
@@ -27,8 +27,8 @@ pub(super) fn mpls<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> 
     }
 }
 
-/// Whether this can be Ethernet and can be nothing else that labels carry: a known `EtherType` in its place, and no IP
-/// header that agrees with itself.
+/// Whether this can be Ethernet and can be nothing else that labels carry: an `EtherType` in its place that is dissected or
+/// is that of ARP, and no IP header that agrees with itself.
 pub(super) fn looks_like_ethernet(octets: &[u8]) -> bool {
     let Some([high, low]) = octets.get(12..14) else { return false };
     let number = u16::from_be_bytes([*high, *low]);
@@ -37,5 +37,5 @@ pub(super) fn looks_like_ethernet(octets: &[u8]) -> bool {
         && octets.get(2..4).is_some_and(|length| u16::from_be_bytes([length[0], length[1]]) >= 20)
         && octets[8] > 0;
     let ipv6 = octets[0] >> 4 == 6 && octets[7] > 0;
-    (is_vlan(number) || matches!(number, IPV4 | IPV6 | ARP)) && !ipv4 && !ipv6
+    (number == ARP || is_dissected(number)) && !ipv4 && !ipv6
 }

@@ -132,20 +132,23 @@ fn jumbogram<'a>(packet: &'a [u8], headers: &mut Headers<'a>) -> &'a [u8] {
 fn extensions<'a>(first: u8, octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
     let (mut next, mut rest) = (first, octets);
     for _ in 0..EXTENSION_HEADERS_MAX {
+        let units = rest.get(1).map(|length| usize::from(*length));
         let length = match next {
-            HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS | MOBILITY | HIP | SHIM6 => {
-                usize::from(split::<2>(rest)?.0[1]) * 8 + 8
-            }
-            FRAGMENT => 8,
-            AUTHENTICATION => usize::from(split::<2>(rest)?.0[1]) * 4 + 8,
+            HOP_BY_HOP | ROUTING | DESTINATION_OPTIONS | MOBILITY | HIP | SHIM6 => units.map(|units| units * 8 + 8),
+            FRAGMENT => Some(8),
+            AUTHENTICATION => units.map(|units| units * 4 + 8),
             _ => return Ok((Layer::Protocol(next), rest)),
         };
         let number = *rest.first().ok_or(End::Truncated)?;
+        // What follows is known even where the capture ends within this header.
+        if let Some(ip) = &mut headers.ip {
+            ip.protocol = number;
+        }
+        let length = length.ok_or(End::Truncated)?;
         let later = next == FRAGMENT && fragment(rest, headers)? > 0;
         rest = skip(rest, length)?;
         next = number;
         if let Some(ip) = &mut headers.ip {
-            ip.protocol = next;
             ip.header_octets = (ip.octets.len() - rest.len()) as u32;
         }
         if later {
@@ -211,10 +214,13 @@ fn other_protocol<'a>(number: u8, octets: &'a [u8], headers: &mut Headers<'a>) -
         ETHERNET => Ok((link::bridged(TunnelKind::EthernetInIp, None), octets)),
         // IPv4 has no chain of extension headers, but this one of them.
         AUTHENTICATION => {
-            let ([next, length], _) = split::<2>(octets)?;
-            let rest = skip(octets, usize::from(*length) * 4 + 8)?;
+            let next = octets.first().ok_or(End::Truncated)?;
             if let Some(ip) = &mut headers.ip {
                 ip.protocol = *next;
+            }
+            let ([_, length], _) = split::<2>(octets)?;
+            let rest = skip(octets, usize::from(*length) * 4 + 8)?;
+            if let Some(ip) = &mut headers.ip {
                 ip.header_octets = (ip.octets.len() - rest.len()) as u32;
             }
             Ok((Layer::Protocol(*next), rest))

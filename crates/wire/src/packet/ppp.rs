@@ -20,6 +20,7 @@ pub(super) fn ppp(octets: &[u8]) -> Step<'_> {
     let (protocol, rest) = protocol(octets)?;
     let (protocol, rest) = if protocol == 0x3d { multilink(rest)? } else { (protocol, rest) };
     let ethertype = match protocol {
+        0x31 => return bridged(rest),
         0x21 => IPV4,
         0x57 => IPV6,
         0x281 => MPLS_UNICAST,
@@ -27,6 +28,17 @@ pub(super) fn ppp(octets: &[u8]) -> Step<'_> {
         _ => return Err(End::Unknown),
     };
     Ok((Layer::Type(ethertype), rest))
+}
+
+/// RFC 3518 section 4.3: flags, and the kind of frame, of which Ethernet is read. The identifier of a LAN, whose flag is the
+/// second one, was in RFC 1638.
+fn bridged(octets: &[u8]) -> Step<'_> {
+    const ETHERNET: u8 = 1;
+    let ([flags, kind], rest) = split::<2>(octets)?;
+    if *kind != ETHERNET {
+        return Err(End::Unknown);
+    }
+    Ok((Layer::Link(LinkType::Ethernet), skip(rest, if flags & 0x40 == 0 { 0 } else { 4 })?))
 }
 
 /// The protocol field, of two octets or compressed to one.

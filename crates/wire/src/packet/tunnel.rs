@@ -28,11 +28,11 @@ pub(super) fn inside(ethertype: u16) -> Inside {
     }
 }
 
-/// RFC 2784 section 2, RFC 2890 section 2; version 1 is that of RFC 2637.
+/// RFC 2784 section 2, RFC 2890 section 2, with the routing of RFC 1701; version 1 is that of RFC 2637.
 pub(super) fn gre(octets: &[u8]) -> Step<'_> {
     let ([flags, version, high, low], rest) = split::<4>(octets)?;
     let (protocol, version) = (u16::from_be_bytes([*high, *low]), version);
-    let has = |bit: u8| flags & bit != 0;
+    let has = |bits: u8| flags & bits != 0;
     if version & 7 == 1 && protocol == PPP {
         let ([_, _, call @ ..], _) = split::<4>(rest)?;
         let numbers = usize::from(has(0x10)) * 4 + usize::from(version & 0x80 != 0) * 4;
@@ -46,17 +46,20 @@ pub(super) fn gre(octets: &[u8]) -> Step<'_> {
         let id = u16::from_le_bytes(*session).into();
         return Ok(enter(TunnelKind::Gre, Some(id), Inside::Link(LinkType::Ethernet), rest));
     }
-    // Routing was in RFC 1701 and is gone; its length is not in the header.
-    if version & 7 != 0 || has(0x40) {
+    if version & 7 != 0 {
         return Err(End::Unknown);
     }
-    let mut rest = skip(rest, usize::from(has(0x80)) * 4)?;
+    // The offset of routing stands beside the checksum, and either is there for the other.
+    let mut rest = skip(rest, usize::from(has(0xc0)) * 4)?;
     let mut key = None;
     if has(0x20) {
         let (octets, after) = split::<4>(rest)?;
         (key, rest) = (Some(u32::from_be_bytes(*octets)), after);
     }
     rest = skip(rest, usize::from(has(0x10)) * 4)?;
+    if has(0x40) {
+        rest = routed(rest)?;
+    }
     match protocol {
         // Type I has neither sequence number nor header.
         ERSPAN_II if !has(0x10) => Ok((bridged(TunnelKind::Erspan, None), rest)),
@@ -74,6 +77,19 @@ pub(super) fn gre(octets: &[u8]) -> Step<'_> {
         }
         WCCP => Ok(enter(TunnelKind::Gre, key, Inside::Link(LinkType::Ip), redirected(rest)?)),
         protocol => Ok(enter(TunnelKind::Gre, key, inside(protocol), rest)),
+    }
+}
+
+/// RFC 1701: source route entries of family, offset, length and that many octets, up to the one with a length of 0. RFC
+/// 2784 has no routing any more, but who sends it has to be read.
+fn routed(octets: &[u8]) -> Result<&[u8], End> {
+    let mut rest = octets;
+    loop {
+        let ([_, _, _, length], after) = split::<4>(rest)?;
+        if *length == 0 {
+            return Ok(after);
+        }
+        rest = skip(after, usize::from(*length))?;
     }
 }
 

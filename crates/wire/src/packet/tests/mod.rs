@@ -120,6 +120,23 @@ fn fragments_and_extension_headers() {
     check(&format!("{MACS} 86dd {chain}"), (17, 16), None, None);
 }
 
+/// What an extension header says of what follows it is known as soon as its first octet is.
+#[test]
+fn extension_headers_cut_off() {
+    let protocol = |chain: &str, carried: usize| {
+        let frame = octets(&ipv6(60, chain));
+        dissect(LinkType::Ip, &frame[..40 + carried]).outer.ip.map(|ip| ip.protocol)
+    };
+    let chain = format!("2b00 010400000000 1102 0401 00000000 {} {}", "00".repeat(16), udp(53, ""));
+    for (carried, expected) in [(0, 60), (1, 43), (2, 43), (7, 43), (8, 43), (9, 17), (10, 17), (31, 17), (33, 17)] {
+        assert_eq!(protocol(&chain, carried), Some(expected), "{carried}");
+    }
+    // so is what an authentication header says, which IPv4 has too
+    let authenticated = octets(&ipv4(51, &format!("0604 0000 {} {TCP}", "00".repeat(20))));
+    let protocol = |octets: usize| dissect(LinkType::Ip, &authenticated[..octets]).outer.ip.map(|ip| ip.protocol);
+    assert_eq!([20, 21, 22, 43, 44, 48].map(protocol), [51, 6, 6, 6, 6, 6].map(Some));
+}
+
 #[test]
 fn tunnels() {
     let bridged = format!("{MACS} 0800 {}", ipv4(6, TCP));

@@ -89,6 +89,49 @@ fn tunnels_in_gre_and_ip() {
     check(&service, (6, 4), Some((80, 1025)), Some((TunnelKind::Nsh, Some(42))));
 }
 
+/// Source route entries of RFC 1701 end with one of length 0; the checksum and the offset are there with routing, too.
+#[test]
+fn routed_gre() {
+    let inner = ipv4(6, TCP);
+    let routes = "0800 00 08 c0000201 c6336402 0000 00 00";
+    let cases = [
+        (format!("4000 0800 00000000 {routes} {inner}"), None),
+        (format!("c000 0800 00000000 {routes} {inner}"), None),
+        (format!("f000 0800 00000000 0000002a 00000001 0800 04 04 c0000201 {routes} {inner}"), Some(42)),
+        (format!("6000 6558 00000000 0000002a 0000 00 00 {}", bridged()), Some(42)),
+    ];
+    for (payload, key) in cases {
+        check(&format!("{MACS} 0800 {}", ipv4(47, &payload)), (6, 4), Some((80, 1025)), Some((TunnelKind::Gre, key)));
+    }
+    let endless = octets(&format!(
+        "{MACS} 0800 {}",
+        ipv4(47, &format!("4000 0800 00000000 {}", "0800 00 04 00000000".repeat(9)))
+    ));
+    assert_eq!(dissect(LinkType::Ethernet, &endless).end, End::Truncated);
+}
+
+/// Nothing says what a pseudowire carries. Ethernet is known by a type that is dissected, and not by those of IP alone:
+/// without a control word the first octet of most addresses is 0, as that of the word would be.
+#[test]
+fn pseudowires_with_more_than_ip() {
+    let macs = "001b21000002 001b21000001";
+    let session = format!("{macs} 8864 1100 0007 002a 0021 {}", ipv4(6, TCP));
+    let labelled = format!("{macs} 8847 0001013f {}", ipv4(6, TCP));
+    for frame in [session, labelled] {
+        for (before, kind, id) in [
+            ("8847 0001013f", TunnelKind::EthernetOverMpls, None),
+            ("8847 0001013f 00000000", TunnelKind::EthernetOverMpls, None),
+            ("8847 0001013f 00001234", TunnelKind::EthernetOverMpls, None),
+        ] {
+            check(&format!("{MACS} {before} {frame}"), (6, 4), Some((80, 1025)), Some((kind, id)));
+        }
+        for cookie in ["", "01020304", "0102030405060708"] {
+            let payload = ipv4(115, &format!("0000002a {cookie} {frame}"));
+            check(&format!("{MACS} 0800 {payload}"), (6, 4), Some((80, 1025)), Some((TunnelKind::L2tp, Some(42))));
+        }
+    }
+}
+
 #[test]
 fn a_port_alone_is_no_tunnel() {
     let cases = [
@@ -118,4 +161,28 @@ fn a_port_alone_is_no_tunnel() {
     // What is encrypted
     let frame = octets(&ipv4(17, &udp(5247, "01000000 16feff00")));
     assert_eq!(dissect(LinkType::Ip, &frame).tunnels, 0);
+}
+
+/// Provider bridges and pseudowires carry frames in frames: what is in them has no IP packet around it.
+#[test]
+fn the_outermost_ip_header_may_be_in_a_tunnel_of_links() {
+    for before in ["88e7 000000ff", "8847 0001013f 00000000", "8903 0440"] {
+        let frame = octets(&format!("{MACS} {before} {}", bridged()));
+        let packet = dissect(LinkType::Ethernet, &frame);
+        assert_eq!(
+            (packet.tunnels, packet.outer.ip, packet.outermost().ports),
+            (1, None, Some((80, 1025))),
+            "{before}"
+        );
+        let vxlan = ipv4(17, &udp(4789, &format!("08000000 00007b00 {}", bridged())));
+        let frame = octets(&format!("{MACS} {before} {MACS} 8100 0005 0800 {vxlan}"));
+        let packet = dissect(LinkType::Ethernet, &frame);
+        assert_eq!(
+            (packet.outermost().ports, packet.innermost().ports),
+            (Some((1024, 4789)), Some((80, 1025))),
+            "{before}"
+        );
+        let link = octets(&format!("{MACS} {before} {MACS} 8100 0005 0800")).len();
+        assert_eq!((packet.outer.vlan(0), packet.link_octets(&frame)), (None, link), "{before}");
+    }
 }

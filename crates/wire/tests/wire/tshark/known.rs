@@ -36,6 +36,7 @@ pub(super) const KNOWN: &[(&str, usize, &str)] = &[
     ("kday7.pcap", 1, LONGER),
     ("pppoe-over-qinq.pcap", 6, LONGER),
     ("gtp9_unknown_or_too_short_payload.pcap", 1, LONGER),
+    ("arista_ether.pcap", 4, "time stamps of hardware that the other dissector does not know"),
     ("cve2015-0261-crash.pcap", 1, SLIP),
     ("icmp6_nodeinfo_oobr.pcap", 1, SLIP),
     ("kday1.pcap", 1, "noise whose IP length is smaller than its header"),
