@@ -1,8 +1,13 @@
 //! `weir meter`: captures into archives, to collectors of several kinds and to standard output, and wrong input.
 
+use std::io::Read;
+use std::net::TcpListener;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use weir_testkit::certificates::{Certificate, Says};
 use weir_testkit::{program, write_capture};
 
@@ -147,9 +152,71 @@ fn metered_flows_are_the_same_over_connections() {
     let archive = path("refused");
     let collector = Collector::listen(&archive, "tls://127.0.0.1:0", &collecting);
     let to = format!("tls://{}", collector.address);
-    let output = run(&["meter", &file, "--to", &to, "--tls-ca", &ca, "--tls-name", "someone.example"]);
+    let arguments = ["meter", &file, "--to", &to, "--tls-ca", &ca, "--tls-name", "someone.example"];
+    let output = run(&[&arguments[..], &["--finish-timeout", "0.5"]].concat());
+    assert_eq!(output.status.code(), Some(3));
     assert!(text(&output.stderr).contains("flows not sent to a collector"), "{}", text(&output.stderr));
     collector.stop();
+}
+
+#[test]
+fn flows_that_a_collector_did_not_get_are_told_by_the_exit_status() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    capture(folder.path().join("trace.pcap").as_path());
+    let (file, nowhere) = (path("trace.pcap"), TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let nobody = format!("tcp://{}", nowhere.local_addr().expect("an address"));
+    drop(nowhere);
+    let direct = path("direct");
+    assert!(run(&["meter", &file, "--archive", &direct]).status.success());
+    let expected = flows(Path::new(&direct));
+
+    // a collector that is not there costs neither the archive nor the collector beside it anything
+    let (collected, archive) = (folder.path().join("collected"), path("archive"));
+    let collector = Collector::listen(&collected, "tcp://127.0.0.1:0", &[]);
+    let somebody = format!("tcp://{}", collector.address);
+    let to = ["meter", &file, "--to", &nobody, "--to", &somebody, "--archive", &archive, "--finish-timeout", "0.5"];
+    let output = run(&to);
+    collector.stop();
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert_eq!([flows(&collected), flows(Path::new(&archive))], [expected.clone(), expected.clone()]);
+    let count =
+        told.lines().find_map(|line| line.strip_prefix("error: ")?.strip_suffix(" flows were not sent to a collector"));
+    let stored = told.lines().find_map(|line| line.strip_prefix("archive: ")?.split(' ').next());
+    assert!(count.is_some() && count == stored, "{told}");
+    assert!(told.contains("\nhint: "), "{told}");
+    // what cannot be read weighs more
+    std::fs::write(path("garbage"), [7; 100]).expect("written");
+    let output = run(&["meter", &path("garbage"), &file, "--to", &nobody, "--finish-timeout", "0"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    // nothing tells whether datagrams arrive
+    let output = run(&["meter", &file, "--to", &nobody.replace("tcp", "udp")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn an_interrupt_does_not_wait_for_a_collector_that_takes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("trace.pcap");
+    capture(&file);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let to = format!("tcp://{}", listener.local_addr().expect("an address"));
+    // an hour, unless it is interrupted
+    let mut metering = weir();
+    metering.arg("meter").arg(&file).args(["--to", &to, "--finish-timeout", "3600", "--room-timeout", "3600"]);
+    let mut metering = metering.args(["--stall-timeout", "3600"]).stderr(Stdio::piped()).spawn().expect("weir starts");
+    let mut collector = listener.accept().expect("a connection").0;
+    // flows have come, and the end of the connection: nothing is left but to wait until it is closed
+    while collector.read(&mut [0; 8192]).expect("read") > 0 {}
+    let begun = Instant::now();
+    kill(Pid::from_raw(metering.id() as i32), Signal::SIGINT).expect("it still runs");
+    let status = metering.wait().expect("it ends");
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert_eq!(status.code(), Some(3));
+    let told = std::io::read_to_string(metering.stderr.take().expect("its errors")).expect("UTF-8");
+    assert!(told.contains("error: it is not known whether "), "{told}");
+    drop(collector);
 }
 
 /// What exporters told of interfaces and samplers, without who they are.
@@ -249,4 +316,16 @@ fn what_cannot_be_metered_is_told() {
     assert!(text(&output.stderr).contains("3000 packets"), "{}", text(&output.stderr));
     let output = weir().args(["meter", &path("trace.pcap"), "--show-chain"]).output().expect("weir runs");
     assert!(text(&output.stdout).contains("type = \"meter\""));
+    let limits = ["--queue-octets", "1M", "--room-timeout", "7", "--stall-timeout", "8", "--finish-timeout", "0.5"];
+    let output = run(&[&["meter", &path("trace.pcap"), "--to", "[::1]:9", "--show-chain"], &limits[..]].concat());
+    let chain = text(&output.stdout);
+    for line in [
+        "queue_octets_max = 1048576",
+        "room_timeout_secs = 7.000",
+        "stall_timeout_secs = 8.000",
+        "finish_timeout_secs = 0.500",
+        "stop_timeout_secs = 0.500",
+    ] {
+        assert!(chain.lines().any(|told| told == line), "{line}: {chain}");
+    }
 }
