@@ -14,6 +14,7 @@ use crate::block::{Interface, PacketBlock, PacketSource, Pulled, SourceCounts, S
 use crate::counts::MeterCounts;
 use crate::digest::Digest;
 use crate::dissection::Dissection;
+use crate::endpoints::Pairs;
 use crate::fragments::{Fragments, Resolved};
 
 /// Parcels that may wait in an inbox before nobody takes another block.
@@ -106,6 +107,8 @@ pub(crate) struct Exchange {
     /// A worker has gone before its end, so that the others wait in vain for its blocks.
     abandoned: AtomicBool,
     counts: Vec<Mutex<MeterCounts>>,
+    /// The ends of tunnels, where they are part of the key.
+    pub(crate) pairs: Option<Arc<Pairs>>,
 }
 
 /// A worker that panicked spoils nothing that others may not see.
@@ -115,7 +118,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Exchange {
     /// Workers with these sources: one for all, or one for each.
-    pub(crate) fn new(sources: Vec<Box<dyn PacketSource>>, workers: usize) -> Self {
+    pub(crate) fn new(sources: Vec<Box<dyn PacketSource>>, workers: usize, pairs: Option<Arc<Pairs>>) -> Self {
         let given = Given { blocks: 0, packets: 0, clock_us: 0, sources: sources.len() };
         let feeder = |source| Mutex::new(Feeder { source, has_ended: false });
         Self {
@@ -129,6 +132,7 @@ impl Exchange {
             stop: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             counts: (0..workers).map(|_| Mutex::default()).collect(),
+            pairs,
         }
     }
 
@@ -157,6 +161,7 @@ impl Exchange {
     pub(crate) fn counts(&self) -> MeterCounts {
         let mut sum = MeterCounts::default();
         self.counts.iter().for_each(|counts| sum.add(&lock(counts)));
+        sum.tunnel_pairs_forgotten = self.pairs.as_ref().map_or(0, |pairs| pairs.forgotten());
         sum.fragments_held = lock(&self.turn).fragments.held() as u64;
         sum
     }

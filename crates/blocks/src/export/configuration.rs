@@ -123,8 +123,8 @@ pub(super) const PARAMETERS: &[ParameterSpec] = &[
         key: "stop_timeout_secs",
         parameter_type: ParameterType::Seconds,
         default: Some("10"),
-        doc: "The same when the chain was stopped before its end, by a signal or because a block failed; a wait for room \
-              ends as soon. What is left then is counted in `records_unsent`.",
+        doc: "How long that may take at most when the chain was stopped before its end, by a signal or because a block \
+              failed; as soon ends a wait for room. What is left then is counted in `records_unsent`.",
     },
     ParameterSpec {
         key: "tls_ca",

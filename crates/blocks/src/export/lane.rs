@@ -169,7 +169,9 @@ impl Post {
         }
         // who has room is not kept waiting for who has none
         if let Some(message) = &shared {
-            full.into_iter().for_each(|link| link.put(message));
+            for link in full {
+                link.put(message);
+            }
         }
     }
 

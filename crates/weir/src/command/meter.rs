@@ -87,6 +87,7 @@ struct CaptureArgs {
 #[command(next_help_heading = "Flows")]
 struct FlowArgs {
     /// Flow Keys, parted by commas: src_addr, dst_addr, src_port, dst_port, protocol, tos, vlan, interface, tunnel
+    /// (its kind and identifier), tunnel_endpoints (the addresses of the packet that carries another one)
     #[arg(
         long,
         value_name = "FIELDS",
@@ -457,6 +458,7 @@ const COUNTERS: &[(&str, &str)] = &[
     ("kernel_drops", "packets that the system dropped"),
     ("buffer_overruns", "times that the memory for captured packets was full (--buffer)"),
     ("flows_evicted", "flows that ended early since the table was full"),
+    ("tunnel_pairs_forgotten", "ends of tunnels that were forgotten, so that flows may be told in two"),
     ("handshakes_cut", "handshakes too long, or too many at the same time, to be looked at whole"),
     ("payloads_malformed", "payloads of a known protocol that contradict themselves"),
     ("files_failed", "files that could not be read to their end"),

@@ -254,6 +254,85 @@ fn named_capture(path: &Path) {
     std::fs::write(path, file).expect("the capture is written");
 }
 
+/// An IPv4 header without options in front of what it carries.
+fn in_ipv4(src: [u8; 4], dst: [u8; 4], protocol: u8, carried: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x45, 0, 0, (20 + carried.len()) as u8, 0, 1, 0, 0, 64, protocol, 0, 0];
+    packet.extend(src.into_iter().chain(dst).chain(carried.iter().copied()));
+    packet
+}
+
+/// The same of IPv6, of which the last octets of the addresses differ.
+fn in_ipv6(src: u8, dst: u8, next: u8, carried: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x60, 0, 0, 0, 0, carried.len() as u8, next, 64];
+    let address = |last| [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
+    packet.extend(address(src).into_iter().chain(address(dst)).chain(carried.iter().copied()));
+    packet
+}
+
+#[test]
+fn the_ends_of_tunnels_are_told_by_every_way() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let udp = [0x4e, 0x20, 0, 53, 0, 12, 0, 0, 1, 2, 3, 4];
+    let inner = || in_ipv4([10, 0, 0, 1], [10, 0, 0, 2], 17, &udp);
+    let gre = |inner: &[u8]| [&[0, 0, 8, 0], inner].concat();
+    let packets = [
+        inner(),
+        // RFC 2003 and RFC 2784: the same inner packet by two tunnels, one of them in both directions
+        in_ipv4([192, 0, 2, 1], [192, 0, 2, 2], 4, &inner()),
+        in_ipv4([192, 0, 2, 1], [192, 0, 2, 2], 4, &inner()),
+        in_ipv4([192, 0, 2, 2], [192, 0, 2, 1], 4, &inner()),
+        in_ipv4([192, 0, 2, 1], [192, 0, 2, 3], 47, &gre(&inner())),
+        // RFC 2473 and RFC 4213: the families differ
+        in_ipv6(1, 2, 4, &inner()),
+        in_ipv4([192, 0, 2, 1], [192, 0, 2, 2], 41, &in_ipv6(7, 8, 17, &udp)),
+        // a tunnel in a tunnel: the outermost counts
+        in_ipv4([198, 51, 100, 1], [198, 51, 100, 2], 4, &in_ipv4([192, 0, 2, 1], [192, 0, 2, 2], 4, &inner())),
+    ];
+    let ethertype = |packet: &[u8]| if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
+    let frame = |packet: &Vec<u8>| [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2], &ethertype(packet)[..], packet].concat();
+    let frames = (0..).zip(&packets).map(|(number, packet)| (1_700_000_000_000_000 + number, frame(packet)));
+    write_capture(Path::new(&path("trace.pcap")), frames);
+
+    let columns = "src_addr, dst_addr, src_port, tunnel_src_addr, tunnel_dst_addr, packets";
+    let told = |archive: &str| {
+        let sql = format!("SELECT {columns} FROM flows ORDER BY {columns}");
+        let output = run(&["sql", "-q", "--archive", archive, "--output", "csv", &sql]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let mut lines: Vec<_> = text(&output.stdout).lines().skip(1).map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let expected = [
+        "10.0.0.1,10.0.0.2,20000,,,1",
+        "10.0.0.1,10.0.0.2,20000,192.0.2.1,192.0.2.2,2",
+        "10.0.0.1,10.0.0.2,20000,192.0.2.1,192.0.2.3,1",
+        "10.0.0.1,10.0.0.2,20000,192.0.2.2,192.0.2.1,1",
+        "10.0.0.1,10.0.0.2,20000,198.51.100.1,198.51.100.2,1",
+        "10.0.0.1,10.0.0.2,20000,2001:db8::1,2001:db8::2,1",
+        "2001:db8::7,2001:db8::8,20000,192.0.2.1,192.0.2.2,1",
+    ];
+    let (trace, direct) = (path("trace.pcap"), path("direct"));
+    let key = "src_addr,dst_addr,src_port,dst_port,protocol,tunnel_endpoints";
+    let metering = ["meter", &trace, "--key", key];
+    let output = run(&[&metering[..], &["--archive", &direct]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(told(&direct), expected);
+    for version in ["9", "ipfix"] {
+        let archive = path(version);
+        let collector = Collector::start(Path::new(&archive), &[]);
+        let to = collector.address.to_string();
+        let output = run(&[&metering[..], &["--to", &to, "--export", version, "--workers", "2"]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        collector.stop();
+        assert_eq!(told(&archive), expected, "by {version}");
+    }
+    let output = run(&[&metering[..], &["-o", "ndjson"]].concat());
+    assert!(text(&output.stdout).contains("\"tunnel_src_addr\":\"198.51.100.1\""), "{}", text(&output.stdout));
+    let output = run(&[&metering[..], &["--headers", "outer"]].concat());
+    assert!(text(&output.stderr).contains("hint: headers = \"inner\" has both"), "{}", text(&output.stderr));
+}
+
 #[test]
 fn nfcapd_takes_what_is_metered() {
     let (Some(nfcapd), Some(nfdump)) = (program("nfcapd"), program("nfdump")) else {
