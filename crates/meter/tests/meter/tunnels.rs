@@ -259,21 +259,38 @@ fn fragments_have_the_ends_of_their_own_tunnel() {
     let [a, b, c] = [0xc000_0201, 0xc000_0202, 0xc000_0203];
     let (first, later) = (0x2000, 1);
     // the same packet by two tunnels, the later fragment before the first; by a third the first never comes
-    let fragments = [
-        frame([b, a], [1, 2], [7, 7], later),
-        frame([b, c], [1, 2], [7, 7], later),
-        frame([b, c], [1, 2], [1000, 53], first),
-        frame([b, a], [1, 2], [1000, 53], first),
-        frame([c, a], [1, 2], [7, 7], later),
-    ];
-    write(&path, fragments);
+    for addresses in [[1, 2], [2, 1]] {
+        let fragments = [
+            frame([b, a], addresses, [7, 7], later),
+            frame([b, c], addresses, [7, 7], later),
+            frame([b, c], addresses, [1000, 53], first),
+            frame([b, a], addresses, [1000, 53], first),
+            frame([c, a], addresses, [7, 7], later),
+        ];
+        write(&path, fragments);
+        for is_biflow in [false, true] {
+            let batches = meter(&path, &MeterOptions { is_biflow, ..options() }, 2);
+            let found = told(&batches).into_iter().map(|(ends, port, [packets, _])| (ends, port, packets));
+            let ends = ["192.0.2.2 192.0.2.1", "192.0.2.2 192.0.2.3", "192.0.2.3 192.0.2.1"].map(str::to_owned);
+            let [one, two, three] = ends;
+            assert_eq!(found.collect::<Vec<_>>(), [(one, 1000, 2), (two, 1000, 2), (three, 0, 1)]);
+        }
+    }
+}
+
+#[test]
+fn workers_know_ends_by_the_same_numbers() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trace.pcap");
+    // flows that differ in nothing but their ends, each with packets in every block
+    write(&path, (0..40_000).map(|number| frame([number % 5_000, 1 << 20], [1, 2], [1000, 53], 0)));
     for is_biflow in [false, true] {
-        let batches = meter(&path, &MeterOptions { is_biflow, ..options() }, 2);
-        let found: Vec<_> =
-            told(&batches).into_iter().map(|(ends, port, [packets, _])| (ends, port, packets)).collect();
-        let ends = ["192.0.2.2 192.0.2.1", "192.0.2.2 192.0.2.3", "192.0.2.3 192.0.2.1"].map(str::to_owned);
-        let [one, two, three] = ends;
-        assert_eq!(found, [(one, 1000, 2), (two, 1000, 2), (three, 0, 1)]);
+        for workers in [1, 2, 4] {
+            let told = told(&meter(&path, &MeterOptions { is_biflow, ..options() }, workers));
+            assert_eq!(told.len(), 5_000, "{workers} workers");
+            assert!(told.iter().all(|(_, _, packets)| *packets == [8, 0]), "{workers} workers");
+            assert!(told.windows(2).all(|pair| pair[0].0 != pair[1].0), "{workers} workers");
+        }
     }
 }
 
