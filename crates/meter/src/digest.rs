@@ -1,6 +1,6 @@
 //! What the flow cache has to know of a packet.
 
-use weir_wire::packet::{End, Headers, Packet, dissect_into};
+use weir_wire::packet::{End, Headers, LinkType, Packet, dissect_into, plain};
 
 use crate::block::PacketMeta;
 use crate::endpoints;
@@ -106,7 +106,11 @@ pub enum Digested {
 /// Makes digests of packets.
 #[derive(Debug, Clone)]
 pub struct Digester {
-    fields: KeyFields,
+    headers: KeyHeaders,
+    /// The fields of keys.
+    mask: FlowKey,
+    /// Whether the ends of tunnels are part of the key, which are put into it apart.
+    has_endpoints: bool,
     is_biflow: bool,
     hasher: KeyHasher,
 }
@@ -114,26 +118,51 @@ pub struct Digester {
 impl Digester {
     /// Digests for these keys.
     pub fn new(fields: KeyFields, is_biflow: bool, hasher: KeyHasher) -> Self {
-        Self { fields, is_biflow, hasher }
+        let (headers, mask) = (fields.headers, FlowKey::mask(&fields));
+        Self { headers, mask, has_endpoints: fields.tunnel_endpoints, is_biflow, hasher }
+    }
+
+    /// Digests a frame that is [`plain`], as [`digest`](Self::digest) does.
+    #[inline]
+    pub fn digest_plain(&self, number: u32, meta: &PacketMeta, frame: &[u8]) -> Option<Digest> {
+        let plain = (meta.link == LinkType::Ethernet).then(|| plain(frame))??;
+        let parts = KeyParts {
+            src_port: plain.src_port,
+            dst_port: plain.dst_port,
+            protocol: plain.protocol,
+            tos: plain.tos,
+            ip_version: if plain.is_ipv6 { 6 } else { 4 },
+            tunnel_kind: 0,
+            vlan: plain.vlan.map_or(0, |vlan| vlan + 1),
+            interface: meta.interface,
+            tunnel_id: 0,
+        };
+        Some(self.complete(Digest {
+            key: FlowKey::of_octets(&plain.source, &plain.destination, parts).masked(&self.mask),
+            hash: 0,
+            time_us: meta.time_us,
+            octets: plain.total_length,
+            packet: number,
+            tcp_flags: plain.tcp_flags,
+            ttl: plain.ttl,
+            tos: plain.tos,
+            icmp_code: 0,
+            marks: 0,
+        }))
     }
 
     /// Dissects a frame into `packet` and digests what was found.
-    #[inline]
+    #[inline(never)]
     pub fn digest<'a>(&self, number: u32, meta: &PacketMeta, frame: &'a [u8], packet: &mut Packet<'a>) -> Digested {
         dissect_into(meta.link, frame, packet);
-        let headers = match self.fields.headers {
+        let headers = match self.headers {
             KeyHeaders::Inner => packet.innermost(),
             KeyHeaders::Outer => &packet.outer,
         };
         let Some(ip) = headers.ip else { return Digested::NotFlow(NotFlow::of(packet.end)) };
         let ports = key::ports(headers, ip.protocol, self.is_biflow);
-        let parts = self.parts(meta, packet, headers, ports.unwrap_or_default());
-        let fields = &self.fields;
-        let key = FlowKey::new(
-            if fields.src_addr { ip.source } else { &[] },
-            if fields.dst_addr { ip.destination } else { &[] },
-            parts,
-        );
+        let parts = parts(meta, packet, headers, ports.unwrap_or_default());
+        let key = FlowKey::new(ip.source, ip.destination, parts).masked(&self.mask);
         let octets = match ip.total_length {
             0 => octets_behind(meta.length.saturating_sub(headers_before(frame, ip.source)), ip.source),
             stated => stated,
@@ -155,7 +184,8 @@ impl Digester {
         let id = FragmentId { key: without_ports(key), identification: fragment.identification };
         if fragment.offset == 0 {
             // without ports when its protocol has none, or when it is too short for them: no other fragment has them
-            Digested::FirstFragment(self.complete(digest), id, (parts.src_port, parts.dst_port))
+            let KeyParts { src_port, dst_port, .. } = key.parts();
+            Digested::FirstFragment(self.complete(digest), id, (src_port, dst_port))
         } else {
             Digested::LaterFragment(digest, id)
         }
@@ -172,7 +202,7 @@ impl Digester {
     #[inline]
     pub(crate) fn complete(&self, digest: Digest) -> Digest {
         let (mut key, is_reversed) = if self.is_biflow { digest.key.of_both_directions() } else { (digest.key, false) };
-        if is_reversed && self.fields.tunnel_endpoints {
+        if is_reversed && self.has_endpoints {
             endpoints::turn(&mut key);
         }
         let marks = digest.marks | if is_reversed { Digest::REVERSED } else { 0 };
@@ -205,23 +235,22 @@ impl Digester {
         key.set_tunnel_id(0);
         self.hasher.hash(&key)
     }
+}
 
-    #[inline]
-    fn parts(&self, meta: &PacketMeta, packet: &Packet<'_>, headers: &Headers<'_>, ports: (u16, u16)) -> KeyParts {
-        let fields = &self.fields;
-        let Some(ip) = headers.ip else { return KeyParts::default() };
-        let tunnel = packet.tunnel.filter(|_| fields.tunnel);
-        KeyParts {
-            src_port: if fields.src_port { ports.0 } else { 0 },
-            dst_port: if fields.dst_port { ports.1 } else { 0 },
-            protocol: if fields.protocol { ip.protocol } else { 0 },
-            tos: if fields.tos { ip.tos } else { 0 },
-            ip_version: if ip.source.len() == 16 { 6 } else { 4 },
-            tunnel_kind: tunnel.map_or(0, |tunnel| tunnel.kind as u8 + 1),
-            vlan: if fields.vlan { packet.outer.vlan(0).map_or(0, |vlan| vlan + 1) } else { 0 },
-            interface: if fields.interface { meta.interface } else { 0 },
-            tunnel_id: tunnel.and_then(|tunnel| tunnel.id).unwrap_or(0),
-        }
+/// All that a key may be made of.
+#[inline]
+fn parts(meta: &PacketMeta, packet: &Packet<'_>, headers: &Headers<'_>, ports: (u16, u16)) -> KeyParts {
+    let Some(ip) = headers.ip else { return KeyParts::default() };
+    KeyParts {
+        src_port: ports.0,
+        dst_port: ports.1,
+        protocol: ip.protocol,
+        tos: ip.tos,
+        ip_version: if ip.source.len() == 16 { 6 } else { 4 },
+        tunnel_kind: packet.tunnel.map_or(0, |tunnel| tunnel.kind as u8 + 1),
+        vlan: packet.outer.vlan(0).map_or(0, |vlan| vlan + 1),
+        interface: meta.interface,
+        tunnel_id: packet.tunnel.and_then(|tunnel| tunnel.id).unwrap_or(0),
     }
 }
 

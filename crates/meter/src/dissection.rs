@@ -40,7 +40,13 @@ impl Dissection {
                 counts.packets_not_sampled += 1;
                 continue;
             }
-            let mut digested = self.digester.digest(number as u32, meta, block.frame(meta), &mut packet);
+            let frame = block.frame(meta);
+            // what is plain is in no tunnel
+            if let Some(digest) = self.digester.digest_plain(number as u32, meta, frame) {
+                self.deal(digest, counts);
+                continue;
+            }
+            let mut digested = self.digester.digest(number as u32, meta, frame, &mut packet);
             if let Some(labeller) = &mut self.labeller {
                 self.digester.label(&mut digested, labeller.label(&packet));
             }

@@ -189,8 +189,13 @@ impl Exchange {
         if feeder.has_ended {
             return Feed::Over;
         }
-        block.clear();
-        let pulled = if self.stop.load(Ordering::Acquire) { Pulled::Ended } else { self.fill(&mut feeder, block) };
+        // the source empties the block
+        let pulled = if self.stop.load(Ordering::Acquire) {
+            block.clear();
+            Pulled::Ended
+        } else {
+            self.fill(&mut feeder, block)
+        };
         // numbers are given while nobody else can fill a block from this source, so that they go by its order
         let mut given = lock(&self.given);
         let (number, first_packet) = (given.blocks, given.packets);

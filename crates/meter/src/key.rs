@@ -142,6 +142,48 @@ impl FlowKey {
     /// A key of nothing.
     pub(crate) const ZERO: Self = Self { src: [0; 2], dst: [0; 2], transport: 0, place: 0 };
 
+    /// All bits of the fields that tell flows from each other; the version of IP always does.
+    pub const fn mask(fields: &KeyFields) -> Self {
+        const fn all(is_key: bool) -> u64 {
+            if is_key { u64::MAX } else { 0 }
+        }
+        let parts = KeyParts {
+            src_port: all(fields.src_port) as u16,
+            dst_port: all(fields.dst_port) as u16,
+            protocol: all(fields.protocol) as u8,
+            tos: all(fields.tos) as u8,
+            ip_version: u8::MAX,
+            tunnel_kind: all(fields.tunnel) as u8,
+            vlan: all(fields.vlan) as u16,
+            interface: all(fields.interface) as u16,
+            tunnel_id: all(fields.tunnel) as u32,
+        };
+        let (src, dst) = (all(fields.src_addr), all(fields.dst_addr));
+        Self { src: [src; 2], dst: [dst; 2], transport: parts.transport(), place: parts.place() }
+    }
+
+    /// The key without the fields that do not stand in this mask.
+    #[inline]
+    #[must_use]
+    pub const fn masked(&self, mask: &Self) -> Self {
+        Self {
+            src: [self.src[0] & mask.src[0], self.src[1] & mask.src[1]],
+            dst: [self.dst[0] & mask.dst[0], self.dst[1] & mask.dst[1]],
+            transport: self.transport & mask.transport,
+            place: self.place & mask.place,
+        }
+    }
+
+    /// Makes a key of addresses with 16 octets, those of IPv4 with 12 octets of 0 behind them, and the rest.
+    #[inline]
+    pub(crate) fn of_octets(src: &[u8; 16], dst: &[u8; 16], parts: KeyParts) -> Self {
+        let words = |octets: &[u8; 16]| {
+            let [low, high] = [u128::from_le_bytes(*octets), u128::from_le_bytes(*octets) >> 64];
+            [low as u64, high as u64]
+        };
+        Self { src: words(src), dst: words(dst), transport: parts.transport(), place: parts.place() }
+    }
+
     /// Makes a key of addresses (4 or 16 octets, others count as none) and the rest.
     #[inline]
     pub fn new(src: &[u8], dst: &[u8], parts: KeyParts) -> Self {

@@ -242,8 +242,9 @@ fn put_entry(out: &mut Vec<u8>, column: Column, body: &[u8]) {
 /// The key of each host, and its place among the numbers, in the order of keys.
 fn keys(hosts: &Hosts) -> Vec<(u128, u32)> {
     let short = hosts.short.iter().map(|host| u128::from(*host));
-    let long = hosts.long.iter().map(|octets| address_key(octets).unwrap_or(OTHER_KEY));
-    let mut keys: Vec<(u128, u32)> = short.chain(long).zip(0..).collect();
+    let long = hosts.long.iter().map(|host| address_key(&host.to_be_bytes()).unwrap_or(OTHER_KEY));
+    let other = hosts.other.iter().map(|octets| address_key(octets).unwrap_or(OTHER_KEY));
+    let mut keys: Vec<(u128, u32)> = short.chain(long).chain(other).zip(0..).collect();
     keys.sort_unstable();
     keys
 }

@@ -16,20 +16,24 @@ pub(crate) const NO_HOST: u32 = 0;
 #[derive(Debug)]
 pub(crate) struct HostCollector {
     short: HashMap<u32, u32, Mixer>,
-    long: HashMap<Vec<u8>, u32>,
+    long: HashMap<u128, u32, Mixer>,
+    other: HashMap<Vec<u8>, u32>,
     count: u32,
 }
 
-/// The addresses of a segment: those of IPv4 first, each in the order of their octets.
+/// The addresses of a segment: those of IPv4 first, then those of IPv6, each in their order.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub(crate) struct Hosts {
     pub(crate) short: Vec<u32>,
-    pub(crate) long: Vec<Vec<u8>>,
+    pub(crate) long: Vec<u128>,
+    /// What has neither 4 octets nor 16, and is no address.
+    pub(crate) other: Vec<Vec<u8>>,
 }
 
 impl HostCollector {
     pub(crate) fn new() -> Self {
-        Self { short: HashMap::with_hasher(Mixer::new()), long: HashMap::new(), count: NO_HOST }
+        let (short, long) = (HashMap::with_hasher(Mixer::new()), HashMap::with_hasher(Mixer::new()));
+        Self { short, long, other: HashMap::new(), count: NO_HOST }
     }
 
     /// Numbers of a column's values, handed to `put` in the order of rows.
@@ -45,12 +49,14 @@ impl HostCollector {
     #[inline]
     fn number(&mut self, octets: &[u8]) -> u32 {
         let next = self.count + 1;
-        let number = match <[u8; 4]>::try_from(octets) {
-            Ok(short) => *self.short.entry(u32::from_be_bytes(short)).or_insert(next),
-            Err(_) => match self.long.get(octets) {
-                Some(number) => return *number,
-                None => *self.long.entry(octets.to_vec()).or_insert(next),
-            },
+        let number = if let Ok(short) = <[u8; 4]>::try_from(octets) {
+            *self.short.entry(u32::from_be_bytes(short)).or_insert(next)
+        } else if let Ok(long) = <[u8; 16]>::try_from(octets) {
+            *self.long.entry(u128::from_be_bytes(long)).or_insert(next)
+        } else if let Some(number) = self.other.get(octets) {
+            *number
+        } else {
+            *self.other.entry(octets.to_vec()).or_insert(next)
         };
         self.count = self.count.max(number);
         number
@@ -58,41 +64,50 @@ impl HostCollector {
 
     /// The addresses in order, and for each number given so far the number that orders like its address.
     pub(crate) fn finish(self) -> (Hosts, Vec<u32>) {
-        let mut short: Vec<(u32, u32)> = self.short.into_iter().collect();
-        let mut long: Vec<(Vec<u8>, u32)> = self.long.into_iter().collect();
-        short.sort_unstable();
-        long.sort_unstable();
         let mut ranks = vec![NO_HOST; self.count as usize + 1];
-        let numbers = short.iter().map(|host| host.1).chain(long.iter().map(|host| host.1));
-        for (number, rank) in numbers.zip(NO_HOST + 1..) {
-            ranks[number as usize] = rank;
-        }
+        let mut next = NO_HOST;
         let hosts = Hosts {
-            short: short.into_iter().map(|host| host.0).collect(),
-            long: long.into_iter().map(|host| host.0).collect(),
+            short: in_order(self.short, &mut next, &mut ranks),
+            long: in_order(self.long, &mut next, &mut ranks),
+            other: in_order(self.other, &mut next, &mut ranks),
         };
         (hosts, ranks)
     }
 }
 
+/// Addresses in order; each gets the number after those before.
+fn in_order<T: Ord, S>(numbers: HashMap<T, u32, S>, next: &mut u32, ranks: &mut [u32]) -> Vec<T> {
+    let mut hosts: Vec<(T, u32)> = numbers.into_iter().collect();
+    hosts.sort_unstable();
+    let rank = |(host, number)| {
+        *next += 1;
+        ranks[number as usize] = *next;
+        host
+    };
+    hosts.into_iter().map(rank).collect()
+}
+
 impl Hosts {
-    /// For each number the number of its network: of the first 16 bits of IPv4, of the first 48 of anything else.
+    /// For each number the number of its network: of the first 16 bits of IPv4, of the first 48 of IPv6, and one for all
+    /// that is no address.
     pub(crate) fn networks(&self) -> Vec<u32> {
         let mut networks = Vec::with_capacity(self.numbers());
         networks.push(0);
         networks.extend(self.short.iter().map(|host| host >> 16));
+        let prefix = |long: u128| long >> 80;
         let mut network = 1 << 16;
         for (at, host) in self.long.iter().enumerate() {
             let before = at.checked_sub(1).and_then(|before| self.long.get(before));
-            network += u32::from(before.is_some_and(|before| before.get(..6) != host.get(..6)));
+            network += u32::from(before.is_some_and(|before| prefix(*before) != prefix(*host)));
             networks.push(network);
         }
+        networks.resize(self.numbers(), network + 1);
         networks
     }
 
     /// How many numbers there are, that of no address included.
     pub(crate) fn numbers(&self) -> usize {
-        1 + self.short.len() + self.long.len()
+        1 + self.short.len() + self.long.len() + self.other.len()
     }
 }
 
@@ -135,6 +150,12 @@ impl Hasher for Mixed {
     #[inline]
     fn write_u32(&mut self, number: u32) {
         self.write_u64(number.into());
+    }
+
+    #[inline]
+    fn write_u128(&mut self, number: u128) {
+        self.write_u64((number >> 64) as u64);
+        self.write_u64(number as u64);
     }
 
     #[inline]

@@ -26,6 +26,21 @@ fn rows_of(keys: &[Key]) -> BTreeSet<u32> {
     keys.iter().map(|key| key.row).collect()
 }
 
+/// Octets that are an address of IPv4, of IPv6 or none, with few values of each.
+fn octets() -> impl Strategy<Value = Vec<u8>> {
+    prop_oneof![
+        proptest::collection::vec(0u8..3, 4),
+        (proptest::collection::vec(0u8..2, 3), 0u8..2, 0u8..3).prop_map(|(first, sixth, last)| [
+            &first[..],
+            &[0, 0, sixth],
+            &[0; 9],
+            &[last]
+        ]
+        .concat()),
+        proptest::collection::vec(0u8..3, 0..6),
+    ]
+}
+
 proptest! {
     #[test]
     fn services_are_cut_into_boxes_of_whole_pages(
@@ -66,7 +81,7 @@ proptest! {
 
     #[test]
     fn numbers_of_hosts_order_like_their_addresses(
-        addresses in proptest::collection::vec(proptest::option::of(proptest::collection::vec(0u8..3, 0..6)), 0..60),
+        addresses in proptest::collection::vec(proptest::option::of(octets()), 0..60),
     ) {
         let values: ArrayRef = Arc::new(addresses.iter().collect::<BinaryArray>());
         let mut collector = HostCollector::new();
@@ -74,11 +89,15 @@ proptest! {
         collector.add(&values, |number| numbers.push(number));
         let (hosts, ranks) = collector.finish();
         let rank = |row: usize| ranks[numbers[row] as usize];
-        let is_long = |address: &Option<Vec<u8>>| address.as_ref().map(|octets| octets.len() != 4);
+        let family = |address: &Option<Vec<u8>>| address.as_ref().map(|octets| match octets.len() {
+            4 => 0,
+            16 => 1,
+            _ => 2,
+        });
         for (a, one) in addresses.iter().enumerate() {
             prop_assert!((rank(a) as usize) < hosts.numbers());
             for (b, other) in addresses.iter().enumerate() {
-                prop_assert_eq!(rank(a).cmp(&rank(b)), (is_long(one), one).cmp(&(is_long(other), other)));
+                prop_assert_eq!(rank(a).cmp(&rank(b)), (family(one), one).cmp(&(family(other), other)));
             }
         }
         prop_assert_eq!(hosts.networks().len(), hosts.numbers());

@@ -189,7 +189,7 @@ fn by_host(measures: &Measures, rows: &[u32], numbers: &[u32], hosts: &Hosts, he
             None => packed.keys.has_null = true,
             Some(at) => match (hosts.short.get(at), hosts.long.get(at.wrapping_sub(hosts.short.len()))) {
                 (Some(short), _) => packed.keys.short.push((*short).into()),
-                (None, Some(long)) => packed.keys.long.push(u128::from_be_bytes(long[..].try_into().ok()?)),
+                (None, Some(long)) => packed.keys.long.push(*long),
                 (None, None) => return None,
             },
         }

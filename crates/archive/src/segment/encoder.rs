@@ -26,10 +26,6 @@ use crate::index::IndexWriter;
 /// A row group being encoded.
 pub(super) struct Group {
     rows: Vec<u32>,
-    /// The library's writers of the leaf columns still to come.
-    writers: std::vec::IntoIter<ArrowColumnWriter>,
-    /// The same for columns without a value.
-    null_writers: std::vec::IntoIter<ArrowColumnWriter>,
     pub(super) chunks: Vec<Encoded>,
 }
 
@@ -81,17 +77,8 @@ impl Encoder {
         let mut properties = properties(metadata);
         add_encoded_arrow_schema_to_metadata(&schema, &mut properties);
         let properties = Arc::new(properties);
-        let with_values = factory(&schema, Arc::clone(&properties))?;
-        let of_nulls = factory(&schema, Arc::new(properties_of_nulls()))?;
-        let groups = order.chunks(row_group_rows_max.max(1)).enumerate().map(|(index, rows)| {
-            Ok(Group {
-                rows: rows.to_vec(),
-                writers: with_values.create_column_writers(index)?.into_iter(),
-                null_writers: of_nulls.create_column_writers(index)?.into_iter(),
-                chunks: Vec::new(),
-            })
-        });
-        let groups = groups.collect::<Result<Vec<Group>, ParquetError>>()?;
+        let groups = order.chunks(row_group_rows_max.max(1));
+        let groups: Vec<Group> = groups.map(|rows| Group { rows: rows.to_vec(), chunks: Vec::new() }).collect();
         let index = IndexWriter::new(PAGE_ROWS, groups.iter().map(|group| group.rows.len()).collect());
         let leaves = SchemaDescriptor::new(parquet_schema(&schema)?);
         Ok(Self { table, schema, leaves, properties, press: Press::new(effort.zstd_level)?, groups, index })
@@ -129,7 +116,6 @@ impl Encoder {
         let mut page = Page::new();
         for group in &mut self.groups {
             let leaf = group.chunks.len();
-            group.pass();
             let mut chunk = ChunkEncoder::new(self.leaves.column(leaf), layout);
             for rows in group.rows.chunks(PAGE_ROWS) {
                 page.fill(&values, rows);
@@ -153,7 +139,6 @@ impl Encoder {
     fn encode_octets(&mut self, field: &Field, values: &BinaryArray) -> Result<(), ParquetError> {
         for group in &mut self.groups {
             let leaf = group.chunks.len();
-            group.pass();
             let taken = take(values, &UInt32Array::from(group.rows.clone()), None)?;
             self.index.add(self.table, field, leaf, taken.as_binary());
             let taken: &BinaryArray = taken.as_binary();
@@ -178,10 +163,11 @@ impl Encoder {
         values: &ArrayRef,
         range_ms: &mut TimeRange,
     ) -> Result<(), ParquetError> {
-        for group in &mut self.groups {
+        let writers = writers(field, Arc::clone(&self.properties))?;
+        for (number, group) in self.groups.iter_mut().enumerate() {
             let taken = take(values, &UInt32Array::from(group.rows.clone()), None)?;
             range_ms.add(field, &taken);
-            group.encode(field, &taken, false)?;
+            group.encode(field, &taken, writers.create_column_writers(number)?)?;
         }
         Ok(())
     }
@@ -189,14 +175,16 @@ impl Encoder {
     /// A column without a value.
     pub(super) fn encode_nulls(&mut self, field: &Field) -> Result<(), ParquetError> {
         self.index.add_null(self.table, field);
-        for group in &mut self.groups {
-            if field.data_type().is_nested() || !field.is_nullable() {
+        if field.data_type().is_nested() || !field.is_nullable() {
+            let writers = writers(field, Arc::new(properties_of_nulls()))?;
+            for (number, group) in self.groups.iter_mut().enumerate() {
                 let nulls = new_null_array(field.data_type(), group.rows.len());
-                group.encode(field, &nulls, true)?;
-                continue;
+                group.encode(field, &nulls, writers.create_column_writers(number)?)?;
             }
+            return Ok(());
+        }
+        for group in &mut self.groups {
             let descriptor = self.leaves.column(group.chunks.len());
-            group.pass();
             group.chunks.push(Encoded::Own(nulls(descriptor, group.rows.len(), &mut self.press)?));
         }
         Ok(())
@@ -204,19 +192,14 @@ impl Encoder {
 }
 
 impl Group {
-    /// Leaves out the library's writers of a column that has one leaf.
-    fn pass(&mut self) {
-        self.writers.next();
-        self.null_writers.next();
-    }
-
-    fn encode(&mut self, field: &Field, values: &ArrayRef, null: bool) -> Result<(), ParquetError> {
-        for leaf in compute_leaves(field, values)? {
-            let writers = (self.writers.next(), self.null_writers.next());
-            let (Some(with_values), Some(of_nulls)) = writers else {
-                return Err(ParquetError::General("more leaf columns than the schema has".to_owned()));
-            };
-            let mut writer = if null { of_nulls } else { with_values };
+    /// Encodes a column with the library's writers of its leaves.
+    fn encode(
+        &mut self,
+        field: &Field,
+        values: &ArrayRef,
+        writers: Vec<ArrowColumnWriter>,
+    ) -> Result<(), ParquetError> {
+        for (leaf, mut writer) in compute_leaves(field, values)?.into_iter().zip(writers) {
             writer.write(&leaf)?;
             self.chunks.push(Encoded::OfLibrary(writer.close()?));
         }
@@ -228,8 +211,10 @@ pub(super) fn parquet_schema(schema: &Schema) -> Result<TypePtr, ParquetError> {
     Ok(ArrowSchemaConverter::new().convert(schema)?.root_schema_ptr())
 }
 
-/// Makes column writers. The library ties them to a file, but they write to memory, so the file goes nowhere.
-fn factory(schema: &SchemaRef, properties: Arc<WriterProperties>) -> Result<ArrowRowGroupWriterFactory, ParquetError> {
-    let nowhere = SerializedFileWriter::new(io::sink(), parquet_schema(schema)?, properties)?;
-    Ok(ArrowRowGroupWriterFactory::new(&nowhere, Arc::clone(schema)))
+/// Makes the library's writers of one column: each has a compressor of its own, which takes longer to make than a column
+/// of few rows to write. The library ties them to a file, but they write to memory, so the file goes nowhere.
+fn writers(field: &Field, properties: Arc<WriterProperties>) -> Result<ArrowRowGroupWriterFactory, ParquetError> {
+    let schema = Arc::new(Schema::new(vec![field.clone()]));
+    let nowhere = SerializedFileWriter::new(io::sink(), parquet_schema(&schema)?, properties)?;
+    Ok(ArrowRowGroupWriterFactory::new(&nowhere, schema))
 }

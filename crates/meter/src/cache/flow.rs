@@ -59,14 +59,12 @@ impl Side {
 pub struct Flow {
     /// What its packets have in common; of a biflow the same whoever began.
     key: FlowKey,
-    /// The next entry in the same place of the wheel.
-    pub(super) next: u32,
     marks: u8,
     tos: u8,
     min_ttl: u8,
     max_ttl: u8,
     icmp_code: u8,
-    _room: [u8; 3],
+    _room: [u8; 7],
     forward_flags: u16,
     backward_flags: u16,
     forward: Side,
@@ -90,13 +88,12 @@ impl Flow {
     /// An entry without a flow.
     pub(super) const NONE: Self = Self {
         key: FlowKey::ZERO,
-        next: 0,
         marks: 0,
         tos: 0,
         min_ttl: 0,
         max_ttl: 0,
         icmp_code: 0,
-        _room: [0; 3],
+        _room: [0; 7],
         forward_flags: 0,
         backward_flags: 0,
         forward: Side::NONE,
@@ -200,7 +197,6 @@ impl Flow {
         let reversed = if digest.marks & Digest::REVERSED == 0 { 0 } else { REVERSED };
         *self = Self {
             key: digest.key,
-            next: self.next,
             marks: (self.marks & IN_WHEEL) | LIVE | reversed,
             tos: digest.tos,
             min_ttl: digest.ttl,

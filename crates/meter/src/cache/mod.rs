@@ -96,7 +96,7 @@ impl FlowCache {
         Self {
             flows,
             index: Index::new(),
-            wheel: Wheel::new(),
+            wheel: Wheel::new(flows_max),
             free: Vec::new(),
             flows_max,
             timeouts,
@@ -201,8 +201,8 @@ impl FlowCache {
         if flow.closes_now(self.is_biflow) {
             self.closing.push_back((slot, digest.time_us.saturating_add(self.timeouts.closed_us)));
         }
-        let (deadline, _) = self.flows[slot as usize].deadline(&self.timeouts, self.is_biflow);
-        self.wheel.enter(slot, deadline, digest.time_us, &mut self.flows);
+        let (deadline, _) = flow.deadline(&self.timeouts, self.is_biflow);
+        self.wheel.enter(slot, flow, deadline, digest.time_us);
         self.index.insert(digest.hash, slot);
         self.counts.flows_peak = self.counts.flows_peak.max(self.index.len() as u64);
         slot
@@ -228,15 +228,16 @@ impl FlowCache {
             }
         }
         self.counts.flows_evicted += 1;
-        self.end(victim as u32, EndReason::LackOfResources, now_us, ended);
+        let hash = self.hasher.hash(self.flows[victim].index_key());
+        self.end(victim as u32, hash, EndReason::LackOfResources, now_us, ended);
         victim as u32
     }
 
     /// Tells a flow and takes it out of the index. Its entry may still be in the wheel, which knows how to go on.
-    fn end(&mut self, slot: u32, reason: EndReason, now_us: i64, ended: &mut impl Ended) {
+    fn end(&mut self, slot: u32, hash: u64, reason: EndReason, now_us: i64, ended: &mut impl Ended) {
         let flow = &mut self.flows[slot as usize];
         ended.flow(slot, flow, reason, now_us);
-        self.index.remove(self.hasher.hash(flow.index_key()), slot);
+        self.index.remove(hash, slot);
         flow.clear();
     }
 
@@ -248,43 +249,63 @@ impl FlowCache {
         }
         self.clock_us = self.clock_us.max(now_us);
         let now_us = self.clock_us;
-        while let Some(&(slot, due_us)) = self.closing.front()
-            && due_us <= now_us
-        {
-            self.closing.pop_front();
-            self.end_when_due(slot, now_us, ended);
-        }
-        while let Some(slot) = self.wheel.next_due(now_us, &mut self.flows) {
-            if self.end_when_due(slot, now_us, ended) || !self.flows[slot as usize].is_live() {
-                continue;
+        let mut slots = [0; BATCH];
+        loop {
+            let due = self.closing.iter().take(BATCH).take_while(|closing| closing.1 <= now_us);
+            let taken = slots.iter_mut().zip(due).map(|(slot, due)| *slot = due.0).count();
+            if taken == 0 {
+                break;
             }
-            let (deadline, _) = self.flows[slot as usize].deadline(&self.timeouts, self.is_biflow);
-            self.wheel.enter(slot, deadline, now_us, &mut self.flows);
+            self.closing.drain(..taken);
+            self.end_those_due(&slots[..taken], now_us, ended);
+        }
+        loop {
+            let taken = self.wheel.take_due(now_us, &mut slots);
+            if taken == 0 {
+                break;
+            }
+            let slots = &slots[..taken];
+            slots.iter().for_each(|slot| self.flows[*slot as usize].set_in_wheel(false));
+            self.end_those_due(slots, now_us, ended);
+            for &slot in slots {
+                let flow = &mut self.flows[slot as usize];
+                if flow.is_live() {
+                    let (deadline, _) = flow.deadline(&self.timeouts, self.is_biflow);
+                    self.wheel.enter(slot, flow, deadline, now_us);
+                }
+            }
         }
     }
 
     /// Tells everything whose time is over, before the clock goes back and nobody can know any more that it was.
     fn set_back(&mut self, ended: &mut impl Ended) {
-        for slot in 0..self.flows.len() as u32 {
-            self.end_when_due(slot, self.clock_us, ended);
+        let entries = self.flows.len() as u32;
+        for first in (0..entries).step_by(BATCH) {
+            let slots: [u32; BATCH] = std::array::from_fn(|number| first + number as u32);
+            self.end_those_due(&slots[..BATCH.min((entries - first) as usize)], self.clock_us, ended);
         }
         // in an order of times that no longer hold; the wheel finds these flows too
         self.closing.clear();
     }
 
-    /// Ends a flow if its time is over.
-    fn end_when_due(&mut self, slot: u32, now_us: i64, ended: &mut impl Ended) -> bool {
-        let flow = &self.flows[slot as usize];
-        if !flow.is_live() {
-            return false;
+    /// Ends the flows of these entries whose time is over, a batch at most. As with packets, what is needed of all of
+    /// them is fetched first: where they stand in the index, too.
+    fn end_those_due(&mut self, slots: &[u32], now_us: i64, ended: &mut impl Ended) {
+        let mut hashes = [0_u64; BATCH];
+        let mut sum = slots.iter().fold(0, |sum, slot| sum ^ self.flows[*slot as usize].touch());
+        for (hash, &slot) in hashes.iter_mut().zip(slots) {
+            *hash = self.hasher.hash(self.flows[slot as usize].index_key());
+            sum ^= u64::from(self.index.guess(*hash));
         }
-        let (deadline, reason) = flow.deadline(&self.timeouts, self.is_biflow);
-        if deadline > now_us {
-            return false;
+        std::hint::black_box(sum);
+        for (&slot, hash) in slots.iter().zip(hashes) {
+            let flow = &self.flows[slot as usize];
+            let (deadline, reason) = flow.deadline(&self.timeouts, self.is_biflow);
+            if flow.is_live() && deadline <= now_us {
+                self.end(slot, hash, reason, now_us, ended);
+                self.free.push(slot);
+            }
         }
-        self.end(slot, reason, now_us, ended);
-        self.free.push(slot);
-        true
     }
 
     /// Tells every flow: those whose time is over at `now_us`, and the others as ended by force, or by TCP.
@@ -322,7 +343,7 @@ impl FlowCache {
         self.closing.clear();
         self.clock_us = i64::MIN;
         self.index = Index::new();
-        self.wheel = Wheel::new();
+        self.wheel = Wheel::new(self.flows_max);
         self.finished = 0;
         true
     }

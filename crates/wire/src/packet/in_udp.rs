@@ -39,6 +39,14 @@ pub(super) fn in_udp(source: u16, destination: u16, octets: &[u8]) -> Step<'_> {
     }
 }
 
+/// Whether these are ports of a tunnel: [`in_udp`] finds payload behind all others.
+#[inline]
+pub(super) fn may_be_tunnel(source: u16, destination: u16) -> bool {
+    let either = |port| matches!(port, L2TP | GTP_U | GTP_0 | TEREDO | AYIYA | CAPWAP_DATA);
+    let served = matches!(destination, VXLAN | VXLAN_LINUX | VXLAN_GPE | GENEVE | LISP | GRE_IN_UDP | MPLS_IN_UDP);
+    served || either(source) || either(destination)
+}
+
 /// Tunnels whose port may be the source's.
 #[inline(never)]
 fn either_side(port: u16, octets: &[u8]) -> Step<'_> {

@@ -42,6 +42,7 @@ pub(super) const PPP: u16 = 0x880b;
 pub(super) const BRIDGED_ETHERNET: u16 = 0x6558;
 
 /// C-TAG, S-TAG, and the numbers that were in use before S-TAG had one.
+#[inline]
 pub(super) fn is_vlan(ethertype: u16) -> bool {
     matches!(ethertype, 0x8100 | 0x88a8 | 0x9100 | 0x9200 | 0x9300)
 }

@@ -21,6 +21,7 @@ mod link;
 mod link_type;
 mod mpls;
 mod network;
+mod plain;
 mod ppp;
 mod tunnel;
 mod wireless;
@@ -30,6 +31,7 @@ mod tests;
 
 pub use headers::{Fragment, Headers, Ip, Macs, Packet, Tunnel, TunnelKind};
 pub use link_type::LinkType;
+pub use plain::{Plain, plain};
 
 /// Most tunnels inside of each other that are followed.
 pub const TUNNELS_MAX: u8 = 4;

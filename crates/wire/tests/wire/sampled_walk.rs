@@ -83,6 +83,9 @@ fn read(records: Records<'_>, octets: &[u8], found: &mut Found) {
 pub(crate) fn packet(link: LinkType, octets: &[u8]) -> Found {
     let packet = packet::dissect(link, octets);
     check(&packet, octets);
+    if link == LinkType::Ethernet {
+        check_plain(&packet, octets);
+    }
     Found {
         ports: usize::from(packet.innermost().ports.is_some()),
         tunnelled: usize::from(packet.inner().is_some()),
@@ -99,6 +102,49 @@ fn check(packet: &Packet<'_>, octets: &[u8]) {
         assert!(packet.tunnels > 0 && inner.ip.is_some());
         check_headers(inner, octets);
     }
+}
+
+/// The short way says what dissecting says, and is gone by every packet that it is made for.
+fn check_plain(packet: &Packet<'_>, octets: &[u8]) {
+    let plain = packet::plain(octets);
+    let headers = &packet.outer;
+    let (Some(ip), Some(ports)) = (headers.ip, headers.ports) else {
+        return assert_eq!(plain, None, "without ports nothing is plain");
+    };
+    let padded = |address: &[u8]| {
+        let mut octets = [0; 16];
+        octets[..address.len()].copy_from_slice(address);
+        octets
+    };
+    let told = packet::Plain {
+        source: padded(ip.source),
+        destination: padded(ip.destination),
+        is_ipv6: ip.source.len() == 16,
+        protocol: ip.protocol,
+        tos: ip.tos,
+        ttl: ip.ttl,
+        vlan: headers.vlan(0),
+        total_length: ip.total_length,
+        src_port: ports.0,
+        dst_port: ports.1,
+        tcp_flags: headers.tcp_flags.unwrap_or_default(),
+    };
+    let of_either = |port| [1701, 2152, 3386, 3544, 5072, 5247].contains(&port);
+    let is_tunnel = |to| of_either(to) || [4341, 4754, 4789, 4790, 6081, 6635, 8472].contains(&to);
+    let transport = match ip.protocol {
+        6 => 20,
+        17 if !of_either(ports.0) && !is_tunnel(ports.1) => 8,
+        _ => return assert_eq!(plain, None, "{told:?}"),
+    };
+    let is_plain = headers.macs.is_some()
+        && headers.vlan_tags.len() <= 4
+        && ip.octets.as_ptr() == octets[14 + headers.vlan_tags.len()..].as_ptr()
+        && ip.header_octets == if told.is_ipv6 { 40 } else { 20 }
+        && ip.fragment.is_none()
+        && ip.total_length >= ip.header_octets + transport
+        && ip.carried().len() >= transport as usize;
+    assert_eq!(plain, is_plain.then_some(told));
+    assert!(plain.is_none() || packet.tunnels == 0);
 }
 
 fn check_headers(headers: &Headers<'_>, octets: &[u8]) {

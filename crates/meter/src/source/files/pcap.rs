@@ -3,6 +3,7 @@
 use super::error::{Damage, FileError};
 use super::sink::{FRAME_OCTETS_MAX, Frame, Port, Sink, Stop};
 use super::time::Clock;
+use crate::block::PacketMeta;
 
 /// Octets of the file's header.
 pub(super) const HEADER_OCTETS: usize = 24;
@@ -78,6 +79,17 @@ impl Pcap {
     /// Walks over records from `at` on, and moves it on to the first that was not read.
     pub(super) fn read(&self, octets: &[u8], at: &mut usize, sink: &mut Sink<'_>) -> Stop {
         let header_octets = self.record_header_octets;
+        if header_octets == 16
+            && self.lengths == Lengths::CapturedFirst
+            && let Some((link, interface)) = self.port.takes_all()
+        {
+            self.read_whole(
+                octets,
+                at,
+                PacketMeta { time_us: 0, offset: 0, captured: 0, length: 0, interface, link },
+                sink,
+            );
+        }
         loop {
             let Some(header) = octets[*at..].first_chunk::<16>() else { return Stop::Record(header_octets) };
             let number = |at| u32_at(header, at, self.big_endian);
@@ -96,6 +108,26 @@ impl Pcap {
             if missing > 0 {
                 return Stop::Skip(missing as u64);
             }
+        }
+    }
+
+    /// Walks over records of which nothing has to be asked, up to the first that is not all there or makes no sense.
+    fn read_whole(&self, octets: &[u8], at: &mut usize, meta: PacketMeta, sink: &mut Sink<'_>) {
+        let (big_endian, clock) = (self.big_endian, self.clock);
+        while let Some((header, rest)) = octets.get(*at..).and_then(<[u8]>::split_first_chunk::<16>) {
+            let number = |at| u32_at(header, at, big_endian);
+            let captured = number(8);
+            if captured > FRAME_OCTETS_MAX || captured as usize > rest.len() {
+                break;
+            }
+            sink.block.push_meta(PacketMeta {
+                time_us: clock.micros_of_parts(number(0), number(4)),
+                offset: (*at + 16) as u32,
+                captured,
+                length: number(12).max(captured),
+                ..meta
+            });
+            *at += 16 + captured as usize;
         }
     }
 }

@@ -75,6 +75,11 @@ impl Port {
         self.link.is_some()
     }
 
+    /// How frames begin and their interface, when all of them are handed on.
+    pub(super) fn takes_all(&self) -> Option<(LinkType, u16)> {
+        self.link.filter(|_| self.program.is_none())
+    }
+
     /// Hands a frame on, or counts why not.
     #[inline]
     pub(super) fn take(&self, frame: Frame, octets: &[u8], sink: &mut Sink<'_>) {
