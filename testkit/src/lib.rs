@@ -4,6 +4,7 @@
 //! can be tested; it fails when the environment says that it must be there, so that a full machine tests everything.
 
 pub mod certificates;
+pub mod namespace;
 
 use std::path::{Path, PathBuf};
 

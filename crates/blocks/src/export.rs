@@ -19,6 +19,7 @@ mod lane;
 mod link;
 mod outbox;
 mod pace;
+mod stopping;
 mod stream;
 mod target;
 mod told;
@@ -42,6 +43,7 @@ use lane::{Collector, Lane};
 use link::Link;
 use outbox::{Outbox, Sockets};
 use pace::Pace;
+use stopping::Stopping;
 use target::Target;
 use told::Telling;
 
@@ -97,6 +99,7 @@ struct Export {
     columns: Option<(SchemaRef, Vec<usize>)>,
     queue_timeout: Duration,
     finish_timeout: Duration,
+    stopping: Arc<Stopping>,
     /// Since when flows may wait for their message to be full.
     waiting_since: Option<Instant>,
 }
@@ -104,12 +107,14 @@ struct Export {
 impl Export {
     fn open(configuration: &Configuration, context: &BlockContext) -> Result<Self, BlockError> {
         let (counters, tls) = (Counters::new(&context.meter), configuration.tls_client()?);
+        let stopping = Arc::new(Stopping::new(context.stop.clone(), configuration.stop_timeout));
         let mut sockets = Sockets::default();
         let mut collector = |target: &Target, announcements: &Arc<Announcements>| {
             let counters = counters.clone();
             if target.is_connection() {
                 let dialling = configuration.dialling(target, tls.as_ref())?;
-                let link = Link::start(dialling, Arc::clone(announcements), configuration.room, counters);
+                let patience = (configuration.room, Arc::clone(&stopping));
+                let link = Link::start(dialling, Arc::clone(announcements), patience, counters);
                 return link.map(Collector::Connection);
             }
             let address = configuration.address(target)?;
@@ -135,6 +140,7 @@ impl Export {
             columns: None,
             queue_timeout: configuration.queue_timeout,
             finish_timeout: configuration.finish_timeout,
+            stopping: Arc::clone(&stopping),
             waiting_since: None,
         })
     }
@@ -232,7 +238,9 @@ impl Sink for Export {
         // all at the same time, so that none waits for another
         let deadline = Instant::now() + self.finish_timeout;
         self.lanes.iter().for_each(|lane| lane.close(deadline));
-        self.lanes.iter().for_each(Lane::wait);
+        // flows on their way when the chain was stopped have taken their time, and what waits has some of its own
+        let stopping = self.stopping.anew();
+        self.lanes.iter().for_each(|lane| lane.wait(&stopping));
         Ok(())
     }
 

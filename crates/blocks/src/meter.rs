@@ -36,7 +36,8 @@ pub const KIND: BlockKind = BlockKind {
           is counted: `packets` = `packets_in_flows` + `packets_not_ip` + `packets_truncated` + `packets_malformed` + \
           `packets_too_deep` + `packets_not_sampled`. Besides it counts `octets` of frames, `fragments_without_first` \
           (in flows without ports), `flows_begun`, `flows_ended`, `flows_evicted` (ended since the table was full), \
-          `flows_peak`, `handshakes_cut` (too long, or too many at the same time, to be looked at whole), \
+          `flows_peak`, `tunnel_pairs_forgotten` (ends of tunnels, of which 1,048,576 are known at the same time: \
+          a flow whose ends were forgotten and come again is told in two), `handshakes_cut` (too long, or too many at the same time, to be looked at whole), \
           `payloads_malformed`, `kernel_drops` (packets that were not fetched in time), `buffer_overruns` \
           (how often the memory for packets of an interface became full), `frames_filtered`, `frames_unknown_link`, `octets_read` and \
           `files_failed`. With `routes` it counts `routes_peak` (prefixes), \

@@ -293,7 +293,8 @@ fn fits(column: Column, specifier: FieldSpecifier) -> bool {
     let length = specifier.length;
     match column.column_type() {
         ColumnType::Address => {
-            let needed = registry::element(0, specifier.element.id).map(|element| element.data_type);
+            let ElementId { enterprise, id } = specifier.element;
+            let needed = registry::element(enterprise, id).map(|element| element.data_type);
             match needed {
                 Some(registry::DataType::Ipv6Address) => length == 16,
                 _ => length == 4,
@@ -495,5 +496,19 @@ mod tests {
         let plan = compile(&template(&[(0, 27, 16), (0, 8, 4)]), false);
         assert_eq!(plan.ops, [Op::EitherAddress { column: Column::SrcAddr, first: 0, second: 1 }]);
         assert_eq!(plan.leftovers, [Leftover { field: 0, enterprise: 0, id: 27, other_family: Some(1), list: None }]);
+    }
+
+    #[test]
+    fn ends_of_tunnels_in_the_elements_of_ntop() {
+        // nProbe User's Guide, "Flow Information Elements": 114 and 116 are IPv4 addresses, 396 and 397 IPv6
+        let (src, dst) = (Column::TunnelSrcAddr, Column::TunnelDstAddr);
+        for (enterprise, [src4, dst4, src6, dst6]) in [(35632, [114, 116, 396, 397]), (0, [57586, 57588, 57868, 57869])]
+        {
+            for (src_id, dst_id, octets) in [(src4, dst4, 4), (src6, dst6, 16)] {
+                let plan = compile(&template(&[(enterprise, src_id, octets), (enterprise, dst_id, octets)]), false);
+                let expected = [Op::Address { column: src, field: 0 }, Op::Address { column: dst, field: 1 }];
+                assert_eq!((plan.ops, plan.leftovers), (expected.to_vec(), Vec::new()), "{enterprise}/{src_id}");
+            }
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Flows into the octets of records, one column after another.
 
+use weir_flow::registry::{NTOP_ENTERPRISE, NTOP_NETFLOW9_BASE};
 use weir_flow::{Column, ColumnType};
 use weir_wire::message_builder::push_variable;
-use weir_wire::{FieldSpecifier, VARIABLE_LENGTH};
+use weir_wire::{ElementId, FieldSpecifier, VARIABLE_LENGTH};
 
 use crate::carriage::{AS_TRANS, Carriage, carriage, is_system};
 use crate::columns::{Carried, Columns, Values};
@@ -52,13 +53,13 @@ impl Plan {
             let id = elements[usize::from(wide)];
             if width == VARIABLE_LENGTH {
                 plan.variable.push(column);
-                last.push(FieldSpecifier::iana(id, width));
+                last.push(specifier(version, id, width));
                 continue;
             }
             let width = if shape.wide & bit(column) == 0 { width } else { 16 };
             plan.fixed.push((column, plan.fixed_octets, width.into()));
             plan.fixed_octets += usize::from(width);
-            fields.push(FieldSpecifier::iana(id, width));
+            fields.push(specifier(version, id, width));
         }
         if let Some(sampler) = sampler.filter(|_| shape.present & bit(Column::SamplerId) == 0)
             && let Some(Carriage { elements, .. }) = carriage(version, Column::SamplerId)
@@ -130,6 +131,17 @@ fn family_column(column: Column) -> Column {
     match column.column_type() {
         ColumnType::Address => column,
         _ => Column::SrcAddr,
+    }
+}
+
+/// The field of an element in the table of columns. Field types of ntop in `NetFlow` v9 have numbers that IPFIX has no room
+/// for; there they are under ntop's own number.
+fn specifier(version: Version, id: u16, length: u16) -> FieldSpecifier {
+    match id.checked_sub(NTOP_NETFLOW9_BASE) {
+        Some(id) if version == Version::Ipfix => {
+            FieldSpecifier { element: ElementId { enterprise: NTOP_ENTERPRISE, id }, length }
+        }
+        _ => FieldSpecifier::iana(id, length),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::registry::{NTOP_ENTERPRISE, NTOP_NETFLOW9_BASE, REVERSE_ENTERPRISE};
+
 /// What [`Column::ExportVersion`] has for sFlow version 5, which shares its number with NetFlow version 5.
 pub const EXPORT_VERSION_SFLOW5: u8 = 105;
 
@@ -41,7 +43,8 @@ pub struct ColumnSpec {
     /// Unit of the values, empty when there is none.
     pub unit: &'static str,
     /// IANA Information Elements that fill the column, the preferred one first. NetFlow v9 field types share these
-    /// numbers (RFC 3954 section 8, RFC 7012 section 4). The decoder may convert (seconds to milliseconds).
+    /// numbers (RFC 3954 section 8, RFC 7012 section 4); those of ntop stand for its elements in IPFIX too, see
+    /// [`crate::registry::NTOP_NETFLOW9_BASE`]. The decoder may convert (seconds to milliseconds).
     pub elements: &'static [u16],
     /// Reverse elements (RFC 5103, enterprise 29305) that fill the column.
     pub reverse_elements: &'static [u16],
@@ -149,6 +152,8 @@ columns! {
     PortRangeStart "port_range_start" U16 "" [361] [] None, "port from", "First port of the block of ports that a NAT event is about (RFC 8158 section 4.3).";
     PortRangeEnd "port_range_end" U16 "" [362] [] None, "port to", "Last port of the block of ports that a NAT event is about.";
     TimeFlags "time_flags" U16 "" [] [] None, "time", "What is wrong with the times, as a sum of bits: 1 the exporter's clock stands before 2000, 2 it is over 5 minutes ahead of `received`, 4 it is over a day behind, 8 the flow ends before it starts, 16 it starts or ends over 5 minutes after `received`, 32 it ends over a day before `received`, 64 a time counts from a start of the exporter that is not known, 128 a time in a field for uptimes is taken as one since 1970; null when nothing is.";
+    TunnelSrcAddr "tunnel_src_addr" Address "" [57586, 57868] [] None, "tun src", "Source address of the packets that carry those of the flow through a tunnel; null without one.";
+    TunnelDstAddr "tunnel_dst_addr" Address "" [57588, 57869] [] None, "tun dst", "Destination address of the packets that carry those of the flow through a tunnel; null without one.";
     Elements "elements" Elements "" [] [] None, "elements", "Information Elements of the record that have no column of their own, as they came; lists are followed by what is in them.";
 }
 
@@ -171,10 +176,15 @@ impl Column {
     /// The column that an Information Element fills, with its rank among the elements of that column (0 is
     /// preferred), or `None` when it goes to [`Column::Elements`].
     pub fn of_element(enterprise: u32, id: u16) -> Option<(Self, usize)> {
+        let id = match enterprise {
+            // ntop has the same elements in both protocols
+            NTOP_ENTERPRISE => NTOP_NETFLOW9_BASE.checked_add(id)?,
+            _ => id,
+        };
         Self::ALL.iter().copied().find_map(|column| {
             let ids = match enterprise {
-                0 => column.spec().elements,
-                crate::registry::REVERSE_ENTERPRISE => column.spec().reverse_elements,
+                0 | NTOP_ENTERPRISE => column.spec().elements,
+                REVERSE_ENTERPRISE => column.spec().reverse_elements,
                 _ => return None,
             };
             ids.iter().position(|&known| known == id).map(|rank| (column, rank))
@@ -215,5 +225,10 @@ mod tests {
         assert_eq!(Column::of_element(0, 27), Some((Column::SrcAddr, 1)));
         assert_eq!(Column::of_element(29305, 1), Some((Column::BytesReverse, 0)));
         assert_eq!(Column::of_element(9, 8), None);
+        // nProbe's numbers by protocol (ntop, nProbe User's Guide, "Flow Information Elements")
+        assert_eq!(Column::of_element(0, 57586), Some((Column::TunnelSrcAddr, 0)));
+        assert_eq!(Column::of_element(35632, 114), Some((Column::TunnelSrcAddr, 0)));
+        assert_eq!(Column::of_element(35632, 397), Some((Column::TunnelDstAddr, 1)));
+        assert_eq!([Column::of_element(35632, 8), Column::of_element(35632, u16::MAX)], [None; 2]);
     }
 }

@@ -11,6 +11,13 @@ use std::sync::LazyLock;
 /// Enterprise number under which RFC 5103 section 6.1 puts the reverse of every IANA element.
 pub const REVERSE_ENTERPRISE: u32 = 29305;
 
+/// ntop, whose nProbe tells the addresses of tunnels.
+pub const NTOP_ENTERPRISE: u32 = 35632;
+
+/// What ntop's elements have more in `NetFlow` v9, which has no enterprise numbers, than under its own number in IPFIX
+/// (nProbe User's Guide, "Flow Information Elements").
+pub const NTOP_NETFLOW9_BASE: u16 = 57472;
+
 /// Abstract data types of RFC 7012 section 3.1 and RFC 6313 section 4.5.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DataType {

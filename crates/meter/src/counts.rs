@@ -32,6 +32,8 @@ pub struct MeterCounts {
     pub handshakes_cut: u64,
     /// Payloads of a known protocol that contradict themselves or end too early.
     pub payloads_malformed: u64,
+    /// Ends of tunnels that were forgotten since there were too many ([`PAIRS_MAX`](crate::PAIRS_MAX)).
+    pub tunnel_pairs_forgotten: u64,
     /// Most flows at the same time; of several workers the sum of what each had at most.
     pub flows_peak: u64,
 }
@@ -52,6 +54,7 @@ impl MeterCounts {
         self.flows_ended += other.flows_ended;
         self.flows_evicted += other.flows_evicted;
         self.flows_peak += other.flows_peak;
+        self.tunnel_pairs_forgotten += other.tunnel_pairs_forgotten;
         self.handshakes_cut += other.handshakes_cut;
         self.payloads_malformed += other.payloads_malformed;
     }

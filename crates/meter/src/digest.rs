@@ -3,6 +3,7 @@
 use weir_wire::packet::{End, Headers, LinkType, Packet, dissect_into, plain};
 
 use crate::block::PacketMeta;
+use crate::endpoints;
 use crate::key::{self, FlowKey, KeyFields, KeyHasher, KeyHeaders, KeyParts};
 
 /// Of a packet, what its flow wants to know. It is small, since it may travel from one worker to another.
@@ -108,6 +109,8 @@ pub struct Digester {
     headers: KeyHeaders,
     /// The fields of keys.
     mask: FlowKey,
+    /// Whether the ends of tunnels are part of the key, which are put into it apart.
+    has_endpoints: bool,
     is_biflow: bool,
     hasher: KeyHasher,
 }
@@ -115,7 +118,8 @@ pub struct Digester {
 impl Digester {
     /// Digests for these keys.
     pub fn new(fields: KeyFields, is_biflow: bool, hasher: KeyHasher) -> Self {
-        Self { headers: fields.headers, mask: FlowKey::mask(&fields), is_biflow, hasher }
+        let (headers, mask) = (fields.headers, FlowKey::mask(&fields));
+        Self { headers, mask, has_endpoints: fields.tunnel_endpoints, is_biflow, hasher }
     }
 
     /// Digests a frame that is [`plain`], as [`digest`](Self::digest) does.
@@ -197,9 +201,39 @@ impl Digester {
     /// Turns the key of a biflow, and hashes it.
     #[inline]
     pub(crate) fn complete(&self, digest: Digest) -> Digest {
-        let (key, is_reversed) = if self.is_biflow { digest.key.of_both_directions() } else { (digest.key, false) };
+        let (mut key, is_reversed) = if self.is_biflow { digest.key.of_both_directions() } else { (digest.key, false) };
+        if is_reversed && self.has_endpoints {
+            endpoints::turn(&mut key);
+        }
         let marks = digest.marks | if is_reversed { Digest::REVERSED } else { 0 };
         Digest { key, hash: self.hasher.hash(&key), marks, ..digest }
+    }
+
+    /// Puts a number for the ends of its tunnel into the key of a packet, in the direction of the packet.
+    pub(crate) fn label(&self, digested: &mut Digested, label: u32) {
+        match digested {
+            Digested::Whole(digest) => {
+                endpoints::set_label(digest, label);
+                digest.hash = self.hasher.hash(&digest.key);
+            }
+            Digested::FirstFragment(digest, id, _) => {
+                endpoints::set_label(digest, label);
+                digest.hash = self.hasher.hash(&digest.key);
+                id.key.set_tunnel_id(label);
+            }
+            Digested::LaterFragment(digest, id) => {
+                digest.key.set_tunnel_id(label);
+                id.key.set_tunnel_id(label);
+            }
+            Digested::NotFlow(_) => {}
+        }
+    }
+
+    /// The hash of a key without the ends of the tunnel, whose number is another one each time.
+    pub(crate) fn hash_without_endpoints(&self, digest: &Digest) -> u64 {
+        let mut key = digest.key;
+        key.set_tunnel_id(0);
+        self.hasher.hash(&key)
     }
 }
 

@@ -5,6 +5,7 @@ use weir_wire::packet::Packet;
 use crate::block::PacketBlock;
 use crate::counts::MeterCounts;
 use crate::digest::{Digest, Digested, Digester};
+use crate::endpoints::Labeller;
 use crate::fragments::{Fragment, Resolved};
 use crate::sampling::Sampler;
 
@@ -13,6 +14,8 @@ use crate::sampling::Sampler;
 pub(crate) struct Dissection {
     digester: Digester,
     sampler: Option<Sampler>,
+    /// Where the ends of tunnels are part of the key.
+    labeller: Option<Labeller>,
     /// For each shard what it has to take in, in order.
     pub(crate) shards: Vec<Vec<Digest>>,
     /// Fragments of the block, whose table is shared.
@@ -20,13 +23,16 @@ pub(crate) struct Dissection {
 }
 
 impl Dissection {
-    pub(crate) fn new(digester: Digester, sampler: Option<Sampler>, shards: usize) -> Self {
-        Self { digester, sampler, shards: vec![Vec::new(); shards], fragments: Vec::new() }
+    pub(crate) fn new(digester: Digester, sampler: Option<Sampler>, labeller: Option<Labeller>, shards: usize) -> Self {
+        Self { digester, sampler, labeller, shards: vec![Vec::new(); shards], fragments: Vec::new() }
     }
 
     /// Dissects the packets of a block whose first is number `first` of all.
     pub(crate) fn block(&mut self, block: &PacketBlock, first: u64, counts: &mut MeterCounts) {
         let mut packet = Packet::default();
+        if let Some(labeller) = &mut self.labeller {
+            labeller.begin_block();
+        }
         counts.packets += block.packets().len() as u64;
         for (number, meta) in block.packets().iter().enumerate() {
             counts.octets += u64::from(meta.length);
@@ -35,11 +41,16 @@ impl Dissection {
                 continue;
             }
             let frame = block.frame(meta);
+            // what is plain is in no tunnel
             if let Some(digest) = self.digester.digest_plain(number as u32, meta, frame) {
                 self.deal(digest, counts);
                 continue;
             }
-            match self.digester.digest(number as u32, meta, frame, &mut packet) {
+            let mut digested = self.digester.digest(number as u32, meta, frame, &mut packet);
+            if let Some(labeller) = &mut self.labeller {
+                self.digester.label(&mut digested, labeller.label(&packet));
+            }
+            match digested {
                 Digested::Whole(digest) => self.deal(digest, counts),
                 Digested::FirstFragment(digest, id, ports) => {
                     self.fragments.push(Fragment::First(id, ports, digest.time_us, digest.packet));
@@ -73,7 +84,11 @@ impl Dissection {
 
     #[inline]
     fn deal(&mut self, digest: Digest, counts: &mut MeterCounts) {
-        if self.sampler.as_ref().is_some_and(|sampler| !sampler.takes_flow(&digest)) {
+        let takes = |sampler: &Sampler| match self.labeller {
+            None => sampler.takes_flow(&digest),
+            Some(_) => sampler.takes_hash(self.digester.hash_without_endpoints(&digest)),
+        };
+        if self.sampler.as_ref().is_some_and(|sampler| !takes(sampler)) {
             counts.packets_not_sampled += 1;
             return;
         }

@@ -15,12 +15,13 @@ use crate::block::{Interface, PacketBlock, PacketSource, Pulled, SourceCounts, S
 use crate::counts::MeterCounts;
 use crate::digest::Digest;
 use crate::dissection::Dissection;
+use crate::endpoints::Pairs;
 use crate::fragments::{Fragment, Fragments, Resolved};
 
 /// Parcels that may wait in an inbox before nobody takes another block.
-const PARCELS_MAX: usize = 32;
+const PARCELS_MAX: usize = 16;
 /// Blocks that may wait for their turn before nobody takes another one.
-const READY_MAX: usize = 32;
+const READY_MAX: usize = 16;
 /// Parcels that are kept to be filled again.
 const SPARE_MAX: usize = 64;
 /// How long to sleep at most when there is nothing to do; what is waited for wakes up earlier.
@@ -110,6 +111,8 @@ pub(crate) struct Exchange {
     /// A worker has gone before its end, so that the others wait in vain for its blocks.
     abandoned: AtomicBool,
     counts: Vec<Mutex<MeterCounts>>,
+    /// The ends of tunnels, where they are part of the key.
+    pub(crate) pairs: Option<Arc<Pairs>>,
 }
 
 /// A worker that panicked spoils nothing that others may not see.
@@ -119,7 +122,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Exchange {
     /// Workers with these sources: one for all, or one for each.
-    pub(crate) fn new(sources: Vec<Box<dyn PacketSource>>, workers: usize) -> Self {
+    pub(crate) fn new(sources: Vec<Box<dyn PacketSource>>, workers: usize, pairs: Option<Arc<Pairs>>) -> Self {
         let given = Given { blocks: 0, packets: 0, clock_us: 0, sources: sources.len() };
         let feeder = |source| Mutex::new(Feeder { source, has_ended: false });
         Self {
@@ -133,6 +136,7 @@ impl Exchange {
             stop: AtomicBool::new(false),
             abandoned: AtomicBool::new(false),
             counts: (0..workers).map(|_| Mutex::default()).collect(),
+            pairs,
         }
     }
 
@@ -161,6 +165,7 @@ impl Exchange {
     pub(crate) fn counts(&self) -> MeterCounts {
         let mut sum = MeterCounts::default();
         self.counts.iter().for_each(|counts| sum.add(&lock(counts)));
+        sum.tunnel_pairs_forgotten = self.pairs.as_ref().map_or(0, |pairs| pairs.forgotten());
         sum.fragments_held = lock(&self.turn).fragments.held() as u64;
         sum
     }

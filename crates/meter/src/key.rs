@@ -40,6 +40,9 @@ pub struct KeyFields {
     pub interface: bool,
     /// Kind and identifier (VNI, TEID, key) of the tunnel.
     pub tunnel: bool,
+    /// Addresses of the outermost packet that carries another one. Ports are not looked at: those of VXLAN and Geneve are
+    /// a hash of what is carried (RFC 7348 section 5, RFC 8926 section 3.3).
+    pub tunnel_endpoints: bool,
     /// Which headers of a packet in a tunnel.
     pub headers: KeyHeaders,
 }
@@ -56,6 +59,7 @@ impl KeyFields {
         vlan: false,
         interface: false,
         tunnel: false,
+        tunnel_endpoints: false,
         headers: KeyHeaders::Inner,
     };
 }
@@ -73,6 +77,7 @@ impl Default for KeyFields {
             vlan: true,
             interface: true,
             tunnel: false,
+            tunnel_endpoints: false,
             headers: KeyHeaders::Inner,
         }
     }
@@ -112,7 +117,7 @@ pub struct KeyParts {
     pub vlan: u16,
     /// Position of the interface.
     pub interface: u16,
-    /// Identifier of the tunnel.
+    /// Identifier of the tunnel; with [`KeyFields::tunnel_endpoints`] a number for the identifier and the addresses.
     pub tunnel_id: u32,
 }
 
@@ -255,6 +260,11 @@ impl FlowKey {
     /// Sets the ports, for fragments that learn them from the first one.
     pub(crate) const fn set_ports(&mut self, src_port: u16, dst_port: u16) {
         self.transport = (self.transport & !0xffff_ffff) | src_port as u64 | (dst_port as u64) << 16;
+    }
+
+    /// Sets the identifier of the tunnel, or what stands in its place.
+    pub(crate) const fn set_tunnel_id(&mut self, id: u32) {
+        self.place = (self.place & 0xffff_ffff) | (id as u64) << 32;
     }
 }
 

@@ -36,6 +36,8 @@ mod measures;
 pub use measures::Measures;
 
 mod dissection;
+mod endpoints;
+pub use endpoints::PAIRS_MAX;
 mod exchange;
 mod fragments;
 mod rows;

@@ -20,7 +20,8 @@ impl Metering {
     /// may share the thread of the caller.
     pub fn new(options: &MeterOptions, sources: Vec<Box<dyn PacketSource>>, workers: usize) -> (Self, Vec<Worker>) {
         let workers = workers.max(1);
-        let exchange = Arc::new(Exchange::new(sources, workers));
+        let pairs = options.fields.tunnel_endpoints.then(Arc::default);
+        let exchange = Arc::new(Exchange::new(sources, workers, pairs));
         let worker = |number| Worker::new(number, workers, options, Arc::clone(&exchange));
         let made = (0..workers).map(worker).collect();
         (Self { exchange }, made)

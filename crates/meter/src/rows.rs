@@ -7,6 +7,7 @@ use weir_flow::{Column, FlowBatch, FlowBatchBuilder};
 
 use crate::cache::{EndReason, Ended, Flow};
 use crate::digest::Digest;
+use crate::endpoints::{Endpoints, FlowEndpoints};
 use crate::icmp::{ICMP, ICMPV6};
 use crate::key::KeyParts;
 use crate::measures::{Measured, Measurer};
@@ -44,20 +45,27 @@ pub(crate) struct FlowRows {
     interfaces: Vec<u32>,
     measurer: Measurer,
     routes: Option<RouteColumns>,
+    /// Where the ends of tunnels are part of the key.
+    endpoints: Option<FlowEndpoints>,
+    /// Whether anything is noted of packets.
+    needs_packets: bool,
     flows: u64,
     /// When rows were handed on last.
     handed_on: Instant,
 }
 
 impl FlowRows {
-    pub(crate) fn new(options: &MeterOptions) -> Self {
+    pub(crate) fn new(options: &MeterOptions, endpoints: Option<FlowEndpoints>) -> Self {
+        let measurer = Measurer::new(options);
         Self {
             rows: Vec::with_capacity(GROUP_ROWS),
             builder: FlowBatchBuilder::new(BATCH_ROWS),
             options: options.clone(),
             interfaces: Vec::new(),
-            measurer: Measurer::new(options),
+            needs_packets: measurer.needs_packets() || endpoints.is_some(),
+            measurer,
             routes: options.routes.clone().map(RouteColumns::new),
+            endpoints,
             flows: 0,
             handed_on: Instant::now(),
         }
@@ -89,6 +97,25 @@ impl FlowRows {
         out(self.builder.finish());
     }
 
+    /// Notes what is wanted of a packet.
+    fn packet(&mut self, slot: u32, flow: &Flow, digest: &Digest) {
+        if let Some(endpoints) = &mut self.endpoints {
+            endpoints.packet(slot, flow, digest);
+        }
+        if self.measurer.needs_packets() {
+            self.measurer.packet(slot, digest, flow.is_forward(digest));
+        }
+    }
+
+    /// What was noted of the packets of a flow that ends, but for the ends of its tunnel, which wait in the order of the
+    /// rows.
+    fn end_packets(&mut self, slot: u32) -> Option<Box<Measured>> {
+        if let Some(endpoints) = &mut self.endpoints {
+            endpoints.end(slot);
+        }
+        self.measurer.end(slot)
+    }
+
     fn put_into_columns(&mut self, interfaces: &mut dyn FnMut() -> Vec<u32>) {
         if self.rows.is_empty() {
             return;
@@ -104,12 +131,26 @@ impl FlowRows {
         if self.options.is_biflow {
             self.backward(&rows);
         }
+        self.endpoints();
         self.measured(&mut rows);
         if let Some(routes) = &mut self.routes {
             routes.tell(&self.options.fields, rows.iter().map(|row| row.flow.key()), &mut self.builder);
         }
         rows.clear();
         self.rows = rows;
+    }
+
+    fn endpoints(&mut self) {
+        let Some(endpoints) = &mut self.endpoints else { return };
+        let ended: Vec<_> = endpoints.take_ended().collect();
+        let column = self.builder.address(Column::TunnelSrcAddr);
+        for ends in &ended {
+            column.push(ends.as_ref().map(Endpoints::src));
+        }
+        let column = self.builder.address(Column::TunnelDstAddr);
+        for ends in &ended {
+            column.push(ends.as_ref().map(Endpoints::dst));
+        }
     }
 
     fn measured(&mut self, rows: &mut [Row]) {
@@ -248,7 +289,7 @@ impl Ended for HandingOn<'_> {
     fn flow(&mut self, slot: u32, flow: &Flow, reason: EndReason, now_us: i64) {
         let rows = &mut *self.rows;
         rows.flows += 1;
-        let measured = if rows.measurer.needs_packets() { rows.measurer.end(slot) } else { None };
+        let measured = if rows.needs_packets { rows.end_packets(slot) } else { None };
         rows.rows.push(Row { flow: *flow, measured, parts: flow.key().parts(), reason, told_us: now_us });
         if rows.rows.len() < GROUP_ROWS {
             return;
@@ -261,8 +302,8 @@ impl Ended for HandingOn<'_> {
 
     #[inline]
     fn packet(&mut self, slot: u32, flow: &Flow, digest: &Digest) {
-        if self.rows.measurer.needs_packets() {
-            self.rows.measurer.packet(slot, digest, flow.is_forward(digest));
+        if self.rows.needs_packets {
+            self.rows.packet(slot, flow, digest);
         }
     }
 }
@@ -291,7 +332,7 @@ mod tests {
         let options = MeterOptions { flows_max: FLOWS, ..MeterOptions::default() };
         let hasher = KeyHasher::new(1);
         let mut cache = FlowCache::new(FLOWS, options.timeouts, false, hasher.clone());
-        let mut rows = FlowRows::new(&options);
+        let mut rows = FlowRows::new(&options, None);
         let mut batches = Vec::new();
         let mut handing_on =
             HandingOn { rows: &mut rows, interfaces: &mut || vec![1], out: &mut |batch| batches.push(batch.rows()) };

@@ -64,7 +64,13 @@ impl Sampler {
     /// Whether the flow of a packet is selected. Both directions of a biflow are, or neither.
     #[inline]
     pub(crate) fn takes_flow(&self, digest: &Digest) -> bool {
-        self.selection != Selection::FlowHash || self.hasher.hash_one(digest.hash) <= self.most
+        self.takes_hash(digest.hash)
+    }
+
+    /// Whether a flow is selected whose key has this hash.
+    #[inline]
+    pub(crate) fn takes_hash(&self, hash: u64) -> bool {
+        self.selection != Selection::FlowHash || self.hasher.hash_one(hash) <= self.most
     }
 }
 

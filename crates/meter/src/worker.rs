@@ -9,6 +9,7 @@ use crate::cache::FlowCache;
 use crate::counts::MeterCounts;
 use crate::digest::Digester;
 use crate::dissection::Dissection;
+use crate::endpoints::{FlowEndpoints, Labeller};
 use crate::exchange::{Exchange, Feed, Parcel, Taken};
 use crate::key::KeyHasher;
 use crate::options::MeterOptions;
@@ -50,14 +51,16 @@ impl Worker {
     pub(crate) fn new(number: usize, workers: usize, options: &MeterOptions, exchange: Arc<Exchange>) -> Self {
         let hasher = KeyHasher::new(options.seed);
         let digester = Digester::new(options.fields, options.is_biflow, hasher.clone());
+        let labeller = exchange.pairs.clone().map(|pairs| Labeller::new(pairs, options.fields.tunnel));
+        let endpoints = exchange.pairs.clone().map(FlowEndpoints::new);
         let flows_max = options.flows_max.div_ceil(workers);
         Self {
             number,
             exchange,
-            dissection: Dissection::new(digester, options.sampler(), workers),
+            dissection: Dissection::new(digester, options.sampler(), labeller, workers),
             blocks: Vec::new(),
             cache: FlowCache::new(flows_max, options.timeouts, options.is_biflow, hasher),
-            rows: FlowRows::new(options),
+            rows: FlowRows::new(options, endpoints),
             counts: MeterCounts::default(),
             ending_us: None,
             has_ended: false,

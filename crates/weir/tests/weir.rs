@@ -25,6 +25,8 @@ mod foreign;
 mod kill;
 #[path = "weir/meter.rs"]
 mod meter;
+#[path = "weir/meter_live.rs"]
+mod meter_live;
 #[path = "weir/meter_routes.rs"]
 mod meter_routes;
 #[path = "weir/nfdump/mod.rs"]

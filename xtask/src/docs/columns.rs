@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use weir_flow::counters::{CounterKind, KeyKind, counter_columns, key_columns};
 use weir_flow::options::COLUMN_DOCS;
-use weir_flow::registry::REVERSE_ENTERPRISE;
+use weir_flow::registry::{NTOP_ENTERPRISE, NTOP_NETFLOW9_BASE, REVERSE_ENTERPRISE};
 use weir_flow::{Column, ColumnType, Counter, Table, element};
 
 const INTRODUCTION: &str = "\
@@ -53,7 +53,11 @@ fn elements_text(column: Column) -> String {
         None => id.to_string(),
     };
     let spec = column.spec();
-    let iana = spec.elements.iter().map(|&id| named(0, id));
+    // field types of ntop are its own elements in IPFIX
+    let iana = spec.elements.iter().map(|&id| match id.checked_sub(NTOP_NETFLOW9_BASE) {
+        Some(own) => format!("{} ({NTOP_ENTERPRISE}/{own} in IPFIX)", named(0, id)),
+        None => named(0, id),
+    });
     let reverse =
         spec.reverse_elements.iter().map(|&id| format!("{REVERSE_ENTERPRISE}/{}", named(REVERSE_ENTERPRISE, id)));
     iana.chain(reverse).collect::<Vec<_>>().join(", ")

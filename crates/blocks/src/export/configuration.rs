@@ -102,7 +102,9 @@ pub(super) const PARAMETERS: &[ParameterSpec] = &[
         parameter_type: ParameterType::Seconds,
         default: Some("0"),
         doc: "How long the chain waits for room in a full queue, from when the collector took something last; 0 for not at \
-              all. For flows that can wait, such as those of files.",
+              all. For flows that can wait, such as those of files. While it waits, all that its thread does waits: \
+              other collectors are sent what came before, and several that take nothing are waited for at the same \
+              time. Who was waited for in vain is not waited for again before it has taken something.",
     },
     ParameterSpec {
         key: "stall_timeout_secs",
@@ -116,6 +118,13 @@ pub(super) const PARAMETERS: &[ParameterSpec] = &[
         default: Some("10"),
         doc: "How long connections may take, when the chain ends, to send what waits and to be closed by their collector; a \
               second more at most.",
+    },
+    ParameterSpec {
+        key: "stop_timeout_secs",
+        parameter_type: ParameterType::Seconds,
+        default: Some("10"),
+        doc: "How long that may take at most when the chain was stopped before its end, by a signal or because a block \
+              failed; as soon ends a wait for room. What is left then is counted in `records_unsent`.",
     },
     ParameterSpec {
         key: "tls_ca",
@@ -159,6 +168,7 @@ pub(super) struct Configuration {
     pub queue_timeout: Duration,
     pub room: Room,
     pub finish_timeout: Duration,
+    pub stop_timeout: Duration,
     stall_timeout: Duration,
     allow_remote: bool,
     tls: Option<TlsClientOptions>,
@@ -186,6 +196,7 @@ impl Configuration {
                 timeout: parameters.duration("room_timeout_secs"),
             },
             finish_timeout: parameters.duration("finish_timeout_secs"),
+            stop_timeout: parameters.duration("stop_timeout_secs"),
             stall_timeout,
             allow_remote,
             tls: tls(parameters, &targets)?,

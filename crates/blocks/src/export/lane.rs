@@ -10,6 +10,7 @@ use weir_flow::FlowBatch;
 use super::announcements::{Announcements, Message};
 use super::link::Link;
 use super::outbox::Outbox;
+use super::stopping::Stopping;
 
 /// Counters of refused flows, in the order of [`Refusal::ALL`].
 pub(super) const REFUSED: [&str; Refusal::COUNT] = [
@@ -132,8 +133,8 @@ impl Lane {
     }
 
     /// Waits until connections have sent everything or their time is over.
-    pub(super) fn wait(&self) {
-        self.post.links().for_each(Link::wait);
+    pub(super) fn wait(&self, stopping: &Stopping) {
+        self.post.links().for_each(|link| link.wait(stopping));
     }
 }
 
@@ -154,12 +155,22 @@ impl Post {
         self.handed_out += u64::from(message.flows);
         // made once for all queues, and not at all without one
         let mut shared = None;
+        let mut full = Vec::new();
         for collector in &mut self.collectors {
             match collector {
                 Collector::Datagrams(outbox) => outbox.send(message, &self.announcements, self.announced, now_ms),
                 Collector::Connection(link) => {
-                    link.put(shared.get_or_insert_with(|| Arc::new(Message::new(message, self.announced))));
+                    let message = shared.get_or_insert_with(|| Arc::new(Message::new(message, self.announced)));
+                    if !link.offer(message) {
+                        full.push(&*link);
+                    }
                 }
+            }
+        }
+        // who has room is not kept waiting for who has none
+        if let Some(message) = &shared {
+            for link in full {
+                link.put(message);
             }
         }
     }

@@ -15,6 +15,7 @@ use weir_export::{TransportSession, Version};
 
 use super::announcements::{Announcements, Message};
 use super::counters::Counters;
+use super::stopping::Stopping;
 use super::stream::{Dialling, LOOK_INTERVAL, Stream};
 
 /// Pause before the first attempt to connect again; each further one is twice as long.
@@ -27,7 +28,7 @@ const ACKNOWLEDGED_MARGIN: Duration = Duration::from_secs(5);
 /// How long after the deadline a thread may take to see that it is over.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// How much may wait, and for how long what comes then waits for room.
+/// How much may wait, and for how long what comes then waits for room, since the collector took something last.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Room {
     pub octets_max: usize,
@@ -39,6 +40,7 @@ pub(super) struct Room {
 pub(super) struct Link {
     shared: Arc<Shared>,
     room: Room,
+    stopping: Arc<Stopping>,
 }
 
 #[derive(Debug)]
@@ -50,11 +52,13 @@ struct Shared {
     dialling: Dialling,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Queue {
     messages: VecDeque<Arc<Message>>,
     octets: usize,
     flows: u64,
+    /// When the collector took something last, or the first message began to wait.
+    progress: Instant,
     /// Whether the last message found no room.
     is_full: bool,
     /// Set when nothing more will come: until when to go on.
@@ -64,7 +68,22 @@ struct Queue {
 }
 
 impl Queue {
+    fn new() -> Self {
+        Self {
+            messages: VecDeque::new(),
+            octets: 0,
+            flows: 0,
+            progress: Instant::now(),
+            is_full: false,
+            deadline: None,
+            is_ended: false,
+        }
+    }
+
     fn push(&mut self, message: Arc<Message>) {
+        if self.messages.is_empty() {
+            self.progress = Instant::now();
+        }
         self.octets += message.octets();
         self.flows += u64::from(message.flows);
         self.messages.push_back(message);
@@ -75,6 +94,7 @@ impl Queue {
         let is_first = self.messages.front().is_some_and(|first| Arc::ptr_eq(first, message));
         if is_first {
             self.messages.pop_front();
+            self.progress = Instant::now();
             self.octets -= message.octets();
             self.flows -= u64::from(message.flows);
         }
@@ -98,10 +118,10 @@ impl Link {
     pub(super) fn start(
         dialling: Dialling,
         announcements: Arc<Announcements>,
-        room: Room,
+        (room, stopping): (Room, Arc<Stopping>),
         counters: Counters,
     ) -> Result<Self, BlockError> {
-        let queue = Mutex::new(Queue::default());
+        let queue = Mutex::new(Queue::new());
         let shared = Arc::new(Shared { queue, changed: Condvar::new(), announcements, counters, dialling });
         let work = Arc::clone(&shared);
         thread::Builder::new()
@@ -112,10 +132,23 @@ impl Link {
                 work.run();
             })
             .map_err(|error| BlockError::caused("cannot start a thread", error))?;
-        Ok(Self { shared, room })
+        Ok(Self { shared, room, stopping })
     }
 
-    /// Puts a message into the queue; the flows of one that finds no room are counted.
+    /// Puts a message into the queue if there is room at once; whether there was.
+    pub(super) fn offer(&self, message: &Arc<Message>) -> bool {
+        let mut queue = self.shared.queue();
+        let has_room = self.has_room(&queue, message.octets());
+        if has_room {
+            queue.push(Arc::clone(message));
+            queue.is_full = false;
+            drop(queue);
+            self.shared.changed.notify_one();
+        }
+        has_room
+    }
+
+    /// Puts a message into the queue, when need be after waiting; the flows of one that finds no room are counted.
     pub(super) fn put(&self, message: &Arc<Message>) {
         let mut queue = self.wait_for_room(message.octets());
         let has_room = self.has_room(&queue, message.octets());
@@ -138,22 +171,17 @@ impl Link {
     }
 
     /// Waits until there is room, for as long as the collector takes something. Who has waited in vain once does not wait
-    /// again before there is room.
+    /// again before there is room, and who has been waited for beside another one has had that time.
     fn wait_for_room(&self, octets: usize) -> MutexGuard<'_, Queue> {
         let mut queue = self.shared.queue();
-        if queue.is_full || self.room.timeout.is_zero() {
-            return queue;
-        }
-        let (mut waiting, mut since) = (queue.octets, Instant::now());
         while !self.has_room(&queue, octets) && !queue.is_ended {
-            let left = self.room.timeout.saturating_sub(since.elapsed());
+            let until = queue.progress + self.room.timeout;
+            let until = self.stopping.deadline().map_or(until, |deadline| until.min(deadline));
+            let left = until.saturating_duration_since(Instant::now()).min(LOOK_INTERVAL);
             if left.is_zero() {
                 break;
             }
             queue = self.shared.changed.wait_timeout(queue, left).unwrap_or_else(PoisonError::into_inner).0;
-            if queue.octets < waiting {
-                (waiting, since) = (queue.octets, Instant::now());
-            }
         }
         queue
     }
@@ -176,12 +204,15 @@ impl Link {
     }
 
     /// Waits until everything is sent, or the deadline is over and the thread has had the time to see that; counts what
-    /// was not sent.
-    pub(super) fn wait(&self) {
+    /// was not sent. The wish to stop brings the deadline nearer.
+    pub(super) fn wait(&self, stopping: &Stopping) {
         let mut queue = self.shared.queue();
         while !queue.is_ended {
-            let until = queue.deadline.map(|deadline| deadline + GRACE);
-            let left = until.map_or(Duration::ZERO, |until| until.saturating_duration_since(Instant::now()));
+            let now = Instant::now();
+            let deadline = queue.deadline.unwrap_or(now);
+            let deadline = stopping.deadline().map_or(deadline, |sooner| sooner.min(deadline));
+            queue.deadline = Some(deadline);
+            let left = (deadline + GRACE).saturating_duration_since(now).min(LOOK_INTERVAL);
             if left.is_zero() {
                 break;
             }

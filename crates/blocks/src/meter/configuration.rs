@@ -62,8 +62,10 @@ pub(super) const PARAMETERS: &[ParameterSpec] = &[
             "[\"src_addr\", \"dst_addr\", \"src_port\", \"dst_port\", \"protocol\", \"tos\", \"vlan\", \"interface\"]",
         ),
         doc: "Flow Keys: what tells one flow from another, of `src_addr`, `dst_addr`, `src_port`, `dst_port`, \
-              `protocol`, `tos`, `vlan`, `interface`, `tunnel`. `tos` is none of biflows, whose directions may differ \
-              in it.",
+              `protocol`, `tos`, `vlan`, `interface`, `tunnel` (its kind and identifier: VNI, TEID, key), \
+              `tunnel_endpoints` (the addresses of the outermost packet that carries another one, told in \
+              `tunnel_src_addr` and `tunnel_dst_addr`; its ports are no part of it). `tos` is none of biflows, whose \
+              directions may differ in it.",
     },
     ParameterSpec {
         key: "headers",
@@ -305,12 +307,17 @@ fn fields(parameters: &Parameters, is_biflow: bool) -> Result<KeyFields, Paramet
             "vlan" => &mut fields.vlan,
             "interface" => &mut fields.interface,
             "tunnel" => &mut fields.tunnel,
+            "tunnel_endpoints" => &mut fields.tunnel_endpoints,
             _ => return Err(ParameterError::new("key", format!("'{name}' is no Flow Key"))),
         };
         *field = true;
     }
     if parameters.text("headers") == "outer" {
         fields.headers = KeyHeaders::Outer;
+    }
+    if fields.tunnel_endpoints && fields.headers == KeyHeaders::Outer {
+        let text = "'tunnel_endpoints' tells nothing beside outer headers, whose addresses are those of the flow";
+        return Err(ParameterError::new("key", text.to_owned()).with_hint("headers = \"inner\" has both"));
     }
     if is_biflow {
         let pairs = [(fields.src_addr, fields.dst_addr), (fields.src_port, fields.dst_port)];

@@ -48,6 +48,7 @@ const COUNTERS: &[(&str, Count)] = &[
     ("flows_ended", |meter, _| meter.flows_ended),
     ("flows_evicted", |meter, _| meter.flows_evicted),
     ("flows_peak", |meter, _| meter.flows_peak),
+    ("tunnel_pairs_forgotten", |meter, _| meter.tunnel_pairs_forgotten),
     ("handshakes_cut", |meter, _| meter.handshakes_cut),
     ("payloads_malformed", |meter, _| meter.payloads_malformed),
     ("kernel_drops", |_, source| source.kernel_drops),

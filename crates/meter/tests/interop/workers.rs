@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use arrow::array::RecordBatch;
 use arrow::row::{RowConverter, SortField};
 use weir_flow::{Column, FlowBatch};
-use weir_meter::{FastTimeout, MeterOptions, NotFlow, PacketBlock, Pulled, Timeouts};
+use weir_meter::{FastTimeout, KeyFields, MeterOptions, NotFlow, PacketBlock, Pulled, Timeouts};
 
 use crate::captures::captures;
 use crate::metered::{Metered, meter};
@@ -124,8 +124,14 @@ fn check(path: &Path, outcome: &mut Outcome) -> (usize, Vec<String>) {
     outcome.packets += read.packets;
     let (mut flows, mut complaints) = (0, Vec::new());
     for (number, parts) in TIMEOUTS_MS.into_iter().enumerate() {
-        for is_biflow in [false, true] {
+        for (is_biflow, has_endpoints) in [(false, false), (true, false), (false, true), (true, true)] {
+            // both ways together, so that the identifier of the tunnel shares its place in the key with the ends
+            let fields = KeyFields { tunnel: has_endpoints, tunnel_endpoints: has_endpoints, ..KeyFields::default() };
+            if has_endpoints && number > 1 {
+                continue;
+            }
             let options = MeterOptions {
+                fields,
                 is_biflow,
                 timeouts: timeouts(parts),
                 flows_max: 1 << 18,
@@ -138,7 +144,7 @@ fn check(path: &Path, outcome: &mut Outcome) -> (usize, Vec<String>) {
             let expected = set(&others[0].1.batches);
             flows += expected.len();
             let mut of_this = Vec::new();
-            if number == 0 && is_biflow {
+            if number == 0 && is_biflow && !has_endpoints {
                 outcome.not_flows.iter_mut().zip(whole.counts.not_flows).for_each(|(sum, count)| *sum += count);
             }
             sums(&read, &whole, &options, &mut of_this);
@@ -153,8 +159,11 @@ fn check(path: &Path, outcome: &mut Outcome) -> (usize, Vec<String>) {
             if read.in_order && set(&whole.batches) != expected {
                 of_this.push(format!("blocks: {}", first_difference(&whole.batches, &others[0].1.batches)));
             }
-            complaints
-                .extend(of_this.into_iter().map(|line| format!("timeouts {parts:?}, biflow {is_biflow}: {line}")));
+            complaints.extend(
+                of_this
+                    .into_iter()
+                    .map(|line| format!("timeouts {parts:?}, biflow {is_biflow}, endpoints {has_endpoints}: {line}")),
+            );
         }
     }
     (flows, complaints)

@@ -6,63 +6,18 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::UdpSocket;
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
 use nix::sys::socket::{AddressFamily, SockFlag, SockType, socket};
 use weir_meter::{LiveOptions, PacketBlock, PacketSource, Pulled, SourceCounts, Tell, live};
+use weir_testkit::namespace::{cable, ip, is_inside};
 
-/// Set for the process that runs in the namespace.
-const INSIDE: &str = "WEIR_TEST_INSIDE_NAMESPACE";
 /// Datagrams sent as fast as they can be.
 const SENT: u32 = 100_000;
 /// Octets of Ethernet, IP and UDP headers before a datagram's payload.
 const HEADERS_OCTETS: usize = 42;
-
-/// Runs a test of this file again, in a namespace of its own; whether this already is that run.
-fn is_inside(test: &str) -> bool {
-    if std::env::var_os(INSIDE).is_some() {
-        return true;
-    }
-    let (Some(unshare), Some(_)) = (weir_testkit::program("unshare"), weir_testkit::program("ip")) else {
-        return false;
-    };
-    if !Command::new(&unshare).args(["-n", "true"]).output().unwrap().status.success() {
-        assert!(std::env::var_os("WEIR_REQUIRE_NAMESPACES").is_none(), "network namespaces cannot be made");
-        println!("skipped: network namespaces cannot be made, which takes root");
-        return false;
-    }
-    let this = std::env::current_exe().unwrap();
-    let output =
-        Command::new(unshare).arg("-n").arg(this).args(["--exact", test, "--nocapture"]).env(INSIDE, "1").output();
-    let output = output.unwrap();
-    print!("{}", String::from_utf8_lossy(&output.stdout));
-    let errors = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && output.stdout.windows(8).any(|part| part == b"1 passed"), "{errors}");
-    false
-}
-
-/// Runs `ip` with each of these lines.
-fn ip(lines: &str) {
-    for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
-        let output = Command::new("ip").args(line.split(' ')).output().unwrap();
-        assert!(output.status.success(), "ip {line}: {}", String::from_utf8_lossy(&output.stderr));
-    }
-}
-
-/// A cable: what is sent to 10.9.0.2 comes out of `out`.
-fn cable() {
-    ip("link set lo up
-        link add in type veth peer name out
-        link set in address 02:00:00:00:00:01
-        link set out address 02:00:00:00:00:02
-        link set in up
-        link set out up
-        addr add 10.9.0.1/24 dev in
-        neigh add 10.9.0.2 lladdr 02:00:00:00:00:02 dev in");
-}
 
 fn options(interfaces: &[&str], filter: Option<&str>, threads: usize) -> LiveOptions {
     let interfaces = interfaces.iter().map(|name| (*name).to_owned()).collect();

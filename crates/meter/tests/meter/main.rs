@@ -4,3 +4,8 @@ mod captures;
 mod filters;
 mod live;
 mod routes;
+// how the dissector reads tshark
+#[allow(dead_code)]
+#[path = "../../../wire/tests/wire/tshark/theirs.rs"]
+mod theirs;
+mod tunnels;

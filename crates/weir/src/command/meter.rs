@@ -21,7 +21,9 @@ use crate::running::Foreground;
 /// the same time, and without any of them to standard output. Captures (pcap, pcapng, also compressed with gzip or zstd)
 /// are merged by the times of their packets. Capturing takes CAP_NET_RAW; reading files takes nothing.
 ///
-/// Every packet is counted, and the counts are printed at the end.
+/// Every packet is counted, and the counts are printed at the end. The exit status is 1 when not everything could be
+/// metered or written, and 3 when it could but flows were not sent to a collector, or perhaps did not arrive: as far as
+/// the sender is told, which over UDP it is not. Ctrl-C ends capturing, or reading files, in order; a second one at once.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Capture files, - for standard input, or names of interfaces
@@ -85,6 +87,7 @@ struct CaptureArgs {
 #[command(next_help_heading = "Flows")]
 struct FlowArgs {
     /// Flow Keys, parted by commas: src_addr, dst_addr, src_port, dst_port, protocol, tos, vlan, interface, tunnel
+    /// (its kind and identifier), tunnel_endpoints (the addresses of the packet that carries another one)
     #[arg(
         long,
         value_name = "FIELDS",
@@ -165,6 +168,20 @@ struct OutArgs {
     /// Seconds after which flows go to collectors that do not fill a message; 0 for at once
     #[arg(short = 'q', long, value_name = "SECS", default_value_t = 1.0)]
     queue_timeout: f64,
+    /// Memory for messages that wait for a connection, for each collector; what finds no room is not sent, and counted
+    #[arg(long, value_name = "OCTETS", default_value = "64M")]
+    queue_octets: Octets,
+    /// Seconds that metering waits for room in a full queue, since the collector took something last: everything waits,
+    /// other collectors too [default: 30 for files, 0 for interfaces]
+    #[arg(long, value_name = "SECS")]
+    room_timeout: Option<f64>,
+    /// Seconds after which a connection is made again whose collector acknowledges or takes nothing
+    #[arg(long, value_name = "SECS", default_value_t = 30.0)]
+    stall_timeout: f64,
+    /// Seconds that collectors have at the end to take what waits; while files are read, Ctrl-C leaves them one
+    /// [default: 30 for files, 10 for interfaces]
+    #[arg(long, value_name = "SECS")]
+    finish_timeout: Option<f64>,
     /// Format on standard output
     #[arg(long, short = 'o', value_name = "FORMAT", value_parser = ["csv", "json", "ndjson", "table"], default_value = "csv")]
     format: String,
@@ -224,8 +241,39 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     tell_packets(&progress, begun.elapsed());
     tell_archived(&progress);
     ended.context("metering ended")?;
+    let unsent = progress.block("export").and_then(unsent);
+    if let Some(unsent) = &unsent {
+        eprintln!("error: {unsent}");
+    }
     let failed = progress.block(METER).map_or(0, |meter| meter.counter("files_failed"));
-    Ok(if failed > 0 { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    Ok(match (failed, unsent) {
+        (0, None) => ExitCode::SUCCESS,
+        (0, Some(_)) => ExitCode::from(UNSENT),
+        _ => ExitCode::FAILURE,
+    })
+}
+
+/// Exit status when everything was done but that collectors have not, or perhaps not, got all flows.
+const UNSENT: u8 = 3;
+
+/// What is wrong when flows did not reach a collector, or may not have, and what can be done about it.
+fn unsent(export: &BlockProgress) -> Option<String> {
+    let [unsent, uncertain] = ["records_unsent", "records_uncertain"].map(|name| export.counter(name));
+    let mut what = Vec::new();
+    if unsent > 0 {
+        what.push(format!("{unsent} flows were not sent to a collector"));
+    }
+    if uncertain > 0 {
+        what.push(format!("it is not known whether {uncertain} flows arrived"));
+    }
+    let hint = if export.counter("datagrams_failed") > 0 {
+        "the system refused datagrams: is there a route to the collector, and does no firewall hold them up?"
+    } else if export.counter("connections_made") == 0 {
+        "no collector could be connected to: does one listen there?"
+    } else {
+        "a collector was slow or went away; --room-timeout and --finish-timeout give it more time, --queue-octets more room"
+    };
+    (!what.is_empty()).then(|| format!("{}\nhint: {hint}", what.join(", and ")))
 }
 
 /// Prints the interfaces of this machine: number, name, state, addresses.
@@ -313,7 +361,7 @@ impl FlowArgs {
         line("biflow", self.biflow.to_string());
         let timeouts = [("active", self.active_timeout), ("idle", self.idle_timeout), ("fast", self.fast_timeout)];
         for (name, secs) in timeouts {
-            line(&format!("{name}_timeout_secs"), seconds((secs.max(0.0) * 1000.0) as u64));
+            line(&format!("{name}_timeout_secs"), self::secs(secs));
         }
         line("fast_packets_max", self.fast_packets.to_string());
         line("flows_max", self.flows_max.to_string());
@@ -322,6 +370,22 @@ impl FlowArgs {
 }
 
 impl OutArgs {
+    /// Lines of the chain file about time. Flows of files are of the past, and can wait for a slow collector; who
+    /// interrupts their reading wants no more of it, while an interface has no other end.
+    fn times(&self, is_live: bool) -> String {
+        let (clock, room, finish) = if is_live { ("now", 0.0, 10.0) } else { ("rows", 30.0, 30.0) };
+        let finish = self.finish_timeout.unwrap_or(finish);
+        let stop = if is_live { finish } else { finish.min(1.0) };
+        format!(
+            "clock = \"{clock}\"\nroom_timeout_secs = {}\nstall_timeout_secs = {}\nfinish_timeout_secs = {}\n\
+             stop_timeout_secs = {}\n",
+            secs(self.room_timeout.unwrap_or(room)),
+            secs(self.stall_timeout),
+            secs(finish),
+            secs(stop),
+        )
+    }
+
     /// The sinks.
     fn blocks(&self, input: &str, is_live: bool, tls: &str, chain: &mut String) {
         let collectors: Vec<String> = self.to.iter().filter(|to| *to != "-").cloned().collect();
@@ -332,22 +396,18 @@ impl OutArgs {
                 write!(chain, "\n[blocks.archive]\ntype = \"archive\"\ninputs = [\"{input}\"]\narchive = {folder}\n");
         }
         if !collectors.is_empty() {
-            // flows of files are of the past, and can wait for a slow collector
-            let times = if is_live {
-                "clock = \"now\"\n"
-            } else {
-                "clock = \"rows\"\nroom_timeout_secs = 30\nfinish_timeout_secs = 30\n"
-            };
+            let times = self.times(is_live);
             let _ = write!(
                 chain,
                 "\n[blocks.export]\ntype = \"export\"\ninputs = [\"{input}\"]\nto = {}\nversion = \"{}\"\n\
                  distribute = \"{}\"\ndatagram_octets_max = {}\nqueue_timeout_secs = {}\n{times}\
-                 allow_remote = true\n{tls}",
+                 queue_octets_max = {}\nallow_remote = true\n{tls}",
                 texts(&collectors),
                 self.export,
                 self.distribute,
                 self.datagram_octets,
-                seconds((self.queue_timeout.max(0.0) * 1000.0) as u64),
+                secs(self.queue_timeout),
+                self.queue_octets.0,
             );
         }
         if to_stdout {
@@ -358,6 +418,11 @@ impl OutArgs {
             );
         }
     }
+}
+
+/// Seconds of a chain file.
+fn secs(secs: f64) -> String {
+    seconds((secs.max(0.0) * 1000.0) as u64)
 }
 
 /// Texts as a list of a chain file.
@@ -393,6 +458,7 @@ const COUNTERS: &[(&str, &str)] = &[
     ("kernel_drops", "packets that the system dropped"),
     ("buffer_overruns", "times that the memory for captured packets was full (--buffer)"),
     ("flows_evicted", "flows that ended early since the table was full"),
+    ("tunnel_pairs_forgotten", "ends of tunnels that were forgotten, so that flows may be told in two"),
     ("handshakes_cut", "handshakes too long, or too many at the same time, to be looked at whole"),
     ("payloads_malformed", "payloads of a known protocol that contradict themselves"),
     ("files_failed", "files that could not be read to their end"),

@@ -211,7 +211,7 @@ fn the_reference_of_the_command_line_is_fresh() {
     let mut page = String::from(
         "# Command line\n\nWhat `weir --help` and `weir COMMAND --help` print; a test keeps this page fresh.\n",
     );
-    for command in ["", "collect", "import", "generate", "query", "nfdump", "sql", "books", "doctor"] {
+    for command in ["", "meter", "collect", "import", "generate", "query", "nfdump", "sql", "books", "doctor"] {
         let arguments: Vec<&str> = [command, "--help"].into_iter().filter(|word| !word.is_empty()).collect();
         let help = text(&run(&arguments).stdout);
         let title = format!("weir {command}");

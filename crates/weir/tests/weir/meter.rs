@@ -1,8 +1,13 @@
 //! `weir meter`: captures into archives, to collectors of several kinds and to standard output, and wrong input.
 
+use std::io::Read;
+use std::net::TcpListener;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use weir_testkit::certificates::{Certificate, Says};
 use weir_testkit::{program, write_capture};
 
@@ -147,9 +152,71 @@ fn metered_flows_are_the_same_over_connections() {
     let archive = path("refused");
     let collector = Collector::listen(&archive, "tls://127.0.0.1:0", &collecting);
     let to = format!("tls://{}", collector.address);
-    let output = run(&["meter", &file, "--to", &to, "--tls-ca", &ca, "--tls-name", "someone.example"]);
+    let arguments = ["meter", &file, "--to", &to, "--tls-ca", &ca, "--tls-name", "someone.example"];
+    let output = run(&[&arguments[..], &["--finish-timeout", "0.5"]].concat());
+    assert_eq!(output.status.code(), Some(3));
     assert!(text(&output.stderr).contains("flows not sent to a collector"), "{}", text(&output.stderr));
     collector.stop();
+}
+
+#[test]
+fn flows_that_a_collector_did_not_get_are_told_by_the_exit_status() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    capture(folder.path().join("trace.pcap").as_path());
+    let (file, nowhere) = (path("trace.pcap"), TcpListener::bind("127.0.0.1:0").expect("a port"));
+    let nobody = format!("tcp://{}", nowhere.local_addr().expect("an address"));
+    drop(nowhere);
+    let direct = path("direct");
+    assert!(run(&["meter", &file, "--archive", &direct]).status.success());
+    let expected = flows(Path::new(&direct));
+
+    // a collector that is not there costs neither the archive nor the collector beside it anything
+    let (collected, archive) = (folder.path().join("collected"), path("archive"));
+    let collector = Collector::listen(&collected, "tcp://127.0.0.1:0", &[]);
+    let somebody = format!("tcp://{}", collector.address);
+    let to = ["meter", &file, "--to", &nobody, "--to", &somebody, "--archive", &archive, "--finish-timeout", "0.5"];
+    let output = run(&to);
+    collector.stop();
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{told}");
+    assert_eq!([flows(&collected), flows(Path::new(&archive))], [expected.clone(), expected.clone()]);
+    let count =
+        told.lines().find_map(|line| line.strip_prefix("error: ")?.strip_suffix(" flows were not sent to a collector"));
+    let stored = told.lines().find_map(|line| line.strip_prefix("archive: ")?.split(' ').next());
+    assert!(count.is_some() && count == stored, "{told}");
+    assert!(told.contains("\nhint: "), "{told}");
+    // what cannot be read weighs more
+    std::fs::write(path("garbage"), [7; 100]).expect("written");
+    let output = run(&["meter", &path("garbage"), &file, "--to", &nobody, "--finish-timeout", "0"]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    // nothing tells whether datagrams arrive
+    let output = run(&["meter", &file, "--to", &nobody.replace("tcp", "udp")]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+}
+
+#[test]
+fn an_interrupt_does_not_wait_for_a_collector_that_takes_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("trace.pcap");
+    capture(&file);
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
+    let to = format!("tcp://{}", listener.local_addr().expect("an address"));
+    // an hour, unless it is interrupted
+    let mut metering = weir();
+    metering.arg("meter").arg(&file).args(["--to", &to, "--finish-timeout", "3600", "--room-timeout", "3600"]);
+    let mut metering = metering.args(["--stall-timeout", "3600"]).stderr(Stdio::piped()).spawn().expect("weir starts");
+    let mut collector = listener.accept().expect("a connection").0;
+    // flows have come, and the end of the connection: nothing is left but to wait until it is closed
+    while collector.read(&mut [0; 8192]).expect("read") > 0 {}
+    let begun = Instant::now();
+    kill(Pid::from_raw(metering.id() as i32), Signal::SIGINT).expect("it still runs");
+    let status = metering.wait().expect("it ends");
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert_eq!(status.code(), Some(3));
+    let told = std::io::read_to_string(metering.stderr.take().expect("its errors")).expect("UTF-8");
+    assert!(told.contains("error: it is not known whether "), "{told}");
+    drop(collector);
 }
 
 /// What exporters told of interfaces and samplers, without who they are.
@@ -185,6 +252,85 @@ fn named_capture(path: &Path) {
         block(6, &body);
     }
     std::fs::write(path, file).expect("the capture is written");
+}
+
+/// An IPv4 header without options in front of what it carries.
+fn in_ipv4(src: [u8; 4], dst: [u8; 4], protocol: u8, carried: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x45, 0, 0, (20 + carried.len()) as u8, 0, 1, 0, 0, 64, protocol, 0, 0];
+    packet.extend(src.into_iter().chain(dst).chain(carried.iter().copied()));
+    packet
+}
+
+/// The same of IPv6, of which the last octets of the addresses differ.
+fn in_ipv6(src: u8, dst: u8, next: u8, carried: &[u8]) -> Vec<u8> {
+    let mut packet = vec![0x60, 0, 0, 0, 0, carried.len() as u8, next, 64];
+    let address = |last| [0x20, 1, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, last];
+    packet.extend(address(src).into_iter().chain(address(dst)).chain(carried.iter().copied()));
+    packet
+}
+
+#[test]
+fn the_ends_of_tunnels_are_told_by_every_way() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let udp = [0x4e, 0x20, 0, 53, 0, 12, 0, 0, 1, 2, 3, 4];
+    let inner = || in_ipv4([10, 0, 0, 1], [10, 0, 0, 2], 17, &udp);
+    let gre = |inner: &[u8]| [&[0, 0, 8, 0], inner].concat();
+    let packets = [
+        inner(),
+        // RFC 2003 and RFC 2784: the same inner packet by two tunnels, one of them in both directions
+        in_ipv4([192, 0, 2, 1], [192, 0, 2, 2], 4, &inner()),
+        in_ipv4([192, 0, 2, 1], [192, 0, 2, 2], 4, &inner()),
+        in_ipv4([192, 0, 2, 2], [192, 0, 2, 1], 4, &inner()),
+        in_ipv4([192, 0, 2, 1], [192, 0, 2, 3], 47, &gre(&inner())),
+        // RFC 2473 and RFC 4213: the families differ
+        in_ipv6(1, 2, 4, &inner()),
+        in_ipv4([192, 0, 2, 1], [192, 0, 2, 2], 41, &in_ipv6(7, 8, 17, &udp)),
+        // a tunnel in a tunnel: the outermost counts
+        in_ipv4([198, 51, 100, 1], [198, 51, 100, 2], 4, &in_ipv4([192, 0, 2, 1], [192, 0, 2, 2], 4, &inner())),
+    ];
+    let ethertype = |packet: &[u8]| if packet[0] >> 4 == 4 { [8, 0] } else { [0x86, 0xdd] };
+    let frame = |packet: &Vec<u8>| [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2], &ethertype(packet)[..], packet].concat();
+    let frames = (0..).zip(&packets).map(|(number, packet)| (1_700_000_000_000_000 + number, frame(packet)));
+    write_capture(Path::new(&path("trace.pcap")), frames);
+
+    let columns = "src_addr, dst_addr, src_port, tunnel_src_addr, tunnel_dst_addr, packets";
+    let told = |archive: &str| {
+        let sql = format!("SELECT {columns} FROM flows ORDER BY {columns}");
+        let output = run(&["sql", "-q", "--archive", archive, "--output", "csv", &sql]);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let mut lines: Vec<_> = text(&output.stdout).lines().skip(1).map(str::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let expected = [
+        "10.0.0.1,10.0.0.2,20000,,,1",
+        "10.0.0.1,10.0.0.2,20000,192.0.2.1,192.0.2.2,2",
+        "10.0.0.1,10.0.0.2,20000,192.0.2.1,192.0.2.3,1",
+        "10.0.0.1,10.0.0.2,20000,192.0.2.2,192.0.2.1,1",
+        "10.0.0.1,10.0.0.2,20000,198.51.100.1,198.51.100.2,1",
+        "10.0.0.1,10.0.0.2,20000,2001:db8::1,2001:db8::2,1",
+        "2001:db8::7,2001:db8::8,20000,192.0.2.1,192.0.2.2,1",
+    ];
+    let (trace, direct) = (path("trace.pcap"), path("direct"));
+    let key = "src_addr,dst_addr,src_port,dst_port,protocol,tunnel_endpoints";
+    let metering = ["meter", &trace, "--key", key];
+    let output = run(&[&metering[..], &["--archive", &direct]].concat());
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(told(&direct), expected);
+    for version in ["9", "ipfix"] {
+        let archive = path(version);
+        let collector = Collector::start(Path::new(&archive), &[]);
+        let to = collector.address.to_string();
+        let output = run(&[&metering[..], &["--to", &to, "--export", version, "--workers", "2"]].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        collector.stop();
+        assert_eq!(told(&archive), expected, "by {version}");
+    }
+    let output = run(&[&metering[..], &["-o", "ndjson"]].concat());
+    assert!(text(&output.stdout).contains("\"tunnel_src_addr\":\"198.51.100.1\""), "{}", text(&output.stdout));
+    let output = run(&[&metering[..], &["--headers", "outer"]].concat());
+    assert!(text(&output.stderr).contains("hint: headers = \"inner\" has both"), "{}", text(&output.stderr));
 }
 
 #[test]
@@ -249,4 +395,16 @@ fn what_cannot_be_metered_is_told() {
     assert!(text(&output.stderr).contains("3000 packets"), "{}", text(&output.stderr));
     let output = weir().args(["meter", &path("trace.pcap"), "--show-chain"]).output().expect("weir runs");
     assert!(text(&output.stdout).contains("type = \"meter\""));
+    let limits = ["--queue-octets", "1M", "--room-timeout", "7", "--stall-timeout", "8", "--finish-timeout", "0.5"];
+    let output = run(&[&["meter", &path("trace.pcap"), "--to", "[::1]:9", "--show-chain"], &limits[..]].concat());
+    let chain = text(&output.stdout);
+    for line in [
+        "queue_octets_max = 1048576",
+        "room_timeout_secs = 7.000",
+        "stall_timeout_secs = 8.000",
+        "finish_timeout_secs = 0.500",
+        "stop_timeout_secs = 0.500",
+    ] {
+        assert!(chain.lines().any(|told| told == line), "{line}: {chain}");
+    }
 }

@@ -166,6 +166,78 @@ fn flows_that_can_wait_wait_for_a_slow_collector_but_not_for_a_dead_one() {
 }
 
 #[test]
+fn a_stop_ends_the_wait_for_room() {
+    let (dead, to) = listener();
+    let parameters = format!(
+        "to = '{to}'\nqueue_octets_max = 131072\nroom_timeout_secs = 1000\nfinish_timeout_secs = 1000\n\
+         stop_timeout_secs = 0.1"
+    );
+    let (Built::Sink(mut sink), context) = compliance::open(&KIND, &parameters) else { panic!("no sink") };
+    let (piece, meter) = (flows(500, 0), context.meter.clone());
+    let taking = thread::spawn(move || {
+        let mut given = 0;
+        // nothing is given up before the stop
+        while count(&meter, "records_unsent") == 0 {
+            sink.take(Burst::new(piece.clone())).expect("taken");
+            given += 500;
+        }
+        sink.finish().expect("finished");
+        given
+    });
+    wait_until("the first messages are written", || count(&context.meter, "messages_sent") > 0);
+    context.stop.set();
+    wait_until("it has ended", || taking.is_finished());
+    let given: u64 = taking.join().expect("taken");
+    let [exported, unsent] = ["records_exported", "records_unsent"].map(|name| count(&context.meter, name));
+    assert_eq!(exported + unsent, given);
+    drop(dead);
+}
+
+#[test]
+fn a_stop_ends_the_finish() {
+    let (early, to) = listener();
+    drop(early);
+    let parameters = format!("to = '{to}'\nfinish_timeout_secs = 1000\nstop_timeout_secs = 0.1");
+    let (Built::Sink(mut sink), context) = compliance::open(&KIND, &parameters) else { panic!("no sink") };
+    sink.take(Burst::new(flows(1_000, 0))).expect("taken");
+    let finishing = thread::spawn(move || sink.finish().expect("finished"));
+    wait_until("it goes on trying", || count(&context.meter, "connections_failed") > 2);
+    assert!(!finishing.is_finished());
+    context.stop.set();
+    wait_until("it has ended", || finishing.is_finished());
+    assert_eq!(["records_exported", "records_unsent"].map(|name| count(&context.meter, name)), [0, 1_000]);
+}
+
+#[test]
+fn several_dead_collectors_are_waited_for_at_the_same_time() {
+    const ROOM_TIMEOUT: Duration = Duration::from_secs(4);
+    for distribute in ["all", "in-turn"] {
+        let dead: Vec<_> = (0..4).map(|_| listener()).collect();
+        let to: Vec<_> = dead.iter().map(|(_, to)| format!("'{to}'")).collect();
+        let parameters = format!(
+            "to = [{}]\ndistribute = '{distribute}'\nqueue_octets_max = 131072\nfinish_timeout_secs = 0\n\
+             room_timeout_secs = {}",
+            to.join(", "),
+            ROOM_TIMEOUT.as_secs()
+        );
+        let (mut sink, meter) = open(&parameters);
+        let piece = flows(512, 0);
+        let mut longest = Duration::ZERO;
+        // so many that each of them has been waited for
+        while count(&meter, "records_unsent") < 20_000 {
+            let begun = Instant::now();
+            sink.take(Burst::new(piece.clone())).expect("taken");
+            longest = longest.max(begun.elapsed());
+        }
+        assert!(longest > ROOM_TIMEOUT / 4, "{longest:?}: nothing was waited for");
+        assert!(longest < ROOM_TIMEOUT * 2, "{longest:?}: one was waited for after the other");
+        let begun = Instant::now();
+        sink.take(Burst::new(piece.clone())).expect("taken");
+        assert!(begun.elapsed() < ROOM_TIMEOUT / 2, "who was waited for in vain is not waited for again");
+    }
+}
+
+#[test]
 fn a_connection_that_breaks_is_made_again() {
     let (listener, to) = listener();
     let (accepted, sessions) = mpsc::channel();

@@ -24,7 +24,7 @@ pub(super) const FIELDS: [&str; 17] = [
 ];
 
 /// Protocols that quote packets or tell of them: what follows is not the packet.
-const QUOTING: [&str; 6] = ["icmp", "icmpv6", "sflow", "nhrp", "openflow_v1", "lisp"];
+pub(super) const QUOTING: [&str; 6] = ["icmp", "icmpv6", "sflow", "nhrp", "openflow_v1", "lisp"];
 
 /// Names of what IP carries, with their numbers.
 const PROTOCOLS: [(&str, u8); 16] = [

@@ -1,0 +1,106 @@
+//! `weir meter` at an interface, in a network namespace that the test makes: routes that change while it captures.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::UdpSocket;
+use std::path::Path;
+use std::process::{Child, Stdio};
+use std::sync::mpsc::{self, Receiver};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use weir_testkit::namespace::{cable, is_inside};
+
+use crate::process::{run, weir};
+
+/// The program at work, killed when dropped.
+struct Metering(Child);
+
+impl Drop for Metering {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// The lines that come of a pipe, by a thread of their own.
+fn lines(pipe: impl Read + Send + 'static) -> Receiver<String> {
+    let (sender, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        BufReader::new(pipe).lines().map_while(Result::ok).take_while(|line| sender.send(line.clone()).is_ok()).count()
+    });
+    lines
+}
+
+/// Writes a file whole, as another in its place.
+fn replace(path: &Path, text: &str) {
+    let new = path.with_extension("new");
+    std::fs::write(&new, text).expect("written");
+    std::fs::rename(new, path).expect("moved");
+}
+
+/// Sends datagrams, each of a flow of its own, until a flow says that its destination is of this system; all those that
+/// come before are told.
+fn flows_until(flows: &Receiver<String>, told: &str) -> Vec<String> {
+    let until = Instant::now() + Duration::from_secs(60);
+    let mut before = Vec::new();
+    loop {
+        assert!(Instant::now() < until, "no flow has {told}: {before:?}");
+        let sender = UdpSocket::bind("10.9.0.1:0").expect("a socket");
+        sender.send_to(b"whatever", "10.9.0.2:4739").expect("sent");
+        while let Ok(line) = flows.recv_timeout(Duration::from_millis(10)) {
+            let flow: serde_json::Value = serde_json::from_str(&line).expect("JSON");
+            if flow["dst_addr"] == "10.9.0.2" {
+                let system = flow["dst_as"].to_string();
+                if system == told {
+                    return before;
+                }
+                before.push(system);
+            }
+        }
+    }
+}
+
+#[test]
+fn routes_that_change_are_told_by_the_flows_that_end_next() {
+    if !is_inside("meter_live::routes_that_change_are_told_by_the_flows_that_end_next") {
+        return;
+    }
+    cable();
+    let folder = tempfile::tempdir().expect("a folder");
+    let (routes, report) = (folder.path().join("routes"), folder.path().join("report.json"));
+    replace(&routes, "10.9.0.0/24,64500\n");
+    let arguments = ["meter", "-i", "out", "--routes", routes.to_str().expect("UTF-8"), "-d", "0.1", "-o", "ndjson"];
+    let chain = run(&[&arguments[..], &["--show-chain"]].concat());
+    let chain = String::from_utf8(chain.stdout).expect("UTF-8");
+    // the command itself looks every 5 s
+    let mut command = weir();
+    command.args(["chain", "run", "-", "--set", "meter.routes_reload_secs=0.05", "--report"]).arg(&report);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut metering = Metering(command.spawn().expect("weir starts"));
+    metering.0.stdin.take().expect("its input").write_all(chain.as_bytes()).expect("written");
+    let flows = lines(metering.0.stdout.take().expect("its output"));
+    let told = lines(metering.0.stderr.take().expect("its errors"));
+
+    flows_until(&flows, "64500");
+    replace(&routes, "10.9.0.0/24,64501\n10.0.0.0/8,64502\n");
+    let before = flows_until(&flows, "64501");
+    assert!(before.iter().all(|system| system == "64500"), "there is no gap: {before:?}");
+    // what cannot be used leaves the routes in force
+    replace(&routes, "this is no route\n");
+    let until = Duration::from_secs(60);
+    while !told.recv_timeout(until).expect("a line").contains("changed routes are not used") {}
+    while flows.try_recv().is_ok() {}
+    assert_eq!(flows_until(&flows, "64501"), Vec::<String>::new());
+    replace(&routes, "10.0.0.0/8,64503\n");
+    let before = flows_until(&flows, "64503");
+    assert!(before.iter().all(|system| system == "64501"), "there is no gap: {before:?}");
+
+    kill(nix::unistd::Pid::from_raw(metering.0.id() as i32), Signal::SIGINT).expect("it still runs");
+    assert!(metering.0.wait().expect("it ends").success());
+    let report: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(report).expect("a report")).expect("JSON");
+    let meter = report["blocks"].as_array().and_then(|blocks| blocks.iter().find(|block| block["name"] == "meter"));
+    let counters = &meter.expect("the meter")["counters"];
+    let counted = ["routes_reloaded", "routes_reloads_failed", "routes_peak"].map(|name| counters[name].as_u64());
+    assert_eq!(counted, [Some(2), Some(1), Some(2)], "{counters}");
+}
