@@ -10,6 +10,7 @@ use tracing::info;
 use weir_chain::Progress;
 use weir_chain::run::BlockProgress;
 use weir_export::Refusal;
+use weir_flow::Column;
 
 use super::{chain_of, seconds, tell_archived, texts};
 use crate::octets::Octets;
@@ -293,6 +294,22 @@ fn list_interfaces() -> anyhow::Result<()> {
 /// Name of the source in the chain.
 const METER: &str = "meter";
 
+/// Columns that every flow has.
+const ALWAYS_TOLD: [Column; 12] = [
+    Column::Received,
+    Column::Start,
+    Column::End,
+    Column::Exporter,
+    Column::ObservationDomain,
+    Column::TcpFlags,
+    Column::Tos,
+    Column::Packets,
+    Column::Bytes,
+    Column::MinTtl,
+    Column::MaxTtl,
+    Column::EndReason,
+];
+
 /// What packets come from.
 struct Sources {
     files: Vec<String>,
@@ -349,8 +366,34 @@ impl Args {
             "taken"
         };
         let is_live = !sources.interfaces.is_empty();
-        self.out.blocks(input, is_live, &self.tls.lines(), &mut chain);
+        self.out.blocks(input, is_live, &self.tls.lines(), &self.columns(), &mut chain);
         chain
+    }
+
+    /// The columns that flows may have, in the order of the schema. Which of them the first flows have says nothing about
+    /// those that come later.
+    fn columns(&self) -> Vec<String> {
+        let (flows, measures, is_routed) = (&self.flows, &self.measures.measure, !self.routes.routes.is_empty());
+        let is_key = |name: &str| flows.key.iter().any(|key| key == name);
+        let is_measured = |names: &[&str]| measures.iter().any(|measure| names.contains(&measure.as_str()));
+        let is_told = |column: Column| match column {
+            Column::SrcAddr | Column::DstAddr | Column::SrcPort | Column::DstPort | Column::Protocol => {
+                is_key(column.name())
+            }
+            Column::SrcVlan => is_key("vlan"),
+            Column::InIf => is_key("interface"),
+            Column::IcmpType | Column::IcmpCode => is_key("dst_port"),
+            Column::TunnelSrcAddr | Column::TunnelDstAddr => is_key("tunnel_endpoints"),
+            Column::SrcMac | Column::DstMac => is_measured(&["mac"]),
+            Column::Elements => is_measured(&["application", "tcp", "mpls", "microseconds"]),
+            Column::SamplingInterval => self.capture.sampling != "none",
+            Column::SrcAs | Column::DstAs | Column::SrcMask | Column::DstMask => is_routed,
+            Column::NextHop | Column::BgpNextHop => is_routed,
+            Column::BytesReverse | Column::PacketsReverse | Column::TcpFlagsReverse => flows.biflow,
+            Column::StartReverse | Column::EndReverse => flows.biflow,
+            _ => ALWAYS_TOLD.contains(&column),
+        };
+        Column::ALL.iter().copied().filter(|&column| is_told(column)).map(|column| column.name().to_owned()).collect()
     }
 }
 
@@ -387,7 +430,7 @@ impl OutArgs {
     }
 
     /// The sinks.
-    fn blocks(&self, input: &str, is_live: bool, tls: &str, chain: &mut String) {
+    fn blocks(&self, input: &str, is_live: bool, tls: &str, columns: &[String], chain: &mut String) {
         let collectors: Vec<String> = self.to.iter().filter(|to| *to != "-").cloned().collect();
         let to_stdout = self.to.iter().any(|to| to == "-") || (self.archive.is_none() && collectors.is_empty());
         if let Some(folder) = &self.archive {
@@ -411,10 +454,11 @@ impl OutArgs {
             );
         }
         if to_stdout {
-            let format = &self.format;
+            let (format, columns) = (&self.format, list(columns));
             let _ = write!(
                 chain,
-                "\n[blocks.text]\ntype = \"dumper\"\ninputs = [\"{input}\"]\npath = \"-\"\nformat = \"{format}\"\n"
+                "\n[blocks.text]\ntype = \"dumper\"\ninputs = [\"{input}\"]\npath = \"-\"\nformat = \"{format}\"\n\
+                 columns = {columns}\n"
             );
         }
     }

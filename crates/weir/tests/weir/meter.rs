@@ -254,6 +254,30 @@ fn named_capture(path: &Path) {
     std::fs::write(path, file).expect("the capture is written");
 }
 
+#[test]
+fn text_has_the_columns_that_any_flow_may_have() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let udp = in_ipv4([10, 0, 0, 1], [10, 0, 0, 2], 17, &[0x4e, 0x20, 0, 53, 0, 12, 0, 0, 1, 2, 3, 4]);
+    let icmp = in_ipv4([10, 0, 0, 1], [10, 0, 0, 2], 1, &[3, 1, 0, 0, 0, 0, 0, 0]);
+    let frame = |tag: &[u8], packet: &[u8]| [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2], tag, &[8, 0], packet].concat();
+    // more flows than a batch has, and then what the first batch has no column for
+    let plain = |number: u32| {
+        let mut frame = frame(&[], &udp);
+        frame[26..30].copy_from_slice(&number.to_be_bytes());
+        frame
+    };
+    let frames = (0..40_000).map(plain).chain([frame(&[], &icmp), frame(&[0x81, 0, 0, 7], &udp)]);
+    let frames = (0..).zip(frames).map(|(number, frame)| (1_700_000_000_000_000 + number * 1_000, frame));
+    write_capture(Path::new(&path("trace.pcap")), frames);
+    let output = run(&["meter", &path("trace.pcap"), "-o", "ndjson", "-d", "1"]);
+    let told = text(&output.stdout);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(told.lines().count(), 40_002);
+    assert!(told.lines().any(|flow| flow.contains("\"icmp_type\":3,\"icmp_code\":1")), "the type of ICMP");
+    assert!(told.lines().any(|flow| flow.contains("\"src_vlan\":7")), "the VLAN");
+}
+
 /// An IPv4 header without options in front of what it carries.
 fn in_ipv4(src: [u8; 4], dst: [u8; 4], protocol: u8, carried: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x45, 0, 0, (20 + carried.len()) as u8, 0, 1, 0, 0, 64, protocol, 0, 0];
