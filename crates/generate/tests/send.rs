@@ -32,7 +32,7 @@ fn receive(model: &TrafficModel, count: u64, streams: &[Stream]) -> (Sent, BTree
             datagrams.entry(from.ip()).or_default().push(buffer[..octets].to_vec());
         }
     });
-    let plan = SendPlan { flows_per_second: Some(40_000), ..SendPlan::to_loopback(port) };
+    let plan = SendPlan { flows_per_second: Some(10_000), ..SendPlan::to_loopback(port) };
     let sent = send(&mut model.flows(count).expect("a model"), streams, &plan).expect("sent");
     done.send_to(&[], ("127.0.0.1", port)).expect("the end");
     (sent, receiver.join().expect("the receiver"))

@@ -277,7 +277,9 @@ fn headers_before(frame: &[u8], source: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use super::octets_behind;
+    use proptest::prelude::*;
+
+    use super::*;
 
     #[test]
     fn padding_behind_an_empty_packet_is_not_of_it() {
@@ -286,5 +288,53 @@ mod tests {
         assert_eq!(octets_behind(48, &[0; 16]), 48);
         assert_eq!(octets_behind(9_000, &[0; 16]), 9_000);
         assert_eq!(octets_behind(46, &[0; 4]), 46);
+    }
+
+    fn frame() -> impl Strategy<Value = Vec<u8>> {
+        let tag = prop_oneof![Just(vec![]), any::<[u8; 2]>().prop_map(|[a, b]| vec![0x81, 0, a, b])];
+        let rest = (any::<bool>(), any::<bool>(), any::<[u8; 40]>(), any::<[u8; 40]>(), 0_usize..90);
+        (tag, rest).prop_map(|(tag, (is_ipv6, is_tcp, mut ip, transport, end))| {
+            let protocol = if is_tcp { 6 } else { 17 };
+            let header = if is_ipv6 {
+                (ip[0], ip[4], ip[5], ip[6]) = (0x60 | ip[0] & 0xf, 0, ip[5] % 60, protocol);
+                &ip[..]
+            } else {
+                (ip[0], ip[2], ip[3], ip[6], ip[7], ip[9]) = (0x45, 0, 20 + ip[3] % 60, ip[6] & 0xc0, 0, protocol);
+                &ip[..20]
+            };
+            let ethertype: &[u8] = if is_ipv6 { &[0x86, 0xdd] } else { &[8, 0] };
+            let mut frame = [&[2; 12][..], &tag, ethertype, header, &transport].concat();
+            frame.truncate(end.max(30) + 30);
+            frame
+        })
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+        /// The short way and the long one tell the same digest, with any fields and in both directions.
+        #[test]
+        fn plain_packets_have_the_digest_of_dissection(
+            frame in frame(), flags in any::<[bool; 9]>(), is_biflow in any::<bool>(), interface in any::<u16>(),
+        ) {
+            let [src_addr, dst_addr, src_port, dst_port, protocol, tos, vlan, in_interface, tunnel] = flags;
+            let headers = if tunnel { KeyHeaders::Outer } else { KeyHeaders::Inner };
+            let fields = KeyFields {
+                src_addr, dst_addr, src_port, dst_port, protocol, tos, vlan, interface: in_interface, tunnel, headers,
+                ..KeyFields::NONE
+            };
+            let digester = Digester::new(fields, is_biflow, KeyHasher::new(7));
+            let (captured, link) = (frame.len() as u32, LinkType::Ethernet);
+            let meta = PacketMeta { time_us: 9, offset: 0, captured, length: captured + 4, interface, link };
+            if let Some(plain) = digester.digest_plain(3, &meta, &frame) {
+                let Digested::Whole(whole) = digester.digest(3, &meta, &frame, &mut Packet::default()) else {
+                    return Err(TestCaseError::fail("not whole"));
+                };
+                prop_assert_eq!(format!("{plain:?}"), format!("{whole:?}"));
+                let parts = plain.key.parts();
+                prop_assert!(in_interface || parts.interface == 0);
+                prop_assert!(vlan || parts.vlan == 0);
+            }
+        }
     }
 }

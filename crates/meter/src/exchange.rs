@@ -18,7 +18,8 @@ use crate::dissection::Dissection;
 use crate::endpoints::Pairs;
 use crate::fragments::{Fragment, Fragments, Resolved};
 
-/// Parcels that may wait in an inbox before nobody takes another block.
+/// Parcels that may wait in an inbox before nobody takes another block. Blocks that wait for their turn come on top, and
+/// those that are being dissected.
 const PARCELS_MAX: usize = 16;
 /// Blocks that may wait for their turn before nobody takes another one.
 const READY_MAX: usize = 16;
@@ -312,5 +313,64 @@ impl Exchange {
             let parcel = Parcel { digests, block, clock_us: taken.clock_us, is_last: taken.is_last };
             lock(inbox).push_back(parcel);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_wire::packet::LinkType;
+
+    use super::*;
+    use crate::block::PacketMeta;
+    use crate::digest::Digester;
+    use crate::key::{KeyFields, KeyHasher};
+
+    /// Hands on blocks of one packet each, for ever; the time of each is its number.
+    struct Endless(i64);
+
+    impl PacketSource for Endless {
+        fn fill(&mut self, block: &mut PacketBlock) -> Result<Pulled, SourceError> {
+            block.clear();
+            self.0 += 1;
+            let link = LinkType::Ethernet;
+            let meta = PacketMeta { time_us: self.0, offset: 0, captured: 0, length: 0, interface: 0, link };
+            block.push(meta, &[]);
+            Ok(Pulled::Packets)
+        }
+
+        fn interfaces(&self) -> &[Interface] {
+            &[]
+        }
+
+        fn counts(&self) -> SourceCounts {
+            SourceCounts::default()
+        }
+    }
+
+    fn dissection() -> Dissection {
+        Dissection::new(Digester::new(KeyFields::default(), false, KeyHasher::new(1)), None, None, 2)
+    }
+
+    #[test]
+    fn blocks_that_wait_for_one_before_are_bounded_and_come_in_order() {
+        let exchange = Exchange::new(vec![Box::new(Endless(0))], 2, None);
+        let (mut block, mut counts) = (PacketBlock::default(), MeterCounts::default());
+        let Feed::Taken(slow) = exchange.feed(0, &mut block) else { panic!("the first block") };
+        let mut early = 0;
+        while let Feed::Taken(taken) = exchange.feed(1, &mut block) {
+            exchange.publish(taken, &mut dissection(), None, &mut counts);
+            early += 1;
+            assert!(early <= READY_MAX, "nobody takes blocks without end while one is slow");
+        }
+        assert_eq!(early, READY_MAX);
+        assert!(exchange.parcel(0).is_none() && exchange.parcel(1).is_none(), "not before their turn");
+        exchange.publish(slow, &mut dissection(), None, &mut counts);
+        assert!(matches!(exchange.feed(1, &mut block), Feed::Full), "the inboxes are full now");
+        for worker in 0..2 {
+            let times: Vec<i64> =
+                std::iter::from_fn(|| exchange.parcel(worker)).map(|parcel| parcel.clock_us).collect();
+            assert_eq!(times, (1..=READY_MAX as i64 + 1).collect::<Vec<_>>());
+        }
+        assert!(matches!(exchange.feed(0, &mut block), Feed::Taken(_)));
     }
 }

@@ -5,8 +5,8 @@
 //! [`FRAGMENT_TIMEOUT_US`]); a fragment whose first one does not come within them is counted in the flow that has no
 //! ports (`fragments_without_first`), so that no packet is lost.
 //!
-//! This is one table for all workers, since fragments find their worker only when they have ports. Whoever has dissected
-//! a block locks it once, in the order of the blocks, and only when there is a fragment in the block.
+//! This is one table for all workers, since fragments find their worker only when they have ports. Whoever
+//! hands a block on locks it once, in the order of the blocks, and only when there is a fragment in the block.
 
 use std::collections::{HashMap, VecDeque};
 

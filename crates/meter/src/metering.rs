@@ -91,4 +91,111 @@ mod tests {
         let panicked = threads.into_iter().map(thread::JoinHandle::join).filter(Result::is_err).count();
         assert_eq!(panicked, 1);
     }
+
+    /// So many blocks of some frames, with a pause now and then; it may fail in the end.
+    struct Uneven {
+        left: u32,
+        state: u64,
+        fails: bool,
+        given: Arc<std::sync::atomic::AtomicU64>,
+        frame: Vec<u8>,
+    }
+
+    impl PacketSource for Uneven {
+        fn fill(&mut self, block: &mut PacketBlock) -> Result<Pulled, SourceError> {
+            block.clear();
+            self.state ^= self.state << 13;
+            self.state ^= self.state >> 7;
+            self.state ^= self.state << 17;
+            if self.left == 0 {
+                if self.fails {
+                    return Err(SourceError::Unusable { what: "it".to_owned(), hint: None });
+                }
+                return Ok(Pulled::Ended);
+            }
+            self.left -= 1;
+            if self.state % 97 == 0 {
+                thread::sleep(std::time::Duration::from_millis(3));
+            }
+            if self.state % 11 == 0 {
+                return Ok(Pulled::Nothing { clock_us: 5 });
+            }
+            let link = weir_wire::packet::LinkType::Ethernet;
+            for number in 0..self.state % 40 {
+                let length = self.frame.len();
+                let (a, b) = ((self.state >> 8) as u8, number as u8);
+                self.frame[length - 8..length - 6].copy_from_slice(&[a, b]);
+                let frame = if number == 7 && self.state % 5 == 0 { &self.frame[..20] } else { &self.frame[..] };
+                block.push(PacketMeta { time_us: 5, offset: 0, captured: 0, length: 60, interface: 0, link }, frame);
+                self.given.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+            }
+            Ok(Pulled::Packets)
+        }
+
+        fn interfaces(&self) -> &[Interface] {
+            &[]
+        }
+
+        fn counts(&self) -> SourceCounts {
+            SourceCounts::default()
+        }
+    }
+
+    /// An Ethernet frame with UDP in IPv4.
+    fn frame() -> Vec<u8> {
+        let mut frame = vec![2; 12];
+        frame.extend([8, 0, 0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
+        frame.extend([4, 0, 0, 53, 0, 8, 0, 0]);
+        frame
+    }
+
+    #[test]
+    fn every_packet_is_counted_once_with_any_sources_and_workers() {
+        for round in 0..60_u64 {
+            let workers = 1 + (round % 7) as usize;
+            let each = round % 2 == 0;
+            let given = Arc::new(std::sync::atomic::AtomicU64::new(0));
+            let fails = round % 3 == 0;
+            let source = |number: usize| -> Box<dyn PacketSource> {
+                Box::new(Uneven {
+                    left: if fails && number == 1 { 20 } else { [0, 3, 400][(round as usize + number) % 3] },
+                    state: round * 77 + number as u64 + 1,
+                    fails: fails && number == usize::from(each && workers > 1),
+                    given: Arc::clone(&given),
+                    frame: frame(),
+                })
+            };
+            let sources = (0..if each { workers } else { 1 }).map(source).collect();
+            let (metering, made) = Metering::new(&MeterOptions::default(), sources, workers);
+            let (tell, told) = std::sync::mpsc::channel();
+            for mut worker in made {
+                let tell = tell.clone();
+                thread::spawn(move || {
+                    let mut packets = 0;
+                    while worker.step(&mut |batch| {
+                        let batch = batch.to_full();
+                        let column = batch.column(weir_flow::Column::Packets as usize);
+                        packets += arrow_sum(column);
+                    }) != Step::Ended
+                    {}
+                    tell.send(packets).expect("somebody listens");
+                });
+            }
+            let mut packets = 0;
+            for _ in 0..workers {
+                packets += told.recv_timeout(std::time::Duration::from_secs(20)).expect("it ends");
+            }
+            let counts = metering.counts();
+            let given = given.load(std::sync::atomic::Ordering::Relaxed);
+            assert_eq!(counts.packets, given, "round {round}");
+            let none: u64 = counts.not_flows.iter().sum();
+            assert_eq!(packets + none, given, "round {round}: {counts:?}");
+            assert_eq!(metering.take_failure().is_some(), fails, "round {round}");
+        }
+    }
+
+    fn arrow_sum(column: &arrow::array::ArrayRef) -> u64 {
+        use arrow::array::AsArray as _;
+        column.as_primitive::<arrow::datatypes::UInt64Type>().iter().flatten().sum()
+    }
 }

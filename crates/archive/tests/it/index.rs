@@ -193,3 +193,96 @@ fn a_bit_flipped_anywhere_is_found() {
         segment.check().expect_err("a file that was cut");
     }
 }
+
+/// An address of IPv4, of IPv6, or, where `odd`, of neither; or none.
+fn hosts(odd: bool) -> impl Strategy<Value = Option<Vec<u8>>> {
+    let short = (0u8..3, any::<u8>()).prop_map(|(net, host)| Some(vec![10, net, 0, host]));
+    // IPv6 whose first four octets are those of an IPv4 address too, and those that share the last key
+    let first = prop_oneof![Just([10, 1, 0, 7]), Just([0x20, 1, 0xd, 0xb8]), Just([0xff; 4])];
+    let long = (first, prop_oneof![Just(0u8), Just(0xff)], any::<u8>())
+        .prop_map(|(first, fill, last)| Some([&first[..], &[fill; 11], &[last]].concat()));
+    let other = proptest::collection::vec(any::<u8>(), 0..7).prop_map(Some);
+    prop_oneof![3 => short, 3 => long, 2 => Just(None), u32::from(odd) => other]
+}
+
+type Pair = (Option<Vec<u8>>, Option<Vec<u8>>);
+
+fn pairs() -> impl Strategy<Value = Vec<Pair>> {
+    any::<bool>().prop_flat_map(|odd| proptest::collection::vec((hosts(odd), hosts(odd)), 1..120))
+}
+
+fn hosts_segment(rows: &[Pair], dir: &std::path::Path, row_group_rows_max: usize, summaries: bool) -> Segment {
+    let options = ArchiveOptions { row_group_rows_max, summaries_when_sealing: summaries, ..ArchiveOptions::default() };
+    let (mut writer, _) = Writer::open(dir, options).expect("an archive");
+    let mut builder = FlowBatchBuilder::new(rows.len());
+    for (number, (src, dst)) in rows.iter().enumerate() {
+        builder.begin_rows(1);
+        builder.time(Column::Received).push(Some(1_763_683_200_000));
+        builder.u64(Column::FlowId).push(Some(number as u64));
+        builder.address(Column::SrcAddr).push(src.as_deref());
+        builder.address(Column::DstAddr).push(dst.as_deref());
+    }
+    writer.append(Delivery::from(builder.finish())).expect("appended");
+    writer.close().expect("sealed");
+    let snapshot = Snapshot::open(dir).expect("a snapshot");
+    let [segment] = snapshot.segments(Table::Flows) else { panic!("one segment, not {snapshot:?}") };
+    segment.clone()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    /// Both families and nulls on one page: the values, the footer of Parquet and our zone maps say the same.
+    #[test]
+    fn addresses_of_both_families_are_told_right_everywhere(
+        rows in pairs(), row_group_rows_max in 1usize..40, summaries in any::<bool>(),
+    ) {
+        use parquet::file::reader::FileReader as _;
+        let dir = tempfile::tempdir().expect("a folder");
+        let segment = hosts_segment(&rows, dir.path(), row_group_rows_max, summaries);
+        segment.check().expect("whole");
+        let batches = segment.read().expect("readable");
+        let read = arrow::compute::concat_batches(&batches[0].schema(), &batches).expect("one batch");
+        let ids = read.column(Column::FlowId as usize).as_primitive::<UInt64Type>();
+        let options = parquet::file::serialized_reader::ReadOptionsBuilder::new().with_page_index().build();
+        let file = fs::File::open(&segment.path).expect("a file");
+        let file = parquet::file::reader::SerializedFileReader::new_with_options(file, options).expect("Parquet");
+        let index = segment.index().expect("readable").expect("an index");
+        for (column, side) in [(Column::SrcAddr, 0), (Column::DstAddr, 1)] {
+            let found = values(column, read.column(column as usize));
+            for (row, value) in found.iter().enumerate() {
+                let (src, dst) = &rows[ids.value(row) as usize];
+                prop_assert_eq!(value, [src, dst][side], "{} of flow {}", column, ids.value(row));
+            }
+            let mut at = 0;
+            for group in 0..file.metadata().num_row_groups() {
+                let group = file.metadata().row_group(group);
+                let values = &found[at..at + group.num_rows() as usize];
+                at += group.num_rows() as usize;
+                let chunk = group.columns().iter().find(|chunk| chunk.column_path().string() == column.name());
+                let Some(statistics) = chunk.expect("a column").statistics() else { continue };
+                let present = || values.iter().flatten().map(Vec::as_slice);
+                prop_assert_eq!(statistics.null_count_opt(), Some((values.len() - present().count()) as u64));
+                prop_assert_eq!(statistics.min_bytes_opt(), present().min());
+                prop_assert_eq!(statistics.max_bytes_opt(), present().max());
+            }
+            // single values, and ranges within a family
+            let present: Vec<&Vec<u8>> = found.iter().flatten().filter(|value| matches!(value.len(), 4 | 16)).collect();
+            for pair in present.windows(2).map(|pair| [pair[0], pair[1]]).chain(present.iter().map(|one| [*one, *one])) {
+                if pair[0].len() != pair[1].len() {
+                    continue;
+                }
+                let (low, high) = (pair[0].min(pair[1]), pair[0].max(pair[1]));
+                let pages = index.pages_of_addresses(column, low, high).expect("readable");
+                let fits = |value: &Vec<u8>| value.len() == low.len() && low <= value && value <= high;
+                for (row, _) in found.iter().enumerate().filter(|(_, value)| value.as_ref().is_some_and(fits)) {
+                    prop_assert!(pages.contains(page_of(&index, row)), "{} {:?}..{:?} row {}", column, low, high, row);
+                }
+            }
+            let with_nulls = index.pages_with_nulls(column).expect("readable");
+            for (row, _) in found.iter().enumerate().filter(|(_, value)| value.is_none()) {
+                prop_assert!(with_nulls.contains(page_of(&index, row)), "null of {}", column);
+            }
+        }
+    }
+}

@@ -299,3 +299,48 @@ fn a_clock_that_was_wrong_for_a_moment_keeps_nothing_for_ever() {
     let told: Vec<u16> = collected.flows.iter().map(|told| told.0).collect();
     assert_eq!(told, [1, 3]);
 }
+
+/// Many more flows than a piece of a list has room for, and than are looked at in one go, all of one tick.
+#[test]
+fn all_flows_of_one_tick_are_told_at_once_and_their_lists_are_used_again() {
+    const FLOWS: u32 = 5_000;
+    let mut cache = FlowCache::new(1 << 14, Timeouts::default(), false, hasher());
+    let mut collected = Collected::default();
+    let mut octets = Vec::new();
+    for round in 0..20_i64 {
+        let now = round * 40 * SECOND;
+        for number in 0..FLOWS {
+            let parts = KeyParts { ip_version: 4, ..KeyParts::default() };
+            let key = FlowKey::new(&number.to_be_bytes(), &[10, 0, 0, 2], parts);
+            let packet = Packet { flow: 0, back: false, after_us: 0, flags: 0 };
+            cache.take(&[Digest { key, hash: hasher().hash(&key), ..digest(&packet, now, false) }], &mut collected);
+        }
+        cache.advance(now, &mut collected);
+        assert_eq!(cache.len(), FLOWS as usize);
+        cache.advance(now + 20 * SECOND, &mut collected);
+        assert_eq!((cache.len(), collected.flows.len()), (0, (FLOWS as usize) * (round as usize + 1)));
+        octets.push(cache.octets());
+    }
+    assert_eq!(octets[1], octets[19], "nothing grows");
+}
+
+/// A flow that goes on is looked at when its first deadline has passed, and told when the next one has: by the clock alone,
+/// not only in the end.
+#[test]
+fn flows_that_went_on_are_told_when_their_time_comes() {
+    const FLOWS: u16 = 500;
+    let timeouts = Timeouts { idle_us: 15 * SECOND, ..Timeouts::default() };
+    let mut cache = FlowCache::new(1 << 12, timeouts, false, hasher());
+    let mut collected = Collected::default();
+    for time in [0, 10 * SECOND, 20 * SECOND] {
+        for flow in 0..FLOWS {
+            let packet = Packet { flow, back: false, after_us: 0, flags: ACK };
+            cache.take(&[digest(&packet, time, false)], &mut collected);
+        }
+        cache.advance(time, &mut collected);
+        cache.advance(time + 8 * SECOND, &mut collected);
+        assert_eq!(collected.flows.len(), 0);
+    }
+    cache.advance(37 * SECOND, &mut collected);
+    assert_eq!((cache.len(), collected.flows.len()), (0, usize::from(FLOWS)));
+}

@@ -47,7 +47,7 @@ pub(super) fn is_vlan(ethertype: u16) -> bool {
     matches!(ethertype, 0x8100 | 0x88a8 | 0x9100 | 0x9200 | 0x9300)
 }
 
-/// Whether what follows this `EtherType` is looked into.
+/// Whether this `EtherType` is one of those that tell Ethernet from other things and that something is found behind.
 pub(super) fn is_dissected(ethertype: u16) -> bool {
     is_vlan(ethertype)
         || matches!(

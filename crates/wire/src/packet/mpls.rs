@@ -19,7 +19,7 @@ pub(super) fn mpls<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> 
         4 if !looks_like_ethernet(rest) => ethertype(IPV4, rest, headers),
         6 if !looks_like_ethernet(rest) => ethertype(IPV6, rest, headers),
         // the control word of RFC 4385 section 3
-        0 if !looks_like_ethernet(rest) => Ok((bridged, skip(rest, 4)?)),
+        0 if rest.starts_with(&[0; 4]) || !looks_like_ethernet(rest) => Ok((bridged, skip(rest, 4)?)),
         // the associated channel of RFC 5586 section 2.1
         1 if !looks_like_ethernet(rest) => Err(End::Unknown),
         _ if looks_like_ethernet(rest) => Ok((bridged, rest)),

@@ -186,3 +186,18 @@ fn the_outermost_ip_header_may_be_in_a_tunnel_of_links() {
         assert_eq!((packet.outer.vlan(0), packet.link_octets(&frame)), (None, link), "{before}");
     }
 }
+
+#[test]
+fn a_control_word_is_not_taken_for_an_address_because_of_the_adapter() {
+    let mut wrong = Vec::new();
+    // third octet of the adapter's vendor, and the first of its number
+    for number in 0..=0xffff_u32 {
+        let macs = format!("001122334455 0200{number:04x}0001");
+        let frame = octets(&format!("{MACS} 8847 0001013f 00000000 {macs} 0800 {}", ipv4(6, TCP)));
+        let packet = dissect(LinkType::Ethernet, &frame);
+        if packet.innermost().ports != Some((80, 1025)) {
+            wrong.push(number);
+        }
+    }
+    assert!(wrong.is_empty(), "{} {wrong:x?}", wrong.len());
+}
