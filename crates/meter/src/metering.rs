@@ -114,10 +114,10 @@ mod tests {
                 return Ok(Pulled::Ended);
             }
             self.left -= 1;
-            if self.state % 97 == 0 {
+            if self.state.is_multiple_of(97) {
                 thread::sleep(std::time::Duration::from_millis(3));
             }
-            if self.state % 11 == 0 {
+            if self.state.is_multiple_of(11) {
                 return Ok(Pulled::Nothing { clock_us: 5 });
             }
             let link = weir_wire::packet::LinkType::Ethernet;
@@ -125,7 +125,8 @@ mod tests {
                 let length = self.frame.len();
                 let (a, b) = ((self.state >> 8) as u8, number as u8);
                 self.frame[length - 8..length - 6].copy_from_slice(&[a, b]);
-                let frame = if number == 7 && self.state % 5 == 0 { &self.frame[..20] } else { &self.frame[..] };
+                let frame =
+                    if number == 7 && self.state.is_multiple_of(5) { &self.frame[..20] } else { &self.frame[..] };
                 block.push(PacketMeta { time_us: 5, offset: 0, captured: 0, length: 60, interface: 0, link }, frame);
                 self.given.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             }

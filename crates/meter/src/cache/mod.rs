@@ -269,7 +269,9 @@ impl FlowCache {
                 break;
             }
             let slots = &slots[..taken];
-            slots.iter().for_each(|slot| self.flows[*slot as usize].set_in_wheel(false));
+            for slot in slots {
+                self.flows[*slot as usize].set_in_wheel(false);
+            }
             self.end_those_due(slots, now_us, ended);
             for &slot in slots {
                 let flow = &mut self.flows[slot as usize];

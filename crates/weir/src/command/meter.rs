@@ -387,10 +387,17 @@ impl Args {
             Column::SrcMac | Column::DstMac => is_measured(&["mac"]),
             Column::Elements => is_measured(&["application", "tcp", "mpls", "microseconds"]),
             Column::SamplingInterval => self.capture.sampling != "none",
-            Column::SrcAs | Column::DstAs | Column::SrcMask | Column::DstMask => is_routed,
-            Column::NextHop | Column::BgpNextHop => is_routed,
-            Column::BytesReverse | Column::PacketsReverse | Column::TcpFlagsReverse => flows.biflow,
-            Column::StartReverse | Column::EndReverse => flows.biflow,
+            Column::SrcAs
+            | Column::DstAs
+            | Column::SrcMask
+            | Column::DstMask
+            | Column::NextHop
+            | Column::BgpNextHop => is_routed,
+            Column::BytesReverse
+            | Column::PacketsReverse
+            | Column::TcpFlagsReverse
+            | Column::StartReverse
+            | Column::EndReverse => flows.biflow,
             _ => ALWAYS_TOLD.contains(&column),
         };
         Column::ALL.iter().copied().filter(|&column| is_told(column)).map(|column| column.name().to_owned()).collect()

@@ -212,7 +212,7 @@ fn an_interrupt_does_not_wait_for_a_collector_that_takes_nothing() {
     let begun = Instant::now();
     kill(Pid::from_raw(metering.id() as i32), Signal::SIGINT).expect("it still runs");
     let status = metering.wait().expect("it ends");
-    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_mins(1), "{:?}", begun.elapsed());
     assert_eq!(status.code(), Some(3));
     let told = std::io::read_to_string(metering.stderr.take().expect("its errors")).expect("UTF-8");
     assert!(told.contains("error: it is not known whether "), "{told}");

@@ -41,7 +41,7 @@ fn replace(path: &Path, text: &str) {
 /// Sends datagrams, each of a flow of its own, until a flow says that its destination is of this system; all those that
 /// come before are told.
 fn flows_until(flows: &Receiver<String>, told: &str) -> Vec<String> {
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_mins(1);
     let mut before = Vec::new();
     loop {
         assert!(Instant::now() < until, "no flow has {told}: {before:?}");
@@ -87,7 +87,7 @@ fn routes_that_change_are_told_by_the_flows_that_end_next() {
     assert!(before.iter().all(|system| system == "64500"), "there is no gap: {before:?}");
     // what cannot be used leaves the routes in force
     replace(&routes, "this is no route\n");
-    let until = Duration::from_secs(60);
+    let until = Duration::from_mins(1);
     while !told.recv_timeout(until).expect("a line").contains("changed routes are not used") {}
     while flows.try_recv().is_ok() {}
     assert_eq!(flows_until(&flows, "64501"), Vec::<String>::new());

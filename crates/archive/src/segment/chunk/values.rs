@@ -209,7 +209,9 @@ impl Value for Address {
 
     fn put_direct(values: &[Self], _: (Self, Self), out: &mut Vec<u8>) {
         out.reserve(values.len() * 20);
-        values.iter().for_each(|value| value.put_plain(out));
+        for value in values {
+            value.put_plain(out);
+        }
     }
 
     fn statistics(range: Option<(Self, Self)>, nulls: u64) -> Statistics {
