@@ -308,7 +308,11 @@ fn fields(parameters: &Parameters, is_biflow: bool) -> Result<KeyFields, Paramet
             "interface" => &mut fields.interface,
             "tunnel" => &mut fields.tunnel,
             "tunnel_endpoints" => &mut fields.tunnel_endpoints,
-            _ => return Err(ParameterError::new("key", format!("'{name}' is no Flow Key"))),
+            _ => {
+                let known = "there are src_addr, dst_addr, src_port, dst_port, protocol, tos, vlan, interface, tunnel, \
+                             tunnel_endpoints";
+                return Err(ParameterError::new("key", format!("'{name}' is no Flow Key")).with_hint(known));
+            }
         };
         *field = true;
     }

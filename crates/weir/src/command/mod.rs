@@ -25,7 +25,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::ValueEnum;
 use weir_ask::{Archive, AskOptions};
-use weir_chain::{Chain, Progress};
+use weir_chain::{Chain, ConfigError, Progress};
 use weir_flow::Counter;
 use weir_flow::scaling::Corrections;
 use weir_query::output::Format;
@@ -114,7 +114,8 @@ impl From<FormatArg> for Format {
 /// Reads the chain file that a built-in command is.
 pub(crate) fn chain_of(text: &str) -> anyhow::Result<Chain> {
     Chain::parse(text, Path::new(""), &weir_blocks::registry(), &[]).map_err(|errors| {
-        let told: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        // nobody wrote the lines that the errors are in
+        let told: Vec<_> = errors.into_iter().map(|error| ConfigError { line: 0, ..error }.to_string()).collect();
         anyhow::anyhow!("{}", told.join("\n"))
     })
 }
