@@ -62,8 +62,9 @@ impl Dissection {
         }
     }
 
-    /// Deals out to these shards fragments whose ports are known by now, and those whose ports will not come, each in its place among the
-    /// packets of the block: a flow that ends within the block would otherwise get fragments of the one before.
+    /// Deals out to these shards fragments whose ports are known by now, and those whose ports will not come, each in its
+    /// place among the packets of the block: a flow that ends within the block would otherwise get fragments of the one
+    /// before.
     pub(crate) fn resolve(&mut self, shards: &mut Vec<Vec<Digest>>, resolved: &mut Resolved, counts: &mut MeterCounts) {
         std::mem::swap(&mut self.shards, shards);
         let in_order: Vec<usize> = self.shards.iter().map(Vec::len).collect();
