@@ -16,8 +16,8 @@ pub const REWRITE_ROWS_MAX: u64 = 1 << 25;
 /// say about where the rows come from.
 ///
 /// Works column by column. In memory are at most: the order of rows (4 octets a row, 28 while it is made), the addresses
-/// and their numbers (8 octets a row), one column of all rows decoded, and the encoded segment. The inputs are only read, and whether they and the new file count is
-/// the caller's business.
+/// and their numbers (8 octets a row), one column of all rows decoded, and the encoded segment. The inputs are only read,
+/// and whether they and the new file count is the caller's business.
 pub(crate) fn rewrite(
     table: Table,
     inputs: &[Segment],
