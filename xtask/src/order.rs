@@ -11,13 +11,13 @@ use crate::verdict::Verdict;
 
 /// The rooms in data-path order; each has the folder `crates/<word>`. The last is the binary, which nothing may use.
 pub(crate) const ROOMS: &[&str] = &[
-    "wire", "flow", "filter", "export", "generate", "print", "chain", "meter", "collect", "archive", "foreign", "ask",
-    "blocks", "query", "weir",
+    "wire", "flow", "filter", "export", "generate", "print", "chain", "meter", "collect", "archive", "rows", "formats",
+    "query", "blocks", "sql", "weir",
 ];
 /// Packages for development only, and their folders.
 const DEV_ONLY: &[&str] = &["testkit", "xtask"];
 /// The first room that may pull the query engine.
-const ENGINE_ROOM: &str = "query";
+const ENGINE_ROOM: &str = "sql";
 /// Every package of the query engine has this prefix.
 const ENGINE_PREFIX: &str = "datafusion";
 
@@ -61,16 +61,16 @@ pub(crate) fn look_once(root: &Path) -> anyhow::Result<Verdict> {
         .map(|(package, features, other)| format!("{package} has features [{features}], and in tests [{other}]"))
         .collect();
     Ok(Verdict {
-        seen: format!("{} packages of query and weir", plain.len()),
+        seen: format!("{} packages of sql and weir", plain.len()),
         violations,
         warnings: Vec::new(),
-        hint: "drop the development dependency of query or weir that turns them on, or move its test to a room above",
+        hint: "drop the development dependency of sql or weir that turns them on, or move its test to a room above",
     })
 }
 
 /// Packages that query and weir are built from, each with its features.
 fn features(root: &Path, edges: &str) -> anyhow::Result<BTreeMap<String, String>> {
-    let arguments = ["tree", "--prefix", "none", "-p", "weir-query", "-p", "weir", "-f", "{p}\t{f}", "-e", edges];
+    let arguments = ["tree", "--prefix", "none", "-p", "weir-sql", "-p", "weir", "-f", "{p}\t{f}", "-e", edges];
     let output = cargo(root, &arguments)?;
     let listing = String::from_utf8_lossy(&output).into_owned();
     let lines = listing.lines().filter_map(|line| line.trim_end_matches(" (*)").split_once('\t'));
@@ -256,7 +256,7 @@ mod tests {
             ],
             &[],
         );
-        check(&["weir-query: datafusion", "weir: weir-query", "xtask: weir-flow", "weir-flow:"], &[]);
+        check(&["weir-sql: datafusion", "weir: weir-sql", "xtask: weir-flow", "weir-flow:"], &[]);
     }
 
     #[test]
@@ -269,7 +269,7 @@ mod tests {
 
     #[test]
     fn the_binary_and_development_crates_are_no_libraries() {
-        check(&["weir-query: weir", "weir:"], &["weir-query -> weir: nothing may depend on weir"]);
+        check(&["weir-sql: weir", "weir:"], &["weir-sql -> weir: nothing may depend on weir"]);
         check(&["xtask: weir", "weir:"], &["xtask -> weir: nothing may depend on weir"]);
         check(
             &["weir-wire: weir-testkit", "weir-testkit:"],

@@ -9,7 +9,7 @@ use anyhow::Context;
 use crate::verdict::Verdict;
 
 /// The two packages that compile the query engine.
-const ENGINE_PACKAGES: [&str; 2] = ["weir-query", "weir"];
+const ENGINE_PACKAGES: [&str; 2] = ["weir-sql", "weir"];
 /// How long fetching the advisory database may take.
 const FETCH_TIMEOUT: Duration = Duration::from_mins(1);
 

@@ -6,8 +6,8 @@ use std::hint::black_box;
 use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
-use weir_blocks::{anonymise, dedup, enrich, stitch};
-use weir_chain::{BlockKind, Built, Outlet, compliance};
+use weir_blocks::transforms::{anonymise, dedup, enrich, stitch};
+use weir_chain::{Built, ComponentKind, Outlet, compliance};
 use weir_flow::{Column, FlowBatchBuilder};
 
 /// Rows of a run.
@@ -30,7 +30,7 @@ fn main() {
 /// A kind of block, its parameters, and the rows that it gets.
 struct Scene {
     name: &'static str,
-    kind: &'static BlockKind,
+    kind: &'static ComponentKind,
     parameters: String,
     row: fn(u64) -> Row,
     /// Addresses replaced or looked up in a row.
@@ -194,7 +194,7 @@ fn put(builder: &mut FlowBatchBuilder, column: Column, address: &Address) {
 fn run(scene: &Scene) {
     let starts = (0..ROWS).step_by(BURST_ROWS as usize);
     let batches: Vec<_> = starts.map(|from| batch(from..ROWS.min(from + BURST_ROWS), scene.row)).collect();
-    let (Built::Block(mut block), context) = compliance::open(scene.kind, &scene.parameters) else {
+    let (Built::Transform(mut block), context) = compliance::open(scene.kind, &scene.parameters) else {
         panic!("{} is no block between source and sink", scene.kind.name)
     };
     let mut out = Outlet::new();
@@ -203,7 +203,7 @@ fn run(scene: &Scene) {
     for batch in &batches {
         block.take(0, batch.clone(), &mut out).expect("rows");
         handed_on += out.drain().map(|burst| black_box(burst).len()).sum::<usize>();
-        let window = block.window();
+        let window = block.state();
         (octets_max, rows_max) = (octets_max.max(window.octets), rows_max.max(window.rows));
     }
     block.finish(&mut out).expect("the end");
@@ -216,7 +216,7 @@ fn run(scene: &Scene) {
     } else {
         print!(" {handed_on} of {ROWS} rows out, at most {rows_max} held in {} MiB", octets_max >> 20);
     }
-    let counters = context.meter.read();
+    let counters = context.counters.read();
     println!("; {:?}", counters.iter().filter(|(_, count)| *count > 0).collect::<Vec<_>>());
 }
 

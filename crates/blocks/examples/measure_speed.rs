@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use weir_blocks::registry;
-use weir_chain::{Block, BlockContext, Built, Outlet, Parameters};
+use weir_chain::{Built, ComponentContext, Outlet, Parameters, Transform};
 use weir_generate::TrafficModel;
 
 /// Rows in a burst.
@@ -93,18 +93,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn open(name: &str, parameters: &str) -> Result<Box<dyn Block>, Box<dyn Error>> {
+fn open(name: &str, parameters: &str) -> Result<Box<dyn Transform>, Box<dyn Error>> {
     let registry = registry();
     let kind = registry.get(name).ok_or("no such kind of block")?;
     let parameters = Parameters::new(kind.parameters, &parameters.parse()?, ".").map_err(|error| error.message)?;
     let opener = (kind.configure)(&parameters).map_err(|error| error.message)?;
-    match opener(&BlockContext::default())? {
-        Built::Block(block) => Ok(block),
+    match opener(&ComponentContext::default())? {
+        Built::Transform(block) => Ok(block),
         _ => Err("no block between source and sink".into()),
     }
 }
 
-fn run(block: &mut dyn Block, bursts: &[RecordBatch]) -> Result<usize, Box<dyn Error>> {
+fn run(block: &mut dyn Transform, bursts: &[RecordBatch]) -> Result<usize, Box<dyn Error>> {
     let mut out = Outlet::new();
     let mut rows = 0;
     for burst in bursts {

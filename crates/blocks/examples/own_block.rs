@@ -9,14 +9,14 @@ use arrow::array::{AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{TimestampMillisecondType, UInt64Type};
 use weir_chain::{
-    Block, BlockError, BlockKind, Built, Chain, ONE_INPUT, Opener, Outlet, ParameterError, ParameterSpec,
-    ParameterType, Parameters, Role,
+    Built, Chain, ComponentError, ComponentKind, ONE_INPUT, Opener, Outlet, ParameterError, ParameterSpec,
+    ParameterType, Parameters, Role, Transform,
 };
 
 /// The kind, as chain files know it.
-const FAST: BlockKind = BlockKind {
+const FAST: ComponentKind = ComponentKind {
     name: "fast",
-    role: Role::Block,
+    role: Role::Transform,
     inputs: ONE_INPUT,
     doc: "Keeps flows whose mean rate is at least so many bits a second. It needs start, end and bytes; a flow that \
           lacks one of them, or lasted no time, is left out. No rows are held.",
@@ -34,16 +34,16 @@ fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
     if !bits_per_second.is_multiple_of(1000) {
         return Err(ParameterError::new("bits_per_second", "'bits_per_second' is no multiple of 1000"));
     }
-    Ok(Box::new(move |_| Ok(Built::Block(Box::new(Fast { bits_per_second })))))
+    Ok(Box::new(move |_| Ok(Built::Transform(Box::new(Fast { bits_per_second })))))
 }
 
 struct Fast {
     bits_per_second: u64,
 }
 
-impl Block for Fast {
-    fn take(&mut self, _input: usize, rows: RecordBatch, out: &mut Outlet) -> Result<(), BlockError> {
-        let column = |name| rows.column_by_name(name).ok_or_else(|| BlockError::missing_column(name, &rows));
+impl Transform for Fast {
+    fn take(&mut self, _input: usize, rows: RecordBatch, out: &mut Outlet) -> Result<(), ComponentError> {
+        let column = |name| rows.column_by_name(name).ok_or_else(|| ComponentError::missing_column(name, &rows));
         let starts = column("start")?.as_primitive::<TimestampMillisecondType>();
         let ends = column("end")?.as_primitive::<TimestampMillisecondType>();
         let bytes = column("bytes")?.as_primitive::<UInt64Type>();
@@ -56,7 +56,7 @@ impl Block for Fast {
                 Some(bytes?.saturating_mul(8000) / millis >= self.bits_per_second)
             })
             .collect();
-        let kept = filter_record_batch(&rows, &fast).map_err(|error| BlockError::caused("cannot filter", error))?;
+        let kept = filter_record_batch(&rows, &fast).map_err(|error| ComponentError::caused("cannot filter", error))?;
         out.rows(kept);
         Ok(())
     }
@@ -65,17 +65,17 @@ impl Block for Fast {
 const CHAIN: &str = r#"
 name = "fast flows"
 
-[blocks.flows]
+[components.flows]
 type = "generator"
 records = 100000
 
-[blocks.fast]
+[components.fast]
 type = "fast"
 inputs = ["flows"]
 bits_per_second = 10_000_000
 thread = "own"
 
-[blocks.count]
+[components.count]
 type = "counter"
 inputs = ["fast"]
 "#;

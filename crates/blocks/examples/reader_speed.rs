@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use weir_archive::{ArchiveOptions, Writer};
-use weir_blocks::archive_reader;
-use weir_chain::{BlockError, BlockKind, Built, Outlet, Pulled, compliance};
+use weir_blocks::sources::archive_reader;
+use weir_chain::{Built, ComponentError, ComponentKind, Outlet, Pulled, compliance};
 use weir_flow::{Delivery, FlowBatch};
 use weir_generate::TrafficModel;
 
-const READER: &BlockKind = &archive_reader::KIND;
+const READER: &ComponentKind = &archive_reader::KIND;
 
 /// Flows of a datagram, which have the same time of reception.
 const DATAGRAM_ROWS: usize = 30;
@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Reads three times and prints the best of each figure.
-fn measure(case: &str, parameters: &str) -> Result<(), BlockError> {
+fn measure(case: &str, parameters: &str) -> Result<(), ComponentError> {
     let (mut best_wall, mut best_processor, mut rows) = (Duration::MAX, Duration::MAX, 0);
     for _ in 0..3 {
         let (began, processor) = (Instant::now(), processor_time());
@@ -76,9 +76,9 @@ fn measure(case: &str, parameters: &str) -> Result<(), BlockError> {
 }
 
 /// Reads all rows and counts them.
-fn read(parameters: &str) -> Result<usize, BlockError> {
+fn read(parameters: &str) -> Result<usize, ComponentError> {
     let (Built::Source(mut source), _) = compliance::open(READER, parameters) else {
-        return Err(BlockError::new("no source"));
+        return Err(ComponentError::new("no source"));
     };
     let (mut rows, mut out) = (0, Outlet::new());
     loop {

@@ -4,8 +4,8 @@
 use std::hint::black_box;
 
 use arrow::array::RecordBatch;
-use weir_blocks::sorter;
-use weir_chain::{Block, BlockKind, Built, Outlet, Window, compliance};
+use weir_blocks::transforms::sorter;
+use weir_chain::{Built, ComponentKind, Outlet, State, Transform, compliance};
 use weir_flow::{Column, FlowBatchBuilder};
 
 /// Rows of a run.
@@ -91,9 +91,9 @@ fn page_faults() -> u64 {
     fields.split(' ').nth(8).and_then(|number| number.parse().ok()).unwrap_or_default()
 }
 
-fn open(kind: &'static BlockKind, parameters: &str) -> Box<dyn Block> {
+fn open(kind: &'static ComponentKind, parameters: &str) -> Box<dyn Transform> {
     match compliance::open(kind, parameters) {
-        (Built::Block(block), _) => block,
+        (Built::Transform(block), _) => block,
         _ => panic!("{} is no block between source and sink", kind.name),
     }
 }
@@ -102,7 +102,13 @@ fn open(kind: &'static BlockKind, parameters: &str) -> Box<dyn Block> {
 const RUNS: usize = 5;
 
 /// Runs a block and prints what it took. The first rows only fill the window and are not counted.
-fn measure(name: &str, kind: &'static BlockKind, parameters: &str, inputs: &[(usize, RecordBatch)], warm_up: usize) {
+fn measure(
+    name: &str,
+    kind: &'static ComponentKind,
+    parameters: &str,
+    inputs: &[(usize, RecordBatch)],
+    warm_up: usize,
+) {
     if !std::env::args().nth(1).is_none_or(|wanted| name.contains(&wanted)) {
         return;
     }
@@ -121,15 +127,15 @@ fn measure(name: &str, kind: &'static BlockKind, parameters: &str, inputs: &[(us
 }
 
 fn run(
-    kind: &'static BlockKind,
+    kind: &'static ComponentKind,
     parameters: &str,
     inputs: &[(usize, RecordBatch)],
     warm_up: usize,
-) -> (u64, u64, usize, Window) {
+) -> (u64, u64, usize, State) {
     let mut block = open(kind, parameters);
     let mut out = Outlet::new();
     let (mut rows_in, mut rows_out, mut begin, mut faults) = (0, 0, 0, 0);
-    let mut window = block.window();
+    let mut window = block.state();
     for (input, batch) in inputs {
         if begin == 0 && rows_in >= warm_up {
             (begin, faults) = (cpu_nanos(), page_faults());
@@ -137,8 +143,8 @@ fn run(
         rows_in += batch.num_rows();
         block.take(*input, batch.clone(), &mut out).expect("rows are taken");
         rows_out += out.drain().map(|burst| black_box(burst).len()).sum::<usize>();
-        if window.rows < block.window().rows {
-            window = block.window();
+        if window.rows < block.state().rows {
+            window = block.state();
         }
     }
     (cpu_nanos() - begin, page_faults() - faults, rows_out, window)

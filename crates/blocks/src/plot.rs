@@ -11,7 +11,7 @@ mod points;
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, TimeUnit};
-use weir_chain::{BlockError, Counter, Meter};
+use weir_chain::{ComponentError, Counter, Counters};
 use weir_flow::Column;
 use weir_print::ColumnText;
 
@@ -87,7 +87,7 @@ pub(crate) struct Plot {
 }
 
 impl Plot {
-    pub(crate) fn new(plan: PlotPlan, meter: &Meter) -> Self {
+    pub(crate) fn new(plan: PlotPlan, meter: &Counters) -> Self {
         let points = Points::new(plan.points_max, meter.counter("points_thinned"));
         Self {
             horizontal: None,
@@ -103,7 +103,7 @@ impl Plot {
     }
 
     /// Takes the points of rows.
-    pub(crate) fn rows(&mut self, rows: &RecordBatch) -> Result<(), BlockError> {
+    pub(crate) fn rows(&mut self, rows: &RecordBatch) -> Result<(), ComponentError> {
         let Some((field, values)) = column(rows, &self.plan.x)? else {
             self.null.add((rows.num_rows() * self.plan.y.len()) as u64);
             return Ok(());
@@ -155,18 +155,18 @@ impl Plot {
     }
 
     /// The values of x, NaN for none.
-    fn horizontal(&mut self, field: &Field, values: &ArrayRef) -> Result<Vec<f64>, BlockError> {
+    fn horizontal(&mut self, field: &Field, values: &ArrayRef) -> Result<Vec<f64>, ComponentError> {
         let found = match values.data_type() {
             DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 => Horizontal::Time,
             number if number.is_numeric() => Horizontal::Number,
             _ if self.plan.style == Style::Bars => Horizontal::Name,
             other => {
                 let text = format!("column '{}' has type {other}, but a plot needs a time or a number", field.name());
-                return Err(BlockError::new(text + "\nhint: bars can have names: style = \"bars\""));
+                return Err(ComponentError::new(text + "\nhint: bars can have names: style = \"bars\""));
             }
         };
         if *self.horizontal.get_or_insert(found) != found {
-            return Err(BlockError::new(format!("column '{}' changed its type", field.name())));
+            return Err(ComponentError::new(format!("column '{}' changed its type", field.name())));
         }
         match found {
             Horizontal::Time => {
@@ -233,27 +233,27 @@ impl Plot {
 }
 
 /// A column of rows. A column of flows that is absent is null, any other is an error.
-fn column<'a>(rows: &'a RecordBatch, name: &str) -> Result<Option<(&'a Field, &'a ArrayRef)>, BlockError> {
+fn column<'a>(rows: &'a RecordBatch, name: &str) -> Result<Option<(&'a Field, &'a ArrayRef)>, ComponentError> {
     match rows.schema_ref().column_with_name(name) {
         Some((position, field)) => Ok(Some((field, rows.column(position)))),
         None if Column::by_name(name).is_some() => Ok(None),
-        None => Err(BlockError::missing_column(name, rows)),
+        None => Err(ComponentError::missing_column(name, rows)),
     }
 }
 
 /// Values as numbers.
-fn vertical(field: &Field, values: &ArrayRef) -> Result<Float64Array, BlockError> {
+fn vertical(field: &Field, values: &ArrayRef) -> Result<Float64Array, ComponentError> {
     let found = values.data_type();
     if !found.is_numeric() && *found != DataType::Boolean && *found != DataType::Null {
         let text = format!("column '{}' has type {found}, but a plot needs numbers", field.name());
-        return Err(BlockError::new(text));
+        return Err(ComponentError::new(text));
     }
     let numbers = cast(values, &DataType::Float64).map_err(|error| cannot(field, error))?;
     Ok(numbers.as_primitive::<Float64Type>().clone())
 }
 
-fn cannot(field: &Field, error: arrow::error::ArrowError) -> BlockError {
-    BlockError::caused(format!("cannot plot column '{}'", field.name()), error)
+fn cannot(field: &Field, error: arrow::error::ArrowError) -> ComponentError {
+    ComponentError::caused(format!("cannot plot column '{}'", field.name()), error)
 }
 
 /// A column's name, with its unit when it is one of flows and the name does not tell it.

@@ -11,13 +11,15 @@ use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 
 use arrow::array::RecordBatch;
-use weir_chain::{BlockContext, BlockError, Counter, ParameterError, ParameterSpec, ParameterType, Parameters, Window};
+use weir_chain::{
+    ComponentContext, ComponentError, Counter, ParameterError, ParameterSpec, ParameterType, Parameters, State,
+};
 use weir_print::{Format, OutputOptions, Printer};
 
-use crate::fit::Fit;
 use crate::plot::{Plot, PlotPlan, Style};
 use parquet_file::ParquetFile;
 use target::{Opening, Target};
+use weir_rows::fit::Fit;
 
 /// The parameters of every block that writes a file of rows.
 pub(crate) const PARAMETERS: &[ParameterSpec] = &[
@@ -175,10 +177,14 @@ enum Writer {
 
 impl RowFile {
     /// Opens the file. `is_patient` tells whether a full disk is waited for.
-    pub(crate) fn open(plan: RowFilePlan, is_patient: bool, context: &BlockContext) -> Result<Self, BlockError> {
+    pub(crate) fn open(
+        plan: RowFilePlan,
+        is_patient: bool,
+        context: &ComponentContext,
+    ) -> Result<Self, ComponentError> {
         let is_text = matches!(plan.format, FileFormat::Text(_));
         let opening = Opening { overwrite: plan.overwrite, name_at_end: !is_text, is_patient };
-        let rows_written = context.meter.counter("rows_written");
+        let rows_written = context.counters.counter("rows_written");
         let target = Target::open(&plan.path, opening, context)?;
         let name = target.name();
         let writer = match plan.format {
@@ -187,7 +193,7 @@ impl RowFile {
                 Writer::Text(Printer::new(format, &options, target))
             }
             FileFormat::Parquet => Writer::Parquet(ParquetFile::Empty(target)),
-            FileFormat::Plot(plot) => Writer::Plot(Box::new(Plot::new(plot, &context.meter)), target),
+            FileFormat::Plot(plot) => Writer::Plot(Box::new(Plot::new(plot, &context.counters)), target),
         };
         let rows_left = Some(plan.rows_max).filter(|&rows| rows > 0);
         Ok(Self { writer, fit: Fit::new(plan.columns), name, rows_left, is_closed: false, rows_written })
@@ -199,7 +205,7 @@ impl RowFile {
     }
 
     /// Writes rows, up to the limit.
-    pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<(), BlockError> {
+    pub(crate) fn write(&mut self, rows: &RecordBatch) -> Result<(), ComponentError> {
         let count = rows.num_rows().min(self.rows_left.map_or(usize::MAX, |left| left as usize));
         if count == 0 || self.is_closed {
             return Ok(());
@@ -220,7 +226,7 @@ impl RowFile {
     }
 
     /// Writes out text that waits, so that it can be read while the chain runs.
-    pub(crate) fn flush(&mut self) -> Result<(), BlockError> {
+    pub(crate) fn flush(&mut self) -> Result<(), ComponentError> {
         let flushed = match &mut self.writer {
             Writer::Text(printer) if !self.is_closed => printer.flush(),
             _ => Ok(()),
@@ -229,7 +235,7 @@ impl RowFile {
     }
 
     /// Writes what is still held, and closes the file.
-    pub(crate) fn finish(self) -> Result<(), BlockError> {
+    pub(crate) fn finish(self) -> Result<(), ComponentError> {
         let Self { writer, fit, name, is_closed, .. } = self;
         if is_closed {
             return Ok(());
@@ -254,17 +260,17 @@ impl RowFile {
     }
 
     /// What is held in memory.
-    pub(crate) fn window(&self) -> Window {
+    pub(crate) fn state(&self) -> State {
         let (rows, octets) = match &self.writer {
             Writer::Text(_) => (0, 0),
             Writer::Parquet(file) => file.held(),
             Writer::Plot(plot, _) => plot.held(),
         };
-        Window { rows, octets, edge_ms: None }
+        State { rows, octets, edge_ms: None }
     }
 
     /// That whoever reads goes away is no error: it has had enough.
-    fn done(&mut self, written: io::Result<()>) -> Result<(), BlockError> {
+    fn done(&mut self, written: io::Result<()>) -> Result<(), ComponentError> {
         match written {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {
                 self.is_closed = true;
@@ -275,6 +281,6 @@ impl RowFile {
     }
 }
 
-fn failed(name: &str, error: io::Error) -> BlockError {
-    BlockError::caused(format!("cannot write {name}"), error)
+fn failed(name: &str, error: io::Error) -> ComponentError {
+    ComponentError::caused(format!("cannot write {name}"), error)
 }

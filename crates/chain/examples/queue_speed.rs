@@ -10,8 +10,8 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema};
 use weir_chain::{
-    BlockError, BlockKind, Built, Burst, Chain, ONE_INPUT, Outlet, ParameterSpec, ParameterType, Pulled, Registry,
-    Role, Setting, Sink, Source,
+    Built, Burst, Chain, ComponentError, ComponentKind, ONE_INPUT, Outlet, ParameterSpec, ParameterType, Pulled,
+    Registry, Role, Setting, Sink, Source,
 };
 
 /// The allocator of the `weir` command: columns made in one thread are freed in another.
@@ -27,7 +27,7 @@ struct Again {
 }
 
 impl Source for Again {
-    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, BlockError> {
+    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
         if self.left == 0 {
             return Ok(Pulled::Ended);
         }
@@ -44,16 +44,16 @@ impl Source for Again {
 struct Nothing;
 
 impl Sink for Nothing {
-    fn take(&mut self, _burst: Burst) -> Result<(), BlockError> {
+    fn take(&mut self, _burst: Burst) -> Result<(), ComponentError> {
         Ok(())
     }
 
-    fn finish(&mut self) -> Result<(), BlockError> {
+    fn finish(&mut self) -> Result<(), ComponentError> {
         Ok(())
     }
 }
 
-const AGAIN: BlockKind = BlockKind {
+const AGAIN: ComponentKind = ComponentKind {
     name: "again",
     role: Role::Source,
     inputs: &[],
@@ -70,13 +70,13 @@ const AGAIN: BlockKind = BlockKind {
             let fields: Vec<_> = (0..COLUMNS).map(|n| Field::new(format!("c{n}"), DataType::UInt64, false)).collect();
             let column: ArrayRef = Arc::new(UInt64Array::from_iter_values(0..BATCH_ROWS as u64));
             let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), vec![column; COLUMNS])
-                .map_err(|error| BlockError::caused("cannot make a batch", error))?;
+                .map_err(|error| ComponentError::caused("cannot make a batch", error))?;
             Ok(Built::Source(Box::new(Again { batch, left })))
         }))
     },
 };
 
-const NOTHING: BlockKind = BlockKind {
+const NOTHING: ComponentKind = ComponentKind {
     name: "nothing",
     role: Role::Sink,
     inputs: ONE_INPUT,
@@ -100,7 +100,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ("own", 10_000, 8_000_000_000_u64),
     ] {
         let text = format!(
-            "burst_records = {burst}\n[blocks.a]\ntype = \"again\"\nbatches = {}\n[blocks.b]\ntype = \"nothing\"\n\
+            "burst_records = {burst}\n[components.a]\ntype = \"again\"\nbatches = {}\n[components.b]\ntype = \"nothing\"\n\
              inputs = [\"a\"]\nthread = \"{thread}\"\n",
             rows / BATCH_ROWS as u64
         );
@@ -109,7 +109,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let (progress, ended) = chain.start()?.wait();
         ended?;
         let cpu: f64 = progress.threads.iter().map(|thread| thread.cpu.as_secs_f64()).sum();
-        let (bursts, rows) = (progress.blocks[1].bursts_in, progress.blocks[1].rows_in);
+        let (bursts, rows) = (progress.components[1].bursts_in, progress.components[1].rows_in);
         let ns = |count: u64| cpu * 1e9 / count as f64;
         println!("{burst:>8} {:>8} {rows:>12} {:>14.1} {:>12.3}", progress.threads.len(), ns(bursts), ns(rows));
     }

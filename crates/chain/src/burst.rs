@@ -1,13 +1,16 @@
-//! What moves from block to block.
+//! What moves from component to component.
+
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use weir_flow::{Beside, FlowBatch};
+use arrow::datatypes::Schema;
+use weir_flow::{Beside, Delivery, FlowBatch};
 
 /// Rows that move together, and what came beside them: lines of the books, rows of other tables.
 ///
-/// Rows are most often flows, that is columns of [`weir_flow::Column`] in the order of that table; a block may hand on
+/// Rows are most often flows, that is columns of [`weir_flow::Column`] in the order of that table; a component may hand on
 /// rows of its own making (statistics, say), whose columns its documentation tells. Columns are shared and immutable:
-/// every block behind the same output sees the same rows, and a copy costs nothing.
+/// every component behind the same output sees the same rows, and a copy costs nothing.
 #[derive(Debug, Clone)]
 pub struct Burst {
     rows: RecordBatch,
@@ -54,5 +57,16 @@ impl Burst {
 impl From<FlowBatch> for Burst {
     fn from(flows: FlowBatch) -> Self {
         Self::new(flows.record_batch().clone())
+    }
+}
+
+/// What a collector or a meter delivers. A delivery without flows becomes a burst without columns.
+impl From<Delivery> for Burst {
+    fn from(delivery: Delivery) -> Self {
+        let rows = match delivery.flows {
+            Some(flows) => flows.record_batch().clone(),
+            None => RecordBatch::new_empty(Arc::new(Schema::empty())),
+        };
+        Self::with_beside(rows, delivery.beside)
     }
 }

@@ -2,15 +2,15 @@
 
 use std::path::Path;
 
-use crate::config::{self, BlockSpec, Setting};
+use crate::config::{self, ComponentSpec, Setting};
 use crate::graph::Graph;
 use crate::{ConfigError, Registry};
 
-/// A chain whose file is right: every block is known, its parameters make sense, the graph has no ring, and each block
+/// A chain whose file is right: every component is known, its parameters make sense, the graph has no ring, and each component
 /// has a thread. Nothing was opened yet.
 pub struct Chain {
     pub(crate) name: String,
-    pub(crate) blocks: Vec<BlockSpec>,
+    pub(crate) components: Vec<ComponentSpec>,
     pub(crate) graph: Graph,
 }
 
@@ -23,8 +23,8 @@ impl Chain {
         settings: &[Setting],
     ) -> Result<Self, Vec<ConfigError>> {
         let parsed = config::parse(text, folder, registry, settings)?;
-        let graph = Graph::new(text, &parsed.blocks)?;
-        Ok(Self { name: parsed.name, blocks: parsed.blocks, graph })
+        let graph = Graph::new(text, &parsed.components)?;
+        Ok(Self { name: parsed.name, components: parsed.components, graph })
     }
 
     /// Its name.
@@ -32,9 +32,9 @@ impl Chain {
         &self.name
     }
 
-    /// Its blocks, in the order of the file.
-    pub fn blocks(&self) -> &[BlockSpec] {
-        &self.blocks
+    /// Its components, in the order of the file.
+    pub fn components(&self) -> &[ComponentSpec] {
+        &self.components
     }
 
     /// Its arrows and threads.

@@ -1,10 +1,10 @@
-//! One test that every kind of block passes: what the contracts of [`Source`], [`Block`] and [`Sink`] ask for, as far
+//! One test that every kind of component passes: what the contracts of [`Source`], [`Transform`] and [`Sink`] ask for, as far
 //! as it can be seen from outside.
 //!
 //! It panics with what is wrong, because it is called by tests:
 //!
 //! ```ignore
-//! compliance::block(&KIND, "by = 'start'", &[batches]);
+//! compliance::transform(&KIND, "by = 'start'", &[batches]);
 //! ```
 
 use std::sync::Arc;
@@ -15,18 +15,19 @@ use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 
 use crate::registry::Role;
 use crate::{
-    Block, BlockContext, BlockKind, Built, Burst, Outlet, ParameterType, Parameters, Pulled, Sink, Source, Window,
+    Built, Burst, ComponentContext, ComponentKind, Outlet, ParameterType, Parameters, Pulled, Sink, Source, State,
+    Transform,
 };
 
-/// What a run of a block came to.
+/// What a run of a component came to.
 #[derive(Debug, Clone)]
 pub struct Outcome {
     /// The rows handed on, as one batch; `None` when there was none.
     pub rows: Option<RecordBatch>,
-    /// The block's own counters at the end.
+    /// The component's own counters at the end.
     pub counters: Vec<(&'static str, u64)>,
-    /// The largest window seen.
-    pub window_max: Window,
+    /// The largest state seen.
+    pub state_max: State,
 }
 
 impl Outcome {
@@ -40,20 +41,20 @@ impl Outcome {
         self.len() == 0
     }
 
-    /// The value of one of the block's own counters.
+    /// The value of one of the component's own counters.
     pub fn counter(&self, name: &str) -> u64 {
         let found = self.counters.iter().find(|(known, _)| *known == name);
         found.unwrap_or_else(|| panic!("no counter '{name}' among {:?}", self.counters)).1
     }
 }
 
-/// Makes a block of a kind from the text of its parameters.
-pub fn open(kind: &'static BlockKind, parameters: &str) -> (Built, BlockContext) {
+/// Makes a component of a kind from the text of its parameters.
+pub fn open(kind: &'static ComponentKind, parameters: &str) -> (Built, ComponentContext) {
     let table = parameters.parse().unwrap_or_else(|error| panic!("parameters are no TOML: {error}"));
     let parameters = Parameters::new(kind.parameters, &table, ".");
     let parameters = parameters.unwrap_or_else(|error| panic!("{}: {}", kind.name, error.message));
     let opener = (kind.configure)(&parameters).unwrap_or_else(|error| panic!("{}: {}", kind.name, error.message));
-    let context = BlockContext { name: kind.name.to_owned(), ..BlockContext::default() };
+    let context = ComponentContext { name: kind.name.to_owned(), ..ComponentContext::default() };
     match opener(&context) {
         Ok(built) => (built, context),
         Err(error) => panic!("{}: {}", kind.name, error.chain()),
@@ -62,7 +63,7 @@ pub fn open(kind: &'static BlockKind, parameters: &str) -> (Built, BlockContext)
 
 /// What every kind has: documentation, a table of parameters that a reference page can be made of, refusal of what it
 /// does not know.
-fn check_kind(kind: &'static BlockKind, parameters: &str) {
+fn check_kind(kind: &'static ComponentKind, parameters: &str) {
     assert!(!kind.name.is_empty() && kind.name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-'));
     assert!(kind.doc.trim_end().ends_with('.'), "{}: documentation is made of sentences", kind.name);
     assert_eq!(kind.inputs.is_empty(), kind.role == Role::Source, "{}: only sources have no input", kind.name);
@@ -80,11 +81,11 @@ fn check_kind(kind: &'static BlockKind, parameters: &str) {
     assert!(Parameters::new(kind.parameters, &table, ".").is_err(), "{}: an unknown key is refused", kind.name);
 }
 
-/// Runs a block over the rows of its inputs, cut and interleaved in many ways, and sees that it always hands on the
+/// Runs a component over the rows of its inputs, cut and interleaved in many ways, and sees that it always hands on the
 /// same rows in the same order, that it counts the same, and that it holds nothing at the end. `inputs` are batches
 /// for each input, in the order of their indexes.
-pub fn block(kind: &'static BlockKind, parameters: &str, inputs: &[Vec<RecordBatch>]) -> Outcome {
-    assert_eq!(kind.role, Role::Block, "{} is no block between source and sink", kind.name);
+pub fn transform(kind: &'static ComponentKind, parameters: &str, inputs: &[Vec<RecordBatch>]) -> Outcome {
+    assert_eq!(kind.role, Role::Transform, "{} is no component between source and sink", kind.name);
     assert_eq!(kind.inputs.len(), inputs.len(), "{} has inputs {:?}", kind.name, kind.inputs);
     check_kind(kind, parameters);
     let whole = run(kind, parameters, inputs, &mut Cuts::Whole);
@@ -138,12 +139,12 @@ impl Cuts {
     }
 }
 
-fn run(kind: &'static BlockKind, parameters: &str, inputs: &[Vec<RecordBatch>], cuts: &mut Cuts) -> Outcome {
-    let (Built::Block(mut block), context) = open(kind, parameters) else {
-        panic!("{} says that it is a block, but builds something else", kind.name)
+fn run(kind: &'static ComponentKind, parameters: &str, inputs: &[Vec<RecordBatch>], cuts: &mut Cuts) -> Outcome {
+    let (Built::Transform(mut component), context) = open(kind, parameters) else {
+        panic!("{} says that it is a component, but builds something else", kind.name)
     };
     let mut out = Outlet::new();
-    let mut window_max = Window::default();
+    let mut state_max = State::default();
     let mut waiting: Vec<(usize, Vec<RecordBatch>)> =
         inputs.iter().map(|batches| batches.iter().rev().cloned().collect()).enumerate().collect();
     let mut turn = 0;
@@ -154,7 +155,7 @@ fn run(kind: &'static BlockKind, parameters: &str, inputs: &[Vec<RecordBatch>], 
         let Some(batch) = batches.pop() else {
             let input = *input;
             waiting.remove(at);
-            step(kind, &mut window_max, block.as_mut(), |block| block.end(input, &mut out));
+            step(kind, &mut state_max, component.as_mut(), |component| component.end(input, &mut out));
             continue;
         };
         let rows = cuts.rows(batch.num_rows());
@@ -163,34 +164,36 @@ fn run(kind: &'static BlockKind, parameters: &str, inputs: &[Vec<RecordBatch>], 
         }
         let input = *input;
         if rows > 0 {
-            step(kind, &mut window_max, block.as_mut(), |block| block.take(input, batch.slice(0, rows), &mut out));
+            step(kind, &mut state_max, component.as_mut(), |component| {
+                component.take(input, batch.slice(0, rows), &mut out)
+            });
         }
     }
-    step(kind, &mut window_max, block.as_mut(), |block| block.finish(&mut out));
-    assert_eq!(block.window().rows, 0, "{}: nothing is held after finish", kind.name);
+    step(kind, &mut state_max, component.as_mut(), |component| component.finish(&mut out));
+    assert_eq!(component.state().rows, 0, "{}: nothing is held after finish", kind.name);
     let bursts: Vec<_> = out.drain().map(|burst| burst.rows().clone()).collect();
-    Outcome { rows: together(kind, &bursts), counters: context.meter.read(), window_max }
+    Outcome { rows: together(kind, &bursts), counters: context.counters.read(), state_max }
 }
 
 fn step(
-    kind: &BlockKind,
-    window_max: &mut Window,
-    block: &mut dyn Block,
-    work: impl FnOnce(&mut dyn Block) -> Result<(), crate::BlockError>,
+    kind: &ComponentKind,
+    state_max: &mut State,
+    component: &mut dyn Transform,
+    work: impl FnOnce(&mut dyn Transform) -> Result<(), crate::ComponentError>,
 ) {
-    if let Err(error) = work(block) {
+    if let Err(error) = work(component) {
         panic!("{}: {}", kind.name, error.chain());
     }
-    let window = block.window();
-    window_max.rows = window_max.rows.max(window.rows);
-    window_max.octets = window_max.octets.max(window.octets);
-    assert!(window.edge_ms >= window_max.edge_ms, "{}: the edge of the window never goes back", kind.name);
-    window_max.edge_ms = window.edge_ms;
+    let state = component.state();
+    state_max.rows = state_max.rows.max(state.rows);
+    state_max.octets = state_max.octets.max(state.octets);
+    assert!(state.edge_ms >= state_max.edge_ms, "{}: the edge of the state never goes back", kind.name);
+    state_max.edge_ms = state.edge_ms;
 }
 
 /// All bursts as one batch. Those of one source may have different columns, and an absent one means that every value
 /// is null.
-fn together(kind: &BlockKind, bursts: &[RecordBatch]) -> Option<RecordBatch> {
+fn together(kind: &ComponentKind, bursts: &[RecordBatch]) -> Option<RecordBatch> {
     let schema = Arc::new(united(bursts)?);
     let bursts: Vec<RecordBatch> = bursts.iter().map(|burst| widened(burst, &schema)).collect();
     match concat_batches(&schema, &bursts) {
@@ -229,7 +232,7 @@ fn widened(burst: &RecordBatch, schema: &SchemaRef) -> RecordBatch {
 
 /// Reads a source to its end, twice, and sees that it gives the same rows, and that it ends when it is stopped. Rows
 /// are those of one run.
-pub fn source(kind: &'static BlockKind, parameters: &str) -> Outcome {
+pub fn source(kind: &'static ComponentKind, parameters: &str) -> Outcome {
     assert_eq!(kind.role, Role::Source, "{} is no source", kind.name);
     check_kind(kind, parameters);
     let (first, second) = (read(kind, parameters), read(kind, parameters));
@@ -247,14 +250,14 @@ pub fn source(kind: &'static BlockKind, parameters: &str) -> Outcome {
     panic!("{}: does not end after stop", kind.name)
 }
 
-fn open_source(kind: &'static BlockKind, parameters: &str) -> (Box<dyn Source>, BlockContext) {
+fn open_source(kind: &'static ComponentKind, parameters: &str) -> (Box<dyn Source>, ComponentContext) {
     match open(kind, parameters) {
         (Built::Source(source), context) => (source, context),
         _ => panic!("{} says that it is a source, but builds something else", kind.name),
     }
 }
 
-fn read(kind: &'static BlockKind, parameters: &str) -> Outcome {
+fn read(kind: &'static ComponentKind, parameters: &str) -> Outcome {
     let (mut source, context) = open_source(kind, parameters);
     let mut out = Outlet::new();
     let mut bursts = Vec::new();
@@ -267,13 +270,13 @@ fn read(kind: &'static BlockKind, parameters: &str) -> Outcome {
             Err(error) => panic!("{}: {}", kind.name, error.chain()),
         }
     }
-    Outcome { rows: together(kind, &bursts), counters: context.meter.read(), window_max: Window::default() }
+    Outcome { rows: together(kind, &bursts), counters: context.counters.read(), state_max: State::default() }
 }
 
 /// Gives a sink rows in bursts of `burst_rows`, lets it finish, and returns its counters. What it has written is
 /// compared by the caller, with any two sizes of bursts.
 pub fn sink(
-    kind: &'static BlockKind,
+    kind: &'static ComponentKind,
     parameters: &str,
     batches: &[RecordBatch],
     burst_rows: usize,
@@ -294,10 +297,10 @@ pub fn sink(
     if let Err(error) = sink.finish() {
         panic!("{}: {}", kind.name, error.chain());
     }
-    context.meter.read()
+    context.counters.read()
 }
 
-fn give(kind: &BlockKind, sink: &mut dyn Sink, rows: RecordBatch) {
+fn give(kind: &ComponentKind, sink: &mut dyn Sink, rows: RecordBatch) {
     if let Err(error) = sink.take(Burst::new(rows)) {
         panic!("{}: {}", kind.name, error.chain());
     }

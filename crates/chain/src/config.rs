@@ -1,21 +1,21 @@
-//! Chain files: TOML text into the blocks of a chain and who feeds whom.
+//! Chain files: TOML text into the components of a chain and who feeds whom.
 //!
 //! ```toml
 //! name = "needle"
-//! burst_records = 2048            # of every queue, unless a block says otherwise
+//! burst_records = 2048            # of every queue, unless a component says otherwise
 //! queue_bursts = 100
 //!
-//! [blocks.reader]
+//! [components.reader]
 //! type = "archive-reader"
 //! archive = "flows"
 //!
-//! [blocks.ssh]
+//! [components.ssh]
 //! type = "filter"
 //! inputs = ["reader"]
 //! where = "dst port 22"
-//! thread = "own"                  # or "upstream", or the name of a thread that several blocks share
+//! thread = "own"                  # or "upstream", or the name of a thread that several components share
 //!
-//! [blocks.count]
+//! [components.count]
 //! type = "counter"
 //! inputs = ["ssh"]
 //! ```
@@ -29,52 +29,52 @@ use toml::de::{DeTable, DeValue};
 
 use crate::parameter::unknown_key;
 use crate::registry::Role;
-use crate::{BlockKind, ConfigError, Opener, ParameterError, Parameters, Registry};
+use crate::{ComponentKind, ConfigError, Opener, ParameterError, Parameters, Registry};
 
 /// Rows of a burst unless a chain file says otherwise.
 pub const BURST_RECORDS: usize = 2048;
 /// Bursts that a queue holds unless a chain file says otherwise.
 pub const QUEUE_BURSTS: usize = 100;
 
-/// Keys that every block has, whatever its kind.
-const BLOCK_KEYS: &[&str] = &["type", "inputs", "thread", "burst_records", "queue_bursts"];
-const CHAIN_KEYS: &[&str] = &["name", "burst_records", "queue_bursts", "blocks"];
+/// Keys that every component has, whatever its kind.
+const COMPONENT_KEYS: &[&str] = &["type", "inputs", "thread", "burst_records", "queue_bursts"];
+const CHAIN_KEYS: &[&str] = &["name", "burst_records", "queue_bursts", "components"];
 
-/// In which thread a block runs.
+/// In which thread a component runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ThreadChoice {
-    /// What suits the block: its own for sources and blocks with several inputs, that of the block before it otherwise.
+    /// What suits the component: its own for sources and components with several inputs, that of the component before it otherwise.
     Default,
     /// Its own, which has its name.
     Own,
-    /// That of the block before it.
+    /// That of the component before it.
     Upstream,
-    /// The thread of this name, which blocks may share.
+    /// The thread of this name, which components may share.
     Named(String),
 }
 
-/// The queue in front of a block that runs in another thread than the block before it.
+/// The queue in front of a component that runs in another thread than the component before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QueueSpec {
-    /// Rows of a burst; 0 leaves bursts as the block before it makes them.
+    /// Rows of a burst; 0 leaves bursts as the component before it makes them.
     pub burst_records: usize,
     /// Bursts that the queue holds.
     pub queue_bursts: usize,
 }
 
-/// A block as the chain file has it.
-pub struct BlockSpec {
+/// A component as the chain file has it.
+pub struct ComponentSpec {
     /// Its name.
     pub name: String,
     /// Its kind.
-    pub kind: BlockKind,
-    /// For each input, in the order of the kind's inputs, the names of the blocks that feed it.
+    pub kind: ComponentKind,
+    /// For each input, in the order of the kind's inputs, the names of the components that feed it.
     pub inputs: Vec<Vec<String>>,
     /// In which thread it runs.
     pub thread: ThreadChoice,
     /// The queue in front of it, if there is one.
     pub queue: QueueSpec,
-    /// Makes the block.
+    /// Makes the component.
     pub(crate) opener: Opener,
     /// Where the chain file tells of it.
     pub(crate) place: Place,
@@ -84,28 +84,30 @@ pub struct BlockSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Place(pub Option<usize>);
 
-/// A value given from outside the file: `key=value` for the chain, `block.key=value` for a block.
+/// A value given from outside the file: `key=value` for the chain, `component.key=value` for a component.
 #[derive(Debug, Clone)]
 pub struct Setting {
-    block: Option<String>,
+    component: Option<String>,
     key: String,
     value: Value,
 }
 
 impl Setting {
-    /// Parses `key=value` or `block.key=value`; a value that is no TOML is taken as text.
+    /// Parses `key=value` or `component.key=value`; a value that is no TOML is taken as text.
     pub fn parse(text: &str) -> Result<Self, ParameterError> {
         let Some((path, value)) = text.split_once('=') else {
-            return Err(ParameterError::new(text, format!("'{text}' has no '='")).with_hint("write block.key=value"));
+            return Err(
+                ParameterError::new(text, format!("'{text}' has no '='")).with_hint("write component.key=value")
+            );
         };
         let as_toml =
             format!("value = {value}").parse::<toml::Table>().ok().and_then(|mut table| table.remove("value"));
         let value = as_toml.unwrap_or_else(|| Value::String(value.to_owned()));
-        let (block, key) = match path.trim().split_once('.') {
-            Some((block, key)) => (Some(block.to_owned()), key.to_owned()),
+        let (component, key) = match path.trim().split_once('.') {
+            Some((component, key)) => (Some(component.to_owned()), key.to_owned()),
             None => (None, path.trim().to_owned()),
         };
-        Ok(Self { block, key, value })
+        Ok(Self { component, key, value })
     }
 }
 
@@ -121,13 +123,13 @@ struct Entry {
 #[derive(Debug, Default)]
 struct Raw {
     chain: Vec<Entry>,
-    blocks: Vec<(String, Place, Vec<Entry>)>,
+    components: Vec<(String, Place, Vec<Entry>)>,
 }
 
-/// The blocks of a chain file and the name of the chain.
+/// The components of a chain file and the name of the chain.
 pub(crate) struct Parsed {
     pub name: String,
-    pub blocks: Vec<BlockSpec>,
+    pub components: Vec<ComponentSpec>,
 }
 
 /// Parses a chain file. `folder` is what relative paths in it are relative to.
@@ -166,28 +168,28 @@ fn read(text: &str) -> Result<Raw, Vec<ConfigError>> {
     }
     let mut raw = Raw::default();
     for (key, value) in document.get_ref() {
-        if key.get_ref() != "blocks" {
+        if key.get_ref() != "components" {
             raw.chain.push(entry(key, value));
             continue;
         }
-        let Some(blocks) = value.get_ref().as_table() else {
-            let message = "'blocks' is a table of blocks".to_owned();
-            let hint = Some("write [blocks.NAME] above the keys of each block".to_owned());
+        let Some(components) = value.get_ref().as_table() else {
+            let message = "'components' is a table of components".to_owned();
+            let hint = Some("write [components.NAME] above the keys of each component".to_owned());
             return Err(vec![error_at(text, Place(Some(value.span().start)), message, hint)]);
         };
-        for (name, block) in blocks {
+        for (name, component) in components {
             let place = Place(Some(name.span().start));
-            let Some(table) = block.get_ref().as_table() else {
-                let message = format!("block '{}' is no table", name.get_ref());
+            let Some(table) = component.get_ref().as_table() else {
+                let message = format!("component '{}' is no table", name.get_ref());
                 return Err(vec![error_at(text, place, message, None)]);
             };
             let mut entries: Vec<_> = table.iter().map(|(key, value)| entry(key, value)).collect();
             entries.sort_by_key(|entry| entry.place.0);
-            raw.blocks.push((name.get_ref().to_string(), place, entries));
+            raw.components.push((name.get_ref().to_string(), place, entries));
         }
     }
     // tables come sorted by name; people think in the order of the file
-    raw.blocks.sort_by_key(|(_, place, _)| place.0);
+    raw.components.sort_by_key(|(_, place, _)| place.0);
     Ok(raw)
 }
 
@@ -230,14 +232,14 @@ impl Reader<'_> {
     }
 
     fn apply(&mut self, raw: &mut Raw, setting: &Setting) {
-        let entries = match &setting.block {
+        let entries = match &setting.component {
             None => Some(&mut raw.chain),
-            Some(name) => raw.blocks.iter_mut().find(|(known, ..)| known == name).map(|(_, _, entries)| entries),
+            Some(name) => raw.components.iter_mut().find(|(known, ..)| known == name).map(|(_, _, entries)| entries),
         };
         let Some(entries) = entries else {
-            let name = setting.block.as_deref().unwrap_or_default();
-            let error = unknown_key(name, raw.blocks.iter().map(|(known, ..)| known.as_str()));
-            self.error(Place(None), format!("there is no block '{name}' to set"), error.hint);
+            let name = setting.component.as_deref().unwrap_or_default();
+            let error = unknown_key(name, raw.components.iter().map(|(known, ..)| known.as_str()));
+            self.error(Place(None), format!("there is no component '{name}' to set"), error.hint);
             return;
         };
         entries.retain(|entry| entry.key != setting.key);
@@ -260,12 +262,12 @@ impl Reader<'_> {
                 }
             }
         }
-        if raw.blocks.is_empty() {
-            let hint = Some("write [blocks.NAME] above the keys of each block".to_owned());
-            self.error(Place(None), "the chain has no block".to_owned(), hint);
+        if raw.components.is_empty() {
+            let hint = Some("write [components.NAME] above the keys of each component".to_owned());
+            self.error(Place(None), "the chain has no component".to_owned(), hint);
         }
-        let blocks = raw.blocks.into_iter().filter_map(|block| self.block(block, queue)).collect();
-        Parsed { name, blocks }
+        let components = raw.components.into_iter().filter_map(|component| self.component(component, queue)).collect();
+        Parsed { name, components }
     }
 
     fn queue_key(&mut self, entry: &Entry, queue: &mut QueueSpec) {
@@ -282,15 +284,19 @@ impl Reader<'_> {
         }
     }
 
-    fn block(&mut self, (name, place, entries): (String, Place, Vec<Entry>), queue: QueueSpec) -> Option<BlockSpec> {
+    fn component(
+        &mut self,
+        (name, place, entries): (String, Place, Vec<Entry>),
+        queue: QueueSpec,
+    ) -> Option<ComponentSpec> {
         let Some(type_entry) = entries.iter().find(|entry| entry.key == "type") else {
-            self.error(place, format!("block '{name}' has no type"), Some("write type = \"...\"".to_owned()));
+            self.error(place, format!("component '{name}' has no type"), Some("write type = \"...\"".to_owned()));
             return None;
         };
         let word = type_entry.value.as_str().unwrap_or_default();
         let Some(kind) = self.registry.get(word).copied() else {
             let error = unknown_key(word, self.registry.kinds().map(|kind| kind.name));
-            self.error(type_entry.place, format!("there is no kind of block '{word}'"), error.hint);
+            self.error(type_entry.place, format!("there is no kind of component '{word}'"), error.hint);
             return None;
         };
         let (mut inputs, mut thread, mut queue) = (None, ThreadChoice::Default, queue);
@@ -307,23 +313,23 @@ impl Reader<'_> {
             }
         }
         if inputs.is_none() && kind.role != Role::Source {
-            let hint = Some("write inputs = [\"the block before it\"]".to_owned());
-            self.error(place, format!("block '{name}' has no inputs"), hint);
+            let hint = Some("write inputs = [\"the component before it\"]".to_owned());
+            self.error(place, format!("component '{name}' has no inputs"), hint);
         }
         let place_of = |key: &str| entries.iter().find(|entry| entry.key == key).map_or(place, |entry| entry.place);
         let opener = match Parameters::new(kind.parameters, &given, &self.folder).and_then(|p| (kind.configure)(&p)) {
             Ok(opener) => opener,
             Err(error) => {
-                let error = with_block_keys(error, &kind);
-                self.error(place_of(&error.key), format!("block '{name}': {}", error.message), error.hint);
+                let error = with_component_keys(error, &kind);
+                self.error(place_of(&error.key), format!("component '{name}': {}", error.message), error.hint);
                 return None;
             }
         };
         let inputs = inputs.unwrap_or_default();
-        Some(BlockSpec { name, kind, inputs, thread, queue, opener, place })
+        Some(ComponentSpec { name, kind, inputs, thread, queue, opener, place })
     }
 
-    fn thread(&mut self, name: &str, kind: &BlockKind, entry: &Entry) -> ThreadChoice {
+    fn thread(&mut self, name: &str, kind: &ComponentKind, entry: &Entry) -> ThreadChoice {
         match entry.value.as_str() {
             Some("own") => ThreadChoice::Own,
             Some("upstream") if kind.role == Role::Source => {
@@ -335,14 +341,14 @@ impl Reader<'_> {
             Some(thread) if !thread.is_empty() => ThreadChoice::Named(thread.to_owned()),
             _ => {
                 let hint = Some("write \"own\", \"upstream\" or the name of a thread".to_owned());
-                self.error(entry.place, format!("block '{name}': 'thread' is text"), hint);
+                self.error(entry.place, format!("component '{name}': 'thread' is text"), hint);
                 ThreadChoice::Default
             }
         }
     }
 
     /// `["a", "b"]` or `"a"` for the one input; `{ first = "a", second = ["b"] }` for several.
-    fn inputs(&mut self, name: &str, kind: &BlockKind, entry: &Entry) -> Vec<Vec<String>> {
+    fn inputs(&mut self, name: &str, kind: &ComponentKind, entry: &Entry) -> Vec<Vec<String>> {
         let mut inputs = vec![Vec::new(); kind.inputs.len()];
         if kind.inputs.is_empty() {
             self.error(entry.place, format!("source '{name}' has no input"), None);
@@ -352,7 +358,8 @@ impl Reader<'_> {
             match names(&entry.value) {
                 Some(upstream) if kind.inputs.len() == 1 && !upstream.is_empty() => inputs[0] = upstream,
                 _ => {
-                    let message = format!("block '{name}': which blocks feed its inputs {}?", kind.inputs.join(", "));
+                    let message =
+                        format!("component '{name}': which components feed its inputs {}?", kind.inputs.join(", "));
                     self.error(entry.place, message, Some(example(kind)));
                 }
             }
@@ -361,30 +368,38 @@ impl Reader<'_> {
         for (input, value) in table {
             let Some(index) = kind.inputs.iter().position(|known| known == input) else {
                 let error = unknown_key(input, kind.inputs.iter().copied());
-                self.error(entry.place, format!("block '{name}' has no input '{input}'"), error.hint);
+                self.error(entry.place, format!("component '{name}' has no input '{input}'"), error.hint);
                 continue;
             };
             match names(value) {
                 Some(upstream) => inputs[index] = upstream,
-                None => self.error(entry.place, format!("block '{name}': input '{input}' is a list of blocks"), None),
+                None => self.error(
+                    entry.place,
+                    format!("component '{name}': input '{input}' is a list of components"),
+                    None,
+                ),
             }
         }
         for (input, upstream) in kind.inputs.iter().zip(&inputs) {
             if upstream.is_empty() {
-                self.error(entry.place, format!("block '{name}': nobody feeds input '{input}'"), Some(example(kind)));
+                self.error(
+                    entry.place,
+                    format!("component '{name}': nobody feeds input '{input}'"),
+                    Some(example(kind)),
+                );
             }
         }
         inputs
     }
 }
 
-/// An unknown key may be a misspelt one of those that every block has.
-fn with_block_keys(error: ParameterError, kind: &BlockKind) -> ParameterError {
+/// An unknown key may be a misspelt one of those that every component has.
+fn with_component_keys(error: ParameterError, kind: &ComponentKind) -> ParameterError {
     let own = kind.parameters.iter().map(|spec| spec.key);
     if own.clone().any(|key| key == error.key) {
         return error;
     }
-    unknown_key(&error.key, own.chain(BLOCK_KEYS.iter().copied()).collect::<Vec<_>>().into_iter())
+    unknown_key(&error.key, own.chain(COMPONENT_KEYS.iter().copied()).collect::<Vec<_>>().into_iter())
 }
 
 fn names(value: &Value) -> Option<Vec<String>> {
@@ -395,9 +410,9 @@ fn names(value: &Value) -> Option<Vec<String>> {
     }
 }
 
-fn example(kind: &BlockKind) -> String {
+fn example(kind: &ComponentKind) -> String {
     match kind.inputs {
-        [_] => "write inputs = [\"the block before it\"]".to_owned(),
+        [_] => "write inputs = [\"the component before it\"]".to_owned(),
         several => {
             let parts: Vec<_> = several.iter().map(|input| format!("{input} = \"...\"")).collect();
             format!("write inputs = {{ {} }}", parts.join(", "))

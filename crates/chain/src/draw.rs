@@ -1,4 +1,4 @@
-//! Pictures of a chain: its blocks, the threads they run in and the queues between them.
+//! Pictures of a chain: its components, the threads they run in and the queues between them.
 
 mod svg;
 mod text;

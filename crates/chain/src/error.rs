@@ -2,16 +2,16 @@
 
 use std::error::Error;
 
-/// Why a block cannot go on. The chain adds the name of the block.
+/// Why a component cannot go on. The chain adds the name of the component.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
-pub struct BlockError {
+pub struct ComponentError {
     message: String,
     #[source]
     source: Option<Box<dyn Error + Send + Sync>>,
 }
 
-impl BlockError {
+impl ComponentError {
     /// An error of its own: lower case, no final period, names the thing.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into(), source: None }
@@ -22,7 +22,7 @@ impl BlockError {
         Self { message: message.into(), source: Some(source.into()) }
     }
 
-    /// A block needs a column that its input does not have.
+    /// A component needs a column that its input does not have.
     pub fn missing_column(column: &str, rows: &arrow::array::RecordBatch) -> Self {
         let schema = rows.schema();
         let found: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
@@ -42,7 +42,7 @@ impl BlockError {
     }
 }
 
-/// What is wrong with a parameter of a block. Place and block are added by whoever reads the chain file.
+/// What is wrong with a parameter of a component. Place and component are added by whoever reads the chain file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParameterError {
     /// The parameter.

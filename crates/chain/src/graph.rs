@@ -1,18 +1,18 @@
-//! The graph of a chain: who feeds whom, without a cycle, each block in a thread.
+//! The graph of a chain: who feeds whom, without a cycle, each component in a thread.
 
 use std::collections::BTreeSet;
 
 use crate::ConfigError;
-use crate::config::{BlockSpec, Place, QueueSpec, ThreadChoice, error_at};
+use crate::config::{ComponentSpec, Place, QueueSpec, ThreadChoice, error_at};
 use crate::parameter::unknown_key;
 use crate::registry::Role;
 
 /// One arrow of the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Edge {
-    /// The block that hands on.
+    /// The component that hands on.
     pub from: usize,
-    /// The block that takes.
+    /// The component that takes.
     pub to: usize,
     /// Which of its inputs.
     pub input: usize,
@@ -20,46 +20,46 @@ pub struct Edge {
     pub queue: Option<QueueSpec>,
 }
 
-/// A thread and the blocks that run in it, each after the blocks that feed it.
+/// A thread and the components that run in it, each after the components that feed it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadPlan {
     /// Its name.
     pub name: String,
-    /// Indexes of its blocks.
-    pub blocks: Vec<usize>,
+    /// Indexes of its components.
+    pub components: Vec<usize>,
 }
 
-/// Arrows and threads of a chain whose blocks are known by their index.
+/// Arrows and threads of a chain whose components are known by their index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Graph {
-    /// The arrows, by the block that takes.
+    /// The arrows, by the component that takes.
     pub edges: Vec<Edge>,
-    /// Indexes of all blocks, each after the blocks that feed it.
+    /// Indexes of all components, each after the components that feed it.
     pub order: Vec<usize>,
     /// The threads.
     pub threads: Vec<ThreadPlan>,
-    /// For each block its thread.
+    /// For each component its thread.
     pub thread_of: Vec<usize>,
 }
 
 impl Graph {
-    /// Arrows from a block.
-    pub fn from(&self, block: usize) -> impl Iterator<Item = &Edge> {
-        self.edges.iter().filter(move |edge| edge.from == block)
+    /// Arrows from a component.
+    pub fn from(&self, component: usize) -> impl Iterator<Item = &Edge> {
+        self.edges.iter().filter(move |edge| edge.from == component)
     }
 
-    /// Arrows to a block.
-    pub fn to(&self, block: usize) -> impl Iterator<Item = &Edge> {
-        self.edges.iter().filter(move |edge| edge.to == block)
+    /// Arrows to a component.
+    pub fn to(&self, component: usize) -> impl Iterator<Item = &Edge> {
+        self.edges.iter().filter(move |edge| edge.to == component)
     }
 
-    /// Draws the arrows between blocks and gives each block its thread.
-    pub(crate) fn new(text: &str, blocks: &[BlockSpec]) -> Result<Self, Vec<ConfigError>> {
-        let mut edges = connect(text, blocks)?;
-        let order = sort(text, blocks, &edges).map_err(|error| vec![error])?;
-        let (threads, thread_of) = assign(text, blocks, &edges, &order).map_err(|error| vec![error])?;
+    /// Draws the arrows between components and gives each component its thread.
+    pub(crate) fn new(text: &str, components: &[ComponentSpec]) -> Result<Self, Vec<ConfigError>> {
+        let mut edges = connect(text, components)?;
+        let order = sort(text, components, &edges).map_err(|error| vec![error])?;
+        let (threads, thread_of) = assign(text, components, &edges, &order).map_err(|error| vec![error])?;
         for edge in &mut edges {
-            edge.queue = (thread_of[edge.from] != thread_of[edge.to]).then(|| blocks[edge.to].queue);
+            edge.queue = (thread_of[edge.from] != thread_of[edge.to]).then(|| components[edge.to].queue);
         }
         let graph = Self { edges, order, threads, thread_of };
         match graph.cycle_of_threads() {
@@ -67,7 +67,7 @@ impl Graph {
             Some(cycle) => {
                 let names: Vec<_> = cycle.iter().map(|&thread| graph.threads[thread].name.as_str()).collect();
                 let message = format!("threads wait for each other: {}", names.join(" -> "));
-                let hint = "blocks that share a thread must not have one of another thread between them";
+                let hint = "components that share a thread must not have one of another thread between them";
                 Err(vec![error_at(text, Place(None), message, Some(hint.to_owned()))])
             }
         }
@@ -87,43 +87,43 @@ impl Graph {
     }
 }
 
-fn connect(text: &str, blocks: &[BlockSpec]) -> Result<Vec<Edge>, Vec<ConfigError>> {
+fn connect(text: &str, components: &[ComponentSpec]) -> Result<Vec<Edge>, Vec<ConfigError>> {
     let (mut edges, mut errors) = (Vec::new(), Vec::new());
-    for (to, block) in blocks.iter().enumerate() {
-        for (input, upstream) in block.inputs.iter().enumerate() {
+    for (to, component) in components.iter().enumerate() {
+        for (input, upstream) in component.inputs.iter().enumerate() {
             for name in upstream {
-                let from = blocks.iter().position(|other| other.name == *name);
+                let from = components.iter().position(|other| other.name == *name);
                 match from {
-                    Some(from) if blocks[from].kind.role == Role::Sink => {
-                        let message = format!("block '{}': sink '{name}' hands nothing on", block.name);
-                        errors.push(error_at(text, block.place, message, None));
+                    Some(from) if components[from].kind.role == Role::Sink => {
+                        let message = format!("component '{}': sink '{name}' hands nothing on", component.name);
+                        errors.push(error_at(text, component.place, message, None));
                     }
                     Some(from) => edges.push(Edge { from, to, input, queue: None }),
                     None => {
-                        let error = unknown_key(name, blocks.iter().map(|other| other.name.as_str()));
-                        let message = format!("block '{}': there is no block '{name}'", block.name);
-                        errors.push(error_at(text, block.place, message, error.hint));
+                        let error = unknown_key(name, components.iter().map(|other| other.name.as_str()));
+                        let message = format!("component '{}': there is no component '{name}'", component.name);
+                        errors.push(error_at(text, component.place, message, error.hint));
                     }
                 }
             }
         }
     }
-    for (from, block) in blocks.iter().enumerate() {
-        if block.kind.role != Role::Sink && !edges.iter().any(|edge| edge.from == from) && errors.is_empty() {
-            let message = format!("nobody takes what block '{}' hands on", block.name);
+    for (from, component) in components.iter().enumerate() {
+        if component.kind.role != Role::Sink && !edges.iter().any(|edge| edge.from == from) && errors.is_empty() {
+            let message = format!("nobody takes what component '{}' hands on", component.name);
             let hint = Some("add a sink, 'counter' or 'dumper' for instance".to_owned());
-            errors.push(error_at(text, block.place, message, hint));
+            errors.push(error_at(text, component.place, message, hint));
         }
     }
     if errors.is_empty() { Ok(edges) } else { Err(errors) }
 }
 
-fn sort(text: &str, blocks: &[BlockSpec], edges: &[Edge]) -> Result<Vec<usize>, ConfigError> {
-    let next = |block| edges.iter().filter(|edge| edge.from == block).map(|edge| edge.to).collect();
-    topological(blocks.len(), next).map_err(|cycle| {
-        let names: Vec<_> = cycle.iter().map(|&block| blocks[block].name.as_str()).collect();
-        let message = format!("blocks feed each other in a ring: {}", names.join(" -> "));
-        error_at(text, blocks[cycle[0]].place, message, Some("a chain has no way back".to_owned()))
+fn sort(text: &str, components: &[ComponentSpec], edges: &[Edge]) -> Result<Vec<usize>, ConfigError> {
+    let next = |component| edges.iter().filter(|edge| edge.from == component).map(|edge| edge.to).collect();
+    topological(components.len(), next).map_err(|cycle| {
+        let names: Vec<_> = cycle.iter().map(|&component| components[component].name.as_str()).collect();
+        let message = format!("components feed each other in a ring: {}", names.join(" -> "));
+        error_at(text, components[cycle[0]].place, message, Some("a chain has no way back".to_owned()))
     })
 }
 
@@ -170,16 +170,16 @@ fn topological(count: usize, next: impl Fn(usize) -> Vec<usize>) -> Result<Vec<u
 
 fn assign(
     text: &str,
-    blocks: &[BlockSpec],
+    components: &[ComponentSpec],
     edges: &[Edge],
     order: &[usize],
 ) -> Result<(Vec<ThreadPlan>, Vec<usize>), ConfigError> {
     let mut threads: Vec<ThreadPlan> = Vec::new();
-    let mut thread_of = vec![usize::MAX; blocks.len()];
-    for &block in order {
-        let spec = &blocks[block];
+    let mut thread_of = vec![usize::MAX; components.len()];
+    for &component in order {
+        let spec = &components[component];
         let before: BTreeSet<_> =
-            edges.iter().filter(|edge| edge.to == block).map(|edge| thread_of[edge.from]).collect();
+            edges.iter().filter(|edge| edge.to == component).map(|edge| thread_of[edge.from]).collect();
         let own = matches!(spec.thread, ThreadChoice::Own)
             || spec.thread == ThreadChoice::Default && (spec.kind.inputs.len() != 1 || before.len() != 1);
         let thread = match (&spec.thread, before.first()) {
@@ -188,20 +188,21 @@ fn assign(
             (_, Some(&thread)) if before.len() == 1 => thread,
             _ => {
                 let names: Vec<_> = before.iter().map(|&thread| threads[thread].name.as_str()).collect();
-                let message = format!("block '{}' has upstreams in several threads: {}", spec.name, names.join(", "));
+                let message =
+                    format!("component '{}' has upstreams in several threads: {}", spec.name, names.join(", "));
                 let hint = Some("write thread = \"own\" or the name of a thread".to_owned());
                 return Err(error_at(text, spec.place, message, hint));
             }
         };
-        thread_of[block] = thread;
-        threads[thread].blocks.push(block);
+        thread_of[component] = thread;
+        threads[thread].components.push(component);
     }
     Ok((threads, thread_of))
 }
 
 fn thread_named(threads: &mut Vec<ThreadPlan>, name: &str) -> usize {
     threads.iter().position(|thread| thread.name == name).unwrap_or_else(|| {
-        threads.push(ThreadPlan { name: name.to_owned(), blocks: Vec::new() });
+        threads.push(ThreadPlan { name: name.to_owned(), components: Vec::new() });
         threads.len() - 1
     })
 }

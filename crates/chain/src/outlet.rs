@@ -1,11 +1,11 @@
-//! Where a source or a block puts what it hands on.
+//! Where a source or a component puts what it hands on.
 
 use arrow::array::RecordBatch;
 use weir_flow::FlowBatch;
 
 use crate::Burst;
 
-/// Takes what a source or a block hands on. What is in it goes downstream when the call that filled it returns.
+/// Takes what a source or a component hands on. What is in it goes downstream when the call that filled it returns.
 #[derive(Debug, Default)]
 pub struct Outlet {
     bursts: Vec<Burst>,

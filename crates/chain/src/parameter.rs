@@ -1,4 +1,4 @@
-//! Parameters of blocks: one table tells key, type, default and help, and everything else derives from it.
+//! Parameters of components: one table tells key, type, default and help, and everything else derives from it.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,7 +31,7 @@ pub enum ParameterType {
     Paths,
 }
 
-/// One parameter of a kind of block.
+/// One parameter of a kind of component.
 #[derive(Debug, Clone, Copy)]
 pub struct ParameterSpec {
     /// Key in the chain file; units last.
@@ -45,10 +45,10 @@ pub struct ParameterSpec {
     pub doc: &'static str,
 }
 
-/// The parameters of one block, checked against the table of its kind: no unknown key, none missing, types as told.
+/// The parameters of one component, checked against the table of its kind: no unknown key, none missing, types as told.
 ///
 /// # Panics
-/// Getters panic when the table has no such key or gives it another type: that is a defect in the code of the block,
+/// Getters panic when the table has no such key or gives it another type: that is a defect in the code of the component,
 /// found by the first test that configures it.
 #[derive(Debug, Clone)]
 pub struct Parameters {

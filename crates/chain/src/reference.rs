@@ -1,16 +1,16 @@
-//! What kinds of blocks there are, as text made of their own tables.
+//! What kinds of components there are, as text made of their own tables.
 
 use std::fmt::Write;
 
 use crate::registry::Role;
-use crate::{BlockKind, ParameterSpec, ParameterType, Registry};
+use crate::{ComponentKind, ParameterSpec, ParameterType, Registry};
 
 impl Role {
     /// One word for it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Source => "source",
-            Self::Block => "block",
+            Self::Transform => "component",
             Self::Sink => "sink",
         }
     }
@@ -19,7 +19,7 @@ impl Role {
 /// One line for each kind, sources first.
 pub fn list(registry: &Registry) -> String {
     let mut text = String::new();
-    for role in [Role::Source, Role::Block, Role::Sink] {
+    for role in [Role::Source, Role::Transform, Role::Sink] {
         for kind in registry.kinds().filter(|kind| kind.role == role) {
             let _ = writeln!(text, "{:<18} {:<7} {}", kind.name, role.name(), first_sentence(kind.doc));
         }
@@ -28,7 +28,7 @@ pub fn list(registry: &Registry) -> String {
 }
 
 /// All about a kind, as Markdown.
-pub fn page(kind: &BlockKind) -> String {
+pub fn page(kind: &ComponentKind) -> String {
     let mut text = format!("## {}\n\n", kind.name);
     let _ = match kind.inputs {
         [] => writeln!(text, "A {}.\n", kind.role.name()),
@@ -57,7 +57,7 @@ pub fn page(kind: &BlockKind) -> String {
 /// A page with all kinds, as Markdown.
 pub fn pages(registry: &Registry) -> String {
     let mut text = String::new();
-    for role in [Role::Source, Role::Block, Role::Sink] {
+    for role in [Role::Source, Role::Transform, Role::Sink] {
         for kind in registry.kinds().filter(|kind| kind.role == role) {
             text.push_str(&page(kind));
             text.push('\n');

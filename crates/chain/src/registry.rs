@@ -1,50 +1,50 @@
-//! Kinds of blocks, by the names that chain files give them.
+//! Kinds of components, by the names that chain files give them.
 
 use std::collections::BTreeMap;
 
-use crate::{Block, BlockError, Meter, ParameterError, ParameterSpec, Parameters, Sink, Source, StopSignal};
+use crate::{ComponentError, Counters, ParameterError, ParameterSpec, Parameters, Sink, Source, StopSignal, Transform};
 
-/// What a block gets when it is made.
+/// What a component gets when it is made.
 #[derive(Debug, Clone, Default)]
-pub struct BlockContext {
-    /// Name of the block in its chain.
+pub struct ComponentContext {
+    /// Name of the component in its chain.
     pub name: String,
     /// Where its counters are.
-    pub meter: Meter,
+    pub counters: Counters,
     /// Set when the chain is to stop.
     pub stop: StopSignal,
 }
 
-/// A block, ready to work.
+/// A component, ready to work.
 pub enum Built {
     /// A source.
     Source(Box<dyn Source>),
-    /// A block between source and sink.
-    Block(Box<dyn Block>),
+    /// A component between source and sink.
+    Transform(Box<dyn Transform>),
     /// A sink.
     Sink(Box<dyn Sink>),
 }
 
-/// Makes a block whose parameters were checked: opens files and sockets, starts threads.
-pub type Opener = Box<dyn FnOnce(&BlockContext) -> Result<Built, BlockError> + Send>;
+/// Makes a component whose parameters were checked: opens files and sockets, starts threads.
+pub type Opener = Box<dyn FnOnce(&ComponentContext) -> Result<Built, ComponentError> + Send>;
 
-/// What a block is in the graph.
+/// What a component is in the graph.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Role {
     /// Rows come out of it only.
     Source,
     /// Rows go in and come out.
-    Block,
+    Transform,
     /// Rows go into it only.
     Sink,
 }
 
-/// A kind of block.
+/// A kind of component.
 #[derive(Debug, Clone, Copy)]
-pub struct BlockKind {
-    /// Name as the `type` of a block in chain files.
+pub struct ComponentKind {
+    /// Name as the `type` of a component in chain files.
     pub name: &'static str,
-    /// Whether it is a source, a block or a sink.
+    /// Whether it is a source, a transform or a sink.
     pub role: Role,
     /// Names of its inputs, in the order of their indexes. Empty for a source; `["in"]` for most others.
     pub inputs: &'static [&'static str],
@@ -57,13 +57,13 @@ pub struct BlockKind {
     pub configure: fn(&Parameters) -> Result<Opener, ParameterError>,
 }
 
-/// The one input of a block that has only one.
+/// The one input of a component that has only one.
 pub const ONE_INPUT: &[&str] = &["in"];
 
-/// The kinds of blocks that chains may be made of. Any crate adds its own.
+/// The kinds of components that chains may be made of. Any crate adds its own.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
-    kinds: BTreeMap<&'static str, BlockKind>,
+    kinds: BTreeMap<&'static str, ComponentKind>,
 }
 
 impl Registry {
@@ -76,18 +76,18 @@ impl Registry {
     ///
     /// # Panics
     /// When there is one of the same name.
-    pub fn add(&mut self, kind: BlockKind) {
+    pub fn add(&mut self, kind: ComponentKind) {
         let before = self.kinds.insert(kind.name, kind);
-        assert!(before.is_none(), "there are two kinds of block named '{}'", kind.name);
+        assert!(before.is_none(), "there are two kinds of component named '{}'", kind.name);
     }
 
     /// The kind of a name.
-    pub fn get(&self, name: &str) -> Option<&BlockKind> {
+    pub fn get(&self, name: &str) -> Option<&ComponentKind> {
         self.kinds.get(name)
     }
 
     /// All kinds, by name.
-    pub fn kinds(&self) -> impl Iterator<Item = &BlockKind> + Clone {
+    pub fn kinds(&self) -> impl Iterator<Item = &ComponentKind> + Clone {
         self.kinds.values()
     }
 }

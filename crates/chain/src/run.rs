@@ -1,7 +1,7 @@
 //! A chain at work: its threads, how it is watched, how it ends.
 //!
 //! ```text
-//! start ─▶ open every block ─▶ a thread each ─▶ rows … ─▶ inputs end ─▶ windows emptied, sinks closed ─▶ report
+//! start ─▶ open every component ─▶ a thread each ─▶ rows … ─▶ inputs end ─▶ state emptied, sinks closed ─▶ report
 //!                                     stop, failure ─▶ sources stop ──────▲
 //! ```
 
@@ -17,43 +17,43 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-pub use progress::{BlockProgress, Progress, QueueProgress, ThreadProgress};
+pub use progress::{ComponentProgress, Progress, QueueProgress, ThreadProgress};
 
-use crate::config::BlockSpec;
+use crate::config::ComponentSpec;
 use crate::graph::Graph;
 use crate::registry::Role;
 use crate::run::feed::Feed;
-use crate::run::progress::{BlockMeter, QueueMeter, ThreadMeter};
+use crate::run::progress::{ComponentCounters, QueueCounters, ThreadCounters};
 use crate::run::slot::{Out, Slot, Work};
 use crate::run::worker::Worker;
-use crate::{BlockContext, BlockError, Built, Chain, Meter, StopSignal};
+use crate::{Built, Chain, ComponentContext, ComponentError, Counters, StopSignal};
 
 /// Why a chain ended before its time, or could not begin.
 #[derive(Debug, thiserror::Error)]
 pub enum ChainError {
-    /// A block could not be made.
-    #[error("cannot open block '{block}'")]
+    /// A component could not be made.
+    #[error("cannot open component '{component}'")]
     Open {
-        /// The block.
-        block: String,
+        /// The component.
+        component: String,
         /// Why.
         #[source]
-        source: BlockError,
+        source: ComponentError,
     },
-    /// A block failed while the chain ran; the others ended in order.
-    #[error("block '{block}' failed")]
+    /// A component failed while the chain ran; the others ended in order.
+    #[error("component '{component}' failed")]
     Failed {
-        /// The block.
-        block: String,
+        /// The component.
+        component: String,
         /// Why.
         #[source]
-        source: BlockError,
+        source: ComponentError,
     },
-    /// A block panicked: a defect in its code. The others ended in order.
-    #[error("block '{block}' panicked: {message}")]
+    /// A component panicked: a defect in its code. The others ended in order.
+    #[error("component '{component}' panicked: {message}")]
     Panicked {
-        /// The block.
-        block: String,
+        /// The component.
+        component: String,
         /// What it said.
         message: String,
     },
@@ -81,9 +81,9 @@ pub(crate) struct Shared {
     pub name: String,
     pub started: Instant,
     pub stop: StopSignal,
-    pub blocks: Vec<BlockMeter>,
-    pub threads: Vec<ThreadMeter>,
-    pub queues: Vec<Arc<QueueMeter>>,
+    pub components: Vec<ComponentCounters>,
+    pub threads: Vec<ThreadCounters>,
+    pub queues: Vec<Arc<QueueCounters>>,
     /// The first failure; later ones are often caused by it.
     pub failure: Mutex<Option<ChainError>>,
 }
@@ -97,27 +97,30 @@ impl Shared {
 }
 
 impl Chain {
-    /// Opens every block, sinks first, and starts the threads.
+    /// Opens every component, sinks first, and starts the threads.
     pub fn start(self) -> Result<Running, ChainError> {
         let stop = StopSignal::new();
-        let (meters, mut slots) = open(self.blocks, &self.graph, &stop)?;
+        let (meters, mut slots) = open(self.components, &self.graph, &stop)?;
         let started = Instant::now();
-        let threads: Vec<_> = self.graph.threads.iter().map(|thread| ThreadMeter::new(thread.name.clone())).collect();
+        let threads: Vec<_> =
+            self.graph.threads.iter().map(|thread| ThreadCounters::new(thread.name.clone())).collect();
         let (queues, mut senders, mut receivers) = queue::for_edges(&self.graph);
         let shared = Arc::new(Shared {
             name: self.name,
             started,
             stop,
-            blocks: meters,
+            components: meters,
             threads,
             queues,
             failure: Mutex::default(),
         });
         let mut workers = Vec::new();
         for (number, thread) in self.graph.threads.iter().enumerate() {
-            // blocks keep their order, so that each comes after those that feed it
-            let mut local: Vec<Slot> = thread.blocks.iter().filter_map(|&block| slots[block].take()).collect();
-            let place = |block: usize| thread.blocks.iter().position(|&other| other == block).unwrap_or_default();
+            // components keep their order, so that each comes after those that feed it
+            let mut local: Vec<Slot> =
+                thread.components.iter().filter_map(|&component| slots[component].take()).collect();
+            let place =
+                |component: usize| thread.components.iter().position(|&other| other == component).unwrap_or_default();
             let mut feeds = Vec::new();
             for (index, edge) in self.graph.edges.iter().enumerate() {
                 if self.graph.thread_of[edge.from] == number {
@@ -145,37 +148,37 @@ impl Chain {
     }
 }
 
-/// Makes the blocks: sinks before those that feed them and sources last, so that a socket is open only when everything
+/// Makes the components: sinks before those that feed them and sources last, so that a socket is open only when everything
 /// behind it is.
 fn open(
-    blocks: Vec<BlockSpec>,
+    components: Vec<ComponentSpec>,
     graph: &Graph,
     stop: &StopSignal,
-) -> Result<(Vec<BlockMeter>, Vec<Option<Slot>>), ChainError> {
-    let mut specs: Vec<_> = blocks.into_iter().map(Some).collect();
-    let mut opened: Vec<Option<(BlockMeter, Slot)>> = specs.iter().map(|_| None).collect();
+) -> Result<(Vec<ComponentCounters>, Vec<Option<Slot>>), ChainError> {
+    let mut specs: Vec<_> = components.into_iter().map(Some).collect();
+    let mut opened: Vec<Option<(ComponentCounters, Slot)>> = specs.iter().map(|_| None).collect();
     for &index in graph.order.iter().rev() {
-        let Some(block) = specs[index].take() else { continue };
-        let meter = Meter::new();
-        let context = BlockContext { name: block.name.clone(), meter: meter.clone(), stop: stop.clone() };
-        let work = (block.opener)(&context)
-            .and_then(|built| as_told(built, block.kind.role))
-            .map_err(|source| ChainError::Open { block: block.name.clone(), source })?;
+        let Some(component) = specs[index].take() else { continue };
+        let counters = Counters::new();
+        let context = ComponentContext { name: component.name.clone(), counters: counters.clone(), stop: stop.clone() };
+        let work = (component.opener)(&context)
+            .and_then(|built| as_told(built, component.kind.role))
+            .map_err(|source| ChainError::Open { component: component.name.clone(), source })?;
         let edges_in =
-            (0..block.kind.inputs.len()).map(|input| graph.to(index).filter(|edge| edge.input == input).count());
+            (0..component.kind.inputs.len()).map(|input| graph.to(index).filter(|edge| edge.input == input).count());
         let slot = Slot::new(index, work, edges_in.collect());
-        let meter = BlockMeter::new(block.name, block.kind.name, graph.thread_of[index], meter);
-        opened[index] = Some((meter, slot));
+        let counters = ComponentCounters::new(component.name, component.kind.name, graph.thread_of[index], counters);
+        opened[index] = Some((counters, slot));
     }
-    Ok(opened.into_iter().flatten().map(|(meter, slot)| (meter, Some(slot))).unzip())
+    Ok(opened.into_iter().flatten().map(|(counters, slot)| (counters, Some(slot))).unzip())
 }
 
-fn as_told(built: Built, role: Role) -> Result<Work, BlockError> {
+fn as_told(built: Built, role: Role) -> Result<Work, ComponentError> {
     match (built, role) {
         (Built::Source(source), Role::Source) => Ok(Work::Source(source)),
-        (Built::Block(block), Role::Block) => Ok(Work::Block(block)),
+        (Built::Transform(component), Role::Transform) => Ok(Work::Transform(component)),
         (Built::Sink(sink), Role::Sink) => Ok(Work::Sink(sink)),
-        _ => Err(BlockError::new("the kind of block builds something else than it says")),
+        _ => Err(ComponentError::new("the kind of component builds something else than it says")),
     }
 }
 
@@ -200,7 +203,7 @@ impl Running {
         Progress::read(&self.shared)
     }
 
-    /// Waits for the end and tells what every block did, and what ended the chain if it was a failure.
+    /// Waits for the end and tells what every component did, and what ended the chain if it was a failure.
     pub fn wait(mut self) -> (Progress, Result<(), ChainError>) {
         self.join();
         let failure = self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -221,10 +224,10 @@ impl Running {
 
     fn join(&mut self) {
         for thread in self.threads.drain(..) {
-            // the worker catches panics of blocks; one of its own is a defect of this crate, told like a block's
+            // the worker catches panics of components; one of its own is a defect of this crate, told like a component's
             if thread.join().is_err() {
-                let (block, message) = ("chain".to_owned(), "a worker thread panicked".to_owned());
-                self.shared.fail(ChainError::Panicked { block, message });
+                let (component, message) = ("chain".to_owned(), "a worker thread panicked".to_owned());
+                self.shared.fail(ChainError::Panicked { component, message });
             }
         }
     }

@@ -1,6 +1,6 @@
 //! The contract of a sink.
 
-use crate::{BlockError, Burst, Window};
+use crate::{Burst, ComponentError, State};
 
 /// Where rows leave the chain: an archive, a file, a network.
 ///
@@ -19,13 +19,13 @@ use crate::{BlockError, Burst, Window};
 /// **Books.** A sink that keeps no books ignores what stands beside the rows; a burst may have that and no rows.
 pub trait Sink: Send {
     /// Takes a burst.
-    fn take(&mut self, burst: Burst) -> Result<(), BlockError>;
+    fn take(&mut self, burst: Burst) -> Result<(), ComponentError>;
 
     /// Writes what is still held, and closes.
-    fn finish(&mut self) -> Result<(), BlockError>;
+    fn finish(&mut self) -> Result<(), ComponentError>;
 
     /// Called about once a second while the chain runs, for what must be done by the clock.
-    fn tick(&mut self) -> Result<(), BlockError> {
+    fn tick(&mut self) -> Result<(), ComponentError> {
         Ok(())
     }
 
@@ -35,7 +35,7 @@ pub trait Sink: Send {
     }
 
     /// What the sink holds.
-    fn window(&self) -> Window {
-        Window::default()
+    fn state(&self) -> State {
+        State::default()
     }
 }

@@ -1,6 +1,6 @@
 //! The contract of a source.
 
-use crate::{BlockError, Outlet};
+use crate::{ComponentError, Outlet};
 
 /// What a call of [`Source::pull`] came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,17 +28,17 @@ pub enum Pulled {
 /// **Shutdown downwards.** After [`Pulled::Ended`] or an error a source is not called again; what is behind it is told
 /// that its input has ended.
 ///
-/// **Shutdown upwards.** [`stop`](Self::stop) is called once, when the chain is stopped (Ctrl-C, a failed block) or
+/// **Shutdown upwards.** [`stop`](Self::stop) is called once, when the chain is stopped (Ctrl-C, a failed component) or
 /// nobody behind the source wants rows any more. `pull` is then called until it says [`Pulled::Ended`]: a reader of
 /// files ends at once, a collector first hands on what the kernel still holds. A source that goes on for ever after
 /// `stop` would hang the chain.
 ///
 /// **Errors.** An error ends the source and stops the chain: every other source is stopped, rows on their way are
-/// processed, windows are emptied and sinks closed. Input that is damaged in part is no error: the damaged part is
-/// counted (see [`Meter`](crate::Meter)) and the rest handed on.
+/// processed, state are emptied and sinks closed. Input that is damaged in part is no error: the damaged part is
+/// counted (see [`Counters`](crate::Counters)) and the rest handed on.
 pub trait Source: Send {
     /// Hands on what comes next.
-    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, BlockError>;
+    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError>;
 
     /// Asks the source to end soon.
     fn stop(&mut self);

@@ -1,105 +1,72 @@
 //! Why a question has no answer.
 
-use std::time::Duration;
+use std::path::PathBuf;
 
-use arrow::error::ArrowError;
-use datafusion::error::DataFusionError;
+use weir_archive::ArchiveError;
 
-use crate::mistake::Mistake;
-use crate::terms::Reached;
+use crate::decode::Damage;
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    /// The archive could not be opened.
-    #[error("cannot open the archive")]
-    Archive(#[source] weir_archive::ArchiveError),
-    /// The threads or the temporary folder of the engine could not be had.
-    #[error("cannot start the query engine")]
-    Start(#[source] std::io::Error),
-    /// The question is wrong, and whoever asked it can put it right.
-    #[error("{0}")]
-    Mistake(Box<Mistake>),
-    /// The question is one that this engine cannot plan.
-    #[error("cannot plan the question")]
-    Plan(#[source] Box<DataFusionError>),
-    /// The question needs more memory than it may have, and cannot do with less by writing to disk.
-    #[error("not enough memory: {0}\nhint: raise the memory limit, or narrow the question by time or by a filter")]
-    Memory(String),
-    /// The question ran longer than it may.
-    #[error(
-        "the question ran longer than {time_max:?}: {reached}\nhint: raise the time limit, or narrow the question by time \
-         or by a filter"
-    )]
-    TimeLimit {
-        /// How long it may run.
-        time_max: Duration,
-        /// How far it came.
-        reached: Box<Reached>,
-    },
-    /// Whoever asked does not want the answer any more.
-    #[error("the question was cancelled: {reached}")]
-    Cancelled {
-        /// How far it came.
-        reached: Box<Reached>,
-    },
-    /// A file of whoever asked cannot be read as a table.
-    #[error("cannot read '{path}' as table '{name}'")]
-    UserTable {
-        /// Name of the table.
-        name: String,
-        /// Path of the file.
-        path: String,
+#[non_exhaustive]
+pub enum AskError {
+    /// The archive cannot be read.
+    #[error(transparent)]
+    Archive(#[from] ArchiveError),
+    /// A segment cannot be read.
+    #[error("cannot read segment {}", path.display())]
+    Read {
+        /// The segment.
+        path: PathBuf,
         /// Why.
-        source: Box<DataFusionError>,
+        source: std::io::Error,
     },
-    /// A table of whoever asked cannot be what it is told to be.
-    #[error("table '{name}' {reason}")]
-    UserTableRefused {
-        /// Name of the table.
-        name: String,
-        /// Why, and what to do.
-        reason: String,
+    /// A segment is damaged.
+    #[error("segment {} is damaged: column '{column}'\nhint: `weir archive check` tells what else is", path.display())]
+    Damaged {
+        /// The segment.
+        path: PathBuf,
+        /// Where in it.
+        column: String,
+        /// What is wrong.
+        source: Damage,
     },
-    /// A file that is no longer what was written, or a table of whoever asked that is no good Parquet.
-    #[error("a segment or table cannot be read: {0}\nhint: `weir archive check` tells which segments are damaged")]
-    Unreadable(String),
-    /// The question failed while it ran.
-    #[error("the question failed while it ran")]
-    Run(#[source] Box<DataFusionError>),
-    /// The engine panicked while the question ran: a defect of the engine, or a damaged segment that it did not
-    /// recognise as such. The batches before are right, but not all of the answer.
+    /// A segment that the Parquet library cannot read.
+    #[error("cannot read segment {}", path.display())]
+    Parquet {
+        /// The segment.
+        path: PathBuf,
+        /// Why.
+        source: parquet::errors::ParquetError,
+    },
+    /// A step over columns failed.
+    #[error("cannot compute the answer")]
+    Arrow(#[from] arrow::error::ArrowError),
+    /// More groups or rows than memory was allowed for.
     #[error(
-        "the query engine panicked: {0}; the answer is incomplete\nhint: a damaged segment can be the cause; narrow the \
-         question by time to find it"
+        "the answer needs more than {octets_max} octets of memory\nhint: ask for fewer rows with -n, or allow more with --memory-limit"
     )]
+    Memory {
+        /// Octets allowed.
+        octets_max: usize,
+    },
+    /// A question to which summaries of expired flows have no answer.
+    #[error(
+        "{0} cannot be answered approximately\nhint: of flows that have expired only sums by one field are kept (srcip, \
+         dstip, srcport, dstport, proto, srcas, dstas, inif, outif, router, and ip, port, as, if), without a filter; leave \
+         out --approximate to ask the flows that are kept"
+    )]
+    NotApproximate(&'static str),
+    /// Something that only the SQL engine can do.
+    #[error("{0} needs the SQL engine")]
+    NeedsEngine(&'static str),
+    /// Whoever asked does not want the answer any more.
+    #[error("the question was cancelled")]
+    Cancelled,
+    /// A thread that worked on the answer panicked.
+    #[error("a thread that worked on the answer panicked: {0}")]
     Panicked(String),
-    /// The engine went away before the last batch.
-    #[error("the query engine was stopped; the answer is incomplete")]
-    Stopped,
-    /// The answer could not be written.
-    #[error("cannot write the answer")]
-    Write(#[source] std::io::Error),
-}
-
-impl EngineError {
-    /// An error met while a question ran.
-    pub(crate) fn run(error: DataFusionError) -> Self {
-        match error.find_root() {
-            DataFusionError::ResourcesExhausted(reason) => Self::Memory(reason.clone()),
-            // What a function refuses of its arguments, whoever asked can put right; it knows no place.
-            DataFusionError::Plan(message) => Mistake { message: message.clone(), place: None, hint: None }.into(),
-            root @ DataFusionError::ParquetError(_) => Self::Unreadable(root.to_string()),
-            DataFusionError::ArrowError(source, _) if matches!(**source, ArrowError::ParquetError(_)) => {
-                Self::Unreadable(source.to_string())
-            }
-            _ => Self::Run(Box::new(error)),
-        }
-    }
-}
-
-impl From<Mistake> for EngineError {
-    fn from(mistake: Mistake) -> Self {
-        Self::Mistake(Box::new(mistake))
-    }
+    /// Flows could not be had from where they come from.
+    #[error("cannot read flows")]
+    Source(#[source] Box<dyn std::error::Error + Send + Sync>),
 }

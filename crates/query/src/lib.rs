@@ -1,44 +1,37 @@
-//! Questions to the archive, in SQL or as nfdump asks them.
+//! Questions about flows as nfdump asks them, answered over an archive or over batches.
 //!
-//! An [`Engine`] sees an archive at one position, sealed segments and tail as one table. [`Engine::sql`] takes a
-//! statement, [`Engine::ask`] a [`FlowQuery`]; both give an [`Answer`], whose batches come while the engine still
-//! works. [`output`] writes answers as text.
+//! A [`FlowQuery`] says which flows, of which time, and what to make of them. [`Archive::ask`] answers it from segments
+//! and tail, [`ask_batches`] from flows that come from anywhere else. A general engine would answer the same, and
+//! does for SQL; what is asked most is asked here, because here it costs what it reads: pages are decoded one by one
+//! (`decode`), nothing is planned, and the index and the summaries of segments are known (`scan`, `group`). What speaks
+//! against it is that filters and groups are computed in two places. Tests hold both against each other.
 //!
-//! `DataFusion` plans and computes; what is ours is what it cannot know: how segments and tail lie ([`view`]), that
-//! addresses are written as text, what nfdump's filters mean ([`filter_expr`]), and how flows are printed. What speaks
-//! against a general engine is its weight, twenty minutes of compiling and some milliseconds of start; in return
-//! every question that SQL can put is answered, with joins, windows and spilling to disk.
-//!
-//! This crate knows no HTTP and writes no flows.
+//! No SQL, nothing asynchronous, no text.
 
-pub mod answer;
-pub mod engine;
+pub mod archive;
+pub mod biflow;
 pub mod error;
-pub mod functions;
-pub mod mistake;
-pub mod output;
-pub mod terms;
-pub mod timeline;
-pub mod user_tables;
-pub mod view;
+pub mod keys;
+pub mod order;
+pub mod progress;
+pub mod question;
+pub mod scan;
+pub mod stream;
 
-mod ask;
-mod describe;
-mod explain;
-mod literals;
-mod lower;
-mod scaling;
-mod scan;
-mod statement;
+mod decode;
+mod group;
+mod list;
+mod ordered;
+mod run;
+mod summary;
 
-pub use answer::{Answer, AnswerStream};
-pub use engine::{Engine, EngineOptions, Totals};
-pub use error::EngineError;
-pub use lower::filter_expr;
-pub use mistake::{Mistake, Place};
-pub use terms::{Reached, Terms};
-pub use timeline::TimeLine;
-pub use user_tables::UserTable;
-pub use weir_ask::{
-    AggregateKey, Direction, FlowQuery, Order, Progress, Seen, Select, Sorting, StatisticKey, TimeWindow, WindowRule,
-};
+pub use archive::{Answer, Archive, AskOptions, ask_batches};
+pub use biflow::{Conversation, Conversations};
+pub use decode::Damage;
+pub use error::AskError;
+pub use keys::{AggregateKey, KeyError, StatisticKey};
+pub use order::{Direction, Order, Sorting};
+pub use progress::{Progress, Seen};
+pub use question::{FlowQuery, Measure, Select, TimeWindow, WindowRule};
+pub use stream::{Counted, Take, ask_stream};
+pub use summary::{ERROR_COLUMNS, Totals};

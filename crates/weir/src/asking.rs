@@ -13,9 +13,9 @@ use std::time::Duration;
 use clap::ValueEnum;
 use jiff::tz::TimeZone;
 use tokio::signal::unix::{SignalKind, signal};
-use weir_ask::AskError;
 use weir_filter::{Predicate, Reader, resolve_by_system};
-use weir_query::{Engine, EngineError, Progress, Terms};
+use weir_query::AskError;
+use weir_sql::{Engine, EngineError, Progress, Terms};
 
 use drawing::Drawing;
 

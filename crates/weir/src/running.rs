@@ -29,7 +29,7 @@ impl Foreground {
     }
 
     /// Starts a chain and runs it to its end. A signal stops it in order, a second one at once. `started` is called
-    /// when every block is open, `report` each time that `every` has passed.
+    /// when every component is open, `report` each time that `every` has passed.
     pub(crate) fn run(
         mut self,
         chain: Chain,

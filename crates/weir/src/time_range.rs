@@ -3,7 +3,7 @@
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
-use weir_query::{TimeWindow, WindowRule};
+use weir_sql::{TimeWindow, WindowRule};
 
 /// Reads a moment: RFC 3339 with a zone, or a prefix of `YYYY-MM-DDTHH:MM:SS` (or `YYYY/MM/DD.HH:MM:SS`, as nfdump has
 /// it) in the local zone. Parts left out are the first of their range.

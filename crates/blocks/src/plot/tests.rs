@@ -37,8 +37,8 @@ fn seconds(count: i64) -> RecordBatch {
     ])
 }
 
-fn drawn(plan: PlotPlan, batches: &[RecordBatch]) -> (String, Meter) {
-    let meter = Meter::new();
+fn drawn(plan: PlotPlan, batches: &[RecordBatch]) -> (String, Counters) {
+    let meter = Counters::new();
     let mut plot = Plot::new(plan, &meter);
     for batch in batches {
         plot.rows(batch).expect("points");
@@ -180,17 +180,17 @@ fn bars_may_have_names() {
     let heights: Vec<i32> =
         svg.split("height=\"").skip(3).filter_map(|rest| rest.split('"').next()?.parse().ok()).collect();
     assert!((heights[0] - 3 * heights[2]).abs() <= 3 && (heights[1] - 2 * heights[2]).abs() <= 3, "{heights:?}");
-    let mut plot = Plot::new(plan("src_addr", &["flows"], Style::Line), &Meter::new());
+    let mut plot = Plot::new(plan("src_addr", &["flows"], Style::Line), &Counters::new());
     let error = plot.rows(&top).expect_err("an error").to_string();
     assert!(error.contains("a plot needs a time or a number\nhint: "), "{error}");
 }
 
 #[test]
 fn columns_must_be_there_and_be_numbers() {
-    let mut plot = Plot::new(plan("start", &["pakets"], Style::Line), &Meter::new());
+    let mut plot = Plot::new(plan("start", &["pakets"], Style::Line), &Counters::new());
     let error = plot.rows(&seconds(1)).expect_err("an error").to_string();
     assert_eq!(error, "input has no column 'pakets'; it has start, bytes, protocol");
-    let mut plot = Plot::new(plan("bytes", &["start"], Style::Line), &Meter::new());
+    let mut plot = Plot::new(plan("bytes", &["start"], Style::Line), &Counters::new());
     let error = plot.rows(&seconds(1)).expect_err("an error").to_string();
     assert!(
         error.starts_with("column 'start' has type Timestamp") && error.ends_with("a plot needs numbers"),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use weir_chain::{BlockContext, BlockError, Counter, StopSignal};
+use weir_chain::{ComponentContext, ComponentError, Counter, StopSignal};
 
 /// How long a full disk is waited for before it is tried again.
 const FULL_DISK_WAIT: Duration = Duration::from_millis(100);
@@ -52,15 +52,15 @@ pub(crate) fn is_standard_output(path: &Path) -> bool {
 
 impl Target {
     /// Opens a file. Devices and pipes are opened as they are, since there is nothing in them to be kept.
-    pub(crate) fn open(path: &Path, opening: Opening, context: &BlockContext) -> Result<Self, BlockError> {
+    pub(crate) fn open(path: &Path, opening: Opening, context: &ComponentContext) -> Result<Self, ComponentError> {
         let mut target = Self {
             out: Out::Standard(io::stdout()),
             path: path.to_owned(),
             temporary: None,
             is_patient: opening.is_patient,
             stop: context.stop.clone(),
-            octets: context.meter.counter("octets_written"),
-            waits: context.meter.counter("writes_retried"),
+            octets: context.counters.counter("octets_written"),
+            waits: context.counters.counter("writes_retried"),
         };
         if is_standard_output(path) {
             return Ok(target);
@@ -81,7 +81,7 @@ impl Target {
         match options.open(name) {
             Ok(file) => target.out = Out::File(file),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => return Err(exists_already(name)),
-            Err(error) => return Err(BlockError::caused(format!("cannot create {}", name.display()), error)),
+            Err(error) => return Err(ComponentError::caused(format!("cannot create {}", name.display()), error)),
         }
         Ok(target)
     }
@@ -146,8 +146,8 @@ impl Write for Target {
     }
 }
 
-fn exists_already(path: &Path) -> BlockError {
-    BlockError::new(format!("{} exists already\nhint: 'overwrite = true' replaces it", path.display()))
+fn exists_already(path: &Path) -> ComponentError {
+    ComponentError::new(format!("{} exists already\nhint: 'overwrite = true' replaces it", path.display()))
 }
 
 fn is_full(error: &io::Error) -> bool {

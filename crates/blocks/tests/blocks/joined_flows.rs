@@ -44,9 +44,9 @@ fn archives(folder: &Path) {
     for router in [1, 2] {
         let _ = write!(
             text,
-            "[blocks.router{router}]\ntype = \"router-generator\"\nrouter = {router}\nconversations = {CONVERSATIONS}\n\
+            "[components.router{router}]\ntype = \"router-generator\"\nrouter = {router}\nconversations = {CONVERSATIONS}\n\
              seed = {SEED}\nconversations_per_second = 50\n\
-             [blocks.archive{router}]\ntype = \"archive\"\ninputs = [\"router{router}\"]\n\
+             [components.archive{router}]\ntype = \"archive\"\ninputs = [\"router{router}\"]\n\
              archive = \"two-routers/router{router}\"\nsegment_rows = 5000\n"
         );
     }
@@ -62,8 +62,8 @@ fn truth() -> Truth {
 fn compare(folder: &Path, settings: &[String]) -> [String; 3] {
     let (progress, ended) = run(REFERENCE, folder, settings);
     ended.expect("no failure");
-    for block in &progress.blocks {
-        assert_eq!((block.counter("rows_late_dropped"), block.counter("rows_late")), (0, 0), "{block:?}");
+    for component in &progress.components {
+        assert_eq!((component.counter("rows_late_dropped"), component.counter("rows_late")), (0, 0), "{component:?}");
     }
     OUTPUTS.map(|name| fs::read_to_string(folder.join(name)).expect("written"))
 }
@@ -135,7 +135,7 @@ fn windows_that_are_too_small_are_told() {
     let settings = ["sorter1.window_secs=2".to_owned()];
     let (progress, ended) = run(REFERENCE, folder.path(), &settings);
     ended.expect("no failure");
-    let [sorter, joiner] = ["sorter1", "joiner1"].map(|name| progress.block(name).expect("a block"));
+    let [sorter, joiner] = ["sorter1", "joiner1"].map(|name| progress.component(name).expect("a block"));
     let late = sorter.counter("rows_late_dropped");
     assert!(late > 0 && sorter.rows_in == joiner.rows_in + late, "{progress:?}");
 }
@@ -152,11 +152,11 @@ fn a_source_that_fails_midway_is_named_and_what_was_written_stays() {
     fs::File::options().write(true).open(last).and_then(|file| file.set_len(octets / 2)).expect("cut");
     let (progress, ended) = run(REFERENCE, folder.path(), &[]);
     let error = ended.expect_err("a failure");
-    assert!(matches!(&error, ChainError::Failed { block, .. } if block == "reader2"), "{error}");
+    assert!(matches!(&error, ChainError::Failed { component, .. } if component == "reader2"), "{error}");
     let name = last.file_name().expect("a name").to_string_lossy().into_owned();
     let told = std::error::Error::source(&error).map(|source| format!("{source:?}")).unwrap_or_default();
     assert!(told.contains(&name), "{told}");
-    assert!(progress.blocks.iter().all(|block| block.ended));
+    assert!(progress.components.iter().all(|component| component.ended));
     for output in OUTPUTS {
         let csv = fs::read_to_string(folder.path().join(output)).expect("written all the same");
         assert_eq!(csv.lines().count(), 2);

@@ -1,4 +1,4 @@
-//! A chain as an SVG picture: blocks from left to right, coloured by thread, queues drawn as double arrows.
+//! A chain as an SVG picture: components from left to right, coloured by thread, queues drawn as double arrows.
 
 use std::fmt::Write;
 
@@ -28,7 +28,7 @@ pub(super) fn queue_label(queue: QueueSpec) -> String {
 
 /// Draws a chain as a picture.
 pub fn svg(chain: &Chain) -> String {
-    let layout = Layout::new(chain.graph(), chain.blocks().len());
+    let layout = Layout::new(chain.graph(), chain.components().len());
     let threads = &chain.graph().threads;
     let legend_top = TITLE_HEIGHT + layout.rows * (BLOCK_HEIGHT + GAP_Y) + MARGIN;
     let width = (2 * MARGIN + layout.columns * BLOCK_WIDTH + layout.columns.saturating_sub(1) * GAP_X).max(420);
@@ -46,7 +46,7 @@ pub fn svg(chain: &Chain) -> String {
     for edge in &chain.graph().edges {
         draw_edge(&mut svg, chain, &layout, edge);
     }
-    for (index, block) in chain.blocks().iter().enumerate() {
+    for (index, component) in chain.components().iter().enumerate() {
         let (x, y) = layout.corner(index);
         let colour = COLOURS[chain.graph().thread_of[index] % COLOURS.len()];
         let middle = x + BLOCK_WIDTH / 2;
@@ -57,9 +57,9 @@ pub fn svg(chain: &Chain) -> String {
              <text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\" font-weight=\"bold\">{}</text>\n\
              <text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\" fill=\"#555\" font-size=\"11\">{}</text>\n",
             y + 20,
-            escaped(&shortened(&block.name)),
+            escaped(&shortened(&component.name)),
             y + 36,
-            escaped(block.kind.name)
+            escaped(component.kind.name)
         );
     }
     for (number, thread) in threads.iter().enumerate() {
@@ -88,8 +88,8 @@ pub fn svg(chain: &Chain) -> String {
 
 fn draw_edge(svg: &mut String, chain: &Chain, layout: &Layout, edge: &Edge) {
     let ((from_x, from_y), (to_x, to_y)) = (layout.corner(edge.from), layout.corner(edge.to));
-    let inputs = chain.blocks()[edge.to].kind.inputs;
-    // several inputs of a block have places of their own on its side
+    let inputs = chain.components()[edge.to].kind.inputs;
+    // several inputs of a component have places of their own on its side
     let port = BLOCK_HEIGHT * (edge.input + 1) / (inputs.len() + 1);
     let (x1, y1) = (from_x + BLOCK_WIDTH, from_y + BLOCK_HEIGHT / 2);
     let (x2, y2) = (to_x, to_y + port);
@@ -111,7 +111,7 @@ fn draw_edge(svg: &mut String, chain: &Chain, layout: &Layout, edge: &Edge) {
     );
 }
 
-/// Where blocks stand: columns by their distance from a source, rows by what feeds them.
+/// Where components stand: columns by their distance from a source, rows by what feeds them.
 struct Layout {
     place: Vec<(usize, usize)>,
     columns: usize,
@@ -119,26 +119,26 @@ struct Layout {
 }
 
 impl Layout {
-    fn new(graph: &Graph, blocks: usize) -> Self {
-        let mut place = vec![(0, 0); blocks];
+    fn new(graph: &Graph, components: usize) -> Self {
+        let mut place = vec![(0, 0); components];
         let mut taken: Vec<Vec<usize>> = Vec::new();
-        for &block in &graph.order {
-            let column = graph.to(block).map(|edge| place[edge.from].0 + 1).max().unwrap_or(0);
-            // in the row of the first block that feeds it, or the next free one below
-            let wish = graph.to(block).map(|edge| place[edge.from].1).min().unwrap_or(0);
+        for &component in &graph.order {
+            let column = graph.to(component).map(|edge| place[edge.from].0 + 1).max().unwrap_or(0);
+            // in the row of the first component that feeds it, or the next free one below
+            let wish = graph.to(component).map(|edge| place[edge.from].1).min().unwrap_or(0);
             if taken.len() <= column {
                 taken.resize(column + 1, Vec::new());
             }
-            let row = (wish..=blocks).find(|row| !taken[column].contains(row)).unwrap_or_default();
+            let row = (wish..=components).find(|row| !taken[column].contains(row)).unwrap_or_default();
             taken[column].push(row);
-            place[block] = (column, row);
+            place[component] = (column, row);
         }
         let rows = taken.iter().flatten().max().map_or(0, |row| row + 1);
         Self { columns: taken.len(), rows, place }
     }
 
-    fn corner(&self, block: usize) -> (usize, usize) {
-        let (column, row) = self.place[block];
+    fn corner(&self, component: usize) -> (usize, usize) {
+        let (column, row) = self.place[component];
         (MARGIN + column * (BLOCK_WIDTH + GAP_X), TITLE_HEIGHT + 8 + row * (BLOCK_HEIGHT + GAP_Y))
     }
 }

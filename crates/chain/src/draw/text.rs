@@ -8,7 +8,7 @@ use crate::graph::Edge;
 /// Draws a chain for a terminal.
 ///
 /// ```text
-/// needle: 3 blocks, 2 threads, 1 queue
+/// needle: 3 components, 2 threads, 1 queue
 ///
 /// thread reader
 ///   reader (archive-reader)
@@ -20,13 +20,13 @@ use crate::graph::Edge;
 ///   count (counter)
 /// ```
 pub fn text(chain: &Chain) -> String {
-    let (blocks, graph) = (chain.blocks(), chain.graph());
+    let (components, graph) = (chain.components(), chain.graph());
     let mut text = summary(chain) + "\n";
     for thread in &graph.threads {
         let _ = write!(text, "\nthread {}\n", thread.name);
-        for &block in &thread.blocks {
-            let _ = writeln!(text, "  {} ({})", blocks[block].name, blocks[block].kind.name);
-            for edge in graph.from(block) {
+        for &component in &thread.components {
+            let _ = writeln!(text, "  {} ({})", components[component].name, components[component].kind.name);
+            for edge in graph.from(component) {
                 let _ = writeln!(text, "    {} {}", arrow(edge), target(chain, edge));
             }
         }
@@ -34,14 +34,14 @@ pub fn text(chain: &Chain) -> String {
     text
 }
 
-/// A line with the name of a chain, and how many blocks, threads and queues it has.
+/// A line with the name of a chain, and how many components, threads and queues it has.
 pub fn summary(chain: &Chain) -> String {
     let graph = chain.graph();
     let queues = graph.edges.iter().filter(|edge| edge.queue.is_some()).count();
     format!(
         "{}: {}, {}, {}",
         chain.name(),
-        counted(chain.blocks().len(), "block"),
+        counted(chain.components().len(), "component"),
         counted(graph.threads.len(), "thread"),
         counted(queues, "queue")
     )
@@ -58,9 +58,9 @@ fn arrow(edge: &Edge) -> String {
     }
 }
 
-/// The block that an edge leads to, with the name of the input when it has several.
+/// The component that an edge leads to, with the name of the input when it has several.
 fn target(chain: &Chain, edge: &Edge) -> String {
-    let to = &chain.blocks()[edge.to];
+    let to = &chain.components()[edge.to];
     match to.kind.inputs {
         [_] => to.name.clone(),
         inputs => format!("{}.{}", to.name, inputs[edge.input]),

@@ -6,7 +6,7 @@ use crate::run::queue::QueueReceiver;
 #[derive(Debug)]
 pub(crate) struct Feed {
     pub from: From,
-    /// Place in the thread of the source, or of the block behind the queue.
+    /// Place in the thread of the source, or of the component behind the queue.
     pub slot: usize,
 }
 

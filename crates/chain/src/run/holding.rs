@@ -1,28 +1,28 @@
-//! Which feeds may be left waiting while a block wants rows of another input.
+//! Which feeds may be left waiting while a component wants rows of another input.
 //!
-//! A block with several inputs (a correlator) takes rows in the order of their times. While it waits for one input, rows
+//! A component with several inputs (a correlator) takes rows in the order of their times. While it waits for one input, rows
 //! of the others should stay in their queues, so that back-pressure slows their sources down instead of rows piling up
-//! in the block. But a feed left waiting can stall the chain: when the rows that are wanted come, somewhere upstream,
+//! in the component. But a feed left waiting can stall the chain: when the rows that are wanted come, somewhere upstream,
 //! from the same thread as the rows left waiting, that thread stands before a full queue and never makes them.
 //!
 //! So a feed is held back only in favour of feeds that share no thread with it, however far upstream. This is known
-//! before the chain runs. Where it cannot be held back, the block itself keeps what comes early, within its limit.
+//! before the chain runs. Where it cannot be held back, the component itself keeps what comes early, within its limit.
 
 use std::collections::BTreeSet;
 
 use crate::graph::Graph;
 use crate::run::feed::{Feed, From};
 
-/// For each feed of a thread, the inputs it leads to of blocks that have several.
+/// For each feed of a thread, the inputs it leads to of components that have several.
 #[derive(Debug)]
 pub(crate) struct Holding {
     targets: Vec<Vec<Target>>,
 }
 
-/// An input of a block that has several.
+/// An input of a component that has several.
 #[derive(Debug)]
 pub(crate) struct Target {
-    /// Place of the block in the thread.
+    /// Place of the component in the thread.
     pub slot: usize,
     pub input: usize,
     /// Inputs in favour of which this feed may wait.
@@ -53,7 +53,7 @@ impl Holding {
         Self { targets: targets.collect() }
     }
 
-    /// Whether a feed has to wait, given which input a block wants.
+    /// Whether a feed has to wait, given which input a component wants.
     pub(crate) fn is_held(&self, feed: usize, wanted: impl Fn(usize) -> Option<usize>) -> bool {
         self.targets[feed].iter().any(|target| {
             wanted(target.slot).is_some_and(|input| input != target.input && target.waits_for.contains(&input))
@@ -66,24 +66,24 @@ impl Holding {
     }
 }
 
-/// Inputs of blocks with several that a feed leads to within its thread.
+/// Inputs of components with several that a feed leads to within its thread.
 fn reach(graph: &Graph, thread: usize, feed: &Feed) -> BTreeSet<(usize, usize)> {
-    let blocks = &graph.threads[thread].blocks;
-    let place = |block: usize| blocks.iter().position(|&other| other == block);
-    let has_several = |block: usize| graph.to(block).map(|edge| edge.input).collect::<BTreeSet<_>>().len() > 1;
+    let components = &graph.threads[thread].components;
+    let place = |component: usize| components.iter().position(|&other| other == component);
+    let has_several = |component: usize| graph.to(component).map(|edge| edge.input).collect::<BTreeSet<_>>().len() > 1;
     let mut found = BTreeSet::new();
-    let mut todo = vec![blocks[feed.slot]];
+    let mut todo = vec![components[feed.slot]];
     if let From::Queue { input, .. } = feed.from
-        && has_several(blocks[feed.slot])
+        && has_several(components[feed.slot])
     {
         found.insert((feed.slot, input));
     }
     let mut seen = BTreeSet::new();
-    while let Some(block) = todo.pop() {
-        if !seen.insert(block) {
+    while let Some(component) = todo.pop() {
+        if !seen.insert(component) {
             continue;
         }
-        for edge in graph.from(block) {
+        for edge in graph.from(component) {
             let Some(slot) = place(edge.to) else { continue };
             if has_several(edge.to) {
                 found.insert((slot, edge.input));

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::config::QueueSpec;
 use crate::run::Shared;
-use crate::{Burst, Meter, Window};
+use crate::{Burst, Counters, State};
 
 /// How far a chain is.
 #[derive(Debug, Clone)]
@@ -15,17 +15,17 @@ pub struct Progress {
     pub chain: String,
     /// Time since it was started.
     pub elapsed: Duration,
-    /// Its blocks, in the order of the chain file.
-    pub blocks: Vec<BlockProgress>,
+    /// Its components, in the order of the chain file.
+    pub components: Vec<ComponentProgress>,
     /// Its queues.
     pub queues: Vec<QueueProgress>,
     /// Its threads.
     pub threads: Vec<ThreadProgress>,
 }
 
-/// How far a block is.
+/// How far a component is.
 #[derive(Debug, Clone)]
-pub struct BlockProgress {
+pub struct ComponentProgress {
     /// Its name.
     pub name: String,
     /// Its kind.
@@ -34,18 +34,18 @@ pub struct BlockProgress {
     pub thread: usize,
     /// Rows that came in.
     pub rows_in: u64,
-    /// Rows that went out, each counted once however many blocks take it.
+    /// Rows that went out, each counted once however many components take it.
     pub rows_out: u64,
     /// Bursts that came in.
     pub bursts_in: u64,
-    /// Rows that came after the block had ended or failed.
+    /// Rows that came after the component had ended or failed.
     pub rows_discarded: u64,
-    /// Time spent in the block.
+    /// Time spent in the component.
     pub busy: Duration,
     /// What it holds.
-    pub window: Window,
+    pub state: State,
     /// The most rows it held when asked.
-    pub window_rows_max: u64,
+    pub state_rows_max: u64,
     /// Whether it has ended.
     pub ended: bool,
     /// Counters of its own.
@@ -55,9 +55,9 @@ pub struct BlockProgress {
 /// How full a queue is.
 #[derive(Debug, Clone)]
 pub struct QueueProgress {
-    /// Index of the block before it.
+    /// Index of the component before it.
     pub from: usize,
-    /// Index of the block behind it.
+    /// Index of the component behind it.
     pub to: usize,
     /// Which of its inputs.
     pub input: usize,
@@ -83,27 +83,27 @@ pub struct ThreadProgress {
 }
 
 #[derive(Debug)]
-pub(crate) struct BlockMeter {
+pub(crate) struct ComponentCounters {
     pub name: String,
     kind: &'static str,
     thread: usize,
-    pub own: Meter,
+    pub own: Counters,
     pub rows_in: AtomicU64,
     pub rows_out: AtomicU64,
     pub bursts_in: AtomicU64,
     pub rows_discarded: AtomicU64,
     pub busy_ns: AtomicU64,
-    window_rows: AtomicU64,
-    window_octets: AtomicU64,
-    window_edge_ms: AtomicI64,
-    window_rows_max: AtomicU64,
+    state_rows: AtomicU64,
+    state_octets: AtomicU64,
+    state_edge_ms: AtomicI64,
+    state_rows_max: AtomicU64,
     pub ended: AtomicBool,
 }
 
 const NO_EDGE: i64 = i64::MIN;
 
-impl BlockMeter {
-    pub(crate) fn new(name: String, kind: &'static str, thread: usize, own: Meter) -> Self {
+impl ComponentCounters {
+    pub(crate) fn new(name: String, kind: &'static str, thread: usize, own: Counters) -> Self {
         Self {
             name,
             kind,
@@ -114,25 +114,25 @@ impl BlockMeter {
             bursts_in: AtomicU64::new(0),
             rows_discarded: AtomicU64::new(0),
             busy_ns: AtomicU64::new(0),
-            window_rows: AtomicU64::new(0),
-            window_octets: AtomicU64::new(0),
-            window_edge_ms: AtomicI64::new(NO_EDGE),
-            window_rows_max: AtomicU64::new(0),
+            state_rows: AtomicU64::new(0),
+            state_octets: AtomicU64::new(0),
+            state_edge_ms: AtomicI64::new(NO_EDGE),
+            state_rows_max: AtomicU64::new(0),
             ended: AtomicBool::new(false),
         }
     }
 
-    pub(crate) fn set_window(&self, window: Window) {
-        self.window_rows.store(window.rows, Ordering::Relaxed);
-        self.window_octets.store(window.octets, Ordering::Relaxed);
-        self.window_edge_ms.store(window.edge_ms.unwrap_or(NO_EDGE), Ordering::Relaxed);
-        self.window_rows_max.fetch_max(window.rows, Ordering::Relaxed);
+    pub(crate) fn set_state(&self, state: State) {
+        self.state_rows.store(state.rows, Ordering::Relaxed);
+        self.state_octets.store(state.octets, Ordering::Relaxed);
+        self.state_edge_ms.store(state.edge_ms.unwrap_or(NO_EDGE), Ordering::Relaxed);
+        self.state_rows_max.fetch_max(state.rows, Ordering::Relaxed);
     }
 
-    fn read(&self) -> BlockProgress {
+    fn read(&self) -> ComponentProgress {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let edge_ms = Some(self.window_edge_ms.load(Ordering::Relaxed)).filter(|&edge| edge != NO_EDGE);
-        BlockProgress {
+        let edge_ms = Some(self.state_edge_ms.load(Ordering::Relaxed)).filter(|&edge| edge != NO_EDGE);
+        ComponentProgress {
             name: self.name.clone(),
             kind: self.kind,
             thread: self.thread,
@@ -141,8 +141,8 @@ impl BlockMeter {
             bursts_in: get(&self.bursts_in),
             rows_discarded: get(&self.rows_discarded),
             busy: Duration::from_nanos(get(&self.busy_ns)),
-            window: Window { rows: get(&self.window_rows), octets: get(&self.window_octets), edge_ms },
-            window_rows_max: get(&self.window_rows_max),
+            state: State { rows: get(&self.state_rows), octets: get(&self.state_octets), edge_ms },
+            state_rows_max: get(&self.state_rows_max),
             ended: self.ended.load(Ordering::Relaxed),
             counters: self.own.read(),
         }
@@ -150,7 +150,7 @@ impl BlockMeter {
 }
 
 #[derive(Debug)]
-pub(crate) struct QueueMeter {
+pub(crate) struct QueueCounters {
     from: usize,
     to: usize,
     input: usize,
@@ -164,7 +164,7 @@ pub(crate) struct QueueMeter {
     pub full_ns: AtomicU64,
 }
 
-impl QueueMeter {
+impl QueueCounters {
     pub(crate) fn new(from: usize, to: usize, input: usize, queue: QueueSpec) -> Self {
         let zero = || AtomicU64::new(0);
         Self { from, to, input, queue, held: zero(), bursts: zero(), rows: zero(), rows_taken: zero(), full_ns: zero() }
@@ -176,7 +176,7 @@ impl QueueMeter {
         self.rows_taken.fetch_add(burst.len() as u64, Ordering::Relaxed);
     }
 
-    /// Rows that nobody took, once the block behind the queue has ended.
+    /// Rows that nobody took, once the component behind the queue has ended.
     fn rows_left(&self) -> u64 {
         self.rows.load(Ordering::Relaxed).saturating_sub(self.rows_taken.load(Ordering::Relaxed))
     }
@@ -196,12 +196,12 @@ impl QueueMeter {
 }
 
 #[derive(Debug)]
-pub(crate) struct ThreadMeter {
+pub(crate) struct ThreadCounters {
     name: String,
     pub cpu_ns: AtomicU64,
 }
 
-impl ThreadMeter {
+impl ThreadCounters {
     pub(crate) fn new(name: String) -> Self {
         Self { name, cpu_ns: AtomicU64::new(0) }
     }
@@ -213,27 +213,27 @@ impl Progress {
             name: thread.name.clone(),
             cpu: Duration::from_nanos(thread.cpu_ns.load(Ordering::Relaxed)),
         });
-        let mut blocks: Vec<_> = shared.blocks.iter().map(BlockMeter::read).collect();
-        for queue in shared.queues.iter().filter(|queue| shared.blocks[queue.to].ended.load(Ordering::Relaxed)) {
-            blocks[queue.to].rows_discarded += queue.rows_left();
+        let mut components: Vec<_> = shared.components.iter().map(ComponentCounters::read).collect();
+        for queue in shared.queues.iter().filter(|queue| shared.components[queue.to].ended.load(Ordering::Relaxed)) {
+            components[queue.to].rows_discarded += queue.rows_left();
         }
         Self {
             chain: shared.name.clone(),
             elapsed: shared.started.elapsed(),
-            blocks,
-            queues: shared.queues.iter().map(QueueMeter::read).collect(),
+            components,
+            queues: shared.queues.iter().map(QueueCounters::read).collect(),
             threads: threads.collect(),
         }
     }
 
-    /// The block of a name.
-    pub fn block(&self, name: &str) -> Option<&BlockProgress> {
-        self.blocks.iter().find(|block| block.name == name)
+    /// The component of a name.
+    pub fn component(&self, name: &str) -> Option<&ComponentProgress> {
+        self.components.iter().find(|component| component.name == name)
     }
 }
 
-impl BlockProgress {
-    /// One of the block's own counters; 0 when there is none of that name.
+impl ComponentProgress {
+    /// One of the component's own counters; 0 when there is none of that name.
     pub fn counter(&self, name: &str) -> u64 {
         self.counters.iter().find(|(known, _)| *known == name).map_or(0, |(_, value)| *value)
     }

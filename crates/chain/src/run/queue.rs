@@ -10,13 +10,13 @@ use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 
 use crate::Burst;
 use crate::graph::Graph;
-use crate::run::progress::QueueMeter;
+use crate::run::progress::QueueCounters;
 
 /// The end of a queue that bursts are put into. Dropping it tells the other end that nothing comes any more.
 #[derive(Debug)]
 pub(crate) struct QueueSender {
     sender: Sender<Burst>,
-    meter: Arc<QueueMeter>,
+    counters: Arc<QueueCounters>,
     burst_records: usize,
     /// Batches that do not make a burst yet, all with the columns of the first.
     pending: Vec<RecordBatch>,
@@ -27,7 +27,7 @@ pub(crate) struct QueueSender {
 #[derive(Debug)]
 pub(crate) struct QueueReceiver {
     pub receiver: Receiver<Burst>,
-    pub meter: Arc<QueueMeter>,
+    pub counters: Arc<QueueCounters>,
 }
 
 /// Nobody takes from the queue any more.
@@ -36,7 +36,9 @@ pub(crate) struct Closed;
 
 /// Meters of all queues, and for each edge the two ends of its queue, if it has one.
 #[expect(clippy::type_complexity, reason = "both ends of every queue are handed out once, right after this")]
-pub(crate) fn for_edges(graph: &Graph) -> (Vec<Arc<QueueMeter>>, Vec<Option<QueueSender>>, Vec<Option<QueueReceiver>>) {
+pub(crate) fn for_edges(
+    graph: &Graph,
+) -> (Vec<Arc<QueueCounters>>, Vec<Option<QueueSender>>, Vec<Option<QueueReceiver>>) {
     let (mut meters, mut senders, mut receivers) = (Vec::new(), Vec::new(), Vec::new());
     for edge in &graph.edges {
         let Some(queue) = edge.queue else {
@@ -44,17 +46,17 @@ pub(crate) fn for_edges(graph: &Graph) -> (Vec<Arc<QueueMeter>>, Vec<Option<Queu
             receivers.push(None);
             continue;
         };
-        let meter = Arc::new(QueueMeter::new(edge.from, edge.to, edge.input, queue));
+        let counters = Arc::new(QueueCounters::new(edge.from, edge.to, edge.input, queue));
         let (sender, receiver) = bounded(queue.queue_bursts);
         senders.push(Some(QueueSender {
             sender,
-            meter: Arc::clone(&meter),
+            counters: Arc::clone(&counters),
             burst_records: queue.burst_records,
             pending: Vec::new(),
             pending_rows: 0,
         }));
-        receivers.push(Some(QueueReceiver { receiver, meter: Arc::clone(&meter) }));
-        meters.push(meter);
+        receivers.push(Some(QueueReceiver { receiver, counters: Arc::clone(&counters) }));
+        meters.push(counters);
     }
     (meters, senders, receivers)
 }
@@ -62,7 +64,7 @@ pub(crate) fn for_edges(graph: &Graph) -> (Vec<Arc<QueueMeter>>, Vec<Option<Queu
 impl QueueSender {
     /// Puts a burst into the queue, cut and joined to bursts of the stated size. Waits while the queue is full.
     pub(crate) fn push(&mut self, burst: Burst) -> Result<(), Closed> {
-        self.meter.rows.fetch_add(burst.len() as u64, Ordering::Relaxed);
+        self.counters.rows.fetch_add(burst.len() as u64, Ordering::Relaxed);
         // What stands beside rows stays with them.
         if self.burst_records == 0 || !burst.beside().is_empty() {
             self.flush()?;
@@ -112,16 +114,16 @@ impl QueueSender {
     }
 
     fn send(&mut self, burst: Burst) -> Result<(), Closed> {
-        let meter = &self.meter;
-        meter.bursts.fetch_add(1, Ordering::Relaxed);
-        meter.held.fetch_add(1, Ordering::Relaxed);
+        let counters = &self.counters;
+        counters.bursts.fetch_add(1, Ordering::Relaxed);
+        counters.held.fetch_add(1, Ordering::Relaxed);
         match self.sender.try_send(burst) {
             Ok(()) => Ok(()),
             Err(TrySendError::Disconnected(_)) => Err(Closed),
             Err(TrySendError::Full(burst)) => {
                 let waiting = Instant::now();
                 let sent = self.sender.send(burst);
-                meter.full_ns.fetch_add(waiting.elapsed().as_nanos() as u64, Ordering::Relaxed);
+                counters.full_ns.fetch_add(waiting.elapsed().as_nanos() as u64, Ordering::Relaxed);
                 sent.map_err(|_| Closed)
             }
         }

@@ -3,16 +3,16 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use crate::run::{BlockProgress, Progress};
+use crate::run::{ComponentProgress, Progress};
 
 /// Names of the columns of the table.
-const HEADINGS: [&str; 8] = ["block", "thread", "rows in", "rows out", "rows/s", "busy", "queue", "window"];
+const HEADINGS: [&str; 8] = ["component", "thread", "rows in", "rows out", "rows/s", "busy", "queue", "state"];
 
 impl Progress {
-    /// A table with a line for each block. Rates are those since `before`, or since the start without it.
+    /// A table with a line for each component. Rates are those since `before`, or since the start without it.
     pub fn table(&self, before: Option<&Self>) -> String {
         let lines: Vec<[String; 8]> =
-            self.blocks.iter().enumerate().map(|(index, _)| self.line(index, before)).collect();
+            self.components.iter().enumerate().map(|(index, _)| self.line(index, before)).collect();
         let mut widths = HEADINGS.map(|heading| heading.chars().count());
         for line in &lines {
             for (width, cell) in widths.iter_mut().zip(line) {
@@ -26,7 +26,8 @@ impl Progress {
                 // names to the left, numbers to the right
                 let _ = if column < 2 { write!(text, "{cell:<width$}  ") } else { write!(text, "{cell:>width$}  ") };
             }
-            let counters = number.checked_sub(1).map(|block| counters(&self.blocks[block])).unwrap_or_default();
+            let counters =
+                number.checked_sub(1).map(|component| counters(&self.components[component])).unwrap_or_default();
             text.push_str(&counters);
             text.truncate(text.trim_end().len());
             text.push('\n');
@@ -35,25 +36,25 @@ impl Progress {
     }
 
     fn line(&self, index: usize, before: Option<&Self>) -> [String; 8] {
-        let block = &self.blocks[index];
-        let old = before.and_then(|before| before.blocks.get(index));
+        let component = &self.components[index];
+        let old = before.and_then(|before| before.components.get(index));
         let time = self.elapsed.saturating_sub(before.map_or(Duration::ZERO, |before| before.elapsed));
-        let rows = block.rows_in.max(block.rows_out);
+        let rows = component.rows_in.max(component.rows_out);
         let since = rows - old.map_or(0, |old| old.rows_in.max(old.rows_out));
-        let busy = block.busy.saturating_sub(old.map_or(Duration::ZERO, |old| old.busy));
+        let busy = component.busy.saturating_sub(old.map_or(Duration::ZERO, |old| old.busy));
         let seconds = time.as_secs_f64().max(1e-9);
         let queues = self.queues.iter().filter(|queue| queue.to == index);
         let fill: Vec<_> = queues.map(|queue| format!("{}/{}", queue.held, queue.queue.queue_bursts)).collect();
-        let window = if block.ended { block.window_rows_max } else { block.window.rows };
+        let state = if component.ended { component.state_rows_max } else { component.state.rows };
         [
-            block.name.clone(),
-            self.threads[block.thread].name.clone(),
-            block.rows_in.to_string(),
-            block.rows_out.to_string(),
+            component.name.clone(),
+            self.threads[component.thread].name.clone(),
+            component.rows_in.to_string(),
+            component.rows_out.to_string(),
             format!("{:.0}", since as f64 / seconds),
             format!("{:.0} %", 100.0 * busy.as_secs_f64() / seconds),
             fill.join(" "),
-            if window == 0 { String::new() } else { window.to_string() },
+            if state == 0 { String::new() } else { state.to_string() },
         ]
     }
 
@@ -61,7 +62,7 @@ impl Progress {
     pub fn json(&self) -> String {
         let mut json =
             format!("{{\"chain\":{},\"elapsed_secs\":{:.6}", quoted(&self.chain), self.elapsed.as_secs_f64());
-        let blocks: Vec<_> = self.blocks.iter().map(|block| self.block_json(block)).collect();
+        let components: Vec<_> = self.components.iter().map(|component| self.component_json(component)).collect();
         let queues: Vec<_> = self
             .queues
             .iter()
@@ -69,8 +70,8 @@ impl Progress {
                 format!(
                     "{{\"from\":{},\"to\":{},\"burst_records\":{},\"queue_bursts\":{},\"bursts\":{},\"rows\":{},\
                      \"full_secs\":{:.6}}}",
-                    quoted(&self.blocks[queue.from].name),
-                    quoted(&self.blocks[queue.to].name),
+                    quoted(&self.components[queue.from].name),
+                    quoted(&self.components[queue.to].name),
                     queue.queue.burst_records,
                     queue.queue.queue_bursts,
                     queue.bursts,
@@ -86,37 +87,38 @@ impl Progress {
             .collect();
         let _ = write!(
             json,
-            ",\"blocks\":[{}],\"queues\":[{}],\"threads\":[{}]}}",
-            blocks.join(","),
+            ",\"components\":[{}],\"queues\":[{}],\"threads\":[{}]}}",
+            components.join(","),
             queues.join(","),
             threads.join(",")
         );
         json
     }
 
-    fn block_json(&self, block: &BlockProgress) -> String {
-        let counters: Vec<_> = block.counters.iter().map(|(name, value)| format!("{}:{value}", quoted(name))).collect();
+    fn component_json(&self, component: &ComponentProgress) -> String {
+        let counters: Vec<_> =
+            component.counters.iter().map(|(name, value)| format!("{}:{value}", quoted(name))).collect();
         format!(
             "{{\"name\":{},\"type\":{},\"thread\":{},\"rows_in\":{},\"rows_out\":{},\"bursts_in\":{},\
-             \"rows_discarded\":{},\"busy_secs\":{:.6},\"window_rows_max\":{},\"counters\":{{{}}}}}",
-            quoted(&block.name),
-            quoted(block.kind),
-            quoted(&self.threads[block.thread].name),
-            block.rows_in,
-            block.rows_out,
-            block.bursts_in,
-            block.rows_discarded,
-            block.busy.as_secs_f64(),
-            block.window_rows_max,
+             \"rows_discarded\":{},\"busy_secs\":{:.6},\"state_rows_max\":{},\"counters\":{{{}}}}}",
+            quoted(&component.name),
+            quoted(component.kind),
+            quoted(&self.threads[component.thread].name),
+            component.rows_in,
+            component.rows_out,
+            component.bursts_in,
+            component.rows_discarded,
+            component.busy.as_secs_f64(),
+            component.state_rows_max,
             counters.join(",")
         )
     }
 }
 
-/// The counters of a block that are not 0.
-fn counters(block: &BlockProgress) -> String {
-    let discarded = ("rows_discarded", block.rows_discarded);
-    let all = block.counters.iter().copied().chain([discarded]).filter(|(_, value)| *value > 0);
+/// The counters of a component that are not 0.
+fn counters(component: &ComponentProgress) -> String {
+    let discarded = ("rows_discarded", component.rows_discarded);
+    let all = component.counters.iter().copied().chain([discarded]).filter(|(_, value)| *value > 0);
     let told: Vec<_> = all.map(|(name, value)| format!("{name} {value}")).collect();
     told.join(", ")
 }

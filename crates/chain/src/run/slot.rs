@@ -1,26 +1,26 @@
-//! A block in its thread.
+//! A component in its thread.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::run::ChainError;
 use crate::run::queue::QueueSender;
-use crate::{Block, BlockError, Outlet, Sink, Source};
+use crate::{ComponentError, Outlet, Sink, Source, Transform};
 
-/// A block and where its rows go.
+/// A component and where its rows go.
 pub(crate) struct Slot {
     /// Its index in the chain.
-    pub block: usize,
+    pub component: usize,
     pub work: Work,
     /// Where its rows go; `None` once nobody there wants them any more.
     pub outs: Vec<Option<Out>>,
-    /// For each input, how many blocks that feed it have not ended.
+    /// For each input, how many components that feed it have not ended.
     pub open_edges: Vec<usize>,
 }
 
 /// What a slot does.
 pub(crate) enum Work {
     Source(Box<dyn Source>),
-    Block(Box<dyn Block>),
+    Transform(Box<dyn Transform>),
     Sink(Box<dyn Sink>),
     /// It has ended, failed or was given up.
     Gone,
@@ -36,41 +36,41 @@ impl Work {
     }
 }
 
-/// One way out of a block.
+/// One way out of a component.
 pub(crate) enum Out {
-    /// To a block of the same thread.
+    /// To a component of the same thread.
     Local {
         /// Its place in the thread.
         slot: usize,
         /// Which of its inputs.
         input: usize,
     },
-    /// To a block of another thread.
+    /// To a component of another thread.
     Queue(QueueSender),
 }
 
 impl Slot {
-    pub(crate) fn new(block: usize, work: Work, open_edges: Vec<usize>) -> Self {
-        Self { block, work, outs: Vec::new(), open_edges }
+    pub(crate) fn new(component: usize, work: Work, open_edges: Vec<usize>) -> Self {
+        Self { component, work, outs: Vec::new(), open_edges }
     }
 
-    /// Calls into the block; a panic there is an error of the block and of nothing else.
+    /// Calls into the component; a panic there is an error of the component and of nothing else.
     pub(crate) fn call<T>(
         &mut self,
         name: &str,
         out: &mut Outlet,
-        call: impl FnOnce(&mut Work, &mut Outlet) -> Result<T, BlockError>,
+        call: impl FnOnce(&mut Work, &mut Outlet) -> Result<T, ComponentError>,
     ) -> Result<T, ChainError> {
         match catch_unwind(AssertUnwindSafe(|| call(&mut self.work, out))) {
             Ok(Ok(done)) => Ok(done),
-            Ok(Err(source)) => Err(ChainError::Failed { block: name.to_owned(), source }),
+            Ok(Err(source)) => Err(ChainError::Failed { component: name.to_owned(), source }),
             Err(panic) => {
                 let message = panic
                     .downcast_ref::<&str>()
                     .map(ToString::to_string)
                     .or_else(|| panic.downcast_ref::<String>().cloned())
                     .unwrap_or_else(|| "no message".to_owned());
-                Err(ChainError::Panicked { block: name.to_owned(), message })
+                Err(ChainError::Panicked { component: name.to_owned(), message })
             }
         }
     }

@@ -1,7 +1,7 @@
 //! A thread of a chain.
 //!
 //! A worker takes a burst from one of its feeds and sends it as deep as it goes within the thread, then takes the next:
-//! at most one burst of each block is under way, and rows keep their order on every edge. Only full queues make it wait.
+//! at most one burst of each component is under way, and rows keep their order on every edge. Only full queues make it wait.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -14,9 +14,9 @@ use crate::run::feed::{Feed, From};
 use crate::run::holding::Holding;
 use crate::run::slot::{Out, Slot, Work};
 use crate::run::{ChainError, Shared};
-use crate::{Burst, Outlet, Pulled, Window};
+use crate::{Burst, Outlet, Pulled, State};
 
-/// How often blocks get a call by the clock, and bursts that are not full are sent on all the same.
+/// How often components get a call by the clock, and bursts that are not full are sent on all the same.
 const TICK: Duration = Duration::from_secs(1);
 /// Longest wait before the wish to stop is looked at.
 const NAP: Duration = Duration::from_millis(100);
@@ -31,7 +31,7 @@ pub(crate) struct Worker {
     turn: usize,
     told_to_stop: bool,
     next_tick: Instant,
-    /// Outlets that are not in use; there are as many as blocks call each other in depth.
+    /// Outlets that are not in use; there are as many as components call each other in depth.
     outlets: Vec<Outlet>,
 }
 
@@ -80,7 +80,7 @@ impl Worker {
     /// Whether a feed has to wait for another one.
     fn is_held(&self, feed: usize) -> bool {
         self.holding.is_held(feed, |slot| match &self.slots[slot].work {
-            Work::Block(block) => block.wanted(),
+            Work::Transform(component) => component.wanted(),
             _ => None,
         })
     }
@@ -93,7 +93,7 @@ impl Worker {
         } else {
             let open: Vec<_> = turns.collect();
             let free: Vec<_> = open.iter().copied().filter(|&feed| !self.is_held(feed)).collect();
-            // two blocks that wait for each other's inputs must not stall the thread
+            // two components that wait for each other's inputs must not stall the thread
             if free.is_empty() { open } else { free }
         };
         for &feed in &free {
@@ -102,7 +102,7 @@ impl Worker {
                 From::Source => return Next::Pull(feed),
                 From::Queue { queue, .. } => match queue.receiver.try_recv() {
                     Ok(burst) => {
-                        queue.meter.took(&burst);
+                        queue.counters.took(&burst);
                         return Next::Take(feed, burst);
                     }
                     Err(TryRecvError::Disconnected) => return Next::Over(feed),
@@ -136,7 +136,7 @@ impl Worker {
         };
         match received {
             (feed, queue, Ok(burst)) => {
-                queue.meter.took(&burst);
+                queue.counters.took(&burst);
                 Next::Take(feed, burst)
             }
             (feed, _, Err(RecvTimeoutError::Disconnected)) => Next::Over(feed),
@@ -153,7 +153,7 @@ impl Worker {
 
     fn stop_source(&mut self, slot: usize) {
         let shared = Arc::clone(&self.shared);
-        let name = &shared.blocks[self.slots[slot].block].name;
+        let name = &shared.components[self.slots[slot].component].name;
         let mut out = Outlet::new();
         let told = self.slots[slot].call(name, &mut out, |work, _| {
             if let Work::Source(source) = work {
@@ -182,35 +182,35 @@ impl Worker {
         }
     }
 
-    /// Calls into a block, times it, and sends on what it hands on. `None` when the block has failed.
+    /// Calls into a component, times it, and sends on what it hands on. `None` when the component has failed.
     fn call<T>(
         &mut self,
         slot: usize,
         rows_in: usize,
-        call: impl FnOnce(&mut Work, &mut Outlet) -> Result<T, crate::BlockError>,
+        call: impl FnOnce(&mut Work, &mut Outlet) -> Result<T, crate::ComponentError>,
     ) -> Option<T> {
         let shared = Arc::clone(&self.shared);
-        let meter = &shared.blocks[self.slots[slot].block];
+        let counters = &shared.components[self.slots[slot].component];
         let mut out = self.outlets.pop().unwrap_or_default();
         let begun = Instant::now();
-        let called = self.slots[slot].call(&meter.name, &mut out, call);
+        let called = self.slots[slot].call(&counters.name, &mut out, call);
         let busy = begun.elapsed();
-        meter.busy_ns.fetch_add(busy.as_nanos() as u64, Ordering::Relaxed);
+        counters.busy_ns.fetch_add(busy.as_nanos() as u64, Ordering::Relaxed);
         if rows_in > 0 {
-            meter.rows_in.fetch_add(rows_in as u64, Ordering::Relaxed);
-            meter.bursts_in.fetch_add(1, Ordering::Relaxed);
+            counters.rows_in.fetch_add(rows_in as u64, Ordering::Relaxed);
+            counters.bursts_in.fetch_add(1, Ordering::Relaxed);
         }
-        meter.set_window(match &self.slots[slot].work {
-            Work::Block(block) => block.window(),
-            Work::Sink(sink) => sink.window(),
-            _ => Window::default(),
+        counters.set_state(match &self.slots[slot].work {
+            Work::Transform(component) => component.state(),
+            Work::Sink(sink) => sink.state(),
+            _ => State::default(),
         });
         let mut rows_out = 0;
         for burst in out.drain() {
             rows_out += burst.len() as u64;
             self.hand_on(slot, burst);
         }
-        meter.rows_out.fetch_add(rows_out, Ordering::Relaxed);
+        counters.rows_out.fetch_add(rows_out, Ordering::Relaxed);
         self.outlets.push(out);
         match called {
             Ok(done) => Some(done),
@@ -221,11 +221,11 @@ impl Worker {
         }
     }
 
-    /// Sends a burst to everyone behind a block.
+    /// Sends a burst to everyone behind a component.
     fn hand_on(&mut self, slot: usize, burst: Burst) {
         if self.slots[slot].outs.iter().all(Option::is_none) {
-            let meter = &self.shared.blocks[self.slots[slot].block];
-            meter.rows_discarded.fetch_add(burst.len() as u64, Ordering::Relaxed);
+            let counters = &self.shared.components[self.slots[slot].component];
+            counters.rows_discarded.fetch_add(burst.len() as u64, Ordering::Relaxed);
         }
         let count = self.slots[slot].outs.len();
         let mut burst = Some(burst);
@@ -247,15 +247,15 @@ impl Worker {
         }
     }
 
-    /// Gives a burst to a block. What stands beside the rows goes past it: only sinks keep that.
+    /// Gives a burst to a component. What stands beside the rows goes past it: only sinks keep that.
     fn deliver(&mut self, slot: usize, input: usize, burst: Burst) {
         let rows = burst.len();
         match self.slots[slot].work {
-            Work::Block(_) => {
+            Work::Transform(_) => {
                 let (batch, beside) = burst.into_parts();
                 if rows > 0 {
                     self.call(slot, rows, |work, out| match work {
-                        Work::Block(block) => block.take(input, batch, out),
+                        Work::Transform(component) => component.take(input, batch, out),
                         _ => Ok(()),
                     });
                 }
@@ -274,8 +274,8 @@ impl Worker {
                 }
             }
             Work::Source(_) | Work::Gone => {
-                let meter = &self.shared.blocks[self.slots[slot].block];
-                meter.rows_discarded.fetch_add(rows as u64, Ordering::Relaxed);
+                let counters = &self.shared.components[self.slots[slot].component];
+                counters.rows_discarded.fetch_add(rows as u64, Ordering::Relaxed);
             }
         }
     }
@@ -287,14 +287,14 @@ impl Worker {
         }
     }
 
-    /// One of the blocks that feed an input has ended.
+    /// One of the components that feed an input has ended.
     fn edge_ended(&mut self, slot: usize, input: usize) {
         let open = &mut self.slots[slot].open_edges;
         open[input] -= 1;
         let (input_over, all_over) = (open[input] == 0, open.iter().all(|&edges| edges == 0));
-        if input_over && matches!(self.slots[slot].work, Work::Block(_)) {
+        if input_over && matches!(self.slots[slot].work, Work::Transform(_)) {
             self.call(slot, 0, |work, out| match work {
-                Work::Block(block) => block.end(input, out),
+                Work::Transform(component) => component.end(input, out),
                 _ => Ok(()),
             });
         }
@@ -303,13 +303,13 @@ impl Worker {
         }
     }
 
-    /// Lets a block hand on what it holds, and ends it.
+    /// Lets a component hand on what it holds, and ends it.
     fn finish_slot(&mut self, slot: usize) {
         if self.slots[slot].work.is_gone() {
             return;
         }
         let finished = self.call(slot, 0, |work, out| match work {
-            Work::Block(block) => block.finish(out),
+            Work::Transform(component) => component.finish(out),
             Work::Sink(sink) => sink.finish(),
             _ => Ok(()),
         });
@@ -323,18 +323,18 @@ impl Worker {
         self.end_slot(slot);
     }
 
-    /// Takes a block out of the chain: those behind it are told that it has ended, those before it that nobody takes
+    /// Takes a component out of the chain: those behind it are told that it has ended, those before it that nobody takes
     /// their rows here any more.
     fn end_slot(&mut self, slot: usize) {
         if self.slots[slot].work.is_gone() {
             return;
         }
-        // a block that fails may fail again when it is dropped
+        // a component that fails may fail again when it is dropped
         let work = std::mem::replace(&mut self.slots[slot].work, Work::Gone);
         let _ = std::panic::catch_unwind(std::panic::AssertUnwindSafe(move || drop(work)));
-        let meter = &self.shared.blocks[self.slots[slot].block];
-        meter.ended.store(true, Ordering::Relaxed);
-        meter.set_window(Window::default());
+        let counters = &self.shared.components[self.slots[slot].component];
+        counters.ended.store(true, Ordering::Relaxed);
+        counters.set_state(State::default());
         for out in 0..self.slots[slot].outs.len() {
             match self.slots[slot].outs[out].take() {
                 Some(Out::Local { slot: to, input }) => self.edge_ended(to, input),
@@ -357,15 +357,15 @@ impl Worker {
         }
     }
 
-    /// Closes a feed of a block that is gone, so that whoever fills it notices.
+    /// Closes a feed of a component that is gone, so that whoever fills it notices.
     fn discard(&mut self, feed: usize) {
         if let From::Queue { queue, .. } = std::mem::replace(&mut self.feeds[feed].from, From::Ended) {
             // what is left in it is counted as rows that were put in and never taken
-            queue.meter.held.store(0, Ordering::Relaxed);
+            queue.counters.held.store(0, Ordering::Relaxed);
         }
     }
 
-    /// Nobody takes rows from one way out of a block any more. When that was the last one, the block is given up, and
+    /// Nobody takes rows from one way out of a component any more. When that was the last one, the component is given up, and
     /// so are those before it in turn.
     fn close_out(&mut self, slot: usize, out: usize) {
         self.slots[slot].outs[out] = None;
@@ -401,7 +401,7 @@ impl Worker {
         self.next_tick = now + TICK;
         for slot in 0..self.slots.len() {
             let full = self.call(slot, 0, |work, out| match work {
-                Work::Block(block) => block.tick(out).map(|()| false),
+                Work::Transform(component) => component.tick(out).map(|()| false),
                 Work::Sink(sink) => sink.tick().map(|()| sink.is_full()),
                 _ => Ok(false),
             });

@@ -1,6 +1,6 @@
-//! The framework, with blocks made for tests.
+//! The framework, with components made for tests.
 
-mod blocks;
+mod components;
 mod config;
 mod drawing;
 mod run;

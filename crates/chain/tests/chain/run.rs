@@ -2,7 +2,7 @@
 
 use weir_chain::Progress;
 
-use crate::blocks::{parse_with, taken};
+use crate::components::{parse_with, taken};
 
 fn run(text: &str, settings: &[&str]) -> Progress {
     let (progress, ended) = parse_with(text, settings).expect("a chain").start().expect("started").wait();
@@ -10,32 +10,32 @@ fn run(text: &str, settings: &[&str]) -> Progress {
     progress
 }
 
-/// Two sources, a block behind each, their merge, and a sink; the numbers of the two interleave unevenly.
+/// Two sources, a component behind each, their merge, and a sink; the numbers of the two interleave unevenly.
 fn merging(into: &str) -> String {
     format!(
         "
-[blocks.one]
+[components.one]
 type = \"numbers\"
 count = 5000
 step = 3
-[blocks.two]
+[components.two]
 type = \"numbers\"
 count = 9000
 first = 700
 step = 2
-[blocks.a]
+[components.a]
 type = \"pass\"
 inputs = [\"one\"]
-[blocks.b]
+[components.b]
 type = \"pass\"
 inputs = [\"two\"]
-[blocks.merge]
+[components.merge]
 type = \"merge\"
 inputs = {{ left = \"a\", right = \"b\" }}
-[blocks.c]
+[components.c]
 type = \"pass\"
 inputs = [\"merge\"]
-[blocks.sink]
+[components.sink]
 type = \"note\"
 inputs = [\"c\"]
 into = \"{into}\"
@@ -51,8 +51,9 @@ fn merged() -> Vec<u64> {
 
 #[test]
 fn any_threads_and_any_bursts_give_the_same_rows() {
-    let all_in_one = ["one", "two", "a", "b", "merge", "c", "sink"].map(|block| format!("{block}.thread=main"));
-    let each_its_own = ["one", "two", "a", "b", "merge", "c", "sink"].map(|block| format!("{block}.thread=own"));
+    let all_in_one = ["one", "two", "a", "b", "merge", "c", "sink"].map(|component| format!("{component}.thread=main"));
+    let each_its_own =
+        ["one", "two", "a", "b", "merge", "c", "sink"].map(|component| format!("{component}.thread=own"));
     let sources_together = ["one.thread=in", "two.thread=in", "c.thread=own"].map(str::to_owned);
     let crossed = ["one.thread=x", "two.thread=y", "a.thread=z", "b.thread=z", "merge.thread=own"].map(str::to_owned);
     let assignments = [&[][..], &all_in_one, &each_its_own, &sources_together, &crossed];
@@ -64,7 +65,7 @@ fn any_threads_and_any_bursts_give_the_same_rows() {
             let progress = run(&merging(&into), &settings);
             assert_eq!(taken(&into).values, merged(), "{into}");
             assert!(taken(&into).finished);
-            assert_eq!(progress.block("sink").expect("a sink").rows_in, 14_000);
+            assert_eq!(progress.component("sink").expect("a sink").rows_in, 14_000);
             assert!(progress.queues.iter().all(|queue| queue.held == 0), "{into}: {:?}", progress.queues);
         }
     }
@@ -76,7 +77,7 @@ fn a_lagging_input_holds_the_other_back() {
     let far = merging("held").replace("first = 700", "first = 100000");
     let settings = ["a.thread=own", "b.thread=own", "burst_records=10", "queue_bursts=2"];
     let progress = run(&far, &settings);
-    let kept = progress.block("merge").expect("merge").counter("kept_max");
+    let kept = progress.component("merge").expect("merge").counter("kept_max");
     assert!(kept <= 200, "{kept} numbers kept, although the queue could have held them back");
     assert_eq!(taken("held").values.len(), 14_000);
 }
@@ -87,21 +88,21 @@ fn a_diamond_does_not_stall() {
     let text = "
 queue_bursts = 1
 burst_records = 10
-[blocks.source]
+[components.source]
 type = \"numbers\"
-[blocks.fast]
+[components.fast]
 type = \"pass\"
 inputs = [\"source\"]
 thread = \"own\"
-[blocks.slow]
+[components.slow]
 type = \"pass\"
 hold = true
 inputs = [\"source\"]
 thread = \"own\"
-[blocks.merge]
+[components.merge]
 type = \"merge\"
 inputs = { left = \"fast\", right = \"slow\" }
-[blocks.sink]
+[components.sink]
 type = \"note\"
 inputs = [\"merge\"]
 into = \"diamond\"
@@ -117,10 +118,10 @@ into = \"diamond\"
 fn queues_cut_and_join_bursts() {
     let text = "
 burst_records = 256
-[blocks.source]
+[components.source]
 type = \"numbers\"
 count = 1000
-[blocks.sink]
+[components.sink]
 type = \"note\"
 inputs = [\"source\"]
 thread = \"own\"
@@ -137,14 +138,14 @@ into = \"cut\"
 #[test]
 fn all_behind_an_output_see_the_same_rows() {
     let text = "
-[blocks.source]
+[components.source]
 type = \"numbers\"
 count = 500
-[blocks.one]
+[components.one]
 type = \"note\"
 inputs = [\"source\"]
 into = \"fan one\"
-[blocks.two]
+[components.two]
 type = \"note\"
 inputs = [\"source\"]
 thread = \"own\"
@@ -152,5 +153,5 @@ into = \"fan two\"
 ";
     let progress = run(text, &[]);
     assert_eq!(taken("fan one").values, taken("fan two").values);
-    assert_eq!(progress.block("source").expect("a source").rows_out, 500);
+    assert_eq!(progress.component("source").expect("a source").rows_out, 500);
 }

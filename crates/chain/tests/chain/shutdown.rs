@@ -1,31 +1,31 @@
-//! How chains end: sources first, last and failing midway; by request; by a block that fails or panics.
+//! How chains end: sources first, last and failing midway; by request; by a component that fails or panics.
 
 use std::time::Duration;
 
 use weir_chain::{ChainError, Progress};
 
-use crate::blocks::{parse_with, taken};
+use crate::components::{parse_with, taken};
 
 const TWO_SOURCES: &str = "
 burst_records = 50
 queue_bursts = 4
-[blocks.one]
+[components.one]
 type = \"numbers\"
 count = 20000
-[blocks.two]
+[components.two]
 type = \"numbers\"
 count = 20000
-[blocks.hold]
+[components.hold]
 type = \"pass\"
 hold = true
 inputs = [\"two\"]
 thread = \"own\"
-[blocks.first]
+[components.first]
 type = \"note\"
 inputs = [\"one\"]
 thread = \"own\"
 into = \"\"
-[blocks.second]
+[components.second]
 type = \"note\"
 inputs = [\"hold\"]
 thread = \"own\"
@@ -50,7 +50,7 @@ fn a_source_may_end_long_before_the_other() {
         for sink in ["first", "second"] {
             let taken = taken(&format!("{name} {sink}"));
             assert!(taken.finished && is_prefix(&taken.values), "{name} {sink}");
-            assert_eq!(taken.values.len() as u64, progress.block(sink).expect("a sink").rows_in);
+            assert_eq!(taken.values.len() as u64, progress.component(sink).expect("a sink").rows_in);
         }
     }
 }
@@ -59,10 +59,10 @@ fn a_source_may_end_long_before_the_other() {
 fn a_source_that_fails_midway_stops_the_chain_and_loses_nothing_it_gave() {
     let (progress, ended) = run("fails", &["two.fail_after=1234", "one.endless=true"]);
     let error = ended.expect_err("a failure");
-    assert!(matches!(&error, ChainError::Failed { block, .. } if block == "two"), "{error}");
+    assert!(matches!(&error, ChainError::Failed { component, .. } if component == "two"), "{error}");
     assert_eq!(taken("fails second").values, (0..1234).collect::<Vec<_>>(), "held rows are handed on");
     assert!(taken("fails first").finished, "the other branch ends in order");
-    assert_eq!(taken("fails first").values.len() as u64, progress.block("one").expect("a source").rows_out);
+    assert_eq!(taken("fails first").values.len() as u64, progress.component("one").expect("a source").rows_out);
 }
 
 #[test]
@@ -71,20 +71,21 @@ fn a_block_that_fails_or_panics_is_named_and_the_others_end_in_order() {
         let (progress, ended) = run(name, &[how, "hold.fail_after=777", "one.endless=true", "two.endless=true"]);
         let error = ended.expect_err("a failure");
         match (&error, name) {
-            (ChainError::Failed { block, source }, "error") => {
-                assert_eq!((block.as_str(), source.chain().as_str()), ("hold", "cannot go on: no more paper"));
+            (ChainError::Failed { component, source }, "error") => {
+                assert_eq!((component.as_str(), source.chain().as_str()), ("hold", "cannot go on: no more paper"));
             }
-            (ChainError::Panicked { block, message }, "panic") => {
-                assert_eq!((block.as_str(), message.as_str()), ("hold", "the block is broken"));
+            (ChainError::Panicked { component, message }, "panic") => {
+                assert_eq!((component.as_str(), message.as_str()), ("hold", "the component is broken"));
             }
             _ => panic!("{error:?}"),
         }
         let first = taken(&format!("{name} first"));
         assert!(first.finished, "{name}: the other branch ends in order");
-        assert_eq!(first.values.len() as u64, progress.block("one").expect("a source").rows_out);
-        assert!(taken(&format!("{name} second")).finished, "{name}: what is behind the block is closed");
-        let (source, hold) = (progress.block("two").expect("a source"), progress.block("hold").expect("a block"));
-        let queue = progress.queues.iter().find(|queue| progress.blocks[queue.to].name == "hold").expect("a queue");
+        assert_eq!(first.values.len() as u64, progress.component("one").expect("a source").rows_out);
+        assert!(taken(&format!("{name} second")).finished, "{name}: what is behind the component is closed");
+        let (source, hold) =
+            (progress.component("two").expect("a source"), progress.component("hold").expect("a component"));
+        let queue = progress.queues.iter().find(|queue| progress.components[queue.to].name == "hold").expect("a queue");
         assert!(hold.rows_in <= queue.rows && queue.rows <= source.rows_out, "{progress:?}");
         let accounted = hold.rows_in + hold.rows_discarded + source.rows_discarded;
         assert_eq!(source.rows_out, accounted, "each row was taken or counted as discarded: {progress:?}");
@@ -95,7 +96,7 @@ fn a_block_that_fails_or_panics_is_named_and_the_others_end_in_order() {
 fn stopping_ends_endless_sources_and_keeps_what_they_gave() {
     let settings = ["one.endless=true", "two.endless=true", "first.into=stop first", "second.into=stop second"];
     let running = parse_with(TWO_SOURCES, &settings).expect("a chain").start().expect("started");
-    while running.progress().block("hold").is_none_or(|hold| hold.rows_in < 1000) {
+    while running.progress().component("hold").is_none_or(|hold| hold.rows_in < 1000) {
         std::thread::yield_now();
     }
     running.stop();
@@ -104,7 +105,7 @@ fn stopping_ends_endless_sources_and_keeps_what_they_gave() {
     ended.expect("no failure");
     for (source, sink) in [("one", "first"), ("two", "second")] {
         let taken = taken(&format!("stop {sink}"));
-        assert_eq!(taken.values.len() as u64, progress.block(source).expect("a source").rows_out, "{sink}");
+        assert_eq!(taken.values.len() as u64, progress.component(source).expect("a source").rows_out, "{sink}");
         assert!(taken.finished && is_prefix(&taken.values));
     }
 }
@@ -114,7 +115,7 @@ fn a_full_sink_ends_what_only_it_took_rows_from() {
     let (progress, ended) = run("full", &["first.rows_max=120", "one.endless=true"]);
     ended.expect("no failure");
     assert_eq!(taken("full first").values, (0..120).collect::<Vec<_>>());
-    assert!(taken("full first").finished && progress.block("one").expect("a source").ended);
+    assert!(taken("full first").finished && progress.component("one").expect("a source").ended);
     assert_eq!(taken("full second").values.len(), 20_000, "the other branch goes on to its end");
 }
 
@@ -123,7 +124,7 @@ fn a_sink_that_fails_stops_the_chain() {
     for threads in [&["first.fail_after=500"][..], &["first.fail_after=500", "first.thread=one"]] {
         let name = format!("sink fails {}", threads.len());
         let (_, ended) = run(&name, &[threads, &["one.endless=true", "two.endless=true"]].concat());
-        assert!(matches!(ended, Err(ChainError::Failed { block, .. }) if block == "first"));
+        assert!(matches!(ended, Err(ChainError::Failed { component, .. }) if component == "first"));
         assert_eq!(taken(&format!("{name} first")).values, (0..500).collect::<Vec<_>>(), "what was written stays");
         assert!(taken(&format!("{name} second")).finished);
     }
@@ -132,7 +133,7 @@ fn a_sink_that_fails_stops_the_chain() {
 #[test]
 fn a_block_that_cannot_be_opened_is_named() {
     let error = parse_with(TWO_SOURCES, &["first.into=x"]).expect("a chain").start().expect_err("a failure");
-    assert!(matches!(&error, ChainError::Open { block, .. } if block == "second"), "{error}");
+    assert!(matches!(&error, ChainError::Open { component, .. } if component == "second"), "{error}");
 }
 
 #[test]

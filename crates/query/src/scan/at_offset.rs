@@ -1,12 +1,13 @@
 //! Reading a file at offsets, from several threads at once.
 
+use std::borrow::Borrow;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::os::unix::fs::FileExt;
 
 use bytes::Bytes;
-use datafusion::parquet::errors::Result;
-use datafusion::parquet::file::reader::{ChunkReader, Length};
+use parquet::errors::Result;
+use parquet::file::reader::{ChunkReader, Length};
 
 /// Octets read at a time while a footer is parsed.
 const BUFFER_OCTETS: usize = 8 << 10;
@@ -16,42 +17,44 @@ const BUFFER_OCTETS: usize = 8 << 10;
 /// The library reads a plain `File` by seeking in a duplicate of its descriptor, and duplicates share one cursor: two
 /// threads that parse the same file at once read each other's octets.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct AtOffset<'f> {
-    pub(crate) file: &'f File,
-    pub(crate) octets: u64,
+pub struct AtOffset<F> {
+    /// The file, borrowed or shared.
+    pub file: F,
+    /// Its length.
+    pub octets: u64,
 }
 
 /// Reads on from an offset of its own.
 #[derive(Debug)]
-pub(crate) struct Onwards<'f> {
-    file: &'f File,
+pub struct Onwards<F> {
+    file: F,
     offset: u64,
 }
 
-impl Read for Onwards<'_> {
+impl<F: Borrow<File>> Read for Onwards<F> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let count = self.file.read_at(to, self.offset)?;
+        let count = self.file.borrow().read_at(to, self.offset)?;
         self.offset += count as u64;
         Ok(count)
     }
 }
 
-impl Length for AtOffset<'_> {
+impl<F: Send + Sync> Length for AtOffset<F> {
     fn len(&self) -> u64 {
         self.octets
     }
 }
 
-impl<'f> ChunkReader for AtOffset<'f> {
-    type T = BufReader<Onwards<'f>>;
+impl<F: Borrow<File> + Clone + Send + Sync> ChunkReader for AtOffset<F> {
+    type T = BufReader<Onwards<F>>;
 
     fn get_read(&self, start: u64) -> Result<Self::T> {
-        Ok(BufReader::with_capacity(BUFFER_OCTETS, Onwards { file: self.file, offset: start }))
+        Ok(BufReader::with_capacity(BUFFER_OCTETS, Onwards { file: self.file.clone(), offset: start }))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
         let mut octets = vec![0; length];
-        self.file.read_exact_at(&mut octets, start)?;
+        self.file.borrow().read_exact_at(&mut octets, start)?;
         Ok(octets.into())
     }
 }

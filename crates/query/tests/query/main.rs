@@ -1,13 +1,6 @@
-//! The engine over archives whose rows are known.
+//! Questions to an archive against answers that are counted row by row.
 
-mod differential;
-mod files;
-mod filters;
-mod growth;
-mod mixed;
+mod approximate;
+mod naive;
 mod questions;
-mod rows;
-mod scaling;
-mod slt;
-mod tables;
-mod terms;
+mod summaries;

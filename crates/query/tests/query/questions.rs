@@ -1,150 +1,201 @@
-//! Statistics, aggregations and time windows over the small table.
+//! Filters, windows and what to make of flows, over segments and tail.
 
-use weir_filter::{Predicate, parse};
-use weir_flow::Column;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::TimestampMillisecondType;
+use weir_archive::{ArchiveOptions, Writer};
+use weir_flow::{Column, Delivery, FlowBatch, Table};
+use weir_generate::TrafficModel;
 use weir_query::{
-    AggregateKey, Direction, Engine, EngineOptions, FlowQuery, Order, Select, Sorting, StatisticKey, TimeWindow,
-    WindowRule,
+    AggregateKey, Archive, AskError, AskOptions, Direction, FlowQuery, Order, Select, Sorting, StatisticKey,
+    TimeWindow, WindowRule,
 };
 
-use crate::rows::{NEW_YEAR_MS, lines, small_engine, small_engine_with};
+use crate::naive::{groups, groups_of, passing, texts, value};
 
-fn with_engine(test: impl FnOnce(&Engine)) {
-    let folder = tempfile::tempdir().expect("a folder");
-    test(&small_engine(folder.path()));
-}
+const FLOWS: u64 = 6000;
 
-fn asked(engine: &Engine, filter: Predicate, window: TimeWindow, select: Select) -> Vec<String> {
-    lines(engine.ask(&FlowQuery { filter, window, select, scaled: false })).expect("an answer")
-}
+const FILTERS: &[&str] = &[
+    "any",
+    "dst port 22",
+    "src port 53 or proto icmp",
+    "not port 443",
+    "bytes > 10k and packets < 1000",
+    "flags S and not flags F",
+    "ipv6",
+    "net 10.0.0.0/9",
+    "duration > 1000",
+    "src port 1 and dst port 1",
+];
 
-fn statistic(engine: &Engine, key: &str, per_protocol: bool, order: Order) -> Vec<String> {
-    let key = StatisticKey::parse(key).expect("a key");
-    let select = Select::Statistic { key, per_protocol, sorting: Sorting::usual(order), limit: Some(1) };
-    asked(engine, Predicate::True, TimeWindow::default(), select)
-}
-
-/// 10.0.0.1 is the source of one flow and the destination of two.
-#[test]
-fn an_undirected_statistic_counts_each_side() {
-    with_engine(|engine| {
-        let expected = "3,19,3040,2026-01-01T00:00:00.000Z,2026-01-01T00:00:31.000Z,31000,0,784,160";
-        assert_eq!(statistic(engine, "ip", false, Order::Flows), [format!("10.0.0.1,{expected}")]);
-        assert_eq!(statistic(engine, "port", true, Order::Flows), [format!("22,6,{expected}")]);
-        let directed =
-            "2001:db8::1,1,1000,1500000,2026-01-01T00:00:20.000Z,2026-01-01T00:01:20.000Z,60000,16,200000,1500";
-        assert_eq!(statistic(engine, "srcip", false, Order::Bytes), [directed]);
+/// Flows in pieces, of which some lack the time of their end and others their octets.
+fn flows() -> Vec<FlowBatch> {
+    let mut model = TrafficModel::new(5);
+    (model.ipv6_permille, model.hosts, model.received, model.flows_per_second) = (300, 1 << 10, true, 2);
+    let batches: Vec<FlowBatch> = model.flows(FLOWS).expect("a model").collect();
+    let pieces = batches.iter().flat_map(|batch| {
+        let starts = (0..batch.rows()).step_by(250);
+        starts.map(|at| batch.record_batch().slice(at, 250.min(batch.rows() - at)))
     });
-}
-
-#[test]
-fn flows_that_agree_in_their_keys_are_one_row() {
-    with_engine(|engine| {
-        let keys = vec![AggregateKey::parse("proto").expect("a key")];
-        let select =
-            Select::Aggregate { keys, more: Vec::new(), sorting: Some(Sorting::usual(Order::Bytes)), limit: None };
-        let expected = [
-            "6,5,1024,1503640,2026-01-01T00:00:00.000Z,2026-01-01T00:01:20.000Z,80000,12,150364,1468",
-            ",5,50,5000,,,,,,100",
-            "1,1,2,168,2026-01-01T00:00:40.000Z,2026-01-01T00:00:41.000Z,1000,2,1344,84",
-            "17,1,1,80,2026-01-01T00:00:05.000Z,2026-01-01T00:00:05.000Z,0,0,0,80",
-        ];
-        assert_eq!(asked(engine, Predicate::True, TimeWindow::default(), select), expected);
-        let keys = vec![AggregateKey::parse("srcip4/24").expect("a key")];
-        let sorting = Sorting { order: Order::Bytes, direction: Direction::Ascending };
-        let select = Select::Aggregate { keys, more: Vec::new(), sorting: Some(sorting), limit: None };
-        let expected = [
-            "10.0.1.0,1,2,168,2026-01-01T00:00:40.000Z,2026-01-01T00:00:41.000Z,1000,2,1344,84",
-            "10.0.0.0,3,16,1680,2026-01-01T00:00:00.000Z,2026-01-01T00:01:11.000Z,71000,0,189,105",
-        ];
-        let filter = parse("src net 10.0.0.0/8").expect("a filter");
-        assert_eq!(asked(engine, filter, TimeWindow::default(), select), expected);
-        let select = Select::Aggregate { keys: Vec::new(), more: Vec::new(), sorting: None, limit: None };
-        assert_eq!(asked(engine, Predicate::True, TimeWindow::default(), select).len(), 8);
+    let lacking = [None, Some(Column::End), None, Some(Column::Bytes), None];
+    let pieces = pieces.zip(lacking.into_iter().cycle()).map(|(piece, lacking)| {
+        let piece = FlowBatch::try_new(piece).expect("flows");
+        let columns = Column::ALL.iter().filter(|column| Some(**column) != lacking);
+        let columns = columns.filter_map(|column| Some((*column, Arc::clone(piece.column(*column)?)))).collect();
+        FlowBatch::from_columns(piece.rows(), columns).expect("the same columns")
     });
+    pieces.collect()
 }
 
-#[test]
-fn a_window_takes_flows_by_its_rule() {
-    with_engine(|engine| {
-        let sorting = Some(Sorting { order: Order::Bytes, direction: Direction::Ascending });
-        let select = Select::List { columns: vec![Column::Bytes], sorting, limit: None };
-        let at = |seconds: i64| Some(NEW_YEAR_MS + seconds * 1000);
-        let window = TimeWindow { from_ms: at(40), until_ms: at(60), rule: WindowRule::Overlaps };
-        assert_eq!(asked(engine, Predicate::True, window, select.clone()), ["40", "168", "5000", "1500000"]);
-        let window = TimeWindow { rule: WindowRule::Inside, ..window };
-        assert_eq!(asked(engine, Predicate::True, window, select.clone()), ["40"]);
-        let window = TimeWindow { from_ms: at(61), ..TimeWindow::default() };
-        assert_eq!(asked(engine, Predicate::True, window, select), ["600", "1500000"]);
-    });
+fn windows(flows: &[FlowBatch]) -> Vec<TimeWindow> {
+    let starts = flows.iter().filter_map(|batch| batch.primitive::<TimestampMillisecondType>(Column::Start));
+    let starts: Vec<i64> = starts.flat_map(|starts| starts.iter().flatten()).collect();
+    let (min, max) = starts.iter().min().zip(starts.iter().max()).expect("some times");
+    let third = (max - min) / 3;
+    let (from, until) = (Some(min + third), Some(max - third));
+    vec![
+        TimeWindow::default(),
+        TimeWindow { from_ms: from, until_ms: until, rule: WindowRule::Overlaps },
+        TimeWindow { from_ms: from, until_ms: None, rule: WindowRule::Inside },
+    ]
 }
 
-/// Durations: 10 s, 0, 60 s, 1 s, 1 s, unknown, unknown, 1 s.
-#[test]
-fn lists_are_sorted_and_cut() {
-    with_engine(|engine| {
-        let list = |order, limit| {
-            let sorting = Some(Sorting::usual(order));
-            let select = Select::List { columns: vec![Column::Bytes], sorting, limit: Some(limit) };
-            asked(engine, Predicate::True, TimeWindow::default(), select)
-        };
-        assert_eq!(list(Order::Duration, 2), ["1500000", "1000"]);
-        assert_eq!(list(Order::Start, 3), ["1000", "80", "1500000"]);
-        assert_eq!(list(Order::Flows, 1), ["5000"]);
-        assert_eq!(list(Order::BitsPerSecond, 2), ["1500000", "2000"]);
-    });
+/// An archive, and a filter and window with the rows that pass.
+struct Case<'a> {
+    archive: &'a Archive,
+    question: FlowQuery,
+    text: String,
+    rows: Vec<(&'a FlowBatch, usize)>,
 }
 
-/// Every key of the tables can be asked for.
-#[test]
-fn every_key_has_an_answer() {
-    with_engine(|engine| {
-        for key in StatisticKey::all() {
-            statistic(engine, key.nfdump_name(), true, Order::Bytes);
-        }
-        for text in ["srcip6/64", "dstip4/16", "srcnet", "dstnet", "router", "insrcmac", "xsrcip"] {
-            let keys = vec![AggregateKey::parse(text).expect("a key")];
-            let select = Select::Aggregate { keys, more: Vec::new(), sorting: None, limit: None };
-            asked(engine, Predicate::True, TimeWindow::default(), select);
-        }
-        assert!(AggregateKey::parse("srcip4/33").is_err());
-        assert!(AggregateKey::parse("srcip4").is_err());
-        assert!(StatisticKey::parse("srcipp").is_err());
-    });
-}
-
-/// A dropped answer stops its question: the engine goes on to answer others, and goes away without waiting.
-#[test]
-fn a_dropped_answer_is_cancelled() {
-    with_engine(|engine| {
-        let endless = "SELECT count(*) FROM generate_series(1, 1000000000000) a";
-        drop(engine.sql(endless).expect("an answer"));
-        assert_eq!(lines(engine.sql("SELECT count(*) FROM flows")).expect("an answer"), ["8"]);
-    });
-}
-
-/// Too little memory for the question: it writes to the folder it was given and answers all the same, or says that
-/// it cannot.
-#[test]
-fn questions_keep_within_their_memory() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let spill = tempfile::tempdir().expect("a folder");
-    let options = EngineOptions {
-        threads: 2,
-        memory_octets_max: 12 << 20,
-        spill_folder: Some(spill.path().to_owned()),
-        ..EngineOptions::default()
-    };
-    let engine = small_engine_with(folder.path(), &options);
-    let sorted =
-        "SELECT v, lpad(CAST(v AS VARCHAR), 60, 'x') AS t FROM generate_series(1, 400000) AS s(v) ORDER BY t DESC";
-    let answer = lines(engine.sql(&format!("SELECT max(v), count(*), count(DISTINCT t) FROM ({sorted} LIMIT 300000)")));
-    match answer {
-        Ok(answer) => assert_eq!(answer, ["400000,300000,300000"]),
-        Err(error) => assert!(error.to_string().starts_with("not enough memory"), "{error}"),
+impl Case<'_> {
+    fn ask(&self, select: Select) -> Vec<RecordBatch> {
+        let question = FlowQuery { select, ..self.question.clone() };
+        self.archive.ask(&question).expect("asked").collect::<Result<_, _>>().expect("an answer")
     }
-    let options = EngineOptions { memory_octets_max: 1, ..options };
-    let engine = small_engine_with(folder.path(), &options);
-    let error = lines(engine.sql(sorted)).expect_err("one octet is not enough");
-    assert!(error.to_string().contains("hint: raise the memory limit"), "{error}");
+
+    fn lists(&self) {
+        let listed = [Column::Start, Column::SrcAddr, Column::DstPort, Column::Bytes, Column::TcpFlags];
+        let row =
+            |(batch, row): &(&FlowBatch, usize)| listed.iter().map(|column| value(batch, *column, *row)).collect();
+        let mut expected: Vec<Vec<String>> = self.rows.iter().map(row).collect();
+        expected.sort_unstable();
+        let list = |sorting, limit| Select::List { columns: listed.to_vec(), sorting, limit };
+        for sorting in [None, Some(Sorting::usual(Order::Start))] {
+            let mut found: Vec<_> = self.ask(list(sorting, None)).iter().flat_map(texts).collect();
+            assert!(sorting.is_none() || found.iter().map(|row| &row[0]).is_sorted(), "{}", self.text);
+            found.sort_unstable();
+            assert_eq!(found, expected, "{}, {sorting:?}", self.text);
+        }
+        let first = self.ask(list(None, Some(7)));
+        assert_eq!(first.iter().map(RecordBatch::num_rows).sum::<usize>(), expected.len().min(7), "{}", self.text);
+        let most = Sorting { order: Order::Bytes, direction: Direction::Descending };
+        let mut bytes: Vec<u64> = expected.iter().filter_map(|row| row[3].parse().ok()).collect();
+        bytes.sort_unstable_by(|a, b| b.cmp(a));
+        bytes.truncate(9);
+        let found = self.ask(list(Some(most), Some(9)));
+        let found: Vec<u64> = found.iter().flat_map(texts).filter_map(|row| row[3].parse().ok()).collect();
+        assert_eq!(found, bytes, "{}", self.text);
+    }
+
+    fn aggregates(&self, keys: &[AggregateKey]) {
+        let expected = groups(&self.rows, &[keys.to_vec()], false);
+        let select = |sorting, limit| Select::Aggregate { keys: keys.to_vec(), more: Vec::new(), sorting, limit };
+        assert_eq!(groups_of(&self.ask(select(None, None)), keys.len()), expected, "{}, {keys:?}", self.text);
+    }
+
+    fn first_groups(&self, keys: &[AggregateKey]) {
+        let expected = groups(&self.rows, &[keys.to_vec()], false);
+        let select = |sorting, limit| Select::Aggregate { keys: keys.to_vec(), more: Vec::new(), sorting, limit };
+        let found = groups_of(&self.ask(select(Some(Sorting::usual(Order::Bytes)), Some(5))), keys.len());
+        let mut most: Vec<u64> = expected.values().map(|counted| counted.bytes).collect();
+        most.sort_unstable_by(|a, b| b.cmp(a));
+        most.truncate(5);
+        let mut told: Vec<u64> = found.values().map(|counted| counted.bytes).collect();
+        told.sort_unstable_by(|a, b| b.cmp(a));
+        assert_eq!(told, most, "{}, {keys:?}", self.text);
+        for (key, counted) in &found {
+            assert_eq!(expected.get(key), Some(counted), "{}, {keys:?}", self.text);
+        }
+    }
+
+    fn statistic(&self, name: &str) {
+        let key = StatisticKey::parse(name).expect("a key");
+        let sides: Vec<_> = key.columns().iter().map(|column| vec![AggregateKey::Column(*column)]).collect();
+        let expected = groups(&self.rows, &sides, true);
+        let sorting = Sorting::usual(Order::Flows);
+        let select = Select::Statistic { key, per_protocol: false, sorting, limit: None };
+        assert_eq!(groups_of(&self.ask(select), 1), expected, "{}, {name}", self.text);
+    }
+}
+
+fn every_case(options: &ArchiveOptions, asking: &AskOptions, look: impl Fn(&Case<'_>)) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flows = flows();
+    let (mut writer, _) = Writer::open(folder.path(), *options).expect("an archive");
+    for batch in &flows {
+        writer.append(Delivery::from(batch.clone())).expect("appended");
+    }
+    let archive = Archive::open(folder.path(), asking.clone()).expect("the archive");
+    assert_eq!(archive.snapshot().rows(Table::Flows), FLOWS);
+    for window in windows(&flows) {
+        for text in FILTERS {
+            let filter = weir_filter::parse(text).expect("a filter");
+            let rows = passing(&flows, &filter, &window);
+            let select = Select::List { columns: Vec::new(), sorting: None, limit: None };
+            let question = FlowQuery { filter, window, select, scaled: false };
+            let case = Case { archive: &archive, question, text: format!("{text}, {window:?}"), rows };
+            look(&case);
+        }
+    }
+}
+
+fn every_question(case: &Case<'_>) {
+    let columns = |columns: &[Column]| columns.iter().copied().map(AggregateKey::Column).collect::<Vec<_>>();
+    let prefixes = vec![
+        AggregateKey::Prefix { column: Column::DstAddr, v6: false, length: 12 },
+        AggregateKey::Prefix { column: Column::SrcAddr, v6: true, length: 40 },
+    ];
+    let keys = [
+        AggregateKey::FIVE_TUPLE.to_vec(),
+        columns(&[Column::SrcAddr]),
+        columns(&[Column::Protocol, Column::DstPort]),
+        columns(&[Column::SrcAddr, Column::DstAddr, Column::Start, Column::Exporter]),
+        prefixes,
+    ];
+    case.lists();
+    for keys in keys {
+        case.aggregates(&keys);
+        case.first_groups(&keys);
+    }
+    for name in ["srcip", "ip", "port", "proto"] {
+        case.statistic(name);
+    }
+}
+
+#[test]
+fn answers_are_those_of_counting_row_by_row() {
+    let options = ArchiveOptions {
+        segment_rows_max: 1700,
+        row_group_rows_max: 1024,
+        summaries_when_sealing: true,
+        ..ArchiveOptions::default()
+    };
+    every_case(&options, &AskOptions { threads: 3, ..AskOptions::default() }, every_question);
+}
+
+/// So little memory that flows are read several times; without that the test could not tell.
+#[test]
+fn answers_do_not_depend_on_memory() {
+    let options = ArchiveOptions { segment_rows_max: 3000, ..ArchiveOptions::default() };
+    let asking = AskOptions { threads: 2, memory_octets_max: 100_000, ..AskOptions::default() };
+    every_case(&options, &asking, |case| case.first_groups(&AggregateKey::FIVE_TUPLE));
+    every_case(&options, &asking, |case| {
+        let keys = AggregateKey::FIVE_TUPLE.to_vec();
+        let select = Select::Aggregate { keys, more: Vec::new(), sorting: None, limit: None };
+        let asked = case.archive.ask(&FlowQuery { select, ..case.question.clone() });
+        let is_too_much = matches!(asked, Err(AskError::Memory { octets_max: 100_000 }));
+        assert!(is_too_much || case.rows.len() < 2000, "{} of {} rows", case.text, case.rows.len());
+    });
 }

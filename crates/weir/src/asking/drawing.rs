@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use weir_query::{Progress, Seen};
+use weir_sql::{Progress, Seen};
 
 /// A question that is answered sooner shows nothing.
 const FIRST_AFTER: Duration = Duration::from_millis(500);

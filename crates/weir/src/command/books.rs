@@ -7,8 +7,8 @@ use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
 use weir_flow::Counter;
 use weir_flow::books::{balance, sets_waiting};
-use weir_query::Engine;
-use weir_query::output::{OutputOptions, write_answer};
+use weir_sql::Engine;
+use weir_sql::output::{OutputOptions, write_answer};
 
 use super::{ArchiveArgs, FormatArg};
 

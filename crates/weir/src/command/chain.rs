@@ -1,4 +1,4 @@
-//! `weir chain`: chains of processing blocks, wired by a file.
+//! `weir chain`: chains of components, wired by a file.
 
 mod kinds;
 
@@ -13,10 +13,10 @@ use weir_chain::{Chain, Progress, Setting, draw};
 
 use crate::running::Foreground;
 
-/// Run flows through a chain of processing blocks that a file describes
+/// Run flows through a chain of components that a file describes
 ///
-/// A chain file names blocks, their parameters, who feeds whom, and in which threads they run. `weir chain kinds` lists
-/// the kinds of blocks with their parameters.
+/// A chain file names components, their parameters, who feeds whom, and in which threads they run. `weir chain kinds` lists
+/// the kinds of components with their parameters.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -31,7 +31,7 @@ enum Action {
     Draw(DrawArgs),
     /// Run a chain until its sources end, or a signal stops it
     Run(RunArgs),
-    /// List the kinds of blocks, or tell all about one
+    /// List the kinds of components, or tell all about one
     Kinds(kinds::Args),
 }
 
@@ -61,7 +61,7 @@ struct RunArgs {
     /// Time between tables that tell how it goes, in seconds; 0 for none [default: 1 on a terminal, else 10]
     #[arg(long, value_name = "SECS")]
     report_secs: Option<u64>,
-    /// Write what every block, queue and thread did to this file, as JSON
+    /// Write what every component, queue and thread did to this file, as JSON
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
 }

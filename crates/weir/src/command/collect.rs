@@ -9,7 +9,7 @@ use anyhow::Context;
 use tracing::info;
 use weir_archive::ArchiveOptions;
 use weir_chain::Progress;
-use weir_chain::run::BlockProgress;
+use weir_chain::run::ComponentProgress;
 use weir_flow::Counter;
 
 use super::{chain_of, seconds, tell_archived, tell_books, texts};
@@ -161,7 +161,7 @@ impl Args {
              burst_records = 0\n\
              queue_bursts = 8\n\
              \n\
-             [blocks.collector]\n\
+             [components.collector]\n\
              type = \"collector\"\n\
              listen = {}\n\
              sockets = {}\n\
@@ -170,7 +170,7 @@ impl Args {
              state = {}\n\
              {}\
              \n\
-             [blocks.archive]\n\
+             [components.archive]\n\
              type = \"archive\"\n\
              inputs = [\"collector\"]\n\
              thread = \"own\"\n\
@@ -260,8 +260,10 @@ impl RelayArgs {
 }
 
 fn tell_progress(progress: &Progress) {
-    let (Some(collector), Some(archive)) = (progress.block("collector"), progress.block("archive")) else { return };
-    let of = |block: &BlockProgress, counter: Counter| block.counter(counter.name());
+    let (Some(collector), Some(archive)) = (progress.component("collector"), progress.component("archive")) else {
+        return;
+    };
+    let of = |block: &ComponentProgress, counter: Counter| block.counter(counter.name());
     let drops = [Counter::KernelDrops, Counter::QueueDrops].map(|counter| of(collector, counter));
     info!(
         "{} datagrams, {} flows decoded, {} synced, lost {} (kernel {}, queue {}, sequence {} records and {} datagrams)",

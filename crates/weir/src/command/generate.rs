@@ -152,9 +152,9 @@ fn routers(args: &Args, folder: &Path) -> anyhow::Result<ExitCode> {
         let archive = super::quoted(&folder.join(format!("router{router}")));
         let _ = write!(
             text,
-            "\n[blocks.router{router}]\ntype = \"router-generator\"\nrouter = {router}\n\
+            "\n[components.router{router}]\ntype = \"router-generator\"\nrouter = {router}\n\
              conversations = {conversations}\nseed = {seed}\nhosts = {hosts}\n\n\
-             [blocks.archive{router}]\ntype = \"archive\"\ninputs = [\"router{router}\"]\narchive = {archive}\n\
+             [components.archive{router}]\ntype = \"archive\"\ninputs = [\"router{router}\"]\narchive = {archive}\n\
              commit_interval_secs = 3600\n"
         );
     }
@@ -168,7 +168,7 @@ fn routers(args: &Args, folder: &Path) -> anyhow::Result<ExitCode> {
     fs::write(&path, pair.truth(args.conversations)?.to_string())
         .with_context(|| format!("cannot write {}", path.display()))?;
     for router in ["router1", "router2"] {
-        let records = progress.block(router).map_or(0, |block| block.rows_out);
+        let records = progress.component(router).map_or(0, |block| block.rows_out);
         println!("{}: {records} records", folder.join(router).display());
     }
     Ok(ExitCode::SUCCESS)

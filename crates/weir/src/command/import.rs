@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 use weir_archive::ArchiveOptions;
-use weir_foreign::{Format, nfcapd};
+use weir_formats::{Format, nfcapd};
 
 use super::{chain_of, tell_archived, tell_books};
 use crate::running::Foreground;
@@ -94,13 +94,13 @@ impl Args {
         let bar = progress_bar(octets);
         let every = std::io::stderr().is_terminal().then(|| Duration::from_millis(100));
         let report = |progress: &weir_chain::Progress| {
-            bar.set_position(progress.block(part.source).map_or(0, |source| source.counter("octets_read")));
+            bar.set_position(progress.component(part.source).map_or(0, |source| source.counter("octets_read")));
         };
         let begun = Instant::now();
         let (progress, ended) = Foreground::new()?.run(chain, every, |_| {}, report)?;
         let took = begun.elapsed();
         bar.finish_and_clear();
-        let counter = |name: &str| progress.block(part.source).map_or(0, |source| source.counter(name));
+        let counter = |name: &str| progress.component(part.source).map_or(0, |source| source.counter(name));
         match part.source {
             CAPTURES => tell_captures(part, &counter),
             _ => tell_files(part, &counter, took),
@@ -159,11 +159,11 @@ impl Args {
              burst_records = 0\n\
              queue_bursts = 8\n\
              \n\
-             [blocks.{source}]\n\
+             [components.{source}]\n\
              {parameters}\
              files = [{}]\n\
              \n\
-             [blocks.archive]\n\
+             [components.archive]\n\
              type = \"archive\"\n\
              inputs = [\"{source}\"]\n\
              thread = \"own\"\n\
@@ -231,7 +231,7 @@ fn tell_files(part: &Part, counter: &dyn Fn(&str) -> u64, took: Duration) {
         counter("files_failed"),
         flows as f64 / took.as_secs_f64().max(1e-3),
     );
-    let damage = [("records_damaged", "records or lines"), ("blocks_damaged", "blocks"), ("values_lost", "values")];
+    let damage = [("records_damaged", "records or lines"), ("blocks_damaged", "components"), ("values_lost", "values")];
     for (name, what) in damage.into_iter().filter(|(name, _)| counter(name) > 0) {
         eprintln!("warning: {} {what} could not be read", counter(name));
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use tracing::info;
 use weir_chain::Progress;
-use weir_chain::run::BlockProgress;
+use weir_chain::run::ComponentProgress;
 use weir_export::Refusal;
 use weir_flow::Column;
 
@@ -242,11 +242,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     tell_packets(&progress, begun.elapsed());
     tell_archived(&progress);
     ended.context("metering ended")?;
-    let unsent = progress.block("export").and_then(unsent);
+    let unsent = progress.component("export").and_then(unsent);
     if let Some(unsent) = &unsent {
         eprintln!("error: {unsent}");
     }
-    let failed = progress.block(METER).map_or(0, |meter| meter.counter("files_failed"));
+    let failed = progress.component(METER).map_or(0, |meter| meter.counter("files_failed"));
     Ok(match (failed, unsent) {
         (0, None) => ExitCode::SUCCESS,
         (0, Some(_)) => ExitCode::from(UNSENT),
@@ -258,7 +258,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 const UNSENT: u8 = 3;
 
 /// What is wrong when flows did not reach a collector, or may not have, and what can be done about it.
-fn unsent(export: &BlockProgress) -> Option<String> {
+fn unsent(export: &ComponentProgress) -> Option<String> {
     let [unsent, uncertain] = ["records_unsent", "records_uncertain"].map(|name| export.counter(name));
     let mut what = Vec::new();
     if unsent > 0 {
@@ -335,7 +335,7 @@ impl Args {
 
     /// The chain file of these arguments.
     fn chain(&self, sources: &Sources) -> String {
-        let mut chain = format!("name = \"meter\"\n\n[blocks.{METER}]\ntype = \"meter\"\n");
+        let mut chain = format!("name = \"meter\"\n\n[components.{METER}]\ntype = \"meter\"\n");
         // writing to a text does not fail
         let mut line = |key: &str, value: String| {
             let _ = writeln!(chain, "{key} = {value}");
@@ -362,7 +362,7 @@ impl Args {
             METER
         } else {
             let taken = super::toml_text(&self.flows.taken);
-            let _ = write!(chain, "\n[blocks.taken]\ntype = \"filter\"\ninputs = [\"{METER}\"]\nwhere = {taken}\n");
+            let _ = write!(chain, "\n[components.taken]\ntype = \"filter\"\ninputs = [\"{METER}\"]\nwhere = {taken}\n");
             "taken"
         };
         let is_live = !sources.interfaces.is_empty();
@@ -442,14 +442,16 @@ impl OutArgs {
         let to_stdout = self.to.iter().any(|to| to == "-") || (self.archive.is_none() && collectors.is_empty());
         if let Some(folder) = &self.archive {
             let folder = super::quoted(folder);
-            let _ =
-                write!(chain, "\n[blocks.archive]\ntype = \"archive\"\ninputs = [\"{input}\"]\narchive = {folder}\n");
+            let _ = write!(
+                chain,
+                "\n[components.archive]\ntype = \"archive\"\ninputs = [\"{input}\"]\narchive = {folder}\n"
+            );
         }
         if !collectors.is_empty() {
             let times = self.times(is_live);
             let _ = write!(
                 chain,
-                "\n[blocks.export]\ntype = \"export\"\ninputs = [\"{input}\"]\nto = {}\nversion = \"{}\"\n\
+                "\n[components.export]\ntype = \"export\"\ninputs = [\"{input}\"]\nto = {}\nversion = \"{}\"\n\
                  distribute = \"{}\"\ndatagram_octets_max = {}\nqueue_timeout_secs = {}\n{times}\
                  queue_octets_max = {}\nallow_remote = true\n{tls}",
                 texts(&collectors),
@@ -464,7 +466,7 @@ impl OutArgs {
             let (format, columns) = (&self.format, list(columns));
             let _ = write!(
                 chain,
-                "\n[blocks.text]\ntype = \"dumper\"\ninputs = [\"{input}\"]\npath = \"-\"\nformat = \"{format}\"\n\
+                "\n[components.text]\ntype = \"dumper\"\ninputs = [\"{input}\"]\npath = \"-\"\nformat = \"{format}\"\n\
                  columns = {columns}\n"
             );
         }
@@ -483,7 +485,7 @@ fn list(texts: &[String]) -> String {
 }
 
 fn tell_progress(progress: &Progress) {
-    let Some(meter) = progress.block(METER) else { return };
+    let Some(meter) = progress.component(METER) else { return };
     let of = |name| meter.counter(name);
     info!(
         "{} packets, {} in flows, {} dropped by the system; {} flows begun, {} ended, {} of them since the table was full",
@@ -518,7 +520,7 @@ const COUNTERS: &[(&str, &str)] = &[
 ];
 
 fn tell_packets(progress: &Progress, took: Duration) {
-    let Some(meter) = progress.block(METER) else { return };
+    let Some(meter) = progress.component(METER) else { return };
     let packets = meter.counter("packets");
     eprintln!(
         "{packets} packets, {} of them in {} flows, {} octets, {:.0} packets/s",
@@ -533,10 +535,10 @@ fn tell_packets(progress: &Progress, took: Duration) {
             eprintln!("  {count:>14}  {what}");
         }
     }
-    if let Some(taken) = progress.block("taken") {
+    if let Some(taken) = progress.component("taken") {
         eprintln!("  {:>14}  flows left out by --where", taken.rows_in.saturating_sub(taken.rows_out));
     }
-    if let Some(export) = progress.block("export") {
+    if let Some(export) = progress.component("export") {
         tell_exported(export);
     }
 }
@@ -551,7 +553,7 @@ const EXPORT_COUNTERS: &[(&str, &str)] = &[
     ("options_left_out", "rows about interfaces and samplers that collectors were not told"),
 ];
 
-fn tell_exported(export: &BlockProgress) {
+fn tell_exported(export: &ComponentProgress) {
     let of = |name: &str| export.counter(name);
     eprintln!(
         "export: {} flows sent to collectors in {} datagrams and {} messages, {} not sent",

@@ -24,12 +24,12 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use weir_ask::{Archive, AskOptions};
 use weir_chain::{Chain, ConfigError, Progress};
 use weir_flow::Counter;
 use weir_flow::scaling::Corrections;
-use weir_query::output::Format;
-use weir_query::{Engine, EngineOptions, UserTable};
+use weir_query::{Archive, AskOptions};
+use weir_sql::output::Format;
+use weir_sql::{Engine, EngineOptions, UserTable};
 use weir_wire::WireError;
 
 use crate::octets::Octets;
@@ -75,7 +75,7 @@ impl ArchiveArgs {
 
 impl ArchiveArgs {
     /// The archive without the engine; whether flows that have expired count as far as their summaries tell.
-    pub(crate) fn direct(&self, progress: Arc<weir_ask::Progress>, approximate: bool) -> anyhow::Result<Archive> {
+    pub(crate) fn direct(&self, progress: Arc<weir_query::Progress>, approximate: bool) -> anyhow::Result<Archive> {
         let usual = AskOptions::default();
         let threads = self.threads.unwrap_or(usual.threads).max(1);
         let memory_octets_max = self.memory_limit.0;
@@ -157,7 +157,7 @@ pub(crate) fn seconds(millis: u64) -> String {
 
 /// Tells what decoders met: counters of the books that are not zero, and errors by kind.
 pub(crate) fn tell_books(progress: &Progress, block: &str) {
-    let Some(block) = progress.block(block) else { return };
+    let Some(block) = progress.component(block) else { return };
     for &counter in Counter::ALL {
         let total = block.counter(counter.name());
         if total > 0 {
@@ -180,7 +180,7 @@ pub(crate) fn tell_books(progress: &Progress, block: &str) {
 
 /// Tells what the archive of a chain took.
 pub(crate) fn tell_archived(progress: &Progress) {
-    let Some(archive) = progress.block("archive") else { return };
+    let Some(archive) = progress.component("archive") else { return };
     eprintln!(
         "archive: {} flows stored, {} segments sealed with {} octets",
         archive.counter("rows_stored"),

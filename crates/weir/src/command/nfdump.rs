@@ -11,7 +11,7 @@ mod view;
 use std::process::ExitCode;
 
 use weir_filter::Predicate;
-use weir_query::TimeWindow;
+use weir_sql::TimeWindow;
 
 use crate::{asking, time_range};
 

@@ -11,12 +11,12 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use jiff::tz::TimeZone;
 use weir_archive::Snapshot;
-use weir_ask::{Answer, Archive, AskError};
 use weir_flow::books::{BooksSums, Completeness};
 use weir_flow::{BooksBatch, Column, Table};
 use weir_print::{Bars, CsvPieces, PrintError, write_batches};
-use weir_query::output::{Format, OutputOptions, write_answer};
-use weir_query::{
+use weir_query::{Answer, Archive, AskError};
+use weir_sql::output::{Format, OutputOptions, write_answer};
+use weir_sql::{
     AggregateKey, Direction, Engine, EngineError, FlowQuery, Order, Select, Sorting, StatisticKey, TimeWindow,
     WindowRule,
 };

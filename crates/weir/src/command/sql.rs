@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use anyhow::Context;
-use weir_query::output::{OutputOptions, write_answer};
-use weir_query::{Engine, UserTable};
+use weir_sql::output::{OutputOptions, write_answer};
+use weir_sql::{Engine, UserTable};
 
 use super::{ArchiveArgs, FormatArg};
 use crate::asking::{Asking, AskingArgs};

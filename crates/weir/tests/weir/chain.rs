@@ -46,8 +46,7 @@ fn built_in_commands_are_chains() {
 
 #[test]
 fn mistakes_in_chain_files_are_told_with_their_place() {
-    let chain =
-        "[blocks.source]\ntype = \"generator\"\nrecord = 5\n[blocks.out]\ntype = \"countr\"\ninputs = \"source\"\n";
+    let chain = "[components.source]\ntype = \"generator\"\nrecord = 5\n[components.out]\ntype = \"countr\"\ninputs = \"source\"\n";
     let output = with_chain(&["chain", "run", "-"], chain);
     assert!(!output.status.success());
     let told = text(&output.stderr);
@@ -55,9 +54,9 @@ fn mistakes_in_chain_files_are_told_with_their_place() {
         assert!(told.contains(part), "{told}");
     }
     let output = run(&["chain", "kinds", "sorte"]);
-    assert!(text(&output.stderr).contains("there is no kind of block 'sorte'"));
+    assert!(text(&output.stderr).contains("there is no kind of component 'sorte'"));
     let output = with_chain(&["chain", "check", "-", "--set", "nonsense"], chain);
-    assert!(text(&output.stderr).contains("hint: write block.key=value"), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("hint: write component.key=value"), "{}", text(&output.stderr));
 }
 
 #[test]
@@ -65,8 +64,8 @@ fn a_signal_ends_a_chain_in_order_and_nothing_is_lost() {
     let folder = tempfile::tempdir().expect("a folder");
     let archive = folder.path().join("archive");
     let chain = format!(
-        "[blocks.source]\ntype = \"generator\"\nrecords = 0\n[blocks.count]\ntype = \"counter\"\ninputs = \"source\"\n\
-         [blocks.archive]\ntype = \"archive\"\ninputs = \"source\"\nthread = \"own\"\narchive = \"{}\"\n",
+        "[components.source]\ntype = \"generator\"\nrecords = 0\n[components.count]\ntype = \"counter\"\ninputs = \"source\"\n\
+         [components.archive]\ntype = \"archive\"\ninputs = \"source\"\nthread = \"own\"\narchive = \"{}\"\n",
         archive.display()
     );
     let report = folder.path().join("report.json");
@@ -83,7 +82,8 @@ fn a_signal_ends_a_chain_in_order_and_nothing_is_lost() {
     assert!(child.wait().expect("it ends").success());
     let report: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(report).expect("a report")).expect("JSON");
-    let block = |name: &str| report["blocks"].as_array().expect("blocks").iter().find(|b| b["name"] == name).cloned();
+    let block =
+        |name: &str| report["components"].as_array().expect("components").iter().find(|b| b["name"] == name).cloned();
     let made = block("source").expect("a block")["rows_out"].as_u64().expect("a number");
     let [counted, kept] = ["count", "archive"].map(|name| block(name).expect("a block")["rows_in"].as_u64());
     assert_eq!([counted, kept], [Some(made); 2]);

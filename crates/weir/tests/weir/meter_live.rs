@@ -99,7 +99,7 @@ fn routes_that_change_are_told_by_the_flows_that_end_next() {
     assert!(metering.0.wait().expect("it ends").success());
     let report: serde_json::Value =
         serde_json::from_str(&std::fs::read_to_string(report).expect("a report")).expect("JSON");
-    let meter = report["blocks"].as_array().and_then(|blocks| blocks.iter().find(|block| block["name"] == "meter"));
+    let meter = report["components"].as_array().and_then(|blocks| blocks.iter().find(|block| block["name"] == "meter"));
     let counters = &meter.expect("the meter")["counters"];
     let counted = ["routes_reloaded", "routes_reloads_failed", "routes_peak"].map(|name| counters[name].as_u64());
     assert_eq!(counted, [Some(2), Some(1), Some(2)], "{counters}");

@@ -5,7 +5,7 @@ use weir_chain::reference;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Tell all about this kind of block
+    /// Tell all about this kind of component
     #[arg(value_name = "KIND")]
     kind: Option<String>,
 }
@@ -16,7 +16,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
         None => print!("{}", reference::list(&registry)),
         Some(name) => match registry.get(name) {
             Some(kind) => print!("{}", reference::page(kind)),
-            None => bail!("there is no kind of block '{name}'\nhint: weir chain kinds lists them"),
+            None => bail!("there is no kind of component '{name}'\nhint: weir chain kinds lists them"),
         },
     }
     Ok(())

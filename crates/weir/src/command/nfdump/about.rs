@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use weir_flow::AddressText;
-use weir_foreign::nfcapd::{Reader, Statistics, Sums};
+use weir_formats::nfcapd::{Reader, Statistics, Sums};
 
 /// A counter of a file's statistics, and its name.
 type Counter = (&'static str, fn(&Sums) -> u64);

@@ -7,12 +7,12 @@ use anyhow::{Context, bail};
 use arrow::array::RecordBatch;
 use arrow::compute::filter_record_batch;
 use jiff::tz::TimeZone;
-use weir_ask::{AggregateKey, AskOptions, Conversation, Conversations, Measure, Select, Sorting, TimeWindow};
 use weir_filter::Predicate;
 use weir_flow::{Column, FlowBatch};
-use weir_foreign::nfcapd;
+use weir_formats::nfcapd;
 use weir_print::PrintError;
 use weir_print::nfdump::{Format, Options, Ranking, push_csv_footer, push_footer, write_ranking, write_rows};
+use weir_query::{AggregateKey, AskOptions, Conversation, Conversations, Measure, Select, Sorting, TimeWindow};
 
 use super::input::Input;
 use super::keys::{Statistic, columns_of, format_of_groups, keys, sorting, statistics};

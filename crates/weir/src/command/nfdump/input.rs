@@ -23,6 +23,6 @@ impl Input {
             return Ok(Self::Archive(path.into()));
         }
         let [read, range, directories] = [&args.read, &args.range, &args.directories].map(Option::as_deref);
-        Ok(Self::Files(weir_foreign::nfcapd::select(read, range, directories)?))
+        Ok(Self::Files(weir_formats::nfcapd::select(read, range, directories)?))
     }
 }

@@ -1,8 +1,8 @@
 //! What is grouped, ranked and sorted, as nfdump writes it.
 
 use anyhow::{Context, bail};
-use weir_ask::{AggregateKey, Direction, Order, Sorting, StatisticKey};
 use weir_flow::Column;
+use weir_query::{AggregateKey, Direction, Order, Sorting, StatisticKey};
 
 use super::view::Way;
 

@@ -9,11 +9,11 @@ use anyhow::Context;
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::{filter_record_batch, max, min};
 use arrow::datatypes::TimestampMillisecondType;
-use weir_ask::{Archive, AskError, AskOptions, FlowQuery, Select, TimeWindow, ask_stream};
 use weir_filter::{FileRecords, Predicate};
 use weir_flow::{Column, FlowBatch};
-use weir_foreign::nfcapd;
+use weir_formats::nfcapd;
 use weir_print::nfdump::{Effort, Totals};
+use weir_query::{Archive, AskError, AskOptions, FlowQuery, Select, TimeWindow, ask_stream};
 
 use super::input::Input;
 use super::view::View;

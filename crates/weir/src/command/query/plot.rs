@@ -8,12 +8,12 @@ use anyhow::bail;
 use arrow::array::{ArrayRef, TimestampMillisecondArray, UInt64Array};
 use arrow::record_batch::RecordBatch;
 use clap::ValueEnum;
-use weir_ask::{Archive, Totals};
 use weir_filter::Predicate;
 use weir_flow::Column;
 use weir_print::ColumnText;
 use weir_print::plot::{Chart, Measure, terminal as letters};
-use weir_query::{Engine, FlowQuery, Order, Select, Sorting, StatisticKey, TimeLine, TimeWindow};
+use weir_query::{Archive, Totals};
+use weir_sql::{Engine, FlowQuery, Order, Select, Sorting, StatisticKey, TimeLine, TimeWindow};
 
 use super::Args;
 use crate::asking::{Asking, terminal};

@@ -2,8 +2,8 @@
 
 use std::fmt::Write;
 
-use weir_ask::{AggregateKey, StatisticKey};
 use weir_print::nfdump::{named_formats, tags};
+use weir_query::{AggregateKey, StatisticKey};
 
 use super::files::reference;
 use super::{Expected, Line, VERSION};

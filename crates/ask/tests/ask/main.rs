@@ -1,6 +1,0 @@
-//! Questions to an archive against answers that are counted row by row.
-
-mod approximate;
-mod naive;
-mod questions;
-mod summaries;

@@ -1,0 +1,540 @@
+//! Keeps flows, and the books that came with them, in an archive.
+//!
+//! Each burst becomes one delivery and so one frame of the archive's tail: kept or refused as a whole. Rows that lack
+//! `received` get it, because the archive is partitioned by it. What speaks against adding it here is that the time is
+//! not the collector's; the parameter says which it is.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, SystemTime};
+
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, TimestampMillisecondArray};
+use arrow::datatypes::TimestampMillisecondType;
+use weir_archive::{
+    ArchiveError, ArchiveOptions, CompactionOptions, Durability, ExpiryOptions, Recovery, Statistics, SummaryOptions,
+    WhenFull, Writer,
+};
+use weir_chain::{
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, ParameterError,
+    ParameterSpec, ParameterType, Parameters, Role, Sink, StopSignal,
+};
+use weir_flow::{Column, Delivery, FlowBatch};
+
+/// Writes to an archive.
+pub const KIND: ComponentKind = ComponentKind {
+    name: "archive",
+    role: Role::Sink,
+    inputs: ONE_INPUT,
+    doc: "Keeps flows in an archive, with the books that account for them. The columns of its rows must be columns of \
+          flows; others are an error, or left out, as extra_columns says. Rows that lack received get it. When the disk \
+          is full it waits and tries again, twice a second, and everything before it waits; when the chain is stopped \
+          meanwhile, it tries once more and ends with an error; when_full can make room instead. Small segments are merged \
+          in the background, and old ones expire when a limit is set; what they amounted to stays. At the end the archive is synced and sealed. It \
+          counts rows_stored, rows_durable (those that survive a crash of the machine), rows_refused, failures, \
+          segments_sealed, octets_sealed, segments_merged, compaction_failures, segments_expired, rows_expired, \
+          segments_removed_for_room, summaries_written, segments_without_sums, summaries_lost, summaries_expired and \
+          upkeep_failures.",
+    parameters: &[
+        ParameterSpec {
+            key: "archive",
+            parameter_type: ParameterType::Path,
+            default: None,
+            doc: "Folder of the archive; made when it is not there.",
+        },
+        ParameterSpec {
+            key: "commit_interval_secs",
+            parameter_type: ParameterType::Seconds,
+            default: Some("1"),
+            doc: "Longest time that flows stay unsynced.",
+        },
+        ParameterSpec {
+            key: "seal_interval_secs",
+            parameter_type: ParameterType::Seconds,
+            default: Some("300"),
+            doc: "Longest time before the tail is sealed into a segment.",
+        },
+        ParameterSpec {
+            key: "segment_rows",
+            parameter_type: ParameterType::Integer(1, 100_000_000),
+            default: Some("2000000"),
+            doc: "Flows after which the tail is sealed into a segment.",
+        },
+        ParameterSpec {
+            key: "merge",
+            parameter_type: ParameterType::Boolean,
+            default: Some("true"),
+            doc: "Whether small segments of a day are merged into larger ones.",
+        },
+        ParameterSpec {
+            key: "age_max_secs",
+            parameter_type: ParameterType::Seconds,
+            default: Some(""),
+            doc: "Age at which flows expire; without it never.",
+        },
+        ParameterSpec {
+            key: "beside_age_max_secs",
+            parameter_type: ParameterType::Seconds,
+            default: Some(""),
+            doc: "Age at which books, options and counters expire; without it never.",
+        },
+        ParameterSpec {
+            key: "summaries_age_max_secs",
+            parameter_type: ParameterType::Seconds,
+            default: Some("34560000"),
+            doc: "Age at which summaries expire: what flows that have expired amounted to by host, port, minute and so on, a \
+                  hundredth of their size. 400 days unless told otherwise; 0 keeps none.",
+        },
+        ParameterSpec {
+            key: "summaries_octets_max",
+            parameter_type: ParameterType::Integer(0, u64::MAX >> 1),
+            default: Some(""),
+            doc: "Size of all summaries in octets at which the oldest expire; without it a tenth of octets_max.",
+        },
+        ParameterSpec {
+            key: "octets_max",
+            parameter_type: ParameterType::Integer(1, u64::MAX >> 1),
+            default: Some(""),
+            doc: "Size of the archive in octets at which the oldest segments expire; without it never.",
+        },
+        ParameterSpec {
+            key: "low_water_percent",
+            parameter_type: ParameterType::Integer(1, 100),
+            default: Some("95"),
+            doc: "When a limit of age or size is hit, data goes down to so much of it.",
+        },
+        ParameterSpec {
+            key: "when_full",
+            parameter_type: ParameterType::Choice(&["refuse", "oldest-first"]),
+            default: Some("\"refuse\""),
+            doc: "On a full disk: refuse what cannot be written, or remove the oldest segments until there is room.",
+        },
+        ParameterSpec {
+            key: "free_octets_min",
+            parameter_type: ParameterType::Integer(0, u64::MAX >> 1),
+            default: Some("1073741824"),
+            doc: "Free space that merging leaves alone and oldest-first has back, at most a twentieth of the file system.",
+        },
+        ParameterSpec {
+            key: "received",
+            parameter_type: ParameterType::Choice(&["end", "now"]),
+            default: Some("\"end\""),
+            doc: "What received is where rows have none: the end of the flow (its start where that is missing, now where both \
+                  are), or now.",
+        },
+        ParameterSpec {
+            key: "extra_columns",
+            parameter_type: ParameterType::Choice(&["error", "drop"]),
+            default: Some("\"error\""),
+            doc: "What becomes of columns that flows do not have.",
+        },
+    ],
+    configure,
+};
+
+/// Pause before a full disk is tried again.
+const RETRY: Duration = Duration::from_millis(500);
+
+#[expect(clippy::unnecessary_wraps, reason = "what every kind has")]
+fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
+    let folder = parameters.path("archive").unwrap_or_default();
+    let age = |key| parameters.has(key).then(|| parameters.duration(key));
+    let expiry = ExpiryOptions {
+        age_max: age("age_max_secs"),
+        beside_age_max: age("beside_age_max_secs"),
+        octets_max: parameters.has("octets_max").then(|| parameters.integer("octets_max")),
+        low_water_percent: parameters.integer("low_water_percent") as u8,
+        summaries: SummaryOptions {
+            age_max: parameters.duration("summaries_age_max_secs"),
+            octets_max: parameters.has("summaries_octets_max").then(|| parameters.integer("summaries_octets_max")),
+        },
+        ..ExpiryOptions::default()
+    };
+    let oldest_first = parameters.text("when_full") == "oldest-first";
+    let options = ArchiveOptions {
+        expiry,
+        compaction: CompactionOptions { enabled: parameters.boolean("merge"), ..CompactionOptions::default() },
+        when_full: if oldest_first { WhenFull::OldestFirst } else { WhenFull::Refuse },
+        free_octets_min: parameters.integer("free_octets_min"),
+        commit_interval: parameters.duration("commit_interval_secs"),
+        seal_interval: parameters.duration("seal_interval_secs"),
+        segment_rows_max: parameters.integer("segment_rows") as usize,
+        ..ArchiveOptions::default()
+    };
+    let fit =
+        Fit { received_now: parameters.text("received") == "now", drop: parameters.text("extra_columns") == "drop" };
+    Ok(Box::new(move |context| Ok(Built::Sink(Box::new(Archive::open(folder, &options, fit, context)?)))))
+}
+
+/// How a count is had from the statistics of the archive.
+type Reading = fn(&Statistics) -> u64;
+
+struct Archive {
+    /// `None` once it is closed.
+    writer: Option<Writer>,
+    durability: Durability,
+    folder: PathBuf,
+    fit: Fit,
+    stop: StopSignal,
+    stored: Counter,
+    durable: Counter,
+    refused: Counter,
+    failures: Counter,
+    /// What the archive counts by itself.
+    counted: [(Counter, Reading); 12],
+}
+
+impl Archive {
+    fn open(
+        folder: PathBuf,
+        options: &ArchiveOptions,
+        fit: Fit,
+        context: &ComponentContext,
+    ) -> Result<Self, ComponentError> {
+        let (writer, recovery) = Writer::open(&folder, *options).map_err(|error| {
+            ComponentError::caused(format!("cannot write to the archive {}", folder.display()), error)
+        })?;
+        tell(&recovery);
+        let meter = &context.counters;
+        Ok(Self {
+            durability: writer.durability(),
+            writer: Some(writer),
+            folder,
+            fit,
+            stop: context.stop.clone(),
+            stored: meter.counter("rows_stored"),
+            durable: meter.counter("rows_durable"),
+            refused: meter.counter("rows_refused"),
+            failures: meter.counter("failures"),
+            counted: [
+                (meter.counter("segments_sealed"), |done| done.segments_sealed),
+                (meter.counter("octets_sealed"), |done| done.octets_sealed),
+                (meter.counter("segments_merged"), |done| done.segments_merged),
+                (meter.counter("compaction_failures"), |done| done.compaction_failures),
+                (meter.counter("segments_expired"), |done| done.segments_expired),
+                (meter.counter("rows_expired"), |done| done.rows_expired),
+                (meter.counter("segments_removed_for_room"), |done| done.segments_removed_for_room),
+                (meter.counter("summaries_written"), |done| done.summaries_written),
+                (meter.counter("segments_without_sums"), |done| done.segments_without_sums),
+                (meter.counter("summaries_lost"), |done| done.summaries_lost),
+                (meter.counter("summaries_expired"), |done| done.summaries_expired),
+                (meter.counter("upkeep_failures"), |done| done.upkeep_failures),
+            ],
+        })
+    }
+
+    fn failed(&self, error: ArchiveError) -> ComponentError {
+        ComponentError::caused(format!("cannot write to the archive {}", self.folder.display()), error)
+    }
+
+    /// Appends a delivery, again and again while the disk is full and the chain goes on.
+    fn append(&mut self, delivery: &Delivery) -> Result<(), ComponentError> {
+        let Some(writer) = &mut self.writer else { return Err(ComponentError::new("the archive is closed")) };
+        let mut told = false;
+        loop {
+            let last_try = self.stop.is_set();
+            // columns are shared, so a copy to try again with costs nothing
+            let Err(error) = writer.append(delivery.clone()) else { return Ok(()) };
+            self.failures.add(1);
+            if last_try || !error.may_pass() {
+                self.refused.add(delivery.rows() as u64);
+                return Err(self.failed(error));
+            }
+            if !told {
+                tracing::warn!(
+                    "the archive takes nothing, trying again: {}",
+                    ComponentError::caused("append", error).chain()
+                );
+                told = true;
+            }
+            thread::sleep(RETRY);
+        }
+    }
+
+    fn count_durable(&self) {
+        self.durable.add(self.durability.rows_durable().saturating_sub(self.durable.get()));
+    }
+
+    fn count(&self, statistics: &Statistics) {
+        for (counter, of) in &self.counted {
+            counter.add(of(statistics).saturating_sub(counter.get()));
+        }
+    }
+}
+
+impl Sink for Archive {
+    fn take(&mut self, burst: Burst) -> Result<(), ComponentError> {
+        let (rows, beside) = burst.into_parts();
+        let count = rows.num_rows();
+        let flows = (count > 0).then(|| self.fit.flows(&rows)).transpose();
+        let flows = flows.inspect_err(|_| self.refused.add(count as u64))?;
+        let delivery = Delivery { flows, beside };
+        self.append(&delivery)?;
+        self.stored.add(delivery.rows() as u64);
+        Ok(())
+    }
+
+    fn finish(&mut self) -> Result<(), ComponentError> {
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        let summary = writer.close().map_err(|error| self.failed(error))?;
+        self.count_durable();
+        self.count(&summary.statistics);
+        Ok(())
+    }
+
+    fn tick(&mut self) -> Result<(), ComponentError> {
+        self.count_durable();
+        if let Some(writer) = &self.writer {
+            self.count(&writer.statistics());
+            if let Some(failure) = writer.take_upkeep_failure() {
+                let failure = ComponentError::caused("merging or expiring segments failed", failure);
+                tracing::warn!("{}; it is tried again, and no flow is lost", failure.chain());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Tells what opening the archive found, when there is something to tell.
+fn tell(recovery: &Recovery) {
+    if recovery.tails > 0 || recovery.torn_octets > 0 {
+        tracing::info!(
+            "recovered: {} tails with {} flows to seal, {} octets of an unfinished write cut",
+            recovery.tails,
+            recovery.rows,
+            recovery.torn_octets
+        );
+    }
+    for damage in &recovery.damages {
+        tracing::warn!(
+            "a damaged tail was set aside: {} ({} octets and {} whole flows behind the damage are not read)",
+            damage.path.display(),
+            damage.octets_lost,
+            damage.rows_behind
+        );
+    }
+}
+
+/// How rows become flows that an archive takes.
+#[derive(Debug, Clone, Copy)]
+struct Fit {
+    received_now: bool,
+    drop: bool,
+}
+
+impl Fit {
+    fn flows(self, rows: &RecordBatch) -> Result<FlowBatch, ComponentError> {
+        let schema = rows.schema();
+        let mut columns = Vec::with_capacity(rows.num_columns() + 1);
+        for (field, values) in schema.fields().iter().zip(rows.columns()) {
+            match Column::by_name(field.name()) {
+                Some(column) => columns.push((column, Arc::clone(values))),
+                None if self.drop => {}
+                None => {
+                    let message =
+                        format!("'{}' is no column of flows (extra_columns = \"drop\" leaves it out)", field.name());
+                    return Err(ComponentError::new(message));
+                }
+            }
+        }
+        let received = columns.iter().position(|(column, _)| *column == Column::Received);
+        let find = |wanted| columns.iter().find(|(column, _)| *column == wanted).map(|(_, values)| Arc::clone(values));
+        let times = [find(Column::End), find(Column::Start)];
+        match received {
+            Some(at) if columns[at].1.null_count() == 0 => {}
+            Some(at) => columns[at].1 = self.received(rows.num_rows(), Some(&columns[at].1), &times),
+            None => columns.push((Column::Received, self.received(rows.num_rows(), None, &times))),
+        }
+        columns.sort_by_key(|(column, _)| *column);
+        FlowBatch::from_columns(rows.num_rows(), columns)
+            .map_err(|error| ComponentError::caused("the rows are no flows", error))
+    }
+
+    /// The column `received`: what is there, else the first of the times that is, else now.
+    fn received(self, rows: usize, received: Option<&ArrayRef>, times: &[Option<ArrayRef>]) -> ArrayRef {
+        let now_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64);
+        let times = if self.received_now { &[] } else { times };
+        let value = |values: Option<&ArrayRef>, row: usize| {
+            let times = values?.as_primitive_opt::<TimestampMillisecondType>()?;
+            times.is_valid(row).then(|| times.value(row))
+        };
+        let told = (0..rows).map(|row| {
+            let told = value(received, row).or_else(|| times.iter().find_map(|times| value(times.as_ref(), row)));
+            told.unwrap_or(now_ms)
+        });
+        Arc::new(TimestampMillisecondArray::from_iter_values(told).with_timezone("UTC"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_archive::Snapshot;
+    use weir_chain::compliance;
+    use weir_flow::{FlowBatchBuilder, Table};
+
+    use super::*;
+
+    /// The compliance test takes a reference that lives as long as the program.
+    const ARCHIVE: &ComponentKind = &KIND;
+
+    fn flows(count: u64, received: bool) -> RecordBatch {
+        let mut builder = FlowBatchBuilder::new(count as usize);
+        builder.begin_rows(count as usize);
+        if received {
+            builder.time(Column::Received).repeat(1_700_000_005_000, count as usize);
+        }
+        builder.time(Column::End).repeat(1_700_000_000_000, count as usize);
+        builder.u64(Column::Bytes).extend((0..count as usize).map(|bytes| bytes as u64));
+        builder.finish().record_batch().clone()
+    }
+
+    fn stored(folder: &std::path::Path) -> u64 {
+        Snapshot::open(folder).expect("an archive").rows(Table::Flows)
+    }
+
+    #[test]
+    fn complies() {
+        for burst_rows in [1, 7, 1000] {
+            let folder = tempfile::tempdir().expect("a folder");
+            let parameters = format!("archive = '{}'", folder.path().display());
+            let counters = compliance::sink(ARCHIVE, &parameters, &[flows(50, true), flows(20, true)], burst_rows);
+            assert_eq!(stored(folder.path()), 70);
+            let count = |name| counters.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+            assert_eq!((count("rows_stored"), count("rows_durable")), (Some(70), Some(70)));
+            assert_eq!(count("segments_sealed"), Some(1));
+        }
+    }
+
+    #[test]
+    fn rows_without_reception_get_the_time_of_their_end() {
+        let fit = Fit { received_now: false, drop: false };
+        let flows = fit.flows(&flows(3, false)).expect("flows");
+        let received = flows.primitive::<TimestampMillisecondType>(Column::Received).expect("a column");
+        assert_eq!(received.values(), &[1_700_000_000_000; 3]);
+        let now = Fit { received_now: true, drop: false }.flows(&self::flows(1, false)).expect("flows");
+        let received = now.primitive::<TimestampMillisecondType>(Column::Received).expect("a column");
+        assert!(received.value(0) > 1_700_000_000_000);
+    }
+
+    #[test]
+    fn columns_that_are_no_flows_are_an_error_or_left_out() {
+        let mut rows = flows(2, true);
+        let known = rows.schema();
+        let fields = known.fields().iter().cloned();
+        let extra = Arc::new(arrow::datatypes::Field::new("label", arrow::datatypes::DataType::UInt64, true));
+        let schema = Arc::new(arrow::datatypes::Schema::new(fields.chain([extra]).collect::<Vec<_>>()));
+        let columns = rows.columns().iter().cloned().chain([Arc::clone(rows.column(2))]).collect();
+        rows = RecordBatch::try_new(schema, columns).expect("rows");
+        let error = Fit { received_now: false, drop: false }.flows(&rows).expect_err("an error");
+        assert!(error.to_string().starts_with("'label' is no column of flows"), "{error}");
+        assert_eq!(Fit { received_now: false, drop: true }.flows(&rows).expect("flows").rows(), 2);
+    }
+
+    /// Opens a sink, lets `repair` work as soon as writing has failed once, and gives the sink rows until it has.
+    fn fail_and(
+        folder: &std::path::Path,
+        mut rows: impl FnMut() -> RecordBatch,
+        repair: impl FnOnce(&ComponentContext) + Send,
+    ) -> (ComponentContext, Result<(), ComponentError>) {
+        let (Built::Sink(mut sink), context) = compliance::open(ARCHIVE, &format!("archive = '{}'", folder.display()))
+        else {
+            panic!("a sink")
+        };
+        let failures = context.counters.counter("failures");
+        std::fs::rename(folder.join("tail"), folder.join("away")).expect("moved away");
+        let given = thread::scope(|scope| {
+            let context = &context;
+            let failed = failures.clone();
+            scope.spawn(move || {
+                while failed.get() == 0 {
+                    thread::yield_now();
+                }
+                repair(context);
+            });
+            loop {
+                let given = sink.take(Burst::new(rows()));
+                if given.is_err() || failures.get() > 0 {
+                    return given;
+                }
+            }
+        });
+        let given = given.and_then(|()| sink.finish());
+        (context, given)
+    }
+
+    fn move_back(folder: &std::path::Path) {
+        std::fs::rename(folder.join("away"), folder.join("tail")).expect("moved back");
+    }
+
+    #[test]
+    fn a_failure_that_passes_costs_nothing() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (context, given) = fail_and(folder.path(), || flows(10, true), |_| move_back(folder.path()));
+        given.expect("kept in the end");
+        let counter = |name| context.counters.counter(name).get();
+        assert_eq!((counter("rows_stored"), counter("rows_refused"), stored(folder.path())), (10, 0, 10));
+    }
+
+    #[test]
+    fn a_failure_that_lasts_ends_with_the_chain() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (context, given) = fail_and(folder.path(), || flows(10, true), |context| context.stop.set());
+        let error = given.expect_err("there is no folder").chain();
+        assert!(error.contains("cannot create tail"), "{error}");
+        let counter = |name| context.counters.counter(name).get();
+        assert_eq!((counter("rows_stored"), counter("rows_refused")), (0, 10));
+        assert!(counter("failures") >= 2, "it tried once more after the stop");
+    }
+
+    #[test]
+    fn a_full_disk_makes_the_sink_wait_until_there_is_room() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mount = |arguments: &[&str]| {
+            let output = std::process::Command::new(arguments[0]).args(&arguments[1..]).arg(folder.path()).output();
+            output.is_ok_and(|output| output.status.success())
+        };
+        if !mount(&["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs"]) {
+            println!("skipped: mounting a small disk needs root");
+            return;
+        }
+        let archive = folder.path().join("archive");
+        std::fs::create_dir(&archive).expect("a folder");
+        let ballast = folder.path().join("ballast");
+        std::fs::write(&ballast, vec![1; 1 << 20]).expect("room");
+        let mut given = 0;
+        let (Built::Sink(mut sink), context) = compliance::open(ARCHIVE, &format!("archive = '{}'", archive.display()))
+        else {
+            panic!("a sink")
+        };
+        let failures = context.counters.counter("failures");
+        thread::scope(|scope| {
+            let failed = failures.clone();
+            scope.spawn(move || {
+                while failed.get() == 0 {
+                    thread::yield_now();
+                }
+                std::fs::remove_file(&ballast).expect("removed");
+            });
+            while failures.get() == 0 {
+                sink.take(Burst::new(flows(1000, true))).expect("kept in the end");
+                given += 1000;
+            }
+        });
+        sink.finish().expect("sealed");
+        let found = stored(&archive);
+        drop(sink);
+        assert!(mount(&["umount", "-l"]));
+        assert_eq!((found, context.counters.counter("rows_refused").get()), (given, 0));
+    }
+
+    #[test]
+    fn an_archive_with_a_writer_is_an_error_that_names_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let _writer = Writer::open(folder.path(), ArchiveOptions::default()).expect("an archive");
+        let fit = Fit { received_now: false, drop: false };
+        let opened =
+            Archive::open(folder.path().to_owned(), &ArchiveOptions::default(), fit, &ComponentContext::default());
+        let error = opened.err().expect("one writer at a time");
+        assert!(error.chain().contains(&folder.path().display().to_string()), "{}", error.chain());
+    }
+}

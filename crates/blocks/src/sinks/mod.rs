@@ -1,0 +1,17 @@
+//! Sinks: where rows leave a chain. One file or folder for each kind, named after the kind.
+
+pub mod archive;
+pub mod counter;
+pub mod dumper;
+pub mod export;
+
+use weir_chain::ComponentKind;
+
+/// Every kind of this folder.
+pub const KINDS: &[&ComponentKind] = &[
+    // keep in the order of the modules
+    &archive::KIND,
+    &counter::KIND,
+    &dumper::KIND,
+    &export::KIND,
+];

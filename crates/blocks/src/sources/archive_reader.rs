@@ -1,0 +1,295 @@
+//! Flows of weir's own archive, in the order in which they were received.
+//!
+//! Segments are sorted by service, for questions; a chain wants flows in the order of time. So each segment is read as
+//! a whole and put into order: times first, which gives every row its rank, then the values of all columns, batch by
+//! batch, into partitions by rank, and from there into bursts. A heap over sorted pieces would need less memory, but a
+//! segment has as many pieces as addresses.
+//!
+//! Threads inside read ahead; see `ahead`. The sequence is the same whatever their number.
+
+mod ahead;
+mod column;
+mod numbers;
+mod partitions;
+mod reader;
+mod run;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use weir_archive::{Lease, Snapshot};
+use weir_chain::{
+    Built, ComponentContext, ComponentError, ComponentKind, Opener, Outlet, ParameterError, ParameterSpec,
+    ParameterType, Parameters, Pulled, Role, Source,
+};
+use weir_flow::Column;
+
+use ahead::Ahead;
+use reader::{Counters, RunReader, Step};
+use run::{Run, TimeWindow};
+
+/// Reads flows from an archive.
+pub const KIND: ComponentKind = ComponentKind {
+    name: "archive-reader",
+    role: Role::Source,
+    inputs: &[],
+    doc: "Reads the flows of a weir archive: what it holds when the chain starts, also while a collector writes to it. \
+          Segments come by their UTC days and, within a day, in the order in which they were written; flows that are in \
+          no segment yet come last, in pieces of about 2000000. With order = 'received' the flows of each segment or \
+          piece are handed on by the time at which they were received, those of the same time as they are stored. Flows \
+          of different segments are then out of order only as far as they came to the archive out of order: collecting \
+          with several sockets does that by a fraction of a second, importing old captures by any time. \
+          Each reader holds one segment, about 55 octets per flow with eleven columns of numbers and IPv4 addresses; \
+          with order = 'stored' only what is being decoded. Counted are segments_read, and segments_damaged and \
+          rows_damaged, the flows in them that were not handed on.",
+    parameters: &[
+        ParameterSpec {
+            key: "archive",
+            parameter_type: ParameterType::Path,
+            default: None,
+            doc: "Folder of the archive.",
+        },
+        ParameterSpec {
+            key: "columns",
+            parameter_type: ParameterType::Texts,
+            default: Some(""),
+            doc: "Columns to read, which every burst then has, null where there is no value; without it a burst has the \
+                  columns that have a value anywhere in its segment.",
+        },
+        ParameterSpec {
+            key: "from",
+            parameter_type: ParameterType::Text,
+            default: Some(""),
+            doc: "Only flows that start at this time or later, such as 2026-11-21T08:00:00Z; flows without a start are \
+                  left out.",
+        },
+        ParameterSpec {
+            key: "to",
+            parameter_type: ParameterType::Text,
+            default: Some(""),
+            doc: "Only flows that start before this time; flows without a start are left out.",
+        },
+        ParameterSpec {
+            key: "order",
+            parameter_type: ParameterType::Choice(&["received", "start", "stored"]),
+            default: Some("\"received\""),
+            doc: "What the flows of a segment are sorted by: the time received, their start (those without one come \
+                  last), or nothing, which takes less than half the time and hardly any memory.",
+        },
+        ParameterSpec {
+            key: "readers",
+            parameter_type: ParameterType::Integer(0, 64),
+            default: Some("2"),
+            doc: "Threads that read segments ahead, one segment each; with 0 the thread of the chain reads. The order of \
+                  flows does not depend on it.",
+        },
+        ParameterSpec {
+            key: "batch_rows",
+            parameter_type: ParameterType::Integer(1, 1 << 20),
+            default: Some("8192"),
+            doc: "Most flows of a burst.",
+        },
+        ParameterSpec {
+            key: "rows_max",
+            parameter_type: ParameterType::Integer(0, 1 << 62),
+            default: Some("0"),
+            doc: "The reader ends after so many flows; 0 is all of them.",
+        },
+        ParameterSpec {
+            key: "damaged",
+            parameter_type: ParameterType::Choice(&["error", "skip"]),
+            default: Some("\"error\""),
+            doc: "What to do about a segment that cannot be read or has vanished: end with an error, or go on with the \
+                  next one and count it. Flows of a damaged segment that were handed on before the damage was met stay; \
+                  with an order there are none.",
+        },
+    ],
+    configure,
+};
+
+/// What the rows of a run are sorted by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Order {
+    Received,
+    Start,
+    Stored,
+}
+
+impl Order {
+    /// The column to sort by.
+    fn key(self) -> Option<Column> {
+        match self {
+            Self::Received => Some(Column::Received),
+            Self::Start => Some(Column::Start),
+            Self::Stored => None,
+        }
+    }
+}
+
+/// The parameters, understood.
+#[derive(Debug)]
+struct Settings {
+    archive: PathBuf,
+    /// In the order of the table; `None` for those that have a value.
+    columns: Option<Vec<Column>>,
+    window: TimeWindow,
+    order: Order,
+    readers: usize,
+    batch_rows: usize,
+    rows_max: u64,
+    skips_damaged: bool,
+}
+
+fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
+    let settings = Settings {
+        archive: parameters.path("archive").unwrap_or_default(),
+        columns: columns(parameters)?,
+        window: window(parameters)?,
+        order: match parameters.text("order") {
+            "stored" => Order::Stored,
+            "start" => Order::Start,
+            _ => Order::Received,
+        },
+        readers: parameters.integer("readers") as usize,
+        batch_rows: parameters.integer("batch_rows") as usize,
+        rows_max: match parameters.integer("rows_max") {
+            0 => u64::MAX,
+            rows => rows,
+        },
+        skips_damaged: parameters.text("damaged") == "skip",
+    };
+    Ok(Box::new(move |context| Ok(Built::Source(Box::new(ArchiveReader::open(settings, context)?)))))
+}
+
+fn columns(parameters: &Parameters) -> Result<Option<Vec<Column>>, ParameterError> {
+    if !parameters.has("columns") {
+        return Ok(None);
+    }
+    let mut columns = Vec::new();
+    for name in parameters.texts("columns") {
+        let unknown = || {
+            let names: Vec<_> = Column::ALL.iter().map(|column| column.name()).collect();
+            ParameterError::new("columns", format!("'{name}' is not a column of flows"))
+                .with_hint(format!("columns are: {}", names.join(", ")))
+        };
+        columns.push(Column::by_name(&name).ok_or_else(unknown)?);
+    }
+    columns.sort_unstable();
+    columns.dedup();
+    Ok(Some(columns))
+}
+
+fn window(parameters: &Parameters) -> Result<TimeWindow, ParameterError> {
+    let (from_ms, to_ms) = (moment(parameters, "from")?, moment(parameters, "to")?);
+    if from_ms.zip(to_ms).is_some_and(|(from_ms, to_ms)| to_ms <= from_ms) {
+        return Err(ParameterError::new("to", "'to' is not after 'from'"));
+    }
+    Ok(TimeWindow { from_ms, to_ms })
+}
+
+fn moment(parameters: &Parameters, key: &str) -> Result<Option<i64>, ParameterError> {
+    if !parameters.has(key) {
+        return Ok(None);
+    }
+    let text = parameters.text(key);
+    let Ok(moment) = text.parse::<Timestamp>() else {
+        let message = format!("'{text}' is not a time with its zone");
+        return Err(ParameterError::new(key, message).with_hint("write it like 2026-11-21T08:00:00Z"));
+    };
+    Ok(Some(moment.as_millisecond()))
+}
+
+/// Where rows are read.
+enum Reading {
+    /// In the thread that calls.
+    Here {
+        runs: std::vec::IntoIter<Run>,
+        run: Option<Run>,
+        reader: Box<RunReader>,
+    },
+    /// In threads.
+    Ahead(Ahead),
+    Ended,
+}
+
+struct ArchiveReader {
+    reading: Reading,
+    /// Keeps the segments in their places until they are read.
+    _lease: Arc<Lease>,
+    /// Rows that may still be handed on.
+    rows_left: u64,
+}
+
+impl ArchiveReader {
+    fn open(settings: Settings, context: &ComponentContext) -> Result<Self, ComponentError> {
+        let snapshot = Snapshot::open(&settings.archive).map_err(|error| {
+            ComponentError::caused(format!("cannot open archive '{}'", settings.archive.display()), error)
+        })?;
+        let runs = Run::of(&snapshot, settings.window);
+        let counters = Counters {
+            segments_read: context.counters.counter("segments_read"),
+            segments_damaged: context.counters.counter("segments_damaged"),
+            rows_damaged: context.counters.counter("rows_damaged"),
+        };
+        let readers = settings.readers.min(runs.len());
+        let rows_left = settings.rows_max;
+        let settings = Arc::new(settings);
+        let reader = || RunReader::new(Arc::clone(&settings), counters.clone());
+        let reading = if readers == 0 {
+            Reading::Here { runs: runs.into_iter(), run: None, reader: Box::new(reader()) }
+        } else {
+            Reading::Ahead(Ahead::start(runs, (0..readers).map(|_| reader()).collect())?)
+        };
+        Ok(Self { reading, _lease: snapshot.lease(), rows_left })
+    }
+
+    /// The next step; `None` when there is nothing left.
+    fn step(&mut self) -> Result<Option<Step>, ComponentError> {
+        match &mut self.reading {
+            Reading::Ended => Ok(None),
+            Reading::Ahead(ahead) => ahead.step(),
+            Reading::Here { runs, run, reader } => {
+                if run.is_none() {
+                    *run = runs.next();
+                }
+                let Some(current) = run else { return Ok(None) };
+                let step = reader.step(current)?;
+                if matches!(step, Step::Done) {
+                    *run = None;
+                }
+                Ok(Some(step))
+            }
+        }
+    }
+}
+
+impl Source for ArchiveReader {
+    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
+        let is_ahead = matches!(self.reading, Reading::Ahead(_));
+        match self.step()? {
+            Some(Step::Rows(rows)) => {
+                let count = self.rows_left.min(rows.num_rows() as u64);
+                self.rows_left -= count;
+                out.rows(rows.slice(0, count as usize));
+                if self.rows_left == 0 {
+                    self.reading = Reading::Ended;
+                }
+            }
+            Some(Step::Busy) if is_ahead => return Ok(Pulled::Nothing),
+            Some(Step::Busy | Step::Done) => {}
+            None => {
+                self.reading = Reading::Ended;
+                return Ok(Pulled::Ended);
+            }
+        }
+        Ok(Pulled::More)
+    }
+
+    fn stop(&mut self) {
+        self.reading = Reading::Ended;
+    }
+}
+
+#[cfg(test)]
+mod tests;

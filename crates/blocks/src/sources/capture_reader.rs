@@ -1,0 +1,335 @@
+//! Reads capture files of export datagrams, and files of IPFIX messages, and hands on their flows with the books.
+//!
+//! The decoder is the one that serves sockets, and the time of capture, or of export, stands for the time of reception.
+//! Which of the two a file is shows in its first octets. Reading a file is a loop that calls back for each datagram, so it runs in a thread of its own, a few deliveries ahead.
+
+use std::error::Error;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use weir_chain::{
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Opener, Outlet, ParameterError,
+    ParameterSpec, ParameterType, Parameters, Pulled, Role, Source,
+};
+use weir_collect::capture::{self, CaptureError, CaptureReader, CapturedDatagram};
+use weir_collect::file::{self, MessageFile};
+use weir_collect::{Decoder, Limits, Session};
+use weir_flow::Delivery;
+
+use crate::books_counters::BooksCounters;
+
+/// Captures of export datagrams.
+pub const KIND: ComponentKind = ComponentKind {
+    name: "capture-reader",
+    role: Role::Source,
+    inputs: &[],
+    doc: "Reads captures (pcap, pcapng) of NetFlow v5, NetFlow v9 and IPFIX datagrams, and IPFIX files (RFC 5655), one \
+          file after the other with one decoder, and hands on flows in the order of the files together with the lines \
+          of the books. Which kind a file is shows in its first octets. In IPFIX files Templates hold to the end of \
+          the file, the time of export stands for the time of reception, and the exporter is 0.0.0.0, which the file \
+          does not tell. A file that cannot be opened or read to its end is counted in files_failed and told; the other \
+          files are read all the same. It counts frames, datagrams_udp, datagrams_skipped (no NetFlow or IPFIX), \
+          datagrams_truncated (cut short by the capture), messages, messages_damaged and octets_skipped (of IPFIX \
+          files), octets_read, and what the books count.",
+    parameters: &[
+        ParameterSpec {
+            key: "files",
+            parameter_type: ParameterType::Paths,
+            default: None,
+            doc: "The files; - for standard input.",
+        },
+        ParameterSpec {
+            key: "port",
+            parameter_type: ParameterType::Integer(0, 65535),
+            default: Some("0"),
+            doc: "Take every datagram to this port; 0 takes those that look like NetFlow or IPFIX.",
+        },
+    ],
+    configure,
+};
+
+/// Deliveries read ahead.
+const AHEAD: usize = 4;
+const WAIT: Duration = Duration::from_millis(100);
+
+fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
+    let files = parameters.paths("files");
+    if files.is_empty() {
+        return Err(ParameterError::new("files", "'files' names no file"));
+    }
+    let port = Some(parameters.integer("port") as u16).filter(|&port| port != 0);
+    Ok(Box::new(move |context| {
+        let (sender, deliveries) = bounded(AHEAD);
+        let stop = Arc::new(AtomicBool::new(false));
+        let reading = Reading::new(port, sender, Arc::clone(&stop), context);
+        let thread = thread::Builder::new()
+            .name("weir-capture".to_owned())
+            .spawn(move || reading.run(&files))
+            .map_err(|error| ComponentError::caused("cannot start a thread", error))?;
+        Ok(Built::Source(Box::new(Captures { deliveries: Some(deliveries), stop, thread: Some(thread) })))
+    }))
+}
+
+struct Captures {
+    deliveries: Option<Receiver<Delivery>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Source for Captures {
+    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
+        let Some(deliveries) = &self.deliveries else { return Ok(Pulled::Ended) };
+        match deliveries.recv_timeout(WAIT) {
+            Ok(delivery) => {
+                out.burst(Burst::from(delivery));
+                Ok(Pulled::More)
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(Pulled::Nothing),
+            Err(RecvTimeoutError::Disconnected) => match self.thread.take().map(JoinHandle::join) {
+                Some(Err(_)) => Err(ComponentError::new("the thread that reads captures ended by a panic")),
+                _ => Ok(Pulled::Ended),
+            },
+        }
+    }
+
+    fn stop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Captures {
+    fn drop(&mut self) {
+        self.stop();
+        // the thread finds that nobody takes its deliveries
+        self.deliveries = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread that reads.
+struct Reading {
+    decoder: Decoder,
+    port: Option<u16>,
+    deliveries: Sender<Delivery>,
+    stop: Arc<AtomicBool>,
+    books: BooksCounters,
+    frames: Counter,
+    udp: Counter,
+    skipped: Counter,
+    truncated: Counter,
+    messages: Counter,
+    messages_damaged: Counter,
+    octets_skipped: Counter,
+    /// IPFIX files read, to tell their sessions apart.
+    files: u16,
+    octets: Counter,
+    failed: Counter,
+}
+
+impl Reading {
+    fn new(port: Option<u16>, deliveries: Sender<Delivery>, stop: Arc<AtomicBool>, context: &ComponentContext) -> Self {
+        let counter = |name| context.counters.counter(name);
+        Self {
+            decoder: Decoder::new(Limits::default()),
+            port,
+            deliveries,
+            stop,
+            frames: counter("frames"),
+            udp: counter("datagrams_udp"),
+            skipped: counter("datagrams_skipped"),
+            truncated: counter("datagrams_truncated"),
+            messages: counter("messages"),
+            messages_damaged: counter("messages_damaged"),
+            octets_skipped: counter("octets_skipped"),
+            files: 0,
+            octets: counter("octets_read"),
+            failed: counter("files_failed"),
+            books: BooksCounters::new(context),
+        }
+    }
+
+    fn run(mut self, files: &[PathBuf]) {
+        for path in files {
+            if self.stop.load(Ordering::Acquire) {
+                break;
+            }
+            if let Err(error) = self.file(path) {
+                self.failed.add(1);
+                eprintln!("error: {}", error.chain());
+            }
+        }
+        self.deliver();
+    }
+
+    fn file(&mut self, path: &Path) -> Result<(), ComponentError> {
+        let name = path.display();
+        let input: Box<dyn Read + Send> = if path.as_os_str() == "-" || path.ends_with("-") {
+            Box::new(io::stdin())
+        } else {
+            Box::new(File::open(path).map_err(|error| ComponentError::caused(format!("cannot open {name}"), error))?)
+        };
+        let failed = |error: Box<dyn Error + Send + Sync>| {
+            ComponentError::caused(format!("cannot read {name} to its end"), error)
+        };
+        let mut input = BufReader::with_capacity(1 << 20, input);
+        let first = input.fill_buf().map_err(|error| failed(error.into()))?;
+        if file::looks_like_messages(first) {
+            self.messages(input).map_err(|error| failed(error.into()))
+        } else {
+            self.capture(input).map_err(|error| failed(error.into()))
+        }
+    }
+
+    /// Reads a capture.
+    fn capture(&mut self, input: impl Read + Send) -> Result<(), CaptureError> {
+        let mut capture = CaptureReader::open(input)?;
+        let before = self.octets.get();
+        let read = loop {
+            if self.stop.load(Ordering::Relaxed) {
+                break Ok(());
+            }
+            match capture.read_block(|datagram| self.datagram(&datagram)) {
+                Ok(true) => self.octets.add((before + capture.octets()).saturating_sub(self.octets.get())),
+                Ok(false) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+        };
+        let report = capture.report();
+        self.frames.add(report.frames);
+        self.udp.add(report.datagrams);
+        self.truncated.add(report.datagrams_truncated);
+        read
+    }
+
+    /// Reads a file of IPFIX messages.
+    fn messages(&mut self, input: impl Read) -> io::Result<()> {
+        let session = Session::file(self.files);
+        self.files = self.files.wrapping_add(1);
+        let mut messages = MessageFile::new(input);
+        let (before, mut last_ms) = (self.octets.get(), 0);
+        let read = loop {
+            if self.stop.load(Ordering::Relaxed) {
+                break Ok(());
+            }
+            match messages.next_message() {
+                Ok(Some(message)) => {
+                    last_ms = file::export_ms(message);
+                    self.decoder.message(session, last_ms, message);
+                }
+                Ok(None) => break Ok(()),
+                Err(error) => break Err(error),
+            }
+            if self.decoder.is_full() {
+                self.octets.add((before + messages.report().octets).saturating_sub(self.octets.get()));
+                self.deliver();
+            }
+        };
+        self.decoder.end_session(session, last_ms);
+        let report = messages.report();
+        self.octets.add((before + report.octets).saturating_sub(self.octets.get()));
+        self.messages.add(report.messages);
+        self.messages_damaged.add(report.messages_damaged);
+        self.octets_skipped.add(report.octets_skipped);
+        read
+    }
+
+    fn datagram(&mut self, datagram: &CapturedDatagram<'_>) {
+        let wanted = match self.port {
+            Some(port) => datagram.destination.port() == port,
+            None => capture::looks_like_export(datagram.payload),
+        };
+        if !wanted {
+            self.skipped.add(1);
+            return;
+        }
+        self.decoder.datagram(datagram.source, datagram.captured_ms, datagram.payload);
+        if self.decoder.is_full() {
+            self.deliver();
+        }
+    }
+
+    /// Hands on what the decoder holds.
+    fn deliver(&mut self) {
+        loop {
+            let delivery = self.decoder.take_delivery();
+            if delivery.is_empty() {
+                break;
+            }
+            if self.deliveries.send(delivery).is_err() {
+                // nobody takes anything any more
+                self.stop.store(true, Ordering::Release);
+                break;
+            }
+        }
+        self.books.set(&[self.decoder.statistics()]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use weir_chain::compliance;
+    use weir_export::{ExporterConfig, Version};
+    use weir_generate::{Stream, TrafficModel, write_pcap};
+
+    use super::*;
+
+    /// The compliance test takes a reference that lives as long as the program.
+    const CAPTURE_READER: &ComponentKind = &KIND;
+
+    fn capture(path: &Path, seed: u64, count: u64) {
+        let mut flows = TrafficModel::new(seed).flows(count).expect("a model");
+        let streams = [Stream { source: Some([127, 0, 0, 5].into()), config: ExporterConfig::new(Version::V5) }];
+        let SocketAddr::V4(target) = SocketAddr::from(([192, 0, 2, 1], 2055)) else { unreachable!("IPv4") };
+        write_pcap(path, &mut flows, &streams, target).expect("written");
+    }
+
+    #[test]
+    fn complies_and_reads_all_files_but_the_damaged() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        capture(&path("one.pcap"), 1, 4000);
+        capture(&path("two.pcap"), 2, 100);
+        std::fs::write(path("garbage"), [7; 100]).expect("written");
+        let files = ["one.pcap", "garbage", "missing", "two.pcap"].map(|name| format!("'{}'", path(name).display()));
+        let outcome = compliance::source(CAPTURE_READER, &format!("files = [{}]", files.join(", ")));
+        assert_eq!(outcome.len(), 4100);
+        assert_eq!((outcome.counter("files_failed"), outcome.counter("records_stored")), (2, 4100));
+        assert_eq!(outcome.counter("datagrams_skipped"), 0);
+    }
+
+    #[test]
+    fn files_of_messages_are_read_beside_captures() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        capture(&path("one.pcap"), 1, 400);
+        let mut flows = TrafficModel::new(2).flows(5000).expect("a model");
+        let streams = [Stream { source: Some([127, 0, 0, 5].into()), config: ExporterConfig::new(Version::Ipfix) }];
+        let SocketAddr::V4(target) = SocketAddr::from(([192, 0, 2, 1], 2055)) else { unreachable!("IPv4") };
+        write_pcap(&path("two.pcap"), &mut flows, &streams, target).expect("written");
+        // the payloads of a capture one after the other are a file of messages
+        let mut messages = Vec::new();
+        let two = File::open(path("two.pcap")).expect("the capture");
+        let (captured, read) = capture::read(two, |datagram| messages.extend_from_slice(datagram.payload));
+        read.expect("read");
+        // something between two messages spoils neither
+        let first = usize::from(u16::from_be_bytes([messages[2], messages[3]]));
+        messages.splice(first..first, [7; 33]);
+        std::fs::write(path("two.ipfix"), &messages).expect("written");
+        let files = ["one.pcap", "two.ipfix", "two.ipfix"].map(|name| format!("'{}'", path(name).display()));
+        let outcome = compliance::source(CAPTURE_READER, &format!("files = [{}]", files.join(", ")));
+        assert_eq!(outcome.len(), 400 + 2 * 5000);
+        let counted = ["messages", "messages_damaged", "octets_skipped", "files_failed", "records_lost"];
+        assert_eq!(counted.map(|name| outcome.counter(name)), [2 * captured.datagrams, 0, 66, 0, 0]);
+        assert_eq!(outcome.counter("stream_messages"), 2 * captured.datagrams);
+    }
+}

@@ -1,0 +1,271 @@
+//! Reads flows from files of other programs and hands them on with lines of the books that account for them.
+//!
+//! The formats are those of the crate `foreign`. There are no datagrams behind such flows, so the books have one count
+//! for them: what was stored, for each exporter and minute, as if it had been received when the file says. Reading and
+//! decompressing runs in a thread of its own, a few batches ahead of the archive.
+
+mod accounts;
+
+use std::error::Error as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use weir_chain::{
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Opener, Outlet, ParameterError,
+    ParameterSpec, ParameterType, Parameters, Pulled, Role, Source,
+};
+use weir_flow::{Beside, Column, Delivery};
+use weir_formats::{AnyReader, ForeignError, Format};
+
+use accounts::Accounts;
+
+/// Files of other programs.
+pub const KIND: ComponentKind = ComponentKind {
+    name: "file-reader",
+    role: Role::Source,
+    inputs: &[],
+    doc: "Reads flows from files of other programs, one after the other: nfcapd files (nfdump 1.6 and 1.7), flow-tools \
+          (version 5 and 7), Zeek's conn.log (its own form and JSON), what SiLK's rwcut prints, CSV with a title line, and \
+          Parquet. Which format a file has shows in its first octets, unless format says it. It hands on flows in the \
+          order of the files, with lines of the books that count them as stored, and with what a file tells of samplers \
+          and interfaces. A file that cannot be opened or read to its end is counted in files_failed and told; what was \
+          read of it is kept. It counts files_read, records_stored, records_damaged (records and lines that could not be \
+          read), blocks_damaged, values_lost and octets_read.",
+    parameters: &[
+        ParameterSpec { key: "files", parameter_type: ParameterType::Paths, default: None, doc: "The files." },
+        ParameterSpec {
+            key: "format",
+            parameter_type: ParameterType::Choice(&["auto", "nfcapd", "flow-tools", "zeek", "silk", "csv", "parquet"]),
+            default: Some("\"auto\""),
+            doc: "The format of all files; auto looks at each.",
+        },
+        ParameterSpec {
+            key: "columns",
+            parameter_type: ParameterType::Texts,
+            default: Some("[]"),
+            doc: "What fields of text and Parquet files mean, each as FIELD=COLUMN; names of columns, and those of Zeek, \
+                  rwcut and nfdump, are known.",
+        },
+    ],
+    configure,
+};
+
+/// Batches read ahead.
+const AHEAD: usize = 4;
+const WAIT: Duration = Duration::from_millis(100);
+
+fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
+    let files = parameters.paths("files");
+    if files.is_empty() {
+        return Err(ParameterError::new("files", "'files' names no file"));
+    }
+    let format = Format::by_name(parameters.text("format"));
+    let mapping = parameters.texts("columns").iter().map(|text| mapped(text)).collect::<Result<Vec<_>, _>>()?;
+    Ok(Box::new(move |context| {
+        let (sender, deliveries) = bounded(AHEAD);
+        let stop = Arc::new(AtomicBool::new(false));
+        let reading = Reading::new(format, mapping, sender, Arc::clone(&stop), context);
+        let thread = thread::Builder::new()
+            .name("weir-files".to_owned())
+            .spawn(move || reading.run(&files))
+            .map_err(|error| ComponentError::caused("cannot start a thread", error))?;
+        Ok(Built::Source(Box::new(Files { deliveries: Some(deliveries), stop, thread: Some(thread) })))
+    }))
+}
+
+/// Reads `FIELD=COLUMN`.
+fn mapped(text: &str) -> Result<(String, Column), ParameterError> {
+    let (field, column) = text
+        .split_once('=')
+        .ok_or_else(|| ParameterError::new("columns", format!("'{text}' is not of the form FIELD=COLUMN")))?;
+    let column = Column::by_name(column.trim()).filter(|column| *column != Column::Elements).ok_or_else(|| {
+        ParameterError::new("columns", format!("'{}' is no column that text can fill", column.trim()))
+    })?;
+    Ok((field.trim().to_owned(), column))
+}
+
+struct Files {
+    deliveries: Option<Receiver<Delivery>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Source for Files {
+    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
+        let Some(deliveries) = &self.deliveries else { return Ok(Pulled::Ended) };
+        match deliveries.recv_timeout(WAIT) {
+            Ok(delivery) => {
+                out.burst(Burst::from(delivery));
+                Ok(Pulled::More)
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(Pulled::Nothing),
+            Err(RecvTimeoutError::Disconnected) => match self.thread.take().map(JoinHandle::join) {
+                Some(Err(_)) => Err(ComponentError::new("the thread that reads files ended by a panic")),
+                _ => Ok(Pulled::Ended),
+            },
+        }
+    }
+
+    fn stop(&mut self) {
+        self.stop.store(true, Ordering::Release);
+    }
+}
+
+impl Drop for Files {
+    fn drop(&mut self) {
+        self.stop();
+        // the thread finds that nobody takes its batches
+        self.deliveries = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// The thread that reads.
+struct Reading {
+    format: Option<Format>,
+    mapping: Vec<(String, Column)>,
+    deliveries: Sender<Delivery>,
+    stop: Arc<AtomicBool>,
+    accounts: Accounts,
+    files_read: Counter,
+    failed: Counter,
+    stored: Counter,
+    records_damaged: Counter,
+    blocks_damaged: Counter,
+    values_lost: Counter,
+    octets: Counter,
+}
+
+impl Reading {
+    fn new(
+        format: Option<Format>,
+        mapping: Vec<(String, Column)>,
+        deliveries: Sender<Delivery>,
+        stop: Arc<AtomicBool>,
+        context: &ComponentContext,
+    ) -> Self {
+        let counter = |name| context.counters.counter(name);
+        Self {
+            format,
+            mapping,
+            deliveries,
+            stop,
+            accounts: Accounts::default(),
+            files_read: counter("files_read"),
+            failed: counter("files_failed"),
+            stored: counter("records_stored"),
+            records_damaged: counter("records_damaged"),
+            blocks_damaged: counter("blocks_damaged"),
+            values_lost: counter("values_lost"),
+            octets: counter("octets_read"),
+        }
+    }
+
+    fn run(mut self, files: &[PathBuf]) {
+        for path in files {
+            if self.stop.load(Ordering::Acquire) {
+                break;
+            }
+            match self.file(path) {
+                Ok(()) => self.files_read.add(1),
+                Err(error) => {
+                    self.failed.add(1);
+                    let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+                    eprintln!("error: {error}{cause}");
+                }
+            }
+        }
+    }
+
+    fn file(&mut self, path: &Path) -> Result<(), ForeignError> {
+        let octets = fs::metadata(path).map_or(0, |file| file.len());
+        let mut reader = AnyReader::open(path, self.format, &self.mapping)?;
+        let before = self.octets.get();
+        let read = self.batches(&mut reader, before);
+        self.octets.add((before + octets).saturating_sub(self.octets.get()));
+        let lost = reader.lost();
+        self.records_damaged.add(lost.records);
+        self.blocks_damaged.add(lost.blocks);
+        self.values_lost.add(lost.values);
+        let name = path.display();
+        for line in &lost.lines {
+            eprintln!("warning: {name} line {}: {}", line.number, line.what);
+        }
+        if lost.records + lost.blocks > 0 {
+            eprintln!("warning: {name}: {} records and {} blocks could not be read", lost.records, lost.blocks);
+        }
+        if !lost.fields.is_empty() {
+            eprintln!("note: {name}: not kept, because no column is known for it: {}", lost.fields.join(", "));
+        }
+        read
+    }
+
+    /// Hands on all batches of a file.
+    fn batches(&mut self, reader: &mut AnyReader, before: u64) -> Result<(), ForeignError> {
+        while let Some(flows) = reader.next() {
+            let flows = flows?;
+            self.octets.add((before + reader.octets_read()).saturating_sub(self.octets.get()));
+            let books = self.accounts.of(&flows);
+            let rows = flows.rows() as u64;
+            let others = reader.take_options().into_iter().collect();
+            let delivery = Delivery { flows: Some(flows), beside: Beside { books: Some(books), others } };
+            if !self.hand_on(delivery) {
+                return Ok(());
+            }
+            self.stored.add(rows);
+        }
+        // what a file tells behind its last flow
+        if let Some(options) = reader.take_options() {
+            let beside = Beside { books: None, others: vec![options] };
+            self.hand_on(Delivery { flows: None, beside });
+        }
+        Ok(())
+    }
+
+    /// False when nobody takes anything any more.
+    fn hand_on(&mut self, delivery: Delivery) -> bool {
+        let taken = self.deliveries.send(delivery).is_ok();
+        if !taken {
+            self.stop.store(true, Ordering::Release);
+        }
+        taken && !self.stop.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write as _;
+
+    use weir_chain::compliance;
+
+    use super::*;
+
+    /// The compliance test takes a reference that lives as long as the program.
+    const FILE_READER: &ComponentKind = &KIND;
+
+    #[test]
+    fn complies_and_reads_all_files_but_the_damaged() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        let mut lines = "start,src_addr,dst_addr,proto,packets,bytes,mine\n".to_owned();
+        for row in 0..30_000 {
+            writeln!(lines, "{},10.0.0.1,10.0.0.2,udp,{row},100,x", 1_763_683_200 + row).expect("a line");
+        }
+        lines.push_str("bad,10.0.0.1,10.0.0.2,udp,1,100,x\n");
+        fs::write(path("one.csv"), lines).expect("written");
+        fs::write(path("two.txt"), "sIP|dIP|sTime|\n10.0.0.1|10.0.0.2|2020/01/01T00:00:00.5|\n").expect("written");
+        fs::write(path("garbage"), [7; 100]).expect("written");
+        let files = ["one.csv", "garbage", "missing", "two.txt"].map(|name| format!("'{}'", path(name).display()));
+        let outcome = compliance::source(FILE_READER, &format!("files = [{}]", files.join(", ")));
+        assert_eq!(outcome.len(), 30_001);
+        let counted = ["files_read", "files_failed", "records_stored", "records_damaged"];
+        assert_eq!(counted.map(|name| outcome.counter(name)), [2, 2, 30_001, 1]);
+    }
+}

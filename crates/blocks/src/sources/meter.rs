@@ -1,0 +1,309 @@
+//! Meters packets of interfaces and capture files into flows.
+//!
+//! One worker runs in the thread that calls the source, the whole way from the packet to the batch. Several have threads
+//! of their own, and hand their batches on through a queue; when that is full they wait, and what an interface receives
+//! meanwhile is dropped by the system and counted.
+
+mod configuration;
+mod routes;
+mod telling;
+
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use weir_chain::{
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Opener, Outlet, ParameterError, Parameters, Pulled,
+    Role, Source,
+};
+use weir_flow::{Delivery, FlowBatch};
+use weir_meter::{MeterOptions, Metering, SourceError, Step, Worker};
+
+use configuration::Configuration;
+use routes::{OpenRoutes, Watching};
+use telling::Telling;
+
+/// The kind `meter`.
+pub const KIND: ComponentKind = ComponentKind {
+    name: "meter",
+    role: Role::Source,
+    inputs: &[],
+    doc: "Meters packets into flows: of capture files (pcap, pcapng, also compressed with gzip or zstd), which are merged \
+          by the times of packets, or of interfaces. Flows are handed on as they end, those of several workers in no \
+          particular order; which flows there are does not depend on the number of workers, unless the table was full. \
+          Beside them it tells the interfaces, and how packets were sampled, as rows of `exporter_options`. Every packet \
+          is counted: `packets` = `packets_in_flows` + `packets_not_ip` + `packets_truncated` + `packets_malformed` + \
+          `packets_too_deep` + `packets_not_sampled`. Besides it counts `octets` of frames, `fragments_without_first` \
+          (in flows without ports), `flows_begun`, `flows_ended`, `flows_evicted` (ended since the table was full), \
+          `flows_peak`, `tunnel_pairs_forgotten` (ends of tunnels, of which 1,048,576 are known at the same time: \
+          a flow whose ends were forgotten and come again is told in two), `handshakes_cut` (too long, or too many at the same time, to be looked at whole), \
+          `payloads_malformed`, `kernel_drops` (packets that were not fetched in time), `buffer_overruns` \
+          (how often the memory for packets of an interface became full), `frames_filtered`, `frames_unknown_link`, `octets_read` and \
+          `files_failed`. With `routes` it counts `routes_peak` (prefixes), \
+          `route_octets_peak` (of memory, for one table; there are two while files are read again), `routes_defective` \
+          (records or lines that could not be used), `routes_reloaded` and `routes_reloads_failed` (the old routes stay \
+          in force).",
+    parameters: configuration::PARAMETERS,
+    configure,
+};
+
+/// Batches that wait to be taken, for each worker.
+const AHEAD: usize = 4;
+/// How long one call may take.
+const WAIT: Duration = Duration::from_millis(100);
+
+fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
+    let configuration = Configuration::of(parameters)?;
+    Ok(Box::new(move |context: &ComponentContext| {
+        let routes = configuration.routes.as_ref().map(|files| files.open(&context.counters)).transpose()?;
+        let sources = configuration.open().map_err(source_error)?;
+        let options =
+            MeterOptions { routes: routes.as_ref().map(|open| open.routes.clone()), ..configuration.options.clone() };
+        let (metering, mut workers) = Metering::new(&options, sources, configuration.workers);
+        let telling = Telling::new(context, &configuration, metering.clone());
+        let workers = match workers.pop() {
+            Some(one) if workers.is_empty() => Workers::Here(Box::new(one)),
+            last => Workers::Threads(Threads::start(workers.into_iter().chain(last))?),
+        };
+        let watching = routes.map(OpenRoutes::watch).transpose()?.flatten();
+        Ok(Built::Source(Box::new(MeterSource { workers, metering, telling, _watching: watching })))
+    }))
+}
+
+fn source_error(error: SourceError) -> ComponentError {
+    match &error {
+        SourceError::Unusable { what, hint: Some(hint) } => ComponentError::new(format!("{what}\nhint: {hint}")),
+        _ => ComponentError::caused("packets cannot be read", error),
+    }
+}
+
+struct MeterSource {
+    workers: Workers,
+    metering: Metering,
+    telling: Telling,
+    _watching: Option<Watching>,
+}
+
+enum Workers {
+    Here(Box<Worker>),
+    Threads(Threads),
+}
+
+impl Source for MeterSource {
+    fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
+        let mut batches = Vec::new();
+        let pulled = match &mut self.workers {
+            Workers::Here(worker) => step(worker, &mut batches),
+            Workers::Threads(threads) => threads.take(&mut batches)?,
+        };
+        let beside = self.telling.tell(batches.last());
+        let mut beside = Some(beside);
+        for flows in batches {
+            out.burst(Burst::from(Delivery { flows: Some(flows), beside: beside.take().unwrap_or_default() }));
+        }
+        if let Some(beside) = beside.filter(|beside| !beside.is_empty()) {
+            out.burst(Burst::from(Delivery { flows: None, beside }));
+        }
+        match self.metering.take_failure() {
+            Some(error) => Err(source_error(error)),
+            None => Ok(pulled),
+        }
+    }
+
+    fn stop(&mut self) {
+        self.metering.stop();
+    }
+}
+
+/// Steps until there is a batch, or time is over.
+fn step(worker: &mut Worker, batches: &mut Vec<FlowBatch>) -> Pulled {
+    let begun = Instant::now();
+    while batches.is_empty() {
+        match worker.step(&mut |flows| batches.push(flows)) {
+            Step::Ended => return Pulled::Ended,
+            Step::Nothing => return Pulled::Nothing,
+            Step::More if begun.elapsed() > WAIT => break,
+            Step::More => {}
+        }
+    }
+    Pulled::More
+}
+
+/// Workers with threads of their own.
+struct Threads {
+    batches: Option<Receiver<FlowBatch>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    fn start(workers: impl Iterator<Item = Worker>) -> Result<Self, ComponentError> {
+        let workers: Vec<_> = workers.collect();
+        let (sender, batches) = bounded(AHEAD * workers.len());
+        let start = |worker| {
+            let sender = sender.clone();
+            let thread = thread::Builder::new().name("weir-meter".to_owned()).spawn(move || work(worker, &sender));
+            thread.map_err(|error| ComponentError::caused("cannot start a thread", error))
+        };
+        let threads = workers.into_iter().map(start).collect::<Result<_, _>>()?;
+        Ok(Self { batches: Some(batches), threads })
+    }
+
+    fn take(&mut self, batches: &mut Vec<FlowBatch>) -> Result<Pulled, ComponentError> {
+        let Some(queue) = &self.batches else { return Ok(Pulled::Ended) };
+        match queue.recv_timeout(WAIT) {
+            Ok(flows) => {
+                batches.push(flows);
+                Ok(Pulled::More)
+            }
+            Err(RecvTimeoutError::Timeout) => Ok(Pulled::Nothing),
+            Err(RecvTimeoutError::Disconnected) if self.join() => Ok(Pulled::Ended),
+            Err(RecvTimeoutError::Disconnected) => {
+                Err(ComponentError::new("a thread that meters packets ended by a panic"))
+            }
+        }
+    }
+
+    /// Waits for all threads; false when one has panicked.
+    fn join(&mut self) -> bool {
+        self.batches = None;
+        let mut is_fine = true;
+        for thread in self.threads.drain(..) {
+            is_fine &= thread.join().is_ok();
+        }
+        is_fine
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        // threads find that nobody takes their batches
+        self.join();
+    }
+}
+
+fn work(mut worker: Worker, batches: &Sender<FlowBatch>) {
+    let mut is_wanted = true;
+    while worker.step(&mut |flows| is_wanted &= batches.send(flows).is_ok()) != Step::Ended {
+        if !is_wanted {
+            worker.stop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use arrow::array::AsArray;
+    use arrow::datatypes::UInt32Type;
+    use weir_chain::compliance;
+
+    use super::*;
+
+    /// The compliance test takes a reference that lives as long as the program.
+    const METER: &ComponentKind = &KIND;
+
+    /// An IPv4 packet of UDP from a port, in an Ethernet frame.
+    fn frame(from: u16) -> Vec<u8> {
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+        frame.extend([0x45, 0, 0, 32, 0, 1, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 198, 51, 100, 2]);
+        frame.extend(from.to_be_bytes());
+        frame.extend([0, 53, 0, 12, 0, 0, 1, 2, 3, 4]);
+        frame
+    }
+
+    /// A capture of so many packets, in turn of one of `flows` flows, every tenth of no flow at all.
+    fn capture(path: &Path, packets: u32, flows: u16) {
+        let frames = (0..packets).map(|number| {
+            let mut frame = frame(1_000 + (number % u32::from(flows)) as u16);
+            if number % 10 == 9 {
+                // the Address Resolution Protocol
+                frame[12..14].copy_from_slice(&[8, 6]);
+            }
+            (1_700_000_000_000_000 + i64::from(number) * 1_000, frame)
+        });
+        weir_testkit::write_capture(path, frames);
+    }
+
+    #[test]
+    fn complies_and_counts_every_packet() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        capture(&path("one.pcap"), 20_000, 7_777);
+        std::fs::write(path("garbage"), [7; 100]).expect("written");
+        let files = ["one.pcap", "garbage", "missing"].map(|name| format!("'{}'", path(name).display()));
+        let parameters = format!("files = [{}]\nidle_timeout_secs = 3", files.join(", "));
+        let outcome = compliance::source(METER, &parameters);
+        let counted = ["packets", "packets_in_flows", "packets_not_ip", "files_failed", "flows_evicted"];
+        assert_eq!(counted.map(|name| outcome.counter(name)), [20_000, 18_000, 2_000, 2, 0]);
+        assert_eq!(outcome.counter("flows_ended"), outcome.len() as u64);
+        assert!(outcome.len() > 7_000, "{}", outcome.len());
+    }
+
+    #[test]
+    fn routes_come_from_files_and_wrong_ones_are_told() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = |name: &str| folder.path().join(name);
+        capture(&path("one.pcap"), 100, 10);
+        std::fs::write(path("routes"), "192.0.2.0/24,64500\n198.51.100.0/25,64501\nwhat\n").expect("written");
+        let parameters = |routes: &str| {
+            let [capture, routes] = ["one.pcap", routes].map(|name| path(name).display().to_string());
+            format!("files = ['{capture}']\nroutes = ['{routes}']")
+        };
+        let outcome = compliance::source(METER, &parameters("routes"));
+        let counted = ["routes_peak", "routes_defective", "routes_reloaded"].map(|name| outcome.counter(name));
+        assert_eq!(counted, [2, 1, 0]);
+        let rows = outcome.rows.expect("rows");
+        let of = |name: &str| rows.column_by_name(name).expect(name).as_primitive::<UInt32Type>().values().to_vec();
+        assert_eq!([of("src_as"), of("dst_as")], [64500, 64501].map(|system| vec![system; rows.num_rows()]));
+        let parameters = Parameters::new(KIND.parameters, &parameters("missing").parse().expect("a table"), ".");
+        let opener = configure(&parameters.expect("parameters")).expect("it is read when the block is opened");
+        let error = opener(&ComponentContext::default()).err().expect("an error").chain();
+        assert!(error.contains("cannot read routes from") && error.contains("missing"), "{error}");
+    }
+
+    #[test]
+    fn workers_in_threads_tell_the_same_packets() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("one.pcap");
+        capture(&path, 20_000, 7_777);
+        let run = |workers: usize| {
+            let text = format!(
+                "[components.meter]\ntype = 'meter'\nfiles = ['{}']\nworkers = {workers}\n\
+                 [components.out]\ntype = 'counter'\ninputs = ['meter']\n",
+                path.display()
+            );
+            let chain = weir_chain::Chain::parse(&text, Path::new(""), &crate::registry(), &[]).expect("a chain");
+            let (progress, ended) = chain.start().expect("started").wait();
+            ended.expect("ended");
+            let meter = progress.component("meter").expect("the meter");
+            (meter.counter("packets_in_flows"), meter.counter("flows_ended"), meter.rows_out)
+        };
+        assert_eq!(run(1), run(3));
+    }
+
+    #[test]
+    fn wrong_parameters_are_told() {
+        let configure = |text: &str| {
+            let text = format!(
+                "[components.meter]\ntype = 'meter'\n{text}\n[components.out]\ntype = 'counter'\ninputs = ['meter']\n"
+            );
+            match weir_chain::Chain::parse(&text, Path::new(""), &crate::registry(), &[]) {
+                Ok(_) => String::new(),
+                Err(errors) => errors.iter().map(ToString::to_string).collect(),
+            }
+        };
+        for (text, told) in [
+            ("", "neither 'files' nor 'interfaces'"),
+            ("files = ['a']\ninterfaces = ['lo']", "not from both"),
+            ("files = ['a']\nkey = ['colour']", "'colour' is no Flow Key"),
+            ("files = ['a']\nbiflow = true\nkey = ['src_addr']", "only when source and destination are both keys"),
+            ("files = ['a']\nidle_timeout_secs = 0", "before its second packet"),
+            ("files = ['a']\nmeasures = ['weight']", "'weight' is no measure"),
+            ("files = ['a']\nexporter = 'me'", "'me' is no address"),
+        ] {
+            let errors = configure(text);
+            assert!(errors.contains(told), "{text}: {errors}");
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! What a Metering Process tells beside its flows: counters, interfaces, sampling.
+
+use std::net::IpAddr;
+
+use arrow::compute::max;
+use arrow::datatypes::TimestampMillisecondType;
+use weir_chain::{ComponentContext, Counter};
+use weir_flow::{Beside, Column, FlowBatch, OptionsKind, OptionsRow, OptionsRows};
+use weir_meter::{MeterCounts, Metering, NotFlow, Selection, SourceCounts};
+
+use super::configuration::Configuration;
+
+// Information Elements of the options that are told (IANA registry of IPFIX).
+const SELECTOR_ALGORITHM: u16 = 304;
+const INGRESS_INTERFACE: u16 = 10;
+const INTERFACE_NAME: u16 = 82;
+const SAMPLING_PACKET_INTERVAL: u16 = 305;
+const SAMPLING_PACKET_SPACE: u16 = 306;
+/// Flows that were never in an export datagram are told under the version that has all of their fields.
+const IPFIX: u8 = 10;
+
+/// Counters, and what was told of interfaces and sampling.
+pub(super) struct Telling {
+    metering: Metering,
+    exporter: Vec<u8>,
+    domain: u32,
+    sampling: Option<Sampling>,
+    counters: Vec<(Counter, Count)>,
+    not_flows: [Counter; NotFlow::COUNT],
+    interfaces_told: usize,
+    /// When flows were told last, milliseconds since the epoch.
+    clock_ms: i64,
+}
+
+/// How packets are selected: the algorithm, and one packet in how many.
+type Sampling = (Selection, u32);
+
+/// Takes one of the counts.
+type Count = fn(&MeterCounts, &SourceCounts) -> u64;
+
+const COUNTERS: &[(&str, Count)] = &[
+    ("packets", |meter, _| meter.packets),
+    ("octets", |meter, _| meter.octets),
+    ("packets_in_flows", |meter, _| meter.packets_in_flows),
+    ("packets_not_sampled", |meter, _| meter.packets_not_sampled),
+    ("fragments_without_first", |meter, _| meter.fragments_without_first),
+    ("flows_begun", |meter, _| meter.flows_begun),
+    ("flows_ended", |meter, _| meter.flows_ended),
+    ("flows_evicted", |meter, _| meter.flows_evicted),
+    ("flows_peak", |meter, _| meter.flows_peak),
+    ("tunnel_pairs_forgotten", |meter, _| meter.tunnel_pairs_forgotten),
+    ("handshakes_cut", |meter, _| meter.handshakes_cut),
+    ("payloads_malformed", |meter, _| meter.payloads_malformed),
+    ("kernel_drops", |_, source| source.kernel_drops),
+    ("buffer_overruns", |_, source| source.buffer_overruns),
+    ("frames_filtered", |_, source| source.frames_filtered),
+    ("frames_unknown_link", |_, source| source.frames_unknown_link),
+    ("octets_read", |_, source| source.octets_read),
+    ("files_failed", |_, source| source.files_failed),
+];
+
+impl Telling {
+    pub(super) fn new(context: &ComponentContext, configuration: &Configuration, metering: Metering) -> Self {
+        let options = &configuration.options;
+        let exporter = match options.exporter {
+            Some(IpAddr::V4(address)) => address.octets().to_vec(),
+            Some(IpAddr::V6(address)) => address.octets().to_vec(),
+            None => Vec::new(),
+        };
+        let counter = |name| context.counters.counter(name);
+        Self {
+            metering,
+            exporter,
+            domain: options.observation_domain,
+            sampling: options.sampling,
+            counters: COUNTERS.iter().map(|&(name, count)| (counter(name), count)).collect(),
+            not_flows: std::array::from_fn(|reason| counter(NotFlow::ALL[reason].name())),
+            interfaces_told: 0,
+            clock_ms: 0,
+        }
+    }
+
+    /// Brings counters up to date, and tells what has not been told. Nothing is told before the first flows, whose time
+    /// it is told with.
+    pub(super) fn tell(&mut self, flows: Option<&FlowBatch>) -> Beside {
+        let (meter, source) = (self.metering.counts(), self.metering.source_counts());
+        for (counter, count) in &self.counters {
+            counter.add(count(&meter, &source).saturating_sub(counter.get()));
+        }
+        for (counter, count) in self.not_flows.iter().zip(meter.not_flows) {
+            counter.add(count.saturating_sub(counter.get()));
+        }
+        let Some(flows) = flows else { return Beside::default() };
+        let received = flows.primitive::<TimestampMillisecondType>(Column::Received);
+        self.clock_ms = received.and_then(max).unwrap_or(self.clock_ms);
+        let mut rows = OptionsRows::default();
+        self.interfaces(&mut rows);
+        self.sampler(&mut rows);
+        Beside { books: None, others: rows.take().into_iter().collect() }
+    }
+
+    fn row<'a>(&'a self, kind: OptionsKind, scope: &'a str) -> OptionsRow<'a> {
+        OptionsRow { kind, scope, ..OptionsRow::blank(self.clock_ms, &self.exporter, self.domain, IPFIX) }
+    }
+
+    fn interfaces(&mut self, rows: &mut OptionsRows) {
+        let interfaces = self.metering.interfaces();
+        for interface in interfaces.iter().skip(self.interfaces_told).filter(|interface| !interface.name.is_empty()) {
+            let scope = format!("ingressInterface {}", interface.index);
+            let row = OptionsRow {
+                key: Some(interface.index.into()),
+                name: Some(&interface.name),
+                ..self.row(OptionsKind::Interface, &scope)
+            };
+            let index = interface.index.to_be_bytes();
+            let elements = [(0, INGRESS_INTERFACE, &index[..]), (0, INTERFACE_NAME, interface.name.as_bytes())];
+            rows.push(&row, elements.into_iter());
+        }
+        self.interfaces_told = interfaces.len();
+    }
+
+    /// Tells once how packets are selected.
+    fn sampler(&mut self, rows: &mut OptionsRows) {
+        let Some((selection, interval)) = self.sampling.take() else { return };
+        let row = OptionsRow {
+            key: Some(0),
+            sampling_interval: Some(interval),
+            packets_selected: Some(1),
+            packets_observed: Some(interval.into()),
+            ..self.row(OptionsKind::Sampler, "selectorId 0")
+        };
+        let (algorithm, space) = (selection.algorithm().to_be_bytes(), (interval - 1).to_be_bytes());
+        let elements = [
+            (SELECTOR_ALGORITHM, &algorithm[..]),
+            (SAMPLING_PACKET_INTERVAL, &[0, 0, 0, 1]),
+            (SAMPLING_PACKET_SPACE, &space),
+        ];
+        rows.push(&row, elements.into_iter().map(|(id, octets)| (0, id, octets)));
+    }
+}

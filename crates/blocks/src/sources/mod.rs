@@ -1,0 +1,25 @@
+//! Sources: where rows enter a chain. One file or folder for each kind, named after the kind.
+
+pub mod archive_reader;
+pub mod capture_reader;
+pub mod collector;
+pub mod file_reader;
+pub mod generator;
+pub mod meter;
+pub mod router_generator;
+
+mod traffic;
+
+use weir_chain::ComponentKind;
+
+/// Every kind of this folder.
+pub const KINDS: &[&ComponentKind] = &[
+    // keep in the order of the modules
+    &archive_reader::KIND,
+    &capture_reader::KIND,
+    &collector::KIND,
+    &file_reader::KIND,
+    &generator::KIND,
+    &meter::KIND,
+    &router_generator::KIND,
+];

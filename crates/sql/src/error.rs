@@ -1,0 +1,105 @@
+//! Why a question has no answer.
+
+use std::time::Duration;
+
+use arrow::error::ArrowError;
+use datafusion::error::DataFusionError;
+
+use crate::mistake::Mistake;
+use crate::terms::Reached;
+
+/// Why a question has no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    /// The archive could not be opened.
+    #[error("cannot open the archive")]
+    Archive(#[source] weir_archive::ArchiveError),
+    /// The threads or the temporary folder of the engine could not be had.
+    #[error("cannot start the query engine")]
+    Start(#[source] std::io::Error),
+    /// The question is wrong, and whoever asked it can put it right.
+    #[error("{0}")]
+    Mistake(Box<Mistake>),
+    /// The question is one that this engine cannot plan.
+    #[error("cannot plan the question")]
+    Plan(#[source] Box<DataFusionError>),
+    /// The question needs more memory than it may have, and cannot do with less by writing to disk.
+    #[error("not enough memory: {0}\nhint: raise the memory limit, or narrow the question by time or by a filter")]
+    Memory(String),
+    /// The question ran longer than it may.
+    #[error(
+        "the question ran longer than {time_max:?}: {reached}\nhint: raise the time limit, or narrow the question by time \
+         or by a filter"
+    )]
+    TimeLimit {
+        /// How long it may run.
+        time_max: Duration,
+        /// How far it came.
+        reached: Box<Reached>,
+    },
+    /// Whoever asked does not want the answer any more.
+    #[error("the question was cancelled: {reached}")]
+    Cancelled {
+        /// How far it came.
+        reached: Box<Reached>,
+    },
+    /// A file of whoever asked cannot be read as a table.
+    #[error("cannot read '{path}' as table '{name}'")]
+    UserTable {
+        /// Name of the table.
+        name: String,
+        /// Path of the file.
+        path: String,
+        /// Why.
+        source: Box<DataFusionError>,
+    },
+    /// A table of whoever asked cannot be what it is told to be.
+    #[error("table '{name}' {reason}")]
+    UserTableRefused {
+        /// Name of the table.
+        name: String,
+        /// Why, and what to do.
+        reason: String,
+    },
+    /// A file that is no longer what was written, or a table of whoever asked that is no good Parquet.
+    #[error("a segment or table cannot be read: {0}\nhint: `weir archive check` tells which segments are damaged")]
+    Unreadable(String),
+    /// The question failed while it ran.
+    #[error("the question failed while it ran")]
+    Run(#[source] Box<DataFusionError>),
+    /// The engine panicked while the question ran: a defect of the engine, or a damaged segment that it did not
+    /// recognise as such. The batches before are right, but not all of the answer.
+    #[error(
+        "the query engine panicked: {0}; the answer is incomplete\nhint: a damaged segment can be the cause; narrow the \
+         question by time to find it"
+    )]
+    Panicked(String),
+    /// The engine went away before the last batch.
+    #[error("the query engine was stopped; the answer is incomplete")]
+    Stopped,
+    /// The answer could not be written.
+    #[error("cannot write the answer")]
+    Write(#[source] std::io::Error),
+}
+
+impl EngineError {
+    /// An error met while a question ran.
+    pub(crate) fn run(error: DataFusionError) -> Self {
+        match error.find_root() {
+            DataFusionError::ResourcesExhausted(reason) => Self::Memory(reason.clone()),
+            // What a function refuses of its arguments, whoever asked can put right; it knows no place.
+            DataFusionError::Plan(message) => Mistake { message: message.clone(), place: None, hint: None }.into(),
+            root @ DataFusionError::ParquetError(_) => Self::Unreadable(root.to_string()),
+            DataFusionError::ArrowError(source, _) if matches!(**source, ArrowError::ParquetError(_)) => {
+                Self::Unreadable(source.to_string())
+            }
+            _ => Self::Run(Box::new(error)),
+        }
+    }
+}
+
+impl From<Mistake> for EngineError {
+    fn from(mistake: Mistake) -> Self {
+        Self::Mistake(Box::new(mistake))
+    }
+}

@@ -1,0 +1,13 @@
+//! The engine over archives whose rows are known.
+
+mod differential;
+mod files;
+mod filters;
+mod growth;
+mod mixed;
+mod questions;
+mod rows;
+mod scaling;
+mod slt;
+mod tables;
+mod terms;
