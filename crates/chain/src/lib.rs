@@ -18,6 +18,7 @@ pub mod source;
 pub mod transform;
 
 pub mod burst;
+pub mod notices;
 pub mod outlet;
 
 mod option_error;
@@ -48,6 +49,7 @@ pub use chain::Chain;
 pub use config::Setting;
 pub use counters::{Counter, Counters};
 pub use error::{ComponentError, ConfigError};
+pub use notices::Notices;
 pub use option_error::OptionError;
 pub use options::{
     ByteSize, Given, OptionSpec, OptionText, OptionValue, Options, Problem, TimeSpan, UnitError, ValueType,

@@ -13,10 +13,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use weir_chain::{
-    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Opener, Outlet, ParameterError,
-    ParameterSpec, ParameterType, Parameters, Pulled, Role, Source,
-};
+use weir_chain::{Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Opener, OptionError, Outlet, Pulled, Role, Source, options};
 use weir_collect::capture::{self, CaptureError, CaptureReader, CapturedDatagram};
 use weir_collect::file::{self, MessageFile};
 use weir_collect::{Decoder, Limits, Session};
@@ -25,7 +22,7 @@ use weir_flow::Delivery;
 use crate::books_counters::BooksCounters;
 
 /// Captures of export datagrams.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<CaptureReaderOptions> = ComponentKind {
     name: "capture-reader",
     role: Role::Source,
     inputs: &[],
@@ -37,33 +34,28 @@ pub const KIND: ComponentKind = ComponentKind {
           files are read all the same. It counts frames, datagrams_udp, datagrams_skipped (no NetFlow or IPFIX), \
           datagrams_truncated (cut short by the capture), messages, messages_damaged and octets_skipped (of IPFIX \
           files), octets_read, and what the books count.",
-    parameters: &[
-        ParameterSpec {
-            key: "files",
-            parameter_type: ParameterType::Paths,
-            default: None,
-            doc: "The files; - for standard input.",
-        },
-        ParameterSpec {
-            key: "port",
-            parameter_type: ParameterType::Integer(0, 65535),
-            default: Some("0"),
-            doc: "Take every datagram to this port; 0 takes those that look like NetFlow or IPFIX.",
-        },
-    ],
     configure,
 };
+
+options! {
+    /// Options of the source `capture-reader`.
+    pub struct CaptureReaderOptions {
+        /// Read these files; - means standard input.
+        files: Vec<PathBuf>,
+        /// Take every datagram to this port; without it, those that look like NetFlow or IPFIX.
+        port: Option<u16> => 1..=65535,
+    }
+}
 
 /// Deliveries read ahead.
 const AHEAD: usize = 4;
 const WAIT: Duration = Duration::from_millis(100);
 
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let files = parameters.paths("files");
+fn configure(options: CaptureReaderOptions) -> Result<Opener, OptionError> {
+    let CaptureReaderOptions { files, port } = options;
     if files.is_empty() {
-        return Err(ParameterError::new("files", "'files' names no file"));
+        return Err(OptionError::new("files", "'files' names no file"));
     }
-    let port = Some(parameters.integer("port") as u16).filter(|&port| port != 0);
     Ok(Box::new(move |context| {
         let (sender, deliveries) = bounded(AHEAD);
         let stop = Arc::new(AtomicBool::new(false));
@@ -277,14 +269,14 @@ impl Reading {
 mod tests {
     use std::net::SocketAddr;
 
-    use weir_chain::compliance;
+    use weir_chain::{AnyKind, compliance};
     use weir_export::{ExporterConfig, Version};
     use weir_generate::{Stream, TrafficModel, write_pcap};
 
     use super::*;
 
     /// The compliance test takes a reference that lives as long as the program.
-    const CAPTURE_READER: &ComponentKind = &KIND;
+    const CAPTURE_READER: &'static dyn AnyKind = &KIND;
 
     fn capture(path: &Path, seed: u64, count: u64) {
         let mut flows = TrafficModel::new(seed).flows(count).expect("a model");

@@ -42,7 +42,7 @@ fn files_of_all_kinds_make_one_table_and_defects_are_counted() {
     write(&path("lines"), "10.0.1.0/24,1\n192.0.2.0/24,what\n3fff::/20,2\n");
     let dump = [record(1, 64_501), record(2, 64_502), record(3, 64_503)].concat();
     write(&path("dump"), &dump[..dump.len() - 1]);
-    let database = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/enrich/golden/asn.mmdb");
+    let database = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/transforms/enrich/golden/asn.mmdb");
     let meter = weir_chain::Counters::new();
     let open = files(&[&database, &path("lines"), &path("dump")], None).open(&meter).expect("routes");
     for (address, expected) in [

@@ -1,36 +1,32 @@
 //! Which flows are kept: those that a filter takes, before anything else sees the others.
 //!
-//! A filter block does the same later in a chain. This one stands where the books are at hand, so what it leaves out is
+//! The transform `filter` does the same later in a chain. This one has the books at hand, so what it leaves out is
 //! accounted for under `records_filtered`, exporter by exporter, and an answer over the archive can tell dropped on
 //! purpose from lost.
 
 use arrow::array::BooleanArray;
 use arrow::compute::filter_record_batch;
 use arrow::error::ArrowError;
-use weir_chain::{ComponentContext, ComponentError, Counter, ParameterError, Parameters};
+use weir_chain::{ComponentContext, ComponentError, Counter, OptionError};
 use weir_filter::Predicate;
 use weir_flow::books::filtered_rows;
 use weir_flow::{BooksBatch, Counter as BooksCounter, Delivery, FlowBatch};
 
-use crate::filter_error::parameter_error;
+use crate::filter_error::option_error;
 
 /// The flows that a filter takes, or all.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Kept(Option<Predicate>);
+pub(super) struct FlowFilter(Option<Predicate>);
 
-impl Kept {
-    /// The filter of a parameter; an empty text takes all.
-    pub(super) fn configure(parameters: &Parameters, key: &'static str) -> Result<Self, ParameterError> {
-        match parameters.text(key) {
-            "" => Ok(Self(None)),
-            text => weir_filter::parse(text)
-                .map(|taken| Self(Some(taken)))
-                .map_err(|error| parameter_error(key, text, &error)),
-        }
+impl FlowFilter {
+    /// The filter of an option; without a text all flows pass.
+    pub(super) fn configure(text: Option<&str>, key: &'static str) -> Result<Self, OptionError> {
+        let parse = |text| weir_filter::parse(text).map_err(|error| option_error(key, text, &error));
+        text.filter(|text| !text.is_empty()).map(parse).transpose().map(Self)
     }
 
     /// The delivery without the flows that the filter does not take; its books say how many.
-    pub(super) fn of(&self, delivery: Delivery, filtered: &Counter) -> Result<Delivery, ComponentError> {
+    pub(super) fn apply(&self, delivery: Delivery, filtered: &Counter) -> Result<Delivery, ComponentError> {
         let (Some(predicate), Some(flows)) = (&self.0, &delivery.flows) else { return Ok(delivery) };
         let mask = predicate.mask(flows);
         let dropped = flows.rows() - mask.true_count();
