@@ -14,9 +14,9 @@ use weir_chain::{
     Parameters, Pulled, Role, Source,
 };
 use weir_collect::{
-    ClientAuth, Collector, CollectorOptions, Limits, Listener, ListenerInfo, Next, RelayOptions, SessionLimits,
-    TlsOptions, Transport,
+    Collector, CollectorOptions, Limits, Listener, ListenerInfo, Next, RelayOptions, SessionLimits, Transport,
 };
+use weir_secure::{ClientAuth, TlsServerOptions};
 
 use crate::books_counters::BooksCounters;
 use kept::{Kept, filtered_counter};
@@ -300,7 +300,7 @@ fn parse_all<T: FromStr<Err: Display>>(parameters: &Parameters, key: &'static st
 }
 
 /// Certificates, where there is a listener that needs them.
-fn tls(parameters: &Parameters, listeners: &[Listener]) -> Result<Option<TlsOptions>, ParameterError> {
+fn tls(parameters: &Parameters, listeners: &[Listener]) -> Result<Option<TlsServerOptions>, ParameterError> {
     if !listeners.iter().any(|listener| listener.is_secure()) {
         let given = ["tls_cert", "tls_key", "tls_ca"].into_iter().find(|key| parameters.path(key).is_some());
         return match given {
@@ -319,7 +319,7 @@ fn tls(parameters: &Parameters, listeners: &[Listener]) -> Result<Option<TlsOpti
         "request" => ClientAuth::Request,
         _ => ClientAuth::Require,
     };
-    Ok(Some(TlsOptions {
+    Ok(Some(TlsServerOptions {
         certificate: file("tls_cert")?,
         key: file("tls_key")?,
         authorities: parameters.path("tls_ca"),
