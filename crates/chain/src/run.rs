@@ -162,12 +162,12 @@ fn open(
         let counters = Counters::new();
         let context = ComponentContext { name: component.name.clone(), counters: counters.clone(), stop: stop.clone() };
         let work = (component.opener)(&context)
-            .and_then(|built| as_told(built, component.kind.role))
+            .and_then(|built| as_told(built, component.kind.role()))
             .map_err(|source| ChainError::Open { component: component.name.clone(), source })?;
         let edges_in =
-            (0..component.kind.inputs.len()).map(|input| graph.to(index).filter(|edge| edge.input == input).count());
+            (0..component.kind.inputs().len()).map(|input| graph.to(index).filter(|edge| edge.input == input).count());
         let slot = Slot::new(index, work, edges_in.collect());
-        let counters = ComponentCounters::new(component.name, component.kind.name, graph.thread_of[index], counters);
+        let counters = ComponentCounters::new(component.name, component.kind.name(), graph.thread_of[index], counters);
         opened[index] = Some((counters, slot));
     }
     Ok(opened.into_iter().flatten().map(|(counters, slot)| (counters, Some(slot))).unzip())
