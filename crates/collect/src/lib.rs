@@ -39,7 +39,6 @@ mod deliver;
 mod listener;
 mod listening;
 pub mod relay;
-pub mod secure;
 mod socket;
 pub mod stream;
 
@@ -55,7 +54,6 @@ pub use limits::Limits;
 pub use listener::{Listener, ListenerError};
 pub use listening::ListenerInfo;
 pub use relay::{Network, RelayOptions};
-pub use secure::{ClientAuth, TlsClient, TlsClientOptions, TlsHandshakeError, TlsOptions, TlsStream};
 pub use sequence::SequenceUnit;
 pub use session::{Session, Transport};
 pub use socket::SocketInfo;

@@ -215,7 +215,7 @@ impl Sink for Export {
         self.telling.take(burst.beside(), |told| {
             let mut is_told = true;
             for lane in &mut *lanes {
-                is_told &= lane.tell(told);
+                is_told &= lane.add_options(told);
             }
             is_told
         });

@@ -4,8 +4,9 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 use weir_chain::{ComponentError, OptionError, TimeSpan};
-use weir_collect::{TlsClient, TlsClientOptions, Transport};
+use weir_collect::Transport;
 use weir_export::{ConfigError, ExporterConfig, TemplateRefresh, Version};
+use weir_secure::{TlsClient, TlsClientOptions};
 
 use super::link::Room;
 use super::options::{Distribution, ExportClock, ExportOptions, ExportTlsOptions};

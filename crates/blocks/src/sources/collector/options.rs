@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use weir_chain::{ByteSize, OptionError, TimeSpan, choices, options};
-use weir_collect::{ClientAuth, CollectorOptions, Limits, Listener, RelayOptions, SessionLimits, TlsOptions};
+use weir_collect::{CollectorOptions, Limits, Listener, RelayOptions, SessionLimits};
+use weir_secure::{ClientAuth, TlsServerOptions};
 
 choices! {
     /// Whether exporters must show a certificate.
@@ -212,7 +213,7 @@ fn parse_all<T: FromStr<Err: Display>>(texts: &[String], key: &'static str) -> R
 }
 
 /// Certificates, where there is a listener that needs them.
-fn tls_options(options: ListenerTlsOptions, listeners: &[Listener]) -> Result<Option<TlsOptions>, OptionError> {
+fn tls_options(options: ListenerTlsOptions, listeners: &[Listener]) -> Result<Option<TlsServerOptions>, OptionError> {
     let ListenerTlsOptions { tls_cert, tls_key, tls_ca, tls_client_auth, tls_peers } = options;
     if !listeners.iter().any(|listener| listener.is_secure()) {
         let files = [("tls_cert", &tls_cert), ("tls_key", &tls_key), ("tls_ca", &tls_ca)];
@@ -225,7 +226,7 @@ fn tls_options(options: ListenerTlsOptions, listeners: &[Listener]) -> Result<Op
     let file = |key: &str, path: Option<PathBuf>| {
         path.ok_or_else(|| OptionError::new(key, format!("'{key}' must be given for a listener with TLS or DTLS")))
     };
-    Ok(Some(TlsOptions {
+    Ok(Some(TlsServerOptions {
         certificate: file("tls_cert", tls_cert)?,
         key: file("tls_key", tls_key)?,
         authorities: tls_ca,

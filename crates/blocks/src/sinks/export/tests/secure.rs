@@ -1,6 +1,7 @@
 //! TLS: who is believed, and whom a collector lets in.
 
-use weir_collect::{ClientAuth, Collector, CollectorOptions, Listener, Next, TlsOptions};
+use weir_collect::{Collector, CollectorOptions, Listener, Next};
+use weir_secure::{ClientAuth, TlsServerOptions};
 use weir_testkit::certificates::{Certificate, Says};
 
 use super::connections::{count, open};
@@ -22,7 +23,7 @@ impl Secure {
         authority.sign(&Says::name("exporter")).write(folder.path(), "exporter");
         Certificate::authority("another").write(folder.path(), "other");
         let path = |name: &str| folder.path().join(name);
-        let tls = TlsOptions {
+        let tls = TlsServerOptions {
             certificate: path("server.pem"),
             key: path("server.key"),
             authorities: Some(path("ca.pem")),

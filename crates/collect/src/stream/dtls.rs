@@ -1,9 +1,5 @@
-//! Sessions of DTLS 1.2: one socket, one thread, exporters told apart by address and port.
-//!
-//! A handshake is a matter of datagrams that come or do not come, so a session that waits for one keeps nobody
-//! else waiting; what a handshake computes takes about a millisecond. The thread never waits for the decoder.
-
-mod peer;
+//! Sessions of DTLS: one socket, one thread, exporters distinguished by address and port. The thread never waits for
+//! the decoder.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -14,34 +10,31 @@ use std::time::Instant;
 
 use crossbeam_channel::{Sender, TrySendError};
 
-use self::peer::{Peer, Progress};
-use super::cookie::{Cookies, Hello};
-use super::{Identity, TlsError};
+use weir_secure::{ClientHello, DtlsServer, DtlsSession, Progress, SessionEnd};
+
+use super::{DRAIN_MAX, Open, Read, Reason, STOP_INTERVAL, SessionLimits, Sessions, UnderWay, is_timeout};
 use crate::burst::DATAGRAM_OCTETS_MAX;
 use crate::socket::{ReceiveSocket, SocketInfo, now_ms};
-use crate::stream::{DRAIN_MAX, Read, Reason, STOP_INTERVAL, Sessions, is_timeout};
 use crate::{Listener, Session, Transport};
 
 /// A socket that DTLS sessions come to.
 pub(crate) struct DtlsListener {
     socket: Arc<UdpSocket>,
-    identity: Identity,
-    cookies: Cookies,
+    server: DtlsServer,
     pub info: SocketInfo,
     pub inode: Option<u64>,
 }
 
 impl DtlsListener {
-    pub(crate) fn bind(listener: Listener, buffer_octets: usize, identity: Identity) -> Result<Self, DtlsBindError> {
+    pub(crate) fn bind(listener: Listener, buffer_octets: usize, server: DtlsServer) -> io::Result<Self> {
         let socket = ReceiveSocket::bind(listener.address, buffer_octets, false)?;
         let inode = socket.inode();
         let (socket, info) = socket.into_parts();
         socket.set_read_timeout(Some(STOP_INTERVAL / 4))?;
-        let cookies = Cookies::new().map_err(TlsError::from)?;
-        Ok(Self { socket: Arc::new(socket), identity, cookies, info, inode })
+        Ok(Self { socket: Arc::new(socket), server, info, inode })
     }
 
-    /// Serves sessions until it is told to stop and the kernel holds nothing more.
+    /// Serves sessions until it has to stop and the kernel holds nothing more.
     pub(crate) fn run(self, sessions: &Arc<Sessions>, queue: &Sender<Read>, queue_drops: &AtomicU64) {
         let outbox = Outbox { queue, queue_drops, ends: VecDeque::new() };
         let mut serving = Serving { listener: &self, sessions, outbox, peers: HashMap::default() };
@@ -54,7 +47,7 @@ impl DtlsListener {
                     true
                 }
                 Err(error) if is_timeout(&error) => false,
-                // what the network said about a datagram that we sent; the sessions will find out themselves
+                // an error of the network about a datagram that we sent; the sessions will find out themselves
                 Err(_) => true,
             };
             if tended.elapsed() >= STOP_INTERVAL {
@@ -71,15 +64,6 @@ impl DtlsListener {
     }
 }
 
-/// Why there is no DTLS on an address.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum DtlsBindError {
-    #[error(transparent)]
-    Socket(#[from] io::Error),
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-}
-
 struct Serving<'l> {
     listener: &'l DtlsListener,
     sessions: &'l Arc<Sessions>,
@@ -87,18 +71,54 @@ struct Serving<'l> {
     peers: HashMap<SocketAddr, Peer, foldhash::fast::RandomState>,
 }
 
+/// An exporter, from its hello with the right cookie on.
+struct Peer {
+    dtls: DtlsSession,
+    open: Open,
+    /// While the handshake is under way.
+    under_way: Option<UnderWay>,
+}
+
+impl Peer {
+    fn receive(&mut self, octets: &[u8]) -> Progress {
+        let progress = self.dtls.receive(octets);
+        self.handshaken(progress)
+    }
+
+    /// Sends again what may have been lost of a handshake, or reports that the exporter takes too long.
+    fn tend(&mut self, limits: &SessionLimits) -> Result<Progress, Reason> {
+        let waited = self.dtls.inactive_for();
+        if !self.dtls.is_established() {
+            if waited > limits.handshake_timeout {
+                return Err(Reason::HandshakeTooSlow);
+            }
+            let progress = self.dtls.resend();
+            return Ok(self.handshaken(progress));
+        }
+        if waited > limits.idle_timeout {
+            self.dtls.close();
+            return Err(Reason::Idle);
+        }
+        Ok(Progress::default())
+    }
+
+    /// A handshake that is over does not count against the limit any more.
+    fn handshaken(&mut self, progress: Progress) -> Progress {
+        if self.dtls.is_established() {
+            self.under_way = None;
+        }
+        progress
+    }
+}
+
 impl Serving<'_> {
     fn datagram(&mut self, source: SocketAddr, octets: &[u8]) {
-        if octets.is_empty() {
-            // OpenSSL would take it for the end of the session
-            return;
-        }
-        let hello = Hello::parse(octets);
+        let hello = ClientHello::parse(octets);
         match self.peers.get_mut(&source) {
             // An exporter that has started again says hello from the port of a session that it has forgotten. The
             // hello of that session itself may come twice.
-            Some(peer) if hello.is_none_or(|hello| peer.is_of(&hello)) => {
-                let progress = peer.datagram(octets, &self.listener.identity);
+            Some(peer) if hello.is_none_or(|hello| peer.dtls.began_with(&hello)) => {
+                let progress = peer.receive(octets);
                 self.progressed(source, progress);
             }
             _ => {
@@ -109,13 +129,13 @@ impl Serving<'_> {
         }
     }
 
-    /// An exporter says hello: it is asked for a cookie, or it has brought it.
-    fn hello(&mut self, source: SocketAddr, hello: &Hello<'_>, octets: &[u8]) {
+    /// An exporter says hello: it is asked for a cookie, or it has returned it.
+    fn hello(&mut self, source: SocketAddr, hello: &ClientHello<'_>, octets: &[u8]) {
         let (listener, now_ms) = (self.listener, now_ms());
-        if !listener.cookies.is_right(source, hello, now_ms) {
-            if let Ok(cookie) = listener.cookies.of(source, hello, now_ms) {
+        if !listener.server.is_verified(source, hello, now_ms) {
+            if let Some(request) = listener.server.verify_request(source, hello, now_ms) {
                 // when it is lost the exporter asks again
-                let _ = listener.socket.send_to(&hello.answer(&cookie), source);
+                let _ = listener.socket.send_to(&request, source);
             }
             return;
         }
@@ -127,48 +147,53 @@ impl Serving<'_> {
             Err(reason) => return self.sessions.tally.count_reason(reason),
         };
         let Some(open) = self.sessions.begin(session) else { return };
-        match Peer::new(&listener.identity, &listener.socket, source, hello, open, under_way) {
-            Ok(mut peer) => {
-                let progress = peer.datagram(octets, &listener.identity);
+        match listener.server.begin(&listener.socket, source, hello) {
+            Ok(dtls) => {
+                let mut peer = Peer { dtls, open, under_way: Some(under_way) };
+                let progress = peer.receive(octets);
                 self.peers.insert(source, peer);
                 self.progressed(source, progress);
             }
-            Err(_) => self.sessions.tally.count_reason(Reason::NoResources),
+            Err(error) => self.sessions.tally.count_reason(error.into()),
         }
     }
 
     fn progressed(&mut self, source: SocketAddr, progress: Progress) {
         let Some(peer) = self.peers.get(&source) else { return };
-        let session = peer.session();
+        let session = peer.open.session;
         for octets in progress.datagrams {
             self.outbox.send(Read::Datagram { session, received_ms: now_ms(), octets });
         }
-        if let Some(reason) = progress.failed {
-            self.sessions.tally.count_reason(reason);
+        match progress.end {
+            None => return,
+            Some(SessionEnd::Closed) => {}
+            Some(SessionEnd::Refused(error)) => self.sessions.tally.count_reason(error.into()),
+            Some(SessionEnd::Broken) => self.sessions.tally.count_reason(Reason::Broken),
         }
-        if progress.ended {
-            self.end(source);
-        }
+        self.end(source);
     }
 
     /// Forgets a session, if there is one.
     fn end(&mut self, source: SocketAddr) {
         if let Some(peer) = self.peers.remove(&source) {
-            self.outbox.ends.push_back(peer.session());
+            self.outbox.ends.push_back(peer.open.session);
         }
     }
 
-    /// Sends again what may have been lost, and gives up what takes too long.
+    /// Sends again what may have been lost, and ends sessions that take too long.
     fn tend(&mut self) {
-        let mut progresses = Vec::new();
+        let mut outcomes = Vec::new();
         for (&source, peer) in &mut self.peers {
-            let progress = peer.tend(&self.listener.identity, self.sessions);
-            if progress.ended || !progress.datagrams.is_empty() {
-                progresses.push((source, progress));
-            }
+            outcomes.push((source, peer.tend(&self.sessions.limits)));
         }
-        for (source, progress) in progresses {
-            self.progressed(source, progress);
+        for (source, outcome) in outcomes {
+            match outcome {
+                Ok(progress) => self.progressed(source, progress),
+                Err(reason) => {
+                    self.sessions.tally.count_reason(reason);
+                    self.end(source);
+                }
+            }
         }
         self.outbox.flush_ends();
     }
@@ -177,12 +202,12 @@ impl Serving<'_> {
         let sources: Vec<_> = self.peers.keys().copied().collect();
         for source in sources {
             if let Some(peer) = self.peers.get_mut(&source) {
-                peer.say_goodbye();
+                peer.dtls.close();
             }
             self.end(source);
         }
         for session in self.outbox.ends.drain(..) {
-            // nothing comes any more, so waiting for room costs nothing
+            // nothing comes any more, so waiting for the queue costs nothing
             let _ = self.outbox.queue.send(Read::End(session));
         }
     }
@@ -192,7 +217,7 @@ impl Serving<'_> {
 struct Outbox<'l> {
     queue: &'l Sender<Read>,
     queue_drops: &'l AtomicU64,
-    /// Ends that found no room.
+    /// Ends for which the queue was full.
     ends: VecDeque<Session>,
 }
 
@@ -204,7 +229,7 @@ impl Outbox<'_> {
         }
     }
 
-    /// Whether all ends have found room.
+    /// Whether all ends are in the queue.
     fn flush_ends(&mut self) -> bool {
         while let Some(&session) = self.ends.front() {
             if let Err(TrySendError::Full(_)) = self.queue.try_send(Read::End(session)) {

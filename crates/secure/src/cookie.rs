@@ -1,12 +1,12 @@
-//! The cookie exchange of DTLS (RFC 6347 section 4.2.1), without memory for whoever has not done it.
+//! The cookie exchange of DTLS (RFC 6347 section 4.2.1), without memory for clients that have not done it.
 //!
-//! A `ClientHello` may come from a forged address. It is answered with a cookie that only its sender can bring back,
+//! A `ClientHello` may come from a forged address. It is answered with a cookie that only its sender can return,
 //! and forgotten; the cookie is made of the address, the time and a secret, so that it needs no memory. Only then
 //! does a session begin.
 //!
-//! OpenSSL does this per session, so one has to exist. [`Hello::before`] makes the first message again out of the
-//! second: a session is given both when the cookie is right, and its answer to the first, which the exporter has
-//! had from us, is not sent. What speaks against it is that we read and write a little of DTLS ourselves; the call
+//! OpenSSL does this per session, so one has to exist. [`ClientHello::without_cookie`] makes the first message again
+//! out of the second: a session is given both when the cookie is right, and its answer to the first, which the client
+//! has had from us, is not sent. What speaks against it is that we read and write a little of DTLS ourselves; the call
 //! that would do it for us is not among those that can be used without unsafe code.
 
 use std::net::{IpAddr, SocketAddr};
@@ -25,17 +25,17 @@ const HANDSHAKE_HEADER: usize = 12;
 const VERSION_AND_RANDOM: usize = 34;
 /// Octets of a cookie.
 const COOKIE: usize = 32;
-/// How long a cookie is good for, in seconds, and once as long again.
+/// How long a cookie is valid at least, in seconds; at most twice as long.
 const COOKIE_SECS: i64 = 60;
 
 const HANDSHAKE: u8 = 22;
 const CLIENT_HELLO: u8 = 1;
 const HELLO_VERIFY_REQUEST: u8 = 3;
-/// RFC 6347 section 4.2.1: this message says DTLS 1.0 whatever is agreed on later.
+/// RFC 6347 section 4.2.1: this message has the version DTLS 1.0 whatever is agreed on later.
 const DTLS_1_0: [u8; 2] = [0xfe, 0xff];
 
-/// Makes sessions ask for a cookie. Which one does not matter: that it was brought back is checked before.
-pub(super) fn require(context: &mut SslContextBuilder) {
+/// Makes sessions ask for a cookie. Which one does not matter: that it was returned is checked before.
+pub(crate) fn require(context: &mut SslContextBuilder) {
     context.set_options(SslOptions::COOKIE_EXCHANGE);
     context.set_cookie_generate_cb(|_, cookie| {
         let length = COOKIE.min(cookie.len());
@@ -47,24 +47,24 @@ pub(super) fn require(context: &mut SslContextBuilder) {
 
 /// A `ClientHello` in a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Hello<'a> {
+pub struct ClientHello<'a> {
     datagram: &'a [u8],
     /// Epoch and sequence number of the record.
     number: &'a [u8],
-    /// Tells one handshake from another.
-    pub random: &'a [u8],
+    /// Distinguishes handshakes.
+    pub(crate) random: &'a [u8],
     /// Empty in the first message.
-    pub cookie: &'a [u8],
-    /// Where the length of the cookie lies in the datagram.
+    pub(crate) cookie: &'a [u8],
+    /// Where the length of the cookie is in the datagram.
     cookie_at: usize,
     /// The end of the message; other records may follow.
     end: usize,
 }
 
-impl<'a> Hello<'a> {
-    /// Reads a datagram that begins with a whole `ClientHello`. One in several fragments is none: nothing is kept that
-    /// they could be put together with.
-    pub(super) fn parse(datagram: &'a [u8]) -> Option<Self> {
+impl<'a> ClientHello<'a> {
+    /// Reads a datagram that begins with a whole `ClientHello`. One in several fragments is not read:
+    /// nothing is kept to reassemble them with.
+    pub fn parse(datagram: &'a [u8]) -> Option<Self> {
         let (record, rest) = datagram.split_at_checked(RECORD_HEADER)?;
         let (&[kind, major, _], number) = record.split_first_chunk::<3>()?;
         let (number, length) = number.split_at_checked(8)?;
@@ -87,8 +87,8 @@ impl<'a> Hello<'a> {
         Some(Self { datagram, number, random: fixed.get(2..)?, cookie, cookie_at, end })
     }
 
-    /// The message that the exporter sent before it had a cookie.
-    pub(super) fn before(&self) -> Vec<u8> {
+    /// The message that the client sent before it had a cookie.
+    pub(crate) fn without_cookie(&self) -> Vec<u8> {
         let mut first = self.datagram.get(..self.end).unwrap_or_default().to_vec();
         first.drain(self.cookie_at + 1..self.cookie_at + 1 + self.cookie.len());
         first[self.cookie_at] = 0;
@@ -104,8 +104,8 @@ impl<'a> Hello<'a> {
         first
     }
 
-    /// The answer that asks for this cookie. It is shorter than the question, so nobody can be flooded with it.
-    pub(super) fn answer(&self, cookie: &[u8; COOKIE]) -> Vec<u8> {
+    /// The `HelloVerifyRequest` that asks for this cookie. It is shorter than the hello, so it cannot amplify a flood.
+    pub(crate) fn verify_request(&self, cookie: &[u8; COOKIE]) -> Vec<u8> {
         let hello_len = (2 + 1 + COOKIE) as u8;
         let length = [0, 0, hello_len];
         let mut answer = vec![HANDSHAKE];
@@ -130,20 +130,25 @@ fn be24(octets: &[u8]) -> Option<usize> {
     }
 }
 
-/// Makes cookies and knows its own.
-pub(super) struct Cookies {
+/// Makes cookies and recognises its own.
+pub(crate) struct Cookies {
     secret: PKey<Private>,
 }
 
 impl Cookies {
-    pub(super) fn new() -> Result<Self, ErrorStack> {
+    pub(crate) fn new() -> Result<Self, ErrorStack> {
         let mut secret = [0; 32];
         openssl::rand::rand_bytes(&mut secret)?;
         Ok(Self { secret: PKey::hmac(&secret)? })
     }
 
     /// The cookie of a handshake.
-    pub(super) fn of(&self, source: SocketAddr, hello: &Hello<'_>, now_ms: i64) -> Result<[u8; COOKIE], ErrorStack> {
+    pub(crate) fn of(
+        &self,
+        source: SocketAddr,
+        hello: &ClientHello<'_>,
+        now_ms: i64,
+    ) -> Result<[u8; COOKIE], ErrorStack> {
         let mut signer = Signer::new(MessageDigest::sha256(), &self.secret)?;
         match source.ip() {
             IpAddr::V4(address) => signer.update(&address.octets())?,
@@ -157,8 +162,8 @@ impl Cookies {
         Ok(cookie)
     }
 
-    /// Whether the cookie that was brought back is the one of this handshake.
-    pub(super) fn is_right(&self, source: SocketAddr, hello: &Hello<'_>, now_ms: i64) -> bool {
+    /// Whether the cookie that was returned is the one of this handshake.
+    pub(crate) fn is_right(&self, source: SocketAddr, hello: &ClientHello<'_>, now_ms: i64) -> bool {
         hello.cookie.len() == COOKIE
             && [now_ms, now_ms - COOKIE_SECS * 1000]
                 .into_iter()

@@ -1,4 +1,4 @@
-//! Names in the certificates of exporters (RFC 7011 section 11.3).
+//! Names in certificates (RFC 7011 section 11.3).
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use openssl::x509::X509Ref;
 
 /// Whether a certificate has one of these names: a DNS name or an address among its alternative names, or, when it has
 /// no DNS names, its common name. Names are compared whole: `*.example.net` in a certificate is a name like others.
-pub(super) fn has_one_of(certificate: &X509Ref, names: &[String]) -> bool {
+pub(crate) fn has_one_of(certificate: &X509Ref, names: &[String]) -> bool {
     let is_listed = |name: &str| names.iter().any(|known| known.eq_ignore_ascii_case(name));
     let mut has_dns_names = false;
     for name in certificate.subject_alt_names().iter().flatten() {
