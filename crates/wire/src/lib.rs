@@ -39,6 +39,7 @@ mod cursor;
 mod dialect;
 mod fixed;
 
+pub use cursor::Cursor;
 pub use element::{ElementId, FieldSpecifier, ObservationDomainId, ScopeType, TemplateId, VARIABLE_LENGTH};
 pub use error::WireError;
 pub use layout::{FieldPositions, Layout, Located, Spans, VariablePositions};

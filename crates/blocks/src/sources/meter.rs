@@ -12,12 +12,13 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use weir_capture::SourceError;
 use weir_chain::{
     Built, Burst, ComponentContext, ComponentError, ComponentKind, Opener, Outlet, ParameterError, Parameters, Pulled,
     Role, Source,
 };
 use weir_flow::{Delivery, FlowBatch};
-use weir_meter::{MeterOptions, Metering, SourceError, Step, Worker};
+use weir_meter::{MeterOptions, Metering, Step, Worker};
 
 use configuration::Configuration;
 use routes::{OpenRoutes, Watching};

@@ -3,12 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use weir_capture::{FileOptions, LiveOptions, PacketSource, SourceError, WarningHandler, open_files, open_live};
 use weir_chain::{ParameterError, ParameterSpec, ParameterType, Parameters};
-use weir_meter::routing::AsChoice;
-use weir_meter::{
-    FastTimeout, FileOptions, KeyFields, KeyHeaders, LiveOptions, Measures, MeterOptions, PacketSource, Selection,
-    SourceError, Tell, Timeouts, files, live,
-};
+use weir_meter::{FastTimeout, KeyFields, KeyHeaders, Measures, MeterOptions, Selection, Timeouts};
+use weir_routes::AsChoice;
 
 use super::routes::RouteFiles;
 
@@ -221,12 +219,12 @@ impl Configuration {
 
     /// Opens what packets come from.
     pub(super) fn open(&self) -> Result<Vec<Box<dyn PacketSource>>, SourceError> {
-        let tell: Tell = Arc::new(|line: &str| eprintln!("{line}"));
+        let tell: WarningHandler = Arc::new(|line: &str| eprintln!("{line}"));
         if let Some(options) = &self.live {
-            return live(options, &tell);
+            return open_live(options, &tell);
         }
         let options = FileOptions { paths: self.files.clone(), filter: self.filter.clone() };
-        Ok(vec![files(&options, &tell)?])
+        Ok(vec![open_files(&options, &tell)?])
     }
 }
 
