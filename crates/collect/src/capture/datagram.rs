@@ -138,7 +138,7 @@ mod tests {
         let with = |head: &[u8]| [head, PACKET.as_slice()].concat();
         check(&read(239, &with(&[2, 0, 0, 0, 36, 0, 9, 0])));
         check(&read(51, &with(&[0x11, 0, 0, 1, 0, 34, 0, 0x21])));
-        check(&read(114, &with(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 8, 0])));
+        check(&read(281, &with(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 8, 0])));
     }
 
     #[test]
