@@ -3,7 +3,7 @@ use std::time::Instant;
 use super::*;
 
 /// Where the system of an address is asked for.
-fn system(routes: &Routes, address: &str) -> Option<u32> {
+fn system(routes: &SharedRouteTable, address: &str) -> Option<u32> {
     let route = routes.current().find(address.parse().expect("an address"))?;
     Some(route.attributes.autonomous_system)
 }
