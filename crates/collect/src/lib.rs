@@ -44,8 +44,6 @@ pub mod stream;
 
 pub mod capture;
 pub mod doctor;
-pub mod file;
-mod frame;
 
 pub use collector::{CollectError, Collector, CollectorOptions, Next};
 pub use decoder::{Decoder, DecoderStatistics};

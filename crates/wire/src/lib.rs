@@ -39,6 +39,7 @@ pub mod value;
 mod cursor;
 mod dialect;
 
+pub use cursor::Cursor;
 pub use element::{ElementId, FieldSpecifier, ObservationDomainId, ScopeType, TemplateId, VARIABLE_LENGTH};
 pub use error::WireError;
 pub use layout::{FieldPositions, Layout, LocatedRecords, Spans, VariablePositions};

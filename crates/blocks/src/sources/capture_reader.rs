@@ -4,8 +4,7 @@
 //! Which of the two a file is shows in its first octets. Reading a file is a loop that calls back for each datagram, so it runs in a thread of its own, a few deliveries ahead.
 
 use std::error::Error;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,9 +12,9 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use weir_capture::{CaptureError, Input, MessageFile, export_ms, looks_like_messages};
 use weir_chain::{Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Opener, OptionError, Outlet, Pulled, Role, Source, options};
-use weir_collect::capture::{self, CaptureError, CaptureReader, CapturedDatagram};
-use weir_collect::file::{self, MessageFile};
+use weir_collect::capture::{self, CapturedDatagram, DatagramReader};
 use weir_collect::{Decoder, Limits, Session};
 use weir_flow::Delivery;
 
@@ -163,26 +162,22 @@ impl Reading {
 
     fn file(&mut self, path: &Path) -> Result<(), ComponentError> {
         let name = path.display();
-        let input: Box<dyn Read + Send> = if path.as_os_str() == "-" || path.ends_with("-") {
-            Box::new(io::stdin())
-        } else {
-            Box::new(File::open(path).map_err(|error| ComponentError::caused(format!("cannot open {name}"), error))?)
+        let path = if path.ends_with("-") { Path::new("-") } else { path };
+        let mut input = match Input::open(path) {
+            Ok(input) => input,
+            Err(CaptureError::Open(error)) => return Err(ComponentError::caused(format!("cannot open {name}"), error)),
+            Err(error) => return Err(unreadable(path, error)),
         };
-        let failed = |error: Box<dyn Error + Send + Sync>| {
-            ComponentError::caused(format!("cannot read {name} to its end"), error)
-        };
-        let mut input = BufReader::with_capacity(1 << 20, input);
-        let first = input.fill_buf().map_err(|error| failed(error.into()))?;
-        if file::looks_like_messages(first) {
-            self.messages(input).map_err(|error| failed(error.into()))
+        if looks_like_messages(input.first_octets().map_err(|error| unreadable(path, error))?) {
+            self.messages(input).map_err(|error| unreadable(path, error))
         } else {
-            self.capture(input).map_err(|error| failed(error.into()))
+            self.capture(input).map_err(|error| unreadable(path, error))
         }
     }
 
     /// Reads a capture.
-    fn capture(&mut self, input: impl Read + Send) -> Result<(), CaptureError> {
-        let mut capture = CaptureReader::open(input)?;
+    fn capture(&mut self, input: Input<'_>) -> Result<(), CaptureError> {
+        let mut capture = DatagramReader::open(input)?;
         let before = self.octets.get();
         let read = loop {
             if self.stop.load(Ordering::Relaxed) {
@@ -213,7 +208,7 @@ impl Reading {
             }
             match messages.next_message() {
                 Ok(Some(message)) => {
-                    last_ms = file::export_ms(message);
+                    last_ms = export_ms(message);
                     self.decoder.message(session, last_ms, message);
                 }
                 Ok(None) => break Ok(()),
@@ -265,8 +260,13 @@ impl Reading {
     }
 }
 
+fn unreadable(path: &Path, error: impl Error + Send + Sync + 'static) -> ComponentError {
+    ComponentError::caused(format!("cannot read {} to its end", path.display()), error)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::net::SocketAddr;
 
     use weir_chain::{AnyKind, compliance};

@@ -13,9 +13,10 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use weir_capture::SourceError;
 use weir_chain::{Built, Burst, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, Outlet, Pulled, Role, Source};
 use weir_flow::{Delivery, FlowBatch};
-use weir_meter::{MeterOptions, Metering, SourceError, Step, Worker};
+use weir_meter::{MeterOptions, Metering, Step, Worker};
 
 use configuration::Configuration;
 pub use options::MeterSourceOptions;

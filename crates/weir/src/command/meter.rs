@@ -188,7 +188,7 @@ fn unsent(export: &ComponentProgress) -> Option<String> {
 
 /// Prints the interfaces of this machine: number, name, state, addresses.
 fn list_interfaces() -> anyhow::Result<()> {
-    let interfaces = weir_meter::interfaces().context("interfaces are not known")?;
+    let interfaces = weir_capture::list_interfaces().context("interfaces are not known")?;
     let name_width = interfaces.iter().map(|interface| interface.name.len()).max().unwrap_or(0);
     for interface in interfaces {
         let state = if interface.is_up { "up" } else { "down" };

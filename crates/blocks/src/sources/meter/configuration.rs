@@ -3,12 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use weir_capture::{FileOptions, LiveOptions, PacketSource, SourceError, WarningHandler, open_files, open_live};
 use weir_chain::OptionError;
-use weir_meter::routing::AsChoice;
-use weir_meter::{
-    FastTimeout, FileOptions, KeyFields, KeyHeaders, LiveOptions, Measures, MeterOptions, PacketSource, Selection,
-    SourceError, Tell, Timeouts, files, live,
-};
+use weir_meter::{FastTimeout, KeyFields, KeyHeaders, Measures, MeterOptions, Selection, Timeouts};
+use weir_routes::AsChoice;
 
 use super::options::{
     FlowKey, FlowOptions, Headers, Measure, MeasureOptions, MeterSourceOptions, RouteAs, RouteOptions, Sampling,
@@ -57,12 +55,12 @@ impl Configuration {
 
     /// Opens what packets come from.
     pub(super) fn open(&self) -> Result<Vec<Box<dyn PacketSource>>, SourceError> {
-        let log: Tell = Arc::new(|line: &str| tracing::info!("{line}"));
+        let warn: WarningHandler = Arc::new(|line: &str| tracing::warn!("{line}"));
         if let Some(options) = &self.live {
-            return live(options, &log);
+            return open_live(options, &warn);
         }
         let options = FileOptions { paths: self.files.clone(), filter: self.filter.clone() };
-        Ok(vec![files(&options, &log)?])
+        Ok(vec![open_files(&options, &warn)?])
     }
 }
 
