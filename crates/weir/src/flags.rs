@@ -88,7 +88,9 @@ fn flag(spec: &OptionSpec) -> Arg {
     if spec.value_type == ValueType::Boolean {
         let flag = flag.action(ArgAction::SetTrue);
         return match spec.default.as_deref() {
-            Some("true") => flag.long(format!("no-{}", spec.key.replace('_', "-"))).help(format!("Do not: {}", lower(doc))),
+            Some("true") => {
+                flag.long(format!("no-{}", spec.key.replace('_', "-"))).help(format!("Do not: {}", lower(doc)))
+            }
             _ => flag.help(doc.to_owned()),
         };
     }
@@ -98,7 +100,8 @@ fn flag(spec: &OptionSpec) -> Arg {
     };
     let flag = match value_type {
         ValueType::Choice(choices) => {
-            let values = choices.iter().map(|(word, doc)| PossibleValue::new(word).help(doc.trim().trim_end_matches('.')));
+            let values =
+                choices.iter().map(|(word, doc)| PossibleValue::new(word).help(doc.trim().trim_end_matches('.')));
             flag.value_parser(PossibleValuesParser::new(values))
         }
         _ => flag.value_parser(clap::value_parser!(OsString)),
@@ -175,7 +178,8 @@ mod tests {
 
     #[test]
     fn flags_are_options() {
-        let sample = parse(&["--idle-timeout", "2m", "--keys", "src_addr,dst_addr", "--no-promiscuous"]).expect("flags");
+        let sample =
+            parse(&["--idle-timeout", "2m", "--keys", "src_addr,dst_addr", "--no-promiscuous"]).expect("flags");
         assert_eq!(sample.flows.0.idle_timeout.as_secs_f64(), 120.0);
         assert_eq!(sample.flows.0.keys, [FlowKey::SrcAddr, FlowKey::DstAddr]);
         assert!(!sample.packets.0.promiscuous && !sample.flows.0.biflow);

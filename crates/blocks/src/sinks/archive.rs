@@ -15,7 +15,10 @@ use weir_archive::{
     ArchiveError, ArchiveOptions, CompactionOptions, Durability, ExpiryOptions, Recovery, Statistics, SummaryOptions,
     WhenFull, Writer,
 };
-use weir_chain::{Built, Burst, ByteSize, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, OptionError, Role, Sink, StopSignal, TimeSpan, choices, options};
+use weir_chain::{
+    Built, Burst, ByteSize, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, OptionError,
+    Role, Sink, StopSignal, TimeSpan, choices, options,
+};
 use weir_flow::{Column, Delivery, FlowBatch};
 
 /// Writes to an archive.
@@ -158,10 +161,8 @@ impl ArchiveSinkOptions {
 #[expect(clippy::unnecessary_wraps, reason = "what every kind has")]
 fn configure(options: ArchiveSinkOptions) -> Result<Opener, OptionError> {
     let archive_options = options.archive_options();
-    let fit = Fit {
-        received_now: options.received == Received::Now,
-        drop: options.extra_columns == ExtraColumns::Drop,
-    };
+    let fit =
+        Fit { received_now: options.received == Received::Now, drop: options.extra_columns == ExtraColumns::Drop };
     let folder = options.archive;
     Ok(Box::new(move |context| Ok(Built::Sink(Box::new(Archive::open(folder, &archive_options, fit, context)?)))))
 }

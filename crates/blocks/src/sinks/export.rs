@@ -31,15 +31,17 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use arrow::array::RecordBatch;
 use arrow::compute::max;
 use arrow::datatypes::{SchemaRef, TimestampMillisecondType};
-use weir_chain::{Built, Burst, ComponentContext, ComponentError, ComponentKind, ONE_INPUT, Opener, OptionError, Role, Sink, State};
+use weir_chain::{
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, ONE_INPUT, Opener, OptionError, Role, Sink, State,
+};
 use weir_flow::{Column, FlowBatch};
 
 use announcements::Announcements;
 use configuration::Configuration;
 use counters::ExportCounters;
-pub use options::ExportOptions;
 use lane::{Collector, Lane};
 use link::Link;
+pub use options::ExportOptions;
 use outbox::{Outbox, Sockets};
 use pace::Pace;
 use stopping::Stopping;

@@ -19,7 +19,10 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use weir_archive::{Lease, Snapshot};
-use weir_chain::{Built, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, Outlet, Pulled, Role, Source, choices, options};
+use weir_chain::{
+    Built, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, Outlet, Pulled, Role, Source, choices,
+    options,
+};
 use weir_flow::Column;
 
 use ahead::Ahead;

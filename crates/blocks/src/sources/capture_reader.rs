@@ -13,7 +13,10 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use weir_capture::{CaptureError, Input, MessageFile, export_ms, looks_like_messages};
-use weir_chain::{Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Opener, OptionError, Outlet, Pulled, Role, Source, options};
+use weir_chain::{
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet,
+    Pulled, Role, Source, options,
+};
 use weir_collect::capture::{self, CapturedDatagram, DatagramReader};
 use weir_collect::{Decoder, Limits, Session};
 use weir_flow::Delivery;
@@ -112,6 +115,14 @@ struct Reading {
     deliveries: Sender<Delivery>,
     stop: Arc<AtomicBool>,
     books: BooksCounters,
+    counters: CaptureCounters,
+    notices: Notices,
+    /// IPFIX files read, which distinguishes their sessions.
+    files: u16,
+}
+
+/// What is counted of files.
+struct CaptureCounters {
     frames: Counter,
     udp: Counter,
     skipped: Counter,
@@ -119,8 +130,6 @@ struct Reading {
     messages: Counter,
     messages_damaged: Counter,
     octets_skipped: Counter,
-    /// IPFIX files read, to tell their sessions apart.
-    files: u16,
     octets: Counter,
     failed: Counter,
 }
@@ -133,16 +142,19 @@ impl Reading {
             port,
             deliveries,
             stop,
-            frames: counter("frames"),
-            udp: counter("datagrams_udp"),
-            skipped: counter("datagrams_skipped"),
-            truncated: counter("datagrams_truncated"),
-            messages: counter("messages"),
-            messages_damaged: counter("messages_damaged"),
-            octets_skipped: counter("octets_skipped"),
+            counters: CaptureCounters {
+                frames: counter("frames"),
+                udp: counter("datagrams_udp"),
+                skipped: counter("datagrams_skipped"),
+                truncated: counter("datagrams_truncated"),
+                messages: counter("messages"),
+                messages_damaged: counter("messages_damaged"),
+                octets_skipped: counter("octets_skipped"),
+                octets: counter("octets_read"),
+                failed: counter("files_failed"),
+            },
+            notices: context.notices.clone(),
             files: 0,
-            octets: counter("octets_read"),
-            failed: counter("files_failed"),
             books: BooksCounters::new(context),
         }
     }
@@ -153,8 +165,8 @@ impl Reading {
                 break;
             }
             if let Err(error) = self.file(path) {
-                self.failed.add(1);
-                eprintln!("error: {}", error.chain());
+                self.counters.failed.add(1);
+                self.notices.send(&format!("error: {}", error.chain()));
             }
         }
         self.deliver();
@@ -178,21 +190,23 @@ impl Reading {
     /// Reads a capture.
     fn capture(&mut self, input: Input<'_>) -> Result<(), CaptureError> {
         let mut capture = DatagramReader::open(input)?;
-        let before = self.octets.get();
+        let before = self.counters.octets.get();
         let read = loop {
             if self.stop.load(Ordering::Relaxed) {
                 break Ok(());
             }
             match capture.read_block(|datagram| self.datagram(&datagram)) {
-                Ok(true) => self.octets.add((before + capture.octets()).saturating_sub(self.octets.get())),
+                Ok(true) => {
+                    self.counters.octets.add((before + capture.octets()).saturating_sub(self.counters.octets.get()))
+                }
                 Ok(false) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
         let report = capture.report();
-        self.frames.add(report.frames);
-        self.udp.add(report.datagrams);
-        self.truncated.add(report.datagrams_truncated);
+        self.counters.frames.add(report.frames);
+        self.counters.udp.add(report.datagrams);
+        self.counters.truncated.add(report.datagrams_truncated);
         read
     }
 
@@ -201,7 +215,7 @@ impl Reading {
         let session = Session::file(self.files);
         self.files = self.files.wrapping_add(1);
         let mut messages = MessageFile::new(input);
-        let (before, mut last_ms) = (self.octets.get(), 0);
+        let (before, mut last_ms) = (self.counters.octets.get(), 0);
         let read = loop {
             if self.stop.load(Ordering::Relaxed) {
                 break Ok(());
@@ -215,16 +229,18 @@ impl Reading {
                 Err(error) => break Err(error),
             }
             if self.decoder.is_full() {
-                self.octets.add((before + messages.report().octets).saturating_sub(self.octets.get()));
+                self.counters
+                    .octets
+                    .add((before + messages.report().octets).saturating_sub(self.counters.octets.get()));
                 self.deliver();
             }
         };
         self.decoder.end_session(session, last_ms);
         let report = messages.report();
-        self.octets.add((before + report.octets).saturating_sub(self.octets.get()));
-        self.messages.add(report.messages);
-        self.messages_damaged.add(report.messages_damaged);
-        self.octets_skipped.add(report.octets_skipped);
+        self.counters.octets.add((before + report.octets).saturating_sub(self.counters.octets.get()));
+        self.counters.messages.add(report.messages);
+        self.counters.messages_damaged.add(report.messages_damaged);
+        self.counters.octets_skipped.add(report.octets_skipped);
         read
     }
 
@@ -234,7 +250,7 @@ impl Reading {
             None => capture::looks_like_export(datagram.payload),
         };
         if !wanted {
-            self.skipped.add(1);
+            self.counters.skipped.add(1);
             return;
         }
         self.decoder.datagram(datagram.source, datagram.captured_ms, datagram.payload);

@@ -8,13 +8,15 @@ pub mod options;
 
 use std::time::Duration;
 
-use weir_chain::{Built, Burst, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet, Pulled, Role, Source};
+use weir_chain::{
+    Built, Burst, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet, Pulled, Role, Source,
+};
 use weir_collect::{Collector, ListenerInfo, Next, Transport};
 
 use crate::books_counters::BooksCounters;
 use filter::{FlowFilter, filtered_counter};
-use options::collector_options;
 pub use options::CollectorSourceOptions;
+use options::collector_options;
 
 /// A live collector.
 pub const KIND: ComponentKind<CollectorSourceOptions> = ComponentKind {

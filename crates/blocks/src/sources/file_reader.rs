@@ -15,7 +15,10 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
-use weir_chain::{Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Opener, OptionError, Outlet, Pulled, Role, Source, choices, options};
+use weir_chain::{
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet,
+    Pulled, Role, Source, choices, options,
+};
 use weir_flow::{Beside, Column, Delivery};
 use weir_formats::{AnyReader, ForeignError, Format};
 
@@ -97,9 +100,9 @@ fn mapped(text: &str) -> Result<(String, Column), OptionError> {
     let (field, column) = text
         .split_once('=')
         .ok_or_else(|| OptionError::new("columns", format!("'{text}' is not of the form FIELD=COLUMN")))?;
-    let column = Column::by_name(column.trim()).filter(|column| *column != Column::Elements).ok_or_else(|| {
-        OptionError::new("columns", format!("'{}' is no column that text can fill", column.trim()))
-    })?;
+    let column = Column::by_name(column.trim())
+        .filter(|column| *column != Column::Elements)
+        .ok_or_else(|| OptionError::new("columns", format!("'{}' is no column that text can fill", column.trim())))?;
     Ok((field.trim().to_owned(), column))
 }
 
@@ -155,6 +158,7 @@ struct Reading {
     blocks_damaged: Counter,
     values_lost: Counter,
     octets: Counter,
+    notices: Notices,
 }
 
 impl Reading {
@@ -179,6 +183,7 @@ impl Reading {
             blocks_damaged: counter("blocks_damaged"),
             values_lost: counter("values_lost"),
             octets: counter("octets_read"),
+            notices: context.notices.clone(),
         }
     }
 
@@ -192,7 +197,7 @@ impl Reading {
                 Err(error) => {
                     self.failed.add(1);
                     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-                    eprintln!("error: {error}{cause}");
+                    self.notices.send(&format!("error: {error}{cause}"));
                 }
             }
         }
@@ -210,13 +215,19 @@ impl Reading {
         self.values_lost.add(lost.values);
         let name = path.display();
         for line in &lost.lines {
-            eprintln!("warning: {name} line {}: {}", line.number, line.what);
+            self.notices.send(&format!("warning: {name} line {}: {}", line.number, line.what));
         }
         if lost.records + lost.blocks > 0 {
-            eprintln!("warning: {name}: {} records and {} blocks could not be read", lost.records, lost.blocks);
+            self.notices.send(&format!(
+                "warning: {name}: {} records and {} blocks could not be read",
+                lost.records, lost.blocks
+            ));
         }
         if !lost.fields.is_empty() {
-            eprintln!("note: {name}: not kept, because no column is known for it: {}", lost.fields.join(", "));
+            self.notices.send(&format!(
+                "note: {name}: not kept, because no column is known for it: {}",
+                lost.fields.join(", ")
+            ));
         }
         read
     }

@@ -1,6 +1,9 @@
 //! A source of synthetic flows.
 
-use weir_chain::{Built, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, Outlet, Pulled, Role, Source, TimeSpan, options};
+use weir_chain::{
+    Built, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, Outlet, Pulled, Role, Source,
+    TimeSpan, options,
+};
 use weir_generate::{Flows, TrafficModel};
 
 use super::traffic::{TrafficOptions, millis};

@@ -14,7 +14,9 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use weir_capture::SourceError;
-use weir_chain::{Built, Burst, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, Outlet, Pulled, Role, Source};
+use weir_chain::{
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, Outlet, Pulled, Role, Source,
+};
 use weir_flow::{Delivery, FlowBatch};
 use weir_meter::{MeterOptions, Metering, Step, Worker};
 

@@ -1,6 +1,9 @@
 //! A source of what one of two routers exports, which see the same synthetic traffic one behind the other.
 
-use weir_chain::{Built, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, OptionSpec, Options, Outlet, Pulled, Role, Source, TimeSpan, options};
+use weir_chain::{
+    Built, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, OptionSpec, Options, Outlet, Pulled,
+    Role, Source, TimeSpan, options,
+};
 use weir_generate::{Router, RouterPair, RouterPairError, RouterRecords};
 
 use super::traffic::{TrafficOptions, millis};
@@ -194,9 +197,7 @@ mod tests {
 
     #[test]
     fn without_a_number_it_goes_on_until_it_is_stopped() {
-        let (Built::Source(mut source), _) = compliance::open(&KIND, "router = 1") else {
-            panic!("no source")
-        };
+        let (Built::Source(mut source), _) = compliance::open(&KIND, "router = 1") else { panic!("no source") };
         let mut out = Outlet::new();
         for _ in 0..10 {
             assert_eq!(source.pull(&mut out).expect("records"), Pulled::More);

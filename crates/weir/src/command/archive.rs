@@ -7,13 +7,12 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
-use weir_blocks::sinks::archive::{ArchiveSinkOptions, RetentionOptions};
-use weir_chain::{ByteSize, Options};
 use weir_archive::compaction::Merge;
 use weir_archive::{
-    ArchiveError, CompactionOptions, Expired, Part, SegmentSummary, check, compact,
-    expire, export, import,
+    ArchiveError, CompactionOptions, Expired, Part, SegmentSummary, check, compact, expire, export, import,
 };
+use weir_blocks::sinks::archive::{ArchiveSinkOptions, RetentionOptions};
+use weir_chain::{ByteSize, Options};
 use weir_flow::Table;
 
 use self::ls::{LsArgs, amount, places};

@@ -144,12 +144,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             if !target.ip().is_loopback() && !args.allow_remote {
                 bail!("{target} is not on this machine\nhint: --allow-remote sends there all the same");
             }
-            let plan = SendPlan {
-                target,
-                flows_per_second: args.rate,
-                duration_max: args.time_limit.duration(),
-                stop: None,
-            };
+            let plan =
+                SendPlan { target, flows_per_second: args.rate, duration_max: args.time_limit.duration(), stop: None };
             send(&mut flows, &streams, &plan)?
         }
         (None, None) => bail!("either --to or --write is needed"),

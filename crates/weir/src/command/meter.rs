@@ -9,10 +9,10 @@ use clap::ValueEnum;
 use tracing::info;
 use weir_blocks::row_file::{RowFileOptions, RowFormat};
 use weir_blocks::sinks::archive::{self, ArchiveSinkOptions};
+use weir_blocks::sinks::dumper;
 use weir_blocks::sinks::export::options::{ExportClock, ExportTlsOptions, MessageOptions, PatienceOptions};
 use weir_blocks::sinks::export::target::Target;
 use weir_blocks::sinks::export::{self, ExportOptions};
-use weir_blocks::sinks::dumper;
 use weir_blocks::sources::meter::options::{FlowOptions, MeasureOptions, PacketOptions, RouteOptions};
 use weir_blocks::sources::meter::{self, MeterSourceOptions};
 use weir_blocks::transforms::filter::{self, FilterOptions};
@@ -286,8 +286,7 @@ impl Args {
     /// Flows of files are of the past, and can wait for a slow collector; an interrupt while they are read ends soon, while
     /// an interface has no other end.
     fn export(&self, to: Vec<Target>, is_live: bool) -> ExportOptions {
-        let (clock, room, finish) =
-            if is_live { (ExportClock::Now, 0, 10) } else { (ExportClock::Rows, 30, 30) };
+        let (clock, room, finish) = if is_live { (ExportClock::Now, 0, 10) } else { (ExportClock::Rows, 30, 30) };
         let given = self.patience.0.clone();
         let finish = given.finish_timeout.unwrap_or(TimeSpan::from_secs(finish));
         let stop = if is_live { finish } else { finish.min(TimeSpan::from_secs(1)) };

@@ -286,7 +286,8 @@ fn what_is_wrong_is_told_when_the_sink_opens() {
         ("to = 'tls://127.0.0.1:9'\ntls_ca = 'no-such.pem'", "flows cannot be sent over TLS"),
     ] {
         let options = weir_chain::options::parse(parameters).expect("options");
-        let error = configure(options).expect("options that make sense")(&ComponentContext::default()).err().expect("an error");
+        let error =
+            configure(options).expect("options that make sense")(&ComponentContext::default()).err().expect("an error");
         assert_eq!(error.to_string(), told);
     }
 }

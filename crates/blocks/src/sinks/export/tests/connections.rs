@@ -137,8 +137,7 @@ fn flows_that_can_wait_wait_for_a_slow_collector_but_not_for_a_dead_one() {
         begun.recv().expect("a word");
         read_to_end(&mut stream)
     });
-    let parameters =
-        format!("to = '{to}'\nqueue_size = 131072\nroom_timeout = '60s'\nfinish_timeout = '60s'");
+    let parameters = format!("to = '{to}'\nqueue_size = 131072\nroom_timeout = '60s'\nfinish_timeout = '60s'");
     let (mut sink, meter) = open(&parameters);
     let taking = thread::spawn({
         let sent = sent.clone();
@@ -156,8 +155,7 @@ fn flows_that_can_wait_wait_for_a_slow_collector_but_not_for_a_dead_one() {
     assert_eq!(["records_exported", "records_unsent"].map(|name| count(&meter, name)), [40_000, 0]);
 
     let (dead, to) = self::listener();
-    let parameters =
-        format!("to = '{to}'\nqueue_size = 131072\nroom_timeout = '0.2s'\nfinish_timeout = '0s'");
+    let parameters = format!("to = '{to}'\nqueue_size = 131072\nroom_timeout = '0.2s'\nfinish_timeout = '0s'");
     let (mut sink, meter) = open(&parameters);
     while count(&meter, "records_unsent") < 10_000 {
         sink.take(Burst::new(sent.slice(0, 500))).expect("taken");
