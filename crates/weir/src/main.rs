@@ -16,7 +16,7 @@ mod time_range;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 /// DataFusion allocates from many threads at once, which this allocator was made for.
@@ -44,6 +44,8 @@ enum Command {
     Books(command::books::Args),
     Archive(command::archive::Args),
     Doctor(command::doctor::Args),
+    Completions(command::shell::CompletionsArgs),
+    Man(command::shell::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +63,8 @@ fn main() -> ExitCode {
         Command::Books(args) => command::books::run(&args),
         Command::Archive(args) => command::archive::run(&args),
         Command::Doctor(args) => command::doctor::run(&args),
+        Command::Completions(args) => Ok(command::shell::completions(&args, Arguments::command())),
+        Command::Man(args) => command::shell::man(&args, Arguments::command()),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

@@ -15,6 +15,7 @@ pub(crate) mod import;
 pub(crate) mod meter;
 pub(crate) mod nfdump;
 pub(crate) mod query;
+pub(crate) mod shell;
 pub(crate) mod sql;
 
 use std::fs;
