@@ -21,7 +21,7 @@ use crate::segment::SegmentName;
 use crate::stock::{Kept, Stock};
 use crate::tail::TailContents;
 use crate::upkeep::Upkeep;
-use crate::{ArchiveError, Segment, folder, recovery, summaries};
+use crate::{Action, ArchiveError, Segment, folder, recovery, summaries};
 
 /// Rows decoded at a time.
 const BATCH_ROWS: usize = 8192;
@@ -175,7 +175,7 @@ pub(crate) fn rows_by_footer(segment: &Segment) -> Result<u64, ArchiveError> {
 
 fn open(segment: &Segment) -> Result<ParquetRecordBatchReaderBuilder<File>, ArchiveError> {
     let path = || segment.path.clone();
-    let file = File::open(&segment.path).map_err(|source| ArchiveError::OpenSegment { path: path(), source })?;
+    let file = File::open(&segment.path).map_err(Action::OpenSegment.failed(&segment.path))?;
     ParquetRecordBatchReaderBuilder::try_new(file).map_err(|source| ArchiveError::ReadSegment { path: path(), source })
 }
 
@@ -330,7 +330,7 @@ fn set_aside(layout: &Layout, checked: &mut Checked) -> Result<(), ArchiveError>
         let mut aside = path.clone().into_os_string();
         aside.push(".damaged");
         let aside = PathBuf::from(aside);
-        fs::rename(path, &aside).map_err(|source| ArchiveError::SetAside { path: path.clone(), source })?;
+        fs::rename(path, &aside).map_err(Action::SetAside.failed(path))?;
         path.parent().map_or(Ok(()), folder::sync)?;
         finding.set_aside = Some(aside);
     }

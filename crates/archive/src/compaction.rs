@@ -21,7 +21,7 @@ use std::{collections::HashSet, fs};
 use crate::layout::Layout;
 use crate::stock::Kept;
 use crate::upkeep::Upkeep;
-use crate::{ArchiveError, ArchiveOptions, Segment, folder, space};
+use crate::{Action, ArchiveError, ArchiveOptions, Segment, folder, space};
 
 /// When segments are merged, and into how large ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -194,7 +194,7 @@ fn merge(upkeep: &Upkeep, inputs: &[Kept], options: &ArchiveOptions) -> Result<O
     let partition = upkeep.layout.partition(*table, *day);
     let place = partition.join(name.to_string());
     let placed = fs::rename(&path, &place);
-    placed.map_err(|source| ArchiveError::PlaceSegment { path: place.clone(), source })?;
+    placed.map_err(Action::PlaceSegment.failed(&place))?;
     folder::sync(&partition)?;
     Segment::stat(place, name)
 }

@@ -68,7 +68,7 @@ pub fn inventory(dir: &Path) -> Result<Inventory, ArchiveError> {
 
 fn look_at(path: PathBuf) -> Option<Result<TailFound, ArchiveError>> {
     let file = match TailFile::open(&path) {
-        Err(ArchiveError::ReadTail { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return None,
+        Err(ArchiveError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return None,
         other => other,
     };
     let found = file.and_then(|file| {

@@ -25,7 +25,7 @@ use weir_flow::Table;
 
 use crate::position::Position;
 use crate::segment::{Segment, SegmentName};
-use crate::{ArchiveError, folder};
+use crate::{Action, ArchiveError, folder};
 
 const MARKER: &str = "weir-archive";
 const MARKER_NEW: &str = "weir-archive.new";
@@ -133,7 +133,7 @@ impl Layout {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 return Err(ArchiveError::NotAnArchive { path: self.root.clone() });
             }
-            Err(source) => return Err(ArchiveError::Marker { path, source }),
+            Err(source) => return Err(Action::AccessMarker.failed(&path)(source)),
         };
         match text.lines().next().unwrap_or_default() {
             MARKER_TEXT => Ok(()),
@@ -146,7 +146,7 @@ impl Layout {
 
     /// Creates the folder of an archive, or fails when there is something else in it. True when it is new.
     pub(crate) fn create_root(&self) -> Result<bool, ArchiveError> {
-        let failed = |source| ArchiveError::CreateFolder { path: self.root.clone(), source };
+        let failed = Action::CreateFolder.failed(&self.root);
         fs::create_dir_all(&self.root).map_err(failed)?;
         match self.check() {
             Err(ArchiveError::NotAnArchive { path }) => {
@@ -170,7 +170,7 @@ impl Layout {
             file.sync_all()?;
             fs::rename(&path, self.root.join(MARKER))
         })();
-        written.map_err(|source| ArchiveError::Marker { path, source })?;
+        written.map_err(Action::AccessMarker.failed(&path))?;
         folder::sync(&self.root)?;
         self.root.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), folder::sync)
     }

@@ -54,7 +54,7 @@ mod upkeep;
 pub use check::{Checked, Fault, Finding, check};
 pub use compaction::{Compacted, CompactionOptions, compact};
 pub use durability::Durability;
-pub use error::ArchiveError;
+pub use error::{Action, ArchiveError};
 pub use expiry::{Expired, ExpiryOptions, expire};
 pub use index::{PageSet, SegmentIndex};
 pub use inventory::{Inventory, TailFound, inventory};

@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use crate::ArchiveError;
+use crate::{Action, ArchiveError};
 
 /// The lock of an archive, held while this lives. The system gives it back when the process dies, however it dies, so
 /// a dead process holds nothing.
@@ -21,7 +21,7 @@ impl Drop for Lock {
 impl Lock {
     /// Takes the lock and leaves this process's number in the file for whoever comes second.
     pub(crate) fn acquire(path: &Path) -> Result<Self, ArchiveError> {
-        let failed = |source| ArchiveError::Lock { path: path.to_owned(), source };
+        let failed = Action::Lock.failed(path);
         let mut file = open(path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -42,7 +42,7 @@ impl Lock {
 
     /// Takes the lock as soon as nobody has it.
     pub(crate) fn wait(path: &Path) -> Result<Self, ArchiveError> {
-        let failed = |source| ArchiveError::Lock { path: path.to_owned(), source };
+        let failed = Action::Lock.failed(path);
         let file = open(path).map_err(failed)?;
         file.lock().map_err(failed)?;
         Ok(Self::held(file))

@@ -27,7 +27,7 @@ use crate::recovery::{Recovered, recover};
 use crate::seal::seal_tail;
 use crate::segment::SegmentName;
 use crate::stock::{Kept, Stock};
-use crate::{ArchiveError, ArchiveOptions, Position, Segment, Snapshot, folder, readers, space};
+use crate::{Action, ArchiveError, ArchiveOptions, Position, Segment, Snapshot, folder, readers, space};
 
 pub(crate) use list::forget_uncommitted;
 use list::{Entry, imported_before, read_list, remember, write_list};
@@ -109,7 +109,7 @@ pub fn export(dir: &Path, to: &Path, part: &Part) -> Result<Exported, ArchiveErr
         exported.rows += kept.segment.rows;
         exported.octets += kept.segment.octets;
     }
-    fs::create_dir_all(to).map_err(|source| ArchiveError::CreateFolder { path: to.to_owned(), source })?;
+    fs::create_dir_all(to).map_err(Action::CreateFolder.failed(to))?;
     write_list(to, &entries)?;
     Ok(exported)
 }
@@ -238,16 +238,16 @@ fn renumber(
 /// Moves the files into their places and commits them, all at once: by removing the tail that they claim to be of.
 fn commit(layout: &Layout, arriving: &[Arriving], number: TailNumber) -> Result<(), ArchiveError> {
     let tail = layout.tail(number);
-    File::create_new(&tail).map_err(|source| ArchiveError::CreateTail { path: tail.clone(), source })?;
+    File::create_new(&tail).map_err(Action::CreateTail.failed(&tail))?;
     folder::sync(&layout.tails())?;
     for Arriving { table, day, name, path, .. } in arriving {
         let partition = layout.partition(*table, *day);
         folder::create(&partition)?;
         let place = partition.join(name.to_string());
-        fs::rename(path, &place).map_err(|source| ArchiveError::PlaceSegment { path: place.clone(), source })?;
+        fs::rename(path, &place).map_err(Action::PlaceSegment.failed(&place))?;
         folder::sync(&partition)?;
     }
     remember(layout, number, arriving.iter().map(|file| &file.entry))?;
-    fs::remove_file(&tail).map_err(|source| ArchiveError::RemoveTail { path: tail.clone(), source })?;
+    fs::remove_file(&tail).map_err(Action::RemoveTail.failed(&tail))?;
     folder::sync(&layout.tails())
 }

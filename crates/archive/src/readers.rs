@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::layout::Layout;
-use crate::{ArchiveError, folder};
+use crate::{Action, ArchiveError, folder};
 
 /// Attempts to take a lease while files are being removed.
 const ATTEMPTS_MAX: u32 = 1000;
@@ -59,7 +59,7 @@ impl Reason {
 }
 
 fn failed(path: &Path, source: io::Error) -> ArchiveError {
-    ArchiveError::Lease { path: path.to_owned(), source }
+    Action::UseLease.failed(path)(source)
 }
 
 impl Lease {
@@ -214,7 +214,7 @@ pub(crate) fn remove(file: &Path) -> Result<Option<u64>, ArchiveError> {
     match fs::remove_file(file) {
         Ok(()) => Ok(Some(octets)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(ArchiveError::RemoveSegment { path: file.to_owned(), source }),
+        Err(source) => Err(Action::RemoveSegment.failed(file)(source)),
     }
 }
 

@@ -11,7 +11,7 @@ use crate::frame::TailEnd;
 use crate::layout::{Layout, TailName, TailNumber};
 use crate::shared::FinishedTail;
 use crate::tail::TailContents;
-use crate::{ArchiveError, Position, folder, portable};
+use crate::{Action, ArchiveError, Position, folder, portable};
 
 /// What opening an archive found, cut and finished.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -98,7 +98,7 @@ pub(crate) fn clear(folder: &Path) -> Result<u64, ArchiveError> {
 }
 
 fn remove(path: &Path) -> Result<(), ArchiveError> {
-    fs::remove_file(path).map_err(|source| ArchiveError::RemoveLeftover { path: path.to_owned(), source })
+    fs::remove_file(path).map_err(Action::RemoveLeftover.failed(path))
 }
 
 /// The last tail and position that segments were made of.
@@ -163,7 +163,7 @@ fn recover_tail(
 
 fn cut(path: &Path, octets: u64) -> Result<(), ArchiveError> {
     let cut = OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(octets));
-    cut.map_err(|source| ArchiveError::CutTail { path: path.to_owned(), source })
+    cut.map_err(Action::CutTail.failed(path))
 }
 
 /// After a crash of the process alone, whole frames may still be on their way to the disk.
@@ -199,7 +199,7 @@ pub(crate) fn set_aside(
         file.sync_all()?;
         fs::rename(&rewritten, &path)
     })();
-    replaced.map_err(|source| ArchiveError::SetAside { path: path.clone(), source })?;
+    replaced.map_err(Action::SetAside.failed(&path))?;
     folder::sync(&layout.tails())?;
     let octets_lost = contents.octets() - scan.whole_octets as u64;
     Ok((Damage { path: aside, octets_lost, frames_behind, rows_behind, kept }, last))

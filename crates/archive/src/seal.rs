@@ -19,7 +19,7 @@ use crate::recovery::set_aside;
 use crate::segment::{Columns, Effort, SegmentName, SegmentRange, write_segment};
 use crate::shared::FinishedTail;
 use crate::tail::{Stream, TailContents, TailFile};
-use crate::{ArchiveError, ArchiveOptions, Position, folder};
+use crate::{Action, ArchiveError, ArchiveOptions, Position, folder};
 
 /// What became of a tail.
 #[derive(Debug, Default)]
@@ -79,7 +79,7 @@ pub(crate) fn seal_tail(
     }
     sealed.segments = written.len() as u64;
     sealed.octets = place(&written)?;
-    fs::remove_file(&tail.path).map_err(|source| ArchiveError::RemoveTail { path: tail.path.clone(), source })?;
+    fs::remove_file(&tail.path).map_err(Action::RemoveTail.failed(&tail.path))?;
     folder::sync(&layout.tails())?;
     Ok(sealed)
 }
@@ -141,7 +141,7 @@ fn place(written: &[Written]) -> Result<u64, ArchiveError> {
     for Written { path, partition, name } in written {
         folder::create(partition)?;
         let place = partition.join(name.to_string());
-        let failed = |source| ArchiveError::PlaceSegment { path: place.clone(), source };
+        let failed = Action::PlaceSegment.failed(&place);
         octets += fs::metadata(path).map_err(failed)?.len();
         fs::rename(path, &place).map_err(failed)?;
     }

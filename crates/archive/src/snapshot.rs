@@ -15,7 +15,7 @@ use crate::seal::last_sealed;
 use crate::segment::without_covered;
 use crate::summaries::{SegmentSummary, Summaries};
 use crate::tail::TailContents;
-use crate::{ArchiveError, Position, Segment};
+use crate::{Action, ArchiveError, Position, Segment};
 
 /// Attempts to list an archive whose writer seals tails faster than its folders can be read.
 const ATTEMPTS_MAX: u32 = 1000;
@@ -183,7 +183,7 @@ fn open_tails(layout: &Layout, numbers: &[TailNumber]) -> Result<Option<Vec<(Pat
         match File::open(&path) {
             Ok(file) => tails.push((path, file)),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(ArchiveError::ReadTail { path, source }),
+            Err(source) => return Err(Action::ReadTail.failed(&path)(source)),
         }
     }
     Ok(Some(tails))

@@ -11,7 +11,7 @@ use crate::stock::Kept;
 use crate::summaries::SegmentSummary;
 use crate::summaries::keep::{Keeper, Written};
 use crate::upkeep::Upkeep;
-use crate::{ArchiveError, ArchiveOptions};
+use crate::{Action, ArchiveError, ArchiveOptions};
 
 /// What a writer does when the disk is full.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -38,8 +38,7 @@ impl Space {
     // the types of the fields differ from one system to another
     #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
     fn at(path: &Path) -> Result<Self, ArchiveError> {
-        let found =
-            statvfs(path).map_err(|error| ArchiveError::FreeSpace { path: path.to_owned(), source: error.into() })?;
+        let found = statvfs(path).map_err(|error| Action::MeasureFreeSpace.failed(path)(error.into()))?;
         let unit = u64::from(found.fragment_size());
         Ok(Self { free: unit * u64::from(found.blocks_available()), total: unit * u64::from(found.blocks()) })
     }

@@ -26,7 +26,7 @@ use crate::readers::Lease;
 use crate::rollup::read_rollup;
 use crate::segment::{SegmentName, without_covered};
 use crate::stock::{Kept, day_of};
-use crate::{ArchiveError, Position, Rollup, RollupTable, Segment, folder};
+use crate::{Action, ArchiveError, Position, Rollup, RollupTable, Segment, folder};
 
 /// What the name of a summary ends in, where that of its segment ends in `.parquet`.
 pub(crate) const SUFFIX: &str = ".rollups";
@@ -114,7 +114,7 @@ impl SegmentSummary {
     }
 
     fn open(&self) -> Result<File, ArchiveError> {
-        File::open(self.path()).map_err(|source| ArchiveError::ReadSummary { path: self.path().to_owned(), source })
+        File::open(self.path()).map_err(Action::ReadSummary.failed(self.path()))
     }
 }
 
@@ -122,7 +122,7 @@ impl SegmentSummary {
 fn of_summary(error: ArchiveError) -> ArchiveError {
     match error {
         ArchiveError::DamagedSegment { path, part } => ArchiveError::DamagedSummary { path, part },
-        ArchiveError::OpenSegment { path, source } => ArchiveError::ReadSummary { path, source },
+        ArchiveError::Io { path, source, .. } => Action::ReadSummary.failed(&path)(source),
         other => other,
     }
 }
@@ -208,6 +208,6 @@ pub(crate) fn exists(path: &Path) -> Result<bool, ArchiveError> {
     match path.metadata() {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(source) => Err(ArchiveError::ReadSummary { path: path.to_owned(), source }),
+        Err(source) => Err(Action::ReadSummary.failed(path)(source)),
     }
 }

@@ -17,7 +17,7 @@ use weir_flow::Table;
 
 use crate::frame::{EncodedFrame, HEADER_OCTETS, Octets, Scan, decode, scan, streams};
 use crate::layout::{Layout, TailNumber};
-use crate::{ArchiveError, Position};
+use crate::{Action, ArchiveError, Position};
 
 pub(crate) use stream::Stream;
 
@@ -46,7 +46,7 @@ impl LiveTail {
     pub(crate) fn create(layout: &Layout, number: TailNumber) -> Result<Self, ArchiveError> {
         let path = layout.tail(number);
         let opened = OpenOptions::new().append(true).create_new(true).open(&path);
-        let file = opened.map_err(|source| ArchiveError::CreateTail { path: path.clone(), source })?;
+        let file = opened.map_err(Action::CreateTail.failed(&path))?;
         Ok(Self {
             number,
             path,
@@ -70,7 +70,7 @@ impl LiveTail {
     pub(crate) fn append(&mut self, frame: &EncodedFrame) -> Result<(), ArchiveError> {
         if let Err(source) = write_frame(&self.file, frame) {
             self.broken = self.file.set_len(self.octets).is_err();
-            return Err(ArchiveError::AppendTail { path: self.path.clone(), source });
+            return Err(Action::AppendTail.failed(&self.path)(source));
         }
         let header = &frame.header;
         self.octets += header.frame_octets();
@@ -109,13 +109,13 @@ pub(crate) struct TailContents {
 impl TailContents {
     /// Opens and reads a tail.
     pub(crate) fn open(path: &Path) -> Result<Self, ArchiveError> {
-        let file = File::open(path).map_err(|source| ArchiveError::ReadTail { path: path.to_owned(), source })?;
+        let file = File::open(path).map_err(Action::ReadTail.failed(path))?;
         Self::read(&file, path)
     }
 
     /// Reads a tail that is open, and may have been removed since.
     pub(crate) fn read(file: &File, path: &Path) -> Result<Self, ArchiveError> {
-        let octets = read_octets(file).map_err(|source| ArchiveError::ReadTail { path: path.to_owned(), source })?;
+        let octets = read_octets(file).map_err(Action::ReadTail.failed(path))?;
         let scan = scan(&octets[..]);
         Ok(Self { path: path.to_owned(), octets, scan })
     }
@@ -159,7 +159,7 @@ const CHECK_OCTETS: usize = 256 << 10;
 
 impl TailFile {
     pub(crate) fn open(path: &Path) -> Result<Self, ArchiveError> {
-        let failed = |source| ArchiveError::ReadTail { path: path.to_owned(), source };
+        let failed = Action::ReadTail.failed(path);
         let file = File::open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len() as usize;
         Ok(Self { path: path.to_owned(), file, length, failure: RefCell::new(None) })
@@ -174,7 +174,7 @@ impl TailFile {
     pub(crate) fn scan(&self) -> Result<Scan, ArchiveError> {
         let scan = scan(self);
         match self.failure.take() {
-            Some(source) => Err(ArchiveError::ReadTail { path: self.path.clone(), source }),
+            Some(source) => Err(Action::ReadTail.failed(&self.path)(source)),
             None => Ok(scan),
         }
     }

@@ -130,7 +130,7 @@ fn sync(shared: &Shared) {
     }
     if failure.is_none()
         && folder_unsynced
-        && let Err(ArchiveError::SyncFolder { path, source }) = folder::sync(&shared.layout.tails())
+        && let Err(ArchiveError::Io { path, source, .. }) = folder::sync(&shared.layout.tails())
     {
         failure = Some(SyncFailure::new(path, source));
     }

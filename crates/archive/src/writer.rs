@@ -14,7 +14,9 @@ use crate::recovery::{Recovered, recover};
 use crate::shared::{Ending, Shared, Tails};
 use crate::tail::LiveTail;
 use crate::threads::Threads;
-use crate::{ArchiveError, ArchiveOptions, Durability, Position, Recovery, Statistics, Summary, readers, space};
+use crate::{
+    Action, ArchiveError, ArchiveOptions, Durability, Position, Recovery, Statistics, Summary, readers, space,
+};
 
 /// The one writer of an archive.
 ///
@@ -54,7 +56,7 @@ impl Writer {
     /// Appends a delivery as one frame: all of it or, on an error, nothing. It can be read at once, and is durable as
     /// soon as [`Writer::durable`] has come to the position that this returns.
     ///
-    /// A delivery without rows changes nothing. After [`ArchiveError::AppendTail`] and [`ArchiveError::CreateTail`]
+    /// A delivery without rows changes nothing. After an error that [may pass](ArchiveError::may_pass)
     /// (a full disk) later deliveries may succeed; after [`ArchiveError::SyncTail`] none will.
     pub fn append(&mut self, delivery: Delivery) -> Result<Position, ArchiveError> {
         let delivery = without_empty(delivery);
@@ -140,7 +142,7 @@ impl Writer {
         let Shared { layout, options, .. } = &*self.shared;
         if space::is_short(layout.root(), octets, options)? {
             self.shared.want_space();
-            return Err(ArchiveError::AppendTail { path: layout.tails(), source: io::ErrorKind::StorageFull.into() });
+            return Err(Action::AppendTail.failed(&layout.tails())(io::ErrorKind::StorageFull.into()));
         }
         Ok(())
     }

@@ -30,7 +30,7 @@ use std::path::PathBuf;
 
 use weir_flow::{Column, ColumnType};
 
-use crate::ArchiveError;
+use crate::{Action, ArchiveError};
 use build::{address_key, time_key};
 use octets::{Bad, OctetReader};
 use postings::{Directory, add_pages};
@@ -87,7 +87,7 @@ impl SegmentIndex {
     pub(crate) fn open(path: PathBuf) -> Result<Option<Self>, ArchiveError> {
         let file = match File::open(&path) {
             Ok(file) => file,
-            Err(source) => return Err(ArchiveError::OpenSegment { path, source }),
+            Err(source) => return Err(Action::OpenSegment.failed(&path)(source)),
         };
         let Some(header) = Header::read(&file, &path)? else { return Ok(None) };
         let octets = header.index.read(&file, &path, "index")?;
@@ -294,7 +294,7 @@ impl SegmentIndex {
         let mut octets = vec![0; length];
         self.file
             .read_exact_at(&mut octets, section.offset + u64::from(first.offset))
-            .map_err(|source| ArchiveError::OpenSegment { path: self.path.clone(), source })?;
+            .map_err(Action::OpenSegment.failed(&self.path))?;
         for block in blocks {
             let start = (block.offset - first.offset) as usize;
             let block_octets = octets.get(start..start + block.octets as usize).ok_or(Bad).map_err(damaged)?;

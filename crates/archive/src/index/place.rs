@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::octets::{Bad, OctetReader, narrow, put_u32, put_u64};
 use super::{ChunkPlaces, SegmentIndex};
-use crate::ArchiveError;
+use crate::{Action, ArchiveError};
 
 /// Where the header stands: behind Parquet's magic number, before the first row group.
 pub(crate) const HEADER_AT: u64 = 4;
@@ -47,7 +47,7 @@ impl Section {
         let damaged = || ArchiveError::DamagedSegment { path: path.to_owned(), part: part.to_owned() };
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::UnexpectedEof => damaged(),
-            _ => ArchiveError::OpenSegment { path: path.to_owned(), source },
+            _ => Action::OpenSegment.failed(path)(source),
         };
         let length = file.metadata().map_err(failed)?.len();
         if self.offset.checked_add(self.octets).is_none_or(|end| end > length) {
@@ -89,7 +89,7 @@ impl Header {
         match file.read_exact_at(&mut octets, HEADER_AT) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-            Err(source) => return Err(ArchiveError::OpenSegment { path: path.to_owned(), source }),
+            Err(source) => return Err(Action::OpenSegment.failed(path)(source)),
         }
         let damaged = |Bad| ArchiveError::DamagedSegment { path: path.to_owned(), part: "header".to_owned() };
         if !octets.starts_with(MAGIC) {

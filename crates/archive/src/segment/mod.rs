@@ -23,7 +23,7 @@ use std::path::PathBuf;
 
 use crate::index::SegmentIndex;
 use crate::layout::TailNumber;
-use crate::{ArchiveError, Position};
+use crate::{Action, ArchiveError, Position};
 
 pub(crate) use columns::Columns;
 pub(crate) use encoding::PAGE_ROWS;
@@ -59,7 +59,7 @@ impl Segment {
         let octets = match fs::metadata(&path) {
             Ok(metadata) => metadata.len(),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(ArchiveError::OpenSegment { path, source }),
+            Err(source) => return Err(Action::OpenSegment.failed(&path)(source)),
         };
         let SegmentName { tails, first, last, rows, time_range_ms } = name;
         Ok(Some(Self { path, rows, octets, first, last, time_range_ms, tails }))

@@ -10,15 +10,14 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 const COLUMN_BATCH_ROWS: usize = 1 << 16;
 
 use super::Segment;
-use crate::ArchiveError;
+use crate::{Action, ArchiveError};
 
 impl Segment {
     /// Every row of the segment, as batches with all columns of its table.
     ///
     /// A query engine reads the file itself, and only what it needs; this is for those who want all of it.
     pub fn read(&self) -> Result<Vec<RecordBatch>, ArchiveError> {
-        let file =
-            File::open(&self.path).map_err(|source| ArchiveError::OpenSegment { path: self.path.clone(), source })?;
+        let file = File::open(&self.path).map_err(Action::OpenSegment.failed(&self.path))?;
         let failed = |source| ArchiveError::ReadSegment { path: self.path.clone(), source };
         let reader =
             ParquetRecordBatchReaderBuilder::try_new(file).and_then(|builder| builder.with_batch_size(8192).build());
@@ -27,8 +26,7 @@ impl Segment {
 
     /// Gives the values of one column in all rows to `take`, in pieces.
     pub(super) fn read_column(&self, name: &str, mut take: impl FnMut(ArrayRef)) -> Result<(), ArchiveError> {
-        let file =
-            File::open(&self.path).map_err(|source| ArchiveError::OpenSegment { path: self.path.clone(), source })?;
+        let file = File::open(&self.path).map_err(Action::OpenSegment.failed(&self.path))?;
         let failed = |source| ArchiveError::ReadSegment { path: self.path.clone(), source };
         let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(failed)?;
         let (root, _) = builder.schema().column_with_name(name).ok_or_else(|| {

@@ -26,7 +26,7 @@ use crate::order::FlowOrder;
 use crate::position::Position;
 use crate::rollup::Rollup;
 use crate::rollup::build::rollups;
-use crate::{ArchiveError, ArchiveOptions};
+use crate::{Action, ArchiveError, ArchiveOptions};
 
 /// Where the rows of a segment come from.
 #[derive(Debug, Clone, Copy)]
@@ -71,7 +71,7 @@ pub(crate) fn write_segment(
     row_group_rows_max: usize,
     effort: Effort,
 ) -> Result<SegmentName, ArchiveError> {
-    let created = |source| ArchiveError::CreateSegment { path: path.to_owned(), source };
+    let created = Action::CreateSegment.failed(path);
     let failed = |source| ArchiveError::WriteSegment { path: path.to_owned(), source };
     let file = File::create(path).map_err(created)?;
     let encoder = Encoder::new(columns.table(), key_values(columns, range), order, row_group_rows_max, effort);

@@ -14,10 +14,10 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::ArchiveError;
 use crate::index::octets::{Bad, OctetReader, put_u32};
 use crate::index::{ROLLUPS, Section};
 use crate::rollup::Rollup;
+use crate::{Action, ArchiveError};
 
 const MAGIC: &[u8; 8] = b"weir.sum";
 const VERSION: u32 = 1;
@@ -53,7 +53,7 @@ pub(super) fn sections(file: &File, path: &Path) -> Result<Vec<Section>, Archive
     let damaged = || ArchiveError::DamagedSummary { path: path.to_owned(), part: "directory".to_owned() };
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::UnexpectedEof => damaged(),
-        _ => ArchiveError::ReadSummary { path: path.to_owned(), source },
+        _ => Action::ReadSummary.failed(path)(source),
     };
     let mut start = [0; START_OCTETS];
     file.read_exact_at(&mut start, 0).map_err(failed)?;

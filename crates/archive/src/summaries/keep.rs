@@ -11,7 +11,7 @@ use crate::rollup::Rollup;
 use crate::rollup::build::rollups;
 use crate::segment::{Columns, SegmentName};
 use crate::stock::Kept;
-use crate::{ArchiveError, Segment, folder};
+use crate::{Action, ArchiveError, Segment, folder};
 
 /// What became of the rollups of segments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -98,7 +98,7 @@ impl<'a> Keeper<'a> {
     /// Writes a file beside, syncs it and moves it into its place, which is synced too: whatever has a name is whole.
     fn write(&mut self, place: &Path, octets: &[u8]) -> Result<(), ArchiveError> {
         let new = self.layout.merging().join("summary");
-        let failed = |source| ArchiveError::WriteSummary { path: place.to_owned(), source };
+        let failed = Action::WriteSummary.failed(place);
         let written = File::create(&new).and_then(|mut file| {
             file.write_all(octets)?;
             file.sync_all()
