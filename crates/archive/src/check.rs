@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::TimestampMillisecondType;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use weir_flow::Table;
 
 use crate::civil::{day_of_ms, day_text};
@@ -167,18 +166,6 @@ impl Checked {
     }
 }
 
-/// Rows of a segment by its footer.
-pub(crate) fn rows_by_footer(segment: &Segment) -> Result<u64, ArchiveError> {
-    let rows = open(segment)?.metadata().file_metadata().num_rows();
-    Ok(u64::try_from(rows).unwrap_or_default())
-}
-
-fn open(segment: &Segment) -> Result<ParquetRecordBatchReaderBuilder<File>, ArchiveError> {
-    let path = || segment.path.clone();
-    let file = File::open(&segment.path).map_err(Action::OpenSegment.failed(&segment.path))?;
-    ParquetRecordBatchReaderBuilder::try_new(file).map_err(|source| ArchiveError::ReadSegment { path: path(), source })
-}
-
 /// An error with its causes, on one line.
 fn chain(error: &ArchiveError) -> String {
     let mut text = error.to_string();
@@ -202,8 +189,8 @@ fn check_segment(kept: &Kept) -> Result<(), Fault> {
         }
     }
     segment.check().map_err(unreadable)?;
-    let failed = |source| unreadable(ArchiveError::ReadSegment { path: segment.path.clone(), source });
-    let reader = open(segment).map_err(unreadable)?.with_batch_size(BATCH_ROWS).build().map_err(failed)?;
+    let failed = |source| unreadable(segment.unreadable(source));
+    let reader = segment.open().map_err(unreadable)?.with_batch_size(BATCH_ROWS).build().map_err(failed)?;
     let mut rows = 0;
     for batch in reader {
         let batch = batch.map_err(|error| failed(error.into()))?;

@@ -15,54 +15,13 @@ mod merge;
 mod plan;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use std::{collections::HashSet, fs};
 
 use crate::layout::Layout;
-use crate::stock::Kept;
+use crate::stock::{Kept, now_ms};
 use crate::upkeep::Upkeep;
-use crate::{Action, ArchiveError, ArchiveOptions, Segment, folder, space};
-
-/// When segments are merged, and into how large ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CompactionOptions {
-    /// Whether a writer merges at all. Default: true.
-    pub enabled: bool,
-    /// Rows of a merged segment at most. Merging takes memory for them, some 100 octets a row (keys, numbers of hosts, what
-    /// rollups sum up, encoded columns): 0.8 GB. More than [`REWRITE_ROWS_MAX`](crate::segment::REWRITE_ROWS_MAX) is taken
-    /// as that. Default: 8,000,000.
-    pub segment_rows_max: u64,
-    /// Octets of the segments that are merged into one, at most, all together. Default: 512 MiB.
-    pub segment_octets_max: u64,
-    /// Segments of about one size that are merged as soon as there are so many, and the factor between sizes. At
-    /// least 2. Default: 4.
-    pub fan_in: u64,
-    /// Segments merged into one at most. Default: 64.
-    pub inputs_max: usize,
-    /// Time after the end of a day until whatever fits together is merged. Default: 1 hour.
-    pub settle_time: Duration,
-    /// How much of its time the thread of a writer may spend on merging, in percent: it rests after each merge. A
-    /// command never rests. Default: 25.
-    pub busy_percent: u8,
-    /// Longest time that segments made void wait for readers before they are removed all the same; such a reader gets
-    /// an error. Default: 1 hour.
-    pub readers_wait_max: Duration,
-}
-
-impl Default for CompactionOptions {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            segment_rows_max: 8_000_000,
-            segment_octets_max: 512 << 20,
-            fan_in: 4,
-            inputs_max: 64,
-            settle_time: Duration::from_hours(1),
-            busy_percent: 25,
-            readers_wait_max: Duration::from_hours(1),
-        }
-    }
-}
+use crate::{Action, ArchiveError, ArchiveOptions, CompactionOptions, Segment, folder, space};
 
 /// What compaction has done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -143,7 +102,7 @@ impl Compaction {
     /// over are finished first.
     pub(crate) fn step(&mut self, upkeep: &Upkeep, tell: &mut impl FnMut(Merge<'_>)) -> Result<bool, ArchiveError> {
         let stock = upkeep.stock()?;
-        let now_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64);
+        let now_ms = now_ms();
         for day in stock.days() {
             let settled = !self.settled_only || plan::is_over(day, now_ms, self.options.compaction.settle_time);
             for part in day.split(|kept| self.failed.contains(&kept.segment.path)) {

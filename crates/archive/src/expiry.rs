@@ -10,50 +10,19 @@
 //! What flows amounted to stays when they go: see [`summaries`](crate::summaries), which expire by limits of their own.
 
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use weir_flow::Table;
 
-use crate::layout::{Layout, TailNumber};
-use crate::stock::{Kept, Stock};
+use crate::layout::Layout;
+use crate::stock::{Kept, Stock, now_ms};
 use crate::summaries::keep::Keeper;
-use crate::summaries::{SegmentSummary, Summaries, SummaryOptions};
+use crate::summaries::{SegmentSummary, Summaries};
 use crate::upkeep::Upkeep;
-use crate::{ArchiveError, ArchiveOptions, folder};
+use crate::{ArchiveError, ArchiveOptions, ExpiryOptions, folder};
 
 /// Unless told otherwise, summaries are at most this part of an archive that has a limit.
 const SUMMARIES_PART: u64 = 10;
-
-/// When segments expire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ExpiryOptions {
-    /// Age of flows at most. Default: none.
-    pub age_max: Option<Duration>,
-    /// Age of all other tables at most. Default: none.
-    pub beside_age_max: Option<Duration>,
-    /// Octets of the archive at most: segments of all tables, tails and summaries. Default: none.
-    pub octets_max: Option<u64>,
-    /// When a limit is hit, data goes down to so much of it, in percent. More than 100 is taken as 100. Default: 95.
-    pub low_water_percent: u8,
-    /// Longest time that expired segments wait for readers before they are removed all the same; such a reader gets an
-    /// error. Default: 1 hour.
-    pub readers_wait_max: Duration,
-    /// What stays of flows that expire, and for how long. Default: see there.
-    pub summaries: SummaryOptions,
-}
-
-impl Default for ExpiryOptions {
-    fn default() -> Self {
-        Self {
-            age_max: None,
-            beside_age_max: None,
-            octets_max: None,
-            low_water_percent: 95,
-            readers_wait_max: Duration::from_hours(1),
-            summaries: SummaryOptions::default(),
-        }
-    }
-}
 
 impl ExpiryOptions {
     /// Whether any segment can expire.
@@ -133,10 +102,6 @@ pub(crate) fn run(upkeep: &Upkeep, options: &ExpiryOptions, heavy_keys_min: u32)
     Ok(expired)
 }
 
-pub(crate) fn now_ms() -> i64 {
-    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64)
-}
-
 fn plan(layout: &Layout, stock: &Stock, options: &ExpiryOptions, now_ms: i64) -> Result<Expired, ArchiveError> {
     let summaries = stock.summaries(layout)?;
     let octets_before = stock.octets() + tail_octets(layout)? + summaries.octets();
@@ -177,17 +142,9 @@ fn tail_octets(layout: &Layout) -> Result<u64, ArchiveError> {
     Ok(lengths.map(|metadata| metadata.len()).sum())
 }
 
-/// Segments that may go, those that go first in front.
-pub(crate) fn candidates(stock: &Stock) -> Vec<&Kept> {
-    let newest: TailNumber = stock.last_tail();
-    let mut candidates: Vec<_> = stock.live.iter().filter(|kept| kept.segment.tails.1 < newest).collect();
-    candidates.sort_by_key(|kept| (kept.table != Table::Flows, kept.newest_ms(), kept.segment.tails));
-    candidates
-}
-
 /// The segments that expire at a time when the archive has so many octets.
 fn which(stock: &Stock, options: &ExpiryOptions, octets: u64, now_ms: i64) -> Vec<Kept> {
-    let candidates = candidates(stock);
+    let candidates = stock.candidates();
     let too_old = |flows: bool, age_max: Option<Duration>| {
         let age_max_ms = age_max.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
         let before = |age_ms: u64| now_ms.saturating_sub_unsigned(age_ms);

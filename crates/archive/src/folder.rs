@@ -34,3 +34,17 @@ pub(crate) fn names(path: &Path) -> Result<Vec<OsString>, ArchiveError> {
         Err(source) => Err(failed(source)),
     }
 }
+
+/// Removes the files of a folder for what is being written.
+pub(crate) fn clear(path: &Path) -> Result<u64, ArchiveError> {
+    let leftovers = names(path)?;
+    for name in &leftovers {
+        remove_leftover(&path.join(name))?;
+    }
+    Ok(leftovers.len() as u64)
+}
+
+/// Removes a file that a crash left.
+pub(crate) fn remove_leftover(path: &Path) -> Result<(), ArchiveError> {
+    fs::remove_file(path).map_err(Action::RemoveLeftover.failed(path))
+}

@@ -23,7 +23,7 @@ use std::path::{Path, PathBuf};
 
 use weir_flow::Table;
 
-use crate::position::Position;
+use crate::position::{Position, TailNumber};
 use crate::segment::{Segment, SegmentName};
 use crate::{Action, ArchiveError, folder};
 
@@ -37,9 +37,6 @@ const LOCK: &str = "lock";
 pub(crate) struct Layout {
     root: PathBuf,
 }
-
-/// Number of a tail; tails are numbered without gaps in the order in which they were begun.
-pub(crate) type TailNumber = u64;
 
 /// What a name in the folder of tails means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

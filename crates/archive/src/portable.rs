@@ -10,7 +10,7 @@
 //! passes over that. What speaks against it is that rows which the other archive has merged with others since come in
 //! a new file, and are imported again.
 
-mod list;
+pub(crate) mod list;
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -18,10 +18,10 @@ use std::path::{Path, PathBuf};
 
 use weir_flow::Table;
 
-use crate::check::rows_by_footer;
 use crate::civil::{MS_PER_DAY, day_of_text};
-use crate::layout::{Layout, TailNumber};
+use crate::layout::Layout;
 use crate::lock::Lock;
+use crate::position::TailNumber;
 use crate::readers::Lease;
 use crate::recovery::{Recovered, recover};
 use crate::seal::seal_tail;
@@ -29,7 +29,6 @@ use crate::segment::SegmentName;
 use crate::stock::{Kept, Stock};
 use crate::{Action, ArchiveError, ArchiveOptions, Position, Segment, Snapshot, folder, readers, space};
 
-pub(crate) use list::forget_uncommitted;
 use list::{Entry, imported_before, read_list, remember, write_list};
 
 /// Octets copied at a time.
@@ -205,7 +204,7 @@ fn fetch(layout: &Layout, from: &Path, entry: Entry, number: usize) -> Result<Ar
     if (crc, octets) != (entry.crc, entry.octets) {
         return Err(bad("its checksum is not that of the list"));
     }
-    let copied = Segment::stat(path.clone(), name)?.map(|segment| rows_by_footer(&segment)).transpose()?;
+    let copied = Segment::stat(path.clone(), name)?.map(|segment| segment.rows_by_footer()).transpose()?;
     if copied != Some(name.rows) {
         return Err(bad("it has other rows than its name says"));
     }

@@ -15,10 +15,8 @@ use crate::civil::day_of_ms;
 use crate::frame::TailEnd;
 use crate::layout::Layout;
 use crate::order::{FlowOrder, flow_order};
-use crate::recovery::set_aside;
 use crate::segment::{Columns, Effort, SegmentName, SegmentRange, write_segment};
-use crate::shared::FinishedTail;
-use crate::tail::{Stream, TailContents, TailFile};
+use crate::tail::{FinishedTail, Stream, TailContents, TailFile, set_aside};
 use crate::{Action, ArchiveError, ArchiveOptions, Position, folder};
 
 /// What became of a tail.

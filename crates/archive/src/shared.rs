@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::layout::{Layout, TailNumber};
-use crate::tail::LiveTail;
+use crate::layout::Layout;
+use crate::position::TailNumber;
+use crate::tail::{FinishedTail, LiveTail};
 use crate::{ArchiveError, ArchiveOptions, Position, Statistics, WhenFull};
 
 /// Shared by the writer and its threads.
@@ -37,17 +38,6 @@ pub(crate) struct Shared {
 pub(crate) struct Tails {
     pub(crate) live: Option<LiveTail>,
     pub(crate) next_number: TailNumber,
-}
-
-/// A tail that is complete and waits for being sealed.
-#[derive(Debug, Clone)]
-pub(crate) struct FinishedTail {
-    pub(crate) number: TailNumber,
-    pub(crate) path: PathBuf,
-    /// Position of its last frame; `None` when all its frames were lost to damage.
-    pub(crate) last: Option<Position>,
-    pub(crate) rows: u64,
-    pub(crate) octets: u64,
 }
 
 /// How the writer ends.

@@ -9,7 +9,8 @@ use arrow::array::RecordBatch;
 use weir_flow::Table;
 
 use crate::frame::TailEnd;
-use crate::layout::{Layout, TailNumber};
+use crate::layout::Layout;
+use crate::position::TailNumber;
 use crate::readers::Lease;
 use crate::seal::last_sealed;
 use crate::segment::without_covered;

@@ -5,24 +5,12 @@ use std::time::Duration;
 
 use nix::sys::statvfs::statvfs;
 
-use crate::expiry::{candidates, now_ms};
 use crate::readers::remove;
-use crate::stock::Kept;
+use crate::stock::{Kept, now_ms};
 use crate::summaries::SegmentSummary;
 use crate::summaries::keep::{Keeper, Written};
 use crate::upkeep::Upkeep;
-use crate::{Action, ArchiveError, ArchiveOptions};
-
-/// What a writer does when the disk is full.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum WhenFull {
-    /// Refuse what cannot be written, and seal later. Nothing is lost that was taken.
-    #[default]
-    Refuse,
-    /// Remove the oldest segments until there is room, and so much free space as is to be kept. Readers are not waited
-    /// for; one that had such a segment in its listing gets an error.
-    OldestFirst,
-}
+use crate::{Action, ArchiveError, ArchiveOptions, WhenFull};
 
 /// The reserve is at most this part of its file system.
 const RESERVE_PART_MAX: u64 = 20;
@@ -94,7 +82,7 @@ pub(crate) fn make_room(upkeep: &Upkeep, options: &ArchiveOptions) -> Result<Fre
             freed.files += 1;
         }
     }
-    for kept in candidates(&stock) {
+    for kept in stock.candidates() {
         if enough(&freed)? {
             return Ok(freed);
         }

@@ -2,14 +2,15 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use weir_flow::Table;
 
 use crate::civil::{MS_PER_DAY, day_of_text, day_text};
-use crate::layout::{Layout, TailNumber};
+use crate::layout::Layout;
+use crate::position::TailNumber;
 use crate::readers::Lease;
 use crate::segment::without_covered;
-use crate::summaries::Summaries;
 use crate::{ArchiveError, Segment, folder};
 
 /// Attempts to list segments while tails are sealed.
@@ -88,12 +89,6 @@ impl Stock {
         Ok(stock)
     }
 
-    /// The summaries beside these segments. The caller holds the lock of upkeep, or a lease.
-    pub(crate) fn summaries(&self, layout: &Layout) -> Result<Summaries, ArchiveError> {
-        let flows = self.live.iter().filter(|kept| kept.table == Table::Flows);
-        Summaries::beside(layout, &Lease::take(layout)?, flows.map(|kept| &kept.segment))
-    }
-
     /// Octets of the segments that count.
     pub(crate) fn octets(&self) -> u64 {
         self.live.iter().map(|kept| kept.segment.octets).sum()
@@ -109,10 +104,23 @@ impl Stock {
         self.live.iter().map(|kept| kept.segment.tails.1).max().unwrap_or_default()
     }
 
+    /// Segments that may go, those that go first in front.
+    pub(crate) fn candidates(&self) -> Vec<&Kept> {
+        let newest: TailNumber = self.last_tail();
+        let mut candidates: Vec<_> = self.live.iter().filter(|kept| kept.segment.tails.1 < newest).collect();
+        candidates.sort_by_key(|kept| (kept.table != Table::Flows, kept.newest_ms(), kept.segment.tails));
+        candidates
+    }
+
     /// Live segments of each table and day.
     pub(crate) fn days(&self) -> impl Iterator<Item = &[Kept]> {
         self.live.chunk_by(|a, b| (a.table, a.day) == (b.table, b.day))
     }
+}
+
+/// Now, in milliseconds since the epoch.
+pub(crate) fn now_ms() -> i64 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64)
 }
 
 /// The day of a segment's folder. A folder that is named otherwise has no day, and counts as older than any.

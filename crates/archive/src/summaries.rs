@@ -17,7 +17,6 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use weir_flow::Table;
 
@@ -25,28 +24,11 @@ use crate::layout::Layout;
 use crate::readers::Lease;
 use crate::rollup::read_rollup;
 use crate::segment::{SegmentName, without_covered};
-use crate::stock::{Kept, day_of};
+use crate::stock::{Kept, Stock, day_of};
 use crate::{Action, ArchiveError, Position, Rollup, RollupTable, Segment, folder};
 
 /// What the name of a summary ends in, where that of its segment ends in `.parquet`.
 pub(crate) const SUFFIX: &str = ".rollups";
-
-/// How long summaries are kept, and how many.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SummaryOptions {
-    /// Age of summaries at most, by the newest flow that they sum up. Zero: none are kept. Default: 400 days, so that a
-    /// month can be held against the same month of the year before.
-    pub age_max: Duration,
-    /// Octets of all summaries at most; the oldest go first. Default: a tenth of the limit of the archive, when that has
-    /// one.
-    pub octets_max: Option<u64>,
-}
-
-impl Default for SummaryOptions {
-    fn default() -> Self {
-        Self { age_max: Duration::from_hours(400 * 24), octets_max: None }
-    }
-}
 
 /// The rollups of a segment of flows that has expired, as a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -134,6 +116,14 @@ pub(crate) struct Summaries {
     pub(crate) live: Vec<SegmentSummary>,
     /// Those whose flows are there still, or that a wider one covers.
     pub(crate) void: Vec<SegmentSummary>,
+}
+
+impl Stock {
+    /// The summaries beside these segments. The caller holds the lock of upkeep, or a lease.
+    pub(crate) fn summaries(&self, layout: &Layout) -> Result<Summaries, ArchiveError> {
+        let flows = self.live.iter().filter(|kept| kept.table == Table::Flows);
+        Summaries::beside(layout, &Lease::take(layout)?, flows.map(|kept| &kept.segment))
+    }
 }
 
 impl Summaries {

@@ -3,7 +3,7 @@
 mod stream;
 
 use std::cell::RefCell;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,10 @@ use arrow::buffer::{Buffer, MutableBuffer};
 use arrow::error::ArrowError;
 use weir_flow::Table;
 
-use crate::frame::{EncodedFrame, HEADER_OCTETS, Octets, Scan, decode, scan, streams};
-use crate::layout::{Layout, TailNumber};
-use crate::{Action, ArchiveError, Position};
+use crate::frame::{EncodedFrame, HEADER_OCTETS, Octets, Scan, TailEnd, decode, scan, streams};
+use crate::layout::Layout;
+use crate::position::TailNumber;
+use crate::{Action, ArchiveError, Position, folder};
 
 pub(crate) use stream::Stream;
 
@@ -96,6 +97,33 @@ fn write_frame(mut file: &File, frame: &EncodedFrame) -> io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// A tail that is complete and waits for being sealed.
+#[derive(Debug, Clone)]
+pub(crate) struct FinishedTail {
+    pub(crate) number: TailNumber,
+    pub(crate) path: PathBuf,
+    /// Position of its last frame; `None` when all its frames were lost to damage.
+    pub(crate) last: Option<Position>,
+    pub(crate) rows: u64,
+    pub(crate) octets: u64,
+}
+
+/// A tail that was changed after it was written. What lay before the damage is kept as if nothing had happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Damage {
+    /// The whole file, set aside for people to look at.
+    pub path: PathBuf,
+    /// Octets of the file that are not read any more.
+    pub octets_lost: u64,
+    /// Whole frames found behind the damage, among these octets; the damaged ones are not counted.
+    pub frames_behind: u64,
+    /// Flows in these frames.
+    pub rows_behind: u64,
+    /// Position of the last frame before the damage, if there is one.
+    pub kept: Option<Position>,
 }
 
 /// What a tail holds up to its last whole frame.
@@ -252,4 +280,37 @@ fn read_octets(file: &File) -> io::Result<Buffer> {
     }
     octets.truncate(read);
     Ok(octets.into())
+}
+
+/// Keeps a damaged tail under another name and puts its whole frames in its place. Tells the last position found.
+///
+/// The damaged file gets its second name before the new one takes its first, so a crash in between loses nothing and
+/// the next writer does the same again.
+pub(crate) fn set_aside(
+    layout: &Layout,
+    number: TailNumber,
+    contents: &TailContents,
+) -> Result<(Damage, Position), ArchiveError> {
+    let scan = &contents.scan;
+    let kept = scan.last();
+    let (frames_behind, rows_behind, last) = match scan.end {
+        TailEnd::Damaged { frames, rows, last } => (frames, rows, last.max(kept.unwrap_or_default())),
+        TailEnd::Clean | TailEnd::Torn => (0, 0, kept.unwrap_or_default()),
+    };
+    let (path, aside) = (layout.tail(number), layout.damaged(number, last));
+    let rewritten = layout.tmp().join(format!("{number:016}.tail"));
+    let replaced: io::Result<()> = (|| {
+        match fs::hard_link(&path, &aside) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            other => other?,
+        }
+        let mut file = File::create(&rewritten)?;
+        file.write_all(contents.whole())?;
+        file.sync_all()?;
+        fs::rename(&rewritten, &path)
+    })();
+    replaced.map_err(Action::SetAside.failed(&path))?;
+    folder::sync(&layout.tails())?;
+    let octets_lost = contents.octets() - scan.whole_octets as u64;
+    Ok((Damage { path: aside, octets_lost, frames_behind, rows_behind, kept }, last))
 }

@@ -5,7 +5,8 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crate::seal::{Sealed, seal_tail};
-use crate::shared::{Ending, FinishedTail, Progress, Shared, SyncFailure};
+use crate::shared::{Ending, Progress, Shared, SyncFailure};
+use crate::tail::FinishedTail;
 use crate::upkeep::round;
 use crate::{ArchiveError, folder};
 

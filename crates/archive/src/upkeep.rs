@@ -12,7 +12,7 @@ use crate::layout::Layout;
 use crate::lock::Lock;
 use crate::readers::{self, Reason, Removed, remove_retired};
 use crate::stock::Stock;
-use crate::{ArchiveError, folder, recovery};
+use crate::{ArchiveError, folder};
 
 /// The right to change segments that are committed, held while this lives.
 #[derive(Debug)]
@@ -39,7 +39,7 @@ impl Upkeep {
 
     fn with(layout: &Layout, lock: Lock) -> Result<Self, ArchiveError> {
         folder::create(&layout.merging())?;
-        recovery::clear(&layout.merging())?;
+        folder::clear(&layout.merging())?;
         readers::create(layout)?;
         Ok(Self { layout: layout.clone(), _lock: lock })
     }

@@ -11,7 +11,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, ListArray, StructArray
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{UInt16Type, UInt32Type};
 
-use crate::schema::{element_fields, element_item_field};
+use crate::field::{element_fields, element_item_field};
 
 /// Collects the `elements` column row by row.
 #[derive(Debug, Default)]

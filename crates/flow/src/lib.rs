@@ -19,10 +19,12 @@ pub mod column;
 pub mod counters;
 pub mod delivery;
 pub mod elements;
+mod field;
 pub mod options;
 pub mod registry;
 pub mod scaling;
 pub mod schema;
+mod table;
 
 pub use address::{AddressText, parse_address};
 pub use batch::{BatchError, FlowBatch};
@@ -32,4 +34,4 @@ pub use column::{Column, ColumnType, EXPORT_VERSION_SFLOW5};
 pub use delivery::{Beside, Delivery, TableBatch};
 pub use options::{OptionsKind, OptionsRow, OptionsRows};
 pub use registry::{DataType, Element, element, element_by_name};
-pub use schema::Table;
+pub use table::Table;

@@ -2,53 +2,24 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicUsize;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use weir_archive::{Segment, Snapshot};
+use weir_archive::Snapshot;
 use weir_flow::{Column, FlowBatch, Table};
 
 use crate::decode::PageDecoder;
-use crate::group::{Collected, Count, Grouping, Only, Part, Sums, parts_of};
+use crate::flows::FlowSources;
+use crate::group::{Grouping, Part, Sums};
 use crate::list::{Sorted, in_schema, list_columns, order_columns, schema};
+use crate::options::go_on;
 use crate::ordered::Ordered;
+use crate::passes::{decoder, parts, recount};
 use crate::run::share_out;
-use crate::scan::{Morsel, Stretch, Wanted, cut, sources, stretches};
+use crate::scan::{Wanted, sources};
 use crate::summary::{self, Summed};
-use crate::{AskError, FlowQuery, Progress, Select, Sorting, TimeWindow};
-
-/// How much a question may use.
-#[derive(Debug, Clone)]
-pub struct AskOptions {
-    /// Threads that work on it. Default: one for each core.
-    pub threads: usize,
-    /// Octets that groups and sorted rows may take; what is being decoded comes on top, some megabytes a thread.
-    /// Default: 2 GiB.
-    pub memory_octets_max: usize,
-    /// Where to tell how far it has come, and who may stop it.
-    pub progress: Arc<Progress>,
-    /// Whether what segments have been summed up to may stand for their flows. Answers are the same either way.
-    /// Default: yes.
-    pub summaries: bool,
-    /// Whether flows that have expired count as far as their summaries tell, which is approximate: rankings then have the
-    /// columns [`ERROR_COLUMNS`](crate::ERROR_COLUMNS), totals their errors, and questions that summaries cannot answer
-    /// are [`AskError::NotApproximate`]. Default: no.
-    pub approximate: bool,
-}
-
-impl Default for AskOptions {
-    fn default() -> Self {
-        Self {
-            threads: thread::available_parallelism().map_or(1, usize::from),
-            memory_octets_max: 2 << 30,
-            progress: Arc::new(Progress::default()),
-            summaries: true,
-            approximate: false,
-        }
-    }
-}
+use crate::{AskError, AskOptions, FlowQuery, Select, Sorting, TimeWindow};
 
 /// An archive at one position.
 #[derive(Debug)]
@@ -57,12 +28,8 @@ pub struct Archive {
     pub(crate) options: AskOptions,
 }
 
-/// Pages of a piece of work: about 130,000 rows.
-const PAGES: usize = 16;
-/// The same where what is made of the rows waits until its turn comes.
+/// Pages of a piece of work where what is made of the rows waits until its turn comes.
 const LISTED_PAGES: usize = 4;
-/// Times that flows are read for one question, at most, when their groups do not fit memory at once.
-pub(crate) const PASSES_MAX: usize = 64;
 
 impl Archive {
     /// Takes a snapshot of the archive in a folder.
@@ -96,14 +63,14 @@ impl Archive {
     }
 
     /// Where flows of a window may be.
-    pub(crate) fn flows(&self, window: &TimeWindow) -> Result<Flows, AskError> {
+    pub(crate) fn flows(&self, window: &TimeWindow) -> Result<FlowSources, AskError> {
         let (segments, tail) = sources(&self.snapshot, window)?;
         let all = self.snapshot.segments(Table::Flows);
         let progress = &self.options.progress;
         progress.add_segments_all(all.len() as u64);
         progress.add_segments_pruned((all.len() - segments.len()) as u64);
         progress.add_rows_all(self.snapshot.rows(Table::Flows));
-        Ok(Flows { segments, tail })
+        Ok(FlowSources { segments, tail })
     }
 }
 
@@ -114,42 +81,11 @@ pub fn ask_batches<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
     options: &AskOptions,
 ) -> Result<Answer<RecordBatch>, AskError> {
     let tail = flows.into_iter().collect::<Result<Vec<_>, E>>().map_err(|error| AskError::Source(error.into()))?;
-    answer(&Flows { segments: Vec::new(), tail }, question, options, |batch| batch)
-}
-
-/// Where flows are.
-pub(crate) struct Flows {
-    pub(crate) segments: Vec<Segment>,
-    pub(crate) tail: Vec<FlowBatch>,
-}
-
-impl Flows {
-    /// Pieces of work, in the order of the archive.
-    pub(crate) fn morsels(&self, wanted: &Wanted, options: &AskOptions) -> Result<Vec<Morsel>, AskError> {
-        self.morsels_of(wanted, PAGES, options)
-    }
-
-    fn morsels_of(&self, wanted: &Wanted, pages_max: usize, options: &AskOptions) -> Result<Vec<Morsel>, AskError> {
-        let opened = share_out(
-            options.threads,
-            self.segments.len(),
-            || Ok(Vec::new()),
-            |opened: &mut Vec<(usize, Vec<Stretch>)>, number| {
-                opened.push((number, stretches(&self.segments[number], wanted, &options.progress)?));
-                Ok(())
-            },
-        )?;
-        let mut opened: Vec<_> = opened.into_iter().flatten().collect();
-        opened.sort_unstable_by_key(|(number, _)| *number);
-        let opened: Vec<Stretch> = opened.into_iter().flat_map(|(_, stretches)| stretches).collect();
-        let mut morsels = cut(&opened, options.threads, pages_max);
-        morsels.extend(self.tail.iter().cloned().map(Morsel::Batch));
-        Ok(morsels)
-    }
+    answer(&FlowSources { segments: Vec::new(), tail }, question, options, |batch| batch)
 }
 
 fn answer<T: Send + 'static>(
-    flows: &Flows,
+    flows: &FlowSources,
     question: &FlowQuery,
     options: &AskOptions,
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
@@ -177,24 +113,9 @@ fn answer<T: Send + 'static>(
     }
 }
 
-pub(crate) fn decoder() -> Result<PageDecoder, AskError> {
-    PageDecoder::new().map_err(|source| AskError::Source(source.into()))
-}
-
-/// Whether to go on: nobody stopped the question, and it keeps within its memory.
-pub(crate) fn go_on(options: &AskOptions, octets: usize) -> Result<(), AskError> {
-    if options.progress.is_stopped() {
-        return Err(AskError::Cancelled);
-    }
-    if octets > options.memory_octets_max {
-        return Err(AskError::Memory { octets_max: options.memory_octets_max });
-    }
-    Ok(())
-}
-
 /// The flows as they are found, while threads read ahead.
 fn list<T: Send + 'static>(
-    flows: &Flows,
+    flows: &FlowSources,
     question: &FlowQuery,
     columns: Vec<Column>,
     options: &AskOptions,
@@ -219,7 +140,7 @@ fn list<T: Send + 'static>(
 
 /// The first flows that are found.
 fn first(
-    flows: &Flows,
+    flows: &FlowSources,
     question: &FlowQuery,
     columns: &[Column],
     limit: usize,
@@ -244,7 +165,7 @@ fn first(
 
 /// The flows in an order.
 fn sorted(
-    flows: &Flows,
+    flows: &FlowSources,
     question: &FlowQuery,
     columns: &[Column],
     sorting: Sorting,
@@ -265,17 +186,9 @@ fn sorted(
     Sorted::finish(sorted, columns, &schema(columns))
 }
 
-/// Puts what a thread holds now in place of what it held before; tells what all hold.
-pub(crate) fn recount(all: &AtomicUsize, before: &mut usize, now: usize) -> usize {
-    all.fetch_add(now, Ordering::Relaxed);
-    let total = all.fetch_sub(*before, Ordering::Relaxed) - *before;
-    *before = now;
-    total
-}
-
 /// Flows in groups.
 fn groups<T: Send + 'static>(
-    flows: &Flows,
+    flows: &FlowSources,
     question: &FlowQuery,
     mut grouping: Grouping,
     options: &AskOptions,
@@ -287,7 +200,7 @@ fn groups<T: Send + 'static>(
 
 /// The groups of flows, at least those that the answer tells.
 pub(crate) fn parts_of_flows(
-    flows: &Flows,
+    flows: &FlowSources,
     question: &FlowQuery,
     grouping: &mut Grouping,
     options: &AskOptions,
@@ -330,73 +243,6 @@ fn told<T: Send + 'static>(
     let (schema, count) = (grouping.schema(), chosen.batches());
     let work = move |(): &mut (), number: usize| Ok(vec![each(chosen.batch(&grouping, &parts, number)?)]);
     Answer { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, || Ok(()), work) }
-}
-
-/// The groups of all parts, reading the flows as often as memory makes necessary.
-fn parts<S: Count>(
-    morsels: &[Morsel],
-    wanted: &Wanted,
-    grouping: &mut Grouping,
-    how: &S::How,
-    only: Option<&Only>,
-    options: &AskOptions,
-) -> Result<Vec<Part<S>>, AskError> {
-    loop {
-        match all_passes(morsels, wanted, grouping, how, only, options) {
-            Err(AskError::Memory { .. }) if grouping.counting.passes < PASSES_MAX => grouping.counting.passes *= 4,
-            other => return other,
-        }
-    }
-}
-
-/// The groups of all parts, pass by pass.
-pub(crate) fn all_passes<S: Count>(
-    morsels: &[Morsel],
-    wanted: &Wanted,
-    grouping: &mut Grouping,
-    how: &S::How,
-    only: Option<&Only>,
-    options: &AskOptions,
-) -> Result<Vec<Part<S>>, AskError> {
-    let mut parts = Vec::new();
-    for pass in 0..grouping.counting.passes {
-        grouping.counting.pass = pass;
-        let counting = &grouping.counting;
-        let held = AtomicUsize::new(parts.iter().map(Part::octets).sum());
-        let rows = morsels.iter().map(Morsel::rows).sum::<usize>() / options.threads.max(1);
-        let make = || Ok((decoder()?, Collected::new(rows), 0));
-        let collected = share_out(options.threads, morsels.len(), make, |(decoder, collected, before), number| {
-            morsels[number].read(wanted, decoder, |batch| {
-                collected.add(counting, how, only, &batch);
-                Ok(())
-            })?;
-            morsels[number].tell(&options.progress);
-            go_on(options, recount(&held, before, collected.octets()))
-        })?;
-        let collected = collected.into_iter().map(|(_, collected, _)| collected).collect();
-        let collected: Vec<Collected<S>> = match Collected::join_few(collected, counting) {
-            Ok(joined) => {
-                parts.push(grouping.whole(joined));
-                continue;
-            }
-            Err(many) => many.into_iter().map(|collected| collected.finish(counting)).collect(),
-        };
-        let wanted_parts = parts_of(counting);
-        let grouping = &*grouping;
-        let grouped = share_out(
-            options.threads,
-            wanted_parts.len(),
-            || Ok(Vec::new()),
-            |grouped: &mut Vec<_>, number| {
-                grouped.push((number, grouping.part(wanted_parts[number], &collected)));
-                Ok(())
-            },
-        )?;
-        let mut grouped: Vec<(usize, Part<S>)> = grouped.into_iter().flatten().collect();
-        grouped.sort_unstable_by_key(|(number, _)| *number);
-        parts.extend(grouped.into_iter().map(|(_, part)| part));
-    }
-    Ok(parts)
 }
 
 /// An answer on its way: its pieces come in order while threads work ahead. Dropping it ends the question.

@@ -19,17 +19,21 @@ pub mod scan;
 pub mod stream;
 
 mod decode;
+mod flows;
 mod group;
 mod list;
+mod options;
 mod ordered;
+mod passes;
 mod run;
 mod summary;
 
-pub use archive::{Answer, Archive, AskOptions, ask_batches};
+pub use archive::{Answer, Archive, ask_batches};
 pub use biflow::{Conversation, Conversations};
 pub use decode::Damage;
 pub use error::AskError;
 pub use keys::{AggregateKey, KeyError, StatisticKey};
+pub use options::AskOptions;
 pub use order::{Direction, Order, Sorting};
 pub use progress::{Progress, Seen};
 pub use question::{FlowQuery, Measure, Select, TimeWindow, WindowRule};

@@ -12,9 +12,10 @@ use std::sync::{Mutex, PoisonError};
 use arrow::array::{Array, RecordBatch, UInt32Array};
 use weir_flow::{Column, FlowBatch};
 
-use crate::archive::{PASSES_MAX, go_on, recount};
 use crate::group::{Collected, Grouping, Part, Sums, parts_of, rows_of};
 use crate::list::{in_schema, list_columns, order_columns, schema};
+use crate::options::go_on;
+use crate::passes::{PASSES_MAX, recount};
 use crate::run::share_out;
 use crate::{AskError, AskOptions, Select, Sorting};
 

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use weir_flow::Table;
 
-use crate::check::rows_by_footer;
 use crate::segment::{SegmentName, SegmentRange, rewrite};
 use crate::{ArchiveError, ArchiveOptions, Segment};
 
@@ -20,7 +19,7 @@ pub(super) fn merged(
     for input in inputs {
         // What is damaged must not be sealed again with checksums that are right.
         input.check()?;
-        let found = rows_by_footer(input)?;
+        let found = input.rows_by_footer()?;
         if found != input.rows {
             return Err(ArchiveError::MergedRows { path: input.path.clone(), expected: input.rows, found });
         }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::CompactionOptions;
+use crate::CompactionOptions;
 use crate::civil::MS_PER_DAY;
 use crate::segment::REWRITE_ROWS_MAX;
 use crate::stock::Kept;

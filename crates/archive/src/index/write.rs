@@ -4,43 +4,22 @@ use arrow::array::{Array, BinaryArray};
 use arrow::datatypes::Field;
 use weir_flow::{Column, ColumnType, Table};
 
-use super::VERSION;
-use super::build::{ColumnBuilder, OTHER_KEY, address_key};
-use super::octets::{Bad, OctetReader, put_u32, put_u64};
-use super::place::{PageEncoding, Section, put_places};
+use super::build::ColumnBuilder;
+use super::key::{OTHER_KEY, address_key};
+use super::octets::{put_u32, put_u64};
+use super::place::{ChunkPlaces, PageEncoding, Section, put_places};
 use super::postings::{Directory, Lists};
 use super::zones::Zones;
 use crate::order::FlowOrder;
 use crate::order::hosts::{Hosts, NO_HOST};
 
+/// The version of the format; an index of another version is taken as absent.
+pub(super) const VERSION: u32 = 1;
+
 pub(super) const LISTS_NONE: u8 = 0;
 pub(super) const LISTS_HERE: u8 = 1;
 pub(super) const LISTS_HOSTS: u8 = 2;
 pub(super) const NO_VALUE: u8 = 3;
-
-/// Where a column chunk is, and its checksum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ChunkPlaces {
-    pub(crate) offset: u64,
-    pub(crate) octets: u64,
-    /// CRC-32C.
-    pub(crate) crc: u32,
-}
-
-impl ChunkPlaces {
-    pub(crate) const OCTETS: usize = 20;
-
-    fn put(&self, out: &mut Vec<u8>) {
-        put_u64(out, self.offset);
-        put_u64(out, self.octets);
-        put_u32(out, self.crc);
-    }
-
-    pub(crate) fn parse(octets: &[u8]) -> Result<Self, Bad> {
-        let mut reader = OctetReader::new(octets);
-        Ok(Self { offset: reader.u64()?, octets: reader.u64()?, crc: reader.u32()? })
-    }
-}
 
 /// One column of flows, ready to be written.
 #[derive(Debug)]

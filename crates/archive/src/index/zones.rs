@@ -2,7 +2,7 @@
 
 use arrow::array::{Array, BinaryArray};
 
-use super::build::address_key;
+use super::key::address_key;
 use super::octets::{Bad, OctetReader, narrow, put_narrow, put_u64, width_of};
 use super::page_set::PageSet;
 

@@ -9,7 +9,8 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::layout::{Layout, TailNumber};
+use crate::layout::Layout;
+use crate::position::TailNumber;
 use crate::{Action, ArchiveError, folder};
 
 const LIST: &str = "weir-export";

@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, TimestampMillisecondType, UInt8Type, UInt16Type
 use weir_flow::{Column, Table};
 
 use super::pack::{Keys, Packed};
-use super::{Rest, Rollup, Sum};
+use super::table::{Rest, Rollup, Sum};
 use crate::ArchiveError;
 use crate::order::FlowOrder;
 use crate::order::hosts::{HostCollector, Hosts, Mixer};

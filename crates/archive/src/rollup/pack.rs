@@ -1,6 +1,6 @@
 //! A table of sums as octets: keys in order as gaps, sums as they are, all in Rice codes, block by block.
 
-use super::{Rest, Sum};
+use super::table::{Rest, Sum};
 use crate::index::bits::{BitReader, BitWriter, low_bits};
 use crate::index::octets::{Bad, OctetReader, put_u32, put_u64};
 

@@ -16,11 +16,10 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{SchemaDescriptor, TypePtr};
 use weir_flow::Table;
 
-use super::chunk::{Address, Chunk, ChunkEncoder, Kept, Page, Press, Values, nulls};
-use super::encoding::{PAGE_ROWS, are_few, layout, properties, properties_of_nulls};
-use super::gather::{Buffers, Gather};
+use super::chunk::{Address, Buffers, Chunk, ChunkEncoder, Kept, Page, Press, Values, nulls};
+use super::encoding::{Effort, PAGE_ROWS, are_few, layout, properties, properties_of_nulls};
+use super::gather::Gather;
 use super::times::TimeRange;
-use super::writer::Effort;
 use crate::index::IndexWriter;
 use crate::order::hosts::Hosts;
 

@@ -6,15 +6,40 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use weir_flow::Column;
 
 use super::chunk::{Kept, Layout, Values};
+use crate::ArchiveOptions;
 
 /// Rows of a data page: what a reader must decode at least when an index leads it to one row.
 pub(crate) const PAGE_ROWS: usize = 8192;
 
 /// The level of compression of a segment that was a tail. Higher ones find little more but in addresses.
-pub(super) const SEALING_LEVEL: i32 = 1;
+const SEALING_LEVEL: i32 = 1;
 
 /// The level of compression of a merged segment.
-pub(super) const MERGING_LEVEL: i32 = 6;
+const MERGING_LEVEL: i32 = 6;
+
+/// How much is done for a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Effort {
+    /// Lists of hosts, and rollups that keep so many keys at least (see
+    /// [`ArchiveOptions::heavy_keys_min`](crate::ArchiveOptions::heavy_keys_min)), which take as long as a third of
+    /// writing; `None` for neither. Zone maps and lists of short columns there always are.
+    pub(crate) heavy_keys_min: Option<usize>,
+    /// The level of compression.
+    pub(crate) zstd_level: i32,
+}
+
+impl Effort {
+    /// Of a tail, which waits.
+    pub(crate) fn sealing(options: &ArchiveOptions) -> Self {
+        let heavy_keys_min = options.summaries_when_sealing.then_some(options.heavy_keys_min as usize);
+        Self { heavy_keys_min, zstd_level: SEALING_LEVEL }
+    }
+
+    /// Of a merge: written once, read for as long as it is kept.
+    pub(crate) fn merging(options: &ArchiveOptions) -> Self {
+        Self { heavy_keys_min: Some(options.heavy_keys_min as usize), zstd_level: MERGING_LEVEL }
+    }
+}
 
 /// Rows for each millisecond of a range of times, from which on a dictionary holds these times in few bits.
 const ROWS_PER_MS: usize = 200;

@@ -5,16 +5,12 @@ use arrow::datatypes::{DataType, Field, TimeUnit, TimestampMillisecondType};
 use arrow::datatypes::{UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 
 use super::Columns;
-use super::chunk::{Kept, Short, Values};
+use super::chunk::{Buffers, Kept, Short, Values};
 use crate::ArchiveError;
 use crate::order::hosts::{Hosts, NO_HOST};
 
 /// Octets of an IPv4 address.
 const SHORT_OCTETS: usize = 4;
-
-/// Octets of a buffer that is kept for the next column, at most: fresh memory for every column costs the kernel as much
-/// as a quarter of the sealing, and a merge has columns that are larger.
-const KEPT_OCTETS_MAX: usize = 32 << 20;
 
 /// A column of which rows are taken.
 pub(super) enum Gather<'a> {
@@ -31,27 +27,6 @@ pub(super) enum Gather<'a> {
     Octets(BinaryArray),
     /// Anything else, which the library encodes.
     General(ArrayRef),
-}
-
-/// Memory for the values of a column, by type.
-#[derive(Debug, Default)]
-pub(super) struct Buffers {
-    pub(super) u8: Vec<u8>,
-    pub(super) u16: Vec<u16>,
-    pub(super) u32: Vec<u32>,
-    pub(super) u64: Vec<u64>,
-    pub(super) i64: Vec<i64>,
-    pub(super) short: Vec<Short>,
-}
-
-impl Buffers {
-    /// Takes the memory of a column back.
-    pub(super) fn keep<T: Kept>(&mut self, mut values: Values<T>) {
-        if values.values.capacity() * size_of::<T>() <= KEPT_OCTETS_MAX {
-            values.values.clear();
-            *T::buffer(self) = values.values;
-        }
-    }
 }
 
 impl<'a> Gather<'a> {

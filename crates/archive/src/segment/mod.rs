@@ -22,15 +22,14 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use crate::index::SegmentIndex;
-use crate::layout::TailNumber;
+use crate::position::TailNumber;
 use crate::{Action, ArchiveError, Position};
 
 pub(crate) use columns::Columns;
-pub(crate) use encoding::PAGE_ROWS;
+pub(crate) use encoding::{Effort, PAGE_ROWS};
 pub use rewrite::REWRITE_ROWS_MAX;
-#[allow(unused_imports)] // compaction calls it
 pub(crate) use rewrite::rewrite;
-pub(crate) use writer::{Effort, SegmentRange, write_segment};
+pub(crate) use writer::{SegmentRange, write_segment};
 
 /// A segment file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,19 +14,20 @@ use parquet::file::writer::SerializedFileWriter;
 use weir_flow::Table;
 
 use super::check::INDEX_KEY;
+use super::chunk::Buffers;
 use super::encoder::{Encoded, Encoder, parquet_schema};
-use super::encoding::{MERGING_LEVEL, SEALING_LEVEL};
-use super::gather::{Buffers, Gather};
+use super::encoding::Effort;
+use super::gather::Gather;
 use super::summed::Summed;
 use super::times::TimeRange;
 use super::{Columns, SegmentName};
 use crate::index::{ChunkPlaces, HEADER_AT, HEADER_OCTETS, HOSTS, Header, ROLLUPS, Section};
-use crate::layout::TailNumber;
 use crate::order::FlowOrder;
 use crate::position::Position;
+use crate::position::TailNumber;
 use crate::rollup::Rollup;
 use crate::rollup::build::rollups;
-use crate::{Action, ArchiveError, ArchiveOptions};
+use crate::{Action, ArchiveError};
 
 /// Where the rows of a segment come from.
 #[derive(Debug, Clone, Copy)]
@@ -34,30 +35,6 @@ pub(crate) struct SegmentRange {
     pub(crate) tails: (TailNumber, TailNumber),
     pub(crate) first: Position,
     pub(crate) last: Position,
-}
-
-/// How much is done for a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Effort {
-    /// Lists of hosts, and rollups that keep so many keys at least (see
-    /// [`ArchiveOptions::heavy_keys_min`](crate::ArchiveOptions::heavy_keys_min)), which take as long as a third of
-    /// writing; `None` for neither. Zone maps and lists of short columns there always are.
-    pub(crate) heavy_keys_min: Option<usize>,
-    /// The level of compression.
-    pub(crate) zstd_level: i32,
-}
-
-impl Effort {
-    /// Of a tail, which waits.
-    pub(crate) fn sealing(options: &ArchiveOptions) -> Self {
-        let heavy_keys_min = options.summaries_when_sealing.then_some(options.heavy_keys_min as usize);
-        Self { heavy_keys_min, zstd_level: SEALING_LEVEL }
-    }
-
-    /// Of a merge: written once, read for as long as it is kept.
-    pub(crate) fn merging(options: &ArchiveOptions) -> Self {
-        Self { heavy_keys_min: Some(options.heavy_keys_min as usize), zstd_level: MERGING_LEVEL }
-    }
 }
 
 /// Writes the rows `order` of `columns`, in that order, to a new file and syncs it. Tells the name that it must get.

@@ -4,14 +4,14 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::{SUFFIX, SegmentSummary, SummaryOptions, exists, format, parse};
+use super::{SUFFIX, SegmentSummary, exists, format, parse};
 use crate::layout::Layout;
 use crate::order::flow_order;
 use crate::rollup::Rollup;
 use crate::rollup::build::rollups;
 use crate::segment::{Columns, SegmentName};
 use crate::stock::Kept;
-use crate::{Action, ArchiveError, Segment, folder};
+use crate::{Action, ArchiveError, Segment, SummaryOptions, folder};
 
 /// What became of the rollups of segments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -13,9 +13,10 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use weir_filter::Predicate;
 
 use super::past::{Amounts, Past, amounts};
-use super::{Table, rollups_of};
-use crate::archive::{Answer, Archive, go_on, parts_of_flows};
+use super::table::{Table, rollups_of};
+use crate::archive::{Answer, Archive, parts_of_flows};
 use crate::group::{Counters, Grouping, KeyLayout, Lean, Part, Rows, Sums};
+use crate::options::go_on;
 use crate::{AskError, FlowQuery};
 
 /// Columns that follow those of the exact answer: how much flows, packets and bytes may be too small.

@@ -8,12 +8,13 @@
 use weir_archive::{Rollup, SegmentSummary};
 use weir_flow::FlowBatch;
 
-use super::totals::minute_of;
-use super::{Table, is_inside, table_of};
+use super::table::{Table, is_inside, table_of};
 use crate::archive::Archive;
 use crate::group::{Sums, rows_of};
 use crate::scan::may_have;
 use crate::{AskError, TimeWindow, WindowRule};
+
+const MINUTE_MS: i64 = 60_000;
 
 /// Milliseconds from the first of a minute to its last.
 const LAST_OF_MINUTE_MS: i64 = 59_999;
@@ -24,6 +25,11 @@ pub(super) type Amounts = [u64; 3];
 /// The three amounts of some flows.
 pub(super) fn amounts(sums: &Sums) -> Amounts {
     [sums.flows, sums.packets, sums.bytes]
+}
+
+/// The first millisecond of the minute of a time.
+pub(super) fn minute_of(time_ms: i64) -> i64 {
+    time_ms.div_euclid(MINUTE_MS).saturating_mul(MINUTE_MS)
 }
 
 /// A summary that may have flows of the window.

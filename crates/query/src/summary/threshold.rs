@@ -9,10 +9,11 @@
 
 use weir_flow::FlowBatch;
 
-use super::Table;
 use super::lists::{Keyed, Known, List, keys_of};
-use crate::archive::{Flows, all_passes};
+use super::table::Table;
+use crate::flows::FlowSources;
 use crate::group::{Grouping, Lean, Only, Part, Rows, Sums};
+use crate::passes::all_passes;
 use crate::run::share_out;
 use crate::scan::Wanted;
 use crate::{AskError, AskOptions, FlowQuery};
@@ -22,7 +23,7 @@ const LOOK_UP_MAX: usize = 64;
 
 /// The groups that a ranking is told from; `None` when it is left open.
 pub(super) fn ranking(
-    flows: &Flows,
+    flows: &FlowSources,
     tables: &[Option<Vec<Table>>],
     question: &FlowQuery,
     (grouping, lean): (&Grouping, Lean),
@@ -30,7 +31,7 @@ pub(super) fn ranking(
 ) -> Result<Option<Part<Sums>>, AskError> {
     let limit = grouping.limit.unwrap_or(usize::MAX);
     let left = tables.iter().zip(&flows.segments).filter(|(tables, _)| tables.is_none());
-    let left = Flows { segments: left.map(|(_, segment)| segment.clone()).collect(), tail: flows.tail.clone() };
+    let left = FlowSources { segments: left.map(|(_, segment)| segment.clone()).collect(), tail: flows.tail.clone() };
     let lists = lists_of(tables, grouping, lean, options)?;
     let mut ranking = Ranking { flows, left, question, grouping, lean, options, lists };
     // Whatever else there is only adds to the keys of these lists, so it need not be read to see that bounds are too wide.
@@ -89,7 +90,7 @@ fn lists_of(
 
 /// The list of all keys of flows that are read one by one.
 fn read_list(
-    left: &Flows,
+    left: &FlowSources,
     question: &FlowQuery,
     grouping: &Grouping,
     lean: Lean,
@@ -109,9 +110,9 @@ fn read_list(
 
 /// A ranking while it is being settled.
 struct Ranking<'a> {
-    flows: &'a Flows,
+    flows: &'a FlowSources,
     /// What has been read flow by flow.
-    left: Flows,
+    left: FlowSources,
     question: &'a FlowQuery,
     grouping: &'a Grouping,
     lean: Lean,
@@ -251,7 +252,7 @@ impl Ranking<'_> {
             None => &self.left,
             Some((segment, side)) => {
                 grouping.counting.sides = vec![grouping.counting.sides[side].clone()];
-                of_place = Flows { segments: vec![segment.clone()], tail: Vec::<FlowBatch>::new() };
+                of_place = FlowSources { segments: vec![segment.clone()], tail: Vec::<FlowBatch>::new() };
                 &of_place
             }
         };

@@ -9,15 +9,16 @@ use weir_archive::Rollup;
 use weir_filter::Predicate;
 use weir_flow::{Column, FlowBatch};
 
-use super::past::{Amounts, Belonging, Past, amounts};
-use super::{tables, tell};
-use crate::archive::{Archive, Flows, decoder, go_on};
+use super::past::{Amounts, Belonging, Past, amounts, minute_of};
+use super::table::{tables, tell};
+use crate::archive::Archive;
+use crate::flows::FlowSources;
 use crate::group::{Sums, rows_of};
+use crate::options::go_on;
+use crate::passes::decoder;
 use crate::run::share_out;
 use crate::scan::Wanted;
 use crate::{AskError, FlowQuery, Select, TimeWindow};
-
-const MINUTE_MS: i64 = 60_000;
 
 /// What flows amount to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -87,11 +88,6 @@ fn add(minutes: &mut Minutes, minute: Option<i64>, amount: &Amount) {
     minutes.entry(minute).or_insert(Amount::NONE).join(amount);
 }
 
-/// The first millisecond of the minute of a time.
-pub(super) fn minute_of(time_ms: i64) -> i64 {
-    time_ms.div_euclid(MINUTE_MS).saturating_mul(MINUTE_MS)
-}
-
 impl Archive {
     /// What the flows of a window that pass a filter amount to; without a filter, whatever segments have been summed up
     /// to is used.
@@ -150,7 +146,7 @@ impl Archive {
     /// The same from flows, one map for each thread.
     fn read_minutes(
         &self,
-        flows: &Flows,
+        flows: &FlowSources,
         filter: &Predicate,
         window: &TimeWindow,
         tells_minutes: bool,

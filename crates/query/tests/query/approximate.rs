@@ -22,7 +22,7 @@ use crate::summaries::{KEYS, NOW_MS, Numbers, Written, window, write_flows};
 /// Flows, packets, bytes.
 type Amounts = [u64; 3];
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("created");
     for entry in fs::read_dir(from).expect("a folder") {
         let path = entry.expect("an entry").path();

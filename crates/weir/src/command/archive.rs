@@ -156,16 +156,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// An error of the archive, with what can be done about it.
+/// An error of an import, with what can be done about it that the archive itself cannot know.
 fn hinted(error: ArchiveError) -> anyhow::Error {
-    let hint = match &error {
-        ArchiveError::Locked { .. } => "hint: end the collector first, or import into another archive",
-        ArchiveError::NotAnExport { .. } => "hint: weir archive export writes a folder that can be imported",
-        ArchiveError::NotEmpty { .. } => "hint: name a folder that is not there yet",
-        _ => return error.into(),
-    };
-    let error = anyhow::Error::from(error);
-    anyhow::anyhow!("{error:#}\n{hint}")
+    match error {
+        ArchiveError::Locked { .. } => {
+            anyhow::anyhow!("{error}\nhint: end the collector first, or import into another archive")
+        }
+        _ => error.into(),
+    }
 }
 
 fn run_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {

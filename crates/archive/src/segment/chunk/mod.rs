@@ -25,8 +25,8 @@ use dictionary::Dictionary;
 use header::{PageHeader, put_header};
 
 pub(super) use nulls::nulls;
-pub(super) use page::{Page, Values};
-pub(super) use values::{Address, Kept, Short, Value};
+pub(super) use page::Page;
+pub(super) use values::{Address, Buffers, Kept, Short, Value, Values};
 
 /// How the values of a column are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

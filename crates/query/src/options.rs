@@ -1,0 +1,48 @@
+//! How much a question may use.
+
+use std::sync::Arc;
+use std::thread;
+
+use crate::{AskError, Progress};
+
+/// How much a question may use.
+#[derive(Debug, Clone)]
+pub struct AskOptions {
+    /// Threads that work on it. Default: one for each core.
+    pub threads: usize,
+    /// Octets that groups and sorted rows may take; what is being decoded comes on top, some megabytes a thread.
+    /// Default: 2 GiB.
+    pub memory_octets_max: usize,
+    /// Where to tell how far it has come, and who may stop it.
+    pub progress: Arc<Progress>,
+    /// Whether what segments have been summed up to may stand for their flows. Answers are the same either way.
+    /// Default: yes.
+    pub summaries: bool,
+    /// Whether flows that have expired count as far as their summaries tell, which is approximate: rankings then have the
+    /// columns [`ERROR_COLUMNS`](crate::ERROR_COLUMNS), totals their errors, and questions that summaries cannot answer
+    /// are [`AskError::NotApproximate`]. Default: no.
+    pub approximate: bool,
+}
+
+impl Default for AskOptions {
+    fn default() -> Self {
+        Self {
+            threads: thread::available_parallelism().map_or(1, usize::from),
+            memory_octets_max: 2 << 30,
+            progress: Arc::new(Progress::default()),
+            summaries: true,
+            approximate: false,
+        }
+    }
+}
+
+/// Fails when the question was stopped, or takes more memory than it may.
+pub(crate) fn go_on(options: &AskOptions, octets: usize) -> Result<(), AskError> {
+    if options.progress.is_stopped() {
+        return Err(AskError::Cancelled);
+    }
+    if octets > options.memory_octets_max {
+        return Err(AskError::Memory { octets_max: options.memory_octets_max });
+    }
+    Ok(())
+}
