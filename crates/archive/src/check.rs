@@ -17,7 +17,7 @@ use crate::layout::{Layout, TailName};
 use crate::lock::Lock;
 use crate::readers::Lease;
 use crate::segment::SegmentName;
-use crate::stock::{Kept, Stock};
+use crate::stock::{PlacedSegment, Stock};
 use crate::tail::TailContents;
 use crate::upkeep::Upkeep;
 use crate::{Action, ArchiveError, Segment, folder, recovery, summaries};
@@ -101,7 +101,7 @@ pub struct Finding {
 /// What a check has seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Checked {
+pub struct CheckReport {
     /// Segments that count.
     pub segments: u64,
     /// Rows in them, of all tables.
@@ -124,14 +124,14 @@ pub struct Checked {
 
 /// Checks every file of the archive in `dir`, also beside a writer; with `repair` damaged files are set aside.
 /// `tell` hears of each file before it is read.
-pub fn check(dir: &Path, repair: bool, mut tell: impl FnMut(&Path)) -> Result<Checked, ArchiveError> {
+pub fn check(dir: &Path, repair: bool, mut tell: impl FnMut(&Path)) -> Result<CheckReport, ArchiveError> {
     let layout = Layout::new(dir);
     layout.check()?;
     let upkeep = repair.then(|| Upkeep::begin(&layout)).transpose()?;
     // Everything that is listed from here on stays.
     let _lease = Lease::take(&layout)?;
     let stock = Stock::read(&layout)?;
-    let mut checked = Checked { covered: stock.covered.len() as u64, ..Checked::default() };
+    let mut checked = CheckReport { covered: stock.covered.len() as u64, ..CheckReport::default() };
     for day in stock.days() {
         check_overlaps(day, &mut checked.findings);
     }
@@ -160,7 +160,7 @@ pub fn check(dir: &Path, repair: bool, mut tell: impl FnMut(&Path)) -> Result<Ch
     Ok(checked)
 }
 
-impl Checked {
+impl CheckReport {
     fn found(&mut self, path: PathBuf, fault: Fault) {
         self.findings.push(Finding { path, fault, set_aside: None });
     }
@@ -178,7 +178,7 @@ fn chain(error: &ArchiveError) -> String {
 }
 
 /// Verifies the checksums of a segment, then reads it whole, as every reader would, and compares it with its name.
-fn check_segment(kept: &Kept) -> Result<(), Fault> {
+fn check_segment(kept: &PlacedSegment) -> Result<(), Fault> {
     let segment = &kept.segment;
     let unreadable = |error: ArchiveError| Fault::Unreadable(chain(&error));
     // Nothing but the index may be looked at before the checksums are right: the Parquet reader trusts its footer.
@@ -200,7 +200,7 @@ fn check_segment(kept: &Kept) -> Result<(), Fault> {
     if rows == segment.rows { Ok(()) } else { Err(Fault::Rows { named: segment.rows, found: rows }) }
 }
 
-fn check_times(kept: &Kept, batch: &RecordBatch) -> Result<(), Fault> {
+fn check_times(kept: &PlacedSegment, batch: &RecordBatch) -> Result<(), Fault> {
     let times = |name: &str| {
         let values = batch.column_by_name(name)?.as_primitive_opt::<TimestampMillisecondType>()?;
         arrow::compute::min(values).zip(arrow::compute::max(values))
@@ -223,7 +223,7 @@ fn check_times(kept: &Kept, batch: &RecordBatch) -> Result<(), Fault> {
 }
 
 /// Segments of one table and day that count, and were made in part of the same tails.
-fn check_overlaps(day: &[Kept], findings: &mut Vec<Finding>) {
+fn check_overlaps(day: &[PlacedSegment], findings: &mut Vec<Finding>) {
     let mut day: Vec<&Segment> = day.iter().map(|kept| &kept.segment).collect();
     day.sort_by_key(|segment| segment.tails);
     for pair in day.windows(2) {
@@ -235,7 +235,7 @@ fn check_overlaps(day: &[Kept], findings: &mut Vec<Finding>) {
 }
 
 /// Files that are where only segments or summaries should be, and what others have left.
-fn find_strangers(layout: &Layout, checked: &mut Checked) -> Result<(), ArchiveError> {
+fn find_strangers(layout: &Layout, checked: &mut CheckReport) -> Result<(), ArchiveError> {
     let is_segment = |name: &str| SegmentName::parse(name).is_some();
     for &table in Table::ALL {
         find_strangers_in(&layout.partitions(table)?, is_segment, &Fault::NoSegment, checked)?;
@@ -254,7 +254,7 @@ fn find_strangers_in(
     partitions: &[PathBuf],
     belongs: impl Fn(&str) -> bool,
     fault: &Fault,
-    checked: &mut Checked,
+    checked: &mut CheckReport,
 ) -> Result<(), ArchiveError> {
     for partition in partitions {
         for name in folder::names(partition)? {
@@ -270,7 +270,7 @@ fn find_strangers_in(
     Ok(())
 }
 
-fn check_tails(layout: &Layout, checked: &mut Checked, tell: &mut impl FnMut(&Path)) -> Result<(), ArchiveError> {
+fn check_tails(layout: &Layout, checked: &mut CheckReport, tell: &mut impl FnMut(&Path)) -> Result<(), ArchiveError> {
     let mut numbers = Vec::new();
     for name in layout.tail_names()? {
         match name {
@@ -303,7 +303,7 @@ fn check_tails(layout: &Layout, checked: &mut Checked, tell: &mut impl FnMut(&Pa
 }
 
 /// Sets aside what is wrong. Tails are the writer's: without one, this opens the archive as a writer would.
-fn set_aside(layout: &Layout, checked: &mut Checked) -> Result<(), ArchiveError> {
+fn set_aside(layout: &Layout, checked: &mut CheckReport) -> Result<(), ArchiveError> {
     let mut tails = false;
     for finding in &mut checked.findings {
         let path = &finding.path;

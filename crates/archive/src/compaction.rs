@@ -19,14 +19,14 @@ use std::time::{Duration, Instant};
 use std::{collections::HashSet, fs};
 
 use crate::layout::Layout;
-use crate::stock::{Kept, now_ms};
+use crate::stock::{PlacedSegment, now_ms};
 use crate::upkeep::Upkeep;
 use crate::{Action, ArchiveError, ArchiveOptions, CompactionOptions, Segment, folder, space};
 
 /// What compaction has done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Compacted {
+pub struct CompactionReport {
     /// Segments written.
     pub segments_written: u64,
     /// Segments merged into these.
@@ -56,7 +56,7 @@ pub fn compact(
     dir: &Path,
     options: &CompactionOptions,
     mut tell: impl FnMut(Merge<'_>),
-) -> Result<Compacted, ArchiveError> {
+) -> Result<CompactionReport, ArchiveError> {
     let layout = Layout::new(dir);
     let options = ArchiveOptions { compaction: *options, free_octets_min: 0, ..ArchiveOptions::default() };
     let mut compaction = Compaction { settled_only: false, ..Compaction::new(&options) };
@@ -74,7 +74,7 @@ pub fn compact(
 #[non_exhaustive]
 pub struct Merge<'a> {
     /// Segments merged, of one table and day.
-    pub inputs: &'a [Kept],
+    pub inputs: &'a [PlacedSegment],
     /// What they became, or why they did not.
     pub result: Result<Segment, ArchiveError>,
 }
@@ -87,14 +87,14 @@ pub(crate) struct Compaction {
     settled_only: bool,
     /// Segments that could not be merged; nothing is gained by trying again and again.
     failed: HashSet<PathBuf>,
-    pub(crate) done: Compacted,
+    pub(crate) done: CompactionReport,
     /// Time that the last merge took.
     pub(crate) last_time: Duration,
 }
 
 impl Compaction {
     pub(crate) fn new(options: &ArchiveOptions) -> Self {
-        let (failed, done) = (HashSet::new(), Compacted::default());
+        let (failed, done) = (HashSet::new(), CompactionReport::default());
         Self { options: *options, settled_only: true, failed, done, last_time: Duration::ZERO }
     }
 
@@ -135,7 +135,7 @@ impl Compaction {
         Ok(false)
     }
 
-    fn count(&mut self, inputs: &[Kept], merged: &Segment) {
+    fn count(&mut self, inputs: &[PlacedSegment], merged: &Segment) {
         self.done.segments_written += 1;
         self.done.segments_merged += inputs.len() as u64;
         self.done.rows += merged.rows;
@@ -145,8 +145,8 @@ impl Compaction {
 }
 
 /// Merges segments of one table and day, the oldest first, into one, and moves it into its place.
-fn merge(upkeep: &Upkeep, inputs: &[Kept], options: &ArchiveOptions) -> Result<Option<Segment>, ArchiveError> {
-    let Some(Kept { table, day, .. }) = inputs.first() else { return Ok(None) };
+fn merge(upkeep: &Upkeep, inputs: &[PlacedSegment], options: &ArchiveOptions) -> Result<Option<Segment>, ArchiveError> {
+    let Some(PlacedSegment { table, day, .. }) = inputs.first() else { return Ok(None) };
     let segments: Vec<Segment> = inputs.iter().map(|kept| kept.segment.clone()).collect();
     let path = upkeep.layout.merging().join(format!("{}-{day}.parquet", table.name()));
     let name = merge::merged(*table, &segments, &path, options).inspect_err(|_| discard(&path))?;

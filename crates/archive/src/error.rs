@@ -212,7 +212,7 @@ pub enum ArchiveError {
         path: PathBuf,
         /// Rows of all inputs.
         rows: u64,
-        /// The limit, [`REWRITE_ROWS_MAX`](crate::segment::REWRITE_ROWS_MAX).
+        /// The limit, [`REWRITE_ROWS_MAX`](crate::REWRITE_ROWS_MAX).
         rows_max: u64,
     },
     /// A merged segment would not have had the rows of those that it was made of.

@@ -15,8 +15,8 @@ use std::time::Duration;
 use weir_flow::Table;
 
 use crate::layout::Layout;
-use crate::stock::{Kept, Stock, now_ms};
-use crate::summaries::keep::Keeper;
+use crate::stock::{PlacedSegment, Stock, now_ms};
+use crate::summaries::keep::SummaryWriter;
 use crate::summaries::{SegmentSummary, Summaries};
 use crate::upkeep::Upkeep;
 use crate::{ArchiveError, ArchiveOptions, ExpiryOptions, folder};
@@ -43,9 +43,9 @@ impl ExpiryOptions {
 /// What expired.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Expired {
+pub struct ExpiryReport {
     /// The segments, in the order in which they expired.
-    pub segments: Vec<Kept>,
+    pub segments: Vec<PlacedSegment>,
     /// Summaries that expired, by their own limits or because wider ones have taken their place.
     pub summaries: Vec<SegmentSummary>,
     /// Summaries written of the segments of flows.
@@ -67,7 +67,7 @@ pub struct Expired {
 }
 
 /// Expires segments of the archive in `dir`, beside a writer or without one; with `dry_run` it only tells which.
-pub fn expire(dir: &Path, options: &ExpiryOptions, dry_run: bool) -> Result<Expired, ArchiveError> {
+pub fn expire(dir: &Path, options: &ExpiryOptions, dry_run: bool) -> Result<ExpiryReport, ArchiveError> {
     let layout = Layout::new(dir);
     layout.check()?;
     if dry_run {
@@ -78,20 +78,23 @@ pub fn expire(dir: &Path, options: &ExpiryOptions, dry_run: bool) -> Result<Expi
 
 /// Expires segments and summaries, and removes what is on its way out. Before a segment of flows is on its way, its
 /// rollups are in a summary; those that must be made for that keep so many keys.
-pub(crate) fn run(upkeep: &Upkeep, options: &ExpiryOptions, heavy_keys_min: u32) -> Result<Expired, ArchiveError> {
+pub(crate) fn run(upkeep: &Upkeep, options: &ExpiryOptions, heavy_keys_min: u32) -> Result<ExpiryReport, ArchiveError> {
     let stock = upkeep.stock()?;
     let now_ms = now_ms();
     let mut expired = plan(&upkeep.layout, &stock, options, now_ms)?;
     let segments = expired.segments.iter().map(|kept| kept.segment.path.clone());
     let files: Vec<_> = segments.chain(expired.summaries.iter().map(|summary| summary.path().to_owned())).collect();
-    let mut keeper = Keeper::new(&upkeep.layout, options.summaries, heavy_keys_min, now_ms);
+    let mut keeper = SummaryWriter::new(&upkeep.layout, options.summaries, heavy_keys_min, now_ms);
     let prepare = || expired.segments.iter().try_for_each(|kept| keeper.keep(kept));
     let removed = upkeep.remove(&stock, &files, options.readers_wait_max, prepare)?;
     let written = keeper.finish()?;
     if !removed.listed {
         // What went before is still held by readers, so nothing more is on its way yet.
-        expired =
-            Expired { octets_before: expired.octets_before, octets_after: expired.octets_before, ..Expired::default() };
+        expired = ExpiryReport {
+            octets_before: expired.octets_before,
+            octets_after: expired.octets_before,
+            ..ExpiryReport::default()
+        };
     }
     expired.octets_after += written.octets;
     expired.summaries_written = written.summaries;
@@ -102,7 +105,7 @@ pub(crate) fn run(upkeep: &Upkeep, options: &ExpiryOptions, heavy_keys_min: u32)
     Ok(expired)
 }
 
-fn plan(layout: &Layout, stock: &Stock, options: &ExpiryOptions, now_ms: i64) -> Result<Expired, ArchiveError> {
+fn plan(layout: &Layout, stock: &Stock, options: &ExpiryOptions, now_ms: i64) -> Result<ExpiryReport, ArchiveError> {
     let summaries = stock.summaries(layout)?;
     let octets_before = stock.octets() + tail_octets(layout)? + summaries.octets();
     let segments = which(stock, options, octets_before, now_ms);
@@ -110,14 +113,14 @@ fn plan(layout: &Layout, stock: &Stock, options: &ExpiryOptions, now_ms: i64) ->
     let gone = segments.iter().map(|kept| kept.segment.octets).sum::<u64>()
         + summaries.iter().map(SegmentSummary::octets).sum::<u64>();
     let octets_after = octets_before.saturating_sub(gone);
-    Ok(Expired { segments, summaries, octets_before, octets_after, ..Expired::default() })
+    Ok(ExpiryReport { segments, summaries, octets_before, octets_after, ..ExpiryReport::default() })
 }
 
 /// The summaries that expire: by age, by size the oldest first, and those that are void. What is void because its segment
 /// is there still comes to count when that segment goes, so it stays for it.
 fn which_summaries(
     summaries: Summaries,
-    segments: &[Kept],
+    segments: &[PlacedSegment],
     options: &ExpiryOptions,
     now_ms: i64,
 ) -> Vec<SegmentSummary> {
@@ -143,7 +146,7 @@ fn tail_octets(layout: &Layout) -> Result<u64, ArchiveError> {
 }
 
 /// The segments that expire at a time when the archive has so many octets.
-fn which(stock: &Stock, options: &ExpiryOptions, octets: u64, now_ms: i64) -> Vec<Kept> {
+fn which(stock: &Stock, options: &ExpiryOptions, octets: u64, now_ms: i64) -> Vec<PlacedSegment> {
     let candidates = stock.candidates();
     let too_old = |flows: bool, age_max: Option<Duration>| {
         let age_max_ms = age_max.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
@@ -190,7 +193,7 @@ mod tests {
     const NOW_MS: i64 = 100 * MS_PER_DAY;
 
     /// Segments of 10 octets, one a day, the last of them on day 99.
-    fn stock(table: Table, count: i64) -> Vec<Kept> {
+    fn stock(table: Table, count: i64) -> Vec<PlacedSegment> {
         let segment = |day: i64| Segment {
             path: PathBuf::new(),
             rows: 1,
@@ -200,11 +203,11 @@ mod tests {
             time_range_ms: Some((0, day * MS_PER_DAY + 1000)),
             tails: (day as u64, day as u64),
         };
-        (100 - count..100).map(|day| Kept { table, day, segment: segment(day) }).collect()
+        (100 - count..100).map(|day| PlacedSegment { table, day, segment: segment(day) }).collect()
     }
 
     #[track_caller]
-    fn check(stock: &[Vec<Kept>], options: &ExpiryOptions, expected: &[(Table, i64)]) {
+    fn check(stock: &[Vec<PlacedSegment>], options: &ExpiryOptions, expected: &[(Table, i64)]) {
         let stock = Stock { live: stock.concat(), covered: Vec::new() };
         let expired = which(&stock, options, stock.octets(), NOW_MS);
         assert_eq!(expired.iter().map(|kept| (kept.table, kept.day)).collect::<Vec<_>>(), expected);

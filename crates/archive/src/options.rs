@@ -68,7 +68,7 @@ pub struct CompactionOptions {
     /// Whether a writer merges at all. Default: true.
     pub enabled: bool,
     /// Rows of a merged segment at most. Merging takes memory for them, some 100 octets a row (keys, numbers of hosts, what
-    /// rollups sum up, encoded columns): 0.8 GB. More than [`REWRITE_ROWS_MAX`](crate::segment::REWRITE_ROWS_MAX) is taken
+    /// rollups sum up, encoded columns): 0.8 GB. More than [`REWRITE_ROWS_MAX`](crate::REWRITE_ROWS_MAX) is taken
     /// as that. Default: 8,000,000.
     pub segment_rows_max: u64,
     /// Octets of the segments that are merged into one, at most, all together. Default: 512 MiB.

@@ -23,10 +23,10 @@ use crate::layout::Layout;
 use crate::lock::Lock;
 use crate::position::TailNumber;
 use crate::readers::Lease;
-use crate::recovery::{Recovered, recover};
+use crate::recovery::{RecoveredTails, recover};
 use crate::seal::seal_tail;
 use crate::segment::SegmentName;
-use crate::stock::{Kept, Stock};
+use crate::stock::{PlacedSegment, Stock};
 use crate::{Action, ArchiveError, ArchiveOptions, Position, Segment, Snapshot, folder, readers, space};
 
 use list::{Entry, imported_before, read_list, remember, write_list};
@@ -36,7 +36,7 @@ const COPY_OCTETS: usize = 1 << 20;
 
 /// Which part of an archive is exported.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Part {
+pub struct ExportSelection {
     /// Only segments that may have rows at this time or later, in milliseconds since the epoch.
     pub from_ms: Option<i64>,
     /// Only segments that may have rows before this time.
@@ -45,8 +45,8 @@ pub struct Part {
     pub tables: Vec<Table>,
 }
 
-impl Part {
-    fn has(&self, kept: &Kept) -> bool {
+impl ExportSelection {
+    fn has(&self, kept: &PlacedSegment) -> bool {
         let day = (kept.day * MS_PER_DAY, (kept.day + 1) * MS_PER_DAY - 1);
         let (first, last) = kept.segment.time_range_ms.unwrap_or(day);
         (self.tables.is_empty() || self.tables.contains(&kept.table))
@@ -58,7 +58,7 @@ impl Part {
 /// What was exported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Exported {
+pub struct ExportReport {
     /// Segments copied.
     pub segments: u64,
     /// Rows in them, of all tables.
@@ -72,7 +72,7 @@ pub struct Exported {
 /// What was imported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Imported {
+pub struct ImportReport {
     /// Segments added.
     pub segments: u64,
     /// Rows in them, of all tables.
@@ -86,7 +86,7 @@ pub struct Imported {
 }
 
 /// Copies a part of the archive in `dir` to the folder `to`, which must be new or empty. A writer may be at work.
-pub fn export(dir: &Path, to: &Path, part: &Part) -> Result<Exported, ArchiveError> {
+pub fn export(dir: &Path, to: &Path, part: &ExportSelection) -> Result<ExportReport, ArchiveError> {
     let layout = Layout::new(dir);
     let snapshot = Snapshot::open(dir)?;
     if !folder::names(to)?.is_empty() {
@@ -95,7 +95,7 @@ pub fn export(dir: &Path, to: &Path, part: &Part) -> Result<Exported, ArchiveErr
     let _lease = Lease::take(&layout)?;
     let stock = Stock::read(&layout)?;
     let unsealed = snapshot.tail(Table::Flows).iter().map(|batch| batch.num_rows() as u64);
-    let mut exported = Exported { flows_unsealed: unsealed.sum(), ..Exported::default() };
+    let mut exported = ExportReport { flows_unsealed: unsealed.sum(), ..ExportReport::default() };
     let mut entries = Vec::new();
     for kept in stock.live.iter().filter(|kept| part.has(kept)) {
         let Ok(path) = kept.segment.path.strip_prefix(layout.root()) else { continue };
@@ -133,7 +133,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<u32> {
 }
 
 /// A file on its way into the archive.
-struct Arriving {
+struct ImportedFile {
     entry: Entry,
     table: Table,
     day: i64,
@@ -144,7 +144,7 @@ struct Arriving {
 
 /// Adds the export in the folder `from` to the archive in `dir`, which is made when it is not there: all of it or, on
 /// an error, nothing. Fails while a writer has the archive.
-pub fn import(dir: &Path, from: &Path) -> Result<Imported, ArchiveError> {
+pub fn import(dir: &Path, from: &Path) -> Result<ImportReport, ArchiveError> {
     let entries = read_list(from)?;
     let layout = Layout::new(dir);
     layout.create_root()?;
@@ -155,11 +155,11 @@ pub fn import(dir: &Path, from: &Path) -> Result<Imported, ArchiveError> {
     layout.create_folders()?;
     readers::create(&layout)?;
     folder::create(&layout.imported())?;
-    let Recovered { recovery, tails, next_number } = recover(&layout)?;
+    let RecoveredTails { recovery, tails, next_number } = recover(&layout)?;
     for tail in &tails {
         seal_tail(&layout, &ArchiveOptions::default(), tail)?;
     }
-    let mut imported = Imported { position: recovery.position, ..Imported::default() };
+    let mut imported = ImportReport { position: recovery.position, ..ImportReport::default() };
     let before = imported_before(&layout)?;
     let mut arriving = Vec::new();
     for (number, entry) in entries.into_iter().enumerate() {
@@ -174,7 +174,7 @@ pub fn import(dir: &Path, from: &Path) -> Result<Imported, ArchiveError> {
     }
     renumber(&mut arriving, next_number, recovery.position, from)?;
     commit(&layout, &arriving, next_number)?;
-    for Arriving { entry, name, .. } in &arriving {
+    for ImportedFile { entry, name, .. } in &arriving {
         imported.segments += 1;
         imported.rows += name.rows;
         imported.octets += entry.octets;
@@ -184,7 +184,7 @@ pub fn import(dir: &Path, from: &Path) -> Result<Imported, ArchiveError> {
 }
 
 /// Copies a file of an export into the folder for what is being written, and checks it.
-fn fetch(layout: &Layout, from: &Path, entry: Entry, number: usize) -> Result<Arriving, ArchiveError> {
+fn fetch(layout: &Layout, from: &Path, entry: Entry, number: usize) -> Result<ImportedFile, ArchiveError> {
     let source_path = from.join(&entry.path);
     let bad = |what: &str| ArchiveError::BadExport { path: source_path.clone(), what: what.to_owned() };
     let mut parts = entry.path.iter().map(|part| part.to_str().unwrap_or_default());
@@ -208,12 +208,12 @@ fn fetch(layout: &Layout, from: &Path, entry: Entry, number: usize) -> Result<Ar
     if copied != Some(name.rows) {
         return Err(bad("it has other rows than its name says"));
     }
-    Ok(Arriving { entry, table, day, name, path })
+    Ok(ImportedFile { entry, table, day, name, path })
 }
 
 /// Moves tails and positions behind those of the archive, in the order that they have among themselves.
 fn renumber(
-    arriving: &mut [Arriving],
+    arriving: &mut [ImportedFile],
     next_number: TailNumber,
     position: Position,
     from: &Path,
@@ -235,11 +235,11 @@ fn renumber(
 }
 
 /// Moves the files into their places and commits them, all at once: by removing the tail that they claim to be of.
-fn commit(layout: &Layout, arriving: &[Arriving], number: TailNumber) -> Result<(), ArchiveError> {
+fn commit(layout: &Layout, arriving: &[ImportedFile], number: TailNumber) -> Result<(), ArchiveError> {
     let tail = layout.tail(number);
     File::create_new(&tail).map_err(Action::CreateTail.failed(&tail))?;
     folder::sync(&layout.tails())?;
-    for Arriving { table, day, name, path, .. } in arriving {
+    for ImportedFile { table, day, name, path, .. } in arriving {
         let partition = layout.partition(*table, *day);
         folder::create(&partition)?;
         let place = partition.join(name.to_string());

@@ -155,7 +155,7 @@ pub(crate) fn retire(layout: &Layout, files: &[(Reason, PathBuf)]) -> Result<boo
 
 /// What became of files on their way out.
 #[derive(Debug, Default)]
-pub(crate) struct Removed {
+pub(crate) struct Removal {
     pub(crate) files: u64,
     pub(crate) octets: u64,
     /// True when readers held some.
@@ -172,10 +172,10 @@ pub(crate) fn remove_retired(
     layout: &Layout,
     wait_max: Duration,
     is_covered: impl Fn(&Path) -> bool,
-) -> Result<Removed, ArchiveError> {
+) -> Result<Removal, ArchiveError> {
     let numbers = numbers(layout)?;
     let Some((&newest, older)) = numbers.split_last().filter(|(_, older)| !older.is_empty()) else {
-        return Ok(Removed::default());
+        return Ok(Removal::default());
     };
     let newest = path(layout, newest);
     let mut held = Vec::new();
@@ -185,13 +185,13 @@ pub(crate) fn remove_retired(
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) if age(&newest) >= wait_max => {}
-            Err(TryLockError::WouldBlock) => return Ok(Removed { waiting: true, ..Removed::default() }),
+            Err(TryLockError::WouldBlock) => return Ok(Removal { waiting: true, ..Removal::default() }),
             Err(TryLockError::Error(source)) => return Err(failed(&path, source)),
         }
         held.push((path, file));
     }
     let octets = fs::read(&newest).map_err(|source| failed(&newest, source))?;
-    let mut removed = Removed::default();
+    let mut removed = Removal::default();
     for (reason, file) in listed(&octets) {
         let file = layout.root().join(file);
         if reason == Reason::Covered && !is_covered(&file) {

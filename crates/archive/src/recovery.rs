@@ -10,7 +10,7 @@ use crate::frame::TailEnd;
 use crate::layout::{Layout, TailName};
 use crate::portable::list;
 use crate::position::TailNumber;
-use crate::tail::{Damage, FinishedTail, TailContents, set_aside};
+use crate::tail::{FinishedTail, TailContents, TailDamage, set_aside};
 use crate::{Action, ArchiveError, Position, folder};
 
 /// What opening an archive found, cut and finished.
@@ -32,19 +32,19 @@ pub struct Recovery {
     /// Temporary files removed.
     pub leftovers: u64,
     /// Damaged tails set aside.
-    pub damages: Vec<Damage>,
+    pub damages: Vec<TailDamage>,
 }
 
 /// What the writer goes on from.
 #[derive(Debug)]
-pub(crate) struct Recovered {
+pub(crate) struct RecoveredTails {
     pub(crate) recovery: Recovery,
     pub(crate) tails: VecDeque<FinishedTail>,
     pub(crate) next_number: TailNumber,
 }
 
 /// Brings the folder of an archive in order. The caller holds the lock.
-pub(crate) fn recover(layout: &Layout) -> Result<Recovered, ArchiveError> {
+pub(crate) fn recover(layout: &Layout) -> Result<RecoveredTails, ArchiveError> {
     let mut recovery = Recovery { leftovers: folder::clear(&layout.tmp())?, ..Recovery::default() };
     let numbers = layout.tail_numbers()?;
     list::forget_uncommitted(layout, numbers.first().copied())?;
@@ -69,11 +69,11 @@ pub(crate) fn recover(layout: &Layout) -> Result<Recovered, ArchiveError> {
     recovery.tails = tails.len() as u64;
     recovery.rows = tails.iter().map(|tail| tail.rows).sum();
     folder::sync(&layout.tails())?;
-    Ok(Recovered { recovery, tails, next_number: last_number + 1 })
+    Ok(RecoveredTails { recovery, tails, next_number: last_number + 1 })
 }
 
 /// The last tail and position that segments were made of.
-struct SealedSoFar {
+struct LastSealed {
     tail: TailNumber,
     position: Position,
 }
@@ -82,8 +82,8 @@ fn remove_uncommitted(
     layout: &Layout,
     tails: &[TailNumber],
     recovery: &mut Recovery,
-) -> Result<SealedSoFar, ArchiveError> {
-    let mut so_far = SealedSoFar { tail: 0, position: Position::ZERO };
+) -> Result<LastSealed, ArchiveError> {
+    let mut so_far = LastSealed { tail: 0, position: Position::ZERO };
     for &table in Table::ALL {
         for damaged in layout.damaged_segments(table)? {
             so_far.tail = so_far.tail.max(damaged.tails.1);

@@ -6,9 +6,9 @@ use std::time::Duration;
 use nix::sys::statvfs::statvfs;
 
 use crate::readers::remove;
-use crate::stock::{Kept, now_ms};
+use crate::stock::{PlacedSegment, now_ms};
 use crate::summaries::SegmentSummary;
-use crate::summaries::keep::{Keeper, Written};
+use crate::summaries::keep::{SummaryCounts, SummaryWriter};
 use crate::upkeep::Upkeep;
 use crate::{Action, ArchiveError, ArchiveOptions, WhenFull};
 
@@ -58,25 +58,25 @@ pub(crate) fn has_room(path: &Path, octets: u64, reserve_octets: u64) -> Result<
 
 /// What was removed to make room.
 #[derive(Debug, Default)]
-pub(crate) struct Freed {
+pub(crate) struct FreedSpace {
     pub(crate) files: u64,
     /// Flows that are gone.
     pub(crate) rows: u64,
     pub(crate) octets: u64,
     /// What became of their rollups.
-    pub(crate) written: Written,
+    pub(crate) written: SummaryCounts,
     /// Summaries that are gone.
     pub(crate) summaries: u64,
 }
 
 /// Removes files until the reserve is there again, at least one: first those that do not count any more, then the
 /// oldest segments, whose rollups are kept where there is room for them, and in the end the oldest summaries.
-pub(crate) fn make_room(upkeep: &Upkeep, options: &ArchiveOptions) -> Result<Freed, ArchiveError> {
+pub(crate) fn make_room(upkeep: &Upkeep, options: &ArchiveOptions) -> Result<FreedSpace, ArchiveError> {
     let stock = upkeep.stock()?;
     let removed = upkeep.remove_retired(&stock, Duration::ZERO)?;
-    let mut freed = Freed { files: removed.files, octets: removed.octets, ..Freed::default() };
-    let enough = |freed: &Freed| Ok(freed.files > 0 && !Space::at(upkeep.layout.root())?.is_short(0, options));
-    for Kept { segment, .. } in &stock.covered {
+    let mut freed = FreedSpace { files: removed.files, octets: removed.octets, ..FreedSpace::default() };
+    let enough = |freed: &FreedSpace| Ok(freed.files > 0 && !Space::at(upkeep.layout.root())?.is_short(0, options));
+    for PlacedSegment { segment, .. } in &stock.covered {
         if let Some(octets) = remove(&segment.path)? {
             freed.octets += octets;
             freed.files += 1;
@@ -86,7 +86,7 @@ pub(crate) fn make_room(upkeep: &Upkeep, options: &ArchiveOptions) -> Result<Fre
         if enough(&freed)? {
             return Ok(freed);
         }
-        let mut keeper = Keeper::new(&upkeep.layout, options.expiry.summaries, options.heavy_keys_min, now_ms());
+        let mut keeper = SummaryWriter::new(&upkeep.layout, options.expiry.summaries, options.heavy_keys_min, now_ms());
         keeper.keep(kept)?;
         let octets = remove(&kept.segment.path)?;
         freed.written.add(&keeper.finish()?);
@@ -103,8 +103,8 @@ pub(crate) fn make_room(upkeep: &Upkeep, options: &ArchiveOptions) -> Result<Fre
 /// Removes the oldest summaries until it is enough.
 fn remove_summaries(
     upkeep: &Upkeep,
-    enough: impl Fn(&Freed) -> Result<bool, ArchiveError>,
-    freed: &mut Freed,
+    enough: impl Fn(&FreedSpace) -> Result<bool, ArchiveError>,
+    freed: &mut FreedSpace,
 ) -> Result<(), ArchiveError> {
     let mut summaries = upkeep.stock()?.summaries(&upkeep.layout)?.live;
     summaries.sort_by_key(SegmentSummary::newest_ms);

@@ -62,7 +62,7 @@ pub struct Statistics {
     pub octets_expired: u64,
     /// Summaries written of segments that expired or were removed.
     pub summaries_written: u64,
-    /// Segments of these that could not be summed up, see [`Expired`](crate::Expired).
+    /// Segments of these that could not be summed up, see [`ExpiryReport`](crate::ExpiryReport).
     pub segments_without_sums: u64,
     /// Segments that went without a summary because the disk was full.
     pub summaries_lost: u64,
@@ -74,7 +74,7 @@ pub struct Statistics {
 
 /// What a writer leaves behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Summary {
+pub struct WriterReport {
     /// Position of the archive.
     pub position: Position,
     /// What the writer has done.

@@ -18,7 +18,7 @@ const ATTEMPTS_MAX: u32 = 1000;
 
 /// A segment with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct PlacedSegment {
     /// Its table.
     pub table: Table,
     /// The UTC day of its rows, counted from 1970-01-01.
@@ -27,7 +27,7 @@ pub struct Kept {
     pub segment: Segment,
 }
 
-impl Kept {
+impl PlacedSegment {
     /// The day as `YYYY-MM-DD`.
     pub fn day_text(&self) -> String {
         day_text(self.day)
@@ -45,9 +45,9 @@ impl Kept {
 #[derive(Debug, Default)]
 pub(crate) struct Stock {
     /// Those that count, by table, day and tails.
-    pub(crate) live: Vec<Kept>,
+    pub(crate) live: Vec<PlacedSegment>,
     /// Those that a wider one covers, the narrowest first.
-    pub(crate) covered: Vec<Kept>,
+    pub(crate) covered: Vec<PlacedSegment>,
 }
 
 impl Stock {
@@ -77,7 +77,7 @@ impl Stock {
             let live = without_covered(all.clone());
             let counting: HashSet<&Path> = live.iter().map(|segment| segment.path.as_path()).collect();
             for segment in &all {
-                let kept = Kept { table, day: day_of(&segment.path), segment: segment.clone() };
+                let kept = PlacedSegment { table, day: day_of(&segment.path), segment: segment.clone() };
                 if !counting.contains(segment.path.as_path()) {
                     stock.covered.push(kept);
                 } else if !lease.has_expired(layout, &segment.path) {
@@ -105,7 +105,7 @@ impl Stock {
     }
 
     /// Segments that may go, those that go first in front.
-    pub(crate) fn candidates(&self) -> Vec<&Kept> {
+    pub(crate) fn candidates(&self) -> Vec<&PlacedSegment> {
         let newest: TailNumber = self.last_tail();
         let mut candidates: Vec<_> = self.live.iter().filter(|kept| kept.segment.tails.1 < newest).collect();
         candidates.sort_by_key(|kept| (kept.table != Table::Flows, kept.newest_ms(), kept.segment.tails));
@@ -113,7 +113,7 @@ impl Stock {
     }
 
     /// Live segments of each table and day.
-    pub(crate) fn days(&self) -> impl Iterator<Item = &[Kept]> {
+    pub(crate) fn days(&self) -> impl Iterator<Item = &[PlacedSegment]> {
         self.live.chunk_by(|a, b| (a.table, a.day) == (b.table, b.day))
     }
 }

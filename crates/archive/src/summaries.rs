@@ -24,7 +24,7 @@ use crate::layout::Layout;
 use crate::readers::Lease;
 use crate::rollup::read_rollup;
 use crate::segment::{SegmentName, without_covered};
-use crate::stock::{Kept, Stock, day_of};
+use crate::stock::{PlacedSegment, Stock, day_of};
 use crate::{Action, ArchiveError, Position, Rollup, RollupTable, Segment, folder};
 
 /// What the name of a summary ends in, where that of its segment ends in `.parquet`.
@@ -34,12 +34,12 @@ pub(crate) const SUFFIX: &str = ".rollups";
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentSummary {
     /// What the name says, which is what the segment's name said; the path is that of the summary.
-    kept: Kept,
+    kept: PlacedSegment,
 }
 
 impl SegmentSummary {
     fn new(segment: Segment) -> Self {
-        Self { kept: Kept { table: Table::Flows, day: day_of(&segment.path), segment } }
+        Self { kept: PlacedSegment { table: Table::Flows, day: day_of(&segment.path), segment } }
     }
 
     /// The file.
@@ -68,7 +68,7 @@ impl SegmentSummary {
         self.kept.segment.time_range_ms
     }
 
-    /// The time of the newest flow, see [`Kept::newest_ms`].
+    /// The time of the newest flow, see [`PlacedSegment::newest_ms`].
     pub fn newest_ms(&self) -> i64 {
         self.kept.newest_ms()
     }
@@ -91,7 +91,7 @@ impl SegmentSummary {
     }
 
     /// Whether it is that of a segment.
-    pub(crate) fn is_of(&self, kept: &Kept) -> bool {
+    pub(crate) fn is_of(&self, kept: &PlacedSegment) -> bool {
         (self.kept.table, self.kept.day, self.kept.segment.tails) == (kept.table, kept.day, kept.segment.tails)
     }
 

@@ -113,7 +113,7 @@ pub(crate) struct FinishedTail {
 /// A tail that was changed after it was written. What lay before the damage is kept as if nothing had happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Damage {
+pub struct TailDamage {
     /// The whole file, set aside for people to look at.
     pub path: PathBuf,
     /// Octets of the file that are not read any more.
@@ -290,7 +290,7 @@ pub(crate) fn set_aside(
     layout: &Layout,
     number: TailNumber,
     contents: &TailContents,
-) -> Result<(Damage, Position), ArchiveError> {
+) -> Result<(TailDamage, Position), ArchiveError> {
     let scan = &contents.scan;
     let kept = scan.last();
     let (frames_behind, rows_behind, last) = match scan.end {
@@ -312,5 +312,5 @@ pub(crate) fn set_aside(
     replaced.map_err(Action::SetAside.failed(&path))?;
     folder::sync(&layout.tails())?;
     let octets_lost = contents.octets() - scan.whole_octets as u64;
-    Ok((Damage { path: aside, octets_lost, frames_behind, rows_behind, kept }, last))
+    Ok((TailDamage { path: aside, octets_lost, frames_behind, rows_behind, kept }, last))
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::seal::{Sealed, seal_tail};
+use crate::seal::{SealReport, seal_tail};
 use crate::shared::{Ending, Progress, Shared, SyncFailure};
 use crate::tail::FinishedTail;
 use crate::upkeep::round;
@@ -203,7 +203,7 @@ fn next_to_seal(shared: &Shared) -> Option<FinishedTail> {
     progress.finished.front().cloned()
 }
 
-fn count(progress: &mut Progress, tail: &FinishedTail, sealed: &Sealed) {
+fn count(progress: &mut Progress, tail: &FinishedTail, sealed: &SealReport) {
     let sealing = &mut progress.counted;
     sealing.tails_sealed += 1;
     sealing.rows_sealed += sealed.rows;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::layout::Layout;
 use crate::lock::Lock;
-use crate::readers::{self, Reason, Removed, remove_retired};
+use crate::readers::{self, Reason, Removal, remove_retired};
 use crate::stock::Stock;
 use crate::{ArchiveError, folder};
 
@@ -59,7 +59,7 @@ impl Upkeep {
         expired: &[PathBuf],
         wait_max: Duration,
         prepare: impl FnOnce() -> Result<(), ArchiveError>,
-    ) -> Result<Removed, ArchiveError> {
+    ) -> Result<Removal, ArchiveError> {
         let mut removed = self.remove_retired(stock, wait_max)?;
         let covered = stock.covered.iter().map(|kept| (Reason::Covered, kept.segment.path.clone()));
         let expired = expired.iter().map(|path| (Reason::Expired, path.clone()));
@@ -82,7 +82,7 @@ impl Upkeep {
     }
 
     /// Removes what is on its way out.
-    pub(crate) fn remove_retired(&self, stock: &Stock, wait_max: Duration) -> Result<Removed, ArchiveError> {
+    pub(crate) fn remove_retired(&self, stock: &Stock, wait_max: Duration) -> Result<Removal, ArchiveError> {
         let covered = stock.covered_paths();
         remove_retired(&self.layout, wait_max, |path| covered.contains(path))
     }

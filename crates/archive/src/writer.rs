@@ -10,12 +10,12 @@ use weir_flow::{Column, Delivery, FlowBatch};
 use crate::frame::{EncodedFrame, FrameHeader};
 use crate::layout::Layout;
 use crate::lock::Lock;
-use crate::recovery::{Recovered, recover};
+use crate::recovery::{RecoveredTails, recover};
 use crate::shared::{Ending, Shared, Tails};
 use crate::tail::LiveTail;
 use crate::threads::Threads;
 use crate::{
-    Action, ArchiveError, ArchiveOptions, Durability, Position, Recovery, Statistics, Summary, readers, space,
+    Action, ArchiveError, ArchiveOptions, Durability, Position, Recovery, Statistics, WriterReport, readers, space,
 };
 
 /// The one writer of an archive.
@@ -45,7 +45,7 @@ impl Writer {
         }
         layout.create_folders()?;
         readers::create(&layout)?;
-        let Recovered { mut recovery, tails, next_number } = recover(&layout)?;
+        let RecoveredTails { mut recovery, tails, next_number } = recover(&layout)?;
         recovery.created = created;
         let position = recovery.position;
         let shared = Arc::new(Shared::new(layout, &options.within_bounds(), next_number, position, tails));
@@ -192,7 +192,7 @@ impl Writer {
     /// Syncs what was appended, seals everything that is left and gives the archive back.
     ///
     /// When sealing fails, for instance on a full disk, no row is lost: the next writer seals what this one could not.
-    pub fn close(mut self) -> Result<Summary, ArchiveError> {
+    pub fn close(mut self) -> Result<WriterReport, ArchiveError> {
         self.rotate();
         self.shared.end(Ending::Close);
         self.threads.join()?;
@@ -204,7 +204,7 @@ impl Writer {
             return Err(failure);
         }
         drop(progress);
-        Ok(Summary { position: self.position, statistics: self.statistics() })
+        Ok(WriterReport { position: self.position, statistics: self.statistics() })
     }
 }
 

@@ -18,14 +18,14 @@ use crate::ordered::Ordered;
 use crate::passes::{decoder, parts, recount};
 use crate::run::share_out;
 use crate::scan::{Wanted, sources};
-use crate::summary::{self, Summed};
-use crate::{AskError, AskOptions, FlowQuery, Select, Sorting, TimeWindow};
+use crate::summary::{self, SummaryAnswer};
+use crate::{FlowQuery, QueryError, QueryOptions, Select, Sorting, TimeWindow};
 
 /// An archive at one position.
 #[derive(Debug)]
 pub struct Archive {
     snapshot: Snapshot,
-    pub(crate) options: AskOptions,
+    pub(crate) options: QueryOptions,
 }
 
 /// Pages of a piece of work where what is made of the rows waits until its turn comes.
@@ -33,7 +33,7 @@ const LISTED_PAGES: usize = 4;
 
 impl Archive {
     /// Takes a snapshot of the archive in a folder.
-    pub fn open(folder: &Path, options: AskOptions) -> Result<Self, AskError> {
+    pub fn open(folder: &Path, options: QueryOptions) -> Result<Self, QueryError> {
         Ok(Self { snapshot: Snapshot::open(folder)?, options })
     }
 
@@ -43,7 +43,7 @@ impl Archive {
     }
 
     /// Answers with record batches.
-    pub fn ask(&self, question: &FlowQuery) -> Result<Answer<RecordBatch>, AskError> {
+    pub fn ask(&self, question: &FlowQuery) -> Result<Answer<RecordBatch>, QueryError> {
         self.ask_each(question, |batch| batch)
     }
 
@@ -52,18 +52,18 @@ impl Archive {
         &self,
         question: &FlowQuery,
         each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
-    ) -> Result<Answer<T>, AskError> {
+    ) -> Result<Answer<T>, QueryError> {
         if self.options.approximate {
             return self.answer_approximately(question, each);
         }
         if question.scaled {
-            return Err(AskError::NeedsEngine("scaling by sampling intervals"));
+            return Err(QueryError::NeedsEngine("scaling by sampling intervals"));
         }
         answer(&self.flows(&question.window)?, question, &self.options, each)
     }
 
     /// Where flows of a window may be.
-    pub(crate) fn flows(&self, window: &TimeWindow) -> Result<FlowSources, AskError> {
+    pub(crate) fn flows(&self, window: &TimeWindow) -> Result<FlowSources, QueryError> {
         let (segments, tail) = sources(&self.snapshot, window)?;
         let all = self.snapshot.segments(Table::Flows);
         let progress = &self.options.progress;
@@ -78,18 +78,18 @@ impl Archive {
 pub fn ask_batches<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
     question: &FlowQuery,
     flows: impl IntoIterator<Item = Result<FlowBatch, E>>,
-    options: &AskOptions,
-) -> Result<Answer<RecordBatch>, AskError> {
-    let tail = flows.into_iter().collect::<Result<Vec<_>, E>>().map_err(|error| AskError::Source(error.into()))?;
+    options: &QueryOptions,
+) -> Result<Answer<RecordBatch>, QueryError> {
+    let tail = flows.into_iter().collect::<Result<Vec<_>, E>>().map_err(|error| QueryError::Source(error.into()))?;
     answer(&FlowSources { segments: Vec::new(), tail }, question, options, |batch| batch)
 }
 
 fn answer<T: Send + 'static>(
     flows: &FlowSources,
     question: &FlowQuery,
-    options: &AskOptions,
+    options: &QueryOptions,
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
-) -> Result<Answer<T>, AskError> {
+) -> Result<Answer<T>, QueryError> {
     match &question.select {
         Select::List { columns, sorting, limit } => {
             let columns = list_columns(columns).to_vec();
@@ -107,7 +107,7 @@ fn answer<T: Send + 'static>(
             }
         }
         Select::Statistic { .. } | Select::Aggregate { .. } => {
-            let grouping = Grouping::of(&question.select).ok_or(AskError::NeedsEngine("this question"))?;
+            let grouping = Grouping::of(&question.select).ok_or(QueryError::NeedsEngine("this question"))?;
             groups(flows, question, grouping, options, each)
         }
     }
@@ -118,9 +118,9 @@ fn list<T: Send + 'static>(
     flows: &FlowSources,
     question: &FlowQuery,
     columns: Vec<Column>,
-    options: &AskOptions,
+    options: &QueryOptions,
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
-) -> Result<Answer<T>, AskError> {
+) -> Result<Answer<T>, QueryError> {
     let wanted = Wanted::new(question, columns.iter().copied());
     let morsels = flows.morsels_of(&wanted, LISTED_PAGES, options)?;
     let schema = schema(&columns);
@@ -144,8 +144,8 @@ fn first(
     question: &FlowQuery,
     columns: &[Column],
     limit: usize,
-    options: &AskOptions,
-) -> Result<Vec<RecordBatch>, AskError> {
+    options: &QueryOptions,
+) -> Result<Vec<RecordBatch>, QueryError> {
     let mut left = limit;
     let mut batches = Vec::new();
     if left == 0 {
@@ -170,8 +170,8 @@ fn sorted(
     columns: &[Column],
     sorting: Sorting,
     limit: Option<usize>,
-    options: &AskOptions,
-) -> Result<Vec<RecordBatch>, AskError> {
+    options: &QueryOptions,
+) -> Result<Vec<RecordBatch>, QueryError> {
     let read = columns.iter().copied().chain(order_columns(sorting.order).iter().copied());
     let wanted = Wanted::new(question, read);
     let morsels = flows.morsels(&wanted, options)?;
@@ -191,9 +191,9 @@ fn groups<T: Send + 'static>(
     flows: &FlowSources,
     question: &FlowQuery,
     mut grouping: Grouping,
-    options: &AskOptions,
+    options: &QueryOptions,
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
-) -> Result<Answer<T>, AskError> {
+) -> Result<Answer<T>, QueryError> {
     let parts = parts_of_flows(flows, question, &mut grouping, options)?;
     Ok(told(grouping, parts, options, each))
 }
@@ -203,16 +203,16 @@ pub(crate) fn parts_of_flows(
     flows: &FlowSources,
     question: &FlowQuery,
     grouping: &mut Grouping,
-    options: &AskOptions,
-) -> Result<Vec<Part<Sums>>, AskError> {
+    options: &QueryOptions,
+) -> Result<Vec<Part<Sums>>, QueryError> {
     let summed;
     let flows = match summary::of(flows, question, grouping, options)? {
-        Summed::Groups(part) => return Ok(vec![part]),
-        Summed::Flows(left) => {
+        SummaryAnswer::Groups(part) => return Ok(vec![part]),
+        SummaryAnswer::Flows(left) => {
             summed = left;
             &summed
         }
-        Summed::Not => flows,
+        SummaryAnswer::NotApplicable => flows,
     };
     let mut wanted = Wanted::new(question, grouping.columns());
     let mut only = None;
@@ -236,7 +236,7 @@ pub(crate) fn parts_of_flows(
 fn told<T: Send + 'static>(
     grouping: Grouping,
     parts: Vec<Part<Sums>>,
-    options: &AskOptions,
+    options: &QueryOptions,
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
 ) -> Answer<T> {
     let chosen = grouping.answer(&parts);
@@ -256,7 +256,7 @@ impl<T: Send + 'static> Answer<T> {
     pub(crate) fn of_batches(
         schema: SchemaRef,
         batches: Vec<RecordBatch>,
-        options: &AskOptions,
+        options: &QueryOptions,
         each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
     ) -> Self {
         let count = batches.len();
@@ -283,7 +283,7 @@ impl<T> Answer<T> {
 }
 
 impl<T> Iterator for Answer<T> {
-    type Item = Result<T, AskError>;
+    type Item = Result<T, QueryError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.items.next()

@@ -9,7 +9,7 @@ use crate::decode::Damage;
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum AskError {
+pub enum QueryError {
     /// The archive cannot be read.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
@@ -65,7 +65,7 @@ pub enum AskError {
     Source(#[source] Box<dyn std::error::Error + Send + Sync>),
 }
 
-impl AskError {
+impl QueryError {
     /// What can be done about it, when that is known: one line without a prefix. The message does not repeat it.
     pub fn hint(&self) -> Option<&'static str> {
         match self {

@@ -4,8 +4,8 @@ use weir_archive::Segment;
 use weir_flow::FlowBatch;
 
 use crate::run::share_out;
-use crate::scan::{Morsel, Stretch, Wanted, cut, stretches};
-use crate::{AskError, AskOptions};
+use crate::scan::{Morsel, RowGroupPages, Wanted, cut, row_group_pages};
+use crate::{QueryError, QueryOptions};
 
 /// Pages of a piece of work: about 130,000 rows.
 const PAGES: usize = 16;
@@ -18,7 +18,7 @@ pub(crate) struct FlowSources {
 
 impl FlowSources {
     /// Pieces of work, in the order of the archive.
-    pub(crate) fn morsels(&self, wanted: &Wanted, options: &AskOptions) -> Result<Vec<Morsel>, AskError> {
+    pub(crate) fn morsels(&self, wanted: &Wanted, options: &QueryOptions) -> Result<Vec<Morsel>, QueryError> {
         self.morsels_of(wanted, PAGES, options)
     }
 
@@ -26,20 +26,20 @@ impl FlowSources {
         &self,
         wanted: &Wanted,
         pages_max: usize,
-        options: &AskOptions,
-    ) -> Result<Vec<Morsel>, AskError> {
+        options: &QueryOptions,
+    ) -> Result<Vec<Morsel>, QueryError> {
         let opened = share_out(
             options.threads,
             self.segments.len(),
             || Ok(Vec::new()),
-            |opened: &mut Vec<(usize, Vec<Stretch>)>, number| {
-                opened.push((number, stretches(&self.segments[number], wanted, &options.progress)?));
+            |opened: &mut Vec<(usize, Vec<RowGroupPages>)>, number| {
+                opened.push((number, row_group_pages(&self.segments[number], wanted, &options.progress)?));
                 Ok(())
             },
         )?;
         let mut opened: Vec<_> = opened.into_iter().flatten().collect();
         opened.sort_unstable_by_key(|(number, _)| *number);
-        let opened: Vec<Stretch> = opened.into_iter().flat_map(|(_, stretches)| stretches).collect();
+        let opened: Vec<RowGroupPages> = opened.into_iter().flat_map(|(_, stretches)| stretches).collect();
         let mut morsels = cut(&opened, options.threads, pages_max);
         morsels.extend(self.tail.iter().cloned().map(Morsel::Batch));
         Ok(morsels)

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::thread;
 
-use crate::{AskError, Progress};
+use crate::{Progress, QueryError};
 
 /// How much a question may use.
 #[derive(Debug, Clone)]
-pub struct AskOptions {
+pub struct QueryOptions {
     /// Threads that work on it. Default: one for each core.
     pub threads: usize,
     /// Octets that groups and sorted rows may take; what is being decoded comes on top, some megabytes a thread.
@@ -20,11 +20,11 @@ pub struct AskOptions {
     pub summaries: bool,
     /// Whether flows that have expired count as far as their summaries tell, which is approximate: rankings then have the
     /// columns [`ERROR_COLUMNS`](crate::ERROR_COLUMNS), totals their errors, and questions that summaries cannot answer
-    /// are [`AskError::NotApproximate`]. Default: no.
+    /// are [`QueryError::NotApproximate`]. Default: no.
     pub approximate: bool,
 }
 
-impl Default for AskOptions {
+impl Default for QueryOptions {
     fn default() -> Self {
         Self {
             threads: thread::available_parallelism().map_or(1, usize::from),
@@ -37,12 +37,12 @@ impl Default for AskOptions {
 }
 
 /// Fails when the question was stopped, or takes more memory than it may.
-pub(crate) fn go_on(options: &AskOptions, octets: usize) -> Result<(), AskError> {
+pub(crate) fn go_on(options: &QueryOptions, octets: usize) -> Result<(), QueryError> {
     if options.progress.is_stopped() {
-        return Err(AskError::Cancelled);
+        return Err(QueryError::Cancelled);
     }
     if octets > options.memory_octets_max {
-        return Err(AskError::Memory { octets_max: options.memory_octets_max });
+        return Err(QueryError::Memory { octets_max: options.memory_octets_max });
     }
     Ok(())
 }

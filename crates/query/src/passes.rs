@@ -3,18 +3,18 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::decode::PageDecoder;
-use crate::group::{Collected, Count, Grouping, Only, Part, parts_of};
+use crate::group::{Collected, Count, Grouping, KeySet, Part, parts_of};
 use crate::options::go_on;
 use crate::run::share_out;
 use crate::scan::{Morsel, Wanted};
-use crate::{AskError, AskOptions};
+use crate::{QueryError, QueryOptions};
 
 /// Times that flows are read for one question, at most, when their groups do not fit memory at once.
 pub(crate) const PASSES_MAX: usize = 64;
 
 /// A decoder of pages for one thread.
-pub(crate) fn decoder() -> Result<PageDecoder, AskError> {
-    PageDecoder::new().map_err(|source| AskError::Source(source.into()))
+pub(crate) fn decoder() -> Result<PageDecoder, QueryError> {
+    PageDecoder::new().map_err(|source| QueryError::Source(source.into()))
 }
 
 /// Puts what a thread holds now in place of what it held before; tells what all hold.
@@ -31,12 +31,12 @@ pub(crate) fn parts<S: Count>(
     wanted: &Wanted,
     grouping: &mut Grouping,
     how: &S::How,
-    only: Option<&Only>,
-    options: &AskOptions,
-) -> Result<Vec<Part<S>>, AskError> {
+    only: Option<&KeySet>,
+    options: &QueryOptions,
+) -> Result<Vec<Part<S>>, QueryError> {
     loop {
         match all_passes(morsels, wanted, grouping, how, only, options) {
-            Err(AskError::Memory { .. }) if grouping.counting.passes < PASSES_MAX => grouping.counting.passes *= 4,
+            Err(QueryError::Memory { .. }) if grouping.counting.passes < PASSES_MAX => grouping.counting.passes *= 4,
             other => return other,
         }
     }
@@ -48,9 +48,9 @@ pub(crate) fn all_passes<S: Count>(
     wanted: &Wanted,
     grouping: &mut Grouping,
     how: &S::How,
-    only: Option<&Only>,
-    options: &AskOptions,
-) -> Result<Vec<Part<S>>, AskError> {
+    only: Option<&KeySet>,
+    options: &QueryOptions,
+) -> Result<Vec<Part<S>>, QueryError> {
     let mut parts = Vec::new();
     for pass in 0..grouping.counting.passes {
         grouping.counting.pass = pass;

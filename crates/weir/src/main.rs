@@ -74,7 +74,7 @@ fn main() -> ExitCode {
 fn hint(error: &anyhow::Error) -> Option<&'static str> {
     error.chain().find_map(|cause| {
         let archive = cause.downcast_ref::<weir_archive::ArchiveError>().and_then(weir_archive::ArchiveError::hint);
-        archive.or_else(|| cause.downcast_ref::<weir_query::AskError>()?.hint())
+        archive.or_else(|| cause.downcast_ref::<weir_query::QueryError>()?.hint())
     })
 }
 

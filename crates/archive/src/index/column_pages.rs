@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use weir_flow::Column;
 
-use super::octets::{Bad, OctetReader, narrow};
+use super::octets::{CorruptIndex, OctetReader, narrow};
 use super::place::{ChunkPlaces, PageEncoding};
 use super::segment_index::SegmentIndex;
 use crate::ArchiveError;
@@ -50,35 +50,35 @@ impl SegmentIndex {
     /// Where the pages of a column lie, so that they can be read without Parquet's footer. `None` for columns that are
     /// not in the index, have no value in the segment, or are lists.
     pub fn column_pages(&self, column: Column) -> Result<Option<ColumnPages>, ArchiveError> {
-        let damaged = |Bad| self.damaged(format!("index of column '{column}'"));
+        let damaged = |CorruptIndex| self.damaged(format!("index of column '{column}'"));
         let Some(entry) = self.entry(column) else { return Ok(None) };
         let entry = entry.map_err(damaged)?;
         self.read_places(entry.pages).map_err(damaged)
     }
 
-    fn read_places(&self, mut reader: OctetReader<'_>) -> Result<Option<ColumnPages>, Bad> {
+    fn read_places(&self, mut reader: OctetReader<'_>) -> Result<Option<ColumnPages>, CorruptIndex> {
         if reader.left() == 0 {
             return Ok(None);
         }
-        let encoding = PageEncoding::of_octet(reader.u8()?).ok_or(Bad)?;
+        let encoding = PageEncoding::of_octet(reader.u8()?).ok_or(CorruptIndex)?;
         let leaf = reader.u32()? as usize;
         let dictionaries = (0..self.row_groups()).map(|_| reader.u32()).collect::<Result<Vec<_>, _>>()?;
         let width = usize::from(reader.u8()?);
-        let sizes = reader.take(self.pages().checked_mul(width).ok_or(Bad)?)?;
+        let sizes = reader.take(self.pages().checked_mul(width).ok_or(CorruptIndex)?)?;
         let mut groups = Vec::with_capacity(self.row_groups());
         for (group, &dictionary) in dictionaries.iter().enumerate() {
             let ChunkPlaces { offset, octets, crc } = self.chunk(group, leaf)?;
-            let end = offset.checked_add(octets).ok_or(Bad)?;
+            let end = offset.checked_add(octets).ok_or(CorruptIndex)?;
             let mut at = offset + u64::from(dictionary);
             let mut pages = Vec::new();
             for page in self.row_group_pages(group) {
-                let octets = narrow(sizes, page, width).ok_or(Bad)?;
+                let octets = narrow(sizes, page, width).ok_or(CorruptIndex)?;
                 let rows = self.page_rows(page);
                 pages.push(PagePlace { offset: at, octets, rows: rows.end - rows.start });
                 at += octets;
             }
             if at != end {
-                return Err(Bad);
+                return Err(CorruptIndex);
             }
             let dictionary = (dictionary > 0).then(|| offset..offset + u64::from(dictionary));
             groups.push(GroupPages { chunk: offset..end, crc32c: crc, dictionary, pages });

@@ -5,7 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::octets::{Bad, OctetReader, put_narrow, put_u32, put_u64, width_of};
+use super::octets::{CorruptIndex, OctetReader, put_narrow, put_u32, put_u64, width_of};
 use crate::{Action, ArchiveError};
 
 /// Where the header stands: behind Parquet's magic number, before the first row group.
@@ -36,7 +36,7 @@ impl Section {
         put_u32(out, self.crc);
     }
 
-    pub(crate) fn parse(reader: &mut OctetReader<'_>) -> Result<Self, Bad> {
+    pub(crate) fn parse(reader: &mut OctetReader<'_>) -> Result<Self, CorruptIndex> {
         Ok(Self { kind: reader.u8()?, offset: reader.u64()?, octets: reader.u64()?, crc: reader.u32()? })
     }
 
@@ -78,7 +78,7 @@ impl ChunkPlaces {
         put_u32(out, self.crc);
     }
 
-    pub(crate) fn parse(octets: &[u8]) -> Result<Self, Bad> {
+    pub(crate) fn parse(octets: &[u8]) -> Result<Self, CorruptIndex> {
         let mut reader = OctetReader::new(octets);
         Ok(Self { offset: reader.u64()?, octets: reader.u64()?, crc: reader.u32()? })
     }
@@ -113,17 +113,17 @@ impl Header {
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
             Err(source) => return Err(Action::OpenSegment.failed(path)(source)),
         }
-        let damaged = |Bad| ArchiveError::DamagedSegment { path: path.to_owned(), part: "header".to_owned() };
+        let damaged = |CorruptIndex| ArchiveError::DamagedSegment { path: path.to_owned(), part: "header".to_owned() };
         if !octets.starts_with(MAGIC) {
             return Ok(None);
         }
         Self::parse(&octets).map(Some).map_err(damaged)
     }
 
-    fn parse(octets: &[u8; HEADER_OCTETS]) -> Result<Self, Bad> {
+    fn parse(octets: &[u8; HEADER_OCTETS]) -> Result<Self, CorruptIndex> {
         let (signed, crc) = octets.split_at(HEADER_OCTETS - 4);
         if OctetReader::new(crc).u32()? != crc32c::crc32c(signed) {
-            return Err(Bad);
+            return Err(CorruptIndex);
         }
         let mut reader = OctetReader::new(signed);
         reader.take(MAGIC.len())?;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use weir_flow::{Column, ColumnType};
 
 use super::key::{address_key, time_key};
-use super::octets::{Bad, OctetReader};
+use super::octets::{CorruptIndex, OctetReader};
 use super::page_set::PageSet;
 use super::place::{ChunkPlaces, HOSTS, Header, Section};
 use super::postings::{Directory, add_pages};
@@ -40,11 +40,11 @@ pub struct SegmentIndex {
 pub(super) struct Entry<'a> {
     nulls: PageSet,
     zones: Vec<ZoneMap<'a>>,
-    lists: Listed<'a>,
+    lists: ValueLists<'a>,
     pub(super) pages: OctetReader<'a>,
 }
 
-enum Listed<'a> {
+enum ValueLists<'a> {
     /// The column has no value at all.
     NoValue,
     Not,
@@ -69,41 +69,43 @@ impl SegmentIndex {
         }
         match Self::parse(path.clone(), file, octets) {
             Ok(index) => Ok(Some(index)),
-            Err(Bad) => Err(damaged(path)),
+            Err(CorruptIndex) => Err(damaged(path)),
         }
     }
 
-    fn parse(path: PathBuf, file: File, octets: Vec<u8>) -> Result<Self, Bad> {
+    fn parse(path: PathBuf, file: File, octets: Vec<u8>) -> Result<Self, CorruptIndex> {
         let mut reader = OctetReader::new(&octets);
         let at = |reader: &OctetReader<'_>| octets.len() - reader.left();
         reader.u32()?;
         let page_rows = reader.u64()?;
         if page_rows == 0 {
-            return Err(Bad);
+            return Err(CorruptIndex);
         }
         let (groups, leaves) = (reader.u32()? as usize, reader.u32()? as usize);
         let (mut group_rows, mut group_pages) = (vec![0], vec![0]);
         let (mut rows, mut pages) = (0u64, 0usize);
         for _ in 0..groups {
             let group = reader.u64()?;
-            rows = rows.checked_add(group).ok_or(Bad)?;
-            pages = pages.checked_add(group.div_ceil(page_rows) as usize).ok_or(Bad)?;
+            rows = rows.checked_add(group).ok_or(CorruptIndex)?;
+            pages = pages.checked_add(group.div_ceil(page_rows) as usize).ok_or(CorruptIndex)?;
             group_rows.push(rows);
             group_pages.push(pages);
         }
         if pages > reader.left() * 8 {
-            return Err(Bad);
+            return Err(CorruptIndex);
         }
-        let sections = (0..reader.u32()?).map(|_| Section::parse(&mut reader)).collect::<Result<_, Bad>>()?;
+        let sections = (0..reader.u32()?).map(|_| Section::parse(&mut reader)).collect::<Result<_, CorruptIndex>>()?;
         let start = at(&reader);
-        reader.take(groups.checked_mul(leaves).and_then(|count| count.checked_mul(ChunkPlaces::OCTETS)).ok_or(Bad)?)?;
+        reader.take(
+            groups.checked_mul(leaves).and_then(|count| count.checked_mul(ChunkPlaces::OCTETS)).ok_or(CorruptIndex)?,
+        )?;
         let chunks = start..at(&reader);
         let hosts = Directory::read(&mut reader)?;
         let mut columns = [const { None }; Column::COUNT];
         for _ in 0..reader.u32()? {
             let hint = usize::from(reader.u8()?);
             let length = usize::from(reader.u8()?);
-            let name = std::str::from_utf8(reader.take(length)?).map_err(|_| Bad)?;
+            let name = std::str::from_utf8(reader.take(length)?).map_err(|_| CorruptIndex)?;
             let hinted = Column::ALL.get(hint).copied().filter(|column| column.name() == name);
             let length = reader.u32()? as usize;
             let start = at(&reader);
@@ -147,24 +149,24 @@ impl SegmentIndex {
         self.group_pages.get(group).zip(self.group_pages.get(group + 1)).map_or(0..0, |(start, end)| *start..*end)
     }
 
-    pub(super) fn entry(&self, column: Column) -> Option<Result<Entry<'_>, Bad>> {
+    pub(super) fn entry(&self, column: Column) -> Option<Result<Entry<'_>, CorruptIndex>> {
         let octets = self.octets.get(self.columns[column as usize].clone()?)?;
         Some(self.read_entry(octets))
     }
 
-    fn read_entry<'a>(&'a self, octets: &'a [u8]) -> Result<Entry<'a>, Bad> {
+    fn read_entry<'a>(&'a self, octets: &'a [u8]) -> Result<Entry<'a>, CorruptIndex> {
         let mut reader = OctetReader::new(octets);
         let (nulls, zones) = read_zones(&mut reader, self.pages())?;
         let lists = match reader.u8()? {
-            LISTS_NONE => Listed::Not,
-            NO_VALUE => Listed::NoValue,
+            LISTS_NONE => ValueLists::Not,
+            NO_VALUE => ValueLists::NoValue,
             LISTS_HERE => {
                 let directory = Directory::read(&mut reader)?;
-                let blocks = reader.take(usize::try_from(directory.octets()).map_err(|_| Bad)?)?;
-                Listed::Here(directory, blocks)
+                let blocks = reader.take(usize::try_from(directory.octets()).map_err(|_| CorruptIndex)?)?;
+                ValueLists::Here(directory, blocks)
             }
-            LISTS_HOSTS => Listed::Hosts(reader.u8()?.into()),
-            _ => return Err(Bad),
+            LISTS_HOSTS => ValueLists::Hosts(reader.u8()?.into()),
+            _ => return Err(CorruptIndex),
         };
         Ok(Entry { nulls, zones, lists, pages: reader })
     }
@@ -209,8 +211,8 @@ impl SegmentIndex {
     pub fn is_null(&self, column: Column) -> Result<bool, ArchiveError> {
         match self.entry(column) {
             None => Ok(false),
-            Some(Ok(entry)) => Ok(matches!(entry.lists, Listed::NoValue)),
-            Some(Err(Bad)) => Err(self.damaged(format!("index of column '{column}'"))),
+            Some(Ok(entry)) => Ok(matches!(entry.lists, ValueLists::NoValue)),
+            Some(Err(CorruptIndex)) => Err(self.damaged(format!("index of column '{column}'"))),
         }
     }
 
@@ -219,15 +221,15 @@ impl SegmentIndex {
         match self.entry(column) {
             None => Ok(PageSet::all(self.pages())),
             Some(Ok(entry)) => Ok(entry.nulls),
-            Some(Err(Bad)) => Err(self.damaged(format!("index of column '{column}'"))),
+            Some(Err(CorruptIndex)) => Err(self.damaged(format!("index of column '{column}'"))),
         }
     }
 
     fn pages_between(&self, column: Column, family: usize, low: u128, high: u128) -> Result<PageSet, ArchiveError> {
-        let damaged = |Bad| self.damaged(format!("index of column '{column}'"));
+        let damaged = |CorruptIndex| self.damaged(format!("index of column '{column}'"));
         let Some(entry) = self.entry(column) else { return Ok(PageSet::all(self.pages())) };
         let entry = entry.map_err(damaged)?;
-        if matches!(entry.lists, Listed::NoValue) {
+        if matches!(entry.lists, ValueLists::NoValue) {
             return Ok(PageSet::none(self.pages()));
         }
         let Some(zone) = entry.zones.get(family) else { return Ok(PageSet::all(self.pages())) };
@@ -237,31 +239,32 @@ impl SegmentIndex {
         }
         let mut listed = PageSet::none(self.pages());
         match entry.lists {
-            Listed::NoValue | Listed::Not => return Ok(pages),
-            Listed::Here(directory, blocks) => {
+            ValueLists::NoValue | ValueLists::Not => return Ok(pages),
+            ValueLists::Here(directory, blocks) => {
                 for block in directory.covering(low, high) {
                     let octets = blocks.get(block.offset as usize..(block.offset + block.octets) as usize);
                     let lane = (0, usize::from(directory.lanes));
                     octets
-                        .ok_or(Bad)
+                        .ok_or(CorruptIndex)
                         .and_then(|octets| add_pages(block, octets, lane, (low, high), &mut listed))
                         .map_err(damaged)?;
                 }
             }
-            Listed::Hosts(lane) => self.add_hosts(lane, (low, high), &mut listed)?,
+            ValueLists::Hosts(lane) => self.add_hosts(lane, (low, high), &mut listed)?,
         }
         pages.and(&listed);
         Ok(pages)
     }
 
     fn add_hosts(&self, lane: usize, range: (u128, u128), pages: &mut PageSet) -> Result<(), ArchiveError> {
-        let damaged = |Bad| self.damaged("lists of hosts".to_owned());
+        let damaged = |CorruptIndex| self.damaged("lists of hosts".to_owned());
         let blocks = self.hosts.covering(range.0, range.1);
         let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else { return Ok(()) };
-        let section = self.sections.iter().find(|section| section.kind == HOSTS).ok_or(Bad).map_err(damaged)?;
+        let section =
+            self.sections.iter().find(|section| section.kind == HOSTS).ok_or(CorruptIndex).map_err(damaged)?;
         let length = (last.offset - first.offset) as usize + last.octets as usize;
         if u64::from(first.offset) + length as u64 > section.octets {
-            return Err(damaged(Bad));
+            return Err(damaged(CorruptIndex));
         }
         let mut octets = vec![0; length];
         self.file
@@ -269,17 +272,17 @@ impl SegmentIndex {
             .map_err(Action::OpenSegment.failed(&self.path))?;
         for block in blocks {
             let start = (block.offset - first.offset) as usize;
-            let block_octets = octets.get(start..start + block.octets as usize).ok_or(Bad).map_err(damaged)?;
+            let block_octets = octets.get(start..start + block.octets as usize).ok_or(CorruptIndex).map_err(damaged)?;
             add_pages(block, block_octets, (lane, self.hosts.lanes.into()), range, pages).map_err(damaged)?;
         }
         Ok(())
     }
 
     /// The octets of a chunk's entry: by row group and leaf.
-    pub(crate) fn chunk(&self, group: usize, leaf: usize) -> Result<ChunkPlaces, Bad> {
+    pub(crate) fn chunk(&self, group: usize, leaf: usize) -> Result<ChunkPlaces, CorruptIndex> {
         let at = (group * self.leaves + leaf) * ChunkPlaces::OCTETS;
-        let all = self.octets.get(self.chunks.clone()).ok_or(Bad)?;
-        ChunkPlaces::parse(all.get(at..at + ChunkPlaces::OCTETS).ok_or(Bad)?)
+        let all = self.octets.get(self.chunks.clone()).ok_or(CorruptIndex)?;
+        ChunkPlaces::parse(all.get(at..at + ChunkPlaces::OCTETS).ok_or(CorruptIndex)?)
     }
 
     pub(crate) fn file(&self) -> &File {

@@ -6,7 +6,7 @@
 //!
 //! Full tables of hosts would cost a sixth of the whole segment, and nearly all of their rows would be about hosts with
 //! a handful of flows. Tables of more than some thousand keys therefore have only the keys that are heavy by flows, by
-//! packets or by bytes, and tell how much any other key can have at most ([`Rest`]). So the first of a ranking can be
+//! packets or by bytes, and tell how much any other key can have at most ([`OmittedKeys`]). So the first of a ranking can be
 //! told exactly as long as the last of them has more than the rests of all segments together allow anyone else; when
 //! that is not so, or a key must be looked up that is in the rest, the flows have to be read.
 
@@ -25,10 +25,10 @@ use arrow::datatypes::{DataType, Field, Schema};
 use crate::ArchiveError;
 use crate::index::{ROLLUPS, Section, SegmentIndex};
 use crate::segment::Segment;
-use pack::{Keys, Packed};
+use pack::{PackedRollup, RollupKeys};
 use table::Sum;
 
-pub use table::{Rest, Rollup, RollupTable};
+pub use table::{OmittedKeys, Rollup, RollupTable};
 
 impl Segment {
     /// The segment's sums by one kind of key; `None` when it has none.
@@ -58,7 +58,7 @@ pub(crate) fn read_rollup(
 ) -> Result<Option<RollupTable>, ArchiveError> {
     let Some(octets) = read_octets(sections, file, path, rollup)? else { return Ok(None) };
     let damaged = || ArchiveError::DamagedSegment { path: path.to_owned(), part: part_of(rollup) };
-    let packed = Packed::read(&octets).map_err(|_| damaged())?;
+    let packed = PackedRollup::read(&octets).map_err(|_| damaged())?;
     let rows = rows(rollup, &packed).map_err(|_| damaged())?;
     Ok(Some(RollupTable { rows, rest: packed.rest }))
 }
@@ -79,7 +79,7 @@ fn part_of(rollup: Rollup) -> String {
     format!("rollup by {}", rollup.name())
 }
 
-fn rows(rollup: Rollup, packed: &Packed) -> Result<RecordBatch, arrow::error::ArrowError> {
+fn rows(rollup: Rollup, packed: &PackedRollup) -> Result<RecordBatch, arrow::error::ArrowError> {
     let key = rollup.key_field();
     let numbers =
         |of: fn(&Sum) -> u64| -> ArrayRef { Arc::new(UInt64Array::from_iter_values(packed.sums.iter().map(of))) };
@@ -101,7 +101,7 @@ fn rows(rollup: Rollup, packed: &Packed) -> Result<RecordBatch, arrow::error::Ar
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
 }
 
-fn keys(keys: &Keys, data_type: &DataType) -> Result<ArrayRef, arrow::error::ArrowError> {
+fn keys(keys: &RollupKeys, data_type: &DataType) -> Result<ArrayRef, arrow::error::ArrowError> {
     let nulls = usize::from(keys.has_null);
     if *data_type == DataType::Binary {
         let mut builder = BinaryBuilder::new();

@@ -88,12 +88,12 @@ pub struct RollupTable {
     /// `start` and `end` (milliseconds). The flows whose key is null are a row whose key is null.
     pub rows: RecordBatch,
     /// What there is beside these rows; `None` when they are all.
-    pub rest: Option<Rest>,
+    pub rest: Option<OmittedKeys>,
 }
 
 /// Keys that have no row of their own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rest {
+pub struct OmittedKeys {
     /// How many there are.
     pub keys: u64,
     /// No one of them has more flows than this.

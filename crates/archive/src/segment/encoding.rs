@@ -5,7 +5,7 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPropertiesBuilder};
 use weir_flow::Column;
 
-use super::chunk::{Kept, Layout, Values};
+use super::chunk::{BufferedValue, Layout, Values};
 use crate::ArchiveOptions;
 
 /// Rows of a data page: what a reader must decode at least when an index leads it to one row.
@@ -91,7 +91,7 @@ pub(super) fn layout(column: &str, are_few: impl FnOnce() -> bool) -> Layout {
 }
 
 /// Whether many rows share each time.
-pub(super) fn are_few<T: Kept>(values: &Values<T>) -> bool {
+pub(super) fn are_few<T: BufferedValue>(values: &Values<T>) -> bool {
     let keys = || values.values.iter().map(|value| value.key());
     let span = keys().max().zip(keys().min()).map_or(0, |(last, first)| last - first);
     span.saturating_mul(ROWS_PER_MS as u64) < values.values.len() as u64

@@ -18,7 +18,7 @@ use super::chunk::Buffers;
 use super::encoder::{Encoded, Encoder, parquet_schema};
 use super::encoding::Effort;
 use super::gather::Gather;
-use super::summed::Summed;
+use super::summed::ChecksumWriter;
 use super::times::TimeRange;
 use super::{Columns, SegmentName};
 use crate::index::{ChunkPlaces, HEADER_AT, HEADER_OCTETS, HOSTS, Header, ROLLUPS, Section};
@@ -91,7 +91,7 @@ impl Encoder {
         rollups: Vec<(Rollup, Vec<u8>)>,
     ) -> Result<Header, ParquetError> {
         let Self { schema, properties, groups, mut index, .. } = self;
-        let mut writer = SerializedFileWriter::new(Summed::new(file), parquet_schema(&schema)?, properties)?;
+        let mut writer = SerializedFileWriter::new(ChecksumWriter::new(file), parquet_schema(&schema)?, properties)?;
         let mut at = 0;
         let mut parts = vec![HEADER_AT, HEADER_OCTETS as u64];
         writer.write_all(&[0; HEADER_OCTETS])?;

@@ -8,8 +8,8 @@ use std::time::Duration;
 use arrow::array::AsArray;
 use arrow::datatypes::{TimestampMillisecondType, UInt64Type};
 use weir_archive::{
-    ArchiveError, ArchiveOptions, CompactionOptions, Expired, ExpiryOptions, Fault, Position, Rollup, SegmentSummary,
-    Snapshot, SummaryOptions, Writer, check, compact, expire,
+    ArchiveError, ArchiveOptions, CompactionOptions, ExpiryOptions, ExpiryReport, Fault, Position, Rollup,
+    SegmentSummary, Snapshot, SummaryOptions, Writer, check, compact, expire,
 };
 use weir_flow::{Column, Delivery, FlowBatchBuilder, Table};
 
@@ -47,7 +47,7 @@ fn archive(dir: &Path, deliveries: u64, has_rollups: bool) {
     writer.close().expect("sealed");
 }
 
-fn expired(dir: &Path, options: &ExpiryOptions) -> Expired {
+fn expired(dir: &Path, options: &ExpiryOptions) -> ExpiryReport {
     expire(dir, options, false).expect("expired")
 }
 

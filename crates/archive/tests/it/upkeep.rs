@@ -17,7 +17,7 @@ use weir_flow::Table;
 use crate::numbered::{batches, check, check_snapshot, delivery, kills, numbers, rows_up_to};
 use crate::summaries::{SUMMARIES, expected as expected_minutes, minutes};
 
-const NOTHING: fn(weir_archive::compaction::Merge<'_>) = |merge| assert!(merge.result.is_ok(), "{merge:?}");
+const NOTHING: fn(weir_archive::Merge<'_>) = |merge| assert!(merge.result.is_ok(), "{merge:?}");
 
 fn merging() -> CompactionOptions {
     CompactionOptions { fan_in: 2, busy_percent: 100, settle_time: Duration::ZERO, ..CompactionOptions::default() }

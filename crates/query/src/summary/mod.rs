@@ -7,7 +7,7 @@
 //! no such tables, or lie in the window only in part, are read as they always were, and so is the tail.
 //!
 //! Answers are those of the flows, to the last row and in the same order. What the tables leave open is not guessed:
-//! the flows are read then, and [`Seen::rankings_open`](crate::Seen) tells so. What speaks against it is that there are
+//! the flows are read then, and [`ProgressCounts::rankings_open`](crate::ProgressCounts) tells so. What speaks against it is that there are
 //! two ways to an answer; a test asks every question both ways.
 //!
 //! Flows that have expired cannot be read. Whoever asks for approximate answers is told what their summaries have
@@ -24,20 +24,20 @@ use weir_filter::Predicate;
 
 use crate::flows::FlowSources;
 use crate::group::{Grouping, Part, Sums};
-use crate::{AskError, AskOptions, FlowQuery};
+use crate::{FlowQuery, QueryError, QueryOptions};
 use table::{Table, rollups_of, tables, tell};
 
 pub use approximate::ERROR_COLUMNS;
 pub use totals::Totals;
 
 /// What summaries make of a question about groups.
-pub(crate) enum Summed {
+pub(crate) enum SummaryAnswer {
     /// The groups of the answer, and perhaps some that come after them.
     Groups(Part<Sums>),
     /// What is left to read: sums stand for flows in it.
     Flows(FlowSources),
     /// Nothing: all flows are to be read.
-    Not,
+    NotApplicable,
 }
 
 /// Answers a question about groups by summaries, as far as they go.
@@ -45,12 +45,12 @@ pub(crate) fn of(
     flows: &FlowSources,
     question: &FlowQuery,
     grouping: &Grouping,
-    options: &AskOptions,
-) -> Result<Summed, AskError> {
+    options: &QueryOptions,
+) -> Result<SummaryAnswer, QueryError> {
     if !options.summaries || question.filter != Predicate::True {
-        return Ok(Summed::Not);
+        return Ok(SummaryAnswer::NotApplicable);
     }
-    let Some(rollups) = rollups_of(grouping) else { return Ok(Summed::Not) };
+    let Some(rollups) = rollups_of(grouping) else { return Ok(SummaryAnswer::NotApplicable) };
     let tables = tables(&flows.segments, &question.window, &rollups, options)?;
     let is_complete = |tables: &Vec<Table>| tables.iter().all(|table| table.rest.is_none());
     if let Some(lean) = grouping.lean()
@@ -60,7 +60,7 @@ pub(crate) fn of(
             tables.iter().zip(&flows.segments).filter(|(tables, _)| tables.is_some()).for_each(|(_, segment)| {
                 tell(segment, options);
             });
-            return Ok(Summed::Groups(part));
+            return Ok(SummaryAnswer::Groups(part));
         }
         options.progress.add_rankings_open(1);
     }
@@ -74,5 +74,5 @@ pub(crate) fn of(
             None => left.segments.push(segment.clone()),
         }
     }
-    Ok(Summed::Flows(left))
+    Ok(SummaryAnswer::Flows(left))
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use weir_archive::{ArchiveError, Rest, Rollup, RollupTable, Segment};
+use weir_archive::{ArchiveError, OmittedKeys, Rollup, RollupTable, Segment};
 use weir_flow::{Column, FlowBatch};
 
 use crate::group::Grouping;
 use crate::options::go_on;
 use crate::run::share_out;
-use crate::{AggregateKey, AskError, AskOptions, TimeWindow, WindowRule};
+use crate::{AggregateKey, QueryError, QueryOptions, TimeWindow, WindowRule};
 
 /// Octets that a row of a table takes, with what is made of it: an address, five numbers, a key.
 const ROW_OCTETS: usize = 100;
@@ -17,11 +17,11 @@ const ROW_OCTETS: usize = 100;
 /// The sums of a segment by one kind of key, as flows.
 pub(super) struct Table {
     pub(super) rows: FlowBatch,
-    pub(super) rest: Option<Rest>,
+    pub(super) rest: Option<OmittedKeys>,
 }
 
 /// Tells that the flows of a segment need not be read.
-pub(super) fn tell(segment: &Segment, options: &AskOptions) {
+pub(super) fn tell(segment: &Segment, options: &QueryOptions) {
     options.progress.add_segments_summed(1);
     options.progress.add_rows_pruned(segment.rows);
 }
@@ -70,8 +70,8 @@ pub(super) fn tables(
     segments: &[Segment],
     window: &TimeWindow,
     rollups: &[Rollup],
-    options: &AskOptions,
-) -> Result<Vec<Option<Vec<Table>>>, AskError> {
+    options: &QueryOptions,
+) -> Result<Vec<Option<Vec<Table>>>, QueryError> {
     let held = AtomicUsize::new(0);
     let read = share_out(
         options.threads,
@@ -83,7 +83,7 @@ pub(super) fn tables(
             let tables = if is_full { Ok(None) } else { segment_tables(&segments[number], window, rollups) };
             let tables = match tables {
                 // what is damaged is not needed: the flows tell the same
-                Err(AskError::Archive(ArchiveError::DamagedSegment { .. })) => {
+                Err(QueryError::Archive(ArchiveError::DamagedSegment { .. })) => {
                     options.progress.add_summaries_damaged(1);
                     None
                 }
@@ -100,7 +100,11 @@ pub(super) fn tables(
     Ok(read.into_iter().map(|(_, tables)| tables).collect())
 }
 
-fn segment_tables(segment: &Segment, window: &TimeWindow, rollups: &[Rollup]) -> Result<Option<Vec<Table>>, AskError> {
+fn segment_tables(
+    segment: &Segment,
+    window: &TimeWindow,
+    rollups: &[Rollup],
+) -> Result<Option<Vec<Table>>, QueryError> {
     if !is_inside(window, segment.time_range_ms) {
         return Ok(None);
     }
@@ -114,7 +118,7 @@ fn segment_tables(segment: &Segment, window: &TimeWindow, rollups: &[Rollup]) ->
 }
 
 /// Sums by one kind of key, as flows.
-pub(super) fn table_of(table: &RollupTable, rollup: Rollup) -> Result<Table, AskError> {
+pub(super) fn table_of(table: &RollupTable, rollup: Rollup) -> Result<Table, QueryError> {
     let mut columns = vec![Column::Flows, Column::Packets, Column::Bytes, Column::Start, Column::End];
     let mut values = table.rows.columns()[1..].to_vec();
     if let Some(key) = rollup.column() {
@@ -124,5 +128,5 @@ pub(super) fn table_of(table: &RollupTable, rollup: Rollup) -> Result<Table, Ask
     let mut columns: Vec<_> = columns.into_iter().zip(values).collect();
     columns.sort_unstable_by_key(|(column, _)| *column);
     let rows = FlowBatch::from_columns(table.rows.num_rows(), columns);
-    Ok(Table { rows: rows.map_err(|error| AskError::Source(error.into()))?, rest: table.rest })
+    Ok(Table { rows: rows.map_err(|error| QueryError::Source(error.into()))?, rest: table.rest })
 }

@@ -9,14 +9,14 @@
 
 use weir_flow::FlowBatch;
 
-use super::lists::{Keyed, Known, List, keys_of};
+use super::lists::{Known, List, SortedKeys, keys_of};
 use super::table::Table;
 use crate::flows::FlowSources;
-use crate::group::{Grouping, Lean, Only, Part, Rows, Sums};
+use crate::group::{Grouping, KeySet, Part, RankingCounter, Rows, Sums};
 use crate::passes::all_passes;
 use crate::run::share_out;
 use crate::scan::Wanted;
-use crate::{AskError, AskOptions, FlowQuery};
+use crate::{FlowQuery, QueryError, QueryOptions};
 
 /// Keys that are looked up in one list, at most: as many as the index is asked for.
 const LOOK_UP_MAX: usize = 64;
@@ -26,9 +26,9 @@ pub(super) fn ranking(
     flows: &FlowSources,
     tables: &[Option<Vec<Table>>],
     question: &FlowQuery,
-    (grouping, lean): (&Grouping, Lean),
-    options: &AskOptions,
-) -> Result<Option<Part<Sums>>, AskError> {
+    (grouping, lean): (&Grouping, RankingCounter),
+    options: &QueryOptions,
+) -> Result<Option<Part<Sums>>, QueryError> {
     let limit = grouping.limit.unwrap_or(usize::MAX);
     let left = tables.iter().zip(&flows.segments).filter(|(tables, _)| tables.is_none());
     let left = FlowSources { segments: left.map(|(_, segment)| segment.clone()).collect(), tail: flows.tail.clone() };
@@ -40,7 +40,7 @@ pub(super) fn ranking(
     }
     match ranking.read_left().and_then(|()| ranking.settle(limit)) {
         // the flows themselves can be read several times, for some of the keys each time
-        Err(AskError::Memory { .. }) => Ok(None),
+        Err(QueryError::Memory { .. }) => Ok(None),
         settled => settled,
     }
 }
@@ -60,9 +60,9 @@ fn largest(mut numbers: Vec<u64>, limit: usize) -> Option<u64> {
 fn lists_of(
     tables: &[Option<Vec<Table>>],
     grouping: &Grouping,
-    lean: Lean,
-    options: &AskOptions,
-) -> Result<Vec<List>, AskError> {
+    lean: RankingCounter,
+    options: &QueryOptions,
+) -> Result<Vec<List>, QueryError> {
     let numbered = tables.iter().enumerate().flat_map(|(segment, tables)| {
         let sides = tables.iter().flatten().enumerate();
         sides.map(move |(side, table)| ((segment, side), table))
@@ -77,9 +77,9 @@ fn lists_of(
             let counting = &grouping.counting;
             let (short, long) = keys_of(&table.rows, &counting.sides[place.1], counting.skip_null, lean);
             let bound = table.rest.map(|rest| match lean {
-                Lean::Flows => rest.flows_max,
-                Lean::Packets => rest.packets_max,
-                Lean::Bytes => rest.bytes_max,
+                RankingCounter::Flows => rest.flows_max,
+                RankingCounter::Packets => rest.packets_max,
+                RankingCounter::Bytes => rest.bytes_max,
             });
             lists.push(List { place: Some(*place), table: Some(table.rows.clone()), short, long, bound });
             Ok(())
@@ -93,9 +93,9 @@ fn read_list(
     left: &FlowSources,
     question: &FlowQuery,
     grouping: &Grouping,
-    lean: Lean,
-    options: &AskOptions,
-) -> Result<List, AskError> {
+    lean: RankingCounter,
+    options: &QueryOptions,
+) -> Result<List, QueryError> {
     let wanted = Wanted::new(question, grouping.lean_columns(lean));
     let mut grouping = Grouping { sorting: None, limit: None, ..grouping.clone() };
     let morsels = left.morsels(&wanted, options)?;
@@ -105,7 +105,13 @@ fn read_list(
         short.extend(part.short.keys.into_iter().zip(part.short.sums));
         long.extend(part.long.keys.into_iter().zip(part.long.sums));
     }
-    Ok(List { place: None, table: None, short: Keyed::of_values(short), long: Keyed::of_values(long), bound: None })
+    Ok(List {
+        place: None,
+        table: None,
+        short: SortedKeys::of_values(short),
+        long: SortedKeys::of_values(long),
+        bound: None,
+    })
 }
 
 /// A ranking while it is being settled.
@@ -115,8 +121,8 @@ struct Ranking<'a> {
     left: FlowSources,
     question: &'a FlowQuery,
     grouping: &'a Grouping,
-    lean: Lean,
-    options: &'a AskOptions,
+    lean: RankingCounter,
+    options: &'a QueryOptions,
     lists: Vec<List>,
 }
 
@@ -129,24 +135,24 @@ struct Candidates {
 
 /// What a key has, between these.
 #[derive(Debug, Clone, Copy)]
-struct Between {
+struct Bounds {
     least: u64,
     most: u64,
 }
 
 impl Ranking<'_> {
     /// Adds the list of what is not summed up.
-    fn read_left(&mut self) -> Result<(), AskError> {
+    fn read_left(&mut self) -> Result<(), QueryError> {
         if !self.left.segments.is_empty() || !self.left.tail.is_empty() {
             self.lists.push(read_list(&self.left, self.question, self.grouping, self.lean, self.options)?);
         }
         Ok(())
     }
 
-    fn settle(&mut self, limit: usize) -> Result<Option<Part<Sums>>, AskError> {
+    fn settle(&mut self, limit: usize) -> Result<Option<Part<Sums>>, QueryError> {
         let Some((contenders, mut threshold)) = self.contenders(limit) else { return Ok(None) };
         // those that lists alone put first, then whoever may still come before the last of them
-        for end in [|between: Between| between.least, |between: Between| between.most] {
+        for end in [|between: Bounds| between.least, |between: Bounds| between.most] {
             let Some(candidates) = self.reaching(&contenders, threshold, end) else { return Ok(None) };
             if !self.look_up(&candidates)? {
                 return Ok(None);
@@ -196,18 +202,18 @@ impl Ranking<'_> {
     }
 
     /// What a key has; `None` when that may exceed 64 bits.
-    fn between<K: Ord + Clone + 'static>(&self, key: &K, keyed: impl Fn(&List) -> &Keyed<K>) -> Option<Between> {
-        self.lists.iter().try_fold(Between { least: 0, most: 0 }, |sum, list| {
+    fn between<K: Ord + Clone + 'static>(&self, key: &K, keyed: impl Fn(&List) -> &SortedKeys<K>) -> Option<Bounds> {
+        self.lists.iter().try_fold(Bounds { least: 0, most: 0 }, |sum, list| {
             let (least, most) = match keyed(list).known(key, list.bound, self.lean) {
                 Known::All(value) | Known::Decisive(value) => (value, value),
                 Known::AtMost(bound) => (0, bound),
             };
-            Some(Between { least: sum.least.checked_add(least)?, most: sum.most.checked_add(most)? })
+            Some(Bounds { least: sum.least.checked_add(least)?, most: sum.most.checked_add(most)? })
         })
     }
 
     /// The keys one end of which reaches the threshold. `None` when sums exceed 64 bits.
-    fn reaching(&self, keys: &Candidates, threshold: u64, end: fn(Between) -> u64) -> Option<Candidates> {
+    fn reaching(&self, keys: &Candidates, threshold: u64, end: fn(Bounds) -> u64) -> Option<Candidates> {
         let mut reaching = Candidates::default();
         for key in &keys.short {
             if end(self.between(key, |list| &list.short)?) >= threshold {
@@ -223,10 +229,10 @@ impl Ranking<'_> {
     }
 
     /// Looks up the candidates wherever not all is known of them. False when these are too many.
-    fn look_up(&mut self, candidates: &Candidates) -> Result<bool, AskError> {
-        let asked: Vec<Only> = self.lists.iter().map(|list| self.missing(list, candidates)).collect();
+    fn look_up(&mut self, candidates: &Candidates) -> Result<bool, QueryError> {
+        let asked: Vec<KeySet> = self.lists.iter().map(|list| self.missing(list, candidates)).collect();
         let is_much =
-            |(list, only): (&List, &Only)| list.place.is_some() && only.short.len() + only.long.len() > LOOK_UP_MAX;
+            |(list, only): (&List, &KeySet)| list.place.is_some() && only.short.len() + only.long.len() > LOOK_UP_MAX;
         if self.lists.iter().zip(&asked).any(is_much) {
             return Ok(false);
         }
@@ -245,7 +251,7 @@ impl Ranking<'_> {
     }
 
     /// What the flows of one place have for some keys.
-    fn find(&self, place: Option<(usize, usize)>, only: &Only) -> Result<Vec<Part<Sums>>, AskError> {
+    fn find(&self, place: Option<(usize, usize)>, only: &KeySet) -> Result<Vec<Part<Sums>>, QueryError> {
         let mut grouping = Grouping { sorting: None, limit: None, ..self.grouping.clone() };
         let of_place;
         let flows = match place.and_then(|(segment, side)| self.flows.segments.get(segment).zip(Some(side))) {
@@ -264,7 +270,7 @@ impl Ranking<'_> {
     }
 
     /// What these keys have, of which all is known.
-    fn joined<K: Ord + Clone + 'static>(&self, keys: &[K], keyed: impl Fn(&List) -> &Keyed<K>) -> Rows<K, Sums> {
+    fn joined<K: Ord + Clone + 'static>(&self, keys: &[K], keyed: impl Fn(&List) -> &SortedKeys<K>) -> Rows<K, Sums> {
         let mut rows = Rows::default();
         for key in keys {
             let known = self.lists.iter().filter_map(|list| keyed(list).sums(key, list.table.as_ref()));
@@ -281,8 +287,8 @@ impl Ranking<'_> {
     }
 
     /// Candidates of which a list does not know everything.
-    fn missing(&self, list: &List, candidates: &Candidates) -> Only {
-        let mut only = Only::default();
+    fn missing(&self, list: &List, candidates: &Candidates) -> KeySet {
+        let mut only = KeySet::default();
         let is_missing = |known| !matches!(known, Known::All(_));
         let short = candidates.short.iter();
         only.short.extend(short.filter(|key| is_missing(list.short.known(key, list.bound, self.lean))));

@@ -9,7 +9,7 @@ use weir_archive::Rollup;
 use weir_filter::Predicate;
 use weir_flow::{Column, FlowBatch};
 
-use super::past::{Amounts, Belonging, Past, amounts, minute_of};
+use super::past::{Amounts, ExpiredSegment, WindowShare, amounts, minute_of};
 use super::table::{tables, tell};
 use crate::archive::Archive;
 use crate::flows::FlowSources;
@@ -18,7 +18,7 @@ use crate::options::go_on;
 use crate::passes::decoder;
 use crate::run::share_out;
 use crate::scan::Wanted;
-use crate::{AskError, FlowQuery, Select, TimeWindow};
+use crate::{FlowQuery, QueryError, Select, TimeWindow};
 
 /// What flows amount to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -91,7 +91,7 @@ fn add(minutes: &mut Minutes, minute: Option<i64>, amount: &Amount) {
 impl Archive {
     /// What the flows of a window that pass a filter amount to; without a filter, whatever segments have been summed up
     /// to is used.
-    pub fn totals(&self, filter: &Predicate, window: &TimeWindow) -> Result<Totals, AskError> {
+    pub fn totals(&self, filter: &Predicate, window: &TimeWindow) -> Result<Totals, QueryError> {
         let minutes = self.by_minute(filter, window, false)?;
         let all = minutes.into_values().reduce(|mut all, more| {
             all.join(&more);
@@ -102,18 +102,22 @@ impl Archive {
 
     /// The same by the minute in which flows start, in milliseconds since the epoch: the key is the first millisecond.
     /// Flows that do not tell when they start have no key.
-    pub fn minutes(&self, filter: &Predicate, window: &TimeWindow) -> Result<BTreeMap<Option<i64>, Totals>, AskError> {
+    pub fn minutes(
+        &self,
+        filter: &Predicate,
+        window: &TimeWindow,
+    ) -> Result<BTreeMap<Option<i64>, Totals>, QueryError> {
         let minutes = self.by_minute(filter, window, true)?;
         let totals = |amount: &Amount| Totals { rows: None, ..amount.totals() };
         Ok(minutes.iter().map(|(minute, amount)| (*minute, totals(amount))).collect())
     }
 
-    fn by_minute(&self, filter: &Predicate, window: &TimeWindow, tells_minutes: bool) -> Result<Minutes, AskError> {
+    fn by_minute(&self, filter: &Predicate, window: &TimeWindow, tells_minutes: bool) -> Result<Minutes, QueryError> {
         let mut flows = self.flows(window)?;
         let mut minutes = Minutes::new();
         if self.options.approximate {
             if *filter != Predicate::True {
-                return Err(AskError::NotApproximate("a total with a filter"));
+                return Err(QueryError::NotApproximate("a total with a filter"));
             }
             self.past(window)?.iter().for_each(|past| add_past(&mut minutes, past, tells_minutes));
         }
@@ -150,7 +154,7 @@ impl Archive {
         filter: &Predicate,
         window: &TimeWindow,
         tells_minutes: bool,
-    ) -> Result<Vec<Minutes>, AskError> {
+    ) -> Result<Vec<Minutes>, QueryError> {
         let select = Select::List { columns: Vec::new(), sorting: None, limit: None };
         let question = FlowQuery { filter: filter.clone(), window: *window, select, scaled: false };
         let counted = [Column::Flows, Column::Packets, Column::Bytes, Column::Start, Column::End];
@@ -189,13 +193,13 @@ fn add_batch(minutes: &mut Minutes, batch: &FlowBatch, tells_minutes: bool, rows
 }
 
 /// Adds what a summary tells of the window, and what may be missing.
-fn add_past(minutes: &mut Minutes, past: &Past, tells_minutes: bool) {
+fn add_past(minutes: &mut Minutes, past: &ExpiredSegment, tells_minutes: bool) {
     for (sums, belonging) in past.minutes() {
         let minute = tells_minutes.then(|| minute_of(sums.start));
         match belonging {
-            Belonging::All => add(minutes, minute, &Amount { sums, ..Amount::NONE }),
-            Belonging::Some => add(minutes, minute, &Amount { error: amounts(&sums), ..Amount::NONE }),
-            Belonging::None => {}
+            WindowShare::All => add(minutes, minute, &Amount { sums, ..Amount::NONE }),
+            WindowShare::Some => add(minutes, minute, &Amount { error: amounts(&sums), ..Amount::NONE }),
+            WindowShare::None => {}
         }
     }
     if !tells_minutes {

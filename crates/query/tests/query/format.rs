@@ -9,7 +9,7 @@ use arrow::datatypes::UInt64Type;
 use weir_filter::Predicate;
 use weir_flow::Column;
 use weir_query::{
-    AggregateKey, Archive, AskOptions, Direction, FlowQuery, Order, Select, Sorting, TimeWindow, WindowRule,
+    AggregateKey, Archive, Direction, FlowQuery, Order, QueryOptions, Select, Sorting, TimeWindow, WindowRule,
 };
 
 use crate::approximate::copy;
@@ -46,7 +46,8 @@ fn expected(of: &str, days: impl IntoIterator<Item = i64>) -> ByKey {
 }
 
 fn open(folder: &Path, approximate: bool, summaries: bool) -> Archive {
-    Archive::open(folder, AskOptions { approximate, summaries, threads: 2, ..AskOptions::default() }).expect("opened")
+    Archive::open(folder, QueryOptions { approximate, summaries, threads: 2, ..QueryOptions::default() })
+        .expect("opened")
 }
 
 /// The flows of each value of a column.

@@ -7,10 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
-use weir_archive::compaction::Merge;
 use weir_archive::{
-    ArchiveError, CompactionOptions, Expired, ExpiryOptions, Part, SegmentSummary, SummaryOptions, check, compact,
-    expire, export, import,
+    ArchiveError, CompactionOptions, ExpiryOptions, ExpiryReport, ExportSelection, Merge, SegmentSummary,
+    SummaryOptions, check, compact, expire, export, import,
 };
 use weir_flow::Table;
 
@@ -281,7 +280,7 @@ fn run_expire(args: &ExpireArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// What became of summaries, on standard error.
-fn tell_summaries(expired: &Expired, dry_run: bool) {
+fn tell_summaries(expired: &ExpiryReport, dry_run: bool) {
     if !expired.summaries.is_empty() {
         eprintln!("{} summaries {}", expired.summaries.len(), if dry_run { "would go" } else { "expired" });
     }
@@ -303,7 +302,7 @@ fn run_export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     if args.from.zip(args.until).is_some_and(|(from, until)| until <= from) {
         bail!("the time --until is not after --from");
     }
-    let part = Part { from_ms: args.from, until_ms: args.until, tables: args.table.clone() };
+    let part = ExportSelection { from_ms: args.from, until_ms: args.until, tables: args.table.clone() };
     let done = export(&args.place.archive, &args.to, &part).map_err(hinted)?;
     eprintln!("{} segments with {} rows and {} exported", done.segments, done.rows, amount(done.octets));
     if done.flows_unsealed > 0 {

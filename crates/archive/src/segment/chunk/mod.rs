@@ -26,7 +26,7 @@ use header::{PageHeader, put_header};
 
 pub(super) use nulls::nulls;
 pub(super) use page::Page;
-pub(super) use values::{Address, Buffers, Kept, Short, Value, Values};
+pub(super) use values::{Address, BufferedValue, Buffers, Ipv4, Value, Values};
 
 /// How the values of a column are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(super) struct Chunk {
 }
 
 /// Memory and contexts that all chunks of a segment share.
-pub(super) struct Press {
+pub(super) struct PageCompressor {
     zstd: zstd::bulk::Compressor<'static>,
     level: i32,
     body: Vec<u8>,
@@ -61,7 +61,7 @@ pub(super) struct Press {
     codes: Vec<u16>,
 }
 
-impl Press {
+impl PageCompressor {
     pub(super) fn new(level: i32) -> Result<Self, ParquetError> {
         let mut zstd = zstd::bulk::Compressor::new(level)?;
         // So that whoever decompresses a page finds a flipped bit: readers of single pages check no other sum.
@@ -121,7 +121,7 @@ impl<T: Value> ChunkEncoder<T> {
     }
 
     /// The next page.
-    pub(super) fn add(&mut self, page: &Page<T>, press: &mut Press) -> Result<(), ParquetError> {
+    pub(super) fn add(&mut self, page: &Page<T>, press: &mut PageCompressor) -> Result<(), ParquetError> {
         press.body.clear();
         page.put_levels(&mut press.body);
         let encoding = self.put_values(page, press);
@@ -133,7 +133,7 @@ impl<T: Value> ChunkEncoder<T> {
         Ok(())
     }
 
-    fn put_values(&mut self, page: &Page<T>, press: &mut Press) -> Encoding {
+    fn put_values(&mut self, page: &Page<T>, press: &mut PageCompressor) -> Encoding {
         let Some(range) = page.range() else { return Encoding::PLAIN };
         if let Some(dictionary) = &mut self.dictionary {
             if dictionary.put(page.values(), range, &mut press.codes, &mut press.body) {
@@ -162,7 +162,7 @@ impl<T: Value> ChunkEncoder<T> {
     }
 
     /// The chunk.
-    pub(super) fn finish(mut self, press: &mut Press) -> Result<Chunk, ParquetError> {
+    pub(super) fn finish(mut self, press: &mut PageCompressor) -> Result<Chunk, ParquetError> {
         let mut first = Vec::new();
         let (mut encodings, mut encoding) = (vec![Encoding::RLE, Encoding::PLAIN], PageEncoding::Mixed);
         let is_mixed = self.full.is_some() && self.has_direct;

@@ -33,12 +33,12 @@ pub(in crate::segment) struct Buffers {
     u32: Vec<u32>,
     u64: Vec<u64>,
     i64: Vec<i64>,
-    short: Vec<Short>,
+    short: Vec<Ipv4>,
 }
 
 impl Buffers {
     /// Takes the memory of a column back.
-    pub(in crate::segment) fn keep<T: Kept>(&mut self, mut values: Values<T>) {
+    pub(in crate::segment) fn keep<T: BufferedValue>(&mut self, mut values: Values<T>) {
         if values.values.capacity() * size_of::<T>() <= KEPT_OCTETS_MAX {
             values.values.clear();
             *T::buffer(self) = values.values;
@@ -80,7 +80,7 @@ pub(in crate::segment) trait Value: Copy + Ord + Hash + Debug {
 }
 
 /// A value of four octets or eight at most, of which a whole column is kept in memory.
-pub(in crate::segment) trait Kept: Value {
+pub(in crate::segment) trait BufferedValue: Value {
     /// As a number that orders like it, the one that the index knows.
     fn key(self) -> u64;
 
@@ -131,7 +131,7 @@ macro_rules! numbers {
             }
         }
 
-        impl Kept for $native {
+        impl BufferedValue for $native {
             #[inline]
             fn key(self) -> u64 {
                 let key: fn($native) -> u64 = $key;
@@ -154,12 +154,12 @@ numbers! {
 
 /// An IPv4 address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::segment) struct Short(pub(in crate::segment) u32);
+pub(in crate::segment) struct Ipv4(pub(in crate::segment) u32);
 
 /// Octets of an IPv4 address.
 const SHORT_OCTETS: u32 = 4;
 
-impl Value for Short {
+impl Value for Ipv4 {
     const DIRECT: Encoding = Encoding::DELTA_LENGTH_BYTE_ARRAY;
 
     #[inline]
@@ -187,7 +187,7 @@ impl Value for Short {
     }
 }
 
-impl Kept for Short {
+impl BufferedValue for Ipv4 {
     #[inline]
     fn key(self) -> u64 {
         self.0.into()
