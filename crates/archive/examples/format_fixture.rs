@@ -134,11 +134,11 @@ fn append(writer: &mut Writer, day: usize, tail: usize, flows: u64, expected: &m
         expected.add_flows(day, &batch);
         let mut delivery = Delivery::from(batch);
         if std::mem::take(&mut is_first) {
-            delivery.beside.books = Some(books(start_ms, flows));
-            delivery.beside.others = side_tables(start_ms, flows)?;
+            delivery.side_tables.books = Some(books(start_ms, flows));
+            delivery.side_tables.others = side_tables(start_ms, flows)?;
             expected.add("records_stored", "", [flows, 0, 0]);
         }
-        delivery.beside.batches().for_each(|(table, batch)| expected.add_table(table, batch));
+        delivery.side_tables.batches().for_each(|(table, batch)| expected.add_table(table, batch));
         writer.append(delivery)?;
     }
     Ok(())

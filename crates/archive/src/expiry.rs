@@ -27,7 +27,7 @@ const SUMMARIES_PART: u64 = 10;
 impl ExpiryOptions {
     /// Whether any segment can expire.
     pub fn is_set(&self) -> bool {
-        self.age_max.is_some() || self.beside_age_max.is_some() || self.octets_max.is_some()
+        self.age_max.is_some() || self.side_tables_age_max.is_some() || self.octets_max.is_some()
     }
 
     /// Octets of summaries at most.
@@ -157,7 +157,7 @@ fn which(stock: &Stock, options: &ExpiryOptions, octets: u64, now_ms: i64) -> Ve
         });
         age_max_ms.filter(|_| hit).map(|age_ms| before(options.low_water(age_ms)))
     };
-    let [flows, beside] = [too_old(true, options.age_max), too_old(false, options.beside_age_max)];
+    let [flows, beside] = [too_old(true, options.age_max), too_old(false, options.side_tables_age_max)];
     let mut expired = Vec::new();
     let mut left = octets;
     let mut rest = Vec::new();
@@ -244,7 +244,7 @@ mod tests {
         check(&both, &options, &[96, 97, 98].map(|day| (Table::Flows, day)));
         let all = [(Table::Flows, 96), (Table::Flows, 97), (Table::Flows, 98), (Table::ExporterBooks, 96)];
         check(&both, &ExpiryOptions { octets_max: Some(45), low_water_percent: 90, ..NONE() }, &all);
-        let books = ExpiryOptions { beside_age_max: Some(DAY * 2), low_water_percent: 100, ..NONE() };
+        let books = ExpiryOptions { side_tables_age_max: Some(DAY * 2), low_water_percent: 100, ..NONE() };
         check(&both, &books, &[96, 97].map(|day| (Table::ExporterBooks, day)));
     }
 }

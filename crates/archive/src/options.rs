@@ -108,8 +108,8 @@ impl Default for CompactionOptions {
 pub struct ExpiryOptions {
     /// Age of flows at most. Default: none.
     pub age_max: Option<Duration>,
-    /// Age of all other tables at most. Default: none.
-    pub beside_age_max: Option<Duration>,
+    /// Age of the side tables (books, options, counters) at most. Default: none.
+    pub side_tables_age_max: Option<Duration>,
     /// Octets of the archive at most: segments of all tables, tails and summaries. Default: none.
     pub octets_max: Option<u64>,
     /// When a limit is hit, data goes down to so much of it, in percent. More than 100 is taken as 100. Default: 95.
@@ -125,7 +125,7 @@ impl Default for ExpiryOptions {
     fn default() -> Self {
         Self {
             age_max: None,
-            beside_age_max: None,
+            side_tables_age_max: None,
             octets_max: None,
             low_water_percent: 95,
             readers_wait_max: Duration::from_hours(1),

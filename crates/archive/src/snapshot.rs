@@ -88,7 +88,7 @@ impl Snapshot {
     /// What is kept of segments of flows that had expired when the snapshot was taken, in the order of days and tails.
     /// None of their flows is in a segment or in the tail of this snapshot. The folder is listed when it is asked for.
     pub fn summaries(&self) -> Result<Vec<SegmentSummary>, ArchiveError> {
-        let summaries = Summaries::beside(&self.layout, &self.lease, self.segments(Table::Flows).iter())?;
+        let summaries = Summaries::of_segments(&self.layout, &self.lease, self.segments(Table::Flows).iter())?;
         Ok(summaries.at(self.first_tail, self.position))
     }
 

@@ -119,16 +119,16 @@ pub(crate) struct Summaries {
 }
 
 impl Stock {
-    /// The summaries beside these segments. The caller holds the lock of upkeep, or a lease.
+    /// The summaries next to these segments. The caller holds the lock of upkeep, or a lease.
     pub(crate) fn summaries(&self, layout: &Layout) -> Result<Summaries, ArchiveError> {
         let flows = self.live.iter().filter(|kept| kept.table == Table::Flows);
-        Summaries::beside(layout, &Lease::take(layout)?, flows.map(|kept| &kept.segment))
+        Summaries::of_segments(layout, &Lease::take(layout)?, flows.map(|kept| &kept.segment))
     }
 }
 
 impl Summaries {
-    /// Lists the summaries beside these segments of flows, which are those that count.
-    pub(crate) fn beside<'a>(
+    /// Lists the summaries next to these segments of flows, which are those that count.
+    pub(crate) fn of_segments<'a>(
         layout: &Layout,
         lease: &Lease,
         segments: impl Iterator<Item = &'a Segment>,

@@ -220,7 +220,7 @@ impl Drop for Writer {
 fn without_empty(delivery: Delivery) -> Delivery {
     Delivery {
         flows: delivery.flows.filter(|flows: &FlowBatch| flows.rows() > 0),
-        beside: delivery.beside.without_empty(),
+        side_tables: delivery.side_tables.without_empty(),
     }
 }
 

@@ -31,7 +31,7 @@ pub use batch::{BatchError, FlowBatch};
 pub use books::{BooksBatch, BooksRow, BooksSums, Completeness, Counter};
 pub use builder::FlowBatchBuilder;
 pub use column::{Column, ColumnType, EXPORT_VERSION_SFLOW5};
-pub use delivery::{Beside, Delivery, TableBatch};
+pub use delivery::{Delivery, SideTables, TableBatch};
 pub use options::{OptionsKind, OptionsRow, OptionsRows};
 pub use registry::{DataType, Element, element, element_by_name};
 pub use table::Table;

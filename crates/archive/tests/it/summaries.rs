@@ -21,7 +21,7 @@ type Minutes = BTreeMap<i64, (u64, u64, u64)>;
 /// All that may go goes, and what it amounted to stays.
 pub(crate) const EVERYTHING: ExpiryOptions = ExpiryOptions {
     age_max: Some(Duration::ZERO),
-    beside_age_max: None,
+    side_tables_age_max: None,
     octets_max: None,
     low_water_percent: 95,
     readers_wait_max: Duration::from_hours(1),

@@ -141,7 +141,7 @@ fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
     let age = |key| parameters.has(key).then(|| parameters.duration(key));
     let expiry = ExpiryOptions {
         age_max: age("age_max_secs"),
-        beside_age_max: age("beside_age_max_secs"),
+        side_tables_age_max: age("beside_age_max_secs"),
         octets_max: parameters.has("octets_max").then(|| parameters.integer("octets_max")),
         low_water_percent: parameters.integer("low_water_percent") as u8,
         summaries: SummaryOptions {
@@ -264,11 +264,11 @@ impl Archive {
 
 impl Sink for Archive {
     fn take(&mut self, burst: Burst) -> Result<(), ComponentError> {
-        let (rows, beside) = burst.into_parts();
+        let (rows, side_tables) = burst.into_parts();
         let count = rows.num_rows();
         let flows = (count > 0).then(|| self.fit.flows(&rows)).transpose();
         let flows = flows.inspect_err(|_| self.refused.add(count as u64))?;
-        let delivery = Delivery { flows, beside };
+        let delivery = Delivery { flows, side_tables };
         self.append(&delivery)?;
         self.stored.add(delivery.rows() as u64);
         Ok(())

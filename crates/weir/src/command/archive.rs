@@ -246,7 +246,7 @@ fn run_expire(args: &ExpireArgs) -> anyhow::Result<ExitCode> {
     let usual = SummaryOptions::default();
     let options = ExpiryOptions {
         age_max: args.max_age.map(|age| age.0),
-        beside_age_max: args.max_age_beside.map(|age| age.0),
+        side_tables_age_max: args.max_age_beside.map(|age| age.0),
         octets_max: args.max_size.map(|octets| octets.0 as u64),
         low_water_percent: args.low_water,
         summaries: SummaryOptions {
