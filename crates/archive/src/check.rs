@@ -116,15 +116,15 @@ pub struct CheckReport {
     pub covered: u64,
     /// Files set aside before, and left alone.
     pub set_aside: Vec<PathBuf>,
-    /// Temporary files, while nobody writes.
+    /// Temporary files, while there is no writer.
     pub leftovers: Vec<PathBuf>,
     /// What is wrong.
     pub findings: Vec<Finding>,
 }
 
-/// Checks every file of the archive in `dir`, also beside a writer; with `repair` damaged files are set aside.
-/// `tell` hears of each file before it is read.
-pub fn check(dir: &Path, repair: bool, mut tell: impl FnMut(&Path)) -> Result<CheckReport, ArchiveError> {
+/// Checks every file of the archive in `dir`, also with a writer at work; with `repair` damaged files are set aside.
+/// `report` is called with each file before it is read.
+pub fn check(dir: &Path, repair: bool, mut report: impl FnMut(&Path)) -> Result<CheckReport, ArchiveError> {
     let layout = Layout::new(dir);
     layout.check()?;
     let upkeep = repair.then(|| Upkeep::begin(&layout)).transpose()?;
@@ -136,7 +136,7 @@ pub fn check(dir: &Path, repair: bool, mut tell: impl FnMut(&Path)) -> Result<Ch
         check_overlaps(day, &mut checked.findings);
     }
     for kept in &stock.live {
-        tell(&kept.segment.path);
+        report(&kept.segment.path);
         checked.segments += 1;
         checked.octets += kept.segment.octets;
         match check_segment(kept) {
@@ -146,14 +146,14 @@ pub fn check(dir: &Path, repair: bool, mut tell: impl FnMut(&Path)) -> Result<Ch
     }
     let summaries = stock.summaries(&layout)?;
     for summary in summaries.live.iter().chain(&summaries.void) {
-        tell(summary.path());
+        report(summary.path());
         checked.summaries += 1;
         if let Err(error) = summary.check() {
             checked.found(summary.path().to_owned(), Fault::Unreadable(chain(&error)));
         }
     }
     find_strangers(&layout, &mut checked)?;
-    check_tails(&layout, &mut checked, &mut tell)?;
+    check_tails(&layout, &mut checked, &mut report)?;
     if upkeep.is_some() {
         set_aside(&layout, &mut checked)?;
     }
@@ -270,7 +270,7 @@ fn find_strangers_in(
     Ok(())
 }
 
-fn check_tails(layout: &Layout, checked: &mut CheckReport, tell: &mut impl FnMut(&Path)) -> Result<(), ArchiveError> {
+fn check_tails(layout: &Layout, checked: &mut CheckReport, report: &mut impl FnMut(&Path)) -> Result<(), ArchiveError> {
     let mut numbers = Vec::new();
     for name in layout.tail_names()? {
         match name {
@@ -283,7 +283,7 @@ fn check_tails(layout: &Layout, checked: &mut CheckReport, tell: &mut impl FnMut
         let path = layout.tail(*number);
         // One that is sealed meanwhile is checked by whoever seals it.
         let Ok(file) = File::open(&path) else { continue };
-        tell(&path);
+        report(&path);
         checked.tails += 1;
         let contents = TailContents::read(&file, &path)?;
         let octets = contents.octets() - contents.scan.whole_octets as u64;

@@ -1,13 +1,13 @@
 //! Compaction: small segments of one table and day become one.
 //!
 //! Collectors seal every few minutes, so a day begins as hundreds of small segments: each is opened, and its pages and
-//! indexes are shorter than they could be. They are merged in tiers, as in a log-structured merge tree: several of about
-//! one size at a time, so that a row is rewritten as often as the logarithm of its day's rows. Once a day is over,
-//! whatever fits together is merged. What speaks against tiers is that a day has segments of several sizes; merging all
-//! of it every time would rewrite every row hundreds of times.
+//! indexes are shorter than they could be. They are merged in tiers, as in a log-structured merge tree: several of
+//! about one size at a time, so that a row is rewritten as often as the logarithm of its day's rows. Once a day is
+//! over, whatever fits together is merged. What speaks against tiers is that a day has segments of several sizes;
+//! merging all of it every time would rewrite every row hundreds of times.
 //!
-//! A merged segment is written beside the others, synced, and moved into its place by one rename, which is the commit
-//! point: its name has a wider range of tails, which makes void those that it was made of. A crash before leaves
+//! A merged segment is written to a folder of its own, synced, and moved into its place by one rename, which is the
+//! commit point: its name has a wider range of tails, which supersedes those that it was made of. A crash before leaves
 //! nothing but a file to be cleared, and after it only files that do not count. These are removed when no reader has
 //! them any more (see `readers`).
 
@@ -39,7 +39,7 @@ pub struct CompactionReport {
     pub octets_after: u64,
     /// Times that merging failed, for instance because a segment is damaged; these segments stay as they are.
     pub failures: u64,
-    /// Times that merging was put off because there was no room for the merged segment beside the others.
+    /// Times that merging was put off because there was no space for the merged segment next to the others.
     pub postponed: u64,
     /// Time spent on merging.
     pub time: Duration,
@@ -49,19 +49,20 @@ pub struct CompactionReport {
     pub waiting_for_readers: bool,
 }
 
-/// Merges whatever fits together in the archive in `dir`, beside a writer or without one. `tell` hears of each merge.
+/// Merges whatever fits together in the archive in `dir`, with a writer at work or without one. `report` is called with
+/// each merge.
 ///
-/// A merge that fails is counted, told, and its segments are left alone.
+/// A merge that fails is counted and reported, and its segments are left alone.
 pub fn compact(
     dir: &Path,
     options: &CompactionOptions,
-    mut tell: impl FnMut(Merge<'_>),
+    mut report: impl FnMut(Merge<'_>),
 ) -> Result<CompactionReport, ArchiveError> {
     let layout = Layout::new(dir);
     let options = ArchiveOptions { compaction: *options, free_octets_min: 0, ..ArchiveOptions::default() };
     let mut compaction = Compaction { settled_only: false, ..Compaction::new(&options) };
     // One merge at a time: a writer may have to make room in between.
-    while compaction.step(&Upkeep::begin(&layout)?, &mut tell)? {}
+    while compaction.step(&Upkeep::begin(&layout)?, &mut report)? {}
     let upkeep = Upkeep::begin(&layout)?;
     let removed = upkeep.remove(&upkeep.stock()?, &[], options.compaction.readers_wait_max, || Ok(()))?;
     compaction.done.files_removed += removed.files;
@@ -100,7 +101,7 @@ impl Compaction {
 
     /// Merges once, if there is anything to merge. Days are looked through from the oldest, so that the ones that are
     /// over are finished first.
-    pub(crate) fn step(&mut self, upkeep: &Upkeep, tell: &mut impl FnMut(Merge<'_>)) -> Result<bool, ArchiveError> {
+    pub(crate) fn step(&mut self, upkeep: &Upkeep, report: &mut impl FnMut(Merge<'_>)) -> Result<bool, ArchiveError> {
         let stock = upkeep.stock()?;
         let now_ms = now_ms();
         for day in stock.days() {
@@ -121,12 +122,12 @@ impl Compaction {
                     Ok(None) => return Ok(false),
                     Ok(Some(segment)) => {
                         self.count(inputs, &segment);
-                        tell(Merge { inputs, result: Ok(segment) });
+                        report(Merge { inputs, result: Ok(segment) });
                     }
                     Err(error) => {
                         self.done.failures += 1;
                         self.failed.extend(inputs.iter().map(|kept| kept.segment.path.clone()));
-                        tell(Merge { inputs, result: Err(error) });
+                        report(Merge { inputs, result: Err(error) });
                     }
                 }
                 return Ok(true);
@@ -158,7 +159,7 @@ fn merge(upkeep: &Upkeep, inputs: &[PlacedSegment], options: &ArchiveOptions) ->
     Segment::stat(place, name)
 }
 
-/// Removes what a merge that failed has written; whoever keeps house next would do it otherwise.
+/// Removes what a merge that failed has written; the next maintenance would do it otherwise.
 fn discard(path: &Path) {
     let _ = fs::remove_file(path);
 }

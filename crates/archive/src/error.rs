@@ -1,8 +1,8 @@
 //! Everything that can fail.
 //!
 //! Most of it is a system call about one file, and differs only in what was to be done: [`ArchiveError::Io`] with its
-//! [`Action`]. What a caller can distinguish by more than that has a variant of its own. What speaks against one variant
-//! for many actions is that a `match` cannot name the source of each; nobody did.
+//! [`Action`]. What a caller can distinguish by more than that has a variant of its own. What speaks against one
+//! variant for many actions is that they all have the same source; those that have another are variants still.
 
 use std::fmt;
 use std::io;

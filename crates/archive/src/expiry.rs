@@ -21,7 +21,7 @@ use crate::summaries::{SegmentSummary, Summaries};
 use crate::upkeep::Upkeep;
 use crate::{ArchiveError, ArchiveOptions, ExpiryOptions, folder};
 
-/// Unless told otherwise, summaries are at most this part of an archive that has a limit.
+/// Unless set otherwise, summaries are at most this part of an archive that has a limit.
 const SUMMARIES_PART: u64 = 10;
 
 impl ExpiryOptions {
@@ -52,8 +52,8 @@ pub struct ExpiryReport {
     pub summaries_written: u64,
     /// Octets of these.
     pub summaries_octets: u64,
-    /// Segments whose flows could not be summed up, because a flow lacks packets, bytes or times, or because the segment
-    /// is damaged. Their summaries tell no more than how many rows they had.
+    /// Segments whose flows could not be summed up, because a flow lacks packets, bytes or times, or because the
+    /// segment is damaged. Their summaries have nothing but their number of rows.
     pub segments_without_sums: u64,
     /// Segments that went without a summary because the disk was full.
     pub summaries_lost: u64,
@@ -61,12 +61,13 @@ pub struct ExpiryReport {
     pub octets_before: u64,
     /// Octets that are left without these segments.
     pub octets_after: u64,
-    /// True when readers hold files that are on their way out. New readers do not see them; the next expiry, or the
+    /// True when readers hold files that are pending deletion. New readers do not see them; the next expiry, or the
     /// writer's own, removes them.
     pub waiting_for_readers: bool,
 }
 
-/// Expires segments of the archive in `dir`, beside a writer or without one; with `dry_run` it only tells which.
+/// Expires segments of the archive in `dir`, with a writer at work or without one; with `dry_run` it only returns
+/// which.
 pub fn expire(dir: &Path, options: &ExpiryOptions, dry_run: bool) -> Result<ExpiryReport, ArchiveError> {
     let layout = Layout::new(dir);
     layout.check()?;
@@ -76,8 +77,8 @@ pub fn expire(dir: &Path, options: &ExpiryOptions, dry_run: bool) -> Result<Expi
     run(&Upkeep::begin(&layout)?, options, ArchiveOptions::default().heavy_keys_min)
 }
 
-/// Expires segments and summaries, and removes what is on its way out. Before a segment of flows is on its way, its
-/// rollups are in a summary; those that must be made for that keep so many keys.
+/// Expires segments and summaries, and removes what is pending deletion. Before a segment of flows is listed, its
+/// rollups are in a summary; those that must be made for that keep `heavy_keys_min` keys.
 pub(crate) fn run(upkeep: &Upkeep, options: &ExpiryOptions, heavy_keys_min: u32) -> Result<ExpiryReport, ArchiveError> {
     let stock = upkeep.stock()?;
     let now_ms = now_ms();
@@ -116,8 +117,8 @@ fn plan(layout: &Layout, stock: &Stock, options: &ExpiryOptions, now_ms: i64) ->
     Ok(ExpiryReport { segments, summaries, octets_before, octets_after, ..ExpiryReport::default() })
 }
 
-/// The summaries that expire: by age, by size the oldest first, and those that are void. What is void because its segment
-/// is there still comes to count when that segment goes, so it stays for it.
+/// The summaries that expire: by age, by size the oldest first, and those that do not count. One that does not because
+/// its segment is there still comes to count when that segment goes, so it stays for it.
 fn which_summaries(
     summaries: Summaries,
     segments: &[PlacedSegment],
@@ -145,7 +146,7 @@ fn tail_octets(layout: &Layout) -> Result<u64, ArchiveError> {
     Ok(lengths.map(|metadata| metadata.len()).sum())
 }
 
-/// The segments that expire at a time when the archive has so many octets.
+/// The segments that expire at a time when the archive has `octets` octets.
 fn which(stock: &Stock, options: &ExpiryOptions, octets: u64, now_ms: i64) -> Vec<PlacedSegment> {
     let candidates = stock.candidates();
     let too_old = |flows: bool, age_max: Option<Duration>| {

@@ -1,8 +1,9 @@
 //! Frames: deliveries as they lie in a tail.
 //!
-//! A frame is a header of 64 octets, then Arrow IPC streams: flows when there are any, then one for each batch beside
-//! them. Each is padded with zeros to a multiple of 64 octets, so that columns can be used where they were read, and
-//! each beside the flows has a heading of 64 octets. Columns are packed (see `pack`). All numbers are little-endian:
+//! A frame is a header of 64 octets, then Arrow IPC streams: flows when there are any, then one for each batch of
+//! the side tables. Each is padded with zeros to a multiple of 64 octets, so that columns can be used where they were
+//! read, and each beside the flows has a heading of 64 octets. Columns are packed (see `pack`). All numbers are
+//! little-endian:
 //!
 //! ```text
 //!  0  magic "WEIRTAIL"      8 octets
@@ -40,7 +41,7 @@ pub(crate) use pack::unpack;
 pub(crate) const HEADER_OCTETS: usize = 64;
 const MAGIC: &[u8; 8] = b"WEIRTAIL";
 const VERSION: u32 = 2;
-/// Where a heading tells the octets of its stream; the name of the table comes before.
+/// Where a heading has the octets of its stream; the name of the table comes before.
 const HEADING_OCTETS_AT: usize = 48;
 static ZEROS: [u8; HEADER_OCTETS] = [0; HEADER_OCTETS];
 
@@ -152,7 +153,7 @@ impl EncodedFrame {
     }
 }
 
-/// What stands before a stream beside the flows.
+/// What precedes the stream of a side table.
 fn heading(table: Table, octets: u64) -> Buffer {
     let mut heading = [0; HEADER_OCTETS];
     let name = table.name().as_bytes();
@@ -162,7 +163,7 @@ fn heading(table: Table, octets: u64) -> Buffer {
     Buffer::from(&heading[..])
 }
 
-/// Table and octets that a heading tells.
+/// Table and octets of a heading.
 fn parse_heading(heading: &[u8; HEADER_OCTETS]) -> Result<(Table, usize), ArrowError> {
     let name = heading[..HEADING_OCTETS_AT].split(|octet| *octet == 0).next().unwrap_or_default();
     let table = Table::ALL.iter().copied().find(|table| table.name().as_bytes() == name);
@@ -170,7 +171,7 @@ fn parse_heading(heading: &[u8; HEADER_OCTETS]) -> Result<(Table, usize), ArrowE
     Ok((table.ok_or_else(unknown)?, u64_at(heading, HEADING_OCTETS_AT) as usize))
 }
 
-/// Appends a padded stream of one batch; tells its octets without padding.
+/// Appends a padded stream of one batch; returns its octets without padding.
 fn encode_stream(batch: &RecordBatch, out: &mut Vec<Buffer>) -> Result<u64, ArrowError> {
     let batch = &pack::pack(batch)?;
     let mut encoder = StreamEncoder::try_new(batch.schema_ref())?;
@@ -299,7 +300,7 @@ pub(crate) trait Octets {
     fn length(&self) -> usize;
     /// Up to [`HEADER_OCTETS`] octets at `at`, fewer when there are no more.
     fn header_at(&self, at: usize) -> impl AsRef<[u8]>;
-    /// The checksum of `length` octets at `at`, or `None` when there are not so many.
+    /// The checksum of `length` octets at `at`, or `None` when there are fewer.
     fn crc_at(&self, at: usize, length: usize) -> Option<u32>;
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! weir-archive                          marker and version
 //! lock                                  held by the one writer
-//! upkeep.lock                           held by whoever merges or expires segments, for as long as that takes
+//! upkeep.lock                           held by what merges or expires segments, for as long as that takes
 //! readers/0000000000000003              locked by readers; the newest lists files that new readers pass over
 //! tail/0000000000000007.tail            frames not yet sealed
 //! tail/0000000000000005-812.damaged     a damaged tail set aside, and the last position found in it

@@ -2,8 +2,8 @@
 //!
 //! A [`Writer`] appends every [`Delivery`](weir_flow::Delivery) as one checksummed frame to the *tail*, an append-only
 //! file. A thread of its own syncs the tail at most one commit interval after a write, so that appending never waits
-//! for a disk to flush; [`Durability`] tells how far that has come. When a tail is large or old enough it is *sealed*:
-//! its rows are sorted by service and written as Parquet *segments*, one per UTC day, that any tool can read.
+//! for a disk to flush; [`Durability`] reports how far that has come. When a tail is large or old enough it is
+//! *sealed*: its rows are sorted by service and written as Parquet *segments*, one per UTC day, that any tool can read.
 //!
 //! A [`Snapshot`] reads segments and tail as one table at one [`Position`], from any process and without a lock, also
 //! while a writer is at work.

@@ -19,7 +19,7 @@ impl Drop for Lock {
 }
 
 impl Lock {
-    /// Takes the lock and leaves this process's number in the file for whoever comes second.
+    /// Takes the lock and leaves this process's number in the file for the one that comes second.
     pub(crate) fn acquire(path: &Path) -> Result<Self, ArchiveError> {
         let failed = Action::Lock.failed(path);
         let mut file = open(path).map_err(failed)?;
@@ -35,12 +35,12 @@ impl Lock {
         Ok(Self::held(file))
     }
 
-    /// Whether nobody has the lock.
+    /// Whether the lock is free.
     pub(crate) fn is_free(path: &Path) -> bool {
         File::open(path).is_ok_and(|file| file.try_lock_shared().is_ok_and(|()| file.unlock().is_ok()))
     }
 
-    /// Takes the lock as soon as nobody has it.
+    /// Waits for the lock and takes it.
     pub(crate) fn wait(path: &Path) -> Result<Self, ArchiveError> {
         let failed = Action::Lock.failed(path);
         let file = open(path).map_err(failed)?;

@@ -36,8 +36,8 @@ pub struct ArchiveOptions {
     /// What happens when the disk is full. Default: what cannot be written is refused.
     pub when_full: WhenFull,
     /// The reserve: free space of the file system, in octets, that merging leaves alone. Where the oldest segments go
-    /// when the disk is full, it is had back from them, and meanwhile nothing is appended within it. Default: 1 GiB; more than a twentieth of the file system is taken
-    /// as that.
+    /// when the disk is full, it is had back from them, and meanwhile nothing is appended within it. Default: 1 GiB;
+    /// more than a twentieth of the file system is taken as that.
     pub free_octets_min: u64,
 }
 
@@ -67,13 +67,13 @@ impl Default for ArchiveOptions {
 pub struct CompactionOptions {
     /// Whether a writer merges at all. Default: true.
     pub enabled: bool,
-    /// Rows of a merged segment at most. Merging takes memory for them, some 100 octets a row (keys, numbers of hosts, what
-    /// rollups sum up, encoded columns): 0.8 GB. More than [`REWRITE_ROWS_MAX`](crate::REWRITE_ROWS_MAX) is taken
+    /// Rows of a merged segment at most. Merging takes memory for them, some 100 octets a row (keys, numbers of hosts,
+    /// what rollups sum up, encoded columns): 0.8 GB. More than [`REWRITE_ROWS_MAX`](crate::REWRITE_ROWS_MAX) is taken
     /// as that. Default: 8,000,000.
     pub segment_rows_max: u64,
     /// Octets of the segments that are merged into one, at most, all together. Default: 512 MiB.
     pub segment_octets_max: u64,
-    /// Segments of about one size that are merged as soon as there are so many, and the factor between sizes. At
+    /// Segments of about one size that are merged as soon as there are this many, and the factor between sizes. At
     /// least 2. Default: 4.
     pub fan_in: u64,
     /// Segments merged into one at most. Default: 64.
@@ -83,7 +83,7 @@ pub struct CompactionOptions {
     /// How much of its time the thread of a writer may spend on merging, in percent: it rests after each merge. A
     /// command never rests. Default: 25.
     pub busy_percent: u8,
-    /// Longest time that segments made void wait for readers before they are removed all the same; such a reader gets
+    /// Longest time that superseded segments wait for readers before they are removed all the same; such a reader gets
     /// an error. Default: 1 hour.
     pub readers_wait_max: Duration,
 }
@@ -140,8 +140,8 @@ pub struct SummaryOptions {
     /// Age of summaries at most, by the newest flow that they sum up. Zero: none are kept. Default: 400 days, so that a
     /// month can be held against the same month of the year before.
     pub age_max: Duration,
-    /// Octets of all summaries at most; the oldest go first. Default: a tenth of the limit of the archive, when that has
-    /// one.
+    /// Octets of all summaries at most; the oldest go first. Default: a tenth of the limit of the archive, when that
+    /// has one.
     pub octets_max: Option<u64>,
 }
 

@@ -1,8 +1,8 @@
 //! Parts of an archive as folders that can be carried elsewhere.
 //!
-//! An export is a folder of Parquet files, laid out as in an archive, so that any tool reads it; and a list of them with
-//! their checksums, which is written last. A segment is exported whole: a range of times takes every segment that may
-//! have a row in it.
+//! An export is a folder of Parquet files, laid out as in an archive, so that any tool reads it; and a list of them
+//! with their checksums, which is written last. A segment is exported whole: a range of times takes every segment that
+//! may have a row in it.
 //!
 //! An import copies the files, gives them numbers of tails and positions behind all that the archive has, and commits
 //! them all at once in the way sealing does: while the first of these tails exists, an empty file, none of them counts.
@@ -113,7 +113,7 @@ pub fn export(dir: &Path, to: &Path, part: &ExportSelection) -> Result<ExportRep
     Ok(exported)
 }
 
-/// Copies and syncs a file; tells the checksum of what was copied.
+/// Copies and syncs a file; returns the checksum of what was copied.
 fn copy(from: &Path, to: &Path) -> io::Result<u32> {
     let (mut from, mut to) = (File::open(from)?, File::create(to)?);
     let mut octets = vec![0; COPY_OCTETS];
@@ -132,7 +132,7 @@ fn copy(from: &Path, to: &Path) -> io::Result<u32> {
     Ok(crc)
 }
 
-/// A file on its way into the archive.
+/// A file that is being imported.
 struct ImportedFile {
     entry: Entry,
     table: Table,

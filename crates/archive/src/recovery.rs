@@ -102,7 +102,7 @@ fn remove_uncommitted(
     Ok(so_far)
 }
 
-/// Brings one tail in order and makes it durable; tells the last position found in it, damage or not.
+/// Brings one tail in order and makes it durable; returns the last position found in it, damage or not.
 ///
 /// Only the last tail can have a torn end from a crash. Anywhere else octets that are no frame are damage.
 fn recover_tail(
@@ -137,7 +137,7 @@ fn cut(path: &Path, octets: u64) -> Result<(), ArchiveError> {
     cut.map_err(Action::CutTail.failed(path))
 }
 
-/// After a crash of the process alone, whole frames may still be on their way to the disk.
+/// After a crash of the process alone, whole frames may not be on the disk yet.
 fn sync(path: &Path) -> Result<(), ArchiveError> {
     let synced = File::open(path).and_then(|file| file.sync_all());
     synced.map_err(|source| ArchiveError::SyncTail { path: path.to_owned(), source: source.into() })

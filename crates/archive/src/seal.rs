@@ -19,7 +19,7 @@ use crate::segment::{Columns, Effort, SegmentName, SegmentRange, write_segment};
 use crate::tail::{FinishedTail, Stream, TailContents, TailFile, set_aside};
 use crate::{Action, ArchiveError, ArchiveOptions, Position, folder};
 
-/// What became of a tail.
+/// What sealing made of a tail.
 #[derive(Debug, Default)]
 pub(crate) struct SealReport {
     /// Flows sealed.
@@ -133,7 +133,7 @@ fn split_by_day(columns: &Columns<'_>, order: Vec<u32>) -> Result<BTreeMap<i64, 
     Ok(by_day)
 }
 
-/// Moves segments into their places and makes that durable. Tells their octets.
+/// Moves segments into their places and makes that durable. Returns their octets.
 fn place(written: &[WrittenSegment]) -> Result<u64, ArchiveError> {
     let mut octets = 0;
     for WrittenSegment { path, partition, name } in written {

@@ -14,7 +14,7 @@ use crate::{ArchiveError, ArchiveOptions, Position, Statistics, WhenFull};
 
 /// Shared by the writer and its threads.
 ///
-/// Two locks, so that asking how far things are never waits for a write. Whoever takes both takes `tails` first.
+/// Two locks, so that reading the progress never waits for a write. Lock order: `tails`, then `progress`.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) layout: Layout,
@@ -91,7 +91,7 @@ pub(crate) struct Progress {
     pub(crate) seal_failure: Option<ArchiveError>,
     /// True when the disk was full since room was last made.
     pub(crate) space_wanted: bool,
-    /// Why keeping house failed last, until somebody is told.
+    /// Why maintenance failed last, until it is returned once.
     pub(crate) upkeep_failure: Option<ArchiveError>,
     /// Counters of the threads; the rest of the statistics is filled in when they are asked for.
     pub(crate) counted: Statistics,

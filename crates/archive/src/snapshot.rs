@@ -28,10 +28,10 @@ const TAIL_ATTEMPTS_MAX: u32 = 3;
 /// While a snapshot lives, the files of its segments stay in their places: it holds a lease (see `readers`), which no
 /// writer waits for. Where no lease can be had, a file that vanishes is an error when it is opened.
 ///
-/// Taking a snapshot waits for nobody and disturbs no writer. Its order of steps is what keeps a row from being missed or
-/// read twice:
+/// Taking a snapshot waits for nothing and disturbs no writer. Its order of steps is what keeps a row from being missed
+/// or read twice:
 ///
-/// 1. Take the lease: what is made void from now on stays.
+/// 1. Take the lease: what is superseded from now on stays.
 /// 2. List and open all tails. An open tail can be read to its end although it is removed meanwhile. Tails are removed
 ///    in the order of their numbers, so what was sealed before is what has a smaller number than all of them.
 /// 3. List the tails again and start over if one of a smaller number has turned up: listings of a folder that changes

@@ -45,12 +45,12 @@ pub(crate) fn free_octets(path: &Path) -> Result<u64, ArchiveError> {
     Space::at(path).map(|space| space.free)
 }
 
-/// Whether so many octets more would touch the reserve, and it may be had back from the oldest segments.
+/// Whether `octets` more would touch the reserve, and the oldest segments may be removed to restore it.
 pub(crate) fn is_short(path: &Path, octets: u64, options: &ArchiveOptions) -> Result<bool, ArchiveError> {
     Ok(options.when_full == WhenFull::OldestFirst && Space::at(path)?.is_short(octets, options))
 }
 
-/// Whether there is room for so many octets more, and for a reserve.
+/// Whether there is space for `octets` more, and for a reserve.
 pub(crate) fn has_room(path: &Path, octets: u64, reserve_octets: u64) -> Result<bool, ArchiveError> {
     let space = Space::at(path)?;
     Ok(space.free >= octets.saturating_add(space.reserve(reserve_octets)))
@@ -63,7 +63,7 @@ pub(crate) struct FreedSpace {
     /// Flows that are gone.
     pub(crate) rows: u64,
     pub(crate) octets: u64,
-    /// What became of their rollups.
+    /// The summaries written of them.
     pub(crate) written: SummaryCounts,
     /// Summaries that are gone.
     pub(crate) summaries: u64,

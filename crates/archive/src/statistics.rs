@@ -54,7 +54,7 @@ pub struct Statistics {
     pub compaction_time: Duration,
     /// Segments that expired by age or size.
     pub segments_expired: u64,
-    /// Segments removed because the disk was full, void ones included.
+    /// Segments removed because the disk was full, superseded ones included.
     pub segments_removed_for_room: u64,
     /// Flows that went with these and with those that expired.
     pub rows_expired: u64,
@@ -68,7 +68,7 @@ pub struct Statistics {
     pub summaries_lost: u64,
     /// Summaries that expired or were removed because the disk was full.
     pub summaries_expired: u64,
-    /// Times that keeping house failed; it is tried again.
+    /// Times that maintenance failed; it is tried again.
     pub upkeep_failures: u64,
 }
 

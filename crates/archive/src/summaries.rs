@@ -1,13 +1,13 @@
 //! Summaries: the rollups of segments whose flows have expired.
 //!
-//! Rollups take a hundredth of what flows take, so they can stay for much longer. Before a segment of flows expires, its
-//! rollups are written as they are to a file of their own, in `summaries/` under the segment's day and name ([`keep`]
-//! tells how). What speaks against files of their own is that an archive has as many of them as it ever had merged
-//! segments; rewriting them as larger ones would save little and need the care that merging takes.
+//! Rollups take a hundredth of what flows take, so they can stay for much longer. Before a segment of flows expires,
+//! its rollups are written as they are to a file of their own, in `summaries/` under the segment's day and name
+//! ([`keep`] tells how). What speaks against files of their own is that an archive has as many of them as it ever had
+//! merged segments; rewriting them as larger ones would save little and need the care that merging takes.
 //!
-//! A summary counts only when no segment that counts was made of its tails. So it may be written long before its segment
-//! goes, and a crash in between counts nothing twice: until the segment has gone the summary is void. Readers find it the
-//! same way: whoever still has the segment in a listing leaves the summary out.
+//! A summary counts only when no segment that counts was made of its tails. So it may be written long before its
+//! segment goes, and a crash in between counts nothing twice: until the segment has gone the summary does not count.
+//! Readers find it the same way: one that still has the segment in a listing leaves the summary out.
 
 mod format;
 pub(crate) mod keep;

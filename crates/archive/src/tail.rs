@@ -282,7 +282,7 @@ fn read_octets(file: &File) -> io::Result<Buffer> {
     Ok(octets.into())
 }
 
-/// Keeps a damaged tail under another name and puts its whole frames in its place. Tells the last position found.
+/// Keeps a damaged tail under another name and puts its whole frames in its place. Returns the last position found.
 ///
 /// The damaged file gets its second name before the new one takes its first, so a crash in between loses nothing and
 /// the next writer does the same again.

@@ -1,4 +1,4 @@
-//! The threads of a writer: one makes durable what was written, one seals tails, one keeps house.
+//! The threads of a writer: one makes durable what was written, one seals tails, one does maintenance.
 
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};

@@ -20,7 +20,7 @@ use crate::{
 
 /// The one writer of an archive.
 ///
-/// Dropping it syncs what was appended and leaves sealing to the next writer; [`Writer::close`] does both and tells
+/// Dropping it syncs what was appended and leaves sealing to the next writer; [`Writer::close`] does both and reports
 /// when something failed.
 #[derive(Debug)]
 pub struct Writer {
@@ -115,7 +115,7 @@ impl Writer {
         Ok(live.insert(begun))
     }
 
-    /// Tells the sync thread of a frame that was written.
+    /// Notifies the sync thread of a frame that was written.
     fn publish(&self, live: &mut LiveTail, header: &FrameHeader) {
         let mut progress = self.shared.progress();
         let now = Instant::now();
@@ -147,7 +147,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The delivery is refused all the same: making room takes its time, and whoever appends may try again.
+    /// The delivery is refused all the same: making space takes its time, and the caller may try again.
     fn ask_for_room(&self, error: &ArchiveError) {
         if error.is_full_disk() {
             self.shared.want_space();
@@ -159,7 +159,7 @@ impl Writer {
         self.shared.progress().durable
     }
 
-    /// A handle that tells the durable position, for other threads.
+    /// A handle that reports the durable position, for other threads.
     pub fn durability(&self) -> Durability {
         Durability(Arc::clone(&self.shared))
     }
@@ -179,7 +179,7 @@ impl Writer {
         }
     }
 
-    /// Why merging or expiring failed last, told once. It is tried again, and no row depends on it.
+    /// Why merging or expiring failed last, returned once. It is tried again, and no row depends on it.
     pub fn take_upkeep_failure(&self) -> Option<ArchiveError> {
         self.shared.progress().upkeep_failure.take()
     }

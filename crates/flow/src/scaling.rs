@@ -1,9 +1,9 @@
 //! Corrections of sampling intervals, applied when flows are read.
 //!
-//! Counts are kept as measured, with the interval that the exporter told. Exporters tell a wrong one, or none; a table of
-//! corrections says what was true, and since nothing is multiplied when flows are stored, it holds for the past too. The
-//! first line that fits a flow counts, as in a table of rules. What speaks against it is that the order of the lines
-//! matters; what speaks for it is that nobody has to guess which of two lines is the more special one.
+//! Counts are kept as measured, with the interval that the exporter told. Exporters tell a wrong one, or none; a table
+//! of corrections says what was true, and since nothing is multiplied when flows are stored, it holds for the past too.
+//! The first line that fits a flow counts, as in a table of rules. What speaks against it is that the order of the
+//! lines matters; what speaks for it is that nobody has to guess which of two lines is the more special one.
 
 use std::collections::HashMap;
 

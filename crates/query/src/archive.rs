@@ -270,8 +270,8 @@ impl<T> Answer<T> {
         Self { unlisted_max: Some(amounts), ..self }
     }
 
-    /// How many flows, packets and bytes a value has at most of which nothing is told, because no summary of expired flows
-    /// lists it. `None` for answers that are not approximate.
+    /// How many flows, packets and bytes a value has at most of which nothing is told, because no summary of expired
+    /// flows lists it. `None` for answers that are not approximate.
     pub fn unlisted_max(&self) -> Option<[u64; 3]> {
         self.unlisted_max
     }

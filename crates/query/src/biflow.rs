@@ -23,7 +23,8 @@ use weir_flow::{Column, FlowBatch};
 pub enum Conversation {
     /// Those that agree in protocol, addresses and ports.
     OneWay,
-    /// Those of TCP and UDP in both directions, as nfdump has it: what goes the other way than the first flow is counted as out.
+    /// Those of TCP and UDP in both directions, as nfdump has it: what goes the other way than the first flow is
+    /// counted as out.
     BothWays,
     /// As `BothWays`. Flows of TCP and UDP from a port below 1024 to a higher one than that are turned round before,
     /// so that the client is the source.

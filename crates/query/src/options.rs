@@ -18,9 +18,9 @@ pub struct QueryOptions {
     /// Whether what segments have been summed up to may stand for their flows. Answers are the same either way.
     /// Default: yes.
     pub summaries: bool,
-    /// Whether flows that have expired count as far as their summaries tell, which is approximate: rankings then have the
-    /// columns [`ERROR_COLUMNS`](crate::ERROR_COLUMNS), totals their errors, and questions that summaries cannot answer
-    /// are [`QueryError::NotApproximate`]. Default: no.
+    /// Whether flows that have expired count as far as their summaries tell, which is approximate: rankings then have
+    /// the columns [`ERROR_COLUMNS`](crate::ERROR_COLUMNS), totals their errors, and questions that summaries cannot
+    /// answer are [`QueryError::NotApproximate`]. Default: no.
     pub approximate: bool,
 }
 

@@ -1,9 +1,9 @@
 //! Questions about flows that come from files and are read once, from the first to the last.
 //!
 //! Nothing is kept but what the answer is made of: groups, or the rows that may be among the first. Groups that do not
-//! fit into memory are counted in several passes, each for some of the groups; rows to be sorted likewise, each pass for
-//! those that come after the rows of the one before. So nothing is written to disk, and what speaks against it is that
-//! flows are then read several times. Decoding is done by one thread at a time, grouping by all.
+//! fit into memory are counted in several passes, each for some of the groups; rows to be sorted likewise, each pass
+//! for those that come after the rows of the one before. So nothing is written to disk, and what speaks against it is
+//! that flows are then read several times. Decoding is done by one thread at a time, grouping by all.
 
 use std::cmp::Ordering;
 use std::sync::atomic::AtomicUsize;
@@ -29,8 +29,8 @@ pub type BatchSink<'a> = &'a mut dyn FnMut(RecordBatch) -> Result<(), QueryError
 pub type Rescale<'a> = &'a (dyn Fn(&FlowBatch) -> FlowBatch + Sync);
 
 /// Answers a question about flows that `open` yields from their beginning, each time that it is called. The batches of
-/// the answer are given to `take`. Groups are made of the flows as `counted` has them; rows of a list stay what they are
-/// and only stand where `counted` has them.
+/// the answer are given to `take`. Groups are made of the flows as `counted` has them; rows of a list stay what they
+/// are and only stand where `counted` has them.
 pub fn ask_stream<I>(
     select: &Select,
     open: impl Fn() -> Result<I, QueryError>,

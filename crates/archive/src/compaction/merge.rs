@@ -1,4 +1,4 @@
-//! Several segments as one, with the name that makes them void.
+//! Several segments as one, with the name that supersedes them.
 
 use std::path::Path;
 
@@ -7,7 +7,7 @@ use weir_flow::Table;
 use crate::segment::{SegmentName, SegmentRange, rewrite};
 use crate::{ArchiveError, ArchiveOptions, Segment};
 
-/// Writes the rows of segments of one table and day to a new file and syncs it. Tells the name that it must get.
+/// Writes the rows of segments of one table and day to a new file and syncs it. Returns the name that it must get.
 pub(super) fn merged(
     table: Table,
     inputs: &[Segment],

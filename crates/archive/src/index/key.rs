@@ -1,4 +1,4 @@
-//! Values as keys: numbers without a sign that order like the values they stand for.
+//! Values as keys: numbers without a sign that order like the values.
 
 /// The key of octets that are no address.
 pub(crate) const OTHER_KEY: u128 = u128::MAX;

@@ -1,13 +1,13 @@
 //! What a segment knows about its pages, so that a question reads few of them.
 //!
 //! A page is the same rows of every column. For each page the index has the smallest and largest value of every column
-//! of numbers, times and addresses (zone maps), and for columns whose values tell pages apart the pages of each value,
+//! of numbers, times and addresses (zone maps), and for columns whose values distinguish pages the pages of each value,
 //! hosts included. It lies in the segment's own file, between the last row group and Parquet's footer, where no other
 //! reader looks, so a segment stays one file that is renamed into its place whole. Opening it reads one place at the
 //! start of the file and the index itself; neither Parquet's footer nor its page index is decoded. Lists of hosts are
 //! most of its octets, and only the blocks that a question needs are read.
 //!
-//! What speaks against it: zone maps stand in the file twice, because other tools look for Parquet's own.
+//! What speaks against it: zone maps are in the file twice, because other tools look for Parquet's own.
 //!
 //! A set of pages is never too small: a page outside it has no row whose value fits. It may be too large. Nulls fit no
 //! value, so a page of a lookup's complement may have rows whose value is null, and pages inside may as well. Whoever

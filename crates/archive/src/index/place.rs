@@ -8,7 +8,7 @@ use std::path::Path;
 use super::octets::{CorruptIndex, OctetReader, put_narrow, put_u32, put_u64, width_of};
 use crate::{Action, ArchiveError};
 
-/// Where the header stands: behind Parquet's magic number, before the first row group.
+/// Where the header is: behind Parquet's magic number, before the first row group.
 pub(crate) const HEADER_AT: u64 = 4;
 pub(crate) const HEADER_OCTETS: usize = 40;
 const MAGIC: &[u8; 8] = b"weir.idx";
@@ -84,7 +84,7 @@ impl ChunkPlaces {
     }
 }
 
-/// What stands at the start of the file: where the index is, and the checksum of all that comes after it.
+/// What is at the start of the file: where the index is, and the checksum of all that comes after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) index: Section,
@@ -148,7 +148,7 @@ pub enum PageEncoding {
     DeltaByteArray,
     /// `BYTE_STREAM_SPLIT`.
     ByteStreamSplit,
-    /// Pages of several encodings: each page's header tells its own.
+    /// Pages of several encodings: each page's header names its own.
     Mixed,
 }
 

@@ -2,10 +2,10 @@
 //!
 //! Values are sorted and cut into blocks of [`BLOCK_VALUES`]. A block is a string of bits: the values as gaps, and for
 //! each value one set of pages per *lane* as gaps too, all in Rice codes. Source and destination addresses are two
-//! lanes of one list, so that a host's octets stand once. A dense set costs about one bit a page, like a bitmap; a host
-//! on one page costs about a dozen bits. A list of one lane has only values that occur, so there an empty set says that
-//! the value is on too many pages to be listed, and stands for all of them. The first value of each block stands apart in a directory, so that finding a
-//! value decodes one block.
+//! lanes of one list, so that a host's octets are kept once. A dense set costs about one bit a page, like a bitmap; a
+//! host on one page costs about a dozen bits. A list of one lane has only values that occur, so there an empty set says
+//! that the value is on too many pages to be listed, and stands for all of them. The first value of each block stands
+//! apart in a directory, so that finding a value decodes one block.
 
 use super::bits::{BitReader, BitWriter, low_bits};
 use super::octets::{CorruptIndex, OctetReader, put_u32};

@@ -67,7 +67,8 @@ impl IndexWriter {
         }
     }
 
-    /// What the pages of a column are added to; the column is the `leaf`th of Parquet's. `None` for what is not indexed.
+    /// What the pages of a column are added to; the column is the `leaf`th of Parquet's. `None` for what is not
+    /// indexed.
     pub(crate) fn column(&mut self, table: Table, field: &Field, leaf: usize) -> Option<&mut ColumnBuilder> {
         if table != Table::Flows {
             return None;
@@ -96,7 +97,7 @@ impl IndexWriter {
         }
     }
 
-    /// Tells how a chunk of a column just added is made up.
+    /// Notes how a chunk of a column just added is made up.
     pub(crate) fn add_places(&mut self, leaf: usize, encoding: PageEncoding, dictionary: u32, pages: &[u32]) {
         let Some(entry) = self.columns.iter_mut().find(|entry| entry.leaf as usize == leaf) else { return };
         let Some(places) = &mut entry.places else { return };
@@ -110,12 +111,12 @@ impl IndexWriter {
         places.pages.extend(pages);
     }
 
-    /// Tells where a chunk was written; chunks come row group by row group, leaf by leaf.
+    /// Notes where a chunk was written; chunks come row group by row group, leaf by leaf.
     pub(crate) fn add_chunk(&mut self, chunk: ChunkPlaces) {
         self.chunks.push(chunk);
     }
 
-    /// Tells where a section was written.
+    /// Notes where a section was written.
     pub(crate) fn add_section(&mut self, section: Section) {
         self.sections.push(section);
     }

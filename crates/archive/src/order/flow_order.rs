@@ -20,7 +20,7 @@ impl FlowOrder {
         Self { rows: (0..rows as u32).collect(), ..Self::default() }
     }
 
-    /// The numbers of a column's addresses, row by row as they came, when they say all that stands in it.
+    /// The numbers of a column's addresses, row by row as they came, when they say all that is in it.
     pub(crate) fn numbers_of(&self, column: &str) -> Option<&[u32]> {
         let side = [Column::SrcAddr, Column::DstAddr].iter().position(|side| side.name() == column)?;
         let numbers = &self.host_numbers[side];

@@ -21,7 +21,7 @@ const MINUTE_MS: i64 = 60_000;
 /// Time is counted in minutes from here, so that keys have no sign.
 const FIRST_MINUTE: i64 = i64::MIN / MINUTE_MS - 1;
 
-/// The minute that a key of [`Rollup::Minute`] stands for.
+/// The minute of a key of [`Rollup::Minute`].
 pub(super) fn minute_ms(key: u64) -> i64 {
     (key as i64).wrapping_add(FIRST_MINUTE).saturating_mul(MINUTE_MS)
 }
@@ -32,7 +32,7 @@ fn minute_key(ms: i64) -> u64 {
 
 /// What is summed up, row by row in the order in which rows came.
 struct Measures {
-    /// `None` when every row stands for one flow.
+    /// `None` when every row is one flow.
     flows: Option<Vec<u64>>,
     packets: Vec<u64>,
     bytes: Vec<u64>,
@@ -114,7 +114,7 @@ fn with_starts(pieces: Vec<ArrayRef>) -> impl Iterator<Item = (ArrayRef, usize)>
     })
 }
 
-/// The rollups of these rows as octets; none when the rows do not tell all that is summed up.
+/// The rollups of these rows as octets; none when the rows lack something that is summed up.
 pub(crate) fn rollups(
     columns: &Columns<'_>,
     rows: &[u32],

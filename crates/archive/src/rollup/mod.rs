@@ -1,14 +1,14 @@
 //! Sums by host, port and so on, kept with each segment, so that the common questions need no flows.
 //!
 //! For each [`Rollup`] a segment has a table with a row for each key: flows, packets, bytes, first start and last end.
-//! Sums over segments are those over all their flows, always: a segment in which a flow tells no packets, bytes, start
-//! or end has no rollups, so whoever gets `None` reads the flows themselves.
+//! Sums over segments are those over all their flows, always: a segment in which a flow lacks packets, bytes, start
+//! or end has no rollups, so a caller that gets `None` reads the flows themselves.
 //!
 //! Full tables of hosts would cost a sixth of the whole segment, and nearly all of their rows would be about hosts with
 //! a handful of flows. Tables of more than some thousand keys therefore have only the keys that are heavy by flows, by
-//! packets or by bytes, and tell how much any other key can have at most ([`OmittedKeys`]). So the first of a ranking can be
-//! told exactly as long as the last of them has more than the rests of all segments together allow anyone else; when
-//! that is not so, or a key must be looked up that is in the rest, the flows have to be read.
+//! packets or by bytes, and tell how much any other key can have at most ([`OmittedKeys`]). So the first of a ranking
+//! can be told exactly as long as the last of them has more than the rests of all segments together allow anyone else;
+//! when that is not so, or a key must be looked up that is in the rest, the flows have to be read.
 
 pub(crate) mod build;
 mod pack;

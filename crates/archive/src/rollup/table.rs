@@ -87,7 +87,7 @@ pub struct RollupTable {
     /// A row for each key: the key under its column's name, then `flows`, `packets` and `bytes` (64-bit, unsigned),
     /// `start` and `end` (milliseconds). The flows whose key is null are a row whose key is null.
     pub rows: RecordBatch,
-    /// What there is beside these rows; `None` when they are all.
+    /// What there is besides these rows; `None` when they are all.
     pub rest: Option<OmittedKeys>,
 }
 

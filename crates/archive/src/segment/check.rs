@@ -10,7 +10,7 @@ use super::Segment;
 use crate::index::{HEADER_AT, HEADER_OCTETS, Header, SegmentIndex};
 use crate::{Action, ArchiveError};
 
-/// The key under which Parquet's footer tells where the index is.
+/// The key under which Parquet's footer says where the index is.
 pub(super) const INDEX_KEY: &str = "weir.index";
 
 /// What every Parquet file begins and ends with.
@@ -21,7 +21,7 @@ const PIECE_OCTETS: u64 = 1 << 20;
 
 impl Segment {
     /// Reads the whole file and verifies every checksum; an error names the part that is damaged. The checksums cover
-    /// every octet. Of a segment without an index only what Parquet itself can tell is checked: that all of it can be
+    /// every octet. Of a segment without an index only what Parquet itself can verify is checked: that all of it can be
     /// decoded.
     pub fn check(&self) -> Result<(), ArchiveError> {
         match self.index()? {

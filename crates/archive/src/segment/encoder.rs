@@ -233,8 +233,8 @@ pub(super) fn parquet_schema(schema: &Schema) -> Result<TypePtr, ParquetError> {
     Ok(ArrowSchemaConverter::new().convert(schema)?.root_schema_ptr())
 }
 
-/// Makes the library's writers of one column: each has a compressor of its own, which takes longer to make than a column
-/// of few rows to write. The library ties them to a file, but they write to memory, so the file goes nowhere.
+/// Makes the library's writers of one column: each has a compressor of its own, which takes longer to make than a
+/// column of few rows to write. The library ties them to a file, but they write to memory, so the file goes nowhere.
 fn writers(field: &Field, properties: Arc<WriterProperties>) -> Result<ArrowRowGroupWriterFactory, ParquetError> {
     let schema = Arc::new(Schema::new(vec![field.clone()]));
     let nowhere = SerializedFileWriter::new(io::sink(), parquet_schema(&schema)?, properties)?;

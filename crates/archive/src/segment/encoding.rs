@@ -64,14 +64,14 @@ fn base(page_rows: usize) -> WriterPropertiesBuilder {
         .set_created_by(concat!("weir ", env!("CARGO_PKG_VERSION")).to_owned())
 }
 
-/// How the values of a column of flows are laid out. `are_few` tells whether many rows share each value.
+/// How the values of a column of flows are laid out. `are_few` answers whether many rows share each value.
 pub(super) fn layout(column: &str, are_few: impl FnOnce() -> bool) -> Layout {
     match Column::by_name(column) {
         Some(Column::Received) if are_few() => Layout::Dictionary,
         // Times: nearly as many values as rows, in no order, spread over the minutes of a segment; the lower two octets
         // are random, the upper ones nearly constant. Addresses: in boxes of few networks, ordered within a page by
-        // network and by the other side. The others: numbers whose upper octets say little; split by octet they compress
-        // better than through a dictionary.
+        // network and by the other side. The others: numbers whose upper octets say little; split by octet they
+        // compress better than through a dictionary.
         Some(
             Column::Received
             | Column::Start

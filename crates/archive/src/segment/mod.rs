@@ -1,8 +1,8 @@
 //! Segments: sealed rows of one table and one UTC day, as files that any tool can read.
 //!
-//! This module is the only one that knows that a segment is Parquet. `write_segment` takes columns and the order of their
-//! rows; [`Segment`] is a file by name; [`Segment::read`] gives its rows back. A format that
-//! turns out better replaces these three.
+//! This module is the only one that knows that a segment is Parquet. `write_segment` takes columns and the order of
+//! their rows; [`Segment`] is a file by name; [`Segment::read`] gives its rows back. A format that turns out better
+//! replaces these three.
 
 mod check;
 mod chunk;
@@ -70,7 +70,7 @@ impl Segment {
     }
 }
 
-/// What the name of a segment tells, so that planning a query opens no file.
+/// What the name of a segment says, so that planning a query opens no file.
 ///
 /// `0000000000000007-0000000000000007_p41-64_r2000000_t1763683200000to1763683500000.parquet`: the tails that it was
 /// made of (a range, so that several segments can be rewritten as one later), the positions of their frames, rows, and
@@ -125,7 +125,7 @@ impl fmt::Display for SegmentName {
     }
 }
 
-/// Of segments of one table, those that no other one covers: a segment made of a range of tails makes void those of
+/// Of segments of one table, those that no other one covers: a segment made of a range of tails supersedes those of
 /// the same day that were made of fewer of these tails.
 pub(crate) fn without_covered(mut segments: Vec<Segment>) -> Vec<Segment> {
     let covers = |wide: &Segment, narrow: &Segment| {

@@ -21,7 +21,7 @@ impl<'a> ChecksumWriter<'a> {
         Self { file, parts: VecDeque::new(), sums: Vec::new(), crc: 0 }
     }
 
-    /// The next part behind all told so far will have so many octets.
+    /// The next part after those announced so far will have this many octets.
     pub(super) fn expect(&mut self, octets: u64) {
         if octets == 0 && self.parts.is_empty() {
             self.sums.push(0);

@@ -37,7 +37,7 @@ pub(crate) struct SegmentRange {
     pub(crate) last: Position,
 }
 
-/// Writes the rows `order` of `columns`, in that order, to a new file and syncs it. Tells the name that it must get.
+/// Writes the rows `order` of `columns`, in that order, to a new file and syncs it. Returns the name that it must get.
 /// `numbered` has the numbers of the rows' addresses, if they have any, and no address is read again then.
 pub(crate) fn write_segment(
     path: &Path,
@@ -82,7 +82,7 @@ pub(crate) fn write_segment(
 }
 
 impl Encoder {
-    /// Writes everything but the header, which must stand where zeros are now.
+    /// Writes everything but the header, which must be written where zeros are now.
     fn write_to(
         self,
         file: &File,

@@ -7,7 +7,7 @@
 //! sections, one behind the other, to the end of the file
 //! ```
 //!
-//! Numbers are little-endian. A file without sections stands for flows that could not be summed up.
+//! Numbers are little-endian. A file without sections is that of flows that could not be summed up.
 
 use std::fs::File;
 use std::io;

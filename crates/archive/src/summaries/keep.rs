@@ -13,7 +13,7 @@ use crate::segment::{Columns, SegmentName};
 use crate::stock::PlacedSegment;
 use crate::{Action, ArchiveError, Segment, SummaryOptions, folder};
 
-/// What became of the rollups of segments.
+/// What was written of the rollups of segments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct SummaryCounts {
     /// Summaries written.
@@ -49,7 +49,7 @@ pub(crate) struct SummaryWriter<'a> {
 }
 
 impl<'a> SummaryWriter<'a> {
-    /// Rollups that must be made first keep so many keys of each kind. The caller holds the lock of upkeep.
+    /// Rollups that must be made first keep `heavy_keys_min` keys of each kind. The caller holds the lock of upkeep.
     pub(crate) fn new(layout: &'a Layout, options: SummaryOptions, heavy_keys_min: u32, now_ms: i64) -> Self {
         let heavy_keys_min = heavy_keys_min as usize;
         Self { layout, options, heavy_keys_min, now_ms, waiting: Vec::new(), written: SummaryCounts::default() }
@@ -77,8 +77,8 @@ impl<'a> SummaryWriter<'a> {
         Ok(())
     }
 
-    /// Writes what waits, now that segments have gone. What finds no room even so is counted as lost. A crash between the
-    /// removal and this is the one that loses a summary; where there is room there is nothing in between.
+    /// Writes what waits, now that segments have gone. What finds no room even so is counted as lost. A crash between
+    /// the removal and this is the one that loses a summary; where there is room there is nothing in between.
     pub(crate) fn finish(mut self) -> Result<SummaryCounts, ArchiveError> {
         for (place, octets) in std::mem::take(&mut self.waiting) {
             match self.write(&place, &octets) {
@@ -95,7 +95,8 @@ impl<'a> SummaryWriter<'a> {
         Some(self.layout.summary_partition(kept.day).join(format!("{stem}{SUFFIX}")))
     }
 
-    /// Writes a file beside, syncs it and moves it into its place, which is synced too: whatever has a name is whole.
+    /// Writes a temporary file, syncs it and moves it into its place, which is synced too: whatever has a name is
+    /// whole.
     fn write(&mut self, place: &Path, octets: &[u8]) -> Result<(), ArchiveError> {
         let new = self.layout.merging().join("summary");
         let failed = Action::WriteSummary.failed(place);
@@ -104,7 +105,7 @@ impl<'a> SummaryWriter<'a> {
             file.sync_all()
         });
         if let Err(source) = written {
-            // whoever keeps house next would clear it otherwise
+            // the next maintenance would clear it otherwise
             let _ = fs::remove_file(&new);
             return Err(failed(source));
         }

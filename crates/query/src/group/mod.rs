@@ -85,8 +85,8 @@ impl Grouping {
         keys.chain(COUNTED).chain(self.counting.measures.iter().map(|measure| measure.column())).collect()
     }
 
-    /// The one counter that decides which groups are told, when that is few of them: then it alone is counted first, and
-    /// everything else for these groups only.
+    /// The one counter that decides which groups are told, when that is few of them: then it alone is counted first,
+    /// and everything else for these groups only.
     pub(crate) fn lean(&self) -> Option<RankingCounter> {
         const FEW: usize = 1000;
         let few = self.limit.is_some_and(|limit| (1..=FEW).contains(&limit));
@@ -304,8 +304,8 @@ impl AnswerOrder {
         self.order.len().div_ceil(BATCH_ROWS)
     }
 
-    /// The keys of the answer alone, to be counted again; `None` when a group among them has nothing of what decides, so
-    /// that it cannot be told from groups where that is null.
+    /// The keys of the answer alone, to be counted again; `None` when a group among them has nothing of what decides,
+    /// so that it cannot be told from groups where that is null.
     pub(crate) fn keys(&self, parts: &[Part<u64>]) -> Option<KeySet> {
         let mut only = KeySet::default();
         for place in &self.order {
@@ -323,7 +323,8 @@ impl AnswerOrder {
         Some(only)
     }
 
-    /// Where the rows of one of the batches are from, when all are of one part: whether their key is long, and which row.
+    /// Where the rows of one of the batches are from, when all are of one part: whether their key is long, and which
+    /// row.
     pub(crate) fn places(&self, number: usize) -> impl Iterator<Item = (bool, usize)> {
         let places = self.order.iter().skip(number * BATCH_ROWS).take(BATCH_ROWS);
         places.map(|place| (place.is_long, place.row as usize))

@@ -1,8 +1,9 @@
 //! Rankings that reach into time whose flows have expired.
 //!
-//! The flows that are kept are grouped as always, all of them; what summaries tell of the same keys is added. A key that
-//! a list lacks has nothing there as far as can be told, and what it may have instead is told with it: the bound of that
-//! list. So what a row tells is never too large, and too small by its error at most. The order is that of what is told.
+//! The flows that are kept are grouped as always, all of them; what summaries tell of the same keys is added. A key
+//! that a list lacks has nothing there as far as can be told, and what it may have instead is told with it: the bound
+//! of that list. So what a row tells is never too large, and too small by its error at most. The order is that of what
+//! is told.
 
 use std::collections::HashMap;
 use std::hash::Hash;

@@ -7,8 +7,8 @@
 //! no such tables, or lie in the window only in part, are read as they always were, and so is the tail.
 //!
 //! Answers are those of the flows, to the last row and in the same order. What the tables leave open is not guessed:
-//! the flows are read then, and [`ProgressCounts::rankings_open`](crate::ProgressCounts) tells so. What speaks against it is that there are
-//! two ways to an answer; a test asks every question both ways.
+//! the flows are read then, and [`ProgressCounts::rankings_open`](crate::ProgressCounts) tells so. What speaks against
+//! it is that there are two ways to an answer; a test asks every question both ways.
 //!
 //! Flows that have expired cannot be read. Whoever asks for approximate answers is told what their summaries have
 //! (`past`), and how much that may be too little (`approximate`).

@@ -1,9 +1,9 @@
 //! Summaries of flows that have expired, and how much of their sums belongs to a window.
 //!
-//! A summary that lies in the window as a whole is exact. Of one that lies in it in part, what counts is between bounds:
-//! sums by the minute tell what certainly belongs to the window and what may, so of any key's sum at most the rest lies
-//! outside, and at most what may belong lies inside. That works because files end where days end, and few flows cross
-//! midnight. Flows that end before they start are taken to have happened when they started.
+//! A summary that lies in the window as a whole is exact. Of one that lies in it in part, what counts is between
+//! bounds: sums by the minute tell what certainly belongs to the window and what may, so of any key's sum at most the
+//! rest lies outside, and at most what may belong lies inside. That works because files end where days end, and few
+//! flows cross midnight. Flows that end before they start are taken to have happened when they started.
 
 use weir_archive::{Rollup, SegmentSummary};
 use weir_flow::FlowBatch;
@@ -76,8 +76,8 @@ impl Archive {
         Ok(past)
     }
 
-    /// Rows of flows that have expired and may have been of the window, by the names of their summaries: what answers that
-    /// are not approximate lack.
+    /// Rows of flows that have expired and may have been of the window, by the names of their summaries: what answers
+    /// that are not approximate lack.
     pub fn rows_expired(&self, window: &TimeWindow) -> Result<u64, QueryError> {
         let summaries = self.snapshot().summaries()?;
         let of_window = summaries.iter().filter(|summary| may_have(window, summary.time_range_ms()));

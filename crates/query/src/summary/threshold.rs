@@ -3,9 +3,9 @@
 //! Every list tells what its keys have, and what any other key has at most. A key's total lies between what lists tell
 //! and that plus the bounds of the lists that it is missing from. When the last of the first ones has more than a key
 //! that is in no list can have, only keys of lists come into question; those of them whose upper end reaches that far
-//! are looked up where they are missing, through the index, and are exact then. This is the threshold algorithm of Fagin,
-//! Lotem and Naor (2003), with bounds kept per segment instead of sorted access. When too many keys would have to be
-//! looked up, or the bounds are too wide, the ranking stays open.
+//! are looked up where they are missing, through the index, and are exact then. This is the threshold algorithm of
+//! Fagin, Lotem and Naor (2003), with bounds kept per segment instead of sorted access. When too many keys would have
+//! to be looked up, or the bounds are too wide, the ranking stays open.
 
 use weir_flow::FlowBatch;
 
@@ -34,7 +34,8 @@ pub(super) fn ranking(
     let left = FlowSources { segments: left.map(|(_, segment)| segment.clone()).collect(), tail: flows.tail.clone() };
     let lists = lists_of(tables, grouping, lean, options)?;
     let mut ranking = Ranking { flows, left, question, grouping, lean, options, lists };
-    // Whatever else there is only adds to the keys of these lists, so it need not be read to see that bounds are too wide.
+    // Whatever else there is only adds to the keys of these lists, so it need not be read to see that bounds are too
+    // wide.
     if ranking.contenders(limit).is_none() {
         return Ok(None);
     }

@@ -36,8 +36,8 @@ pub struct Totals {
     pub start_ms: Option<i64>,
     /// Last end, milliseconds since the epoch; `None` when no flow tells it.
     pub end_ms: Option<i64>,
-    /// How much `flows` may be too small: 0 unless flows that have expired count, and their summaries lie in the window in
-    /// part only. Times are those of all flows of these summaries then.
+    /// How much `flows` may be too small: 0 unless flows that have expired count, and their summaries lie in the window
+    /// in part only. Times are those of all flows of these summaries then.
     pub flows_error_max: u64,
     /// How much `packets` may be too small.
     pub packets_error_max: u64,
@@ -80,8 +80,8 @@ impl Amount {
     }
 }
 
-/// Amounts by the minute in which flows start; `None` for those that do not tell it, and for all of them when nobody asks
-/// for minutes.
+/// Amounts by the minute in which flows start; `None` for those that do not tell it, and for all of them when nobody
+/// asks for minutes.
 type Minutes = HashMap<Option<i64>, Amount>;
 
 fn add(minutes: &mut Minutes, minute: Option<i64>, amount: &Amount) {

@@ -2,10 +2,10 @@
 //!
 //! The general writer of the library takes every value of every column through levels, an interner, an encoder and a
 //! compressor that it makes anew for each page. What flows have is simpler: numbers and IPv4 addresses, one value a row
-//! or none. Here a page is gathered once, and its smallest and largest value, its zone map, its entries in the index and
-//! its octets are made while it is in the processor's cache. Each page carries the
-//! checksum of its frame, so that a reader of single pages finds a flipped bit. The library still writes the footer.
-//! What speaks against it is a second writer of the format; lists are left to the library.
+//! or none. Here a page is gathered once, and its smallest and largest value, its zone map, its entries in the index
+//! and its octets are made while it is in the processor's cache. Each page carries the checksum of its frame, so that a
+//! reader of single pages finds a flipped bit. The library still writes the footer. What speaks against it is a second
+//! writer of the format; lists are left to the library.
 
 mod dictionary;
 mod header;
@@ -95,7 +95,7 @@ pub(super) struct ChunkEncoder<T> {
     rows: usize,
     nulls: u64,
     range: Option<(T, T)>,
-    /// Some value is too long to stand in the footer.
+    /// Some value is too long for the footer.
     is_long: bool,
     column_index: ColumnIndexBuilder,
     offset_index: OffsetIndexBuilder,
