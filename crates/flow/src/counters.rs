@@ -1,4 +1,4 @@
-//! The two tables of counters that devices send beside flows: of interfaces, and of hosts.
+//! The two tables of counters that devices send besides flows: of interfaces, and of hosts.
 //!
 //! A row is one counters sample of sFlow. Its columns are listed in the order of the structures that sFlow has for
 //! them, so that the place of a field in its structure follows from the list and is written nowhere else. Counters are

@@ -132,7 +132,7 @@ fn list<T: Send + 'static>(
             done.push(each(in_schema(&batch, &columns, &answered)?));
             Ok(())
         })?;
-        morsels[number].tell(&told.progress);
+        morsels[number].count_read(&told.progress);
         Ok(done)
     };
     Ok(Answer { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, decoder, work) })
@@ -179,7 +179,7 @@ fn sorted(
     let make = || Ok((decoder()?, Sorted::new(sorting, limit), 0));
     let sorted = share_out(options.threads, morsels.len(), make, |(decoder, sorted, before), number| {
         morsels[number].read(&wanted, decoder, |batch| sorted.add(batch))?;
-        morsels[number].tell(&options.progress);
+        morsels[number].count_read(&options.progress);
         go_on(options, recount(&kept, before, sorted.octets()))
     })?;
     let sorted = sorted.into_iter().map(|(_, sorted, _)| sorted).collect();
@@ -195,10 +195,10 @@ fn groups<T: Send + 'static>(
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
 ) -> Result<Answer<T>, QueryError> {
     let parts = parts_of_flows(flows, question, &mut grouping, options)?;
-    Ok(told(grouping, parts, options, each))
+    Ok(answer_of_groups(grouping, parts, options, each))
 }
 
-/// The groups of flows, at least those that the answer tells.
+/// The groups of flows, at least those that the answer has.
 pub(crate) fn parts_of_flows(
     flows: &FlowSources,
     question: &FlowQuery,
@@ -233,7 +233,7 @@ pub(crate) fn parts_of_flows(
 }
 
 /// The answer that groups make.
-fn told<T: Send + 'static>(
+fn answer_of_groups<T: Send + 'static>(
     grouping: Grouping,
     parts: Vec<Part<Sums>>,
     options: &QueryOptions,
@@ -270,7 +270,7 @@ impl<T> Answer<T> {
         Self { unlisted_max: Some(amounts), ..self }
     }
 
-    /// How many flows, packets and bytes a value has at most of which nothing is told, because no summary of expired
+    /// How many flows, packets and bytes a value that the answer lacks has at most, because no summary of expired
     /// flows lists it. `None` for answers that are not approximate.
     pub fn unlisted_max(&self) -> Option<[u64; 3]> {
         self.unlisted_max

@@ -1,4 +1,4 @@
-//! Flows of one conversation as one flow, which keeps what else its first flow tells.
+//! Flows of one conversation as one flow, which keeps the other columns of its first flow.
 //!
 //! Other groups have keys and counters and nothing else. These are flows: they may be sorted, written to a file and
 //! printed in any format, because the fields that are neither key nor counter are those of the first flow that was

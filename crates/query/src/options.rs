@@ -13,12 +13,12 @@ pub struct QueryOptions {
     /// Octets that groups and sorted rows may take; what is being decoded comes on top, some megabytes a thread.
     /// Default: 2 GiB.
     pub memory_octets_max: usize,
-    /// Where to tell how far it has come, and who may stop it.
+    /// Where progress is counted, and where it can be stopped.
     pub progress: Arc<Progress>,
-    /// Whether what segments have been summed up to may stand for their flows. Answers are the same either way.
+    /// Whether what segments have been summed up to may replace their flows. Answers are the same either way.
     /// Default: yes.
     pub summaries: bool,
-    /// Whether flows that have expired count as far as their summaries tell, which is approximate: rankings then have
+    /// Whether flows that have expired count as far as their summaries go, which is approximate: rankings then have
     /// the columns [`ERROR_COLUMNS`](crate::ERROR_COLUMNS), totals their errors, and questions that summaries cannot
     /// answer are [`QueryError::NotApproximate`]. Default: no.
     pub approximate: bool,

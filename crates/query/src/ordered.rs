@@ -147,7 +147,7 @@ impl<T> Drop for Ordered<T> {
         self.shared.state().is_stopped = true;
         self.shared.moved.notify_all();
         for thread in self.threads.drain(..) {
-            // a panic was caught and told
+            // a panic was caught and reported
             let _ = thread.join();
         }
     }

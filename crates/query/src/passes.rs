@@ -17,7 +17,7 @@ pub(crate) fn decoder() -> Result<PageDecoder, QueryError> {
     PageDecoder::new().map_err(|source| QueryError::Source(source.into()))
 }
 
-/// Puts what a thread holds now in place of what it held before; tells what all hold.
+/// Puts what a thread holds now in place of what it held before; returns what all hold.
 pub(crate) fn recount(all: &AtomicUsize, before: &mut usize, now: usize) -> usize {
     all.fetch_add(now, Ordering::Relaxed);
     let total = all.fetch_sub(*before, Ordering::Relaxed) - *before;
@@ -63,7 +63,7 @@ pub(crate) fn all_passes<S: Count>(
                 collected.add(counting, how, only, &batch);
                 Ok(())
             })?;
-            morsels[number].tell(&options.progress);
+            morsels[number].count_read(&options.progress);
             go_on(options, recount(&held, before, collected.octets()))
         })?;
         let collected = collected.into_iter().map(|(_, collected, _)| collected).collect();

@@ -2,7 +2,7 @@
 //!
 //! One [`Progress`] belongs to one question. Whatever reads for the question, the executor of this crate or an engine
 //! above it, adds to it batch by batch; who draws it looks now and then. The numbers are plain atomics without order
-//! among each other, so that a look may be a batch behind, which nobody sees; in return counting costs next to nothing.
+//! among each other, so that a look may be a batch behind; in return counting costs next to nothing.
 //! The way back is one flag: [`Progress::stop`] asks the readers to end, and each looks at it before its next batch.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -74,7 +74,7 @@ counts! {
 }
 
 impl Progress {
-    /// Asks whoever works on the question to end.
+    /// Asks the threads that work on the question to end.
     pub fn stop(&self) {
         self.is_stopped.store(true, Ordering::Release);
     }

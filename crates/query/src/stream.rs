@@ -159,7 +159,7 @@ where
     Err(QueryError::Memory { octets_max: options.memory_octets_max })
 }
 
-/// A row that is kept: its rank, its number among all rows read, and where it stands.
+/// A row that is kept: its rank, its number among all rows read, and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Row {
     rank: u64,
@@ -242,7 +242,7 @@ impl<'a> FirstRows<'a> {
         Ok(())
     }
 
-    /// The wanted columns of the rows that were kept last; they stand one after the other from then on.
+    /// The wanted columns of the rows that were kept last; they follow one another from then on.
     fn projected(&mut self, flows: &FlowBatch, first: usize) -> Result<FlowBatch, QueryError> {
         let wanted = self.columns.iter().chain(order_columns(self.sorting.order));
         let mut wanted: Vec<Column> = wanted.copied().collect();
@@ -355,7 +355,7 @@ mod tests {
         (0..BATCHES).map(batch).collect()
     }
 
-    /// Answers within so much memory; tells how often the flows were read.
+    /// Answers within a limit of memory; returns how often the flows were read.
     fn asked(select: &Select, memory_octets_max: usize) -> (RecordBatch, usize) {
         let (flows, opened) = (flows(), Cell::new(0));
         let open = || {

@@ -86,7 +86,7 @@ pub(crate) struct PartitionedGroups<K, S> {
 }
 
 impl<K: Key, S: GroupSums> PartitionedGroups<K, S> {
-    /// Room for so many groups.
+    /// Capacity for this many groups.
     fn new(groups: usize) -> Self {
         Self {
             own: Groups::with_capacity(groups),
@@ -162,7 +162,7 @@ pub(crate) struct Collected<S> {
 }
 
 impl<S: Count> Collected<S> {
-    /// Room for the groups of so many flows, or of as many as usual.
+    /// Capacity for the groups of this many flows, or of as many as usual.
     pub(crate) fn new(rows: usize) -> Self {
         Self {
             short: PartitionedGroups::new(rows.min(ROOM_GROUPS_MAX)),

@@ -29,7 +29,7 @@ use crate::{AggregateKey, Measure, QueryError, Select, Sorting};
 /// Rows of a batch of an answer.
 const BATCH_ROWS: usize = 8192;
 
-/// How flows are grouped, and which groups are told.
+/// How flows are grouped, and which groups are in the answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Grouping {
     pub(crate) counting: Counting,
@@ -85,8 +85,8 @@ impl Grouping {
         keys.chain(COUNTED).chain(self.counting.measures.iter().map(|measure| measure.column())).collect()
     }
 
-    /// The one counter that decides which groups are told, when that is few of them: then it alone is counted first,
-    /// and everything else for these groups only.
+    /// The one counter that decides which groups are in the answer, when that is few of them: then it alone is counted
+    /// first, and everything else for these groups only.
     pub(crate) fn lean(&self) -> Option<RankingCounter> {
         const FEW: usize = 1000;
         let few = self.limit.is_some_and(|limit| (1..=FEW).contains(&limit));
@@ -234,7 +234,7 @@ impl Grouping {
         if long.is_empty() || short.is_empty() {
             return Ok(batch);
         }
-        // rows stand with the short keys first: put them back into the order asked for
+        // rows have the short keys first: put them back into the order asked for
         let mut shorts = 0_u32..;
         let mut longs = short.len() as u32..;
         let rows: Vec<u32> = places
@@ -274,7 +274,7 @@ impl<S: GroupSums> Part<S> {
     }
 }
 
-/// Where a group of the answer stands.
+/// Where a group of the answer is.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     rank: u64,
@@ -283,7 +283,7 @@ struct Place {
     row: u32,
 }
 
-/// Groups of one rank stand in the order of their keys, so that an answer does not depend on threads.
+/// Groups of one rank are in the order of their keys, so that an answer does not depend on threads.
 fn key_order<S>(parts: &[Part<S>], a: &Place, b: &Place) -> std::cmp::Ordering {
     let (left, right) = (&parts[a.part as usize], &parts[b.part as usize]);
     match (a.is_long, b.is_long) {
@@ -305,7 +305,7 @@ impl AnswerOrder {
     }
 
     /// The keys of the answer alone, to be counted again; `None` when a group among them has nothing of what decides,
-    /// so that it cannot be told from groups where that is null.
+    /// so that it cannot be distinguished from groups where that is null.
     pub(crate) fn keys(&self, parts: &[Part<u64>]) -> Option<KeySet> {
         let mut only = KeySet::default();
         for place in &self.order {

@@ -16,7 +16,7 @@ pub(crate) const PARTS: usize = 64;
 
 /// A key of a group.
 pub(crate) trait Key: Eq + Hash + Ord + Clone + Send + Sync {
-    /// Octets that it takes beside those of its own size.
+    /// Octets that it takes besides those of its own size.
     fn more_octets(&self) -> usize;
 }
 
@@ -51,7 +51,7 @@ impl GroupSums for Sums {
     }
 }
 
-/// One counter alone: enough to tell which groups come first.
+/// One counter alone: enough to know which groups come first.
 impl GroupSums for u64 {
     #[inline]
     fn add(&mut self, other: &Self) {
@@ -73,7 +73,7 @@ pub(crate) fn part_of(hash: u64) -> usize {
 pub(crate) struct Rows<K, S> {
     pub(crate) keys: Vec<K>,
     pub(crate) sums: Vec<S>,
-    /// What else is measured, so many numbers for each key as there are measures.
+    /// What else is measured: one number for each key and measure.
     pub(crate) more: Vec<Option<u64>>,
 }
 
@@ -90,7 +90,7 @@ impl<K: Key, S: GroupSums> Rows<K, S> {
         self.more.extend_from_slice(more);
     }
 
-    /// Room for so many rows.
+    /// Capacity for this many rows.
     pub(crate) fn with_capacity(rows: usize) -> Self {
         Self { keys: Vec::with_capacity(rows), sums: Vec::with_capacity(rows), more: Vec::new() }
     }

@@ -24,7 +24,7 @@ pub(crate) use at_offset::AtOffset;
 pub(crate) use file::SegmentFile;
 pub(crate) use window::may_have;
 
-/// Pieces of work for each thread, at least: so many make all of them end at about the same time.
+/// Pieces of work for each thread, at least: this many make all of them end at about the same time.
 const MORSELS_PER_THREAD: usize = 4;
 
 /// What of every flow is looked at.
@@ -174,7 +174,7 @@ pub(crate) fn row_group_pages(
     Ok(stretches)
 }
 
-/// Cuts stretches into morsels of at most `pages_max` pages for so many threads.
+/// Cuts pages of row groups into morsels of at most `pages_max` pages for `threads` threads.
 pub(crate) fn cut(stretches: &[RowGroupPages], threads: usize, pages_max: usize) -> Vec<Morsel> {
     let pages: usize = stretches.iter().map(|stretch| stretch.pages.len()).sum();
     let length = (pages / (threads * MORSELS_PER_THREAD).max(1)).clamp(1, pages_max);
@@ -195,8 +195,8 @@ impl Morsel {
         }
     }
 
-    /// Tells that its rows were looked at.
-    pub(crate) fn tell(&self, progress: &Progress) {
+    /// Counts its rows as read.
+    pub(crate) fn count_read(&self, progress: &Progress) {
         progress.add_rows_done(self.rows() as u64);
     }
 

@@ -1,9 +1,9 @@
 //! Rankings that reach into time whose flows have expired.
 //!
-//! The flows that are kept are grouped as always, all of them; what summaries tell of the same keys is added. A key
-//! that a list lacks has nothing there as far as can be told, and what it may have instead is told with it: the bound
-//! of that list. So what a row tells is never too large, and too small by its error at most. The order is that of what
-//! is told.
+//! The flows that are kept are grouped as always, all of them; what summaries have of the same keys is added. A key
+//! that a list lacks counts as having nothing there, and what it may have instead is its error: the bound
+//! of that list. So the sums of a row are never too large, and too small by its error at most. The order is that of
+//! these sums.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -166,15 +166,15 @@ impl Keys {
         add_rows(&mut self.long, part.long);
     }
 
-    /// The groups of which anything is told, and how much it may be too little.
+    /// The groups of the answer, and how much their sums may be too small.
     fn finish(self) -> Approximate {
         let all_absent = self.absent;
         let error = |known: &BoundedSums| -> Amounts {
             std::array::from_fn(|of| clamped((all_absent[of] + known.error[of]).saturating_sub(known.absent[of])))
         };
         let mut unlisted_max = all_absent.map(clamped);
-        let (short, short_errors) = told(self.short, error, &mut unlisted_max);
-        let (long, long_errors) = told(self.long, error, &mut unlisted_max);
+        let (short, short_errors) = listed(self.short, error, &mut unlisted_max);
+        let (long, long_errors) = listed(self.long, error, &mut unlisted_max);
         Approximate { part: Part { short, long }, short_errors, long_errors, unlisted_max }
     }
 }
@@ -185,8 +185,8 @@ fn add_rows<K: Hash + Eq>(keys: &mut HashMap<K, BoundedSums>, rows: Rows<K, Sums
     }
 }
 
-/// The keys of which anything is told, and their errors; what the others have at most goes to `unlisted_max`.
-fn told<K>(
+/// The keys of the answer, and their errors; what the others have at most goes to `unlisted_max`.
+fn listed<K>(
     keys: HashMap<K, BoundedSums>,
     error: impl Fn(&BoundedSums) -> Amounts,
     unlisted_max: &mut Amounts,

@@ -1,16 +1,16 @@
 //! Rankings, totals and time lines from what segments have been summed up to, instead of from their flows.
 //!
 //! A segment that was merged has tables of sums by host, port and so on ([`Rollup`]). A row of such a table looks like
-//! one flow that stands for many: its `flows` tell how many, `start` and `end` are the first and the last. So a table
+//! one flow that is many: its `flows` say how many, `start` and `end` are the first and the last. So a table
 //! that is complete takes the place of its segment's flows, and whatever groups flows groups it, too. A table of many
-//! keys has only the heavy ones; from those the first of a ranking are told by bounds (`threshold`). Segments that have
-//! no such tables, or lie in the window only in part, are read as they always were, and so is the tail.
+//! keys has only the heavy ones; from those the first of a ranking are found by bounds (`threshold`). Segments that
+//! have no such tables, or lie in the window only in part, are read as they always were, and so is the tail.
 //!
 //! Answers are those of the flows, to the last row and in the same order. What the tables leave open is not guessed:
-//! the flows are read then, and [`ProgressCounts::rankings_open`](crate::ProgressCounts) tells so. What speaks against
-//! it is that there are two ways to an answer; a test asks every question both ways.
+//! the flows are read then, and [`ProgressCounts::rankings_open`](crate::ProgressCounts) counts that. What speaks
+//! against it is that there are two ways to an answer; a test asks every question both ways.
 //!
-//! Flows that have expired cannot be read. Whoever asks for approximate answers is told what their summaries have
+//! Flows that have expired cannot be read. Approximate answers include what their summaries have
 //! (`past`), and how much that may be too little (`approximate`).
 
 mod approximate;
@@ -25,7 +25,7 @@ use weir_filter::Predicate;
 use crate::flows::FlowSources;
 use crate::group::{Grouping, Part, Sums};
 use crate::{FlowQuery, QueryError, QueryOptions};
-use table::{Table, rollups_of, tables, tell};
+use table::{Table, count_as_summed, rollups_of, tables};
 
 pub use approximate::ERROR_COLUMNS;
 pub use totals::Totals;
@@ -34,7 +34,7 @@ pub use totals::Totals;
 pub(crate) enum SummaryAnswer {
     /// The groups of the answer, and perhaps some that come after them.
     Groups(Part<Sums>),
-    /// What is left to read: sums stand for flows in it.
+    /// What is left to read: it has sums in place of flows.
     Flows(FlowSources),
     /// Nothing: all flows are to be read.
     NotApplicable,
@@ -58,7 +58,7 @@ pub(crate) fn of(
     {
         if let Some(part) = threshold::ranking(flows, &tables, question, (grouping, lean), options)? {
             tables.iter().zip(&flows.segments).filter(|(tables, _)| tables.is_some()).for_each(|(_, segment)| {
-                tell(segment, options);
+                count_as_summed(segment, options);
             });
             return Ok(SummaryAnswer::Groups(part));
         }
@@ -68,7 +68,7 @@ pub(crate) fn of(
     for (tables, segment) in tables.into_iter().zip(&flows.segments) {
         match tables.filter(is_complete) {
             Some(tables) => {
-                tell(segment, options);
+                count_as_summed(segment, options);
                 left.tail.extend(tables.into_iter().map(|table| table.rows));
             }
             None => left.segments.push(segment.clone()),

@@ -1,7 +1,7 @@
 //! Summaries of flows that have expired, and how much of their sums belongs to a window.
 //!
 //! A summary that lies in the window as a whole is exact. Of one that lies in it in part, what counts is between
-//! bounds: sums by the minute tell what certainly belongs to the window and what may, so of any key's sum at most the
+//! bounds: sums by the minute say what certainly belongs to the window and what may, so of any key's sum at most the
 //! rest lies outside, and at most what may belong lies inside. That works because files end where days end, and few
 //! flows cross midnight. Flows that end before they start are taken to have happened when they started.
 

@@ -20,8 +20,8 @@ pub(super) struct Table {
     pub(super) rest: Option<OmittedKeys>,
 }
 
-/// Tells that the flows of a segment need not be read.
-pub(super) fn tell(segment: &Segment, options: &QueryOptions) {
+/// Counts the flows of a segment as not to be read.
+pub(super) fn count_as_summed(segment: &Segment, options: &QueryOptions) {
     options.progress.add_segments_summed(1);
     options.progress.add_rows_pruned(segment.rows);
 }
@@ -78,11 +78,11 @@ pub(super) fn tables(
         segments.len(),
         || Ok(Vec::new()),
         |read: &mut Vec<(usize, Option<Vec<Table>>)>, number| {
-            // whoever comes after the memory is full is read flow by flow
+            // segments that come after the memory is full are read flow by flow
             let is_full = held.load(Ordering::Relaxed) > options.memory_octets_max;
             let tables = if is_full { Ok(None) } else { segment_tables(&segments[number], window, rollups) };
             let tables = match tables {
-                // what is damaged is not needed: the flows tell the same
+                // what is damaged is not needed: the flows have the same
                 Err(QueryError::Archive(ArchiveError::DamagedSegment { .. })) => {
                     options.progress.add_summaries_damaged(1);
                     None

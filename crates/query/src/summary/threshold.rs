@@ -1,6 +1,6 @@
 //! The first of a ranking, from lists of the heavy keys of each segment.
 //!
-//! Every list tells what its keys have, and what any other key has at most. A key's total lies between what lists tell
+//! Every list has the sums of its keys, and what any other key has at most. A key's total lies between what lists have
 //! and that plus the bounds of the lists that it is missing from. When the last of the first ones has more than a key
 //! that is in no list can have, only keys of lists come into question; those of them whose upper end reaches that far
 //! are looked up where they are missing, through the index, and are exact then. This is the threshold algorithm of
@@ -21,7 +21,7 @@ use crate::{FlowQuery, QueryError, QueryOptions};
 /// Keys that are looked up in one list, at most: as many as the index is asked for.
 const LOOK_UP_MAX: usize = 64;
 
-/// The groups that a ranking is told from; `None` when it is left open.
+/// The groups that a ranking is made from; `None` when it is left open.
 pub(super) fn ranking(
     flows: &FlowSources,
     tables: &[Option<Vec<Table>>],
@@ -152,7 +152,7 @@ impl Ranking<'_> {
 
     fn settle(&mut self, limit: usize) -> Result<Option<Part<Sums>>, QueryError> {
         let Some((contenders, mut threshold)) = self.contenders(limit) else { return Ok(None) };
-        // those that lists alone put first, then whoever may still come before the last of them
+        // those that lists alone put first, then those that may still come before the last of them
         for end in [|between: Bounds| between.least, |between: Bounds| between.most] {
             let Some(candidates) = self.reaching(&contenders, threshold, end) else { return Ok(None) };
             if !self.look_up(&candidates)? {
