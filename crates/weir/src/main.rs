@@ -7,6 +7,7 @@
 mod age;
 mod asking;
 mod command;
+mod flags;
 mod octets;
 mod picture;
 mod running;

@@ -1,14 +1,12 @@
 //! Adds what files and name servers know about addresses and interfaces.
 //!
-//! Everything is looked up by address and comes out as an index into a short list of texts, so a row costs a search in
-//! a sorted table and no text is made before the column is put together. Reverse DNS is the exception, see `names`.
+//! Everything is looked up by address and comes out as an index into a short list of texts, so a row costs a search for
+//! a prefix and no text is made before the column is put together. Reverse DNS is the exception, see `names`.
 
 mod delimited;
-mod mmdb;
 mod names;
 mod parameters;
 mod plan;
-mod ranges;
 mod reload;
 mod tables;
 #[cfg(test)]
@@ -24,12 +22,12 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::{DataType, UInt32Type};
 use weir_chain::{ComponentError, ComponentKind, ONE_INPUT, Outlet, Role, State, Transform};
 use weir_flow::Column;
+use weir_routes::PrefixMap;
 
 use self::names::Names;
 use self::plan::{Content, Plan, Side, Source};
-use self::ranges::{NONE, Ranges};
 use self::reload::Reload;
-use self::tables::{Tables, Texts};
+use self::tables::{NONE, Tables, Texts};
 use weir_rows::flow_columns::{number, numbers, octets, value};
 
 /// Adds autonomous systems, countries, labels, names of interfaces and names of hosts.
@@ -141,19 +139,19 @@ impl Enrich {
 
 /// The numbers of autonomous systems, from the database where the flow has none, or everywhere.
 fn filled(
-    ranges: Option<&Ranges>,
+    systems: Option<&PrefixMap<u32>>,
     addresses: Option<&BinaryArray>,
     known: Option<&UInt32Array>,
     rows: usize,
     overwrite: bool,
 ) -> ArrayRef {
     let found = |row: usize| {
-        let told = number(known, row);
-        if !overwrite && told.is_some_and(|number| number != 0) {
-            return told;
+        let exported = number(known, row);
+        if !overwrite && exported.is_some_and(|number| number != 0) {
+            return exported;
         }
-        let found = value(addresses, row).zip(ranges).map(|(octets, ranges)| ranges.find(octets));
-        found.filter(|number| *number != NONE).or(told)
+        let found = value(addresses, row).zip(systems).and_then(|(octets, systems)| systems.find_octets(octets));
+        found.copied().or(exported)
     };
     Arc::new((0..rows).map(found).collect::<UInt32Array>())
 }
@@ -163,7 +161,7 @@ fn labelled(table: Option<&Texts>, addresses: Option<&BinaryArray>, rows: usize)
     let (Some(table), Some(addresses)) = (table, addresses) else {
         return Ok(new_null_array(&DataType::Utf8, rows));
     };
-    texts(addresses.iter().map(|address| address.map_or(NONE, |octets| table.ranges.find(octets))), &table.texts)
+    texts(addresses.iter().map(|address| address.map_or(NONE, |octets| table.find(octets))), &table.texts)
 }
 
 /// A column of texts by their indexes.

@@ -15,10 +15,10 @@ pub mod tee;
 pub mod template;
 pub mod topn;
 
-use weir_chain::ComponentKind;
+use weir_chain::AnyKind;
 
 /// Every kind of this folder.
-pub const KINDS: &[&ComponentKind] = &[
+pub const KINDS: &[&'static dyn AnyKind] = &[
     // keep in the order of the modules
     &aggregate::KIND,
     &anonymise::KIND,

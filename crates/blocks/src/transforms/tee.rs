@@ -6,7 +6,7 @@ use weir_chain::{
     Role, State, Transform,
 };
 
-use crate::row_file::{self, RowFile, RowFilePlan};
+use crate::row_file::{RowFile, RowFileOptions, RowFilePlan};
 
 /// The kind `tee`.
 pub const KIND: ComponentKind = ComponentKind {

@@ -45,19 +45,17 @@ fn lines_of(text: &[u8]) -> usize {
 }
 
 fn opened(parameters: &str, stop: &StopSignal) -> Result<(Box<dyn Sink>, ComponentContext), ComponentError> {
-    let table = parameters.parse().expect("parameters");
-    let parameters = Parameters::new(KIND.parameters, &table, ".").expect("parameters");
+    let options = weir_chain::options::parse(parameters).expect("options");
     let context = ComponentContext { stop: stop.clone(), ..ComponentContext::default() };
-    match (KIND.configure)(&parameters).expect("a plan")(&context)? {
+    match (KIND.configure)(options).expect("a plan")(&context)? {
         Built::Sink(sink) => Ok((sink, context)),
         _ => panic!("no sink"),
     }
 }
 
 fn refused(parameters: &str) -> String {
-    let table = parameters.parse().expect("parameters");
-    let parameters = Parameters::new(KIND.parameters, &table, ".").expect("parameters");
-    let error = (KIND.configure)(&parameters).err().expect("an error");
+    let options = weir_chain::options::parse(parameters).expect("options");
+    let error = (KIND.configure)(options).err().expect("an error");
     format!("{}: {}", error.key, error.message)
 }
 

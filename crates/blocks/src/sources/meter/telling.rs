@@ -4,9 +4,10 @@ use std::net::IpAddr;
 
 use arrow::compute::max;
 use arrow::datatypes::TimestampMillisecondType;
+use weir_capture::SourceCounts;
 use weir_chain::{ComponentContext, Counter};
-use weir_flow::{Column, FlowBatch, OptionsKind, OptionsRow, OptionsRows, SideTables};
-use weir_meter::{MeterCounts, Metering, NotFlow, Selection, SourceCounts};
+use weir_flow::{SideTables, Column, FlowBatch, OptionsKind, OptionsRow, OptionsRows};
+use weir_meter::{MeterCounts, Metering, NotFlow, Selection};
 
 use super::configuration::Configuration;
 

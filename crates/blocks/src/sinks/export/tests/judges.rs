@@ -148,7 +148,7 @@ fn side_tables() -> SideTables {
 /// Sends flows, with what is told beside them, and yields what came.
 fn sent_over_udp(sent: &RecordBatch, version: &str) -> Vec<Vec<u8>> {
     let receiver = Receiver::new();
-    let (mut sink, _) = open(&format!("to = '{}'\nversion = '{version}'\nclock = 'rows'", receiver.address()));
+    let (mut sink, _) = open(&format!("to = '{}'\nprotocol = '{version}'\nclock = 'rows'", receiver.address()));
     sink.take(Burst::with_side_tables(sent.clone(), side_tables())).expect("taken");
     sink.finish().expect("finished");
     let mut datagrams = Vec::new();
@@ -166,17 +166,17 @@ fn check(dissected: &Dissected, sent: &RecordBatch, version: &str) {
     assert_eq!(lines(&found), lines(&expected), "{version}");
     let text = dissected.run(&["-V"]).join("\n");
     match version {
-        "5" => assert!(text.contains(".00 0000 0110 0100 = SampleRate: 100"), "the header tells it"),
-        "9" => assert_eq!(dissected.values("sampling_interval"), ["100"]),
+        "netflow-v5" => assert!(text.contains(".00 0000 0110 0100 = SampleRate: 100"), "the header tells it"),
+        "netflow-v9" => assert_eq!(dissected.values("sampling_interval"), ["100"]),
         _ => assert_eq!(dissected.values("sampling_packet_space"), ["99"]),
     }
-    assert_eq!(text.contains("eth3"), version != "5", "{version}");
+    assert_eq!(text.contains("eth3"), version != "netflow-v5", "{version}");
 }
 
 #[test]
 fn tshark_reads_datagrams_as_they_were_meant() {
     let Some(tshark) = program("tshark") else { return };
-    for version in ["5", "9", "ipfix"] {
+    for version in ["netflow-v5", "netflow-v9", "ipfix"] {
         let sent = flows(800, 0);
         let datagrams = sent_over_udp(&sent, version);
         assert!(datagrams.len() > 20);
@@ -260,7 +260,7 @@ fn nfacctd(nfacctd: &Path, version: &str, sent: &RecordBatch) -> Sums {
     let log = || fs::read_to_string(path("log")).unwrap_or_default();
     wait_until("nfacctd listens", || waiting_octets(port).is_some() && log().contains("Purging cache - END"));
     let parameters =
-        format!("to = '127.0.0.1:{port}'\nversion = '{version}'\nclock = 'rows'\nrecords_per_second = 20000");
+        format!("to = '127.0.0.1:{port}'\nprotocol = '{version}'\nclock = 'rows'\nrecords_per_second = 20000");
     let (mut sink, _) = open(&parameters);
     sink.take(Burst::with_side_tables(sent.clone(), side_tables())).expect("taken");
     sink.finish().expect("finished");
@@ -282,7 +282,7 @@ fn nfacctd(nfacctd: &Path, version: &str, sent: &RecordBatch) -> Sums {
 #[test]
 fn nfacctd_prints_what_was_sent() {
     let Some(program) = program("nfacctd") else { return };
-    for version in ["5", "9", "ipfix"] {
+    for version in ["netflow-v5", "netflow-v9", "ipfix"] {
         let sent = flows(2_000, 0);
         let columns = ["src_addr", "dst_addr", "src_port", "dst_port", "packets", "bytes"];
         assert_eq!(nfacctd(&program, version, &sent), sums(&columns.map(|name| written(&sent, name))), "{version}");

@@ -73,12 +73,12 @@ fn interface(index: u64, name: &str) -> (String, Option<u64>, Option<String>, Op
 
 #[test]
 fn collectors_hear_what_is_told() {
-    for (version, sampler) in [("9", None), ("ipfix", Some(0))] {
+    for (version, sampler) in [("netflow-v9", None), ("ipfix", Some(0))] {
         let receivers = [Receiver::new(), Receiver::new()];
         let [first, second] = [&receivers[0], &receivers[1]].map(Receiver::address);
-        for distribute in ["all", "in-turn"] {
+        for distribute in ["all", "round-robin"] {
             let (mut sink, meter) = open(&format!(
-                "to = ['{first}', '{second}']\nversion = '{version}'\nclock = 'rows'\ndistribute = '{distribute}'"
+                "to = ['{first}', '{second}']\nprotocol = '{version}'\nclock = 'rows'\ndistribute = '{distribute}'"
             ));
             let told = rows(&[], &[(2, "eth0"), (7, "wlp3s0")], Some(100));
             sink.take(Burst::with_side_tables(flows(600, 0), told)).expect("taken");
@@ -125,7 +125,7 @@ fn what_is_told_late_is_heard_before_the_next_flows_and_again() {
 #[test]
 fn version_5_tells_the_interval_in_its_header() {
     let receiver = Receiver::new();
-    let (mut sink, meter) = open(&format!("to = '{}'\nversion = '5'\nclock = 'rows'", receiver.address()));
+    let (mut sink, meter) = open(&format!("to = '{}'\nprotocol = 'netflow-v5'\nclock = 'rows'", receiver.address()));
     sink.take(Burst::with_side_tables(flows(60, 0), rows(&[], &[(2, "eth0")], Some(100)))).expect("taken");
     let mut octets = [0; 2048];
     let (length, _) = receiver.0.recv_from(&mut octets).expect("a datagram");
@@ -146,7 +146,7 @@ fn what_cannot_be_told_is_counted() {
 
 fn what_can_be_told_is_heard(clock: &str, flows_heard: usize) {
     let receiver = Receiver::new();
-    let (mut sink, meter) = open(&format!("to = '{}'\nversion = '9'\nclock = '{clock}'", receiver.address()));
+    let (mut sink, meter) = open(&format!("to = '{}'\nprotocol = 'netflow-v9'\nclock = '{clock}'", receiver.address()));
     let long = "x".repeat(33);
     let mut told = rows(&[192, 0, 2, 1], &[(1, "eth0"), (2, &long)], None);
     // of another exporter, whose interface 1 is another one
