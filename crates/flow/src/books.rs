@@ -1,4 +1,4 @@
-//! The books: what became of everything that was received, per exporter, Observation Domain and minute.
+//! The books: what happened to everything that was received, per exporter, Observation Domain and minute.
 //!
 //! Every counter only grows, so that rows of the same exporter and minute may be added up in any order. What balances,
 //! for each exporter and for all, which [`balance`] checks:

@@ -68,7 +68,18 @@ fn main() -> ExitCode {
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
+        if let Some(hint) = hint(&error) {
+            eprintln!("hint: {hint}");
+        }
         ExitCode::FAILURE
+    })
+}
+
+/// What can be done about an error, when one of its causes knows.
+fn hint(error: &anyhow::Error) -> Option<&'static str> {
+    error.chain().find_map(|cause| {
+        let archive = cause.downcast_ref::<weir_archive::ArchiveError>().and_then(weir_archive::ArchiveError::hint);
+        archive.or_else(|| cause.downcast_ref::<weir_query::QueryError>()?.hint())
     })
 }
 

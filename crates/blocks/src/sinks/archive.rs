@@ -133,7 +133,7 @@ impl ArchiveSinkOptions {
         let Self { sealing, retention, .. } = self;
         let expiry = ExpiryOptions {
             age_max: retention.max_age.map(TimeSpan::duration),
-            beside_age_max: retention.tables_max_age.map(TimeSpan::duration),
+            side_tables_age_max: retention.tables_max_age.map(TimeSpan::duration),
             octets_max: retention.max_size.map(ByteSize::bytes),
             low_water_percent: retention.low_water_percent,
             summaries: SummaryOptions {
@@ -265,11 +265,11 @@ impl Archive {
 
 impl Sink for Archive {
     fn take(&mut self, burst: Burst) -> Result<(), ComponentError> {
-        let (rows, beside) = burst.into_parts();
+        let (rows, side_tables) = burst.into_parts();
         let count = rows.num_rows();
         let flows = (count > 0).then(|| self.fit.flows(&rows)).transpose();
         let flows = flows.inspect_err(|_| self.refused.add(count as u64))?;
-        let delivery = Delivery { flows, beside };
+        let delivery = Delivery { flows, side_tables };
         self.append(&delivery)?;
         self.stored.add(delivery.rows() as u64);
         Ok(())

@@ -214,7 +214,7 @@ impl Sink for Export {
     fn take(&mut self, burst: Burst) -> Result<(), ComponentError> {
         // what stands beside the flows explains them
         let lanes = &mut self.lanes;
-        self.telling.take(burst.beside(), |told| {
+        self.telling.take(burst.side_tables(), |told| {
             let mut is_told = true;
             for lane in &mut *lanes {
                 is_told &= lane.add_options(told);

@@ -191,7 +191,12 @@ struct ArchiveReader {
 impl ArchiveReader {
     fn open(settings: Settings, context: &ComponentContext) -> Result<Self, ComponentError> {
         let snapshot = Snapshot::open(&settings.archive).map_err(|error| {
-            ComponentError::caused(format!("cannot open archive '{}'", settings.archive.display()), error)
+            let hint = error.hint();
+            let error = ComponentError::caused(format!("cannot open archive '{}'", settings.archive.display()), error);
+            match hint {
+                Some(hint) => ComponentError::new(format!("{}\nhint: {hint}", error.chain())),
+                None => error,
+            }
         })?;
         let runs = Run::of(&snapshot, settings.window);
         let counters = Counters {

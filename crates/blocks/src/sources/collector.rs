@@ -145,7 +145,7 @@ mod tests {
             ended = source.pull(&mut out).expect("no failure") == Pulled::Ended;
             for burst in out.drain() {
                 rows += burst.len() as u64;
-                burst.beside().books.iter().for_each(|books| sums.add(books, i64::MIN, i64::MAX));
+                burst.side_tables().books.iter().for_each(|books| sums.add(books, i64::MIN, i64::MAX));
             }
         }
         let told = sums.completeness();
@@ -173,11 +173,11 @@ mod tests {
         while !ended {
             ended = source.pull(&mut out).expect("no failure") == Pulled::Ended;
             for burst in out.drain() {
-                let (rows, beside) = burst.into_parts();
+                let (rows, side_tables) = burst.into_parts();
                 let bytes =
                     rows.column_by_name("bytes").map(|bytes| bytes.as_primitive::<UInt64Type>().values().to_vec());
                 numbers.extend(bytes.unwrap_or_default());
-                let stored = beside.batches().filter_map(|(_, books)| books.column_by_name("records_stored"));
+                let stored = side_tables.batches().filter_map(|(_, books)| books.column_by_name("records_stored"));
                 booked += stored.flat_map(|stored| stored.as_primitive::<UInt64Type>().values()).sum::<u64>();
             }
         }

@@ -19,7 +19,7 @@ use weir_chain::{
     Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet,
     Pulled, Role, Source, choices, options,
 };
-use weir_flow::{Beside, Column, Delivery};
+use weir_flow::{SideTables, Column, Delivery};
 use weir_formats::{AnyReader, ForeignError, Format};
 
 use accounts::Accounts;
@@ -240,7 +240,7 @@ impl Reading {
             let books = self.accounts.of(&flows);
             let rows = flows.rows() as u64;
             let others = reader.take_options().into_iter().collect();
-            let delivery = Delivery { flows: Some(flows), beside: Beside { books: Some(books), others } };
+            let delivery = Delivery { flows: Some(flows), side_tables: SideTables { books: Some(books), others } };
             if !self.hand_on(delivery) {
                 return Ok(());
             }
@@ -248,8 +248,8 @@ impl Reading {
         }
         // what a file tells behind its last flow
         if let Some(options) = reader.take_options() {
-            let beside = Beside { books: None, others: vec![options] };
-            self.hand_on(Delivery { flows: None, beside });
+            let side_tables = SideTables { books: None, others: vec![options] };
+            self.hand_on(Delivery { flows: None, side_tables });
         }
         Ok(())
     }

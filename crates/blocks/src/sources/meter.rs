@@ -97,13 +97,16 @@ impl Source for MeterSource {
             Workers::Here(worker) => step(worker, &mut batches),
             Workers::Threads(threads) => threads.take(&mut batches)?,
         };
-        let beside = self.telling.tell(batches.last());
-        let mut beside = Some(beside);
+        let side_tables = self.telling.tell(batches.last());
+        let mut side_tables = Some(side_tables);
         for flows in batches {
-            out.burst(Burst::from(Delivery { flows: Some(flows), beside: beside.take().unwrap_or_default() }));
+            out.burst(Burst::from(Delivery {
+                flows: Some(flows),
+                side_tables: side_tables.take().unwrap_or_default(),
+            }));
         }
-        if let Some(beside) = beside.filter(|beside| !beside.is_empty()) {
-            out.burst(Burst::from(Delivery { flows: None, beside }));
+        if let Some(side_tables) = side_tables.filter(|side_tables| !side_tables.is_empty()) {
+            out.burst(Burst::from(Delivery { flows: None, side_tables }));
         }
         match self.metering.take_failure() {
             Some(error) => Err(source_error(error)),

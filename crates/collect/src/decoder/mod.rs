@@ -15,7 +15,7 @@ mod templates;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
-use weir_flow::{Beside, BooksBatch, Counter, Delivery, FlowBatchBuilder, Table};
+use weir_flow::{BooksBatch, Counter, Delivery, FlowBatchBuilder, SideTables, Table};
 use weir_wire::{Spans, TemplateId, WireError};
 use weir_wire::{fixed, ipfix, netflow9};
 
@@ -229,7 +229,7 @@ impl Decoder {
         let books = (!lines.is_empty()).then(|| BooksBatch::from_rows(&lines));
         let others = self.options.take().into_iter();
         let others = others.chain(self.counters.iter_mut().filter_map(CounterRows::finish)).collect();
-        Delivery { flows, beside: Beside { books, others } }
+        Delivery { flows, side_tables: SideTables { books, others } }
     }
 
     /// Gives up Data Sets that have waited too long, and templates that were not sent again.

@@ -104,7 +104,7 @@ fn u16_of(flows: &FlowBatch, column: Column) -> Option<u16> {
 }
 
 fn options(delivery: &Delivery) -> RecordBatch {
-    let others = &delivery.beside.others;
+    let others = &delivery.side_tables.others;
     let batch = others.iter().find(|batch| batch.table() == Table::ExporterOptions).expect("options");
     batch.record_batch().clone()
 }
@@ -255,7 +255,7 @@ fn options_are_written_when_they_are_new() {
     {
         exporter.received_ms += wait_ms;
         exporter.netflow9(3, &names, &[&told(name)]);
-        let others = exporter.take().beside.others;
+        let others = exporter.take().side_tables.others;
         assert_eq!(others.iter().map(|batch| batch.record_batch().num_rows()).sum::<usize>(), rows, "{name}");
     }
 }

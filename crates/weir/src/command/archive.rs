@@ -7,9 +7,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
-use weir_archive::compaction::Merge;
 use weir_archive::{
-    ArchiveError, CompactionOptions, Expired, Part, SegmentSummary, check, compact, expire, export, import,
+    ArchiveError, CompactionOptions, ExpiryReport, ExportSelection, Merge, SegmentSummary, check, compact, expire, export,
+    import,
 };
 use weir_blocks::sinks::archive::{ArchiveSinkOptions, RetentionOptions};
 use weir_chain::{ByteSize, Options};
@@ -133,16 +133,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// An error of the archive, with what can be done about it.
+/// An error of an import, with what can be done about it that the archive itself cannot know.
 fn hinted(error: ArchiveError) -> anyhow::Error {
-    let hint = match &error {
-        ArchiveError::Locked { .. } => "hint: end the collector first, or import into another archive",
-        ArchiveError::NotAnExport { .. } => "hint: weir archive export writes a folder that can be imported",
-        ArchiveError::NotEmpty { .. } => "hint: name a folder that is not there yet",
-        _ => return error.into(),
-    };
-    let error = anyhow::Error::from(error);
-    anyhow::anyhow!("{error:#}\n{hint}")
+    match error {
+        ArchiveError::Locked { .. } => {
+            anyhow::anyhow!("{error}\nhint: end the collector first, or import into another archive")
+        }
+        _ => error.into(),
+    }
 }
 
 fn run_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
@@ -250,7 +248,7 @@ fn run_expire(args: &ExpireArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// What became of summaries, on standard error.
-fn tell_summaries(expired: &Expired, dry_run: bool) {
+fn tell_summaries(expired: &ExpiryReport, dry_run: bool) {
     if !expired.summaries.is_empty() {
         eprintln!("{} summaries {}", expired.summaries.len(), if dry_run { "would go" } else { "expired" });
     }
@@ -272,7 +270,7 @@ fn run_export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     if args.from.zip(args.until).is_some_and(|(from, until)| until <= from) {
         bail!("the time --until is not after --from");
     }
-    let part = Part { from_ms: args.from, until_ms: args.until, tables: args.table.clone() };
+    let part = ExportSelection { from_ms: args.from, until_ms: args.until, tables: args.table.clone() };
     let done = export(&args.place.archive, &args.to, &part).map_err(hinted)?;
     eprintln!("{} segments with {} rows and {} exported", done.segments, done.rows, amount(done.octets));
     if done.flows_unsealed > 0 {

@@ -27,7 +27,7 @@ use clap::ValueEnum;
 use weir_chain::{Chain, ChainBuilder, Progress};
 use weir_flow::Counter;
 use weir_flow::scaling::Corrections;
-use weir_query::{Archive, AskOptions};
+use weir_query::{Archive, QueryOptions};
 use weir_sql::output::Format;
 use weir_sql::{Engine, EngineOptions, UserTable};
 use weir_wire::WireError;
@@ -76,10 +76,10 @@ impl ArchiveArgs {
 impl ArchiveArgs {
     /// The archive without the engine; whether flows that have expired count as far as their summaries tell.
     pub(crate) fn direct(&self, progress: Arc<weir_query::Progress>, approximate: bool) -> anyhow::Result<Archive> {
-        let usual = AskOptions::default();
+        let usual = QueryOptions::default();
         let threads = self.threads.unwrap_or(usual.threads).max(1);
         let memory_octets_max = self.memory_limit.0;
-        let options = AskOptions { threads, memory_octets_max, progress, approximate, ..usual };
+        let options = QueryOptions { threads, memory_octets_max, progress, approximate, ..usual };
         Ok(Archive::open(&self.archive, options)?)
     }
 }

@@ -5,7 +5,7 @@ use arrow::datatypes::{UInt32Type, UInt64Type};
 use weir_chain::{Counter, Counters};
 use weir_export::{Interface, OptionsData, Selector};
 use weir_flow::elements::elements_of_row;
-use weir_flow::{Beside, OptionsKind, Table};
+use weir_flow::{OptionsKind, SideTables, Table};
 
 /// `selectorAlgorithm`, and the same in NetFlow v9: `samplingAlgorithm` and `samplerMode`.
 const SELECTOR_ALGORITHM: u16 = 304;
@@ -30,8 +30,8 @@ impl Telling {
     }
 
     /// Hands each row to `tell`, which says whether it could be told, and counts them.
-    pub(super) fn take(&mut self, beside: &Beside, mut tell: impl FnMut(&OptionsData) -> bool) {
-        let batches = beside.batches().filter(|(table, _)| *table == Table::ExporterOptions);
+    pub(super) fn take(&mut self, side_tables: &SideTables, mut tell: impl FnMut(&OptionsData) -> bool) {
+        let batches = side_tables.batches().filter(|(table, _)| *table == Table::ExporterOptions);
         for (_, rows) in batches {
             let Some(columns) = Columns::of(rows) else { continue };
             for row in 0..rows.num_rows() {

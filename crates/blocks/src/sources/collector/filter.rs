@@ -41,13 +41,13 @@ impl FlowFilter {
         let kept = part(&mask).map_err(failed)?;
         let others = arrow::compute::not(&mask).and_then(|others| part(&others)).map_err(failed)?;
         let lines = BooksBatch::from_rows(&filtered_rows(&others));
-        let mut beside = delivery.beside;
-        beside.books = Some(match beside.books {
+        let mut side_tables = delivery.side_tables;
+        side_tables.books = Some(match side_tables.books {
             Some(books) => books.followed_by(&lines),
             None => lines,
         });
         filtered.add(dropped as u64);
-        Ok(Delivery { flows: (kept.rows() > 0).then_some(kept), beside })
+        Ok(Delivery { flows: (kept.rows() > 0).then_some(kept), side_tables })
     }
 }
 

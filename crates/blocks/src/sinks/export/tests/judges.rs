@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 
 use arrow::datatypes::{UInt8Type, UInt16Type};
-use weir_flow::{AddressText, Beside, OptionsKind, OptionsRow, OptionsRows};
+use weir_flow::{AddressText, OptionsKind, OptionsRow, OptionsRows, SideTables};
 use weir_testkit::{program, write_capture};
 
 use super::connections::open;
@@ -134,7 +134,7 @@ fn lines(columns: &[Vec<String>]) -> Vec<String> {
 }
 
 /// Interfaces and sampling, as a Metering Process tells them.
-fn beside() -> Beside {
+fn side_tables() -> SideTables {
     let mut rows = OptionsRows::default();
     let blank = OptionsRow::blank(1, &[], 0, 10);
     let interface = OptionsRow { kind: OptionsKind::Interface, key: Some(3), name: Some("eth3"), ..blank.clone() };
@@ -142,14 +142,14 @@ fn beside() -> Beside {
     let sampler =
         OptionsRow { kind: OptionsKind::Sampler, key: Some(0), sampling_interval: Some(100), ..blank.clone() };
     rows.push(&sampler, std::iter::empty());
-    Beside { books: None, others: rows.take().into_iter().collect() }
+    SideTables { books: None, others: rows.take().into_iter().collect() }
 }
 
 /// Sends flows, with what is told beside them, and yields what came.
 fn sent_over_udp(sent: &RecordBatch, version: &str) -> Vec<Vec<u8>> {
     let receiver = Receiver::new();
     let (mut sink, _) = open(&format!("to = '{}'\nprotocol = '{version}'\nclock = 'rows'", receiver.address()));
-    sink.take(Burst::with_beside(sent.clone(), beside())).expect("taken");
+    sink.take(Burst::with_side_tables(sent.clone(), side_tables())).expect("taken");
     sink.finish().expect("finished");
     let mut datagrams = Vec::new();
     let mut octets = vec![0; 65_536];
@@ -197,7 +197,7 @@ fn tshark_reads_a_connection_as_it_was_meant() {
     });
     let sent = flows(2_000, 0);
     let (mut sink, _) = open(&format!("to = 'tcp://{to}'\nclock = 'rows'"));
-    sink.take(Burst::with_beside(sent.clone(), beside())).expect("taken");
+    sink.take(Burst::with_side_tables(sent.clone(), side_tables())).expect("taken");
     sink.finish().expect("finished");
     let dissected = Dissected::new(tshark, tcp(&reader.join().expect("read")));
     check(&dissected, &sent, "ipfix");
@@ -262,7 +262,7 @@ fn nfacctd(nfacctd: &Path, version: &str, sent: &RecordBatch) -> Sums {
     let parameters =
         format!("to = '127.0.0.1:{port}'\nprotocol = '{version}'\nclock = 'rows'\nrecords_per_second = 20000");
     let (mut sink, _) = open(&parameters);
-    sink.take(Burst::with_beside(sent.clone(), beside())).expect("taken");
+    sink.take(Burst::with_side_tables(sent.clone(), side_tables())).expect("taken");
     sink.finish().expect("finished");
     // it prints once a second what has come since
     let packets = sent.column_by_name("packets").expect("packets").as_primitive::<UInt64Type>();
