@@ -7,18 +7,24 @@
 //! Sources are scanned as text with comments and literals blanked out ([`source`]), not parsed. That keeps this crate
 //! small enough to compile in seconds; what speaks against it is that a macro may hide a function from the scanner.
 
+mod blocks;
+mod circles;
 mod order;
 
 mod names;
 mod paths;
+mod prints;
 mod size;
+mod width;
 
 mod docs;
 mod links;
 
 mod tools;
 
+mod crates;
 mod files;
+mod modules;
 mod source;
 mod verdict;
 
@@ -39,6 +45,11 @@ const CHECKS: &[Check] = &[
     Check { name: "order", about: "crates depend only on crates above them in the data path", look: order::look },
     Check { name: "once", about: "tests and binary share one build of the query engine", look: order::look_once },
     Check { name: "size", about: "functions of 70 lines, files of 600 lines at most", look: size::look },
+    Check { name: "fields", about: "structs of 15 fields at most", look: width::look_fields },
+    Check { name: "impls", about: "types of 400 lines of impl at most, over all files", look: width::look_impls },
+    Check { name: "circles", about: "no circle of files within a crate but those listed", look: circles::look },
+    Check { name: "blocks", about: "no component uses another one", look: blocks::look },
+    Check { name: "prints", about: "libraries log, only the binary prints", look: prints::look },
     Check { name: "names", about: "no crate or module named util, common, helpers, …", look: names::look },
     Check { name: "paths", about: "no path of somebody's machine in a tracked file", look: paths::look },
     Check { name: "docs", about: "generated pages are fresh (without --check: writes them)", look: docs::look },

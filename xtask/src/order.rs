@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn the_engine_is_found_behind_other_packages() {
-        let rule = "nothing below query pulls datafusion";
+        let rule = "nothing below sql pulls datafusion";
         check(
             &["weir-archive: foreign", "*foreign: datafusion-expr"],
             &[&format!("weir-archive -> foreign -> datafusion-expr: {rule}")],

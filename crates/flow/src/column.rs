@@ -108,7 +108,7 @@ columns! {
     SrcMask "src_mask" U8 "bits" [9, 29] [] Some(44), "smask", "Length of the routing prefix of the source.";
     DstMask "dst_mask" U8 "bits" [13, 30] [] Some(45), "dmask", "Length of the routing prefix of the destination.";
     SamplingInterval "sampling_interval" U32 "packets" [305, 34, 50] [] None, "1 in", "Sampling interval in force when the flow was measured: one packet in so many; null when the exporter told none.";
-    EngineType "engine_type" U8 "" [38] [] None, "etype", "Type of the switching engine (NetFlow v5 header).";
+    EngineType "engine_type" U8 "" [38] [] None, "engine", "Type of the switching engine (NetFlow v5 header).";
     EngineId "engine_id" U8 "" [39] [] None, "eid", "Number of the switching engine (NetFlow v5 header).";
     SamplerId "sampler_id" U32 "" [302, 48] [] None, "sampler", "Identifier of the sampler that selected the packets.";
     BytesReverse "bytes_reverse" U64 "octets" [232] [1] None, "bytes rev", "Octets in the opposite direction of a bidirectional flow.";
@@ -206,6 +206,14 @@ mod tests {
     fn names_are_unique_and_found() {
         for &column in Column::ALL {
             assert_eq!(Column::by_name(column.name()), Some(column));
+        }
+    }
+
+    #[test]
+    fn no_two_columns_have_one_label() {
+        let mut seen = std::collections::HashSet::new();
+        for column in Column::ALL {
+            assert!(seen.insert(column.spec().label), "label '{}' is that of two columns", column.spec().label);
         }
     }
 

@@ -117,8 +117,7 @@ fn path(path: &Path) -> &str {
 }
 
 fn skipped() {
-    assert!(std::env::var_os("WEIR_REQUIRE_NFDUMP").is_none(), "no nfcapd, or no nfdump {VERSION}");
-    println!("skipped: no nfcapd, or no nfdump {VERSION}");
+    weir_testkit::skip("nfdump", &format!("nfcapd, or nfdump {VERSION}, is not installed"));
 }
 
 #[test]

@@ -114,7 +114,7 @@ fn the_page_is_fresh() {
     }
     let written = std::fs::read_to_string(&path).unwrap_or_default();
     if !written.contains(&report::corpus_line(&found)) && std::env::var_os("WEIR_CORPUS").is_some() {
-        println!("skipped: the page was written from another corpus");
+        weir_testkit::skip("page-corpus", "the page was written from another corpus");
         return;
     }
     let is_fresh = match page {
