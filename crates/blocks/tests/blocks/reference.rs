@@ -26,14 +26,14 @@ The chain has the keys `name`, `burst_records` and `queue_bursts`.
 
 #[test]
 fn the_page_is_fresh() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/blocks.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/components.md");
     let pages = reference::pages(&weir_blocks::registry());
     let expected = format!("{HEAD}{}\n", pages.trim_end());
     if std::env::var_os("WEIR_WRITE_REFERENCE").is_some() {
         fs::write(&path, &expected).expect("written");
     }
-    let found = fs::read_to_string(&path).expect("docs/reference/blocks.md");
-    assert!(found == expected, "docs/reference/blocks.md is old: run this test with WEIR_WRITE_REFERENCE=1");
+    let found = fs::read_to_string(&path).expect("docs/reference/components.md");
+    assert!(found == expected, "docs/reference/components.md is old: run this test with WEIR_WRITE_REFERENCE=1");
 }
 
 #[test]
