@@ -4,7 +4,9 @@
 //! tested; it fails when the environment says that it must be there, so that a full machine tests everything.
 
 pub mod certificates;
+pub mod console;
 pub mod namespace;
+pub mod pages;
 
 mod skipped;
 

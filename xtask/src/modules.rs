@@ -235,7 +235,7 @@ mod tests {
                 ("a.rs", "pub use super::b::X;"),
                 ("b.rs", "pub use super::a::X;\nfn f(x: X) {}"),
             ],
-            &[],
+            &["b.rs -> a.rs"],
         );
     }
 }

@@ -77,7 +77,8 @@ fn features(root: &Path, edges: &str) -> anyhow::Result<BTreeMap<String, String>
     Ok(lines.map(|(package, features)| (package.to_owned(), features.to_owned())).collect())
 }
 
-fn cargo_metadata(root: &Path) -> anyhow::Result<Value> {
+/// What `cargo metadata` says of the workspace.
+pub(crate) fn cargo_metadata(root: &Path) -> anyhow::Result<Value> {
     let output = cargo(root, &["metadata", "--format-version", "1"])?;
     serde_json::from_slice(&output).context("cargo metadata printed no JSON")
 }

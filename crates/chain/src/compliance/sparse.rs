@@ -13,7 +13,9 @@ use crate::ComponentKind;
 /// For each flow column of the inputs: sets it to null in every row, then leaves it out, and compares the answers. And
 /// leaves out all columns that are null in the inputs as they are, and compares with the answer to those.
 pub(super) fn check(kind: &'static ComponentKind, parameters: &str, inputs: &[Vec<RecordBatch>], whole: &Outcome) {
-    let sparse = each_batch(inputs, |batch| with_columns(batch, |field, values| (!is_absent(field, values)).then(|| Arc::clone(values))));
+    let sparse = each_batch(inputs, |batch| {
+        with_columns(batch, |field, values| (!is_absent(field, values)).then(|| Arc::clone(values)))
+    });
     compare(kind, "those that are null in every row", whole, &run(kind, parameters, &sparse, &mut Cuts::Whole));
     for name in nullable_columns(inputs) {
         let of_nulls = |field: &FieldRef, values: &ArrayRef| {
@@ -29,7 +31,11 @@ pub(super) fn check(kind: &'static ComponentKind, parameters: &str, inputs: &[Ve
 
 fn compare(kind: &ComponentKind, columns: &str, with: &Outcome, without: &Outcome) {
     assert_eq!(with.len(), without.len(), "{}: as many rows without columns ({columns}) as with nulls", kind.name);
-    assert!(present(with) == present(without), "{}: the same rows without columns ({columns}) as with nulls", kind.name);
+    assert!(
+        present(with) == present(without),
+        "{}: the same rows without columns ({columns}) as with nulls",
+        kind.name
+    );
     assert_eq!(with.counters, without.counters, "{}: the same counts without columns ({columns})", kind.name);
 }
 

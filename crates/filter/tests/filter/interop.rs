@@ -202,16 +202,7 @@ impl Page {
     }
 
     fn check(&self) {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/filter-interop.md");
-        let text = self.text();
-        if std::env::var_os("WEIR_WRITE_REFERENCE").is_some() {
-            std::fs::write(path, &text).expect("written");
-        }
-        let committed = std::fs::read_to_string(path).expect("docs/reference/filter-interop.md");
-        assert!(
-            committed == text,
-            "docs/reference/filter-interop.md is stale: run this test with WEIR_WRITE_REFERENCE=1"
-        );
+        weir_testkit::pages::check("docs/reference/filter-interop.md", &self.text());
     }
 }
 
