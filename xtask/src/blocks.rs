@@ -17,8 +17,8 @@ const SHARED: &[&str] = &["sources/traffic"];
 pub(crate) fn look(root: &Path) -> anyhow::Result<Verdict> {
     let hint = "what two components need is a module of its own in crates/blocks/src, or in crates/rows";
     let all = crates::sources(root)?;
-    let sources = all.get(CRATE).map(Vec::as_slice).unwrap_or_default().to_vec();
-    let modules = Modules::new(crates::outside_tests(&sources));
+    let sources = all.get(CRATE).map(Vec::as_slice).unwrap_or_default();
+    let modules = Modules::new(crates::outside_tests(sources));
     let edges = modules.edges();
     let pairs = edges.iter().flat_map(|(from, to)| to.iter().map(move |to| (*from, *to)));
     let violations: Vec<String> = pairs.filter_map(|(from, to)| breach(from, to)).collect();

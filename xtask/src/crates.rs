@@ -5,12 +5,12 @@ use std::path::Path;
 
 use crate::files;
 
-/// A crate's sources: paths below its `src`, and texts.
-pub(crate) type Sources = Vec<(String, String)>;
+/// A source of a crate: its path below `src`, and its text.
+pub(crate) type SourceFile = (String, String);
 
 /// Sources of every crate by its folder below `crates`, those that only tests compile included.
-pub(crate) fn sources(root: &Path) -> anyhow::Result<BTreeMap<String, Sources>> {
-    let mut crates: BTreeMap<String, Sources> = BTreeMap::new();
+pub(crate) fn sources(root: &Path) -> anyhow::Result<BTreeMap<String, Vec<SourceFile>>> {
+    let mut crates: BTreeMap<String, Vec<SourceFile>> = BTreeMap::new();
     for path in files::listed(root)? {
         let Some((name, file)) = path.strip_prefix("crates/").and_then(|rest| rest.split_once("/src/")) else {
             continue;
@@ -26,7 +26,7 @@ pub(crate) fn sources(root: &Path) -> anyhow::Result<BTreeMap<String, Sources>> 
 }
 
 /// Those that are not only compiled by tests.
-pub(crate) fn outside_tests(sources: &Sources) -> impl Iterator<Item = (&str, &str)> {
+pub(crate) fn outside_tests(sources: &[SourceFile]) -> impl Iterator<Item = (&str, &str)> {
     let sources = sources.iter().map(|(file, text)| (file.as_str(), text.as_str()));
     sources.filter(|(file, _)| !files::is_test_source(file))
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::crates::{self, Sources};
+use crate::crates::{self, SourceFile};
 use crate::source::Source;
 use crate::verdict::Verdict;
 
@@ -64,7 +64,7 @@ pub(crate) fn look_impls(root: &Path) -> anyhow::Result<Verdict> {
 }
 
 /// How many structs there are, and which have too many fields.
-fn wide_structs(name: &str, sources: &Sources) -> (usize, Vec<Excess>) {
+fn wide_structs(name: &str, sources: &[SourceFile]) -> (usize, Vec<Excess>) {
     let (mut seen, mut found) = (0, Vec::new());
     for (file, text) in crates::outside_tests(sources) {
         let structs = Source::new(text).structs();
@@ -79,7 +79,7 @@ fn wide_structs(name: &str, sources: &Sources) -> (usize, Vec<Excess>) {
 
 /// Lines and files of the `impl` blocks of each type, by its name and the file that declares it. Where several types of a
 /// crate have one name, a block belongs to the one that is declared nearest: in the same file, or in a module above it.
-fn implemented_lines(sources: &Sources) -> BTreeMap<(String, String), (usize, usize)> {
+fn implemented_lines(sources: &[SourceFile]) -> BTreeMap<(String, String), (usize, usize)> {
     let scanned: Vec<(&str, Source)> =
         crates::outside_tests(sources).map(|(file, text)| (file, Source::new(text))).collect();
     let mut declared: BTreeMap<String, Vec<&str>> = BTreeMap::new();
@@ -131,7 +131,7 @@ fn violations(excess: &[Excess], exceptions: &[Exception]) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn sources(files: &[(&str, String)]) -> Sources {
+    fn sources(files: &[(&str, String)]) -> Vec<SourceFile> {
         files.iter().map(|(file, text)| ((*file).to_owned(), text.clone())).collect()
     }
 

@@ -97,21 +97,21 @@ impl Source {
 
     /// The path that begins at `at`; empty where no name begins.
     fn path_at(&self, at: usize) -> Vec<String> {
-        let is_start = at == 0 || (!is_word(self.code[at - 1]) && self.code[at - 1] != b'$');
-        let mut names = Vec::new();
-        let mut rest = &self.code[at..];
-        while is_start {
+        let (mut names, mut rest) = (Vec::new(), &self.code[at..]);
+        if at > 0 && (is_word(self.code[at - 1]) || self.code[at - 1] == b'$') {
+            return names;
+        }
+        loop {
             let length = rest.iter().take_while(|&&octet| is_word(octet)).count();
             if length == 0 {
-                break;
+                return names;
             }
             names.push(String::from_utf8_lossy(&rest[..length]).into_owned());
             match rest[length..].strip_prefix(b"::") {
                 Some(after) if after.first().is_some_and(|&octet| is_word(octet)) => rest = after,
-                _ => break,
+                _ => return names,
             }
         }
-        names
     }
 }
 
