@@ -7,6 +7,8 @@
 //! compliance::transform(&KIND, "by = 'start'", &[batches]);
 //! ```
 
+mod sparse;
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -77,8 +79,8 @@ fn check_kind(kind: &'static dyn AnyKind, options: &str) {
 }
 
 /// Runs a component over the rows of its inputs, cut and interleaved in many ways, and sees that it always hands on the
-/// same rows in the same order, that it counts the same, and that it holds nothing at the end. `inputs` are batches
-/// for each input, in the order of their indexes.
+/// same rows in the same order, that it counts the same, and that it holds nothing at the end; and that a flow column
+/// without any value may be missing. `inputs` are batches for each input, in the order of their indexes.
 pub fn transform(kind: &'static dyn AnyKind, options: &str, inputs: &[Vec<RecordBatch>]) -> Outcome {
     assert_eq!(kind.role(), Role::Transform, "{} is no component between source and sink", kind.name());
     assert_eq!(kind.inputs().len(), inputs.len(), "{} has inputs {:?}", kind.name(), kind.inputs());
@@ -92,6 +94,7 @@ pub fn transform(kind: &'static dyn AnyKind, options: &str, inputs: &[Vec<Record
         assert!(other.rows == whole.rows, "{}: the same rows with {name} as in whole batches", kind.name());
         assert_eq!(other.counters, whole.counters, "{}: the same counts with {name}", kind.name());
     }
+    sparse::check(kind, options, inputs, &whole);
     whole
 }
 

@@ -83,9 +83,9 @@ macro_rules! columns {
 
 columns! {
     Received "received" Time "ms" [] [] "received", "When the Collecting Process received the datagram that carried the flow, by its own clock.";
-    Start "start" Time "ms" [152, 150, 154, 156, 158, 22] [] "start", "When the first packet of the flow was observed; for sFlow, which tells no times, when it was received.";
+    Start "start" Time "ms" [152, 150, 154, 156, 158, 22] [] "start", "When the first packet of the flow was observed; for sFlow, which has no times, when it was received.";
     End "end" Time "ms" [153, 151, 155, 157, 159, 21] [] "end", "When the last packet of the flow was observed; for sFlow as `start`.";
-    Exporter "exporter" Address "" [] [] "exporter", "Address that the export datagrams came from; for sFlow the address that the agent tells, which relays keep.";
+    Exporter "exporter" Address "" [] [] "exporter", "Address that the export datagrams came from; for sFlow the address that the agent reports, which relays keep.";
     ObservationDomain "observation_domain" U32 "" [] [] "domain", "Observation Domain ID (IPFIX), Source ID (NetFlow v9), engine type and id (NetFlow v5), sub-agent ID (sFlow); 0 in NetFlow v1 and v7, which have none.";
     ExportVersion "export_version" U8 "" [] [] "ver", "Version of the export protocol: 1, 5, 7, 9, 10 for IPFIX, 105 for sFlow version 5.";
     SrcAddr "src_addr" Address "" [8, 27] [] "src addr", "Source address in the IP header.";
@@ -104,15 +104,15 @@ columns! {
     DstAs "dst_as" U32 "" [17] [] "dst as", "Autonomous system number of the destination.";
     SrcMask "src_mask" U8 "bits" [9, 29] [] "smask", "Length of the routing prefix of the source.";
     DstMask "dst_mask" U8 "bits" [13, 30] [] "dmask", "Length of the routing prefix of the destination.";
-    SamplingInterval "sampling_interval" U32 "packets" [305, 34, 50] [] "1 in", "Sampling interval in force when the flow was measured: one packet in so many; null when the exporter told none.";
-    EngineType "engine_type" U8 "" [38] [] "etype", "Type of the switching engine (NetFlow v5 header).";
+    SamplingInterval "sampling_interval" U32 "packets" [305, 34, 50] [] "1 in", "Sampling interval in force when the flow was measured: one packet of this many; null when the exporter reported none.";
+    EngineType "engine_type" U8 "" [38] [] "engine", "Type of the switching engine (NetFlow v5 header).";
     EngineId "engine_id" U8 "" [39] [] "eid", "Number of the switching engine (NetFlow v5 header).";
     SamplerId "sampler_id" U32 "" [302, 48] [] "sampler", "Identifier of the sampler that selected the packets.";
     BytesReverse "bytes_reverse" U64 "octets" [232] [1] "bytes rev", "Octets in the opposite direction of a bidirectional flow.";
     PacketsReverse "packets_reverse" U64 "packets" [299] [2] "packets rev", "Packets in the opposite direction of a bidirectional flow.";
     BytesOut "bytes_out" U64 "octets" [23, 171] [] "bytes out", "Octets after the Observation Point, where the exporter counts both.";
     PacketsOut "packets_out" U64 "packets" [24, 172] [] "packets out", "Packets after the Observation Point, where the exporter counts both.";
-    Flows "flows" U64 "flows" [3] [] "flows", "Number of flows that an aggregated record stands for; null means one.";
+    Flows "flows" U64 "flows" [3] [] "flows", "Number of flows in an aggregated record; null means one.";
     DstTos "dst_tos" U8 "" [55] [] "dtos", "Type of service after the Observation Point.";
     MinTtl "min_ttl" U8 "hops" [52] [] "min ttl", "Smallest TTL or hop limit seen.";
     MaxTtl "max_ttl" U8 "hops" [53] [] "max ttl", "Largest TTL or hop limit seen.";
@@ -148,7 +148,7 @@ columns! {
     EndReverse "end_reverse" Time "ms" [] [153, 151, 155, 157, 159, 21] "end rev", "When the last packet in the opposite direction of a bidirectional flow was observed.";
     PortRangeStart "port_range_start" U16 "" [361] [] "port from", "First port of the block of ports that a NAT event is about (RFC 8158 section 4.3).";
     PortRangeEnd "port_range_end" U16 "" [362] [] "port to", "Last port of the block of ports that a NAT event is about.";
-    TimeFlags "time_flags" U16 "" [] [] "time", "What is wrong with the times, as a sum of bits: 1 the exporter's clock stands before 2000, 2 it is over 5 minutes ahead of `received`, 4 it is over a day behind, 8 the flow ends before it starts, 16 it starts or ends over 5 minutes after `received`, 32 it ends over a day before `received`, 64 a time counts from a start of the exporter that is not known, 128 a time in a field for uptimes is taken as one since 1970; null when nothing is.";
+    TimeFlags "time_flags" U16 "" [] [] "time", "What is wrong with the times, as a sum of bits: 1 the exporter's clock is before 2000, 2 it is over 5 minutes ahead of `received`, 4 it is over a day behind, 8 the flow ends before it starts, 16 it starts or ends over 5 minutes after `received`, 32 it ends over a day before `received`, 64 a time counts from a start of the exporter that is not known, 128 a time in a field for uptimes is taken as one since 1970; null when nothing is.";
     TunnelSrcAddr "tunnel_src_addr" Address "" [57586, 57868] [] "tun src", "Source address of the packets that carry those of the flow through a tunnel; null without one.";
     TunnelDstAddr "tunnel_dst_addr" Address "" [57588, 57869] [] "tun dst", "Destination address of the packets that carry those of the flow through a tunnel; null without one.";
     Elements "elements" Elements "" [] [] "elements", "Information Elements of the record that have no column of their own, as they came; lists are followed by what is in them.";
@@ -203,6 +203,14 @@ mod tests {
     fn names_are_unique_and_found() {
         for &column in Column::ALL {
             assert_eq!(Column::by_name(column.name()), Some(column));
+        }
+    }
+
+    #[test]
+    fn no_two_columns_have_one_label() {
+        let mut seen = std::collections::HashSet::new();
+        for column in Column::ALL {
+            assert!(seen.insert(column.spec().label), "label '{}' is that of two columns", column.spec().label);
         }
     }
 

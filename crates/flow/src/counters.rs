@@ -140,7 +140,7 @@ structures! { INTERFACE:
         "ethernet_sqe_test_errors" U32 "" "Errors of the signal quality test.";
         "ethernet_deferred" U32 "frames" "Frames whose first try had to wait.";
         "ethernet_late_collisions" U32 "" "Collisions later than one slot time.";
-        "ethernet_excessive_collisions" U32 "frames" "Frames given up after too many collisions.";
+        "ethernet_excessive_collisions" U32 "frames" "Frames dropped after too many collisions.";
         "ethernet_mac_transmit_errors" U32 "frames" "Frames not sent because of an error of the MAC sublayer.";
         "ethernet_carrier_sense_errors" U32 "" "Times that the carrier was lost or never there.";
         "ethernet_frames_too_long" U32 "frames" "Frames longer than allowed.";

@@ -209,9 +209,9 @@ pub const COLUMN_DOCS: &[(&str, &str)] = &[
     ("key_octets", "Octets that the record is about: application identifier, route distinguisher."),
     ("name", "Name of the interface, VRF, application, sampler or element."),
     ("description", "Description of the same."),
-    ("sampling_interval", "One packet in so many, rounded to a whole number."),
-    ("packets_selected", "The same exactly: so many packets selected."),
-    ("packets_observed", "Of so many."),
+    ("sampling_interval", "One packet of this many, rounded to a whole number."),
+    ("packets_selected", "The same exactly: packets selected."),
+    ("packets_observed", "Out of these observed."),
     ("elements", "All fields but the scopes of NetFlow v9, as they came."),
 ];
 

@@ -15,7 +15,7 @@ const INTRODUCTION: &str = "\
 # Columns
 
 An archive keeps these tables. Every column of a flow but `received` may be null: null means that the exporter did not
-tell. Counts are as measured; sampling is not applied.
+report it. Counts are as measured; sampling is not applied.
 
 ## `flows`
 
@@ -115,7 +115,7 @@ fn books_section() -> String {
 fn options_section() -> String {
     let table = Table::ExporterOptions;
     let mut section = format!(
-        "\n## `{}`\n\nWhat exporters tell about themselves: one row per Options Data Record, written when it is new or says something else\n\
+        "\n## `{}`\n\nWhat exporters report about themselves: one row per Options Data Record, written when it is new or says something else\n\
          than before, and once an hour otherwise.\n\n| column | meaning |\n| --- | --- |\n",
         table.name(),
     );
@@ -129,7 +129,7 @@ fn options_section() -> String {
 fn counters_section(table: Table, whose: &str) -> String {
     let mut section = format!(
         "\n## `{}`\n\nCounters of {whose}: one row per counters sample of sFlow. Counters run on from the start of the \
-         device and wrap at\nthe end of their type; null means that the device did not tell. *Structure* is the format \
+         device and wrap at\nthe end of their type; null means that the device did not report it. *Structure* is the format \
          of sFlow's structure and the\noffset in it.\n\n| column | type | unit | structure | meaning |\n| --- | --- | --- | \
          --- | --- |\n",
         table.name()

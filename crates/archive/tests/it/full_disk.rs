@@ -21,7 +21,7 @@ impl SmallDisk {
         match mounted {
             Ok(output) if output.status.success() => Some(Self(dir)),
             _ => {
-                println!("skipped: mounting a small disk needs root");
+                weir_testkit::skip("root", "mounting a small disk needs root");
                 None
             }
         }

@@ -495,7 +495,7 @@ mod tests {
             output.is_ok_and(|output| output.status.success())
         };
         if !mount(&["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs"]) {
-            println!("skipped: mounting a small disk needs root");
+            weir_testkit::skip("root", "mounting a small disk needs root");
             return;
         }
         let archive = folder.path().join("archive");

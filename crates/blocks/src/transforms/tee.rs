@@ -132,7 +132,7 @@ mod tests {
     #[test]
     fn a_full_disk_is_an_error() {
         if !std::path::Path::new("/dev/full").exists() {
-            println!("skipped: no /dev/full");
+            weir_testkit::skip("dev-full", "there is no /dev/full");
             return;
         }
         let (Built::Transform(mut tee), context) = compliance::open(&KIND, "path = '/dev/full'") else {

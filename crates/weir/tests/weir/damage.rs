@@ -216,7 +216,7 @@ impl SmallDisk {
         if mounted.is_ok_and(|output| output.status.success()) {
             return Some(Self(folder));
         }
-        println!("skipped: mounting a small disk needs root");
+        weir_testkit::skip("root", "mounting a small disk needs root");
         None
     }
 }

@@ -360,7 +360,6 @@ fn the_ends_of_tunnels_are_told_by_every_way() {
 #[test]
 fn nfcapd_takes_what_is_metered() {
     let (Some(nfcapd), Some(nfdump)) = (program("nfcapd"), program("nfdump")) else {
-        println!("skipped: no nfcapd");
         return;
     };
     let folder = tempfile::tempdir().expect("a folder");

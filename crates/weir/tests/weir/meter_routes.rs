@@ -75,7 +75,6 @@ fn an_archive_tells_the_routes_of_flows_and_null_where_there_is_none() {
 #[test]
 fn nfdump_shows_the_routes_of_every_version() {
     let (Some(nfcapd), Some(nfdump)) = (program("nfcapd"), program("nfdump")) else {
-        println!("skipped: no nfcapd");
         return;
     };
     let folder = tempfile::tempdir().expect("a folder");

@@ -206,7 +206,7 @@ fn rows_of_any_columns_are_written() {
 #[test]
 fn a_full_disk_is_waited_for_until_the_chain_stops() {
     if !Path::new("/dev/full").exists() {
-        println!("skipped: no /dev/full");
+        weir_testkit::skip("dev-full", "there is no /dev/full");
         return;
     }
     for format in ["csv", "parquet"] {
@@ -233,7 +233,7 @@ fn a_reader_that_goes_away_has_had_enough() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pipe");
     if !Command::new("mkfifo").arg(&path).status().is_ok_and(|status| status.success()) {
-        println!("skipped: no mkfifo");
+        weir_testkit::skip("mkfifo", "mkfifo is not installed");
         return;
     }
     for format in ["csv", "parquet"] {

@@ -14,7 +14,7 @@ use super::{Running, listening};
 #[test]
 fn the_certificates_of_the_page_are_good() {
     let Some(openssl) = weir_testkit::program("openssl") else { return };
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/howto/collect-over-tls.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/collect-over-tls.md");
     let page = std::fs::read_to_string(page).expect("the page");
     let commands = page.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next()).expect("the commands");
     let folder = tempfile::tempdir().expect("a folder");

@@ -325,7 +325,7 @@ fn in_turn_over_connections() {
 fn sctp_where_the_system_has_it() {
     use socket2::{Domain, Protocol, Socket, Type};
     let Ok(socket) = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::from(132))) else {
-        println!("skipped: this kernel has no SCTP");
+        weir_testkit::skip("sctp", "this kernel has no SCTP");
         let (mut sink, meter) = open("to = 'sctp://127.0.0.1:9'\nfinish_timeout = '0.1s'");
         sink.take(Burst::new(flows(10, 0))).expect("taken");
         sink.finish().expect("finished");
