@@ -1,6 +1,6 @@
 //! What is known about addresses and interfaces, from files.
 //!
-//! A table is immutable once it is loaded. When its file has changed a new table is made beside it, in a thread of its
+//! A table is immutable once it is loaded. When its file has changed a new table is made next to it, in a thread of its
 //! own, and takes its place between two bursts; when that fails the old one stays, because a file that is just being
 //! written should not end a chain that runs.
 
@@ -26,7 +26,7 @@ pub(super) struct Files {
     pub(super) interfaces: Option<PathBuf>,
 }
 
-/// Texts of prefixes: ranges of indexes, and the texts that these stand for.
+/// Texts of prefixes: ranges of indexes, and the texts of these.
 #[derive(Debug)]
 pub(super) struct Texts {
     pub(super) ranges: Ranges,
@@ -182,7 +182,7 @@ fn labels(path: &Path) -> Result<Texts, ComponentError> {
         let (is_v4, mut prefix) = parse_prefix(&record.fields[0]).map_err(|what| wrong(path, &record, &what))?;
         prefix.value = texts.number(&record.fields[1]);
         if let Some(line) = lines.insert((is_v4, prefix.first, prefix.bits), record.line) {
-            let what = format!("prefix '{}' stands in line {line} already", record.fields[0]);
+            let what = format!("prefix '{}' is in line {line} already", record.fields[0]);
             return Err(wrong(path, &record, &what));
         }
         if is_v4 { &mut v4 } else { &mut v6 }.push(prefix);
@@ -232,7 +232,7 @@ fn interfaces(path: &Path) -> Result<Interfaces, ComponentError> {
     for record in read(path, &["exporter", "if_index", "name"])? {
         let (key, name) = interface(&record, &mut names).map_err(|what| wrong(path, &record, &what))?;
         if indexes.insert(key, name).is_some() {
-            return Err(wrong(path, &record, "this interface stands in a line before already"));
+            return Err(wrong(path, &record, "this interface is in a line before already"));
         }
     }
     Ok(Interfaces { indexes, names: StringArray::from(names.texts) })

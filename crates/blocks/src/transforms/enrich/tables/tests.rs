@@ -29,7 +29,7 @@ fn mistakes_are_told_with_their_line() {
     let cases = [
         ("10.0.0.0/8,a\n10.0.0.1/8,b", "line 2: '10.0.0.1/8' is no prefix: bits behind the first 8 are not zero"),
         ("prefix,label\n10.0.0.0/40,b", "line 2: '10.0.0.0/40' is no prefix: its length is no number from 0 to 32"),
-        ("10.0.0.0/8,a\n\n10.0.0.0/8,b", "line 3: prefix '10.0.0.0/8' stands in line 1 already"),
+        ("10.0.0.0/8,a\n\n10.0.0.0/8,b", "line 3: prefix '10.0.0.0/8' is in line 1 already"),
         ("10.0.0.0/8", "line 1: has 1 fields, but these are needed: prefix, label"),
     ];
     for (text, expected) in cases {
@@ -38,7 +38,7 @@ fn mistakes_are_told_with_their_line() {
     let cases = [
         ("router,1,a", "line 1: 'router' is no address"),
         ("10.0.0.1,eth0,a", "line 1: 'eth0' is no index of an interface"),
-        ("10.0.0.1,1,a\n10.0.0.1,1,b", "line 2: this interface stands in a line before already"),
+        ("10.0.0.1,1,a\n10.0.0.1,1,b", "line 2: this interface is in a line before already"),
     ];
     for (text, expected) in cases {
         assert_eq!(refused(interfaces, text), expected);
