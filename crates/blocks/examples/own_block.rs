@@ -9,30 +9,31 @@ use arrow::array::{AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{TimestampMillisecondType, UInt64Type};
 use weir_chain::{
-    Built, Chain, ComponentError, ComponentKind, ONE_INPUT, Opener, Outlet, ParameterError, ParameterSpec,
-    ParameterType, Parameters, Role, Transform,
+    Built, Chain, ComponentError, ComponentKind, ONE_INPUT, Opener, OptionError, Outlet, Role, Transform, options,
 };
 
 /// The kind, as chain files know it.
-const FAST: ComponentKind = ComponentKind {
+const FAST: ComponentKind<FastOptions> = ComponentKind {
     name: "fast",
     role: Role::Transform,
     inputs: ONE_INPUT,
-    doc: "Keeps flows whose mean rate is at least this many bits a second. It needs start, end and bytes; a flow that \
-          lacks one of them, or lasted no time, is left out. No rows are held.",
-    parameters: &[ParameterSpec {
-        key: "bits_per_second",
-        parameter_type: ParameterType::Integer(1, 1 << 50),
-        default: Some("1000000"),
-        doc: "The least rate.",
-    }],
+    doc: "Keeps flows whose mean rate is at least `bits_per_second`. It needs `start`, `end` and `bytes`; a flow that \
+          lacks one of them, or lasted no time, is dropped. No rows are held.",
     configure,
 };
 
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let bits_per_second = parameters.integer("bits_per_second");
+options! {
+    /// Options of `fast`.
+    pub struct FastOptions {
+        /// Keep flows of at least this rate.
+        bits_per_second: u64 = 1_000_000 => 1..=1 << 50,
+    }
+}
+
+fn configure(options: FastOptions) -> Result<Opener, OptionError> {
+    let FastOptions { bits_per_second } = options;
     if !bits_per_second.is_multiple_of(1000) {
-        return Err(ParameterError::new("bits_per_second", "'bits_per_second' is no multiple of 1000"));
+        return Err(OptionError::new("bits_per_second", "'bits_per_second' is no multiple of 1000"));
     }
     Ok(Box::new(move |_| Ok(Built::Transform(Box::new(Fast { bits_per_second })))))
 }
@@ -86,7 +87,7 @@ inputs = ["fast"]
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut registry = weir_blocks::registry();
-    registry.add(FAST);
+    registry.add(&FAST);
     let chain = Chain::parse(CHAIN, Path::new(""), &registry, &[]).map_err(|errors| errors[0].clone())?;
     let (progress, ended) = chain.start()?.wait();
     print!("{}", progress.table(None));

@@ -10,7 +10,7 @@
 
 pub mod sinks;
 pub mod sources;
-// pub mod transforms;
+pub mod transforms;
 
 // what several components need
 mod books_counters;
@@ -22,7 +22,7 @@ use weir_chain::{AnyKind, Registry};
 
 /// Every kind of component of this crate.
 pub fn kinds() -> impl Iterator<Item = &'static dyn AnyKind> {
-    [sources::KINDS, sinks::KINDS].into_iter().flatten().copied()
+    [sources::KINDS, transforms::KINDS, sinks::KINDS].into_iter().flatten().copied()
 }
 
 /// A registry with every kind of component of this crate.

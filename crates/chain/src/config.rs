@@ -396,7 +396,7 @@ impl Reader<'_> {
 fn with_component_keys(error: OptionError, kind: &dyn AnyKind) -> OptionError {
     let specs = kind.options();
     let own = specs.iter().map(|spec| spec.key);
-    if own.clone().any(|key| key == error.key) {
+    if own.clone().any(|key| key == error.key) || COMPONENT_KEYS.contains(&error.key.as_str()) {
         return error;
     }
     unknown_key(&error.key, own.chain(COMPONENT_KEYS.iter().copied()).collect::<Vec<_>>().into_iter())

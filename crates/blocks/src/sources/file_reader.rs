@@ -19,7 +19,7 @@ use weir_chain::{
     Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet,
     Pulled, Role, Source, choices, options,
 };
-use weir_flow::{SideTables, Column, Delivery};
+use weir_flow::{Column, Delivery, SideTables};
 use weir_formats::{AnyReader, ForeignError, Format};
 
 use accounts::Accounts;

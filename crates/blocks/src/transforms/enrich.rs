@@ -5,7 +5,7 @@
 
 mod delimited;
 mod names;
-mod parameters;
+mod options;
 mod plan;
 mod reload;
 mod tables;
@@ -24,6 +24,8 @@ use weir_chain::{ComponentError, ComponentKind, ONE_INPUT, Outlet, Role, State, 
 use weir_flow::Column;
 use weir_routes::PrefixMap;
 
+pub use self::options::EnrichOptions;
+
 use self::names::Names;
 use self::plan::{Content, Plan, Side, Source};
 use self::reload::Reload;
@@ -31,27 +33,26 @@ use self::tables::{NONE, Tables, Texts};
 use weir_rows::flow_columns::{number, numbers, octets, value};
 
 /// Adds autonomous systems, countries, labels, names of interfaces and names of hosts.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<EnrichOptions> = ComponentKind {
     name: "enrich",
     role: Role::Transform,
     inputs: ONE_INPUT,
     doc: "Adds what is known from outside about the addresses and interfaces of flows. What is added depends on the \
-          parameters; at least one must be given. From 'asn_mmdb': the columns 'src_as' and 'dst_as' (32-bit numbers, \
-          the autonomous systems of 'src_addr' and 'dst_addr') are filled where they are null or 0. From 'geo_mmdb': \
-          'src_country' and 'dst_country' (texts, the ISO codes of the countries). From 'labels': 'src_label' and \
-          'dst_label' (texts, the labels of the longest prefixes that hold the addresses). From 'interfaces': \
-          'in_if_name' and 'out_if_name' (texts, the names of 'in_if' and 'out_if' at the 'exporter'). With \
-          'reverse_dns': 'src_name' and 'dst_name' (texts, the names of hosts). Columns of texts stand behind all \
-          others; a value is null where nothing is known, or where the address is null or its column absent. An IPv4 \
-          address mapped into IPv6 is looked up as the IPv4 address. All rows are handed on in their order. When a \
-          file changes it is read again ('files_reloaded'); when that fails the old one stays in use \
-          ('reloads_failed'). Names are asked for in threads of their own, and rows never wait for them: a name that \
-          is not known yet is null, so with 'reverse_dns' the same input gives more names the second time. \
-          'name_lookups' counts answers, 'name_lookups_without_name' those that told no name, 'name_hits' values that \
-          got a name, 'name_questions_dropped' questions that found no room and are asked again with the next row of \
-          the address.",
-    parameters: parameters::SPECS,
-    configure: parameters::configure,
+          options; at least one must be given. From `asn_mmdb`: the columns `src_as` and `dst_as` (32-bit numbers, the \
+          autonomous systems of `src_addr` and `dst_addr`) are filled where they are null or 0. From `geo_mmdb`: \
+          `src_country` and `dst_country` (texts, the ISO codes of the countries). From `labels`: `src_label` and \
+          `dst_label` (texts, the labels of the longest prefixes that hold the addresses). From `interfaces`: \
+          `in_if_name` and `out_if_name` (texts, the names of `in_if` and `out_if` at the `exporter`). With \
+          `reverse_dns`: `src_name` and `dst_name` (texts, the names of hosts). Columns of texts are behind all others; \
+          a value is null where nothing is known, or where the address is null or its column absent. An IPv4 address \
+          mapped into IPv6 is looked up as the IPv4 address. All rows are handed on in their order. When a file changes \
+          it is read again (`files_reloaded`); when that fails the old one stays in use (`reloads_failed`). Names are \
+          looked up in threads of their own, and rows never wait for them: a name that is not known yet is null, so \
+          with `reverse_dns` the same input gives more names the second time. `name_lookups` counts answers, \
+          `name_lookups_without_name` those without a name, `name_hits` values that got a name, \
+          `name_questions_dropped` questions that were dropped because too many waited; they are asked again with the \
+          next row of the address.",
+    configure: options::configure,
 };
 
 struct Enrich {

@@ -88,7 +88,9 @@ mod tests {
 
     use super::*;
     use crate::compliance::transform;
-    use crate::{Built, ComponentError, ComponentKind, NoOptions, ONE_INPUT, Opener, OptionError, Outlet, Role, Transform};
+    use crate::{
+        Built, ComponentError, ComponentKind, NoOptions, ONE_INPUT, Opener, OptionError, Outlet, Role, Transform,
+    };
 
     /// Hands rows on, and demands a column or not.
     struct Through(Option<&'static str>);

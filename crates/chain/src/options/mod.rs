@@ -201,12 +201,12 @@ macro_rules! choices {
 
         impl $name {
             /// Every value.
-            pub const ALL: &'static [Self] = &[$(Self::$variant),*];
+            $visibility const ALL: &'static [Self] = &[$(Self::$variant),*];
             /// The words of all values, each with its help.
-            pub const WORDS: &'static [(&'static str, &'static str)] = &[$(($word, concat!($($doc),*)),)*];
+            $visibility const WORDS: &'static [(&'static str, &'static str)] = &[$(($word, concat!($($doc),*)),)*];
 
             /// The word of the value.
-            pub fn word(self) -> &'static str {
+            $visibility fn word(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }
         }

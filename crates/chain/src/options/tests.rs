@@ -6,7 +6,7 @@ use crate::options::{ByteSize, Given, Options, TimeSpan, ValueType, parse, read}
 
 crate::choices! {
     /// A colour.
-    pub enum Colour {
+    pub(crate) enum Colour {
         /// As of roses.
         Red = "red",
         /// As of the sky.
@@ -16,7 +16,7 @@ crate::choices! {
 
 crate::options! {
     /// Options that several structs have.
-    pub struct Shared {
+    pub(crate) struct Shared {
         /// How long to wait.
         wait: TimeSpan = TimeSpan::from_secs(5),
     }
@@ -24,7 +24,7 @@ crate::options! {
 
 crate::options! {
     /// One option of each type.
-    pub struct Sample {
+    pub(crate) struct Sample {
         /// A text that must be given.
         name: String,
         /// A number. It has two

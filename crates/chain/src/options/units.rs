@@ -120,8 +120,10 @@ impl FromStr for TimeSpan {
             millis += number * unit_millis as f64;
             rest = after;
         }
-        // a thousand years: what is longer is a mistake, and would not fit where seconds are added to dates
-        if last == u64::MAX || millis > 1000.0 * TIME_UNITS[0].1 as f64 {
+        // a thousand years: what is longer is a mistake, and would not fit where seconds are added to dates; and what is
+        // less than a millisecond must not become 0, which may mean something else
+        let is_rounded_away = millis > 0.0 && millis < 0.5;
+        if last == u64::MAX || millis > 1000.0 * TIME_UNITS[0].1 as f64 || is_rounded_away {
             return Err(wrong());
         }
         Ok(Self::from_millis(millis.round() as u64))
@@ -236,7 +238,7 @@ mod tests {
         for (text, millis) in good {
             assert_eq!(time(text), Some(millis), "{text}");
         }
-        for text in ["", "30", "s", "5 minutes", "-1s", "1m1h", "1s1s", "1e3s", "99999y", "5M"] {
+        for text in ["", "30", "s", "5 minutes", "0.1ms", "-1s", "1m1h", "1s1s", "1e3s", "99999y", "5M"] {
             assert_eq!(time(text), None, "{text}");
         }
     }

@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use weir_archive::{
-    ArchiveError, CompactionOptions, ExpiryReport, ExportSelection, Merge, SegmentSummary, check, compact, expire, export,
-    import,
+    ArchiveError, CompactionOptions, ExpiryReport, ExportSelection, Merge, SegmentSummary, check, compact, expire,
+    export, import,
 };
 use weir_blocks::sinks::archive::{ArchiveSinkOptions, RetentionOptions};
 use weir_chain::{ByteSize, Options};

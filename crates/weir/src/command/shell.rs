@@ -41,6 +41,7 @@ pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> ExitC
 pub(crate) fn man(args: &ManArgs, command: Command) -> anyhow::Result<ExitCode> {
     let folder = args.folder.display();
     fs::create_dir_all(&args.folder).with_context(|| format!("cannot make the folder {folder}"))?;
-    clap_mangen::generate_to(command, &args.folder).with_context(|| format!("cannot write manual pages into {folder}"))?;
+    clap_mangen::generate_to(command, &args.folder)
+        .with_context(|| format!("cannot write manual pages into {folder}"))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -6,7 +6,7 @@ use arrow::compute::max;
 use arrow::datatypes::TimestampMillisecondType;
 use weir_capture::SourceCounts;
 use weir_chain::{ComponentContext, Counter};
-use weir_flow::{SideTables, Column, FlowBatch, OptionsKind, OptionsRow, OptionsRows};
+use weir_flow::{Column, FlowBatch, OptionsKind, OptionsRow, OptionsRows, SideTables};
 use weir_meter::{MeterCounts, Metering, NotFlow, Selection};
 
 use super::configuration::Configuration;

@@ -1,6 +1,6 @@
 //! What is known about addresses and interfaces, from files.
 //!
-//! A table is immutable once it is loaded. When its file has changed a new table is made beside it, in a thread of its
+//! A table is immutable once it is loaded. When its file has changed a new table is made next to it, in a thread of its
 //! own, and takes its place between two bursts; when that fails the old one stays, because a file that is just being
 //! written should not end a chain that runs.
 

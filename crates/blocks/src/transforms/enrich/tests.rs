@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use arrow::array::{Array, AsArray, RecordBatch, StringArray, UInt8Array};
 use arrow::datatypes::{Field, Schema, UInt32Type};
-use weir_chain::{Built, Counters, Parameters, compliance};
+use weir_chain::{Built, Counters, compliance};
 use weir_flow::{FlowBatchBuilder, parse_address};
 
 use super::names::{Limits, Resolver};
@@ -50,9 +50,9 @@ fn names(rows: &RecordBatch) -> Vec<String> {
     rows.schema().fields().iter().map(|field| field.name().clone()).collect()
 }
 
-fn run(parameters: &str) -> RecordBatch {
+fn run(options: &str) -> RecordBatch {
     let rows = flows();
-    let outcome = compliance::transform(&KIND, parameters, &[vec![rows.clone(), rows.slice(2, 2)]]);
+    let outcome = compliance::transform(&KIND, options, &[vec![rows.clone(), rows.slice(2, 2)]]);
     outcome.rows.expect("rows").slice(0, rows.num_rows())
 }
 
@@ -99,37 +99,36 @@ fn what_is_not_there_is_null() {
     builder.begin_rows(2);
     builder.u64(Column::Packets).repeat(1, 2);
     let rows = builder.finish().record_batch().clone();
-    let parameters = format!("geo_mmdb = '{}'\nasn_mmdb = '{0}'", golden("ipinfo.mmdb").display());
-    let rows = compliance::transform(&KIND, &parameters, &[vec![rows]]).rows.expect("rows");
+    let options = format!("geo_mmdb = '{}'\nasn_mmdb = '{0}'", golden("ipinfo.mmdb").display());
+    let rows = compliance::transform(&KIND, &options, &[vec![rows]]).rows.expect("rows");
     assert_eq!(names(&rows), ["packets", "src_as", "dst_as", "src_country", "dst_country"]);
     assert_eq!(rows.column(1).null_count() + rows.column(3).null_count(), 4);
 }
 
-fn block(parameters: &str) -> Box<dyn Transform> {
-    match compliance::open(&KIND, parameters).0 {
+fn block(options: &str) -> Box<dyn Transform> {
+    match compliance::open(&KIND, options).0 {
         Built::Transform(block) => block,
-        _ => panic!("a block"),
+        _ => panic!("a transform"),
     }
 }
 
 #[test]
 fn a_column_of_the_same_name_or_another_type_is_an_error() {
-    let parameters = format!("geo_mmdb = '{}'", golden("country.mmdb").display());
+    let options = format!("geo_mmdb = '{}'", golden("country.mmdb").display());
     let column = |name| {
         let values: ArrayRef = Arc::new(UInt8Array::from(vec![1]));
         let schema = Arc::new(Schema::new(vec![Field::new(name, DataType::UInt8, true)]));
         RecordBatch::try_new(schema, vec![values]).expect("rows")
     };
-    let error = block(&parameters).take(0, column("dst_country"), &mut Outlet::new()).expect_err("an error");
+    let error = block(&options).take(0, column("dst_country"), &mut Outlet::new()).expect_err("an error");
     assert_eq!(error.to_string(), "input has a column 'dst_country' already");
-    let error = block(&parameters).take(0, column("src_addr"), &mut Outlet::new()).expect_err("an error");
+    let error = block(&options).take(0, column("src_addr"), &mut Outlet::new()).expect_err("an error");
     assert_eq!(error.to_string(), "column 'src_addr' has type UInt8, but Binary is needed");
 }
 
 #[test]
 fn something_must_be_added() {
-    let parameters = Parameters::new(KIND.parameters, &"".parse().expect("a table"), ".").expect("parameters");
-    let error = (KIND.configure)(&parameters).err().expect("an error");
+    let error = (KIND.configure)(EnrichOptions::default()).err().expect("an error");
     assert_eq!(error.message, "nothing is to be added");
 }
 
@@ -146,8 +145,8 @@ fn a_changed_file_is_read_again_and_a_broken_one_is_not_used() {
     let folder = tempfile::tempdir().expect("a folder");
     let labels = folder.path().join("labels.csv");
     std::fs::write(&labels, "8.8.8.0/24,before\n").expect("labels");
-    let parameters = format!("labels = '{}'\nreload_secs = 0.001", labels.display());
-    let (Built::Transform(mut block), context) = compliance::open(&KIND, &parameters) else { panic!("a block") };
+    let options = format!("labels = '{}'\nreload = '1ms'", labels.display());
+    let (Built::Transform(mut block), context) = compliance::open(&KIND, &options) else { panic!("a transform") };
     let label = |block: &mut dyn Transform| {
         let mut out = Outlet::new();
         block.take(0, flows().slice(0, 1), &mut out).expect("rows");
