@@ -37,6 +37,7 @@ pub mod statistics;
 pub mod summaries;
 pub mod writer;
 
+mod books;
 mod civil;
 mod folder;
 mod frame;

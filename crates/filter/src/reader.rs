@@ -44,6 +44,12 @@ impl Reader {
         Self::default()
     }
 
+    /// A reader of what a person typed in a terminal: files of the working folder and host names may be named, and times
+    /// without a zone are local.
+    pub fn for_command_line() -> Self {
+        Self::new().in_zone(TimeZone::system()).with_files(".").with_host_names(resolve_by_system)
+    }
+
     /// Times without a zone are civil times of this one. nfdump reads them in the system's zone.
     #[must_use]
     pub fn in_zone(mut self, zone: TimeZone) -> Self {

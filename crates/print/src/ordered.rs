@@ -36,7 +36,7 @@ struct Worker {
 
 /// Writes `heading` and the rows of all batches, and returns their number. Each thread has a maker of its own, which
 /// `place` tells how many rows came before those that it is given next.
-pub(crate) fn write<E, R: Rows + Send>(
+pub fn write<E, R: Rows + Send>(
     batches: impl Iterator<Item = Result<RecordBatch, E>>,
     threads: usize,
     to: &mut dyn Write,
@@ -159,7 +159,7 @@ fn gone() -> io::Error {
 }
 
 /// Writes the rows of all batches on this thread.
-pub(crate) fn write_alone<E>(
+pub fn write_alone<E>(
     batches: impl Iterator<Item = Result<RecordBatch, E>>,
     rows: &mut dyn Rows,
     to: &mut dyn Write,

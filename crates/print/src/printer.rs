@@ -19,7 +19,7 @@ use crate::{Format, OutputOptions};
 const CHUNK_OCTETS: usize = 64 << 10;
 
 /// A format at work: appends text to a buffer.
-pub(crate) trait Rows {
+pub trait Rows {
     /// What comes before the first row.
     fn begin(&mut self, schema: &Schema, text: &mut Vec<u8>);
     /// The rows of a batch.
@@ -29,23 +29,25 @@ pub(crate) trait Rows {
 }
 
 /// Writes text out once there is enough of it.
-pub(crate) struct Flush<'a> {
+pub struct Flush<'a> {
     /// Where to; nowhere when the text is to stay where it is.
     to: Option<&'a mut dyn Write>,
 }
 
 impl<'a> Flush<'a> {
-    pub(crate) fn new(to: &'a mut dyn Write) -> Self {
+    /// Writes to `to`.
+    pub fn new(to: &'a mut dyn Write) -> Self {
         Self { to: Some(to) }
     }
 
     /// Keeps all text where it is.
-    pub(crate) fn never() -> Self {
+    pub fn never() -> Self {
         Self { to: None }
     }
 
+    /// Writes the text out, and clears it, once it is a chunk.
     #[inline]
-    pub(crate) fn when_full(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
+    pub fn when_full(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         if text.len() < CHUNK_OCTETS { Ok(()) } else { self.now(text) }
     }
 
@@ -59,7 +61,8 @@ impl<'a> Flush<'a> {
 }
 
 /// The format that writes nothing.
-pub(crate) struct Nothing;
+#[derive(Debug)]
+pub struct Nothing;
 
 impl Rows for Nothing {
     fn begin(&mut self, _schema: &Schema, _text: &mut Vec<u8>) {}

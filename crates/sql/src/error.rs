@@ -14,6 +14,9 @@ pub enum EngineError {
     /// The archive could not be opened.
     #[error("cannot open the archive")]
     Archive(#[source] weir_archive::ArchiveError),
+    /// The question was not one for this engine, and was not answered without it either.
+    #[error(transparent)]
+    Query(#[from] weir_query::AskError),
     /// The threads or the temporary folder of the engine could not be had.
     #[error("cannot start the query engine")]
     Start(#[source] std::io::Error),

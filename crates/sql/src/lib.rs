@@ -14,6 +14,7 @@
 pub mod answer;
 pub mod engine;
 pub mod error;
+pub mod flows;
 pub mod functions;
 pub mod mistake;
 pub mod output;
@@ -34,6 +35,7 @@ mod statement;
 pub use answer::{Answer, AnswerStream};
 pub use engine::{Engine, EngineOptions, Totals};
 pub use error::EngineError;
+pub use flows::{FlowAnswer, FlowAnswers};
 pub use lower::filter_expr;
 pub use mistake::{Mistake, Place};
 pub use terms::{Reached, Terms};

@@ -11,9 +11,8 @@ use std::thread;
 use std::time::Duration;
 
 use clap::ValueEnum;
-use jiff::tz::TimeZone;
 use tokio::signal::unix::{SignalKind, signal};
-use weir_filter::{Predicate, Reader, resolve_by_system};
+use weir_filter::{Predicate, Reader};
 use weir_query::AskError;
 use weir_sql::{Engine, EngineError, Progress, Terms};
 
@@ -69,14 +68,9 @@ fn span(text: &str) -> Result<Duration, String> {
     Duration::try_from(span).map_err(|_| refused())
 }
 
-/// Reads filters of a command line: they may name files and hosts, and their times are local.
-pub(crate) fn filter_reader() -> Reader {
-    Reader::new().in_zone(TimeZone::system()).with_files(".").with_host_names(resolve_by_system)
-}
-
-/// Reads a filter; a mistake is shown in its place.
-pub(crate) fn parse_filter(reader: &Reader, text: &str) -> anyhow::Result<Predicate> {
-    reader.parse(text).map_err(|error| anyhow::anyhow!("{}", error.render(text)))
+/// Reads a filter; an error shows the place of the mistake.
+pub(crate) fn parse_filter(text: &str) -> anyhow::Result<Predicate> {
+    Reader::for_command_line().parse(text).map_err(|error| anyhow::anyhow!("{}", error.render(text)))
 }
 
 /// A question in the foreground, from the moment that signals are caught.

@@ -10,7 +10,6 @@ mod command;
 mod octets;
 mod picture;
 mod running;
-mod time_range;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

@@ -17,7 +17,7 @@ use weir_flow::Table;
 use self::ls::{LsArgs, amount, places};
 use crate::age::Age;
 use crate::octets::Octets;
-use crate::time_range::moment;
+use weir_nfdump::times::moment;
 
 /// List, check, merge, expire, export and import an archive
 ///

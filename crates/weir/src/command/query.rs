@@ -13,6 +13,7 @@ use jiff::tz::TimeZone;
 use weir_archive::Snapshot;
 use weir_flow::books::{BooksSums, Completeness};
 use weir_flow::{BooksBatch, Column, Table};
+use weir_nfdump::times;
 use weir_print::{Bars, CsvPieces, PrintError, write_batches};
 use weir_query::{Answer, Archive, AskError};
 use weir_sql::output::{Format, OutputOptions, write_answer};
@@ -24,7 +25,6 @@ use weir_sql::{
 use super::{ArchiveArgs, FormatArg};
 use crate::asking::{self, Asking, AskingArgs, When, terminal};
 use crate::picture::PictureFile;
-use crate::time_range;
 
 /// Columns of a plain listing.
 const LIST_COLUMNS: &[Column] = &[
@@ -70,13 +70,13 @@ pub(crate) struct Args {
     #[arg(short = 'n', value_name = "N")]
     limit: Option<usize>,
     /// Flows that lie strictly within YYYY/MM/DD.hh:mm:ss-YYYY/MM/DD.hh:mm:ss, in the local zone
-    #[arg(short = 't', value_name = "WINDOW", value_parser = time_range::nfdump_window, conflicts_with_all = ["from", "until"])]
+    #[arg(short = 't', value_name = "WINDOW", value_parser = times::window, conflicts_with_all = ["from", "until"])]
     window: Option<TimeWindow>,
     /// Flows that were active at this time or later, such as 2026-11-21T08:30 or 2026-11-21T08:30:00Z
-    #[arg(long, value_name = "TIME", value_parser = time_range::moment, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", value_parser = times::moment, allow_hyphen_values = true)]
     from: Option<i64>,
     /// Flows that were active at this time or before
-    #[arg(long, value_name = "TIME", value_parser = time_range::moment, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", value_parser = times::moment, allow_hyphen_values = true)]
     until: Option<i64>,
     /// Bytes and packets as before sampling: multiplied by the sampling interval that was in force
     #[arg(long)]
@@ -133,7 +133,7 @@ impl Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let began = Instant::now();
     let filter = args.filter.join(" ");
-    let filter = asking::parse_filter(&asking::filter_reader(), &filter)?;
+    let filter = asking::parse_filter(&filter)?;
     let window =
         args.window.unwrap_or(TimeWindow { from_ms: args.from, until_ms: args.until, rule: WindowRule::Overlaps });
     let selects = selects(args)?;

@@ -1,10 +1,10 @@
-//! The file of formats of the user's own.
+//! The configuration file with formats of the user's own.
 
 use anyhow::Context;
 
 /// Names of formats and their texts. `path` is what `-C` says: a file, `none`, or nothing for the file that the
 /// environment names.
-pub(super) fn formats(path: Option<&str>) -> anyhow::Result<Vec<(String, String)>> {
+pub(crate) fn formats(path: Option<&str>) -> anyhow::Result<Vec<(String, String)>> {
     let from_environment = std::env::var("NFCONF").ok();
     let Some(path) = path.or(from_environment.as_deref()).filter(|path| *path != "none") else {
         return Ok(Vec::new());

@@ -2,20 +2,20 @@
 
 use std::path::{Path, PathBuf};
 
-use super::Args;
+use crate::Arguments;
 
 /// The file that every archive has.
 const ARCHIVE_MARKER: &str = "weir-archive";
 
 /// What is read.
 #[derive(Debug)]
-pub(super) enum Input {
+pub(crate) enum Input {
     Files(Vec<PathBuf>),
     Archive(PathBuf),
 }
 
 impl Input {
-    pub(super) fn of(args: &Args) -> anyhow::Result<Self> {
+    pub(crate) fn of(args: &Arguments) -> anyhow::Result<Self> {
         let named = [&args.read, &args.range].into_iter().flatten().next();
         if let (Some(path), None) = (named, &args.directories)
             && Path::new(path).join(ARCHIVE_MARKER).is_file()

@@ -12,7 +12,7 @@ use super::footer::Totals;
 use super::protocols::push_protocol;
 use super::rows::{Addresses, Numbers, Span, per_second};
 use super::scale::{push_address, push_address_right, push_duration, push_number, push_seconds};
-use crate::digits::{ZonedClock, align_left, align_right, push_u64, push_u64_right};
+use weir_print::digits::{ZonedClock, align_left, align_right, push_u64, push_u64_right};
 
 /// What a ranking is of.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use arrow::datatypes::Schema;
 
 use super::cells::{Cell, Style};
 use super::layout::{Layout, Piece};
-use crate::digits::ZonedClock;
-use crate::printer::{Flush, Rows};
+use weir_print::digits::ZonedClock;
+use weir_print::printer::{Flush, Rows};
 
 /// Writes rows by a layout.
 #[derive(Debug, Clone)]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use weir_print::nfdump::{named_formats, tags};
+use weir_nfdump::text::{named_formats, tags};
 use weir_query::{AggregateKey, StatisticKey};
 
 use super::files::reference;
@@ -70,7 +70,7 @@ impl Page {
 
     fn text(&self) -> String {
         let mut text = format!(
-            "# nfdump {VERSION} and `weir nfdump`\n\nThe command lines of `crates/weir/tests/data/nfdump-1.7.txt` were given to \
+            "# nfdump {VERSION} and `weir nfdump`\n\nThe command lines of `crates/nfdump/tests/data/nfdump-1.7.txt` were given to \
              both programs over the same files: `rich` by a\nreal nfcapd, with MPLS, translations and a firewall's events; \
              `v1`, `large` and `empty` by nfdump 1.6; `gen` by `weir nfdump -w`.\nOf {} command lines, {} have the same output \
              octet for octet, but for the time taken, the octets read, and the order of rows\nthat tie; those that nfdump \

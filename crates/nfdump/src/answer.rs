@@ -1,8 +1,9 @@
 //! The question that the options make, and its answer.
 
-use std::io::{self, BufWriter, Write};
+use std::io::Write;
 use std::time::Instant;
 
+use crate::text::{Format, Options, Ranking, push_csv_footer, push_footer, write_ranking, write_rows};
 use anyhow::{Context, bail};
 use arrow::array::RecordBatch;
 use arrow::compute::filter_record_batch;
@@ -11,24 +12,24 @@ use weir_filter::Predicate;
 use weir_flow::{Column, FlowBatch};
 use weir_formats::nfcapd;
 use weir_print::PrintError;
-use weir_print::nfdump::{Format, Options, Ranking, push_csv_footer, push_footer, write_ranking, write_rows};
 use weir_query::{AggregateKey, AskOptions, Conversation, Conversations, Measure, Select, Sorting, TimeWindow};
 
-use super::input::Input;
-use super::keys::{Statistic, columns_of, format_of_groups, keys, sorting, statistics};
-use super::source::{Counts, Passage, Rows, Source, asked_of};
-use super::view::{View, Way, with_other_address};
-use super::{Args, config, parse_filter};
+use crate::input::Input;
+use crate::keys::{Statistic, columns_of, format_of_groups, keys, sorting, statistics};
+use crate::run::parse_filter;
+use crate::source::{Counts, FlowSelection, Rows, Source, asked_of};
+use crate::view::{View, Way, with_other_address};
+use crate::{Arguments, files, format_file};
 
 /// Values of a ranking unless `-n` says how many.
-const TOP_USUAL: usize = 10;
+const TOP_DEFAULT: usize = 10;
 
 /// nfdump takes no more statistics than these at once.
 const STATISTICS_MAX: usize = 8;
 
 /// Everything that an answer is made with.
-struct Answering<'a> {
-    args: &'a Args,
+struct AnswerWriter<'a> {
+    args: &'a Arguments,
     source: Source,
     options: Options,
     format: Format,
@@ -40,7 +41,7 @@ struct Answering<'a> {
     ask: AskOptions,
 }
 
-pub(super) fn answer(args: &Args, input: Input, filter: Predicate) -> anyhow::Result<()> {
+pub(crate) fn answer(args: &Arguments, input: Input, filter: Predicate, output: &mut dyn Write) -> anyhow::Result<()> {
     let began = Instant::now();
     let mut ask = AskOptions::default();
     ask.threads = args.threads.unwrap_or(ask.threads).max(1);
@@ -57,7 +58,7 @@ pub(super) fn answer(args: &Args, input: Input, filter: Predicate) -> anyhow::Re
         (false, true) => "line".to_owned(),
         (false, false) => format_of_groups(&tags),
     };
-    let own = config::formats(args.config.as_deref())?;
+    let own = format_file::formats(args.config.as_deref())?;
     let format = Format::parse(args.output.as_deref().unwrap_or(&usual), &own, &mut options)?;
     if !keys.is_empty() && !format.is_lines() && !format.is_csv() {
         bail!("-A is printed in lines or with -o csv\nhint: without -o the format is '{}'", format_of_groups(&tags));
@@ -66,9 +67,9 @@ pub(super) fn answer(args: &Args, input: Input, filter: Predicate) -> anyhow::Re
     // decoding files takes most of the time and one thread: more of them would mostly wait for each other
     let threads = if matches!(input, Input::Files(_)) { args.threads.unwrap_or(1).max(1) } else { ask.threads };
     let reading = AskOptions { threads, ..ask.clone() };
-    let passage = Passage { filter, window: args.window.unwrap_or_default(), count_max: args.count };
-    let answering = Answering {
-        source: Source::open(input, passage, reading)?,
+    let selection = FlowSelection { filter, window: args.window.unwrap_or_default(), count_max: args.count };
+    let writer = AnswerWriter {
+        source: Source::open(input, selection, reading)?,
         options,
         format,
         keys,
@@ -78,21 +79,10 @@ pub(super) fn answer(args: &Args, input: Input, filter: Predicate) -> anyhow::Re
         ask,
         args,
     };
-    let mut output = BufWriter::with_capacity(1 << 16, io::stdout().lock());
-    match answering.write(began, &mut output).and_then(|()| Ok(output.flush()?)) {
-        Err(error) if is_closed_pipe(&error) => Ok(()),
-        other => other,
-    }
+    writer.write(began, output)
 }
 
-/// Whoever reads the answer may go away.
-fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    error
-        .chain()
-        .any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
-}
-
-impl Answering<'_> {
+impl AnswerWriter<'_> {
     fn write(&self, began: Instant, output: &mut dyn Write) -> anyhow::Result<()> {
         let counts = if self.args.statistic.is_empty() { self.flows(output)? } else { self.rankings(output)? };
         if self.args.write.is_some() || self.options.quiet {
@@ -107,7 +97,7 @@ impl Answering<'_> {
         } else {
             let mut effort = counts.effort;
             effort.wall_seconds = began.elapsed().as_secs_f64();
-            (effort.user_seconds, effort.system_seconds) = super::about::processor_seconds();
+            (effort.user_seconds, effort.system_seconds) = files::processor_seconds();
             if let Some(TimeWindow { from_ms: Some(from), until_ms: Some(until), .. }) = self.args.window {
                 (effort.first_ms, effort.last_ms) = (Some(from), Some(until));
             }
@@ -294,7 +284,7 @@ impl Answering<'_> {
         if self.args.statistic.len() > STATISTICS_MAX {
             bail!("more than {STATISTICS_MAX} statistics at once");
         }
-        let limit = self.limit(Some(TOP_USUAL));
+        let limit = self.limit(Some(TOP_DEFAULT));
         let (fields, records): (Vec<_>, Vec<_>) = asked.into_iter().partition(|statistic| statistic.key.is_some());
         for statistic in &records {
             self.record(statistic, limit, output)?;

@@ -1,16 +1,23 @@
 //! Command lines, by nfdump 1.7.1 and by `weir nfdump` over the same files, octet by octet. The page
-//! `docs/reference/nfdump.md` tells the outcome.
+//! `docs/reference/nfdump.md` reports the outcome.
 //!
-//! The lines stand in `tests/data/nfdump-1.7.txt`. What is evened out before the comparison: how long it took and how
+//! The lines are in `tests/data/nfdump-1.7.txt`. What is evened out before the comparison: how long it took and how
 //! many octets were read (nfdump counts what it decompressed); and, where a line says so, the order of rows that tie.
 
 mod files;
 mod page;
 
+// the flows that both programs read
+#[allow(dead_code)]
+#[path = "../../../filter/tests/filter/nfcapd.rs"]
+mod nfcapd;
+#[allow(dead_code)]
+#[path = "../../../filter/tests/filter/rows.rs"]
+mod rows;
+
 use std::path::Path;
 use std::process::{Command, Output};
 
-use crate::process::weir;
 use files::Files;
 use page::Page;
 
@@ -128,6 +135,11 @@ fn evened(line: &str) -> String {
     }
 }
 
+/// The program of this crate.
+fn weir_nfdump() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_weir-nfdump"))
+}
+
 fn run(mut program: Command, folder: &Path, line: &Line) -> Outcome {
     let output = program.args(words(line.text)).env("TZ", "UTC").env_remove("NFCONF").current_dir(folder).output();
     Outcome::of(&output.expect("the program runs"), line.order)
@@ -149,9 +161,7 @@ fn nfdump_answers_as_nfdump() {
     let all = lines();
     for line in &all {
         let theirs = run(Command::new("nfdump"), files.folder(), line);
-        let mut program = weir();
-        program.arg("nfdump");
-        let ours = run(program, files.folder(), line);
+        let ours = run(weir_nfdump(), files.folder(), line);
         if theirs.is_as(&ours) != (line.expected == Expected::Same) {
             wrong.push(format!("{} ({:?})\n{}", line.text, line.expected, difference(&theirs, &ours)));
         }
@@ -169,7 +179,7 @@ fn nfdump_errors_name_the_thing() {
     std::fs::write(folder.path().join("text"), "no flows").expect("written");
     let check = |arguments: &str, told: &str| {
         let output =
-            weir().arg("nfdump").args(words(arguments)).current_dir(folder.path()).output().expect("weir runs");
+            weir_nfdump().args(words(arguments)).current_dir(folder.path()).output().expect("the program runs");
         let error = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(255), "{arguments}: {error}");
         assert!(error.contains(told) && output.stdout.is_empty(), "{arguments}: {error}");
@@ -181,7 +191,7 @@ fn nfdump_errors_name_the_thing() {
     check("-r text 'proto nonsense'", "nonsense");
     check("-r text -s nonsense", "'nonsense' is no key of a statistic");
     check("-r text -A nonsense", "'nonsense' is no key of an aggregation");
-    check("-r text -O nonsense", "unknown order 'nonsense'");
+    check("-r text -O nonsense", "'nonsense' is not an order");
     check("-r text -o nonsense", "unknown output mode 'nonsense'");
     check("-r text -t nonsense", "'nonsense' is not a time");
 }

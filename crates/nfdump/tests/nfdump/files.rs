@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::weir_nfdump;
 use crate::nfcapd::{collect, rows};
-use crate::process::weir;
 
 /// Flows of the file of nfcapd.
 const ROWS: usize = 1500;
@@ -49,8 +49,8 @@ impl Files {
     }
 
     fn write(&self, from: &str, filter: &str, to: &str, codec: &str) {
-        let arguments = ["nfdump", "-q", "-r", from, "-w", to, codec, filter];
-        let output = weir().args(arguments).current_dir(self.folder()).output().expect("weir runs");
+        let arguments = ["-q", "-r", from, "-w", to, codec, filter];
+        let output = weir_nfdump().args(arguments).current_dir(self.folder()).output().expect("the program runs");
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     }
 
@@ -59,7 +59,7 @@ impl Files {
     }
 }
 
-/// Where the reference stands.
+/// Where the reference page is.
 pub(super) fn reference() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/nfdump.md")
 }

@@ -5,80 +5,81 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
+use crate::text::{Effort, Totals};
 use anyhow::Context;
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::{filter_record_batch, max, min};
 use arrow::datatypes::TimestampMillisecondType;
+use tracing::warn;
 use weir_filter::{FileRecords, Predicate};
 use weir_flow::{Column, FlowBatch};
 use weir_formats::nfcapd;
-use weir_print::nfdump::{Effort, Totals};
 use weir_query::{Archive, AskError, AskOptions, FlowQuery, Select, TimeWindow, ask_stream};
 
-use super::input::Input;
-use super::view::View;
+use crate::input::Input;
+use crate::view::View;
 
 /// What was counted while flows were read.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Counts {
+pub(crate) struct Counts {
     /// Of the flows that passed.
-    pub(super) totals: Totals,
-    pub(super) effort: Effort,
+    pub(crate) totals: Totals,
+    pub(crate) effort: Effort,
 }
 
 /// Batches of an answer.
-pub(super) type Rows = Box<dyn Iterator<Item = anyhow::Result<RecordBatch>>>;
+pub(crate) type Rows = Box<dyn Iterator<Item = anyhow::Result<RecordBatch>>>;
 
 /// Where flows come from, with the filter that they must pass.
-pub(super) struct Source {
-    input: Opened,
-    passage: Passage,
+pub(crate) struct Source {
+    input: OpenInput,
+    selection: FlowSelection,
     options: AskOptions,
     counts: Arc<Mutex<Counts>>,
 }
 
-enum Opened {
+enum OpenInput {
     Files(Arc<[PathBuf]>),
     Archive(Box<Archive>),
 }
 
 /// Which flows pass.
 #[derive(Debug, Clone)]
-pub(super) struct Passage {
-    pub(super) filter: Predicate,
-    pub(super) window: TimeWindow,
+pub(crate) struct FlowSelection {
+    pub(crate) filter: Predicate,
+    pub(crate) window: TimeWindow,
     /// At most so many flows.
-    pub(super) count_max: Option<u64>,
+    pub(crate) count_max: Option<u64>,
 }
 
 impl Source {
-    pub(super) fn open(input: Input, passage: Passage, options: AskOptions) -> anyhow::Result<Self> {
+    pub(crate) fn open(input: Input, selection: FlowSelection, options: AskOptions) -> anyhow::Result<Self> {
         let input = match input {
-            Input::Files(files) => Opened::Files(files.into()),
+            Input::Files(files) => OpenInput::Files(files.into()),
             Input::Archive(path) => {
-                if passage.filter.reads_file_records() {
+                if selection.filter.reads_file_records() {
                     anyhow::bail!("an archive keeps neither the number nor the ident of a record\nhint: ask files");
                 }
-                Opened::Archive(Box::new(Archive::open(&path, options.clone())?))
+                OpenInput::Archive(Box::new(Archive::open(&path, options.clone())?))
             }
         };
-        Ok(Self { input, passage, options, counts: Arc::default() })
+        Ok(Self { input, selection, options, counts: Arc::default() })
     }
 
     /// What was counted while flows were read last.
-    pub(super) fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         *locked(&self.counts)
     }
 
     /// The flows that pass, with these columns, or all of them.
-    pub(super) fn flows(
+    pub(crate) fn flows(
         &self,
         columns: &[Column],
     ) -> anyhow::Result<Box<dyn Iterator<Item = anyhow::Result<FlowBatch>> + Send>> {
         let counts = Arc::clone(&self.counts);
         match &self.input {
-            Opened::Files(files) => Ok(Box::new(Passing::new(files, &self.passage, counts))),
-            Opened::Archive(archive) => {
+            OpenInput::Files(files) => Ok(Box::new(PassedFlows::new(files, &self.selection, counts))),
+            OpenInput::Archive(archive) => {
                 *locked(&counts) = Counts::default();
                 let mut columns = columns.to_vec();
                 if !columns.is_empty() {
@@ -86,7 +87,7 @@ impl Source {
                     columns.sort_unstable();
                     columns.dedup();
                 }
-                let limit = self.passage.count_max.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
+                let limit = self.selection.count_max.map(|count| usize::try_from(count).unwrap_or(usize::MAX));
                 let answer = archive.ask(&self.question(Select::List { columns, sorting: None, limit }))?;
                 Ok(Box::new(answer.map(move |batch| {
                     let batch = FlowBatch::try_new(batch?)?;
@@ -100,33 +101,33 @@ impl Source {
     }
 
     /// Whether flows come from an archive, which groups them itself.
-    pub(super) fn is_archive(&self) -> bool {
-        matches!(self.input, Opened::Archive(_)) && self.passage.count_max.is_none()
+    pub(crate) fn is_archive(&self) -> bool {
+        matches!(self.input, OpenInput::Archive(_)) && self.selection.count_max.is_none()
     }
 
     /// Answers a question about the flows that pass, which are counted as `view` has them. An archive counts as it keeps
     /// flows: only what was sent, and without the counters that go out.
-    pub(super) fn ask(&self, select: Select, view: View) -> anyhow::Result<Rows> {
+    pub(crate) fn ask(&self, select: Select, view: View) -> anyhow::Result<Rows> {
         match &self.input {
-            Opened::Archive(archive) if self.passage.count_max.is_none() => {
+            OpenInput::Archive(archive) if self.selection.count_max.is_none() => {
                 Ok(Box::new(archive.ask(&self.question(select))?.map(|batch| Ok(batch?))))
             }
-            Opened::Archive(_) => {
+            OpenInput::Archive(_) => {
                 let flows = self.flows(&[])?.collect::<Result<Vec<_>, _>>()?;
                 Ok(asked_of(flows, select, view, &self.options))
             }
-            Opened::Files(files) => {
-                let (files, passage, counts) = (Arc::clone(files), self.passage.clone(), Arc::clone(&self.counts));
-                let open = move || Passing::new(&files, &passage, Arc::clone(&counts));
+            OpenInput::Files(files) => {
+                let (files, selection, counts) = (Arc::clone(files), self.selection.clone(), Arc::clone(&self.counts));
+                let open = move || PassedFlows::new(&files, &selection, Arc::clone(&counts));
                 Ok(streamed(open, select, view, &self.options))
             }
         }
     }
 
     /// What the flows that pass amount to. Costs nothing for files once all of them were read.
-    pub(super) fn totals(&self) -> anyhow::Result<Counts> {
-        if let (Opened::Archive(archive), None) = (&self.input, self.passage.count_max) {
-            let totals = archive.totals(&self.passage.filter, &self.passage.window)?;
+    pub(crate) fn totals(&self) -> anyhow::Result<Counts> {
+        if let (OpenInput::Archive(archive), None) = (&self.input, self.selection.count_max) {
+            let totals = archive.totals(&self.selection.filter, &self.selection.window)?;
             let mut counts = Counts::default();
             let rows = totals.rows.unwrap_or(totals.flows);
             (counts.effort.flows_processed, counts.effort.flows_passed) = (rows, rows);
@@ -139,7 +140,7 @@ impl Source {
             };
             return Ok(counts);
         }
-        if matches!(self.input, Opened::Archive(_)) || self.counts().effort.flows_processed == 0 {
+        if matches!(self.input, OpenInput::Archive(_)) || self.counts().effort.flows_processed == 0 {
             for flows in self.flows(&[Column::Start])? {
                 flows?;
             }
@@ -148,7 +149,7 @@ impl Source {
     }
 
     fn question(&self, select: Select) -> FlowQuery {
-        let Passage { filter, window, .. } = self.passage.clone();
+        let FlowSelection { filter, window, .. } = self.selection.clone();
         FlowQuery { filter, window, select, scaled: false }
     }
 }
@@ -159,7 +160,7 @@ fn locked(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
 }
 
 /// Answers a question about flows that are there.
-pub(super) fn asked_of(flows: Vec<FlowBatch>, select: Select, view: View, options: &AskOptions) -> Rows {
+pub(crate) fn asked_of(flows: Vec<FlowBatch>, select: Select, view: View, options: &AskOptions) -> Rows {
     streamed(move || flows.clone().into_iter().map(anyhow::Ok), select, view, options)
 }
 
@@ -189,20 +190,20 @@ where
 }
 
 /// The flows of files that pass.
-struct Passing {
+struct PassedFlows {
     files: Arc<[PathBuf]>,
     next: usize,
     reader: Option<(nfcapd::Reader, PathBuf)>,
-    passage: Passage,
+    selection: FlowSelection,
     counts: Arc<Mutex<Counts>>,
 }
 
-impl Iterator for Passing {
+impl Iterator for PassedFlows {
     type Item = anyhow::Result<FlowBatch>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            if self.passage.count_max == Some(0) {
+            if self.selection.count_max == Some(0) {
                 self.close();
                 return None;
             }
@@ -221,11 +222,11 @@ impl Iterator for Passing {
             match reader.next() {
                 // what was read before the damage counts; nfdump goes on with the next file, too
                 Some(Err(error)) => {
-                    eprintln!("warning: {:#}", anyhow::Error::from(error));
+                    warn!("{:#}", anyhow::Error::from(error));
                     self.close();
                 }
                 None => {
-                    tell_damage(&reader.damage(), path);
+                    log_damage(&reader.damage(), path);
                     self.close();
                 }
                 Some(Ok(batch)) => {
@@ -239,17 +240,17 @@ impl Iterator for Passing {
     }
 }
 
-fn tell_damage(damage: &nfcapd::Damage, path: &Path) {
+fn log_damage(damage: &nfcapd::Damage, path: &Path) {
     if damage.is_damaged() {
         let (blocks, records) = (damage.blocks_damaged, damage.records_damaged);
-        eprintln!("warning: {} has {blocks} damaged blocks and {records} damaged records", path.display());
+        warn!("{} has {blocks} damaged blocks and {records} damaged records", path.display());
     }
 }
 
-impl Passing {
-    fn new(files: &Arc<[PathBuf]>, passage: &Passage, counts: Arc<Mutex<Counts>>) -> Self {
+impl PassedFlows {
+    fn new(files: &Arc<[PathBuf]>, selection: &FlowSelection, counts: Arc<Mutex<Counts>>) -> Self {
         *locked(&counts) = Counts::default();
-        Self { files: Arc::clone(files), next: 0, reader: None, passage: passage.clone(), counts }
+        Self { files: Arc::clone(files), next: 0, reader: None, selection: selection.clone(), counts }
     }
 
     fn close(&mut self) {
@@ -270,7 +271,7 @@ impl Passing {
     fn pass(&mut self, batch: &FlowBatch) -> anyhow::Result<FlowBatch> {
         let counts = Arc::clone(&self.counts);
         let mut counts = locked(&counts);
-        let Passage { filter, window, count_max } = &mut self.passage;
+        let FlowSelection { filter, window, count_max } = &mut self.selection;
         let ident = self.reader.as_ref().map_or("", |(reader, _)| reader.info().ident.as_str());
         let file = FileRecords { before: counts.effort.flows_processed, ident };
         let mut mask = filter.mask_in_file(batch, file);

@@ -1,13 +1,13 @@
-//! Times on the command line.
+//! Times on the command line: moments, and windows as nfdump's `-t` has them.
 
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
-use weir_sql::{TimeWindow, WindowRule};
+use weir_query::{TimeWindow, WindowRule};
 
 /// Reads a moment: RFC 3339 with a zone, or a prefix of `YYYY-MM-DDTHH:MM:SS` (or `YYYY/MM/DD.HH:MM:SS`, as nfdump has
 /// it) in the local zone. Parts left out are the first of their range.
-pub(crate) fn moment(text: &str) -> Result<i64, String> {
+pub fn moment(text: &str) -> Result<i64, String> {
     if let Ok(timestamp) = text.parse::<Timestamp>() {
         return Ok(timestamp.as_millisecond());
     }
@@ -32,7 +32,7 @@ fn civil(text: &str) -> Option<DateTime> {
 }
 
 /// nfdump's `-t`: two times joined by the first `-`, either may be left out; a flow must lie strictly inside.
-pub(crate) fn nfdump_window(text: &str) -> Result<TimeWindow, String> {
+pub fn window(text: &str) -> Result<TimeWindow, String> {
     // A date with dashes is one moment, not two.
     let (from, until) = match moment(text) {
         Ok(_) => (text, ""),
@@ -61,10 +61,10 @@ mod tests {
 
     #[test]
     fn windows_may_be_open() {
-        let window = nfdump_window("2023/11/14.22:00:00-2023/11/14.23:00:00").expect("a window");
-        assert_eq!(window.until_ms.zip(window.from_ms).map(|(until, from)| until - from), Some(3_600_000));
-        assert_eq!(nfdump_window("2023/11/14").expect("a window").until_ms, None);
-        assert_eq!(nfdump_window("2023-11-14").expect("a window").until_ms, None);
-        assert!(nfdump_window("2023/11/14.22-2023/11/13.22").is_err());
+        let closed = window("2023/11/14.22:00:00-2023/11/14.23:00:00").expect("a window");
+        assert_eq!(closed.until_ms.zip(closed.from_ms).map(|(until, from)| until - from), Some(3_600_000));
+        assert_eq!(window("2023/11/14").expect("a window").until_ms, None);
+        assert_eq!(window("2023-11-14").expect("a window").until_ms, None);
+        assert!(window("2023/11/14.22-2023/11/13.22").is_err());
     }
 }

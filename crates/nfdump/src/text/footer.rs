@@ -5,7 +5,7 @@ use std::io::Write;
 use super::Options;
 use super::rows::per_second;
 use super::scale::push_number;
-use crate::digits::ZonedClock;
+use weir_print::digits::ZonedClock;
 
 /// What the flows of an answer amount to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -10,8 +10,8 @@ use super::protocols::push_protocol;
 use super::rows::{Addresses, Icmp, Numbers, Span, per_second};
 use super::scale::{push_address, push_address_right, push_duration, push_network, push_number, push_seconds};
 use super::tags::{Field, Port};
-use crate::digits::{ZonedClock, align_left, align_right, push_u64, push_u64_right};
-use crate::names::tcp_flags_text;
+use weir_print::digits::{ZonedClock, align_left, align_right, push_u64, push_u64_right};
+use weir_print::names::tcp_flags_text;
 
 /// How values are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -338,7 +338,7 @@ pub(super) fn push_mac(text: &mut Vec<u8>, octets: Option<&[u8]>) {
         if position > 0 {
             text.push(b':');
         }
-        crate::digits::push_hex(text, &[*octet]);
+        weir_print::digits::push_hex(text, &[*octet]);
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use crate::digits::{align_right, push_ipv4, push_ipv6, push_u64, push_u64_right};
+use weir_print::digits::{align_right, push_ipv4, push_ipv6, push_u64, push_u64_right};
 
 /// A condensed IPv6 address has so many letters at most.
 const CONDENSED_LETTERS: usize = 16;

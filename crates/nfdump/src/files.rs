@@ -1,8 +1,8 @@
-//! What files say of themselves.
+//! Options that report what is in files, rather than query their flows: `-v`, `-E`, `-I` and `-g`.
 
 // Writing to a text does not fail.
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -12,16 +12,8 @@ use weir_formats::nfcapd::{Reader, Statistics, Sums};
 /// A counter of a file's statistics, and its name.
 type Counter = (&'static str, fn(&Sums) -> u64);
 
-/// Writes to standard output; whoever reads it may go away.
-pub(super) fn print(text: &[u8]) -> anyhow::Result<()> {
-    match io::stdout().write_all(text) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
-        _ => Ok(()),
-    }
-}
-
-/// `-v`: reads the whole of a file and tells what is in it.
-pub(super) fn verify(path: &str) -> anyhow::Result<()> {
+/// `-v`: reads the whole of a file and reports what is in it.
+pub(crate) fn verify(path: &str, output: &mut dyn Write) -> anyhow::Result<()> {
     let mut reader = Reader::open(path)?;
     let info = reader.info().clone();
     let compressed = match info.compression.name() {
@@ -34,7 +26,7 @@ pub(super) fn verify(path: &str) -> anyhow::Result<()> {
         let _ = writeln!(text, "Created    : {}", created.strftime("%Y-%m-%d %H:%M:%S"));
     }
     let _ = writeln!(text, "encryption : no\nData blks  : {}", info.blocks);
-    print(text.as_bytes())?;
+    output.write_all(text.as_bytes())?;
     let mut failure = None;
     for batch in reader.by_ref() {
         if let Err(error) = batch {
@@ -55,7 +47,7 @@ pub(super) fn verify(path: &str) -> anyhow::Result<()> {
         ("Unknown extensions", damage.extensions_unknown),
     ];
     let lines: Vec<_> = sums.iter().map(|(label, count)| format!("{label:<18} : {count}\n")).collect();
-    print(format!("\nTotal\n{}", lines.concat()).as_bytes())?;
+    write!(output, "\nTotal\n{}", lines.concat())?;
     match failure {
         Some(error) => Err(error.into()),
         None if damage.is_damaged() => bail!("{path} is damaged"),
@@ -64,7 +56,7 @@ pub(super) fn verify(path: &str) -> anyhow::Result<()> {
 }
 
 /// `-E`: the exporters of a file.
-pub(super) fn exporters(path: &str) -> anyhow::Result<()> {
+pub(crate) fn exporters(path: &str, output: &mut dyn Write) -> anyhow::Result<()> {
     let mut reader = Reader::open(path)?;
     for batch in reader.by_ref() {
         batch?;
@@ -75,11 +67,11 @@ pub(super) fn exporters(path: &str) -> anyhow::Result<()> {
         let version = exporter.version.unwrap_or(0);
         let _ = writeln!(text, "SysID: {number}, IP: {address:>16}, version: {version}, ID: {:2}", exporter.domain);
     }
-    print(text.as_bytes())
+    Ok(output.write_all(text.as_bytes())?)
 }
 
 /// `-I`: counters of all files, by protocol.
-pub(super) fn statistics(files: &[PathBuf]) -> anyhow::Result<()> {
+pub(crate) fn statistics(files: &[PathBuf], output: &mut dyn Write) -> anyhow::Result<()> {
     let mut ident = "none".to_owned();
     let mut all = Statistics::default();
     for path in files {
@@ -116,21 +108,21 @@ pub(super) fn statistics(files: &[PathBuf]) -> anyhow::Result<()> {
     let _ = writeln!(text, "First: {}\nLast: {}", first_ms / 1000, last_ms / 1000);
     let _ = writeln!(text, "msec_first: {}\nmsec_last: {}", first_ms % 1000, last_ms % 1000);
     let _ = writeln!(text, "Sequence failures: {sequence_failures}");
-    print(text.as_bytes())
+    Ok(output.write_all(text.as_bytes())?)
 }
 
 /// `-g`: a line for each file, with the time of its name.
-pub(super) fn gnuplot(files: &[PathBuf]) -> anyhow::Result<()> {
+pub(crate) fn gnuplot(files: &[PathBuf], output: &mut dyn Write) -> anyhow::Result<()> {
     let mut text = "# yyyy-mm-dd HH:MM:SS,flows,packets,bytes\n".to_owned();
     for path in files {
         let (_, Statistics { total: Sums { flows, packets, bytes }, .. }) = statistics_of(path)?;
         let time = time_of_name(path).with_context(|| {
             let name = path.display();
-            format!("the name of {name} tells no time\nhint: files of nfcapd are named nfcapd.YYYYMMDDhhmm")
+            format!("the name of {name} has no time\nhint: files of nfcapd are named nfcapd.YYYYMMDDhhmm")
         })?;
         let _ = writeln!(text, "{time},{flows},{packets},{bytes}");
     }
-    print(text.as_bytes())
+    Ok(output.write_all(text.as_bytes())?)
 }
 
 fn statistics_of(path: &Path) -> anyhow::Result<(String, Statistics)> {
@@ -153,7 +145,7 @@ fn time_of_name(path: &Path) -> Option<String> {
 }
 
 /// Seconds of processor time of the program and of the system on its behalf.
-pub(super) fn processor_seconds() -> (f64, f64) {
+pub(crate) fn processor_seconds() -> (f64, f64) {
     use nix::time::{ClockId, clock_gettime};
     let total = clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID);
     let total = total.map_or(0.0, |time| time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9);

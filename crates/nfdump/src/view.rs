@@ -15,7 +15,7 @@ use weir_flow::{Column, ColumnType, FlowBatch};
 
 /// Which counters are counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Way {
+pub(crate) enum Way {
     /// What came in.
     #[default]
     In,
@@ -27,7 +27,7 @@ pub(super) enum Way {
 
 impl Way {
     /// What an order of this name counts.
-    pub(super) fn of_order(name: &str) -> Self {
+    pub(crate) fn of_order(name: &str) -> Self {
         match name {
             "flows" | "tstart" | "tend" | "duration" => Self::In,
             name if name.starts_with('o') => Self::Out,
@@ -39,10 +39,10 @@ impl Way {
 
 /// How flows are seen.
 #[derive(Debug, Clone, Default)]
-pub(super) struct View {
-    pub(super) way: Way,
+pub(crate) struct View {
+    pub(crate) way: Way,
     /// Columns that are 0 where a flow lacks them.
-    pub(super) zeros: Vec<Column>,
+    pub(crate) zeros: Vec<Column>,
 }
 
 /// A counter, and what the same one is called after the Observation Point and in the opposite direction.
@@ -53,7 +53,7 @@ const COUNTERS: [(Column, [Column; 2]); 2] = [
 
 impl View {
     /// The flows as they are seen.
-    pub(super) fn of(&self, flows: &FlowBatch) -> FlowBatch {
+    pub(crate) fn of(&self, flows: &FlowBatch) -> FlowBatch {
         let mut changed: Vec<(Column, ArrayRef)> = Vec::new();
         for (counter, others) in COUNTERS {
             let out = others.into_iter().find_map(|other| flows.column(other));
@@ -106,7 +106,7 @@ fn zero(column: Column) -> Option<ArrayRef> {
     })
 }
 
-pub(super) fn zeros(column: Column, rows: usize) -> Option<ArrayRef> {
+pub(crate) fn zeros(column: Column, rows: usize) -> Option<ArrayRef> {
     take(&zero(column)?, &UInt32Array::from(vec![0; rows]), None).ok()
 }
 
@@ -119,7 +119,7 @@ fn or_zero(values: &ArrayRef, column: Column) -> ArrayRef {
 }
 
 /// The rows of an answer that have one address only, with an unspecified one of the same family on the other side.
-pub(super) fn with_other_address(batch: RecordBatch) -> RecordBatch {
+pub(crate) fn with_other_address(batch: RecordBatch) -> RecordBatch {
     let sides = [Column::SrcAddr, Column::DstAddr];
     let [source, destination] = sides.map(|side| batch.column_by_name(side.name()));
     let (there, absent) = match (source, destination) {

@@ -2,7 +2,7 @@
 //!
 //! nfdump's users have scripts that cut its lines at columns and scrape its footer, so widths, blanks and roundings
 //! are part of the format. A flow here is what nfdump makes of it: every field has a value, mostly 0 when the exporter
-//! did not send it; that is why these formats do not share [`crate::Format`], which tells null from 0.
+//! did not send it; that is why these formats do not share [`weir_print::Format`], which distinguishes null from 0.
 //!
 //! One table ([`tags`](self)) has every tag; lines and comma-separated values are made of it. A tag that no column of
 //! ours can fill prints what nfdump prints when a record lacks the field, since a script that asks for it wants its
@@ -31,13 +31,13 @@ pub use footer::{Effort, Totals, push_csv_footer, push_footer};
 pub use layout::FormatError;
 pub use statistic::Ranking;
 
-use crate::digits::ZonedClock;
-use crate::ordered;
-use crate::printer::{PrintError, Rows};
 use cells::Style;
 use layout::{Layout, Names, Piece};
 use lines::Lines;
 use tags::{Field, TAGS, Tag};
+use weir_print::digits::ZonedClock;
+use weir_print::ordered;
+use weir_print::printer::{PrintError, Rows};
 
 /// How answers are written, whatever the format.
 // Switches of a command line are bools.
@@ -96,7 +96,7 @@ impl Format {
     /// told.
     ///
     /// ```
-    /// use weir_print::nfdump::{Format, Options};
+    /// use weir_nfdump::text::{Format, Options};
     /// let mut options = Options::default();
     /// assert!(Format::parse("long6", &[], &mut options).is_ok() && options.long_ipv6);
     /// assert!(Format::parse("fmt:%ts %foo", &[], &mut options).is_err());
@@ -204,11 +204,11 @@ impl Format {
             Kind::Json => Box::new(json::Objects { one_a_line: false, clock, rows: 0 }),
             Kind::Ndjson => Box::new(json::Objects { one_a_line: true, clock, rows: 0 }),
             Kind::Raw => Box::new(raw::Records { clock, rows: 0 }),
-            Kind::Null => Box::new(crate::printer::Nothing),
+            Kind::Null => Box::new(weir_print::printer::Nothing),
             Kind::Csv(_) | Kind::Pipe(_) | Kind::Lines(..) => match self.lines(options) {
                 Some(lines) => Box::new(lines),
                 // the text was parsed when the format was made
-                None => Box::new(crate::printer::Nothing),
+                None => Box::new(weir_print::printer::Nothing),
             },
         }
     }

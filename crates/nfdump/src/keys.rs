@@ -2,25 +2,25 @@
 
 use anyhow::{Context, bail};
 use weir_flow::Column;
-use weir_query::{AggregateKey, Direction, Order, Sorting, StatisticKey};
+use weir_query::{AggregateKey, Order, SelectError, Sorting, StatisticKey};
 
-use super::view::Way;
+use crate::view::Way;
 
 /// One `-s`, for one of its orders.
 #[derive(Debug, Clone)]
-pub(super) struct Statistic {
+pub(crate) struct Statistic {
     /// The field; nothing for whole flows.
-    pub(super) key: Option<StatisticKey>,
-    pub(super) per_protocol: bool,
+    pub(crate) key: Option<StatisticKey>,
+    pub(crate) per_protocol: bool,
     /// nfdump's name of the order.
-    pub(super) order: String,
-    pub(super) sorting: Sorting,
+    pub(crate) order: String,
+    pub(crate) sorting: Sorting,
     /// The counters that the order is about.
-    pub(super) way: Way,
+    pub(crate) way: Way,
 }
 
 /// Reads `STAT[:p][/ORDER[:a|d]]…`.
-pub(super) fn statistics(text: &str) -> anyhow::Result<Vec<Statistic>> {
+pub(crate) fn statistics(text: &str) -> anyhow::Result<Vec<Statistic>> {
     let mut parts = text.split('/');
     let key = parts.next().unwrap_or_default();
     let (key, per_protocol) = key.strip_suffix(":p").map_or((key, false), |key| (key, true));
@@ -32,7 +32,7 @@ pub(super) fn statistics(text: &str) -> anyhow::Result<Vec<Statistic>> {
     let statistic = |text: &str| {
         let (sorting, way) = sorting(text)?;
         if matches!(sorting.order, Order::Start | Order::End | Order::Duration) {
-            bail!("'{text}' is no order of a ranking\nhint: use flows, packets, bytes, pps, bps or bpp");
+            bail!("'{text}' is not an order of a ranking\nhint: use flows, packets, bytes, pps, bps or bpp");
         }
         let order = text.split(':').next().unwrap_or_default().to_owned();
         Ok(Statistic { key, per_protocol, order, sorting, way })
@@ -41,24 +41,19 @@ pub(super) fn statistics(text: &str) -> anyhow::Result<Vec<Statistic>> {
 }
 
 /// Reads `ORDER[:a|d]`: how rows are sorted, and the counters that the order is about.
-pub(super) fn sorting(text: &str) -> anyhow::Result<(Sorting, Way)> {
-    let (name, direction) = text.split_once(':').map_or((text, None), |(name, way)| (name, Some(way)));
-    // orders of what goes out are called as those of what comes in
-    let same = name.strip_prefix('o').map(|order| format!("i{order}"));
-    let order = Order::by_name(same.as_deref().unwrap_or(name)).with_context(|| {
-        format!("unknown order '{name}'\nhint: use flows, packets, bytes, pps, bps, bpp, tstart, tend or duration")
+pub(crate) fn sorting(text: &str) -> anyhow::Result<(Sorting, Way)> {
+    let name = text.split(':').next().unwrap_or_default();
+    // orders of what goes out are named as those of what comes in
+    let order_in = text.strip_prefix('o').map(|order| format!("i{order}"));
+    let sorting = Sorting::parse(order_in.as_deref().unwrap_or(text)).map_err(|error| match error {
+        SelectError::Order(_) => SelectError::Order(name.to_owned()),
+        other => other,
     })?;
-    let direction = match direction {
-        None => order.usual_direction(),
-        Some("a") => Direction::Ascending,
-        Some("d") => Direction::Descending,
-        Some(other) => bail!("'{other}' is not a direction\nhint: use a for ascending or d for descending"),
-    };
-    Ok((Sorting { order, direction }, Way::of_order(name)))
+    Ok((sorting, Way::of_order(name)))
 }
 
 /// Reads the list of `-A`: the keys, and the tags that they are printed with.
-pub(super) fn keys(text: &str) -> anyhow::Result<(Vec<AggregateKey>, String)> {
+pub(crate) fn keys(text: &str) -> anyhow::Result<(Vec<AggregateKey>, String)> {
     let mut tags = Vec::new();
     let mut keys = Vec::new();
     for name in text.split(',').map(str::trim) {
@@ -71,7 +66,7 @@ pub(super) fn keys(text: &str) -> anyhow::Result<(Vec<AggregateKey>, String)> {
 }
 
 /// The columns that a key is made of.
-pub(super) fn columns_of(key: AggregateKey) -> Vec<Column> {
+pub(crate) fn columns_of(key: AggregateKey) -> Vec<Column> {
     match key {
         AggregateKey::Network { column, mask } => vec![column, mask],
         AggregateKey::Column(column) | AggregateKey::Prefix { column, .. } => vec![column],
@@ -79,7 +74,7 @@ pub(super) fn columns_of(key: AggregateKey) -> Vec<Column> {
 }
 
 /// The format of groups when none is asked for.
-pub(super) fn format_of_groups(tags: &str) -> String {
+pub(crate) fn format_of_groups(tags: &str) -> String {
     format!("fmt:%ts %td  {tags}  %pkt %byt %bps %bpp %fl")
 }
 

@@ -1,6 +1,6 @@
 //! Short names of protocols.
 
-use crate::digits::push_u64;
+use weir_print::digits::push_u64;
 
 /// nfdump's names of the protocols from 0 on, of five letters at most; empty where it has none.
 static NAMES: &[&str] = &[

@@ -7,9 +7,9 @@ use weir_flow::Column;
 use super::cells::push_mac;
 use super::rows::{Addresses, Icmp, Numbers};
 use super::scale::{push_address, push_network};
-use crate::digits::{ZonedClock, push_u64};
-use crate::names::tcp_flags_text;
-use crate::printer::{Flush, Rows};
+use weir_print::digits::{ZonedClock, push_u64};
+use weir_print::names::tcp_flags_text;
+use weir_print::printer::{Flush, Rows};
 
 /// Writes rows as objects: one array of them on many lines, or one object a line.
 #[derive(Debug, Clone)]

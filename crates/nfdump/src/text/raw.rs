@@ -10,9 +10,9 @@ use super::cells::push_mac;
 use super::protocols::push_protocol;
 use super::rows::{Addresses, Icmp, Numbers};
 use super::scale::{push_address, push_network};
-use crate::digits::{ZonedClock, align_left, align_right, push_u64};
-use crate::names::tcp_flags_text;
-use crate::printer::{Flush, Rows};
+use weir_print::digits::{ZonedClock, align_left, align_right, push_u64};
+use weir_print::names::tcp_flags_text;
+use weir_print::printer::{Flush, Rows};
 
 /// Writes rows as records of many lines.
 #[derive(Debug, Clone)]
