@@ -149,7 +149,11 @@ fn plot_plan(parameters: &Parameters) -> Result<PlotPlan, ParameterError> {
         x: parameters.text("x").to_owned(),
         y: parameters.texts("y"),
         series: given("series"),
-        style: Style::by_name(parameters.text("style")),
+        style: match parameters.text("style") {
+            "scatter" => Style::Scatter,
+            "bars" => Style::Bars,
+            _ => Style::Line,
+        },
         title: given("title"),
         points_max: parameters.integer("points_max") as usize,
     })

@@ -18,7 +18,7 @@ use crate::error::ParseError;
 use crate::lex::{Kind, Token, tokens};
 use crate::{Predicate, Reader};
 
-/// Parentheses and negations may nest so deep; whoever walks the tree may recurse.
+/// Parentheses and negations may nest this deep, so that code may walk the tree recursively.
 pub(crate) const NESTING_MAX: usize = 128;
 
 pub(crate) struct Parser<'a> {

@@ -95,13 +95,13 @@ impl AnswerWriter<'_> {
         if self.format.is_csv() {
             push_csv_footer(&mut text, &counts.totals);
         } else {
-            let mut effort = counts.effort;
-            effort.wall_seconds = began.elapsed().as_secs_f64();
-            (effort.user_seconds, effort.system_seconds) = files::processor_seconds();
+            let mut cost = counts.cost;
+            cost.wall_seconds = began.elapsed().as_secs_f64();
+            (cost.user_seconds, cost.system_seconds) = files::processor_seconds();
             if let Some(TimeWindow { from_ms: Some(from), until_ms: Some(until), .. }) = self.args.window {
-                (effort.first_ms, effort.last_ms) = (Some(from), Some(until));
+                (cost.first_ms, cost.last_ms) = (Some(from), Some(until));
             }
-            push_footer(&mut text, &counts.totals, &effort, &self.options);
+            push_footer(&mut text, &counts.totals, &cost, &self.options);
         }
         output.write_all(&text)?;
         Ok(())
@@ -167,7 +167,7 @@ impl AnswerWriter<'_> {
         Ok(Some(Box::new(self.after(rows, limit))))
     }
 
-    /// Whether an archive can make the flows of one direction: nothing is told but what it sums up.
+    /// Whether an archive can make the flows of one direction: nothing is printed but what it sums up.
     fn is_grouped_by_archive(&self) -> bool {
         const SUMMED_UP: [Column; 13] = [
             Column::Protocol,

@@ -20,7 +20,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Arguments {
-    /// Filter, in nfdump's language; several words are joined
+    /// Take only the flows that pass this filter; several words are joined
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
     /// Read this file, all files below this folder, or this archive
@@ -38,16 +38,16 @@ pub struct Arguments {
     /// Rank the values of a field, STAT[:p][/ORDER[:a|d]]…, or whole flows with record[/ORDER]…
     #[arg(short = 's', value_name = "STAT")]
     pub(crate) statistic: Vec<String>,
-    /// Make one flow of those that agree in protocol, addresses and ports
+    /// Merge flows that agree in protocol, addresses and ports
     #[arg(short = 'a')]
     pub(crate) aggregate: bool,
-    /// Make one row of flows that agree in these fields: a list of proto, srcip, dstip, srcip4/24, srcport …
+    /// Group flows that agree in these fields: a list of proto, srcip, dstip, srcip4/24, srcport …
     #[arg(short = 'A', value_name = "KEYS", conflicts_with_all = ["both_ways", "guess"])]
     pub(crate) keys: Option<String>,
-    /// Make one flow of both directions
+    /// Merge flows of both directions
     #[arg(short = 'b')]
     pub(crate) both_ways: bool,
-    /// As -b, and guess which side is the client
+    /// Merge flows of both directions, and guess which side is the client
     #[arg(short = 'B')]
     pub(crate) guess: bool,
     /// Sort by flows, packets, bytes, pps, bps, bpp, tstart, tend or duration, with :a or :d for the direction
@@ -56,32 +56,32 @@ pub struct Arguments {
     /// Sort by start; -O tstart is the same
     #[arg(short = 'm')]
     pub(crate) by_start: bool,
-    /// Most rows of a ranking (10 unless told) or of what is sorted or grouped (all unless told); 0 for all
+    /// Print at most this many rows; 0 for all [default: 10 of a ranking, all of what is sorted or grouped]
     #[arg(short = 'n', value_name = "N")]
     pub(crate) top: Option<usize>,
-    /// Stop after so many flows that pass the filter
+    /// Stop after this many flows that pass the filter
     #[arg(short = 'c', value_name = "N")]
     pub(crate) count: Option<u64>,
-    /// Flows that lie strictly within YYYY/MM/DD.hh:mm:ss-YYYY/MM/DD.hh:mm:ss, in the local zone
+    /// Take only flows strictly within YYYY/MM/DD.hh:mm:ss-YYYY/MM/DD.hh:mm:ss, in the local zone
     #[arg(short = 't', value_name = "WINDOW", value_parser = times::window)]
     pub(crate) window: Option<TimeWindow>,
-    /// Rows of an answer that this filter takes, such as 'bytes > 1m'
+    /// Print only the rows of the answer that pass this filter, such as 'bytes > 1m'
     #[arg(short = 'P', value_name = "FILTER")]
     pub(crate) post_filter: Option<String>,
-    /// Format: raw, line, long, extended, biline, bilong, gline, glong, nsel, nat, json, ndjson, csv, csv-fast, null,
+    /// Print in this format: raw, line, long, extended, biline, bilong, gline, glong, nsel, nat, json, ndjson, csv, csv-fast, null,
     /// fmt:TAGS, csv:TAGS or a name of the file of -C; a 6 at the end for addresses of IPv6 in full
     #[arg(short = 'o', value_name = "FORMAT")]
     pub(crate) output: Option<String>,
-    /// Addresses of IPv6 in full
+    /// Print IPv6 addresses in full
     #[arg(short = '6')]
     pub(crate) long_ipv6: bool,
-    /// Neither headings nor what stands below
+    /// Print neither headings nor footer
     #[arg(short = 'q')]
     pub(crate) quiet: bool,
-    /// Plain numbers rather than 1.2 M
+    /// Print plain numbers rather than 1.2 M
     #[arg(short = 'N')]
     pub(crate) plain_numbers: bool,
-    /// A Control-A before each address, for hooks of NfSen
+    /// Print a Control-A before each address, for hooks of NfSen
     #[arg(short = 'T')]
     pub(crate) tag_addresses: bool,
     /// Write flows to an nfcapd file rather than as text
@@ -96,19 +96,19 @@ pub struct Arguments {
     /// Compress what -w writes with bzip2
     #[arg(short = 'j', conflicts_with_all = ["compress", "lz4"])]
     pub(crate) bzip2: bool,
-    /// Ident of the file that -w writes
+    /// Write this ident into the file of -w
     #[arg(short = 'i', value_name = "IDENT", requires = "write")]
     pub(crate) ident: Option<String>,
-    /// What the files say of themselves: counters by protocol, first and last time
+    /// Print the statistics of files: counters by protocol, first and last time
     #[arg(short = 'I')]
     pub(crate) statistics: bool,
-    /// One line of counters for each file, for gnuplot
+    /// Print one line of counters for each file, for gnuplot
     #[arg(short = 'g')]
     pub(crate) gnuplot: bool,
-    /// Check a file: read all of it and tell what is in it
+    /// Check a file: read all of it and report what is in it
     #[arg(short = 'v', value_name = "FILE")]
     pub(crate) verify: Option<String>,
-    /// The exporters of a file
+    /// Print the exporters of a file
     #[arg(short = 'E', value_name = "FILE")]
     pub(crate) exporters: Option<String>,
     /// Print the filter as it was understood
@@ -117,19 +117,19 @@ pub struct Arguments {
     /// Check the filter and do nothing else
     #[arg(short = 'Z')]
     pub(crate) check: bool,
-    /// File of formats, with lines such as fmt.name = "fmt:%ts %sa"; none for no file [default: $NFCONF]
+    /// Read formats from this file, with lines such as fmt.name = "fmt:%ts %sa"; none for no file [default: $NFCONF]
     #[arg(short = 'C', value_name = "FILE")]
     pub(crate) config: Option<String>,
-    /// Threads that work on the question [default: one per core]
+    /// Use this many threads [default: one per core]
     #[arg(short = 'W', value_name = "N")]
     pub(crate) threads: Option<usize>,
-    /// What this is
+    /// Print the version
     #[arg(short = 'V')]
     pub(crate) version: bool,
-    /// Database of places; only none
+    /// Geolocation database; only none is offered
     #[arg(short = 'G', value_name = "none", value_parser = ["none"])]
     pub(crate) geo: Option<String>,
-    /// Database of Tor nodes; only none
+    /// Database of Tor nodes; only none is offered
     #[arg(short = 'H', value_name = "none", value_parser = ["none"])]
     pub(crate) tor: Option<String>,
     /// Not offered: write the flows with -w and -z instead
@@ -141,7 +141,7 @@ pub struct Arguments {
     /// Not offered: use the filter, bytes > N
     #[arg(short = 'L', value_name = "N", hide = true)]
     pub(crate) bytes_min: Option<String>,
-    /// Not offered: host names of filters are asked of the system's resolver
+    /// Not offered: host names of filters are resolved by the system
     #[arg(short = 'D', value_name = "SERVER", hide = true)]
     pub(crate) name_server: Option<String>,
     /// Not offered: files of nfdump 1.6 are read without their extension maps

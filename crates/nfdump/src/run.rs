@@ -65,7 +65,7 @@ fn refuse_not_offered(args: &Arguments) -> anyhow::Result<()> {
         ("-J", &args.recompress, "read the file with -r and write it with -w and -z=CODEC"),
         ("-l", &args.packets_min, "use the filter 'packets > N'"),
         ("-L", &args.bytes_min, "use the filter 'bytes > N'"),
-        ("-D", &args.name_server, "host names of filters are asked of the system's resolver"),
+        ("-D", &args.name_server, "host names of filters are resolved by the system"),
         ("-x", &args.extensions, "-v FILE reports what is in a file"),
     ];
     match options.into_iter().find(|(_, value, _)| value.is_some()) {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
-use crate::text::{Effort, Totals};
+use crate::text::{QueryCost, Totals};
 use anyhow::Context;
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::{filter_record_batch, max, min};
@@ -24,7 +24,7 @@ use crate::view::View;
 pub(crate) struct Counts {
     /// Of the flows that passed.
     pub(crate) totals: Totals,
-    pub(crate) effort: Effort,
+    pub(crate) cost: QueryCost,
 }
 
 /// Batches of an answer.
@@ -48,7 +48,7 @@ enum OpenInput {
 pub(crate) struct FlowSelection {
     pub(crate) filter: Predicate,
     pub(crate) window: TimeWindow,
-    /// At most so many flows.
+    /// Flows that pass at most.
     pub(crate) count_max: Option<u64>,
 }
 
@@ -92,7 +92,7 @@ impl Source {
                 Ok(Box::new(answer.map(move |batch| {
                     let batch = FlowBatch::try_new(batch?)?;
                     let mut counts = locked(&counts);
-                    counts.effort.flows_processed += batch.rows() as u64;
+                    counts.cost.flows_processed += batch.rows() as u64;
                     count_passed(&batch, &mut counts);
                     Ok(batch)
                 })))
@@ -130,7 +130,7 @@ impl Source {
             let totals = archive.totals(&self.selection.filter, &self.selection.window)?;
             let mut counts = Counts::default();
             let rows = totals.rows.unwrap_or(totals.flows);
-            (counts.effort.flows_processed, counts.effort.flows_passed) = (rows, rows);
+            (counts.cost.flows_processed, counts.cost.flows_passed) = (rows, rows);
             counts.totals = Totals {
                 flows: totals.flows,
                 packets: totals.packets.unwrap_or(0),
@@ -140,7 +140,7 @@ impl Source {
             };
             return Ok(counts);
         }
-        if matches!(self.input, OpenInput::Archive(_)) || self.counts().effort.flows_processed == 0 {
+        if matches!(self.input, OpenInput::Archive(_)) || self.counts().cost.flows_processed == 0 {
             for flows in self.flows(&[Column::Start])? {
                 flows?;
             }
@@ -177,7 +177,7 @@ where
     thread::spawn(move || {
         let open = || Ok(open().map(|flows| flows.map_err(|error| AskError::Source(error.into()))));
         let counted = |flows: &FlowBatch| view.of(flows);
-        // whoever waits for the answer may go away
+        // the reader of the answer may go away
         let mut take = |batch| send.send(Ok(batch)).map_err(|_| AskError::Cancelled);
         let asked = catch_unwind(AssertUnwindSafe(|| ask_stream(&select, open, &counted, &options, &mut take)));
         match asked {
@@ -255,15 +255,15 @@ impl PassedFlows {
 
     fn close(&mut self) {
         if let Some((reader, _)) = self.reader.take() {
-            locked(&self.counts).effort.bytes_read += reader.octets_read();
+            locked(&self.counts).cost.bytes_read += reader.octets_read();
         }
     }
 
-    /// The window that a file says its flows lie in, which is the one that nfdump tells.
+    /// The window of a file's flows by its statistics, which is the one that nfdump prints.
     fn count_times(&mut self, info: &nfcapd::Info) {
         let said = info.statistics.map(|statistics| (statistics.first_ms as i64, statistics.last_ms as i64));
         if let Some((first, last)) = said.filter(|(first, last)| *first > 0 && first <= last) {
-            count_window(&mut locked(&self.counts).effort, Some(first), Some(last));
+            count_window(&mut locked(&self.counts).cost, Some(first), Some(last));
         }
     }
 
@@ -273,7 +273,7 @@ impl PassedFlows {
         let mut counts = locked(&counts);
         let FlowSelection { filter, window, count_max } = &mut self.selection;
         let ident = self.reader.as_ref().map_or("", |(reader, _)| reader.info().ident.as_str());
-        let file = FileRecords { before: counts.effort.flows_processed, ident };
+        let file = FileRecords { before: counts.cost.flows_processed, ident };
         let mut mask = filter.mask_in_file(batch, file);
         if *window != TimeWindow::default() {
             let inside = inside(batch, window);
@@ -287,10 +287,10 @@ impl PassedFlows {
             }
             *left -= passed as u64;
         }
-        counts.effort.flows_processed += read as u64;
+        counts.cost.flows_processed += read as u64;
         if self.reader.as_ref().is_none_or(|(reader, _)| reader.info().statistics.is_none()) {
             let (first, last) = times(batch.record_batch());
-            count_window(&mut counts.effort, first, last);
+            count_window(&mut counts.cost, first, last);
         }
         let batch = if passed == batch.rows() {
             batch.clone()
@@ -323,9 +323,9 @@ fn inside(batch: &FlowBatch, window: &TimeWindow) -> BooleanArray {
         .collect()
 }
 
-fn count_window(effort: &mut Effort, first: Option<i64>, last: Option<i64>) {
-    effort.first_ms = effort.first_ms.into_iter().chain(first).min();
-    effort.last_ms = effort.last_ms.into_iter().chain(last).max();
+fn count_window(cost: &mut QueryCost, first: Option<i64>, last: Option<i64>) {
+    cost.first_ms = cost.first_ms.into_iter().chain(first).min();
+    cost.last_ms = cost.last_ms.into_iter().chain(last).max();
 }
 
 fn times(batch: &RecordBatch) -> (Option<i64>, Option<i64>) {
@@ -336,7 +336,7 @@ fn times(batch: &RecordBatch) -> (Option<i64>, Option<i64>) {
 }
 
 fn count_passed(batch: &FlowBatch, counts: &mut Counts) {
-    counts.effort.flows_passed += batch.rows() as u64;
+    counts.cost.flows_passed += batch.rows() as u64;
     let flows = batch.column(Column::Flows);
     let ones = flows.map_or(batch.rows(), arrow::array::Array::null_count) as u64;
     let totals = &mut counts.totals;

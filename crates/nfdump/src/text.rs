@@ -27,7 +27,7 @@ use arrow::datatypes::Schema;
 use jiff::tz::TimeZone;
 use weir_flow::Column;
 
-pub use footer::{Effort, Totals, push_csv_footer, push_footer};
+pub use footer::{QueryCost, Totals, push_csv_footer, push_footer};
 pub use layout::FormatError;
 pub use statistic::Ranking;
 
@@ -37,7 +37,7 @@ use lines::Lines;
 use tags::{Field, TAGS, Tag};
 use weir_print::digits::ZonedClock;
 use weir_print::ordered;
-use weir_print::printer::{PrintError, Rows};
+use weir_print::printer::{PrintError, RowFormat};
 
 /// How answers are written, whatever the format.
 // Switches of a command line are bools.
@@ -92,8 +92,8 @@ static OTHER_NAMES: &[&str] = &["csv", "csv-fast", "pipe", "json", "ndjson", "ra
 
 impl Format {
     /// The format that nfdump's `-o` names: a name, `fmt:…` or `csv:…`. `own` are the formats of a configuration file,
-    /// which come before nfdump's. A 6 at the end of a name asks for addresses of IPv6 in full, which `options` is
-    /// told.
+    /// which come before nfdump's. A 6 at the end of a name asks for addresses of IPv6 in full, which is set in
+    /// `options`.
     ///
     /// ```
     /// use weir_nfdump::text::{Format, Options};
@@ -156,7 +156,7 @@ impl Format {
         }
     }
 
-    /// Whether what stands below an answer is comma-separated.
+    /// Whether the footer of an answer is comma-separated.
     pub fn is_csv(&self) -> bool {
         matches!(self.0, Kind::Csv(_))
     }
@@ -166,12 +166,12 @@ impl Format {
         matches!(self.0, Kind::Json | Kind::Ndjson)
     }
 
-    /// Whether flows are told with everything that they have.
+    /// Whether flows are printed with all their fields.
     pub fn is_raw(&self) -> bool {
         matches!(self.0, Kind::Raw)
     }
 
-    /// Whether something stands below a list of flows.
+    /// Whether a list of flows has a footer.
     pub fn has_footer(&self) -> bool {
         !matches!(self.0, Kind::Json | Kind::Ndjson | Kind::Pipe(_))
     }
@@ -198,17 +198,17 @@ impl Format {
         Some(Lines { layout, style, clock, header: !options.quiet && !matches!(self.0, Kind::Pipe(_)), rows: 0 })
     }
 
-    fn rows(&self, options: &Options) -> Box<dyn Rows + Send> {
+    fn rows(&self, options: &Options) -> Box<dyn RowFormat + Send> {
         let clock = ZonedClock::new(options.zone.clone());
         match &self.0 {
             Kind::Json => Box::new(json::Objects { one_a_line: false, clock, rows: 0 }),
             Kind::Ndjson => Box::new(json::Objects { one_a_line: true, clock, rows: 0 }),
             Kind::Raw => Box::new(raw::Records { clock, rows: 0 }),
-            Kind::Null => Box::new(weir_print::printer::Nothing),
+            Kind::Null => Box::new(weir_print::printer::NullFormat),
             Kind::Csv(_) | Kind::Pipe(_) | Kind::Lines(..) => match self.lines(options) {
                 Some(lines) => Box::new(lines),
                 // the text was parsed when the format was made
-                None => Box::new(weir_print::printer::Nothing),
+                None => Box::new(weir_print::printer::NullFormat),
             },
         }
     }

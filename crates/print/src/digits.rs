@@ -35,7 +35,7 @@ const OCTETS: [([u8; 4], u8); 256] = {
     octets
 };
 
-/// Appends the first `length` of so many octets. To copy all of them is faster than to copy a number of octets that is
+/// Appends the first `length` of `N` octets. To copy all of them is faster than to copy a number of octets that is
 /// not known beforehand.
 #[inline]
 fn push_first<const N: usize>(text: &mut Vec<u8>, octets: &[u8; N], length: usize) {
@@ -105,7 +105,7 @@ pub fn push_ipv4(text: &mut Vec<u8>, octets: [u8; 4]) {
     push_first(text, &address, end - 1);
 }
 
-/// Appends a number in decimal at the right of a field of so many octets; longer ones take the room they need.
+/// Appends a number in decimal at the right of a field of `width` octets; longer ones take what they need.
 #[inline]
 pub fn push_u64_right(text: &mut Vec<u8>, number: u64, width: usize) {
     let mut digits = [b' '; 24];

@@ -19,7 +19,7 @@ use crate::{Format, OutputOptions};
 const CHUNK_OCTETS: usize = 64 << 10;
 
 /// A format at work: appends text to a buffer.
-pub trait Rows {
+pub trait RowFormat {
     /// What comes before the first row.
     fn begin(&mut self, schema: &Schema, text: &mut Vec<u8>);
     /// The rows of a batch.
@@ -62,9 +62,9 @@ impl<'a> Flush<'a> {
 
 /// The format that writes nothing.
 #[derive(Debug)]
-pub struct Nothing;
+pub struct NullFormat;
 
-impl Rows for Nothing {
+impl RowFormat for NullFormat {
     fn begin(&mut self, _schema: &Schema, _text: &mut Vec<u8>) {}
 
     fn batch(&mut self, _batch: &RecordBatch, _text: &mut Vec<u8>, _flush: &mut Flush<'_>) -> io::Result<()> {
@@ -95,7 +95,7 @@ impl Rows for Nothing {
 /// ```
 pub struct Printer<W: Write> {
     format: Format,
-    rows: Box<dyn Rows + Send>,
+    rows: Box<dyn RowFormat + Send>,
     /// Number of columns, once the first batch has come.
     columns: Option<usize>,
     text: Vec<u8>,
@@ -113,12 +113,12 @@ impl<W: Write> fmt::Debug for Printer<W> {
 impl<W: Write> Printer<W> {
     /// A printer that has written nothing yet.
     pub fn new(format: Format, options: &OutputOptions, to: W) -> Self {
-        let rows: Box<dyn Rows + Send> = match format {
+        let rows: Box<dyn RowFormat + Send> = match format {
             Format::Table => Box::new(Table::new(options)),
             Format::Csv => Box::new(Csv::new(options)),
             Format::Json => Box::new(Json::array()),
             Format::Ndjson => Box::new(Json::lines()),
-            Format::Null => Box::new(Nothing),
+            Format::Null => Box::new(NullFormat),
         };
         Self { format, rows, columns: None, text: Vec::new(), to, rows_written: 0 }
     }
@@ -178,7 +178,7 @@ pub enum PrintError<E> {
 
 /// Writes batches of one schema and returns the number of their rows.
 ///
-/// When whoever reads the text goes away (a closed pipe, as behind `head`), no more batches are taken and that is no
+/// When the reader of the text goes away (a closed pipe, as behind `head`), no more batches are taken and that is no
 /// error.
 pub fn write_batches<E>(
     batches: impl Iterator<Item = Result<RecordBatch, E>>,

@@ -13,12 +13,12 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use weir_flow::books::Completeness;
-use weir_print::{CsvPieces, Format, OutputOptions, PrintError, write_batches};
+use weir_print::{ColumnText, CsvPieces, Format, OutputOptions, PrintError, write_batches};
 use weir_query::{Archive, AskError, FlowQuery, TimeWindow};
 
 use crate::engine::Totals;
 use crate::output::write_answer;
-use crate::{Answer, Engine, EngineError, EngineOptions, Terms};
+use crate::{Answer, Engine, EngineError, EngineOptions, QueryControl};
 
 /// Answers questions about the flows of an archive.
 pub struct FlowAnswers {
@@ -26,7 +26,7 @@ pub struct FlowAnswers {
     approximate: bool,
     folder: PathBuf,
     options: EngineOptions,
-    terms: Terms,
+    control: QueryControl,
     engine: OnceCell<Engine>,
 }
 
@@ -89,8 +89,14 @@ pub struct Written {
 impl FlowAnswers {
     /// Answers from `archive`, which was opened in `folder`. `approximate` tells whether flows that have expired count by
     /// their summaries, which the engine cannot read.
-    pub fn new(archive: Archive, folder: PathBuf, options: EngineOptions, terms: Terms, approximate: bool) -> Self {
-        Self { archive, approximate, folder, options, terms, engine: OnceCell::new() }
+    pub fn new(
+        archive: Archive,
+        folder: PathBuf,
+        options: EngineOptions,
+        control: QueryControl,
+        approximate: bool,
+    ) -> Self {
+        Self { archive, approximate, folder, options, control, engine: OnceCell::new() }
     }
 
     /// The archive, at the position that questions see.
@@ -133,10 +139,28 @@ impl FlowAnswers {
         }
     }
 
+    /// The first column of an answer as texts, as tables have them.
+    pub fn labels(&self, question: &FlowQuery) -> Result<Vec<String>, EngineError> {
+        let mut labels = Vec::new();
+        for batch in self.ask(question)? {
+            let batch = batch?;
+            let Some((field, values)) = batch.schema_ref().fields().first().zip(batch.columns().first()) else {
+                continue;
+            };
+            let mut texts = ColumnText::new(field, values);
+            for row in 0..batch.num_rows() {
+                let mut text = Vec::new();
+                texts.push(row, &mut text);
+                labels.push(String::from_utf8_lossy(&text).into_owned());
+            }
+        }
+        Ok(labels)
+    }
+
     /// What all flows that a question is about carried together.
     pub fn totals(&self, question: &FlowQuery) -> Result<Totals, EngineError> {
         if question.scaled {
-            return self.engine()?.totals_on(question, &self.terms);
+            return self.engine()?.totals_on(question, &self.control);
         }
         let totals = self.archive.totals(&question.filter, &question.window)?;
         let (packets, bytes) = (totals.packets.unwrap_or(0), totals.bytes.unwrap_or(0));
@@ -174,7 +198,7 @@ impl FlowAnswers {
     fn by_engine(&self, question: &FlowQuery, refused: AskError) -> Result<Answer, EngineError> {
         match refused {
             AskError::NeedsEngine(_) | AskError::Memory { .. } if !self.approximate => {
-                self.engine()?.ask_on(question, &self.terms)
+                self.engine()?.ask_on(question, &self.control)
             }
             error => Err(error.into()),
         }

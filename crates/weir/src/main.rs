@@ -5,10 +5,9 @@
 //! Data goes to standard output, everything else to standard error.
 
 mod age;
-mod asking;
 mod command;
+mod foreground_query;
 mod octets;
-mod picture;
 mod running;
 
 use std::io::IsTerminal;

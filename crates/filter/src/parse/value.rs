@@ -20,7 +20,7 @@ use crate::primitive::{Phrase, value_max};
 pub(crate) const FLAG_LETTERS: [char; 8] = ['F', 'S', 'R', 'P', 'A', 'U', 'E', 'C'];
 
 impl Parser<'_> {
-    /// The comparison that may stand before a value, and whether it is negated.
+    /// The comparison that may precede a value, and whether it is negated.
     fn comparison(&mut self) -> (Comparison, bool) {
         let found = match self.kind() {
             Kind::Compare(comparison) => (comparison, false),
@@ -82,7 +82,7 @@ impl Parser<'_> {
         Ok(text.to_owned())
     }
 
-    /// A word that is a number but for a range was tried where a single number stands.
+    /// A word that is a number but for a range was tried where a single number is.
     fn refuse_range(&self) -> Result<(), ParseError> {
         if self.kind() != Kind::Comma {
             return Ok(());
@@ -228,7 +228,7 @@ impl Parser<'_> {
 pub(super) fn column_of(operand: Operand) -> Column {
     match operand {
         Operand::Column(column) => column,
-        other => unreachable!("{other:?} stands in the table under a primitive of numbers"),
+        other => unreachable!("{other:?} is in the table under a primitive of numbers"),
     }
 }
 

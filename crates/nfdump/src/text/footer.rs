@@ -38,7 +38,7 @@ impl Totals {
 
 /// What it took to answer.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct Effort {
+pub struct QueryCost {
     /// Flows read.
     pub flows_processed: u64,
     /// Flows that passed the filter.
@@ -58,7 +58,7 @@ pub struct Effort {
 }
 
 /// Appends the four lines below a text.
-pub fn push_footer(text: &mut Vec<u8>, totals: &Totals, effort: &Effort, options: &Options) {
+pub fn push_footer(text: &mut Vec<u8>, totals: &Totals, cost: &QueryCost, options: &Options) {
     let [bps, pps, bpp] = totals.averages();
     let labelled: [(&str, u64); 5] = [
         (", total bytes: ", totals.bytes),
@@ -75,7 +75,7 @@ pub fn push_footer(text: &mut Vec<u8>, totals: &Totals, effort: &Effort, options
     }
     text.extend_from_slice(b"\nTime window: ");
     let mut clock = ZonedClock::new(options.zone.clone());
-    match effort.first_ms.zip(effort.last_ms) {
+    match cost.first_ms.zip(cost.last_ms) {
         None => text.extend_from_slice(b"<unknown>"),
         Some((first, last)) => {
             push_second(text, first, &mut clock);
@@ -83,16 +83,16 @@ pub fn push_footer(text: &mut Vec<u8>, totals: &Totals, effort: &Effort, options
             push_second(text, last, &mut clock);
         }
     }
-    let Effort { flows_processed, flows_passed, bytes_read, .. } = effort;
+    let QueryCost { flows_processed, flows_passed, bytes_read, .. } = cost;
     let _ = write!(text, "\nTotal flows processed: {flows_processed}, passed: {flows_passed}, ");
     let _ = writeln!(text, "Blocks skipped: 0, Bytes read: {bytes_read}");
-    let wall = effort.wall_seconds;
+    let wall = cost.wall_seconds;
     let rate = if wall > 0.0 { *flows_processed as f64 / wall } else { 0.0 };
-    let _ = write!(text, "Sys: {:.4}s User: {:.4}s ", effort.system_seconds, effort.user_seconds);
+    let _ = write!(text, "Sys: {:.4}s User: {:.4}s ", cost.system_seconds, cost.user_seconds);
     let _ = writeln!(text, "Wall: {wall:.4}s flows/second: {rate:.1} Runtime: {wall:.4}s");
 }
 
-/// Appends what stands below comma-separated values.
+/// Appends the footer of comma-separated values.
 pub fn push_csv_footer(text: &mut Vec<u8>, totals: &Totals) {
     let [bps, pps, bpp] = totals.averages();
     let Totals { flows, bytes, packets, .. } = totals;

@@ -9,7 +9,7 @@ use super::rows::{Addresses, Icmp, Numbers};
 use super::scale::{push_address, push_network};
 use weir_print::digits::{ZonedClock, push_u64};
 use weir_print::names::tcp_flags_text;
-use weir_print::printer::{Flush, Rows};
+use weir_print::printer::{Flush, RowFormat};
 
 /// Writes rows as objects: one array of them on many lines, or one object a line.
 #[derive(Debug, Clone)]
@@ -113,7 +113,7 @@ impl<'a> Columns<'a> {
     }
 }
 
-impl Rows for Objects {
+impl RowFormat for Objects {
     fn begin(&mut self, _schema: &Schema, text: &mut Vec<u8>) {
         if !self.one_a_line {
             text.extend_from_slice(b"[\n");

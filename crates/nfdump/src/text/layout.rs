@@ -44,7 +44,7 @@ pub enum FormatError {
     },
 }
 
-/// Formats may contain formats so many times over.
+/// Formats may contain formats, nested this deep.
 const DEPTH_MAX: usize = 8;
 
 /// A piece of a line.

@@ -6,7 +6,7 @@ use arrow::datatypes::Schema;
 use super::cells::{Cell, Style};
 use super::layout::{Layout, Piece};
 use weir_print::digits::ZonedClock;
-use weir_print::printer::{Flush, Rows};
+use weir_print::printer::{Flush, RowFormat};
 
 /// Writes rows by a layout.
 #[derive(Debug, Clone)]
@@ -24,7 +24,7 @@ enum Part<'a> {
     Cell(Box<Cell<'a>>),
 }
 
-impl Rows for Lines {
+impl RowFormat for Lines {
     fn begin(&mut self, _schema: &Schema, text: &mut Vec<u8>) {
         if self.header {
             text.extend_from_slice(self.layout.heading.as_bytes());

@@ -12,7 +12,7 @@ use super::rows::{Addresses, Icmp, Numbers};
 use super::scale::{push_address, push_network};
 use weir_print::digits::{ZonedClock, align_left, align_right, push_u64};
 use weir_print::names::tcp_flags_text;
-use weir_print::printer::{Flush, Rows};
+use weir_print::printer::{Flush, RowFormat};
 
 /// Writes rows as records of many lines.
 #[derive(Debug, Clone)]
@@ -32,7 +32,7 @@ struct Record<'a, 'b> {
     clock: &'b mut ZonedClock,
 }
 
-impl Rows for Records {
+impl RowFormat for Records {
     fn begin(&mut self, _schema: &Schema, _text: &mut Vec<u8>) {}
 
     fn batch(&mut self, batch: &RecordBatch, text: &mut Vec<u8>, flush: &mut Flush<'_>) -> std::io::Result<()> {

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use weir_print::digits::{align_right, push_ipv4, push_ipv6, push_u64, push_u64_right};
 
-/// A condensed IPv6 address has so many letters at most.
+/// A condensed IPv6 address has at most this many letters.
 const CONDENSED_LETTERS: usize = 16;
 
 /// Appends a number at the right of a field; unless `plain`, from a million on with one decimal and a unit.
@@ -27,7 +27,7 @@ fn push_scaled(text: &mut Vec<u8>, number: u64) {
     };
     let tenth = unit / 10;
     if number % tenth == tenth / 2 {
-        // A tie, which goes to where the binary fraction lies. Writing to a vector does not fail.
+        // A tie, which goes to the side of the binary fraction. Writing to a vector does not fail.
         let _ = write!(text, "{:.1}", number as f64 / unit as f64);
     } else {
         let tenths = (number + tenth / 2) / tenth;

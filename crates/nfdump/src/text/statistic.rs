@@ -25,7 +25,7 @@ pub struct Ranking {
     pub per_protocol: bool,
     /// nfdump's name of the order, such as `bytes`.
     pub order: String,
-    /// At most so many values; all when there is no limit.
+    /// Rows printed at most; all when there is no limit.
     pub limit: Option<usize>,
 }
 

@@ -1,14 +1,14 @@
-//! What a file tells beside flows: exporters, samplers, and names of interfaces, VRFs and applications.
+//! What a file has besides flows: exporters, samplers, and names of interfaces, VRFs and applications.
 
 use weir_flow::{OptionsKind, OptionsRow, OptionsRows, TableBatch};
 
 use super::octets::{address, le_u16, le_u32, le_u64, text};
 use super::shape::version;
 
-/// What stands for an exporter that the file does not tell.
+/// The exporter of flows for which the file names none.
 const UNSPECIFIED: [u8; 4] = [0; 4];
 
-/// An exporter that the file tells.
+/// An exporter that the file names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exporter {
     /// Address, 4 or 16 octets.
@@ -62,11 +62,11 @@ impl Exporters {
 
 /// Rows for `exporter_options`.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct ReportedOptions {
     rows: OptionsRows,
 }
 
-/// Numbers of records that tell about samplers and names.
+/// Numbers of records about samplers and names.
 pub(super) mod kind {
     pub(in super::super) const EXPORTER: u16 = 7;
     pub(in super::super) const EXPORTER_STATISTICS: u16 = 8;
@@ -77,7 +77,7 @@ pub(super) mod kind {
     pub(in super::super) const SAMPLER_2: u16 = 15;
 }
 
-impl Told {
+impl ReportedOptions {
     pub(super) fn take(&mut self) -> Option<TableBatch> {
         self.rows.take()
     }
@@ -98,7 +98,7 @@ impl Told {
         };
         let row = OptionsRow {
             kind: OptionsKind::Sampler,
-            // numbers below 0 are the collector's own: defaults that no exporter told
+            // numbers below 0 are the collector's own: defaults that no exporter reported
             key: u64::try_from(id).ok(),
             packets_selected: Some(selected),
             packets_observed: Some(observed),

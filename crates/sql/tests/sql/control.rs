@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use weir_sql::{Engine, EngineError, EngineOptions, Terms};
+use weir_sql::{Engine, EngineError, EngineOptions, QueryControl};
 
 use crate::rows::{engine, lines, sealed, small_engine, small_engine_with, write_segment};
 
@@ -17,14 +17,14 @@ const SPILLING: &str =
 fn a_question_ends_at_its_time_limit() {
     let folder = tempfile::tempdir().expect("a folder");
     let engine = small_engine(folder.path());
-    let terms = Terms { time_max: Some(Duration::from_millis(50)), ..Terms::default() };
-    let error = lines(engine.sql_on(ENDLESS, &terms)).expect_err("too little time");
+    let control = QueryControl { time_max: Some(Duration::from_millis(50)), ..QueryControl::default() };
+    let error = lines(engine.sql_on(ENDLESS, &control)).expect_err("too little time");
     let text = error.to_string();
     assert!(text.starts_with("the question ran longer than 50ms: no segment was to be read\nhint: raise"), "{text}");
     let of_flows = format!("SELECT max(bytes), max(n) FROM flows, ({ENDLESS}) AS endless(n)");
-    let error = lines(engine.sql_on(&of_flows, &terms)).expect_err("too little time");
+    let error = lines(engine.sql_on(&of_flows, &control)).expect_err("too little time");
     assert!(error.to_string().contains(" of 1 segments were read"), "{error}");
-    assert_eq!(lines(engine.sql_on("SELECT count(*) FROM flows", &Terms::default())).expect("an answer"), ["8"]);
+    assert_eq!(lines(engine.sql_on("SELECT count(*) FROM flows", &QueryControl::default())).expect("an answer"), ["8"]);
 }
 
 /// The folder for what does not fit into memory is empty again once the engine is closed.
@@ -39,15 +39,15 @@ fn a_cancelled_question_leaves_nothing_behind() {
         ..EngineOptions::default()
     };
     let engine = small_engine_with(folder.path(), &options);
-    let terms = Terms::default();
-    let answer = engine.sql_on(SPILLING, &terms).expect("an answer on its way");
+    let control = QueryControl::default();
+    let answer = engine.sql_on(SPILLING, &control).expect("an answer on its way");
     // Bounded, so that an engine that never spills fails the test rather than hangs it.
     let has_spilled = (0..6000).any(|_| {
         std::thread::sleep(Duration::from_millis(5));
         walked(spill.path()) > 0
     });
     assert!(has_spilled, "nothing was written to disk");
-    terms.progress.stop();
+    control.progress.stop();
     let error = answer.map(|batch| batch.map(drop)).find_map(Result::err).expect("an error");
     assert!(matches!(error, EngineError::Cancelled { .. }), "{error}");
     engine.close(Duration::from_secs(30));
@@ -77,20 +77,20 @@ fn of_four_segments(folder: &std::path::Path) -> Engine {
 fn progress_adds_up_to_the_whole_archive() {
     let folder = tempfile::tempdir().expect("a folder");
     let engine = of_four_segments(folder.path());
-    let terms = Terms::default();
+    let control = QueryControl::default();
     // 3000 ms is in the third segment, the times of the fourth are not known.
     let asked = "SELECT count(*) FROM flows WHERE start >= TIMESTAMP '1970-01-01T00:00:03Z' AND bytes > 0";
-    assert_eq!(lines(engine.sql_on(asked, &terms)).expect("an answer"), ["8"]);
-    let seen = terms.progress.seen();
+    assert_eq!(lines(engine.sql_on(asked, &control)).expect("an answer"), ["8"]);
+    let seen = control.progress.seen();
     assert_eq!((seen.segments_all, seen.segments_pruned, seen.segments_done), (4, 2, 2));
     assert_eq!((seen.rows_all, seen.rows_pruned, seen.rows_done), (16, 8, 8));
     assert_eq!(seen.fraction(), Some(1.0));
     assert!(seen.octets_read > 0 && seen.octets_read < seen.octets_all, "{seen:?}");
     // Statistics of the row group say that no such flow is there: opened, but nothing read.
-    let terms = Terms::default();
+    let control = QueryControl::default();
     let asked = "SELECT count(*) FROM flows WHERE bytes > 1000000000";
-    assert_eq!(lines(engine.sql_on(asked, &terms)).expect("an answer"), ["0"]);
-    let seen = terms.progress.seen();
+    assert_eq!(lines(engine.sql_on(asked, &control)).expect("an answer"), ["0"]);
+    let seen = control.progress.seen();
     assert_eq!((seen.segments_pruned, seen.segments_done, seen.octets_read), (4, 0, 0));
 }
 

@@ -1,4 +1,4 @@
-//! On what terms a question is answered: who watches it, and for how long it may run.
+//! How a query is watched, cancelled and limited in time.
 
 use std::fmt;
 use std::sync::Arc;
@@ -8,37 +8,37 @@ use weir_query::{Progress, Seen};
 
 use crate::EngineError;
 
-/// On what terms a question is answered.
+/// How a query is watched and limited.
 ///
 /// [`Progress::stop`] cancels the question: its answer ends with [`EngineError::Cancelled`].
 #[derive(Debug, Clone, Default)]
-pub struct Terms {
+pub struct QueryControl {
     /// Counted up while the question runs.
     pub progress: Arc<Progress>,
-    /// How long it may run, from when it is asked to its last batch; as long as it takes unless told. Beyond it the
+    /// How long it may run, from when it is asked to its last batch; as long as it takes by default. Beyond it the
     /// answer ends with [`EngineError::TimeLimit`].
     pub time_max: Option<Duration>,
 }
 
-/// The terms of a question that was asked.
+/// The control of a query that runs.
 #[derive(Debug, Clone)]
 pub(crate) struct Watch {
-    terms: Terms,
+    control: QueryControl,
     asked: Instant,
 }
 
 impl Watch {
-    pub(crate) fn new(terms: &Terms) -> Self {
-        Self { terms: terms.clone(), asked: Instant::now() }
+    pub(crate) fn new(control: &QueryControl) -> Self {
+        Self { control: control.clone(), asked: Instant::now() }
     }
 
     /// Why the question must end now, if it must.
     pub(crate) fn verdict(&self) -> Option<EngineError> {
-        let reached = || Box::new(Reached(self.terms.progress.seen()));
-        if self.terms.progress.is_stopped() {
+        let reached = || Box::new(Reached(self.control.progress.seen()));
+        if self.control.progress.is_stopped() {
             return Some(EngineError::Cancelled { reached: reached() });
         }
-        let time_max = self.terms.time_max.filter(|time_max| self.asked.elapsed() >= *time_max)?;
+        let time_max = self.control.time_max.filter(|time_max| self.asked.elapsed() >= *time_max)?;
         Some(EngineError::TimeLimit { time_max, reached: reached() })
     }
 }

@@ -1,38 +1,59 @@
-//! A picture of points, as SVG.
+//! Points of some series as a figure: joined, as dots, or as bars.
 //!
-//! The canvas has two units to a pixel, because the backend rounds to whole units. Text is drawn by whoever shows the
-//! picture, in a font that is not known here, so room for it is left by the number of its letters.
+//! Text in SVG is drawn by the program that shows it, in a font that is not known here, so space for it is reserved by the
+//! number of its letters.
 
-use std::io;
-
-use plotters::coord::Shift;
 use plotters::coord::cartesian::Cartesian2d;
 use plotters::prelude::*;
 use plotters::style::text_anchor::{HPos, Pos, VPos};
-use weir_print::time_text;
 
 use super::axis::Axis;
-use super::{Horizontal, Style};
+use super::canvas::{Drawn, Figure, GRID, INK, PALETTE, QUIET, SCALE, Surface, WIDTH, px, text_style};
+use crate::time_text;
 
-/// What is drawn.
-#[derive(Debug)]
-pub(super) struct Picture {
-    pub(super) style: Style,
-    pub(super) title: String,
-    pub(super) x_label: String,
-    pub(super) y_label: String,
-    pub(super) horizontal: Horizontal,
-    /// Names on the horizontal axis.
-    pub(super) places: Vec<String>,
-    /// Name and points of each series, none of them empty.
-    pub(super) series: Vec<(String, Vec<(f64, f64)>)>,
+/// How points are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PointStyle {
+    /// Joined, in the order of x.
+    Line,
+    /// As dots.
+    Scatter,
+    /// As bars from zero.
+    Bars,
 }
 
-/// Units of the canvas in a pixel.
-const SCALE: i32 = 2;
-const WIDTH: i32 = 1000;
-const HEIGHT: i32 = 560;
+/// What the values of x are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Horizontal {
+    /// Milliseconds since the epoch.
+    Time,
+    /// Numbers.
+    Number,
+    /// Numbers of names, which [`PointChart::places`] has.
+    Name,
+}
 
+/// Points of some series.
+#[derive(Debug, Clone)]
+pub struct PointChart {
+    /// How points are shown.
+    pub style: PointStyle,
+    /// What is shown, in a few words; may be empty.
+    pub title: String,
+    /// Name of the horizontal axis.
+    pub x_label: String,
+    /// Name of the vertical axis.
+    pub y_label: String,
+    /// What the values of x are.
+    pub horizontal: Horizontal,
+    /// Names on the horizontal axis.
+    pub places: Vec<String>,
+    /// Name and points of each series, none of them empty. Those after the sixteenth are not drawn.
+    pub series: Vec<(String, Vec<(f64, f64)>)>,
+}
+
+/// Lengths in pixels.
+const HEIGHT: i32 = 560;
 const TITLE_SIZE: i32 = 18;
 const TEXT_SIZE: i32 = 12;
 const MARGIN: i32 = 16;
@@ -42,52 +63,31 @@ const NAME_LETTERS_MAX: usize = 28;
 /// Series with no more points than this have a dot at each.
 const DOTS_MAX: usize = 120;
 
-const INK: RGBColor = RGBColor(0x33, 0x33, 0x33);
-const AXIS: RGBColor = RGBColor(0x88, 0x88, 0x88);
-const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
+type ChartArea<'b, B> = ChartContext<'b, B, Cartesian2d<Axis, Axis>>;
 
-/// Colours of series: neighbours differ in hue and lightness, for those who see few hues too.
-const COLOURS: [RGBColor; 16] = [
-    RGBColor(0x4e, 0x79, 0xa7),
-    RGBColor(0xf2, 0x8e, 0x2b),
-    RGBColor(0xe1, 0x57, 0x59),
-    RGBColor(0x76, 0xb7, 0xb2),
-    RGBColor(0x59, 0xa1, 0x4f),
-    RGBColor(0xed, 0xc9, 0x48),
-    RGBColor(0xb0, 0x7a, 0xa1),
-    RGBColor(0xff, 0x9d, 0xa7),
-    RGBColor(0x9c, 0x75, 0x5f),
-    RGBColor(0xba, 0xb0, 0xac),
-    RGBColor(0x1b, 0x4f, 0x72),
-    RGBColor(0x93, 0x51, 0x16),
-    RGBColor(0x7b, 0x24, 0x1c),
-    RGBColor(0x0e, 0x66, 0x55),
-    RGBColor(0x6c, 0x34, 0x83),
-    RGBColor(0x42, 0x49, 0x49),
-];
+impl Figure for PointChart {
+    fn height(&self) -> i32 {
+        HEIGHT
+    }
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
-type Chart<'a, 'b> = ChartContext<'b, SVGBackend<'a>, Cartesian2d<Axis, Axis>>;
-type Drawn = Result<(), DrawingAreaErrorKind<io::Error>>;
-
-/// Draws a picture.
-pub(super) fn draw(picture: &Picture) -> Result<String, io::Error> {
-    let mut svg = String::new();
-    draw_on(&mut svg, picture).map_err(|error| io::Error::other(error.to_string()))?;
-    // Two units of the canvas are one pixel.
-    let canvas = format!("width=\"{}\" height=\"{}\"", WIDTH * SCALE, HEIGHT * SCALE);
-    Ok(svg.replacen(&canvas, &format!("width=\"{WIDTH}\" height=\"{HEIGHT}\""), 1))
+    fn draw_on<B: DrawingBackend>(&self, surface: &Surface<B>) -> Drawn<B>
+    where
+        B::ErrorType: 'static,
+    {
+        draw_on(surface, self)
+    }
 }
 
-fn draw_on(svg: &mut String, picture: &Picture) -> Drawn {
-    let area = SVGBackend::with_string(svg, ((WIDTH * SCALE) as u32, (HEIGHT * SCALE) as u32)).into_drawing_area();
-    area.fill(&WHITE)?;
+fn draw_on<B: DrawingBackend>(area: &Surface<B>, picture: &PointChart) -> Drawn<B>
+where
+    B::ErrorType: 'static,
+{
     let layout = Layout::of(picture);
     if !picture.title.is_empty() {
         let style = text(TITLE_SIZE).pos(Pos::new(HPos::Left, VPos::Top));
         area.draw_text(&clean(&picture.title, 90), &style, (px(MARGIN), px(MARGIN)))?;
     }
-    let mut chart = ChartBuilder::on(&area)
+    let mut chart = ChartBuilder::on(area)
         .margin_top(px(layout.top))
         .margin_right(px(layout.right))
         .margin_left(px(MARGIN))
@@ -98,7 +98,7 @@ fn draw_on(svg: &mut String, picture: &Picture) -> Drawn {
     let mut mesh = chart.configure_mesh();
     mesh.light_line_style(TRANSPARENT)
         .bold_line_style(GRID.stroke_width(SCALE as u32))
-        .axis_style(AXIS.stroke_width(SCALE as u32))
+        .axis_style(QUIET.stroke_width(SCALE as u32))
         .label_style(text(TEXT_SIZE))
         .x_desc(clean(&layout.x_label, 90))
         .y_desc(clean(&picture.y_label, 60))
@@ -107,40 +107,34 @@ fn draw_on(svg: &mut String, picture: &Picture) -> Drawn {
         mesh.disable_x_mesh();
     }
     mesh.draw()?;
-    draw_names(&area, &chart, &layout)?;
+    draw_names(area, &chart, &layout)?;
     match picture.style {
-        Style::Line => picture
+        PointStyle::Line => picture
             .series
             .iter()
-            .zip(COLOURS)
+            .zip(PALETTE)
             .try_for_each(|((_, points), colour)| draw_line(&mut chart, points, colour))?,
-        Style::Scatter => picture
+        PointStyle::Scatter => picture
             .series
             .iter()
-            .zip(COLOURS)
+            .zip(PALETTE)
             .try_for_each(|((_, points), colour)| draw_dots(&mut chart, points, colour.mix(0.7), 2 * SCALE))?,
-        Style::Bars => draw_bars(&mut chart, picture, &layout)?,
+        PointStyle::Bars => draw_bars(&mut chart, picture, &layout)?,
     }
-    draw_legend(&area, picture, &layout)?;
-    area.present()
-}
-
-/// Pixels in units of the canvas.
-fn px(pixels: i32) -> i32 {
-    pixels * SCALE
+    draw_legend(area, picture, &layout)
 }
 
 /// A size that the backend divides by 1.24 before it writes it.
 fn text(size: i32) -> TextStyle<'static> {
-    ("sans-serif", f64::from(px(size)) * 1.24).into_font().color(&INK)
+    text_style(f64::from(size) * 1.24, &INK, FontStyle::Normal, Pos::new(HPos::Left, VPos::Top))
 }
 
-/// Pixels that a text of so many letters takes, in a wide font.
+/// Pixels that a text of `letters` takes, in a wide font.
 fn width(letters: usize) -> i32 {
     (letters as f64 * f64::from(TEXT_SIZE) * 0.6).ceil() as i32
 }
 
-/// A text without control characters, which XML does not allow, and not longer than so many letters.
+/// A text without control characters, which XML does not allow, and not longer than `letters_max`.
 fn clean(text: &str, letters_max: usize) -> String {
     let is_allowed = |letter: &char| !letter.is_control() && !matches!(letter, '\u{fffe}' | '\u{ffff}');
     let mut letters = text.chars().filter(is_allowed);
@@ -170,17 +164,17 @@ struct Layout {
 }
 
 impl Layout {
-    fn of(picture: &Picture) -> Self {
+    fn of(picture: &PointChart) -> Self {
         let names = picture.series.iter().map(|(name, _)| clean(name, NAME_LETTERS_MAX).chars().count());
         let legend = if picture.series.len() > 1 { 30 + width(names.max().unwrap_or(0)) } else { 0 };
         let y = vertical_axis(picture);
         let left = 30 + width(y.letters_max()) + 12;
         let bar = bar_width(picture);
         let (low, high) = bounds(picture.series.iter().flat_map(|(_, points)| points).map(|(x, _)| *x));
-        let pad = if picture.style == Style::Bars { bar / 2.0 } else { 0.0 };
+        let pad = if picture.style == PointStyle::Bars { bar / 2.0 } else { 0.0 };
         let (low, high) = apart(low - pad, high + pad, picture.horizontal);
-        let room = WIDTH - 2 * MARGIN - left - legend;
-        let (x, x_label) = horizontal_axis(picture, (low, high), room);
+        let space = WIDTH - 2 * MARGIN - left - legend;
+        let (x, x_label) = horizontal_axis(picture, (low, high), space);
         let letters = if picture.horizontal == Horizontal::Name { 1 } else { x.letters_max() };
         let mut layout = Self {
             top: if picture.title.is_empty() { MARGIN } else { MARGIN + TITLE_SIZE + 18 },
@@ -195,15 +189,15 @@ impl Layout {
             x,
         };
         if picture.horizontal == Horizontal::Name {
-            layout.place_names(room);
+            layout.place_names(space);
         }
         layout
     }
 
     /// Takes the names from the axis, which would write them one over the other.
-    fn place_names(&mut self, room: i32) {
+    fn place_names(&mut self, space: i32) {
         let names = std::mem::take(&mut self.x.ticks);
-        let apart = room / names.len().max(1) as i32;
+        let apart = space / names.len().max(1) as i32;
         let names: Vec<_> = names.into_iter().map(|(at, name)| (at, clean(&name, NAME_LETTERS_MAX))).collect();
         let letters_max = names.iter().map(|(_, name)| name.chars().count()).max().unwrap_or(0);
         let is_upright = width(letters_max) + 8 > apart;
@@ -217,8 +211,8 @@ impl Layout {
     }
 }
 
-/// The axis, which has so many pixels, and what stands below it.
-fn horizontal_axis(picture: &Picture, (low, high): (f64, f64), room: i32) -> (Axis, String) {
+/// The axis, `space` pixels long, and the label below it.
+fn horizontal_axis(picture: &PointChart, (low, high): (f64, f64), space: i32) -> (Axis, String) {
     let label = picture.x_label.clone();
     if picture.series.is_empty() {
         return (Axis { low, high, ticks: Vec::new() }, label);
@@ -228,7 +222,7 @@ fn horizontal_axis(picture: &Picture, (low, high): (f64, f64), room: i32) -> (Ax
         Horizontal::Name => (Axis::of_names(&picture.places), label),
         Horizontal::Time => {
             // Labels are `01-31 12:00` at most times.
-            let ticks = room / (width(11) + 24);
+            let ticks = space / (width(11) + 24);
             (Axis::of_times(low, high, ticks as usize), label + &dates(low, high))
         }
     }
@@ -250,9 +244,9 @@ fn apart(low: f64, high: f64, horizontal: Horizontal) -> (f64, f64) {
 }
 
 /// From zero where that does not hide what there is to see, and for bars always.
-fn vertical_axis(picture: &Picture) -> Axis {
+fn vertical_axis(picture: &PointChart) -> Axis {
     let (mut low, mut high) = bounds(picture.series.iter().flat_map(|(_, points)| points).map(|(_, y)| *y));
-    if picture.style == Style::Bars || (low > 0.0 && low < 0.7 * high) {
+    if picture.style == PointStyle::Bars || (low > 0.0 && low < 0.7 * high) {
         (low, high) = (low.min(0.0), high.max(0.0));
     }
     let (low, high) = apart(low, high, Horizontal::Number);
@@ -263,7 +257,7 @@ fn vertical_axis(picture: &Picture) -> Axis {
 }
 
 /// What bars at one place may take together: most of the way to the next place.
-fn bar_width(picture: &Picture) -> f64 {
+fn bar_width(picture: &PointChart) -> f64 {
     let mut places: Vec<f64> = picture.series.iter().flat_map(|(_, points)| points).map(|(x, _)| *x).collect();
     places.sort_unstable_by(f64::total_cmp);
     let gaps = places.windows(2).map(|pair| pair[1] - pair[0]).filter(|gap| *gap > 0.0);
@@ -278,7 +272,7 @@ fn dates(low: f64, high: f64) -> String {
 }
 
 /// Names at their places along the horizontal axis.
-fn draw_names(area: &Area<'_>, chart: &Chart<'_, '_>, layout: &Layout) -> Drawn {
+fn draw_names<B: DrawingBackend>(area: &Surface<B>, chart: &ChartArea<'_, B>, layout: &Layout) -> Drawn<B> {
     let Some((names, is_upright)) = &layout.names else { return Ok(()) };
     for (at, name) in names {
         let (x, y) = chart.backend_coord(&(*at, layout.y.low));
@@ -292,7 +286,7 @@ fn draw_names(area: &Area<'_>, chart: &Chart<'_, '_>, layout: &Layout) -> Drawn 
     Ok(())
 }
 
-fn draw_line(chart: &mut Chart<'_, '_>, points: &[(f64, f64)], colour: RGBColor) -> Drawn {
+fn draw_line<B: DrawingBackend>(chart: &mut ChartArea<'_, B>, points: &[(f64, f64)], colour: RGBColor) -> Drawn<B> {
     let mut points = points.to_vec();
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     if points.len() <= DOTS_MAX {
@@ -302,17 +296,22 @@ fn draw_line(chart: &mut Chart<'_, '_>, points: &[(f64, f64)], colour: RGBColor)
     chart.draw_series([PathElement::new(points, style)]).map(drop)
 }
 
-fn draw_dots(chart: &mut Chart<'_, '_>, points: &[(f64, f64)], colour: RGBAColor, radius: i32) -> Drawn {
+fn draw_dots<B: DrawingBackend>(
+    chart: &mut ChartArea<'_, B>,
+    points: &[(f64, f64)],
+    colour: RGBAColor,
+    radius: i32,
+) -> Drawn<B> {
     chart.draw_series(points.iter().map(|point| Circle::new(*point, radius, colour.filled()))).map(drop)
 }
 
-fn draw_bars(chart: &mut Chart<'_, '_>, picture: &Picture, layout: &Layout) -> Drawn {
+fn draw_bars<B: DrawingBackend>(chart: &mut ChartArea<'_, B>, picture: &PointChart, layout: &Layout) -> Drawn<B> {
     // A bar has a pixel at least.
     let (from, _) = chart.backend_coord(&(layout.x.low, 0.0));
     let (to, _) = chart.backend_coord(&(layout.x.high, 0.0));
     let pixel = (layout.x.high - layout.x.low) / f64::from((to - from).max(1)) * f64::from(SCALE);
     let share = layout.bar / picture.series.len().max(1) as f64;
-    for (number, ((_, points), colour)) in picture.series.iter().zip(COLOURS).enumerate() {
+    for (number, ((_, points), colour)) in picture.series.iter().zip(PALETTE).enumerate() {
         let bar = |&(x, y): &(f64, f64)| {
             let left = x - layout.bar / 2.0 + number as f64 * share;
             Rectangle::new([(left, 0.0), (left + share.max(pixel), y)], colour.filled())
@@ -322,7 +321,7 @@ fn draw_bars(chart: &mut Chart<'_, '_>, picture: &Picture, layout: &Layout) -> D
     Ok(())
 }
 
-fn draw_legend(area: &Area<'_>, picture: &Picture, layout: &Layout) -> Drawn {
+fn draw_legend<B: DrawingBackend>(area: &Surface<B>, picture: &PointChart, layout: &Layout) -> Drawn<B> {
     if picture.series.is_empty() {
         let style = text(TITLE_SIZE).pos(Pos::new(HPos::Center, VPos::Center));
         return area.draw_text("no points", &style, (px(WIDTH / 2), px(HEIGHT / 2)));
@@ -331,7 +330,7 @@ fn draw_legend(area: &Area<'_>, picture: &Picture, layout: &Layout) -> Drawn {
         return Ok(());
     }
     let left = WIDTH - MARGIN - layout.legend;
-    for (number, ((name, _), colour)) in picture.series.iter().zip(COLOURS).enumerate() {
+    for (number, ((name, _), colour)) in picture.series.iter().zip(PALETTE).enumerate() {
         let middle = layout.top + 10 + number as i32 * (TEXT_SIZE + 8);
         let key = [(px(left), px(middle - 5)), (px(left + 10), px(middle + 5))];
         area.draw(&Rectangle::new(key, colour.filled()))?;

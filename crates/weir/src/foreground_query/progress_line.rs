@@ -1,4 +1,4 @@
-//! Progress as one line on standard error, drawn again and again and gone when the question is done.
+//! Progress as one line on standard error, drawn again and again and gone when the query is done.
 
 use std::fmt::Write as _;
 use std::io::{self, Write};
@@ -8,19 +8,19 @@ use std::time::{Duration, Instant};
 
 use weir_sql::{Progress, Seen};
 
-/// A question that is answered sooner shows nothing.
+/// A query that is answered sooner shows nothing.
 const FIRST_AFTER: Duration = Duration::from_millis(500);
 const EVERY: Duration = Duration::from_millis(100);
 /// Cells of the bar.
 const BAR_CELLS: usize = 20;
-/// What a line may be long where nobody tells the width of the terminal.
+/// What a line may be long where the width is not known of the terminal.
 const USUAL_WIDTH: usize = 80;
 /// Back to the beginning of the line, and clear it.
 const CLEAR: &str = "\r\x1b[K";
 
 /// The line, or nothing.
 #[derive(Debug)]
-pub(crate) struct Drawing(Option<Drawn>);
+pub(crate) struct ProgressLine(Option<Drawn>);
 
 #[derive(Debug)]
 struct Drawn {
@@ -28,7 +28,7 @@ struct Drawn {
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Drawing {
+impl ProgressLine {
     pub(crate) fn none() -> Self {
         Self(None)
     }
@@ -54,7 +54,7 @@ impl Drawing {
     }
 }
 
-impl Drop for Drawing {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.stop();
     }

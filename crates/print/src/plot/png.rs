@@ -15,7 +15,7 @@ const FORM: [u8; 5] = [8, 2, 0, 0, 0];
 const FILTER_UP: u8 = 2;
 
 /// Writes pixels, row by row from the top, three octets each.
-pub(crate) fn write(pixels: &[u8], (width, height): (u32, u32), to: &mut impl Write) -> io::Result<()> {
+pub(super) fn write(pixels: &[u8], (width, height): (u32, u32), to: &mut impl Write) -> io::Result<()> {
     let row_octets = width as usize * 3;
     if row_octets == 0 || pixels.len() != row_octets * height as usize {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "pixels do not fit the size of the picture"));

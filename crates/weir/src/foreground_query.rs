@@ -1,6 +1,6 @@
-//! A question in the foreground: how long it may run, signals that cancel it, progress, and the exit status.
+//! A query in the foreground: how long it may run, signals that cancel it, progress, and the exit status.
 
-mod drawing;
+mod progress_line;
 pub(crate) mod terminal;
 
 use std::io::{self, IsTerminal, Write};
@@ -14,41 +14,41 @@ use clap::ValueEnum;
 use tokio::signal::unix::{SignalKind, signal};
 use weir_filter::{Predicate, Reader};
 use weir_query::AskError;
-use weir_sql::{Engine, EngineError, Progress, Terms};
+use weir_sql::{EngineError, Progress, QueryControl};
 
-use drawing::Drawing;
+use progress_line::ProgressLine;
 
 /// Exit status of a question that ran out of time, as that of timeout(1).
 const OUT_OF_TIME: u8 = 124;
 /// Added to the number of the signal that ended a question.
 const SIGNALLED: u8 = 128;
-/// How long a cancelled question may take to remove what it wrote to disk.
-const CLOSING_MAX: Duration = Duration::from_secs(10);
+/// How long the engine may take to remove the temporary files of a query that failed.
+pub(crate) const CLOSING_MAX: Duration = Duration::from_secs(10);
 
-/// How long a question may run and what is told of it meanwhile.
+/// How long a query may run, and whether its progress is shown.
 #[derive(Debug, clap::Args)]
-pub(crate) struct AskingArgs {
-    /// Longest time the question may take, such as 30s, 5m or 1h; beyond it the exit status is 124
-    #[arg(long, value_name = "TIME", value_parser = span)]
+pub(crate) struct ForegroundArgs {
+    /// Stop with exit status 124 after this long, such as 30s, 5m or 1h
+    #[arg(long, value_name = "DURATION", value_parser = span, help_heading = "Limits")]
     time_limit: Option<Duration>,
-    /// Show on standard error how far a long question has come; auto is on terminals only
-    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto)]
+    /// Show the progress of a long query on standard error
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto, help_heading = "Output")]
     progress: When,
 }
 
-/// When to do what only people look at.
+/// When to show what only people look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {
-    /// On a terminal
+    /// On terminals only
     Auto,
-    /// Also into files and pipes
+    /// Also in files and pipes
     Always,
-    /// Not at all
+    /// Never
     Never,
 }
 
 impl When {
-    /// Whether to, where `is_terminal` tells whether people look.
+    /// Whether to show it, where `is_terminal` says whether people look.
     pub(crate) fn holds(self, is_terminal: bool) -> bool {
         match self {
             Self::Auto => is_terminal,
@@ -60,7 +60,7 @@ impl When {
 
 /// Reads a span of time: `30s`, `5m`, `1h 30m`; a bare number is seconds.
 fn span(text: &str) -> Result<Duration, String> {
-    let refused = || format!("'{text}' is no span of time such as 30s, 5m or 1h");
+    let refused = || format!("'{text}' is not a duration such as 30s, 5m or 1h");
     if let Ok(seconds) = text.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).map_err(|_| refused());
     }
@@ -73,70 +73,57 @@ pub(crate) fn parse_filter(text: &str) -> anyhow::Result<Predicate> {
     Reader::for_command_line().parse(text).map_err(|error| anyhow::anyhow!("{}", error.render(text)))
 }
 
-/// A question in the foreground, from the moment that signals are caught.
-pub(crate) struct Asking {
-    terms: Terms,
+/// A query in the foreground, from the moment that signals are caught.
+pub(crate) struct ForegroundQuery {
+    control: QueryControl,
     /// The signal that came, 0 for none.
     signalled: Arc<AtomicU8>,
-    drawing: Drawing,
+    progress_line: ProgressLine,
 }
 
-impl Asking {
-    pub(crate) fn new(args: &AskingArgs) -> io::Result<Self> {
-        let terms = Terms { progress: Arc::default(), time_max: args.time_limit };
+impl ForegroundQuery {
+    pub(crate) fn new(args: &ForegroundArgs) -> io::Result<Self> {
+        let control = QueryControl { progress: Arc::default(), time_max: args.time_limit };
         let signalled = Arc::new(AtomicU8::new(0));
-        catch(Arc::clone(&terms.progress), Arc::clone(&signalled))?;
+        catch(Arc::clone(&control.progress), Arc::clone(&signalled))?;
         if let Some(limit) = args.time_limit {
-            stop_after(limit, Arc::clone(&terms.progress))?;
+            stop_after(limit, Arc::clone(&control.progress))?;
         }
         let is_shown = args.progress.holds(io::stderr().is_terminal());
-        let drawing = if is_shown { Drawing::start(Arc::clone(&terms.progress))? } else { Drawing::none() };
-        Ok(Self { terms, signalled, drawing })
+        let progress_line =
+            if is_shown { ProgressLine::start(Arc::clone(&control.progress))? } else { ProgressLine::none() };
+        Ok(Self { control, signalled, progress_line })
     }
 
-    /// The terms on which the questions are asked.
-    pub(crate) fn terms(&self) -> &Terms {
-        &self.terms
+    /// What watches and limits the query.
+    pub(crate) fn control(&self) -> &QueryControl {
+        &self.control
     }
 
     /// Standard output, which takes the progress away before anything is written where both would mix.
     pub(crate) fn output(&self) -> Output<'_> {
-        Output { asking: self, is_mixed: io::stdout().is_terminal(), to: io::stdout() }
+        Output { query: self, is_mixed: io::stdout().is_terminal(), to: io::stdout() }
     }
 
     /// Takes the progress away for good.
-    pub(crate) fn told(&self) {
-        self.drawing.stop();
+    pub(crate) fn clear_progress(&self) {
+        self.progress_line.stop();
     }
 
-    /// Tells why a question that needed no engine ended early.
-    fn cancelled(&self) -> ExitCode {
-        let signal = self.signalled.load(Ordering::Acquire);
-        match (signal, self.terms.time_max) {
-            (0, Some(limit)) => {
-                eprintln!("error: the question took longer than its time limit of {limit:?}");
-                ExitCode::from(OUT_OF_TIME)
-            }
-            (signal, _) => {
-                eprintln!("error: the question was cancelled");
-                ExitCode::from(SIGNALLED + signal)
-            }
-        }
-    }
-
-    /// Ends the engine in order, and tells the exit status of what was asked.
-    pub(crate) fn close(self, engine: Option<Engine>, result: anyhow::Result<()>) -> anyhow::Result<ExitCode> {
-        self.drawing.stop();
+    /// The exit status of a query that ended with this result.
+    pub(crate) fn exit_code(self, result: anyhow::Result<()>) -> anyhow::Result<ExitCode> {
+        self.progress_line.stop();
         let Err(error) = result else { return Ok(ExitCode::SUCCESS) };
-        if let Some(engine) = engine {
-            engine.close(CLOSING_MAX);
-        }
-        if let Some(AskError::Cancelled) = error.downcast_ref() {
-            return Ok(self.cancelled());
-        }
-        let status = match error.downcast_ref() {
-            Some(EngineError::TimeLimit { .. }) => OUT_OF_TIME,
-            Some(EngineError::Cancelled { .. }) => SIGNALLED + self.signalled.load(Ordering::Acquire),
+        let signal = self.signalled.load(Ordering::Acquire);
+        let status = match (error.downcast_ref(), self.control.time_max) {
+            (Some(EngineError::TimeLimit { .. }), _) => OUT_OF_TIME,
+            (Some(EngineError::Cancelled { .. }), _) => SIGNALLED + signal,
+            // without the engine, the time limit cancels as a signal does
+            (Some(EngineError::Query(AskError::Cancelled)), Some(limit)) if signal == 0 => {
+                eprintln!("error: the query took longer than its time limit of {limit:?}");
+                return Ok(ExitCode::from(OUT_OF_TIME));
+            }
+            (Some(EngineError::Query(AskError::Cancelled)), _) => SIGNALLED + signal,
             _ => return Err(error),
         };
         eprintln!("error: {error:#}");
@@ -144,7 +131,7 @@ impl Asking {
     }
 }
 
-/// Stops a question that takes too long. The engine has a clock of its own, which tells how far it came and goes first.
+/// Stops a query that takes too long. The engine has a clock of its own, which reports how far it came and goes first.
 fn stop_after(limit: Duration, progress: Arc<Progress>) -> io::Result<()> {
     const ENGINE_FIRST: Duration = Duration::from_millis(200);
     let wait = move || {
@@ -154,7 +141,7 @@ fn stop_after(limit: Duration, progress: Arc<Progress>) -> io::Result<()> {
     thread::Builder::new().name("weir-time-limit".to_owned()).spawn(wait).map(drop)
 }
 
-/// Catches SIGINT and SIGTERM. The first cancels the question, the second ends the process at once.
+/// Catches SIGINT and SIGTERM. The first cancels the query, the second ends the process at once.
 fn catch(progress: Arc<Progress>, signalled: Arc<AtomicU8>) -> io::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let (mut interrupt, mut terminate) = {
@@ -177,9 +164,9 @@ fn catch(progress: Arc<Progress>, signalled: Arc<AtomicU8>) -> io::Result<()> {
     thread::Builder::new().name("weir-signals".to_owned()).spawn(move || runtime.block_on(wait)).map(drop)
 }
 
-/// Standard output beside progress on standard error.
+/// Standard output while progress is on standard error.
 pub(crate) struct Output<'a> {
-    asking: &'a Asking,
+    query: &'a ForegroundQuery,
     /// Whether both are the same terminal, for all we know.
     is_mixed: bool,
     to: io::Stdout,
@@ -188,7 +175,7 @@ pub(crate) struct Output<'a> {
 impl Write for Output<'_> {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         if self.is_mixed {
-            self.asking.drawing.stop();
+            self.query.progress_line.stop();
         }
         self.to.write(text)
     }

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
+use crate::time_text;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
-use weir_print::time_text;
 
 /// An axis from `low` to `high`.
 #[derive(Debug, Clone, PartialEq)]
@@ -147,7 +147,7 @@ fn is_whole(number: f64) -> bool {
     (number - number.round()).abs() < 1e-6
 }
 
-/// What labels of numbers up to `size` are divided by, and what stands behind them.
+/// What labels of numbers up to `size` are divided by, and the unit after them.
 fn unit_of(size: f64) -> (f64, &'static str) {
     match size {
         _ if size >= 1e15 || (size < 1e-3 && size > 0.0) => (1.0, "e"),
