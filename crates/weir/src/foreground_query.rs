@@ -117,13 +117,12 @@ impl ForegroundQuery {
         let signal = self.signalled.load(Ordering::Acquire);
         let status = match (error.downcast_ref(), self.control.time_max) {
             (Some(EngineError::TimeLimit { .. }), _) => OUT_OF_TIME,
-            (Some(EngineError::Cancelled { .. }), _) => SIGNALLED + signal,
             // without the engine, the time limit cancels as a signal does
             (Some(EngineError::Query(AskError::Cancelled)), Some(limit)) if signal == 0 => {
                 eprintln!("error: the query took longer than its time limit of {limit:?}");
                 return Ok(ExitCode::from(OUT_OF_TIME));
             }
-            (Some(EngineError::Query(AskError::Cancelled)), _) => SIGNALLED + signal,
+            (Some(EngineError::Cancelled { .. } | EngineError::Query(AskError::Cancelled)), _) => SIGNALLED + signal,
             _ => return Err(error),
         };
         eprintln!("error: {error:#}");
