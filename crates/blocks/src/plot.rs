@@ -23,7 +23,7 @@ const SERIES_MAX: usize = 16;
 /// The x of a name over the limit on names.
 const NO_PLACE: f64 = f64::INFINITY;
 
-/// A plot as its parameters tell it.
+/// A plot as its options describe it.
 #[derive(Debug, Clone)]
 pub(crate) struct PlotPlan {
     /// Column of the horizontal axis.

@@ -24,6 +24,9 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
+            if let Some(hint) = weir_nfdump::hint(&error) {
+                eprintln!("hint: {hint}");
+            }
             ExitCode::from(weir_nfdump::FAILED)
         }
     }

@@ -59,6 +59,14 @@ fn run_into(arguments: &Arguments, output: &mut dyn Write) -> anyhow::Result<()>
     answer::answer(arguments, input, filter, output)
 }
 
+/// What can be done about an error, when one of its causes knows; the message does not repeat it.
+pub fn hint(error: &anyhow::Error) -> Option<&'static str> {
+    error.chain().find_map(|cause| {
+        let archive = cause.downcast_ref::<weir_archive::ArchiveError>().and_then(weir_archive::ArchiveError::hint);
+        archive.or_else(|| cause.downcast_ref::<weir_query::QueryError>()?.hint())
+    })
+}
+
 /// Refuses options of nfdump that have no meaning here.
 fn refuse_not_offered(args: &Arguments) -> anyhow::Result<()> {
     let options = [

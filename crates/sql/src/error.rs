@@ -16,7 +16,7 @@ pub enum EngineError {
     Archive(#[source] weir_archive::ArchiveError),
     /// The question was not one for this engine, and was not answered without it either.
     #[error(transparent)]
-    Query(#[from] weir_query::AskError),
+    Query(#[from] weir_query::QueryError),
     /// The threads or the temporary folder of the engine could not be had.
     #[error("cannot start the query engine")]
     Start(#[source] std::io::Error),
@@ -86,6 +86,15 @@ pub enum EngineError {
 }
 
 impl EngineError {
+    /// What can be done about it, when that is known and the message does not say it: one line without a prefix.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Query(error) => error.hint(),
+            Self::Archive(error) => error.hint(),
+            _ => None,
+        }
+    }
+
     /// An error met while a question ran.
     pub(crate) fn run(error: DataFusionError) -> Self {
         match error.find_root() {

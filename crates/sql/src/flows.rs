@@ -14,7 +14,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use weir_flow::books::Completeness;
 use weir_print::{ColumnText, CsvPieces, Format, OutputOptions, PrintError, write_batches};
-use weir_query::{Archive, AskError, FlowQuery, TimeWindow};
+use weir_query::{Archive, FlowQuery, QueryError, TimeWindow};
 
 use crate::engine::Totals;
 use crate::output::write_answer;
@@ -171,7 +171,7 @@ impl FlowAnswers {
     pub fn completeness(&self, window: &TimeWindow) -> Result<Completeness, EngineError> {
         let (from_ms, until_ms) = (window.from_ms.unwrap_or(i64::MIN), window.until_ms.unwrap_or(i64::MAX));
         let books = self.archive.snapshot().books(from_ms, until_ms);
-        Ok(books.map_err(AskError::from)?.completeness())
+        Ok(books.map_err(QueryError::from)?.completeness())
     }
 
     /// Ends the engine, when it was started, and removes what it wrote to disk; waits for that at most so long.
@@ -186,7 +186,7 @@ impl FlowAnswers {
         question: &FlowQuery,
         options: &OutputOptions,
         to: &mut dyn Write,
-    ) -> Result<Result<Written, PrintError<AskError>>, AskError> {
+    ) -> Result<Result<Written, PrintError<QueryError>>, QueryError> {
         let pieces = Arc::new(CsvPieces::new(options));
         let maker = Arc::clone(&pieces);
         let answer = self.archive.ask_each(question, move |batch| maker.piece(&batch))?;
@@ -195,9 +195,9 @@ impl FlowAnswers {
     }
 
     /// The engine's answer, where the engine can do what was refused.
-    fn by_engine(&self, question: &FlowQuery, refused: AskError) -> Result<Answer, EngineError> {
+    fn by_engine(&self, question: &FlowQuery, refused: QueryError) -> Result<Answer, EngineError> {
         match refused {
-            AskError::NeedsEngine(_) | AskError::Memory { .. } if !self.approximate => {
+            QueryError::NeedsEngine(_) | QueryError::Memory { .. } if !self.approximate => {
                 self.engine()?.ask_on(question, &self.control)
             }
             error => Err(error.into()),

@@ -12,8 +12,9 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use tokio::signal::unix::{SignalKind, signal};
+use weir_chain::TimeSpan;
 use weir_filter::{Predicate, Reader};
-use weir_query::AskError;
+use weir_query::QueryError;
 use weir_sql::{EngineError, Progress, QueryControl};
 
 use progress_line::ProgressLine;
@@ -29,8 +30,8 @@ pub(crate) const CLOSING_MAX: Duration = Duration::from_secs(10);
 #[derive(Debug, clap::Args)]
 pub(crate) struct ForegroundArgs {
     /// Stop with exit status 124 after this long, such as 30s, 5m or 1h
-    #[arg(long, value_name = "DURATION", value_parser = span, help_heading = "Limits")]
-    time_limit: Option<Duration>,
+    #[arg(long, value_name = "DURATION", help_heading = "Limits")]
+    time_limit: Option<TimeSpan>,
     /// Show the progress of a long query on standard error
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto, help_heading = "Output")]
     progress: When,
@@ -58,16 +59,6 @@ impl When {
     }
 }
 
-/// Reads a span of time: `30s`, `5m`, `1h 30m`; a bare number is seconds.
-fn span(text: &str) -> Result<Duration, String> {
-    let refused = || format!("'{text}' is not a duration such as 30s, 5m or 1h");
-    if let Ok(seconds) = text.parse::<f64>() {
-        return Duration::try_from_secs_f64(seconds).map_err(|_| refused());
-    }
-    let span: jiff::SignedDuration = text.parse().map_err(|_| refused())?;
-    Duration::try_from(span).map_err(|_| refused())
-}
-
 /// Reads a filter; an error shows the place of the mistake.
 pub(crate) fn parse_filter(text: &str) -> anyhow::Result<Predicate> {
     Reader::for_command_line().parse(text).map_err(|error| anyhow::anyhow!("{}", error.render(text)))
@@ -83,11 +74,11 @@ pub(crate) struct ForegroundQuery {
 
 impl ForegroundQuery {
     pub(crate) fn new(args: &ForegroundArgs) -> io::Result<Self> {
-        let control = QueryControl { progress: Arc::default(), time_max: args.time_limit };
+        let control = QueryControl { progress: Arc::default(), time_max: args.time_limit.map(TimeSpan::duration) };
         let signalled = Arc::new(AtomicU8::new(0));
         catch(Arc::clone(&control.progress), Arc::clone(&signalled))?;
         if let Some(limit) = args.time_limit {
-            stop_after(limit, Arc::clone(&control.progress))?;
+            stop_after(limit.duration(), Arc::clone(&control.progress))?;
         }
         let is_shown = args.progress.holds(io::stderr().is_terminal());
         let progress_line =
@@ -118,11 +109,11 @@ impl ForegroundQuery {
         let status = match (error.downcast_ref(), self.control.time_max) {
             (Some(EngineError::TimeLimit { .. }), _) => OUT_OF_TIME,
             // without the engine, the time limit cancels as a signal does
-            (Some(EngineError::Query(AskError::Cancelled)), Some(limit)) if signal == 0 => {
+            (Some(EngineError::Query(QueryError::Cancelled)), Some(limit)) if signal == 0 => {
                 eprintln!("error: the query took longer than its time limit of {limit:?}");
                 return Ok(ExitCode::from(OUT_OF_TIME));
             }
-            (Some(EngineError::Cancelled { .. } | EngineError::Query(AskError::Cancelled)), _) => SIGNALLED + signal,
+            (Some(EngineError::Cancelled { .. } | EngineError::Query(QueryError::Cancelled)), _) => SIGNALLED + signal,
             _ => return Err(error),
         };
         eprintln!("error: {error:#}");
@@ -181,20 +172,5 @@ impl Write for Output<'_> {
 
     fn flush(&mut self) -> io::Result<()> {
         self.to.flush()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn spans_of_time() {
-        let seconds = |text| span(text).map(|span| span.as_secs_f64());
-        assert_eq!(seconds("30s"), Ok(30.0));
-        assert_eq!(seconds("1.5"), Ok(1.5));
-        assert_eq!(seconds("5m"), Ok(300.0));
-        assert_eq!(seconds("1h 30m"), Ok(5400.0));
-        assert!(span("soon").is_err() && span("-3s").is_err() && span("-1").is_err());
     }
 }

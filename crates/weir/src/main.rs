@@ -4,16 +4,15 @@
 //! What a command does is done by the crates; here are only arguments, wiring, signals and what is said to people.
 //! Data goes to standard output, everything else to standard error.
 
-mod age;
 mod command;
+mod flags;
 mod foreground_query;
-mod octets;
 mod running;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 /// DataFusion allocates from many threads at once, which this allocator was made for.
@@ -41,6 +40,8 @@ enum Command {
     Books(command::books::Args),
     Archive(command::archive::Args),
     Doctor(command::doctor::Args),
+    Completions(command::shell::CompletionsArgs),
+    Man(command::shell::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -58,10 +59,24 @@ fn main() -> ExitCode {
         Command::Books(args) => command::books::run(&args),
         Command::Archive(args) => command::archive::run(&args),
         Command::Doctor(args) => command::doctor::run(&args),
+        Command::Completions(args) => Ok(command::shell::completions(&args, Arguments::command())),
+        Command::Man(args) => command::shell::man(&args, Arguments::command()),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
+        if let Some(hint) = hint(&error) {
+            eprintln!("hint: {hint}");
+        }
         ExitCode::FAILURE
+    })
+}
+
+/// What can be done about an error, when one of its causes knows.
+fn hint(error: &anyhow::Error) -> Option<&'static str> {
+    error.chain().find_map(|cause| {
+        let archive = cause.downcast_ref::<weir_archive::ArchiveError>().and_then(weir_archive::ArchiveError::hint);
+        let query = || cause.downcast_ref::<weir_query::QueryError>()?.hint();
+        archive.or_else(query).or_else(|| cause.downcast_ref::<weir_sql::EngineError>()?.hint())
     })
 }
 

@@ -30,12 +30,12 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use weir_flow::{Counter, Delivery};
+use weir_secure::{TlsError, TlsServerOptions};
 
 use self::udp::{DecodeThread, ReceiveThread};
 use crate::burst::Pool;
 use crate::deliver::Outgoing;
 use crate::relay::{Relay, RelayError, RelayOptions};
-use crate::secure::{TlsError, TlsOptions};
 use crate::socket::{self, ReceiveSocket, SocketInfo};
 use crate::spool::SpoolError;
 use crate::state::file::WriteFailures;
@@ -66,7 +66,7 @@ pub struct CollectorOptions {
     /// Limits of connections and DTLS sessions.
     pub sessions: SessionLimits,
     /// Our certificate; must be there for listeners of TLS and DTLS.
-    pub tls: Option<TlsOptions>,
+    pub tls: Option<TlsServerOptions>,
     /// Other collectors that get everything as well.
     pub relay: Option<RelayOptions>,
     /// Folder in which templates, samplers and waiting data are kept from one process to the next; made when it is not

@@ -15,9 +15,9 @@ mod templates;
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
-use weir_flow::{Beside, BooksBatch, Counter, Delivery, FlowBatchBuilder, Table};
+use weir_flow::{BooksBatch, Counter, Delivery, FlowBatchBuilder, SideTables, Table};
 use weir_wire::{Spans, TemplateId, WireError};
-use weir_wire::{ipfix, netflow1, netflow5, netflow7, netflow9};
+use weir_wire::{fixed, ipfix, netflow9};
 
 use crate::Limits;
 use crate::counters::CounterRows;
@@ -54,7 +54,7 @@ pub struct Decoder {
     /// The domain of the last datagram: exporters send in runs.
     last: Option<(DomainKey, u32)>,
     /// What records of NetFlow v1, v5 and v7 look like.
-    fixed: [Option<Known>; 3],
+    fixed: [Option<Known>; fixed::FORMATS.len()],
     samplers: ExporterSamplers,
     options: Options,
     waiting: WaitingRoom,
@@ -134,9 +134,9 @@ pub(crate) fn is_sflow(payload: &[u8]) -> bool {
 impl Decoder {
     /// A decoder that knows no exporter yet.
     pub fn new(limits: Limits) -> Self {
-        let fixed = [netflow1::VERSION, netflow5::VERSION, netflow7::VERSION].map(|version| {
-            let template = fixed_template(version)?;
-            Some(Known::new(template, version as u8, 0, lists::registered))
+        let fixed = fixed::FORMATS.map(|format| {
+            let template = fixed_template(format)?;
+            Some(Known::new(template, format.version as u8, 0, lists::registered))
         });
         Self {
             limits,
@@ -201,14 +201,14 @@ impl Decoder {
         self.ledger.at(received_ms, &mut self.domains);
         self.decode_released();
         let decoded = match payload.first_chunk::<2>().map(|version| u16::from_be_bytes(*version)) {
-            Some(netflow1::VERSION) => self.netflow1(session, received_ms, payload),
-            Some(netflow5::VERSION) => self.netflow5(session, received_ms, payload),
-            Some(netflow7::VERSION) => self.netflow7(session, received_ms, payload),
             Some(netflow9::VERSION) => self.netflow9(session, received_ms, payload),
             Some(ipfix::VERSION) => self.ipfix(session, received_ms, payload),
             // sFlow has 32 bits for its version
             Some(0) if is_sflow(payload) => self.sflow(session, received_ms, payload),
-            Some(found) => Err(WireError::WrongVersion { found }),
+            Some(found) => match fixed::format_of(found) {
+                Some(format) => self.fixed_format(session, received_ms, payload, format),
+                None => Err(WireError::WrongVersion { found }),
+            },
             None => Err(WireError::TruncatedHeader { need: 2, have: payload.len() as u32 }),
         };
         if let Err(error) = decoded {
@@ -229,7 +229,7 @@ impl Decoder {
         let books = (!lines.is_empty()).then(|| BooksBatch::from_rows(&lines));
         let others = self.options.take().into_iter();
         let others = others.chain(self.counters.iter_mut().filter_map(CounterRows::finish)).collect();
-        Delivery { flows, beside: Beside { books, others } }
+        Delivery { flows, side_tables: SideTables { books, others } }
     }
 
     /// Gives up Data Sets that have waited too long, and templates that were not sent again.

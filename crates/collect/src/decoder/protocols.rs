@@ -1,7 +1,8 @@
 //! The headers of the protocols: whose message it is, what its sequence number and its clock say.
 
 use weir_flow::{Column, Counter};
-use weir_wire::{Set, Sets, WireError, ipfix, netflow1, netflow5, netflow7, netflow9};
+use weir_wire::fixed::{FORMATS, FixedFormat, HeaderField, Packet};
+use weir_wire::{Set, Sets, WireError, ipfix, netflow9};
 
 use super::Decoder;
 use super::data::append;
@@ -13,69 +14,30 @@ use crate::session::{DomainKey, Session};
 /// Longest datagram of UDP over IPv4.
 const DATAGRAM_OCTETS_MAX: usize = 65_507;
 
-/// What the versions with records of one fixed form have in common, once their headers are read.
-struct FixedPacket<'a> {
-    version: u8,
-    domain: u32,
-    header_len: usize,
-    record_len: usize,
-    /// Records by the header.
-    count: u16,
-    sequence: Option<u32>,
-    clock: MessageClock,
-    records: &'a [u8],
-    problem: Option<WireError>,
-}
-
-/// A clock of seconds, nanoseconds and uptime.
-fn fixed_clock(received_ms: i64, secs: u32, nanos: u32, uptime_ms: u32) -> MessageClock {
-    let export_ms = i64::from(secs) * 1000 + i64::from(nanos / 1_000_000);
-    MessageClock { received_ms, export_ms, uptime_ms: Some(uptime_ms) }
-}
-
 impl Decoder {
-    pub(super) fn netflow1(&mut self, session: Session, received_ms: i64, payload: &[u8]) -> Result<(), WireError> {
-        let packet = netflow1::decode(payload)?;
+    /// Decodes a packet of a version whose records all have one form.
+    pub(super) fn fixed_format(
+        &mut self,
+        session: Session,
+        received_ms: i64,
+        payload: &[u8],
+        format: &'static FixedFormat,
+    ) -> Result<(), WireError> {
+        let packet = format.decode(payload)?;
         let header = packet.header;
-        self.fixed(
-            session,
-            payload,
-            &FixedPacket {
-                version: 1,
-                domain: 0,
-                header_len: netflow1::HEADER_LEN,
-                record_len: netflow1::RECORD_LEN,
-                count: header.count,
-                sequence: None,
-                clock: fixed_clock(received_ms, header.unix_secs, header.unix_nsecs, header.sys_uptime_ms),
-                records: packet.records,
-                problem: packet.problem,
-            },
-        );
-        Ok(())
-    }
-
-    pub(super) fn netflow5(&mut self, session: Session, received_ms: i64, payload: &[u8]) -> Result<(), WireError> {
-        let packet = netflow5::decode(payload)?;
-        let header = packet.header;
-        let rows = self.fixed(
-            session,
-            payload,
-            &FixedPacket {
-                version: 5,
-                domain: u32::from(header.engine_type) << 8 | u32::from(header.engine_id),
-                header_len: netflow5::HEADER_LEN,
-                record_len: netflow5::RECORD_LEN,
-                count: header.count,
-                sequence: Some(header.flow_sequence),
-                clock: fixed_clock(received_ms, header.unix_secs, header.unix_nsecs, header.sys_uptime_ms),
-                records: packet.records,
-                problem: packet.problem,
-            },
-        );
+        let clock = MessageClock {
+            received_ms,
+            export_ms: i64::from(header.unix_secs) * 1000 + i64::from(header.unix_nsecs / 1_000_000),
+            uptime_ms: Some(header.sys_uptime_ms),
+        };
+        let rows = self.fixed_records(session, payload, &packet, &clock);
         if rows > 0 {
-            self.builder.u8(Column::EngineType).repeat(header.engine_type, rows);
-            self.builder.u8(Column::EngineId).repeat(header.engine_id, rows);
+            if format.has(HeaderField::EngineType) {
+                self.builder.u8(Column::EngineType).repeat(header.engine_type, rows);
+            }
+            if format.has(HeaderField::EngineId) {
+                self.builder.u8(Column::EngineId).repeat(header.engine_id, rows);
+            }
             if header.sampling_interval() > 0 {
                 self.builder.u32(Column::SamplingInterval).repeat(u32::from(header.sampling_interval()), rows);
             }
@@ -83,50 +45,26 @@ impl Decoder {
         Ok(())
     }
 
-    pub(super) fn netflow7(&mut self, session: Session, received_ms: i64, payload: &[u8]) -> Result<(), WireError> {
-        let packet = netflow7::decode(payload)?;
-        let header = packet.header;
-        self.fixed(
-            session,
-            payload,
-            &FixedPacket {
-                version: 7,
-                domain: 0,
-                header_len: netflow7::HEADER_LEN,
-                record_len: netflow7::RECORD_LEN,
-                count: header.count,
-                sequence: Some(header.flow_sequence),
-                clock: fixed_clock(received_ms, header.unix_secs, header.unix_nsecs, header.sys_uptime_ms),
-                records: packet.records,
-                problem: packet.problem,
-            },
-        );
-        Ok(())
-    }
-
     /// Decodes the records of a packet. Yields how many became flows in the group of rows that is open.
-    fn fixed(&mut self, session: Session, payload: &[u8], packet: &FixedPacket<'_>) -> usize {
-        let key = DomainKey { session, version: packet.version, domain: packet.domain };
+    fn fixed_records(&mut self, session: Session, payload: &[u8], packet: &Packet<'_>, clock: &MessageClock) -> usize {
+        let (format, header) = (packet.format, packet.header);
+        let domain = u32::from(header.engine_type) << 8 | u32::from(header.engine_id);
+        let key = DomainKey { session, version: format.version as u8, domain };
         let Some(index) = self.enter(key, payload) else { return 0 };
-        let sequence = packet.sequence.unwrap_or(0);
+        let sequence = header.flow_sequence;
         let Some(hash) = self.is_new(index, sequence, payload) else { return 0 };
-        let records = (packet.records.len() / packet.record_len) as u32;
+        let records = packet.len() as u32;
         // A datagram cut short still tells how many flows the exporter has sent, unless no datagram could hold them.
-        let records_max = (DATAGRAM_OCTETS_MAX - packet.header_len) / packet.record_len;
-        let complete = usize::from(packet.count) <= records_max;
-        let units = if complete { u32::from(packet.count) } else { records };
+        let records_max = (DATAGRAM_OCTETS_MAX - format.header_len()) / format.record_len;
+        let complete = usize::from(header.count) <= records_max;
+        let units = if complete { u32::from(header.count) } else { records };
         self.note_in_set(index, packet.problem);
-        self.follow(index, &arrival(sequence, &packet.clock, [units; 2], complete), hash);
-        let [one, five, seven] = &self.fixed;
-        let known = match packet.version {
-            1 => one,
-            5 => five,
-            _ => seven,
-        };
-        let Some(known) = known else { return 0 };
+        self.follow(index, &arrival(sequence, clock, [units; 2], complete), hash);
+        let place = FORMATS.iter().position(|known| known.version == format.version);
+        let Some(known) = place.and_then(|place| self.fixed[place].as_ref()) else { return 0 };
         let located = known.template.layout().locate(packet.records, &mut self.spans);
         let rows = Records { body: packet.records, located: &located };
-        append(&mut self.builder, &self.domains[index as usize], known, rows, &packet.clock, None);
+        append(&mut self.builder, &self.domains[index as usize], known, rows, clock, None);
         let rows = rows.len();
         self.count(index, Counter::RecordsStored, u64::from(records));
         rows
@@ -234,15 +172,17 @@ fn arrival(sequence: u32, clock: &MessageClock, [records, all_records]: [u32; 2]
 mod tests {
     use std::net::SocketAddr;
 
+    use weir_wire::{fixed, netflow5};
+
     use super::*;
     use crate::Limits;
 
     /// A NetFlow v5 datagram of one record whose header counts `count`.
     fn netflow5_datagram(flow_sequence: u32, count: u16) -> Vec<u8> {
         let mut datagram = Vec::new();
-        let header = netflow5::Header { flow_sequence, ..netflow5::Header::default() };
-        let mut packet = netflow5::PacketBuilder::new(&mut datagram, &header);
-        packet.record(&netflow5::Record::default()).expect("fits");
+        let header = fixed::Header { flow_sequence, ..fixed::Header::default() };
+        let mut packet = fixed::PacketBuilder::new(&netflow5::FORMAT, &mut datagram, &header);
+        packet.record(&[0; netflow5::RECORD_LEN]).expect("fits");
         packet.finish();
         datagram[2..4].copy_from_slice(&count.to_be_bytes());
         datagram

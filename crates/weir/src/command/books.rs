@@ -10,7 +10,7 @@ use weir_flow::books::{Completeness, Counts, balance, sets_waiting};
 use weir_flow::{Counter, Table};
 use weir_print::{OutputOptions, PrintError, write_batches};
 
-use super::{ArchiveFolder, FormatArg};
+use super::{ArchiveArg, FormatArg};
 
 /// Examples at the end of the long help.
 const EXAMPLES: &str = "\
@@ -25,7 +25,7 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
-    folder: ArchiveFolder,
+    folder: ArchiveArg,
     /// Write the books in this format
     #[arg(long, short = 'o', value_enum, value_name = "FORMAT", default_value_t = FormatArg::Table)]
     format: FormatArg,

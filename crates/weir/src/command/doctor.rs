@@ -5,21 +5,20 @@ use std::io::{self, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context;
+use weir_chain::{ByteSize, TimeSpan};
 use weir_collect::doctor::{Report, Severity, examine_capture, examine_live};
 use weir_collect::{Collector, CollectorOptions, Limits};
 use weir_print::{Format, OutputOptions, write_batches};
 
 use super::FormatArg;
-use crate::octets::Octets;
 
 /// Examples at the end of the long help.
 const EXAMPLES: &str = "\
 Examples:
   weir doctor capture.pcap
-  weir doctor --listen 0.0.0.0:2055 --secs 60 --format json";
+  weir doctor --listen 0.0.0.0:2055 --duration 1m --format json";
 
 /// Diagnose each exporter: what is wrong, the evidence, and a remedy
 ///
@@ -29,17 +28,17 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Examine these capture files (pcap, pcapng) instead of listening
-    #[arg(value_name = "FILE", conflicts_with_all = ["listen", "secs", "buffer"])]
+    #[arg(value_name = "FILE", conflicts_with_all = ["listen", "duration", "buffer"])]
     files: Vec<PathBuf>,
     /// Listen on this address and port; port 0 takes a free one
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:2055")]
     listen: SocketAddr,
-    /// Listen for this many seconds
-    #[arg(long, value_name = "SECS", default_value_t = 120)]
-    secs: u64,
+    /// Listen for this long
+    #[arg(long, value_name = "DURATION", default_value = "2m")]
+    duration: TimeSpan,
     /// Ask the kernel for a receive buffer of this size for each socket
-    #[arg(long, value_name = "SIZE", default_value = "64M")]
-    buffer: Octets,
+    #[arg(long, value_name = "SIZE", default_value = "64MiB")]
+    buffer: ByteSize,
     /// Write the findings in this format; a table has sentences
     #[arg(long, short = 'o', value_enum, value_name = "FORMAT", default_value_t = FormatArg::Table)]
     format: FormatArg,
@@ -64,12 +63,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn live(args: &Args) -> anyhow::Result<Report> {
-    let options = CollectorOptions { buffer_octets: args.buffer.0, ..CollectorOptions::new(args.listen) };
+    let options = CollectorOptions {
+        buffer_octets: usize::try_from(args.buffer.bytes()).unwrap_or(usize::MAX),
+        ..CollectorOptions::new(args.listen)
+    };
     let mut collector = Collector::start(&options)?;
     for socket in collector.sockets() {
-        eprintln!("listening on {} for {} s", socket.local, args.secs);
+        eprintln!("listening on {} for {}", socket.local, args.duration);
     }
-    Ok(examine_live(&mut collector, Duration::from_secs(args.secs))?)
+    Ok(examine_live(&mut collector, args.duration.duration())?)
 }
 
 /// Writes a report, and yields how bad the worst of it is.

@@ -18,6 +18,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
+            if let Some(hint) = crate::hint(&error) {
+                eprintln!("hint: {hint}");
+            }
             ExitCode::from(weir_nfdump::FAILED)
         }
     }

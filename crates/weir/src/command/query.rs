@@ -245,7 +245,7 @@ fn report_expired(
     foreground: &ForegroundQuery,
 ) -> anyhow::Result<()> {
     if args.approximate {
-        let flows = foreground.control().progress.seen().rows_unsummed;
+        let flows = foreground.control().progress.counts().rows_unsummed;
         if flows > 0 {
             eprintln!("{flows} flows have expired and could not be summed up; they are not in the answer");
         }
