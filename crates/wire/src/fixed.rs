@@ -10,8 +10,6 @@ mod builder;
 mod field;
 mod header;
 
-use std::slice::ChunksExact;
-
 use crate::cursor::Cursor;
 use crate::element::{FieldSpecifier, PADDING_OCTETS};
 use crate::error::{WireError, octets_of};
@@ -149,7 +147,7 @@ impl<'a> Packet<'a> {
     }
 
     /// The records in order.
-    pub fn iter(&self) -> ChunksExact<'a, u8> {
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [u8]> + use<'a> {
         self.records.chunks_exact(self.format.record_len)
     }
 }

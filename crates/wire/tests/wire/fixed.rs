@@ -95,8 +95,8 @@ fn templates_fill_the_record() {
     for format in FORMATS {
         let fields = format.template_fields();
         assert_eq!(fields.iter().map(|field| usize::from(field.length)).sum::<usize>(), format.record_len);
-        let elements = fields.iter().filter(|field| field.element.id != 210).map(|field| Some(field.element.id));
-        assert!(elements.eq(format.fields.iter().map(|field| field.element).filter(Option::is_some)));
+        let elements = fields.iter().filter(|field| field.element.id != 210).map(|field| field.element.id);
+        assert!(elements.eq(format.fields.iter().filter_map(|field| field.element)));
     }
     // reserved octets, and fields without an Information Element
     let padding = |format: &FixedFormat| -> Vec<u16> {
