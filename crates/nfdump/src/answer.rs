@@ -45,29 +45,31 @@ pub(crate) fn answer(args: &Arguments, input: Input, filter: Predicate, output: 
     let began = Instant::now();
     let mut ask = QueryOptions::default();
     ask.threads = args.threads.unwrap_or(ask.threads).max(1);
-    let (keys, tags) = args.keys.as_deref().map(keys).transpose()?.unwrap_or_default();
+    let (keys, tags) = args.grouping.keys.as_deref().map(keys).transpose()?.unwrap_or_default();
     let mut options = Options {
-        plain_numbers: args.plain_numbers,
-        long_ipv6: args.long_ipv6,
-        tag_addresses: args.tag_addresses,
-        quiet: args.quiet,
+        plain_numbers: args.output.plain_numbers,
+        long_ipv6: args.output.long_ipv6,
+        tag_addresses: args.output.tag_addresses,
+        quiet: args.output.quiet,
         zone: TimeZone::system(),
     };
-    let usual = match (args.both_ways || args.guess, keys.is_empty()) {
+    let usual = match (args.grouping.both_ways || args.grouping.guess, keys.is_empty()) {
         (true, _) => "biline".to_owned(),
         (false, true) => "line".to_owned(),
         (false, false) => format_of_groups(&tags),
     };
-    let own = format_file::formats(args.config.as_deref())?;
-    let format = Format::parse(args.output.as_deref().unwrap_or(&usual), &own, &mut options)?;
+    let own = format_file::formats(args.output.config.as_deref())?;
+    let format = Format::parse(args.output.output.as_deref().unwrap_or(&usual), &own, &mut options)?;
     if !keys.is_empty() && !format.is_lines() && !format.is_csv() {
         bail!("-A is printed in lines or with -o csv\nhint: without -o the format is '{}'", format_of_groups(&tags));
     }
-    let order = args.order.as_deref().or(args.by_start.then_some("tstart")).map(sorting).transpose()?;
+    let order =
+        args.grouping.order.as_deref().or(args.grouping.by_start.then_some("tstart")).map(sorting).transpose()?;
     // decoding files takes most of the time and one thread: more of them would mostly wait for each other
     let threads = if matches!(input, Input::Files(_)) { args.threads.unwrap_or(1).max(1) } else { ask.threads };
     let reading = QueryOptions { threads, ..ask.clone() };
-    let selection = FlowSelection { filter, window: args.window.unwrap_or_default(), count_max: args.count };
+    let selection =
+        FlowSelection { filter, window: args.flows.window.unwrap_or_default(), count_max: args.flows.count };
     let writer = AnswerWriter {
         source: Source::open(input, selection, reading)?,
         options,
@@ -75,7 +77,7 @@ pub(crate) fn answer(args: &Arguments, input: Input, filter: Predicate, output: 
         keys,
         sorting: order.map(|(sorting, _)| sorting),
         way: order.map_or(Way::In, |(_, way)| way),
-        post_filter: args.post_filter.as_deref().map(parse_filter).transpose()?.unwrap_or(Predicate::True),
+        post_filter: args.grouping.post_filter.as_deref().map(parse_filter).transpose()?.unwrap_or(Predicate::True),
         ask,
         args,
     };
@@ -84,12 +86,12 @@ pub(crate) fn answer(args: &Arguments, input: Input, filter: Predicate, output: 
 
 impl AnswerWriter<'_> {
     fn write(&self, began: Instant, output: &mut dyn Write) -> anyhow::Result<()> {
-        let counts = if self.args.statistic.is_empty() { self.flows(output)? } else { self.rankings(output)? };
-        if self.args.write.is_some() || self.options.quiet {
+        let counts = if self.args.grouping.statistic.is_empty() { self.flows(output)? } else { self.rankings(output)? };
+        if self.args.file.write.is_some() || self.options.quiet {
             return Ok(());
         }
         let mut text = Vec::new();
-        if !self.format.has_footer() && self.args.statistic.is_empty() {
+        if !self.format.has_footer() && self.args.grouping.statistic.is_empty() {
             return Ok(());
         }
         if self.format.is_csv() {
@@ -98,7 +100,7 @@ impl AnswerWriter<'_> {
             let mut cost = counts.cost;
             cost.wall_seconds = began.elapsed().as_secs_f64();
             (cost.user_seconds, cost.system_seconds) = files::processor_seconds();
-            if let Some(TimeWindow { from_ms: Some(from), until_ms: Some(until), .. }) = self.args.window {
+            if let Some(TimeWindow { from_ms: Some(from), until_ms: Some(until), .. }) = self.args.flows.window {
                 (cost.first_ms, cost.last_ms) = (Some(from), Some(until));
             }
             push_footer(&mut text, &counts.totals, &cost, &self.options);
@@ -126,7 +128,7 @@ impl AnswerWriter<'_> {
 
     /// Columns that a listing needs; none for all of them.
     fn columns(&self) -> Vec<Column> {
-        if self.args.write.is_some() || self.post_filter != Predicate::True {
+        if self.args.file.write.is_some() || self.post_filter != Predicate::True {
             return Vec::new();
         }
         self.format.columns()
@@ -193,8 +195,9 @@ impl AnswerWriter<'_> {
 
     fn conversation(&self) -> Option<Conversation> {
         let args = self.args;
-        let has_record = args.statistic.iter().any(|statistic| statistic.split(['/', ':']).next() == Some("record"));
-        match (args.guess, args.both_ways, args.aggregate || has_record) {
+        let has_record =
+            args.grouping.statistic.iter().any(|statistic| statistic.split(['/', ':']).next() == Some("record"));
+        match (args.grouping.guess, args.grouping.both_ways, args.grouping.aggregate || has_record) {
             (true, ..) => Some(Conversation::BothWaysGuessed),
             (_, true, _) => Some(Conversation::BothWays),
             (_, _, true) => Some(Conversation::OneWay),
@@ -226,7 +229,7 @@ impl AnswerWriter<'_> {
         rows: impl Iterator<Item = anyhow::Result<RecordBatch>>,
         output: &mut dyn Write,
     ) -> anyhow::Result<()> {
-        if let Some(path) = &self.args.write {
+        if let Some(path) = &self.args.file.write {
             return self.write_file(path, rows);
         }
         let mut is_empty = true;
@@ -244,10 +247,10 @@ impl AnswerWriter<'_> {
 
     fn write_file(&self, path: &str, rows: impl Iterator<Item = anyhow::Result<RecordBatch>>) -> anyhow::Result<()> {
         let args = self.args;
-        let name = match (args.lz4, args.bzip2) {
+        let name = match (args.file.lz4, args.file.bzip2) {
             (true, _) => Some("lz4"),
             (_, true) => Some("bz2"),
-            _ => args.compress.as_deref().map(|codec| codec.split(':').next().unwrap_or(codec)),
+            _ => args.file.compress.as_deref().map(|codec| codec.split(':').next().unwrap_or(codec)),
         };
         let known = nfcapd::Compression::ALL.iter().copied();
         let compression = match name {
@@ -257,7 +260,7 @@ impl AnswerWriter<'_> {
                 format!("'{name}' is no compression\nhint: use {}", known.join(", "))
             })?,
         };
-        let ident = args.ident.clone().unwrap_or_default();
+        let ident = args.file.ident.clone().unwrap_or_default();
         let mut writer = nfcapd::Writer::create(path, nfcapd::WriterOptions { compression, ident })?;
         for batch in rows {
             writer.write(&as_flows(&batch?)?)?;
@@ -267,21 +270,21 @@ impl AnswerWriter<'_> {
     }
 
     fn limit(&self, usual: Option<usize>) -> Option<usize> {
-        self.args.top.map_or(usual, |top| (top > 0).then_some(top))
+        self.args.grouping.top.map_or(usual, |top| (top > 0).then_some(top))
     }
 
     fn rankings(&self, output: &mut dyn Write) -> anyhow::Result<Counts> {
-        if self.args.write.is_some() && self.args.statistic.len() > 1 {
+        if self.args.file.write.is_some() && self.args.grouping.statistic.len() > 1 {
             bail!("-w takes one -s record");
         }
         if self.format.is_json() {
             bail!("-s is printed as text or with -o csv\nhint: weir query -s … -o json");
         }
         let mut asked: Vec<Statistic> = Vec::new();
-        for text in &self.args.statistic {
+        for text in &self.args.grouping.statistic {
             asked.extend(statistics(text)?);
         }
-        if self.args.statistic.len() > STATISTICS_MAX {
+        if self.args.grouping.statistic.len() > STATISTICS_MAX {
             bail!("more than {STATISTICS_MAX} statistics at once");
         }
         let limit = self.limit(Some(TOP_DEFAULT));
@@ -316,7 +319,7 @@ impl AnswerWriter<'_> {
 
     /// The first of whole flows.
     fn record(&self, statistic: &Statistic, limit: Option<usize>, output: &mut dyn Write) -> anyhow::Result<()> {
-        if !self.options.quiet && self.args.write.is_none() && self.format.is_lines() {
+        if !self.options.quiet && self.args.file.write.is_none() && self.format.is_lines() {
             let limit = limit.map_or_else(String::new, |limit| format!(" {limit}"));
             writeln!(output, "Top{limit} flows ordered by {}:", statistic.order)?;
         }

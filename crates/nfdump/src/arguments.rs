@@ -20,9 +20,45 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct Arguments {
+    #[command(flatten)]
+    pub(crate) flows: FlowArguments,
+    #[command(flatten)]
+    pub(crate) input: InputArguments,
+    #[command(flatten)]
+    pub(crate) grouping: GroupingArguments,
+    #[command(flatten)]
+    pub(crate) output: OutputArguments,
+    #[command(flatten)]
+    pub(crate) file: FileArguments,
+    #[command(flatten)]
+    pub(crate) report: ReportArguments,
+    /// Use this many threads [default: one per core]
+    #[arg(short = 'W', value_name = "N")]
+    pub(crate) threads: Option<usize>,
+    #[command(flatten)]
+    pub(crate) refused: RefusedArguments,
+}
+
+/// Which flows are taken.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FlowArguments {
     /// Take only the flows that pass this filter; several words are joined
     #[arg(value_name = "FILTER")]
     pub(crate) filter: Vec<String>,
+    /// Read the filter from this file, unless there is one on the command line
+    #[arg(short = 'f', value_name = "FILE")]
+    pub(crate) filter_file: Option<String>,
+    /// Take only flows strictly within YYYY/MM/DD.hh:mm:ss-YYYY/MM/DD.hh:mm:ss, in the local zone
+    #[arg(short = 't', value_name = "WINDOW", value_parser = times::window)]
+    pub(crate) window: Option<TimeWindow>,
+    /// Stop after this many flows that pass the filter
+    #[arg(short = 'c', value_name = "N")]
+    pub(crate) count: Option<u64>,
+}
+
+/// What is read.
+#[derive(Debug, clap::Args)]
+pub(crate) struct InputArguments {
     /// Read this file, all files below this folder, or this archive
     #[arg(short = 'r', value_name = "PATH")]
     pub(crate) read: Option<String>,
@@ -32,9 +68,11 @@ pub struct Arguments {
     /// Read the files that -r or -R names in several folders: DIR/A:B:C, or DIR/@ for all
     #[arg(short = 'M', value_name = "DIRS")]
     pub(crate) directories: Option<String>,
-    /// Read the filter from this file, unless there is one on the command line
-    #[arg(short = 'f', value_name = "FILE")]
-    pub(crate) filter_file: Option<String>,
+}
+
+/// What is made of the flows that pass.
+#[derive(Debug, clap::Args)]
+pub(crate) struct GroupingArguments {
     /// Rank the values of a field, STAT[:p][/ORDER[:a|d]]…, or whole flows with record[/ORDER]…
     #[arg(short = 's', value_name = "STAT")]
     pub(crate) statistic: Vec<String>,
@@ -59,15 +97,14 @@ pub struct Arguments {
     /// Print at most this many rows; 0 for all [default: 10 of a ranking, all of what is sorted or grouped]
     #[arg(short = 'n', value_name = "N")]
     pub(crate) top: Option<usize>,
-    /// Stop after this many flows that pass the filter
-    #[arg(short = 'c', value_name = "N")]
-    pub(crate) count: Option<u64>,
-    /// Take only flows strictly within YYYY/MM/DD.hh:mm:ss-YYYY/MM/DD.hh:mm:ss, in the local zone
-    #[arg(short = 't', value_name = "WINDOW", value_parser = times::window)]
-    pub(crate) window: Option<TimeWindow>,
     /// Print only the rows of the answer that pass this filter, such as 'bytes > 1m'
     #[arg(short = 'P', value_name = "FILTER")]
     pub(crate) post_filter: Option<String>,
+}
+
+/// How the answer is printed.
+#[derive(Debug, clap::Args)]
+pub(crate) struct OutputArguments {
     /// Print in this format: raw, line, long, extended, biline, bilong, gline, glong, nsel, nat, json, ndjson, csv, csv-fast, null,
     /// fmt:TAGS, csv:TAGS or a name of the file of -C; a 6 at the end for addresses of IPv6 in full
     #[arg(short = 'o', value_name = "FORMAT")]
@@ -84,6 +121,14 @@ pub struct Arguments {
     /// Print a Control-A before each address, for hooks of NfSen
     #[arg(short = 'T')]
     pub(crate) tag_addresses: bool,
+    /// Read formats from this file, with lines such as fmt.name = "fmt:%ts %sa"; none for no file [default: $NFCONF]
+    #[arg(short = 'C', value_name = "FILE")]
+    pub(crate) config: Option<String>,
+}
+
+/// The file that flows are written to.
+#[derive(Debug, clap::Args)]
+pub(crate) struct FileArguments {
     /// Write flows to an nfcapd file rather than as text
     #[arg(short = 'w', value_name = "FILE")]
     pub(crate) write: Option<String>,
@@ -99,6 +144,11 @@ pub struct Arguments {
     /// Write this ident into the file of -w
     #[arg(short = 'i', value_name = "IDENT", requires = "write")]
     pub(crate) ident: Option<String>,
+}
+
+/// What is reported instead of an answer.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ReportArguments {
     /// Print the statistics of files: counters by protocol, first and last time
     #[arg(short = 'I')]
     pub(crate) statistics: bool,
@@ -117,15 +167,14 @@ pub struct Arguments {
     /// Check the filter and do nothing else
     #[arg(short = 'Z')]
     pub(crate) check: bool,
-    /// Read formats from this file, with lines such as fmt.name = "fmt:%ts %sa"; none for no file [default: $NFCONF]
-    #[arg(short = 'C', value_name = "FILE")]
-    pub(crate) config: Option<String>,
-    /// Use this many threads [default: one per core]
-    #[arg(short = 'W', value_name = "N")]
-    pub(crate) threads: Option<usize>,
     /// Print the version
     #[arg(short = 'V')]
     pub(crate) version: bool,
+}
+
+/// Options of nfdump that are not offered, or with one value only.
+#[derive(Debug, clap::Args)]
+pub(crate) struct RefusedArguments {
     /// Geolocation database; only none is offered
     #[arg(short = 'G', value_name = "none", value_parser = ["none"])]
     pub(crate) geo: Option<String>,

@@ -16,13 +16,14 @@ pub(crate) enum Input {
 
 impl Input {
     pub(crate) fn of(args: &Arguments) -> anyhow::Result<Self> {
-        let named = [&args.read, &args.range].into_iter().flatten().next();
-        if let (Some(path), None) = (named, &args.directories)
+        let named = [&args.input.read, &args.input.range].into_iter().flatten().next();
+        if let (Some(path), None) = (named, &args.input.directories)
             && Path::new(path).join(ARCHIVE_MARKER).is_file()
         {
             return Ok(Self::Archive(path.into()));
         }
-        let [read, range, directories] = [&args.read, &args.range, &args.directories].map(Option::as_deref);
+        let [read, range, directories] =
+            [&args.input.read, &args.input.range, &args.input.directories].map(Option::as_deref);
         Ok(Self::Files(weir_formats::nfcapd::select(read, range, directories)?))
     }
 }

@@ -31,30 +31,34 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 }
 
 fn run_into(arguments: &Arguments, output: &mut dyn Write) -> anyhow::Result<()> {
-    if arguments.version {
+    if arguments.report.version {
         let version = concat!("weir nfdump: Version: ", env!("CARGO_PKG_VERSION"), ", as nfdump 1.7\n");
         return Ok(output.write_all(version.as_bytes())?);
     }
     refuse_not_offered(arguments)?;
-    if let Some(path) = &arguments.verify {
+    if let Some(path) = &arguments.report.verify {
         return files::verify(path, output);
     }
-    if let Some(path) = &arguments.exporters {
+    if let Some(path) = &arguments.report.exporters {
         return files::exporters(path, output);
     }
     let filter = filter(arguments)?;
-    if arguments.check {
+    if arguments.report.check {
         return Ok(());
     }
-    if arguments.explain {
+    if arguments.report.explain {
         return Ok(writeln!(output, "{filter}")?);
     }
     let input = Input::of(arguments)?;
-    if arguments.statistics || arguments.gnuplot {
+    if arguments.report.statistics || arguments.report.gnuplot {
         let Input::Files(paths) = &input else {
             anyhow::bail!("-I and -g are about files\nhint: -s proto -n 0 counts the flows of an archive");
         };
-        return if arguments.statistics { files::statistics(paths, output) } else { files::gnuplot(paths, output) };
+        return if arguments.report.statistics {
+            files::statistics(paths, output)
+        } else {
+            files::gnuplot(paths, output)
+        };
     }
     answer::answer(arguments, input, filter, output)
 }
@@ -70,11 +74,11 @@ pub fn hint(error: &anyhow::Error) -> Option<&'static str> {
 /// Refuses options of nfdump that have no meaning here.
 fn refuse_not_offered(args: &Arguments) -> anyhow::Result<()> {
     let options = [
-        ("-J", &args.recompress, "read the file with -r and write it with -w and -z=CODEC"),
-        ("-l", &args.packets_min, "use the filter 'packets > N'"),
-        ("-L", &args.bytes_min, "use the filter 'bytes > N'"),
-        ("-D", &args.name_server, "host names of filters are resolved by the system"),
-        ("-x", &args.extensions, "-v FILE reports what is in a file"),
+        ("-J", &args.refused.recompress, "read the file with -r and write it with -w and -z=CODEC"),
+        ("-l", &args.refused.packets_min, "use the filter 'packets > N'"),
+        ("-L", &args.refused.bytes_min, "use the filter 'bytes > N'"),
+        ("-D", &args.refused.name_server, "host names of filters are resolved by the system"),
+        ("-x", &args.refused.extensions, "-v FILE reports what is in a file"),
     ];
     match options.into_iter().find(|(_, value, _)| value.is_some()) {
         Some((option, _, instead)) => anyhow::bail!("{option} is not offered\nhint: {instead}"),
@@ -84,9 +88,9 @@ fn refuse_not_offered(args: &Arguments) -> anyhow::Result<()> {
 
 /// The filter of the command line, or else of the file of `-f`.
 fn filter(args: &Arguments) -> anyhow::Result<Predicate> {
-    let mut text = args.filter.join(" ");
+    let mut text = args.flows.filter.join(" ");
     if text.trim().is_empty()
-        && let Some(path) = &args.filter_file
+        && let Some(path) = &args.flows.filter_file
     {
         text = std::fs::read_to_string(path).with_context(|| format!("cannot read the filter of {path}"))?;
     }

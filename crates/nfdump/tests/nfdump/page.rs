@@ -5,7 +5,6 @@ use std::fmt::Write;
 use weir_nfdump::text::{named_formats, tags};
 use weir_query::{AggregateKey, StatisticKey};
 
-use super::files::reference;
 use super::{Expected, Line, VERSION};
 
 #[derive(Default)]
