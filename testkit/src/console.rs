@@ -223,23 +223,19 @@ fn without_numbers(line: &str) -> Vec<String> {
 
 /// The page with the outputs of now, where they differ from those that it shows.
 fn rewritten(lines: &[&str], steps: &[Step], outputs: &[Vec<String>]) -> String {
-    let (mut text, mut from) = (String::new(), 0);
-    let push = |text: &mut String, line: &str| {
-        text.push_str(line);
-        text.push('\n');
-    };
+    let (mut all, mut from) = (Vec::new(), 0);
     for (step, output) in steps.iter().zip(outputs) {
         let expected = &lines[step.output.clone()];
-        lines[from..step.output.start].iter().for_each(|line| push(&mut text, line));
+        all.extend_from_slice(&lines[from..step.output.start]);
         if matches(expected, output, step.varies) {
-            expected.iter().for_each(|line| push(&mut text, line));
+            all.extend_from_slice(expected);
         } else {
-            abridged(expected, output).iter().for_each(|line| push(&mut text, line));
+            all.extend(abridged(expected, output));
         }
         from = step.output.end;
     }
-    lines[from..].iter().for_each(|line| push(&mut text, line));
-    text
+    all.extend_from_slice(&lines[from..]);
+    all.join("\n") + "\n"
 }
 
 /// An output with `...` where the page had it: after as many lines, and before as many.

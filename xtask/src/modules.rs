@@ -1,8 +1,8 @@
 //! The files of a crate as modules, and which file uses which.
 //!
-//! A file uses another one when it names an item of it: in a `use` declaration or by a path, through `crate::`,
-//! `super::` or a name that it has. Names are followed through re-exports to the file that declares them. A `mod` line,
-//! and a `pub use` that only hands on, use nothing. What speaks against it: names are resolved as text, so what a macro
+//! A file uses another one when it names an item of it through `crate::` or `super::`, in a `use` declaration or by a
+//! path. Names are followed through re-exports to the file that declares them. A parent that names its children uses
+//! them as its parts: that is no edge, so a child may look at its parent. A `pub use` that only hands on uses nothing. What speaks against it: names are resolved as text, so what a macro
 //! puts together is not seen, and modules within a file belong to that file.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +49,7 @@ impl Modules {
                 .source
                 .paths()
                 .iter()
+                .filter(|named| module.leads_out(named))
                 .filter_map(|named| self.file_of(path, named, HOPS_MAX))
                 .chain(module.imports.iter().filter_map(|import| self.imported(path, module, import)))
                 .collect();
@@ -61,7 +62,7 @@ impl Modules {
     /// The file that a declaration uses; none when the name is only handed on.
     fn imported(&self, path: &[String], module: &Module, import: &Import) -> Option<&str> {
         let is_used = !import.is_public || module.source.occurrences(&import.name) > 1;
-        let last = import.path.last()?;
+        let last = import.path.last().filter(|_| is_outward(&import.path))?;
         if last == "*" {
             let target = self.module(path, &import.path[..import.path.len() - 1], HOPS_MAX)?;
             return (!import.is_public).then(|| self.by_path[&target].file.as_str());
@@ -153,6 +154,19 @@ impl Modules {
     }
 }
 
+impl Module {
+    /// True for a path that leaves the file, by itself or through an imported module: not to a child, nor to an own item.
+    fn leads_out(&self, path: &[String]) -> bool {
+        let is_imported =
+            |first: &String| self.imports.iter().any(|import| import.name == *first && is_outward(&import.path));
+        is_outward(path) || path.first().is_some_and(is_imported)
+    }
+}
+
+fn is_outward(path: &[String]) -> bool {
+    path.first().is_some_and(|first| matches!(first.as_str(), "crate" | "super"))
+}
+
 /// The module of a file below `src`: of `a/b.rs` and `a/b/mod.rs` it is `["a", "b"]`.
 fn module_path(file: &str) -> Vec<String> {
     let stem = file.trim_end_matches(".rs");
@@ -195,22 +209,25 @@ mod tests {
     }
 
     #[test]
-    fn parents_and_children_use_each_other_by_name() {
+    fn a_child_uses_its_parent_and_not_the_other_way_round() {
         check(
             &[
                 ("lib.rs", "mod a;\nstruct L;"),
                 ("a.rs", "mod b;\nuse b::B;\nstruct A(B);"),
                 ("a/b.rs", "use super::A;\nuse super::super::L;\nstruct B;"),
             ],
-            &["a.rs -> a/b.rs", "a/b.rs -> a.rs", "a/b.rs -> lib.rs"],
+            &["a/b.rs -> a.rs", "a/b.rs -> lib.rs"],
         );
     }
 
     #[test]
     fn what_is_handed_on_is_used_only_where_it_is_named() {
-        let child = ("b.rs", "pub struct B;");
-        check(&[("lib.rs", "mod b;\npub use b::B;"), child], &[]);
-        check(&[("lib.rs", "mod b;\npub use b::B;\nfn f(b: B) {}"), child], &["lib.rs -> b.rs"]);
+        let other = ("b.rs", "pub struct B;");
+        check(&[("lib.rs", "mod a; mod b;"), ("a.rs", "pub use crate::b::B;"), other], &[]);
+        check(
+            &[("lib.rs", "mod a; mod b;"), ("a.rs", "pub use crate::b::B;\nfn f(b: B) {}"), other],
+            &["a.rs -> b.rs"],
+        );
     }
 
     #[test]

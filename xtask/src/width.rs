@@ -19,12 +19,25 @@ struct Exception {
     reason: &'static str,
 }
 
-/// Structs that have more fields. To be emptied.
-const WIDE: &[Exception] = &[];
-/// Types that have more lines of `impl`. To be emptied.
-const LONG: &[Exception] = &[];
+/// Structs that have more fields. None is added.
+const WIDE: &[Exception] = &[
+    Exception { type_name: "archive/statistics.rs::Statistics", reason: "one counter each; they are to be grouped" },
+    Exception { type_name: "collect/decoder/mod.rs::Decoder", reason: "it is to become parts with their own state" },
+    Exception { type_name: "collect/inspection.rs::Diagnosis", reason: "it follows the decoder" },
+    Exception { type_name: "collect/observed.rs::Observed", reason: "it follows the decoder" },
+    Exception { type_name: "collect/session.rs::Domain", reason: "it follows the decoder" },
+    Exception { type_name: "flow/options.rs::OptionsRows", reason: "one builder for each of the table's 16 columns" },
+    Exception { type_name: "generate/routers.rs::RouterPair", reason: "what both routers share is to be a struct" },
+    Exception { type_name: "weir/command/nfdump.rs::Args", reason: "one field for each option of nfdump" },
+    Exception { type_name: "weir/command/query.rs::Args", reason: "options are to be grouped by their headings" },
+];
+/// Types that have more lines of `impl`. None is added.
+const LONG: &[Exception] = &[
+    Exception { type_name: "collect/decoder/mod.rs::Decoder", reason: "it is to become parts with their own state" },
+    Exception { type_name: "filter/parse.rs::Parser", reason: "one method for each kind of word in one grammar" },
+];
 
-/// A type that is too large, as `crate::Type`, and what is wrong with it.
+/// A type that is too large, as `crate/file::Type`, and what is wrong with it.
 #[derive(Debug, PartialEq, Eq)]
 struct Excess {
     type_name: String,
@@ -56,8 +69,8 @@ pub(crate) fn look_impls(root: &Path) -> anyhow::Result<Verdict> {
         let lines = implemented_lines(&sources);
         types += lines.len();
         for ((type_name, file), (lines, files)) in lines.into_iter().filter(|(_, (lines, _))| *lines > IMPL_LINES_MAX) {
-            let what = format!("{lines} lines of impl in {files} files, {IMPL_LINES_MAX} at most (declared in {file})");
-            excess.push(Excess { type_name: format!("{name}::{type_name}"), what });
+            let what = format!("{lines} lines of impl in {files} files, {IMPL_LINES_MAX} at most");
+            excess.push(Excess { type_name: format!("{name}/{file}::{type_name}"), what });
         }
     }
     Ok(Verdict { seen: format!("{types} types"), violations: violations(&excess, LONG), hint, ..Verdict::default() })
@@ -70,8 +83,8 @@ fn wide_structs(name: &str, sources: &[SourceFile]) -> (usize, Vec<Excess>) {
         let structs = Source::new(text).structs();
         seen += structs.len();
         found.extend(structs.into_iter().filter(|found| found.fields > FIELDS_MAX).map(|found| Excess {
-            what: format!("{} fields, {FIELDS_MAX} at most (crates/{name}/src/{file}:{})", found.fields, found.line),
-            type_name: format!("{name}::{}", found.name),
+            what: format!("{} fields, {FIELDS_MAX} at most (line {})", found.fields, found.line),
+            type_name: format!("{name}/{file}::{}", found.name),
         }));
     }
     (seen, found)
@@ -148,8 +161,8 @@ mod tests {
     fn fifteen_fields_pass_and_sixteen_do_not() {
         assert_eq!(wide_structs("x", &sources(&[("a.rs", struct_of(15))])), (1, Vec::new()));
         let (_, found) = wide_structs("x", &sources(&[("a.rs", struct_of(16))]));
-        let what = "16 fields, 15 at most (crates/x/src/a.rs:1)".to_owned();
-        assert_eq!(found, [Excess { type_name: "x::A".into(), what }]);
+        let what = "16 fields, 15 at most (line 1)".to_owned();
+        assert_eq!(found, [Excess { type_name: "x/a.rs::A".into(), what }]);
         let (_, found) = wide_structs("x", &sources(&[("tests.rs", struct_of(16))]));
         assert!(found.is_empty());
     }
