@@ -65,6 +65,22 @@ fn crates(metadata: &Value) -> anyhow::Result<Vec<Crate>> {
     found.collect()
 }
 
+/// Places in `look` where nothing is any more.
+pub(super) fn stale_places(root: &Path) -> anyhow::Result<Vec<String>> {
+    let crates = crates(&cargo_metadata(root)?)?;
+    let stale = crates.iter().flat_map(|Crate { folder, look, .. }| {
+        let missing = places(look).filter(move |place| !root.join("crates").join(folder).join("src").join(place).exists());
+        missing.map(move |place| format!("crates/{folder}/Cargo.toml: 'look' names '{place}', which is not in its src"))
+    });
+    Ok(stale.collect())
+}
+
+/// Files and folders in a text, which has them between backticks.
+fn places(look: &str) -> impl Iterator<Item = &str> {
+    let quoted = look.split('`').skip(1).step_by(2);
+    quoted.filter(|place| place.ends_with('/') || place.rsplit_once('.').is_some_and(|(_, ending)| ending == "rs"))
+}
+
 /// The page with another table between its markers.
 fn replaced(page: &str, table: &str) -> anyhow::Result<String> {
     let (before, rest) = page.split_once(BEGIN).with_context(|| format!("has no line '{}'", BEGIN.trim_end()))?;
@@ -115,6 +131,12 @@ mod tests {
         let page = format!("a\n{BEGIN}old\n{END}b\n");
         assert_eq!(replaced(&page, "new\n").expect("a page"), format!("a\n{BEGIN}new\n{END}b\n"));
         assert!(replaced("a\n", "new\n").is_err());
+    }
+
+    #[test]
+    fn places_are_files_and_folders() {
+        let found: Vec<&str> = places("`lib.rs`: one trait; `cache/`, and what `FlowBatch` is").collect();
+        assert_eq!(found, ["lib.rs", "cache/"]);
     }
 
     #[test]
