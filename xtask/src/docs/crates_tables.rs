@@ -69,7 +69,8 @@ fn crates(metadata: &Value) -> anyhow::Result<Vec<Crate>> {
 pub(super) fn stale_places(root: &Path) -> anyhow::Result<Vec<String>> {
     let crates = crates(&cargo_metadata(root)?)?;
     let stale = crates.iter().flat_map(|Crate { folder, look, .. }| {
-        let missing = places(look).filter(move |place| !root.join("crates").join(folder).join("src").join(place).exists());
+        let missing =
+            places(look).filter(move |place| !root.join("crates").join(folder).join("src").join(place).exists());
         missing.map(move |place| format!("crates/{folder}/Cargo.toml: 'look' names '{place}', which is not in its src"))
     });
     Ok(stale.collect())
