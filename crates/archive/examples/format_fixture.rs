@@ -32,11 +32,9 @@ const DAY_MS: i64 = 86_400_000;
 const EXPORTER: [u8; 4] = [192, 0, 2, 1];
 
 /// Flows of each tail by day: those of the first two days are merged, those of the third do not fit together.
-const TAILS: [&[u64]; 4] = [&[200, 200], &[300, 300, 300], &[500, 500], &[100]];
+const TAILS: [&[u64]; 4] = [&[500, 500], &[600, 600, 600], &[1000, 1000], &[300]];
 /// Rows of the largest merge.
-const MERGED_ROWS: u64 = 900;
-/// The day whose tails have no side tables, which take most of the octets of so small an archive.
-const DAY_WITHOUT_SIDE_TABLES: usize = 2;
+const MERGED_ROWS: u64 = 1800;
 
 /// Flows, packets and bytes by what they are summed up by.
 #[derive(Default)]
@@ -118,7 +116,7 @@ fn books(time_ms: i64, records_stored: u64) -> BooksBatch {
     }])
 }
 
-/// Appends the flows of a tail in deliveries. The first delivery of a day has side tables.
+/// Appends the flows of a tail in deliveries, the side tables with the first.
 fn append(writer: &mut Writer, day: usize, tail: usize, flows: u64, expected: &mut Expected) -> Result<(), AnyError> {
     let start_ms = FIRST_DAY_MS + day as i64 * DAY_MS + (10 + tail as i64) * 3_600_000;
     let model = TrafficModel {
@@ -131,8 +129,8 @@ fn append(writer: &mut Writer, day: usize, tail: usize, flows: u64, expected: &m
         ..TrafficModel::new(SEED + 10 * day as u64 + tail as u64)
     };
     let mut flows_left = model.flows(flows)?;
-    let mut is_first = tail == 0 && day != DAY_WITHOUT_SIDE_TABLES;
-    while let Some(batch) = flows_left.next_batch(150) {
+    let mut is_first = true;
+    while let Some(batch) = flows_left.next_batch(200) {
         expected.add_flows(day, &batch);
         let mut delivery = Delivery::from(batch);
         if std::mem::take(&mut is_first) {

@@ -18,6 +18,7 @@
 //! * a tail is written to only while no tail of a higher number exists;
 //! * nothing here reads SQL, knows a protocol or runs asynchronously.
 
+mod books;
 mod check;
 mod civil;
 mod compaction;

@@ -14,7 +14,7 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use weir_archive::{ArchiveOptions, Writer};
 use weir_blocks::sources::archive_reader;
-use weir_chain::{Built, ComponentError, AnyKind, Outlet, Pulled, compliance};
+use weir_chain::{AnyKind, Built, ComponentError, Outlet, Pulled, compliance};
 use weir_flow::{Delivery, FlowBatch};
 use weir_generate::TrafficModel;
 

@@ -4,8 +4,6 @@
 //! what stays is spread evenly over all rows, however many come. What speaks against it is that a short peak may be
 //! among those that go; whoever looks for peaks plots the maximum of a window.
 
-mod axis;
-mod draw;
 mod points;
 
 use arrow::array::{Array, ArrayRef, AsArray, Float64Array, RecordBatch};
@@ -14,6 +12,8 @@ use arrow::datatypes::{DataType, Field, Float64Type, Int64Type, TimeUnit};
 use weir_chain::{ComponentError, Counter, Counters};
 use weir_flow::Column;
 use weir_print::ColumnText;
+pub(crate) use weir_print::plot::PointStyle as Style;
+use weir_print::plot::{self, Horizontal, PointChart};
 
 use points::{Names, Points};
 
@@ -22,17 +22,6 @@ const SERIES_MAX: usize = 16;
 
 /// The x of a name over the limit on names.
 const NO_PLACE: f64 = f64::INFINITY;
-
-/// How points are shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Style {
-    /// Joined, in the order of x.
-    Line,
-    /// As dots.
-    Scatter,
-    /// As bars from zero.
-    Bars,
-}
 
 /// A plot as its options describe it.
 #[derive(Debug, Clone)]
@@ -46,16 +35,6 @@ pub(crate) struct PlotPlan {
     pub style: Style,
     pub title: Option<String>,
     pub points_max: usize,
-}
-
-/// What the values of x are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Horizontal {
-    /// Milliseconds since the epoch.
-    Time,
-    Number,
-    /// Numbers of names, in the order in which they came.
-    Name,
 }
 
 /// A plot that gathers points.
@@ -120,7 +99,7 @@ impl Plot {
         let horizontal = self.horizontal.unwrap_or(Horizontal::Number);
         let names = self.series_names();
         let series = names.into_iter().zip(self.points.into_series()).filter(|(_, points)| !points.is_empty());
-        draw::draw(&draw::Picture {
+        let chart = PointChart {
             style: self.plan.style,
             title: self.plan.title.unwrap_or_default(),
             x_label: label(&self.plan.x),
@@ -128,7 +107,8 @@ impl Plot {
             horizontal,
             places: self.places.into_vec(),
             series: series.collect(),
-        })
+        };
+        plot::Plot::Points(&chart).svg().map_err(std::io::Error::other)
     }
 
     /// What each series is called: by the value that parts rows, by the column, or by both.

@@ -96,7 +96,7 @@ pub enum AddressFileError {
 }
 
 impl Prefix {
-    /// The prefix of `length` bits that holds the address; `None` when the address has not so many bits.
+    /// The prefix of `length` bits that holds the address; `None` when the address has fewer bits.
     pub fn new(address: IpAddr, length: u8) -> Option<Self> {
         let address = match address {
             IpAddr::V4(v4) => {
@@ -195,7 +195,7 @@ impl AddressSet {
         merge!(v4);
         merge!(v6);
         let v4_index = Index::new(&v4, 32, |address, shift| (address >> shift) as usize);
-        // Most sets of IPv6 share their first bits, which would tell nothing: slices are counted from the first address.
+        // Most sets of IPv6 share their first bits, which would distinguish nothing: slices are counted from the first address.
         let base = v6.first().map_or(0, |(first, _)| *first);
         let bits = v6.last().map_or(0, |(first, _)| 128 - (first - base).leading_zeros());
         let v6_index = Index::new(&v6, bits, |address, shift| ((address - base) >> shift) as usize);
@@ -250,7 +250,7 @@ impl AddressSet {
         if v6_index.starts.is_empty() {
             return lies_in(v6, address);
         }
-        // Behind the first address of the last range lies no other.
+        // Behind the first address of the last range there is no other.
         let last = v6_index.starts.len() as u128 - 2;
         lies_in(v6_index.candidates(v6, (offset >> v6_index.shift).min(last) as usize), address)
     }

@@ -2,7 +2,7 @@
 //!
 //! What a file holds takes the place of the directive, word for word, as in nfdump: it may be half a filter, or entries
 //! of a list. So `@include a and port 80` is not `( contents of a ) and port 80`. What speaks for it is that the files
-//! of nfdump's users work; a mistake in a file is told with its line, and points at the directive.
+//! of nfdump's users work; a mistake in a file is reported with its line, and points at the directive.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -15,7 +15,7 @@ use crate::lex::{Kind, tokens};
 /// Files may include files so deep.
 pub(crate) const INCLUDE_NESTING_MAX: usize = 10;
 
-/// All included files together may have so many octets, one for each time that they are included.
+/// All included files together may have this many octets, one for each time that they are included.
 pub(crate) const INCLUDED_OCTETS_MAX: usize = 256 << 20;
 
 /// A filter with what it includes.

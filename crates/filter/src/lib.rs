@@ -7,7 +7,7 @@
 //! speaks against it is that a printed predicate is longer than what was typed.
 //!
 //! One rule answers every question about missing values: **a test on a null is false**, so its negation is true, and
-//! a mask holds no nulls. Every word of the language stands in one table, [`primitive`], which the parser, the
+//! a mask holds no nulls. Every word of the language is in one table, [`primitive`], which the parser, the
 //! errors that suggest a word, the canonical text and the reference page all read.
 
 pub mod predicate;

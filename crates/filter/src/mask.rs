@@ -27,7 +27,7 @@ use crate::{NumberSet, Operand, Predicate, Test, USER_NAME_ELEMENTS};
 /// Ranges of a set of numbers up to which each is compared with every value, rather than looked up.
 const RANGES_COMPARED_MAX: usize = 8;
 
-/// Where the records of a batch stand in the file that they were read from, for `count` and `ident`.
+/// Where the records of a batch are in the file that they were read from, for `count` and `ident`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FileRecords<'a> {
     /// Records that were read before the first of the batch, of all files.
@@ -43,7 +43,7 @@ impl Predicate {
         self.mask_in_file(batch, FileRecords::default())
     }
 
-    /// Which flows the predicate takes of a batch that stands at this place of a file.
+    /// Which flows the predicate takes of a batch at this place of a file.
     pub fn mask_in_file(&self, batch: &FlowBatch, file: FileRecords<'_>) -> BooleanArray {
         let rows = batch.rows();
         BooleanArray::from(match self.evaluate(batch, file) {
@@ -183,7 +183,7 @@ fn column_in(values: &ArrayRef, column_type: ColumnType, ranges: &[(u64, u64)]) 
     mask.unwrap_or(Mask::None)
 }
 
-/// Which numbers lie in one of the ranges, which are sorted and disjoint.
+/// Which numbers are in one of the ranges, which are sorted and disjoint.
 fn numbers_in<T>(values: &PrimitiveArray<T>, ranges: &[(u64, u64)]) -> Mask
 where
     T: ArrowPrimitiveType,

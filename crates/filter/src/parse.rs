@@ -50,7 +50,7 @@ pub fn parse_in_zone(text: &str, zone: &TimeZone) -> Result<Predicate, ParseErro
     Reader::new().in_zone(zone.clone()).parse(text)
 }
 
-/// Parentheses and negations may nest so deep; whoever walks the tree may recurse.
+/// Parentheses and negations may nest this deep, so that code may walk the tree recursively.
 pub(crate) const NESTING_MAX: usize = 128;
 
 pub(crate) struct Parser<'a> {

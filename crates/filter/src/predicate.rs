@@ -81,7 +81,7 @@ pub enum Test {
         /// The address in network order.
         mac: [u8; 6],
     },
-    /// A port lies in the block of ports of a NAT event: `port_range_start <= port <= port_range_end`.
+    /// A port is in the block of ports of a NAT event: `port_range_start <= port <= port_range_end`.
     PortInBlock {
         /// A column of ports.
         column: Column,
@@ -274,7 +274,7 @@ impl Predicate {
     }
 
     /// The opposite, in normal form when the part is.
-    #[expect(clippy::should_implement_trait, reason = "stands beside `and` and `or`, which no operator trait offers")]
+    #[expect(clippy::should_implement_trait, reason = "belongs to `and` and `or`, which no operator trait offers")]
     pub fn not(part: Predicate) -> Self {
         match part {
             Self::True => Self::False,

@@ -1,7 +1,7 @@
 //! The table of primitives: every word that a filter may use, what follows it, and what it reads.
 //!
 //! A *phrase* is a direction and the name of a primitive: `port`, `src port`, `bgp next ip`. The parser looks the
-//! longest phrase up; everything that can be said about it stands here.
+//! longest phrase up; everything that is known about it is here.
 
 mod form;
 mod table;
@@ -43,7 +43,7 @@ pub(crate) fn unanswerable() -> impl Iterator<Item = &'static (&'static str, &'s
     UNANSWERABLE.iter()
 }
 
-/// The longest phrase has so many words.
+/// Words of the longest phrase.
 pub(crate) const PHRASE_WORDS_MAX: usize = 5;
 
 static PHRASES: LazyLock<BTreeMap<String, Phrase>> = LazyLock::new(|| {

@@ -1,7 +1,7 @@
 //! Who reads a filter, and what a filter may ask of the world around it.
 //!
 //! A filter may name files and hosts, which nfdump's users do. But a filter may also come from a form on a web page,
-//! and then must do neither. So a [`Reader`] allows nothing until told: no file is opened, no name is looked up.
+//! and then must do neither. So a [`Reader`] allows nothing by default: no file is opened, no name is looked up.
 
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -41,6 +41,12 @@ impl Reader {
         Self::default()
     }
 
+    /// A reader of what a person typed in a terminal: files of the working folder and host names may be named, and times
+    /// without a zone are local.
+    pub fn for_command_line() -> Self {
+        Self::new().in_zone(TimeZone::system()).with_files(".").with_host_names(resolve_by_system)
+    }
+
     /// Times without a zone are civil times of this one. nfdump reads them in the system's zone.
     #[must_use]
     pub fn in_zone(mut self, zone: TimeZone) -> Self {
@@ -48,7 +54,7 @@ impl Reader {
         self
     }
 
-    /// Files may be named, by `@include FILE` and `ip in FILE`; those without a leading `/` lie in `folder`.
+    /// Files may be named, by `@include FILE` and `ip in FILE`; those without a leading `/` are in `folder`.
     #[must_use]
     pub fn with_files(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());

@@ -11,6 +11,7 @@ const PAIRS: [(u8, u8); 5] = [(8, 0), (13, 14), (15, 16), (17, 18), (10, 9)];
 const PAIRS_V6: [(u8, u8); 6] = [(128, 129), (130, 131), (133, 134), (135, 136), (139, 140), (144, 145)];
 
 /// The type that answers this one, or that it answers.
+#[inline]
 pub fn answer(protocol: u8, kind: u8) -> Option<u8> {
     let pairs: &[(u8, u8)] = match protocol {
         ICMP => &PAIRS,

@@ -1,4 +1,4 @@
-//! A file of any format, which is told by what is in it.
+//! A file of any format, which is recognised by its content.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,7 +7,7 @@ use std::path::Path;
 use weir_flow::{Column, FlowBatch, TableBatch};
 
 use crate::text::{self, BadLine, Dialect};
-use crate::{ForeignError, columnar, flow_tools, nfcapd};
+use crate::{FormatError, columnar, flow_tools, nfcapd};
 
 /// A format of files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,16 +62,16 @@ impl Format {
     }
 
     /// The format of a file, `None` when it is none of these.
-    pub fn of_file(path: impl AsRef<Path>) -> Result<Option<Self>, ForeignError> {
+    pub fn of_file(path: impl AsRef<Path>) -> Result<Option<Self>, FormatError> {
         Ok(Self::of_start(&start_of(path.as_ref())?))
     }
 }
 
-fn start_of(path: &Path) -> Result<Vec<u8>, ForeignError> {
-    let file = File::open(path).map_err(|error| ForeignError::open(path, error))?;
+fn start_of(path: &Path) -> Result<Vec<u8>, FormatError> {
+    let file = File::open(path).map_err(|error| FormatError::open(path, error))?;
     let mut start = Vec::new();
     let read = file.take(text::START_OCTETS as u64).read_to_end(&mut start);
-    read.map_err(|error: io::Error| ForeignError::read(path, error))?;
+    read.map_err(|error: io::Error| FormatError::read(path, error))?;
     Ok(start)
 }
 
@@ -108,11 +108,10 @@ impl AnyReader {
         path: impl AsRef<Path>,
         format: Option<Format>,
         mapping: &[(String, Column)],
-    ) -> Result<Self, ForeignError> {
+    ) -> Result<Self, FormatError> {
         let path = path.as_ref();
         let start = start_of(path)?;
-        let not_this =
-            || ForeignError::NotThis { path: path.to_owned(), expected: "a file of flows of a known format" };
+        let not_this = || FormatError::NotThis { path: path.to_owned(), expected: "a file of flows of a known format" };
         let format = format.or_else(|| Format::of_start(&start)).ok_or_else(not_this)?;
         let dialect = match format {
             Format::Nfcapd => return nfcapd::Reader::open(path).map(|reader| Self::Nfcapd(reader.into())),
@@ -177,7 +176,7 @@ impl AnyReader {
 }
 
 impl Iterator for AnyReader {
-    type Item = Result<FlowBatch, ForeignError>;
+    type Item = Result<FlowBatch, FormatError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         match self {

@@ -18,7 +18,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 use weir_flow::schema::arrow_type;
 use weir_flow::{Column, ColumnType, FlowBatch};
 
-use crate::ForeignError;
+use crate::FormatError;
 use crate::text::cell::{self, Cell};
 use crate::text::fields;
 
@@ -41,10 +41,10 @@ pub struct Reader {
 
 impl Reader {
     /// Opens a file. `mapping` names columns for fields whose names say nothing else.
-    pub fn open(path: impl AsRef<Path>, mapping: &[(String, Column)]) -> Result<Self, ForeignError> {
+    pub fn open(path: impl AsRef<Path>, mapping: &[(String, Column)]) -> Result<Self, FormatError> {
         let path = path.as_ref().to_owned();
-        let file = File::open(&path).map_err(|error| ForeignError::open(&path, error))?;
-        let failed = |error: parquet::errors::ParquetError| ForeignError::read(&path, std::io::Error::other(error));
+        let file = File::open(&path).map_err(|error| FormatError::open(&path, error))?;
+        let failed = |error: parquet::errors::ParquetError| FormatError::read(&path, std::io::Error::other(error));
         let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(failed)?;
         let schema = Arc::clone(builder.schema());
         let (mut columns, mut ignored) = (Vec::new(), Vec::new());
@@ -58,10 +58,7 @@ impl Reader {
             columns.push(column);
         }
         if columns.iter().flatten().count() == 0 {
-            return Err(ForeignError::NotThis {
-                path,
-                expected: "a Parquet file of flows: no column has a known name",
-            });
+            return Err(FormatError::NotThis { path, expected: "a Parquet file of flows: no column has a known name" });
         }
         let batches = builder.with_batch_size(BATCH_ROWS).build().map_err(failed)?;
         Ok(Self { path, batches, columns, ignored, values_refused: 0, rows_refused: 0, ended: false })
@@ -82,14 +79,14 @@ impl Reader {
         self.rows_refused
     }
 
-    fn batch(&mut self, rows: &RecordBatch) -> Result<FlowBatch, ForeignError> {
+    fn batch(&mut self, rows: &RecordBatch) -> Result<FlowBatch, FormatError> {
         let mut found: Vec<(Column, ArrayRef)> = Vec::new();
         for (position, column) in self.columns.iter().enumerate() {
             let Some(column) = *column else { continue };
             let values = rows.column(position);
             let converted = convert(column, values).map_err(|error| {
                 let what = format!("column '{column}' of type {} ({error})", values.data_type());
-                ForeignError::Unsupported { path: self.path.clone(), what }
+                FormatError::Unsupported { path: self.path.clone(), what }
             })?;
             self.values_refused += converted.null_count().saturating_sub(values.logical_null_count()) as u64;
             found.push((column, converted));
@@ -98,18 +95,18 @@ impl Reader {
         found.sort_by_key(|(column, _)| *column);
         let batch = FlowBatch::from_columns(rows.num_rows(), found);
         let batch =
-            batch.map_err(|error| ForeignError::Unsupported { path: self.path.clone(), what: error.to_string() })?;
+            batch.map_err(|error| FormatError::Unsupported { path: self.path.clone(), what: error.to_string() })?;
         Ok(self.with_times(batch))
     }
 
-    /// What tells no time of reception was received when the flow had ended, or when it began.
-    fn received(&self, found: &mut Vec<(Column, ArrayRef)>) -> Result<(), ForeignError> {
+    /// What has no time of reception was received when the flow had ended, or when it began.
+    fn received(&self, found: &mut Vec<(Column, ArrayRef)>) -> Result<(), FormatError> {
         if found.iter().any(|(column, _)| *column == Column::Received) {
             return Ok(());
         }
         let time = [Column::End, Column::Start].iter().find_map(|time| found.iter().find(|(column, _)| column == time));
         let Some((_, time)) = time else {
-            return Err(ForeignError::Unsupported { path: self.path.clone(), what: "a file without times".to_owned() });
+            return Err(FormatError::Unsupported { path: self.path.clone(), what: "a file without times".to_owned() });
         };
         found.push((Column::Received, Arc::clone(time)));
         Ok(())
@@ -128,7 +125,7 @@ impl Reader {
 }
 
 impl Iterator for Reader {
-    type Item = Result<FlowBatch, ForeignError>;
+    type Item = Result<FlowBatch, FormatError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {
@@ -136,7 +133,7 @@ impl Iterator for Reader {
         }
         let batch = match self.batches.next()? {
             Ok(rows) => self.batch(&rows),
-            Err(error) => Err(ForeignError::read(&self.path, std::io::Error::other(error))),
+            Err(error) => Err(FormatError::read(&self.path, std::io::Error::other(error))),
         };
         self.ended = batch.is_err();
         Some(batch)

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// Why a file cannot be read, or not to its end. What came before the error was handed on.
 #[derive(Debug, thiserror::Error)]
-pub enum ForeignError {
+pub enum FormatError {
     /// The system did not open the file.
     #[error("cannot open {}", .path.display())]
     Open {
@@ -57,7 +57,7 @@ pub enum ForeignError {
         /// Where what is missing should begin.
         octet: u64,
     },
-    /// What stands in the file makes no sense, and the place of what follows is not known.
+    /// The content of the file makes no sense, and the place of what follows is not known.
     #[error("{} is damaged at octet {octet}: {what}", .path.display())]
     Damaged {
         /// The file.
@@ -69,10 +69,10 @@ pub enum ForeignError {
     },
     /// What the user asked for cannot be.
     #[error("{0}")]
-    Asked(String),
+    Selection(String),
 }
 
-impl ForeignError {
+impl FormatError {
     pub(crate) fn open(path: &Path, error: io::Error) -> Self {
         Self::Open { path: path.to_owned(), error }
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use weir_flow::{Column, FlowBatch, FlowBatchBuilder};
 
-use crate::ForeignError;
+use crate::FormatError;
 
 /// The first two octets of every file.
 pub(crate) const MAGIC: [u8; 2] = [0xcf, 0x10];
@@ -57,9 +57,9 @@ pub struct Reader {
 
 impl Reader {
     /// Opens a file and reads its header.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, ForeignError> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, FormatError> {
         let path = path.as_ref().to_owned();
-        let file = File::open(&path).map_err(|error| ForeignError::open(&path, error))?;
+        let file = File::open(&path).map_err(|error| FormatError::open(&path, error))?;
         let mut input = BufReader::with_capacity(1 << 16, file);
         let (order, version, flags) = header(&mut input, &path)?;
         let record_octets = match version {
@@ -67,7 +67,7 @@ impl Reader {
             7 => 68,
             other => {
                 let what = format!("a flow-tools file of export version {other}");
-                return Err(ForeignError::Unsupported { path, what });
+                return Err(FormatError::Unsupported { path, what });
             }
         };
         let input: Box<dyn Read + Send> = match flags & FLAG_ZLIB {
@@ -92,8 +92,8 @@ impl Reader {
         self.flows
     }
 
-    /// Reads as many records as a batch has; fewer only at the end, which is told as well.
-    fn fill(&mut self) -> (usize, Result<bool, ForeignError>) {
+    /// Reads as many records as a batch has; fewer only at the end, which is returned as well.
+    fn fill(&mut self) -> (usize, Result<bool, FormatError>) {
         self.octets.resize(BATCH_ROWS * self.record_octets, 0);
         let mut length = 0;
         while length < self.octets.len() {
@@ -103,14 +103,14 @@ impl Reader {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 // an empty file is not even compressed
                 Err(_) if length == 0 && self.flows == 0 => break,
-                Err(error) => return (length / self.record_octets, Err(ForeignError::read(&self.path, error))),
+                Err(error) => return (length / self.record_octets, Err(FormatError::read(&self.path, error))),
             }
         }
         let rows = length / self.record_octets;
         let more = length == self.octets.len();
         if length % self.record_octets != 0 {
             let octet = (self.flows + rows as u64) * self.record_octets as u64;
-            return (rows, Err(ForeignError::CutShort { path: self.path.clone(), octet }));
+            return (rows, Err(FormatError::CutShort { path: self.path.clone(), octet }));
         }
         (rows, Ok(more))
     }
@@ -158,7 +158,7 @@ impl Reader {
 }
 
 impl Iterator for Reader {
-    type Item = Result<FlowBatch, ForeignError>;
+    type Item = Result<FlowBatch, FormatError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {
@@ -189,24 +189,24 @@ impl Read for Failing {
 }
 
 /// Reads the header: byte order, export version, flags.
-fn header(input: &mut impl Read, path: &Path) -> Result<(Order, u16, u32), ForeignError> {
-    let cut_short = |octet| ForeignError::CutShort { path: path.to_owned(), octet };
+fn header(input: &mut impl Read, path: &Path) -> Result<(Order, u16, u32), FormatError> {
+    let cut_short = |octet| FormatError::CutShort { path: path.to_owned(), octet };
     let mut start = [0; 8];
     input.read_exact(&mut start).map_err(|_| cut_short(0))?;
     let [a, b, order, stream, ..] = start;
     let order = match ([a, b], order) {
         (MAGIC, 1) => Order { big: false },
         (MAGIC, 2) => Order { big: true },
-        _ => return Err(ForeignError::NotThis { path: path.to_owned(), expected: "a flow-tools file" }),
+        _ => return Err(FormatError::NotThis { path: path.to_owned(), expected: "a flow-tools file" }),
     };
     let length = order.u32(&start, 4) as usize;
     if stream != 3 {
         let what = format!("a flow-tools file of stream version {stream}");
-        return Err(ForeignError::Unsupported { path: path.to_owned(), what });
+        return Err(FormatError::Unsupported { path: path.to_owned(), what });
     }
     if !(8..=HEADER_OCTETS_MAX).contains(&length) {
         let what = "the length of the header makes no sense";
-        return Err(ForeignError::Damaged { path: path.to_owned(), octet: 4, what });
+        return Err(FormatError::Damaged { path: path.to_owned(), octet: 4, what });
     }
     let mut values = vec![0; length - 8];
     input.read_exact(&mut values).map_err(|_| cut_short(8))?;

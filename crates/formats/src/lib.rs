@@ -2,7 +2,7 @@
 //!
 //! A reader of this crate hands on [`FlowBatch`](weir_flow::FlowBatch)es and never fails for what a file holds, only for
 //! what it cannot go on after: what is damaged costs the smallest unit that it spoils, and is counted. What a file tells
-//! and no column has stands in `elements`, or is counted.
+//! and no column has is in `elements`, or is counted.
 
 pub mod columnar;
 pub mod flow_tools;
@@ -14,4 +14,4 @@ mod error;
 mod lzo;
 
 pub use any::{AnyReader, Format, Lost};
-pub use error::ForeignError;
+pub use error::FormatError;

@@ -6,12 +6,12 @@
 //!
 //! Counters that nfdump scaled by sampling stay as they are in the file, and `sampling_interval` stays null for them:
 //! nothing multiplies them a second time. Second counters (`out` in nfdump) go to `packets_out` and `bytes_out`, those of
-//! firewall events to `packets_reverse` and `bytes_reverse`; a file does not tell when nfdump merged two directions.
+//! firewall events to `packets_reverse` and `bytes_reverse`; a file does not say when nfdump merged two directions.
 
-mod beside;
 mod block;
 mod columns;
 mod decoder;
+mod exporters;
 mod header;
 mod octets;
 mod select;
@@ -27,14 +27,14 @@ use std::path::{Path, PathBuf};
 
 use weir_flow::{FlowBatch, TableBatch};
 
-pub use beside::{Exporter, Exporters};
 pub use block::BLOCK_OCTETS_MAX;
 pub use decoder::BATCH_ROWS_MAX;
+pub use exporters::{Exporter, Exporters};
 pub use header::{Compression, Info, Statistics, Sums};
 pub use select::select;
 pub use writer::{Writer, WriterOptions};
 
-use crate::ForeignError;
+use crate::FormatError;
 use block::{BLOCK_HEADER_OCTETS, BlockHeader, COMPRESSED_OCTETS_MAX, Decompressor};
 use decoder::Decoder;
 use header::{HEADER_1_OCTETS, HEADER_2_OCTETS, Header2, MAGIC, STATISTICS_1_OCTETS, STATISTICS_2_OCTETS};
@@ -80,7 +80,7 @@ pub struct Reader {
     /// Where the blocks of records end.
     end: u64,
     info: Info,
-    /// The block as it stands in the file.
+    /// The block as it is in the file.
     stored: Vec<u8>,
     decompressor: Decompressor,
     decoder: Decoder,
@@ -94,24 +94,24 @@ pub struct Reader {
 /// A block that is being decoded.
 #[derive(Clone, Copy)]
 struct Open {
-    /// Octets of it that stand decompressed; `None` when they are those in the file.
+    /// Octets of it that are decompressed; `None` when they are those in the file.
     decompressed: bool,
     octets: usize,
 }
 
 impl Reader {
-    /// Opens a file and reads what it tells about itself.
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, ForeignError> {
+    /// Opens a file and reads what it says about itself.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, FormatError> {
         let path = path.as_ref().to_owned();
-        let failed = |error| ForeignError::open(&path, error);
+        let failed = |error| FormatError::open(&path, error);
         let mut file = File::open(&path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
         let mut start = [0; HEADER_1_OCTETS + STATISTICS_1_OCTETS];
-        let found = read_up_to(&mut file, &mut start).map_err(|error| ForeignError::read(&path, error))?;
+        let found = read_up_to(&mut file, &mut start).map_err(|error| FormatError::read(&path, error))?;
         let start = &start[..found];
-        let not_this = || ForeignError::NotThis { path: path.clone(), expected: "an nfcapd file" };
-        let unsupported = |what: String| ForeignError::Unsupported { path: path.clone(), what };
-        let cut_short = || ForeignError::CutShort { path: path.clone(), octet: length };
+        let not_this = || FormatError::NotThis { path: path.clone(), expected: "an nfcapd file" };
+        let unsupported = |what: String| FormatError::Unsupported { path: path.clone(), what };
+        let cut_short = || FormatError::CutShort { path: path.clone(), octet: length };
         match le_u16(start, 0) {
             MAGIC if start.len() >= 4 => {}
             magic if magic.swap_bytes() == MAGIC => {
@@ -142,7 +142,7 @@ impl Reader {
             }
             other => return Err(unsupported(format!("layout {other} of nfcapd files"))),
         };
-        file.seek(SeekFrom::Start(begin as u64)).map_err(|error| ForeignError::read(&path, error))?;
+        file.seek(SeekFrom::Start(begin as u64)).map_err(|error| FormatError::read(&path, error))?;
         let decoder = Decoder::new(info.layout, info.statistics.map_or(0, |statistics| statistics.last_ms as i64));
         Ok(Self {
             path,
@@ -159,7 +159,7 @@ impl Reader {
         })
     }
 
-    /// What the file tells about itself.
+    /// What the file says about itself.
     pub fn info(&self) -> &Info {
         &self.info
     }
@@ -169,7 +169,7 @@ impl Reader {
         self.decoder.damage
     }
 
-    /// The exporters told so far, by their numbers in the file.
+    /// The exporters found so far, by their numbers in the file.
     pub fn exporters(&self) -> &Exporters {
         &self.decoder.exporters
     }
@@ -186,11 +186,11 @@ impl Reader {
     }
 
     /// Reads the next block that holds records; false at the end.
-    fn next_block(&mut self) -> Result<bool, ForeignError> {
+    fn next_block(&mut self) -> Result<bool, FormatError> {
         while self.position < self.end {
-            let cut_short = ForeignError::CutShort { path: self.path.clone(), octet: self.end };
+            let cut_short = FormatError::CutShort { path: self.path.clone(), octet: self.end };
             let mut header = [0; BLOCK_HEADER_OCTETS];
-            let failed = |error| ForeignError::read(&self.path, error);
+            let failed = |error| FormatError::read(&self.path, error);
             if read_up_to(&mut self.file, &mut header).map_err(failed)? < BLOCK_HEADER_OCTETS {
                 return Err(cut_short);
             }
@@ -201,7 +201,7 @@ impl Reader {
             if octets > COMPRESSED_OCTETS_MAX as u64 {
                 let (path, octet, what) =
                     (self.path.clone(), self.position, "a block is longer than any writer makes it");
-                return Err(ForeignError::Damaged { path, octet, what });
+                return Err(FormatError::Damaged { path, octet, what });
             }
             // what is there of a block that is cut short is still read
             let there = octets.min(left) as usize;
@@ -218,7 +218,7 @@ impl Reader {
             }
         }
         if self.cut_short || self.decoder.damage.blocks < u64::from(self.info.blocks) {
-            return Err(ForeignError::CutShort { path: self.path.clone(), octet: self.end });
+            return Err(FormatError::CutShort { path: self.path.clone(), octet: self.end });
         }
         Ok(false)
     }
@@ -247,7 +247,7 @@ impl Reader {
         true
     }
 
-    fn next_batch(&mut self) -> Result<Option<FlowBatch>, ForeignError> {
+    fn next_batch(&mut self) -> Result<Option<FlowBatch>, FormatError> {
         loop {
             if let Some(open) = self.open {
                 let block = if open.decompressed { self.decompressor.output() } else { &self.stored[..] };
@@ -264,7 +264,7 @@ impl Reader {
 }
 
 impl Iterator for Reader {
-    type Item = Result<FlowBatch, ForeignError>;
+    type Item = Result<FlowBatch, FormatError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {

@@ -1,8 +1,8 @@
 //! Flows as lines of text: Zeek's `conn.log`, what `rwcut` of `SiLK` prints, CSV.
 //!
 //! The names of the fields say what they are: columns of ours, or names of those programs. Fields of other names are not
-//! kept, and told once by [`Reader::ignored`]. A line in which a value cannot be read is not kept either, because half a
-//! flow is worse than none; it is counted, and the first ones are told with their numbers.
+//! kept, and reported once by [`Reader::ignored`]. A line in which a value cannot be read is not kept either, because half a
+//! flow is worse than none; it is counted, and the first ones are reported with their numbers.
 
 pub(crate) mod cell;
 pub(crate) mod fields;
@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use weir_flow::{Column, ColumnType, FlowBatch, FlowBatchBuilder};
 
-use crate::ForeignError;
+use crate::FormatError;
 use cell::Cell;
 use fields::Part;
 
@@ -23,12 +23,12 @@ use fields::Part;
 pub const LINE_OCTETS_MAX: usize = 1 << 20;
 /// Flows in a batch.
 const BATCH_ROWS: usize = 16_384;
-/// Bad lines that are told; more are only counted.
+/// Bad lines that are reported; more are only counted.
 pub const BAD_LINES_TOLD: usize = 10;
 /// Octets of the file that are looked at for a title line.
 pub(crate) const START_OCTETS: usize = 4096;
 
-/// How fields are parted, and where their names stand.
+/// How fields are parted, and where their names are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dialect {
     /// Zeek's own form: tabulators, and the names in a line `#fields`.
@@ -71,9 +71,9 @@ pub struct Reader {
 
 impl Reader {
     /// Opens a file. `mapping` names columns for fields whose names say nothing else.
-    pub fn open(path: impl AsRef<Path>, dialect: Dialect, mapping: &[(String, Column)]) -> Result<Self, ForeignError> {
+    pub fn open(path: impl AsRef<Path>, dialect: Dialect, mapping: &[(String, Column)]) -> Result<Self, FormatError> {
         let path = path.as_ref().to_owned();
-        let file = File::open(&path).map_err(|error| ForeignError::open(&path, error))?;
+        let file = File::open(&path).map_err(|error| FormatError::open(&path, error))?;
         let mut reader = Self {
             path,
             input: BufReader::with_capacity(1 << 20, file),
@@ -130,13 +130,13 @@ impl Reader {
     }
 
     /// Reads the next line into `self.line`, without its end; false at the end of the file.
-    fn next_line(&mut self) -> Result<bool, ForeignError> {
+    fn next_line(&mut self) -> Result<bool, FormatError> {
         self.line.clear();
         let read = io::Read::take(&mut self.input, LINE_OCTETS_MAX as u64 + 1).read_until(b'\n', &mut self.line);
-        let read = read.map_err(|error| ForeignError::read(&self.path, error))?;
+        let read = read.map_err(|error| FormatError::read(&self.path, error))?;
         if read > LINE_OCTETS_MAX {
             let what = "a line is longer than 1 MiB";
-            return Err(ForeignError::Damaged { path: self.path.clone(), octet: self.octets_read, what });
+            return Err(FormatError::Damaged { path: self.path.clone(), octet: self.octets_read, what });
         }
         self.octets_read += read as u64;
         self.number += 1;
@@ -202,7 +202,7 @@ impl Reader {
         }
         if self.parts.is_empty() {
             return if self.number > 1 && self.names.is_empty() {
-                Err("no names of fields stand before it".to_owned())
+                Err("no names of fields precede it".to_owned())
             } else {
                 Ok(())
             };
@@ -213,7 +213,7 @@ impl Reader {
         self.rows.take(&self.parts, &self.names, &values)
     }
 
-    fn next_batch(&mut self) -> Result<bool, ForeignError> {
+    fn next_batch(&mut self) -> Result<bool, FormatError> {
         while self.rows.builder().rows() < BATCH_ROWS {
             if !self.next_line()? {
                 return Ok(false);
@@ -230,7 +230,7 @@ impl Reader {
 }
 
 impl Iterator for Reader {
-    type Item = Result<FlowBatch, ForeignError>;
+    type Item = Result<FlowBatch, FormatError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {
@@ -332,7 +332,7 @@ impl Rows {
         let end = end.unwrap_or_else(|| start.saturating_add(duration_ms));
         self.set(Column::Start, Cell::Time(start));
         self.set(Column::End, Cell::Time(end));
-        // what tells no time of reception was received when the flow had ended
+        // what has no time of reception was received when the flow had ended
         self.set(Column::Received, Cell::Time(end));
         Ok(())
     }

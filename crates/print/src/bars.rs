@@ -1,9 +1,9 @@
-//! Bars beside the rows of a table: each row's share of the whole.
+//! Bars next to the rows of a table: each row's share of the whole.
 //!
-//! A bar is made of block characters, eight levels to a cell, with the share as a number after it. The whole is what
-//! whoever asked says it is; a ranking is cut after some rows, so the rows that are printed do not tell.
+//! A bar is made of block characters, eight levels to a cell, with the share as a number after it. The whole is
+//! given by the caller: a ranking is cut after some rows, so the rows that are printed do not add up to it.
 
-/// Bars beside the rows of a table.
+/// Bars next to the rows of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bars {
     /// The column whose values are shown.
@@ -24,7 +24,7 @@ const SHARE_CELLS: usize = 8;
 const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
 
 impl Bars {
-    /// Cells of a bar beside a table that is so wide.
+    /// Cells of a bar next to a table of this width.
     pub(crate) fn cells(&self, table_width: usize) -> usize {
         let left = self.terminal_width.unwrap_or(usize::MAX).saturating_sub(table_width + SHARE_CELLS);
         if left < CELLS_MIN { 0 } else { left.min(CELLS_MAX) }

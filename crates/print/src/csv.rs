@@ -6,7 +6,7 @@ use arrow::datatypes::Schema;
 use crate::OutputOptions;
 use crate::cell::{Cells, Kind};
 use crate::digits::Clock;
-use crate::printer::{Flush, Rows};
+use crate::printer::{Flush, RowFormat};
 
 pub(crate) struct Csv {
     header: bool,
@@ -35,7 +35,7 @@ fn quote(text: &mut Vec<u8>, start: usize) {
     text.push(b'"');
 }
 
-impl Rows for Csv {
+impl RowFormat for Csv {
     fn begin(&mut self, schema: &Schema, text: &mut Vec<u8>) {
         if !self.header || schema.fields().is_empty() {
             return;

@@ -35,7 +35,7 @@ const OCTETS: [([u8; 4], u8); 256] = {
     octets
 };
 
-/// Appends the first `length` of so many octets. To copy all of them is faster than to copy a number of octets that is
+/// Appends the first `length` of `N` octets. To copy all of them is faster than to copy a number of octets that is
 /// not known beforehand.
 #[inline]
 fn push_first<const N: usize>(text: &mut Vec<u8>, octets: &[u8; N], length: usize) {
@@ -46,7 +46,7 @@ fn push_first<const N: usize>(text: &mut Vec<u8>, octets: &[u8; N], length: usiz
 
 /// Appends a number in decimal.
 #[inline]
-pub(crate) fn push_u64(text: &mut Vec<u8>, mut number: u64) {
+pub fn push_u64(text: &mut Vec<u8>, mut number: u64) {
     let mut digits = [0; 2 * NUMBER_OCTETS];
     let mut start = NUMBER_OCTETS;
     while number >= 100 {
@@ -68,7 +68,7 @@ pub(crate) fn push_u64(text: &mut Vec<u8>, mut number: u64) {
 
 /// Appends a number in decimal, with its sign when it is negative.
 #[inline]
-pub(crate) fn push_i64(text: &mut Vec<u8>, number: i64) {
+pub fn push_i64(text: &mut Vec<u8>, number: i64) {
     if number < 0 {
         text.push(b'-');
     }
@@ -77,7 +77,7 @@ pub(crate) fn push_i64(text: &mut Vec<u8>, number: i64) {
 
 /// Appends a number with a fraction: the shortest text that is read back as the same number, with an exponent only
 /// where it would be long without.
-pub(crate) fn push_f64(text: &mut Vec<u8>, number: f64) {
+pub fn push_f64(text: &mut Vec<u8>, number: f64) {
     let size = number.abs();
     let is_long = size.is_finite() && (size >= 1e16 || (size < 1e-5 && size > 0.0));
     // A vector takes everything.
@@ -85,7 +85,7 @@ pub(crate) fn push_f64(text: &mut Vec<u8>, number: f64) {
 }
 
 /// As [`push_f64`], for numbers of half the width.
-pub(crate) fn push_f32(text: &mut Vec<u8>, number: f32) {
+pub fn push_f32(text: &mut Vec<u8>, number: f32) {
     let size = number.abs();
     let is_long = size.is_finite() && (size >= 1e16 || (size < 1e-5 && size > 0.0));
     let _ = if is_long { write!(text, "{number:e}") } else { write!(text, "{number}") };
@@ -93,7 +93,7 @@ pub(crate) fn push_f32(text: &mut Vec<u8>, number: f32) {
 
 /// Appends octets as an IPv4 address.
 #[inline]
-pub(crate) fn push_ipv4(text: &mut Vec<u8>, octets: [u8; 4]) {
+pub fn push_ipv4(text: &mut Vec<u8>, octets: [u8; 4]) {
     let mut address = [0; 16];
     let mut end = 0;
     for octet in octets {
@@ -105,9 +105,9 @@ pub(crate) fn push_ipv4(text: &mut Vec<u8>, octets: [u8; 4]) {
     push_first(text, &address, end - 1);
 }
 
-/// Appends a number in decimal at the right of a field of so many octets; longer ones take the room they need.
+/// Appends a number in decimal at the right of a field of `width` octets; longer ones take what they need.
 #[inline]
-pub(crate) fn push_u64_right(text: &mut Vec<u8>, number: u64, width: usize) {
+pub fn push_u64_right(text: &mut Vec<u8>, number: u64, width: usize) {
     let mut digits = [b' '; 24];
     let mut start = digits.len();
     let mut rest = number;
@@ -128,7 +128,7 @@ pub(crate) fn push_u64_right(text: &mut Vec<u8>, number: u64, width: usize) {
 }
 
 /// Appends blanks before what was appended from `start` on, until it is `width` octets long.
-pub(crate) fn align_right(text: &mut Vec<u8>, start: usize, width: usize) {
+pub fn align_right(text: &mut Vec<u8>, start: usize, width: usize) {
     let missing = width.saturating_sub(text.len() - start);
     if missing > 0 {
         text.resize(text.len() + missing, b' ');
@@ -138,13 +138,13 @@ pub(crate) fn align_right(text: &mut Vec<u8>, start: usize, width: usize) {
 
 /// Appends blanks after what was appended from `start` on, until it is `width` octets long.
 #[inline]
-pub(crate) fn align_left(text: &mut Vec<u8>, start: usize, width: usize) {
+pub fn align_left(text: &mut Vec<u8>, start: usize, width: usize) {
     let missing = width.saturating_sub(text.len() - start);
     text.resize(text.len() + missing, b' ');
 }
 
 /// Appends octets as an IPv6 address in the text of RFC 5952.
-pub(crate) fn push_ipv6(text: &mut Vec<u8>, octets: &[u8; 16]) {
+pub fn push_ipv6(text: &mut Vec<u8>, octets: &[u8; 16]) {
     let mut groups = [0_u16; 8];
     for (group, pair) in groups.iter_mut().zip(octets.chunks_exact(2)) {
         *group = u16::from_be_bytes([pair[0], pair[1]]);
@@ -189,7 +189,7 @@ fn push_groups(text: &mut Vec<u8>, groups: &[u16]) {
 const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// Appends octets in hexadecimal.
-pub(crate) fn push_hex(text: &mut Vec<u8>, octets: &[u8]) {
+pub fn push_hex(text: &mut Vec<u8>, octets: &[u8]) {
     for octet in octets {
         text.extend_from_slice(&[HEX[usize::from(octet >> 4)], HEX[usize::from(octet & 15)]]);
     }
@@ -199,13 +199,20 @@ const DAY_SECONDS: i64 = 86_400;
 
 /// Writes civil times; keeps the last date, because times of neighbours are of one day.
 #[derive(Debug, Clone)]
-pub(crate) struct Clock {
+pub struct Clock {
     day: i64,
     date: Vec<u8>,
 }
 
+impl Default for Clock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Clock {
-    pub(crate) fn new() -> Self {
+    /// A clock that has written nothing yet.
+    pub fn new() -> Self {
         let mut clock = Self { day: 0, date: Vec::with_capacity(10) };
         clock.set_day(0);
         clock
@@ -213,7 +220,7 @@ impl Clock {
 
     /// Appends `YYYY-MM-DD`, the separator, and `HH:MM:SS.mmm`.
     #[inline]
-    pub(crate) fn push(&mut self, text: &mut Vec<u8>, ms: i64, separator: u8) {
+    pub fn push(&mut self, text: &mut Vec<u8>, ms: i64, separator: u8) {
         let (seconds, ms) = (ms.div_euclid(1000), ms.rem_euclid(1000) as u64);
         let (day, second) = (seconds.div_euclid(DAY_SECONDS), seconds.rem_euclid(DAY_SECONDS) as usize);
         if day != self.day {
@@ -261,7 +268,7 @@ impl Clock {
 
 /// Writes civil times of a zone.
 #[derive(Debug, Clone)]
-pub(crate) struct ZonedClock {
+pub struct ZonedClock {
     zone: TimeZone,
     clock: Clock,
     /// Quarter of an hour, and the milliseconds that the zone is ahead of UTC in it. Zones change their offset at full
@@ -272,19 +279,20 @@ pub(crate) struct ZonedClock {
 const QUARTER_MS: i64 = 900_000;
 
 impl ZonedClock {
-    pub(crate) fn new(zone: TimeZone) -> Self {
+    /// A clock of a zone.
+    pub fn new(zone: TimeZone) -> Self {
         Self { zone, clock: Clock::new(), offset: (i64::MIN, 0) }
     }
 
     /// As [`Clock::push`].
     #[inline]
-    pub(crate) fn push(&mut self, text: &mut Vec<u8>, ms: i64, separator: u8) {
+    pub fn push(&mut self, text: &mut Vec<u8>, ms: i64, separator: u8) {
         let offset = self.offset_ms(ms);
         self.clock.push(text, ms.saturating_add(offset), separator);
     }
 
     /// As [`Clock::push`], in UTC.
-    pub(crate) fn push_utc(&mut self, text: &mut Vec<u8>, ms: i64, separator: u8) {
+    pub fn push_utc(&mut self, text: &mut Vec<u8>, ms: i64, separator: u8) {
         self.clock.push(text, ms, separator);
     }
 

@@ -52,7 +52,7 @@ pub struct OutputOptions {
     pub header: bool,
     /// Whether tables head columns with short labels rather than with their names in SQL.
     pub labels: bool,
-    /// Bars beside the rows of tables.
+    /// Bars next to the rows of tables.
     pub bars: Option<Bars>,
 }
 

@@ -21,7 +21,7 @@ pub(crate) enum Meaning {
 }
 
 impl Meaning {
-    /// Tells the meaning from name and type: whoever names a column like one of ours means the same.
+    /// Finds the meaning by name and type: a column with the name of one of ours means the same.
     pub(crate) fn of(field: &Field) -> Self {
         match (field.name().as_str(), field.data_type()) {
             ("protocol", DataType::UInt8) => Self::Protocol,
@@ -40,7 +40,7 @@ impl Meaning {
     }
 }
 
-/// Whether values of a type stand at the right of their column.
+/// Whether values of a type are aligned to the right.
 pub(crate) fn is_right_aligned(field: &Field) -> bool {
     field.data_type().is_numeric() && !matches!(Meaning::of(field), Meaning::Protocol | Meaning::Flags)
 }
@@ -136,12 +136,12 @@ fn push_scaled(text: &mut Vec<u8>, number: u64) {
         1_000_000_000..1_000_000_000_000 => (1_000_000_000, b'G'),
         _ => (1_000_000_000_000, b'T'),
     };
-    // Rounded down, so that 999,999,999 is no thousand of a unit that has only so many.
+    // Rounded down, so that 999,999,999 is no thousand of a unit that has no more.
     push_u64(text, number / unit);
     text.extend_from_slice(&[b'.', b'0' + (number / (unit / 10) % 10) as u8, b' ', letter]);
 }
 
-/// Six digits, or as many as stand before the point.
+/// Six digits, or as many as are before the point.
 fn push_rounded(text: &mut Vec<u8>, number: f64) {
     let rounded = if number.abs() < 1e6 { format!("{number:.5e}") } else { format!("{number:.0}") };
     push_f64(text, rounded.parse().unwrap_or(number));

@@ -5,7 +5,7 @@ use arrow::datatypes::Schema;
 
 use crate::cell::{Cells, Kind};
 use crate::digits::{Clock, push_hex};
-use crate::printer::{Flush, Rows};
+use crate::printer::{Flush, RowFormat};
 
 pub(crate) struct Json {
     is_array: bool,
@@ -80,7 +80,7 @@ fn push_string(text: &mut Vec<u8>, octets: &[u8]) {
     text.push(b'"');
 }
 
-impl Rows for Json {
+impl RowFormat for Json {
     fn begin(&mut self, schema: &Schema, text: &mut Vec<u8>) {
         let name = |name: &String| {
             let mut quoted = Vec::with_capacity(name.len() + 3);

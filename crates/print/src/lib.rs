@@ -11,18 +11,17 @@
 pub mod format;
 pub mod printer;
 
-pub mod nfdump;
-
 pub mod bars;
 pub mod elements;
 pub mod names;
 pub mod plot;
 pub mod value;
 
+pub mod digits;
+pub mod ordered;
+
 mod cell;
-mod digits;
 mod human;
-mod ordered;
 mod pieces;
 
 mod csv;

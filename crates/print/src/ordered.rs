@@ -11,7 +11,7 @@ use std::thread::Scope;
 
 use arrow::array::RecordBatch;
 
-use crate::printer::{Flush, PrintError, Rows};
+use crate::printer::{Flush, PrintError, RowFormat};
 
 /// Rows whose text is made at once.
 const PIECE_ROWS: usize = 8192;
@@ -22,7 +22,7 @@ const ALONE_ROWS_MAX: usize = 2048;
 /// Pieces that each thread may be ahead.
 const PIECES_AHEAD: usize = 2;
 
-/// A piece of work: rows, the number of rows before them, and room for the text.
+/// A piece of work: rows, the number of rows before them, and a buffer for the text.
 struct Piece {
     batch: RecordBatch,
     rows_before: u64,
@@ -35,8 +35,8 @@ struct Worker {
 }
 
 /// Writes `heading` and the rows of all batches, and returns their number. Each thread has a maker of its own, which
-/// `place` tells how many rows came before those that it is given next.
-pub(crate) fn write<E, R: Rows + Send>(
+/// `place` sets how many rows came before those that it is given next.
+pub fn write<E, R: RowFormat + Send>(
     batches: impl Iterator<Item = Result<RecordBatch, E>>,
     threads: usize,
     to: &mut dyn Write,
@@ -81,7 +81,7 @@ pub(crate) fn write<E, R: Rows + Send>(
     })
 }
 
-fn hire<'scope, R: Rows + Send + 'scope>(
+fn hire<'scope, R: RowFormat + Send + 'scope>(
     scope: &'scope Scope<'scope, '_>,
     mut rows: R,
     place: impl Fn(&mut R, u64) + Send + 'scope,
@@ -159,9 +159,9 @@ fn gone() -> io::Error {
 }
 
 /// Writes the rows of all batches on this thread.
-pub(crate) fn write_alone<E>(
+pub fn write_alone<E>(
     batches: impl Iterator<Item = Result<RecordBatch, E>>,
-    rows: &mut dyn Rows,
+    rows: &mut dyn RowFormat,
     to: &mut dyn Write,
 ) -> Result<u64, PrintError<E>> {
     let (mut count, mut text) = (0, Vec::new());

@@ -1,7 +1,7 @@
 //! Text made where batches are made, and written in their order.
 //!
 //! Whoever makes batches in threads can make their text there as well, while the values are still in the cache of the
-//! processor, so that only text has to move between threads. What speaks against it is that whoever asks must give its
+//! processor, so that only text has to move between threads. What speaks against it is that the caller must give its
 //! batches to [`CsvPieces::piece`] itself; [`write_batches`](crate::write_batches) does so for any iterator instead,
 //! with threads of its own.
 
@@ -13,7 +13,7 @@ use arrow::datatypes::Schema;
 
 use crate::OutputOptions;
 use crate::csv::Csv;
-use crate::printer::{Flush, PrintError, Rows};
+use crate::printer::{Flush, PrintError, RowFormat};
 
 /// Octets of short texts that are gathered before they are written.
 const GATHERED_OCTETS: usize = 64 << 10;
@@ -68,7 +68,7 @@ impl CsvPieces {
         Piece { rows: batch.num_rows() as u64, text }
     }
 
-    /// Writes the header and the pieces as they come, and returns the number of their rows. When whoever reads the text
+    /// Writes the header and the pieces as they come, and returns the number of their rows. When the reader of the text
     /// goes away, no more pieces are taken and that is no error.
     pub fn write<E>(
         &self,
@@ -88,7 +88,7 @@ impl CsvPieces {
             let Piece { rows: more, mut text } = match piece {
                 Ok(piece) => piece,
                 Err(error) => {
-                    // what came before the error is told first
+                    // what came before the error is written first
                     return match to.flush() {
                         Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(PrintError::Write(error)),
                         _ => Err(PrintError::Batches(error)),

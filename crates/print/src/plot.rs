@@ -1,13 +1,26 @@
-//! Rates over time as pictures: what is drawn, and the scales that every drawing shares.
+//! Plots: rates over time and points of some series, with letters in a terminal or as SVG and PNG.
 //!
-//! A [`Chart`] is the data, with times and units; [`terminal`] draws it with letters. Pictures for files are drawn by
-//! whoever has the means, from the same chart and the same [`ticks`], so that a terminal and a file never disagree about
-//! what an axis says.
+//! A [`RateChart`] has rates over time, with times and units; [`terminal`] draws it with letters, and [`Plot`] as a picture by the
+//! same [`ticks`], so that a terminal and a file never disagree about what an axis says. A [`PointChart`] has any points.
+//! Both kinds of picture are drawn on one canvas, with one size, palette and font.
 
+pub mod points;
 pub mod terminal;
 pub mod ticks;
 
+mod axis;
+mod canvas;
+mod png;
+mod rates;
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+use std::str::FromStr;
+
 use jiff::tz::TimeZone;
+
+pub use points::{Horizontal, PointChart, PointStyle};
 
 /// What a chart counts per second.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +58,7 @@ impl Measure {
 
 /// Rates over time, in steps of one length.
 #[derive(Debug, Clone)]
-pub struct Chart {
+pub struct RateChart {
     /// What is shown, in a few words.
     pub title: String,
     /// What is counted.
@@ -81,7 +94,7 @@ impl Series {
     }
 }
 
-impl Chart {
+impl RateChart {
     /// Number of steps.
     pub fn steps(&self) -> usize {
         self.series.iter().map(|series| series.rates.len()).max().unwrap_or(0)
@@ -106,5 +119,123 @@ impl Chart {
         let is_same_day = from.date() == until.date();
         let until = until.strftime(if is_same_day { "%H:%M:%S %Z" } else { "%Y-%m-%d %H:%M:%S %Z" });
         format!("{} to {until}, steps of {step}", from.strftime("%Y-%m-%d %H:%M:%S"))
+    }
+}
+
+/// A plot that becomes a picture.
+#[derive(Debug, Clone, Copy)]
+pub enum Plot<'a> {
+    /// Rates over time, stacked.
+    Rates(&'a RateChart),
+    /// Points of some series.
+    Points(&'a PointChart),
+}
+
+impl Plot<'_> {
+    /// Most series of rates next to the others: each has a colour of its own.
+    pub const RATES_SERIES_MAX: usize = rates::SERIES_MAX;
+    /// Most steps of rates that a picture has pixels for.
+    pub const RATES_STEPS_MAX: usize = rates::STEPS_MAX;
+
+    /// The plot as SVG.
+    pub fn svg(&self) -> Result<String, PlotError> {
+        match self {
+            Self::Rates(chart) => canvas::svg(*chart),
+            Self::Points(chart) => canvas::svg(*chart),
+        }
+    }
+
+    /// The plot as PNG.
+    pub fn png(&self) -> Result<Vec<u8>, PlotError> {
+        match self {
+            Self::Rates(chart) => canvas::png(*chart),
+            Self::Points(chart) => canvas::png(*chart),
+        }
+    }
+
+    /// Writes the plot into a file.
+    pub fn save(&self, file: &PictureFile) -> Result<(), PlotError> {
+        let (path, octets) = match file {
+            PictureFile::Svg(path) => (path, self.svg()?.into_bytes()),
+            PictureFile::Png(path) => (path, self.png()?),
+        };
+        fs::write(path, octets).map_err(|source| PlotError::Write { path: path.clone(), source })
+    }
+}
+
+/// A file for a picture; the ending of its name chooses the kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PictureFile {
+    /// Scalable Vector Graphics.
+    Svg(PathBuf),
+    /// Portable Network Graphics.
+    Png(PathBuf),
+}
+
+impl FromStr for PictureFile {
+    type Err = PlotError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let path = PathBuf::from(text);
+        match path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase).as_deref() {
+            Some("svg") => Ok(Self::Svg(path)),
+            Some("png") => Ok(Self::Png(path)),
+            _ => Err(PlotError::UnknownKind(text.to_owned())),
+        }
+    }
+}
+
+/// Why a plot is not drawn.
+#[derive(Debug, thiserror::Error)]
+pub enum PlotError {
+    /// The name of a file says no kind of picture.
+    #[error("'{}' is not a picture: the name must end in .svg or .png", .0.escape_debug())]
+    UnknownKind(String),
+    /// The font of PNG cannot be loaded.
+    #[error("cannot load the font of pictures")]
+    Font,
+    /// The figure cannot be drawn.
+    #[error("cannot draw the picture: {0}")]
+    Draw(String),
+    /// The pixels cannot be packed.
+    #[error("cannot encode the picture")]
+    Encode(#[source] io::Error),
+    /// The file cannot be written.
+    #[error("cannot write {}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_chooses_the_kind() {
+        assert_eq!("a/b.SVG".parse::<PictureFile>().ok(), Some(PictureFile::Svg("a/b.SVG".into())));
+        assert!(matches!("proto tcp".parse::<PictureFile>(), Err(PlotError::UnknownKind(_))));
+    }
+
+    /// The same points in both kinds of picture: the dots of SVG have their colour in the pixels of PNG.
+    #[test]
+    fn points_are_drawn_as_svg_and_png() {
+        let chart = PointChart {
+            style: PointStyle::Bars,
+            title: "bars".to_owned(),
+            x_label: "name".to_owned(),
+            y_label: "bytes".to_owned(),
+            horizontal: Horizontal::Name,
+            places: vec!["a".to_owned(), "b".to_owned()],
+            series: vec![("all".to_owned(), vec![(0.0, 1.0), (1.0, 3.0)])],
+        };
+        let svg = Plot::Points(&chart).svg().expect("a picture");
+        assert!(svg.starts_with("<svg width=\"1000\" height=\"560\""), "{}", &svg[..80]);
+        assert_eq!(svg.matches("#0072B2").count(), 2, "one bar for each name");
+        let png = Plot::Points(&chart).png().expect("a picture");
+        assert_eq!(png.get(16..24), Some([2000_u32.to_be_bytes(), 1120_u32.to_be_bytes()].concat().as_slice()));
     }
 }

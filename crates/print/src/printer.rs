@@ -19,7 +19,7 @@ use crate::{Format, OutputOptions};
 const CHUNK_OCTETS: usize = 64 << 10;
 
 /// A format at work: appends text to a buffer.
-pub(crate) trait Rows {
+pub trait RowFormat {
     /// What comes before the first row.
     fn begin(&mut self, schema: &Schema, text: &mut Vec<u8>);
     /// The rows of a batch.
@@ -29,23 +29,25 @@ pub(crate) trait Rows {
 }
 
 /// Writes text out once there is enough of it.
-pub(crate) struct Flush<'a> {
+pub struct Flush<'a> {
     /// Where to; nowhere when the text is to stay where it is.
     to: Option<&'a mut dyn Write>,
 }
 
 impl<'a> Flush<'a> {
-    pub(crate) fn new(to: &'a mut dyn Write) -> Self {
+    /// Writes to `to`.
+    pub fn new(to: &'a mut dyn Write) -> Self {
         Self { to: Some(to) }
     }
 
     /// Keeps all text where it is.
-    pub(crate) fn never() -> Self {
+    pub fn never() -> Self {
         Self { to: None }
     }
 
+    /// Writes the text out, and clears it, once it is a chunk.
     #[inline]
-    pub(crate) fn when_full(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
+    pub fn when_full(&mut self, text: &mut Vec<u8>) -> io::Result<()> {
         if text.len() < CHUNK_OCTETS { Ok(()) } else { self.now(text) }
     }
 
@@ -59,9 +61,10 @@ impl<'a> Flush<'a> {
 }
 
 /// The format that writes nothing.
-pub(crate) struct Nothing;
+#[derive(Debug)]
+pub struct NullFormat;
 
-impl Rows for Nothing {
+impl RowFormat for NullFormat {
     fn begin(&mut self, _schema: &Schema, _text: &mut Vec<u8>) {}
 
     fn batch(&mut self, _batch: &RecordBatch, _text: &mut Vec<u8>, _flush: &mut Flush<'_>) -> io::Result<()> {
@@ -92,7 +95,7 @@ impl Rows for Nothing {
 /// ```
 pub struct Printer<W: Write> {
     format: Format,
-    rows: Box<dyn Rows + Send>,
+    rows: Box<dyn RowFormat + Send>,
     /// Number of columns, once the first batch has come.
     columns: Option<usize>,
     text: Vec<u8>,
@@ -110,12 +113,12 @@ impl<W: Write> fmt::Debug for Printer<W> {
 impl<W: Write> Printer<W> {
     /// A printer that has written nothing yet.
     pub fn new(format: Format, options: &OutputOptions, to: W) -> Self {
-        let rows: Box<dyn Rows + Send> = match format {
+        let rows: Box<dyn RowFormat + Send> = match format {
             Format::Table => Box::new(Table::new(options)),
             Format::Csv => Box::new(Csv::new(options)),
             Format::Json => Box::new(Json::array()),
             Format::Ndjson => Box::new(Json::lines()),
-            Format::Null => Box::new(Nothing),
+            Format::Null => Box::new(NullFormat),
         };
         Self { format, rows, columns: None, text: Vec::new(), to, rows_written: 0 }
     }
@@ -175,7 +178,7 @@ pub enum PrintError<E> {
 
 /// Writes batches of one schema and returns the number of their rows.
 ///
-/// When whoever reads the text goes away (a closed pipe, as behind `head`), no more batches are taken and that is no
+/// When the reader of the text goes away (a closed pipe, as behind `head`), no more batches are taken and that is no
 /// error.
 pub fn write_batches<E>(
     batches: impl Iterator<Item = Result<RecordBatch, E>>,

@@ -11,7 +11,7 @@ use crate::OutputOptions;
 use crate::bars::{Bars, push_bar};
 use crate::cell::Cells;
 use crate::human::{Meaning, Writer, heading, is_right_aligned};
-use crate::printer::{Flush, Rows};
+use crate::printer::{Flush, RowFormat};
 
 /// Blanks between columns.
 const GAP: usize = 2;
@@ -126,7 +126,7 @@ fn push_aligned(text: &mut Vec<u8>, cell: &[u8], layout: &Layout, is_last: bool)
     }
 }
 
-impl Rows for Table {
+impl RowFormat for Table {
     fn begin(&mut self, schema: &Schema, _text: &mut Vec<u8>) {
         let layout = schema.fields().iter().map(|field| {
             let heading = heading(field, self.labels);

@@ -16,12 +16,12 @@ use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::EngineError;
-use crate::terms::Watch;
+use crate::control::Watch;
 
 /// How often a question is asked whether it must end, while it has nothing to say.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Batches that may wait between the engine and whoever takes the answer.
+/// Batches that may wait between the engine and the reader of the answer.
 const BATCHES_WAITING_MAX: usize = 4;
 
 /// An answer on its way: batches come while the engine still works on the rest.
@@ -42,7 +42,7 @@ pub struct Answer {
 /// What the engine says: a batch, why there will be no more, or (`None`) that the answer is whole.
 type Message = Option<Result<RecordBatch, EngineError>>;
 
-/// Sends the batches of `stream` until its end, its first error, until nobody takes them, or until it must end.
+/// Sends the batches of `stream` until its end, its first error, until the reader is gone, or until it must end.
 async fn drive(stream: &mut SendableRecordBatchStream, sender: &mpsc::Sender<Message>, watch: &Watch) {
     let mut looks = tokio::time::interval(LOOK_EVERY);
     loop {
@@ -95,7 +95,7 @@ impl Answer {
             // A segment with spoiled octets can make its decoder panic; the stream is not touched again after that.
             let driven = AssertUnwindSafe(drive(&mut stream, &sender, &driven_watch)).catch_unwind().await;
             if let Err(panic) = driven {
-                // An error here means that nobody takes the answer any more.
+                // An error here means that the reader of the answer is gone.
                 let _ = sender.send(Some(Err(EngineError::Panicked(reason(&*panic))))).await;
             }
         });
@@ -125,7 +125,7 @@ impl Iterator for Answer {
 
     /// Waits for the next batch. Must not be called from an asynchronous task, which must take the answer as a stream.
     ///
-    /// The wait looks at the terms of the question itself: when every thread of the engine sorts or hashes, none of
+    /// The wait looks at the control of the query itself: when every thread of the engine sorts or hashes, none of
     /// them may be there to look.
     fn next(&mut self) -> Option<Self::Item> {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
@@ -173,10 +173,10 @@ mod tests {
     use tokio::runtime::{Builder, Runtime};
 
     use super::*;
-    use crate::terms::Terms;
+    use crate::control::QueryControl;
 
     fn watch() -> Watch {
-        Watch::new(&Terms::default())
+        Watch::new(&QueryControl::default())
     }
 
     fn runtime() -> Runtime {
@@ -248,15 +248,15 @@ mod tests {
             let runtime = runtime();
             let (release, held) = std::sync::mpsc::channel::<()>();
             let time_max = (!is_stopped).then_some(Duration::from_millis(1));
-            let terms = Terms { time_max, ..Terms::default() };
+            let control = QueryControl { time_max, ..QueryControl::default() };
             let next = move || {
                 let _ = held.recv();
                 None
             };
             let stream = one_batch_and_then(batch().schema(), next);
-            let mut answer = Answer::spawn(runtime.handle(), stream, Watch::new(&terms));
+            let mut answer = Answer::spawn(runtime.handle(), stream, Watch::new(&control));
             if is_stopped {
-                terms.progress.stop();
+                control.progress.stop();
             }
             let error = answer.find_map(Result::err).expect("an error");
             let is_right = match error {
@@ -273,10 +273,10 @@ mod tests {
     #[test]
     fn a_stream_that_does_not_come_ends_too() {
         let runtime = runtime();
-        let terms = Terms { time_max: Some(Duration::from_millis(1)), ..Terms::default() };
+        let control = QueryControl { time_max: Some(Duration::from_millis(1)), ..QueryControl::default() };
         let batches = futures::stream::iter([Ok(batch())]).chain(futures::stream::pending());
         let stream = Box::pin(RecordBatchStreamAdapter::new(batch().schema(), batches));
-        let stream = Answer::spawn(runtime.handle(), stream, Watch::new(&terms)).into_stream();
+        let stream = Answer::spawn(runtime.handle(), stream, Watch::new(&control)).into_stream();
         let items: Vec<_> = runtime.block_on(stream.collect());
         assert!(matches!(items.last(), Some(Err(EngineError::TimeLimit { .. }))));
     }

@@ -89,7 +89,7 @@ fn meaning(table: Table, name: &str) -> (&'static str, &'static str) {
     })
 }
 
-/// The type of a column as SQL has it; what octets hold is told instead of octets.
+/// The type of a column as SQL has it; what octets hold is named instead of octets.
 fn type_text(field: &Field) -> String {
     match (field.data_type(), field.metadata().get(CONTENT_KEY).map(String::as_str)) {
         (DataType::Binary, Some("mac")) => "MAC address".to_owned(),

@@ -21,11 +21,11 @@ use weir_flow::scaling::Corrections;
 use weir_query::FlowQuery;
 
 use crate::answer::Answer;
+use crate::control::{QueryControl, Watch};
 use crate::literals::AddressLiterals;
 use crate::mistake::Mistake;
 use crate::scaling;
 use crate::scan::ViewTable;
-use crate::terms::{Terms, Watch};
 use crate::user_tables::UserTable;
 use crate::view::{ArchiveView, SegmentFile, TableView};
 use crate::{EngineError, describe, functions, statement, user_tables};
@@ -33,20 +33,20 @@ use crate::{EngineError, describe, functions, statement, user_tables};
 /// Limits of the engine.
 #[derive(Debug, Clone)]
 pub struct EngineOptions {
-    /// Threads that work on a question; one per core unless told otherwise.
+    /// Threads that work on a question; one per core by default.
     pub threads: usize,
     /// Memory that all running questions may use together for sorting, grouping and joining, in octets. Beyond it
     /// they write to disk. Batches in flight are not counted.
     pub memory_octets_max: usize,
     /// Space on disk that they may use, in octets.
     pub spill_octets_max: u64,
-    /// Folder for what does not fit into memory; the system's folder of temporary files unless told otherwise.
+    /// Folder for what does not fit into memory; the system's folder of temporary files by default.
     pub spill_folder: Option<PathBuf>,
     /// Rows of a batch.
     pub batch_rows: usize,
-    /// Files that are tables beside those of the archive.
+    /// Files that are tables next to those of the archive.
     pub tables: Vec<UserTable>,
-    /// What is known better about sampling than the exporters told, for `bytes_scaled` and `packets_scaled`.
+    /// Sampling intervals that override what exporters report, for `bytes_scaled` and `packets_scaled`.
     pub corrections: Corrections,
     /// Whether segments, row groups and pages are left out that cannot hold a wanted row. Every row is looked at
     /// without, which is for checking answers: they are the same. Default: yes.
@@ -130,15 +130,15 @@ impl Engine {
     ///
     /// Must not be called from an asynchronous task: planning blocks.
     pub fn sql(&self, text: &str) -> Result<Answer, EngineError> {
-        self.sql_on(text, &Terms::default())
+        self.sql_on(text, &QueryControl::default())
     }
 
-    /// As [`sql`](Self::sql), on some terms.
-    pub fn sql_on(&self, text: &str, terms: &Terms) -> Result<Answer, EngineError> {
-        let watch = Watch::new(terms);
+    /// As [`sql`](Self::sql), watched and limited by `control`.
+    pub fn sql_on(&self, text: &str, control: &QueryControl) -> Result<Answer, EngineError> {
+        let watch = Watch::new(control);
         let runtime = self.runtime();
-        let context = self.context_on(terms);
-        let stream = runtime.block_on(statement::answer(&context, text, &terms.progress));
+        let context = self.context_on(control);
+        let stream = runtime.block_on(statement::answer(&context, text, &control.progress));
         let stream = stream.map_err(|error| {
             let tables = describe::table_names(&self.context);
             let tables: Vec<_> = tables.iter().map(String::as_str).collect();
@@ -151,14 +151,14 @@ impl Engine {
     ///
     /// Must not be called from an asynchronous task: planning blocks.
     pub fn ask(&self, question: &FlowQuery) -> Result<Answer, EngineError> {
-        self.ask_on(question, &Terms::default())
+        self.ask_on(question, &QueryControl::default())
     }
 
-    /// As [`ask`](Self::ask), on some terms.
-    pub fn ask_on(&self, question: &FlowQuery, terms: &Terms) -> Result<Answer, EngineError> {
-        let watch = Watch::new(terms);
+    /// As [`ask`](Self::ask), watched and limited by `control`.
+    pub fn ask_on(&self, question: &FlowQuery, control: &QueryControl) -> Result<Answer, EngineError> {
+        let watch = Watch::new(control);
         let runtime = self.runtime();
-        let context = self.context_on(terms);
+        let context = self.context_on(control);
         let stream = runtime.block_on(async { self.planned(&context, question).await?.execute_stream().await });
         let stream = stream.map_err(|error| EngineError::Plan(Box::new(error)))?;
         Ok(Answer::spawn(runtime.handle(), stream, watch))
@@ -168,10 +168,10 @@ impl Engine {
     /// that it wants.
     ///
     /// Must not be called from an asynchronous task: planning blocks.
-    pub fn totals_on(&self, question: &FlowQuery, terms: &Terms) -> Result<Totals, EngineError> {
-        let watch = Watch::new(terms);
+    pub fn totals_on(&self, question: &FlowQuery, control: &QueryControl) -> Result<Totals, EngineError> {
+        let watch = Watch::new(control);
         let runtime = self.runtime();
-        let context = self.context_on(terms);
+        let context = self.context_on(control);
         let stream = runtime.block_on(async {
             let flows = self.flows_of(&context, question).await?;
             crate::ask::totals(question, flows)?.execute_stream().await
@@ -194,9 +194,9 @@ impl Engine {
     }
 
     /// The context of one question: scans find its progress there.
-    fn context_on(&self, terms: &Terms) -> SessionContext {
+    fn context_on(&self, control: &QueryControl) -> SessionContext {
         let mut state = self.context.state();
-        state.config_mut().set_extension(Arc::clone(&terms.progress));
+        state.config_mut().set_extension(Arc::clone(&control.progress));
         SessionContext::new_with_state(state)
     }
 
@@ -276,7 +276,7 @@ fn session(options: &EngineOptions, threads: usize) -> Result<SessionState, Engi
         .with_information_schema(true);
     config.options_mut().sql_parser.collect_spans = true;
     // Five-tuples hardly repeat: grouping them in each partition first, before the partitions exchange rows, builds
-    // every table twice for nothing. The engine finds that out after so many rows; by default only after 100,000.
+    // every table twice for nothing. The engine finds that out after this many rows; by default only after 100,000.
     config.options_mut().execution.skip_partial_aggregation_probe_rows_threshold = 16_384;
     let runtime = limits(options).map_err(|error| EngineError::Start(std::io::Error::other(error)))?;
     let mut rules = Analyzer::new().rules;

@@ -5,8 +5,8 @@ use std::time::Duration;
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
 
+use crate::control::Reached;
 use crate::mistake::Mistake;
-use crate::terms::Reached;
 
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
@@ -14,10 +14,13 @@ pub enum EngineError {
     /// The archive could not be opened.
     #[error("cannot open the archive")]
     Archive(#[source] weir_archive::ArchiveError),
+    /// The question was not one for this engine, and was not answered without it either.
+    #[error(transparent)]
+    Query(#[from] weir_query::QueryError),
     /// The threads or the temporary folder of the engine could not be had.
     #[error("cannot start the query engine")]
     Start(#[source] std::io::Error),
-    /// The question is wrong, and whoever asked it can put it right.
+    /// The question is wrong, and the caller can put it right.
     #[error("{0}")]
     Mistake(Box<Mistake>),
     /// The question is one that this engine cannot plan.
@@ -43,7 +46,7 @@ pub enum EngineError {
         /// How far it came.
         reached: Box<Reached>,
     },
-    /// A file of whoever asked cannot be read as a table.
+    /// A file of the caller cannot be read as a table.
     #[error("cannot read '{path}' as table '{name}'")]
     UserTable {
         /// Name of the table.
@@ -53,7 +56,7 @@ pub enum EngineError {
         /// Why.
         source: Box<DataFusionError>,
     },
-    /// A table of whoever asked cannot be what it is told to be.
+    /// A table of the caller cannot have that name or type.
     #[error("table '{name}' {reason}")]
     UserTableRefused {
         /// Name of the table.
@@ -61,8 +64,8 @@ pub enum EngineError {
         /// Why, and what to do.
         reason: String,
     },
-    /// A file that is no longer what was written, or a table of whoever asked that is no good Parquet.
-    #[error("a segment or table cannot be read: {0}\nhint: `weir archive check` tells which segments are damaged")]
+    /// A file that is no longer what was written, or a table of the caller that is not valid Parquet.
+    #[error("a segment or table cannot be read: {0}\nhint: `weir archive check` lists the damaged segments")]
     Unreadable(String),
     /// The question failed while it ran.
     #[error("the question failed while it ran")]
@@ -83,11 +86,20 @@ pub enum EngineError {
 }
 
 impl EngineError {
+    /// What can be done about it, when that is known and the message does not say it: one line without a prefix.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Query(error) => error.hint(),
+            Self::Archive(error) => error.hint(),
+            _ => None,
+        }
+    }
+
     /// An error met while a question ran.
     pub(crate) fn run(error: DataFusionError) -> Self {
         match error.find_root() {
             DataFusionError::ResourcesExhausted(reason) => Self::Memory(reason.clone()),
-            // What a function refuses of its arguments, whoever asked can put right; it knows no place.
+            // What a function refuses of its arguments, the caller can put right; it knows no place.
             DataFusionError::Plan(message) => Mistake { message: message.clone(), place: None, hint: None }.into(),
             root @ DataFusionError::ParquetError(_) => Self::Unreadable(root.to_string()),
             DataFusionError::ArrowError(source, _) if matches!(**source, ArrowError::ParquetError(_)) => {

@@ -4,7 +4,7 @@
 //! statement, [`Engine::ask`] a [`FlowQuery`]; both give an [`Answer`], whose batches come while the engine still
 //! works. [`output`] writes answers as text.
 //!
-//! `DataFusion` plans and computes; what is ours is what it cannot know: how segments and tail lie ([`view`]), that
+//! `DataFusion` plans and computes; what is ours is what it cannot know: where segments and tail are ([`view`]), that
 //! addresses are written as text, what nfdump's filters mean ([`filter_expr`]), and how flows are printed. What speaks
 //! against a general engine is its weight, twenty minutes of compiling and some milliseconds of start; in return
 //! every question that SQL can put is answered, with joins, windows and spilling to disk.
@@ -12,12 +12,13 @@
 //! This crate knows no HTTP and writes no flows.
 
 pub mod answer;
+pub mod control;
 pub mod engine;
 pub mod error;
+pub mod flows;
 pub mod functions;
 pub mod mistake;
 pub mod output;
-pub mod terms;
 pub mod timeline;
 pub mod user_tables;
 pub mod view;
@@ -32,11 +33,12 @@ mod scan;
 mod statement;
 
 pub use answer::{Answer, AnswerStream};
+pub use control::{QueryControl, Reached};
 pub use engine::{Engine, EngineOptions, Totals};
 pub use error::EngineError;
+pub use flows::{FlowAnswer, FlowAnswers};
 pub use lower::filter_expr;
 pub use mistake::{Mistake, Place};
-pub use terms::{Reached, Terms};
 pub use timeline::TimeLine;
 pub use user_tables::UserTable;
 pub use weir_query::{

@@ -94,10 +94,10 @@ impl Unfit {
         DataFusionError::External(Box::new(Self { message, hint }))
     }
 
-    /// Text that is no literal, beside a MAC address.
+    /// Text that is not a literal, compared with a MAC address.
     fn computed_mac(value: &Expr) -> DataFusionError {
         let name = name_of(value);
-        let message = format!("{name} is a MAC address, but the text beside it is no literal");
+        let message = format!("{name} is a MAC address, but the text it is compared with is not a literal");
         let hint = format!("write the MAC address itself, as in {name} = '00:1b:21:01:02:ff'");
         DataFusionError::External(Box::new(Self { message, hint }))
     }
@@ -493,13 +493,13 @@ fn function(mut call: ScalarFunction, schema: &DFSchema) -> Result<Transformed<E
     Ok(Transformed::yes(in_prefix(&call.args[0], prefix)))
 }
 
-/// Whether an address lies in a prefix, as a range by which scans prune.
+/// Whether an address is in a prefix, as a range by which scans prune.
 pub(crate) fn in_prefix(address: &Expr, prefix: Prefix) -> Expr {
     let (first, last) = prefix_bounds(prefix);
     in_range(address, first, last)
 }
 
-/// Whether an address lies between two addresses of one family, both included.
+/// Whether an address is between two addresses of one family, both included.
 pub(crate) fn in_range(address: &Expr, first: Vec<u8>, last: Vec<u8>) -> Expr {
     if first == last {
         return address.clone().eq(lit_octets(first));

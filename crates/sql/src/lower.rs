@@ -2,7 +2,7 @@
 //!
 //! A filter is true or false where SQL knows null, by one rule: a test on a null is false. Below `and` and `or` alone
 //! null and false come to the same, since a row is kept only where the whole is true; so negations are moved inwards
-//! until they stand before single tests, and there `is not true` decides. Tests of plain columns are lowered to
+//! until they are before single tests, and there `is not true` decides. Tests of plain columns are lowered to
 //! comparisons with literals, negated ones too, because by such the scan prunes row groups and pages.
 
 mod masked;
@@ -128,7 +128,7 @@ fn compare(left: Expr, comparison: Comparison, right: Expr) -> Expr {
     }
 }
 
-/// Largest number of a column, with the type that literals beside it must have.
+/// Largest number of a column, with the type of the literals it is compared with.
 fn type_max(column: Column) -> NumberType {
     match column.column_type() {
         ColumnType::U8 => NumberType::U8,
@@ -166,7 +166,7 @@ impl NumberType {
     }
 }
 
-/// Whether a value lies in one of some inclusive ranges; null for null where it matters.
+/// Whether a value is in one of some inclusive ranges; null for null where it matters.
 fn any_range(value: &Expr, ranges: &[(u64, u64)], number_type: NumberType) -> Expr {
     if ranges.len() > RANGES_WRITTEN_MAX {
         return looked_up(value, ranges, number_type);

@@ -41,7 +41,7 @@ impl Place {
         Some(Self { line, column, width, text })
     }
 
-    /// The first place where `needle` stands.
+    /// The first place of `needle`.
     fn find(sql: &str, needle: &str) -> Option<Self> {
         let (line, at, text) =
             sql.lines().enumerate().find_map(|(line, text)| text.find(needle).map(|at| (line, at, text)))?;
@@ -67,7 +67,7 @@ impl fmt::Display for Mistake {
 }
 
 impl Mistake {
-    /// Explains why `sql` cannot be planned. `tables` are the names that may stand after FROM.
+    /// Explains why `sql` cannot be planned. `tables` are the names that may follow FROM.
     pub(crate) fn explain(sql: &str, error: &DataFusionError, tables: &[&str]) -> Self {
         let diagnostic = error.diagnostic();
         let place = diagnostic.and_then(|diagnostic| place_of(sql, diagnostic));
@@ -87,7 +87,7 @@ impl Mistake {
     }
 }
 
-/// Without the prefix that names the kind of error: it says nothing to whoever asked.
+/// Without the prefix that names the kind of error: it says nothing to the caller.
 fn plain(message: &str) -> String {
     let message = message.strip_prefix("Error during planning: ").unwrap_or(message);
     let message = message.split(". No function matches").next().unwrap_or(message);
@@ -129,7 +129,7 @@ fn other_mistake(message: &str, place: Option<Place>, diagnostic: Option<&Diagno
     Mistake { message: message.to_owned(), place, hint: help.or_else(note) }
 }
 
-/// The parser tells the place in words: `… at Line: 1, Column: 15`.
+/// The parser gives the place in words: `… at Line: 1, Column: 15`.
 fn parser_mistake(sql: &str, message: &str) -> Mistake {
     let message = message.trim_start_matches("sql parser error: ").trim_start_matches("Invalid tokenizer: ");
     let Some((message, place)) = message.rsplit_once(" at Line: ") else {

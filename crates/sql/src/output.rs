@@ -12,7 +12,7 @@ use crate::{Answer, EngineError};
 
 /// Writes an answer and returns the number of its rows.
 ///
-/// When whoever reads the text goes away (a closed pipe, as behind `head`), the rest of the answer is cancelled and
+/// When the reader of the text goes away (a closed pipe, as behind `head`), the rest of the answer is cancelled and
 /// that is no error.
 pub fn write_answer(
     answer: Answer,

@@ -1,7 +1,7 @@
 //! Counts as they were before sampling: the columns `bytes_scaled` and `packets_scaled` of `flows`.
 //!
 //! They are no columns of the archive. `flows` is a view over what is kept, and the two are computed when somebody asks
-//! for them, from the interval that the exporter told or from a table of corrections. So a correction holds for the
+//! for them, from the interval that the exporter reported or from a table of corrections. So a correction holds for the
 //! past too, and a question that does not ask for them pays nothing.
 
 use std::hash::{Hash, Hasher};
@@ -17,7 +17,7 @@ use datafusion::logical_expr::{
 use weir_flow::Column;
 use weir_flow::scaling::{Corrections, ScalingColumns};
 
-/// The columns of the view beside those that are kept, and what each is scaled from.
+/// The columns of the view besides those that are kept, and what each is scaled from.
 const SCALED: [(&str, Column); 2] = [("bytes_scaled", Column::Bytes), ("packets_scaled", Column::Packets)];
 
 /// What decides about the factor of a flow. The interval comes first: without corrections nothing else is read.

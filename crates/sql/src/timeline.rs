@@ -1,21 +1,26 @@
 //! Flows as rates over time.
 //!
-//! A flow tells when it began and ended and how much it carried, not when within that. A [`TimeLine`] spreads the
+//! A flow has a start, an end and what it carried, but not when within that time. A [`TimeLine`] spreads the
 //! amount of each flow evenly over its duration, which is the usual reading and smooths bursts that are shorter than
-//! the exporter's active timeout. Flows without duration count in the step that they lie in; what lies outside the
+//! the exporter's active timeout. Flows without duration count in the step that they are in; what lies outside the
 //! window is left out. Steps begin narrow and are merged when the flows span more time than there are steps, so one
 //! pass is enough and memory is bounded, however long the archive is.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
 
-use arrow::array::{Array, AsArray, PrimitiveArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, RecordBatch, TimestampMillisecondArray, UInt64Array};
 use arrow::datatypes::{TimestampMillisecondType, UInt64Type};
+use arrow::error::ArrowError;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use weir_flow::Column;
 use weir_print::ColumnText;
-use weir_print::plot::{Chart, Measure, Series};
-use weir_query::TimeWindow;
+use weir_print::plot::{Measure, RateChart, Series};
+use weir_query::{TimeWindow, Totals};
+
+/// From the first millisecond of a minute to its last.
+const LAST_OF_MINUTE_MS: i64 = 59_999;
 
 /// Most steps that are kept before they are merged.
 const STEPS_MAX: i64 = 4096;
@@ -40,7 +45,7 @@ pub struct TimeLine {
     zone: TimeZone,
     /// What the zone is ahead of UTC; steps begin at full local times.
     offset_ms: i64,
-    /// The column that flows are told apart by, and the number of the series of each value.
+    /// The column that distinguishes flows, and the number of the series of each value.
     by: Option<(Column, HashMap<Vec<u8>, usize>)>,
     labels: Vec<String>,
     steps: Steps,
@@ -58,7 +63,7 @@ struct Steps {
 
 #[derive(Debug, Clone, Default)]
 struct Amounts {
-    /// What lies in a step.
+    /// What is in a step.
     own: Vec<f64>,
     /// What steps from here on get more than the one before: a long flow costs two entries, not one per step.
     rises: Vec<f64>,
@@ -93,6 +98,28 @@ impl TimeLine {
             Measure::Packets => Column::Packets,
             Measure::Flows => Column::Flows,
         }
+    }
+
+    /// Adds what flows carried by the minute in which they started, spread over that minute. What has no minute is left out.
+    pub fn add_minutes(&mut self, minutes: &BTreeMap<Option<i64>, Totals>) -> Result<(), ArrowError> {
+        let all: Vec<(i64, &Totals)> =
+            minutes.iter().filter_map(|(minute, totals)| Some(((*minute)?, totals))).collect();
+        let times = |after_ms: i64| -> ArrayRef {
+            let times = all.iter().map(|(minute, _)| minute.saturating_add(after_ms));
+            Arc::new(TimestampMillisecondArray::from_iter_values(times).with_timezone("UTC"))
+        };
+        let counts = |of: fn(&Totals) -> Option<u64>| -> ArrayRef {
+            Arc::new(all.iter().map(|(_, totals)| of(totals)).collect::<UInt64Array>())
+        };
+        let columns = [
+            (Column::Start, times(0)),
+            (Column::End, times(LAST_OF_MINUTE_MS)),
+            (Column::Flows, counts(|totals| Some(totals.flows))),
+            (Column::Packets, counts(|totals| totals.packets)),
+            (Column::Bytes, counts(|totals| totals.bytes)),
+        ];
+        self.add(&RecordBatch::try_from_iter(columns.map(|(column, values)| (column.name(), values)))?);
+        Ok(())
     }
 
     /// Adds the flows of a batch. A column that is absent is null throughout.
@@ -136,7 +163,7 @@ impl TimeLine {
         (0..batch.num_rows()).map(number).collect()
     }
 
-    /// Adds what a flow carried from one moment to another, as far as it lies in the window.
+    /// Adds what a flow carried from one moment to another, as far as it is in the window.
     fn add_flow(&mut self, series: usize, start_ms: i64, end_ms: i64, amount: f64) {
         let from = self.window.from_ms.map_or(start_ms, |from| from.max(start_ms));
         let until = self.window.until_ms.map_or(end_ms, |until| until.saturating_add(1).min(end_ms));
@@ -158,8 +185,8 @@ impl TimeLine {
         self.steps.add(series, local(from), local(until), amount * part);
     }
 
-    /// The rates, in at most so many steps.
-    pub fn chart(mut self, title: String, steps_max: usize) -> Chart {
+    /// The rates, in at most `steps_max` steps.
+    pub fn chart(mut self, title: String, steps_max: usize) -> RateChart {
         if let (Some(from), Some(until)) = (self.window.from_ms, self.window.until_ms)
             && !self.steps.is_empty()
         {
@@ -181,7 +208,7 @@ impl TimeLine {
         let rest = rates.map(|rates| Series { label: label.to_owned(), rates });
         series.extend(rest.filter(|rest| self.by.is_none() || rest.max() > 0.0));
         let from_ms = self.steps.first.saturating_mul(self.steps.step_ms).saturating_sub(self.offset_ms);
-        Chart { title, measure: self.measure, zone: self.zone, from_ms, step_ms: self.steps.step_ms, series }
+        RateChart { title, measure: self.measure, zone: self.zone, from_ms, step_ms: self.steps.step_ms, series }
     }
 }
 
@@ -198,7 +225,7 @@ impl Steps {
         ms.div_euclid(self.step_ms)
     }
 
-    /// Makes room from one moment to another.
+    /// Adds steps from one moment to another.
     fn reach(&mut self, from_ms: i64, until_ms: i64) {
         loop {
             let (from, until) = (self.step_of(from_ms), self.step_of(until_ms));
@@ -269,7 +296,7 @@ impl Amounts {
         }
     }
 
-    /// What lies in each step.
+    /// What is in each step.
     fn flat(self) -> Vec<f64> {
         let mut level = 0.0;
         let amounts = self.own.into_iter().zip(self.rises).map(|(own, rise)| {
@@ -284,7 +311,6 @@ impl Amounts {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use arrow::array::{ArrayRef, TimestampMillisecondArray, UInt8Array, UInt64Array};
 
@@ -309,7 +335,7 @@ mod tests {
         TimeLine::new(measure, window, TimeZone::UTC)
     }
 
-    fn rates(chart: &Chart, series: usize) -> Vec<f64> {
+    fn rates(chart: &RateChart, series: usize) -> Vec<f64> {
         chart.series[series].rates.iter().map(|rate| (rate * 1000.0).round() / 1000.0).collect()
     }
 

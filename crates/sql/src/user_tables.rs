@@ -1,6 +1,6 @@
-//! Files of whoever asks as tables beside those of the archive.
+//! Files of the caller as tables next to those of the archive.
 //!
-//! A file is read by the engine when a question needs it, so it may be large. What kind it is, its name tells. A column
+//! A file is read by the engine when a question needs it, so it may be large. The ending of its name says which kind it is. A column
 //! of text that holds nothing but addresses becomes a column of addresses, so that it joins with those of flows,
 //! `USING` included, and sorts like them; to be sure of "nothing but", every value is looked at when the table is
 //! registered, which costs a pass over the file and never a surprise in an answer.
@@ -17,7 +17,7 @@ use weir_flow::Table;
 
 use crate::{EngineError, functions};
 
-/// A file that is a table beside those of the archive.
+/// A file that is a table next to those of the archive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserTable {
     /// Name in SQL.

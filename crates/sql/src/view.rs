@@ -59,7 +59,7 @@ impl SegmentFile {
         self.time_range_ms
     }
 
-    /// The UTC day that the rows were received on, first and last millisecond, when the folder of the segment tells it:
+    /// The UTC day that the rows were received on, first and last millisecond, when the folder of the segment has it:
     /// `date=2026-01-31`.
     pub fn received_range_ms(&self) -> Option<(i64, i64)> {
         let folder = self.path.parent()?.file_name()?.to_str()?;

@@ -4,7 +4,6 @@
 //! on by default is the flag `--no-…`; an option with several values is a flag that may be repeated. What was given is
 //! read by the same code as a chain file, so both refuse the same with the same words.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 
 use clap::builder::{PossibleValue, PossibleValuesParser};

@@ -4,14 +4,10 @@
 //! What a command does is done by the crates; here are only arguments, wiring, signals and what is said to people.
 //! Data goes to standard output, everything else to standard error.
 
-mod age;
-mod asking;
 mod command;
 mod flags;
-mod octets;
-mod picture;
+mod foreground_query;
 mod running;
-mod time_range;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -79,7 +75,8 @@ fn main() -> ExitCode {
 fn hint(error: &anyhow::Error) -> Option<&'static str> {
     error.chain().find_map(|cause| {
         let archive = cause.downcast_ref::<weir_archive::ArchiveError>().and_then(weir_archive::ArchiveError::hint);
-        archive.or_else(|| cause.downcast_ref::<weir_query::QueryError>()?.hint())
+        let query = || cause.downcast_ref::<weir_query::QueryError>()?.hint();
+        archive.or_else(query).or_else(|| cause.downcast_ref::<weir_sql::EngineError>()?.hint())
     })
 }
 

@@ -31,7 +31,5 @@ mod meter;
 mod meter_live;
 #[path = "weir/meter_routes.rs"]
 mod meter_routes;
-#[path = "weir/nfdump/mod.rs"]
-mod nfdump;
 #[path = "weir/query.rs"]
 mod query;

@@ -55,6 +55,7 @@ impl<'a> Cursor<'a> {
     }
 
     /// The next `length` octets, or those of them that are there.
+    #[inline]
     pub fn take_up_to(&mut self, length: usize) -> &'a [u8] {
         let (head, rest) = self.rest.split_at(length.min(self.rest.len()));
         self.rest = rest;
@@ -62,18 +63,21 @@ impl<'a> Cursor<'a> {
     }
 
     /// A list after its length in one octet.
+    #[inline]
     pub fn list8(&mut self) -> Option<&'a [u8]> {
         let length = self.u8()?;
         self.take(length.into())
     }
 
     /// A list after its length in two octets.
+    #[inline]
     pub fn list16(&mut self) -> Option<&'a [u8]> {
         let length = self.u16()?;
         self.take(length.into())
     }
 
     /// A number of variable length (RFC 9000 section 16).
+    #[inline]
     pub fn variable(&mut self) -> Option<u64> {
         let first = *self.rest.first()?;
         let octets = self.take(1 << (first >> 6))?;

@@ -82,9 +82,10 @@ impl FixedFormat {
     /// [`WireError::WrongVersion`] and [`WireError::TruncatedHeader`].
     pub fn decode<'a>(&'static self, datagram: &'a [u8]) -> Result<Packet<'a>, WireError> {
         let mut cursor = Cursor::new(datagram);
-        match cursor.u16() {
-            Some(found) if found != self.version => return Err(WireError::WrongVersion { found }),
-            _ => {}
+        if let Some(found) = cursor.u16()
+            && found != self.version
+        {
+            return Err(WireError::WrongVersion { found });
         }
         let header = Header::read(&mut cursor, self.header).ok_or(WireError::TruncatedHeader {
             need: octets_of(self.header_len()),

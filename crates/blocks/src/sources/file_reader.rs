@@ -20,7 +20,7 @@ use weir_chain::{
     Pulled, Role, Source, choices, options,
 };
 use weir_flow::{Column, Delivery, SideTables};
-use weir_formats::{AnyReader, ForeignError, Format};
+use weir_formats::{AnyReader, Format, FormatError};
 
 use accounts::Accounts;
 
@@ -203,7 +203,7 @@ impl Reading {
         }
     }
 
-    fn file(&mut self, path: &Path) -> Result<(), ForeignError> {
+    fn file(&mut self, path: &Path) -> Result<(), FormatError> {
         let octets = fs::metadata(path).map_or(0, |file| file.len());
         let mut reader = AnyReader::open(path, self.format, &self.mapping)?;
         let before = self.octets.get();
@@ -233,7 +233,7 @@ impl Reading {
     }
 
     /// Hands on all batches of a file.
-    fn batches(&mut self, reader: &mut AnyReader, before: u64) -> Result<(), ForeignError> {
+    fn batches(&mut self, reader: &mut AnyReader, before: u64) -> Result<(), FormatError> {
         while let Some(flows) = reader.next() {
             let flows = flows?;
             self.octets.add((before + reader.octets_read()).saturating_sub(self.octets.get()));

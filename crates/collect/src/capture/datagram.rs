@@ -9,7 +9,7 @@ use super::reassembly::Fragment;
 const PROTOCOL_UDP: u8 = 17;
 
 /// What a captured frame has in it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content<'a> {
     /// A whole UDP datagram.
     Datagram(Datagram<'a>),

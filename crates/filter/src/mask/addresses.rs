@@ -1,6 +1,6 @@
 //! Tests of addresses and other octets.
 //!
-//! A batch of one family lies in memory without gaps, four or sixteen octets after the other, and is compared as an
+//! A batch of one family is in memory without gaps, four or sixteen octets after the other, and is compared as an
 //! array of numbers. Batches of both families, or with nulls, are read value by value.
 
 use arrow::array::{Array, BinaryArray};
@@ -47,7 +47,7 @@ fn v4_in(addresses: &BinaryArray, v4: &[[u8; 4]], set: &AddressSet) -> Mask {
     let bits = match set.ranges_v4() {
         [] => return Mask::None,
         &[(first, last)] => {
-            // One comparison without a branch tells whether a number lies in a range.
+            // One comparison without a branch finds whether a number is in a range.
             bits_where(v4, |octets| u32::from_be_bytes(octets).wrapping_sub(first) <= last - first)
         }
         ranges if ranges.len() <= RANGES_COMPARED_MAX => bits_by_chunk(v4, |chunk, found| {

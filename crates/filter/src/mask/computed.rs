@@ -35,7 +35,7 @@ pub(super) fn values(batch: &FlowBatch, operand: Operand) -> Option<UInt64Array>
         }
         Operand::Element(number) => elements::numbers(batch, number),
         Operand::MplsBottom => elements::mpls_bottom(batch),
-        // Read where they lie, by the caller.
+        // Read where they are, by the caller.
         Operand::Column(_) | Operand::Flows | Operand::RecordNumber => None,
     }
 }

@@ -1,6 +1,6 @@
 //! Operands that are in elements without a column of their own.
 //!
-//! The entries of all rows lie in one array; one pass over their numbers finds those that are wanted, and only their
+//! The entries of all rows are in one array; one pass over their numbers finds those that are wanted, and only their
 //! octets are looked at.
 
 use arrow::array::{Array, AsArray, BinaryArray, UInt64Array};
@@ -64,7 +64,7 @@ pub(super) fn mpls_bottom(batch: &FlowBatch) -> Option<UInt64Array> {
     let rank = |enterprise, id| {
         (enterprise == 0 && (MPLS_FIRST..=MPLS_LAST).contains(&id)).then(|| usize::from(id - MPLS_FIRST))
     };
-    // Of each row: which entries of the stack were seen, as bits, and the place of the one that stands in `values`.
+    // Of each row: which entries of the stack were seen, as bits, and the place of the one that is in `values`.
     let mut rows = vec![(0_u16, usize::MAX); batch.rows()];
     let mut values = vec![None; batch.rows()];
     visit(batch, rank, |row, rank, octets| {

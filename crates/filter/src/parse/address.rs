@@ -29,7 +29,7 @@ impl Parser<'_> {
         Ok(self.list(Self::prefixes)?.into_iter().flatten().collect())
     }
 
-    /// Whether the name of a file stands behind `in`; a bare address is a list without its brackets.
+    /// Whether the name of a file follows `in`; a bare address is a list without its brackets.
     fn is_file_name(&self) -> bool {
         match self.kind() {
             Kind::Quoted => true,

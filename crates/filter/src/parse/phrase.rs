@@ -1,4 +1,4 @@
-//! Which primitive stands here, and what is wrong when none does.
+//! Which primitive is here, and what is wrong when none does.
 
 use std::collections::BTreeSet;
 
@@ -65,7 +65,7 @@ impl Parser<'_> {
         }
     }
 
-    /// No phrase begins here: the longest run of words that begins some phrase tells what was being written.
+    /// No phrase begins here: the longest run of words that begins some phrase shows what was being written.
     fn error_no_phrase(&self, words: &[String]) -> ParseError {
         let known = (0..=words.len()).rev().find(|count| begins_a_phrase(&words[..*count])).unwrap_or(0);
         let before = words[..known].join(" ");
@@ -92,7 +92,7 @@ impl Parser<'_> {
             .with_hint_from(hint.or(Some(listed())))
     }
 
-    /// Something other than a word stands where a primitive must go on.
+    /// Something other than a word is where a primitive must go on.
     fn error_no_word(&self, known: usize, before: &str, listed: impl Fn() -> String) -> ParseError {
         let index = (self.at + known).min(self.tokens.len() - 1);
         let token = &self.tokens[index];
@@ -105,7 +105,7 @@ impl Parser<'_> {
     }
 }
 
-/// What stands behind `before` in a phrase that begins with it.
+/// What follows `before` in a phrase that begins with it.
 fn word_behind<'a>(phrase: &'a str, before: &str) -> Option<&'a str> {
     let rest = phrase.strip_prefix(before)?;
     let rest = if before.is_empty() { rest } else { rest.strip_prefix(' ')? };

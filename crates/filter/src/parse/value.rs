@@ -19,7 +19,7 @@ use crate::primitive::{Phrase, value_max};
 pub(crate) const FLAG_LETTERS: [char; 8] = ['F', 'S', 'R', 'P', 'A', 'U', 'E', 'C'];
 
 impl Parser<'_> {
-    /// The comparison that may stand before a value, and whether it is negated.
+    /// The comparison that may precede a value, and whether it is negated.
     fn comparison(&mut self) -> (Comparison, bool) {
         let found = match self.kind() {
             Kind::Compare(comparison) => (comparison, false),
@@ -81,7 +81,7 @@ impl Parser<'_> {
         Ok(text.to_owned())
     }
 
-    /// A word that is a number but for a range was tried where a single number stands.
+    /// A word that is a number but for a range was tried where a single number is.
     fn refuse_range(&self) -> Result<(), ParseError> {
         if self.kind() != Kind::Comma {
             return Ok(());

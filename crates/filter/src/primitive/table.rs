@@ -106,14 +106,14 @@ pub(super) const ADDRESSES: &[Primitive] = &[
         form: Address,
         directions: ADDRESS_DIRECTIONS,
         example: "src ip in [192.0.2.1, 198.51.100.0/24, 2001:db8::/32]",
-        doc: "An address is this one, or lies in one of the prefixes. Lists may mix both families and overlap.",
+        doc: "An address is this one, or is in one of the prefixes. Lists may mix both families and overlap.",
     },
     Primitive {
         name: "net",
         form: Net,
         directions: ADDRESS_DIRECTIONS,
         example: "dst net 198.51.100.0/24",
-        doc: "An address lies in a network, written `ADDRESS/LENGTH` or `ADDRESS MASK`; missing octets of an IPv4 \
+        doc: "An address is in a network, written `ADDRESS/LENGTH` or `ADDRESS MASK`; missing octets of an IPv4 \
               address are 0.",
     },
 ];
@@ -192,7 +192,7 @@ pub(super) const PRIMITIVES: &[Primitive] = primitives! {
     "nat pblock step" Number, ["": &[element::BLOCK_STEP]], "nat pblock step 1", "Step from port to port of the block (element 363).";
     "nat pblock size" Number, ["": &[element::BLOCK_SIZE]], "nat pblock size 512", "Number of ports of the block (element 364).";
     "port in nat pblock" Block, ["": column![SrcPort, DstPort], "src": column![SrcPort], "dst": column![DstPort]],
-        "src port in nat pblock", "The port lies between the first and the last port of the block.";
+        "src port in nat pblock", "The port is between the first and the last port of the block.";
     "ttl equal" Zero, ["": &[Operand::TtlSpread]], "ttl equal", "The smallest and the largest TTL are the same.";
     "ttl spread" Number, ["": &[Operand::TtlSpread]], "ttl spread > 4", "Largest TTL minus smallest.";
     "latency" Number, ["client": &[element::CLIENT_LATENCY], "server": &[element::SERVER_LATENCY]], "client latency > 100",

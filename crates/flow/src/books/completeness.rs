@@ -7,12 +7,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
+use std::sync::Arc;
 
-use arrow::array::{Array, AsArray};
-use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt32Type, UInt64Type};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, UInt8Array, UInt32Array, UInt64Array};
+use arrow::datatypes::{Schema, TimestampMillisecondType, UInt8Type, UInt32Type, UInt64Type};
 
 use super::balance::{Counts, sets_waiting};
 use super::{BooksBatch, Counter};
+use crate::Table;
 
 const MINUTE_MS: i64 = 60_000;
 
@@ -25,7 +27,11 @@ type Key = (Option<Vec<u8>>, Option<u32>, Option<u8>);
 impl BooksSums {
     /// Adds the lines whose minute touches a time range (milliseconds since the epoch, `end_ms` not included).
     pub fn add(&mut self, books: &BooksBatch, start_ms: i64, end_ms: i64) {
-        let batch = books.record_batch();
+        self.add_rows(books.record_batch(), start_ms, end_ms);
+    }
+
+    /// As [`add`](Self::add), for rows that may lack counters: what was written before a counter existed has none of it.
+    pub fn add_rows(&mut self, batch: &RecordBatch, start_ms: i64, end_ms: i64) {
         let column = |name| batch.column_by_name(name);
         let (Some(minutes), Some(exporters), Some(domains), Some(versions)) =
             (column("minute"), column("exporter"), column("observation_domain"), column("export_version"))
@@ -49,7 +55,7 @@ impl BooksSums {
             }
             let mut counts = [0; Counter::COUNT];
             for (count, values) in counts.iter_mut().zip(&counters) {
-                *count = values.map_or(0, |values| values.value(row));
+                *count = values.filter(|values| values.is_valid(row)).map_or(0, |values| values.value(row));
             }
             let exporter = exporters.is_valid(row).then(|| exporters.value(row).to_vec());
             let domain = domains.is_valid(row).then(|| domains.value(row));
@@ -61,6 +67,46 @@ impl BooksSums {
     pub fn add_counts(&mut self, key: Key, counts: &Counts) {
         let sums = self.0.entry(key).or_insert([0; Counter::COUNT]);
         sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+    }
+
+    /// The sum of all exporters.
+    pub fn totals(&self) -> Counts {
+        let mut totals = [0; Counter::COUNT];
+        for counts in self.0.values() {
+            totals.iter_mut().zip(counts).for_each(|(total, count)| *total += count);
+        }
+        totals
+    }
+
+    /// A row for each exporter, version and Observation Domain, in that order: these three columns, then the sums of
+    /// `counters`. What is not known per exporter comes last.
+    pub fn table(&self, counters: &[Counter]) -> RecordBatch {
+        let mut rows: Vec<_> = self.0.iter().collect();
+        rows.sort_by_key(|((exporter, domain, version), _)| {
+            ((exporter.is_none(), exporter), (version.is_none(), version), (domain.is_none(), domain))
+        });
+        let exporters: BinaryArray = rows.iter().map(|((exporter, ..), _)| exporter.as_deref()).collect();
+        let domains: UInt32Array = rows.iter().map(|((_, domain, _), _)| *domain).collect();
+        let versions: UInt8Array = rows.iter().map(|((.., version), _)| *version).collect();
+        let keys: [(&str, ArrayRef); 3] = [
+            ("exporter", Arc::new(exporters)),
+            ("observation_domain", Arc::new(domains)),
+            ("export_version", Arc::new(versions)),
+        ];
+        let sums = counters.iter().map(|counter| {
+            let sums: UInt64Array = rows.iter().map(|(_, counts)| Some(counts[*counter as usize])).collect();
+            (counter.name(), Arc::new(sums) as ArrayRef)
+        });
+        let schema = Table::ExporterBooks.schema();
+        let (fields, columns): (Vec<_>, Vec<_>) = keys
+            .into_iter()
+            .chain(sums)
+            .filter_map(|(name, column)| Some((Arc::clone(schema.fields().find(name)?.1), column)))
+            .unzip();
+        match RecordBatch::try_new(Arc::new(Schema::new(fields)), columns) {
+            Ok(table) => table,
+            Err(error) => unreachable!("every column has a value in each row: {error}"),
+        }
     }
 
     /// How complete the flows are that these sums are about.
@@ -257,5 +303,39 @@ mod tests {
             &[row(60_000, Some(1), &[(Counter::RecordsStored, 5), (Counter::DatagramsUnsequenced, 3)])],
             "complete\nloss is unknown for 3 datagrams without a useful sequence number",
         );
+    }
+
+    #[test]
+    fn a_table_has_the_sums_of_each_exporter() {
+        let of_version = |version, domain, stored| {
+            let row = row(0, Some(1), &[(Counter::RecordsStored, stored), (Counter::Octets, 1)]);
+            BooksRow { export_version: Some(version), observation_domain: domain, ..row }
+        };
+        let rows = [
+            row(0, None, &[(Counter::KernelDrops, 4)]),
+            of_version(10, Some(7), 1),
+            of_version(9, None, 2),
+            of_version(9, Some(8), 4),
+            of_version(9, Some(8), 8),
+        ];
+        let mut sums = BooksSums::default();
+        sums.add(&BooksBatch::from_rows(&rows), i64::MIN, i64::MAX);
+        let table = sums.table(&[Counter::RecordsStored, Counter::KernelDrops]);
+        let names: Vec<_> = table.schema_ref().fields().iter().map(|field| field.name().clone()).collect();
+        assert_eq!(names, ["exporter", "observation_domain", "export_version", "records_stored", "kernel_drops"]);
+        let stored = table.column(3).as_primitive::<UInt64Type>().values();
+        assert_eq!(stored, &[12, 2, 1, 0], "by version, then domain; what has no exporter is last");
+        assert!(table.column(0).is_null(3));
+        assert_eq!(sums.totals()[Counter::RecordsStored as usize], 15);
+    }
+
+    #[test]
+    fn rows_from_before_a_counter_have_none_of_it() {
+        let whole = BooksBatch::from_rows(&[row(0, Some(1), &[(Counter::RecordsStored, 5)])]);
+        let old: Vec<_> = (0..4).chain([4 + Counter::RecordsStored as usize]).collect();
+        let mut sums = BooksSums::default();
+        sums.add_rows(&whole.record_batch().project(&old).expect("columns"), i64::MIN, i64::MAX);
+        let totals = sums.totals();
+        assert_eq!((totals[Counter::RecordsStored as usize], totals.iter().sum::<u64>()), (5, 5));
     }
 }

@@ -1,4 +1,4 @@
-//! Blocks as they stand in the file: headers, decompression, and the limits on both.
+//! Blocks as they are in the file: headers, decompression, and the limits on both.
 
 use std::io::{self, Read};
 

@@ -3,7 +3,7 @@
 use weir_flow::builder::OctetsColumn;
 use weir_flow::{Column, ColumnType, FlowBatch, FlowBatchBuilder};
 
-use super::beside::Exporters;
+use super::exporters::Exporters;
 use super::shape::{Read, Shape};
 
 /// A flow record: where it begins in the block, and its shape.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use weir_flow::{FlowBatch, FlowBatchBuilder};
 
-use super::beside::{Exporters, Told, kind};
 use super::columns::{Records, Row};
+use super::exporters::{Exporters, ReportedOptions, kind};
 use super::octets::le_u16;
 use super::shape::Shape;
 use super::{Damage, v1, v2};
@@ -34,7 +34,7 @@ enum Taken {
 pub(super) struct Decoder {
     layout: u16,
     pub(super) exporters: Exporters,
-    pub(super) told: Told,
+    pub(super) told: ReportedOptions,
     pub(super) damage: Damage,
     /// When the file was closed: rows beside the flows have no time of their own.
     told_ms: i64,
@@ -60,7 +60,7 @@ impl Decoder {
         Self {
             layout,
             exporters: Exporters::default(),
-            told: Told::default(),
+            told: ReportedOptions::default(),
             damage: Damage::default(),
             told_ms,
             maps: HashMap::new(),
@@ -76,7 +76,7 @@ impl Decoder {
         }
     }
 
-    /// Begins a block that should have so many records.
+    /// Begins a block that should have `records` records.
     pub(super) fn begin_block(&mut self, records: u32) {
         self.at = 0;
         self.records_left = records;

@@ -1,4 +1,4 @@
-//! What a file tells about itself: header, ident and the statistics that its writer kept.
+//! What a file says about itself: header, ident and the statistics that its writer kept.
 
 use std::fmt;
 
@@ -159,7 +159,7 @@ impl Statistics {
     }
 }
 
-/// What a file tells about itself.
+/// What a file says about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Info {
     /// Layout: 1 (nfdump 1.6) or 2 (nfdump 1.7).

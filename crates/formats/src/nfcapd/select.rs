@@ -1,14 +1,14 @@
 //! Which files `-r`, `-R` and `-M` of nfdump name.
 //!
 //! Files are taken in the order of their names, directory by directory. A range goes by names, level by level, and not
-//! by what is in the files; so it can be told without opening one.
+//! by what is in the files; so it is known without opening one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use jiff::civil::DateTime;
 
-use crate::ForeignError;
+use crate::FormatError;
 
 /// The hierarchies of directories that `nfcapd -S` makes.
 const HIERARCHIES: &[&str] =
@@ -21,19 +21,15 @@ const LEVELS_MAX: usize = 32;
 ///
 /// `-r FILE`, or every file under a directory; `-R DIR`, `-R DIR/FILE` for that file and later ones, `-R DIR/F1:F2`,
 /// `-R DIR/SUB/F1:SUB/F2`; `-M DIR/A:B:C` for the same in several directories, and `-M DIR/@` for every one in a directory.
-pub fn select(
-    read: Option<&str>,
-    range: Option<&str>,
-    directories: Option<&str>,
-) -> Result<Vec<PathBuf>, ForeignError> {
-    let asked = |text: &str| ForeignError::Asked(text.to_owned());
+pub fn select(read: Option<&str>, range: Option<&str>, directories: Option<&str>) -> Result<Vec<PathBuf>, FormatError> {
+    let asked = |text: &str| FormatError::Selection(text.to_owned());
     match (read, range, directories) {
         (Some(_), Some(_), _) => Err(asked("-r and -R cannot be given together")),
         (None, None, Some(_)) => Err(asked("-M needs -r or -R\nhint: -R . reads all files of the directories")),
         (None, None, None) => Err(asked("no input is named")),
         (Some(file), None, None) if Path::new(file).is_dir() => files_of(&[file.into()], &Range::default()),
         (Some(file), None, None) if Path::new(file).is_file() => Ok(vec![file.into()]),
-        (Some(file), None, None) => Err(ForeignError::Asked(format!("'{file}' is neither a file nor a directory"))),
+        (Some(file), None, None) => Err(FormatError::Selection(format!("'{file}' is neither a file nor a directory"))),
         (Some(file), None, Some(directories)) => in_each(file, &sources(directories)?),
         (None, Some(range), None) => {
             let (source, range) = range_of(range)?;
@@ -48,7 +44,7 @@ pub fn select(
 }
 
 /// The directories that `-M` names.
-fn sources(text: &str) -> Result<Vec<PathBuf>, ForeignError> {
+fn sources(text: &str) -> Result<Vec<PathBuf>, FormatError> {
     if let Some(parent) = text.strip_suffix('@') {
         let mut found = Vec::new();
         for (path, is_dir) in entries(Path::new(if parent.is_empty() { "." } else { parent }))? {
@@ -63,15 +59,15 @@ fn sources(text: &str) -> Result<Vec<PathBuf>, ForeignError> {
     let parent = first.parent().map(Path::to_owned).unwrap_or_default();
     let found: Vec<PathBuf> = std::iter::once(first).chain(names.map(|name| parent.join(name))).collect();
     match found.iter().find(|path| !path.is_dir()) {
-        Some(other) => Err(ForeignError::Asked(format!("'{}' is not a directory", other.display()))),
+        Some(other) => Err(FormatError::Selection(format!("'{}' is not a directory", other.display()))),
         None => Ok(found),
     }
 }
 
 /// A file of that name in each directory, or in the sub-directory where a hierarchy has it.
-fn in_each(file: &str, sources: &[PathBuf]) -> Result<Vec<PathBuf>, ForeignError> {
+fn in_each(file: &str, sources: &[PathBuf]) -> Result<Vec<PathBuf>, FormatError> {
     if file.starts_with('/') {
-        return Err(ForeignError::Asked("the path after -r cannot begin with '/' when -M is given".to_owned()));
+        return Err(FormatError::Selection("the path after -r cannot begin with '/' when -M is given".to_owned()));
     }
     let place = |source: &PathBuf| {
         let directly = source.join(file);
@@ -82,7 +78,7 @@ fn in_each(file: &str, sources: &[PathBuf]) -> Result<Vec<PathBuf>, ForeignError
     };
     let found: Vec<PathBuf> = sources.iter().filter_map(place).collect();
     if found.is_empty() {
-        return Err(ForeignError::Asked(format!("'{file}' is in none of the directories")));
+        return Err(FormatError::Selection(format!("'{file}' is in none of the directories")));
     }
     Ok(found)
 }
@@ -102,7 +98,7 @@ impl Range {
         Self { first: parts(first), last: last.map(parts).unwrap_or_default() }
     }
 
-    /// Whether files stand at this level: 1 is directly in a source.
+    /// Whether there are files at this level: 1 is directly in a source.
     fn has_files(&self, level: usize) -> bool {
         self.first.is_empty() || level == self.first.len()
     }
@@ -125,12 +121,12 @@ impl Range {
 }
 
 /// What `-R` names alone: a source and a range in it.
-fn range_of(text: &str) -> Result<(PathBuf, Range), ForeignError> {
+fn range_of(text: &str) -> Result<(PathBuf, Range), FormatError> {
     let (path, last) = split(text)?;
-    let metadata = fs::metadata(path).map_err(|error| ForeignError::open(Path::new(path), error))?;
+    let metadata = fs::metadata(path).map_err(|error| FormatError::open(Path::new(path), error))?;
     if metadata.is_dir() {
         return match last {
-            Some(_) => Err(ForeignError::Asked(format!("'{path}' is a directory, a range begins with a file"))),
+            Some(_) => Err(FormatError::Selection(format!("'{path}' is a directory, a range begins with a file"))),
             None => Ok((path.into(), Range::default())),
         };
     }
@@ -139,7 +135,7 @@ fn range_of(text: &str) -> Result<(PathBuf, Range), ForeignError> {
     // as many parts of the path belong to the range as the last file has
     let levels = last.as_deref().map_or(1, |last| last.split('/').count());
     let Some(above) = parts.len().checked_sub(levels) else {
-        return Err(ForeignError::Asked(format!("'{text}': both files must stand equally deep")));
+        return Err(FormatError::Selection(format!("'{text}': both files must be equally deep")));
     };
     let source = match parts[..above].join("/") {
         root if root.is_empty() && path.starts_with('/') => "/".to_owned(),
@@ -149,7 +145,7 @@ fn range_of(text: &str) -> Result<(PathBuf, Range), ForeignError> {
     Ok((source.into(), Range::new(&parts[above..].join("/"), last.as_deref())))
 }
 
-/// The last file of a range, with the directories that a hierarchy has it in, when it does not stand beside the first.
+/// The last file of a range, with the directories that a hierarchy has it in, when it is not next to the first.
 fn beside(first: &str, last: &str) -> String {
     if last.contains('/') {
         return last.to_owned();
@@ -160,10 +156,10 @@ fn beside(first: &str, last: &str) -> String {
 }
 
 /// What `-R` names below the directories of `-M`.
-fn range_in(text: &str, sources: &[PathBuf]) -> Result<Range, ForeignError> {
+fn range_in(text: &str, sources: &[PathBuf]) -> Result<Range, FormatError> {
     let (path, last) = split(text)?;
     if path.starts_with('/') {
-        return Err(ForeignError::Asked("the path after -R cannot begin with '/' when -M is given".to_owned()));
+        return Err(FormatError::Selection("the path after -R cannot begin with '/' when -M is given".to_owned()));
     }
     if path == "." {
         return Ok(Range::default());
@@ -175,7 +171,7 @@ fn range_in(text: &str, sources: &[PathBuf]) -> Result<Range, ForeignError> {
         }
         sub_directory(source, file)
             .map(|sub| format!("{sub}/{file}"))
-            .ok_or_else(|| ForeignError::Asked(format!("'{file}' is not in '{}'", source.display())))
+            .ok_or_else(|| FormatError::Selection(format!("'{file}' is not in '{}'", source.display())))
     };
     let first = placed(path)?;
     let last = match last {
@@ -183,23 +179,23 @@ fn range_in(text: &str, sources: &[PathBuf]) -> Result<Range, ForeignError> {
         other => other.map(str::to_owned),
     };
     if last.as_deref().is_some_and(|last| last.split('/').count() != first.split('/').count()) {
-        return Err(ForeignError::Asked(format!("'{text}': both files must stand equally deep")));
+        return Err(FormatError::Selection(format!("'{text}': both files must be equally deep")));
     }
     Ok(Range::new(&first, last.as_deref()))
 }
 
 /// Parts the first file and the last.
-fn split(text: &str) -> Result<(&str, Option<&str>), ForeignError> {
+fn split(text: &str) -> Result<(&str, Option<&str>), FormatError> {
     let mut parts = text.split(':');
     let clean = |path: &str| path.len() > 1 && path.ends_with('/');
     let first = parts.next().unwrap_or_default();
     let first = if clean(first) { first.trim_end_matches('/') } else { first };
     let first = first.strip_prefix("./").filter(|rest| !rest.is_empty()).unwrap_or(first);
     match (parts.next(), parts.next()) {
-        (_, Some(_)) => Err(ForeignError::Asked(format!("'{text}' has more than one ':'"))),
-        (Some(""), None) => Err(ForeignError::Asked(format!("'{text}' names no file after ':'"))),
+        (_, Some(_)) => Err(FormatError::Selection(format!("'{text}' has more than one ':'"))),
+        (Some(""), None) => Err(FormatError::Selection(format!("'{text}' names no file after ':'"))),
         (Some(last), None) if last.starts_with('/') => {
-            Err(ForeignError::Asked(format!("the last file '{last}' cannot begin with '/'")))
+            Err(FormatError::Selection(format!("the last file '{last}' cannot begin with '/'")))
         }
         (last, None) => Ok((first, last)),
     }
@@ -215,7 +211,7 @@ fn sub_directory(directory: &Path, file: &str) -> Option<String> {
 }
 
 /// All files of the sources that a range takes.
-fn files_of(sources: &[PathBuf], range: &Range) -> Result<Vec<PathBuf>, ForeignError> {
+fn files_of(sources: &[PathBuf], range: &Range) -> Result<Vec<PathBuf>, FormatError> {
     let mut found = Vec::new();
     for source in sources {
         walk(source, range, &mut Vec::new(), &mut found)?;
@@ -223,12 +219,7 @@ fn files_of(sources: &[PathBuf], range: &Range) -> Result<Vec<PathBuf>, ForeignE
     Ok(found)
 }
 
-fn walk(
-    directory: &Path,
-    range: &Range,
-    names: &mut Vec<String>,
-    found: &mut Vec<PathBuf>,
-) -> Result<(), ForeignError> {
+fn walk(directory: &Path, range: &Range, names: &mut Vec<String>, found: &mut Vec<PathBuf>) -> Result<(), FormatError> {
     for (path, is_dir) in entries(directory)? {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if is_dir {
@@ -252,8 +243,8 @@ fn is_passed_over(name: &str) -> bool {
 }
 
 /// What is in a directory, by name, and whether it is a directory itself.
-fn entries(directory: &Path) -> Result<Vec<(PathBuf, bool)>, ForeignError> {
-    let failed = |error| ForeignError::open(directory, error);
+fn entries(directory: &Path) -> Result<Vec<(PathBuf, bool)>, FormatError> {
+    let failed = |error| FormatError::open(directory, error);
     let mut found = Vec::new();
     for entry in fs::read_dir(directory).map_err(failed)? {
         let path = entry.map_err(failed)?.path();
@@ -291,7 +282,7 @@ mod tests {
         root
     }
 
-    /// The files are told by source and time: `a 01 00`, `a 15 05`.
+    /// The files are named by source and time: `a 01 00`, `a 15 05`.
     fn check(read: Option<&str>, range: Option<&str>, directories: Option<&str>, expected: &[&str]) {
         let root = tree();
         let absolute = |path: &str| format!("{}/{path}", root.path().display());

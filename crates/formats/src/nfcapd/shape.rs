@@ -1,4 +1,4 @@
-//! Shapes: where in records of one kind the value of each column stands.
+//! Shapes: where in records of one kind the value of each column is.
 //!
 //! Records that have the same extensions have everything at the same places. So a shape is worked out once, and
 //! columns are then read straight from the block, one column over all records, without a structure of a flow in
@@ -6,13 +6,13 @@
 
 use weir_flow::Column;
 
-use super::beside::Exporters;
+use super::exporters::Exporters;
 use super::octets::{le_u16, le_u32, le_u64, until_zero};
 
-/// How a value stands in a record, at an offset from the record's start.
+/// How a value is written in a record, at an offset from the record's start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Read {
-    /// A number of so many octets.
+    /// A number of this many octets.
     Number(u16, u8),
     /// The same, where 0 means that nothing is known.
     NotZero(u16, u8),
@@ -30,7 +30,7 @@ pub(super) enum Read {
     Mac(u16),
     /// Octets as they are, and how many.
     Octets(u16, u16),
-    /// Address of the exporter whose number stands there, in so many octets.
+    /// Address of the exporter whose number is there, in this many octets.
     ExporterAddress(u16, u8),
     /// Its Observation Domain.
     ExporterDomain(u16, u8),
@@ -58,7 +58,7 @@ impl Read {
         matches!(self, Self::Number(..) | Self::Either(..) | Self::SecsMs(..))
     }
 
-    /// Whether every value fits into a number of so many octets.
+    /// Whether every value fits into a number of `width` octets.
     pub(super) fn fits(self, octets: usize) -> bool {
         match self {
             Self::Number(_, width) => usize::from(width) <= octets,
@@ -134,7 +134,7 @@ pub(super) fn version(number: u64) -> Option<u8> {
 /// How a value becomes the octets of an Information Element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ElementRead {
-    /// A number of so many octets, of which so many are told, in network order; 0 means that nothing is known.
+    /// A number of this many octets, of which this many are used, in network order; 0 means that nothing is known.
     Number(u16, u8, u8),
     /// Octets as they are.
     Octets(u16, u16),
@@ -145,7 +145,7 @@ pub(super) enum ElementRead {
 }
 
 impl ElementRead {
-    /// The octets, `None` when there is nothing to tell.
+    /// The octets, `None` when there is nothing to write.
     pub(super) fn octets<'a>(self, record: &'a [u8], place: &'a mut [u8; 16]) -> Option<&'a [u8]> {
         match self {
             Self::Number(at, width, told) => {
@@ -171,14 +171,14 @@ impl ElementRead {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum To {
     Column(Column),
-    /// An Information Element: enterprise, number, octets that are told of a number.
+    /// An Information Element: enterprise, number, octets that are used of a number.
     Element(u32, u16, u8),
 }
 
-/// How a field stands in an extension.
+/// How a field is written in an extension.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Kind {
-    /// A number of so many octets.
+    /// A number of this many octets.
     Number(u8),
     /// The same, where 0 means that nothing is known.
     NotZero(u8),
@@ -187,7 +187,7 @@ pub(super) enum Kind {
     Mac,
     /// The rest of the extension.
     Rest,
-    /// Text in so many octets.
+    /// Text in this many octets.
     Text(u16),
 }
 
@@ -208,7 +208,7 @@ impl Kind {
 /// A field of an extension: which extension, at which offset, how, and where it goes.
 pub(super) type Field = (u16, u16, Kind, To);
 
-/// Where the values of all columns stand in records of one kind.
+/// Where the values of all columns are in records of one kind.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shape {
     /// By column.
@@ -252,7 +252,7 @@ impl Shape {
                     (Some(Read::V4(four)), Read::V6(six)) | (Some(Read::V6(six)), Read::V4(four)) => {
                         self.set(column, Read::V4OrV6(four, six));
                     }
-                    // where two extensions tell the same, the first does
+                    // where two extensions have the same, the first does
                     _ => {}
                 }
             }

@@ -184,7 +184,7 @@ pub(super) fn shape(kind: u16, flags: u16, extensions: &[u16]) -> Shape {
     }
     shape.octets_min = at;
     let received = shape.extensions_of_map(extensions, at);
-    // files that do not tell when a flow was received: not before its end
+    // files that do not say when a flow was received: not before its end
     shape.set(Column::Received, received.map_or(Read::SecsMs(16, 10), |at| Read::NotZero(at, 8)));
     if extensions.contains(&NSEL) {
         // what a firewall counts apart is the responder's

@@ -1,4 +1,4 @@
-//! Records of layout 2: a header, and extensions that each tell their type and length.
+//! Records of layout 2: a header, and extensions that each have their type and length.
 
 use weir_flow::Column;
 use weir_flow::elements::ElementValue;
@@ -174,7 +174,7 @@ pub(super) fn shape(record: &[u8]) -> Option<Shape> {
         shape.extension(FIELDS, kind, at, length);
     }
     if let Some(at) = generic {
-        // files that do not tell when a flow was received: not before its end
+        // files that do not say when a flow was received: not before its end
         shape.set(Column::Received, Read::Either(at + 16, at + 8));
     }
     if event {

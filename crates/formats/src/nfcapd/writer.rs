@@ -14,7 +14,7 @@ use super::block::BLOCK_HEADER_OCTETS;
 use super::header::{Compression, HEADER_2_OCTETS, MAGIC, Statistics, Sums};
 use super::values::Values;
 use super::{IDENT, STATISTICS, v2};
-use crate::ForeignError;
+use crate::FormatError;
 
 /// Octets of a block at which it is written; a record is shorter than what is left of nfdump's buffer.
 const BLOCK_OCTETS: usize = 1 << 20;
@@ -36,7 +36,7 @@ pub struct WriterOptions {
     pub ident: String,
 }
 
-/// An exporter as a record tells it.
+/// An exporter as a record has it.
 type ExporterKey = (Vec<u8>, u32, u8);
 
 /// Writes a file.
@@ -54,9 +54,9 @@ pub struct Writer {
 
 impl Writer {
     /// Makes a file, or empties the one that is there.
-    pub fn create(path: impl AsRef<Path>, options: WriterOptions) -> Result<Self, ForeignError> {
+    pub fn create(path: impl AsRef<Path>, options: WriterOptions) -> Result<Self, FormatError> {
         let path = path.as_ref().to_owned();
-        let file = File::create(&path).map_err(|error| ForeignError::write(&path, error))?;
+        let file = File::create(&path).map_err(|error| FormatError::write(&path, error))?;
         let mut writer = Self {
             path,
             file: BufWriter::with_capacity(1 << 20, file),
@@ -75,7 +75,7 @@ impl Writer {
     }
 
     /// Writes all flows of a batch.
-    pub fn write(&mut self, flows: &FlowBatch) -> Result<(), ForeignError> {
+    pub fn write(&mut self, flows: &FlowBatch) -> Result<(), FormatError> {
         let values = Values::new(flows);
         for row in 0..flows.rows() {
             let exporter = self.exporter(&values, row);
@@ -89,8 +89,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Writes what is left and what the file tells about itself. Without this, nfdump finds no flows in the file.
-    pub fn finish(mut self) -> Result<Statistics, ForeignError> {
+    /// Writes what is left and what the file says about itself. Without this, nfdump finds no flows in the file.
+    pub fn finish(mut self) -> Result<Statistics, FormatError> {
         self.flush()?;
         if self.statistics.total.flows == 0 {
             self.statistics.first_ms = 0;
@@ -105,15 +105,15 @@ impl Writer {
         self.flush()?;
         self.blocks = blocks;
         let header = self.header(appendix_at);
-        let failed = |error| ForeignError::write(&self.path, error);
+        let failed = |error| FormatError::write(&self.path, error);
         self.file.seek(SeekFrom::Start(0)).map_err(failed)?;
         self.file.write_all(&header).and_then(|()| self.file.flush()).map_err(failed)?;
         Ok(self.statistics)
     }
 
-    fn put(&mut self, octets: &[u8]) -> Result<(), ForeignError> {
+    fn put(&mut self, octets: &[u8]) -> Result<(), FormatError> {
         self.octets += octets.len() as u64;
-        self.file.write_all(octets).map_err(|error| ForeignError::write(&self.path, error))
+        self.file.write_all(octets).map_err(|error| FormatError::write(&self.path, error))
     }
 
     fn header(&self, appendix_at: u64) -> Vec<u8> {
@@ -132,12 +132,12 @@ impl Writer {
     }
 
     /// Writes the block that is open, when there is something in it.
-    fn flush(&mut self) -> Result<(), ForeignError> {
+    fn flush(&mut self) -> Result<(), FormatError> {
         if self.block.is_empty() {
             return Ok(());
         }
         let block = std::mem::take(&mut self.block);
-        let failed = |what: String| ForeignError::write(&self.path, std::io::Error::other(what));
+        let failed = |what: String| FormatError::write(&self.path, std::io::Error::other(what));
         let stored = match self.options.compression {
             Compression::None => None,
             Compression::Lz4 => Some(lz4_flex::block::compress(&block)),
@@ -164,7 +164,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The number of a row's exporter, 0 when none is told; a new one is written first.
+    /// The number of a row's exporter, 0 when there is none; a new one is written first.
     fn exporter(&mut self, values: &Values<'_>, row: usize) -> u16 {
         let Some(address) = values.octets(Column::Exporter, row) else { return 0 };
         let domain = values.number(Column::ObservationDomain, row).unwrap_or(0) as u32;
@@ -192,7 +192,7 @@ impl Writer {
         content.extend_from_slice(&family.to_le_bytes());
         content.extend_from_slice(&number.to_le_bytes());
         content.extend_from_slice(&domain.to_le_bytes());
-        put_record(&mut self.block, super::beside::kind::EXPORTER, &content);
+        put_record(&mut self.block, super::exporters::kind::EXPORTER, &content);
         self.records += 1;
         self.exporters.insert(key, number);
         number

@@ -15,7 +15,7 @@ pub(crate) enum Cell {
     Octets(Vec<u8>),
 }
 
-/// What stands where there is no value.
+/// The text where there is no value.
 pub(crate) fn is_empty(text: &str) -> bool {
     matches!(text, "" | "-" | "(empty)" | "null" | "NULL" | "<none>")
 }

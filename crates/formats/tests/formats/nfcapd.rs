@@ -4,12 +4,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use weir_flow::FlowBatch;
-use weir_formats::ForeignError;
+use weir_formats::FormatError;
 use weir_formats::nfcapd::{Compression, Damage, Reader, Writer, WriterOptions};
 
 use crate::oracle;
 
-fn read(path: &Path) -> (Vec<FlowBatch>, Damage, Option<ForeignError>) {
+fn read(path: &Path) -> (Vec<FlowBatch>, Damage, Option<FormatError>) {
     let mut reader = Reader::open(path).expect("opens");
     let (mut batches, mut error) = (Vec::new(), None);
     for batch in &mut reader {

@@ -1,13 +1,13 @@
 //! Charts of letters.
 //!
 //! One series is an area of block characters, eight levels to a cell. Several are areas below each other on one scale:
-//! lines that cross are hard to tell apart without colour, and many terminals have eight colours, some of which nobody
-//! sees. What speaks against it is that it needs more lines.
+//! lines that cross are hard to distinguish without colour, and many terminals have eight colours, some of which are
+//! hard to see. What speaks against it is that it needs more lines.
 
 use std::fmt::Write;
 
 use super::ticks::{rate_text, scale, time_marks};
-use super::{Chart, Series};
+use super::{RateChart, Series};
 
 /// Blocks of a cell, by eighths from below.
 const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -20,7 +20,7 @@ const CELLS_MIN: usize = 10;
 /// Cells between marks of time, label and gap.
 const CELLS_PER_MARK: usize = 16;
 
-/// Cells of an area in a terminal of so many columns: as many steps as a chart for it should have.
+/// Cells of an area in a terminal of this width: as many steps as a chart for it should have.
 pub fn cells(chart_margin: usize, columns: usize) -> usize {
     columns.saturating_sub(chart_margin + 1).max(CELLS_MIN)
 }
@@ -28,8 +28,8 @@ pub fn cells(chart_margin: usize, columns: usize) -> usize {
 /// Cells at the left of an area: the longest label of its marks, and the axis.
 pub const MARGIN: usize = 8;
 
-/// Draws a chart for a terminal of so many columns. Lines end with a line feed.
-pub fn draw(chart: &Chart, columns: usize) -> String {
+/// Draws a chart for a terminal of this width. Lines end with a line feed.
+pub fn draw(chart: &RateChart, columns: usize) -> String {
     // A step is as many cells wide as there is room for, so that few steps fill the terminal too.
     let steps = chart.steps().max(1);
     let width = (cells(MARGIN, columns) / steps).max(1);
@@ -91,7 +91,7 @@ fn block(series: &Series, cell: usize, row: usize, rows: usize, top: f64) -> cha
 }
 
 /// The axis of times: a line with marks, their labels, and days below.
-fn push_times(text: &mut String, chart: &Chart, cells: usize, width: usize) {
+fn push_times(text: &mut String, chart: &RateChart, cells: usize, width: usize) {
     let until_ms = chart.until_ms();
     let marks = time_marks(chart.from_ms, until_ms, &chart.zone, (cells / CELLS_PER_MARK).max(1));
     let mut axis = vec!['─'; cells];
@@ -128,9 +128,9 @@ mod tests {
     use super::*;
     use crate::plot::Measure;
 
-    fn chart(series: &[(&str, &[f64])]) -> Chart {
+    fn chart(series: &[(&str, &[f64])]) -> RateChart {
         let series = series.iter().map(|(label, rates)| Series { label: (*label).to_owned(), rates: rates.to_vec() });
-        Chart {
+        RateChart {
             title: "all flows".to_owned(),
             measure: Measure::Bits,
             zone: TimeZone::UTC,

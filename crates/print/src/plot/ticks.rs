@@ -157,7 +157,7 @@ impl Step {
         time.strftime(format).to_string()
     }
 
-    /// What stands below the label: the day, or for whole days and months the year.
+    /// The line below the label: the day, or for whole days and months the year.
     fn day(self, time: &Zoned) -> String {
         time.strftime(if matches!(self, Self::Seconds(_)) { "%Y-%m-%d" } else { "%Y" }).to_string()
     }

@@ -62,7 +62,7 @@ pub(super) fn is_ipv6(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     is_of_family(arguments, 16)
 }
 
-/// The prefix of so many bits that the address is in, as text. A length that is longer than the address is that of the
+/// The prefix of this many bits that the address is in, as text. A length that is longer than the address is that of the
 /// address.
 pub(super) fn network(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let firsts = prefix(arguments)?;
@@ -82,7 +82,7 @@ pub(super) fn host(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(texts))
 }
 
-/// Whether the address lies in a prefix that another column holds. A literal prefix never comes here, it is a range.
+/// Whether the address is in a prefix that another column holds. A literal prefix never comes here, it is a range.
 pub(super) fn cidr(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let addresses = octets_of(&arguments[0])?;
     let prefixes: &StringArray = arguments[1].as_string();
@@ -101,7 +101,7 @@ pub(super) fn cidr(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     Ok(Arc::new(BooleanArray::from(found)))
 }
 
-/// The first address of the prefix of so many bits that the address is in. A length that is longer than the address
+/// The first address of the prefix of this many bits that the address is in. A length that is longer than the address
 /// leaves it as it is.
 pub(super) fn prefix(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let addresses = octets_of(&arguments[0])?;

@@ -38,7 +38,7 @@ impl Set {
 
 #[derive(Debug, PartialEq, Eq)]
 struct Membership {
-    /// The engine takes calls for the same whose names and arguments are: so the name tells sets apart.
+    /// The engine takes calls for the same whose names and arguments are: so the name distinguishes sets.
     name: String,
     set: Set,
     signature: Signature,

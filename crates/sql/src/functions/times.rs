@@ -58,7 +58,7 @@ impl Width {
 struct Buckets {
     width: Width,
     zone: TimeZone,
-    /// First millisecond of the last bucket, and the first that may lie in another one.
+    /// First millisecond of the last bucket, and the first that may be in another one.
     last: (i64, i64),
 }
 

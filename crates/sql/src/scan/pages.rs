@@ -1,6 +1,6 @@
 //! Which pages of a segment a scan must read, by the segment's own index.
 //!
-//! Parquet's page index tells the smallest and largest value of each page; the archive's index tells for hosts, ports
+//! Parquet's page index has the smallest and largest value of each page; the archive's index tells for hosts, ports
 //! and the like the very pages that a value is on. What of a filter it can say anything about becomes a set of pages
 //! that is never too small; everything else is every page. The filter is evaluated on the rows that are left, so an
 //! answer with the index is the answer without it. Only positive tests are looked up: a page where some row does *not*
@@ -164,7 +164,7 @@ impl Bounds {
 }
 
 /// Pages of addresses between two of one or two families, as octets are compared: those of the other family that begin
-/// with the same octets lie between them too, unless the family is tested.
+/// with the same octets are between them too, unless the family is tested.
 fn addresses(
     index: &SegmentIndex,
     column: Column,
@@ -211,7 +211,7 @@ fn column_of(expression: &Expr) -> Option<Column> {
     Column::by_name(&column.name)
 }
 
-/// The value of a literal beside a column.
+/// The value of a literal that is compared with a column.
 fn key_of(column: Column, expression: &Expr) -> Option<Key> {
     let Expr::Literal(value, _) = expression else { return None };
     match (column.column_type(), value) {

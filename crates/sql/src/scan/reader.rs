@@ -3,7 +3,7 @@
 //! `DataFusion`'s own reader goes through an object store, which hands every read to a blocking thread and back: about
 //! as long as decoding a page takes. Segments are local files, mostly in the page cache, so this reader reads where
 //! it is called. What speaks against it: while a cold disk is read, a worker of the engine waits; the engine has
-//! threads of its own, so nobody else does.
+//! threads of its own, so the reader does not.
 
 use std::fs::File;
 use std::ops::Range;

@@ -1,6 +1,6 @@
 //! Which segments a scan must open at all.
 //!
-//! The name of a segment tells the range of its times, and its folder the day it was received on. An archive of a year
+//! The name of a segment has the range of its times, and its folder the day it was received on. An archive of a year
 //! has a hundred thousand segments; a question about an hour of it opens a dozen.
 
 use std::collections::HashSet;
@@ -102,7 +102,7 @@ mod tests {
         found.iter().map(|segment| segment.rows()).collect()
     }
 
-    /// The fourth segment tells no times and is always possible.
+    /// The fourth segment has no times and is always possible.
     #[test]
     fn segments_of_other_times_stay_closed() {
         assert_eq!(possible(&ident("start").gt(time(86_400_000))), [2, 3, 4]);

@@ -8,8 +8,8 @@ use arrow::array::RecordBatch;
 use weir_flow::Column;
 use weir_query::{Archive, QueryOptions};
 use weir_sql::{
-    AggregateKey, Direction, Engine, EngineOptions, FlowQuery, Order, Progress, ProgressCounts, Select, Sorting,
-    StatisticKey, Terms, TimeWindow, WindowRule,
+    AggregateKey, Direction, Engine, EngineOptions, FlowQuery, Order, Progress, ProgressCounts, QueryControl, Select,
+    Sorting, StatisticKey, TimeWindow, WindowRule,
 };
 
 use crate::mixed::{Dice, PORTS, UNSEALED, archive, rows};
@@ -280,9 +280,9 @@ fn conditions(dice: &mut Dice, depth: u32) -> String {
 }
 
 fn asked_in_sql(engine: &Engine, sql: &str) -> (Vec<String>, ProgressCounts) {
-    let terms = Terms { progress: Arc::new(Progress::default()), ..Terms::default() };
-    let answer = lines(engine.sql_on(sql, &terms)).unwrap_or_else(|error| panic!("{sql}: {error}"));
-    (answer, terms.progress.counts())
+    let control = QueryControl { progress: Arc::new(Progress::default()), ..QueryControl::default() };
+    let answer = lines(engine.sql_on(sql, &control)).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    (answer, control.progress.counts())
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use weir_archive::{ArchiveOptions, CompactionOptions, Writer, compact};
 use weir_flow::{Column, Delivery, FlowBatchBuilder};
 use weir_query::{Archive, QueryOptions};
-use weir_sql::{Engine, EngineOptions, FlowQuery, Progress, Select, Terms, TimeWindow};
+use weir_sql::{Engine, EngineOptions, FlowQuery, Progress, QueryControl, Select, TimeWindow};
 
 use crate::mixed::Dice;
 use crate::rows::NEW_YEAR_MS;
@@ -94,10 +94,10 @@ fn executor(folder: &Path, filter: &str) -> (u64, u64) {
 fn engine(folder: &Path, condition: &str) -> (u64, u64) {
     let options = EngineOptions { threads: 2, ..EngineOptions::default() };
     let engine = Engine::open(folder, &options).expect("an engine");
-    let terms = Terms::default();
-    let answer = engine.sql_on(&format!("SELECT bytes FROM flows WHERE {condition}"), &terms).expect("asked");
+    let control = QueryControl::default();
+    let answer = engine.sql_on(&format!("SELECT bytes FROM flows WHERE {condition}"), &control).expect("asked");
     let rows: usize = answer.map(|batch| batch.expect("an answer").num_rows()).sum();
-    let seen = terms.progress.counts();
+    let seen = control.progress.counts();
     (rows as u64, seen.pages_all - seen.pages_pruned)
 }
 

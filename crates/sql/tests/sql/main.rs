@@ -1,5 +1,6 @@
 //! The engine over archives whose rows are known.
 
+mod control;
 mod differential;
 mod files;
 mod filters;
@@ -10,4 +11,3 @@ mod rows;
 mod scaling;
 mod slt;
 mod tables;
-mod terms;

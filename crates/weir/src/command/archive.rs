@@ -14,11 +14,11 @@ use weir_archive::{
 use weir_blocks::sinks::archive::{ArchiveSinkOptions, RetentionOptions};
 use weir_chain::{ByteSize, Options};
 use weir_flow::Table;
+use weir_nfdump::times::moment;
 
 use self::ls::{LsArgs, amount, places};
 use super::ArchiveArg;
 use crate::flags::Flags;
-use crate::time_range::moment;
 
 /// List, check, merge, expire, export and import an archive
 ///

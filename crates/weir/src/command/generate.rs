@@ -18,7 +18,6 @@ use weir_export::{ExporterConfig, Interface, Sampling, SamplingAnnouncement, Ver
 use weir_generate::{RouterPair, SendPlan, Sent, Stream, TrafficModel, send, write_pcap};
 
 use crate::running::Foreground;
-use crate::time_range;
 
 /// Address that datagrams of a capture file go to: from the block for documentation (RFC 5737).
 const CAPTURE_TARGET: &str = "192.0.2.1:2055";
@@ -75,7 +74,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     ipv6_share: f64,
     /// Let the flows begin at this time, such as 2026-01-01T00:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = time_range::moment, default_value = "2026-01-01T00:00:00Z")]
+    #[arg(long, value_name = "TIME", value_parser = weir_nfdump::times::moment, default_value = "2026-01-01T00:00:00Z")]
     start: i64,
     /// Flows that end in a second of simulated time
     #[arg(long, value_name = "N", default_value_t = 10_000)]

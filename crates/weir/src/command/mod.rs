@@ -19,83 +19,101 @@ pub(crate) mod shell;
 pub(crate) mod sql;
 
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use weir_chain::{Chain, ChainBuilder, Progress};
+use weir_chain::{ByteSize, Chain, ChainBuilder, Progress};
 use weir_flow::Counter;
 use weir_flow::scaling::Corrections;
 use weir_query::{Archive, QueryOptions};
 use weir_sql::output::Format;
-use weir_sql::{Engine, EngineOptions, UserTable};
+use weir_sql::{Engine, EngineOptions, FlowAnswers, QueryControl, UserTable};
 use weir_wire::WireError;
-
-use crate::octets::Octets;
 
 /// Where the archive is and how much a question may use.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ArchiveArgs {
-    /// Folder of the archive
-    #[arg(long, short = 'R', value_name = "DIR", env = "WEIR_ARCHIVE")]
-    archive: PathBuf,
-    /// Memory for sorting, grouping and joining; beyond it they write to disk
-    #[arg(long, value_name = "OCTETS", default_value = "2G")]
-    memory_limit: Octets,
-    /// What is known better about sampling than exporters told: a CSV file with the header
-    /// exporter,domain,sampler,in_if,from,to,interval, of which any field but the last may be empty
+    #[command(flatten)]
+    folder: ArchiveArg,
+    /// Sort, group and join in at most this much memory; write the rest to temporary files
+    #[arg(long, value_name = "SIZE", default_value = "2GiB", help_heading = "Limits")]
+    memory_limit: ByteSize,
+    /// Use at most this many threads [default: one per core]
+    #[arg(long, value_name = "N", help_heading = "Limits")]
+    threads: Option<NonZeroUsize>,
+    /// Override the sampling intervals that exporters report by those of a CSV file
+    ///
+    /// Its header is exporter,domain,sampler,in_if,from,to,interval; any field but the last may be empty, which means any.
     #[arg(long, value_name = "FILE", env = "WEIR_SAMPLING_CORRECTIONS")]
     sampling_corrections: Option<PathBuf>,
-    /// Threads that work on the question [default: one per core]
-    #[arg(long, value_name = "N")]
-    threads: Option<usize>,
 }
 
 impl ArchiveArgs {
-    pub(crate) fn open(&self) -> anyhow::Result<Engine> {
-        self.open_beside(Vec::new())
+    /// Opens the SQL engine, with files as tables next to those of the archive.
+    pub(crate) fn engine(&self, tables: Vec<UserTable>) -> anyhow::Result<Engine> {
+        let options = EngineOptions { tables, corrections: self.corrections()?, ..self.engine_options() };
+        Ok(Engine::open(&self.folder.archive, &options)?)
     }
 
-    /// With files as tables beside those of the archive.
-    pub(crate) fn open_beside(&self, tables: Vec<UserTable>) -> anyhow::Result<Engine> {
-        let memory_octets_max = self.memory_limit.0;
-        let mut options = EngineOptions { memory_octets_max, tables, ..EngineOptions::default() };
-        if let Some(threads) = self.threads {
-            options.threads = threads;
-        }
-        if let Some(path) = &self.sampling_corrections {
-            let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-            options.corrections =
-                Corrections::parse(&text).with_context(|| format!("cannot read {}", path.display()))?;
-        }
-        Ok(Engine::open(&self.archive, &options)?)
-    }
-}
-
-impl ArchiveArgs {
-    /// The archive without the engine; whether flows that have expired count as far as their summaries tell.
-    pub(crate) fn direct(&self, progress: Arc<weir_query::Progress>, approximate: bool) -> anyhow::Result<Archive> {
+    /// Opens the archive for questions about flows. Corrections of sampling are read only when they are `scaled`;
+    /// `approximate` answers count flows that have expired by their summaries.
+    pub(crate) fn flow_answers(
+        &self,
+        control: &QueryControl,
+        scaled: bool,
+        approximate: bool,
+    ) -> anyhow::Result<FlowAnswers> {
         let usual = QueryOptions::default();
-        let threads = self.threads.unwrap_or(usual.threads).max(1);
-        let memory_octets_max = self.memory_limit.0;
-        let options = QueryOptions { threads, memory_octets_max, progress, approximate, ..usual };
-        Ok(Archive::open(&self.archive, options)?)
+        let options = QueryOptions {
+            threads: self.threads.map_or(usual.threads, NonZeroUsize::get),
+            memory_octets_max: self.memory_octets(),
+            progress: Arc::clone(&control.progress),
+            approximate,
+            ..usual
+        };
+        let archive = Archive::open(&self.folder.archive, options)?;
+        let mut options = self.engine_options();
+        if scaled {
+            options.corrections = self.corrections()?;
+        }
+        Ok(FlowAnswers::new(archive, self.folder.archive.clone(), options, control.clone(), approximate))
+    }
+
+    fn memory_octets(&self) -> usize {
+        usize::try_from(self.memory_limit.bytes()).unwrap_or(usize::MAX)
+    }
+
+    fn engine_options(&self) -> EngineOptions {
+        let mut options = EngineOptions { memory_octets_max: self.memory_octets(), ..EngineOptions::default() };
+        if let Some(threads) = self.threads {
+            options.threads = threads.get();
+        }
+        options
+    }
+
+    fn corrections(&self) -> anyhow::Result<Corrections> {
+        let Some(path) = &self.sampling_corrections else { return Ok(Corrections::default()) };
+        let cannot_read = || format!("cannot read {}", path.display());
+        let text = fs::read_to_string(path).with_context(cannot_read)?;
+        Corrections::parse(&text).with_context(cannot_read)
     }
 }
 
-/// How an answer is written.
+/// Format of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum FormatArg {
     /// Aligned columns for people
     Table,
     /// Comma-separated values with a header line
     Csv,
-    /// One array of objects
+    /// One JSON array of objects
     Json,
-    /// One object a line
+    /// One JSON object a line
     Ndjson,
-    /// Nothing; rows are counted only
+    /// Nothing: count the rows only
     Null,
 }
 

@@ -1,4 +1,4 @@
-//! `weir sql`: questions in SQL.
+//! `weir sql`: queries in SQL.
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -9,29 +9,39 @@ use weir_sql::output::{OutputOptions, write_answer};
 use weir_sql::{Engine, UserTable};
 
 use super::{ArchiveArgs, FormatArg};
-use crate::asking::{Asking, AskingArgs};
+use crate::foreground_query::{CLOSING_MAX, ForegroundArgs, ForegroundQuery};
 
-/// Ask the archive in SQL: tables flows, exporter_books, exporter_options, interface_counters and host_counters
+/// Examples at the end of the long help.
+const EXAMPLES: &str = "\
+Examples:
+  weir sql -R flows 'SELECT count(*) FROM flows'
+  weir sql -R flows \"SELECT src_addr, sum(bytes) AS bytes FROM flows WHERE cidr(dst_addr, '192.0.2.0/24') GROUP BY src_addr ORDER BY bytes DESC LIMIT 10\"
+  weir sql -R flows --table hosts=hosts.csv 'SELECT name, sum(bytes) FROM flows JOIN hosts ON src_addr = address GROUP BY name'
+  weir sql -R flows --format csv - < statement.sql";
+
+/// Query the archive in SQL
 ///
-/// Example: weir sql "SELECT src_addr, sum(bytes) AS bytes FROM flows WHERE cidr(dst_addr, '192.0.2.0/24') GROUP BY src_addr ORDER BY bytes DESC LIMIT 10"
+/// The tables are flows, exporter_books, exporter_options, interface_counters and host_counters.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     archive: ArchiveArgs,
     /// The statement; - reads it from standard input
     #[arg(value_name = "STATEMENT")]
     statement: String,
-    /// A file as a table, NAME=FILE: .csv or .tsv with a header line, .ndjson, or .parquet; columns that hold nothing
-    /// but addresses join with those of flows
+    /// Add a file as a table: .csv or .tsv with a header line, .ndjson, or .parquet
+    ///
+    /// Columns that hold nothing but addresses join with those of flows. The option may be repeated.
     #[arg(long = "table", value_name = "NAME=FILE", value_parser = user_table)]
     tables: Vec<UserTable>,
     #[command(flatten)]
-    asking: AskingArgs,
-    /// How the answer is written
-    #[arg(long, short = 'o', value_enum, default_value_t = FormatArg::Table)]
-    output: FormatArg,
-    /// Do not tell on standard error how many rows there were and how long it took
-    #[arg(long, short = 'q')]
+    foreground: ForegroundArgs,
+    /// Write the answer in this format
+    #[arg(long, short = 'o', value_enum, value_name = "FORMAT", default_value_t = FormatArg::Table, help_heading = "Output")]
+    format: FormatArg,
+    /// Do not report the number of rows and the time taken
+    #[arg(long, short = 'q', help_heading = "Output")]
     quiet: bool,
 }
 
@@ -41,24 +51,27 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         "-" => io::read_to_string(io::stdin()).context("cannot read the statement from standard input")?,
         text => text.to_owned(),
     };
-    let asking = Asking::new(&args.asking)?;
-    let engine = args.archive.open_beside(args.tables.clone())?;
-    let result = answered(args, &statement, &engine, &asking);
+    let foreground = ForegroundQuery::new(&args.foreground)?;
+    let engine = args.archive.engine(args.tables.clone())?;
+    let result = write(args, &statement, &engine, &foreground);
     if let Ok(rows) = result
         && !args.quiet
         && io::stderr().is_terminal()
     {
-        asking.told();
+        foreground.clear_progress();
         eprintln!("{rows} rows in {:.3} s", began.elapsed().as_secs_f64());
     }
-    asking.close(Some(engine), result.map(drop))
+    if result.is_err() {
+        engine.close(CLOSING_MAX);
+    }
+    foreground.exit_code(result.map(drop))
 }
 
-/// Asks and writes the answer; gives the number of its rows.
-fn answered(args: &Args, statement: &str, engine: &Engine, asking: &Asking) -> anyhow::Result<u64> {
-    let answer = engine.sql_on(statement, asking.terms())?;
+/// Writes the answer; gives the number of its rows.
+fn write(args: &Args, statement: &str, engine: &Engine, foreground: &ForegroundQuery) -> anyhow::Result<u64> {
+    let answer = engine.sql_on(statement, foreground.control())?;
     let options = OutputOptions { scaled: false, ..OutputOptions::default() };
-    Ok(write_answer(answer, args.output.into(), &options, &mut asking.output())?)
+    Ok(write_answer(answer, args.format.into(), &options, &mut foreground.output())?)
 }
 
 /// Reads `NAME=FILE`.

@@ -108,7 +108,7 @@ fn the_doctor_sees_what_is_wrong_in_a_capture() {
     std::fs::write(&path, &octets[..octets.len() / 2]).expect("written");
     let output = run(&["doctor", path.to_str().expect("UTF-8")]);
     check_error(&output, &["cut short"]);
-    check_error(&run(&["doctor", "--secs", "1", "--listen", "127.0.0.1:0", "x.pcap"]), &["cannot be used with"]);
+    check_error(&run(&["doctor", "--duration", "1s", "--listen", "127.0.0.1:0", "x.pcap"]), &["cannot be used with"]);
 }
 
 #[test]

@@ -73,7 +73,7 @@ fn flows(archive: &Path) -> String {
     let columns =
         "src_addr, dst_addr, src_port, dst_port, protocol, tos, coalesce(tcp_flags, 0), start, \"end\", packets, bytes";
     let sql = format!("SELECT {columns} FROM flows ORDER BY {columns}");
-    let output = run(&["sql", "--archive", archive.to_str().expect("UTF-8"), "--output", "csv", &sql]);
+    let output = run(&["sql", "--archive", archive.to_str().expect("UTF-8"), "--format", "csv", &sql]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout)
 }
@@ -223,7 +223,7 @@ fn an_interrupt_does_not_wait_for_a_collector_that_takes_nothing() {
 fn options(archive: &Path) -> String {
     let columns = "kind, key, name, sampling_interval, packets_selected, packets_observed";
     let sql = format!("SELECT DISTINCT {columns} FROM exporter_options ORDER BY {columns}");
-    let output = run(&["sql", "--archive", archive.to_str().expect("UTF-8"), "--output", "csv", &sql]);
+    let output = run(&["sql", "--archive", archive.to_str().expect("UTF-8"), "--format", "csv", &sql]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     text(&output.stdout)
 }
@@ -321,7 +321,7 @@ fn the_ends_of_tunnels_are_told_by_every_way() {
     let columns = "src_addr, dst_addr, src_port, tunnel_src_addr, tunnel_dst_addr, packets";
     let told = |archive: &str| {
         let sql = format!("SELECT {columns} FROM flows ORDER BY {columns}");
-        let output = run(&["sql", "-q", "--archive", archive, "--output", "csv", &sql]);
+        let output = run(&["sql", "-q", "--archive", archive, "--format", "csv", &sql]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         let mut lines: Vec<_> = text(&output.stdout).lines().skip(1).map(str::to_owned).collect();
         lines.sort();

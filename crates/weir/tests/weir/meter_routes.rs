@@ -62,7 +62,7 @@ fn an_archive_tells_the_routes_of_flows_and_null_where_there_is_none() {
             run(&["meter", &trace, "--archive", &archive, "--routes", &routes, "--route-as", which, "--workers", "2"]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         let sql = "SELECT src_port, src_as, dst_as, src_mask, dst_mask, bgp_next_hop FROM flows ORDER BY src_port";
-        let output = run(&["sql", "--archive", &archive, "--output", "csv", sql]);
+        let output = run(&["sql", "--archive", &archive, "--format", "csv", sql]);
         let told = text(&output.stdout);
         let lines = expected(is_peer).into_iter().map(|(port, told)| {
             let told = told.map(|value| if value == "0" || value == "0.0.0.0" { String::new() } else { value });

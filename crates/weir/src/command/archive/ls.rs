@@ -9,14 +9,14 @@ use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use weir_archive::{Inventory, PlacedSegment, SegmentSummary, inventory};
 use weir_print::{Format, OutputOptions, write_batches};
 
-use super::Place;
+use crate::command::ArchiveArg;
 use crate::command::FormatArg;
 
 /// List days, segments, summaries and tails, with their rows and octets
 #[derive(Debug, clap::Args)]
 pub(super) struct LsArgs {
     #[command(flatten)]
-    place: Place,
+    place: ArchiveArg,
     /// One line for each segment instead of each day
     #[arg(long, short = 'l')]
     long: bool,

@@ -1,0 +1,148 @@
+//! What is grouped, ranked and sorted, as nfdump writes it.
+
+use anyhow::{Context, bail};
+use weir_flow::Column;
+use weir_query::{AggregateKey, Order, SelectError, Sorting, StatisticKey};
+
+use crate::view::Way;
+
+/// One `-s`, for one of its orders.
+#[derive(Debug, Clone)]
+pub(crate) struct Statistic {
+    /// The field; nothing for whole flows.
+    pub(crate) key: Option<StatisticKey>,
+    pub(crate) per_protocol: bool,
+    /// nfdump's name of the order.
+    pub(crate) order: String,
+    pub(crate) sorting: Sorting,
+    /// The counters that the order is about.
+    pub(crate) way: Way,
+}
+
+/// Reads `STAT[:p][/ORDER[:a|d]]…`.
+pub(crate) fn statistics(text: &str) -> anyhow::Result<Vec<Statistic>> {
+    let mut parts = text.split('/');
+    let key = parts.next().unwrap_or_default();
+    let (key, per_protocol) = key.strip_suffix(":p").map_or((key, false), |key| (key, true));
+    let key = if key == "record" { None } else { Some(StatisticKey::parse(key)?) };
+    let mut orders: Vec<&str> = parts.collect();
+    if orders.is_empty() {
+        orders.push("flows");
+    }
+    let statistic = |text: &str| {
+        let (sorting, way) = sorting(text)?;
+        if matches!(sorting.order, Order::Start | Order::End | Order::Duration) {
+            bail!("'{text}' is not an order of a ranking\nhint: use flows, packets, bytes, pps, bps or bpp");
+        }
+        let order = text.split(':').next().unwrap_or_default().to_owned();
+        Ok(Statistic { key, per_protocol, order, sorting, way })
+    };
+    orders.into_iter().map(statistic).collect()
+}
+
+/// Reads `ORDER[:a|d]`: how rows are sorted, and the counters that the order is about.
+pub(crate) fn sorting(text: &str) -> anyhow::Result<(Sorting, Way)> {
+    let name = text.split(':').next().unwrap_or_default();
+    // orders of what goes out are named as those of what comes in
+    let order_in = text.strip_prefix('o').map(|order| format!("i{order}"));
+    let sorting = Sorting::parse(order_in.as_deref().unwrap_or(text)).map_err(|error| match error {
+        SelectError::Order(_) => SelectError::Order(name.to_owned()),
+        other => other,
+    })?;
+    Ok((sorting, Way::of_order(name)))
+}
+
+/// Reads the list of `-A`: the keys, and the tags that they are printed with.
+pub(crate) fn keys(text: &str) -> anyhow::Result<(Vec<AggregateKey>, String)> {
+    let mut tags = Vec::new();
+    let mut keys = Vec::new();
+    for name in text.split(',').map(str::trim) {
+        let key = AggregateKey::parse(name)?;
+        let tag = tag(name, key).with_context(|| format!("'{name}' has no tag of its own\nhint: add -o fmt:…"))?;
+        tags.push(tag);
+        keys.push(key);
+    }
+    Ok((keys, tags.join(" ")))
+}
+
+/// The columns that a key is made of.
+pub(crate) fn columns_of(key: AggregateKey) -> Vec<Column> {
+    match key {
+        AggregateKey::Network { column, mask } => vec![column, mask],
+        AggregateKey::Column(column) | AggregateKey::Prefix { column, .. } => vec![column],
+    }
+}
+
+/// The format of groups when none is asked for.
+pub(crate) fn format_of_groups(tags: &str) -> String {
+    format!("fmt:%ts %td  {tags}  %pkt %byt %bps %bpp %fl")
+}
+
+fn tag(name: &str, key: AggregateKey) -> Option<&'static str> {
+    use Column as C;
+    let column = match key {
+        AggregateKey::Network { column: C::SrcAddr, .. } => return Some("%sn"),
+        AggregateKey::Network { .. } => return Some("%dn"),
+        AggregateKey::Column(column) | AggregateKey::Prefix { column, .. } => column,
+    };
+    Some(match (name, column) {
+        ("srctos", _) => "%stos",
+        (_, C::Protocol) => "%pr",
+        (_, C::SrcAddr) => "%sa",
+        (_, C::DstAddr) => "%da",
+        (_, C::SrcPort) => "%sp",
+        (_, C::DstPort) => "%dp",
+        (_, C::SrcMask) => "%smk",
+        (_, C::DstMask) => "%dmk",
+        (_, C::SrcVlan) => "%svln",
+        (_, C::DstVlan) => "%dvln",
+        (_, C::SrcAs) => "%sas",
+        (_, C::DstAs) => "%das",
+        (_, C::NextAs) => "%nas",
+        (_, C::PrevAs) => "%pas",
+        (_, C::InIf) => "%in",
+        (_, C::OutIf) => "%out",
+        (_, C::NextHop) => "%nh",
+        (_, C::BgpNextHop) => "%nhb",
+        (_, C::SrcMac) => "%ismc",
+        (_, C::PostDstMac) => "%odmc",
+        (_, C::DstMac) => "%idmc",
+        (_, C::PostSrcMac) => "%osmc",
+        (_, C::Tos) => "%tos",
+        (_, C::DstTos) => "%dtos",
+        (_, C::Ethertype) => "%eth",
+        (_, C::MinTtl) => "%minttl",
+        (_, C::MaxTtl) => "%maxttl",
+        (_, C::TcpFlags) => "%flg",
+        (_, C::Exporter) => "%ra",
+        (_, C::ObservationDomain) => "%odid",
+        (_, C::ObservationPoint) => "%opid",
+        (_, C::NatSrcAddr) => "%xsa",
+        (_, C::NatDstAddr) => "%xda",
+        (_, C::NatSrcPort) => "%xsp",
+        (_, C::NatDstPort) => "%xdp",
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statistic_may_have_several_orders() {
+        let found = statistics("ip:p/flows/bps:a").expect("a statistic");
+        let orders: Vec<_> = found.iter().map(|found| (found.order.as_str(), found.sorting.order)).collect();
+        assert_eq!(orders, [("flows", Order::Flows), ("bps", Order::BitsPerSecond)]);
+        assert!(found[1].sorting.is_ascending() && found.iter().all(|found| found.per_protocol));
+        assert!(statistics("record").expect("a statistic")[0].key.is_none());
+        assert_eq!(statistics("srcip/obyte").expect("a statistic")[0].way, Way::Out);
+        assert!(statistics("srcip/tstart").is_err() && statistics("nothing").is_err());
+    }
+
+    #[test]
+    fn keys_have_their_tags() {
+        let (keys, tags) = keys("proto,srcip4/24,dstnet,srctos").expect("keys");
+        assert_eq!((keys.len(), tags.as_str()), (4, "%pr %sa %dn %stos"));
+    }
+}

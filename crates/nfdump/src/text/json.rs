@@ -1,0 +1,329 @@
+//! Rows as objects of JSON, with nfdump's names.
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::Schema;
+use weir_flow::Column;
+
+use super::cells::push_mac;
+use super::rows::{Addresses, Icmp, Numbers};
+use super::scale::{push_address, push_network};
+use weir_print::digits::{ZonedClock, push_u64};
+use weir_print::names::tcp_flags_text;
+use weir_print::printer::{Flush, RowFormat};
+
+/// Writes rows as objects: one array of them on many lines, or one object a line.
+#[derive(Debug, Clone)]
+pub(super) struct Objects {
+    pub(super) one_a_line: bool,
+    pub(super) clock: ZonedClock,
+    pub(super) rows: u64,
+}
+
+/// A group of fields that nfdump keeps together: written when one of them is there.
+struct Group {
+    columns: &'static [Column],
+    push: fn(&mut Object<'_, '_>, row: usize),
+}
+
+static GROUPS: &[Group] = {
+    use Column as C;
+    &[
+        Group { columns: &[], push: generic },
+        Group { columns: &[C::SrcAddr, C::DstAddr], push: addresses },
+        Group { columns: &[C::InIf, C::OutIf, C::SrcMask, C::DstMask, C::Direction, C::DstTos], push: routing },
+        Group { columns: &[C::PacketsOut, C::BytesOut, C::PacketsReverse, C::BytesReverse, C::Flows], push: counters },
+        Group { columns: &[C::SrcVlan, C::DstVlan], push: vlans },
+        Group { columns: &[C::SrcAs, C::DstAs], push: systems },
+        Group { columns: &[C::BgpNextHop], push: bgp_next_hop },
+        Group { columns: &[C::NextHop], push: next_hop },
+        Group { columns: &[C::Exporter], push: router },
+        Group { columns: &[C::SrcMac, C::DstMac, C::PostSrcMac, C::PostDstMac], push: macs },
+        Group { columns: &[C::NextAs, C::PrevAs], push: adjacent_systems },
+        Group { columns: &[C::NatSrcAddr, C::NatDstAddr], push: translated_addresses },
+        Group { columns: &[C::NatSrcPort, C::NatDstPort], push: translated_ports },
+        Group { columns: &[C::IngressVrf, C::EgressVrf], push: vrfs },
+        Group { columns: &[C::ObservationPoint], push: observation },
+    ]
+};
+
+/// The columns of all groups.
+pub(super) fn columns() -> Vec<Column> {
+    use Column as C;
+    let generic = [
+        C::Received,
+        C::Start,
+        C::End,
+        C::ExportVersion,
+        C::SrcPort,
+        C::DstPort,
+        C::Protocol,
+        C::TcpFlags,
+        C::Tos,
+        C::Packets,
+        C::Bytes,
+        C::IcmpType,
+        C::IcmpCode,
+        C::IcmpTypeCode,
+        C::ForwardingStatus,
+        C::SamplingInterval,
+        C::FirewallEvent,
+        C::NatEvent,
+        C::ObservationDomain,
+    ];
+    let mut columns: Vec<_> = GROUPS.iter().flat_map(|group| group.columns).copied().chain(generic).collect();
+    columns.sort_unstable();
+    columns.dedup();
+    columns
+}
+
+/// One object being written.
+struct Object<'a, 'b> {
+    batch: &'a Columns<'a>,
+    text: &'b mut Vec<u8>,
+    clock: &'b mut ZonedClock,
+    one_a_line: bool,
+    is_first: bool,
+}
+
+struct Columns<'a> {
+    numbers: Vec<Numbers<'a>>,
+    addresses: Vec<Addresses<'a>>,
+    icmp: Icmp<'a>,
+    groups: Vec<&'static Group>,
+}
+
+impl<'a> Columns<'a> {
+    fn of(batch: &'a RecordBatch) -> Self {
+        let is_there = |group: &&Group| {
+            group.columns.is_empty() || group.columns.iter().any(|column| batch.column_by_name(column.name()).is_some())
+        };
+        Self {
+            numbers: Column::ALL.iter().map(|column| Numbers::of(batch, *column)).collect(),
+            addresses: Column::ALL.iter().map(|column| Addresses::of(batch, *column)).collect(),
+            icmp: Icmp::of(batch),
+            groups: GROUPS.iter().filter(is_there).collect(),
+        }
+    }
+
+    fn has_any(&self, columns: &[Column], row: usize) -> bool {
+        columns.is_empty()
+            || columns.iter().any(|column| {
+                self.numbers[*column as usize].get(row).is_some() || self.addresses[*column as usize].get(row).is_some()
+            })
+    }
+}
+
+impl RowFormat for Objects {
+    fn begin(&mut self, _schema: &Schema, text: &mut Vec<u8>) {
+        if !self.one_a_line {
+            text.extend_from_slice(b"[\n");
+        }
+    }
+
+    fn batch(&mut self, batch: &RecordBatch, text: &mut Vec<u8>, flush: &mut Flush<'_>) -> std::io::Result<()> {
+        let columns = Columns::of(batch);
+        for row in 0..batch.num_rows() {
+            let (open, close): (&[u8], &[u8]) = match (self.one_a_line, self.rows) {
+                (true, _) => (b"{", b"}\n"),
+                (false, 0) => (b"{\n", b"\n}"),
+                (false, _) => (b",\n{\n", b"\n}"),
+            };
+            text.extend_from_slice(open);
+            let (one_a_line, clock) = (self.one_a_line, &mut self.clock);
+            let mut object = Object { batch: &columns, text, clock, one_a_line, is_first: true };
+            for group in columns.groups.iter().filter(|group| columns.has_any(group.columns, row)) {
+                (group.push)(&mut object, row);
+            }
+            if !one_a_line {
+                object.text("label", "<none>");
+            }
+            text.extend_from_slice(close);
+            self.rows += 1;
+            flush.when_full(text)?;
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, text: &mut Vec<u8>) {
+        if !self.one_a_line {
+            text.extend_from_slice(b"]\n");
+        }
+    }
+}
+
+impl Object<'_, '_> {
+    fn key(&mut self, key: &str) {
+        let (between, after): (&[u8], &[u8]) = match (self.one_a_line, self.is_first) {
+            (true, true) => (b"\"", b"\":"),
+            (true, false) => (b",\"", b"\":"),
+            (false, true) => (b"\t\"", b"\" : "),
+            (false, false) => (b",\n\t\"", b"\" : "),
+        };
+        self.is_first = false;
+        self.text.extend_from_slice(between);
+        self.text.extend_from_slice(key.as_bytes());
+        self.text.extend_from_slice(after);
+    }
+
+    fn value(&mut self, key: &str, value: u64) {
+        self.key(key);
+        push_u64(self.text, value);
+    }
+
+    /// A value that needs no escapes.
+    fn quoted(&mut self, key: &str, push: impl FnOnce(&mut Vec<u8>, &mut ZonedClock)) {
+        self.key(key);
+        self.text.push(b'"');
+        push(self.text, self.clock);
+        self.text.push(b'"');
+    }
+
+    fn text(&mut self, key: &str, value: &str) {
+        self.quoted(key, |text, _| text.extend_from_slice(value.as_bytes()));
+    }
+
+    fn number(&mut self, key: &str, column: Column, row: usize) {
+        self.value(key, self.get(column, row));
+    }
+
+    fn get(&self, column: Column, row: usize) -> u64 {
+        self.batch.numbers[column as usize].or_zero(row)
+    }
+
+    fn octets(&self, column: Column, row: usize) -> Option<&[u8]> {
+        self.batch.addresses[column as usize].get(row)
+    }
+
+    fn is_v6(&self, column: Column, row: usize) -> bool {
+        self.octets(column, row).is_some_and(|octets| octets.len() == 16)
+    }
+
+    fn time(&mut self, key: &str, column: Column, row: usize) {
+        let ms = self.get(column, row) as i64;
+        self.quoted(key, |text, clock| clock.push(text, ms, b'T'));
+    }
+
+    fn address(&mut self, v4: &str, v6: &str, column: Column, row: usize) {
+        let key = if self.is_v6(column, row) { v6 } else { v4 };
+        let octets = self.batch.addresses[column as usize].get(row);
+        self.quoted(key, |text, _| push_address(text, octets));
+    }
+
+    fn mac(&mut self, key: &str, column: Column, row: usize) {
+        let octets = self.batch.addresses[column as usize].get(row);
+        self.quoted(key, |text, _| push_mac(text, octets));
+    }
+}
+
+fn generic(object: &mut Object<'_, '_>, row: usize) {
+    let is_event = [Column::FirewallEvent, Column::NatEvent].iter().any(|column| object.get(*column, row) != 0);
+    object.text("type", if is_event { "EVENT" } else { "FLOW" });
+    object.value("sampled", u64::from(object.get(Column::SamplingInterval, row) > 1));
+    object.value("export_sysid", 0);
+    object.time("first", Column::Start, row);
+    object.time("last", Column::End, row);
+    object.time("received", Column::Received, row);
+    object.number("in_packets", Column::Packets, row);
+    object.number("in_bytes", Column::Bytes, row);
+    object.number("proto", Column::Protocol, row);
+    if let Some((kind, code)) = object.batch.icmp.get(row) {
+        object.value("icmp_type", kind);
+        object.value("icmp_code", code);
+    } else {
+        let flags = tcp_flags_text(object.get(Column::TcpFlags, row) as u16);
+        object.quoted("tcp_flags", |text, _| text.extend_from_slice(&flags));
+        object.number("src_port", Column::SrcPort, row);
+        object.number("dst_port", Column::DstPort, row);
+    }
+    object.number("src_tos", Column::Tos, row);
+}
+
+fn addresses(object: &mut Object<'_, '_>, row: usize) {
+    object.address("src4_addr", "src6_addr", Column::SrcAddr, row);
+    object.address("dst4_addr", "dst6_addr", Column::DstAddr, row);
+}
+
+fn routing(object: &mut Object<'_, '_>, row: usize) {
+    object.number("input_snmp", Column::InIf, row);
+    object.number("output_snmp", Column::OutIf, row);
+    object.number("src_mask", Column::SrcMask, row);
+    object.number("dst_mask", Column::DstMask, row);
+    let masks = [Column::SrcMask, Column::DstMask].map(|column| object.get(column, row));
+    for (key, column, mask) in [("src_net", Column::SrcAddr, masks[0]), ("dst_net", Column::DstAddr, masks[1])] {
+        let octets = object.batch.addresses[column as usize].get(row).filter(|_| masks != [0, 0]);
+        object.quoted(key, |text, _| {
+            if octets.is_some() {
+                push_network(text, octets, mask, 0);
+            }
+        });
+    }
+    object.number("fwd_status", Column::ForwardingStatus, row);
+    object.number("direction", Column::Direction, row);
+    object.number("dst_tos", Column::DstTos, row);
+}
+
+fn counters(object: &mut Object<'_, '_>, row: usize) {
+    for (key, columns) in [
+        ("out_packets", [Column::PacketsOut, Column::PacketsReverse]),
+        ("out_bytes", [Column::BytesOut, Column::BytesReverse]),
+    ] {
+        let value = columns.iter().find_map(|column| object.batch.numbers[*column as usize].get(row));
+        object.value(key, value.unwrap_or(0));
+    }
+    let flows = object.batch.numbers[Column::Flows as usize].get(row).unwrap_or(1);
+    object.value("aggr_flows", flows);
+}
+
+fn vlans(object: &mut Object<'_, '_>, row: usize) {
+    object.number("src_vlan", Column::SrcVlan, row);
+    object.number("dst_vlan", Column::DstVlan, row);
+}
+
+fn systems(object: &mut Object<'_, '_>, row: usize) {
+    object.number("src_as", Column::SrcAs, row);
+    object.number("dst_as", Column::DstAs, row);
+}
+
+fn bgp_next_hop(object: &mut Object<'_, '_>, row: usize) {
+    object.address("bgp4_next_hop", "bgp6_next_hop", Column::BgpNextHop, row);
+}
+
+fn next_hop(object: &mut Object<'_, '_>, row: usize) {
+    object.address("ip4_next_hop", "ip6_next_hop", Column::NextHop, row);
+}
+
+fn router(object: &mut Object<'_, '_>, row: usize) {
+    object.address("ip4_router", "ip6_router", Column::Exporter, row);
+}
+
+fn macs(object: &mut Object<'_, '_>, row: usize) {
+    object.mac("in_src_mac", Column::SrcMac, row);
+    object.mac("out_dst_mac", Column::PostDstMac, row);
+    object.mac("in_dst_mac", Column::DstMac, row);
+    object.mac("out_src_mac", Column::PostSrcMac, row);
+}
+
+fn adjacent_systems(object: &mut Object<'_, '_>, row: usize) {
+    object.number("next_as", Column::NextAs, row);
+    object.number("prev_as", Column::PrevAs, row);
+}
+
+fn translated_addresses(object: &mut Object<'_, '_>, row: usize) {
+    object.address("src4_xlt_ip", "src6_xlt_ip", Column::NatSrcAddr, row);
+    object.address("dst4_xlt_ip", "dst6_xlt_ip", Column::NatDstAddr, row);
+}
+
+fn translated_ports(object: &mut Object<'_, '_>, row: usize) {
+    object.number("src_xlt_port", Column::NatSrcPort, row);
+    object.number("dst_xlt_port", Column::NatDstPort, row);
+}
+
+fn vrfs(object: &mut Object<'_, '_>, row: usize) {
+    object.number("ingress_vrf", Column::IngressVrf, row);
+    object.number("egress_vrf", Column::EgressVrf, row);
+}
+
+fn observation(object: &mut Object<'_, '_>, row: usize) {
+    object.number("observationDomainID", Column::ObservationDomain, row);
+    object.number("observationPointID", Column::ObservationPoint, row);
+}

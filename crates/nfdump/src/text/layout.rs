@@ -1,0 +1,233 @@
+//! Formats that are made of tags: lines, and comma-separated values.
+
+use std::fmt::Write;
+
+use weir_flow::Column;
+
+use super::tags::{Counter, Field, TAGS, Tag};
+
+/// Why the text of a format means nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum FormatError {
+    /// A format that is not known by name.
+    #[error("unknown output mode '{}'\nhint: the modes are {known}", name.escape_debug())]
+    UnknownFormat {
+        /// The name.
+        name: String,
+        /// The names that are known.
+        known: String,
+    },
+    /// A tag that is not in the table.
+    #[error("output format parse error at: %{}\nhint: the tags are {known}", tag.escape_debug())]
+    UnknownTag {
+        /// The tag, without the `%`.
+        tag: String,
+        /// The tags that are known.
+        known: String,
+    },
+    /// Something other than a comma between two tags of comma-separated values.
+    #[error("expected ',' and a tag after '{}'", before.escape_debug())]
+    NoComma {
+        /// The text up to there.
+        before: String,
+    },
+    /// Nothing to write.
+    #[error("the output format has no tag")]
+    Empty,
+    /// Formats that contain each other.
+    #[error("output formats contain each other more than {depth_max} deep at %{}", name.escape_debug())]
+    TooDeep {
+        /// The format.
+        name: String,
+        /// How deep they may.
+        depth_max: usize,
+    },
+}
+
+/// Formats may contain formats, nested this deep.
+const DEPTH_MAX: usize = 8;
+
+/// A piece of a line.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Piece {
+    Literal(String),
+    Field(Field),
+}
+
+/// The pieces of a line, and the heading above it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Layout {
+    pub(super) pieces: Vec<Piece>,
+    pub(super) heading: String,
+}
+
+/// nfdump's formats of one line each.
+pub(super) static NAMED: &[(&str, &str)] = &[
+    ("line", "%ts %td %pr %sap -> %dap %pkt %byt %fl"),
+    ("gline", "%ts %td %pr %gsap -> %gdap %pkt %byt %fl"),
+    ("long", "%ts %td %pr %sap -> %dap %flg %tos %pkt %byt %fl"),
+    ("glong", "%ts %td %pr %gsap -> %gdap %flg %tos %pkt %byt %fl"),
+    ("extended", "%ts %td %pr %sap -> %dap %flg %tos %pkt %byt %pps %bps %bpp %fl"),
+    ("biline", "%ts %td %pr %sap <-> %dap %opkt %ipkt %obyt %ibyt %fl"),
+    ("bigline", "%ts %td %pr %gsap <-> %gdap %opkt %ipkt %obyt %ibyt %fl"),
+    ("bilong", "%ts %td %pr %sap <-> %dap %flg %tos %opkt %ipkt %obyt %ibyt %fl"),
+    ("biglong", "%ts %td %pr %gsap <-> %gdap %flg %tos %opkt %ipkt %obyt %ibyt %fl"),
+    ("nsel", "%tevt %evt %xevt %pr %sap -> %dap %xsap -> %xdap %ibyt %obyt"),
+    ("nat", "%tevt %evt %pr %sap -> %dap %nsap -> %ndap"),
+    ("nel", "%tevt %evt %pr %sap -> %dap %nsap -> %ndap"),
+];
+
+/// Comma-separated values when nothing else is asked for.
+pub(super) const CSV: &str = "%ts,%td,%pr,%sa,%sp,%da,%dp,%pkt,%byt,%fl";
+
+/// Formats by name, those of a configuration file before nfdump's.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Names<'a>(pub(super) &'a [(String, String)]);
+
+impl<'a> Names<'a> {
+    pub(super) fn find(self, name: &str) -> Option<&'a str> {
+        let own = self.0.iter().find(|(known, _)| known == name).map(|(_, format)| format.as_str());
+        own.or_else(|| NAMED.iter().find(|(known, _)| *known == name).map(|(_, format)| *format))
+    }
+}
+
+/// Makes a layout of the text after `fmt:`. Each address is `long_by` octets longer than usual.
+pub(super) fn lines(text: &str, names: Names<'_>, long_by: usize) -> Result<Layout, FormatError> {
+    let mut layout = Layout { pieces: Vec::new(), heading: String::new() };
+    add_lines(text, names, long_by, 0, &mut layout)?;
+    if layout.pieces.is_empty() { Err(FormatError::Empty) } else { Ok(layout) }
+}
+
+fn add_lines(
+    text: &str,
+    names: Names<'_>,
+    long_by: usize,
+    depth: usize,
+    layout: &mut Layout,
+) -> Result<(), FormatError> {
+    let mut rest = text;
+    while !rest.is_empty() {
+        let Some(tagged) = rest.strip_prefix('%') else {
+            let (literal, next) = rest.split_at(rest.find('%').unwrap_or(rest.len()));
+            // nfdump leaves the literals out of the heading
+            layout.heading.extend(std::iter::repeat_n(' ', literal.chars().count()));
+            layout.pieces.push(Piece::Literal(literal.to_owned()));
+            rest = next;
+            continue;
+        };
+        let (name, next) = split_name(tagged);
+        match (Tag::by_name(name), names.find(name)) {
+            (Some(tag), _) => {
+                let blanks = if tag.field.is_address() { long_by } else { 0 };
+                layout.heading.extend(std::iter::repeat_n(' ', blanks));
+                layout.heading.push_str(tag.heading);
+                layout.pieces.push(Piece::Field(tag.field));
+            }
+            (None, Some(_)) if depth == DEPTH_MAX => {
+                return Err(FormatError::TooDeep { name: name.to_owned(), depth_max: DEPTH_MAX });
+            }
+            (None, Some(format)) => {
+                let format = format.strip_prefix("fmt:").unwrap_or(format);
+                add_lines(format, names, long_by, depth + 1, layout)?;
+            }
+            (None, None) => return Err(unknown(name, |_| true)),
+        }
+        rest = next;
+    }
+    Ok(())
+}
+
+/// Makes a layout of the text after `csv:`; the commas are literals.
+pub(super) fn csv(text: &str) -> Result<Layout, FormatError> {
+    let mut layout = Layout { pieces: Vec::new(), heading: String::new() };
+    let mut rest = text.trim_start_matches(' ');
+    while !rest.is_empty() {
+        let before = || FormatError::NoComma { before: text[..text.len() - rest.len()].to_owned() };
+        let (name, next) = split_name(rest.strip_prefix('%').ok_or_else(before)?);
+        let tag = Tag::by_name(name).filter(|tag| !tag.csv_heading.is_empty());
+        let tag = tag.ok_or_else(|| unknown(name, |tag| !tag.csv_heading.is_empty()))?;
+        if !layout.pieces.is_empty() {
+            layout.heading.push(',');
+            layout.pieces.push(Piece::Literal(",".to_owned()));
+        }
+        layout.heading.push_str(tag.csv_heading);
+        layout.pieces.push(Piece::Field(tag.field));
+        rest = next.trim_start_matches(' ');
+        if !rest.is_empty() {
+            let before = || FormatError::NoComma { before: text[..text.len() - rest.len()].to_owned() };
+            rest = rest.strip_prefix(',').ok_or_else(before)?.trim_start_matches(' ');
+            if rest.is_empty() {
+                return Err(FormatError::NoComma { before: text.to_owned() });
+            }
+        }
+    }
+    if layout.pieces.is_empty() { Err(FormatError::Empty) } else { Ok(layout) }
+}
+
+/// nfdump's fixed set of columns, with times in milliseconds.
+pub(super) fn csv_fast() -> Layout {
+    use Column as C;
+    let fields = [
+        Field::Count,
+        Field::Family,
+        Field::Number(C::Start, 0),
+        Field::Number(C::End, 0),
+        Field::Number(C::Protocol, 0),
+        Field::Address(C::SrcAddr),
+        Field::Number(C::SrcPort, 0),
+        Field::Address(C::DstAddr),
+        Field::Number(C::DstPort, 0),
+        Field::Number(C::SrcAs, 0),
+        Field::Number(C::DstAs, 0),
+        Field::Number(C::InIf, 0),
+        Field::Number(C::OutIf, 0),
+        Field::Flags,
+        Field::Number(C::Tos, 0),
+        Field::Counter(Counter::Packets),
+        Field::Counter(Counter::Bytes),
+    ];
+    let comma = || Piece::Literal(",".to_owned());
+    let pieces = fields.into_iter().flat_map(|field| [comma(), Piece::Field(field)]).skip(1).collect();
+    let heading = "cnt,af,firstSeen,lastSeen,proto,srcAddr,srcPort,dstAddr,dstPort,srcAS,dstAS,input,output,flags,srcTos,packets,bytes";
+    Layout { pieces, heading: heading.to_owned() }
+}
+
+/// What nfdump calls pipe: numbers with strokes between them, addresses as four words.
+pub(super) fn pipe() -> Layout {
+    use Column as C;
+    let fields = [
+        Field::Family,
+        Field::Number(C::Start, 0),
+        Field::Number(C::End, 0),
+        Field::Number(C::Protocol, 0),
+        Field::AddressWords(C::SrcAddr),
+        Field::Number(C::SrcPort, 0),
+        Field::AddressWords(C::DstAddr),
+        Field::Number(C::DstPort, 0),
+        Field::Number(C::SrcAs, 0),
+        Field::Number(C::DstAs, 0),
+        Field::Number(C::InIf, 0),
+        Field::Number(C::OutIf, 0),
+        Field::Number(C::TcpFlags, 0),
+        Field::Number(C::Tos, 0),
+        Field::Counter(Counter::Packets),
+        Field::Counter(Counter::Bytes),
+    ];
+    let stroke = || Piece::Literal("|".to_owned());
+    let pieces = fields.into_iter().flat_map(|field| [stroke(), Piece::Field(field)]).skip(1).collect();
+    Layout { pieces, heading: String::new() }
+}
+
+/// A name ends before the first octet that is neither a letter nor a digit.
+fn split_name(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(text.len()))
+}
+
+fn unknown(name: &str, is_offered: impl Fn(&Tag) -> bool) -> FormatError {
+    let mut known = String::new();
+    for tag in TAGS.iter().filter(|tag| is_offered(tag)) {
+        // writing to a text does not fail
+        let _ = write!(known, "{}%{}", if known.is_empty() { "" } else { " " }, tag.name);
+    }
+    FormatError::UnknownTag { tag: name.to_owned(), known }
+}

@@ -1,0 +1,75 @@
+//! Rankings and orders as people write them: `srcip/bytes`, `dstport:p/packets:a`.
+
+use crate::{AggregateKey, Direction, KeyError, Order, Select, Sorting, StatisticKey};
+
+/// Why a text is no ranking or no order.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SelectError {
+    /// The field of a ranking is not known.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// What rows are to be sorted by is not known.
+    #[error(
+        "'{}' is not an order\nhint: use flows, packets, bytes, pps, bps, bpp, tstart, tend or duration",
+        .0.escape_debug()
+    )]
+    Order(String),
+    /// The direction is neither of the two.
+    #[error("'{}' is not a direction\nhint: use a for ascending or d for descending", .0.escape_debug())]
+    Direction(String),
+}
+
+impl Sorting {
+    /// Reads `ORDER[:a|d]`.
+    ///
+    /// ```
+    /// use weir_query::{Order, Sorting};
+    /// assert_eq!(Sorting::parse("bytes"), Ok(Sorting::usual(Order::Bytes)));
+    /// assert!(Sorting::parse("bytes:a").is_ok_and(Sorting::is_ascending));
+    /// ```
+    pub fn parse(text: &str) -> Result<Self, SelectError> {
+        let (name, direction) = text.split_once(':').map_or((text, None), |(name, way)| (name, Some(way)));
+        let order = Order::by_name(name).ok_or_else(|| SelectError::Order(name.to_owned()))?;
+        let direction = match direction {
+            None => order.usual_direction(),
+            Some("a") => Direction::Ascending,
+            Some("d") => Direction::Descending,
+            Some(other) => return Err(SelectError::Direction(other.to_owned())),
+        };
+        Ok(Self { order, direction })
+    }
+}
+
+impl Select {
+    /// Reads a ranking, `STAT[:p][/ORDER[:a|d]]`. `record` ranks whole flows, grouped by `keys`, or by the five-tuple when
+    /// there are none.
+    pub fn parse_ranking(text: &str, keys: &[AggregateKey], limit: Option<usize>) -> Result<Self, SelectError> {
+        let (key, order) = text.split_once('/').map_or((text, None), |(key, order)| (key, Some(order)));
+        let sorting = order.map_or(Ok(Sorting::usual(Order::Flows)), Sorting::parse)?;
+        let (key, per_protocol) = key.strip_suffix(":p").map_or((key, false), |key| (key, true));
+        if key == "record" {
+            return Ok(Self::Aggregate { keys: keys.to_vec(), more: Vec::new(), sorting: Some(sorting), limit });
+        }
+        Ok(Self::Statistic { key: StatisticKey::parse(key)?, per_protocol, sorting, limit })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rankings() {
+        let read = |text| Select::parse_ranking(text, &[], Some(3));
+        let key = StatisticKey::parse("dstport").expect("a key");
+        let sorting = Sorting { order: Order::Packets, direction: Direction::Ascending };
+        let expected = Select::Statistic { key, per_protocol: true, sorting, limit: Some(3) };
+        assert_eq!(read("dstport:p/packets:a"), Ok(expected));
+        let by_flows = Some(Sorting::usual(Order::Flows));
+        let records = Select::Aggregate { keys: Vec::new(), more: Vec::new(), sorting: by_flows, limit: Some(3) };
+        assert_eq!(read("record"), Ok(records));
+        assert!(matches!(read("nothing"), Err(SelectError::Key(_))));
+        assert_eq!(read("srcip/size"), Err(SelectError::Order("size".to_owned())));
+        assert_eq!(read("srcip/bytes:up"), Err(SelectError::Direction("up".to_owned())));
+    }
+}

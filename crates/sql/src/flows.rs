@@ -1,0 +1,214 @@
+//! Questions about flows, answered by the faster of two ways that can.
+//!
+//! [`weir_query`] reads segments directly and answers most questions. Only the engine scales by sampling intervals and
+//! writes to disk what memory does not hold; starting it takes longer than most questions, so it is started when it is
+//! first needed. What speaks against two ways is that each must give the same answer; tests compare them.
+
+use std::cell::OnceCell;
+use std::io::Write;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use weir_flow::books::Completeness;
+use weir_print::{ColumnText, CsvPieces, Format, OutputOptions, PrintError, write_batches};
+use weir_query::{Archive, FlowQuery, QueryError, TimeWindow};
+
+use crate::engine::Totals;
+use crate::output::write_answer;
+use crate::{Answer, Engine, EngineError, EngineOptions, QueryControl};
+
+/// Answers questions about the flows of an archive.
+pub struct FlowAnswers {
+    archive: Archive,
+    approximate: bool,
+    folder: PathBuf,
+    options: EngineOptions,
+    control: QueryControl,
+    engine: OnceCell<Engine>,
+}
+
+impl std::fmt::Debug for FlowAnswers {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let is_started = self.engine.get().is_some();
+        f.debug_struct("FlowAnswers").field("folder", &self.folder).field("engine", &is_started).finish_non_exhaustive()
+    }
+}
+
+/// An answer on its way.
+// a question has one answer, so its size does not matter
+#[allow(clippy::large_enum_variant)]
+pub enum FlowAnswer {
+    /// By [`weir_query`].
+    Direct(weir_query::Answer<RecordBatch>),
+    /// By the engine.
+    Engine(Answer),
+}
+
+impl std::fmt::Debug for FlowAnswer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Direct(_) => "FlowAnswer::Direct",
+            Self::Engine(_) => "FlowAnswer::Engine",
+        })
+    }
+}
+
+impl FlowAnswer {
+    /// Columns of the answer.
+    pub fn schema(&self) -> &SchemaRef {
+        match self {
+            Self::Direct(answer) => answer.schema(),
+            Self::Engine(answer) => answer.schema(),
+        }
+    }
+}
+
+impl Iterator for FlowAnswer {
+    type Item = Result<RecordBatch, EngineError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self {
+            Self::Direct(answer) => answer.next().map(|batch| batch.map_err(EngineError::from)),
+            Self::Engine(answer) => answer.next(),
+        }
+    }
+}
+
+/// What was written of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Written {
+    /// Rows written.
+    pub rows: u64,
+    /// Of an approximate answer: flows, packets and bytes that a value without a row has at most.
+    pub unlisted_max: Option<[u64; 3]>,
+}
+
+impl FlowAnswers {
+    /// Answers from `archive`, which was opened in `folder`. `approximate` tells whether flows that have expired count by
+    /// their summaries, which the engine cannot read.
+    pub fn new(
+        archive: Archive,
+        folder: PathBuf,
+        options: EngineOptions,
+        control: QueryControl,
+        approximate: bool,
+    ) -> Self {
+        Self { archive, approximate, folder, options, control, engine: OnceCell::new() }
+    }
+
+    /// The archive, at the position that questions see.
+    pub fn archive(&self) -> &Archive {
+        &self.archive
+    }
+
+    /// Answers with record batches.
+    pub fn ask(&self, question: &FlowQuery) -> Result<FlowAnswer, EngineError> {
+        match self.archive.ask(question) {
+            Ok(answer) => Ok(FlowAnswer::Direct(answer)),
+            Err(error) => self.by_engine(question, error).map(FlowAnswer::Engine),
+        }
+    }
+
+    /// Writes the answer to a question. CSV is made by the threads that make the rows.
+    pub fn write(
+        &self,
+        question: &FlowQuery,
+        format: Format,
+        options: &OutputOptions,
+        to: &mut dyn Write,
+    ) -> Result<Written, EngineError> {
+        let written = match format {
+            Format::Csv => self.write_csv(question, options, to),
+            _ => self.archive.ask(question).map(|answer| {
+                let (schema, unlisted_max) = (Arc::clone(answer.schema()), answer.unlisted_max());
+                write_batches(answer, &schema, format, options, to).map(|rows| Written { rows, unlisted_max })
+            }),
+        };
+        match written {
+            Ok(written) => written.map_err(|error| match error {
+                PrintError::Batches(error) => error.into(),
+                PrintError::Write(error) => EngineError::Write(error),
+            }),
+            Err(error) => {
+                let rows = write_answer(self.by_engine(question, error)?, format, options, to)?;
+                Ok(Written { rows, unlisted_max: None })
+            }
+        }
+    }
+
+    /// The first column of an answer as texts, as tables have them.
+    pub fn labels(&self, question: &FlowQuery) -> Result<Vec<String>, EngineError> {
+        let mut labels = Vec::new();
+        for batch in self.ask(question)? {
+            let batch = batch?;
+            let Some((field, values)) = batch.schema_ref().fields().first().zip(batch.columns().first()) else {
+                continue;
+            };
+            let mut texts = ColumnText::new(field, values);
+            for row in 0..batch.num_rows() {
+                let mut text = Vec::new();
+                texts.push(row, &mut text);
+                labels.push(String::from_utf8_lossy(&text).into_owned());
+            }
+        }
+        Ok(labels)
+    }
+
+    /// What all flows that a question is about carried together.
+    pub fn totals(&self, question: &FlowQuery) -> Result<Totals, EngineError> {
+        if question.scaled {
+            return self.engine()?.totals_on(question, &self.control);
+        }
+        let totals = self.archive.totals(&question.filter, &question.window)?;
+        let (packets, bytes) = (totals.packets.unwrap_or(0), totals.bytes.unwrap_or(0));
+        Ok(Totals { flows: totals.flows, packets, bytes })
+    }
+
+    /// How complete the flows of a window are, by the books of its minutes.
+    pub fn completeness(&self, window: &TimeWindow) -> Result<Completeness, EngineError> {
+        let (from_ms, until_ms) = (window.from_ms.unwrap_or(i64::MIN), window.until_ms.unwrap_or(i64::MAX));
+        let books = self.archive.snapshot().books(from_ms, until_ms);
+        Ok(books.map_err(QueryError::from)?.completeness())
+    }
+
+    /// Ends the engine, when it was started, and removes what it wrote to disk; waits for that at most so long.
+    pub fn close(self, wait_max: Duration) {
+        if let Some(engine) = self.engine.into_inner() {
+            engine.close(wait_max);
+        }
+    }
+
+    fn write_csv(
+        &self,
+        question: &FlowQuery,
+        options: &OutputOptions,
+        to: &mut dyn Write,
+    ) -> Result<Result<Written, PrintError<QueryError>>, QueryError> {
+        let pieces = Arc::new(CsvPieces::new(options));
+        let maker = Arc::clone(&pieces);
+        let answer = self.archive.ask_each(question, move |batch| maker.piece(&batch))?;
+        let (schema, unlisted_max) = (Arc::clone(answer.schema()), answer.unlisted_max());
+        Ok(pieces.write(answer, &schema, to).map(|rows| Written { rows, unlisted_max }))
+    }
+
+    /// The engine's answer, where the engine can do what was refused.
+    fn by_engine(&self, question: &FlowQuery, refused: QueryError) -> Result<Answer, EngineError> {
+        match refused {
+            QueryError::NeedsEngine(_) | QueryError::Memory { .. } if !self.approximate => {
+                self.engine()?.ask_on(question, &self.control)
+            }
+            error => Err(error.into()),
+        }
+    }
+
+    fn engine(&self) -> Result<&Engine, EngineError> {
+        if let Some(engine) = self.engine.get() {
+            return Ok(engine);
+        }
+        let engine = Engine::open(&self.folder, &self.options)?;
+        Ok(self.engine.get_or_init(|| engine))
+    }
+}
