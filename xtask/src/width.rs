@@ -29,8 +29,7 @@ const WIDE: &[Exception] = &[
     Exception { type_name: "flow/options.rs::OptionsRows", reason: "one builder for each of the table's 16 columns" },
     Exception { type_name: "generate/routers.rs::RouterPair", reason: "what both routers share is to be a struct" },
     Exception { type_name: "weir/command/meter.rs::Args", reason: "options are to be grouped by their headings" },
-    Exception { type_name: "weir/command/nfdump.rs::Args", reason: "one field for each option of nfdump" },
-    Exception { type_name: "weir/command/query.rs::Args", reason: "options are to be grouped by their headings" },
+    Exception { type_name: "nfdump/arguments.rs::Arguments", reason: "one field for each option of nfdump" },
 ];
 /// Types that have more lines of `impl`. None is added.
 const LONG: &[Exception] = &[
