@@ -149,8 +149,8 @@ mod tests {
     }
 
     fn struct_of(fields: usize) -> String {
-        let fields: String = (0..fields).map(|at| format!("    a{at}: u8,\n")).collect();
-        format!("struct A {{\n{fields}}}\n")
+        let fields = (0..fields).map(|at| format!("    a{at}: u8,")).collect::<Vec<_>>().join("\n");
+        format!("struct A {{\n{fields}\n}}\n")
     }
 
     fn impl_of(name: &str, lines: usize) -> String {

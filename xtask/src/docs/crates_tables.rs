@@ -3,6 +3,7 @@
 //! What a crate does is the `description` of its `Cargo.toml`; where to begin reading (`look`) and what is never in it
 //! (`never`) are in its `[package.metadata.weir]`. The order is that of the dependencies ([`ROOMS`]).
 
+use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::Context;
@@ -28,7 +29,7 @@ pub(super) fn readme(root: &Path, page: &str) -> anyhow::Result<String> {
     let mut table = "| crate | what it does |\n| --- | --- |\n".to_owned();
     for Crate { folder, description, .. } in crates(&cargo_metadata(root)?)? {
         let name = format!("`crates/{folder}`");
-        table.push_str(&format!("| [{name}](crates/{folder}) | {} |\n", lowered(&description)));
+        let _ = writeln!(table, "| [{name}](crates/{folder}) | {} |", lowered(&description));
     }
     replaced(page, &table).context("README.md")
 }
@@ -37,7 +38,7 @@ pub(super) fn readme(root: &Path, page: &str) -> anyhow::Result<String> {
 pub(super) fn code_map(root: &Path, page: &str) -> anyhow::Result<String> {
     let mut table = "| crate | look first at | never |\n| --- | --- | --- |\n".to_owned();
     for Crate { folder, look, never, .. } in crates(&cargo_metadata(root)?)? {
-        table.push_str(&format!("| `{folder}` | {look} | {never} |\n"));
+        let _ = writeln!(table, "| `{folder}` | {look} | {never} |");
     }
     replaced(page, &table).context("ARCHITECTURE.md")
 }
@@ -103,7 +104,7 @@ fn lowered(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn metadata(weir: Value) -> Value {
+    fn metadata(weir: &Value) -> Value {
         let packages: Vec<Value> = ROOMS
             .iter()
             .map(|room| {
@@ -116,14 +117,14 @@ mod tests {
 
     #[test]
     fn crates_come_in_the_order_of_their_dependencies() {
-        let found = crates(&metadata(serde_json::json!({"look": "a.rs", "never": "b"}))).expect("crates");
+        let found = crates(&metadata(&serde_json::json!({"look": "a.rs", "never": "b"}))).expect("crates");
         assert_eq!(found.len(), ROOMS.len());
         assert_eq!((found[0].folder.as_str(), found[0].look.as_str()), ("wire", "a.rs"));
     }
 
     #[test]
     fn a_manifest_that_lacks_something_is_named() {
-        let error = crates(&metadata(serde_json::json!({"look": "a.rs"}))).expect_err("no 'never'").to_string();
+        let error = crates(&metadata(&serde_json::json!({"look": "a.rs"}))).expect_err("no 'never'").to_string();
         assert!(error.starts_with("crates/wire/Cargo.toml has no 'never'"), "{error}");
     }
 
