@@ -42,6 +42,7 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Verdict> {
             verdict.violations.push(format!("{path} is stale"));
         }
     }
+    verdict.violations.extend(crates_tables::stale_places(root)?);
     let missing = by_tests::pages().filter(|path| !root.join(path).exists());
     verdict.violations.extend(missing.map(|path| format!("{path} is missing")));
     Ok(verdict)

@@ -3,6 +3,7 @@
 //! What a crate does is the `description` of its `Cargo.toml`; where to begin reading (`look`) and what is never in it
 //! (`never`) are in its `[package.metadata.weir]`. The order is that of the dependencies ([`ROOMS`]).
 
+use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::Context;
@@ -28,7 +29,7 @@ pub(super) fn readme(root: &Path, page: &str) -> anyhow::Result<String> {
     let mut table = "| crate | what it does |\n| --- | --- |\n".to_owned();
     for Crate { folder, description, .. } in crates(&cargo_metadata(root)?)? {
         let name = format!("`crates/{folder}`");
-        table.push_str(&format!("| [{name}](crates/{folder}) | {} |\n", lowered(&description)));
+        let _ = writeln!(table, "| [{name}](crates/{folder}) | {} |", lowered(&description));
     }
     replaced(page, &table).context("README.md")
 }
@@ -37,7 +38,7 @@ pub(super) fn readme(root: &Path, page: &str) -> anyhow::Result<String> {
 pub(super) fn code_map(root: &Path, page: &str) -> anyhow::Result<String> {
     let mut table = "| crate | look first at | never |\n| --- | --- | --- |\n".to_owned();
     for Crate { folder, look, never, .. } in crates(&cargo_metadata(root)?)? {
-        table.push_str(&format!("| `{folder}` | {look} | {never} |\n"));
+        let _ = writeln!(table, "| `{folder}` | {look} | {never} |");
     }
     replaced(page, &table).context("ARCHITECTURE.md")
 }
@@ -65,6 +66,23 @@ fn crates(metadata: &Value) -> anyhow::Result<Vec<Crate>> {
     found.collect()
 }
 
+/// Places in `look` where nothing is any more.
+pub(super) fn stale_places(root: &Path) -> anyhow::Result<Vec<String>> {
+    let crates = crates(&cargo_metadata(root)?)?;
+    let stale = crates.iter().flat_map(|Crate { folder, look, .. }| {
+        let missing =
+            places(look).filter(move |place| !root.join("crates").join(folder).join("src").join(place).exists());
+        missing.map(move |place| format!("crates/{folder}/Cargo.toml: 'look' names '{place}', which is not in its src"))
+    });
+    Ok(stale.collect())
+}
+
+/// Files and folders in a text, which has them between backticks.
+fn places(look: &str) -> impl Iterator<Item = &str> {
+    let quoted = look.split('`').skip(1).step_by(2);
+    quoted.filter(|place| place.ends_with('/') || place.rsplit_once('.').is_some_and(|(_, ending)| ending == "rs"))
+}
+
 /// The page with another table between its markers.
 fn replaced(page: &str, table: &str) -> anyhow::Result<String> {
     let (before, rest) = page.split_once(BEGIN).with_context(|| format!("has no line '{}'", BEGIN.trim_end()))?;
@@ -86,7 +104,7 @@ fn lowered(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn metadata(weir: Value) -> Value {
+    fn metadata(weir: &Value) -> Value {
         let packages: Vec<Value> = ROOMS
             .iter()
             .map(|room| {
@@ -99,14 +117,14 @@ mod tests {
 
     #[test]
     fn crates_come_in_the_order_of_their_dependencies() {
-        let found = crates(&metadata(serde_json::json!({"look": "a.rs", "never": "b"}))).expect("crates");
+        let found = crates(&metadata(&serde_json::json!({"look": "a.rs", "never": "b"}))).expect("crates");
         assert_eq!(found.len(), ROOMS.len());
         assert_eq!((found[0].folder.as_str(), found[0].look.as_str()), ("wire", "a.rs"));
     }
 
     #[test]
     fn a_manifest_that_lacks_something_is_named() {
-        let error = crates(&metadata(serde_json::json!({"look": "a.rs"}))).expect_err("no 'never'").to_string();
+        let error = crates(&metadata(&serde_json::json!({"look": "a.rs"}))).expect_err("no 'never'").to_string();
         assert!(error.starts_with("crates/wire/Cargo.toml has no 'never'"), "{error}");
     }
 
@@ -115,6 +133,12 @@ mod tests {
         let page = format!("a\n{BEGIN}old\n{END}b\n");
         assert_eq!(replaced(&page, "new\n").expect("a page"), format!("a\n{BEGIN}new\n{END}b\n"));
         assert!(replaced("a\n", "new\n").is_err());
+    }
+
+    #[test]
+    fn places_are_files_and_folders() {
+        let found: Vec<&str> = places("`lib.rs`: one trait; `cache/`, and what `FlowBatch` is").collect();
+        assert_eq!(found, ["lib.rs", "cache/"]);
     }
 
     #[test]
