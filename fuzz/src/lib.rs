@@ -17,11 +17,12 @@ mod metering;
 
 use framing::{Framing, messages};
 use walk::Walk;
+use weir_wire::{netflow1, netflow5, netflow7};
 
 /// Reads a NetFlow v5 datagram to the last octet.
 pub fn netflow5(datagram: &[u8]) {
     let mut walk = Walk::default();
-    walk.netflow5(datagram);
+    walk.fixed(&netflow5::FORMAT, datagram);
     canary(&walk);
 }
 
@@ -114,14 +115,14 @@ fn sampled_canary(_: bool) {}
 /// Reads a NetFlow v1 datagram to the last octet.
 pub fn netflow1(datagram: &[u8]) {
     let mut walk = Walk::default();
-    walk.netflow1(datagram);
+    walk.fixed(&netflow1::FORMAT, datagram);
     canary(&walk);
 }
 
 /// Reads a NetFlow v7 datagram to the last octet.
 pub fn netflow7(datagram: &[u8]) {
     let mut walk = Walk::default();
-    walk.netflow7(datagram);
+    walk.fixed(&netflow7::FORMAT, datagram);
     canary(&walk);
 }
 

@@ -3,11 +3,9 @@
 use arrow::array::Array;
 use arrow::compute::sum;
 use arrow::datatypes::UInt64Type;
+use weir_capture::{FillOutcome, Interface, PacketBlock, PacketMeta, PacketSource, SourceCounts, SourceError};
 use weir_flow::{Column, FlowBatch};
-use weir_meter::{
-    Interface, KeyFields, KeyHeaders, Measures, MeterOptions, Metering, PacketBlock, PacketMeta, PacketSource, Pulled,
-    Selection, SourceCounts, SourceError, Step,
-};
+use weir_meter::{KeyFields, KeyHeaders, Measures, MeterOptions, Metering, Selection, Step};
 use weir_wire::packet::LinkType;
 
 /// Packets of a block, few, so that there are several blocks.
@@ -45,10 +43,10 @@ impl Packets {
 }
 
 impl PacketSource for Packets {
-    fn fill(&mut self, block: &mut PacketBlock) -> Result<Pulled, SourceError> {
+    fn fill(&mut self, block: &mut PacketBlock) -> Result<FillOutcome, SourceError> {
         block.clear();
         while block.packets().len() < BLOCK_PACKETS && self.push_next(block) {}
-        Ok(if block.packets().is_empty() { Pulled::Ended } else { Pulled::Packets })
+        Ok(if block.packets().is_empty() { FillOutcome::Ended } else { FillOutcome::Packets })
     }
 
     fn interfaces(&self) -> &[Interface] {

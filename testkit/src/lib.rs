@@ -1,12 +1,18 @@
-//! What the tests of several rooms share: where the corpus lies, and which programs of others are there.
+//! What the tests of several crates share: where the corpus is, which other programs are installed, certificates, networks.
 //!
-//! A test that needs something from outside prints "skipped" and passes when it is absent, so that a bare checkout
-//! can be tested; it fails when the environment says that it must be there, so that a full machine tests everything.
+//! A test that needs something from outside calls [`skip`] and passes when it is absent, so that a bare checkout can be
+//! tested; it fails when the environment says that it must be there, so that a full machine tests everything.
 
 pub mod certificates;
+pub mod console;
 pub mod namespace;
+pub mod pages;
+
+mod skipped;
 
 use std::path::{Path, PathBuf};
+
+pub use skipped::skip;
 
 /// The folder of captures and golden outputs: `WEIR_CORPUS`, or `../shared/corpus` beside the checkout.
 ///
@@ -20,8 +26,7 @@ pub fn corpus() -> Option<PathBuf> {
     if folder.join("INDEX.tsv").is_file() {
         return Some(folder);
     }
-    assert!(std::env::var_os("WEIR_REQUIRE_CORPUS").is_none(), "no corpus at {}", folder.display());
-    println!("skipped: no corpus at {}", folder.display());
+    skip("corpus", &format!("there is no corpus at {}", folder.display()));
     None
 }
 
@@ -39,9 +44,7 @@ pub fn program(name: &str) -> Option<PathBuf> {
     if let Some(found) = folders.map(|folder| folder.join(name)).find(|path| path.is_file()) {
         return Some(found);
     }
-    let variable = require_variable(name);
-    assert!(std::env::var_os(&variable).is_none(), "{variable} is set and there is no {name}");
-    println!("skipped: {name} is not installed");
+    skip(name, &format!("{name} is not installed"));
     None
 }
 
@@ -64,10 +67,6 @@ pub fn write_capture(path: &Path, frames: impl IntoIterator<Item = (i64, Vec<u8>
     std::fs::write(path, file).expect("the capture is written");
 }
 
-fn require_variable(program: &str) -> String {
-    format!("WEIR_REQUIRE_{}", program.to_uppercase().replace('-', "_"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,11 +75,5 @@ mod tests {
     fn programs_are_found_or_not() {
         assert!(program("sh").is_some_and(|path| path.is_file()));
         assert_eq!(program("weir-no-such-program"), None);
-    }
-
-    #[test]
-    fn the_variable_is_named_after_the_program() {
-        assert_eq!(require_variable("nfdump"), "WEIR_REQUIRE_NFDUMP");
-        assert_eq!(require_variable("argus-client"), "WEIR_REQUIRE_ARGUS_CLIENT");
     }
 }

@@ -1,8 +1,12 @@
-//! The reference pages that are generated from tables in the code.
+//! The pages of the documentation that are generated.
 //!
-//! To add a page, write its function and add a line to [`PAGES`].
+//! `cargo xtask docs` writes all of them. Those of [`PAGES`] are made here, so that a check of them costs nothing. Those
+//! of [`by_tests`] are made by tests, which know the answers of other programs or have the command line at hand; such a
+//! test compares its page whenever it runs, and writes it when the environment asks for it.
 
+mod by_tests;
 mod columns;
+mod crates_tables;
 
 use std::path::Path;
 
@@ -10,38 +14,53 @@ use anyhow::Context;
 
 use crate::verdict::Verdict;
 
-/// A generated page: its path, and the function that writes its text.
+/// A generated page: its path, and the function that makes its text of the one on disk.
 struct Page {
     path: &'static str,
-    render: fn() -> String,
+    render: fn(&Path, &str) -> anyhow::Result<String>,
 }
 
-/// Every generated page. The reference of the command line joins it once the binary can print it.
-const PAGES: &[Page] = &[Page { path: "docs/reference/columns.md", render: columns::render }];
+/// Pages that are made without a test.
+const PAGES: &[Page] = &[
+    Page { path: "docs/reference/columns.md", render: |_, _| Ok(columns::render()) },
+    Page { path: "README.md", render: crates_tables::readme },
+    Page { path: "ARCHITECTURE.md", render: crates_tables::code_map },
+];
 
-/// Checks that each page on disk is what its function writes now.
+/// Checks that each page on disk is what its function writes now. Tests check the others.
 pub(crate) fn look(root: &Path) -> anyhow::Result<Verdict> {
     let hint = "run `cargo xtask docs` and commit what it writes";
-    let mut verdict = Verdict { seen: format!("{} generated pages", PAGES.len()), hint, ..Verdict::default() };
+    let seen = format!("{} generated pages; tests check {} more", PAGES.len(), by_tests::pages().count());
+    let mut verdict = Verdict { seen, hint, ..Verdict::default() };
     for Page { path, render } in PAGES {
         if !root.join(path).exists() {
             verdict.violations.push(format!("{path} is missing"));
-        } else if std::fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"))? != render() {
+            continue;
+        }
+        let committed = read(root, path)?;
+        if committed != render(root, &committed)? {
             verdict.violations.push(format!("{path} is stale"));
         }
     }
+    let missing = by_tests::pages().filter(|path| !root.join(path).exists());
+    verdict.violations.extend(missing.map(|path| format!("{path} is missing")));
     Ok(verdict)
 }
 
-/// Writes every page.
-pub(crate) fn write(root: &Path) -> anyhow::Result<()> {
-    for page in PAGES {
-        let path = root.join(page.path);
-        if let Some(folder) = path.parent() {
+/// Writes every page. With `is_fast` those stay as they are whose tests compile the query engine.
+pub(crate) fn write(root: &Path, is_fast: bool) -> anyhow::Result<()> {
+    for Page { path, render } in PAGES {
+        let committed = if root.join(path).exists() { read(root, path)? } else { String::new() };
+        let page = root.join(path);
+        if let Some(folder) = page.parent() {
             std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
         }
-        std::fs::write(&path, (page.render)()).with_context(|| format!("cannot write {}", path.display()))?;
-        println!("{:<14} wrote   {}", "docs", page.path);
+        std::fs::write(&page, render(root, &committed)?).with_context(|| format!("cannot write {path}"))?;
+        println!("{:<14} wrote   {path}", "docs");
     }
-    Ok(())
+    by_tests::write(root, is_fast)
+}
+
+fn read(root: &Path, path: &str) -> anyhow::Result<String> {
+    std::fs::read_to_string(root.join(path)).with_context(|| format!("cannot read {path}"))
 }

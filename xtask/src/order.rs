@@ -1,4 +1,4 @@
-//! The order of the rooms: a crate depends only on crates above it in the data path.
+//! The order of the crates: a crate depends only on crates above it in the data path.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::Path;
@@ -11,8 +11,8 @@ use crate::verdict::Verdict;
 
 /// The rooms in data-path order; each has the folder `crates/<word>`. The last is the binary, which nothing may use.
 pub(crate) const ROOMS: &[&str] = &[
-    "wire", "flow", "filter", "export", "generate", "print", "chain", "meter", "collect", "archive", "rows", "formats",
-    "query", "blocks", "sql", "weir",
+    "wire", "flow", "filter", "secure", "capture", "routes", "export", "generate", "print", "chain", "rows", "meter",
+    "collect", "archive", "formats", "query", "blocks", "sql", "weir",
 ];
 /// Packages for development only, and their folders.
 const DEV_ONLY: &[&str] = &["testkit", "xtask"];
@@ -45,7 +45,7 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Verdict> {
         seen: format!("{} members, {edges} edges between them", members.count()),
         violations: violations(&packages),
         warnings: Vec::new(),
-        hint: "the order stands in ARCHITECTURE.md and in xtask/src/order.rs; move the code to the room it belongs to",
+        hint: "the order is in README.md and in xtask/src/order.rs; move the code to the crate it belongs to",
     })
 }
 
@@ -64,7 +64,7 @@ pub(crate) fn look_once(root: &Path) -> anyhow::Result<Verdict> {
         seen: format!("{} packages of sql and weir", plain.len()),
         violations,
         warnings: Vec::new(),
-        hint: "drop the development dependency of sql or weir that turns them on, or move its test to a room above",
+        hint: "drop the development dependency of sql or weir that turns them on, or move its test to a crate above",
     })
 }
 
@@ -77,7 +77,8 @@ fn features(root: &Path, edges: &str) -> anyhow::Result<BTreeMap<String, String>
     Ok(lines.map(|(package, features)| (package.to_owned(), features.to_owned())).collect())
 }
 
-fn cargo_metadata(root: &Path) -> anyhow::Result<Value> {
+/// What `cargo metadata` says of the workspace.
+pub(crate) fn cargo_metadata(root: &Path) -> anyhow::Result<Value> {
     let output = cargo(root, &["metadata", "--format-version", "1"])?;
     serde_json::from_slice(&output).context("cargo metadata printed no JSON")
 }
@@ -161,10 +162,10 @@ fn wrong_place(member: &Package) -> Option<String> {
     let expected = match (rank(room), DEV_ONLY.contains(&room)) {
         (Some(_), _) => format!("crates/{room}"),
         (None, true) => room.to_owned(),
-        (None, false) => return Some(format!("{name}: has no place in the order of the rooms")),
+        (None, false) => return Some(format!("{name}: has no place in the order of the crates")),
     };
     let found = member.folder.as_deref().unwrap_or_default();
-    (found != expected).then(|| format!("{name}: lies in {found}, its folder is {expected}"))
+    (found != expected).then(|| format!("{name}: is in {found}, its folder is {expected}"))
 }
 
 /// The rule that an edge between two members breaks.
@@ -280,7 +281,7 @@ mod tests {
 
     #[test]
     fn the_engine_is_found_behind_other_packages() {
-        let rule = "nothing below query pulls datafusion";
+        let rule = "nothing below sql pulls datafusion";
         check(
             &["weir-archive: foreign", "*foreign: datafusion-expr"],
             &[&format!("weir-archive -> foreign -> datafusion-expr: {rule}")],
@@ -292,10 +293,10 @@ mod tests {
 
     #[test]
     fn every_member_has_its_place() {
-        check(&["weir-extra:"], &["weir-extra: has no place in the order of the rooms"]);
+        check(&["weir-extra:"], &["weir-extra: has no place in the order of the crates"]);
         let mut packages = workspace(&["weir-wire:"]);
         packages[0].folder = Some("wire".into());
-        assert_eq!(violations(&packages), ["weir-wire: lies in wire, its folder is crates/wire"]);
+        assert_eq!(violations(&packages), ["weir-wire: is in wire, its folder is crates/wire"]);
     }
 
     #[test]

@@ -1,6 +1,12 @@
-//! A scanner of Rust sources: blanks out what is not code, then finds functions, modules and test regions.
+//! A scanner of Rust sources: blanks out what is not code, then finds functions, modules and test regions
+//! ([`items`]: structs and `impl` blocks; [`uses`]: names of other files).
+
+mod items;
+mod uses;
 
 use std::ops::Range;
+
+pub(crate) use uses::Import;
 
 /// A Rust source whose comments, strings and character literals are blanks. Lines and offsets stay what they were.
 #[derive(Debug)]
@@ -127,6 +133,12 @@ impl Source {
             let is_raw = before == b'#' && at >= 2 && self.code[at - 2] == b'r';
             self.code[at..].starts_with(word) && !is_raw && !is_word(before) && !is_word(after)
         })
+    }
+
+    /// Offsets of a word that is in no test region.
+    fn words_outside_tests(&self, word: &str) -> Vec<usize> {
+        let regions = self.test_regions();
+        self.words(word).filter(|at| !regions.iter().any(|region| region.contains(at))).collect()
     }
 
     /// The identifier, or macro variable, after white space at `from`. `None` for `fn(` of a function pointer.

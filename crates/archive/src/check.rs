@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::TimestampMillisecondType;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use weir_flow::Table;
 
 use crate::civil::{day_of_ms, day_text};
@@ -18,10 +17,10 @@ use crate::layout::{Layout, TailName};
 use crate::lock::Lock;
 use crate::readers::Lease;
 use crate::segment::SegmentName;
-use crate::stock::{Kept, Stock};
+use crate::stock::{PlacedSegment, Stock};
 use crate::tail::TailContents;
 use crate::upkeep::Upkeep;
-use crate::{ArchiveError, Segment, folder, recovery, summaries};
+use crate::{Action, ArchiveError, Segment, folder, recovery, summaries};
 
 /// Rows decoded at a time.
 const BATCH_ROWS: usize = 8192;
@@ -102,7 +101,7 @@ pub struct Finding {
 /// What a check has seen.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Checked {
+pub struct CheckReport {
     /// Segments that count.
     pub segments: u64,
     /// Rows in them, of all tables.
@@ -117,27 +116,27 @@ pub struct Checked {
     pub covered: u64,
     /// Files set aside before, and left alone.
     pub set_aside: Vec<PathBuf>,
-    /// Temporary files, while nobody writes.
+    /// Temporary files, while there is no writer.
     pub leftovers: Vec<PathBuf>,
     /// What is wrong.
     pub findings: Vec<Finding>,
 }
 
-/// Checks every file of the archive in `dir`, also beside a writer; with `repair` damaged files are set aside.
-/// `tell` hears of each file before it is read.
-pub fn check(dir: &Path, repair: bool, mut tell: impl FnMut(&Path)) -> Result<Checked, ArchiveError> {
+/// Checks every file of the archive in `dir`, also with a writer at work; with `repair` damaged files are set aside.
+/// `report` is called with each file before it is read.
+pub fn check(dir: &Path, repair: bool, mut report: impl FnMut(&Path)) -> Result<CheckReport, ArchiveError> {
     let layout = Layout::new(dir);
     layout.check()?;
     let upkeep = repair.then(|| Upkeep::begin(&layout)).transpose()?;
     // Everything that is listed from here on stays.
     let _lease = Lease::take(&layout)?;
     let stock = Stock::read(&layout)?;
-    let mut checked = Checked { covered: stock.covered.len() as u64, ..Checked::default() };
+    let mut checked = CheckReport { covered: stock.covered.len() as u64, ..CheckReport::default() };
     for day in stock.days() {
         check_overlaps(day, &mut checked.findings);
     }
     for kept in &stock.live {
-        tell(&kept.segment.path);
+        report(&kept.segment.path);
         checked.segments += 1;
         checked.octets += kept.segment.octets;
         match check_segment(kept) {
@@ -147,36 +146,24 @@ pub fn check(dir: &Path, repair: bool, mut tell: impl FnMut(&Path)) -> Result<Ch
     }
     let summaries = stock.summaries(&layout)?;
     for summary in summaries.live.iter().chain(&summaries.void) {
-        tell(summary.path());
+        report(summary.path());
         checked.summaries += 1;
         if let Err(error) = summary.check() {
             checked.found(summary.path().to_owned(), Fault::Unreadable(chain(&error)));
         }
     }
     find_strangers(&layout, &mut checked)?;
-    check_tails(&layout, &mut checked, &mut tell)?;
+    check_tails(&layout, &mut checked, &mut report)?;
     if upkeep.is_some() {
         set_aside(&layout, &mut checked)?;
     }
     Ok(checked)
 }
 
-impl Checked {
+impl CheckReport {
     fn found(&mut self, path: PathBuf, fault: Fault) {
         self.findings.push(Finding { path, fault, set_aside: None });
     }
-}
-
-/// Rows of a segment by its footer.
-pub(crate) fn rows_by_footer(segment: &Segment) -> Result<u64, ArchiveError> {
-    let rows = open(segment)?.metadata().file_metadata().num_rows();
-    Ok(u64::try_from(rows).unwrap_or_default())
-}
-
-fn open(segment: &Segment) -> Result<ParquetRecordBatchReaderBuilder<File>, ArchiveError> {
-    let path = || segment.path.clone();
-    let file = File::open(&segment.path).map_err(|source| ArchiveError::OpenSegment { path: path(), source })?;
-    ParquetRecordBatchReaderBuilder::try_new(file).map_err(|source| ArchiveError::ReadSegment { path: path(), source })
 }
 
 /// An error with its causes, on one line.
@@ -191,7 +178,7 @@ fn chain(error: &ArchiveError) -> String {
 }
 
 /// Verifies the checksums of a segment, then reads it whole, as every reader would, and compares it with its name.
-fn check_segment(kept: &Kept) -> Result<(), Fault> {
+fn check_segment(kept: &PlacedSegment) -> Result<(), Fault> {
     let segment = &kept.segment;
     let unreadable = |error: ArchiveError| Fault::Unreadable(chain(&error));
     // Nothing but the index may be looked at before the checksums are right: the Parquet reader trusts its footer.
@@ -202,8 +189,8 @@ fn check_segment(kept: &Kept) -> Result<(), Fault> {
         }
     }
     segment.check().map_err(unreadable)?;
-    let failed = |source| unreadable(ArchiveError::ReadSegment { path: segment.path.clone(), source });
-    let reader = open(segment).map_err(unreadable)?.with_batch_size(BATCH_ROWS).build().map_err(failed)?;
+    let failed = |source| unreadable(segment.unreadable(source));
+    let reader = segment.open().map_err(unreadable)?.with_batch_size(BATCH_ROWS).build().map_err(failed)?;
     let mut rows = 0;
     for batch in reader {
         let batch = batch.map_err(|error| failed(error.into()))?;
@@ -213,7 +200,7 @@ fn check_segment(kept: &Kept) -> Result<(), Fault> {
     if rows == segment.rows { Ok(()) } else { Err(Fault::Rows { named: segment.rows, found: rows }) }
 }
 
-fn check_times(kept: &Kept, batch: &RecordBatch) -> Result<(), Fault> {
+fn check_times(kept: &PlacedSegment, batch: &RecordBatch) -> Result<(), Fault> {
     let times = |name: &str| {
         let values = batch.column_by_name(name)?.as_primitive_opt::<TimestampMillisecondType>()?;
         arrow::compute::min(values).zip(arrow::compute::max(values))
@@ -236,7 +223,7 @@ fn check_times(kept: &Kept, batch: &RecordBatch) -> Result<(), Fault> {
 }
 
 /// Segments of one table and day that count, and were made in part of the same tails.
-fn check_overlaps(day: &[Kept], findings: &mut Vec<Finding>) {
+fn check_overlaps(day: &[PlacedSegment], findings: &mut Vec<Finding>) {
     let mut day: Vec<&Segment> = day.iter().map(|kept| &kept.segment).collect();
     day.sort_by_key(|segment| segment.tails);
     for pair in day.windows(2) {
@@ -248,7 +235,7 @@ fn check_overlaps(day: &[Kept], findings: &mut Vec<Finding>) {
 }
 
 /// Files that are where only segments or summaries should be, and what others have left.
-fn find_strangers(layout: &Layout, checked: &mut Checked) -> Result<(), ArchiveError> {
+fn find_strangers(layout: &Layout, checked: &mut CheckReport) -> Result<(), ArchiveError> {
     let is_segment = |name: &str| SegmentName::parse(name).is_some();
     for &table in Table::ALL {
         find_strangers_in(&layout.partitions(table)?, is_segment, &Fault::NoSegment, checked)?;
@@ -267,7 +254,7 @@ fn find_strangers_in(
     partitions: &[PathBuf],
     belongs: impl Fn(&str) -> bool,
     fault: &Fault,
-    checked: &mut Checked,
+    checked: &mut CheckReport,
 ) -> Result<(), ArchiveError> {
     for partition in partitions {
         for name in folder::names(partition)? {
@@ -283,7 +270,7 @@ fn find_strangers_in(
     Ok(())
 }
 
-fn check_tails(layout: &Layout, checked: &mut Checked, tell: &mut impl FnMut(&Path)) -> Result<(), ArchiveError> {
+fn check_tails(layout: &Layout, checked: &mut CheckReport, report: &mut impl FnMut(&Path)) -> Result<(), ArchiveError> {
     let mut numbers = Vec::new();
     for name in layout.tail_names()? {
         match name {
@@ -296,7 +283,7 @@ fn check_tails(layout: &Layout, checked: &mut Checked, tell: &mut impl FnMut(&Pa
         let path = layout.tail(*number);
         // One that is sealed meanwhile is checked by whoever seals it.
         let Ok(file) = File::open(&path) else { continue };
-        tell(&path);
+        report(&path);
         checked.tails += 1;
         let contents = TailContents::read(&file, &path)?;
         let octets = contents.octets() - contents.scan.whole_octets as u64;
@@ -316,7 +303,7 @@ fn check_tails(layout: &Layout, checked: &mut Checked, tell: &mut impl FnMut(&Pa
 }
 
 /// Sets aside what is wrong. Tails are the writer's: without one, this opens the archive as a writer would.
-fn set_aside(layout: &Layout, checked: &mut Checked) -> Result<(), ArchiveError> {
+fn set_aside(layout: &Layout, checked: &mut CheckReport) -> Result<(), ArchiveError> {
     let mut tails = false;
     for finding in &mut checked.findings {
         let path = &finding.path;
@@ -330,7 +317,7 @@ fn set_aside(layout: &Layout, checked: &mut Checked) -> Result<(), ArchiveError>
         let mut aside = path.clone().into_os_string();
         aside.push(".damaged");
         let aside = PathBuf::from(aside);
-        fs::rename(path, &aside).map_err(|source| ArchiveError::SetAside { path: path.clone(), source })?;
+        fs::rename(path, &aside).map_err(Action::SetAside.failed(path))?;
         path.parent().map_or(Ok(()), folder::sync)?;
         finding.set_aside = Some(aside);
     }

@@ -1,13 +1,13 @@
 //! Compaction: small segments of one table and day become one.
 //!
 //! Collectors seal every few minutes, so a day begins as hundreds of small segments: each is opened, and its pages and
-//! indexes are shorter than they could be. They are merged in tiers, as in a log-structured merge tree: several of about
-//! one size at a time, so that a row is rewritten as often as the logarithm of its day's rows. Once a day is over,
-//! whatever fits together is merged. What speaks against tiers is that a day has segments of several sizes; merging all
-//! of it every time would rewrite every row hundreds of times.
+//! indexes are shorter than they could be. They are merged in tiers, as in a log-structured merge tree: several of
+//! about one size at a time, so that a row is rewritten as often as the logarithm of its day's rows. Once a day is
+//! over, whatever fits together is merged. What speaks against tiers is that a day has segments of several sizes;
+//! merging all of it every time would rewrite every row hundreds of times.
 //!
-//! A merged segment is written beside the others, synced, and moved into its place by one rename, which is the commit
-//! point: its name has a wider range of tails, which makes void those that it was made of. A crash before leaves
+//! A merged segment is written to a folder of its own, synced, and moved into its place by one rename, which is the
+//! commit point: its name has a wider range of tails, which supersedes those that it was made of. A crash before leaves
 //! nothing but a file to be cleared, and after it only files that do not count. These are removed when no reader has
 //! them any more (see `readers`).
 
@@ -15,59 +15,18 @@ mod merge;
 mod plan;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 use std::{collections::HashSet, fs};
 
 use crate::layout::Layout;
-use crate::stock::Kept;
+use crate::stock::{PlacedSegment, now_ms};
 use crate::upkeep::Upkeep;
-use crate::{ArchiveError, ArchiveOptions, Segment, folder, space};
-
-/// When segments are merged, and into how large ones.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CompactionOptions {
-    /// Whether a writer merges at all. Default: true.
-    pub enabled: bool,
-    /// Rows of a merged segment at most. Merging takes memory for them, some 100 octets a row (keys, numbers of hosts, what
-    /// rollups sum up, encoded columns): 0.8 GB. More than [`REWRITE_ROWS_MAX`](crate::segment::REWRITE_ROWS_MAX) is taken
-    /// as that. Default: 8,000,000.
-    pub segment_rows_max: u64,
-    /// Octets of the segments that are merged into one, at most, all together. Default: 512 MiB.
-    pub segment_octets_max: u64,
-    /// Segments of about one size that are merged as soon as there are so many, and the factor between sizes. At
-    /// least 2. Default: 4.
-    pub fan_in: u64,
-    /// Segments merged into one at most. Default: 64.
-    pub inputs_max: usize,
-    /// Time after the end of a day until whatever fits together is merged. Default: 1 hour.
-    pub settle_time: Duration,
-    /// How much of its time the thread of a writer may spend on merging, in percent: it rests after each merge. A
-    /// command never rests. Default: 25.
-    pub busy_percent: u8,
-    /// Longest time that segments made void wait for readers before they are removed all the same; such a reader gets
-    /// an error. Default: 1 hour.
-    pub readers_wait_max: Duration,
-}
-
-impl Default for CompactionOptions {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            segment_rows_max: 8_000_000,
-            segment_octets_max: 512 << 20,
-            fan_in: 4,
-            inputs_max: 64,
-            settle_time: Duration::from_hours(1),
-            busy_percent: 25,
-            readers_wait_max: Duration::from_hours(1),
-        }
-    }
-}
+use crate::{Action, ArchiveError, ArchiveOptions, CompactionOptions, Segment, folder, space};
 
 /// What compaction has done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Compacted {
+pub struct CompactionReport {
     /// Segments written.
     pub segments_written: u64,
     /// Segments merged into these.
@@ -80,7 +39,7 @@ pub struct Compacted {
     pub octets_after: u64,
     /// Times that merging failed, for instance because a segment is damaged; these segments stay as they are.
     pub failures: u64,
-    /// Times that merging was put off because there was no room for the merged segment beside the others.
+    /// Times that merging was put off because there was no space for the merged segment next to the others.
     pub postponed: u64,
     /// Time spent on merging.
     pub time: Duration,
@@ -90,19 +49,20 @@ pub struct Compacted {
     pub waiting_for_readers: bool,
 }
 
-/// Merges whatever fits together in the archive in `dir`, beside a writer or without one. `tell` hears of each merge.
+/// Merges whatever fits together in the archive in `dir`, with a writer at work or without one. `report` is called with
+/// each merge.
 ///
-/// A merge that fails is counted, told, and its segments are left alone.
+/// A merge that fails is counted and reported, and its segments are left alone.
 pub fn compact(
     dir: &Path,
     options: &CompactionOptions,
-    mut tell: impl FnMut(Merge<'_>),
-) -> Result<Compacted, ArchiveError> {
+    mut report: impl FnMut(Merge<'_>),
+) -> Result<CompactionReport, ArchiveError> {
     let layout = Layout::new(dir);
     let options = ArchiveOptions { compaction: *options, free_octets_min: 0, ..ArchiveOptions::default() };
     let mut compaction = Compaction { settled_only: false, ..Compaction::new(&options) };
     // One merge at a time: a writer may have to make room in between.
-    while compaction.step(&Upkeep::begin(&layout)?, &mut tell)? {}
+    while compaction.step(&Upkeep::begin(&layout)?, &mut report)? {}
     let upkeep = Upkeep::begin(&layout)?;
     let removed = upkeep.remove(&upkeep.stock()?, &[], options.compaction.readers_wait_max, || Ok(()))?;
     compaction.done.files_removed += removed.files;
@@ -115,7 +75,7 @@ pub fn compact(
 #[non_exhaustive]
 pub struct Merge<'a> {
     /// Segments merged, of one table and day.
-    pub inputs: &'a [Kept],
+    pub inputs: &'a [PlacedSegment],
     /// What they became, or why they did not.
     pub result: Result<Segment, ArchiveError>,
 }
@@ -128,22 +88,22 @@ pub(crate) struct Compaction {
     settled_only: bool,
     /// Segments that could not be merged; nothing is gained by trying again and again.
     failed: HashSet<PathBuf>,
-    pub(crate) done: Compacted,
+    pub(crate) done: CompactionReport,
     /// Time that the last merge took.
     pub(crate) last_time: Duration,
 }
 
 impl Compaction {
     pub(crate) fn new(options: &ArchiveOptions) -> Self {
-        let (failed, done) = (HashSet::new(), Compacted::default());
+        let (failed, done) = (HashSet::new(), CompactionReport::default());
         Self { options: *options, settled_only: true, failed, done, last_time: Duration::ZERO }
     }
 
     /// Merges once, if there is anything to merge. Days are looked through from the oldest, so that the ones that are
     /// over are finished first.
-    pub(crate) fn step(&mut self, upkeep: &Upkeep, tell: &mut impl FnMut(Merge<'_>)) -> Result<bool, ArchiveError> {
+    pub(crate) fn step(&mut self, upkeep: &Upkeep, report: &mut impl FnMut(Merge<'_>)) -> Result<bool, ArchiveError> {
         let stock = upkeep.stock()?;
-        let now_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64);
+        let now_ms = now_ms();
         for day in stock.days() {
             let settled = !self.settled_only || plan::is_over(day, now_ms, self.options.compaction.settle_time);
             for part in day.split(|kept| self.failed.contains(&kept.segment.path)) {
@@ -162,12 +122,12 @@ impl Compaction {
                     Ok(None) => return Ok(false),
                     Ok(Some(segment)) => {
                         self.count(inputs, &segment);
-                        tell(Merge { inputs, result: Ok(segment) });
+                        report(Merge { inputs, result: Ok(segment) });
                     }
                     Err(error) => {
                         self.done.failures += 1;
                         self.failed.extend(inputs.iter().map(|kept| kept.segment.path.clone()));
-                        tell(Merge { inputs, result: Err(error) });
+                        report(Merge { inputs, result: Err(error) });
                     }
                 }
                 return Ok(true);
@@ -176,7 +136,7 @@ impl Compaction {
         Ok(false)
     }
 
-    fn count(&mut self, inputs: &[Kept], merged: &Segment) {
+    fn count(&mut self, inputs: &[PlacedSegment], merged: &Segment) {
         self.done.segments_written += 1;
         self.done.segments_merged += inputs.len() as u64;
         self.done.rows += merged.rows;
@@ -186,20 +146,20 @@ impl Compaction {
 }
 
 /// Merges segments of one table and day, the oldest first, into one, and moves it into its place.
-fn merge(upkeep: &Upkeep, inputs: &[Kept], options: &ArchiveOptions) -> Result<Option<Segment>, ArchiveError> {
-    let Some(Kept { table, day, .. }) = inputs.first() else { return Ok(None) };
+fn merge(upkeep: &Upkeep, inputs: &[PlacedSegment], options: &ArchiveOptions) -> Result<Option<Segment>, ArchiveError> {
+    let Some(PlacedSegment { table, day, .. }) = inputs.first() else { return Ok(None) };
     let segments: Vec<Segment> = inputs.iter().map(|kept| kept.segment.clone()).collect();
     let path = upkeep.layout.merging().join(format!("{}-{day}.parquet", table.name()));
     let name = merge::merged(*table, &segments, &path, options).inspect_err(|_| discard(&path))?;
     let partition = upkeep.layout.partition(*table, *day);
     let place = partition.join(name.to_string());
     let placed = fs::rename(&path, &place);
-    placed.map_err(|source| ArchiveError::PlaceSegment { path: place.clone(), source })?;
+    placed.map_err(Action::PlaceSegment.failed(&place))?;
     folder::sync(&partition)?;
     Segment::stat(place, name)
 }
 
-/// Removes what a merge that failed has written; whoever keeps house next would do it otherwise.
+/// Removes what a merge that failed has written; the next maintenance would do it otherwise.
 fn discard(path: &Path) {
     let _ = fs::remove_file(path);
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::shared::{Ending, Shared};
 use crate::{ArchiveError, Position};
 
-/// A handle that tells the durable position of a writer. Clones tell the same, and outlive the writer.
+/// A handle that reports the durable position of a writer. Clones report the same, and outlive the writer.
 #[derive(Debug, Clone)]
 pub struct Durability(pub(crate) Arc<Shared>);
 
@@ -21,7 +21,7 @@ impl Durability {
         self.0.progress().rows_durable
     }
 
-    /// Waits until deliveries up to `position` are durable, or the time is over, or the writer has ended; tells the
+    /// Waits until deliveries up to `position` are durable, or the time is over, or the writer has ended; returns the
     /// durable position then. Fails when the writer can make nothing durable any more.
     pub fn wait_for(&self, position: Position, timeout: Duration) -> Result<Position, ArchiveError> {
         let waiting = |progress: &mut crate::shared::Progress| {

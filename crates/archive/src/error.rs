@@ -1,17 +1,116 @@
-//! Everything that can fail, one variant per action.
+//! Everything that can fail.
+//!
+//! Most of it is a system call about one file, and differs only in what was to be done: [`ArchiveError::Io`] with its
+//! [`Action`]. What a caller can distinguish by more than that has a variant of its own. What speaks against one
+//! variant for many actions is that they all have the same source; those that have another are variants still.
 
+use std::fmt;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::error::ArrowError;
 use parquet::errors::ParquetError;
 use weir_flow::Table;
 
+/// What was to be done to a file or folder when the system refused it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Action {
+    /// Open or lock a lock file.
+    Lock,
+    /// Read or write the file that marks a folder as an archive.
+    AccessMarker,
+    /// Create a folder.
+    CreateFolder,
+    /// List a folder.
+    ListFolder,
+    /// Make the entries of a folder durable.
+    SyncFolder,
+    /// Create a tail.
+    CreateTail,
+    /// Open or read a tail.
+    ReadTail,
+    /// Append a frame to a tail. Nothing of it was kept, and the next append may succeed.
+    AppendTail,
+    /// Cut the torn end of a tail.
+    CutTail,
+    /// Remove a tail that was sealed.
+    RemoveTail,
+    /// Set a damaged file aside.
+    SetAside,
+    /// Remove a file that a crash left.
+    RemoveLeftover,
+    /// Create or sync a segment.
+    CreateSegment,
+    /// Move a segment into its place.
+    PlaceSegment,
+    /// Open or read a segment.
+    OpenSegment,
+    /// Remove a segment that is superseded or has expired.
+    RemoveSegment,
+    /// Read, write or lock a file of the folder of readers.
+    UseLease,
+    /// Read or write a list of exported files.
+    AccessExportList,
+    /// Determine the free space of a file system.
+    MeasureFreeSpace,
+    /// Open or read a summary.
+    ReadSummary,
+    /// Write a summary, so its segment stays.
+    WriteSummary,
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Lock => "lock",
+            Self::AccessMarker => "read or write the archive marker",
+            Self::CreateFolder => "create folder",
+            Self::ListFolder => "list folder",
+            Self::SyncFolder => "sync folder",
+            Self::CreateTail => "create tail",
+            Self::ReadTail => "read tail",
+            Self::AppendTail => "append to tail",
+            Self::CutTail => "cut tail",
+            Self::RemoveTail => "remove tail",
+            Self::SetAside => "set aside the damaged file",
+            Self::RemoveLeftover => "remove the leftover",
+            Self::CreateSegment => "create segment",
+            Self::PlaceSegment => "move segment to",
+            Self::OpenSegment => "open segment",
+            Self::RemoveSegment => "remove segment",
+            Self::UseLease => "use the lease",
+            Self::AccessExportList => "read or write the list",
+            Self::MeasureFreeSpace => "determine the free space at",
+            Self::ReadSummary => "read summary",
+            Self::WriteSummary => "write summary",
+        })
+    }
+}
+
+impl Action {
+    /// What `map_err` makes of the system's answer when this action fails on a file.
+    pub(crate) fn failed(self, path: &Path) -> impl Fn(io::Error) -> ArchiveError + Copy {
+        move |source| ArchiveError::Io { action: self, path: path.to_owned(), source }
+    }
+}
+
 /// Why an archive could not do what it was asked.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArchiveError {
+    /// The system refused something about a file or folder.
+    #[error("cannot {action} '{}'", path.display())]
+    Io {
+        /// What was to be done.
+        action: Action,
+        /// The file or folder.
+        path: PathBuf,
+        /// The system's error.
+        #[source]
+        source: io::Error,
+    },
     /// A folder that is no archive, and for writing not empty either.
     #[error("'{}' is not a weir archive", path.display())]
     NotAnArchive {
@@ -21,7 +120,7 @@ pub enum ArchiveError {
     /// An archive of a version that this program does not know.
     #[error("archive '{}' has format '{found}', but this program knows '{known}'", path.display())]
     UnknownVersion {
-        /// The file that tells the version.
+        /// The file that names the version.
         path: PathBuf,
         /// What it says, cut to one line.
         found: String,
@@ -33,101 +132,16 @@ pub enum ArchiveError {
     Locked {
         /// The lock file.
         path: PathBuf,
-        /// Process that holds it, as far as it said.
+        /// Process that holds it, when the file names one.
         holder: Option<u32>,
     },
-    /// The lock file could not be opened or locked.
-    #[error("cannot lock '{}'", path.display())]
-    Lock {
-        /// The lock file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// The file that marks a folder as an archive could not be read or written.
-    #[error("cannot read or write the archive marker '{}'", path.display())]
-    Marker {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// A folder could not be created.
-    #[error("cannot create folder '{}'", path.display())]
-    CreateFolder {
-        /// The folder.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// A folder could not be listed.
-    #[error("cannot list folder '{}'", path.display())]
-    ListFolder {
-        /// The folder.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// The entries of a folder could not be synced to the disk.
-    #[error("cannot sync folder '{}'", path.display())]
-    SyncFolder {
-        /// The folder.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// A tail file could not be created.
-    #[error("cannot create tail '{}'", path.display())]
-    CreateTail {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// A tail file could not be opened or read.
-    #[error("cannot read tail '{}'", path.display())]
-    ReadTail {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
     /// A tail was changed after it was written. Only the end of the last one can be torn, by a crash.
-    #[error(
-        "tail '{}' is damaged: {octets} octets are no frames, or behind such\nhint: `weir archive check --repair` \
-         keeps what lies before them, and sets the file aside",
-        path.display()
-    )]
+    #[error("tail '{}' is damaged: {octets} octets are no frames, or follow such", path.display())]
     DamagedTail {
         /// The file.
         path: PathBuf,
         /// Octets from the damage on.
         octets: u64,
-    },
-    /// A frame could not be appended. Nothing of it was kept, and the next append may succeed.
-    #[error("cannot append to tail '{}'", path.display())]
-    AppendTail {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// The torn end of a tail could not be cut.
-    #[error("cannot cut tail '{}'", path.display())]
-    CutTail {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
     },
     /// A tail could not be synced. What was appended since the last durable position may or may not survive a crash of
     /// the machine, and asking again would prove nothing, so the writer takes nothing more.
@@ -135,36 +149,9 @@ pub enum ArchiveError {
     SyncTail {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: Arc<io::Error>,
-    },
-    /// A tail that was sealed could not be removed.
-    #[error("cannot remove tail '{}'", path.display())]
-    RemoveTail {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// A damaged tail could not be set aside.
-    #[error("cannot set the damaged tail '{}' aside", path.display())]
-    SetAside {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// A file left by a crash could not be removed.
-    #[error("cannot remove the leftover '{}'", path.display())]
-    RemoveLeftover {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
     },
     /// Flows without the column `received`, by which segments are partitioned.
     #[error("flows without the column 'received' cannot be kept")]
@@ -185,7 +172,7 @@ pub enum ArchiveError {
     DecodeFrame {
         /// The file.
         path: PathBuf,
-        /// What Arrow said.
+        /// Arrow's error.
         #[source]
         source: ArrowError,
     },
@@ -196,7 +183,7 @@ pub enum ArchiveError {
         table: Table,
         /// The column.
         column: String,
-        /// What Arrow said.
+        /// Arrow's error.
         #[source]
         source: ArrowError,
     },
@@ -205,7 +192,16 @@ pub enum ArchiveError {
     WriteSegment {
         /// The temporary file.
         path: PathBuf,
-        /// What the Parquet writer said.
+        /// The Parquet writer's error.
+        #[source]
+        source: ParquetError,
+    },
+    /// A segment could not be read.
+    #[error("cannot read segment '{}'", path.display())]
+    ReadSegment {
+        /// The file.
+        path: PathBuf,
+        /// The Parquet reader's error.
         #[source]
         source: ParquetError,
     },
@@ -216,63 +212,8 @@ pub enum ArchiveError {
         path: PathBuf,
         /// Rows of all inputs.
         rows: u64,
-        /// The limit, [`REWRITE_ROWS_MAX`](crate::segment::REWRITE_ROWS_MAX).
+        /// The limit, [`REWRITE_ROWS_MAX`](crate::REWRITE_ROWS_MAX).
         rows_max: u64,
-    },
-    /// A segment could not be created or synced.
-    #[error("cannot create segment '{}'", path.display())]
-    CreateSegment {
-        /// The temporary file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// A segment could not be moved into its place.
-    #[error("cannot move segment to '{}'", path.display())]
-    PlaceSegment {
-        /// Its place.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// A segment could not be opened.
-    #[error("cannot open segment '{}'", path.display())]
-    OpenSegment {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// A segment could not be read.
-    #[error("cannot read segment '{}'", path.display())]
-    ReadSegment {
-        /// The file.
-        path: PathBuf,
-        /// What the Parquet reader said.
-        #[source]
-        source: ParquetError,
-    },
-
-    /// A segment that is covered or has expired could not be removed.
-    #[error("cannot remove segment '{}'", path.display())]
-    RemoveSegment {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// A file of the folder of readers could not be read, written or locked.
-    #[error("cannot use the lease '{}'", path.display())]
-    Lease {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
     },
     /// A merged segment would not have had the rows of those that it was made of.
     #[error("segments of '{}' have {expected} rows by their names, but {found} were found in them", path.display())]
@@ -304,15 +245,6 @@ pub enum ArchiveError {
         /// What is wrong.
         what: String,
     },
-    /// A list of exported files could not be read or written.
-    #[error("cannot read or write the list '{}'", path.display())]
-    ExportList {
-        /// The list.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
     /// A segment could not be copied.
     #[error("cannot copy segment '{}' to '{}'", path.display(), to.display())]
     CopySegment {
@@ -320,16 +252,7 @@ pub enum ArchiveError {
         path: PathBuf,
         /// Its copy.
         to: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// The free space of a file system could not be asked for.
-    #[error("cannot tell the free space at '{}'", path.display())]
-    FreeSpace {
-        /// A folder on it.
-        path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -342,36 +265,14 @@ pub enum ArchiveError {
         part: String,
     },
     /// A part of a summary is not what was written.
-    #[error(
-        "summary '{}' is damaged: {part}\nhint: `weir archive check --repair` sets it aside; what it summed up is missing \
-         from approximate answers then",
-        path.display()
-    )]
+    #[error("summary '{}' is damaged: {part}", path.display())]
     DamagedSummary {
         /// The file.
         path: PathBuf,
         /// The part, and what is wrong with it.
         part: String,
     },
-    /// A summary could not be opened or read.
-    #[error("cannot read summary '{}'", path.display())]
-    ReadSummary {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// A summary could not be written, so its segment stays.
-    #[error("cannot write summary '{}'", path.display())]
-    WriteSummary {
-        /// Its place.
-        path: PathBuf,
-        /// What the system said.
-        #[source]
-        source: io::Error,
-    },
-    /// The listing of tails changed whenever it was read.
+    /// The listing of tails changed each time it was read.
     #[error("archive '{}' changed during each of {attempts} attempts to list it", path.display())]
     Unsettled {
         /// The archive.
@@ -384,7 +285,7 @@ pub enum ArchiveError {
     StartThread {
         /// Its name.
         name: &'static str,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
@@ -397,9 +298,32 @@ pub enum ArchiveError {
 }
 
 impl ArchiveError {
-    /// Whether the same call may succeed later: a full disk may have room again; what else can fail will fail again.
+    /// What can be done about it, when that is known: one line without a prefix. The message does not repeat it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::DamagedTail { .. } => {
+                Some("`weir archive check --repair` keeps the frames before the damage, and sets the file aside")
+            }
+            Self::DamagedSummary { .. } => Some(
+                "`weir archive check --repair` sets it aside; what it summed up is missing from approximate answers then",
+            ),
+            Self::NotAnExport { .. } => Some("weir archive export writes a folder that can be imported"),
+            Self::NotEmpty { .. } => Some("name a folder that does not exist yet"),
+            _ => None,
+        }
+    }
+
+    /// The action that the system refused, and its error.
+    pub fn io(&self) -> Option<(Action, &io::Error)> {
+        match self {
+            Self::Io { action, source, .. } => Some((*action, source)),
+            _ => None,
+        }
+    }
+
+    /// Whether the same call may succeed later: a full disk may have space again; anything else would fail again.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Self::AppendTail { .. } | Self::CreateTail { .. })
+        matches!(self.io(), Some((Action::AppendTail | Action::CreateTail, _)))
     }
 
     /// Whether the disk, or a quota of it, is full.
@@ -413,5 +337,28 @@ impl ArchiveError {
             error = cause.source();
         }
         false
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_its_action_and_its_file() {
+        let full = || io::Error::from(io::ErrorKind::StorageFull);
+        let error = Action::AppendTail.failed(Path::new("a/7.tail"))(full());
+        assert_eq!(error.to_string(), "cannot append to tail 'a/7.tail'");
+        assert!(error.may_pass() && error.is_full_disk() && error.hint().is_none());
+        let error = Action::OpenSegment.failed(Path::new("x"))(io::ErrorKind::NotFound.into());
+        assert!(!error.may_pass() && !error.is_full_disk());
+        assert!(!Action::WriteSummary.failed(Path::new("x"))(full()).may_pass());
+    }
+
+    #[test]
+    fn a_remedy_is_no_part_of_the_message() {
+        let error = ArchiveError::DamagedTail { path: PathBuf::from("x"), octets: 3 };
+        assert!(error.hint().is_some_and(|hint| hint.contains("--repair") && !hint.contains('\n')));
+        assert_eq!(error.to_string(), "tail 'x' is damaged: 3 octets are no frames, or follow such");
     }
 }

@@ -10,55 +10,24 @@
 //! What flows amounted to stays when they go: see [`summaries`](crate::summaries), which expire by limits of their own.
 
 use std::path::Path;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use weir_flow::Table;
 
-use crate::layout::{Layout, TailNumber};
-use crate::stock::{Kept, Stock};
-use crate::summaries::keep::Keeper;
-use crate::summaries::{SegmentSummary, Summaries, SummaryOptions};
+use crate::layout::Layout;
+use crate::stock::{PlacedSegment, Stock, now_ms};
+use crate::summaries::keep::SummaryWriter;
+use crate::summaries::{SegmentSummary, Summaries};
 use crate::upkeep::Upkeep;
-use crate::{ArchiveError, ArchiveOptions, folder};
+use crate::{ArchiveError, ArchiveOptions, ExpiryOptions, folder};
 
-/// Unless told otherwise, summaries are at most this part of an archive that has a limit.
+/// Unless set otherwise, summaries are at most this part of an archive that has a limit.
 const SUMMARIES_PART: u64 = 10;
-
-/// When segments expire.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ExpiryOptions {
-    /// Age of flows at most. Default: none.
-    pub age_max: Option<Duration>,
-    /// Age of all other tables at most. Default: none.
-    pub beside_age_max: Option<Duration>,
-    /// Octets of the archive at most: segments of all tables, tails and summaries. Default: none.
-    pub octets_max: Option<u64>,
-    /// When a limit is hit, data goes down to so much of it, in percent. More than 100 is taken as 100. Default: 95.
-    pub low_water_percent: u8,
-    /// Longest time that expired segments wait for readers before they are removed all the same; such a reader gets an
-    /// error. Default: 1 hour.
-    pub readers_wait_max: Duration,
-    /// What stays of flows that expire, and for how long. Default: see there.
-    pub summaries: SummaryOptions,
-}
-
-impl Default for ExpiryOptions {
-    fn default() -> Self {
-        Self {
-            age_max: None,
-            beside_age_max: None,
-            octets_max: None,
-            low_water_percent: 95,
-            readers_wait_max: Duration::from_hours(1),
-            summaries: SummaryOptions::default(),
-        }
-    }
-}
 
 impl ExpiryOptions {
     /// Whether any segment can expire.
     pub fn is_set(&self) -> bool {
-        self.age_max.is_some() || self.beside_age_max.is_some() || self.octets_max.is_some()
+        self.age_max.is_some() || self.side_tables_age_max.is_some() || self.octets_max.is_some()
     }
 
     /// Octets of summaries at most.
@@ -74,17 +43,17 @@ impl ExpiryOptions {
 /// What expired.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Expired {
+pub struct ExpiryReport {
     /// The segments, in the order in which they expired.
-    pub segments: Vec<Kept>,
+    pub segments: Vec<PlacedSegment>,
     /// Summaries that expired, by their own limits or because wider ones have taken their place.
     pub summaries: Vec<SegmentSummary>,
     /// Summaries written of the segments of flows.
     pub summaries_written: u64,
     /// Octets of these.
     pub summaries_octets: u64,
-    /// Segments whose flows could not be summed up, because a flow lacks packets, bytes or times, or because the segment
-    /// is damaged. Their summaries tell no more than how many rows they had.
+    /// Segments whose flows could not be summed up, because a flow lacks packets, bytes or times, or because the
+    /// segment is damaged. Their summaries have nothing but their number of rows.
     pub segments_without_sums: u64,
     /// Segments that went without a summary because the disk was full.
     pub summaries_lost: u64,
@@ -92,13 +61,14 @@ pub struct Expired {
     pub octets_before: u64,
     /// Octets that are left without these segments.
     pub octets_after: u64,
-    /// True when readers hold files that are on their way out. New readers do not see them; the next expiry, or the
+    /// True when readers hold files that are pending deletion. New readers do not see them; the next expiry, or the
     /// writer's own, removes them.
     pub waiting_for_readers: bool,
 }
 
-/// Expires segments of the archive in `dir`, beside a writer or without one; with `dry_run` it only tells which.
-pub fn expire(dir: &Path, options: &ExpiryOptions, dry_run: bool) -> Result<Expired, ArchiveError> {
+/// Expires segments of the archive in `dir`, with a writer at work or without one; with `dry_run` it only returns
+/// which.
+pub fn expire(dir: &Path, options: &ExpiryOptions, dry_run: bool) -> Result<ExpiryReport, ArchiveError> {
     let layout = Layout::new(dir);
     layout.check()?;
     if dry_run {
@@ -107,22 +77,25 @@ pub fn expire(dir: &Path, options: &ExpiryOptions, dry_run: bool) -> Result<Expi
     run(&Upkeep::begin(&layout)?, options, ArchiveOptions::default().heavy_keys_min)
 }
 
-/// Expires segments and summaries, and removes what is on its way out. Before a segment of flows is on its way, its
-/// rollups are in a summary; those that must be made for that keep so many keys.
-pub(crate) fn run(upkeep: &Upkeep, options: &ExpiryOptions, heavy_keys_min: u32) -> Result<Expired, ArchiveError> {
+/// Expires segments and summaries, and removes what is pending deletion. Before a segment of flows is listed, its
+/// rollups are in a summary; those that must be made for that keep `heavy_keys_min` keys.
+pub(crate) fn run(upkeep: &Upkeep, options: &ExpiryOptions, heavy_keys_min: u32) -> Result<ExpiryReport, ArchiveError> {
     let stock = upkeep.stock()?;
     let now_ms = now_ms();
     let mut expired = plan(&upkeep.layout, &stock, options, now_ms)?;
     let segments = expired.segments.iter().map(|kept| kept.segment.path.clone());
     let files: Vec<_> = segments.chain(expired.summaries.iter().map(|summary| summary.path().to_owned())).collect();
-    let mut keeper = Keeper::new(&upkeep.layout, options.summaries, heavy_keys_min, now_ms);
+    let mut keeper = SummaryWriter::new(&upkeep.layout, options.summaries, heavy_keys_min, now_ms);
     let prepare = || expired.segments.iter().try_for_each(|kept| keeper.keep(kept));
     let removed = upkeep.remove(&stock, &files, options.readers_wait_max, prepare)?;
     let written = keeper.finish()?;
     if !removed.listed {
         // What went before is still held by readers, so nothing more is on its way yet.
-        expired =
-            Expired { octets_before: expired.octets_before, octets_after: expired.octets_before, ..Expired::default() };
+        expired = ExpiryReport {
+            octets_before: expired.octets_before,
+            octets_after: expired.octets_before,
+            ..ExpiryReport::default()
+        };
     }
     expired.octets_after += written.octets;
     expired.summaries_written = written.summaries;
@@ -133,11 +106,7 @@ pub(crate) fn run(upkeep: &Upkeep, options: &ExpiryOptions, heavy_keys_min: u32)
     Ok(expired)
 }
 
-pub(crate) fn now_ms() -> i64 {
-    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64)
-}
-
-fn plan(layout: &Layout, stock: &Stock, options: &ExpiryOptions, now_ms: i64) -> Result<Expired, ArchiveError> {
+fn plan(layout: &Layout, stock: &Stock, options: &ExpiryOptions, now_ms: i64) -> Result<ExpiryReport, ArchiveError> {
     let summaries = stock.summaries(layout)?;
     let octets_before = stock.octets() + tail_octets(layout)? + summaries.octets();
     let segments = which(stock, options, octets_before, now_ms);
@@ -145,14 +114,14 @@ fn plan(layout: &Layout, stock: &Stock, options: &ExpiryOptions, now_ms: i64) ->
     let gone = segments.iter().map(|kept| kept.segment.octets).sum::<u64>()
         + summaries.iter().map(SegmentSummary::octets).sum::<u64>();
     let octets_after = octets_before.saturating_sub(gone);
-    Ok(Expired { segments, summaries, octets_before, octets_after, ..Expired::default() })
+    Ok(ExpiryReport { segments, summaries, octets_before, octets_after, ..ExpiryReport::default() })
 }
 
-/// The summaries that expire: by age, by size the oldest first, and those that are void. What is void because its segment
-/// is there still comes to count when that segment goes, so it stays for it.
+/// The summaries that expire: by age, by size the oldest first, and those that do not count. One that does not because
+/// its segment is there still comes to count when that segment goes, so it stays for it.
 fn which_summaries(
     summaries: Summaries,
-    segments: &[Kept],
+    segments: &[PlacedSegment],
     options: &ExpiryOptions,
     now_ms: i64,
 ) -> Vec<SegmentSummary> {
@@ -177,17 +146,9 @@ fn tail_octets(layout: &Layout) -> Result<u64, ArchiveError> {
     Ok(lengths.map(|metadata| metadata.len()).sum())
 }
 
-/// Segments that may go, those that go first in front.
-pub(crate) fn candidates(stock: &Stock) -> Vec<&Kept> {
-    let newest: TailNumber = stock.last_tail();
-    let mut candidates: Vec<_> = stock.live.iter().filter(|kept| kept.segment.tails.1 < newest).collect();
-    candidates.sort_by_key(|kept| (kept.table != Table::Flows, kept.newest_ms(), kept.segment.tails));
-    candidates
-}
-
-/// The segments that expire at a time when the archive has so many octets.
-fn which(stock: &Stock, options: &ExpiryOptions, octets: u64, now_ms: i64) -> Vec<Kept> {
-    let candidates = candidates(stock);
+/// The segments that expire at a time when the archive has `octets` octets.
+fn which(stock: &Stock, options: &ExpiryOptions, octets: u64, now_ms: i64) -> Vec<PlacedSegment> {
+    let candidates = stock.candidates();
     let too_old = |flows: bool, age_max: Option<Duration>| {
         let age_max_ms = age_max.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
         let before = |age_ms: u64| now_ms.saturating_sub_unsigned(age_ms);
@@ -197,7 +158,7 @@ fn which(stock: &Stock, options: &ExpiryOptions, octets: u64, now_ms: i64) -> Ve
         });
         age_max_ms.filter(|_| hit).map(|age_ms| before(options.low_water(age_ms)))
     };
-    let [flows, beside] = [too_old(true, options.age_max), too_old(false, options.beside_age_max)];
+    let [flows, beside] = [too_old(true, options.age_max), too_old(false, options.side_tables_age_max)];
     let mut expired = Vec::new();
     let mut left = octets;
     let mut rest = Vec::new();
@@ -233,7 +194,7 @@ mod tests {
     const NOW_MS: i64 = 100 * MS_PER_DAY;
 
     /// Segments of 10 octets, one a day, the last of them on day 99.
-    fn stock(table: Table, count: i64) -> Vec<Kept> {
+    fn stock(table: Table, count: i64) -> Vec<PlacedSegment> {
         let segment = |day: i64| Segment {
             path: PathBuf::new(),
             rows: 1,
@@ -243,11 +204,11 @@ mod tests {
             time_range_ms: Some((0, day * MS_PER_DAY + 1000)),
             tails: (day as u64, day as u64),
         };
-        (100 - count..100).map(|day| Kept { table, day, segment: segment(day) }).collect()
+        (100 - count..100).map(|day| PlacedSegment { table, day, segment: segment(day) }).collect()
     }
 
     #[track_caller]
-    fn check(stock: &[Vec<Kept>], options: &ExpiryOptions, expected: &[(Table, i64)]) {
+    fn check(stock: &[Vec<PlacedSegment>], options: &ExpiryOptions, expected: &[(Table, i64)]) {
         let stock = Stock { live: stock.concat(), covered: Vec::new() };
         let expired = which(&stock, options, stock.octets(), NOW_MS);
         assert_eq!(expired.iter().map(|kept| (kept.table, kept.day)).collect::<Vec<_>>(), expected);
@@ -284,7 +245,7 @@ mod tests {
         check(&both, &options, &[96, 97, 98].map(|day| (Table::Flows, day)));
         let all = [(Table::Flows, 96), (Table::Flows, 97), (Table::Flows, 98), (Table::ExporterBooks, 96)];
         check(&both, &ExpiryOptions { octets_max: Some(45), low_water_percent: 90, ..NONE() }, &all);
-        let books = ExpiryOptions { beside_age_max: Some(DAY * 2), low_water_percent: 100, ..NONE() };
+        let books = ExpiryOptions { side_tables_age_max: Some(DAY * 2), low_water_percent: 100, ..NONE() };
         check(&both, &books, &[96, 97].map(|day| (Table::ExporterBooks, day)));
     }
 }

@@ -1,8 +1,9 @@
 //! Frames: deliveries as they lie in a tail.
 //!
-//! A frame is a header of 64 octets, then Arrow IPC streams: flows when there are any, then one for each batch beside
-//! them. Each is padded with zeros to a multiple of 64 octets, so that columns can be used where they were read, and
-//! each beside the flows has a heading of 64 octets. Columns are packed (see `pack`). All numbers are little-endian:
+//! A frame is a header of 64 octets, then Arrow IPC streams: flows when there are any, then one for each batch of
+//! the side tables. Each is padded with zeros to a multiple of 64 octets, so that columns can be used where they were
+//! read, and each beside the flows has a heading of 64 octets. Columns are packed (see `pack`). All numbers are
+//! little-endian:
 //!
 //! ```text
 //!  0  magic "WEIRTAIL"      8 octets
@@ -40,7 +41,7 @@ pub(crate) use pack::unpack;
 pub(crate) const HEADER_OCTETS: usize = 64;
 const MAGIC: &[u8; 8] = b"WEIRTAIL";
 const VERSION: u32 = 2;
-/// Where a heading tells the octets of its stream; the name of the table comes before.
+/// Where a heading has the octets of its stream; the name of the table comes before.
 const HEADING_OCTETS_AT: usize = 48;
 static ZEROS: [u8; HEADER_OCTETS] = [0; HEADER_OCTETS];
 
@@ -49,9 +50,9 @@ static ZEROS: [u8; HEADER_OCTETS] = [0; HEADER_OCTETS];
 pub(crate) struct FrameHeader {
     pub(crate) position: Position,
     pub(crate) flows_octets: u64,
-    pub(crate) beside_octets: u64,
+    pub(crate) side_octets: u64,
     pub(crate) flows_rows: u32,
-    pub(crate) beside_batches: u32,
+    pub(crate) side_batches: u32,
     pub(crate) payload_crc: u32,
 }
 
@@ -81,12 +82,12 @@ impl FrameHeader {
             flows_rows: u32_at(octets, 12),
             position: Position::new(u64_at(octets, 16)),
             flows_octets: u64_at(octets, 24),
-            beside_octets: u64_at(octets, 32),
-            beside_batches: u32_at(octets, 40),
+            side_octets: u64_at(octets, 32),
+            side_batches: u32_at(octets, 40),
             payload_crc: u32_at(octets, 44),
         };
         // Lengths of this size cannot be added up without care, and no frame has them.
-        let sane = header.flows_octets < 1 << 48 && header.beside_octets < 1 << 48;
+        let sane = header.flows_octets < 1 << 48 && header.side_octets < 1 << 48;
         sane.then_some(header)
     }
 
@@ -97,8 +98,8 @@ impl FrameHeader {
         octets[12..16].copy_from_slice(&self.flows_rows.to_le_bytes());
         octets[16..24].copy_from_slice(&self.position.get().to_le_bytes());
         octets[24..32].copy_from_slice(&self.flows_octets.to_le_bytes());
-        octets[32..40].copy_from_slice(&self.beside_octets.to_le_bytes());
-        octets[40..44].copy_from_slice(&self.beside_batches.to_le_bytes());
+        octets[32..40].copy_from_slice(&self.side_octets.to_le_bytes());
+        octets[40..44].copy_from_slice(&self.side_batches.to_le_bytes());
         octets[44..48].copy_from_slice(&self.payload_crc.to_le_bytes());
         let crc = crc32c::crc32c(&octets[..60]);
         octets[60..].copy_from_slice(&crc.to_le_bytes());
@@ -107,7 +108,7 @@ impl FrameHeader {
 
     /// Octets of the payload, padding included.
     pub(crate) fn payload_octets(&self) -> u64 {
-        padded(self.flows_octets) + padded(self.beside_octets)
+        padded(self.flows_octets) + padded(self.side_octets)
     }
 
     /// Octets of the frame.
@@ -131,28 +132,28 @@ impl EncodedFrame {
         let mut payload = Vec::new();
         let flows = delivery.flows.as_ref().map(FlowBatch::record_batch);
         let flows_octets = flows.map_or(Ok(0), |flows| encode_stream(flows, &mut payload))?;
-        let (mut beside_octets, mut beside_batches) = (0, 0);
-        for (table, batch) in delivery.beside.batches() {
+        let (mut side_octets, mut side_batches) = (0, 0);
+        for (table, batch) in delivery.side_tables.batches() {
             let at = payload.len();
             let octets = encode_stream(batch, &mut payload)?;
             payload.insert(at, heading(table, octets));
-            beside_octets += HEADER_OCTETS as u64 + padded(octets);
-            beside_batches += 1;
+            side_octets += HEADER_OCTETS as u64 + padded(octets);
+            side_batches += 1;
         }
         let payload_crc = payload.iter().fold(0, |crc, buffer| crc32c::crc32c_append(crc, buffer));
         let header = FrameHeader {
             position,
             flows_octets,
-            beside_octets,
+            side_octets,
             flows_rows: flows.map_or(0, RecordBatch::num_rows) as u32,
-            beside_batches,
+            side_batches,
             payload_crc,
         };
         Ok(Self { header, header_octets: header.to_octets(), payload })
     }
 }
 
-/// What stands before a stream beside the flows.
+/// What precedes the stream of a side table.
 fn heading(table: Table, octets: u64) -> Buffer {
     let mut heading = [0; HEADER_OCTETS];
     let name = table.name().as_bytes();
@@ -162,7 +163,7 @@ fn heading(table: Table, octets: u64) -> Buffer {
     Buffer::from(&heading[..])
 }
 
-/// Table and octets that a heading tells.
+/// Table and octets of a heading.
 fn parse_heading(heading: &[u8; HEADER_OCTETS]) -> Result<(Table, usize), ArrowError> {
     let name = heading[..HEADING_OCTETS_AT].split(|octet| *octet == 0).next().unwrap_or_default();
     let table = Table::ALL.iter().copied().find(|table| table.name().as_bytes() == name);
@@ -170,7 +171,7 @@ fn parse_heading(heading: &[u8; HEADER_OCTETS]) -> Result<(Table, usize), ArrowE
     Ok((table.ok_or_else(unknown)?, u64_at(heading, HEADING_OCTETS_AT) as usize))
 }
 
-/// Appends a padded stream of one batch; tells its octets without padding.
+/// Appends a padded stream of one batch; returns its octets without padding.
 fn encode_stream(batch: &RecordBatch, out: &mut Vec<Buffer>) -> Result<u64, ArrowError> {
     let batch = &pack::pack(batch)?;
     let mut encoder = StreamEncoder::try_new(batch.schema_ref())?;
@@ -189,12 +190,12 @@ pub(crate) fn streams<E: From<ArrowError>>(
     mut heading_at: impl FnMut(usize) -> Result<[u8; HEADER_OCTETS], E>,
 ) -> Result<Vec<(Table, usize, usize)>, E> {
     let FoundFrame { header, payload_at } = frame;
-    let mut streams = Vec::with_capacity(1 + header.beside_batches as usize);
+    let mut streams = Vec::with_capacity(1 + header.side_batches as usize);
     if header.flows_octets > 0 {
         streams.push((Table::Flows, *payload_at, header.flows_octets as usize));
     }
     let mut at = payload_at + padded(header.flows_octets) as usize;
-    for _ in 0..header.beside_batches {
+    for _ in 0..header.side_batches {
         let (table, length) = parse_heading(&heading_at(at)?)?;
         at += HEADER_OCTETS;
         streams.push((table, at, length));
@@ -299,7 +300,7 @@ pub(crate) trait Octets {
     fn length(&self) -> usize;
     /// Up to [`HEADER_OCTETS`] octets at `at`, fewer when there are no more.
     fn header_at(&self, at: usize) -> impl AsRef<[u8]>;
-    /// The checksum of `length` octets at `at`, or `None` when there are not so many.
+    /// The checksum of `length` octets at `at`, or `None` when there are fewer.
     fn crc_at(&self, at: usize, length: usize) -> Option<u32>;
 }
 

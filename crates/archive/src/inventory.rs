@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::layout::{Layout, TailName};
-use crate::stock::{Kept, Stock};
+use crate::stock::{PlacedSegment, Stock};
 use crate::summaries::SegmentSummary;
 use crate::tail::TailFile;
 use crate::{ArchiveError, Position, space};
@@ -15,13 +15,13 @@ pub struct Inventory {
     /// The last delivery.
     pub position: Position,
     /// Segments that count, by table, day and tails.
-    pub segments: Vec<Kept>,
+    pub segments: Vec<PlacedSegment>,
     /// What is kept of segments of flows that have expired, by day and tails.
     pub summaries: Vec<SegmentSummary>,
     /// Files that no longer count and wait for readers or for the next removal.
-    pub covered: Vec<Kept>,
+    pub covered: Vec<PlacedSegment>,
     /// Tails, in their order.
-    pub tails: Vec<TailFound>,
+    pub tails: Vec<TailInfo>,
     /// Damaged tails that were set aside.
     pub damaged_tails: Vec<PathBuf>,
     /// Free space of the file system, in octets.
@@ -31,7 +31,7 @@ pub struct Inventory {
 /// A tail that is not sealed yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct TailFound {
+pub struct TailInfo {
     /// The file.
     pub path: PathBuf,
     /// Its size in octets.
@@ -66,15 +66,15 @@ pub fn inventory(dir: &Path) -> Result<Inventory, ArchiveError> {
     Ok(Inventory { position, segments, summaries, covered, tails, damaged_tails, free_octets })
 }
 
-fn look_at(path: PathBuf) -> Option<Result<TailFound, ArchiveError>> {
+fn look_at(path: PathBuf) -> Option<Result<TailInfo, ArchiveError>> {
     let file = match TailFile::open(&path) {
-        Err(ArchiveError::ReadTail { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return None,
+        Err(ArchiveError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return None,
         other => other,
     };
     let found = file.and_then(|file| {
         let scan = file.scan()?;
         let first = scan.frames.first().map(|frame| frame.header.position);
-        Ok(TailFound { path, octets: file.octets(), rows: scan.rows(), positions: first.zip(scan.last()) })
+        Ok(TailInfo { path, octets: file.octets(), rows: scan.rows(), positions: first.zip(scan.last()) })
     });
     Some(found)
 }

@@ -3,7 +3,7 @@
 //! ```text
 //! weir-archive                          marker and version
 //! lock                                  held by the one writer
-//! upkeep.lock                           held by whoever merges or expires segments, for as long as that takes
+//! upkeep.lock                           held by what merges or expires segments, for as long as that takes
 //! readers/0000000000000003              locked by readers; the newest lists files that new readers pass over
 //! tail/0000000000000007.tail            frames not yet sealed
 //! tail/0000000000000005-812.damaged     a damaged tail set aside, and the last position found in it
@@ -23,9 +23,9 @@ use std::path::{Path, PathBuf};
 
 use weir_flow::Table;
 
-use crate::position::Position;
+use crate::position::{Position, TailNumber};
 use crate::segment::{Segment, SegmentName};
-use crate::{ArchiveError, folder};
+use crate::{Action, ArchiveError, folder};
 
 const MARKER: &str = "weir-archive";
 const MARKER_NEW: &str = "weir-archive.new";
@@ -37,9 +37,6 @@ const LOCK: &str = "lock";
 pub(crate) struct Layout {
     root: PathBuf,
 }
-
-/// Number of a tail; tails are numbered without gaps in the order in which they were begun.
-pub(crate) type TailNumber = u64;
 
 /// What a name in the folder of tails means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -133,7 +130,7 @@ impl Layout {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
                 return Err(ArchiveError::NotAnArchive { path: self.root.clone() });
             }
-            Err(source) => return Err(ArchiveError::Marker { path, source }),
+            Err(source) => return Err(Action::AccessMarker.failed(&path)(source)),
         };
         match text.lines().next().unwrap_or_default() {
             MARKER_TEXT => Ok(()),
@@ -146,7 +143,7 @@ impl Layout {
 
     /// Creates the folder of an archive, or fails when there is something else in it. True when it is new.
     pub(crate) fn create_root(&self) -> Result<bool, ArchiveError> {
-        let failed = |source| ArchiveError::CreateFolder { path: self.root.clone(), source };
+        let failed = Action::CreateFolder.failed(&self.root);
         fs::create_dir_all(&self.root).map_err(failed)?;
         match self.check() {
             Err(ArchiveError::NotAnArchive { path }) => {
@@ -170,7 +167,7 @@ impl Layout {
             file.sync_all()?;
             fs::rename(&path, self.root.join(MARKER))
         })();
-        written.map_err(|source| ArchiveError::Marker { path, source })?;
+        written.map_err(Action::AccessMarker.failed(&path))?;
         folder::sync(&self.root)?;
         self.root.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), folder::sync)
     }

@@ -2,8 +2,8 @@
 //!
 //! A [`Writer`] appends every [`Delivery`](weir_flow::Delivery) as one checksummed frame to the *tail*, an append-only
 //! file. A thread of its own syncs the tail at most one commit interval after a write, so that appending never waits
-//! for a disk to flush; [`Durability`] tells how far that has come. When a tail is large or old enough it is *sealed*:
-//! its rows are sorted by service and written as Parquet *segments*, one per UTC day, that any tool can read.
+//! for a disk to flush; [`Durability`] reports how far that has come. When a tail is large or old enough it is
+//! *sealed*: its rows are sorted by service and written as Parquet *segments*, one per UTC day, that any tool can read.
 //!
 //! A [`Snapshot`] reads segments and tail as one table at one [`Position`], from any process and without a lock, also
 //! while a writer is at work.
@@ -18,56 +18,55 @@
 //! * a tail is written to only while no tail of a higher number exists;
 //! * nothing here reads SQL, knows a protocol or runs asynchronously.
 
-pub mod check;
-pub mod compaction;
-pub mod durability;
-pub mod error;
-pub mod expiry;
-pub mod index;
-pub mod inventory;
-pub mod options;
-pub mod portable;
-pub mod position;
-pub mod recovery;
-pub mod rollup;
-pub mod segment;
-pub mod snapshot;
-pub mod space;
-pub mod statistics;
-pub mod summaries;
-pub mod writer;
-
+mod check;
 mod civil;
+mod compaction;
+mod durability;
+mod error;
+mod expiry;
 mod folder;
 mod frame;
+mod index;
+mod inventory;
 mod layout;
 mod lock;
+mod options;
 mod order;
+mod portable;
+mod position;
 mod readers;
+mod recovery;
+mod rollup;
 mod seal;
+mod segment;
 mod shared;
+mod snapshot;
+mod space;
+mod statistics;
 mod stock;
+mod summaries;
 mod tail;
 mod threads;
 mod upkeep;
+mod writer;
 
-pub use check::{Checked, Fault, Finding, check};
-pub use compaction::{Compacted, CompactionOptions, compact};
+pub use check::{CheckReport, Fault, Finding, check};
+pub use compaction::{CompactionReport, Merge, compact};
 pub use durability::Durability;
-pub use error::ArchiveError;
-pub use expiry::{Expired, ExpiryOptions, expire};
-pub use index::{PageSet, SegmentIndex};
-pub use inventory::{Inventory, TailFound, inventory};
-pub use options::ArchiveOptions;
-pub use portable::{Exported, Imported, Part, export, import};
+pub use error::{Action, ArchiveError};
+pub use expiry::{ExpiryReport, expire};
+pub use index::{ColumnPages, GroupPages, PageEncoding, PagePlace, PageSet, SegmentIndex};
+pub use inventory::{Inventory, TailInfo, inventory};
+pub use options::{ArchiveOptions, CompactionOptions, ExpiryOptions, SummaryOptions, WhenFull};
+pub use portable::{ExportReport, ExportSelection, ImportReport, export, import};
 pub use position::Position;
 pub use readers::Lease;
-pub use recovery::{Damage, Recovery};
-pub use rollup::{Rest, Rollup, RollupTable};
-pub use segment::Segment;
+pub use recovery::Recovery;
+pub use rollup::{OmittedKeys, Rollup, RollupTable};
+pub use segment::{REWRITE_ROWS_MAX, Segment};
 pub use snapshot::Snapshot;
-pub use space::WhenFull;
-pub use statistics::{Statistics, Summary};
-pub use stock::Kept;
-pub use summaries::{SegmentSummary, SummaryOptions};
+pub use statistics::{Statistics, WriterReport};
+pub use stock::PlacedSegment;
+pub use summaries::SegmentSummary;
+pub use tail::TailDamage;
 pub use writer::Writer;

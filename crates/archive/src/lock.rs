@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
-use crate::ArchiveError;
+use crate::{Action, ArchiveError};
 
 /// The lock of an archive, held while this lives. The system gives it back when the process dies, however it dies, so
 /// a dead process holds nothing.
@@ -19,9 +19,9 @@ impl Drop for Lock {
 }
 
 impl Lock {
-    /// Takes the lock and leaves this process's number in the file for whoever comes second.
+    /// Takes the lock and leaves this process's number in the file for the one that comes second.
     pub(crate) fn acquire(path: &Path) -> Result<Self, ArchiveError> {
-        let failed = |source| ArchiveError::Lock { path: path.to_owned(), source };
+        let failed = Action::Lock.failed(path);
         let mut file = open(path).map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
@@ -35,14 +35,14 @@ impl Lock {
         Ok(Self::held(file))
     }
 
-    /// Whether nobody has the lock.
+    /// Whether the lock is free.
     pub(crate) fn is_free(path: &Path) -> bool {
         File::open(path).is_ok_and(|file| file.try_lock_shared().is_ok_and(|()| file.unlock().is_ok()))
     }
 
-    /// Takes the lock as soon as nobody has it.
+    /// Waits for the lock and takes it.
     pub(crate) fn wait(path: &Path) -> Result<Self, ArchiveError> {
-        let failed = |source| ArchiveError::Lock { path: path.to_owned(), source };
+        let failed = Action::Lock.failed(path);
         let file = open(path).map_err(failed)?;
         file.lock().map_err(failed)?;
         Ok(Self::held(file))

@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::{CompactionOptions, ExpiryOptions, WhenFull};
-
 /// Options of a [`Writer`](crate::Writer).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ArchiveOptions {
@@ -38,8 +36,8 @@ pub struct ArchiveOptions {
     /// What happens when the disk is full. Default: what cannot be written is refused.
     pub when_full: WhenFull,
     /// The reserve: free space of the file system, in octets, that merging leaves alone. Where the oldest segments go
-    /// when the disk is full, it is had back from them, and meanwhile nothing is appended within it. Default: 1 GiB; more than a twentieth of the file system is taken
-    /// as that.
+    /// when the disk is full, it is had back from them, and meanwhile nothing is appended within it. Default: 1 GiB;
+    /// more than a twentieth of the file system is taken as that.
     pub free_octets_min: u64,
 }
 
@@ -62,6 +60,106 @@ impl Default for ArchiveOptions {
             free_octets_min: 1 << 30,
         }
     }
+}
+
+/// When segments are merged, and into how large ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CompactionOptions {
+    /// Whether a writer merges at all. Default: true.
+    pub enabled: bool,
+    /// Rows of a merged segment at most. Merging takes memory for them, some 100 octets a row (keys, numbers of hosts,
+    /// what rollups sum up, encoded columns): 0.8 GB. More than [`REWRITE_ROWS_MAX`](crate::REWRITE_ROWS_MAX) is taken
+    /// as that. Default: 8,000,000.
+    pub segment_rows_max: u64,
+    /// Octets of the segments that are merged into one, at most, all together. Default: 512 MiB.
+    pub segment_octets_max: u64,
+    /// Segments of about one size that are merged as soon as there are this many, and the factor between sizes. At
+    /// least 2. Default: 4.
+    pub fan_in: u64,
+    /// Segments merged into one at most. Default: 64.
+    pub inputs_max: usize,
+    /// Time after the end of a day until whatever fits together is merged. Default: 1 hour.
+    pub settle_time: Duration,
+    /// How much of its time the thread of a writer may spend on merging, in percent: it rests after each merge. A
+    /// command never rests. Default: 25.
+    pub busy_percent: u8,
+    /// Longest time that superseded segments wait for readers before they are removed all the same; such a reader gets
+    /// an error. Default: 1 hour.
+    pub readers_wait_max: Duration,
+}
+
+impl Default for CompactionOptions {
+    fn default() -> Self {
+        Self {
+            enabled: true,
+            segment_rows_max: 8_000_000,
+            segment_octets_max: 512 << 20,
+            fan_in: 4,
+            inputs_max: 64,
+            settle_time: Duration::from_hours(1),
+            busy_percent: 25,
+            readers_wait_max: Duration::from_hours(1),
+        }
+    }
+}
+
+/// When segments expire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ExpiryOptions {
+    /// Age of flows at most. Default: none.
+    pub age_max: Option<Duration>,
+    /// Age of the side tables (books, options, counters) at most. Default: none.
+    pub side_tables_age_max: Option<Duration>,
+    /// Octets of the archive at most: segments of all tables, tails and summaries. Default: none.
+    pub octets_max: Option<u64>,
+    /// When a limit is hit, data goes down to so much of it, in percent. More than 100 is taken as 100. Default: 95.
+    pub low_water_percent: u8,
+    /// Longest time that expired segments wait for readers before they are removed all the same; such a reader gets an
+    /// error. Default: 1 hour.
+    pub readers_wait_max: Duration,
+    /// What stays of flows that expire, and for how long. Default: see there.
+    pub summaries: SummaryOptions,
+}
+
+impl Default for ExpiryOptions {
+    fn default() -> Self {
+        Self {
+            age_max: None,
+            side_tables_age_max: None,
+            octets_max: None,
+            low_water_percent: 95,
+            readers_wait_max: Duration::from_hours(1),
+            summaries: SummaryOptions::default(),
+        }
+    }
+}
+
+/// How long summaries are kept, and how many.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SummaryOptions {
+    /// Age of summaries at most, by the newest flow that they sum up. Zero: none are kept. Default: 400 days, so that a
+    /// month can be held against the same month of the year before.
+    pub age_max: Duration,
+    /// Octets of all summaries at most; the oldest go first. Default: a tenth of the limit of the archive, when that
+    /// has one.
+    pub octets_max: Option<u64>,
+}
+
+impl Default for SummaryOptions {
+    fn default() -> Self {
+        Self { age_max: Duration::from_hours(400 * 24), octets_max: None }
+    }
+}
+
+/// What a writer does when the disk is full.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum WhenFull {
+    /// Refuse what cannot be written, and seal later. Nothing is lost that was taken.
+    #[default]
+    Refuse,
+    /// Remove the oldest segments until there is room, and so much free space as is to be kept. Readers are not waited
+    /// for; one that had such a segment in its listing gets an error.
+    OldestFirst,
 }
 
 const OCTETS_HARD_MAX: u64 = 1 << 30;

@@ -11,6 +11,7 @@
 //! Addresses are numbers here, see [`hosts`]. The alternatives measured are in
 //! `docs/decisions/0010-layout-for-reading.md`.
 
+mod flow_order;
 pub(crate) mod hosts;
 
 use arrow::array::{Array, ArrayRef, AsArray};
@@ -21,6 +22,8 @@ use crate::ArchiveError;
 use crate::segment::{Columns, PAGE_ROWS};
 use hosts::{HostCollector, Hosts, NO_HOST};
 
+pub(crate) use flow_order::FlowOrder;
+
 /// What the order of one row depends on.
 #[derive(Debug, Clone, Copy, Default)]
 struct Key {
@@ -29,30 +32,6 @@ struct Key {
     /// The address on the side of the service port, and the other one.
     addresses: [u32; 2],
     row: u32,
-}
-
-/// Rows in order, and the numbers of their addresses.
-#[derive(Debug, Default)]
-pub(crate) struct FlowOrder {
-    /// Numbers of rows as they came.
-    pub(crate) rows: Vec<u32>,
-    pub(crate) hosts: Hosts,
-    /// Numbers of the source and of the destination address of each row, in the order in which rows came.
-    pub(crate) host_numbers: [Vec<u32>; 2],
-}
-
-impl FlowOrder {
-    /// Rows that stay as they came.
-    pub(crate) fn as_received(rows: usize) -> Self {
-        Self { rows: (0..rows as u32).collect(), ..Self::default() }
-    }
-
-    /// The numbers of a column's addresses, row by row as they came, when they say all that stands in it.
-    pub(crate) fn numbers_of(&self, column: &str) -> Option<&[u32]> {
-        let side = [Column::SrcAddr, Column::DstAddr].iter().position(|side| side.name() == column)?;
-        let numbers = &self.host_numbers[side];
-        (!numbers.is_empty() && self.hosts.other.is_empty()).then_some(numbers)
-    }
 }
 
 /// The order of all rows of some flows.

@@ -1,8 +1,8 @@
 //! Parts of an archive as folders that can be carried elsewhere.
 //!
-//! An export is a folder of Parquet files, laid out as in an archive, so that any tool reads it; and a list of them with
-//! their checksums, which is written last. A segment is exported whole: a range of times takes every segment that may
-//! have a row in it.
+//! An export is a folder of Parquet files, laid out as in an archive, so that any tool reads it; and a list of them
+//! with their checksums, which is written last. A segment is exported whole: a range of times takes every segment that
+//! may have a row in it.
 //!
 //! An import copies the files, gives them numbers of tails and positions behind all that the archive has, and commits
 //! them all at once in the way sealing does: while the first of these tails exists, an empty file, none of them counts.
@@ -10,7 +10,7 @@
 //! passes over that. What speaks against it is that rows which the other archive has merged with others since come in
 //! a new file, and are imported again.
 
-mod list;
+pub(crate) mod list;
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -18,18 +18,17 @@ use std::path::{Path, PathBuf};
 
 use weir_flow::Table;
 
-use crate::check::rows_by_footer;
 use crate::civil::{MS_PER_DAY, day_of_text};
-use crate::layout::{Layout, TailNumber};
+use crate::layout::Layout;
 use crate::lock::Lock;
+use crate::position::TailNumber;
 use crate::readers::Lease;
-use crate::recovery::{Recovered, recover};
+use crate::recovery::{RecoveredTails, recover};
 use crate::seal::seal_tail;
 use crate::segment::SegmentName;
-use crate::stock::{Kept, Stock};
-use crate::{ArchiveError, ArchiveOptions, Position, Segment, Snapshot, folder, readers, space};
+use crate::stock::{PlacedSegment, Stock};
+use crate::{Action, ArchiveError, ArchiveOptions, Position, Segment, Snapshot, folder, readers, space};
 
-pub(crate) use list::forget_uncommitted;
 use list::{Entry, imported_before, read_list, remember, write_list};
 
 /// Octets copied at a time.
@@ -37,7 +36,7 @@ const COPY_OCTETS: usize = 1 << 20;
 
 /// Which part of an archive is exported.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Part {
+pub struct ExportSelection {
     /// Only segments that may have rows at this time or later, in milliseconds since the epoch.
     pub from_ms: Option<i64>,
     /// Only segments that may have rows before this time.
@@ -46,8 +45,8 @@ pub struct Part {
     pub tables: Vec<Table>,
 }
 
-impl Part {
-    fn has(&self, kept: &Kept) -> bool {
+impl ExportSelection {
+    fn has(&self, kept: &PlacedSegment) -> bool {
         let day = (kept.day * MS_PER_DAY, (kept.day + 1) * MS_PER_DAY - 1);
         let (first, last) = kept.segment.time_range_ms.unwrap_or(day);
         (self.tables.is_empty() || self.tables.contains(&kept.table))
@@ -59,7 +58,7 @@ impl Part {
 /// What was exported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Exported {
+pub struct ExportReport {
     /// Segments copied.
     pub segments: u64,
     /// Rows in them, of all tables.
@@ -73,7 +72,7 @@ pub struct Exported {
 /// What was imported.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Imported {
+pub struct ImportReport {
     /// Segments added.
     pub segments: u64,
     /// Rows in them, of all tables.
@@ -87,7 +86,7 @@ pub struct Imported {
 }
 
 /// Copies a part of the archive in `dir` to the folder `to`, which must be new or empty. A writer may be at work.
-pub fn export(dir: &Path, to: &Path, part: &Part) -> Result<Exported, ArchiveError> {
+pub fn export(dir: &Path, to: &Path, part: &ExportSelection) -> Result<ExportReport, ArchiveError> {
     let layout = Layout::new(dir);
     let snapshot = Snapshot::open(dir)?;
     if !folder::names(to)?.is_empty() {
@@ -96,7 +95,7 @@ pub fn export(dir: &Path, to: &Path, part: &Part) -> Result<Exported, ArchiveErr
     let _lease = Lease::take(&layout)?;
     let stock = Stock::read(&layout)?;
     let unsealed = snapshot.tail(Table::Flows).iter().map(|batch| batch.num_rows() as u64);
-    let mut exported = Exported { flows_unsealed: unsealed.sum(), ..Exported::default() };
+    let mut exported = ExportReport { flows_unsealed: unsealed.sum(), ..ExportReport::default() };
     let mut entries = Vec::new();
     for kept in stock.live.iter().filter(|kept| part.has(kept)) {
         let Ok(path) = kept.segment.path.strip_prefix(layout.root()) else { continue };
@@ -109,12 +108,12 @@ pub fn export(dir: &Path, to: &Path, part: &Part) -> Result<Exported, ArchiveErr
         exported.rows += kept.segment.rows;
         exported.octets += kept.segment.octets;
     }
-    fs::create_dir_all(to).map_err(|source| ArchiveError::CreateFolder { path: to.to_owned(), source })?;
+    fs::create_dir_all(to).map_err(Action::CreateFolder.failed(to))?;
     write_list(to, &entries)?;
     Ok(exported)
 }
 
-/// Copies and syncs a file; tells the checksum of what was copied.
+/// Copies and syncs a file; returns the checksum of what was copied.
 fn copy(from: &Path, to: &Path) -> io::Result<u32> {
     let (mut from, mut to) = (File::open(from)?, File::create(to)?);
     let mut octets = vec![0; COPY_OCTETS];
@@ -133,8 +132,8 @@ fn copy(from: &Path, to: &Path) -> io::Result<u32> {
     Ok(crc)
 }
 
-/// A file on its way into the archive.
-struct Arriving {
+/// A file that is being imported.
+struct ImportedFile {
     entry: Entry,
     table: Table,
     day: i64,
@@ -145,7 +144,7 @@ struct Arriving {
 
 /// Adds the export in the folder `from` to the archive in `dir`, which is made when it is not there: all of it or, on
 /// an error, nothing. Fails while a writer has the archive.
-pub fn import(dir: &Path, from: &Path) -> Result<Imported, ArchiveError> {
+pub fn import(dir: &Path, from: &Path) -> Result<ImportReport, ArchiveError> {
     let entries = read_list(from)?;
     let layout = Layout::new(dir);
     layout.create_root()?;
@@ -156,11 +155,11 @@ pub fn import(dir: &Path, from: &Path) -> Result<Imported, ArchiveError> {
     layout.create_folders()?;
     readers::create(&layout)?;
     folder::create(&layout.imported())?;
-    let Recovered { recovery, tails, next_number } = recover(&layout)?;
+    let RecoveredTails { recovery, tails, next_number } = recover(&layout)?;
     for tail in &tails {
         seal_tail(&layout, &ArchiveOptions::default(), tail)?;
     }
-    let mut imported = Imported { position: recovery.position, ..Imported::default() };
+    let mut imported = ImportReport { position: recovery.position, ..ImportReport::default() };
     let before = imported_before(&layout)?;
     let mut arriving = Vec::new();
     for (number, entry) in entries.into_iter().enumerate() {
@@ -175,7 +174,7 @@ pub fn import(dir: &Path, from: &Path) -> Result<Imported, ArchiveError> {
     }
     renumber(&mut arriving, next_number, recovery.position, from)?;
     commit(&layout, &arriving, next_number)?;
-    for Arriving { entry, name, .. } in &arriving {
+    for ImportedFile { entry, name, .. } in &arriving {
         imported.segments += 1;
         imported.rows += name.rows;
         imported.octets += entry.octets;
@@ -185,7 +184,7 @@ pub fn import(dir: &Path, from: &Path) -> Result<Imported, ArchiveError> {
 }
 
 /// Copies a file of an export into the folder for what is being written, and checks it.
-fn fetch(layout: &Layout, from: &Path, entry: Entry, number: usize) -> Result<Arriving, ArchiveError> {
+fn fetch(layout: &Layout, from: &Path, entry: Entry, number: usize) -> Result<ImportedFile, ArchiveError> {
     let source_path = from.join(&entry.path);
     let bad = |what: &str| ArchiveError::BadExport { path: source_path.clone(), what: what.to_owned() };
     let mut parts = entry.path.iter().map(|part| part.to_str().unwrap_or_default());
@@ -205,16 +204,16 @@ fn fetch(layout: &Layout, from: &Path, entry: Entry, number: usize) -> Result<Ar
     if (crc, octets) != (entry.crc, entry.octets) {
         return Err(bad("its checksum is not that of the list"));
     }
-    let copied = Segment::stat(path.clone(), name)?.map(|segment| rows_by_footer(&segment)).transpose()?;
+    let copied = Segment::stat(path.clone(), name)?.map(|segment| segment.rows_by_footer()).transpose()?;
     if copied != Some(name.rows) {
         return Err(bad("it has other rows than its name says"));
     }
-    Ok(Arriving { entry, table, day, name, path })
+    Ok(ImportedFile { entry, table, day, name, path })
 }
 
 /// Moves tails and positions behind those of the archive, in the order that they have among themselves.
 fn renumber(
-    arriving: &mut [Arriving],
+    arriving: &mut [ImportedFile],
     next_number: TailNumber,
     position: Position,
     from: &Path,
@@ -236,18 +235,18 @@ fn renumber(
 }
 
 /// Moves the files into their places and commits them, all at once: by removing the tail that they claim to be of.
-fn commit(layout: &Layout, arriving: &[Arriving], number: TailNumber) -> Result<(), ArchiveError> {
+fn commit(layout: &Layout, arriving: &[ImportedFile], number: TailNumber) -> Result<(), ArchiveError> {
     let tail = layout.tail(number);
-    File::create_new(&tail).map_err(|source| ArchiveError::CreateTail { path: tail.clone(), source })?;
+    File::create_new(&tail).map_err(Action::CreateTail.failed(&tail))?;
     folder::sync(&layout.tails())?;
-    for Arriving { table, day, name, path, .. } in arriving {
+    for ImportedFile { table, day, name, path, .. } in arriving {
         let partition = layout.partition(*table, *day);
         folder::create(&partition)?;
         let place = partition.join(name.to_string());
-        fs::rename(path, &place).map_err(|source| ArchiveError::PlaceSegment { path: place.clone(), source })?;
+        fs::rename(path, &place).map_err(Action::PlaceSegment.failed(&place))?;
         folder::sync(&partition)?;
     }
     remember(layout, number, arriving.iter().map(|file| &file.entry))?;
-    fs::remove_file(&tail).map_err(|source| ArchiveError::RemoveTail { path: tail.clone(), source })?;
+    fs::remove_file(&tail).map_err(Action::RemoveTail.failed(&tail))?;
     folder::sync(&layout.tails())
 }

@@ -1,4 +1,4 @@
-//! The one number by which everything in an archive is ordered.
+//! The numbers by which everything in an archive is ordered: of frames, and of the tails that they are written to.
 
 use std::fmt;
 
@@ -6,6 +6,9 @@ use std::fmt;
 /// P and nothing else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Position(u64);
+
+/// Number of a tail; tails are numbered without gaps in the order in which they were begun.
+pub(crate) type TailNumber = u64;
 
 impl Position {
     /// The position of an empty archive.

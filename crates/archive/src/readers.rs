@@ -1,8 +1,8 @@
-//! Leases: a file that somebody reads stays in its place, and nobody has to wait for that.
+//! Leases: a file that is being read stays in its place, and no writer waits for that.
 //!
 //! The folder of readers has numbered files, mostly one. A reader takes a shared lock on the newest and keeps it for as
-//! long as it reads. Whoever wants to remove files first makes the next number, whose text lists them: readers that come
-//! from now on take the new number and pass over what it lists. When nobody holds an older number any more, nobody can
+//! long as it reads. To remove files, maintenance first makes the next number, whose text lists them: readers that come
+//! from now on take the new number and pass over what it lists. When no reader holds an older number any more, none can
 //! have the files in a listing, and they are removed, and the older numbers with them.
 //!
 //! The locks are the system's and go with the process that holds them, however it ends. A reader that may not lock, or
@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use crate::layout::Layout;
-use crate::{ArchiveError, folder};
+use crate::{Action, ArchiveError, folder};
 
 /// Attempts to take a lease while files are being removed.
 const ATTEMPTS_MAX: u32 = 1000;
@@ -30,11 +30,11 @@ const CRC_OCTETS: usize = 8;
 pub struct Lease {
     /// Locked, and `None` without a lease.
     file: Option<File>,
-    /// Files that are on their way out, relative to the archive.
+    /// Files pending deletion, relative to the archive.
     expired: HashSet<PathBuf>,
 }
 
-/// Why a file is on its way out.
+/// Why a file is pending deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
     /// A wider segment covers it: readers pass over it by themselves.
@@ -59,7 +59,7 @@ impl Reason {
 }
 
 fn failed(path: &Path, source: io::Error) -> ArchiveError {
-    ArchiveError::Lease { path: path.to_owned(), source }
+    Action::UseLease.failed(path)(source)
 }
 
 impl Lease {
@@ -91,7 +91,7 @@ impl Lease {
         self.file.is_some()
     }
 
-    /// Whether a file is on its way out.
+    /// Whether a file is pending deletion because it has expired.
     pub(crate) fn has_expired(&self, layout: &Layout, file: &Path) -> bool {
         !self.expired.is_empty() && file.strip_prefix(layout.root()).is_ok_and(|file| self.expired.contains(file))
     }
@@ -133,13 +133,13 @@ fn begin(layout: &Layout, number: u64, text: &str) -> Result<(), ArchiveError> {
     written.map_err(|source| failed(&new, source))
 }
 
-/// Whether files can be put on their way out: no others are on theirs.
+/// Whether files can be listed for deletion: no others are pending.
 pub(crate) fn may_retire(layout: &Layout) -> Result<bool, ArchiveError> {
     create(layout)?;
     Ok(numbers(layout)?.len() == 1)
 }
 
-/// Puts files on their way out. False when others are still on theirs; these come first. The caller holds the lock of
+/// Lists files for deletion. False when others are still pending; these come first. The caller holds the lock of
 /// upkeep.
 pub(crate) fn retire(layout: &Layout, files: &[(Reason, PathBuf)]) -> Result<bool, ArchiveError> {
     create(layout)?;
@@ -153,29 +153,29 @@ pub(crate) fn retire(layout: &Layout, files: &[(Reason, PathBuf)]) -> Result<boo
     begin(layout, number + 1, &text).map(|()| true)
 }
 
-/// What became of files on their way out.
+/// What was removed of the files pending deletion.
 #[derive(Debug, Default)]
-pub(crate) struct Removed {
+pub(crate) struct Removal {
     pub(crate) files: u64,
     pub(crate) octets: u64,
     /// True when readers held some.
     pub(crate) waiting: bool,
-    /// True when everything that should go is on its way.
+    /// True when everything that should go is listed.
     pub(crate) listed: bool,
 }
 
-/// Removes the files on their way out as soon as no reader can have them in a listing, or after `wait_max`.
+/// Removes the files pending deletion as soon as no reader can have them in a listing, or after `wait_max`.
 ///
-/// `is_covered` tells whether a file is covered still: the wide one may have been set aside meanwhile. The caller holds
-/// the lock of upkeep.
+/// `is_covered` answers whether a file is covered still: the wide one may have been set aside meanwhile. The caller
+/// holds the lock of upkeep.
 pub(crate) fn remove_retired(
     layout: &Layout,
     wait_max: Duration,
     is_covered: impl Fn(&Path) -> bool,
-) -> Result<Removed, ArchiveError> {
+) -> Result<Removal, ArchiveError> {
     let numbers = numbers(layout)?;
     let Some((&newest, older)) = numbers.split_last().filter(|(_, older)| !older.is_empty()) else {
-        return Ok(Removed::default());
+        return Ok(Removal::default());
     };
     let newest = path(layout, newest);
     let mut held = Vec::new();
@@ -185,13 +185,13 @@ pub(crate) fn remove_retired(
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) if age(&newest) >= wait_max => {}
-            Err(TryLockError::WouldBlock) => return Ok(Removed { waiting: true, ..Removed::default() }),
+            Err(TryLockError::WouldBlock) => return Ok(Removal { waiting: true, ..Removal::default() }),
             Err(TryLockError::Error(source)) => return Err(failed(&path, source)),
         }
         held.push((path, file));
     }
     let octets = fs::read(&newest).map_err(|source| failed(&newest, source))?;
-    let mut removed = Removed::default();
+    let mut removed = Removal::default();
     for (reason, file) in listed(&octets) {
         let file = layout.root().join(file);
         if reason == Reason::Covered && !is_covered(&file) {
@@ -208,13 +208,13 @@ pub(crate) fn remove_retired(
     Ok(removed)
 }
 
-/// Removes a segment; tells its octets, or `None` when it was gone already.
+/// Removes a segment; returns its octets, or `None` when it was gone already.
 pub(crate) fn remove(file: &Path) -> Result<Option<u64>, ArchiveError> {
     let octets = fs::metadata(file).map_or(0, |metadata| metadata.len());
     match fs::remove_file(file) {
         Ok(()) => Ok(Some(octets)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(ArchiveError::RemoveSegment { path: file.to_owned(), source }),
+        Err(source) => Err(Action::RemoveSegment.failed(file)(source)),
     }
 }
 

@@ -1,17 +1,17 @@
 //! Opening an archive that a crash may have left in the middle of anything.
 
 use std::collections::VecDeque;
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::fs::{File, OpenOptions};
+use std::path::Path;
 
 use weir_flow::Table;
 
 use crate::frame::TailEnd;
-use crate::layout::{Layout, TailName, TailNumber};
-use crate::shared::FinishedTail;
-use crate::tail::TailContents;
-use crate::{ArchiveError, Position, folder, portable};
+use crate::layout::{Layout, TailName};
+use crate::portable::list;
+use crate::position::TailNumber;
+use crate::tail::{FinishedTail, TailContents, TailDamage, set_aside};
+use crate::{Action, ArchiveError, Position, folder};
 
 /// What opening an archive found, cut and finished.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -32,38 +32,22 @@ pub struct Recovery {
     /// Temporary files removed.
     pub leftovers: u64,
     /// Damaged tails set aside.
-    pub damages: Vec<Damage>,
-}
-
-/// A tail that was changed after it was written. What lay before the damage is kept as if nothing had happened.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Damage {
-    /// The whole file, set aside for people to look at.
-    pub path: PathBuf,
-    /// Octets of the file that are not read any more.
-    pub octets_lost: u64,
-    /// Whole frames found behind the damage, among these octets; the damaged ones are not counted.
-    pub frames_behind: u64,
-    /// Flows in these frames.
-    pub rows_behind: u64,
-    /// Position of the last frame before the damage, if there is one.
-    pub kept: Option<Position>,
+    pub damages: Vec<TailDamage>,
 }
 
 /// What the writer goes on from.
 #[derive(Debug)]
-pub(crate) struct Recovered {
+pub(crate) struct RecoveredTails {
     pub(crate) recovery: Recovery,
     pub(crate) tails: VecDeque<FinishedTail>,
     pub(crate) next_number: TailNumber,
 }
 
 /// Brings the folder of an archive in order. The caller holds the lock.
-pub(crate) fn recover(layout: &Layout) -> Result<Recovered, ArchiveError> {
-    let mut recovery = Recovery { leftovers: clear(&layout.tmp())?, ..Recovery::default() };
+pub(crate) fn recover(layout: &Layout) -> Result<RecoveredTails, ArchiveError> {
+    let mut recovery = Recovery { leftovers: folder::clear(&layout.tmp())?, ..Recovery::default() };
     let numbers = layout.tail_numbers()?;
-    portable::forget_uncommitted(layout, numbers.first().copied())?;
+    list::forget_uncommitted(layout, numbers.first().copied())?;
     let sealed = remove_uncommitted(layout, &numbers, &mut recovery)?;
     let mut position = sealed.position;
     let mut tails = VecDeque::new();
@@ -85,24 +69,11 @@ pub(crate) fn recover(layout: &Layout) -> Result<Recovered, ArchiveError> {
     recovery.tails = tails.len() as u64;
     recovery.rows = tails.iter().map(|tail| tail.rows).sum();
     folder::sync(&layout.tails())?;
-    Ok(Recovered { recovery, tails, next_number: last_number + 1 })
-}
-
-/// Removes the files of a folder for what is being written.
-pub(crate) fn clear(folder: &Path) -> Result<u64, ArchiveError> {
-    let names = folder::names(folder)?;
-    for name in &names {
-        remove(&folder.join(name))?;
-    }
-    Ok(names.len() as u64)
-}
-
-fn remove(path: &Path) -> Result<(), ArchiveError> {
-    fs::remove_file(path).map_err(|source| ArchiveError::RemoveLeftover { path: path.to_owned(), source })
+    Ok(RecoveredTails { recovery, tails, next_number: last_number + 1 })
 }
 
 /// The last tail and position that segments were made of.
-struct SealedSoFar {
+struct LastSealed {
     tail: TailNumber,
     position: Position,
 }
@@ -111,8 +82,8 @@ fn remove_uncommitted(
     layout: &Layout,
     tails: &[TailNumber],
     recovery: &mut Recovery,
-) -> Result<SealedSoFar, ArchiveError> {
-    let mut so_far = SealedSoFar { tail: 0, position: Position::ZERO };
+) -> Result<LastSealed, ArchiveError> {
+    let mut so_far = LastSealed { tail: 0, position: Position::ZERO };
     for &table in Table::ALL {
         for damaged in layout.damaged_segments(table)? {
             so_far.tail = so_far.tail.max(damaged.tails.1);
@@ -120,7 +91,7 @@ fn remove_uncommitted(
         }
         for segment in layout.segments(table)? {
             if tails.first().is_some_and(|&first| segment.tails.1 >= first) {
-                remove(&segment.path)?;
+                folder::remove_leftover(&segment.path)?;
                 recovery.segments_uncommitted += 1;
             } else {
                 so_far.tail = so_far.tail.max(segment.tails.1);
@@ -131,7 +102,7 @@ fn remove_uncommitted(
     Ok(so_far)
 }
 
-/// Brings one tail in order and makes it durable; tells the last position found in it, damage or not.
+/// Brings one tail in order and makes it durable; returns the last position found in it, damage or not.
 ///
 /// Only the last tail can have a torn end from a crash. Anywhere else octets that are no frame are damage.
 fn recover_tail(
@@ -163,44 +134,11 @@ fn recover_tail(
 
 fn cut(path: &Path, octets: u64) -> Result<(), ArchiveError> {
     let cut = OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(octets));
-    cut.map_err(|source| ArchiveError::CutTail { path: path.to_owned(), source })
+    cut.map_err(Action::CutTail.failed(path))
 }
 
-/// After a crash of the process alone, whole frames may still be on their way to the disk.
+/// After a crash of the process alone, whole frames may not be on the disk yet.
 fn sync(path: &Path) -> Result<(), ArchiveError> {
     let synced = File::open(path).and_then(|file| file.sync_all());
     synced.map_err(|source| ArchiveError::SyncTail { path: path.to_owned(), source: source.into() })
-}
-
-/// Keeps a damaged tail under another name and puts its whole frames in its place. Tells the last position found.
-///
-/// The damaged file gets its second name before the new one takes its first, so a crash in between loses nothing and
-/// the next writer does the same again.
-pub(crate) fn set_aside(
-    layout: &Layout,
-    number: TailNumber,
-    contents: &TailContents,
-) -> Result<(Damage, Position), ArchiveError> {
-    let scan = &contents.scan;
-    let kept = scan.last();
-    let (frames_behind, rows_behind, last) = match scan.end {
-        TailEnd::Damaged { frames, rows, last } => (frames, rows, last.max(kept.unwrap_or_default())),
-        TailEnd::Clean | TailEnd::Torn => (0, 0, kept.unwrap_or_default()),
-    };
-    let (path, aside) = (layout.tail(number), layout.damaged(number, last));
-    let rewritten = layout.tmp().join(format!("{number:016}.tail"));
-    let replaced: io::Result<()> = (|| {
-        match fs::hard_link(&path, &aside) {
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            other => other?,
-        }
-        let mut file = File::create(&rewritten)?;
-        file.write_all(contents.whole())?;
-        file.sync_all()?;
-        fs::rename(&rewritten, &path)
-    })();
-    replaced.map_err(|source| ArchiveError::SetAside { path: path.clone(), source })?;
-    folder::sync(&layout.tails())?;
-    let octets_lost = contents.octets() - scan.whole_octets as u64;
-    Ok((Damage { path: aside, octets_lost, frames_behind, rows_behind, kept }, last))
 }

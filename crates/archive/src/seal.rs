@@ -15,15 +15,13 @@ use crate::civil::day_of_ms;
 use crate::frame::TailEnd;
 use crate::layout::Layout;
 use crate::order::{FlowOrder, flow_order};
-use crate::recovery::set_aside;
 use crate::segment::{Columns, Effort, SegmentName, SegmentRange, write_segment};
-use crate::shared::FinishedTail;
-use crate::tail::{Stream, TailContents, TailFile};
-use crate::{ArchiveError, ArchiveOptions, Position, folder};
+use crate::tail::{FinishedTail, Stream, TailContents, TailFile, set_aside};
+use crate::{Action, ArchiveError, ArchiveOptions, Position, folder};
 
-/// What became of a tail.
+/// What sealing made of a tail.
 #[derive(Debug, Default)]
-pub(crate) struct Sealed {
+pub(crate) struct SealReport {
     /// Flows sealed.
     pub(crate) rows: u64,
     pub(crate) segments: u64,
@@ -34,7 +32,7 @@ pub(crate) struct Sealed {
 }
 
 /// A segment written to the folder for temporary files.
-struct Written {
+struct WrittenSegment {
     path: PathBuf,
     partition: PathBuf,
     name: SegmentName,
@@ -48,8 +46,8 @@ pub(crate) fn seal_tail(
     layout: &Layout,
     options: &ArchiveOptions,
     tail: &FinishedTail,
-) -> Result<Sealed, ArchiveError> {
-    let mut sealed = Sealed::default();
+) -> Result<SealReport, ArchiveError> {
+    let mut sealed = SealReport::default();
     let began = Instant::now();
     let file = TailFile::open(&tail.path)?;
     let scan = file.scan()?;
@@ -79,7 +77,7 @@ pub(crate) fn seal_tail(
     }
     sealed.segments = written.len() as u64;
     sealed.octets = place(&written)?;
-    fs::remove_file(&tail.path).map_err(|source| ArchiveError::RemoveTail { path: tail.path.clone(), source })?;
+    fs::remove_file(&tail.path).map_err(Action::RemoveTail.failed(&tail.path))?;
     folder::sync(&layout.tails())?;
     Ok(sealed)
 }
@@ -100,14 +98,14 @@ fn write_days(
     columns: &Columns<'_>,
     mut order: FlowOrder,
     range: SegmentRange,
-) -> Result<Vec<Written>, ArchiveError> {
+) -> Result<Vec<WrittenSegment>, ArchiveError> {
     let mut written = Vec::new();
     for (day, rows) in split_by_day(columns, std::mem::take(&mut order.rows))? {
         let table = columns.table();
         let path = layout.tmp().join(format!("{}-{:016}-{day}", table.name(), range.tails.0));
         let effort = Effort::sealing(options);
         let name = write_segment(&path, columns, &rows, &order, range, options.row_group_rows_max, effort)?;
-        written.push(Written { path, partition: layout.partition(table, day), name });
+        written.push(WrittenSegment { path, partition: layout.partition(table, day), name });
     }
     Ok(written)
 }
@@ -135,13 +133,13 @@ fn split_by_day(columns: &Columns<'_>, order: Vec<u32>) -> Result<BTreeMap<i64, 
     Ok(by_day)
 }
 
-/// Moves segments into their places and makes that durable. Tells their octets.
-fn place(written: &[Written]) -> Result<u64, ArchiveError> {
+/// Moves segments into their places and makes that durable. Returns their octets.
+fn place(written: &[WrittenSegment]) -> Result<u64, ArchiveError> {
     let mut octets = 0;
-    for Written { path, partition, name } in written {
+    for WrittenSegment { path, partition, name } in written {
         folder::create(partition)?;
         let place = partition.join(name.to_string());
-        let failed = |source| ArchiveError::PlaceSegment { path: place.clone(), source };
+        let failed = Action::PlaceSegment.failed(&place);
         octets += fs::metadata(path).map_err(failed)?.len();
         fs::rename(path, &place).map_err(failed)?;
     }

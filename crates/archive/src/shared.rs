@@ -7,13 +7,14 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use crate::layout::{Layout, TailNumber};
-use crate::tail::LiveTail;
+use crate::layout::Layout;
+use crate::position::TailNumber;
+use crate::tail::{FinishedTail, LiveTail};
 use crate::{ArchiveError, ArchiveOptions, Position, Statistics, WhenFull};
 
 /// Shared by the writer and its threads.
 ///
-/// Two locks, so that asking how far things are never waits for a write. Whoever takes both takes `tails` first.
+/// Two locks, so that reading the progress never waits for a write. Lock order: `tails`, then `progress`.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) layout: Layout,
@@ -37,17 +38,6 @@ pub(crate) struct Shared {
 pub(crate) struct Tails {
     pub(crate) live: Option<LiveTail>,
     pub(crate) next_number: TailNumber,
-}
-
-/// A tail that is complete and waits for being sealed.
-#[derive(Debug, Clone)]
-pub(crate) struct FinishedTail {
-    pub(crate) number: TailNumber,
-    pub(crate) path: PathBuf,
-    /// Position of its last frame; `None` when all its frames were lost to damage.
-    pub(crate) last: Option<Position>,
-    pub(crate) rows: u64,
-    pub(crate) octets: u64,
 }
 
 /// How the writer ends.
@@ -101,7 +91,7 @@ pub(crate) struct Progress {
     pub(crate) seal_failure: Option<ArchiveError>,
     /// True when the disk was full since room was last made.
     pub(crate) space_wanted: bool,
-    /// Why keeping house failed last, until somebody is told.
+    /// Why maintenance failed last, until it is returned once.
     pub(crate) upkeep_failure: Option<ArchiveError>,
     /// Counters of the threads; the rest of the statistics is filled in when they are asked for.
     pub(crate) counted: Statistics,

@@ -9,13 +9,14 @@ use arrow::array::RecordBatch;
 use weir_flow::Table;
 
 use crate::frame::TailEnd;
-use crate::layout::{Layout, TailNumber};
+use crate::layout::Layout;
+use crate::position::TailNumber;
 use crate::readers::Lease;
 use crate::seal::last_sealed;
 use crate::segment::without_covered;
 use crate::summaries::{SegmentSummary, Summaries};
 use crate::tail::TailContents;
-use crate::{ArchiveError, Position, Segment};
+use crate::{Action, ArchiveError, Position, Segment};
 
 /// Attempts to list an archive whose writer seals tails faster than its folders can be read.
 const ATTEMPTS_MAX: u32 = 1000;
@@ -27,10 +28,10 @@ const TAIL_ATTEMPTS_MAX: u32 = 3;
 /// While a snapshot lives, the files of its segments stay in their places: it holds a lease (see `readers`), which no
 /// writer waits for. Where no lease can be had, a file that vanishes is an error when it is opened.
 ///
-/// Taking a snapshot waits for nobody and disturbs no writer. Its order of steps is what keeps a row from being missed or
-/// read twice:
+/// Taking a snapshot waits for nothing and disturbs no writer. Its order of steps is what keeps a row from being missed
+/// or read twice:
 ///
-/// 1. Take the lease: what is made void from now on stays.
+/// 1. Take the lease: what is superseded from now on stays.
 /// 2. List and open all tails. An open tail can be read to its end although it is removed meanwhile. Tails are removed
 ///    in the order of their numbers, so what was sealed before is what has a smaller number than all of them.
 /// 3. List the tails again and start over if one of a smaller number has turned up: listings of a folder that changes
@@ -87,7 +88,7 @@ impl Snapshot {
     /// What is kept of segments of flows that had expired when the snapshot was taken, in the order of days and tails.
     /// None of their flows is in a segment or in the tail of this snapshot. The folder is listed when it is asked for.
     pub fn summaries(&self) -> Result<Vec<SegmentSummary>, ArchiveError> {
-        let summaries = Summaries::beside(&self.layout, &self.lease, self.segments(Table::Flows).iter())?;
+        let summaries = Summaries::of_segments(&self.layout, &self.lease, self.segments(Table::Flows).iter())?;
         Ok(summaries.at(self.first_tail, self.position))
     }
 
@@ -183,7 +184,7 @@ fn open_tails(layout: &Layout, numbers: &[TailNumber]) -> Result<Option<Vec<(Pat
         match File::open(&path) {
             Ok(file) => tails.push((path, file)),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(ArchiveError::ReadTail { path, source }),
+            Err(source) => return Err(Action::ReadTail.failed(&path)(source)),
         }
     }
     Ok(Some(tails))

@@ -5,24 +5,12 @@ use std::time::Duration;
 
 use nix::sys::statvfs::statvfs;
 
-use crate::expiry::{candidates, now_ms};
 use crate::readers::remove;
-use crate::stock::Kept;
+use crate::stock::{PlacedSegment, now_ms};
 use crate::summaries::SegmentSummary;
-use crate::summaries::keep::{Keeper, Written};
+use crate::summaries::keep::{SummaryCounts, SummaryWriter};
 use crate::upkeep::Upkeep;
-use crate::{ArchiveError, ArchiveOptions};
-
-/// What a writer does when the disk is full.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum WhenFull {
-    /// Refuse what cannot be written, and seal later. Nothing is lost that was taken.
-    #[default]
-    Refuse,
-    /// Remove the oldest segments until there is room, and so much free space as is to be kept. Readers are not waited
-    /// for; one that had such a segment in its listing gets an error.
-    OldestFirst,
-}
+use crate::{Action, ArchiveError, ArchiveOptions, WhenFull};
 
 /// The reserve is at most this part of its file system.
 const RESERVE_PART_MAX: u64 = 20;
@@ -38,8 +26,7 @@ impl Space {
     // the types of the fields differ from one system to another
     #[allow(clippy::useless_conversion, clippy::unnecessary_cast)]
     fn at(path: &Path) -> Result<Self, ArchiveError> {
-        let found =
-            statvfs(path).map_err(|error| ArchiveError::FreeSpace { path: path.to_owned(), source: error.into() })?;
+        let found = statvfs(path).map_err(|error| Action::MeasureFreeSpace.failed(path)(error.into()))?;
         let unit = u64::from(found.fragment_size());
         Ok(Self { free: unit * u64::from(found.blocks_available()), total: unit * u64::from(found.blocks()) })
     }
@@ -58,12 +45,12 @@ pub(crate) fn free_octets(path: &Path) -> Result<u64, ArchiveError> {
     Space::at(path).map(|space| space.free)
 }
 
-/// Whether so many octets more would touch the reserve, and it may be had back from the oldest segments.
+/// Whether `octets` more would touch the reserve, and the oldest segments may be removed to restore it.
 pub(crate) fn is_short(path: &Path, octets: u64, options: &ArchiveOptions) -> Result<bool, ArchiveError> {
     Ok(options.when_full == WhenFull::OldestFirst && Space::at(path)?.is_short(octets, options))
 }
 
-/// Whether there is room for so many octets more, and for a reserve.
+/// Whether there is space for `octets` more, and for a reserve.
 pub(crate) fn has_room(path: &Path, octets: u64, reserve_octets: u64) -> Result<bool, ArchiveError> {
     let space = Space::at(path)?;
     Ok(space.free >= octets.saturating_add(space.reserve(reserve_octets)))
@@ -71,35 +58,35 @@ pub(crate) fn has_room(path: &Path, octets: u64, reserve_octets: u64) -> Result<
 
 /// What was removed to make room.
 #[derive(Debug, Default)]
-pub(crate) struct Freed {
+pub(crate) struct FreedSpace {
     pub(crate) files: u64,
     /// Flows that are gone.
     pub(crate) rows: u64,
     pub(crate) octets: u64,
-    /// What became of their rollups.
-    pub(crate) written: Written,
+    /// The summaries written of them.
+    pub(crate) written: SummaryCounts,
     /// Summaries that are gone.
     pub(crate) summaries: u64,
 }
 
 /// Removes files until the reserve is there again, at least one: first those that do not count any more, then the
 /// oldest segments, whose rollups are kept where there is room for them, and in the end the oldest summaries.
-pub(crate) fn make_room(upkeep: &Upkeep, options: &ArchiveOptions) -> Result<Freed, ArchiveError> {
+pub(crate) fn make_room(upkeep: &Upkeep, options: &ArchiveOptions) -> Result<FreedSpace, ArchiveError> {
     let stock = upkeep.stock()?;
     let removed = upkeep.remove_retired(&stock, Duration::ZERO)?;
-    let mut freed = Freed { files: removed.files, octets: removed.octets, ..Freed::default() };
-    let enough = |freed: &Freed| Ok(freed.files > 0 && !Space::at(upkeep.layout.root())?.is_short(0, options));
-    for Kept { segment, .. } in &stock.covered {
+    let mut freed = FreedSpace { files: removed.files, octets: removed.octets, ..FreedSpace::default() };
+    let enough = |freed: &FreedSpace| Ok(freed.files > 0 && !Space::at(upkeep.layout.root())?.is_short(0, options));
+    for PlacedSegment { segment, .. } in &stock.covered {
         if let Some(octets) = remove(&segment.path)? {
             freed.octets += octets;
             freed.files += 1;
         }
     }
-    for kept in candidates(&stock) {
+    for kept in stock.candidates() {
         if enough(&freed)? {
             return Ok(freed);
         }
-        let mut keeper = Keeper::new(&upkeep.layout, options.expiry.summaries, options.heavy_keys_min, now_ms());
+        let mut keeper = SummaryWriter::new(&upkeep.layout, options.expiry.summaries, options.heavy_keys_min, now_ms());
         keeper.keep(kept)?;
         let octets = remove(&kept.segment.path)?;
         freed.written.add(&keeper.finish()?);
@@ -116,8 +103,8 @@ pub(crate) fn make_room(upkeep: &Upkeep, options: &ArchiveOptions) -> Result<Fre
 /// Removes the oldest summaries until it is enough.
 fn remove_summaries(
     upkeep: &Upkeep,
-    enough: impl Fn(&Freed) -> Result<bool, ArchiveError>,
-    freed: &mut Freed,
+    enough: impl Fn(&FreedSpace) -> Result<bool, ArchiveError>,
+    freed: &mut FreedSpace,
 ) -> Result<(), ArchiveError> {
     let mut summaries = upkeep.stock()?.summaries(&upkeep.layout)?.live;
     summaries.sort_by_key(SegmentSummary::newest_ms);

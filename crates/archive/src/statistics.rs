@@ -54,7 +54,7 @@ pub struct Statistics {
     pub compaction_time: Duration,
     /// Segments that expired by age or size.
     pub segments_expired: u64,
-    /// Segments removed because the disk was full, void ones included.
+    /// Segments removed because the disk was full, superseded ones included.
     pub segments_removed_for_room: u64,
     /// Flows that went with these and with those that expired.
     pub rows_expired: u64,
@@ -62,19 +62,19 @@ pub struct Statistics {
     pub octets_expired: u64,
     /// Summaries written of segments that expired or were removed.
     pub summaries_written: u64,
-    /// Segments of these that could not be summed up, see [`Expired`](crate::Expired).
+    /// Segments of these that could not be summed up, see [`ExpiryReport`](crate::ExpiryReport).
     pub segments_without_sums: u64,
     /// Segments that went without a summary because the disk was full.
     pub summaries_lost: u64,
     /// Summaries that expired or were removed because the disk was full.
     pub summaries_expired: u64,
-    /// Times that keeping house failed; it is tried again.
+    /// Times that maintenance failed; it is tried again.
     pub upkeep_failures: u64,
 }
 
 /// What a writer leaves behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Summary {
+pub struct WriterReport {
     /// Position of the archive.
     pub position: Position,
     /// What the writer has done.

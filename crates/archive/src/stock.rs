@@ -2,14 +2,15 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use weir_flow::Table;
 
 use crate::civil::{MS_PER_DAY, day_of_text, day_text};
-use crate::layout::{Layout, TailNumber};
+use crate::layout::Layout;
+use crate::position::TailNumber;
 use crate::readers::Lease;
 use crate::segment::without_covered;
-use crate::summaries::Summaries;
 use crate::{ArchiveError, Segment, folder};
 
 /// Attempts to list segments while tails are sealed.
@@ -17,7 +18,7 @@ const ATTEMPTS_MAX: u32 = 1000;
 
 /// A segment with its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct PlacedSegment {
     /// Its table.
     pub table: Table,
     /// The UTC day of its rows, counted from 1970-01-01.
@@ -26,7 +27,7 @@ pub struct Kept {
     pub segment: Segment,
 }
 
-impl Kept {
+impl PlacedSegment {
     /// The day as `YYYY-MM-DD`.
     pub fn day_text(&self) -> String {
         day_text(self.day)
@@ -44,9 +45,9 @@ impl Kept {
 #[derive(Debug, Default)]
 pub(crate) struct Stock {
     /// Those that count, by table, day and tails.
-    pub(crate) live: Vec<Kept>,
+    pub(crate) live: Vec<PlacedSegment>,
     /// Those that a wider one covers, the narrowest first.
-    pub(crate) covered: Vec<Kept>,
+    pub(crate) covered: Vec<PlacedSegment>,
 }
 
 impl Stock {
@@ -76,7 +77,7 @@ impl Stock {
             let live = without_covered(all.clone());
             let counting: HashSet<&Path> = live.iter().map(|segment| segment.path.as_path()).collect();
             for segment in &all {
-                let kept = Kept { table, day: day_of(&segment.path), segment: segment.clone() };
+                let kept = PlacedSegment { table, day: day_of(&segment.path), segment: segment.clone() };
                 if !counting.contains(segment.path.as_path()) {
                     stock.covered.push(kept);
                 } else if !lease.has_expired(layout, &segment.path) {
@@ -86,12 +87,6 @@ impl Stock {
         }
         stock.covered.sort_by_key(|kept| kept.segment.tails.1 - kept.segment.tails.0);
         Ok(stock)
-    }
-
-    /// The summaries beside these segments. The caller holds the lock of upkeep, or a lease.
-    pub(crate) fn summaries(&self, layout: &Layout) -> Result<Summaries, ArchiveError> {
-        let flows = self.live.iter().filter(|kept| kept.table == Table::Flows);
-        Summaries::beside(layout, &Lease::take(layout)?, flows.map(|kept| &kept.segment))
     }
 
     /// Octets of the segments that count.
@@ -109,10 +104,23 @@ impl Stock {
         self.live.iter().map(|kept| kept.segment.tails.1).max().unwrap_or_default()
     }
 
+    /// Segments that may go, those that go first in front.
+    pub(crate) fn candidates(&self) -> Vec<&PlacedSegment> {
+        let newest: TailNumber = self.last_tail();
+        let mut candidates: Vec<_> = self.live.iter().filter(|kept| kept.segment.tails.1 < newest).collect();
+        candidates.sort_by_key(|kept| (kept.table != Table::Flows, kept.newest_ms(), kept.segment.tails));
+        candidates
+    }
+
     /// Live segments of each table and day.
-    pub(crate) fn days(&self) -> impl Iterator<Item = &[Kept]> {
+    pub(crate) fn days(&self) -> impl Iterator<Item = &[PlacedSegment]> {
         self.live.chunk_by(|a, b| (a.table, a.day) == (b.table, b.day))
     }
+}
+
+/// Now, in milliseconds since the epoch.
+pub(crate) fn now_ms() -> i64 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64)
 }
 
 /// The day of a segment's folder. A folder that is named otherwise has no day, and counts as older than any.

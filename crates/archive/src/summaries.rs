@@ -1,13 +1,13 @@
 //! Summaries: the rollups of segments whose flows have expired.
 //!
-//! Rollups take a hundredth of what flows take, so they can stay for much longer. Before a segment of flows expires, its
-//! rollups are written as they are to a file of their own, in `summaries/` under the segment's day and name ([`keep`]
-//! tells how). What speaks against files of their own is that an archive has as many of them as it ever had merged
-//! segments; rewriting them as larger ones would save little and need the care that merging takes.
+//! Rollups take a hundredth of what flows take, so they can stay for much longer. Before a segment of flows expires,
+//! its rollups are written as they are to a file of their own, in `summaries/` under the segment's day and name
+//! ([`keep`] tells how). What speaks against files of their own is that an archive has as many of them as it ever had
+//! merged segments; rewriting them as larger ones would save little and need the care that merging takes.
 //!
-//! A summary counts only when no segment that counts was made of its tails. So it may be written long before its segment
-//! goes, and a crash in between counts nothing twice: until the segment has gone the summary is void. Readers find it the
-//! same way: whoever still has the segment in a listing leaves the summary out.
+//! A summary counts only when no segment that counts was made of its tails. So it may be written long before its
+//! segment goes, and a crash in between counts nothing twice: until the segment has gone the summary does not count.
+//! Readers find it the same way: one that still has the segment in a listing leaves the summary out.
 
 mod format;
 pub(crate) mod keep;
@@ -17,7 +17,6 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use weir_flow::Table;
 
@@ -25,39 +24,22 @@ use crate::layout::Layout;
 use crate::readers::Lease;
 use crate::rollup::read_rollup;
 use crate::segment::{SegmentName, without_covered};
-use crate::stock::{Kept, day_of};
-use crate::{ArchiveError, Position, Rollup, RollupTable, Segment, folder};
+use crate::stock::{PlacedSegment, Stock, day_of};
+use crate::{Action, ArchiveError, Position, Rollup, RollupTable, Segment, folder};
 
 /// What the name of a summary ends in, where that of its segment ends in `.parquet`.
 pub(crate) const SUFFIX: &str = ".rollups";
-
-/// How long summaries are kept, and how many.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SummaryOptions {
-    /// Age of summaries at most, by the newest flow that they sum up. Zero: none are kept. Default: 400 days, so that a
-    /// month can be held against the same month of the year before.
-    pub age_max: Duration,
-    /// Octets of all summaries at most; the oldest go first. Default: a tenth of the limit of the archive, when that has
-    /// one.
-    pub octets_max: Option<u64>,
-}
-
-impl Default for SummaryOptions {
-    fn default() -> Self {
-        Self { age_max: Duration::from_hours(400 * 24), octets_max: None }
-    }
-}
 
 /// The rollups of a segment of flows that has expired, as a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentSummary {
     /// What the name says, which is what the segment's name said; the path is that of the summary.
-    kept: Kept,
+    kept: PlacedSegment,
 }
 
 impl SegmentSummary {
     fn new(segment: Segment) -> Self {
-        Self { kept: Kept { table: Table::Flows, day: day_of(&segment.path), segment } }
+        Self { kept: PlacedSegment { table: Table::Flows, day: day_of(&segment.path), segment } }
     }
 
     /// The file.
@@ -86,7 +68,7 @@ impl SegmentSummary {
         self.kept.segment.time_range_ms
     }
 
-    /// The time of the newest flow, see [`Kept::newest_ms`].
+    /// The time of the newest flow, see [`PlacedSegment::newest_ms`].
     pub fn newest_ms(&self) -> i64 {
         self.kept.newest_ms()
     }
@@ -109,12 +91,12 @@ impl SegmentSummary {
     }
 
     /// Whether it is that of a segment.
-    pub(crate) fn is_of(&self, kept: &Kept) -> bool {
+    pub(crate) fn is_of(&self, kept: &PlacedSegment) -> bool {
         (self.kept.table, self.kept.day, self.kept.segment.tails) == (kept.table, kept.day, kept.segment.tails)
     }
 
     fn open(&self) -> Result<File, ArchiveError> {
-        File::open(self.path()).map_err(|source| ArchiveError::ReadSummary { path: self.path().to_owned(), source })
+        File::open(self.path()).map_err(Action::ReadSummary.failed(self.path()))
     }
 }
 
@@ -122,7 +104,7 @@ impl SegmentSummary {
 fn of_summary(error: ArchiveError) -> ArchiveError {
     match error {
         ArchiveError::DamagedSegment { path, part } => ArchiveError::DamagedSummary { path, part },
-        ArchiveError::OpenSegment { path, source } => ArchiveError::ReadSummary { path, source },
+        ArchiveError::Io { path, source, .. } => Action::ReadSummary.failed(&path)(source),
         other => other,
     }
 }
@@ -136,9 +118,17 @@ pub(crate) struct Summaries {
     pub(crate) void: Vec<SegmentSummary>,
 }
 
+impl Stock {
+    /// The summaries next to these segments. The caller holds the lock of upkeep, or a lease.
+    pub(crate) fn summaries(&self, layout: &Layout) -> Result<Summaries, ArchiveError> {
+        let flows = self.live.iter().filter(|kept| kept.table == Table::Flows);
+        Summaries::of_segments(layout, &Lease::take(layout)?, flows.map(|kept| &kept.segment))
+    }
+}
+
 impl Summaries {
-    /// Lists the summaries beside these segments of flows, which are those that count.
-    pub(crate) fn beside<'a>(
+    /// Lists the summaries next to these segments of flows, which are those that count.
+    pub(crate) fn of_segments<'a>(
         layout: &Layout,
         lease: &Lease,
         segments: impl Iterator<Item = &'a Segment>,
@@ -208,6 +198,6 @@ pub(crate) fn exists(path: &Path) -> Result<bool, ArchiveError> {
     match path.metadata() {
         Ok(_) => Ok(true),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(source) => Err(ArchiveError::ReadSummary { path: path.to_owned(), source }),
+        Err(source) => Err(Action::ReadSummary.failed(path)(source)),
     }
 }

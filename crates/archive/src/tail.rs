@@ -3,7 +3,7 @@
 mod stream;
 
 use std::cell::RefCell;
-use std::fs::{File, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -15,9 +15,10 @@ use arrow::buffer::{Buffer, MutableBuffer};
 use arrow::error::ArrowError;
 use weir_flow::Table;
 
-use crate::frame::{EncodedFrame, HEADER_OCTETS, Octets, Scan, decode, scan, streams};
-use crate::layout::{Layout, TailNumber};
-use crate::{ArchiveError, Position};
+use crate::frame::{EncodedFrame, HEADER_OCTETS, Octets, Scan, TailEnd, decode, scan, streams};
+use crate::layout::Layout;
+use crate::position::TailNumber;
+use crate::{Action, ArchiveError, Position, folder};
 
 pub(crate) use stream::Stream;
 
@@ -46,7 +47,7 @@ impl LiveTail {
     pub(crate) fn create(layout: &Layout, number: TailNumber) -> Result<Self, ArchiveError> {
         let path = layout.tail(number);
         let opened = OpenOptions::new().append(true).create_new(true).open(&path);
-        let file = opened.map_err(|source| ArchiveError::CreateTail { path: path.clone(), source })?;
+        let file = opened.map_err(Action::CreateTail.failed(&path))?;
         Ok(Self {
             number,
             path,
@@ -70,7 +71,7 @@ impl LiveTail {
     pub(crate) fn append(&mut self, frame: &EncodedFrame) -> Result<(), ArchiveError> {
         if let Err(source) = write_frame(&self.file, frame) {
             self.broken = self.file.set_len(self.octets).is_err();
-            return Err(ArchiveError::AppendTail { path: self.path.clone(), source });
+            return Err(Action::AppendTail.failed(&self.path)(source));
         }
         let header = &frame.header;
         self.octets += header.frame_octets();
@@ -98,6 +99,33 @@ fn write_frame(mut file: &File, frame: &EncodedFrame) -> io::Result<()> {
     Ok(())
 }
 
+/// A tail that is complete and waits for being sealed.
+#[derive(Debug, Clone)]
+pub(crate) struct FinishedTail {
+    pub(crate) number: TailNumber,
+    pub(crate) path: PathBuf,
+    /// Position of its last frame; `None` when all its frames were lost to damage.
+    pub(crate) last: Option<Position>,
+    pub(crate) rows: u64,
+    pub(crate) octets: u64,
+}
+
+/// A tail that was changed after it was written. What lay before the damage is kept as if nothing had happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct TailDamage {
+    /// The whole file, set aside for people to look at.
+    pub path: PathBuf,
+    /// Octets of the file that are not read any more.
+    pub octets_lost: u64,
+    /// Whole frames found behind the damage, among these octets; the damaged ones are not counted.
+    pub frames_behind: u64,
+    /// Flows in these frames.
+    pub rows_behind: u64,
+    /// Position of the last frame before the damage, if there is one.
+    pub kept: Option<Position>,
+}
+
 /// What a tail holds up to its last whole frame.
 #[derive(Debug)]
 pub(crate) struct TailContents {
@@ -109,13 +137,13 @@ pub(crate) struct TailContents {
 impl TailContents {
     /// Opens and reads a tail.
     pub(crate) fn open(path: &Path) -> Result<Self, ArchiveError> {
-        let file = File::open(path).map_err(|source| ArchiveError::ReadTail { path: path.to_owned(), source })?;
+        let file = File::open(path).map_err(Action::ReadTail.failed(path))?;
         Self::read(&file, path)
     }
 
     /// Reads a tail that is open, and may have been removed since.
     pub(crate) fn read(file: &File, path: &Path) -> Result<Self, ArchiveError> {
-        let octets = read_octets(file).map_err(|source| ArchiveError::ReadTail { path: path.to_owned(), source })?;
+        let octets = read_octets(file).map_err(Action::ReadTail.failed(path))?;
         let scan = scan(&octets[..]);
         Ok(Self { path: path.to_owned(), octets, scan })
     }
@@ -159,7 +187,7 @@ const CHECK_OCTETS: usize = 256 << 10;
 
 impl TailFile {
     pub(crate) fn open(path: &Path) -> Result<Self, ArchiveError> {
-        let failed = |source| ArchiveError::ReadTail { path: path.to_owned(), source };
+        let failed = Action::ReadTail.failed(path);
         let file = File::open(path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len() as usize;
         Ok(Self { path: path.to_owned(), file, length, failure: RefCell::new(None) })
@@ -174,7 +202,7 @@ impl TailFile {
     pub(crate) fn scan(&self) -> Result<Scan, ArchiveError> {
         let scan = scan(self);
         match self.failure.take() {
-            Some(source) => Err(ArchiveError::ReadTail { path: self.path.clone(), source }),
+            Some(source) => Err(Action::ReadTail.failed(&self.path)(source)),
             None => Ok(scan),
         }
     }
@@ -252,4 +280,37 @@ fn read_octets(file: &File) -> io::Result<Buffer> {
     }
     octets.truncate(read);
     Ok(octets.into())
+}
+
+/// Keeps a damaged tail under another name and puts its whole frames in its place. Returns the last position found.
+///
+/// The damaged file gets its second name before the new one takes its first, so a crash in between loses nothing and
+/// the next writer does the same again.
+pub(crate) fn set_aside(
+    layout: &Layout,
+    number: TailNumber,
+    contents: &TailContents,
+) -> Result<(TailDamage, Position), ArchiveError> {
+    let scan = &contents.scan;
+    let kept = scan.last();
+    let (frames_behind, rows_behind, last) = match scan.end {
+        TailEnd::Damaged { frames, rows, last } => (frames, rows, last.max(kept.unwrap_or_default())),
+        TailEnd::Clean | TailEnd::Torn => (0, 0, kept.unwrap_or_default()),
+    };
+    let (path, aside) = (layout.tail(number), layout.damaged(number, last));
+    let rewritten = layout.tmp().join(format!("{number:016}.tail"));
+    let replaced: io::Result<()> = (|| {
+        match fs::hard_link(&path, &aside) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            other => other?,
+        }
+        let mut file = File::create(&rewritten)?;
+        file.write_all(contents.whole())?;
+        file.sync_all()?;
+        fs::rename(&rewritten, &path)
+    })();
+    replaced.map_err(Action::SetAside.failed(&path))?;
+    folder::sync(&layout.tails())?;
+    let octets_lost = contents.octets() - scan.whole_octets as u64;
+    Ok((TailDamage { path: aside, octets_lost, frames_behind, rows_behind, kept }, last))
 }

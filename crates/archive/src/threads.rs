@@ -1,11 +1,12 @@
-//! The threads of a writer: one makes durable what was written, one seals tails, one keeps house.
+//! The threads of a writer: one makes durable what was written, one seals tails, one does maintenance.
 
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use crate::seal::{Sealed, seal_tail};
-use crate::shared::{Ending, FinishedTail, Progress, Shared, SyncFailure};
+use crate::seal::{SealReport, seal_tail};
+use crate::shared::{Ending, Progress, Shared, SyncFailure};
+use crate::tail::FinishedTail;
 use crate::upkeep::round;
 use crate::{ArchiveError, folder};
 
@@ -130,7 +131,7 @@ fn sync(shared: &Shared) {
     }
     if failure.is_none()
         && folder_unsynced
-        && let Err(ArchiveError::SyncFolder { path, source }) = folder::sync(&shared.layout.tails())
+        && let Err(ArchiveError::Io { path, source, .. }) = folder::sync(&shared.layout.tails())
     {
         failure = Some(SyncFailure::new(path, source));
     }
@@ -202,7 +203,7 @@ fn next_to_seal(shared: &Shared) -> Option<FinishedTail> {
     progress.finished.front().cloned()
 }
 
-fn count(progress: &mut Progress, tail: &FinishedTail, sealed: &Sealed) {
+fn count(progress: &mut Progress, tail: &FinishedTail, sealed: &SealReport) {
     let sealing = &mut progress.counted;
     sealing.tails_sealed += 1;
     sealing.rows_sealed += sealed.rows;

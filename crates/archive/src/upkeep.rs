@@ -1,4 +1,4 @@
-//! Who may merge, expire or set aside segments: one at a time, whether it is the writer's own thread or a command.
+//! The maintenance lock: merging, expiry and repair one at a time, by the writer's own thread or by a command.
 //!
 //! Appending, sealing and reading need no part of this. The writer's lock is another one, so that a command can keep
 //! house while a collector runs.
@@ -10,11 +10,11 @@ use std::time::Duration;
 
 use crate::layout::Layout;
 use crate::lock::Lock;
-use crate::readers::{self, Reason, Removed, remove_retired};
+use crate::readers::{self, Reason, Removal, remove_retired};
 use crate::stock::Stock;
-use crate::{ArchiveError, folder, recovery};
+use crate::{ArchiveError, folder};
 
-/// The right to change segments that are committed, held while this lives.
+/// The lock on segments that are committed, held while this lives.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
     pub(crate) layout: Layout,
@@ -22,7 +22,7 @@ pub(crate) struct Upkeep {
 }
 
 impl Upkeep {
-    /// Takes the right if nobody has it.
+    /// Takes the lock if it is free.
     pub(crate) fn try_begin(layout: &Layout) -> Result<Option<Self>, ArchiveError> {
         match Lock::acquire(&layout.upkeep_lock()) {
             Ok(lock) => Self::with(layout, lock).map(Some),
@@ -31,7 +31,7 @@ impl Upkeep {
         }
     }
 
-    /// Takes the right, and waits for whoever has it: a collector keeps it for one merge at a time.
+    /// Waits for the lock and takes it: a collector holds it for one merge at a time.
     pub(crate) fn begin(layout: &Layout) -> Result<Self, ArchiveError> {
         layout.check()?;
         Self::with(layout, Lock::wait(&layout.upkeep_lock())?)
@@ -39,7 +39,7 @@ impl Upkeep {
 
     fn with(layout: &Layout, lock: Lock) -> Result<Self, ArchiveError> {
         folder::create(&layout.merging())?;
-        recovery::clear(&layout.merging())?;
+        folder::clear(&layout.merging())?;
         readers::create(layout)?;
         Ok(Self { layout: layout.clone(), _lock: lock })
     }
@@ -49,9 +49,9 @@ impl Upkeep {
         Stock::read(&self.layout)
     }
 
-    /// Removes what is on its way out and no reader has; then puts on its way what is covered, and what has expired.
+    /// Removes what is pending deletion and no reader has; then lists what is covered, and what has expired.
     ///
-    /// `prepare` is called when the expired files can be put on their way and before they are: what it has written is
+    /// `prepare` is called when the expired files can be listed and before they are: what it has written is
     /// there before any of them goes. When it fails nothing goes.
     pub(crate) fn remove(
         &self,
@@ -59,7 +59,7 @@ impl Upkeep {
         expired: &[PathBuf],
         wait_max: Duration,
         prepare: impl FnOnce() -> Result<(), ArchiveError>,
-    ) -> Result<Removed, ArchiveError> {
+    ) -> Result<Removal, ArchiveError> {
         let mut removed = self.remove_retired(stock, wait_max)?;
         let covered = stock.covered.iter().map(|kept| (Reason::Covered, kept.segment.path.clone()));
         let expired = expired.iter().map(|path| (Reason::Expired, path.clone()));
@@ -81,8 +81,8 @@ impl Upkeep {
         Ok(removed)
     }
 
-    /// Removes what is on its way out.
-    pub(crate) fn remove_retired(&self, stock: &Stock, wait_max: Duration) -> Result<Removed, ArchiveError> {
+    /// Removes what is pending deletion.
+    pub(crate) fn remove_retired(&self, stock: &Stock, wait_max: Duration) -> Result<Removal, ArchiveError> {
         let covered = stock.covered_paths();
         remove_retired(&self.layout, wait_max, |path| covered.contains(path))
     }

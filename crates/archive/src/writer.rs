@@ -10,15 +10,17 @@ use weir_flow::{Column, Delivery, FlowBatch};
 use crate::frame::{EncodedFrame, FrameHeader};
 use crate::layout::Layout;
 use crate::lock::Lock;
-use crate::recovery::{Recovered, recover};
+use crate::recovery::{RecoveredTails, recover};
 use crate::shared::{Ending, Shared, Tails};
 use crate::tail::LiveTail;
 use crate::threads::Threads;
-use crate::{ArchiveError, ArchiveOptions, Durability, Position, Recovery, Statistics, Summary, readers, space};
+use crate::{
+    Action, ArchiveError, ArchiveOptions, Durability, Position, Recovery, Statistics, WriterReport, readers, space,
+};
 
 /// The one writer of an archive.
 ///
-/// Dropping it syncs what was appended and leaves sealing to the next writer; [`Writer::close`] does both and tells
+/// Dropping it syncs what was appended and leaves sealing to the next writer; [`Writer::close`] does both and reports
 /// when something failed.
 #[derive(Debug)]
 pub struct Writer {
@@ -43,7 +45,7 @@ impl Writer {
         }
         layout.create_folders()?;
         readers::create(&layout)?;
-        let Recovered { mut recovery, tails, next_number } = recover(&layout)?;
+        let RecoveredTails { mut recovery, tails, next_number } = recover(&layout)?;
         recovery.created = created;
         let position = recovery.position;
         let shared = Arc::new(Shared::new(layout, &options.within_bounds(), next_number, position, tails));
@@ -54,7 +56,7 @@ impl Writer {
     /// Appends a delivery as one frame: all of it or, on an error, nothing. It can be read at once, and is durable as
     /// soon as [`Writer::durable`] has come to the position that this returns.
     ///
-    /// A delivery without rows changes nothing. After [`ArchiveError::AppendTail`] and [`ArchiveError::CreateTail`]
+    /// A delivery without rows changes nothing. After an error that [may pass](ArchiveError::may_pass)
     /// (a full disk) later deliveries may succeed; after [`ArchiveError::SyncTail`] none will.
     pub fn append(&mut self, delivery: Delivery) -> Result<Position, ArchiveError> {
         let delivery = without_empty(delivery);
@@ -113,7 +115,7 @@ impl Writer {
         Ok(live.insert(begun))
     }
 
-    /// Tells the sync thread of a frame that was written.
+    /// Notifies the sync thread of a frame that was written.
     fn publish(&self, live: &mut LiveTail, header: &FrameHeader) {
         let mut progress = self.shared.progress();
         let now = Instant::now();
@@ -140,12 +142,12 @@ impl Writer {
         let Shared { layout, options, .. } = &*self.shared;
         if space::is_short(layout.root(), octets, options)? {
             self.shared.want_space();
-            return Err(ArchiveError::AppendTail { path: layout.tails(), source: io::ErrorKind::StorageFull.into() });
+            return Err(Action::AppendTail.failed(&layout.tails())(io::ErrorKind::StorageFull.into()));
         }
         Ok(())
     }
 
-    /// The delivery is refused all the same: making room takes its time, and whoever appends may try again.
+    /// The delivery is refused all the same: making space takes its time, and the caller may try again.
     fn ask_for_room(&self, error: &ArchiveError) {
         if error.is_full_disk() {
             self.shared.want_space();
@@ -157,7 +159,7 @@ impl Writer {
         self.shared.progress().durable
     }
 
-    /// A handle that tells the durable position, for other threads.
+    /// A handle that reports the durable position, for other threads.
     pub fn durability(&self) -> Durability {
         Durability(Arc::clone(&self.shared))
     }
@@ -177,7 +179,7 @@ impl Writer {
         }
     }
 
-    /// Why merging or expiring failed last, told once. It is tried again, and no row depends on it.
+    /// Why merging or expiring failed last, returned once. It is tried again, and no row depends on it.
     pub fn take_upkeep_failure(&self) -> Option<ArchiveError> {
         self.shared.progress().upkeep_failure.take()
     }
@@ -190,7 +192,7 @@ impl Writer {
     /// Syncs what was appended, seals everything that is left and gives the archive back.
     ///
     /// When sealing fails, for instance on a full disk, no row is lost: the next writer seals what this one could not.
-    pub fn close(mut self) -> Result<Summary, ArchiveError> {
+    pub fn close(mut self) -> Result<WriterReport, ArchiveError> {
         self.rotate();
         self.shared.end(Ending::Close);
         self.threads.join()?;
@@ -202,7 +204,7 @@ impl Writer {
             return Err(failure);
         }
         drop(progress);
-        Ok(Summary { position: self.position, statistics: self.statistics() })
+        Ok(WriterReport { position: self.position, statistics: self.statistics() })
     }
 }
 
@@ -218,7 +220,7 @@ impl Drop for Writer {
 fn without_empty(delivery: Delivery) -> Delivery {
     Delivery {
         flows: delivery.flows.filter(|flows: &FlowBatch| flows.rows() > 0),
-        beside: delivery.beside.without_empty(),
+        side_tables: delivery.side_tables.without_empty(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! How long the blocks that change rows take for one: CPU time of the thread that calls them, rows made beforehand.
+//! How long the transforms that change rows take for one: CPU time of the thread that calls them, rows made beforehand.
 //! `cargo run --release -p weir-blocks --example change_speed [scene]`
 
 use std::fmt::Write;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use arrow::array::RecordBatch;
 use weir_blocks::transforms::{anonymise, dedup, enrich, stitch};
-use weir_chain::{Built, ComponentKind, Outlet, compliance};
+use weir_chain::{AnyKind, Built, Outlet, compliance};
 use weir_flow::{Column, FlowBatchBuilder};
 
 /// Rows of a run.
@@ -27,11 +27,11 @@ fn main() {
     }
 }
 
-/// A kind of block, its parameters, and the rows that it gets.
+/// A kind of transform, its options, and the rows that it gets.
 struct Scene {
     name: &'static str,
-    kind: &'static ComponentKind,
-    parameters: String,
+    kind: &'static dyn AnyKind,
+    options: String,
     row: fn(u64) -> Row,
     /// Addresses replaced or looked up in a row.
     addresses: u64,
@@ -56,10 +56,10 @@ fn scenes(folder: &Path) -> Vec<Scene> {
     std::fs::write(&key, [7; 32]).expect("a key");
     let pan = format!("key_file = '{}'\ncolumns = ['src_addr', 'dst_addr']", key.display());
     let labels = format!("labels = '{}'", prefixes(folder).display());
-    let scene = |name, kind, parameters: &str, row, addresses| Scene {
+    let scene = |name, kind: &'static dyn AnyKind, options: &str, row, addresses| Scene {
         name,
         kind,
-        parameters: parameters.to_owned(),
+        options: options.to_owned(),
         row,
         addresses,
     };
@@ -72,11 +72,11 @@ fn scenes(folder: &Path) -> Vec<Scene> {
         scene("anonymise by truncation", &anonymise::KIND, truncate, few_v4, 2),
         scene("enrich, 500,000 prefixes, 100,000 addresses", &enrich::KIND, &labels, few_v4, 2),
         scene("enrich, 500,000 prefixes, any address", &enrich::KIND, &labels, many_v4, 2),
-        scene("dedup, seen by 3 exporters, 20 s", &dedup::KIND, "window_secs = 20", seen_thrice, 0),
-        scene("dedup, seen once, 60 s", &dedup::KIND, "window_secs = 60", seen_once, 0),
-        scene("stitch, both ways, 60 s", &stitch::KIND, "window_secs = 60", both_ways, 0),
-        scene("stitch, one way, 60 s", &stitch::KIND, "window_secs = 60", seen_once, 0),
-        scene("dedup, 60 s, starts out of order by 30 s", &dedup::KIND, "window_secs = 60", out_of_order, 0),
+        scene("dedup, seen by 3 exporters, 20 s", &dedup::KIND, "window = '20s'", seen_thrice, 0),
+        scene("dedup, seen once, 60 s", &dedup::KIND, "window = '60s'", seen_once, 0),
+        scene("stitch, both ways, 60 s", &stitch::KIND, "window = '60s'", both_ways, 0),
+        scene("stitch, one way, 60 s", &stitch::KIND, "window = '60s'", seen_once, 0),
+        scene("dedup, 60 s, starts out of order by 30 s", &dedup::KIND, "window = '60s'", out_of_order, 0),
     ]
 }
 
@@ -194,7 +194,7 @@ fn put(builder: &mut FlowBatchBuilder, column: Column, address: &Address) {
 fn run(scene: &Scene) {
     let starts = (0..ROWS).step_by(BURST_ROWS as usize);
     let batches: Vec<_> = starts.map(|from| batch(from..ROWS.min(from + BURST_ROWS), scene.row)).collect();
-    let (Built::Transform(mut block), context) = compliance::open(scene.kind, &scene.parameters) else {
+    let (Built::Transform(mut block), context) = compliance::open(scene.kind, &scene.options) else {
         panic!("{} is no block between source and sink", scene.kind.name)
     };
     let mut out = Outlet::new();

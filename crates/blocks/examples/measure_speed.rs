@@ -1,16 +1,17 @@
-//! How long the blocks that filter, sample, count and sum take for a row.
+//! How long the transforms that filter, sample, count and sum take for a row.
 //!
-//! `cargo run --release -p weir-blocks --example measure_speed [rows] [text]` makes flows, puts them through one block
+//! `cargo run --release -p weir-blocks --example measure_speed [rows] [text]` makes flows, puts them through one transform
 //! after the other in this thread (those whose description has the text), and prints the best of five runs, to the last
-//! row handed on. What it measures is the block alone: no queue, no reader, no sink. Time is that which the thread spent
-//! on a processor, where the system tells (Linux), so that other work on the machine disturbs it less.
+//! row handed on. What it measures is the transform alone: no queue, no reader, no sink. Time is that which the thread spent
+//! on a processor, where the system reports it (Linux), so that other work on the machine disturbs it less.
 
 use std::error::Error;
+use std::path::Path;
 use std::time::Instant;
 
 use arrow::array::RecordBatch;
 use weir_blocks::registry;
-use weir_chain::{Built, ComponentContext, Outlet, Parameters, Transform};
+use weir_chain::{Built, ComponentContext, Given, Outlet, Transform};
 use weir_generate::TrafficModel;
 
 /// Rows in a burst.
@@ -41,26 +42,26 @@ fn processor_ns() -> Option<f64> {
     text.split(' ').next()?.parse().ok()
 }
 
-/// What is measured: a kind of block and its parameters.
+/// What is measured: a kind of transform and its options.
 const CASES: &[(&str, &str)] = &[
-    ("statistic", "of = ['packets', 'bytes', 'src_port']\ninterval_secs = 0\nquantiles = []"),
-    ("statistic", "of = ['packets', 'bytes', 'src_port']\ninterval_secs = 0"),
-    ("statistic", "of = ['packets', 'bytes', 'src_port']\ninterval_secs = 60\nlateness_secs = 60\nhistogram = 'log2'"),
-    ("statistic", "of = ['packets', 'bytes', 'src_port']\nby = ['dst_port']\ninterval_secs = 60\nlateness_secs = 60"),
-    ("aggregate", "by = []\nwindow_secs = 0"),
-    ("aggregate", "by = ['src_addr']\nwindow_secs = 0"),
-    ("aggregate", "by = ['src_addr/16']\nwindow_secs = 0"),
-    ("aggregate", "by = ['src_addr']\nwindow_secs = 60\nlateness_secs = 60"),
-    ("aggregate", "by = ['src_addr/24', 'dst_addr/24', 'protocol']\nwindow_secs = 60\nlateness_secs = 60"),
+    ("statistic", "of = ['packets', 'bytes', 'src_port']\nwindow = 0\nquantiles = []"),
+    ("statistic", "of = ['packets', 'bytes', 'src_port']\nwindow = 0"),
+    ("statistic", "of = ['packets', 'bytes', 'src_port']\nwindow = '60s'\nlateness = '60s'\nhistogram = 'log2'"),
+    ("statistic", "of = ['packets', 'bytes', 'src_port']\nkeys = ['dst_port']\nwindow = '60s'\nlateness = '60s'"),
+    ("aggregate", "keys = []\nwindow = 0"),
+    ("aggregate", "keys = ['src_addr']\nwindow = 0"),
+    ("aggregate", "keys = ['src_addr/16']\nwindow = 0"),
+    ("aggregate", "keys = ['src_addr']\nwindow = '60s'\nlateness = '60s'"),
+    ("aggregate", "keys = ['src_addr/24', 'dst_addr/24', 'protocol']\nwindow = '60s'\nlateness = '60s'"),
     (
         "aggregate",
-        "by = ['src_addr', 'dst_addr', 'src_port', 'dst_port', 'protocol']\nwindow_secs = 0\ngroups_max = 500000",
+        "keys = ['src_addr', 'dst_addr', 'src_port', 'dst_port', 'protocol']\nwindow = 0\ngroups_max = 500000",
     ),
-    ("topn", "by = ['src_addr']\nwindow_secs = 60\nlateness_secs = 60"),
-    ("filter", "where = 'dst port 443'"),
-    ("filter", "where = 'proto tcp and bytes > 1000'"),
-    ("filter", "where = 'src net 10.0.0.0/8 or dst port 53'"),
-    ("filter", "where = 'packets > 1'"),
+    ("topn", "keys = ['src_addr']\nwindow = '60s'\nlateness = '60s'"),
+    ("filter", "filter = 'dst port 443'"),
+    ("filter", "filter = 'proto tcp and bytes > 1000'"),
+    ("filter", "filter = 'src net 10.0.0.0/8 or dst port 53'"),
+    ("filter", "filter = 'packets > 1'"),
     ("sample", "one_in = 100"),
     ("sample", "one_in = 100\nmethod = 'random'"),
     ("sample", "one_in = 100\nmethod = 'flow'"),
@@ -75,15 +76,15 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("{rows} flows in bursts of {BURST_ROWS}\n");
     println!("{:>9} {:>10}  block", "ns a row", "rows out");
     let text = std::env::args().nth(2).unwrap_or_default();
-    for (name, parameters) in CASES {
-        let description = format!("{name}: {}", parameters.replace('\n', ", "));
+    for (name, options) in CASES {
+        let description = format!("{name}: {}", options.replace('\n', ", "));
         if !description.contains(&text) {
             continue;
         }
         let mut best = f64::INFINITY;
         let mut rows_out = 0;
         for _ in 0..5 {
-            let mut block = open(name, parameters)?;
+            let mut block = open(name, options)?;
             let begin = Clock::now();
             rows_out = run(block.as_mut(), &bursts)?;
             best = best.min(begin.elapsed_ns());
@@ -93,14 +94,14 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn open(name: &str, parameters: &str) -> Result<Box<dyn Transform>, Box<dyn Error>> {
+fn open(name: &str, options: &str) -> Result<Box<dyn Transform>, Box<dyn Error>> {
     let registry = registry();
-    let kind = registry.get(name).ok_or("no such kind of block")?;
-    let parameters = Parameters::new(kind.parameters, &parameters.parse()?, ".").map_err(|error| error.message)?;
-    let opener = (kind.configure)(&parameters).map_err(|error| error.message)?;
+    let kind = registry.get(name).ok_or("no such kind of component")?;
+    let given = Given::from_table(options.parse()?, Path::new("."));
+    let opener = kind.configure(&given).map_err(|error| error.message)?;
     match opener(&ComponentContext::default())? {
         Built::Transform(block) => Ok(block),
-        _ => Err("no block between source and sink".into()),
+        _ => Err("no transform".into()),
     }
 }
 

@@ -1,6 +1,6 @@
-//! A program with a block of its own: `cargo run -p weir-blocks --example own_block`.
+//! A program with a component of its own: `cargo run -p weir-blocks --example own_block`.
 //!
-//! The tutorial (docs/tutorial/add-a-block.md) goes through it. The block keeps flows that were fast; the chain counts
+//! The tutorial (docs/tutorials/add-a-component.md) goes through it. The component keeps flows that were fast; the chain counts
 //! how many of a hundred thousand generated flows those are.
 
 use std::path::Path;
@@ -9,30 +9,31 @@ use arrow::array::{AsArray, BooleanArray, RecordBatch};
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{TimestampMillisecondType, UInt64Type};
 use weir_chain::{
-    Built, Chain, ComponentError, ComponentKind, ONE_INPUT, Opener, Outlet, ParameterError, ParameterSpec,
-    ParameterType, Parameters, Role, Transform,
+    Built, Chain, ComponentError, ComponentKind, ONE_INPUT, Opener, OptionError, Outlet, Role, Transform, options,
 };
 
 /// The kind, as chain files know it.
-const FAST: ComponentKind = ComponentKind {
+const FAST: ComponentKind<FastOptions> = ComponentKind {
     name: "fast",
     role: Role::Transform,
     inputs: ONE_INPUT,
-    doc: "Keeps flows whose mean rate is at least so many bits a second. It needs start, end and bytes; a flow that \
-          lacks one of them, or lasted no time, is left out. No rows are held.",
-    parameters: &[ParameterSpec {
-        key: "bits_per_second",
-        parameter_type: ParameterType::Integer(1, 1 << 50),
-        default: Some("1000000"),
-        doc: "The least rate.",
-    }],
+    doc: "Keeps flows whose mean rate is at least `bits_per_second`. It needs `start`, `end` and `bytes`; a flow that \
+          lacks one of them, or lasted no time, is dropped. No rows are held.",
     configure,
 };
 
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let bits_per_second = parameters.integer("bits_per_second");
+options! {
+    /// Options of `fast`.
+    pub struct FastOptions {
+        /// Keep flows of at least this rate.
+        bits_per_second: u64 = 1_000_000 => 1..=1 << 50,
+    }
+}
+
+fn configure(options: FastOptions) -> Result<Opener, OptionError> {
+    let FastOptions { bits_per_second } = options;
     if !bits_per_second.is_multiple_of(1000) {
-        return Err(ParameterError::new("bits_per_second", "'bits_per_second' is no multiple of 1000"));
+        return Err(OptionError::new("bits_per_second", "'bits_per_second' is no multiple of 1000"));
     }
     Ok(Box::new(move |_| Ok(Built::Transform(Box::new(Fast { bits_per_second })))))
 }
@@ -43,10 +44,14 @@ struct Fast {
 
 impl Transform for Fast {
     fn take(&mut self, _input: usize, rows: RecordBatch, out: &mut Outlet) -> Result<(), ComponentError> {
-        let column = |name| rows.column_by_name(name).ok_or_else(|| ComponentError::missing_column(name, &rows));
-        let starts = column("start")?.as_primitive::<TimestampMillisecondType>();
-        let ends = column("end")?.as_primitive::<TimestampMillisecondType>();
-        let bytes = column("bytes")?.as_primitive::<UInt64Type>();
+        // A flow column that is null in every row may be missing; then every flow lacks a value, and none is fast.
+        let column = |name| rows.column_by_name(name);
+        let (Some(starts), Some(ends), Some(bytes)) = (column("start"), column("end"), column("bytes")) else {
+            return Ok(());
+        };
+        let starts = starts.as_primitive::<TimestampMillisecondType>();
+        let ends = ends.as_primitive::<TimestampMillisecondType>();
+        let bytes = bytes.as_primitive::<UInt64Type>();
         let fast: BooleanArray = starts
             .iter()
             .zip(ends)
@@ -82,9 +87,35 @@ inputs = ["fast"]
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut registry = weir_blocks::registry();
-    registry.add(FAST);
+    registry.add(&FAST);
     let chain = Chain::parse(CHAIN, Path::new(""), &registry, &[]).map_err(|errors| errors[0].clone())?;
     let (progress, ended) = chain.start()?.wait();
     print!("{}", progress.table(None));
     Ok(ended?)
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_chain::compliance;
+    use weir_flow::{Column, FlowBatchBuilder};
+
+    use super::*;
+
+    /// Flows of one second each.
+    fn rows(octets: &[u64]) -> RecordBatch {
+        let mut builder = FlowBatchBuilder::new(octets.len());
+        for (at, octets) in octets.iter().enumerate() {
+            builder.begin_rows(1);
+            builder.time(Column::Start).push(Some(1000 * at as i64));
+            builder.time(Column::End).push(Some(1000 * at as i64 + 1000));
+            builder.u64(Column::Bytes).push(Some(*octets));
+        }
+        builder.finish().record_batch().clone()
+    }
+
+    #[test]
+    fn complies() {
+        let outcome = compliance::transform(&FAST, "bits_per_second = 8000", &[vec![rows(&[999, 1000, 1001, 5])]]);
+        assert_eq!(outcome.len(), 2);
+    }
 }

@@ -14,11 +14,11 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use weir_archive::{ArchiveOptions, Writer};
 use weir_blocks::sources::archive_reader;
-use weir_chain::{Built, ComponentError, ComponentKind, Outlet, Pulled, compliance};
+use weir_chain::{Built, ComponentError, AnyKind, Outlet, Pulled, compliance};
 use weir_flow::{Delivery, FlowBatch};
 use weir_generate::TrafficModel;
 
-const READER: &ComponentKind = &archive_reader::KIND;
+const READER: &'static dyn AnyKind = &archive_reader::KIND;
 
 /// Flows of a datagram, which have the same time of reception.
 const DATAGRAM_ROWS: usize = 30;

@@ -1,11 +1,11 @@
-//! How long the window blocks take for a row: CPU time of one thread, with the blocks of the reference chain and about as
-//! much in their windows as a large network has. `cargo run --release -p weir-blocks --example window_speed [block]`
+//! How long the sorter takes for a row: CPU time of one thread, with the sorter of the reference chain and about as much
+//! in its window as a large network has. `cargo run --release -p weir-blocks --example window_speed [case]`
 
 use std::hint::black_box;
 
 use arrow::array::RecordBatch;
 use weir_blocks::transforms::sorter;
-use weir_chain::{Built, ComponentKind, Outlet, State, Transform, compliance};
+use weir_chain::{AnyKind, Built, Outlet, State, Transform, compliance};
 use weir_flow::{Column, FlowBatchBuilder};
 
 /// Rows of a run.
@@ -91,10 +91,10 @@ fn page_faults() -> u64 {
     fields.split(' ').nth(8).and_then(|number| number.parse().ok()).unwrap_or_default()
 }
 
-fn open(kind: &'static ComponentKind, parameters: &str) -> Box<dyn Transform> {
-    match compliance::open(kind, parameters) {
+fn open(kind: &'static dyn AnyKind, options: &str) -> Box<dyn Transform> {
+    match compliance::open(kind, options) {
         (Built::Transform(block), _) => block,
-        _ => panic!("{} is no block between source and sink", kind.name),
+        _ => panic!("{} is no transform", kind.name()),
     }
 }
 
@@ -102,19 +102,13 @@ fn open(kind: &'static ComponentKind, parameters: &str) -> Box<dyn Transform> {
 const RUNS: usize = 5;
 
 /// Runs a block and prints what it took. The first rows only fill the window and are not counted.
-fn measure(
-    name: &str,
-    kind: &'static ComponentKind,
-    parameters: &str,
-    inputs: &[(usize, RecordBatch)],
-    warm_up: usize,
-) {
+fn measure(name: &str, kind: &'static dyn AnyKind, options: &str, inputs: &[(usize, RecordBatch)], warm_up: usize) {
     if !std::env::args().nth(1).is_none_or(|wanted| name.contains(&wanted)) {
         return;
     }
     let rows: usize = inputs.iter().map(|(_, batch)| batch.num_rows()).sum();
     let runs = (0..std::env::var("RUNS").map_or(RUNS, |runs| runs.parse().expect("a number")))
-        .map(|_| run(kind, parameters, inputs, warm_up));
+        .map(|_| run(kind, options, inputs, warm_up));
     let Some((nanos, faults, rows_out, window)) = runs.min_by_key(|run| run.0) else { return };
     let counted = (rows - warm_up) as f64;
     println!(
@@ -127,12 +121,12 @@ fn measure(
 }
 
 fn run(
-    kind: &'static ComponentKind,
-    parameters: &str,
+    kind: &'static dyn AnyKind,
+    options: &str,
     inputs: &[(usize, RecordBatch)],
     warm_up: usize,
 ) -> (u64, u64, usize, State) {
-    let mut block = open(kind, parameters);
+    let mut block = open(kind, options);
     let mut out = Outlet::new();
     let (mut rows_in, mut rows_out, mut begin, mut faults) = (0, 0, 0, 0);
     let mut window = block.state();

@@ -1,10 +1,10 @@
-//! A filter that cannot be parsed, as an error of the parameter that holds it.
+//! A filter that cannot be parsed, as an error of the option that holds it.
 
-use weir_chain::ParameterError;
+use weir_chain::OptionError;
 use weir_filter::ParseError;
 
 /// The error with its place in the filter, which is what whoever reads the chain file cannot add.
-pub(crate) fn parameter_error(key: &'static str, text: &str, error: &ParseError) -> ParameterError {
+pub(crate) fn option_error(key: &'static str, text: &str, error: &ParseError) -> OptionError {
     let before = &text[..text.floor_char_boundary(error.span.start)];
     let line = 1 + before.matches('\n').count();
     let letter = 1 + before.rsplit('\n').next().unwrap_or_default().chars().count();
@@ -16,5 +16,5 @@ pub(crate) fn parameter_error(key: &'static str, text: &str, error: &ParseError)
         Some(hint) => format!("{place}: {hint}"),
         None => place,
     };
-    ParameterError::new(key, format!("'{key}' is no filter: {}", error.message)).with_hint(hint)
+    OptionError::new(key, format!("'{key}' is no filter: {}", error.message)).with_hint(hint)
 }

@@ -16,12 +16,12 @@ pub mod transforms;
 mod books_counters;
 mod filter_error;
 mod plot;
-mod row_file;
+pub mod row_file;
 
-use weir_chain::{ComponentKind, Registry};
+use weir_chain::{AnyKind, Registry};
 
 /// Every kind of component of this crate.
-pub fn kinds() -> impl Iterator<Item = &'static ComponentKind> {
+pub fn kinds() -> impl Iterator<Item = &'static dyn AnyKind> {
     [sources::KINDS, transforms::KINDS, sinks::KINDS].into_iter().flatten().copied()
 }
 
@@ -29,7 +29,7 @@ pub fn kinds() -> impl Iterator<Item = &'static ComponentKind> {
 pub fn registry() -> Registry {
     let mut registry = Registry::new();
     for kind in kinds() {
-        registry.add(*kind);
+        registry.add(kind);
     }
     registry
 }

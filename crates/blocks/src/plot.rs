@@ -34,18 +34,7 @@ pub(crate) enum Style {
     Bars,
 }
 
-impl Style {
-    /// Finds a style by its name in a chain file.
-    pub(crate) fn by_name(name: &str) -> Self {
-        match name {
-            "scatter" => Self::Scatter,
-            "bars" => Self::Bars,
-            _ => Self::Line,
-        }
-    }
-}
-
-/// A plot as its parameters tell it.
+/// A plot as its options describe it.
 #[derive(Debug, Clone)]
 pub(crate) struct PlotPlan {
     /// Column of the horizontal axis.

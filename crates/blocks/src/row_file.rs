@@ -1,4 +1,4 @@
-//! Rows in a file: what sinks and blocks that write one share.
+//! Rows in a file: what components that write one share.
 //!
 //! A [`RowFile`] takes rows of any columns, brings them to those of the file, and writes them in the format that was
 //! asked for. Text goes out as it comes; Parquet and plots get their name when they are whole, so that nobody reads
@@ -11,9 +11,7 @@ use std::io::{self, ErrorKind, Write};
 use std::path::PathBuf;
 
 use arrow::array::RecordBatch;
-use weir_chain::{
-    ComponentContext, ComponentError, Counter, ParameterError, ParameterSpec, ParameterType, Parameters, State,
-};
+use weir_chain::{ComponentContext, ComponentError, Counter, OptionError, State, choices, options};
 use weir_print::{Format, OutputOptions, Printer};
 
 use crate::plot::{Plot, PlotPlan, Style};
@@ -21,82 +19,84 @@ use parquet_file::ParquetFile;
 use target::{Opening, Target};
 use weir_rows::fit::Fit;
 
-/// The parameters of every block that writes a file of rows.
-pub(crate) const PARAMETERS: &[ParameterSpec] = &[
-    ParameterSpec {
-        key: "path",
-        parameter_type: ParameterType::Path,
-        default: None,
-        doc: "File to write; a path of which the last part is `-` stands for standard output.",
-    },
-    ParameterSpec {
-        key: "format",
-        parameter_type: ParameterType::Choice(&["csv", "json", "ndjson", "table", "parquet", "plot"]),
-        default: Some("\"csv\""),
-        doc: "How rows are written: comma-separated values (RFC 4180) with a header line, one JSON array, one JSON \
-              object a line, aligned columns for people, Parquet with zstd, or a plot as SVG.",
-    },
-    ParameterSpec {
-        key: "columns",
-        parameter_type: ParameterType::Texts,
-        default: Some(""),
-        doc: "Columns to write, in this order; `*` stands for all columns of flows. When they are not given, the columns \
-              of the first rows are written, and a column that comes later is an error.",
-    },
-    ParameterSpec {
-        key: "rows_max",
-        parameter_type: ParameterType::Integer(0, i64::MAX as u64),
-        default: Some("0"),
-        doc: "Most rows to write; 0 for no limit.",
-    },
-    ParameterSpec {
-        key: "overwrite",
-        parameter_type: ParameterType::Boolean,
-        default: Some("false"),
-        doc: "Whether a file of that name is replaced; otherwise it is an error that there is one.",
-    },
-    ParameterSpec {
-        key: "x",
-        parameter_type: ParameterType::Text,
-        default: Some(""),
-        doc: "Column of the horizontal axis of a plot: a time or a number, or for bars anything.",
-    },
-    ParameterSpec {
-        key: "y",
-        parameter_type: ParameterType::Texts,
-        default: Some(""),
-        doc: "Columns of numbers on the vertical axis of a plot; each makes a series of points.",
-    },
-    ParameterSpec {
-        key: "series",
-        parameter_type: ParameterType::Text,
-        default: Some(""),
-        doc: "Column of a plot that parts rows: each of its values makes a series of points of its own, the first 16 \
-              at most; points of further ones are counted in `points_series_dropped`.",
-    },
-    ParameterSpec {
-        key: "style",
-        parameter_type: ParameterType::Choice(&["line", "scatter", "bars"]),
-        default: Some("\"line\""),
-        doc: "How a plot shows its points: joined in the order of `x`, as dots, or as bars.",
-    },
-    ParameterSpec { key: "title", parameter_type: ParameterType::Text, default: Some(""), doc: "Title of a plot." },
-    ParameterSpec {
-        key: "points_max",
-        parameter_type: ParameterType::Integer(100, 10_000_000),
-        default: Some("20000"),
-        doc: "Most points that a plot keeps; over it, every other point of the longest series is left out, again and \
-              again, and counted in `points_thinned`.",
-    },
-];
+choices! {
+    /// How rows are written.
+    pub enum RowFormat {
+        /// Comma-separated values (RFC 4180) with a header line.
+        Csv = "csv",
+        /// One JSON array.
+        Json = "json",
+        /// One JSON object a line.
+        Ndjson = "ndjson",
+        /// Aligned columns for people.
+        Table = "table",
+        /// Parquet, compressed with zstd.
+        Parquet = "parquet",
+        /// A plot, as SVG.
+        Plot = "plot",
+    }
+}
 
-/// A file of rows as its parameters tell it.
+choices! {
+    /// How a plot shows its points.
+    pub enum PlotStyle {
+        /// Joined in the order of `x`.
+        Line = "line",
+        /// As dots.
+        Scatter = "scatter",
+        /// As bars.
+        Bars = "bars",
+    }
+}
+
+options! {
+    /// Options of every component that writes a file of rows.
+    pub struct RowFileOptions {
+        /// File to write; a path whose last part is `-` means standard output.
+        path: PathBuf,
+        /// Format of the file.
+        format: RowFormat = RowFormat::Csv,
+        /// Write these columns, in this order; `*` means all columns of flows. Without it the columns of the first rows
+        /// are written, and a column that comes later is an error.
+        columns: Vec<String> = Vec::new(),
+        /// Stop after this many rows.
+        rows_max: Option<u64> => 1..=i64::MAX as u64,
+        /// Replace a file of this name; without it an existing file is an error.
+        overwrite: bool = false,
+    }
+    includes {
+        /// How a plot is drawn.
+        plot: PlotOptions,
+    }
+}
+
+options! {
+    /// Options of a plot.
+    pub struct PlotOptions {
+        /// Column of the horizontal axis of a plot: a time or a number, or for bars anything.
+        x: Option<String>,
+        /// Columns of numbers on the vertical axis of a plot; each makes a series of points.
+        y: Vec<String> = Vec::new(),
+        /// Column whose values split the rows of a plot into series, the first 16 at most; points of further ones are
+        /// counted in `points_series_dropped`.
+        series: Option<String>,
+        /// How the points are shown.
+        style: PlotStyle = PlotStyle::Line,
+        /// Title of a plot.
+        title: Option<String>,
+        /// Keep at most this many points; over the limit every other point of the longest series is left out, again and
+        /// again, and counted in `points_thinned`.
+        points_max: usize = 20_000 => 100..=10_000_000,
+    }
+}
+
+/// A file of rows as its options describe it.
 #[derive(Debug, Clone)]
 pub(crate) struct RowFilePlan {
     path: PathBuf,
     format: FileFormat,
     columns: Vec<String>,
-    rows_max: u64,
+    rows_max: Option<u64>,
     overwrite: bool,
 }
 
@@ -108,50 +108,57 @@ enum FileFormat {
 }
 
 impl RowFilePlan {
-    /// Makes sense of the parameters, which are [`PARAMETERS`].
-    pub(crate) fn new(parameters: &Parameters) -> Result<Self, ParameterError> {
-        let format = match parameters.text("format") {
-            "parquet" => FileFormat::Parquet,
-            "plot" => FileFormat::Plot(plot_plan(parameters)?),
-            name => FileFormat::Text(Format::by_name(name).unwrap_or_default()),
-        };
-        let is_plot = matches!(format, FileFormat::Plot(_));
-        let others: &[&str] = if is_plot { &["columns"] } else { &["x", "y", "series", "title"] };
-        if let Some(key) = others.iter().find(|key| parameters.has(key)) {
-            let what = if is_plot { "not for plots" } else { "for plots only" };
-            return Err(ParameterError::new(*key, format!("'{key}' is {what}")));
-        }
-        let columns = parameters.texts("columns");
+    /// Makes sense of the options.
+    pub(crate) fn new(options: RowFileOptions) -> Result<Self, OptionError> {
+        refuse_unused(&options)?;
+        let columns = options.columns;
         if let Some(twice) = (1..columns.len()).find(|&at| columns[..at].contains(&columns[at])) {
-            return Err(ParameterError::new("columns", format!("column '{}' is there twice", columns[twice])));
+            return Err(OptionError::new("columns", format!("column '{}' is there twice", columns[twice])));
         }
-        Ok(Self {
-            path: parameters.path("path").unwrap_or_default(),
-            format,
-            columns,
-            rows_max: parameters.integer("rows_max"),
-            overwrite: parameters.boolean("overwrite"),
-        })
+        let format = match options.format {
+            RowFormat::Parquet => FileFormat::Parquet,
+            RowFormat::Plot => FileFormat::Plot(plot_plan(options.plot)?),
+            text => FileFormat::Text(Format::by_name(text.word()).unwrap_or_default()),
+        };
+        Ok(Self { path: options.path, format, columns, rows_max: options.rows_max, overwrite: options.overwrite })
     }
 }
 
-fn plot_plan(parameters: &Parameters) -> Result<PlotPlan, ParameterError> {
-    let missing =
-        |key| ParameterError::new(key, format!("a plot needs '{key}'")).with_hint("name a column of the rows");
-    if parameters.text("x").is_empty() {
-        return Err(missing("x"));
-    }
-    if parameters.texts("y").is_empty() {
+/// Options of plots are of no use for other files, nor the other way round.
+fn refuse_unused(options: &RowFileOptions) -> Result<(), OptionError> {
+    let plot = &options.plot;
+    let (given, which) = if options.format == RowFormat::Plot {
+        ((!options.columns.is_empty()).then_some("columns"), "not for plots")
+    } else {
+        let of_plots = [
+            ("x", plot.x.is_some()),
+            ("y", !plot.y.is_empty()),
+            ("series", plot.series.is_some()),
+            ("title", plot.title.is_some()),
+        ];
+        (of_plots.into_iter().find(|(_, is_given)| *is_given).map(|(key, _)| key), "for plots only")
+    };
+    given.map_or(Ok(()), |key| Err(OptionError::new(key, format!("'{key}' is {which}"))))
+}
+
+fn plot_plan(options: PlotOptions) -> Result<PlotPlan, OptionError> {
+    let missing = |key| OptionError::new(key, format!("a plot needs '{key}'")).with_hint("name a column of the rows");
+    let given = |text: Option<String>| text.filter(|text| !text.is_empty());
+    let x = given(options.x).ok_or_else(|| missing("x"))?;
+    if options.y.is_empty() {
         return Err(missing("y"));
     }
-    let given = |key| Some(parameters.text(key)).filter(|text| !text.is_empty()).map(str::to_owned);
     Ok(PlotPlan {
-        x: parameters.text("x").to_owned(),
-        y: parameters.texts("y"),
-        series: given("series"),
-        style: Style::by_name(parameters.text("style")),
-        title: given("title"),
-        points_max: parameters.integer("points_max") as usize,
+        x,
+        y: options.y,
+        series: given(options.series),
+        style: match options.style {
+            PlotStyle::Line => Style::Line,
+            PlotStyle::Scatter => Style::Scatter,
+            PlotStyle::Bars => Style::Bars,
+        },
+        title: given(options.title),
+        points_max: options.points_max,
     })
 }
 
@@ -195,7 +202,7 @@ impl RowFile {
             FileFormat::Parquet => Writer::Parquet(ParquetFile::Empty(target)),
             FileFormat::Plot(plot) => Writer::Plot(Box::new(Plot::new(plot, &context.counters)), target),
         };
-        let rows_left = Some(plan.rows_max).filter(|&rows| rows > 0);
+        let rows_left = plan.rows_max;
         Ok(Self { writer, fit: Fit::new(plan.columns), name, rows_left, is_closed: false, rows_written })
     }
 

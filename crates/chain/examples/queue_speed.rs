@@ -4,14 +4,14 @@
 //! two, with bursts of 1 to 10,000 rows. The difference of processor time, both threads together, is what cutting,
 //! queueing and waking up cost.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema};
+use weir_chain::config::{QUEUE_BURSTS, ThreadChoice};
 use weir_chain::{
-    Built, Burst, Chain, ComponentError, ComponentKind, ONE_INPUT, Outlet, ParameterSpec, ParameterType, Pulled,
-    Registry, Role, Setting, Sink, Source,
+    Built, Burst, Chain, ComponentError, ComponentKind, NoOptions, ONE_INPUT, Outlet, Pulled, Role, Sink, Source,
+    options,
 };
 
 /// The allocator of the `weir` command: columns made in one thread are freed in another.
@@ -53,59 +53,56 @@ impl Sink for Nothing {
     }
 }
 
-const AGAIN: ComponentKind = ComponentKind {
+options! {
+    /// Options of [`AGAIN`].
+    pub struct AgainOptions {
+        /// How often.
+        batches: u64 => 0..=1 << 40,
+    }
+}
+
+const AGAIN: ComponentKind<AgainOptions> = ComponentKind {
     name: "again",
     role: Role::Source,
     inputs: &[],
     doc: "The same batch again and again.",
-    parameters: &[ParameterSpec {
-        key: "batches",
-        parameter_type: ParameterType::Integer(0, 1 << 40),
-        default: None,
-        doc: "How often.",
-    }],
-    configure: |parameters| {
-        let left = parameters.integer("batches");
+    configure: |options| {
         Ok(Box::new(move |_| {
             let fields: Vec<_> = (0..COLUMNS).map(|n| Field::new(format!("c{n}"), DataType::UInt64, false)).collect();
             let column: ArrayRef = Arc::new(UInt64Array::from_iter_values(0..BATCH_ROWS as u64));
             let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), vec![column; COLUMNS])
                 .map_err(|error| ComponentError::caused("cannot make a batch", error))?;
-            Ok(Built::Source(Box::new(Again { batch, left })))
+            Ok(Built::Source(Box::new(Again { batch, left: options.batches })))
         }))
     },
 };
 
-const NOTHING: ComponentKind = ComponentKind {
+const NOTHING: ComponentKind<NoOptions> = ComponentKind {
     name: "nothing",
     role: Role::Sink,
     inputs: ONE_INPUT,
     doc: "Drops everything.",
-    parameters: &[],
     configure: |_| Ok(Box::new(|_| Ok(Built::Sink(Box::new(Nothing))))),
 };
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let mut registry = Registry::new();
-    registry.add(AGAIN);
-    registry.add(NOTHING);
     println!("{:>8} {:>8} {:>12} {:>14} {:>12}", "burst", "threads", "rows", "cpu ns/burst", "cpu ns/row");
     for (thread, burst, rows) in [
-        ("upstream", 0, 40_000_000_000),
-        ("own", 1, 4_000_000),
-        ("own", 10, 40_000_000),
-        ("own", 100, 400_000_000),
-        ("own", 512, 2_000_000_000),
-        ("own", 2048, 8_000_000_000),
-        ("own", 10_000, 8_000_000_000_u64),
+        (ThreadChoice::Upstream, 0, 40_000_000_000),
+        (ThreadChoice::Own, 1, 4_000_000),
+        (ThreadChoice::Own, 10, 40_000_000),
+        (ThreadChoice::Own, 100, 400_000_000),
+        (ThreadChoice::Own, 512, 2_000_000_000),
+        (ThreadChoice::Own, 2048, 8_000_000_000),
+        (ThreadChoice::Own, 10_000, 8_000_000_000_u64),
     ] {
-        let text = format!(
-            "burst_records = {burst}\n[components.a]\ntype = \"again\"\nbatches = {}\n[components.b]\ntype = \"nothing\"\n\
-             inputs = [\"a\"]\nthread = \"{thread}\"\n",
-            rows / BATCH_ROWS as u64
-        );
-        let settings: &[Setting] = &[];
-        let chain = Chain::parse(&text, Path::new(""), &registry, settings).map_err(|errors| errors[0].clone())?;
+        let batches = rows / BATCH_ROWS as u64;
+        let chain = Chain::builder("queue speed")
+            .queues(burst, QUEUE_BURSTS)
+            .add("a", &AGAIN, AgainOptions { batches }, &[], ThreadChoice::Default)
+            .add("b", &NOTHING, NoOptions {}, &["a"], thread)
+            .build()
+            .map_err(|errors| errors[0].clone())?;
         let (progress, ended) = chain.start()?.wait();
         ended?;
         let cpu: f64 = progress.threads.iter().map(|thread| thread.cpu.as_secs_f64()).sum();

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
-use weir_flow::{Beside, Delivery, FlowBatch};
+use weir_flow::{Delivery, FlowBatch, SideTables};
 
-/// Rows that move together, and what came beside them: lines of the books, rows of other tables.
+/// Rows that move together, and their side tables: lines of the books, rows of other tables.
 ///
 /// Rows are most often flows, that is columns of [`weir_flow::Column`] in the order of that table; a component may hand on
 /// rows of its own making (statistics, say), whose columns its documentation tells. Columns are shared and immutable:
@@ -14,18 +14,18 @@ use weir_flow::{Beside, Delivery, FlowBatch};
 #[derive(Debug, Clone)]
 pub struct Burst {
     rows: RecordBatch,
-    beside: Beside,
+    side_tables: SideTables,
 }
 
 impl Burst {
     /// A burst of rows.
     pub fn new(rows: RecordBatch) -> Self {
-        Self { rows, beside: Beside::default() }
+        Self { rows, side_tables: SideTables::default() }
     }
 
-    /// A burst of rows and what stands beside them.
-    pub fn with_beside(rows: RecordBatch, beside: Beside) -> Self {
-        Self { rows, beside }
+    /// A burst of rows and their side tables.
+    pub fn with_side_tables(rows: RecordBatch, side_tables: SideTables) -> Self {
+        Self { rows, side_tables }
     }
 
     /// Number of rows.
@@ -33,9 +33,9 @@ impl Burst {
         self.rows.num_rows()
     }
 
-    /// True when there are neither rows nor anything beside them.
+    /// True when there are neither rows nor side tables.
     pub fn is_empty(&self) -> bool {
-        self.len() == 0 && self.beside.is_empty()
+        self.len() == 0 && self.side_tables.is_empty()
     }
 
     /// The rows.
@@ -43,14 +43,14 @@ impl Burst {
         &self.rows
     }
 
-    /// What stands beside the rows.
-    pub fn beside(&self) -> &Beside {
-        &self.beside
+    /// The side tables of the rows.
+    pub fn side_tables(&self) -> &SideTables {
+        &self.side_tables
     }
 
-    /// The rows and what stands beside them.
-    pub fn into_parts(self) -> (RecordBatch, Beside) {
-        (self.rows, self.beside)
+    /// The rows and their side tables.
+    pub fn into_parts(self) -> (RecordBatch, SideTables) {
+        (self.rows, self.side_tables)
     }
 }
 
@@ -67,6 +67,6 @@ impl From<Delivery> for Burst {
             Some(flows) => flows.record_batch().clone(),
             None => RecordBatch::new_empty(Arc::new(Schema::empty())),
         };
-        Self::with_beside(rows, delivery.beside)
+        Self::with_side_tables(rows, delivery.side_tables)
     }
 }

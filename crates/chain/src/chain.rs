@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::config::{self, ComponentSpec, Setting};
 use crate::graph::Graph;
-use crate::{ConfigError, Registry};
+use crate::{ChainBuilder, ConfigError, Registry};
 
 /// A chain whose file is right: every component is known, its parameters make sense, the graph has no ring, and each component
 /// has a thread. Nothing was opened yet.
@@ -15,6 +15,11 @@ pub struct Chain {
 }
 
 impl Chain {
+    /// A chain of components whose options are structs, for commands that are chains.
+    pub fn builder(name: &str) -> ChainBuilder {
+        ChainBuilder::new(name)
+    }
+
     /// Reads a chain file. Relative paths in it are relative to `folder`; `settings` replace what the file says.
     pub fn parse(
         text: &str,

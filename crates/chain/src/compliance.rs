@@ -7,6 +7,9 @@
 //! compliance::transform(&KIND, "by = 'start'", &[batches]);
 //! ```
 
+mod sparse;
+
+use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
@@ -14,10 +17,7 @@ use arrow::compute::concat_batches;
 use arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 
 use crate::registry::Role;
-use crate::{
-    Built, Burst, ComponentContext, ComponentKind, Outlet, ParameterType, Parameters, Pulled, Sink, Source, State,
-    Transform,
-};
+use crate::{AnyKind, Built, Burst, ComponentContext, Given, Outlet, Pulled, Sink, Source, State, Transform};
 
 /// What a run of a component came to.
 #[derive(Debug, Clone)]
@@ -48,55 +48,53 @@ impl Outcome {
     }
 }
 
-/// Makes a component of a kind from the text of its parameters.
-pub fn open(kind: &'static ComponentKind, parameters: &str) -> (Built, ComponentContext) {
-    let table = parameters.parse().unwrap_or_else(|error| panic!("parameters are no TOML: {error}"));
-    let parameters = Parameters::new(kind.parameters, &table, ".");
-    let parameters = parameters.unwrap_or_else(|error| panic!("{}: {}", kind.name, error.message));
-    let opener = (kind.configure)(&parameters).unwrap_or_else(|error| panic!("{}: {}", kind.name, error.message));
-    let context = ComponentContext { name: kind.name.to_owned(), ..ComponentContext::default() };
+/// Makes a component of a kind from the text of its options.
+pub fn open(kind: &'static dyn AnyKind, options: &str) -> (Built, ComponentContext) {
+    let table = options.parse().unwrap_or_else(|error| panic!("options are no TOML: {error}"));
+    let opener = kind.configure(&Given::from_table(table, Path::new(".")));
+    let opener = opener.unwrap_or_else(|error| panic!("{}: {}", kind.name(), error.message));
+    let context = ComponentContext { name: kind.name().to_owned(), ..ComponentContext::default() };
     match opener(&context) {
         Ok(built) => (built, context),
-        Err(error) => panic!("{}: {}", kind.name, error.chain()),
+        Err(error) => panic!("{}: {}", kind.name(), error.chain()),
     }
 }
 
-/// What every kind has: documentation, a table of parameters that a reference page can be made of, refusal of what it
+/// What every kind has: documentation, a table of options that a reference page can be made of, refusal of what it
 /// does not know.
-fn check_kind(kind: &'static ComponentKind, parameters: &str) {
-    assert!(!kind.name.is_empty() && kind.name.chars().all(|letter| letter.is_ascii_lowercase() || letter == '-'));
-    assert!(kind.doc.trim_end().ends_with('.'), "{}: documentation is made of sentences", kind.name);
-    assert_eq!(kind.inputs.is_empty(), kind.role == Role::Source, "{}: only sources have no input", kind.name);
-    for spec in kind.parameters {
-        assert!(spec.doc.trim_end().ends_with('.'), "{}: {} is documented by a sentence", kind.name, spec.key);
-        if spec.parameter_type == ParameterType::Seconds {
-            assert!(spec.key.ends_with("_secs"), "{}: the unit of {} comes last", kind.name, spec.key);
-        }
+fn check_kind(kind: &'static dyn AnyKind, options: &str) {
+    assert!(!kind.name().is_empty() && kind.name().chars().all(|letter| letter.is_ascii_lowercase() || letter == '-'));
+    assert!(kind.doc().trim_end().ends_with('.'), "{}: documentation is made of sentences", kind.name());
+    assert_eq!(kind.inputs().is_empty(), kind.role() == Role::Source, "{}: only sources have no input", kind.name());
+    for spec in kind.options() {
+        assert!(spec.doc.trim_end().ends_with('.'), "{}: {} is documented by a sentence", kind.name(), spec.key);
         for reserved in ["type", "inputs", "thread", "burst_records", "queue_bursts"] {
-            assert_ne!(spec.key, reserved, "{}: the framework has this key", kind.name);
+            assert_ne!(spec.key, reserved, "{}: the framework has this key", kind.name());
         }
     }
-    let mut table: toml::Table = parameters.parse().unwrap_or_else(|error| panic!("parameters are no TOML: {error}"));
+    let mut table: toml::Table = options.parse().unwrap_or_else(|error| panic!("options are no TOML: {error}"));
     table.insert("nobody_knows_this".to_owned(), true.into());
-    assert!(Parameters::new(kind.parameters, &table, ".").is_err(), "{}: an unknown key is refused", kind.name);
+    let given = Given::from_table(table, Path::new("."));
+    assert!(kind.configure(&given).is_err(), "{}: an unknown key is refused", kind.name());
 }
 
 /// Runs a component over the rows of its inputs, cut and interleaved in many ways, and sees that it always hands on the
-/// same rows in the same order, that it counts the same, and that it holds nothing at the end. `inputs` are batches
-/// for each input, in the order of their indexes.
-pub fn transform(kind: &'static ComponentKind, parameters: &str, inputs: &[Vec<RecordBatch>]) -> Outcome {
-    assert_eq!(kind.role, Role::Transform, "{} is no component between source and sink", kind.name);
-    assert_eq!(kind.inputs.len(), inputs.len(), "{} has inputs {:?}", kind.name, kind.inputs);
-    check_kind(kind, parameters);
-    let whole = run(kind, parameters, inputs, &mut Cuts::Whole);
+/// same rows in the same order, that it counts the same, and that it holds nothing at the end; and that a flow column
+/// without any value may be missing. `inputs` are batches for each input, in the order of their indexes.
+pub fn transform(kind: &'static dyn AnyKind, options: &str, inputs: &[Vec<RecordBatch>]) -> Outcome {
+    assert_eq!(kind.role(), Role::Transform, "{} is no component between source and sink", kind.name());
+    assert_eq!(kind.inputs().len(), inputs.len(), "{} has inputs {:?}", kind.name(), kind.inputs());
+    check_kind(kind, options);
+    let whole = run(kind, options, inputs, &mut Cuts::Whole);
     let cuts = [Cuts::Of(1), Cuts::Of(2), Cuts::Of(7), Cuts::Random(1), Cuts::Random(2), Cuts::Random(3)];
     for mut cut in cuts {
         let name = format!("{cut:?}");
-        let other = run(kind, parameters, inputs, &mut cut);
-        assert_eq!(other.len(), whole.len(), "{}: as many rows with {name}", kind.name);
-        assert!(other.rows == whole.rows, "{}: the same rows with {name} as in whole batches", kind.name);
-        assert_eq!(other.counters, whole.counters, "{}: the same counts with {name}", kind.name);
+        let other = run(kind, options, inputs, &mut cut);
+        assert_eq!(other.len(), whole.len(), "{}: as many rows with {name}", kind.name());
+        assert!(other.rows == whole.rows, "{}: the same rows with {name} as in whole batches", kind.name());
+        assert_eq!(other.counters, whole.counters, "{}: the same counts with {name}", kind.name());
     }
+    sparse::check(kind, options, inputs, &whole);
     whole
 }
 
@@ -139,9 +137,9 @@ impl Cuts {
     }
 }
 
-fn run(kind: &'static ComponentKind, parameters: &str, inputs: &[Vec<RecordBatch>], cuts: &mut Cuts) -> Outcome {
-    let (Built::Transform(mut component), context) = open(kind, parameters) else {
-        panic!("{} says that it is a component, but builds something else", kind.name)
+fn run(kind: &'static dyn AnyKind, options: &str, inputs: &[Vec<RecordBatch>], cuts: &mut Cuts) -> Outcome {
+    let (Built::Transform(mut component), context) = open(kind, options) else {
+        panic!("{} says that it is a component, but builds something else", kind.name())
     };
     let mut out = Outlet::new();
     let mut state_max = State::default();
@@ -170,35 +168,35 @@ fn run(kind: &'static ComponentKind, parameters: &str, inputs: &[Vec<RecordBatch
         }
     }
     step(kind, &mut state_max, component.as_mut(), |component| component.finish(&mut out));
-    assert_eq!(component.state().rows, 0, "{}: nothing is held after finish", kind.name);
+    assert_eq!(component.state().rows, 0, "{}: nothing is held after finish", kind.name());
     let bursts: Vec<_> = out.drain().map(|burst| burst.rows().clone()).collect();
     Outcome { rows: together(kind, &bursts), counters: context.counters.read(), state_max }
 }
 
 fn step(
-    kind: &ComponentKind,
+    kind: &dyn AnyKind,
     state_max: &mut State,
     component: &mut dyn Transform,
     work: impl FnOnce(&mut dyn Transform) -> Result<(), crate::ComponentError>,
 ) {
     if let Err(error) = work(component) {
-        panic!("{}: {}", kind.name, error.chain());
+        panic!("{}: {}", kind.name(), error.chain());
     }
     let state = component.state();
     state_max.rows = state_max.rows.max(state.rows);
     state_max.octets = state_max.octets.max(state.octets);
-    assert!(state.edge_ms >= state_max.edge_ms, "{}: the edge of the state never goes back", kind.name);
+    assert!(state.edge_ms >= state_max.edge_ms, "{}: the edge of the state never goes back", kind.name());
     state_max.edge_ms = state.edge_ms;
 }
 
 /// All bursts as one batch. Those of one source may have different columns, and an absent one means that every value
 /// is null.
-fn together(kind: &ComponentKind, bursts: &[RecordBatch]) -> Option<RecordBatch> {
+fn together(kind: &dyn AnyKind, bursts: &[RecordBatch]) -> Option<RecordBatch> {
     let schema = Arc::new(united(bursts)?);
     let bursts: Vec<RecordBatch> = bursts.iter().map(|burst| widened(burst, &schema)).collect();
     match concat_batches(&schema, &bursts) {
         Ok(rows) => Some(rows),
-        Err(error) => panic!("{}: bursts do not go together: {error}", kind.name),
+        Err(error) => panic!("{}: bursts do not go together: {error}", kind.name()),
     }
 }
 
@@ -232,33 +230,33 @@ fn widened(burst: &RecordBatch, schema: &SchemaRef) -> RecordBatch {
 
 /// Reads a source to its end, twice, and sees that it gives the same rows, and that it ends when it is stopped. Rows
 /// are those of one run.
-pub fn source(kind: &'static ComponentKind, parameters: &str) -> Outcome {
-    assert_eq!(kind.role, Role::Source, "{} is no source", kind.name);
-    check_kind(kind, parameters);
-    let (first, second) = (read(kind, parameters), read(kind, parameters));
-    assert!(first.rows == second.rows, "{}: the same rows when read again", kind.name);
-    let (mut source, _) = open_source(kind, parameters);
+pub fn source(kind: &'static dyn AnyKind, options: &str) -> Outcome {
+    assert_eq!(kind.role(), Role::Source, "{} is no source", kind.name());
+    check_kind(kind, options);
+    let (first, second) = (read(kind, options), read(kind, options));
+    assert!(first.rows == second.rows, "{}: the same rows when read again", kind.name());
+    let (mut source, _) = open_source(kind, options);
     source.stop();
     let mut out = Outlet::new();
     for _ in 0..10_000 {
         match source.pull(&mut out) {
             Ok(Pulled::Ended) => return first,
             Ok(_) => {}
-            Err(error) => panic!("{}: {}", kind.name, error.chain()),
+            Err(error) => panic!("{}: {}", kind.name(), error.chain()),
         }
     }
-    panic!("{}: does not end after stop", kind.name)
+    panic!("{}: does not end after stop", kind.name())
 }
 
-fn open_source(kind: &'static ComponentKind, parameters: &str) -> (Box<dyn Source>, ComponentContext) {
-    match open(kind, parameters) {
+fn open_source(kind: &'static dyn AnyKind, options: &str) -> (Box<dyn Source>, ComponentContext) {
+    match open(kind, options) {
         (Built::Source(source), context) => (source, context),
-        _ => panic!("{} says that it is a source, but builds something else", kind.name),
+        _ => panic!("{} says that it is a source, but builds something else", kind.name()),
     }
 }
 
-fn read(kind: &'static ComponentKind, parameters: &str) -> Outcome {
-    let (mut source, context) = open_source(kind, parameters);
+fn read(kind: &'static dyn AnyKind, options: &str) -> Outcome {
+    let (mut source, context) = open_source(kind, options);
     let mut out = Outlet::new();
     let mut bursts = Vec::new();
     loop {
@@ -267,7 +265,7 @@ fn read(kind: &'static ComponentKind, parameters: &str) -> Outcome {
         match pulled {
             Ok(Pulled::Ended) => break,
             Ok(_) => {}
-            Err(error) => panic!("{}: {}", kind.name, error.chain()),
+            Err(error) => panic!("{}: {}", kind.name(), error.chain()),
         }
     }
     Outcome { rows: together(kind, &bursts), counters: context.counters.read(), state_max: State::default() }
@@ -276,15 +274,15 @@ fn read(kind: &'static ComponentKind, parameters: &str) -> Outcome {
 /// Gives a sink rows in bursts of `burst_rows`, lets it finish, and returns its counters. What it has written is
 /// compared by the caller, with any two sizes of bursts.
 pub fn sink(
-    kind: &'static ComponentKind,
-    parameters: &str,
+    kind: &'static dyn AnyKind,
+    options: &str,
     batches: &[RecordBatch],
     burst_rows: usize,
 ) -> Vec<(&'static str, u64)> {
-    assert_eq!(kind.role, Role::Sink, "{} is no sink", kind.name);
-    check_kind(kind, parameters);
-    let (Built::Sink(mut sink), context) = open(kind, parameters) else {
-        panic!("{} says that it is a sink, but builds something else", kind.name)
+    assert_eq!(kind.role(), Role::Sink, "{} is no sink", kind.name());
+    check_kind(kind, options);
+    let (Built::Sink(mut sink), context) = open(kind, options) else {
+        panic!("{} says that it is a sink, but builds something else", kind.name())
     };
     for batch in batches {
         let mut from = 0;
@@ -295,13 +293,13 @@ pub fn sink(
         }
     }
     if let Err(error) = sink.finish() {
-        panic!("{}: {}", kind.name, error.chain());
+        panic!("{}: {}", kind.name(), error.chain());
     }
     context.counters.read()
 }
 
-fn give(kind: &ComponentKind, sink: &mut dyn Sink, rows: RecordBatch) {
+fn give(kind: &dyn AnyKind, sink: &mut dyn Sink, rows: RecordBatch) {
     if let Err(error) = sink.take(Burst::new(rows)) {
-        panic!("{}: {}", kind.name, error.chain());
+        panic!("{}: {}", kind.name(), error.chain());
     }
 }

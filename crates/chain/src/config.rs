@@ -27,9 +27,10 @@ use std::path::{Path, PathBuf};
 use toml::Value;
 use toml::de::{DeTable, DeValue};
 
-use crate::parameter::unknown_key;
+use crate::option_error::unknown_key;
+use crate::options::Given;
 use crate::registry::Role;
-use crate::{ComponentKind, ConfigError, Opener, ParameterError, Parameters, Registry};
+use crate::{AnyKind, ConfigError, Opener, OptionError, Registry};
 
 /// Rows of a burst unless a chain file says otherwise.
 pub const BURST_RECORDS: usize = 2048;
@@ -67,7 +68,7 @@ pub struct ComponentSpec {
     /// Its name.
     pub name: String,
     /// Its kind.
-    pub kind: ComponentKind,
+    pub kind: &'static dyn AnyKind,
     /// For each input, in the order of the kind's inputs, the names of the components that feed it.
     pub inputs: Vec<Vec<String>>,
     /// In which thread it runs.
@@ -94,11 +95,9 @@ pub struct Setting {
 
 impl Setting {
     /// Parses `key=value` or `component.key=value`; a value that is no TOML is taken as text.
-    pub fn parse(text: &str) -> Result<Self, ParameterError> {
+    pub fn parse(text: &str) -> Result<Self, OptionError> {
         let Some((path, value)) = text.split_once('=') else {
-            return Err(
-                ParameterError::new(text, format!("'{text}' has no '='")).with_hint("write component.key=value")
-            );
+            return Err(OptionError::new(text, format!("'{text}' has no '='")).with_hint("write component.key=value"));
         };
         let as_toml =
             format!("value = {value}").parse::<toml::Table>().ok().and_then(|mut table| table.remove("value"));
@@ -294,8 +293,8 @@ impl Reader<'_> {
             return None;
         };
         let word = type_entry.value.as_str().unwrap_or_default();
-        let Some(kind) = self.registry.get(word).copied() else {
-            let error = unknown_key(word, self.registry.kinds().map(|kind| kind.name));
+        let Some(kind) = self.registry.get(word) else {
+            let error = unknown_key(word, self.registry.kinds().map(|kind| kind.name()));
             self.error(type_entry.place, format!("there is no kind of component '{word}'"), error.hint);
             return None;
         };
@@ -304,23 +303,23 @@ impl Reader<'_> {
         for entry in &entries {
             match entry.key.as_str() {
                 "type" => {}
-                "inputs" => inputs = Some(self.inputs(&name, &kind, entry)),
-                "thread" => thread = self.thread(&name, &kind, entry),
+                "inputs" => inputs = Some(self.inputs(&name, kind, entry)),
+                "thread" => thread = self.thread(&name, kind, entry),
                 "burst_records" | "queue_bursts" => self.queue_key(entry, &mut queue),
                 key => {
                     given.insert(key.to_owned(), entry.value.clone());
                 }
             }
         }
-        if inputs.is_none() && kind.role != Role::Source {
+        if inputs.is_none() && kind.role() != Role::Source {
             let hint = Some("write inputs = [\"the component before it\"]".to_owned());
             self.error(place, format!("component '{name}' has no inputs"), hint);
         }
         let place_of = |key: &str| entries.iter().find(|entry| entry.key == key).map_or(place, |entry| entry.place);
-        let opener = match Parameters::new(kind.parameters, &given, &self.folder).and_then(|p| (kind.configure)(&p)) {
+        let opener = match kind.configure(&Given::from_table(given, &self.folder)) {
             Ok(opener) => opener,
             Err(error) => {
-                let error = with_component_keys(error, &kind);
+                let error = with_component_keys(error, kind);
                 self.error(place_of(&error.key), format!("component '{name}': {}", error.message), error.hint);
                 return None;
             }
@@ -329,10 +328,10 @@ impl Reader<'_> {
         Some(ComponentSpec { name, kind, inputs, thread, queue, opener, place })
     }
 
-    fn thread(&mut self, name: &str, kind: &ComponentKind, entry: &Entry) -> ThreadChoice {
+    fn thread(&mut self, name: &str, kind: &dyn AnyKind, entry: &Entry) -> ThreadChoice {
         match entry.value.as_str() {
             Some("own") => ThreadChoice::Own,
-            Some("upstream") if kind.role == Role::Source => {
+            Some("upstream") if kind.role() == Role::Source => {
                 let hint = Some("write \"own\" or the name of a thread".to_owned());
                 self.error(entry.place, format!("source '{name}' has no upstream"), hint);
                 ThreadChoice::Own
@@ -348,26 +347,26 @@ impl Reader<'_> {
     }
 
     /// `["a", "b"]` or `"a"` for the one input; `{ first = "a", second = ["b"] }` for several.
-    fn inputs(&mut self, name: &str, kind: &ComponentKind, entry: &Entry) -> Vec<Vec<String>> {
-        let mut inputs = vec![Vec::new(); kind.inputs.len()];
-        if kind.inputs.is_empty() {
+    fn inputs(&mut self, name: &str, kind: &dyn AnyKind, entry: &Entry) -> Vec<Vec<String>> {
+        let mut inputs = vec![Vec::new(); kind.inputs().len()];
+        if kind.inputs().is_empty() {
             self.error(entry.place, format!("source '{name}' has no input"), None);
             return inputs;
         }
         let Value::Table(table) = &entry.value else {
             match names(&entry.value) {
-                Some(upstream) if kind.inputs.len() == 1 && !upstream.is_empty() => inputs[0] = upstream,
+                Some(upstream) if kind.inputs().len() == 1 && !upstream.is_empty() => inputs[0] = upstream,
                 _ => {
                     let message =
-                        format!("component '{name}': which components feed its inputs {}?", kind.inputs.join(", "));
+                        format!("component '{name}': which components feed its inputs {}?", kind.inputs().join(", "));
                     self.error(entry.place, message, Some(example(kind)));
                 }
             }
             return inputs;
         };
         for (input, value) in table {
-            let Some(index) = kind.inputs.iter().position(|known| known == input) else {
-                let error = unknown_key(input, kind.inputs.iter().copied());
+            let Some(index) = kind.inputs().iter().position(|known| known == input) else {
+                let error = unknown_key(input, kind.inputs().iter().copied());
                 self.error(entry.place, format!("component '{name}' has no input '{input}'"), error.hint);
                 continue;
             };
@@ -380,7 +379,7 @@ impl Reader<'_> {
                 ),
             }
         }
-        for (input, upstream) in kind.inputs.iter().zip(&inputs) {
+        for (input, upstream) in kind.inputs().iter().zip(&inputs) {
             if upstream.is_empty() {
                 self.error(
                     entry.place,
@@ -394,9 +393,10 @@ impl Reader<'_> {
 }
 
 /// An unknown key may be a misspelt one of those that every component has.
-fn with_component_keys(error: ParameterError, kind: &ComponentKind) -> ParameterError {
-    let own = kind.parameters.iter().map(|spec| spec.key);
-    if own.clone().any(|key| key == error.key) {
+fn with_component_keys(error: OptionError, kind: &dyn AnyKind) -> OptionError {
+    let specs = kind.options();
+    let own = specs.iter().map(|spec| spec.key);
+    if own.clone().any(|key| key == error.key) || COMPONENT_KEYS.contains(&error.key.as_str()) {
         return error;
     }
     unknown_key(&error.key, own.chain(COMPONENT_KEYS.iter().copied()).collect::<Vec<_>>().into_iter())
@@ -410,8 +410,8 @@ fn names(value: &Value) -> Option<Vec<String>> {
     }
 }
 
-fn example(kind: &ComponentKind) -> String {
-    match kind.inputs {
+fn example(kind: &dyn AnyKind) -> String {
+    match kind.inputs() {
         [_] => "write inputs = [\"the component before it\"]".to_owned(),
         several => {
             let parts: Vec<_> = several.iter().map(|input| format!("{input} = \"...\"")).collect();

@@ -42,30 +42,6 @@ impl ComponentError {
     }
 }
 
-/// What is wrong with a parameter of a component. Place and component are added by whoever reads the chain file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ParameterError {
-    /// The parameter.
-    pub key: String,
-    /// What is wrong with it.
-    pub message: String,
-    /// What to do about it, when that is known.
-    pub hint: Option<String>,
-}
-
-impl ParameterError {
-    /// An error about a parameter.
-    pub fn new(key: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { key: key.into(), message: message.into(), hint: None }
-    }
-
-    /// The same error with a remedy.
-    #[must_use]
-    pub fn with_hint(self, hint: impl Into<String>) -> Self {
-        Self { hint: Some(hint.into()), ..self }
-    }
-}
-
 /// What is wrong with a chain file.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub struct ConfigError {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use crate::ConfigError;
 use crate::config::{ComponentSpec, Place, QueueSpec, ThreadChoice, error_at};
-use crate::parameter::unknown_key;
+use crate::option_error::unknown_key;
 use crate::registry::Role;
 
 /// One arrow of the graph.
@@ -94,7 +94,7 @@ fn connect(text: &str, components: &[ComponentSpec]) -> Result<Vec<Edge>, Vec<Co
             for name in upstream {
                 let from = components.iter().position(|other| other.name == *name);
                 match from {
-                    Some(from) if components[from].kind.role == Role::Sink => {
+                    Some(from) if components[from].kind.role() == Role::Sink => {
                         let message = format!("component '{}': sink '{name}' hands nothing on", component.name);
                         errors.push(error_at(text, component.place, message, None));
                     }
@@ -109,7 +109,7 @@ fn connect(text: &str, components: &[ComponentSpec]) -> Result<Vec<Edge>, Vec<Co
         }
     }
     for (from, component) in components.iter().enumerate() {
-        if component.kind.role != Role::Sink && !edges.iter().any(|edge| edge.from == from) && errors.is_empty() {
+        if component.kind.role() != Role::Sink && !edges.iter().any(|edge| edge.from == from) && errors.is_empty() {
             let message = format!("nobody takes what component '{}' hands on", component.name);
             let hint = Some("add a sink, 'counter' or 'dumper' for instance".to_owned());
             errors.push(error_at(text, component.place, message, hint));
@@ -181,7 +181,7 @@ fn assign(
         let before: BTreeSet<_> =
             edges.iter().filter(|edge| edge.to == component).map(|edge| thread_of[edge.from]).collect();
         let own = matches!(spec.thread, ThreadChoice::Own)
-            || spec.thread == ThreadChoice::Default && (spec.kind.inputs.len() != 1 || before.len() != 1);
+            || spec.thread == ThreadChoice::Default && (spec.kind.inputs().len() != 1 || before.len() != 1);
         let thread = match (&spec.thread, before.first()) {
             (ThreadChoice::Named(name), _) => thread_named(&mut threads, name),
             _ if own => thread_named(&mut threads, &spec.name),

@@ -13,32 +13,49 @@
 //! text ─▶ config ─▶ graph (inputs, cycles) ─▶ plan (threads, queues) ─▶ run
 //! ```
 
+pub mod sink;
+pub mod source;
+pub mod transform;
+
 pub mod burst;
+pub mod notices;
+pub mod outlet;
+
+mod option_error;
+pub mod options;
+pub mod registry;
+
+pub mod builder;
 pub mod chain;
-pub mod compliance;
 pub mod config;
+pub mod graph;
+
+pub mod run;
+
+pub mod compliance;
 pub mod counters;
 pub mod draw;
 pub mod error;
-pub mod graph;
-pub mod outlet;
-pub mod parameter;
 pub mod reference;
-pub mod registry;
-pub mod run;
-pub mod sink;
-pub mod source;
 pub mod stop;
-pub mod transform;
 
+// the macros `options!` and `choices!` name it
+#[doc(hidden)]
+pub use toml;
+
+pub use builder::ChainBuilder;
 pub use burst::Burst;
 pub use chain::Chain;
 pub use config::Setting;
 pub use counters::{Counter, Counters};
-pub use error::{ComponentError, ConfigError, ParameterError};
+pub use error::{ComponentError, ConfigError};
+pub use notices::Notices;
+pub use option_error::OptionError;
+pub use options::{
+    ByteSize, Given, OptionSpec, OptionText, OptionValue, Options, Problem, TimeSpan, UnitError, ValueType,
+};
 pub use outlet::Outlet;
-pub use parameter::{ParameterSpec, ParameterType, Parameters};
-pub use registry::{Built, ComponentContext, ComponentKind, ONE_INPUT, Opener, Registry, Role};
+pub use registry::{AnyKind, Built, ComponentContext, ComponentKind, NoOptions, ONE_INPUT, Opener, Registry, Role};
 pub use run::{ChainError, Progress, Running};
 pub use sink::Sink;
 pub use source::{Pulled, Source};

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::{ComponentError, Counters, ParameterError, ParameterSpec, Parameters, Sink, Source, StopSignal, Transform};
+use crate::options::{self, Given, OptionSpec, Options};
+use crate::{ComponentError, Counters, Notices, OptionError, Sink, Source, StopSignal, Transform};
 
 /// What a component gets when it is made.
 #[derive(Debug, Clone, Default)]
@@ -13,6 +14,8 @@ pub struct ComponentContext {
     pub counters: Counters,
     /// Set when the chain is to stop.
     pub stop: StopSignal,
+    /// Where lines for whoever runs the chain go.
+    pub notices: Notices,
 }
 
 /// A component, ready to work.
@@ -39,22 +42,72 @@ pub enum Role {
     Sink,
 }
 
-/// A kind of component.
-#[derive(Debug, Clone, Copy)]
-pub struct ComponentKind {
+/// A kind of component: its option struct, and what makes a component of it.
+pub struct ComponentKind<O> {
     /// Name as the `type` of a component in chain files.
     pub name: &'static str,
     /// Whether it is a source, a transform or a sink.
     pub role: Role,
     /// Names of its inputs, in the order of their indexes. Empty for a source; `["in"]` for most others.
     pub inputs: &'static [&'static str],
-    /// Documentation: the first sentence tells what it does, the rest what rows it needs and hands on.
+    /// Documentation: the first sentence says what it does, the rest what rows it needs and hands on.
     pub doc: &'static str,
-    /// Its parameters.
-    pub parameters: &'static [ParameterSpec],
-    /// Makes sense of the parameters without touching anything outside: what `weir chain check` does. What it returns
+    /// Makes sense of the options without touching anything outside: what `weir chain check` does. What it returns
     /// does the rest when the chain starts.
-    pub configure: fn(&Parameters) -> Result<Opener, ParameterError>,
+    pub configure: fn(O) -> Result<Opener, OptionError>,
+}
+
+/// A kind of component whose option struct is not named: what a registry holds.
+pub trait AnyKind: Sync {
+    /// Name as the `type` of a component in chain files.
+    fn name(&self) -> &'static str;
+    /// Whether it is a source, a transform or a sink.
+    fn role(&self) -> Role;
+    /// Names of its inputs, in the order of their indexes.
+    fn inputs(&self) -> &'static [&'static str];
+    /// Its documentation.
+    fn doc(&self) -> &'static str;
+    /// Its options.
+    fn options(&self) -> Vec<OptionSpec>;
+    /// Reads the options and makes sense of them.
+    fn configure(&self, given: &Given) -> Result<Opener, OptionError>;
+}
+
+impl<O: Options> AnyKind for ComponentKind<O> {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+
+    fn role(&self) -> Role {
+        self.role
+    }
+
+    fn inputs(&self) -> &'static [&'static str] {
+        self.inputs
+    }
+
+    fn doc(&self) -> &'static str {
+        self.doc
+    }
+
+    fn options(&self) -> Vec<OptionSpec> {
+        O::specs()
+    }
+
+    fn configure(&self, given: &Given) -> Result<Opener, OptionError> {
+        (self.configure)(options::read(given)?)
+    }
+}
+
+impl std::fmt::Debug for dyn AnyKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AnyKind").field("name", &self.name()).field("role", &self.role()).finish_non_exhaustive()
+    }
+}
+
+crate::options! {
+    /// Options of a kind that has none.
+    pub struct NoOptions {}
 }
 
 /// The one input of a component that has only one.
@@ -63,7 +116,7 @@ pub const ONE_INPUT: &[&str] = &["in"];
 /// The kinds of components that chains may be made of. Any crate adds its own.
 #[derive(Debug, Clone, Default)]
 pub struct Registry {
-    kinds: BTreeMap<&'static str, ComponentKind>,
+    kinds: BTreeMap<&'static str, &'static dyn AnyKind>,
 }
 
 impl Registry {
@@ -76,18 +129,18 @@ impl Registry {
     ///
     /// # Panics
     /// When there is one of the same name.
-    pub fn add(&mut self, kind: ComponentKind) {
-        let before = self.kinds.insert(kind.name, kind);
-        assert!(before.is_none(), "there are two kinds of component named '{}'", kind.name);
+    pub fn add(&mut self, kind: &'static dyn AnyKind) {
+        let before = self.kinds.insert(kind.name(), kind);
+        assert!(before.is_none(), "there are two kinds of component named '{}'", kind.name());
     }
 
     /// The kind of a name.
-    pub fn get(&self, name: &str) -> Option<&ComponentKind> {
-        self.kinds.get(name)
+    pub fn get(&self, name: &str) -> Option<&'static dyn AnyKind> {
+        self.kinds.get(name).copied()
     }
 
     /// All kinds, by name.
-    pub fn kinds(&self) -> impl Iterator<Item = &ComponentKind> + Clone {
-        self.kinds.values()
+    pub fn kinds(&self) -> impl Iterator<Item = &'static dyn AnyKind> + Clone {
+        self.kinds.values().copied()
     }
 }

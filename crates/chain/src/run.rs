@@ -26,7 +26,7 @@ use crate::run::feed::Feed;
 use crate::run::progress::{ComponentCounters, QueueCounters, ThreadCounters};
 use crate::run::slot::{Out, Slot, Work};
 use crate::run::worker::Worker;
-use crate::{Built, Chain, ComponentContext, ComponentError, Counters, StopSignal};
+use crate::{Built, Chain, ComponentContext, ComponentError, Counters, Notices, StopSignal};
 
 /// Why a chain ended before its time, or could not begin.
 #[derive(Debug, thiserror::Error)]
@@ -99,8 +99,13 @@ impl Shared {
 impl Chain {
     /// Opens every component, sinks first, and starts the threads.
     pub fn start(self) -> Result<Running, ChainError> {
+        self.start_with(&Notices::default())
+    }
+
+    /// The same, with somewhere for the notices of components to go.
+    pub fn start_with(self, notices: &Notices) -> Result<Running, ChainError> {
         let stop = StopSignal::new();
-        let (meters, mut slots) = open(self.components, &self.graph, &stop)?;
+        let (meters, mut slots) = open(self.components, &self.graph, &stop, notices)?;
         let started = Instant::now();
         let threads: Vec<_> =
             self.graph.threads.iter().map(|thread| ThreadCounters::new(thread.name.clone())).collect();
@@ -154,20 +159,26 @@ fn open(
     components: Vec<ComponentSpec>,
     graph: &Graph,
     stop: &StopSignal,
+    notices: &Notices,
 ) -> Result<(Vec<ComponentCounters>, Vec<Option<Slot>>), ChainError> {
     let mut specs: Vec<_> = components.into_iter().map(Some).collect();
     let mut opened: Vec<Option<(ComponentCounters, Slot)>> = specs.iter().map(|_| None).collect();
     for &index in graph.order.iter().rev() {
         let Some(component) = specs[index].take() else { continue };
         let counters = Counters::new();
-        let context = ComponentContext { name: component.name.clone(), counters: counters.clone(), stop: stop.clone() };
+        let context = ComponentContext {
+            name: component.name.clone(),
+            counters: counters.clone(),
+            stop: stop.clone(),
+            notices: notices.clone(),
+        };
         let work = (component.opener)(&context)
-            .and_then(|built| as_told(built, component.kind.role))
+            .and_then(|built| as_told(built, component.kind.role()))
             .map_err(|source| ChainError::Open { component: component.name.clone(), source })?;
         let edges_in =
-            (0..component.kind.inputs.len()).map(|input| graph.to(index).filter(|edge| edge.input == input).count());
+            (0..component.kind.inputs().len()).map(|input| graph.to(index).filter(|edge| edge.input == input).count());
         let slot = Slot::new(index, work, edges_in.collect());
-        let counters = ComponentCounters::new(component.name, component.kind.name, graph.thread_of[index], counters);
+        let counters = ComponentCounters::new(component.name, component.kind.name(), graph.thread_of[index], counters);
         opened[index] = Some((counters, slot));
     }
     Ok(opened.into_iter().flatten().map(|(counters, slot)| (counters, Some(slot))).unzip())

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use weir_collect::{Decoder, Limits};
 use weir_flow::Counter;
-use weir_wire::{FieldSpecifier, ObservationDomainId, Template, TemplateId, ipfix, netflow5, netflow9};
+use weir_wire::{FieldSpecifier, ObservationDomainId, Template, TemplateId, fixed, ipfix, netflow5, netflow9};
 
 /// As in the `weir` binary: batches are large allocations that come and go.
 #[global_allocator]
@@ -103,7 +103,7 @@ fn template(fields: &[(u16, u16)]) -> Template {
 
 fn netflow5_datagram(number: u32, noise: &mut Noise) -> Vec<u8> {
     let mut out = Vec::new();
-    let header = netflow5::Header {
+    let header = fixed::Header {
         count: 0,
         sys_uptime_ms: UPTIME_MS,
         unix_secs: EXPORT_SECS,
@@ -113,7 +113,7 @@ fn netflow5_datagram(number: u32, noise: &mut Noise) -> Vec<u8> {
         engine_id: 0,
         sampling: 0,
     };
-    netflow5::PacketBuilder::new(&mut out, &header).finish();
+    fixed::PacketBuilder::new(&netflow5::FORMAT, &mut out, &header).finish();
     out[2..4].copy_from_slice(&30_u16.to_be_bytes());
     for _ in 0..30 {
         out.extend(noise.record(48, 24, UPTIME_MS.into(), 4));

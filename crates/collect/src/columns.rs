@@ -3,7 +3,7 @@
 use weir_flow::builder::{NumberColumn, OctetsColumn};
 use weir_flow::{Column, ColumnType, FlowBatchBuilder};
 use weir_wire::value::be_uint;
-use weir_wire::{FieldPositions, Located};
+use weir_wire::{FieldPositions, LocatedRecords};
 
 use arrow::datatypes::ArrowPrimitiveType;
 
@@ -19,7 +19,7 @@ use crate::section;
 #[derive(Clone, Copy)]
 pub(crate) struct Records<'a> {
     pub body: &'a [u8],
-    pub located: &'a Located<'a>,
+    pub located: &'a LocatedRecords<'a>,
 }
 
 impl<'a> Records<'a> {

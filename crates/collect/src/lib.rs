@@ -40,14 +40,11 @@ mod deliver;
 mod listener;
 mod listening;
 pub mod relay;
-pub mod secure;
 mod socket;
 pub mod stream;
 
 pub mod capture;
 pub mod doctor;
-pub mod file;
-mod frame;
 
 pub use collector::{CollectError, Collector, CollectorOptions, Next};
 pub use decoder::{Decoder, DecoderStatistics};
@@ -56,7 +53,6 @@ pub use limits::Limits;
 pub use listener::{Listener, ListenerError};
 pub use listening::ListenerInfo;
 pub use relay::{Network, RelayOptions};
-pub use secure::{ClientAuth, TlsClient, TlsClientOptions, TlsHandshakeError, TlsOptions, TlsStream};
 pub use sequence::SequenceUnit;
 pub use session::{Session, Transport};
 pub use socket::SocketInfo;

@@ -16,7 +16,8 @@ pub struct Limits {
     /// worth least is evicted and counted under `domains_evicted`; when all are protected, the datagrams of
     /// the new one are counted under `datagrams_refused`.
     pub domains_max: usize,
-    /// How long a domain that is protected, because it has sent records for a minute, is kept after its last datagram when others want its place, in seconds.
+    /// How long a domain that is protected, because it has sent records for a minute, is kept after its last datagram
+    /// when others want its place, in seconds.
     pub domain_idle_secs: u32,
     /// Most templates of one Observation Domain; more are counted under `templates_refused`.
     pub templates_per_domain_max: usize,
@@ -75,7 +76,8 @@ pub(crate) const DOMAIN_OCTETS: usize =
     3 * (size_of::<Domain>() + size_of::<Account>()) / 2 + 4 * CANDIDATE_OCTETS + GAPS_OCTETS + 320;
 /// Octets of a domain in the search for the next one to be evicted.
 pub(crate) const CANDIDATE_OCTETS: usize = 24;
-/// Octets of a template in addition to its fields: its place in a map that is at least a quarter full, and what lists cost.
+/// Octets of a template in addition to its fields: its place in a map that is at least a quarter full, and what lists
+/// cost.
 pub(crate) const TEMPLATE_OCTETS: usize = 1_024;
 /// Octets of a field: specifier, place in the record, column write, leftover.
 pub(crate) const FIELD_OCTETS: usize = 192;

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crossbeam_channel::bounded;
+use weir_secure::{DtlsServer, TlsServer};
 
 use crate::collector::{CollectError, CollectorOptions, spawn};
 use crate::deliver::Outgoing;
 use crate::relay::Relay;
-use crate::secure::{DtlsBindError, DtlsListener, Identity};
 use crate::socket::ReceiveSocket;
-use crate::stream::{self, Acceptor};
+use crate::stream::{self, Acceptor, DtlsListener};
 use crate::{Listener, Transport};
 
 /// A listener in use.
@@ -34,21 +34,17 @@ pub(crate) struct Listening {
 pub(crate) fn bind(options: &CollectorOptions) -> Result<Listening, CollectError> {
     let mut listening = Listening { acceptors: Vec::new(), dtls: Vec::new() };
     for &listen in options.listeners.iter().filter(|listen| listen.transport != Transport::Udp) {
-        let identity = match &options.tls {
-            _ if !listen.is_secure() => None,
-            Some(tls) => Some(Identity::new(tls, listen.transport)?),
-            None => return Err(CollectError::NoCertificate { listen }),
-        };
         let cannot = |source| bind_error(listen, source);
-        match (listen.transport, identity) {
-            (Transport::Dtls, Some(identity)) => {
-                let listener = DtlsListener::bind(listen, options.buffer_octets, identity);
-                listening.dtls.push(listener.map_err(|error| match error {
-                    DtlsBindError::Socket(source) => cannot(source),
-                    DtlsBindError::Tls(error) => error.into(),
-                })?);
+        let tls = || options.tls.as_ref().ok_or(CollectError::NoCertificate { listen });
+        match listen.transport {
+            Transport::Dtls => {
+                let server = DtlsServer::new(tls()?)?;
+                listening.dtls.push(DtlsListener::bind(listen, options.buffer_octets, server).map_err(cannot)?);
             }
-            (_, identity) => listening.acceptors.push(Acceptor::bind(listen, identity).map_err(cannot)?),
+            transport => {
+                let tls = if transport == Transport::Tls { Some(TlsServer::new(tls()?)?) } else { None };
+                listening.acceptors.push(Acceptor::bind(listen, tls).map_err(cannot)?);
+            }
         }
     }
     Ok(listening)

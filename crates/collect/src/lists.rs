@@ -5,7 +5,7 @@
 
 use weir_flow::registry::{self, DataType};
 use weir_flow::{Column, ColumnType, FlowBatchBuilder};
-use weir_wire::structured::{self, Entry};
+use weir_wire::structured::{self, ListEntry};
 use weir_wire::value::be_uint;
 use weir_wire::{ElementId, ListKind};
 
@@ -79,7 +79,7 @@ pub(crate) fn write_leftovers(
 
 /// The leaf that an entry is, when there is a column for it that the records leave empty. Times are none: those in
 /// lists are of what happened within the flow.
-fn leaf<'a>(plan: &Plan, row: usize, entry: &Entry<'a>) -> Option<Leaf<'a>> {
+fn leaf<'a>(plan: &Plan, row: usize, entry: &ListEntry<'a>) -> Option<Leaf<'a>> {
     let ElementId { enterprise, id } = entry.element;
     let (column, part) = match column_of_flags(entry.element) {
         Some(column) => (column, true),

@@ -5,22 +5,20 @@
 //! field whose length a column cannot hold is kept there as well.
 
 use weir_flow::{Column, ColumnType, registry};
-use weir_wire::{
-    ElementId, FieldSpecifier, ListKind, Template, TemplateId, VARIABLE_LENGTH, netflow1, netflow5, netflow7,
-};
+use weir_wire::element::PADDING_OCTETS;
+use weir_wire::fixed::FixedFormat;
+use weir_wire::{ElementId, FieldSpecifier, ListKind, Template, TemplateId, VARIABLE_LENGTH};
 
 use crate::clock::{SYSTEM_INIT_TIME_MS, TimeForm};
 use crate::section::Section;
 
-/// `paddingOctets`: nothing to keep.
-const PADDING_OCTETS: u16 = 210;
 /// `observationTimeSeconds` to `observationTimeNanoseconds`: an event's only time.
 const OBSERVATION_TIMES: [(u16, TimeForm); 4] =
     [(322, TimeForm::Seconds), (323, TimeForm::Millis), (324, TimeForm::Ntp), (325, TimeForm::Ntp)];
 
 /// Columns of what the headers of packets say. Where packets have several headers of a kind because they travel in a
 /// tunnel, a template has an element once for each, the outermost first (RFC 7011 section 8). The columns take the
-/// innermost of each, so that they agree about which flow they tell of; the tunnel's are among the elements.
+/// innermost of each, so that they agree about which flow they describe; the tunnel's are among the elements.
 const OF_THE_PACKETS_HEADERS: [Column; 7] = [
     Column::SrcAddr,
     Column::DstAddr,
@@ -91,9 +89,9 @@ pub(crate) struct Leftover {
 pub(crate) struct Plan {
     pub ops: Vec<Op>,
     pub leftovers: Vec<Leftover>,
-    /// Whether the records tell their own sampling interval.
-    pub tells_sampling: bool,
-    /// Whether the records name a sampler, whose interval options data may tell.
+    /// Whether the records have their own sampling interval.
+    pub has_sampling_interval: bool,
+    /// Whether the records name a sampler, whose interval options data may report.
     pub sampler_field: Option<usize>,
     /// Section of the packet that the records carry, to be read where they lack its addresses.
     pub section: Option<Section>,
@@ -101,14 +99,14 @@ pub(crate) struct Plan {
     pub in_if_field: Option<usize>,
     /// Whether any field is a list.
     pub has_lists: bool,
-    /// Whether a time is told as uptime and nothing in the records says what it counts from.
+    /// Whether a time is an uptime and nothing in the records says what it counts from.
     pub needs_uptime: bool,
-    /// Fields for uptimes that have room for more, see [`crate::clock::is_absolute`].
+    /// Fields for uptimes that are long enough for more, see [`crate::clock::is_absolute`].
     pub wide_uptimes: Vec<usize>,
 }
 
 impl Plan {
-    /// Compiles a template. `header_uptime` says whether the protocol's header tells the exporter's uptime,
+    /// Compiles a template. `header_uptime` says whether the protocol's header has the exporter's uptime,
     /// `list_kind` which elements are lists.
     pub(crate) fn compile(
         template: &Template,
@@ -119,7 +117,7 @@ impl Plan {
         let mut plan = Self {
             ops: Vec::with_capacity(fields.len()),
             leftovers: Vec::new(),
-            tells_sampling: false,
+            has_sampling_interval: false,
             sampler_field: None,
             section: None,
             in_if_field: None,
@@ -141,7 +139,7 @@ impl Plan {
         if !plan.has_lists && !plan.writes(Column::SrcAddr) && !plan.writes(Column::DstAddr) {
             plan.section = Section::of(fields);
         }
-        plan.tells_sampling = plan.writes(Column::SamplingInterval);
+        plan.has_sampling_interval = plan.writes(Column::SamplingInterval);
         plan.sampler_field = plan.field_of(Column::SamplerId);
         plan.in_if_field = plan.field_of(Column::InIf);
         for op in &plan.ops {
@@ -210,7 +208,7 @@ impl Plan {
         }
     }
 
-    /// YAF tells the flags of the first packet and those of all others apart.
+    /// YAF distinguishes the flags of the first packet from those of all others.
     fn place_flags(&mut self, fields: &[FieldSpecifier]) {
         let position = |id| fields.iter().position(|field| field.element == ElementId { enterprise: CERT, id });
         for (column, reverse) in [(Column::TcpFlags, 0), (Column::TcpFlagsReverse, CERT_REVERSE)] {
@@ -328,7 +326,7 @@ const UNION_TCP_FLAGS: u16 = 15;
 /// enterprise).
 const CERT_REVERSE: u16 = 0x4000;
 
-/// The column of flags that one of YAF's elements tells a part of.
+/// The column of flags of which one of YAF's elements has a part.
 pub(crate) fn column_of_flags(element: ElementId) -> Option<Column> {
     let of_flags =
         element.enterprise == CERT && matches!(element.id & !CERT_REVERSE, INITIAL_TCP_FLAGS | UNION_TCP_FLAGS);
@@ -336,36 +334,16 @@ pub(crate) fn column_of_flags(element: ElementId) -> Option<Column> {
     of_flags.then_some(if reverse { Column::TcpFlagsReverse } else { Column::TcpFlags })
 }
 
-/// What the records of all NetFlow versions of fixed form begin with, as the field types that RFC 3954 later gave.
-const FIXED_FIELDS: [(u16, u16); 11] =
-    [(8, 4), (12, 4), (15, 4), (10, 2), (14, 2), (2, 4), (1, 4), (22, 4), (21, 4), (7, 2), (11, 2)];
-
-/// What follows in a record of NetFlow v1.
-const NETFLOW1_FIELDS: &[(u16, u16)] = &[(PADDING_OCTETS, 2), (4, 1), (5, 1), (6, 1), (PADDING_OCTETS, 7)];
-
-/// What follows in a record of NetFlow v5.
-const NETFLOW5_FIELDS: &[(u16, u16)] =
-    &[(PADDING_OCTETS, 1), (6, 1), (4, 1), (5, 1), (16, 2), (17, 2), (9, 1), (13, 1), (PADDING_OCTETS, 2)];
-
-/// What follows in a record of NetFlow v7. The router whose path a switch cuts short is the one that the flow would else
-/// have been exported by, which is what `exporterIPv4Address` means; flags of fields that are not valid are left out.
-const NETFLOW7_FIELDS: &[(u16, u16)] =
-    &[(PADDING_OCTETS, 1), (6, 1), (4, 1), (5, 1), (16, 2), (17, 2), (9, 1), (13, 1), (PADDING_OCTETS, 2), (130, 4)];
-
 /// NetFlow v1, v5 and v7 need no template on the wire; this is the one that all records of a version follow.
-pub(crate) fn fixed_template(version: u16) -> Option<Template> {
-    let rest = match version {
-        netflow1::VERSION => NETFLOW1_FIELDS,
-        netflow5::VERSION => NETFLOW5_FIELDS,
-        netflow7::VERSION => NETFLOW7_FIELDS,
-        _ => return None,
-    };
-    let fields = FIXED_FIELDS.iter().chain(rest).map(|&(id, length)| FieldSpecifier::iana(id, length)).collect();
-    Template::new(TemplateId::new(256).ok()?, fields, 0).ok()
+pub(crate) fn fixed_template(format: &FixedFormat) -> Option<Template> {
+    Template::new(TemplateId::new(256).ok()?, format.template_fields(), 0).ok()
 }
 
 #[cfg(test)]
 mod tests {
+    use weir_wire::fixed::FixedField;
+    use weir_wire::{netflow1, netflow5, netflow7};
+
     use super::*;
 
     fn compile(template: &Template, header_uptime: bool) -> Plan {
@@ -382,37 +360,85 @@ mod tests {
 
     #[test]
     fn the_v5_template_agrees_with_registry_and_wire() {
-        let template = fixed_template(5).expect("template");
+        // Cisco, "NetFlow Services and Applications"
+        const OFFSETS: [(Column, usize); 18] = [
+            (Column::SrcAddr, 0),
+            (Column::DstAddr, 4),
+            (Column::NextHop, 8),
+            (Column::InIf, 12),
+            (Column::OutIf, 14),
+            (Column::Packets, 16),
+            (Column::Bytes, 20),
+            (Column::Start, 24),
+            (Column::End, 28),
+            (Column::SrcPort, 32),
+            (Column::DstPort, 34),
+            (Column::TcpFlags, 37),
+            (Column::Protocol, 38),
+            (Column::Tos, 39),
+            (Column::SrcAs, 40),
+            (Column::DstAs, 42),
+            (Column::SrcMask, 44),
+            (Column::DstMask, 45),
+        ];
+        let template = fixed_template(&netflow5::FORMAT).expect("template");
         assert_eq!(template.layout().fixed_record_len(), Some(netflow5::RECORD_LEN));
         let mut offset = 0;
         for field in template.fields() {
             if field.element.id != PADDING_OCTETS {
                 let (column, _) = Column::of_element(0, field.element.id).expect("a column");
-                assert_eq!(column.spec().v5_offset, Some(offset), "{column}");
-                let known = netflow5::field::ALL.iter().find(|(_, at, _)| *at == offset).expect("a field of wire");
-                assert_eq!(known.2, usize::from(field.length), "{column}");
+                assert!(OFFSETS.contains(&(column, offset)), "{column} {offset}");
+                let known = netflow5::field::ALL.iter().find(|known| known.offset == offset).expect("a field of wire");
+                assert_eq!(known.length, usize::from(field.length), "{column}");
             }
             offset += usize::from(field.length);
         }
         let plan = compile(&template, true);
         assert_eq!(plan.leftovers, []);
-        assert_eq!(plan.ops.len(), FIXED_FIELDS.len() + NETFLOW5_FIELDS.len() - 2);
+        assert_eq!(plan.ops.len(), 18);
     }
 
     /// Offsets of fields as the tables of wire have them, which follow Cisco's.
     #[test]
     fn the_v1_and_v7_templates_agree_with_wire() {
-        let check = |version, record_len, table: &[(&str, usize, usize)], names: &[(&str, u16)]| {
-            let template = fixed_template(version).expect("template");
-            assert_eq!(template.layout().fixed_record_len(), Some(record_len));
-            let mut offset = 0;
+        use netflow7::field::{DST_AS, DST_MASK, ROUTER_SC, SRC_AS, SRC_MASK};
+        macro_rules! names {
+            ($version:ident) => {{
+                use $version::field::{
+                    DST_ADDR, DST_PORT, FIRST, INPUT, LAST, NEXT_HOP, OCTETS, OUTPUT, PACKETS, PROTOCOL, SRC_ADDR,
+                    SRC_PORT, TCP_FLAGS, TOS,
+                };
+                [
+                    (SRC_ADDR, 8),
+                    (DST_ADDR, 12),
+                    (NEXT_HOP, 15),
+                    (INPUT, 10),
+                    (OUTPUT, 14),
+                    (PACKETS, 2),
+                    (OCTETS, 1),
+                    (FIRST, 22),
+                    (LAST, 21),
+                    (SRC_PORT, 7),
+                    (DST_PORT, 11),
+                    (PROTOCOL, 4),
+                    (TOS, 5),
+                    (TCP_FLAGS, 6),
+                ]
+            }};
+        }
+        let check = |format: &FixedFormat, names: &[(FixedField, u16)]| {
+            let (template, version) = (fixed_template(format).expect("template"), format.version);
+            assert_eq!(template.layout().fixed_record_len(), Some(format.record_len));
+            let (mut offset, mut found) = (0, 0);
             for field in template.fields() {
-                if let Some((name, _)) = names.iter().find(|(_, id)| *id == field.element.id) {
-                    let known = table.iter().find(|(known, ..)| known == name).expect("a field of wire");
-                    assert_eq!((known.1, known.2), (offset, usize::from(field.length)), "v{version} {name}");
+                if let Some((known, _)) = names.iter().find(|(_, id)| *id == field.element.id) {
+                    let place = (offset, usize::from(field.length));
+                    assert_eq!((known.offset, known.length), place, "v{version} {}", known.name);
+                    found += 1;
                 }
                 offset += usize::from(field.length);
             }
+            assert_eq!(found, names.len(), "v{version}");
             let plan = compile(&template, true);
             assert_eq!(
                 plan.leftovers.iter().map(|leftover| leftover.id).collect::<Vec<_>>(),
@@ -422,32 +448,18 @@ mod tests {
                 }
             );
         };
-        let mut names = vec![
-            ("src_addr", 8),
-            ("dst_addr", 12),
-            ("next_hop", 15),
-            ("input", 10),
-            ("output", 14),
-            ("packets", 2),
-            ("octets", 1),
-            ("first_uptime_ms", 22),
-            ("last_uptime_ms", 21),
-            ("src_port", 7),
-            ("dst_port", 11),
-            ("protocol", 4),
-            ("tos", 5),
-            ("tcp_flags", 6),
-        ];
-        check(1, netflow1::RECORD_LEN, netflow1::field::ALL, &names);
-        names.extend([("src_as", 16), ("dst_as", 17), ("src_mask", 9), ("dst_mask", 13), ("router_sc", 130)]);
-        check(7, netflow7::RECORD_LEN, netflow7::field::ALL, &names);
+        check(&netflow1::FORMAT, &names!(netflow1));
+        let mut names = names!(netflow7).to_vec();
+        let more = [(SRC_AS, 16), (DST_AS, 17), (SRC_MASK, 9), (DST_MASK, 13), (ROUTER_SC, 130)];
+        names.extend(more);
+        check(&netflow7::FORMAT, &names);
     }
 
     #[test]
     fn an_interval_of_two_numbers_fills_the_column() {
         let plan = compile(&template(&[(0, 305, 4), (0, 306, 4)]), false);
         assert_eq!(plan.ops, [Op::Interval { selected: 0, other: 1, form: IntervalForm::Space }]);
-        assert!(plan.tells_sampling);
+        assert!(plan.has_sampling_interval);
         assert_eq!(plan.leftovers.len(), 2, "the exact numbers are kept");
     }
 

@@ -1,7 +1,9 @@
-//! How each version carries each column, derived from the column table of `weir-flow`.
+//! How each version carries each column, derived from the column table of `weir-flow` and, for NetFlow v5, the table of
+//! its record in `weir-wire`.
 
 use weir_flow::{Column, ColumnType};
-use weir_wire::VARIABLE_LENGTH;
+use weir_wire::fixed::FixedField;
+use weir_wire::{VARIABLE_LENGTH, netflow5};
 
 use crate::config::Version;
 
@@ -14,8 +16,8 @@ pub(crate) struct Carriage {
     pub elements: [u16; 2],
 }
 
-/// Columns that describe the transport of a flow to whoever received it, or what that one makes of its times. An exporter speaks for itself and neither
-/// sends them nor counts them as left out.
+/// Columns that a collector fills about the transport of a flow and about its times. An exporter neither sends them nor
+/// counts them as left out.
 pub(crate) fn is_transport(column: Column) -> bool {
     matches!(
         column,
@@ -42,7 +44,7 @@ pub(crate) fn carriage(version: Version, column: Column) -> Option<Carriage> {
     Some(Carriage { width, elements })
 }
 
-/// Stands for the numbers of autonomous systems that do not fit into two octets (RFC 6793 section 9).
+/// In place of the numbers of autonomous systems that do not fit into two octets (RFC 6793 section 9).
 pub(crate) const AS_TRANS: u32 = 23_456;
 
 /// Columns of autonomous systems, which have two octets in NetFlow v5.
@@ -59,6 +61,12 @@ fn differs_by_family(column: Column) -> bool {
         )
 }
 
+/// The field of a record of NetFlow v5 that has one of the column's elements.
+pub(crate) fn field_of_version_5(column: Column) -> Option<&'static FixedField> {
+    let elements = column.spec().elements;
+    netflow5::FORMAT.fields.iter().find(|field| field.element.is_some_and(|element| elements.contains(&element)))
+}
+
 fn width(version: Version, column: Column) -> Option<u16> {
     let native = match column.column_type() {
         ColumnType::U8 => 1,
@@ -70,12 +78,7 @@ fn width(version: Version, column: Column) -> Option<u16> {
         ColumnType::Octets | ColumnType::Elements => VARIABLE_LENGTH,
     };
     match version {
-        Version::V5 => column.spec().v5_offset.map(|_| match column {
-            Column::InIf | Column::OutIf | Column::SrcAs | Column::DstAs => 2,
-            Column::Packets | Column::Bytes => 4,
-            Column::TcpFlags => 1,
-            _ => native,
-        }),
+        Version::V5 => field_of_version_5(column).map(|field| field.length as u16),
         // RFC 3954 section 8: one octet of TCP flags. Variable lengths are not defined.
         Version::V9 if column == Column::TcpFlags => Some(1),
         Version::V9 => (native != VARIABLE_LENGTH).then_some(native),

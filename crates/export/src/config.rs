@@ -1,4 +1,4 @@
-//! What an exporter is told once.
+//! Settings of an exporter.
 
 use std::fmt;
 
@@ -37,22 +37,22 @@ impl fmt::Display for Version {
 /// When templates and options are sent again: whichever comes first (RFC 3954 section 9, RFC 7011 section 8.4).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TemplateRefresh {
-    /// After so many datagrams.
+    /// After this number of datagrams.
     pub datagrams: u32,
-    /// After so many seconds.
+    /// After this number of seconds.
     pub secs: u32,
 }
 
 /// How packets were selected before flows were made of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Sampling {
-    /// One packet in so many was selected.
+    /// One packet in this number was selected.
     pub interval: u32,
-    /// How NetFlow v9 and IPFIX tell it; NetFlow v5 has the interval in each header.
+    /// How NetFlow v9 and IPFIX announce it; NetFlow v5 has the interval in each header.
     pub announcement: SamplingAnnouncement,
 }
 
-/// How a sampling interval is told in options.
+/// How a sampling interval is announced in options data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SamplingAnnouncement {
     /// For the exporter as a whole: samplingInterval 34 and samplingAlgorithm 35.
@@ -63,7 +63,7 @@ pub enum SamplingAnnouncement {
 }
 
 impl Sampling {
-    /// Whether the version has room for an interval.
+    /// Checks that an interval fits into the field of the version.
     pub(crate) fn check_interval(interval: u32, version: Version) -> Result<(), ConfigError> {
         let max = if version == Version::V5 { 0x3fff } else { u32::MAX };
         if (1..=max).contains(&interval) {
@@ -73,7 +73,7 @@ impl Sampling {
     }
 }
 
-/// An interface, told in options.
+/// An interface, announced in options data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Interface {
     /// SNMP index.
@@ -85,7 +85,7 @@ pub struct Interface {
 }
 
 impl Interface {
-    /// Whether its texts fit into the fields of the version.
+    /// Checks that its texts fit into the fields of the version.
     pub(crate) fn check(&self, version: Version) -> Result<(), ConfigError> {
         // With those of IPFIX a record still fits into the shortest message, and has lengths of one octet.
         let (name_max, description_max) = match version {
@@ -114,16 +114,16 @@ pub struct ExporterConfig {
     pub template_refresh: TemplateRefresh,
     /// Most templates for flows, at most [`TEMPLATES_MAX`](Self::TEMPLATES_MAX).
     pub templates_max: usize,
-    /// Templates and options are held back until so many datagrams were sent. Data goes out before its template
+    /// Templates and options are held back until this number of datagrams was sent. Data goes out before its template
     /// then, as it does when a collector starts late.
     pub templates_after_datagrams: u64,
-    /// Templates and options are handed out once, as soon as they are known, in messages of their own; whoever sends
-    /// them repeats these when a collector is to be told again. For connections, and for several collectors that are
-    /// told at different times.
+    /// Templates and options are handed out once, as soon as they are known, in messages of their own; the caller
+    /// repeats these for each collector that lacks them. For connections, and for several collectors that are reached
+    /// at different times.
     pub announces_apart: bool,
     /// Sampling, when there was any.
     pub sampling: Option<Sampling>,
-    /// Interfaces whose names are told in options, except by NetFlow v5.
+    /// Interfaces whose names are announced in options data, except by NetFlow v5.
     pub interfaces: Vec<Interface>,
     /// Uptime of the exporter when it encodes its first flows, in milliseconds. In NetFlow v5 and v9 all times count
     /// from when it started, so this is how old a flow may be if no uptime is to wrap.
@@ -143,7 +143,7 @@ pub enum ConfigError {
         /// Most possible.
         max: usize,
     },
-    /// More templates than have room, or none.
+    /// More templates than there are IDs for, or none.
     #[error("{templates} templates: between 1 and {max} are possible")]
     Templates {
         /// As configured.
@@ -151,7 +151,7 @@ pub enum ConfigError {
         /// Most possible.
         max: usize,
     },
-    /// A refresh that would leave no room for data.
+    /// A refresh that would leave no message for data.
     #[error("template refresh after {datagrams} datagrams or {secs} seconds: both must be at least 1")]
     TemplateRefresh {
         /// As configured.
@@ -190,7 +190,7 @@ pub enum ConfigError {
 impl ExporterConfig {
     /// Payload of a NetFlow v5 datagram with its 30 records.
     pub const OCTETS_MAX_V5: usize = 24 + 30 * 48;
-    /// Payload that leaves room for tunnels in an Ethernet frame of 1500 octets.
+    /// Payload that leaves space for tunnels in an Ethernet frame of 1500 octets.
     pub const OCTETS_MAX_DEFAULT: usize = 1400;
     /// Shortest limit on datagrams: any template of columns alone fits into it.
     pub const OCTETS_MIN: usize = 512;
@@ -198,7 +198,7 @@ impl ExporterConfig {
     pub const OCTETS_LIMIT: usize = 65507;
     /// Longest message: its length has 16 bits (RFC 7011 section 3.1).
     pub const OCTETS_LIMIT_MESSAGE: usize = 65535;
-    /// Most Options Data Records of one kind; more are not told.
+    /// Most Options Data Records of one kind; more are refused.
     pub const OPTIONS_RECORDS_MAX: usize = 16_384;
     /// Most templates for flows; their IDs are 256 to 511, those of options start at 512.
     pub const TEMPLATES_MAX: usize = 256;

@@ -1,6 +1,6 @@
-//! The exporter's side of the books.
+//! What an exporter counts.
 
-/// Why a flow could not be told in a protocol version.
+/// Why a flow could not be exported in a protocol version.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Refusal {
@@ -8,7 +8,7 @@ pub enum Refusal {
     Address,
     /// A number or text that does not fit into its field.
     Value,
-    /// A time that the 32 bits of uptime cannot tell: after the export, or more than 24 days before it.
+    /// A time that 32 bits of uptime cannot express: after the export, or more than 24 days before it.
     Time,
     /// The record or its template does not fit into a datagram.
     Length,

@@ -6,7 +6,7 @@ use crate::columns::{Columns, Values};
 use crate::config::{ConfigError, ExporterConfig, Version};
 use crate::exported::{Exported, Refusal};
 use crate::message::Messages;
-use crate::options::Told;
+use crate::options::OptionsData;
 use crate::packet::Packets;
 use crate::shapes::Shapes;
 
@@ -42,17 +42,17 @@ impl Clock {
     }
 }
 
-/// Why something is not told in options.
+/// Why an exporter refuses options data.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum NotTold {
+pub enum OptionsError {
     /// It is too long or too large.
     #[error(transparent)]
     TooLarge(#[from] ConfigError),
-    /// The version has no way to tell it.
+    /// The version has no field for it.
     #[error("the version has no field for it")]
     NoField,
     /// There are [`OPTIONS_RECORDS_MAX`](ExporterConfig::OPTIONS_RECORDS_MAX) of them.
-    #[error("too much is told already")]
+    #[error("there is too much options data already")]
     TooMany,
 }
 
@@ -82,7 +82,7 @@ enum Protocol {
 pub struct Exporter {
     config: ExporterConfig,
     protocol: Protocol,
-    /// When the exporter started by the times that it tells; set when it first encodes.
+    /// When the exporter started by the times that it exports; set when it first encodes.
     boot_ms: Option<i64>,
     shapes: Shapes,
     exported: Exported,
@@ -132,22 +132,22 @@ impl Exporter {
         }
     }
 
-    /// Takes what is to be told beside the flows: before the next of them, and again whenever templates are. What is
-    /// already known costs nothing. Yields whether it corrects what was told before: of messages that were handed out
-    /// apart, some are out of date then.
+    /// Adds options data: it is sent before the next flows, and again whenever templates are. Adding what is known
+    /// already costs nothing. Yields whether it replaces other data about the same thing: of messages that were handed
+    /// out apart, some are out of date then.
     ///
     /// # Errors
     ///
-    /// What the version has no room for, and is not told.
-    pub fn tell(&mut self, told: &Told) -> Result<bool, NotTold> {
-        told.check(self.config.version)?;
-        match (&mut self.protocol, told) {
-            (Protocol::Messages(messages), _) => messages.tell(told),
-            (Protocol::Packets(packets), Told::Selector(selector)) => {
+    /// When it does not fit into the version, and is not sent.
+    pub fn add_options(&mut self, data: &OptionsData) -> Result<bool, OptionsError> {
+        data.check(self.config.version)?;
+        match (&mut self.protocol, data) {
+            (Protocol::Messages(messages), _) => messages.add_options(data),
+            (Protocol::Packets(packets), OptionsData::Selector(selector)) => {
                 packets.set_sampling(selector.interval);
                 Ok(false)
             }
-            (Protocol::Packets(_), Told::Interface(_)) => Err(NotTold::NoField),
+            (Protocol::Packets(_), OptionsData::Interface(_)) => Err(OptionsError::NoField),
         }
     }
 

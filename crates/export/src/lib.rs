@@ -8,10 +8,10 @@
 //!
 //! # Invariants
 //!
-//! A flow that a protocol version cannot tell exactly (an IPv6 address in NetFlow v5, a counter over 32 bits) is
-//! refused whole and counted by [`Refusal`]; nothing is clipped. Only an autonomous system that has no room in NetFlow v5
-//! goes out as `AS_TRANS` (RFC 6793 section 9), which says just that. There is no clock and no socket in here: the time
-//! is an argument, and datagrams go to a closure.
+//! A flow that a protocol version cannot express exactly (an IPv6 address in NetFlow v5, a counter over 32 bits) is
+//! refused whole and counted by [`Refusal`]; nothing is clipped. Only an autonomous system that does not fit into
+//! NetFlow v5 goes out as `AS_TRANS` (RFC 6793 section 9), which means just that. There is no clock and no socket in
+//! here: the time is an argument, and datagrams go to a closure.
 
 pub mod config;
 pub mod exported;
@@ -29,6 +29,6 @@ mod stage;
 
 pub use config::{ConfigError, ExporterConfig, Interface, Sampling, SamplingAnnouncement, TemplateRefresh, Version};
 pub use exported::{Exported, Refusal};
-pub use exporter::{Datagram, Exporter};
-pub use options::{Selector, Told};
+pub use exporter::{Datagram, Exporter, OptionsError};
+pub use options::{OptionsData, Selector};
 pub use session::TransportSession;

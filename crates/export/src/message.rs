@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 
-use weir_wire::message_builder::{Finished, MessageBuilder};
+use weir_wire::message_builder::{FinishedMessage, MessageBuilder};
 use weir_wire::sets::SET_HEADER_LEN;
 use weir_wire::{FieldSpecifier, ObservationDomainId, Template, TemplateId, WireError, ipfix, netflow9};
 
 use crate::columns::Columns;
 use crate::config::{ExporterConfig, SamplingAnnouncement, Version};
 use crate::exported::{Exported, Refusal};
-use crate::exporter::{Clock, Datagram, NotTold};
-use crate::options::{Change, Options, Told};
+use crate::exporter::{Clock, Datagram, OptionsError};
+use crate::options::{Change, Options, OptionsData};
 use crate::records::Plan;
 use crate::shapes::{ElementShapes, Shape, Shapes};
 use crate::stage::Stage;
@@ -27,7 +27,7 @@ struct Kind {
     rows: Vec<u32>,
 }
 
-/// What is to be told before the next data.
+/// What is to be sent before the next data.
 #[derive(Debug, Clone, Copy)]
 enum Announcement {
     /// The template of a kind.
@@ -81,11 +81,11 @@ impl Messages {
         messages
     }
 
-    /// Takes what is to be told in options before the next data. Yields whether it corrects what was told.
-    pub(crate) fn tell(&mut self, told: &Told) -> Result<bool, NotTold> {
-        let change = self.options.tell(&self.config, told);
+    /// Adds options data to be sent before the next flows. Yields whether it corrects a record.
+    pub(crate) fn add_options(&mut self, data: &OptionsData) -> Result<bool, OptionsError> {
+        let change = self.options.add(&self.config, data);
         match change {
-            Change::Nothing => {}
+            Change::Unchanged => {}
             Change::Record(index, record) | Change::Correction(index, record) => {
                 self.announcements.push_back(Announcement::OptionsRecord(index, record));
             }
@@ -93,7 +93,7 @@ impl Messages {
                 self.announcements.push_back(Announcement::OptionsTemplate(index));
                 self.announcements.push_back(Announcement::OptionsRecord(index, 0));
             }
-            Change::Refused => return Err(NotTold::TooMany),
+            Change::Refused => return Err(OptionsError::TooMany),
         }
         Ok(matches!(change, Change::Correction(..)))
     }
@@ -247,7 +247,7 @@ impl Messages {
     }
 
     /// Writes one message into `datagram`.
-    fn message(&mut self, clock: Clock, exported: &mut Exported) -> Finished {
+    fn message(&mut self, clock: Clock, exported: &mut Exported) -> FinishedMessage {
         let mut datagram = std::mem::take(&mut self.datagram);
         datagram.clear();
         let octets_max = self.config.datagram_octets_max;
@@ -261,7 +261,7 @@ impl Messages {
         } else {
             let header = netflow9::Header {
                 count: 0,
-                // Uptime at the whole second that the header tells, so that times come out to the millisecond.
+                // Uptime at the whole second that the header has, so that times come out to the millisecond.
                 sys_uptime_ms: clock.uptime_at(secs * 1000),
                 unix_secs: secs as u32,
                 sequence,
@@ -275,7 +275,7 @@ impl Messages {
         finished
     }
 
-    /// Announcements first, then data: only when all announcements had room, unless they are held back.
+    /// Announcements first, then data: only when all announcements fitted, unless they are held back.
     fn fill<P>(&mut self, message: &mut MessageBuilder<'_, P>, exported: &mut Exported) {
         if !self.withheld(exported) {
             let is_apart = self.config.announces_apart && !self.announcements.is_empty();
@@ -312,11 +312,11 @@ impl Messages {
 }
 
 impl Kind {
-    /// Writes as many records as have room. False when some are left.
+    /// Writes as many records as fit. False when some are left.
     fn fill<P>(&mut self, message: &mut MessageBuilder<'_, P>, octets_max: usize) -> bool {
-        let mut room = message.remaining(octets_max).saturating_sub(SET_HEADER_LEN);
+        let mut space = message.remaining(octets_max).saturating_sub(SET_HEADER_LEN);
         loop {
-            let (records, octets) = self.stage.fitting(room);
+            let (records, octets) = self.stage.fitting(space);
             if records == 0 {
                 return false;
             }
@@ -326,7 +326,7 @@ impl Kind {
                 return self.stage.is_empty();
             }
             // The padding of the set did not fit any more.
-            room = octets - 1;
+            space = octets - 1;
         }
     }
 }

@@ -1,12 +1,13 @@
-//! What an exporter tells about itself: sampling and interface names, as options data.
+//! What an exporter announces about itself: sampling and interface names, as options data.
 
 use weir_wire::{FieldSpecifier, ScopeType, Template, TemplateId, VARIABLE_LENGTH, WireError};
 
 use crate::config::{ConfigError, ExporterConfig, Interface, Sampling, SamplingAnnouncement, Version};
 
-/// What an exporter learns about itself while it is at work, for [`Exporter::tell`](crate::Exporter::tell).
+/// What an exporter learns about itself while it is at work, for
+/// [`Exporter::add_options`](crate::Exporter::add_options).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Told {
+pub enum OptionsData {
     /// An interface that flows name by its index.
     Interface(Interface),
     /// How packets are selected.
@@ -16,11 +17,11 @@ pub enum Told {
 /// A Selector (RFC 5477 section 8.2): of every `interval` packets one is selected. Flows need not name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Selector {
-    /// `selectorId`; 0 is the only one of an exporter, which NetFlow v9 tells for the exporter as a whole.
+    /// `selectorId`; 0 is the only one of an exporter, which NetFlow v9 announces for the exporter as a whole.
     pub id: u64,
     /// `selectorAlgorithm`, such as 1 for systematic count-based sampling.
     pub algorithm: u16,
-    /// One packet in so many, 1 or more.
+    /// One packet in this number is selected; 1 or more.
     pub interval: u32,
 }
 
@@ -38,19 +39,19 @@ pub(crate) struct OptionsKind {
 /// What a record has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
-    /// It says what was said before.
-    Nothing,
+    /// There is the same record already.
+    Unchanged,
     /// A record of this kind is new.
     Record(usize, usize),
-    /// A record says something else than before.
+    /// A record differs from the earlier one about the same thing.
     Correction(usize, usize),
     /// It is the first of its kind, which needs a template.
     Kind(usize),
-    /// There is no room for more.
+    /// There are too many, or a number does not fit into its field.
     Refused,
 }
 
-// IDs of options templates, one for each form of record, so that none changes its meaning when another is told.
+// IDs of options templates, one for each form of record, so that none changes its meaning when another comes.
 const SAMPLING: u16 = 512;
 const INTERFACE: u16 = 513;
 const SELECTOR: u16 = 514;
@@ -91,7 +92,7 @@ impl Row {
 }
 
 impl Options {
-    /// All that the settings ask to tell.
+    /// All options data of the settings.
     pub(crate) fn of(config: &ExporterConfig) -> Result<Self, WireError> {
         let mut options = Self::default();
         if let Some(sampling) = config.sampling {
@@ -108,11 +109,11 @@ impl Options {
         &self.0
     }
 
-    /// Adds what the exporter has learnt, or replaces what it knew of the same thing.
-    pub(crate) fn tell(&mut self, config: &ExporterConfig, told: &Told) -> Change {
-        let row = match told {
-            Told::Interface(interface) => interface_row(config.version, interface),
-            Told::Selector(selector) => match selector_row(config, *selector) {
+    /// Adds a record, or replaces the one about the same thing.
+    pub(crate) fn add(&mut self, config: &ExporterConfig, data: &OptionsData) -> Change {
+        let row = match data {
+            OptionsData::Interface(interface) => interface_row(config.version, interface),
+            OptionsData::Selector(selector) => match selector_row(config, *selector) {
                 Some(row) => row,
                 None => return Change::Refused,
             },
@@ -129,7 +130,7 @@ impl Options {
         };
         let records = &mut self.0[at].records;
         match records.iter().position(|(known, _)| *known == about) {
-            Some(record) if records[record].1 == octets => Ok(Change::Nothing),
+            Some(record) if records[record].1 == octets => Ok(Change::Unchanged),
             Some(record) => {
                 records[record].1 = octets;
                 Ok(Change::Correction(at, record))
@@ -143,8 +144,8 @@ impl Options {
     }
 }
 
-impl Told {
-    /// Whether a version has room for it.
+impl OptionsData {
+    /// Checks that it fits into the fields of a version.
     pub(crate) fn check(&self, version: Version) -> Result<(), ConfigError> {
         match self {
             Self::Interface(interface) => interface.check(version),

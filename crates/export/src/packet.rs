@@ -1,6 +1,7 @@
 //! Filling packets of NetFlow v5.
 
-use weir_wire::netflow5::{self, Header, PACKET_RECORDS_MAX, PacketBuilder, RECORD_LEN, RecordView};
+use weir_wire::fixed::{Header, PacketBuilder};
+use weir_wire::netflow5::{FORMAT, HEADER_LEN, RECORD_LEN};
 
 use crate::columns::Columns;
 use crate::config::ExporterConfig;
@@ -10,7 +11,7 @@ use crate::records::Plan;
 use crate::shapes::Shapes;
 use crate::stage::Stage;
 
-/// Records waiting for a packet, and what the next header says.
+/// Records waiting for a packet, and what goes into the next header.
 #[derive(Debug)]
 pub(crate) struct Packets {
     plan: Plan,
@@ -26,14 +27,14 @@ pub(crate) struct Packets {
 
 impl Packets {
     pub(crate) fn new(config: &ExporterConfig) -> Self {
-        let room = (config.datagram_octets_max - netflow5::HEADER_LEN) / RECORD_LEN;
+        let fitting = (config.datagram_octets_max - HEADER_LEN) / RECORD_LEN;
         let sampling = config.sampling.map_or(0, |sampling| sampling_field(sampling.interval));
         Self {
             plan: Plan::of_version_5(),
             stage: Stage::new(Some(RECORD_LEN)),
             rows: Vec::new(),
             datagram: Vec::new(),
-            records_max: room.min(PACKET_RECORDS_MAX.into()),
+            records_max: fitting.min(FORMAT.packet_records_max.into()),
             sequence: 0,
             header: Header {
                 engine_type: (config.domain >> 8) as u8,
@@ -44,7 +45,7 @@ impl Packets {
         }
     }
 
-    /// Sets what headers say about sampling from the next packet on.
+    /// Sets the sampling interval of headers from the next packet on.
     pub(crate) fn set_sampling(&mut self, interval: u32) {
         self.header.sampling = sampling_field(interval);
     }
@@ -78,10 +79,10 @@ impl Packets {
                 flow_sequence: self.sequence,
                 ..self.header
             };
-            let mut packet = PacketBuilder::new(&mut self.datagram, &header);
-            for record in self.stage.front(octets).as_chunks().0 {
+            let mut packet = PacketBuilder::new(&FORMAT, &mut self.datagram, &header);
+            for record in self.stage.front(octets).chunks_exact(RECORD_LEN) {
                 // There are at most as many as a packet takes, so none is refused.
-                let _ = packet.record(&RecordView(record).to_record());
+                let _ = packet.record(record);
             }
             let count = packet.finish();
             self.stage.consume(records, octets);

@@ -3,9 +3,9 @@
 use weir_flow::registry::{NTOP_ENTERPRISE, NTOP_NETFLOW9_BASE};
 use weir_flow::{Column, ColumnType};
 use weir_wire::message_builder::push_variable;
-use weir_wire::{ElementId, FieldSpecifier, VARIABLE_LENGTH};
+use weir_wire::{ElementId, FieldSpecifier, VARIABLE_LENGTH, netflow5};
 
-use crate::carriage::{AS_TRANS, Carriage, carriage, is_system};
+use crate::carriage::{AS_TRANS, Carriage, carriage, field_of_version_5, is_system};
 use crate::columns::{Carried, Columns, Values};
 use crate::config::Version;
 use crate::shapes::{Shape, bit};
@@ -30,10 +30,10 @@ impl Plan {
     /// The record of NetFlow v5.
     pub(crate) fn of_version_5() -> Self {
         let places = Column::ALL.iter().filter_map(|&column| {
-            let Carriage { width, .. } = carriage(Version::V5, column)?;
-            Some((column, column.spec().v5_offset?, usize::from(width)))
+            let field = field_of_version_5(column)?;
+            Some((column, field.offset, field.length))
         });
-        Self { fixed: places.collect(), fixed_octets: weir_wire::netflow5::RECORD_LEN, ..Self::default() }
+        Self { fixed: places.collect(), fixed_octets: netflow5::RECORD_LEN, ..Self::default() }
     }
 
     /// The record of flows with this shape, and the fields of its template. `sampler` is the number that flows

@@ -3,7 +3,7 @@
 use crate::config::Version;
 use crate::exporter::Datagram;
 
-/// Numbers the messages of an exporter for one collector. An exporter that tells several of them, each from when it was
+/// Numbers the messages of an exporter for one collector. An exporter with several of them, each from when it was
 /// reached on, numbers its messages for itself; in each Transport Session they count from 0 (RFC 7011 section 3.1).
 #[derive(Debug, Clone, Copy)]
 pub struct TransportSession {

@@ -1,4 +1,4 @@
-//! Which fields each flow has, and whether the version can tell them exactly.
+//! Which fields each flow has, and whether the version can express them exactly.
 
 use std::ops::Range;
 
@@ -36,7 +36,7 @@ pub(crate) struct Shapes {
     pub refused: Vec<Option<Refusal>>,
 }
 
-/// Oldest flow that the 32 bits of uptime can tell, read with a signed difference as collectors do.
+/// Oldest flow that 32 bits of uptime can express, read with a signed difference as collectors do.
 const AGE_MAX_MS: i64 = i32::MAX as i64;
 
 impl Shapes {
@@ -71,7 +71,7 @@ impl Shapes {
             Values::U16(values) if carried.carriage.width < 2 => {
                 self.refuse(carried, &values[rows], Refusal::Value, |&value| value <= u8::MAX.into());
             }
-            // a system that has no room has a stand-in
+            // a system that does not fit is exported as AS_TRANS
             Values::U32(_) if is_system(carried.column) => {}
             Values::U32(values) if carried.carriage.width < 4 => {
                 self.refuse(carried, &values[rows], Refusal::Value, |&value| value <= u16::MAX.into());

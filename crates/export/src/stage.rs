@@ -28,7 +28,7 @@ impl Stage {
         self.len() == 0
     }
 
-    /// Room for `records` more records of `octets` each, all zero.
+    /// Appends space for `records` more records of `octets` each, all zero.
     pub(crate) fn extend_fixed(&mut self, records: usize, octets: usize) -> &mut [u8] {
         self.compact();
         let from = self.octets.len();
@@ -65,7 +65,7 @@ impl Stage {
         &self.octets[self.gone..self.gone + octets]
     }
 
-    /// Gives up records at the front, after they went out.
+    /// Drops records at the front, after they went out.
     pub(crate) fn consume(&mut self, records: usize, octets: usize) {
         self.gone += octets;
         if self.record_octets.is_none() {
@@ -73,7 +73,7 @@ impl Stage {
         }
     }
 
-    /// Moves what waits to the front once most of the room is behind it, so that it does not grow for ever.
+    /// Moves what waits to the front once most of the space is before it, so that it does not grow for ever.
     fn compact(&mut self) {
         if self.gone > self.len() {
             self.octets.drain(..self.gone);

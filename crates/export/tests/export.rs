@@ -96,7 +96,7 @@ fn version_5_header_tells_engine_and_sampling() {
     let sampling = Some(Sampling { interval: 100, announcement: SamplingAnnouncement::Exporter });
     let config = ExporterConfig { domain: 0x0203, sampling, ..ExporterConfig::new(Version::V5) };
     let (_, datagrams) = export(config, &[batch(1, 2)]);
-    let packet = weir_wire::netflow5::decode(&datagrams[0]).expect("a packet");
+    let packet = weir_wire::netflow5::FORMAT.decode(&datagrams[0]).expect("a packet");
     let header = packet.header;
     assert_eq!((header.engine_type, header.engine_id), (2, 3));
     assert_eq!((header.sampling_mode(), header.sampling_interval()), (1, 100));

@@ -30,6 +30,7 @@ pub use address_set::{AddressFileError, AddressSet, Prefix};
 pub use error::ParseError;
 pub use mask::FileRecords;
 pub use number_set::NumberSet;
+pub use parse::{parse, parse_in_zone};
 pub use predicate::{Comparison, ElementNumber, Operand, Predicate, Test, USER_NAME_ELEMENTS};
-pub use reader::{Reader, Resolve, parse, parse_in_zone, resolve_by_system};
+pub use reader::{Reader, Resolve, resolve_by_system};
 pub use reference::reference_markdown;

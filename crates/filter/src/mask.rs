@@ -7,6 +7,7 @@ mod addresses;
 mod bits;
 mod computed;
 mod elements;
+mod rows;
 
 use std::ops::{BitAnd, BitOr, Not, RangeInclusive};
 
@@ -19,6 +20,7 @@ use weir_flow::{Column, ColumnType, FlowBatch};
 
 use addresses::{addresses_in, octets_where, of_width};
 use bits::{bits_by_chunk, bits_where};
+use rows::{Mask, narrow, with_nulls};
 
 use crate::{NumberSet, Operand, Predicate, Test, USER_NAME_ELEMENTS};
 
@@ -32,13 +34,6 @@ pub struct FileRecords<'a> {
     pub before: u64,
     /// Ident of the file.
     pub ident: &'a str,
-}
-
-/// Which rows are true. All and none are told apart, so that they cost no memory and end a chain early.
-enum Mask {
-    All,
-    None,
-    Some(BooleanBuffer),
 }
 
 impl Predicate {
@@ -99,15 +94,6 @@ impl Predicate {
             }
             Self::Test(test) => test.evaluate(batch, file),
         }
-    }
-}
-
-/// Notices that bits are all the same.
-fn narrow(bits: BooleanBuffer) -> Mask {
-    match bits.count_set_bits() {
-        0 => Mask::None,
-        set if set == bits.len() => Mask::All,
-        _ => Mask::Some(bits),
     }
 }
 
@@ -254,13 +240,6 @@ where
 
 fn values_where<T: ArrowPrimitiveType>(values: &PrimitiveArray<T>, wanted: impl Fn(T::Native) -> bool) -> Mask {
     with_nulls(values, bits_where(values.values(), wanted))
-}
-
-fn with_nulls(values: &dyn Array, bits: BooleanBuffer) -> Mask {
-    narrow(match values.nulls() {
-        Some(nulls) => bits.bitand(nulls.inner()),
-        None => bits,
-    })
 }
 
 fn port_in_block(batch: &FlowBatch, column: Column) -> Option<Mask> {

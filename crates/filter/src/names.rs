@@ -17,79 +17,31 @@ impl Names {
 }
 
 /// Protocol Numbers registry of IANA, the keywords that exporters and tools use.
-pub(crate) static PROTOCOLS: Names = Names {
-    what: "protocol",
-    table: &[
-        ("hopopt", 0),
-        ("icmp", 1),
-        ("igmp", 2),
-        ("ggp", 3),
-        ("ipip", 4),
-        ("ipv4", 4),
-        ("st", 5),
-        ("tcp", 6),
-        ("cbt", 7),
-        ("egp", 8),
-        ("igp", 9),
-        ("pup", 12),
-        ("chaos", 16),
-        ("udp", 17),
-        ("mux", 18),
-        ("hmp", 20),
-        ("xns-idp", 22),
-        ("rdp", 27),
-        ("irtp", 28),
-        ("iso-tp4", 29),
-        ("dccp", 33),
-        ("xtp", 36),
-        ("ddp", 37),
-        ("il", 40),
-        ("ipv6", 41),
-        ("sdrp", 42),
-        ("ipv6-route", 43),
-        ("ipv6-frag", 44),
-        ("idrp", 45),
-        ("rsvp", 46),
-        ("gre", 47),
-        ("dsr", 48),
-        ("esp", 50),
-        ("ah", 51),
-        ("swipe", 53),
-        ("narp", 54),
-        ("mobile", 55),
-        ("skip", 57),
-        ("icmp6", 58),
-        ("icmpv6", 58),
-        ("ipv6-icmp", 58),
-        ("ipv6-nonxt", 59),
-        ("ipv6-opts", 60),
-        ("eigrp", 88),
-        ("ospf", 89),
-        ("ospfigp", 89),
-        ("mtp", 92),
-        ("ax.25", 93),
-        ("etherip", 97),
-        ("encap", 98),
-        ("pim", 103),
-        ("ipcomp", 108),
-        ("vrrp", 112),
-        ("pgm", 113),
-        ("l2tp", 115),
-        ("ddx", 116),
-        ("isis", 124),
-        ("crtp", 126),
-        ("sctp", 132),
-        ("fc", 133),
-        ("mobility-header", 135),
-        ("udplite", 136),
-        ("mpls-in-ip", 137),
-        ("manet", 138),
-        ("hip", 139),
-        ("shim6", 140),
-        ("wesp", 141),
-        ("rohc", 142),
-        ("ethernet", 143),
-    ],
+/// Protocols, by the names of [`weir_flow::PROTOCOLS`].
+pub(crate) static PROTOCOLS: Names = Names { what: "protocol", table: &PROTOCOL_NAMES };
+
+static PROTOCOL_NAMES: [(&str, u64); PROTOCOL_NAMES_COUNT] = {
+    let mut table = [("", 0); PROTOCOL_NAMES_COUNT];
+    let (mut at, mut written) = (0, 0);
+    while at < weir_flow::PROTOCOLS.len() {
+        let protocol = &weir_flow::PROTOCOLS[at];
+        let mut name = 0;
+        while name < protocol.filter_names.len() {
+            table[written] = (protocol.filter_names[name], protocol.number as u64);
+            (name, written) = (name + 1, written + 1);
+        }
+        at += 1;
+    }
+    table
+};
+
+const PROTOCOL_NAMES_COUNT: usize = {
+    let (mut at, mut count) = (0, 0);
+    while at < weir_flow::PROTOCOLS.len() {
+        count += weir_flow::PROTOCOLS[at].filter_names.len();
+        at += 1;
+    }
+    count
 };
 
 /// Forwarding status of RFC 7270 section 4.12 under nfdump's names: two bits of status, six of reason.

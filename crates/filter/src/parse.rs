@@ -14,9 +14,41 @@ pub(crate) use value::{FLAG_LETTERS, time_text};
 
 use std::ops::Range;
 
+use jiff::tz::TimeZone;
+
 use crate::error::ParseError;
+use crate::include::Expanded;
 use crate::lex::{Kind, Token, tokens};
 use crate::{Predicate, Reader};
+
+impl Reader {
+    /// Reads a filter. The empty text, or one of comments alone, is [`Predicate::True`]. Of a mistake in an included
+    /// file the error's span is that of the `@include`.
+    pub fn parse(&self, text: &str) -> Result<Predicate, ParseError> {
+        if !text.contains('@') {
+            return Parser::parse(text, self);
+        }
+        let expanded = Expanded::new(text, self.folder.as_deref())?;
+        Parser::parse(&expanded.text, self).map_err(|error| expanded.in_original(error))
+    }
+}
+
+/// Reads a filter that names neither files nor hosts. Times without a zone are UTC. The empty text, or one of comments
+/// alone, is [`Predicate::True`].
+///
+/// ```
+/// let filter = weir_filter::parse("src net 192.0.2.0/24 and (port 53 or proto icmp)").unwrap();
+/// assert_eq!(filter.to_string(), "src net 192.0.2.0/24 and (src port = 53 or dst port = 53 or proto = 1)");
+/// assert_eq!(weir_filter::parse(filter.to_string().as_str()), Ok(filter));
+/// ```
+pub fn parse(text: &str) -> Result<Predicate, ParseError> {
+    Reader::new().parse(text)
+}
+
+/// Reads a filter as [`parse`] does, but times without a zone are civil times of `zone`.
+pub fn parse_in_zone(text: &str, zone: &TimeZone) -> Result<Predicate, ParseError> {
+    Reader::new().in_zone(zone.clone()).parse(text)
+}
 
 /// Parentheses and negations may nest so deep; whoever walks the tree may recurse.
 pub(crate) const NESTING_MAX: usize = 128;

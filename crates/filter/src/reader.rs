@@ -9,9 +9,6 @@ use std::path::PathBuf;
 
 use jiff::tz::TimeZone;
 
-use crate::error::ParseError;
-use crate::include::Expanded;
-use crate::parse::Parser;
 use crate::{Operand, Predicate, Test};
 
 /// Looks a host name up: every address that it has, of both families.
@@ -71,33 +68,6 @@ impl Reader {
         self.knows_files = true;
         self
     }
-
-    /// Reads a filter. The empty text, or one of comments alone, is [`Predicate::True`]. Of a mistake in an included
-    /// file the error's span is that of the `@include`.
-    pub fn parse(&self, text: &str) -> Result<Predicate, ParseError> {
-        if !text.contains('@') {
-            return Parser::parse(text, self);
-        }
-        let expanded = Expanded::new(text, self.folder.as_deref())?;
-        Parser::parse(&expanded.text, self).map_err(|error| expanded.in_original(error))
-    }
-}
-
-/// Reads a filter that names neither files nor hosts. Times without a zone are UTC. The empty text, or one of comments
-/// alone, is [`Predicate::True`].
-///
-/// ```
-/// let filter = weir_filter::parse("src net 192.0.2.0/24 and (port 53 or proto icmp)").unwrap();
-/// assert_eq!(filter.to_string(), "src net 192.0.2.0/24 and (src port = 53 or dst port = 53 or proto = 1)");
-/// assert_eq!(weir_filter::parse(filter.to_string().as_str()), Ok(filter));
-/// ```
-pub fn parse(text: &str) -> Result<Predicate, ParseError> {
-    Reader::new().parse(text)
-}
-
-/// Reads a filter as [`parse`] does, but times without a zone are civil times of `zone`.
-pub fn parse_in_zone(text: &str, zone: &TimeZone) -> Result<Predicate, ParseError> {
-    Reader::new().in_zone(zone.clone()).parse(text)
 }
 
 /// Looks a host name up as the system does: its file of hosts, then DNS.

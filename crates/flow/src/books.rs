@@ -1,4 +1,4 @@
-//! The books: what became of everything that was received, per exporter, Observation Domain and minute.
+//! The books: what happened to everything that was received, per exporter, Observation Domain and minute.
 //!
 //! Every counter only grows, so that rows of the same exporter and minute may be added up in any order. What balances,
 //! for each exporter and for all, which [`balance`] checks:
@@ -64,16 +64,16 @@ counters! {
     Datagrams "datagrams" "Datagrams received from the exporter.";
     Octets "octets" "Octets of UDP payload received.";
     RecordsStored "records_stored" "Flow records and flow samples that went to the archive.";
-    RecordsOptions "records_options" "Options Data Records, read for what they tell about the exporter.";
+    RecordsOptions "records_options" "Options Data Records, read for what they report about the exporter.";
     Templates "templates" "Template Records and Options Template Records received, refreshes included.";
     TemplatesRefused "templates_refused" "Templates beyond the limits: of one Observation Domain, or of all together.";
     TemplatesChanged "templates_changed" "Templates defined again with other fields: what came before was decoded by the old ones.";
     TemplatesExpired "templates_expired" "Templates forgotten because the exporter did not send them again in time.";
-    TemplatesEvicted "templates_evicted" "Templates given up for those of other exporters, because this one sent nothing to decode with them.";
+    TemplatesEvicted "templates_evicted" "Templates dropped for those of other exporters, because this one sent nothing to decode with them.";
     TemplatesWithdrawn "templates_withdrawn" "Template Withdrawals received.";
     SetsWaitingIn "sets_waiting_in" "Data Sets put aside because their Template was not known yet.";
     SetsWaitingOut "sets_waiting_out" "Data Sets decoded after their Template had come.";
-    SetsExpired "sets_expired" "Data Sets given up: their Template did not come in time, or the room for waiting was full.";
+    SetsExpired "sets_expired" "Data Sets dropped: their Template did not come in time, or the memory and files for waiting were full.";
     RecordsLost "records_lost" "Records missing by the sequence numbers of NetFlow v5 and IPFIX.";
     DatagramsLost "datagrams_lost" "Datagrams missing by the sequence numbers of NetFlow v9 and sFlow.";
     RecordsLate "records_late" "Records in datagrams that came after later ones: counted as lost before, and here to be subtracted.";
@@ -83,8 +83,8 @@ counters! {
     SetsUndecodable "sets_undecodable" "Sets with an error, and samples and records of sFlow; what is before the error is kept.";
     SetsReserved "sets_reserved" "Sets with a Set ID that the standards reserve, skipped.";
     ListsUndecodable "lists_undecodable" "Lists in records (RFC 6313), or parts of them, whose Template is not known or that are damaged; they are kept as octets.";
-    SamplersRefused "samplers_refused" "Samplers told by Options Data Records beyond the limits on samplers.";
-    OptionsUnlisted "options_unlisted" "Options Data Records that did not go to `exporter_options`, because too many different ones were told within an hour.";
+    SamplersRefused "samplers_refused" "Samplers reported by Options Data Records beyond the limits on samplers.";
+    OptionsUnlisted "options_unlisted" "Options Data Records that did not go to `exporter_options`, because too many different ones came within an hour.";
     DomainsEvicted "domains_evicted" "Times that the Observation Domain was forgotten because others wanted its place.";
     SpoolDamaged "spool_damaged" "Places in files of waiting Data Sets where something was damaged; not known per exporter.";
     DatagramsRefused "datagrams_refused" "Datagrams of new exporters for which no other had to give way; not known per exporter.";
@@ -93,7 +93,7 @@ counters! {
     DatagramsDecoded "datagrams_decoded" "Datagrams whose header was read, and whose sets are accounted for.";
     DatagramsDuplicate "datagrams_duplicate" "Datagrams that came again with the same octets, dropped.";
     DatagramsReordered "datagrams_reordered" "Datagrams that came after later ones.";
-    DatagramsUnsequenced "datagrams_unsequenced" "Datagrams of exporters whose sequence numbers tell nothing, so that loss before them is not known.";
+    DatagramsUnsequenced "datagrams_unsequenced" "Datagrams of exporters whose sequence numbers mean nothing, so that loss before them is not known.";
     RecordsFiltered "records_filtered" "Flow records among `records_stored` that a filter after the collector dropped.";
     ErrorsHeader "errors_header" "Undecodable because of the message header: too short, or of no known version.";
     ErrorsLength "errors_length" "Undecodable because a length or count does not agree with the octets at hand.";

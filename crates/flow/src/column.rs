@@ -48,8 +48,6 @@ pub struct ColumnSpec {
     pub elements: &'static [u16],
     /// Reverse elements (RFC 5103, enterprise 29305) that fill the column.
     pub reverse_elements: &'static [u16],
-    /// Offset of the field in a NetFlow v5 record, if v5 has it.
-    pub v5_offset: Option<usize>,
     /// Short heading of outputs made for people.
     pub label: &'static str,
     /// One sentence for the reference page.
@@ -57,7 +55,7 @@ pub struct ColumnSpec {
 }
 
 macro_rules! columns {
-    ($($variant:ident $name:literal $ty:ident $unit:literal [$($ie:literal),*] [$($rev:literal),*] $v5:expr, $label:literal, $doc:literal;)*) => {
+    ($($variant:ident $name:literal $ty:ident $unit:literal [$($ie:literal),*] [$($rev:literal),*] $label:literal, $doc:literal;)*) => {
         /// A column of the table `flows`, in the order of the schema.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
@@ -75,7 +73,7 @@ macro_rules! columns {
             pub const fn spec(self) -> &'static ColumnSpec {
                 const SPECS: &[ColumnSpec] = &[$(ColumnSpec {
                     name: $name, column_type: ColumnType::$ty, unit: $unit, elements: &[$($ie),*],
-                    reverse_elements: &[$($rev),*], v5_offset: $v5, label: $label, doc: $doc,
+                    reverse_elements: &[$($rev),*], label: $label, doc: $doc,
                 }),*];
                 &SPECS[self as usize]
             }
@@ -83,78 +81,77 @@ macro_rules! columns {
     };
 }
 
-// Offsets are those of the NetFlow v5 record (Cisco, "NetFlow Services and Applications").
 columns! {
-    Received "received" Time "ms" [] [] None, "received", "When the Collecting Process received the datagram that carried the flow, by its own clock.";
-    Start "start" Time "ms" [152, 150, 154, 156, 158, 22] [] Some(24), "start", "When the first packet of the flow was observed; for sFlow, which tells no times, when it was received.";
-    End "end" Time "ms" [153, 151, 155, 157, 159, 21] [] Some(28), "end", "When the last packet of the flow was observed; for sFlow as `start`.";
-    Exporter "exporter" Address "" [] [] None, "exporter", "Address that the export datagrams came from; for sFlow the address that the agent tells, which relays keep.";
-    ObservationDomain "observation_domain" U32 "" [] [] None, "domain", "Observation Domain ID (IPFIX), Source ID (NetFlow v9), engine type and id (NetFlow v5), sub-agent ID (sFlow); 0 in NetFlow v1 and v7, which have none.";
-    ExportVersion "export_version" U8 "" [] [] None, "ver", "Version of the export protocol: 1, 5, 7, 9, 10 for IPFIX, 105 for sFlow version 5.";
-    SrcAddr "src_addr" Address "" [8, 27] [] Some(0), "src addr", "Source address in the IP header.";
-    DstAddr "dst_addr" Address "" [12, 28] [] Some(4), "dst addr", "Destination address in the IP header.";
-    SrcPort "src_port" U16 "" [7, 180, 182] [] Some(32), "sport", "Source port of the transport header.";
-    DstPort "dst_port" U16 "" [11, 181, 183] [] Some(34), "dport", "Destination port of the transport header; for ICMP in NetFlow v5, type * 256 + code.";
-    Protocol "protocol" U8 "" [4] [] Some(38), "proto", "IP protocol number.";
-    TcpFlags "tcp_flags" U16 "" [6] [] Some(37), "flags", "TCP control bits, combined over all packets of the flow.";
-    Tos "tos" U8 "" [5] [] Some(39), "tos", "Type of service, or traffic class of IPv6.";
-    Packets "packets" U64 "packets" [2, 86, 298] [] Some(16), "packets", "Packets of the flow as measured, not scaled by sampling; 1 for a sample of sFlow.";
-    Bytes "bytes" U64 "octets" [1, 85, 231] [] Some(20), "bytes", "Octets of the flow as measured, IP header included, not scaled by sampling. For sFlow the length of the IP packet (of the outermost one), or of what the frame carries when it is no IP; the length of the frame is element 352.";
-    NextHop "next_hop" Address "" [15, 62] [] Some(8), "next hop", "Address of the next router.";
-    InIf "in_if" U32 "" [10] [] Some(12), "in if", "SNMP index of the interface that the flow came in by.";
-    OutIf "out_if" U32 "" [14] [] Some(14), "out if", "SNMP index of the interface that the flow went out by.";
-    SrcAs "src_as" U32 "" [16] [] Some(40), "src as", "Autonomous system number of the source.";
-    DstAs "dst_as" U32 "" [17] [] Some(42), "dst as", "Autonomous system number of the destination.";
-    SrcMask "src_mask" U8 "bits" [9, 29] [] Some(44), "smask", "Length of the routing prefix of the source.";
-    DstMask "dst_mask" U8 "bits" [13, 30] [] Some(45), "dmask", "Length of the routing prefix of the destination.";
-    SamplingInterval "sampling_interval" U32 "packets" [305, 34, 50] [] None, "1 in", "Sampling interval in force when the flow was measured: one packet in so many; null when the exporter told none.";
-    EngineType "engine_type" U8 "" [38] [] None, "etype", "Type of the switching engine (NetFlow v5 header).";
-    EngineId "engine_id" U8 "" [39] [] None, "eid", "Number of the switching engine (NetFlow v5 header).";
-    SamplerId "sampler_id" U32 "" [302, 48] [] None, "sampler", "Identifier of the sampler that selected the packets.";
-    BytesReverse "bytes_reverse" U64 "octets" [232] [1] None, "bytes rev", "Octets in the opposite direction of a bidirectional flow.";
-    PacketsReverse "packets_reverse" U64 "packets" [299] [2] None, "packets rev", "Packets in the opposite direction of a bidirectional flow.";
-    BytesOut "bytes_out" U64 "octets" [23, 171] [] None, "bytes out", "Octets after the Observation Point, where the exporter counts both.";
-    PacketsOut "packets_out" U64 "packets" [24, 172] [] None, "packets out", "Packets after the Observation Point, where the exporter counts both.";
-    Flows "flows" U64 "flows" [3] [] None, "flows", "Number of flows that an aggregated record stands for; null means one.";
-    DstTos "dst_tos" U8 "" [55] [] None, "dtos", "Type of service after the Observation Point.";
-    MinTtl "min_ttl" U8 "hops" [52] [] None, "min ttl", "Smallest TTL or hop limit seen.";
-    MaxTtl "max_ttl" U8 "hops" [53] [] None, "max ttl", "Largest TTL or hop limit seen.";
-    IcmpType "icmp_type" U8 "" [176, 178] [] None, "itype", "ICMP or ICMPv6 type.";
-    IcmpCode "icmp_code" U8 "" [177, 179] [] None, "icode", "ICMP or ICMPv6 code.";
-    IcmpTypeCode "icmp_type_code" U16 "" [32, 139] [] None, "icmp", "ICMP or ICMPv6 type * 256 + code.";
-    Direction "direction" U8 "" [61] [] None, "dir", "0 for a flow measured on its way in, 1 on its way out.";
-    ForwardingStatus "forwarding_status" U8 "" [89] [] None, "fwd", "Forwarding status and reason (RFC 7270 section 4.12).";
-    EndReason "end_reason" U8 "" [136] [] None, "reason", "Why the flow ended: 1 idle, 2 active timeout, 3 end of flow, 4 forced, 5 lack of resources.";
-    BgpNextHop "bgp_next_hop" Address "" [18, 63] [] None, "bgp hop", "Address of the next BGP router.";
-    PrevAs "prev_as" U32 "" [129] [] None, "prev as", "Autonomous system of the previous hop.";
-    NextAs "next_as" U32 "" [128] [] None, "next as", "Autonomous system of the next hop.";
-    SrcVlan "src_vlan" U16 "" [58, 243] [] None, "svlan", "VLAN of the packets as observed.";
-    DstVlan "dst_vlan" U16 "" [59, 254] [] None, "dvlan", "VLAN of the packets after the Observation Point.";
-    SrcMac "src_mac" Mac "" [56] [] None, "src mac", "Source MAC address as observed.";
-    DstMac "dst_mac" Mac "" [80] [] None, "dst mac", "Destination MAC address as observed.";
-    PostSrcMac "post_src_mac" Mac "" [81] [] None, "post src mac", "Source MAC address after the Observation Point.";
-    PostDstMac "post_dst_mac" Mac "" [57] [] None, "post dst mac", "Destination MAC address after the Observation Point.";
-    IngressVrf "ingress_vrf" U32 "" [234] [] None, "in vrf", "VRF that the flow came in by.";
-    EgressVrf "egress_vrf" U32 "" [235] [] None, "out vrf", "VRF that the flow went out by.";
-    FlowId "flow_id" U64 "" [148] [] None, "flow id", "Identifier of the flow, unique within the Observation Domain.";
-    ApplicationId "application_id" Octets "" [95] [] None, "app id", "Application identifier: engine octet and selector (RFC 6759 section 4).";
-    NatSrcAddr "nat_src_addr" Address "" [225, 281, 40001] [] None, "nat src", "Source address after translation.";
-    NatDstAddr "nat_dst_addr" Address "" [226, 282, 40002] [] None, "nat dst", "Destination address after translation.";
-    NatSrcPort "nat_src_port" U16 "" [227, 40003] [] None, "nat sport", "Source port after translation.";
-    NatDstPort "nat_dst_port" U16 "" [228, 40004] [] None, "nat dport", "Destination port after translation.";
-    NatEvent "nat_event" U8 "" [230] [] None, "nat ev", "NAT event (RFC 8158 section 4.3).";
-    FirewallEvent "firewall_event" U8 "" [233, 40005] [] None, "fw ev", "Firewall event: 1 created, 2 deleted, 3 denied, 4 alert, 5 update.";
-    Ethertype "ethertype" U16 "" [256] [] None, "etype", "EtherType of the packets.";
-    ObservationPoint "observation_point" U64 "" [138] [] None, "point", "Observation Point identifier; for sFlow the source of the sample: class * 2^32 + index.";
-    TcpFlagsReverse "tcp_flags_reverse" U16 "" [] [6] None, "flags rev", "TCP control bits of the opposite direction of a bidirectional flow, combined over all its packets.";
-    StartReverse "start_reverse" Time "ms" [] [152, 150, 154, 156, 158, 22] None, "start rev", "When the first packet in the opposite direction of a bidirectional flow was observed.";
-    EndReverse "end_reverse" Time "ms" [] [153, 151, 155, 157, 159, 21] None, "end rev", "When the last packet in the opposite direction of a bidirectional flow was observed.";
-    PortRangeStart "port_range_start" U16 "" [361] [] None, "port from", "First port of the block of ports that a NAT event is about (RFC 8158 section 4.3).";
-    PortRangeEnd "port_range_end" U16 "" [362] [] None, "port to", "Last port of the block of ports that a NAT event is about.";
-    TimeFlags "time_flags" U16 "" [] [] None, "time", "What is wrong with the times, as a sum of bits: 1 the exporter's clock stands before 2000, 2 it is over 5 minutes ahead of `received`, 4 it is over a day behind, 8 the flow ends before it starts, 16 it starts or ends over 5 minutes after `received`, 32 it ends over a day before `received`, 64 a time counts from a start of the exporter that is not known, 128 a time in a field for uptimes is taken as one since 1970; null when nothing is.";
-    TunnelSrcAddr "tunnel_src_addr" Address "" [57586, 57868] [] None, "tun src", "Source address of the packets that carry those of the flow through a tunnel; null without one.";
-    TunnelDstAddr "tunnel_dst_addr" Address "" [57588, 57869] [] None, "tun dst", "Destination address of the packets that carry those of the flow through a tunnel; null without one.";
-    Elements "elements" Elements "" [] [] None, "elements", "Information Elements of the record that have no column of their own, as they came; lists are followed by what is in them.";
+    Received "received" Time "ms" [] [] "received", "When the Collecting Process received the datagram that carried the flow, by its own clock.";
+    Start "start" Time "ms" [152, 150, 154, 156, 158, 22] [] "start", "When the first packet of the flow was observed; for sFlow, which has no times, when it was received.";
+    End "end" Time "ms" [153, 151, 155, 157, 159, 21] [] "end", "When the last packet of the flow was observed; for sFlow as `start`.";
+    Exporter "exporter" Address "" [] [] "exporter", "Address that the export datagrams came from; for sFlow the address that the agent reports, which relays keep.";
+    ObservationDomain "observation_domain" U32 "" [] [] "domain", "Observation Domain ID (IPFIX), Source ID (NetFlow v9), engine type and id (NetFlow v5), sub-agent ID (sFlow); 0 in NetFlow v1 and v7, which have none.";
+    ExportVersion "export_version" U8 "" [] [] "ver", "Version of the export protocol: 1, 5, 7, 9, 10 for IPFIX, 105 for sFlow version 5.";
+    SrcAddr "src_addr" Address "" [8, 27] [] "src addr", "Source address in the IP header.";
+    DstAddr "dst_addr" Address "" [12, 28] [] "dst addr", "Destination address in the IP header.";
+    SrcPort "src_port" U16 "" [7, 180, 182] [] "sport", "Source port of the transport header.";
+    DstPort "dst_port" U16 "" [11, 181, 183] [] "dport", "Destination port of the transport header; for ICMP in NetFlow v5, type * 256 + code.";
+    Protocol "protocol" U8 "" [4] [] "proto", "IP protocol number.";
+    TcpFlags "tcp_flags" U16 "" [6] [] "flags", "TCP control bits, combined over all packets of the flow.";
+    Tos "tos" U8 "" [5] [] "tos", "Type of service, or traffic class of IPv6.";
+    Packets "packets" U64 "packets" [2, 86, 298] [] "packets", "Packets of the flow as measured, not scaled by sampling; 1 for a sample of sFlow.";
+    Bytes "bytes" U64 "octets" [1, 85, 231] [] "bytes", "Octets of the flow as measured, IP header included, not scaled by sampling. For sFlow the length of the IP packet (of the outermost one), or of what the frame carries when it is no IP; the length of the frame is element 352.";
+    NextHop "next_hop" Address "" [15, 62] [] "next hop", "Address of the next router.";
+    InIf "in_if" U32 "" [10] [] "in if", "SNMP index of the interface that the flow came in by.";
+    OutIf "out_if" U32 "" [14] [] "out if", "SNMP index of the interface that the flow went out by.";
+    SrcAs "src_as" U32 "" [16] [] "src as", "Autonomous system number of the source.";
+    DstAs "dst_as" U32 "" [17] [] "dst as", "Autonomous system number of the destination.";
+    SrcMask "src_mask" U8 "bits" [9, 29] [] "smask", "Length of the routing prefix of the source.";
+    DstMask "dst_mask" U8 "bits" [13, 30] [] "dmask", "Length of the routing prefix of the destination.";
+    SamplingInterval "sampling_interval" U32 "packets" [305, 34, 50] [] "1 in", "Sampling interval in force when the flow was measured: one packet of this many; null when the exporter reported none.";
+    EngineType "engine_type" U8 "" [38] [] "engine", "Type of the switching engine (NetFlow v5 header).";
+    EngineId "engine_id" U8 "" [39] [] "eid", "Number of the switching engine (NetFlow v5 header).";
+    SamplerId "sampler_id" U32 "" [302, 48] [] "sampler", "Identifier of the sampler that selected the packets.";
+    BytesReverse "bytes_reverse" U64 "octets" [232] [1] "bytes rev", "Octets in the opposite direction of a bidirectional flow.";
+    PacketsReverse "packets_reverse" U64 "packets" [299] [2] "packets rev", "Packets in the opposite direction of a bidirectional flow.";
+    BytesOut "bytes_out" U64 "octets" [23, 171] [] "bytes out", "Octets after the Observation Point, where the exporter counts both.";
+    PacketsOut "packets_out" U64 "packets" [24, 172] [] "packets out", "Packets after the Observation Point, where the exporter counts both.";
+    Flows "flows" U64 "flows" [3] [] "flows", "Number of flows in an aggregated record; null means one.";
+    DstTos "dst_tos" U8 "" [55] [] "dtos", "Type of service after the Observation Point.";
+    MinTtl "min_ttl" U8 "hops" [52] [] "min ttl", "Smallest TTL or hop limit seen.";
+    MaxTtl "max_ttl" U8 "hops" [53] [] "max ttl", "Largest TTL or hop limit seen.";
+    IcmpType "icmp_type" U8 "" [176, 178] [] "itype", "ICMP or ICMPv6 type.";
+    IcmpCode "icmp_code" U8 "" [177, 179] [] "icode", "ICMP or ICMPv6 code.";
+    IcmpTypeCode "icmp_type_code" U16 "" [32, 139] [] "icmp", "ICMP or ICMPv6 type * 256 + code.";
+    Direction "direction" U8 "" [61] [] "dir", "0 for a flow measured on its way in, 1 on its way out.";
+    ForwardingStatus "forwarding_status" U8 "" [89] [] "fwd", "Forwarding status and reason (RFC 7270 section 4.12).";
+    EndReason "end_reason" U8 "" [136] [] "reason", "Why the flow ended: 1 idle, 2 active timeout, 3 end of flow, 4 forced, 5 lack of resources.";
+    BgpNextHop "bgp_next_hop" Address "" [18, 63] [] "bgp hop", "Address of the next BGP router.";
+    PrevAs "prev_as" U32 "" [129] [] "prev as", "Autonomous system of the previous hop.";
+    NextAs "next_as" U32 "" [128] [] "next as", "Autonomous system of the next hop.";
+    SrcVlan "src_vlan" U16 "" [58, 243] [] "svlan", "VLAN of the packets as observed.";
+    DstVlan "dst_vlan" U16 "" [59, 254] [] "dvlan", "VLAN of the packets after the Observation Point.";
+    SrcMac "src_mac" Mac "" [56] [] "src mac", "Source MAC address as observed.";
+    DstMac "dst_mac" Mac "" [80] [] "dst mac", "Destination MAC address as observed.";
+    PostSrcMac "post_src_mac" Mac "" [81] [] "post src mac", "Source MAC address after the Observation Point.";
+    PostDstMac "post_dst_mac" Mac "" [57] [] "post dst mac", "Destination MAC address after the Observation Point.";
+    IngressVrf "ingress_vrf" U32 "" [234] [] "in vrf", "VRF that the flow came in by.";
+    EgressVrf "egress_vrf" U32 "" [235] [] "out vrf", "VRF that the flow went out by.";
+    FlowId "flow_id" U64 "" [148] [] "flow id", "Identifier of the flow, unique within the Observation Domain.";
+    ApplicationId "application_id" Octets "" [95] [] "app id", "Application identifier: engine octet and selector (RFC 6759 section 4).";
+    NatSrcAddr "nat_src_addr" Address "" [225, 281, 40001] [] "nat src", "Source address after translation.";
+    NatDstAddr "nat_dst_addr" Address "" [226, 282, 40002] [] "nat dst", "Destination address after translation.";
+    NatSrcPort "nat_src_port" U16 "" [227, 40003] [] "nat sport", "Source port after translation.";
+    NatDstPort "nat_dst_port" U16 "" [228, 40004] [] "nat dport", "Destination port after translation.";
+    NatEvent "nat_event" U8 "" [230] [] "nat ev", "NAT event (RFC 8158 section 4.3).";
+    FirewallEvent "firewall_event" U8 "" [233, 40005] [] "fw ev", "Firewall event: 1 created, 2 deleted, 3 denied, 4 alert, 5 update.";
+    Ethertype "ethertype" U16 "" [256] [] "etype", "EtherType of the packets.";
+    ObservationPoint "observation_point" U64 "" [138] [] "point", "Observation Point identifier; for sFlow the source of the sample: class * 2^32 + index.";
+    TcpFlagsReverse "tcp_flags_reverse" U16 "" [] [6] "flags rev", "TCP control bits of the opposite direction of a bidirectional flow, combined over all its packets.";
+    StartReverse "start_reverse" Time "ms" [] [152, 150, 154, 156, 158, 22] "start rev", "When the first packet in the opposite direction of a bidirectional flow was observed.";
+    EndReverse "end_reverse" Time "ms" [] [153, 151, 155, 157, 159, 21] "end rev", "When the last packet in the opposite direction of a bidirectional flow was observed.";
+    PortRangeStart "port_range_start" U16 "" [361] [] "port from", "First port of the block of ports that a NAT event is about (RFC 8158 section 4.3).";
+    PortRangeEnd "port_range_end" U16 "" [362] [] "port to", "Last port of the block of ports that a NAT event is about.";
+    TimeFlags "time_flags" U16 "" [] [] "time", "What is wrong with the times, as a sum of bits: 1 the exporter's clock is before 2000, 2 it is over 5 minutes ahead of `received`, 4 it is over a day behind, 8 the flow ends before it starts, 16 it starts or ends over 5 minutes after `received`, 32 it ends over a day before `received`, 64 a time counts from a start of the exporter that is not known, 128 a time in a field for uptimes is taken as one since 1970; null when nothing is.";
+    TunnelSrcAddr "tunnel_src_addr" Address "" [57586, 57868] [] "tun src", "Source address of the packets that carry those of the flow through a tunnel; null without one.";
+    TunnelDstAddr "tunnel_dst_addr" Address "" [57588, 57869] [] "tun dst", "Destination address of the packets that carry those of the flow through a tunnel; null without one.";
+    Elements "elements" Elements "" [] [] "elements", "Information Elements of the record that have no column of their own, as they came; lists are followed by what is in them.";
 }
 
 impl Column {
@@ -206,6 +203,14 @@ mod tests {
     fn names_are_unique_and_found() {
         for &column in Column::ALL {
             assert_eq!(Column::by_name(column.name()), Some(column));
+        }
+    }
+
+    #[test]
+    fn no_two_columns_have_one_label() {
+        let mut seen = std::collections::HashSet::new();
+        for column in Column::ALL {
+            assert!(seen.insert(column.spec().label), "label '{}' is that of two columns", column.spec().label);
         }
     }
 

@@ -1,4 +1,4 @@
-//! The two tables of counters that devices send beside flows: of interfaces, and of hosts.
+//! The two tables of counters that devices send besides flows: of interfaces, and of hosts.
 //!
 //! A row is one counters sample of sFlow. Its columns are listed in the order of the structures that sFlow has for
 //! them, so that the place of a field in its structure follows from the list and is written nowhere else. Counters are
@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-use crate::schema::{address_field, arrow_type};
+use crate::field::{address_field, arrow_type, octets_field};
 use crate::{ColumnType, Table};
 
 /// How a field lies on the wire and in a column.
@@ -140,7 +140,7 @@ structures! { INTERFACE:
         "ethernet_sqe_test_errors" U32 "" "Errors of the signal quality test.";
         "ethernet_deferred" U32 "frames" "Frames whose first try had to wait.";
         "ethernet_late_collisions" U32 "" "Collisions later than one slot time.";
-        "ethernet_excessive_collisions" U32 "frames" "Frames given up after too many collisions.";
+        "ethernet_excessive_collisions" U32 "frames" "Frames dropped after too many collisions.";
         "ethernet_mac_transmit_errors" U32 "frames" "Frames not sent because of an error of the MAC sublayer.";
         "ethernet_carrier_sense_errors" U32 "" "Times that the carrier was lost or never there.";
         "ethernet_frames_too_long" U32 "frames" "Frames longer than allowed.";
@@ -321,7 +321,7 @@ pub(crate) fn schema(table: Table) -> SchemaRef {
         KeyKind::Address => address_field(key.name),
         KeyKind::U32 => Field::new(key.name, DataType::UInt32, true),
         KeyKind::Text => Field::new(key.name, DataType::Utf8, true),
-        KeyKind::Octets => crate::schema::octets_field(key.name),
+        KeyKind::Octets => octets_field(key.name),
     });
     let counters = counter_columns(table).iter().map(|column| {
         let kind = match column.kind {

@@ -31,16 +31,16 @@ impl TableBatch {
     }
 }
 
-/// What stands beside flows: lines of the books that account for them, and rows of other tables.
+/// The side tables: lines of the books that account for flows, and rows of other tables.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Beside {
+pub struct SideTables {
     /// Lines of the books, when there are any.
     pub books: Option<BooksBatch>,
     /// Rows of other tables.
     pub others: Vec<TableBatch>,
 }
 
-impl Beside {
+impl SideTables {
     /// True when there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.books.is_none() && self.others.is_empty()
@@ -62,14 +62,14 @@ impl Beside {
     }
 }
 
-/// Flows and what stands beside them. They are kept or lost together, so that the books balance after a crash at any
+/// Flows and their side tables. They are kept or lost together, so that the books balance after a crash at any
 /// moment.
 #[derive(Debug, Clone, Default)]
 pub struct Delivery {
     /// Flows, when there are any.
     pub flows: Option<FlowBatch>,
-    /// What accounts for them, and what else the exporters told.
-    pub beside: Beside,
+    /// What accounts for them, and what else the exporters reported.
+    pub side_tables: SideTables,
 }
 
 impl Delivery {
@@ -80,17 +80,17 @@ impl Delivery {
 
     /// Lines of the books, when there are any.
     pub fn books(&self) -> Option<&BooksBatch> {
-        self.beside.books.as_ref()
+        self.side_tables.books.as_ref()
     }
 
     /// True when there is nothing in it.
     pub fn is_empty(&self) -> bool {
-        self.flows.is_none() && self.beside.is_empty()
+        self.flows.is_none() && self.side_tables.is_empty()
     }
 }
 
 impl From<FlowBatch> for Delivery {
     fn from(flows: FlowBatch) -> Self {
-        Self { flows: Some(flows), beside: Beside::default() }
+        Self { flows: Some(flows), side_tables: SideTables::default() }
     }
 }

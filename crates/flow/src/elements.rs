@@ -1,7 +1,7 @@
 //! Information Elements without a column of their own: kept as they came, under their numbers.
 //!
 //! A list (RFC 6313) is an entry with all its octets, semantic and all, and what is in it follows as entries of their
-//! own that name the list by its position in the row. So a query for an element finds it wherever it stands, and a list
+//! own that name the list by its position in the row. So a query for an element finds it wherever it is, and a list
 //! whose Template was not known can still be read from its octets. What speaks against it is that octets in lists are
 //! kept twice, or once more for each list around them; columns of octets compress that well.
 
@@ -11,7 +11,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, ListArray, StructArray
 use arrow::buffer::{OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{UInt16Type, UInt32Type};
 
-use crate::schema::{element_fields, element_item_field};
+use crate::field::{element_fields, element_item_field};
 
 /// Collects the `elements` column row by row.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub struct ElementsColumn {
     ids: Vec<u16>,
     octet_ends: Vec<i32>,
     octets: Vec<u8>,
-    /// What stands in a list: its position among all entries, that of its list in the row, number of its record.
+    /// What is in a list: its position among all entries, that of its list in the row, number of its record.
     nested: Vec<(usize, u16, u16)>,
 }
 

@@ -9,27 +9,37 @@
 //! that every consumer must be ready for an absent column; [`FlowBatch::column`] returns `Option` so that none can
 //! forget, and [`FlowBatch::to_full`] pads when a fixed schema is needed.
 //!
-//! This crate knows no protocol, no storage and no configuration file.
+//! Next to the columns are the words that several crates share: [Community ID](CommunityId), names of
+//! [protocols](PROTOCOLS), requests and answers of [ICMP](icmp).
+//!
+//! This crate decodes no protocol and knows no storage and no configuration file.
 
 pub mod address;
 pub mod batch;
 pub mod books;
 pub mod builder;
 pub mod column;
+mod community_id;
 pub mod counters;
 pub mod delivery;
 pub mod elements;
+mod field;
+pub mod icmp;
 pub mod options;
+mod protocols;
 pub mod registry;
 pub mod scaling;
 pub mod schema;
+mod table;
 
 pub use address::{AddressText, parse_address};
 pub use batch::{BatchError, FlowBatch};
 pub use books::{BooksBatch, BooksRow, BooksSums, Completeness, Counter};
 pub use builder::FlowBatchBuilder;
 pub use column::{Column, ColumnType, EXPORT_VERSION_SFLOW5};
-pub use delivery::{Beside, Delivery, TableBatch};
+pub use community_id::CommunityId;
+pub use delivery::{Delivery, SideTables, TableBatch};
 pub use options::{OptionsKind, OptionsRow, OptionsRows};
+pub use protocols::{PROTOCOLS, Protocol, protocol_name};
 pub use registry::{DataType, Element, element, element_by_name};
-pub use schema::Table;
+pub use table::Table;

@@ -1,8 +1,8 @@
-//! What exporters tell about themselves in Options Data Records: the table `exporter_options`.
+//! What exporters report about themselves in Options Data Records: the table `exporter_options`.
 //!
 //! A row is one record: what it is about, under which number or octets, and everything that it says, as it came. A
 //! record is written when it is new or says something else than before, and at most once an hour otherwise, so that a
-//! query over any hour finds what was in force, and that the table stays small beside the flows.
+//! query over any hour finds what was in force, and that the table stays small next to the flows.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -41,7 +41,7 @@ impl OptionsKind {
     pub const ALL: &'static [Self] =
         &[Self::Interface, Self::Vrf, Self::Application, Self::Sampler, Self::Type, Self::System, Self::Other];
 
-    /// What stands in the column `kind`.
+    /// The value of the column `kind`.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Interface => "interface",
@@ -80,11 +80,11 @@ pub struct OptionsRow<'a> {
     pub name: Option<&'a str>,
     /// Description.
     pub description: Option<&'a str>,
-    /// One packet in so many, rounded.
+    /// One packet in N, rounded.
     pub sampling_interval: Option<u32>,
-    /// The same exactly: so many packets selected
+    /// The same exactly: packets selected
     pub packets_selected: Option<u64>,
-    /// of so many.
+    /// of packets observed.
     pub packets_observed: Option<u64>,
 }
 
@@ -209,13 +209,13 @@ pub const COLUMN_DOCS: &[(&str, &str)] = &[
     ("key_octets", "Octets that the record is about: application identifier, route distinguisher."),
     ("name", "Name of the interface, VRF, application, sampler or element."),
     ("description", "Description of the same."),
-    ("sampling_interval", "One packet in so many, rounded to a whole number."),
-    ("packets_selected", "The same exactly: so many packets selected."),
-    ("packets_observed", "Of so many."),
+    ("sampling_interval", "One packet of this many, rounded to a whole number."),
+    ("packets_selected", "The same exactly: packets selected."),
+    ("packets_observed", "Out of these observed."),
     ("elements", "All fields but the scopes of NetFlow v9, as they came."),
 ];
 
-/// Names and types of elements that exporters told (RFC 5610), from rows of `exporter_options`.
+/// Names and types of elements that exporters defined (RFC 5610), from rows of `exporter_options`.
 ///
 /// The registry comes first where it knows an element: an exporter cannot rename those of others.
 #[derive(Debug, Clone, Default)]

@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 /// Enterprise number under which RFC 5103 section 6.1 puts the reverse of every IANA element.
 pub const REVERSE_ENTERPRISE: u32 = 29305;
 
-/// ntop, whose nProbe tells the addresses of tunnels.
+/// ntop, whose nProbe reports the addresses of tunnels.
 pub const NTOP_ENTERPRISE: u32 = 35632;
 
 /// What ntop's elements have more in `NetFlow` v9, which has no enterprise numbers, than under its own number in IPFIX

@@ -1,9 +1,9 @@
 //! Corrections of sampling intervals, applied when flows are read.
 //!
-//! Counts are kept as measured, with the interval that the exporter told. Exporters tell a wrong one, or none; a table of
-//! corrections says what was true, and since nothing is multiplied when flows are stored, it holds for the past too. The
-//! first line that fits a flow counts, as in a table of rules. What speaks against it is that the order of the lines
-//! matters; what speaks for it is that nobody has to guess which of two lines is the more special one.
+//! Counts are kept as measured, with the interval that the exporter reported. Exporters report a wrong one, or none; a
+//! table of corrections says what was true, and since nothing is multiplied when flows are stored, it holds for the
+//! past too. The first line that fits a flow counts, as in a table of rules. What speaks against it is that the order
+//! of the lines matters; what speaks for it is that nobody has to guess which of two lines is the more special one.
 
 use std::collections::HashMap;
 
@@ -39,9 +39,9 @@ pub enum ScalingError {
         line: usize,
         /// The field's name.
         what: &'static str,
-        /// What stands there.
+        /// What was found there.
         value: String,
-        /// What may stand there.
+        /// What may be there.
         hint: &'static str,
     },
     /// A period that ends before it begins.
@@ -92,7 +92,7 @@ pub struct ScalingColumns<'a> {
     pub in_if: Option<&'a UInt32Array>,
     /// `received`, by which a flow falls into a period.
     pub received: Option<&'a TimestampMillisecondArray>,
-    /// `sampling_interval`, what the exporter told.
+    /// `sampling_interval`, what the exporter reported.
     pub interval: Option<&'a UInt32Array>,
 }
 
@@ -132,7 +132,7 @@ impl Corrections {
     }
 
     /// What the counts of each flow are to be multiplied with: the interval of the first line that fits it, else the
-    /// interval that its exporter told, else 1.
+    /// interval that its exporter reported, else 1.
     pub fn factors(&self, rows: usize, columns: &ScalingColumns<'_>) -> Float64Array {
         let number = |array: Option<&UInt32Array>, row| array.filter(|a| a.is_valid(row)).map(|a| a.value(row));
         let mut last: (&[u8], &[u32]) = (&[], &[]);

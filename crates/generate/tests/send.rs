@@ -48,10 +48,10 @@ fn every_flow_arrives_once_and_in_sequence() {
     for datagrams in received.values() {
         let mut sequence = 0;
         for datagram in datagrams {
-            let packet = netflow5::decode(datagram).expect("a packet");
+            let packet = netflow5::FORMAT.decode(datagram).expect("a packet");
             assert_eq!(packet.header.flow_sequence, sequence);
             sequence += u32::from(packet.header.count);
-            packet.iter().for_each(|record| assert!(numbers.insert(record.octets()), "twice"));
+            packet.iter().for_each(|record| assert!(numbers.insert(netflow5::field::OCTETS.number(record)), "twice"));
         }
     }
     assert_eq!(numbers.len(), 10_000);

@@ -5,11 +5,10 @@
 //! that is given, for each one that is looked at, and for each flow, with begin and conclusion.
 
 use std::collections::HashMap;
-use std::fs::File;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use pcap_parser::{Block, PcapBlockOwned, PcapError, create_reader};
+use weir_capture::{CaptureReader, Input, PacketBlock};
 use weir_meter::application::{Counts, Direction, Inspection, Inspector, Limits, Verdict};
 use weir_wire::packet::{LinkType, dissect};
 
@@ -77,36 +76,20 @@ fn inspect(traffic: &Traffic) -> Counts {
 
 /// Adds the packets of a capture.
 fn read(path: &Path, traffic: &mut Traffic) -> Result<(), Box<dyn std::error::Error>> {
-    let mut reader = create_reader(1 << 20, File::open(path)?).map_err(|error| error.to_string())?;
-    let (mut links, mut places) = (Vec::new(), HashMap::new());
+    let mut reader = CaptureReader::open(Input::open(path)?)?;
+    let (mut block, mut places) = (PacketBlock::default(), HashMap::new());
     loop {
-        match reader.next() {
-            Ok((offset, block)) => {
-                match block {
-                    PcapBlockOwned::LegacyHeader(header) => links.push(header.network.0),
-                    PcapBlockOwned::Legacy(packet) => add(links.first(), packet.data, &mut places, traffic),
-                    PcapBlockOwned::NG(Block::InterfaceDescription(interface)) => links.push(interface.linktype.0),
-                    PcapBlockOwned::NG(Block::EnhancedPacket(packet)) => {
-                        add(links.get(packet.if_id as usize), packet.data, &mut places, traffic);
-                    }
-                    PcapBlockOwned::NG(_) => {}
-                }
-                reader.consume(offset);
-            }
-            Err(PcapError::Incomplete(_)) => {
-                if reader.reader_exhausted() {
-                    return Ok(());
-                }
-                reader.refill().map_err(|error| error.to_string())?;
-            }
-            Err(_) => return Ok(()),
+        let result = reader.fill(&mut block);
+        for packet in block.packets() {
+            add(packet.link, block.frame(packet), &mut places, traffic);
+        }
+        if result.is_err() || block.packets().is_empty() {
+            return Ok(());
         }
     }
 }
 
-fn add(link: Option<&i32>, frame: &[u8], places: &mut HashMap<Key, (usize, Vec<u8>, u16)>, traffic: &mut Traffic) {
-    let link = link.and_then(|link| u16::try_from(*link).ok()).and_then(LinkType::from_dlt);
-    let Some(link) = link else { return };
+fn add(link: LinkType, frame: &[u8], places: &mut HashMap<Key, (usize, Vec<u8>, u16)>, traffic: &mut Traffic) {
     let packet = dissect(link, frame);
     let headers = packet.innermost();
     let (Some(ip), Some((from, to))) = (headers.ip, headers.ports) else { return };

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
-use weir_meter::{FileOptions, MeterOptions, Metering, Step, Tell, files};
+use weir_capture::{FileOptions, WarningHandler, open_files};
+use weir_meter::{MeterOptions, Metering, Step};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -33,8 +34,9 @@ fn main() -> ExitCode {
     let mut number = |default: usize| arguments.next().and_then(|text| text.parse().ok()).unwrap_or(default);
     let (workers, rounds) = (number(1), number(3));
     for _ in 0..rounds {
-        let tell: Tell = Arc::new(|line: &str| eprintln!("{line}"));
-        let Ok(source) = files(&FileOptions { paths: vec![PathBuf::from(&file)], ..FileOptions::default() }, &tell)
+        let tell: WarningHandler = Arc::new(|line: &str| eprintln!("{line}"));
+        let Ok(source) =
+            open_files(&FileOptions { paths: vec![PathBuf::from(&file)], ..FileOptions::default() }, &tell)
         else {
             return ExitCode::FAILURE;
         };

@@ -12,7 +12,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use weir_meter::{FileOptions, PacketBlock, Pulled, Tell, files};
+use weir_capture::{FileOptions, FillOutcome, PacketBlock, WarningHandler, open_files};
 use weir_wire::packet::{LinkType, dissect};
 
 /// Time that the captures of a round are spread over, microseconds.
@@ -26,12 +26,12 @@ struct Frame {
 
 /// All Ethernet frames of a capture, their times from its first one on.
 fn frames(path: PathBuf) -> Vec<Frame> {
-    let tell: Tell = Arc::new(|_: &str| {});
-    let Ok(mut source) = files(&FileOptions { paths: vec![path], ..FileOptions::default() }, &tell) else {
+    let tell: WarningHandler = Arc::new(|_: &str| {});
+    let Ok(mut source) = open_files(&FileOptions { paths: vec![path], ..FileOptions::default() }, &tell) else {
         return Vec::new();
     };
     let (mut block, mut frames, mut first_us) = (PacketBlock::default(), Vec::new(), None);
-    while matches!(source.fill(&mut block), Ok(Pulled::Packets)) {
+    while matches!(source.fill(&mut block), Ok(FillOutcome::Packets)) {
         for packet in block.packets().iter().filter(|packet| packet.link == LinkType::Ethernet) {
             let first_us = *first_us.get_or_insert(packet.time_us);
             let time_us = packet.time_us.abs_diff(first_us).min(SPAN_US);

@@ -4,11 +4,11 @@ use crate::application;
 use crate::cache::CacheCounts;
 use crate::digest::NotFlow;
 
-/// Packets and what became of them. Each packet that a source handed on stands in exactly one of `packets_in_flows`,
+/// Packets and where they went. Each packet that a source delivered is counted in exactly one of `packets_in_flows`,
 /// `not_flows`, `packets_not_sampled` and `fragments_held`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MeterCounts {
-    /// Packets that sources handed on.
+    /// Packets that sources delivered.
     pub packets: u64,
     /// Octets of their frames on the wire.
     pub octets: u64,
@@ -24,7 +24,7 @@ pub struct MeterCounts {
     pub fragments_without_first: u64,
     /// Flows begun.
     pub flows_begun: u64,
-    /// Flows handed on.
+    /// Flows delivered.
     pub flows_ended: u64,
     /// Flows that ended before their time since the table was full.
     pub flows_evicted: u64,
@@ -32,7 +32,7 @@ pub struct MeterCounts {
     pub handshakes_cut: u64,
     /// Payloads of a known protocol that contradict themselves or end too early.
     pub payloads_malformed: u64,
-    /// Ends of tunnels that were forgotten since there were too many ([`PAIRS_MAX`](crate::PAIRS_MAX)).
+    /// Ends of tunnels that were forgotten since there were too many ([`TUNNEL_PAIRS_MAX`](crate::TUNNEL_PAIRS_MAX)).
     pub tunnel_pairs_forgotten: u64,
     /// Most flows at the same time; of several workers the sum of what each had at most.
     pub flows_peak: u64,
@@ -78,7 +78,7 @@ impl MeterCounts {
         self.not_flows.iter().sum()
     }
 
-    /// Whether every packet stands in one of the counts, which holds when nothing is on its way.
+    /// Whether every packet is in one of the counts, which holds when nothing is on its way.
     pub fn balances(&self) -> bool {
         let known = self.packets_in_flows + self.not_flows_total() + self.packets_not_sampled + self.fragments_held;
         self.packets == known

@@ -2,9 +2,9 @@
 
 use weir_wire::packet::{End, Headers, LinkType, Packet, dissect_into, plain};
 
-use crate::block::PacketMeta;
 use crate::endpoints;
 use crate::key::{self, FlowKey, KeyFields, KeyHasher, KeyHeaders, KeyParts};
+use weir_capture::PacketMeta;
 
 /// Of a packet, what its flow wants to know. It is small, since it may travel from one worker to another.
 #[derive(Debug, Clone, Copy)]
@@ -81,7 +81,7 @@ impl NotFlow {
     }
 }
 
-/// What tells the fragments of one packet from those of another.
+/// What distinguishes the fragments of one packet from those of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FragmentId {
     /// The key without ports.
@@ -92,7 +92,7 @@ pub struct FragmentId {
 
 /// What a packet came to.
 #[derive(Debug, Clone, Copy)]
-pub enum Digested {
+pub enum DigestOutcome {
     /// A digest that is complete.
     Whole(Digest),
     /// The first fragment of a packet, whose ports are those of the others.
@@ -153,13 +153,19 @@ impl Digester {
 
     /// Dissects a frame into `packet` and digests what was found.
     #[inline(never)]
-    pub fn digest<'a>(&self, number: u32, meta: &PacketMeta, frame: &'a [u8], packet: &mut Packet<'a>) -> Digested {
+    pub fn digest<'a>(
+        &self,
+        number: u32,
+        meta: &PacketMeta,
+        frame: &'a [u8],
+        packet: &mut Packet<'a>,
+    ) -> DigestOutcome {
         dissect_into(meta.link, frame, packet);
         let headers = match self.headers {
             KeyHeaders::Inner => packet.innermost(),
             KeyHeaders::Outer => packet.outermost(),
         };
-        let Some(ip) = headers.ip else { return Digested::NotFlow(NotFlow::of(packet.end)) };
+        let Some(ip) = headers.ip else { return DigestOutcome::NotFlow(NotFlow::of(packet.end)) };
         let ports = key::ports(headers, ip.protocol, self.is_biflow);
         let parts = parts(meta, packet, headers, ports.unwrap_or_default());
         let key = FlowKey::new(ip.source, ip.destination, parts).masked(&self.mask);
@@ -179,15 +185,15 @@ impl Digester {
             icmp_code: headers.icmp.map_or(0, |icmp| icmp.1),
             marks: 0,
         };
-        let Some(fragment) = ip.fragment else { return Digested::Whole(self.complete(digest)) };
+        let Some(fragment) = ip.fragment else { return DigestOutcome::Whole(self.complete(digest)) };
         let digest = Digest { marks: Digest::FRAGMENT, ..digest };
         let id = FragmentId { key: without_ports(key), identification: fragment.identification };
         if fragment.offset == 0 {
             // without ports when its protocol has none, or when it is too short for them: no other fragment has them
             let KeyParts { src_port, dst_port, .. } = key.parts();
-            Digested::FirstFragment(self.complete(digest), id, (src_port, dst_port))
+            DigestOutcome::FirstFragment(self.complete(digest), id, (src_port, dst_port))
         } else {
-            Digested::LaterFragment(digest, id)
+            DigestOutcome::LaterFragment(digest, id)
         }
     }
 
@@ -210,22 +216,22 @@ impl Digester {
     }
 
     /// Puts a number for the ends of its tunnel into the key of a packet, in the direction of the packet.
-    pub(crate) fn label(&self, digested: &mut Digested, label: u32) {
+    pub(crate) fn label(&self, digested: &mut DigestOutcome, label: u32) {
         match digested {
-            Digested::Whole(digest) => {
+            DigestOutcome::Whole(digest) => {
                 endpoints::set_label(digest, label);
                 digest.hash = self.hasher.hash(&digest.key);
             }
-            Digested::FirstFragment(digest, id, _) => {
+            DigestOutcome::FirstFragment(digest, id, _) => {
                 endpoints::set_label(digest, label);
                 digest.hash = self.hasher.hash(&digest.key);
                 id.key.set_tunnel_id(label);
             }
-            Digested::LaterFragment(digest, id) => {
+            DigestOutcome::LaterFragment(digest, id) => {
                 digest.key.set_tunnel_id(label);
                 id.key.set_tunnel_id(label);
             }
-            Digested::NotFlow(_) => {}
+            DigestOutcome::NotFlow(_) => {}
         }
     }
 
@@ -259,7 +265,7 @@ fn without_ports(mut key: FlowKey) -> FlowKey {
     key
 }
 
-/// Octets of an IP packet that states a length of 0, of which the frame has so many: all of them, since segmentation was
+/// Octets of an IP packet that states a length of 0, of which the frame has `captured`: all of them, since segmentation was
 /// left to the network card. But what is too short for a transport header behind one of IPv6, whose length leaves the
 /// header out, is the padding of Ethernet.
 const fn octets_behind(octets: u32, source: &[u8]) -> u32 {
@@ -327,7 +333,7 @@ mod tests {
             let (captured, link) = (frame.len() as u32, LinkType::Ethernet);
             let meta = PacketMeta { time_us: 9, offset: 0, captured, length: captured + 4, interface, link };
             if let Some(plain) = digester.digest_plain(3, &meta, &frame) {
-                let Digested::Whole(whole) = digester.digest(3, &meta, &frame, &mut Packet::default()) else {
+                let DigestOutcome::Whole(whole) = digester.digest(3, &meta, &frame, &mut Packet::default()) else {
                     return Err(TestCaseError::fail("not whole"));
                 };
                 prop_assert_eq!(format!("{plain:?}"), format!("{whole:?}"));

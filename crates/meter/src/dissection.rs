@@ -2,12 +2,12 @@
 
 use weir_wire::packet::Packet;
 
-use crate::block::PacketBlock;
 use crate::counts::MeterCounts;
-use crate::digest::{Digest, Digested, Digester};
+use crate::digest::{Digest, DigestOutcome, Digester};
 use crate::endpoints::Labeller;
 use crate::fragments::{Fragment, Resolved};
 use crate::sampling::Sampler;
+use weir_capture::PacketBlock;
 
 /// Dissects blocks. Every worker has one, and all of them do the same.
 #[derive(Debug)]
@@ -51,13 +51,13 @@ impl Dissection {
                 self.digester.label(&mut digested, labeller.label(&packet));
             }
             match digested {
-                Digested::Whole(digest) => self.deal(digest, counts),
-                Digested::FirstFragment(digest, id, ports) => {
+                DigestOutcome::Whole(digest) => self.deal(digest, counts),
+                DigestOutcome::FirstFragment(digest, id, ports) => {
                     self.fragments.push(Fragment::First(id, ports, digest.time_us, digest.packet));
                     self.deal(digest, counts);
                 }
-                Digested::LaterFragment(digest, id) => self.fragments.push(Fragment::Later(id, digest)),
-                Digested::NotFlow(reason) => counts.not_flows[reason as usize] += 1,
+                DigestOutcome::LaterFragment(digest, id) => self.fragments.push(Fragment::Later(id, digest)),
+                DigestOutcome::NotFlow(reason) => counts.not_flows[reason as usize] += 1,
             }
         }
     }
@@ -151,8 +151,8 @@ mod tests {
             let mut sorted = shard.clone();
             sorted.sort_by_key(|digest| digest.packet);
             put_in_place(&mut shard, in_order);
-            let told = |digests: &[Digest]| digests.iter().map(|digest| (digest.packet, digest.hash)).collect::<Vec<_>>();
-            prop_assert_eq!(told(&shard), told(&sorted));
+            let order = |digests: &[Digest]| digests.iter().map(|digest| (digest.packet, digest.hash)).collect::<Vec<_>>();
+            prop_assert_eq!(order(&shard), order(&sorted));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The ends of tunnels as part of the Flow Key.
 //!
-//! A key has no room for two more addresses, and whoever does not ask for them should not pay for it. So the pair of
-//! addresses is a number in the key, in the place of the tunnel's identifier, which the number stands for too. The number
+//! A key has no space for two more addresses, and they should cost nothing where they are not requested. So the pair of
+//! addresses is a number in the key, in the place of the tunnel's identifier, which the number refers to as well. The number
 //! and its opposite direction differ in the lowest bit.
 //!
 //! Workers must know a pair by the same number. It is given by a table that all share; each worker remembers what it has
@@ -9,7 +9,7 @@
 //!
 //! **When the table is full** half of it is forgotten, the pairs that no packet came for while the other half became full.
 //! Numbers are not given twice, so that no flow gets packets of another; a flow whose pair was forgotten and comes again
-//! is told in two. With several workers it depends on which asks first what is forgotten.
+//! is exported as two. With several workers it depends on which asks first what is forgotten.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,9 +21,9 @@ use weir_wire::packet::{Ip, Packet};
 use crate::cache::Flow;
 use crate::digest::Digest;
 
-/// Most pairs of ends that are known at the same time. It is more than twice what can wait in inboxes, so that whoever
-/// takes a packet in still finds its pair.
-pub const PAIRS_MAX: usize = 1 << 20;
+/// Most pairs of ends that are known at the same time. It is more than twice what can wait in inboxes, so that the worker
+/// that takes a packet in still finds its pair.
+pub const TUNNEL_PAIRS_MAX: usize = 1 << 20;
 
 /// Addresses of the packet that carries another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -59,7 +59,7 @@ impl Endpoints {
     }
 }
 
-/// What a number stands for: the ends, the lesser as the source, and the tunnel's identifier where that is in the key. A
+/// What a number refers to: the ends, the lesser as the source, and the tunnel's identifier where that is in the key. A
 /// tunnel in something else than IP has no ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Pair {
@@ -95,7 +95,7 @@ struct Known {
 
 impl Default for Pairs {
     fn default() -> Self {
-        Self::new(PAIRS_MAX)
+        Self::new(TUNNEL_PAIRS_MAX)
     }
 }
 
@@ -133,7 +133,7 @@ impl Pairs {
         label
     }
 
-    /// The ends that a number stands for, in its direction.
+    /// The ends that a number refers to, in its direction.
     fn ends(&self, label: u32) -> Option<Endpoints> {
         let ends = self.known().by_label.get(&(label & !1)).copied().flatten();
         ends.map(|ends| if label & 1 == 0 { ends } else { ends.reversed() })
@@ -217,7 +217,7 @@ pub(crate) fn turn(key: &mut crate::key::FlowKey) {
 }
 
 /// The ends of the tunnels of flows: of those under way by the number of their entry, and of those that have ended until
-/// they are told.
+/// they are delivered.
 #[derive(Debug)]
 pub(crate) struct FlowEndpoints {
     pairs: Arc<Pairs>,

@@ -2,8 +2,8 @@
 //!
 //! A block gets its number when it is filled, and its turn goes by these numbers: in its turn a parcel of it is put into
 //! every inbox. So each inbox has the parcels in the order of the blocks, and the shard that a worker owns takes in
-//! packets in the order in which they were captured, whoever dissected them. Whoever has dissected a block before its
-//! turn leaves it to whoever dissects the one before, and waits for nobody. Locks are taken once for each block, not for
+//! packets in the order in which they were captured, whichever worker dissected them. A worker that has dissected a block before
+//! its turn leaves it to the one that dissects the block before, and does not wait. Locks are taken once for each block, not for
 //! each packet.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -11,17 +11,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use crate::block::{Interface, PacketBlock, PacketSource, Pulled, SourceCounts, SourceError};
 use crate::counts::MeterCounts;
 use crate::digest::Digest;
 use crate::dissection::Dissection;
 use crate::endpoints::Pairs;
 use crate::fragments::{Fragment, Fragments, Resolved};
+use weir_capture::{FillOutcome, Interface, PacketBlock, PacketSource, SourceCounts, SourceError};
 
-/// Parcels that may wait in an inbox before nobody takes another block. Blocks that wait for their turn come on top, and
+/// Parcels that may wait in an inbox before no worker takes another block. Blocks that wait for their turn come on top, and
 /// those that are being dissected.
 const PARCELS_MAX: usize = 16;
-/// Blocks that may wait for their turn before nobody takes another one.
+/// Blocks that may wait for their turn before no worker takes another one.
 const READY_MAX: usize = 16;
 /// Parcels that are kept to be filled again.
 const SPARE_MAX: usize = 64;
@@ -180,7 +180,7 @@ impl Exchange {
         self.feeders.first().map(|feeder| lock(feeder).source.interfaces().to_vec()).unwrap_or_default()
     }
 
-    /// Why a source ended early, told once.
+    /// Why a source ended early, reported once.
     pub(crate) fn take_failure(&self) -> Option<SourceError> {
         lock(&self.failure).take()
     }
@@ -198,20 +198,20 @@ impl Exchange {
         // the source empties the block
         let pulled = if self.stop.load(Ordering::Acquire) {
             block.clear();
-            Pulled::Ended
+            FillOutcome::Ended
         } else {
             self.fill(&mut feeder, block)
         };
-        // numbers are given while nobody else can fill a block from this source, so that they go by its order
+        // numbers are given while no other worker can fill a block from this source, so that they go by its order
         let mut given = lock(&self.given);
         let (number, first_packet) = (given.blocks, given.packets);
         given.packets += block.packets().len() as u64;
         given.clock_us = match (pulled, block.packets().last()) {
-            (Pulled::Nothing { clock_us }, _) => clock_us,
+            (FillOutcome::Nothing { clock_us }, _) => clock_us,
             (_, Some(last)) => last.time_us,
             _ => given.clock_us,
         };
-        if pulled == Pulled::Ended {
+        if pulled == FillOutcome::Ended {
             feeder.has_ended = true;
             given.sources -= 1;
             if given.sources > 0 {
@@ -223,12 +223,12 @@ impl Exchange {
     }
 
     /// Asks the source; one that fails has ended, and what it put into the block is not used.
-    fn fill(&self, feeder: &mut Feeder, block: &mut PacketBlock) -> Pulled {
+    fn fill(&self, feeder: &mut Feeder, block: &mut PacketBlock) -> FillOutcome {
         feeder.source.fill(block).unwrap_or_else(|error| {
             block.clear();
             lock(&self.failure).get_or_insert(error);
             self.stop();
-            Pulled::Ended
+            FillOutcome::Ended
         })
     }
 
@@ -321,21 +321,21 @@ mod tests {
     use weir_wire::packet::LinkType;
 
     use super::*;
-    use crate::block::PacketMeta;
     use crate::digest::Digester;
     use crate::key::{KeyFields, KeyHasher};
+    use weir_capture::PacketMeta;
 
     /// Hands on blocks of one packet each, for ever; the time of each is its number.
     struct Endless(i64);
 
     impl PacketSource for Endless {
-        fn fill(&mut self, block: &mut PacketBlock) -> Result<Pulled, SourceError> {
+        fn fill(&mut self, block: &mut PacketBlock) -> Result<FillOutcome, SourceError> {
             block.clear();
             self.0 += 1;
             let link = LinkType::Ethernet;
             let meta = PacketMeta { time_us: self.0, offset: 0, captured: 0, length: 0, interface: 0, link };
             block.push(meta, &[]);
-            Ok(Pulled::Packets)
+            Ok(FillOutcome::Packets)
         }
 
         fn interfaces(&self) -> &[Interface] {

@@ -1,7 +1,7 @@
 //! Fragments and the flows that they belong to.
 //!
 //! Only the first fragment of a packet has ports. They are remembered for the others; a fragment that comes before the
-//! first is held until that comes. Both have limits in number and time ([`HELD_MAX`], [`KNOWN_MAX`],
+//! first is held until that comes. Both have limits in number and time ([`FRAGMENTS_HELD_MAX`], [`FIRST_FRAGMENTS_MAX`],
 //! [`FRAGMENT_TIMEOUT_US`]); a fragment whose first one does not come within them is counted in the flow that has no
 //! ports (`fragments_without_first`), so that no packet is lost.
 //!
@@ -18,9 +18,9 @@ use crate::digest::{Digest, FragmentId};
 /// as a lower bound, RFC 8200 section 4.5 has 60).
 pub const FRAGMENT_TIMEOUT_US: i64 = 60_000_000;
 /// Most packets whose ports are remembered.
-pub const KNOWN_MAX: usize = 65_536;
+pub const FIRST_FRAGMENTS_MAX: usize = 65_536;
 /// Most fragments that are held.
-pub const HELD_MAX: usize = 65_536;
+pub const FRAGMENTS_HELD_MAX: usize = 65_536;
 
 type Ports = (u16, u16);
 
@@ -115,7 +115,7 @@ impl Fragments {
                 self.order.push_back((id, digest.time_us));
             }
         }
-        if self.held_count >= HELD_MAX {
+        if self.held_count >= FRAGMENTS_HELD_MAX {
             resolved.without_ports.push(digest);
         } else {
             self.held_count += 1;
@@ -126,7 +126,7 @@ impl Fragments {
     /// Forgets what is too old or too much.
     fn expire(&mut self, now_us: i64, resolved: &mut Resolved) {
         while let Some(&(id, since_us)) = self.order.front()
-            && (now_us.saturating_sub(since_us) >= FRAGMENT_TIMEOUT_US || self.order.len() >= KNOWN_MAX)
+            && (now_us.saturating_sub(since_us) >= FRAGMENT_TIMEOUT_US || self.order.len() >= FIRST_FRAGMENTS_MAX)
         {
             self.order.pop_front();
             self.forget(id, resolved);

@@ -1,12 +1,11 @@
-//! Flow Keys (RFC 7011 section 2): what tells one flow from another.
+//! Flow Keys (RFC 7011 section 2): the fields that distinguish flows.
 
 use std::hash::{BuildHasher, Hasher};
 use std::net::IpAddr;
 
 use foldhash::fast::FixedState;
+use weir_flow::icmp;
 use weir_wire::packet::Headers;
-
-use crate::icmp;
 
 /// Which headers make the key of a packet in a tunnel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -18,7 +17,7 @@ pub enum KeyHeaders {
     Outer,
 }
 
-/// Which fields tell flows from each other. A field that does not is left out of the record, too.
+/// Which fields distinguish flows. A field that does not is left out of the record, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a field that may be left out by itself")]
 pub struct KeyFields {
@@ -86,7 +85,7 @@ impl Default for KeyFields {
 /// A Flow Key of fixed size. Fields that are not part of the key are 0.
 ///
 /// Both families share one layout: an IPv4 address takes the first 4 of 16 octets. That costs 24 octets for each IPv4
-/// flow, and saves a second cache, a second code path, and a branch that nobody can predict.
+/// flow, and saves a second cache, a second code path, and a branch that cannot be predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[repr(C)]
 pub struct FlowKey {
@@ -142,7 +141,7 @@ impl FlowKey {
     /// A key of nothing.
     pub(crate) const ZERO: Self = Self { src: [0; 2], dst: [0; 2], transport: 0, place: 0 };
 
-    /// All bits of the fields that tell flows from each other; the version of IP always does.
+    /// All bits of the fields that distinguish flows; the version of IP always does.
     pub const fn mask(fields: &KeyFields) -> Self {
         const fn all(is_key: bool) -> u64 {
             if is_key { u64::MAX } else { 0 }
@@ -162,7 +161,7 @@ impl FlowKey {
         Self { src: [src; 2], dst: [dst; 2], transport: parts.transport(), place: parts.place() }
     }
 
-    /// The key without the fields that do not stand in this mask.
+    /// The key without the fields that are not in this mask.
     #[inline]
     #[must_use]
     pub const fn masked(&self, mask: &Self) -> Self {
@@ -262,7 +261,7 @@ impl FlowKey {
         self.transport = (self.transport & !0xffff_ffff) | src_port as u64 | (dst_port as u64) << 16;
     }
 
-    /// Sets the identifier of the tunnel, or what stands in its place.
+    /// Sets the identifier of the tunnel, or what takes its place.
     pub(crate) const fn set_tunnel_id(&mut self, id: u32) {
         self.place = (self.place & 0xffff_ffff) | (id as u64) << 32;
     }
@@ -294,7 +293,7 @@ fn address(is_ipv6: bool, octets: [u8; 16]) -> IpAddr {
     }
 }
 
-/// The hash of keys. It is seeded, so that nobody who does not know the seed can choose packets whose flows collide.
+/// The hash of keys. It is seeded, so that a sender who does not know the seed cannot choose packets whose flows collide.
 #[derive(Debug, Clone)]
 pub struct KeyHasher(FixedState);
 
@@ -320,7 +319,7 @@ impl KeyHasher {
     }
 }
 
-/// What stands in the place of ports for ICMP.
+/// What takes the place of ports for ICMP.
 ///
 /// Of uniflows it is what `NetFlow` has: 0 and type * 256 + code. Of biflows it is the type and that of its answer (as
 /// Zeek has it), so that a request and its reply make one flow.
@@ -334,7 +333,7 @@ pub(crate) fn icmp_ports(protocol: u8, icmp: (u8, u8), is_biflow: bool) -> (u16,
     }
 }
 
-/// The ports of a packet for its key, or what stands in their place; `None` of a fragment that does not know them.
+/// The ports of a packet for its key, or what takes their place; `None` for a fragment that does not know them.
 #[inline]
 pub(crate) fn ports(headers: &Headers<'_>, protocol: u8, is_biflow: bool) -> Option<(u16, u16)> {
     headers.ports.or_else(|| headers.icmp.map(|icmp| icmp_ports(protocol, icmp, is_biflow)))
@@ -343,7 +342,7 @@ pub(crate) fn ports(headers: &Headers<'_>, protocol: u8, is_biflow: bool) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::icmp::{ICMP, ICMPV6};
+    use weir_flow::icmp::{ICMP, ICMPV6};
 
     const PARTS: KeyParts = KeyParts {
         src_port: 0x1234,

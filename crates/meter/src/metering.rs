@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::block::{Interface, PacketSource, SourceCounts, SourceError};
 use crate::counts::MeterCounts;
 use crate::exchange::Exchange;
 use crate::options::MeterOptions;
 use crate::worker::Worker;
+use weir_capture::{Interface, PacketSource, SourceCounts, SourceError};
 
 /// A handle on workers: what they have counted, and how to stop them.
 #[derive(Clone)]
@@ -27,7 +27,7 @@ impl Metering {
         (Self { exchange }, made)
     }
 
-    /// Sources end soon, and workers when everything that came before is in flows that were handed on.
+    /// Sources end soon, and workers when everything that came before is in flows that were delivered.
     pub fn stop(&self) {
         self.exchange.stop();
     }
@@ -47,7 +47,7 @@ impl Metering {
         self.exchange.interfaces()
     }
 
-    /// Why a source ended early; `None` when told before.
+    /// Why a source ended early; `None` when it was reported before.
     pub fn take_failure(&self) -> Option<SourceError> {
         self.exchange.take_failure()
     }
@@ -58,20 +58,20 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::block::{PacketBlock, PacketMeta, Pulled};
     use crate::worker::Step;
+    use weir_capture::{FillOutcome, PacketBlock, PacketMeta};
 
     /// Hands on empty frames for ever, and panics once after some blocks.
     struct Panics(u32);
 
     impl PacketSource for Panics {
-        fn fill(&mut self, block: &mut PacketBlock) -> Result<Pulled, SourceError> {
+        fn fill(&mut self, block: &mut PacketBlock) -> Result<FillOutcome, SourceError> {
             self.0 = self.0.wrapping_sub(1);
             assert!(self.0 > 0, "this is the panic of the test");
             block.clear();
             let link = weir_wire::packet::LinkType::Ethernet;
             block.push(PacketMeta { time_us: 0, offset: 0, captured: 0, length: 0, interface: 0, link }, &[]);
-            Ok(Pulled::Packets)
+            Ok(FillOutcome::Packets)
         }
 
         fn interfaces(&self) -> &[Interface] {
@@ -102,7 +102,7 @@ mod tests {
     }
 
     impl PacketSource for Uneven {
-        fn fill(&mut self, block: &mut PacketBlock) -> Result<Pulled, SourceError> {
+        fn fill(&mut self, block: &mut PacketBlock) -> Result<FillOutcome, SourceError> {
             block.clear();
             self.state ^= self.state << 13;
             self.state ^= self.state >> 7;
@@ -111,14 +111,14 @@ mod tests {
                 if self.fails {
                     return Err(SourceError::Unusable { what: "it".to_owned(), hint: None });
                 }
-                return Ok(Pulled::Ended);
+                return Ok(FillOutcome::Ended);
             }
             self.left -= 1;
             if self.state.is_multiple_of(97) {
                 thread::sleep(std::time::Duration::from_millis(3));
             }
             if self.state.is_multiple_of(11) {
-                return Ok(Pulled::Nothing { clock_us: 5 });
+                return Ok(FillOutcome::Nothing { clock_us: 5 });
             }
             let link = weir_wire::packet::LinkType::Ethernet;
             for number in 0..self.state % 40 {
@@ -130,7 +130,7 @@ mod tests {
                 block.push(PacketMeta { time_us: 5, offset: 0, captured: 0, length: 60, interface: 0, link }, frame);
                 self.given.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
             }
-            Ok(Pulled::Packets)
+            Ok(FillOutcome::Packets)
         }
 
         fn interfaces(&self) -> &[Interface] {
@@ -168,9 +168,9 @@ mod tests {
             };
             let sources = (0..if each { workers } else { 1 }).map(source).collect();
             let (metering, made) = Metering::new(&MeterOptions::default(), sources, workers);
-            let (tell, told) = std::sync::mpsc::channel();
+            let (sender, receiver) = std::sync::mpsc::channel();
             for mut worker in made {
-                let tell = tell.clone();
+                let sender = sender.clone();
                 thread::spawn(move || {
                     let mut packets = 0;
                     while worker.step(&mut |batch| {
@@ -179,12 +179,12 @@ mod tests {
                         packets += arrow_sum(column);
                     }) != Step::Ended
                     {}
-                    tell.send(packets).expect("somebody listens");
+                    sender.send(packets).expect("a receiver");
                 });
             }
             let mut packets = 0;
             for _ in 0..workers {
-                packets += told.recv_timeout(std::time::Duration::from_secs(20)).expect("it ends");
+                packets += receiver.recv_timeout(std::time::Duration::from_secs(20)).expect("it ends");
             }
             let counts = metering.counts();
             let given = given.load(std::sync::atomic::Ordering::Relaxed);

@@ -2,9 +2,10 @@
 
 use std::net::IpAddr;
 
+use weir_routes::SharedRouteTable;
+
 use crate::key::KeyFields;
 use crate::measures::Measures;
-use crate::routing::Routes;
 use crate::sampling::{Sampler, Selection};
 
 /// When flows end. All times are those of the packets.
@@ -24,7 +25,7 @@ pub struct Timeouts {
 /// The idle timeout of flows of few packets, such as questions and answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FastTimeout {
-    /// A flow of so few packets ends when none came for this long, in microseconds.
+    /// A flow of at most `packets_max` packets ends when none came for this long, in microseconds.
     pub idle_us: i64,
     /// Most packets of such a flow.
     pub packets_max: u64,
@@ -37,10 +38,10 @@ impl Default for Timeouts {
     }
 }
 
-/// Everything that a Metering Process is told.
+/// The configuration of a Metering Process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MeterOptions {
-    /// What tells flows from each other.
+    /// The Flow Keys.
     pub fields: KeyFields,
     /// Whether both directions make one flow (RFC 5103).
     pub is_biflow: bool,
@@ -48,16 +49,16 @@ pub struct MeterOptions {
     pub timeouts: Timeouts,
     /// Most flows at the same time, over all workers.
     pub flows_max: usize,
-    /// What flows tell beside their counters.
+    /// What flows have next to their counters.
     pub measures: Measures,
-    /// What flows tell of the networks of their addresses: autonomous systems, lengths of prefixes, next hops. Which
+    /// Where flows get the networks of their addresses from: autonomous systems, lengths of prefixes, next hops. Which
     /// system of a path, that of the origin or of the neighbour, was decided when the table was made.
-    pub routes: Option<Routes>,
+    pub routes: Option<SharedRouteTable>,
     /// Which packets are metered, one in how many; `None` for all.
     pub sampling: Option<(Selection, u32)>,
-    /// Address that flows tell as their exporter.
+    /// Address that flows have as their exporter.
     pub exporter: Option<IpAddr>,
-    /// Observation Domain that flows tell.
+    /// Observation Domain of the flows.
     pub observation_domain: u32,
     /// Seed of the hash of Flow Keys, and of sampling.
     pub seed: u64,

@@ -3,16 +3,16 @@
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
+use weir_flow::icmp::{ICMP, ICMPV6};
 use weir_flow::{Column, FlowBatch, FlowBatchBuilder};
 
-use crate::cache::{EndReason, Ended, Flow};
+use crate::cache::{EndReason, Flow, FlowSink};
 use crate::digest::Digest;
 use crate::endpoints::{Endpoints, FlowEndpoints};
-use crate::icmp::{ICMP, ICMPV6};
 use crate::key::KeyParts;
 use crate::measures::{Measured, Measurer};
 use crate::options::MeterOptions;
-use crate::routing::RouteColumns;
+use crate::route_columns::RouteColumns;
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 16 << 10;
@@ -30,8 +30,8 @@ struct Row {
     measured: Option<Box<Measured>>,
     parts: KeyParts,
     reason: EndReason,
-    /// When it was told, by the time of packets.
-    told_us: i64,
+    /// When it was delivered, by the time of packets.
+    delivered_us: i64,
 }
 
 /// Collects flows and makes batches of them.
@@ -50,7 +50,7 @@ pub(crate) struct FlowRows {
     /// Whether anything is noted of packets.
     needs_packets: bool,
     flows: u64,
-    /// When rows were handed on last.
+    /// When rows were delivered last.
     handed_on: Instant,
 }
 
@@ -71,7 +71,7 @@ impl FlowRows {
         }
     }
 
-    /// Flows told so far.
+    /// Flows delivered so far.
     pub(crate) fn flows(&self) -> u64 {
         self.flows
     }
@@ -82,7 +82,7 @@ impl FlowRows {
     }
 
     /// Makes a batch of what there is, when that is enough, has waited for a second, or anyhow.
-    pub(crate) fn hand_on(
+    pub(crate) fn deliver(
         &mut self,
         anyhow: bool,
         interfaces: &mut dyn FnMut() -> Vec<u32>,
@@ -134,7 +134,7 @@ impl FlowRows {
         self.endpoints();
         self.measured(&mut rows);
         if let Some(routes) = &mut self.routes {
-            routes.tell(&self.options.fields, rows.iter().map(|row| row.flow.key()), &mut self.builder);
+            routes.write(&self.options.fields, rows.iter().map(|row| row.flow.key()), &mut self.builder);
         }
         rows.clear();
         self.rows = rows;
@@ -166,14 +166,14 @@ impl FlowRows {
         if measures.tells_elements() {
             let elements = self.builder.elements();
             for row in rows {
-                self.measurer.tell(&row.flow, row.measured.take(), elements);
+                self.measurer.write(&row.flow, row.measured.take(), elements);
             }
         }
     }
 
     fn times(&mut self, rows: &[Row]) {
         let builder = &mut self.builder;
-        builder.time(Column::Received).extend(rows.iter().map(|row| ms(row.told_us)));
+        builder.time(Column::Received).extend(rows.iter().map(|row| ms(row.delivered_us)));
         builder.time(Column::Start).extend(rows.iter().map(|row| ms(row.flow.first_us())));
         builder.time(Column::End).extend(rows.iter().map(|row| ms(row.flow.last_us())));
         match self.options.exporter {
@@ -278,25 +278,25 @@ impl FlowRows {
 }
 
 /// Rows, and where they go as soon as they fill a batch. However many flows end at once, no more than a batch is held.
-pub(crate) struct HandingOn<'r> {
+pub(crate) struct BatchDelivery<'r> {
     pub(crate) rows: &'r mut FlowRows,
     pub(crate) interfaces: &'r mut dyn FnMut() -> Vec<u32>,
     pub(crate) out: &'r mut dyn FnMut(FlowBatch),
 }
 
-impl Ended for HandingOn<'_> {
+impl FlowSink for BatchDelivery<'_> {
     #[inline]
     fn flow(&mut self, slot: u32, flow: &Flow, reason: EndReason, now_us: i64) {
         let rows = &mut *self.rows;
         rows.flows += 1;
         let measured = if rows.needs_packets { rows.end_packets(slot) } else { None };
-        rows.rows.push(Row { flow: *flow, measured, parts: flow.key().parts(), reason, told_us: now_us });
+        rows.rows.push(Row { flow: *flow, measured, parts: flow.key().parts(), reason, delivered_us: now_us });
         if rows.rows.len() < GROUP_ROWS {
             return;
         }
         rows.put_into_columns(self.interfaces);
         if rows.builder.rows() >= BATCH_ROWS {
-            rows.hand_on(true, self.interfaces, self.out);
+            rows.deliver(true, self.interfaces, self.out);
         }
     }
 
@@ -334,8 +334,11 @@ mod tests {
         let mut cache = FlowCache::new(FLOWS, options.timeouts, false, hasher.clone());
         let mut rows = FlowRows::new(&options, None);
         let mut batches = Vec::new();
-        let mut handing_on =
-            HandingOn { rows: &mut rows, interfaces: &mut || vec![1], out: &mut |batch| batches.push(batch.rows()) };
+        let mut delivery = BatchDelivery {
+            rows: &mut rows,
+            interfaces: &mut || vec![1],
+            out: &mut |batch| batches.push(batch.rows()),
+        };
         for number in 0..FLOWS as u32 {
             let parts = KeyParts { ip_version: 4, ..KeyParts::default() };
             let key = FlowKey::new(&number.to_be_bytes(), &[192, 0, 2, 1], parts);
@@ -351,11 +354,11 @@ mod tests {
                 icmp_code: 0,
                 marks: 0,
             };
-            cache.take(&[digest], &mut handing_on);
+            cache.take(&[digest], &mut delivery);
         }
-        cache.finish(0, &mut handing_on);
+        cache.finish(0, &mut delivery);
         assert!(rows.builder.rows() < BATCH_ROWS, "{} rows are held", rows.builder.rows());
-        rows.hand_on(true, &mut || vec![1], &mut |batch| batches.push(batch.rows()));
+        rows.deliver(true, &mut || vec![1], &mut |batch| batches.push(batch.rows()));
         assert_eq!(batches.iter().sum::<usize>(), FLOWS);
         assert!(batches.iter().all(|batch| *batch <= BATCH_ROWS));
     }

@@ -41,13 +41,13 @@ impl Sampler {
     /// Selects one packet in `interval`, which is 1 or more.
     pub fn new(selection: Selection, interval: u32, seed: u64) -> Self {
         let interval = interval.max(1);
-        // a seed of its own, since whoever is selected by the hash of the table would fill one part of it
+        // a seed of its own, since flows selected by the hash of the table would fill one part of it
         let hasher = FixedState::with_seed(seed ^ 0x5a17_e55e_1ec7_1045);
         Self { selection, interval, hasher, most: u64::MAX / u64::from(interval) }
     }
 
     /// How it selects, and one packet in how many.
-    pub fn told(&self) -> (Selection, u32) {
+    pub fn parameters(&self) -> (Selection, u32) {
         (self.selection, self.interval)
     }
 

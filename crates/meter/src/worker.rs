@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use weir_flow::FlowBatch;
 
-use crate::block::PacketBlock;
 use crate::cache::FlowCache;
 use crate::counts::MeterCounts;
 use crate::digest::Digester;
@@ -13,12 +12,13 @@ use crate::endpoints::{FlowEndpoints, Labeller};
 use crate::exchange::{Exchange, Feed, Parcel, Taken};
 use crate::key::KeyHasher;
 use crate::options::MeterOptions;
-use crate::rows::{FlowRows, HandingOn};
+use crate::rows::{BatchDelivery, FlowRows};
+use weir_capture::PacketBlock;
 
 /// Room of a block; sources may take more.
 const BLOCK_OCTETS: usize = 1 << 20;
 const BLOCK_PACKETS: usize = 8 << 10;
-/// Entries of the table that are handed on at a time in the end.
+/// Entries of the table that are delivered at a time in the end.
 const ENDING_FLOWS: usize = 16 << 10;
 
 /// What a step of a worker came to.
@@ -28,7 +28,7 @@ pub enum Step {
     More,
     /// Nothing was there to be done; the worker has slept for a moment.
     Nothing,
-    /// All packets are in flows that were handed on.
+    /// All packets are in flows that were delivered.
     Ended,
 }
 
@@ -42,7 +42,7 @@ pub struct Worker {
     cache: FlowCache,
     rows: FlowRows,
     counts: MeterCounts,
-    /// The time it is when all packets are in flows, which are then handed on in portions.
+    /// The time it is when all packets are in flows, which are then delivered in portions.
     ending_us: Option<i64>,
     has_ended: bool,
 }
@@ -67,7 +67,7 @@ impl Worker {
         }
     }
 
-    /// Sources end soon: nobody wants flows any more.
+    /// Sources end soon: flows are not wanted any more.
     pub fn stop(&self) {
         self.exchange.stop();
     }
@@ -102,7 +102,7 @@ impl Worker {
         step
     }
 
-    /// A block that nobody else looks into.
+    /// A block that no other worker looks into.
     fn free_block(&mut self) -> Arc<PacketBlock> {
         match self.blocks.iter().position(|block| Arc::strong_count(block) == 1) {
             Some(free) => self.blocks.swap_remove(free),
@@ -121,10 +121,10 @@ impl Worker {
         self.rows.measurer().look_into(parcel.block);
         let exchange = &self.exchange;
         let mut interfaces = || exchange.interfaces().iter().map(|interface| interface.index).collect();
-        let mut handing_on = HandingOn { rows: &mut self.rows, interfaces: &mut interfaces, out };
-        self.cache.take(&parcel.digests, &mut handing_on);
-        self.cache.advance(parcel.clock_us, &mut handing_on);
-        self.rows.hand_on(false, &mut interfaces, out);
+        let mut delivery = BatchDelivery { rows: &mut self.rows, interfaces: &mut interfaces, out };
+        self.cache.take(&parcel.digests, &mut delivery);
+        self.cache.advance(parcel.clock_us, &mut delivery);
+        self.rows.deliver(false, &mut interfaces, out);
         self.exchange.give_back(parcel.digests);
         if parcel.is_last {
             self.ending_us = Some(parcel.clock_us);
@@ -136,9 +136,9 @@ impl Worker {
     fn end(&mut self, clock_us: i64, out: &mut dyn FnMut(FlowBatch)) -> Step {
         let exchange = &self.exchange;
         let mut interfaces = || exchange.interfaces().iter().map(|interface| interface.index).collect();
-        let mut handing_on = HandingOn { rows: &mut self.rows, interfaces: &mut interfaces, out };
-        self.has_ended = self.cache.finish_some(clock_us, ENDING_FLOWS, &mut handing_on);
-        self.rows.hand_on(self.has_ended, &mut interfaces, out);
+        let mut delivery = BatchDelivery { rows: &mut self.rows, interfaces: &mut interfaces, out };
+        self.has_ended = self.cache.finish_some(clock_us, ENDING_FLOWS, &mut delivery);
+        self.rows.deliver(self.has_ended, &mut interfaces, out);
         self.tell_counts();
         if self.has_ended { Step::Ended } else { Step::More }
     }
@@ -152,7 +152,7 @@ impl Worker {
 }
 
 impl Drop for Worker {
-    /// A worker that goes before its end, by a panic or because nobody wants it any more, would be waited for.
+    /// A worker that goes before its end, by a panic or because it is not wanted any more, would be waited for.
     fn drop(&mut self) {
         if !self.has_ended {
             self.exchange.abandon();

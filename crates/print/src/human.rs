@@ -2,11 +2,11 @@
 
 use arrow::datatypes::{DataType, Field};
 use jiff::tz::TimeZone;
-use weir_flow::Column;
+use weir_flow::{Column, protocol_name};
 
 use crate::cell::Cells;
 use crate::digits::{Clock, ZonedClock, push_f64, push_u64};
-use crate::names::{protocol_name, tcp_flags_text};
+use crate::names::tcp_flags_text;
 
 /// What the values of a column mean to people.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use weir_flow::Column;
-use weir_query::{AggregateKey, Archive, AskOptions, FlowQuery, Order, Select, Sorting, StatisticKey, TimeWindow};
+use weir_query::{AggregateKey, Archive, FlowQuery, Order, QueryOptions, Select, Sorting, StatisticKey, TimeWindow};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().collect();
@@ -47,7 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut rows = 0;
     for _ in 0..rounds.parse()? {
         let began = Instant::now();
-        let archive = Archive::open(Path::new(folder), AskOptions::default())?;
+        let archive = Archive::open(Path::new(folder), QueryOptions::default())?;
         rows = 0;
         for batch in archive.ask(&question)? {
             rows += batch?.num_rows();

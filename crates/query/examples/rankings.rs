@@ -7,7 +7,8 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use weir_filter::Predicate;
 use weir_query::{
-    Archive, AskError, AskOptions, FlowQuery, Order, Progress, Seen, Select, Sorting, StatisticKey, TimeWindow,
+    Archive, FlowQuery, Order, Progress, ProgressCounts, QueryError, QueryOptions, Select, Sorting, StatisticKey,
+    TimeWindow,
 };
 
 /// How often a question is asked with summaries, because the clock of processor time ticks every 10 ms.
@@ -45,7 +46,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
     let totals = |summaries| {
-        let archive = Archive::open(folder, AskOptions { summaries, ..AskOptions::default() })?;
+        let archive = Archive::open(folder, QueryOptions { summaries, ..QueryOptions::default() })?;
         archive.totals(&Predicate::True, &TimeWindow::default())
     };
     let ((with, with_ms), (without, without_ms)) = (timed(ROUNDS, || totals(true))?, timed(1, || totals(false))?);
@@ -53,15 +54,22 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     if all_same && with == without { Ok(()) } else { Err("answers differ".into()) }
 }
 
-fn asked(folder: &Path, question: &FlowQuery, summaries: bool) -> Result<(Vec<RecordBatch>, Seen), AskError> {
+fn asked(
+    folder: &Path,
+    question: &FlowQuery,
+    summaries: bool,
+) -> Result<(Vec<RecordBatch>, ProgressCounts), QueryError> {
     let progress = Arc::new(Progress::default());
-    let options = AskOptions { summaries, progress: Arc::clone(&progress), ..AskOptions::default() };
+    let options = QueryOptions { summaries, progress: Arc::clone(&progress), ..QueryOptions::default() };
     let batches = Archive::open(folder, options)?.ask(question)?.collect::<Result<_, _>>()?;
-    Ok((batches, progress.seen()))
+    Ok((batches, progress.counts()))
 }
 
 /// The last of some answers, and the processor time of one in milliseconds.
-fn timed<T>(rounds: u32, mut ask: impl FnMut() -> Result<T, AskError>) -> Result<(T, f64), Box<dyn std::error::Error>> {
+fn timed<T>(
+    rounds: u32,
+    mut ask: impl FnMut() -> Result<T, QueryError>,
+) -> Result<(T, f64), Box<dyn std::error::Error>> {
     let before = processor_ms()?;
     let mut answer = ask()?;
     for _ in 1..rounds {

@@ -2,71 +2,38 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::thread;
+use std::sync::atomic::AtomicUsize;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use weir_archive::{Segment, Snapshot};
+use weir_archive::Snapshot;
 use weir_flow::{Column, FlowBatch, Table};
 
 use crate::decode::PageDecoder;
-use crate::group::{Collected, Count, Grouping, Only, Part, Sums, parts_of};
+use crate::flows::FlowSources;
+use crate::group::{Grouping, Part, Sums};
 use crate::list::{Sorted, in_schema, list_columns, order_columns, schema};
+use crate::options::go_on;
 use crate::ordered::Ordered;
+use crate::passes::{decoder, parts, recount};
 use crate::run::share_out;
-use crate::scan::{Morsel, Stretch, Wanted, cut, sources, stretches};
-use crate::summary::{self, Summed};
-use crate::{AskError, FlowQuery, Progress, Select, Sorting, TimeWindow};
-
-/// How much a question may use.
-#[derive(Debug, Clone)]
-pub struct AskOptions {
-    /// Threads that work on it. Default: one for each core.
-    pub threads: usize,
-    /// Octets that groups and sorted rows may take; what is being decoded comes on top, some megabytes a thread.
-    /// Default: 2 GiB.
-    pub memory_octets_max: usize,
-    /// Where to tell how far it has come, and who may stop it.
-    pub progress: Arc<Progress>,
-    /// Whether what segments have been summed up to may stand for their flows. Answers are the same either way.
-    /// Default: yes.
-    pub summaries: bool,
-    /// Whether flows that have expired count as far as their summaries tell, which is approximate: rankings then have the
-    /// columns [`ERROR_COLUMNS`](crate::ERROR_COLUMNS), totals their errors, and questions that summaries cannot answer
-    /// are [`AskError::NotApproximate`]. Default: no.
-    pub approximate: bool,
-}
-
-impl Default for AskOptions {
-    fn default() -> Self {
-        Self {
-            threads: thread::available_parallelism().map_or(1, usize::from),
-            memory_octets_max: 2 << 30,
-            progress: Arc::new(Progress::default()),
-            summaries: true,
-            approximate: false,
-        }
-    }
-}
+use crate::scan::{Wanted, sources};
+use crate::summary::{self, SummaryAnswer};
+use crate::{FlowQuery, QueryError, QueryOptions, Select, Sorting, TimeWindow};
 
 /// An archive at one position.
 #[derive(Debug)]
 pub struct Archive {
     snapshot: Snapshot,
-    pub(crate) options: AskOptions,
+    pub(crate) options: QueryOptions,
 }
 
-/// Pages of a piece of work: about 130,000 rows.
-const PAGES: usize = 16;
-/// The same where what is made of the rows waits until its turn comes.
+/// Pages of a piece of work where what is made of the rows waits until its turn comes.
 const LISTED_PAGES: usize = 4;
-/// Times that flows are read for one question, at most, when their groups do not fit memory at once.
-pub(crate) const PASSES_MAX: usize = 64;
 
 impl Archive {
     /// Takes a snapshot of the archive in a folder.
-    pub fn open(folder: &Path, options: AskOptions) -> Result<Self, AskError> {
+    pub fn open(folder: &Path, options: QueryOptions) -> Result<Self, QueryError> {
         Ok(Self { snapshot: Snapshot::open(folder)?, options })
     }
 
@@ -76,7 +43,7 @@ impl Archive {
     }
 
     /// Answers with record batches.
-    pub fn ask(&self, question: &FlowQuery) -> Result<Answer<RecordBatch>, AskError> {
+    pub fn ask(&self, question: &FlowQuery) -> Result<Answer<RecordBatch>, QueryError> {
         self.ask_each(question, |batch| batch)
     }
 
@@ -85,25 +52,25 @@ impl Archive {
         &self,
         question: &FlowQuery,
         each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
-    ) -> Result<Answer<T>, AskError> {
+    ) -> Result<Answer<T>, QueryError> {
         if self.options.approximate {
             return self.answer_approximately(question, each);
         }
         if question.scaled {
-            return Err(AskError::NeedsEngine("scaling by sampling intervals"));
+            return Err(QueryError::NeedsEngine("scaling by sampling intervals"));
         }
         answer(&self.flows(&question.window)?, question, &self.options, each)
     }
 
     /// Where flows of a window may be.
-    pub(crate) fn flows(&self, window: &TimeWindow) -> Result<Flows, AskError> {
+    pub(crate) fn flows(&self, window: &TimeWindow) -> Result<FlowSources, QueryError> {
         let (segments, tail) = sources(&self.snapshot, window)?;
         let all = self.snapshot.segments(Table::Flows);
         let progress = &self.options.progress;
         progress.add_segments_all(all.len() as u64);
         progress.add_segments_pruned((all.len() - segments.len()) as u64);
         progress.add_rows_all(self.snapshot.rows(Table::Flows));
-        Ok(Flows { segments, tail })
+        Ok(FlowSources { segments, tail })
     }
 }
 
@@ -111,49 +78,18 @@ impl Archive {
 pub fn ask_batches<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
     question: &FlowQuery,
     flows: impl IntoIterator<Item = Result<FlowBatch, E>>,
-    options: &AskOptions,
-) -> Result<Answer<RecordBatch>, AskError> {
-    let tail = flows.into_iter().collect::<Result<Vec<_>, E>>().map_err(|error| AskError::Source(error.into()))?;
-    answer(&Flows { segments: Vec::new(), tail }, question, options, |batch| batch)
-}
-
-/// Where flows are.
-pub(crate) struct Flows {
-    pub(crate) segments: Vec<Segment>,
-    pub(crate) tail: Vec<FlowBatch>,
-}
-
-impl Flows {
-    /// Pieces of work, in the order of the archive.
-    pub(crate) fn morsels(&self, wanted: &Wanted, options: &AskOptions) -> Result<Vec<Morsel>, AskError> {
-        self.morsels_of(wanted, PAGES, options)
-    }
-
-    fn morsels_of(&self, wanted: &Wanted, pages_max: usize, options: &AskOptions) -> Result<Vec<Morsel>, AskError> {
-        let opened = share_out(
-            options.threads,
-            self.segments.len(),
-            || Ok(Vec::new()),
-            |opened: &mut Vec<(usize, Vec<Stretch>)>, number| {
-                opened.push((number, stretches(&self.segments[number], wanted, &options.progress)?));
-                Ok(())
-            },
-        )?;
-        let mut opened: Vec<_> = opened.into_iter().flatten().collect();
-        opened.sort_unstable_by_key(|(number, _)| *number);
-        let opened: Vec<Stretch> = opened.into_iter().flat_map(|(_, stretches)| stretches).collect();
-        let mut morsels = cut(&opened, options.threads, pages_max);
-        morsels.extend(self.tail.iter().cloned().map(Morsel::Batch));
-        Ok(morsels)
-    }
+    options: &QueryOptions,
+) -> Result<Answer<RecordBatch>, QueryError> {
+    let tail = flows.into_iter().collect::<Result<Vec<_>, E>>().map_err(|error| QueryError::Source(error.into()))?;
+    answer(&FlowSources { segments: Vec::new(), tail }, question, options, |batch| batch)
 }
 
 fn answer<T: Send + 'static>(
-    flows: &Flows,
+    flows: &FlowSources,
     question: &FlowQuery,
-    options: &AskOptions,
+    options: &QueryOptions,
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
-) -> Result<Answer<T>, AskError> {
+) -> Result<Answer<T>, QueryError> {
     match &question.select {
         Select::List { columns, sorting, limit } => {
             let columns = list_columns(columns).to_vec();
@@ -171,35 +107,20 @@ fn answer<T: Send + 'static>(
             }
         }
         Select::Statistic { .. } | Select::Aggregate { .. } => {
-            let grouping = Grouping::of(&question.select).ok_or(AskError::NeedsEngine("this question"))?;
+            let grouping = Grouping::of(&question.select).ok_or(QueryError::NeedsEngine("this question"))?;
             groups(flows, question, grouping, options, each)
         }
     }
 }
 
-pub(crate) fn decoder() -> Result<PageDecoder, AskError> {
-    PageDecoder::new().map_err(|source| AskError::Source(source.into()))
-}
-
-/// Whether to go on: nobody stopped the question, and it keeps within its memory.
-pub(crate) fn go_on(options: &AskOptions, octets: usize) -> Result<(), AskError> {
-    if options.progress.is_stopped() {
-        return Err(AskError::Cancelled);
-    }
-    if octets > options.memory_octets_max {
-        return Err(AskError::Memory { octets_max: options.memory_octets_max });
-    }
-    Ok(())
-}
-
 /// The flows as they are found, while threads read ahead.
 fn list<T: Send + 'static>(
-    flows: &Flows,
+    flows: &FlowSources,
     question: &FlowQuery,
     columns: Vec<Column>,
-    options: &AskOptions,
+    options: &QueryOptions,
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
-) -> Result<Answer<T>, AskError> {
+) -> Result<Answer<T>, QueryError> {
     let wanted = Wanted::new(question, columns.iter().copied());
     let morsels = flows.morsels_of(&wanted, LISTED_PAGES, options)?;
     let schema = schema(&columns);
@@ -211,7 +132,7 @@ fn list<T: Send + 'static>(
             done.push(each(in_schema(&batch, &columns, &answered)?));
             Ok(())
         })?;
-        morsels[number].tell(&told.progress);
+        morsels[number].count_read(&told.progress);
         Ok(done)
     };
     Ok(Answer { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, decoder, work) })
@@ -219,12 +140,12 @@ fn list<T: Send + 'static>(
 
 /// The first flows that are found.
 fn first(
-    flows: &Flows,
+    flows: &FlowSources,
     question: &FlowQuery,
     columns: &[Column],
     limit: usize,
-    options: &AskOptions,
-) -> Result<Vec<RecordBatch>, AskError> {
+    options: &QueryOptions,
+) -> Result<Vec<RecordBatch>, QueryError> {
     let mut left = limit;
     let mut batches = Vec::new();
     if left == 0 {
@@ -244,13 +165,13 @@ fn first(
 
 /// The flows in an order.
 fn sorted(
-    flows: &Flows,
+    flows: &FlowSources,
     question: &FlowQuery,
     columns: &[Column],
     sorting: Sorting,
     limit: Option<usize>,
-    options: &AskOptions,
-) -> Result<Vec<RecordBatch>, AskError> {
+    options: &QueryOptions,
+) -> Result<Vec<RecordBatch>, QueryError> {
     let read = columns.iter().copied().chain(order_columns(sorting.order).iter().copied());
     let wanted = Wanted::new(question, read);
     let morsels = flows.morsels(&wanted, options)?;
@@ -258,48 +179,40 @@ fn sorted(
     let make = || Ok((decoder()?, Sorted::new(sorting, limit), 0));
     let sorted = share_out(options.threads, morsels.len(), make, |(decoder, sorted, before), number| {
         morsels[number].read(&wanted, decoder, |batch| sorted.add(batch))?;
-        morsels[number].tell(&options.progress);
+        morsels[number].count_read(&options.progress);
         go_on(options, recount(&kept, before, sorted.octets()))
     })?;
     let sorted = sorted.into_iter().map(|(_, sorted, _)| sorted).collect();
     Sorted::finish(sorted, columns, &schema(columns))
 }
 
-/// Puts what a thread holds now in place of what it held before; tells what all hold.
-pub(crate) fn recount(all: &AtomicUsize, before: &mut usize, now: usize) -> usize {
-    all.fetch_add(now, Ordering::Relaxed);
-    let total = all.fetch_sub(*before, Ordering::Relaxed) - *before;
-    *before = now;
-    total
-}
-
 /// Flows in groups.
 fn groups<T: Send + 'static>(
-    flows: &Flows,
+    flows: &FlowSources,
     question: &FlowQuery,
     mut grouping: Grouping,
-    options: &AskOptions,
+    options: &QueryOptions,
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
-) -> Result<Answer<T>, AskError> {
+) -> Result<Answer<T>, QueryError> {
     let parts = parts_of_flows(flows, question, &mut grouping, options)?;
-    Ok(told(grouping, parts, options, each))
+    Ok(answer_of_groups(grouping, parts, options, each))
 }
 
-/// The groups of flows, at least those that the answer tells.
+/// The groups of flows, at least those that the answer has.
 pub(crate) fn parts_of_flows(
-    flows: &Flows,
+    flows: &FlowSources,
     question: &FlowQuery,
     grouping: &mut Grouping,
-    options: &AskOptions,
-) -> Result<Vec<Part<Sums>>, AskError> {
+    options: &QueryOptions,
+) -> Result<Vec<Part<Sums>>, QueryError> {
     let summed;
     let flows = match summary::of(flows, question, grouping, options)? {
-        Summed::Groups(part) => return Ok(vec![part]),
-        Summed::Flows(left) => {
+        SummaryAnswer::Groups(part) => return Ok(vec![part]),
+        SummaryAnswer::Flows(left) => {
             summed = left;
             &summed
         }
-        Summed::Not => flows,
+        SummaryAnswer::NotApplicable => flows,
     };
     let mut wanted = Wanted::new(question, grouping.columns());
     let mut only = None;
@@ -320,83 +233,16 @@ pub(crate) fn parts_of_flows(
 }
 
 /// The answer that groups make.
-fn told<T: Send + 'static>(
+fn answer_of_groups<T: Send + 'static>(
     grouping: Grouping,
     parts: Vec<Part<Sums>>,
-    options: &AskOptions,
+    options: &QueryOptions,
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
 ) -> Answer<T> {
     let chosen = grouping.answer(&parts);
     let (schema, count) = (grouping.schema(), chosen.batches());
     let work = move |(): &mut (), number: usize| Ok(vec![each(chosen.batch(&grouping, &parts, number)?)]);
     Answer { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, || Ok(()), work) }
-}
-
-/// The groups of all parts, reading the flows as often as memory makes necessary.
-fn parts<S: Count>(
-    morsels: &[Morsel],
-    wanted: &Wanted,
-    grouping: &mut Grouping,
-    how: &S::How,
-    only: Option<&Only>,
-    options: &AskOptions,
-) -> Result<Vec<Part<S>>, AskError> {
-    loop {
-        match all_passes(morsels, wanted, grouping, how, only, options) {
-            Err(AskError::Memory { .. }) if grouping.counting.passes < PASSES_MAX => grouping.counting.passes *= 4,
-            other => return other,
-        }
-    }
-}
-
-/// The groups of all parts, pass by pass.
-pub(crate) fn all_passes<S: Count>(
-    morsels: &[Morsel],
-    wanted: &Wanted,
-    grouping: &mut Grouping,
-    how: &S::How,
-    only: Option<&Only>,
-    options: &AskOptions,
-) -> Result<Vec<Part<S>>, AskError> {
-    let mut parts = Vec::new();
-    for pass in 0..grouping.counting.passes {
-        grouping.counting.pass = pass;
-        let counting = &grouping.counting;
-        let held = AtomicUsize::new(parts.iter().map(Part::octets).sum());
-        let rows = morsels.iter().map(Morsel::rows).sum::<usize>() / options.threads.max(1);
-        let make = || Ok((decoder()?, Collected::new(rows), 0));
-        let collected = share_out(options.threads, morsels.len(), make, |(decoder, collected, before), number| {
-            morsels[number].read(wanted, decoder, |batch| {
-                collected.add(counting, how, only, &batch);
-                Ok(())
-            })?;
-            morsels[number].tell(&options.progress);
-            go_on(options, recount(&held, before, collected.octets()))
-        })?;
-        let collected = collected.into_iter().map(|(_, collected, _)| collected).collect();
-        let collected: Vec<Collected<S>> = match Collected::join_few(collected, counting) {
-            Ok(joined) => {
-                parts.push(grouping.whole(joined));
-                continue;
-            }
-            Err(many) => many.into_iter().map(|collected| collected.finish(counting)).collect(),
-        };
-        let wanted_parts = parts_of(counting);
-        let grouping = &*grouping;
-        let grouped = share_out(
-            options.threads,
-            wanted_parts.len(),
-            || Ok(Vec::new()),
-            |grouped: &mut Vec<_>, number| {
-                grouped.push((number, grouping.part(wanted_parts[number], &collected)));
-                Ok(())
-            },
-        )?;
-        let mut grouped: Vec<(usize, Part<S>)> = grouped.into_iter().flatten().collect();
-        grouped.sort_unstable_by_key(|(number, _)| *number);
-        parts.extend(grouped.into_iter().map(|(_, part)| part));
-    }
-    Ok(parts)
 }
 
 /// An answer on its way: its pieces come in order while threads work ahead. Dropping it ends the question.
@@ -410,7 +256,7 @@ impl<T: Send + 'static> Answer<T> {
     pub(crate) fn of_batches(
         schema: SchemaRef,
         batches: Vec<RecordBatch>,
-        options: &AskOptions,
+        options: &QueryOptions,
         each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
     ) -> Self {
         let count = batches.len();
@@ -424,8 +270,8 @@ impl<T> Answer<T> {
         Self { unlisted_max: Some(amounts), ..self }
     }
 
-    /// How many flows, packets and bytes a value has at most of which nothing is told, because no summary of expired flows
-    /// lists it. `None` for answers that are not approximate.
+    /// How many flows, packets and bytes a value that the answer lacks has at most, because no summary of expired
+    /// flows lists it. `None` for answers that are not approximate.
     pub fn unlisted_max(&self) -> Option<[u64; 3]> {
         self.unlisted_max
     }
@@ -437,7 +283,7 @@ impl<T> Answer<T> {
 }
 
 impl<T> Iterator for Answer<T> {
-    type Item = Result<T, AskError>;
+    type Item = Result<T, QueryError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         self.items.next()

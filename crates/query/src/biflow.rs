@@ -1,4 +1,4 @@
-//! Flows of one conversation as one flow, which keeps what else its first flow tells.
+//! Flows of one conversation as one flow, which keeps the other columns of its first flow.
 //!
 //! Other groups have keys and counters and nothing else. These are flows: they may be sorted, written to a file and
 //! printed in any format, because the fields that are neither key nor counter are those of the first flow that was
@@ -23,7 +23,8 @@ use weir_flow::{Column, FlowBatch};
 pub enum Conversation {
     /// Those that agree in protocol, addresses and ports.
     OneWay,
-    /// Those of TCP and UDP in both directions, as nfdump has it: what goes the other way than the first flow is counted as out.
+    /// Those of TCP and UDP in both directions, as nfdump has it: what goes the other way than the first flow is
+    /// counted as out.
     BothWays,
     /// As `BothWays`. Flows of TCP and UDP from a port below 1024 to a higher one than that are turned round before,
     /// so that the client is the source.

@@ -9,7 +9,7 @@ use crate::decode::Damage;
 /// Why a question has no answer.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum AskError {
+pub enum QueryError {
     /// The archive cannot be read.
     #[error(transparent)]
     Archive(#[from] ArchiveError),
@@ -22,7 +22,7 @@ pub enum AskError {
         source: std::io::Error,
     },
     /// A segment is damaged.
-    #[error("segment {} is damaged: column '{column}'\nhint: `weir archive check` tells what else is", path.display())]
+    #[error("segment {} is damaged: column '{column}'", path.display())]
     Damaged {
         /// The segment.
         path: PathBuf,
@@ -43,30 +43,41 @@ pub enum AskError {
     #[error("cannot compute the answer")]
     Arrow(#[from] arrow::error::ArrowError),
     /// More groups or rows than memory was allowed for.
-    #[error(
-        "the answer needs more than {octets_max} octets of memory\nhint: ask for fewer rows with -n, or allow more with --memory-limit"
-    )]
+    #[error("the answer needs more than {octets_max} octets of memory")]
     Memory {
         /// Octets allowed.
         octets_max: usize,
     },
     /// A question to which summaries of expired flows have no answer.
-    #[error(
-        "{0} cannot be answered approximately\nhint: of flows that have expired only sums by one field are kept (srcip, \
-         dstip, srcport, dstport, proto, srcas, dstas, inif, outif, router, and ip, port, as, if), without a filter; leave \
-         out --approximate to ask the flows that are kept"
-    )]
+    #[error("{0} cannot be answered approximately")]
     NotApproximate(&'static str),
     /// Something that only the SQL engine can do.
     #[error("{0} needs the SQL engine")]
     NeedsEngine(&'static str),
-    /// Whoever asked does not want the answer any more.
+    /// The caller does not want the answer any more.
     #[error("the question was cancelled")]
     Cancelled,
     /// A thread that worked on the answer panicked.
     #[error("a thread that worked on the answer panicked: {0}")]
     Panicked(String),
-    /// Flows could not be had from where they come from.
+    /// The source of the flows failed.
     #[error("cannot read flows")]
     Source(#[source] Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl QueryError {
+    /// What can be done about it, when that is known: one line without a prefix. The message does not repeat it.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Archive(error) => error.hint(),
+            Self::Damaged { .. } => Some("`weir archive check` lists all damaged files"),
+            Self::Memory { .. } => Some("ask for fewer rows with -n, or allow more with --memory-limit"),
+            Self::NotApproximate(_) => Some(
+                "of expired flows only sums by one field are kept (srcip, dstip, srcport, dstport, proto, srcas, dstas, \
+                 inif, outif, router, and ip, port, as, if), without a filter; leave out --approximate to ask the flows \
+                 that are kept",
+            ),
+            _ => None,
+        }
+    }
 }

@@ -137,7 +137,7 @@ pub enum AggregateKey {
         /// Bits kept.
         length: u8,
     },
-    /// The routed prefix that the record tells.
+    /// The routed prefix that the record has.
     Network {
         /// A column of addresses.
         column: Column,

@@ -8,30 +8,33 @@
 //!
 //! No SQL, nothing asynchronous, no text.
 
-pub mod archive;
-pub mod biflow;
-pub mod error;
-pub mod keys;
-pub mod order;
-pub mod progress;
-pub mod question;
-pub mod scan;
-pub mod stream;
-
+mod archive;
+mod biflow;
 mod decode;
+mod error;
+mod flows;
 mod group;
+mod keys;
 mod list;
+mod options;
+mod order;
 mod ordered;
+mod passes;
+mod progress;
+mod question;
 mod run;
+mod scan;
+mod stream;
 mod summary;
 
-pub use archive::{Answer, Archive, AskOptions, ask_batches};
+pub use archive::{Answer, Archive, ask_batches};
 pub use biflow::{Conversation, Conversations};
 pub use decode::Damage;
-pub use error::AskError;
+pub use error::QueryError;
 pub use keys::{AggregateKey, KeyError, StatisticKey};
+pub use options::QueryOptions;
 pub use order::{Direction, Order, Sorting};
-pub use progress::{Progress, Seen};
+pub use progress::{Progress, ProgressCounts};
 pub use question::{FlowQuery, Measure, Select, TimeWindow, WindowRule};
-pub use stream::{Counted, Take, ask_stream};
+pub use stream::{BatchSink, Rescale, ask_stream};
 pub use summary::{ERROR_COLUMNS, Totals};

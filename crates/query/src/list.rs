@@ -8,7 +8,7 @@ use weir_flow::schema::field;
 use weir_flow::{Column, FlowBatch};
 
 use crate::group::{Sums, rows_of};
-use crate::{AskError, Order, Sorting};
+use crate::{Order, QueryError, Sorting};
 
 /// The columns of a list: those asked for, or all.
 pub(crate) fn list_columns(columns: &[Column]) -> &[Column] {
@@ -35,7 +35,7 @@ pub(crate) fn order_columns(order: Order) -> &'static [Column] {
 }
 
 /// The rows of a batch under the schema of the list: columns that no row has are null.
-pub(crate) fn in_schema(batch: &FlowBatch, columns: &[Column], schema: &SchemaRef) -> Result<RecordBatch, AskError> {
+pub(crate) fn in_schema(batch: &FlowBatch, columns: &[Column], schema: &SchemaRef) -> Result<RecordBatch, QueryError> {
     let values = columns.iter().enumerate().map(|(position, column)| match batch.column(*column) {
         Some(values) => Arc::clone(values),
         None => new_null_array(schema.field(position).data_type(), batch.rows()),
@@ -59,7 +59,7 @@ impl Sorted {
     }
 
     /// Takes the rows of a batch; with a limit only those that may be among the first.
-    pub(crate) fn add(&mut self, batch: FlowBatch) -> Result<(), AskError> {
+    pub(crate) fn add(&mut self, batch: FlowBatch) -> Result<(), QueryError> {
         let number = self.batches.len() as u32;
         let ranks = rows_of(&batch)
             .enumerate()
@@ -75,7 +75,7 @@ impl Sorted {
     }
 
     /// Forgets all but the first rows.
-    fn shrink(&mut self, limit: usize) -> Result<(), AskError> {
+    fn shrink(&mut self, limit: usize) -> Result<(), QueryError> {
         if limit == 0 || self.rows.len() <= limit {
             self.rows.truncate(limit);
         } else {
@@ -94,7 +94,7 @@ impl Sorted {
             let taken = arrow::compute::take_record_batch(batch.record_batch(), &indices)?;
             let number = kept.len() as u32;
             rows.extend(group.iter().enumerate().map(|(row, (rank, _, _))| (*rank, number, row as u32)));
-            kept.push(FlowBatch::try_new(taken).map_err(|error| AskError::Source(error.into()))?);
+            kept.push(FlowBatch::try_new(taken).map_err(|error| QueryError::Source(error.into()))?);
         }
         self.batches = kept;
         self.rows = rows;
@@ -106,7 +106,11 @@ impl Sorted {
     }
 
     /// The rows of all threads in their order, as batches of the list.
-    pub(crate) fn finish(all: Vec<Self>, columns: &[Column], schema: &SchemaRef) -> Result<Vec<RecordBatch>, AskError> {
+    pub(crate) fn finish(
+        all: Vec<Self>,
+        columns: &[Column],
+        schema: &SchemaRef,
+    ) -> Result<Vec<RecordBatch>, QueryError> {
         const BATCH_ROWS: usize = 8192;
         let limit = all.first().and_then(|sorted| sorted.limit);
         let mut batches = Vec::new();

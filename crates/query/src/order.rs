@@ -59,7 +59,7 @@ impl Order {
         })
     }
 
-    /// The way nfdump sorts when it is not told: times ascending, the rest descending.
+    /// The way nfdump sorts unless asked otherwise: times ascending, the rest descending.
     pub fn usual_direction(self) -> Direction {
         match self {
             Self::Start | Self::End => Direction::Ascending,

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
-use crate::AskError;
+use crate::QueryError;
 use crate::run::reason;
 
 /// Results that may wait to be taken, for each thread.
@@ -14,7 +14,7 @@ const WAITING_MAX: usize = 4;
 struct State<T> {
     next: usize,
     taken: usize,
-    done: BTreeMap<usize, Result<Vec<T>, AskError>>,
+    done: BTreeMap<usize, Result<Vec<T>, QueryError>>,
     is_stopped: bool,
 }
 
@@ -45,8 +45,8 @@ impl<T: Send + 'static> Ordered<T> {
     pub(crate) fn spawn<W>(
         threads: usize,
         count: usize,
-        make: impl Fn() -> Result<W, AskError> + Send + Sync + 'static,
-        work: impl Fn(&mut W, usize) -> Result<Vec<T>, AskError> + Send + Sync + 'static,
+        make: impl Fn() -> Result<W, QueryError> + Send + Sync + 'static,
+        work: impl Fn(&mut W, usize) -> Result<Vec<T>, QueryError> + Send + Sync + 'static,
     ) -> Self {
         let threads = threads.min(count);
         let state = State { next: 0, taken: 0, done: BTreeMap::new(), is_stopped: false };
@@ -65,8 +65,8 @@ impl<T: Send + 'static> Ordered<T> {
 
 fn run<T, W>(
     shared: &Shared<T>,
-    make: &impl Fn() -> Result<W, AskError>,
-    work: &impl Fn(&mut W, usize) -> Result<Vec<T>, AskError>,
+    make: &impl Fn() -> Result<W, QueryError>,
+    work: &impl Fn(&mut W, usize) -> Result<Vec<T>, QueryError>,
 ) {
     let mut made = None;
     loop {
@@ -88,7 +88,7 @@ fn run<T, W>(
             };
             work(state, number)
         }));
-        let result = result.unwrap_or_else(|panic| Err(AskError::Panicked(reason(&*panic))));
+        let result = result.unwrap_or_else(|panic| Err(QueryError::Panicked(reason(&*panic))));
         let failed = result.is_err();
         let mut state = shared.state();
         state.done.insert(number, result);
@@ -99,7 +99,7 @@ fn run<T, W>(
 }
 
 impl<T> Iterator for Ordered<T> {
-    type Item = Result<T, AskError>;
+    type Item = Result<T, QueryError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
@@ -123,7 +123,7 @@ impl<T> Iterator for Ordered<T> {
                 if state.is_stopped {
                     let failed = state.done.iter().find(|(_, result)| result.is_err()).map(|(number, _)| *number);
                     let error = failed.and_then(|number| state.done.remove(&number));
-                    break error.unwrap_or(Err(AskError::Cancelled));
+                    break error.unwrap_or(Err(QueryError::Cancelled));
                 }
                 state = self.shared.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
             };
@@ -147,7 +147,7 @@ impl<T> Drop for Ordered<T> {
         self.shared.state().is_stopped = true;
         self.shared.moved.notify_all();
         for thread in self.threads.drain(..) {
-            // a panic was caught and told
+            // a panic was caught and reported
             let _ = thread.join();
         }
     }

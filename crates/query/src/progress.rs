@@ -2,7 +2,7 @@
 //!
 //! One [`Progress`] belongs to one question. Whatever reads for the question, the executor of this crate or an engine
 //! above it, adds to it batch by batch; who draws it looks now and then. The numbers are plain atomics without order
-//! among each other, so that a look may be a batch behind, which nobody sees; in return counting costs next to nothing.
+//! among each other, so that a look may be a batch behind; in return counting costs next to nothing.
 //! The way back is one flag: [`Progress::stop`] asks the readers to end, and each looks at it before its next batch.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -18,21 +18,21 @@ macro_rules! counts {
 
         /// The numbers of a [`Progress`] at one moment.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-        pub struct Seen {
+        pub struct ProgressCounts {
             $($(#[$doc])* pub $name: u64,)*
         }
 
         impl Progress {
             $(
-                #[doc = concat!("Adds to [`Seen::", stringify!($name), "`].")]
+                #[doc = concat!("Adds to [`ProgressCounts::", stringify!($name), "`].")]
                 pub fn $add(&self, count: u64) {
                     self.$name.fetch_add(count, Ordering::Relaxed);
                 }
             )*
 
             /// The numbers now.
-            pub fn seen(&self) -> Seen {
-                Seen { $($name: self.$name.load(Ordering::Relaxed),)* }
+            pub fn counts(&self) -> ProgressCounts {
+                ProgressCounts { $($name: self.$name.load(Ordering::Relaxed),)* }
             }
         }
     };
@@ -74,7 +74,7 @@ counts! {
 }
 
 impl Progress {
-    /// Asks whoever works on the question to end.
+    /// Asks the threads that work on the question to end.
     pub fn stop(&self) {
         self.is_stopped.store(true, Ordering::Release);
     }
@@ -85,7 +85,7 @@ impl Progress {
     }
 }
 
-impl Seen {
+impl ProgressCounts {
     /// The part of the rows that is settled, looked at or pruned, from 0 to 1; `None` before it is known how many there
     /// are.
     pub fn fraction(&self) -> Option<f64> {
@@ -110,15 +110,15 @@ mod tests {
             }
         });
         progress.add_rows_pruned(1000);
-        let seen = progress.seen();
+        let seen = progress.counts();
         assert_eq!((seen.rows_done, seen.rows_pruned, seen.segments_all), (2000, 1000, 0));
         assert_eq!(seen.fraction(), Some(0.75));
     }
 
     #[test]
     fn a_part_is_never_more_than_the_whole() {
-        assert_eq!(Seen::default().fraction(), None);
-        let seen = Seen { rows_all: 10, rows_done: 20, ..Seen::default() };
+        assert_eq!(ProgressCounts::default().fraction(), None);
+        let seen = ProgressCounts { rows_all: 10, rows_done: 20, ..ProgressCounts::default() };
         assert_eq!(seen.fraction(), Some(1.0));
     }
 

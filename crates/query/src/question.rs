@@ -51,7 +51,7 @@ pub enum Select {
         columns: Vec<Column>,
         /// By what to sort; unsorted flows come as they are found.
         sorting: Option<Sorting>,
-        /// At most so many flows.
+        /// Flows at most.
         limit: Option<usize>,
     },
     /// The values of one field that account for most. An undirected key (`ip`, `port`, …) counts a flow once for each
@@ -63,24 +63,24 @@ pub enum Select {
         per_protocol: bool,
         /// By what to sort.
         sorting: Sorting,
-        /// At most so many values.
+        /// Values at most.
         limit: Option<usize>,
     },
     /// Flows that agree in all keys as one row.
     Aggregate {
         /// The keys; none for the five-tuple.
         keys: Vec<AggregateKey>,
-        /// What else is told of the flows of a row, in columns of its own after the usual ones, named by
+        /// What else is measured of the flows of a row, in columns of its own after the usual ones, named by
         /// [`Measure::name`].
         more: Vec<Measure>,
         /// By what to sort.
         sorting: Option<Sorting>,
-        /// At most so many rows.
+        /// Rows at most.
         limit: Option<usize>,
     },
 }
 
-/// What is told of the flows of one row beside their number, their packets and bytes and their times.
+/// What is measured of the flows of one row besides their number, their packets and bytes and their times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Measure {
     /// Sum of a counter; null when no flow has it.

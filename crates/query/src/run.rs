@@ -7,7 +7,7 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
-use crate::AskError;
+use crate::QueryError;
 
 /// What a panic said.
 pub(crate) fn reason(panic: &(dyn Any + Send)) -> String {
@@ -20,12 +20,12 @@ pub(crate) fn reason(panic: &(dyn Any + Send)) -> String {
 pub(crate) fn share_out<W: Send>(
     threads: usize,
     count: usize,
-    make: impl Fn() -> Result<W, AskError> + Sync,
-    each: impl Fn(&mut W, usize) -> Result<(), AskError> + Sync,
-) -> Result<Vec<W>, AskError> {
+    make: impl Fn() -> Result<W, QueryError> + Sync,
+    each: impl Fn(&mut W, usize) -> Result<(), QueryError> + Sync,
+) -> Result<Vec<W>, QueryError> {
     let next = AtomicUsize::new(0);
     let stopped = AtomicBool::new(false);
-    let failure: Mutex<Option<AskError>> = Mutex::new(None);
+    let failure: Mutex<Option<QueryError>> = Mutex::new(None);
     let fail = |error| {
         stopped.store(true, Ordering::Relaxed);
         failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
@@ -49,7 +49,7 @@ pub(crate) fn share_out<W: Send>(
                 None
             }
             Err(panic) => {
-                fail(AskError::Panicked(reason(&*panic)));
+                fail(QueryError::Panicked(reason(&*panic)));
                 None
             }
         }

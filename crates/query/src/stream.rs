@@ -1,9 +1,9 @@
 //! Questions about flows that come from files and are read once, from the first to the last.
 //!
 //! Nothing is kept but what the answer is made of: groups, or the rows that may be among the first. Groups that do not
-//! fit into memory are counted in several passes, each for some of the groups; rows to be sorted likewise, each pass for
-//! those that come after the rows of the one before. So nothing is written to disk, and what speaks against it is that
-//! flows are then read several times. Decoding is done by one thread at a time, grouping by all.
+//! fit into memory are counted in several passes, each for some of the groups; rows to be sorted likewise, each pass
+//! for those that come after the rows of the one before. So nothing is written to disk, and what speaks against it is
+//! that flows are then read several times. Decoding is done by one thread at a time, grouping by all.
 
 use std::cmp::Ordering;
 use std::sync::atomic::AtomicUsize;
@@ -12,33 +12,34 @@ use std::sync::{Mutex, PoisonError};
 use arrow::array::{Array, RecordBatch, UInt32Array};
 use weir_flow::{Column, FlowBatch};
 
-use crate::archive::{PASSES_MAX, go_on, recount};
 use crate::group::{Collected, Grouping, Part, Sums, parts_of, rows_of};
 use crate::list::{in_schema, list_columns, order_columns, schema};
+use crate::options::go_on;
+use crate::passes::{PASSES_MAX, recount};
 use crate::run::share_out;
-use crate::{AskError, AskOptions, Select, Sorting};
+use crate::{QueryError, QueryOptions, Select, Sorting};
 
 /// Rows of a batch of an answer.
 const BATCH_ROWS: usize = 8192;
 
 /// Takes the batches of an answer, one after the other.
-pub type Take<'a> = &'a mut dyn FnMut(RecordBatch) -> Result<(), AskError>;
+pub type BatchSink<'a> = &'a mut dyn FnMut(RecordBatch) -> Result<(), QueryError>;
 
 /// How flows are counted: what is made of each batch before it is grouped, or ranked among others.
-pub type Counted<'a> = &'a (dyn Fn(&FlowBatch) -> FlowBatch + Sync);
+pub type Rescale<'a> = &'a (dyn Fn(&FlowBatch) -> FlowBatch + Sync);
 
 /// Answers a question about flows that `open` yields from their beginning, each time that it is called. The batches of
-/// the answer are given to `take`. Groups are made of the flows as `counted` has them; rows of a list stay what they are
-/// and only stand where `counted` has them.
+/// the answer are given to `take`. Groups are made of the flows as `counted` has them; rows of a list stay what they
+/// are and only stand where `counted` has them.
 pub fn ask_stream<I>(
     select: &Select,
-    open: impl Fn() -> Result<I, AskError>,
-    counted: Counted<'_>,
-    options: &AskOptions,
-    take: Take<'_>,
-) -> Result<(), AskError>
+    open: impl Fn() -> Result<I, QueryError>,
+    counted: Rescale<'_>,
+    options: &QueryOptions,
+    take: BatchSink<'_>,
+) -> Result<(), QueryError>
 where
-    I: Iterator<Item = Result<FlowBatch, AskError>> + Send,
+    I: Iterator<Item = Result<FlowBatch, QueryError>> + Send,
 {
     match select {
         Select::List { columns, sorting, limit } => {
@@ -49,7 +50,7 @@ where
             }
         }
         Select::Statistic { .. } | Select::Aggregate { .. } => {
-            let grouping = Grouping::of(select).ok_or(AskError::NeedsEngine("this question"))?;
+            let grouping = Grouping::of(select).ok_or(QueryError::NeedsEngine("this question"))?;
             grouped(grouping, open, counted, options, take)
         }
     }
@@ -59,10 +60,10 @@ where
 fn listed(
     columns: &[Column],
     limit: Option<usize>,
-    flows: impl Iterator<Item = Result<FlowBatch, AskError>>,
-    options: &AskOptions,
-    take: Take<'_>,
-) -> Result<(), AskError> {
+    flows: impl Iterator<Item = Result<FlowBatch, QueryError>>,
+    options: &QueryOptions,
+    take: BatchSink<'_>,
+) -> Result<(), QueryError> {
     let schema = schema(columns);
     let mut left = limit.unwrap_or(usize::MAX);
     for flows in flows {
@@ -81,17 +82,17 @@ fn listed(
 /// The flows in groups, read as often as memory makes necessary.
 fn grouped<I>(
     mut grouping: Grouping,
-    open: impl Fn() -> Result<I, AskError>,
-    counted: Counted<'_>,
-    options: &AskOptions,
-    take: Take<'_>,
-) -> Result<(), AskError>
+    open: impl Fn() -> Result<I, QueryError>,
+    counted: Rescale<'_>,
+    options: &QueryOptions,
+    take: BatchSink<'_>,
+) -> Result<(), QueryError>
 where
-    I: Iterator<Item = Result<FlowBatch, AskError>> + Send,
+    I: Iterator<Item = Result<FlowBatch, QueryError>> + Send,
 {
     let parts = loop {
         match all_passes(&mut grouping, &open, counted, options) {
-            Err(AskError::Memory { .. }) if grouping.counting.passes < PASSES_MAX => grouping.counting.passes *= 4,
+            Err(QueryError::Memory { .. }) if grouping.counting.passes < PASSES_MAX => grouping.counting.passes *= 4,
             other => break other?,
         }
     };
@@ -101,12 +102,12 @@ where
 
 fn all_passes<I>(
     grouping: &mut Grouping,
-    open: &impl Fn() -> Result<I, AskError>,
-    counted: Counted<'_>,
-    options: &AskOptions,
-) -> Result<Vec<Part<Sums>>, AskError>
+    open: &impl Fn() -> Result<I, QueryError>,
+    counted: Rescale<'_>,
+    options: &QueryOptions,
+) -> Result<Vec<Part<Sums>>, QueryError>
 where
-    I: Iterator<Item = Result<FlowBatch, AskError>> + Send,
+    I: Iterator<Item = Result<FlowBatch, QueryError>> + Send,
 {
     let mut parts = Vec::new();
     for pass in 0..grouping.counting.passes {
@@ -135,18 +136,18 @@ where
 fn sorted<I>(
     columns: &[Column],
     (sorting, limit): (Sorting, Option<usize>),
-    open: impl Fn() -> Result<I, AskError>,
-    counted: Counted<'_>,
-    options: &AskOptions,
-    take: Take<'_>,
-) -> Result<(), AskError>
+    open: impl Fn() -> Result<I, QueryError>,
+    counted: Rescale<'_>,
+    options: &QueryOptions,
+    take: BatchSink<'_>,
+) -> Result<(), QueryError>
 where
-    I: Iterator<Item = Result<FlowBatch, AskError>>,
+    I: Iterator<Item = Result<FlowBatch, QueryError>>,
 {
     let mut left = limit.unwrap_or(usize::MAX);
     let mut after = None;
     for _ in 0..PASSES_MAX {
-        let mut kept = Kept::new(columns, sorting, left, after, options.memory_octets_max);
+        let mut kept = FirstRows::new(columns, sorting, left, after, options.memory_octets_max);
         for flows in open()? {
             let flows = flows?;
             kept.add(&flows, &counted(&flows))?;
@@ -155,10 +156,10 @@ where
         let Some(last) = kept.give(&mut left, take)? else { return Ok(()) };
         after = Some(last);
     }
-    Err(AskError::Memory { octets_max: options.memory_octets_max })
+    Err(QueryError::Memory { octets_max: options.memory_octets_max })
 }
 
-/// A row that is kept: its rank, its number among all rows read, and where it stands.
+/// A row that is kept: its rank, its number among all rows read, and its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Row {
     rank: u64,
@@ -178,7 +179,7 @@ impl Row {
 }
 
 /// The first rows of a pass, as many as are asked for and memory holds.
-struct Kept<'a> {
+struct FirstRows<'a> {
     columns: &'a [Column],
     sorting: Sorting,
     limit: usize,
@@ -197,7 +198,7 @@ struct Kept<'a> {
 /// Rows beyond those wanted that are collected before they are thrown out.
 const SLACK_ROWS: usize = 1 << 16;
 
-impl<'a> Kept<'a> {
+impl<'a> FirstRows<'a> {
     fn new(
         columns: &'a [Column],
         sorting: Sorting,
@@ -210,7 +211,7 @@ impl<'a> Kept<'a> {
     }
 
     /// Takes the rows of a batch that may be among the first, ranked by the same rows as they are counted.
-    fn add(&mut self, flows: &FlowBatch, counted: &FlowBatch) -> Result<(), AskError> {
+    fn add(&mut self, flows: &FlowBatch, counted: &FlowBatch) -> Result<(), QueryError> {
         let batch = self.batches.len() as u32;
         let first = self.rows_read;
         self.rows_read += flows.rows() as u64;
@@ -241,14 +242,14 @@ impl<'a> Kept<'a> {
         Ok(())
     }
 
-    /// The wanted columns of the rows that were kept last; they stand one after the other from then on.
-    fn projected(&mut self, flows: &FlowBatch, first: usize) -> Result<FlowBatch, AskError> {
+    /// The wanted columns of the rows that were kept last; they follow one another from then on.
+    fn projected(&mut self, flows: &FlowBatch, first: usize) -> Result<FlowBatch, QueryError> {
         let wanted = self.columns.iter().chain(order_columns(self.sorting.order));
         let mut wanted: Vec<Column> = wanted.copied().collect();
         wanted.sort_unstable();
         wanted.dedup();
         let columns = wanted.into_iter().filter_map(|column| Some((column, flows.column(column)?.clone()))).collect();
-        let batch = FlowBatch::from_columns(flows.rows(), columns).map_err(|error| AskError::Source(error.into()))?;
+        let batch = FlowBatch::from_columns(flows.rows(), columns).map_err(|error| QueryError::Source(error.into()))?;
         let rows = self.rows.get_mut(first..).unwrap_or_default();
         if rows.len() == flows.rows() {
             return Ok(batch);
@@ -261,7 +262,7 @@ impl<'a> Kept<'a> {
     }
 
     /// Forgets all but the first rows.
-    fn shrink(&mut self, rows: usize) -> Result<(), AskError> {
+    fn shrink(&mut self, rows: usize) -> Result<(), QueryError> {
         if rows == 0 || self.rows.len() <= rows {
             self.rows.truncate(rows);
         } else {
@@ -288,7 +289,7 @@ impl<'a> Kept<'a> {
     }
 
     /// Gives the rows in their order; the last of them when there are more to come.
-    fn give(mut self, left: &mut usize, take: Take<'_>) -> Result<Option<(u64, u64)>, AskError> {
+    fn give(mut self, left: &mut usize, take: BatchSink<'_>) -> Result<Option<(u64, u64)>, QueryError> {
         self.rows.sort_unstable_by(Row::order);
         self.rows.truncate(*left);
         *left -= self.rows.len();
@@ -308,14 +309,14 @@ impl<'a> Kept<'a> {
     }
 }
 
-fn taken(batch: &FlowBatch, rows: &UInt32Array) -> Result<FlowBatch, AskError> {
+fn taken(batch: &FlowBatch, rows: &UInt32Array) -> Result<FlowBatch, QueryError> {
     if batch.record_batch().num_columns() == 0 {
         // rows without columns are all alike
         let alike = batch.record_batch().slice(0, rows.len());
-        return FlowBatch::try_new(alike).map_err(|error| AskError::Source(error.into()));
+        return FlowBatch::try_new(alike).map_err(|error| QueryError::Source(error.into()));
     }
     let taken = arrow::compute::take_record_batch(batch.record_batch(), rows)?;
-    FlowBatch::try_new(taken).map_err(|error| AskError::Source(error.into()))
+    FlowBatch::try_new(taken).map_err(|error| QueryError::Source(error.into()))
 }
 
 #[cfg(test)]
@@ -354,14 +355,14 @@ mod tests {
         (0..BATCHES).map(batch).collect()
     }
 
-    /// Answers within so much memory; tells how often the flows were read.
+    /// Answers within a limit of memory; returns how often the flows were read.
     fn asked(select: &Select, memory_octets_max: usize) -> (RecordBatch, usize) {
         let (flows, opened) = (flows(), Cell::new(0));
         let open = || {
             opened.set(opened.get() + 1);
             Ok(flows.iter().cloned().map(Ok))
         };
-        let options = AskOptions { threads: 2, memory_octets_max, ..AskOptions::default() };
+        let options = QueryOptions { threads: 2, memory_octets_max, ..QueryOptions::default() };
         let mut batches = Vec::new();
         let mut take = |batch| {
             batches.push(batch);
@@ -378,8 +379,8 @@ mod tests {
         let filter = weir_filter::Predicate::True;
         let question = FlowQuery { filter, window: TimeWindow::default(), select: select.clone(), scaled: false };
         // one thread keeps rows that tie in the order in which they came
-        let options = AskOptions { threads: 1, ..AskOptions::default() };
-        let all = ask_batches(&question, flows().into_iter().map(Ok::<_, AskError>), &options).expect("an answer");
+        let options = QueryOptions { threads: 1, ..QueryOptions::default() };
+        let all = ask_batches(&question, flows().into_iter().map(Ok::<_, QueryError>), &options).expect("an answer");
         let all: Vec<RecordBatch> = all.collect::<Result<_, _>>().expect("batches");
         let expected = arrow::compute::concat_batches(&all[0].schema(), &all).expect("one batch");
         let (found, passes) = asked(select, memory_octets_max);
@@ -421,11 +422,11 @@ mod tests {
 
     #[test]
     fn memory_that_holds_nothing_is_an_error() {
-        let options = AskOptions { memory_octets_max: 10, ..AskOptions::default() };
+        let options = QueryOptions { memory_octets_max: 10, ..QueryOptions::default() };
         let flows = flows();
         let open = || Ok(flows.iter().cloned().map(Ok));
         let select = list(Order::Bytes, Direction::Descending, None);
         let asked = ask_stream(&select, open, &FlowBatch::clone, &options, &mut |_| Ok(()));
-        assert!(matches!(asked, Err(AskError::Memory { .. })), "{asked:?}");
+        assert!(matches!(asked, Err(QueryError::Memory { .. })), "{asked:?}");
     }
 }

@@ -1,8 +1,7 @@
 //! Rows held back for a while and handed on in the order of their start.
 //!
-//! Blocks that look for what belongs to a row among those that come later ([`dedup`](crate::dedup),
-//! [`stitch`](crate::stitch)) hold rows until the data has moved on by some seconds. What they share stands here:
-//! [`Gate`] tells which rows may be held and moves time on, [`RowStore`] has the columns of what is held,
+//! Components that look for what belongs to a row among those that come later (`dedup`, `stitch`) hold rows until the
+//! data has moved on by some seconds. What they share is here: [`Gate`] decides which rows may be held and moves time on, [`RowStore`] has the columns of what is held,
 //! [`StartOrder`] says what is next to be handed on, and [`Nearest`] finds what has the same key and the nearest start.
 //!
 //! Time is that of `start` and not of `end`, because rows that come out in the order of their start can be merged with
@@ -14,7 +13,7 @@ mod nearest;
 mod order;
 mod store;
 
-pub use gate::{Admission, Gate, PARAMETERS, Times};
+pub use gate::{Admission, Gate, GateOptions, Late, Times, WhenFull};
 pub use nearest::Nearest;
 pub use order::{Place, StartOrder};
 pub use store::RowStore;

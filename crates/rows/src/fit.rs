@@ -81,7 +81,7 @@ impl Fit {
         {
             return Err(ComponentError::new(format!(
                 "rows have a column '{}' now that the first ones did not have\n\
-                 hint: name the columns to write in 'columns'; \"*\" stands for all columns of flows",
+                 hint: name the columns to write in 'columns'; \"*\" means all columns of flows",
                 new.name()
             )));
         }

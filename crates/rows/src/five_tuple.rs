@@ -1,6 +1,6 @@
 //! The key of a flow as a few machine words: addresses, ports and protocol.
 //!
-//! Blocks that know flows by their five-tuple keep it as five words, which are compared and hashed without a branch.
+//! Components that know flows by their five-tuple keep it as five words, which are compared and hashed without a branch.
 //! What speaks against it is that an IPv4 key needs two of them only.
 
 use arrow::array::{BinaryArray, RecordBatch, UInt8Array, UInt16Array};
@@ -111,7 +111,7 @@ fn octets_of(words: [u64; 2], kind: u64) -> Option<([u8; 16], usize)> {
     Some((octets, kind as usize))
 }
 
-/// Whether the last word of a key tells of two IPv4 addresses.
+/// Whether the last word of a key is that of two IPv4 addresses.
 #[inline]
 pub fn is_ipv4(last: u64) -> bool {
     last & KINDS == IPV4_KINDS

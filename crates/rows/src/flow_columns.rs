@@ -5,9 +5,32 @@
 
 use arrow::array::{Array, AsArray, BinaryArray, PrimitiveArray, RecordBatch};
 use arrow::datatypes::{ArrowPrimitiveType, Field};
-use weir_chain::ComponentError;
+use weir_chain::{ComponentError, choices};
 use weir_flow::Column;
 use weir_flow::schema::arrow_type;
+
+choices! {
+    /// A column of times, as an option.
+    pub enum TimeColumn {
+        /// The start of the flow.
+        Start = "start",
+        /// The end of the flow.
+        End = "end",
+        /// When the record was received.
+        Received = "received",
+    }
+}
+
+impl TimeColumn {
+    /// The column of flows.
+    pub fn column(self) -> Column {
+        match self {
+            Self::Start => Column::Start,
+            Self::End => Column::End,
+            Self::Received => Column::Received,
+        }
+    }
+}
 
 /// A column of addresses or other octets.
 pub fn octets(rows: &RecordBatch, column: Column) -> Result<Option<&BinaryArray>, ComponentError> {

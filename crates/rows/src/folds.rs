@@ -1,7 +1,7 @@
 //! Sums, smallest and largest values of columns, and the number of flows, for each group.
 //!
 //! What becomes of a column keeps its name, so that an aggregate of flows is flows again. Sums are exact in whatever order
-//! rows come: a cell has 64 bits, and what overflows goes to a list beside, which nearly always is empty. The cells of a
+//! rows come: a cell has 64 bits, and what overflows goes to a separate list, which nearly always is empty. The cells of a
 //! group lie next to each other, because a group that is in the processor's cache for one column is there for the next.
 //! What speaks against it: a loop over a column steps over the cells of the others.
 
@@ -12,7 +12,7 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, UInt64Array};
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, FieldRef, Schema};
-use weir_chain::{ComponentError, Counter, ParameterError};
+use weir_chain::{ComponentError, Counter, OptionError};
 use weir_flow::schema::field;
 use weir_flow::{Column, ColumnType};
 
@@ -30,7 +30,7 @@ pub enum Fold {
     Min,
     /// The largest of them.
     Max,
-    /// Their sum, where a null counts as 1: a row that stands for itself.
+    /// Their sum, where a null counts as 1: a row that represents one flow.
     Flows,
 }
 
@@ -62,7 +62,7 @@ pub const COLUMNS_MAX: usize = 64;
 
 impl FoldedColumn {
     /// A column, when what is made of it fits into it.
-    pub fn new(key: &str, name: &str, fold: Fold) -> Result<Self, ParameterError> {
+    pub fn new(key: &str, name: &str, fold: Fold) -> Result<Self, OptionError> {
         let column = Column::by_name(name);
         let fits = match column.map(Column::column_type) {
             None | Some(ColumnType::U64) => true,
@@ -74,7 +74,7 @@ impl FoldedColumn {
                 Fold::Sum => format!("'{name}' holds no sums"),
                 _ => format!("'{name}' holds neither numbers nor times"),
             };
-            return Err(ParameterError::new(key, message));
+            return Err(OptionError::new(key, message));
         }
         Ok(Self { name: name.to_owned(), fold, field: column.map(|column| Arc::new(field(column))), found: None })
     }

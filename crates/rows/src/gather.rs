@@ -1,6 +1,6 @@
 //! Rows by index, from one batch or from several, into new columns.
 //!
-//! State blocks keep columns and hand on rows in another order than they came in. Arrow's own kernels for that work for
+//! Components with a state keep columns and hand on rows in another order than they came in. Arrow's own kernels for that work for
 //! every type and are slow for the few types that flows are made of, so numbers, times and addresses have plain loops
 //! here: a number is copied by its index, and octets whose values are all equally long (4 for IPv4) are copied as
 //! numbers of that width, without looking at their offsets. Everything else goes to Arrow's kernels, at their speed.

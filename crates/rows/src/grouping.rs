@@ -1,8 +1,8 @@
 //! Rows with the same key in the same window, and what is counted for each.
 //!
 //! There is one table of groups for all windows that are open, in which the start of the window is part of the key, so
-//! that one limit holds for all of them and a row costs one look-up however many windows are open. What is counted lies
-//! in [`Cells`] of the block's own, by the number of the group. The groups of a window that has closed stay in the table,
+//! that one limit holds for all of them and a row costs one look-up however many windows are open. What is counted is
+//! in [`Cells`] of the component's own, by the number of the group. The groups of a window that has closed stay in the table,
 //! where no row finds them any more, until they are more than those of open windows: so closing one of many windows
 //! costs what is in it. What speaks against it is that the table may be twice as large as it need be.
 
@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use arrow::array::{ArrayRef, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::{SortColumn, SortOptions, filter_record_batch, lexsort_to_indices};
 use arrow::datatypes::TimestampMillisecondType;
-use weir_chain::{ComponentError, Counter, Counters, Outlet, State};
+use weir_chain::{ComponentError, Counter, Counters, Outlet, State, choices};
 
 pub use self::prefix::KeyNames;
 use crate::keys::{KeyColumns, NO_KEY};
@@ -37,13 +37,15 @@ pub trait Cells {
     fn octets(&self) -> usize;
 }
 
-/// What happens to a row whose group is new when there is no room for one more.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhenFull {
-    /// The row is counted and dropped.
-    Shed,
-    /// All groups are handed on and begin anew.
-    HandOn,
+choices! {
+    /// What happens to a row whose group is new when there are as many groups as allowed.
+    pub enum WhenFull {
+        /// Hand on all groups before their time, count them in `groups_handed_on_early`, and begin anew. Nothing is
+        /// lost, but a key may come twice in a window.
+        HandOn = "hand-on",
+        /// Drop the row and count it in `rows_shed`.
+        Shed = "shed",
+    }
 }
 
 /// The groups of a window that has closed.
@@ -87,12 +89,12 @@ impl<C: Cells> Grouping<C> {
         cells: C,
         groups_max: usize,
         when_full: WhenFull,
-        meter: &Counters,
+        counters: &Counters,
     ) -> Self {
         let start = (!windows.is_one()).then(|| WINDOW_START.to_owned());
         Self {
             keys: KeyColumns::new(names.names().iter().cloned().chain(start)),
-            windows: windows.open(meter),
+            windows: windows.open(counters),
             names,
             cells,
             open: BTreeMap::new(),
@@ -102,8 +104,8 @@ impl<C: Cells> Grouping<C> {
             groups_max,
             when_full,
             ids: Vec::new(),
-            shed: meter.counter("rows_shed"),
-            early: (when_full == WhenFull::HandOn).then(|| meter.counter("groups_handed_on_early")),
+            shed: counters.counter("rows_shed"),
+            early: (when_full == WhenFull::HandOn).then(|| counters.counter("groups_handed_on_early")),
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the blocks with windows and groups are compared with: rows as structures, and a loop that looks at one after
+//! What the components with windows and groups are compared with: rows as structures, and a loop that looks at one after
 //! the other and searches lists from their start.
 
 use arrow::array::{Array, AsArray, RecordBatch};

@@ -177,7 +177,7 @@ pub fn count(batch: &RecordBatch, row: usize, name: &str) -> Option<u64> {
     column.is_valid(row).then(|| column.value(row))
 }
 
-/// Runs a block over flows that are cut into batches at these rows, inputs in turn, and returns all rows it hands on.
+/// Runs a transform over flows that are cut into batches at these rows, inputs in turn, and returns all rows it hands on.
 pub fn run(block: &mut dyn weir_chain::Transform, inputs: &[Vec<RecordBatch>]) -> Vec<RecordBatch> {
     let mut out = weir_chain::Outlet::new();
     let longest = inputs.iter().map(Vec::len).max().unwrap_or_default();

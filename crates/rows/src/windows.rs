@@ -13,30 +13,26 @@ use arrow::array::{Array, AsArray, BooleanArray, RecordBatch, TimestampMilliseco
 use arrow::buffer::BooleanBuffer;
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::{Field, Schema, SchemaRef, TimestampMillisecondType};
-use weir_chain::{ComponentError, Counter, Counters, ParameterError, ParameterSpec, ParameterType, Parameters};
+use weir_chain::{ComponentError, Counter, Counters, OptionError, TimeSpan, options};
 use weir_flow::schema::arrow_type;
 use weir_flow::{Column, ColumnType};
 
 /// Name of the column that [`Windows::split`] adds. No input has a column of this name.
 pub const WINDOW_START: &str = " window start";
 
-/// The parameter that names the column of times.
-pub const TIME: ParameterSpec = ParameterSpec {
-    key: "time",
-    parameter_type: ParameterType::Text,
-    default: Some("\"start\""),
-    doc: "The column of times that tells which window a row belongs to. Rows without a time are counted in \
-          rows_without_time_dropped and dropped. It is not needed when everything is one window.",
-};
-
-/// The parameter that says how long a window is kept open.
-pub const LATENESS: ParameterSpec = ParameterSpec {
-    key: "lateness_secs",
-    parameter_type: ParameterType::Seconds,
-    default: Some("0"),
-    doc: "A window closes when the largest time seen has passed its end by so many seconds. Rows that come for a closed \
-          window are counted in rows_late_dropped and dropped.",
-};
+options! {
+    /// Options of components that work on windows of data time.
+    pub struct WindowOptions {
+        /// Make windows of this length; 0 makes one window of everything, which closes at the end.
+        window: TimeSpan = TimeSpan::from_secs(60),
+        /// Take the time of a row from this column. Rows without a time are dropped and counted in
+        /// `rows_without_time_dropped`. No column is needed when everything is one window.
+        time: String = Column::Start.name().to_owned(),
+        /// Close a window when the largest time seen is past its end by this much. Rows that come for a closed window
+        /// are dropped and counted in `rows_late_dropped`.
+        lateness: TimeSpan = TimeSpan::ZERO,
+    }
+}
 
 /// Which windows there are, and how far they have come.
 #[derive(Debug)]
@@ -96,19 +92,14 @@ pub struct WindowSettings {
 }
 
 impl WindowSettings {
-    /// Reads the parameters [`TIME`], [`LATENESS`] and the one named `width_key`.
-    pub fn read(parameters: &Parameters, width_key: &str) -> Result<Self, ParameterError> {
-        let width_ms = parameters.millis(width_key);
-        if width_ms == 0 && !parameters.duration(width_key).is_zero() {
-            let message = format!("'{width_key}' is less than a millisecond");
-            return Err(ParameterError::new(width_key, message).with_hint("0 makes one window of everything"));
-        }
-        let time = parameters.text(TIME.key).to_owned();
+    /// Checks the options: `time` must be able to be a column of times, unless everything is one window.
+    pub fn new(options: WindowOptions) -> Result<Self, OptionError> {
+        let WindowOptions { window, time, lateness } = options;
         let is_time = Column::by_name(&time).is_none_or(|column| column.column_type() == ColumnType::Time);
-        if width_ms > 0 && (time.is_empty() || !is_time) {
-            return Err(ParameterError::new(TIME.key, format!("'{time}' is no column of times")));
+        if !window.is_zero() && (time.is_empty() || !is_time) {
+            return Err(OptionError::new("time", format!("'{time}' is no column of times")));
         }
-        Ok(Self { width_ms, lateness_ms: parameters.millis(LATENESS.key), time })
+        Ok(Self { width_ms: window.millis(), lateness_ms: lateness.millis(), time })
     }
 
     /// Whether everything is one window.
@@ -117,7 +108,7 @@ impl WindowSettings {
     }
 
     /// Windows that nothing has been seen of.
-    pub fn open(&self, meter: &Counters) -> Windows {
+    pub fn open(&self, counters: &Counters) -> Windows {
         Windows {
             width_ms: self.width_ms,
             lateness_ms: self.lateness_ms,
@@ -126,8 +117,8 @@ impl WindowSettings {
             next_close_ms: i64::MIN,
             edge_ms: None,
             schemas: None,
-            late: meter.counter("rows_late_dropped"),
-            without_time: meter.counter("rows_without_time_dropped"),
+            late: counters.counter("rows_late_dropped"),
+            without_time: counters.counter("rows_without_time_dropped"),
         }
     }
 }

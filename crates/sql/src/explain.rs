@@ -17,7 +17,7 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_plan::metrics::{MetricValue, MetricsSet};
 use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use futures::StreamExt;
-use weir_query::{Progress, Seen};
+use weir_query::{Progress, ProgressCounts};
 
 use crate::scan::is_segment;
 
@@ -43,7 +43,7 @@ pub(crate) async fn report(
     let mut sums = Pruned::default();
     push_step(&mut lines, &mut sums, &plan, 0, is_run);
     lines.push(String::new());
-    push_archive(&mut lines, &progress.seen(), &sums, is_run);
+    push_archive(&mut lines, &progress.counts(), &sums, is_run);
     Ok(RecordBatch::try_new(schema(), vec![Arc::new(StringArray::from(lines))])?)
 }
 
@@ -132,7 +132,7 @@ fn segments_of(plan: &Arc<dyn ExecutionPlan>) -> Option<(usize, Option<String>)>
 }
 
 /// The books of the whole question.
-fn push_archive(lines: &mut Vec<String>, seen: &Seen, sums: &Pruned, is_run: bool) {
+fn push_archive(lines: &mut Vec<String>, seen: &ProgressCounts, sums: &Pruned, is_run: bool) {
     let mut line = |name: &str, number: u64, of: Option<u64>, note: &str| {
         let of = of.map(|of| format!(" of {of}")).unwrap_or_default();
         let text = format!("{name:<24}{number:>14}{of}  {note}");

@@ -40,5 +40,6 @@ pub use terms::{Reached, Terms};
 pub use timeline::TimeLine;
 pub use user_tables::UserTable;
 pub use weir_query::{
-    AggregateKey, Direction, FlowQuery, Order, Progress, Seen, Select, Sorting, StatisticKey, TimeWindow, WindowRule,
+    AggregateKey, Direction, FlowQuery, Order, Progress, ProgressCounts, Select, Sorting, StatisticKey, TimeWindow,
+    WindowRule,
 };

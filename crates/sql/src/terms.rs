@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use weir_query::{Progress, Seen};
+use weir_query::{Progress, ProgressCounts};
 
 use crate::EngineError;
 
@@ -34,7 +34,7 @@ impl Watch {
 
     /// Why the question must end now, if it must.
     pub(crate) fn verdict(&self) -> Option<EngineError> {
-        let reached = || Box::new(Reached(self.terms.progress.seen()));
+        let reached = || Box::new(Reached(self.terms.progress.counts()));
         if self.terms.progress.is_stopped() {
             return Some(EngineError::Cancelled { reached: reached() });
         }
@@ -45,11 +45,12 @@ impl Watch {
 
 /// How far a question came, in words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reached(pub Seen);
+pub struct Reached(pub ProgressCounts);
 
 impl fmt::Display for Reached {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Seen { segments_all, segments_done, segments_pruned, rows_all, rows_done, rows_pruned, .. } = self.0;
+        let ProgressCounts { segments_all, segments_done, segments_pruned, rows_all, rows_done, rows_pruned, .. } =
+            self.0;
         if segments_all == 0 {
             return f.write_str("no segment was to be read");
         }

@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use jiff::tz::TimeZone;
 use tokio::signal::unix::{SignalKind, signal};
 use weir_filter::{Predicate, Reader, resolve_by_system};
-use weir_query::AskError;
+use weir_query::QueryError;
 use weir_sql::{Engine, EngineError, Progress, Terms};
 
 use drawing::Drawing;
@@ -137,7 +137,7 @@ impl Asking {
         if let Some(engine) = engine {
             engine.close(CLOSING_MAX);
         }
-        if let Some(AskError::Cancelled) = error.downcast_ref() {
+        if let Some(QueryError::Cancelled) = error.downcast_ref() {
             return Ok(self.cancelled());
         }
         let status = match error.downcast_ref() {

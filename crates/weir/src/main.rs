@@ -7,6 +7,7 @@
 mod age;
 mod asking;
 mod command;
+mod flags;
 mod octets;
 mod picture;
 mod running;
@@ -15,7 +16,7 @@ mod time_range;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use tracing_subscriber::EnvFilter;
 
 /// DataFusion allocates from many threads at once, which this allocator was made for.
@@ -43,6 +44,8 @@ enum Command {
     Books(command::books::Args),
     Archive(command::archive::Args),
     Doctor(command::doctor::Args),
+    Completions(command::shell::CompletionsArgs),
+    Man(command::shell::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -60,10 +63,23 @@ fn main() -> ExitCode {
         Command::Books(args) => command::books::run(&args),
         Command::Archive(args) => command::archive::run(&args),
         Command::Doctor(args) => command::doctor::run(&args),
+        Command::Completions(args) => Ok(command::shell::completions(&args, Arguments::command())),
+        Command::Man(args) => command::shell::man(&args, Arguments::command()),
     };
     result.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");
+        if let Some(hint) = hint(&error) {
+            eprintln!("hint: {hint}");
+        }
         ExitCode::FAILURE
+    })
+}
+
+/// What can be done about an error, when one of its causes knows.
+fn hint(error: &anyhow::Error) -> Option<&'static str> {
+    error.chain().find_map(|cause| {
+        let archive = cause.downcast_ref::<weir_archive::ArchiveError>().and_then(weir_archive::ArchiveError::hint);
+        archive.or_else(|| cause.downcast_ref::<weir_query::QueryError>()?.hint())
     })
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tracing::info;
-use weir_chain::{Chain, ChainError, Progress, Running};
+use weir_chain::{Chain, ChainError, Notices, Progress, Running};
 
 /// Exit status of a process that a second interrupt ended.
 const INTERRUPTED: i32 = 130;
@@ -37,7 +37,7 @@ impl Foreground {
         started: impl FnOnce(&Running),
         mut report: impl FnMut(&Progress),
     ) -> Result<(Progress, Result<(), ChainError>), ChainError> {
-        let running = chain.start()?;
+        let running = chain.start_with(&Notices::to(|line| eprintln!("{line}")))?;
         started(&running);
         self.runtime.block_on(async {
             let mut looks = tokio::time::interval(Duration::from_millis(20));

@@ -21,6 +21,8 @@ mod commands;
 mod damage;
 #[path = "weir/foreign.rs"]
 mod foreign;
+#[path = "weir/guides.rs"]
+mod guides;
 #[path = "weir/kill.rs"]
 mod kill;
 #[path = "weir/meter.rs"]

@@ -9,7 +9,7 @@ pub(crate) struct Dialect {
     pub(crate) template_set: u16,
     /// Set ID of options template sets.
     pub(crate) options_template_set: u16,
-    /// Whether the first bit of a field's element says that an enterprise number follows.
+    /// Whether the first bit of a field's element means that an enterprise number follows.
     pub(crate) enterprise_bit: bool,
     /// Whether a template with no fields withdraws it.
     pub(crate) withdrawals: bool,
@@ -36,5 +36,5 @@ pub(crate) static IPFIX: Dialect = Dialect {
     options_lengths_in_octets: false,
 };
 
-/// The bit of a field's element that says that an enterprise number follows (RFC 7011 section 3.2).
+/// The bit of a field's element that means that an enterprise number follows (RFC 7011 section 3.2).
 pub(crate) const ENTERPRISE_BIT: u16 = 0x8000;

@@ -10,6 +10,9 @@ use crate::error::WireError;
 /// meaning; no real field has this length, since no set could hold it.
 pub const VARIABLE_LENGTH: u16 = 65535;
 
+/// `paddingOctets`, the element of octets that mean nothing (RFC 7011 section 3.3.1).
+pub const PADDING_OCTETS: u16 = 210;
+
 /// The smallest template ID (RFC 7011 section 3.4.1, RFC 3954 section 5.2); smaller numbers name kinds of sets.
 pub const TEMPLATE_ID_MIN: u16 = 256;
 

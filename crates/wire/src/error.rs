@@ -213,7 +213,7 @@ pub enum WireError {
         /// Octets left in the sample, from the record's start.
         have: u32,
     },
-    /// An sFlow sample or record is shorter than the structure that it says it is.
+    /// An sFlow sample or record is shorter than the structure that it names.
     #[error("structure {}:{} ends after {octets} octets", .format >> 12, .format & 0xfff)]
     StructureTooShort {
         /// Enterprise (20 bits) and format (12 bits).
@@ -336,7 +336,7 @@ impl WireError {
     }
 }
 
-/// A length as an error holds it. Nothing that arrives by network is longer than 32 bits can say.
+/// A length as an error holds it. Nothing that arrives by network is longer than 32 bits can express.
 pub(crate) fn octets_of(length: usize) -> u32 {
     u32::try_from(length).unwrap_or(u32::MAX)
 }

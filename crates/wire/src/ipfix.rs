@@ -66,7 +66,7 @@ pub fn decode(message: &[u8]) -> Result<Message<'_>, WireError> {
 /// and IPFIX files, where messages follow one another (RFC 7011 section 10.4, RFC 5655).
 ///
 /// `None` when there are fewer than four octets, when the version is another, or when the length is shorter than a
-/// header: then nothing says where the next message begins.
+/// header: then it is unknown where the next message begins.
 pub fn message_length(prefix: &[u8]) -> Option<usize> {
     let mut cursor = Cursor::new(prefix);
     let (version, length) = (cursor.u16()?, cursor.u16()?);
@@ -130,7 +130,7 @@ impl<'v> MessageBuilder<'v> {
     }
 
     /// Completes the message: pads the last set, patches its length and the message's.
-    pub fn finish(self) -> message_builder::Finished {
+    pub fn finish(self) -> message_builder::FinishedMessage {
         // The builder keeps the length within 16 bits.
         self.complete(LENGTH_OFFSET, |finished| finished.octets as u16)
     }

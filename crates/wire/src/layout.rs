@@ -1,4 +1,4 @@
-//! Where the fields of a data set's records lie.
+//! Where the fields of a data set's records are.
 //!
 //! A layout is compiled once per template and then applied to whole sets. With fixed lengths only, every position
 //! is an arithmetic sequence and locating a set of any size takes constant time. With variable lengths each
@@ -13,7 +13,7 @@ use crate::value::variable_length;
 /// Longest body of a set: its length field has 16 bits and counts the four octets of the header.
 pub const SET_BODY_OCTETS_MAX: usize = 65535 - 4;
 
-/// The compiled plan of a template: where each field lies.
+/// The compiled plan of a template: where each field is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     places: Box<[Place]>,
@@ -24,7 +24,7 @@ pub struct Layout {
     min_record_octets: u32,
 }
 
-/// Where one field lies.
+/// Where one field is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Place {
     /// 0: counted from the record's start; n: from the end of the n-th variable field, or, when `variable`, the
@@ -87,14 +87,14 @@ impl Layout {
     /// Finds all records of a data set body. Reuses `spans`, whose former content is lost.
     ///
     /// Octets left over that are fewer than the shortest record are padding (RFC 7011 section 3.3.1) and no
-    /// problem. With records shorter than four octets, padding cannot be told from records; an exporter must not
-    /// pad then, and what it wrongly pads is read as records.
+    /// problem. With records shorter than four octets, padding cannot be distinguished from records; an exporter must
+    /// not pad then, and what it wrongly pads is read as records.
     ///
-    /// Where a record is spoiled, the ones before it are there and `problem` says what was wrong; nothing after it
+    /// Where a record is spoiled, the ones before it are there and `problem` is what was wrong; nothing after it
     /// can be found, since its length is unknown.
-    pub fn locate<'s>(&'s self, body: &[u8], spans: &'s mut Spans) -> Located<'s> {
+    pub fn locate<'s>(&'s self, body: &[u8], spans: &'s mut Spans) -> LocatedRecords<'s> {
         spans.rows.clear();
-        let mut located = Located { records: 0, unread: body.len(), problem: None, layout: self, rows: &[] };
+        let mut located = LocatedRecords { records: 0, unread: body.len(), problem: None, layout: self, rows: &[] };
         if body.len() > SET_BODY_OCTETS_MAX {
             located.problem =
                 Some(WireError::SetTooLong { octets: octets_of(body.len()), limit: octets_of(SET_BODY_OCTETS_MAX) });
@@ -192,7 +192,7 @@ pub struct Spans {
 
 /// The records found in one data set. Offsets are octets from the start of the set's body.
 #[derive(Debug, Clone, Copy)]
-pub struct Located<'s> {
+pub struct LocatedRecords<'s> {
     /// Number of whole records.
     pub records: usize,
     /// Octets after the last whole record: padding, or what `problem` is about.
@@ -203,9 +203,9 @@ pub struct Located<'s> {
     rows: &'s [u32],
 }
 
-impl<'s> Located<'s> {
+impl<'s> LocatedRecords<'s> {
     /// Positions of field number `field`, in the order of the template. Every position of a record below
-    /// `records` lies within the body. A number past the template's last field yields empty positions.
+    /// `records` is within the body. A number past the template's last field yields empty positions.
     pub fn field(&self, field: usize) -> FieldPositions<'s> {
         let Some(&place) = self.layout.places.get(field) else {
             return FieldPositions::Fixed { offset: 0, stride: 0, length: 0 };
@@ -223,7 +223,7 @@ impl<'s> Located<'s> {
     }
 }
 
-/// Where one field lies in each record of a set.
+/// Where one field is in each record of a set.
 #[derive(Debug, Clone, Copy)]
 pub enum FieldPositions<'s> {
     /// In record `n` at `offset + n * stride`, always `length` octets.
@@ -240,7 +240,7 @@ pub enum FieldPositions<'s> {
 }
 
 impl FieldPositions<'_> {
-    /// Offset in the body and length of the field in this record. Only records below [`Located::records`] exist.
+    /// Offset in the body and length of the field in this record. Only records below [`LocatedRecords::records`] exist.
     pub fn get(&self, record: usize) -> (usize, usize) {
         match self {
             Self::Fixed { offset, stride, length } => (offset.saturating_add(record.saturating_mul(*stride)), *length),
@@ -249,7 +249,7 @@ impl FieldPositions<'_> {
     }
 
     /// The field's octets in this record of `body`, the one that was located; only records below
-    /// [`Located::records`] exist. `None` when the position is not in `body`.
+    /// [`LocatedRecords::records`] exist. `None` when the position is not in `body`.
     pub fn octets<'b>(&self, body: &'b [u8], record: usize) -> Option<&'b [u8]> {
         let (offset, length) = self.get(record);
         body.get(offset..)?.get(..length)

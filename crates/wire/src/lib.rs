@@ -2,9 +2,9 @@
 //!
 //! Every decoder borrows from the datagram it was given and finds things in it; nothing is copied, and a data
 //! record costs no allocation. A data set whose template has only fixed lengths is located in constant time,
-//! whatever its size. The price of borrowing is that whoever wants to keep a value must copy it.
+//! whatever its size. The price of borrowing is that a caller must copy a value to keep it.
 //!
-//! Bad input yields a [`WireError`] beside everything that could still be read. It spoils the smallest unit
+//! Bad input yields a [`WireError`] next to everything that could still be read. It spoils the smallest unit
 //! that it touches: a record, a template, a set, at worst one datagram.
 //!
 //! # Invariants
@@ -19,6 +19,7 @@ pub mod element;
 pub mod layout;
 pub mod template;
 
+pub mod fixed;
 pub mod ipfix;
 pub mod netflow1;
 pub mod netflow5;
@@ -37,11 +38,11 @@ pub mod value;
 
 mod cursor;
 mod dialect;
-mod fixed;
 
+pub use cursor::Cursor;
 pub use element::{ElementId, FieldSpecifier, ObservationDomainId, ScopeType, TemplateId, VARIABLE_LENGTH};
 pub use error::WireError;
-pub use layout::{FieldPositions, Layout, Located, Spans, VariablePositions};
+pub use layout::{FieldPositions, Layout, LocatedRecords, Spans, VariablePositions};
 pub use sets::{Set, Sets};
 pub use structured::ListKind;
 pub use template::Template;

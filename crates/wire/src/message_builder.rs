@@ -30,7 +30,7 @@ pub enum TemplateKind {
 
 /// What a finished message consists of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Finished {
+pub struct FinishedMessage {
     /// Its length, header included.
     pub octets: usize,
     /// Templates, options templates and withdrawals.
@@ -252,9 +252,9 @@ impl<'v, P> MessageBuilder<'v, P> {
     }
 
     /// Closes the last set and patches one field of the header.
-    pub(crate) fn complete(mut self, offset: usize, value: impl FnOnce(&Finished) -> u16) -> Finished {
+    pub(crate) fn complete(mut self, offset: usize, value: impl FnOnce(&FinishedMessage) -> u16) -> FinishedMessage {
         self.close();
-        let finished = Finished {
+        let finished = FinishedMessage {
             octets: self.out.len().saturating_sub(self.start),
             template_records: self.template_records,
             data_records: self.data_records,

@@ -1,131 +1,35 @@
 //! NetFlow version 1: a header without a sequence number and up to 24 records of one fixed form.
-//!
-//! The format has no RFC; it is Cisco's, published as "NetFlow Export Datagram Format". The last seven octets of a
-//! record are reserved.
+//! The last seven octets of a record are reserved.
 
-use crate::cursor::Cursor;
-use crate::error::{WireError, octets_of};
-use crate::fixed::{record, whole_records};
+use crate::fixed::{FixedFormat, fields};
 
 /// The version field of every packet.
 pub const VERSION: u16 = 1;
 
 /// Length of the packet header in octets.
-pub const HEADER_LEN: usize = 16;
+pub const HEADER_LEN: usize = FORMAT.header_len();
 
 /// Length of each record in octets.
 pub const RECORD_LEN: usize = 48;
 
-/// Header of a packet, without the version.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Header {
-    /// Records in the packet.
-    pub count: u16,
-    /// Milliseconds since the exporter started; wraps after 49.7 days. Records count their times on it.
-    pub sys_uptime_ms: u32,
-    /// Time of export in seconds since 1970.
-    pub unix_secs: u32,
-    /// Nanoseconds of that second.
-    pub unix_nsecs: u32,
+/// Header and record of the version.
+pub static FORMAT: FixedFormat =
+    FixedFormat { version: VERSION, header: &[], packet_records_max: 24, record_len: RECORD_LEN, fields: field::ALL }
+        .checked();
+
+fields! {
+    SRC_ADDR:  0, 4, Some(8), "IPv4 source address.";
+    DST_ADDR:  4, 4, Some(12), "IPv4 destination address.";
+    NEXT_HOP:  8, 4, Some(15), "IPv4 address of the next hop.";
+    INPUT:     12, 2, Some(10), "SNMP index of the input interface.";
+    OUTPUT:    14, 2, Some(14), "SNMP index of the output interface.";
+    PACKETS:   16, 4, Some(2), "Packets of the flow.";
+    OCTETS:    20, 4, Some(1), "Layer 3 octets in the packets of the flow.";
+    FIRST:     24, 4, Some(22), "The exporter's uptime in milliseconds at the first packet.";
+    LAST:      28, 4, Some(21), "The exporter's uptime in milliseconds at the last packet.";
+    SRC_PORT:  32, 2, Some(7), "Source port of TCP, UDP or the like.";
+    DST_PORT:  34, 2, Some(11), "Destination port of TCP, UDP or the like; type and code for ICMP.";
+    PROTOCOL:  38, 1, Some(4), "IP protocol.";
+    TOS:       39, 1, Some(5), "IP type of service.";
+    TCP_FLAGS: 40, 1, Some(6), "All TCP flags seen, or-ed.";
 }
-
-/// A packet: header and records, borrowed from the datagram.
-#[derive(Debug, Clone, Copy)]
-pub struct Packet<'a> {
-    /// The header.
-    pub header: Header,
-    /// The whole records present, never more than the header counts.
-    pub records: &'a [u8],
-    /// [`WireError::CountMismatch`] when the header counts more records than there are,
-    /// [`WireError::TrailingOctets`] when octets follow the last record counted.
-    pub problem: Option<WireError>,
-}
-
-/// Finds the records. Takes the same time for any number of them.
-///
-/// # Errors
-///
-/// [`WireError::WrongVersion`] and [`WireError::TruncatedHeader`].
-pub fn decode(datagram: &[u8]) -> Result<Packet<'_>, WireError> {
-    let mut cursor = Cursor::new(datagram);
-    match cursor.u16() {
-        Some(VERSION) | None => {}
-        Some(found) => return Err(WireError::WrongVersion { found }),
-    }
-    let header = Header::read(&mut cursor)
-        .ok_or(WireError::TruncatedHeader { need: HEADER_LEN as u32, have: octets_of(datagram.len()) })?;
-    let (records, problem) = whole_records(cursor.rest, header.count, RECORD_LEN);
-    Ok(Packet { header, records, problem })
-}
-
-impl<'a> Packet<'a> {
-    /// Number of records present.
-    pub fn len(&self) -> usize {
-        self.records.len() / RECORD_LEN
-    }
-
-    /// Whether no record is present.
-    pub fn is_empty(&self) -> bool {
-        self.records.is_empty()
-    }
-
-    /// The records in order.
-    pub fn iter(&self) -> impl ExactSizeIterator<Item = RecordView<'a>> + use<'a> {
-        self.records.as_chunks().0.iter().map(RecordView)
-    }
-}
-
-impl Header {
-    fn read(cursor: &mut Cursor<'_>) -> Option<Self> {
-        Some(Self {
-            count: cursor.u16()?,
-            sys_uptime_ms: cursor.u32()?,
-            unix_secs: cursor.u32()?,
-            unix_nsecs: cursor.u32()?,
-        })
-    }
-
-    /// Appends the header as it goes onto the wire.
-    pub fn write(&self, out: &mut Vec<u8>) {
-        out.extend(VERSION.to_be_bytes());
-        out.extend(self.count.to_be_bytes());
-        out.extend(self.sys_uptime_ms.to_be_bytes());
-        out.extend(self.unix_secs.to_be_bytes());
-        out.extend(self.unix_nsecs.to_be_bytes());
-    }
-}
-
-record! {
-    /// IPv4 source address, in network order.
-    SRC_ADDR, src_addr: [u8; 4] = 0;
-    /// IPv4 destination address, in network order.
-    DST_ADDR, dst_addr: [u8; 4] = 4;
-    /// IPv4 address of the next hop, in network order.
-    NEXT_HOP, next_hop: [u8; 4] = 8;
-    /// SNMP index of the input interface.
-    INPUT, input: u16 = 12;
-    /// SNMP index of the output interface.
-    OUTPUT, output: u16 = 14;
-    /// Packets of the flow.
-    PACKETS, packets: u32 = 16;
-    /// Layer 3 octets in the packets of the flow.
-    OCTETS, octets: u32 = 20;
-    /// The exporter's uptime in milliseconds at the first packet.
-    FIRST, first_uptime_ms: u32 = 24;
-    /// The exporter's uptime in milliseconds at the last packet.
-    LAST, last_uptime_ms: u32 = 28;
-    /// Source port of TCP, UDP or the like.
-    SRC_PORT, src_port: u16 = 32;
-    /// Destination port of TCP, UDP or the like; type and code for ICMP.
-    DST_PORT, dst_port: u16 = 34;
-    /// IP protocol.
-    PROTOCOL, protocol: u8 = 38;
-    /// IP type of service.
-    TOS, tos: u8 = 39;
-    /// All TCP flags seen, or-ed.
-    TCP_FLAGS, tcp_flags: u8 = 40;
-}
-
-/// A flow record, borrowed from the datagram.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RecordView<'a>(pub &'a [u8; RECORD_LEN]);

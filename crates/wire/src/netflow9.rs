@@ -95,8 +95,8 @@ impl<'v> MessageBuilder<'v> {
     }
 
     /// Completes the message: pads the last set, patches its length and the header's count.
-    pub fn finish(self) -> message_builder::Finished {
-        let count = |finished: &message_builder::Finished| {
+    pub fn finish(self) -> message_builder::FinishedMessage {
+        let count = |finished: &message_builder::FinishedMessage| {
             // The builder keeps the sum within 16 bits.
             (finished.template_records + finished.data_records) as u16
         };

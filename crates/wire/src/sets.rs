@@ -16,7 +16,7 @@ pub enum Set<'a> {
     Templates(TemplateRecords<'a>),
     /// Templates of options data records.
     OptionsTemplates(TemplateRecords<'a>),
-    /// Data records; only the template can tell how many, and whether they are options data.
+    /// Data records; only the template determines how many, and whether they are options data.
     Data {
         /// The template that describes the records.
         template: TemplateId,
@@ -36,9 +36,9 @@ pub enum Set<'a> {
 ///
 /// A set's length is what leads to the next one. A data set that should reach past the message is yielded with what of
 /// it is there, for its whole records are good; then comes [`WireError::SetLength`], and the iterator ends. Templates
-/// of such a set are not taken, because all data after them would be read by what a spoiled message said. A length too
-/// short for a set's header is the same error at once. Up to three octets after the last set, too few for another, are padding when
-/// they are zero and else [`WireError::TrailingOctets`].
+/// of such a set are not taken, because all data after them would be read by what a spoiled message describes. A length
+/// too short for a set's header is the same error at once. Up to three octets after the last set, too few for another,
+/// are padding when they are zero and else [`WireError::TrailingOctets`].
 #[derive(Debug, Clone)]
 pub struct Sets<'a> {
     rest: &'a [u8],
@@ -57,7 +57,7 @@ impl<'a> Sets<'a> {
         self.rest
     }
 
-    /// Whether the set yielded last should reach past the message, which the next item says.
+    /// Whether the set yielded last should reach past the message, which the next item reports.
     pub fn overruns(&self) -> bool {
         self.overrun.is_some()
     }

@@ -1,9 +1,10 @@
 //! Structured data: lists as values of a field (RFC 6313).
 //!
-//! A list is walked once, depth first, and flattened into [`Entry`]s that borrow from the message: the list itself, then
-//! everything in it, each with the position of the list that holds it. So nothing of the nesting is lost, and whoever
-//! only looks for a value need not know about lists. The price is that a list's octets are found twice, in its own
-//! entry and in those of its contents; who keeps both can read the list again later, with a Template that came too late.
+//! A list is walked once, depth first, and flattened into [`ListEntry`]s that borrow from the message: the list itself,
+//! then everything in it, each with the position of the list that holds it. So nothing of the nesting is lost, and a
+//! caller that only looks for a value need not know about lists. The price is that a list's octets are found twice, in
+//! its own entry and in those of its contents; who keeps both can read the list again later, with a Template that came
+//! too late.
 //!
 //! Sub-Templates are the caller's, as all templates are. Where one is not known, or where octets are not what they
 //! should be, the list's own entry stays and the rest of that list is counted, not guessed.
@@ -64,7 +65,7 @@ impl Semantic {
 
 /// A value found in a list, or a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct ListEntry<'a> {
     /// The element.
     pub element: ElementId,
     /// The value, without a length before it; of a list everything, semantic included.
@@ -77,8 +78,8 @@ pub struct Entry<'a> {
     pub list: Option<ListKind>,
 }
 
-/// What a walk needs to know of its surroundings.
-pub trait Surroundings {
+/// What a walk needs to know of its context.
+pub trait ListContext {
     /// The Template with this ID in the Observation Domain of the message, scope fields included.
     fn template(&self, id: TemplateId) -> Option<&Template>;
     /// Whether the values of an element are lists, and of which kind.
@@ -89,15 +90,15 @@ pub trait Surroundings {
 /// [`ListKind::SubTemplateMulti`], could not be walked to their end.
 ///
 /// What of a list precedes its damage is among the entries, as records before a damaged one are of a Set. Positions in
-/// [`Entry::parent`] count from the first of `entries`; callers begin each record with none.
+/// [`ListEntry::parent`] count from the first of `entries`; callers begin each record with none.
 pub fn walk<'a>(
     element: ElementId,
     kind: ListKind,
     octets: &'a [u8],
-    surroundings: &impl Surroundings,
-    entries: &mut Vec<Entry<'a>>,
+    context: &impl ListContext,
+    entries: &mut Vec<ListEntry<'a>>,
 ) -> u32 {
-    let mut walk = Walk { surroundings, entries, undecodable: 0 };
+    let mut walk = Walk { context, entries, undecodable: 0 };
     walk.entry(element, octets, None, 0, Some(kind), 1);
     walk.undecodable
 }
@@ -106,12 +107,12 @@ pub fn walk<'a>(
 struct Spoiled;
 
 struct Walk<'w, 'a, S> {
-    surroundings: &'w S,
-    entries: &'w mut Vec<Entry<'a>>,
+    context: &'w S,
+    entries: &'w mut Vec<ListEntry<'a>>,
     undecodable: u32,
 }
 
-impl<'a, S: Surroundings> Walk<'_, 'a, S> {
+impl<'a, S: ListContext> Walk<'_, 'a, S> {
     /// Appends an entry and, when it is a list, what is in it.
     fn entry(
         &mut self,
@@ -123,10 +124,10 @@ impl<'a, S: Surroundings> Walk<'_, 'a, S> {
         depth: usize,
     ) {
         let position = self.entries.len() as u16;
-        self.entries.push(Entry { element, octets, parent, record, list });
+        self.entries.push(ListEntry { element, octets, parent, record, list });
         let Some(kind) = list else { return };
         let walked = match kind {
-            // a list of variable length without even a semantic: nothing is said, so nothing is missing
+            // a list of variable length without even a semantic: nothing is listed, so nothing is missing
             _ if octets.is_empty() => Ok(()),
             _ if depth > LIST_DEPTH_MAX => Err(Spoiled),
             ListKind::Basic => self.basic(octets, position, depth),
@@ -147,7 +148,7 @@ impl<'a, S: Surroundings> Walk<'_, 'a, S> {
         if self.entries.len() >= LIST_ENTRIES_MAX {
             return Err(Spoiled);
         }
-        let list = self.surroundings.list_kind(element);
+        let list = self.context.list_kind(element);
         self.entry(element, octets, Some(parent), record, list, depth + 1);
         Ok(())
     }
@@ -206,8 +207,8 @@ impl<'a, S: Surroundings> Walk<'_, 'a, S> {
         if cursor.rest.is_empty() {
             return Ok(());
         }
-        let surroundings = self.surroundings;
-        let template = TemplateId::new(id).ok().and_then(|id| surroundings.template(id)).ok_or(Spoiled)?;
+        let context = self.context;
+        let template = TemplateId::new(id).ok().and_then(|id| context.template(id)).ok_or(Spoiled)?;
         while !cursor.rest.is_empty() {
             // `Template::new` refuses records without octets; without one this would not end
             if template.layout().min_record_len() == 0 || cursor.rest.len() < template.layout().min_record_len() {

@@ -3,7 +3,7 @@
 use crate::element::{FieldSpecifier, TemplateId};
 use crate::error::{WireError, octets_of};
 use crate::layout::SET_BODY_OCTETS_MAX;
-pub use crate::layout::{FieldPositions, Layout, Located, Spans, VariablePositions};
+pub use crate::layout::{FieldPositions, Layout, LocatedRecords, Spans, VariablePositions};
 
 /// Most fields that a template may have. Registries name some hundred elements; a sender that repeats them by the
 /// thousand only wants our memory.
@@ -15,7 +15,7 @@ pub const TEMPLATE_RECORD_OCTETS_MAX: usize = 6 + 8 * TEMPLATE_FIELDS_MAX;
 
 /// A template or options template (RFC 7011 section 3.4, RFC 3954 sections 5.2 and 6.1), owned and built once.
 ///
-/// Two templates are equal when they have the same ID, fields and scope; so a refresh is told from a redefinition.
+/// Two templates are equal when they have the same ID, fields and scope; so a refresh differs from a redefinition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     id: TemplateId,
@@ -79,7 +79,7 @@ impl Template {
         self.scope_count > 0
     }
 
-    /// Where each field lies in a record.
+    /// Where each field is in a record.
     pub fn layout(&self) -> &Layout {
         &self.layout
     }

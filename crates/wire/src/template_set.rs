@@ -47,7 +47,7 @@ impl<'a> TemplateRecords<'a> {
         Self { rest: body, set_id, dialect }
     }
 
-    /// Reads one record. The cursor stands after it whenever its end is known; an error that is not about
+    /// Reads one record. The cursor is after it whenever its end is known; an error that is not about
     /// truncation leaves it there too.
     fn record(&self, cursor: &mut Cursor<'a>) -> Result<TemplateRecord, WireError> {
         let octets = cursor.rest;
@@ -75,7 +75,7 @@ impl<'a> TemplateRecords<'a> {
             match self.options_head(id, count, second) {
                 Ok(head) => head,
                 Err(error) => {
-                    // Only octet lengths can disagree with themselves, and then they at least say where it ends.
+                    // Only octet lengths can disagree with themselves, and then they at least determine where it ends.
                     let length = usize::from(count) + usize::from(second);
                     if cursor.take(length).is_none() {
                         return Err(lost(cursor, TEMPLATE_HEADER_LEN + 2 + length));

@@ -92,7 +92,7 @@ pub fn date_time_nanos(octets: &[u8]) -> Option<(i64, u32)> {
 }
 
 /// The NTP timestamp of seconds since 1970 and nanoseconds of the second, as [`date_time_nanos`] reads it. `None`
-/// outside of 1968-01-20 to 2104-02-26, which 32 bits of seconds cannot tell apart from it, and for nanoseconds of
+/// outside of 1968-01-20 to 2104-02-26, which 32 bits of seconds cannot distinguish from it, and for nanoseconds of
 /// a second and more.
 ///
 /// The fraction is rounded up, so that reading truncates to the same nanosecond.

@@ -1,14 +1,13 @@
-//! Several segments as one, with the name that makes them void.
+//! Several segments as one, with the name that supersedes them.
 
 use std::path::Path;
 
 use weir_flow::Table;
 
-use crate::check::rows_by_footer;
 use crate::segment::{SegmentName, SegmentRange, rewrite};
 use crate::{ArchiveError, ArchiveOptions, Segment};
 
-/// Writes the rows of segments of one table and day to a new file and syncs it. Tells the name that it must get.
+/// Writes the rows of segments of one table and day to a new file and syncs it. Returns the name that it must get.
 pub(super) fn merged(
     table: Table,
     inputs: &[Segment],
@@ -20,7 +19,7 @@ pub(super) fn merged(
     for input in inputs {
         // What is damaged must not be sealed again with checksums that are right.
         input.check()?;
-        let found = rows_by_footer(input)?;
+        let found = input.rows_by_footer()?;
         if found != input.rows {
             return Err(ArchiveError::MergedRows { path: input.path.clone(), expected: input.rows, found });
         }

@@ -3,26 +3,26 @@
 use std::ops::Range;
 use std::time::Duration;
 
-use super::CompactionOptions;
+use crate::CompactionOptions;
 use crate::civil::MS_PER_DAY;
 use crate::segment::REWRITE_ROWS_MAX;
-use crate::stock::Kept;
+use crate::stock::PlacedSegment;
 
 /// Whether the day of these segments has been over for `settle_time`. Late rows may still come, and are merged then.
-pub(super) fn is_over(day: &[Kept], now_ms: i64, settle_time: Duration) -> bool {
+pub(super) fn is_over(day: &[PlacedSegment], now_ms: i64, settle_time: Duration) -> bool {
     let settle_ms = i64::try_from(settle_time.as_millis()).unwrap_or(i64::MAX);
     day.first().is_some_and(|kept| now_ms.saturating_sub((kept.day + 1) * MS_PER_DAY) >= settle_ms)
 }
 
 /// The segments of a day that are merged next: neighbours in the order of tails, so that the range of tails of the
 /// merged one covers no other.
-pub(super) fn next(day: &[Kept], options: &CompactionOptions, settled: bool) -> Option<Range<usize>> {
+pub(super) fn next(day: &[PlacedSegment], options: &CompactionOptions, settled: bool) -> Option<Range<usize>> {
     let fan_in = options.fan_in.max(2);
     let options = &CompactionOptions { segment_rows_max: options.segment_rows_max.min(REWRITE_ROWS_MAX), ..*options };
     let largest_tier = tier(options.segment_rows_max, fan_in);
     for wanted in 0..=largest_tier {
         // Smaller ones among those of a tier are taken along: they would part them for ever.
-        let passes = |kept: &Kept| tier(kept.segment.rows, fan_in) <= wanted;
+        let passes = |kept: &PlacedSegment| tier(kept.segment.rows, fan_in) <= wanted;
         let enough = |range: &Range<usize>| {
             let of_tier = day.get(range.clone()).unwrap_or_default().iter();
             of_tier.filter(|kept| tier(kept.segment.rows, fan_in) == wanted).count() as u64 >= fan_in
@@ -41,8 +41,8 @@ fn tier(rows: u64, fan_in: u64) -> u32 {
 
 /// Neighbours of which each passes and that fit into one segment together, as many as possible from the left.
 fn runs<'a>(
-    day: &'a [Kept],
-    passes: impl Fn(&Kept) -> bool + 'a,
+    day: &'a [PlacedSegment],
+    passes: impl Fn(&PlacedSegment) -> bool + 'a,
     options: &'a CompactionOptions,
 ) -> impl Iterator<Item = Range<usize>> + 'a {
     let mut start = 0;
@@ -71,8 +71,8 @@ mod tests {
     use super::*;
     use crate::{Position, Segment};
 
-    fn day(rows: &[u64]) -> Vec<Kept> {
-        let kept = rows.iter().enumerate().map(|(number, &rows)| Kept {
+    fn day(rows: &[u64]) -> Vec<PlacedSegment> {
+        let kept = rows.iter().enumerate().map(|(number, &rows)| PlacedSegment {
             table: Table::Flows,
             day: 20_000,
             segment: Segment {

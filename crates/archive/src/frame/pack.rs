@@ -1,4 +1,4 @@
-//! Columns in fewer octets on their way to the disk.
+//! Columns in fewer octets, for tails.
 //!
 //! A tail is written once and read once, and at a million records a second its octets are what the disk, the page cache
 //! and the copy into it have to bear. Most of a flow's numbers are small or lie close together within one delivery, so
@@ -9,7 +9,7 @@
 //! * without the offsets of its octets, when all are as long as the first.
 //!
 //! That costs a look at smallest and largest value and halves the tail; a general compression would save more and cost
-//! a multiple. What was done stands in the metadata of the field. Everything else is kept as it is.
+//! a multiple. What was done is in the metadata of the field. Everything else is kept as it is.
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ pub(crate) fn pack(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options)
 }
 
-/// A column packed, with what its metadata must tell.
+/// A column packed, with its metadata.
 type Packed = (ArrayRef, &'static str, String);
 
 fn packed(column: &ArrayRef) -> Option<Packed> {

@@ -1,4 +1,4 @@
-use weir_flow::{Beside, BooksBatch, BooksRow, Column, Counter, FlowBatchBuilder};
+use weir_flow::{BooksBatch, BooksRow, Column, Counter, FlowBatchBuilder, SideTables};
 
 use super::*;
 
@@ -15,7 +15,7 @@ fn delivery(first: u64, rows: u64) -> Delivery {
         counts: [first; Counter::COUNT],
     };
     let books = first.is_multiple_of(200).then(|| BooksBatch::from_rows(&[row]));
-    Delivery { flows: Some(builder.finish()), beside: Beside { books, ..Beside::default() } }
+    Delivery { flows: Some(builder.finish()), side_tables: SideTables { books, ..SideTables::default() } }
 }
 
 /// A tail of frames with these rows, and where each of them ends.
@@ -42,7 +42,7 @@ fn frames_give_back_what_they_were_given() {
         let found = decode(&frame, &octets).expect("decoded");
         let flows = expected.flows.iter().map(|flows| (Table::Flows, flows.record_batch()));
         let expected: Vec<_> =
-            flows.chain(expected.beside.batches()).map(|(table, batch)| (table, batch.clone())).collect();
+            flows.chain(expected.side_tables.batches()).map(|(table, batch)| (table, batch.clone())).collect();
         assert_eq!(found, expected);
     }
 }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use arrow::array::BinaryArray;
 use arrow::datatypes::DataType;
 
+use super::key::{OTHER_KEY, address_key};
 use super::postings::Lists;
 use super::zones::Zones;
 use crate::order::hosts::Mixer;
@@ -188,23 +189,4 @@ impl Slots {
     fn add_addresses(&mut self, values: &BinaryArray, page: u32) {
         values.iter().flatten().for_each(|octets| self.add(address_key(octets).unwrap_or(OTHER_KEY), page));
     }
-}
-
-/// The key of octets that are no address.
-pub(crate) const OTHER_KEY: u128 = u128::MAX;
-
-/// An address as a number that orders like it: IPv4 in the lowest 32 bits, IPv6 behind. The last 2^32 IPv6 addresses,
-/// which no network has, share one number, so that a question about one finds the pages of all. `None` for octets of
-/// another length.
-pub(crate) fn address_key(octets: &[u8]) -> Option<u128> {
-    if let Ok(short) = <[u8; 4]>::try_from(octets) {
-        return Some(u32::from_be_bytes(short).into());
-    }
-    let long = u128::from_be_bytes(octets.try_into().ok()?);
-    Some(long.saturating_add(1 << 32).min(OTHER_KEY - 1))
-}
-
-/// A time as a number without a sign that orders like it.
-pub(crate) fn time_key(ms: i64) -> u64 {
-    (ms as u64) ^ (1 << 63)
 }

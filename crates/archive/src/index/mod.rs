@@ -1,13 +1,13 @@
 //! What a segment knows about its pages, so that a question reads few of them.
 //!
 //! A page is the same rows of every column. For each page the index has the smallest and largest value of every column
-//! of numbers, times and addresses (zone maps), and for columns whose values tell pages apart the pages of each value,
+//! of numbers, times and addresses (zone maps), and for columns whose values distinguish pages the pages of each value,
 //! hosts included. It lies in the segment's own file, between the last row group and Parquet's footer, where no other
 //! reader looks, so a segment stays one file that is renamed into its place whole. Opening it reads one place at the
 //! start of the file and the index itself; neither Parquet's footer nor its page index is decoded. Lists of hosts are
 //! most of its octets, and only the blocks that a question needs are read.
 //!
-//! What speaks against it: zone maps stand in the file twice, because other tools look for Parquet's own.
+//! What speaks against it: zone maps are in the file twice, because other tools look for Parquet's own.
 //!
 //! A set of pages is never too small: a page outside it has no row whose value fits. It may be too large. Nulls fit no
 //! value, so a page of a lookup's complement may have rows whose value is null, and pages inside may as well. Whoever
@@ -15,311 +15,20 @@
 //! which is another question, and rows where `a` is null are neither. [`SegmentIndex::pages_with_nulls`] has them.
 
 pub(crate) mod bits;
-pub(crate) mod build;
+mod build;
+mod column_pages;
+pub(crate) mod key;
 pub(crate) mod octets;
 mod page_set;
 mod place;
 pub(crate) mod postings;
+mod segment_index;
 mod write;
-pub(crate) mod zones;
+mod zones;
 
-use std::fs::File;
-use std::ops::Range;
-use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
-
-use weir_flow::{Column, ColumnType};
-
-use crate::ArchiveError;
-use build::{address_key, time_key};
-use octets::{Bad, OctetReader};
-use postings::{Directory, add_pages};
-use zones::read_zones;
-
+pub use column_pages::{ColumnPages, GroupPages, PagePlace};
 pub use page_set::PageSet;
-pub use place::{ColumnPages, GroupPages, PageEncoding, PagePlace};
-pub(crate) use place::{HEADER_AT, HEADER_OCTETS, HOSTS, Header, ROLLUPS, Section};
-pub(crate) use write::{ChunkPlaces, IndexWriter};
-
-/// The version of the format; an index of another version is taken as absent.
-pub(crate) const VERSION: u32 = 1;
-
-/// What a segment knows about its pages.
-#[derive(Debug)]
-pub struct SegmentIndex {
-    pub(crate) path: PathBuf,
-    file: File,
-    octets: Vec<u8>,
-    page_rows: u64,
-    /// First row of each row group, and the number of all rows.
-    group_rows: Vec<u64>,
-    /// First page of each row group, and the number of all pages.
-    group_pages: Vec<usize>,
-    pub(crate) sections: Vec<Section>,
-    pub(crate) leaves: usize,
-    /// Where the column chunks are, as written by [`ChunkPlaces`], by row group and leaf.
-    pub(crate) chunks: Range<usize>,
-    /// Where the entry of each column is.
-    columns: [Option<Range<usize>>; Column::COUNT],
-    hosts: Directory,
-}
-
-/// What a column's entry says.
-struct Entry<'a> {
-    nulls: PageSet,
-    zones: Vec<zones::ZoneMap<'a>>,
-    lists: Listed<'a>,
-    pages: OctetReader<'a>,
-}
-
-enum Listed<'a> {
-    /// The column has no value at all.
-    NoValue,
-    Not,
-    /// In the entry itself.
-    Here(Directory, &'a [u8]),
-    /// Among the hosts, in this lane.
-    Hosts(usize),
-}
-
-impl SegmentIndex {
-    /// Reads the index of the file at `path`; `None` when it has none, or one of a later version.
-    pub(crate) fn open(path: PathBuf) -> Result<Option<Self>, ArchiveError> {
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(source) => return Err(ArchiveError::OpenSegment { path, source }),
-        };
-        let Some(header) = Header::read(&file, &path)? else { return Ok(None) };
-        let octets = header.index.read(&file, &path, "index")?;
-        let damaged = |path| ArchiveError::DamagedSegment { path, part: "index".to_owned() };
-        if OctetReader::new(&octets).u32() != Ok(VERSION) {
-            return Ok(None);
-        }
-        match Self::parse(path.clone(), file, octets) {
-            Ok(index) => Ok(Some(index)),
-            Err(Bad) => Err(damaged(path)),
-        }
-    }
-
-    fn parse(path: PathBuf, file: File, octets: Vec<u8>) -> Result<Self, Bad> {
-        let mut reader = OctetReader::new(&octets);
-        let at = |reader: &OctetReader<'_>| octets.len() - reader.left();
-        reader.u32()?;
-        let page_rows = reader.u64()?;
-        if page_rows == 0 {
-            return Err(Bad);
-        }
-        let (groups, leaves) = (reader.u32()? as usize, reader.u32()? as usize);
-        let (mut group_rows, mut group_pages) = (vec![0], vec![0]);
-        let (mut rows, mut pages) = (0u64, 0usize);
-        for _ in 0..groups {
-            let group = reader.u64()?;
-            rows = rows.checked_add(group).ok_or(Bad)?;
-            pages = pages.checked_add(group.div_ceil(page_rows) as usize).ok_or(Bad)?;
-            group_rows.push(rows);
-            group_pages.push(pages);
-        }
-        if pages > reader.left() * 8 {
-            return Err(Bad);
-        }
-        let sections = (0..reader.u32()?).map(|_| Section::parse(&mut reader)).collect::<Result<_, Bad>>()?;
-        let start = at(&reader);
-        reader.take(groups.checked_mul(leaves).and_then(|count| count.checked_mul(ChunkPlaces::OCTETS)).ok_or(Bad)?)?;
-        let chunks = start..at(&reader);
-        let hosts = Directory::read(&mut reader)?;
-        let mut columns = [const { None }; Column::COUNT];
-        for _ in 0..reader.u32()? {
-            let hint = usize::from(reader.u8()?);
-            let length = usize::from(reader.u8()?);
-            let name = std::str::from_utf8(reader.take(length)?).map_err(|_| Bad)?;
-            let hinted = Column::ALL.get(hint).copied().filter(|column| column.name() == name);
-            let length = reader.u32()? as usize;
-            let start = at(&reader);
-            reader.take(length)?;
-            if let Some(column) = hinted.or_else(|| Column::by_name(name)) {
-                columns[column as usize] = Some(start..start + length);
-            }
-        }
-        Ok(Self { path, file, octets, page_rows, group_rows, group_pages, sections, leaves, chunks, columns, hosts })
-    }
-
-    /// How many pages the segment has.
-    pub fn pages(&self) -> usize {
-        self.group_pages.last().copied().unwrap_or(0)
-    }
-
-    /// The rows of a page, counted through the segment; empty for a page that it does not have.
-    pub fn page_rows(&self, page: usize) -> Range<u64> {
-        let group = self.group_pages.partition_point(|first| *first <= page).saturating_sub(1);
-        let (Some(first_page), Some(first), Some(end)) =
-            (self.group_pages.get(group), self.group_rows.get(group), self.group_rows.get(group + 1))
-        else {
-            return 0..0;
-        };
-        let start = first + (page - first_page) as u64 * self.page_rows;
-        start..(start + self.page_rows).min(*end)
-    }
-
-    /// How many row groups the segment has.
-    pub fn row_groups(&self) -> usize {
-        self.group_rows.len() - 1
-    }
-
-    /// The rows of a row group, counted through the segment; empty for one that it does not have.
-    pub fn row_group_rows(&self, group: usize) -> Range<u64> {
-        self.group_rows.get(group).zip(self.group_rows.get(group + 1)).map_or(0..0, |(start, end)| *start..*end)
-    }
-
-    /// The pages of a row group; empty for one that it does not have.
-    pub fn row_group_pages(&self, group: usize) -> Range<usize> {
-        self.group_pages.get(group).zip(self.group_pages.get(group + 1)).map_or(0..0, |(start, end)| *start..*end)
-    }
-
-    fn entry(&self, column: Column) -> Option<Result<Entry<'_>, Bad>> {
-        let octets = self.octets.get(self.columns[column as usize].clone()?)?;
-        Some(self.read_entry(octets))
-    }
-
-    fn read_entry<'a>(&'a self, octets: &'a [u8]) -> Result<Entry<'a>, Bad> {
-        let mut reader = OctetReader::new(octets);
-        let (nulls, zones) = read_zones(&mut reader, self.pages())?;
-        let lists = match reader.u8()? {
-            write::LISTS_NONE => Listed::Not,
-            write::NO_VALUE => Listed::NoValue,
-            write::LISTS_HERE => {
-                let directory = Directory::read(&mut reader)?;
-                let blocks = reader.take(usize::try_from(directory.octets()).map_err(|_| Bad)?)?;
-                Listed::Here(directory, blocks)
-            }
-            write::LISTS_HOSTS => Listed::Hosts(reader.u8()?.into()),
-            _ => return Err(Bad),
-        };
-        Ok(Entry { nulls, zones, lists, pages: reader })
-    }
-
-    fn damaged(&self, part: String) -> ArchiveError {
-        ArchiveError::DamagedSegment { path: self.path.clone(), part }
-    }
-
-    /// Pages that may have a value from `lo` to `hi`, both included, in a column of numbers. All pages when the column
-    /// is not indexed.
-    pub fn pages_of_numbers(&self, column: Column, lo: u64, hi: u64) -> Result<PageSet, ArchiveError> {
-        match column.column_type() {
-            ColumnType::U8 | ColumnType::U16 | ColumnType::U32 | ColumnType::U64 => {
-                self.pages_between(column, 0, lo.into(), hi.into())
-            }
-            _ => Ok(PageSet::all(self.pages())),
-        }
-    }
-
-    /// Pages that may have a time from `lo_ms` to `hi_ms`, both included, milliseconds since the epoch. All pages when
-    /// the column is not indexed.
-    pub fn pages_of_times(&self, column: Column, lo_ms: i64, hi_ms: i64) -> Result<PageSet, ArchiveError> {
-        match column.column_type() {
-            ColumnType::Time => self.pages_between(column, 0, time_key(lo_ms).into(), time_key(hi_ms).into()),
-            _ => Ok(PageSet::all(self.pages())),
-        }
-    }
-
-    /// Pages that may have an address from `lo` to `hi`, both included: both of 4 octets or both of 16. All pages when
-    /// the column is not indexed or the ends are not of one family.
-    pub fn pages_of_addresses(&self, column: Column, lo: &[u8], hi: &[u8]) -> Result<PageSet, ArchiveError> {
-        let keys = address_key(lo).zip(address_key(hi)).filter(|_| lo.len() == hi.len());
-        match (column.column_type(), keys) {
-            (ColumnType::Address, Some((low, high))) => {
-                self.pages_between(column, usize::from(lo.len() != 4), low, high)
-            }
-            _ => Ok(PageSet::all(self.pages())),
-        }
-    }
-
-    /// Whether every value of a column is null. False as well when the index does not know the column.
-    pub fn is_null(&self, column: Column) -> Result<bool, ArchiveError> {
-        match self.entry(column) {
-            None => Ok(false),
-            Some(Ok(entry)) => Ok(matches!(entry.lists, Listed::NoValue)),
-            Some(Err(Bad)) => Err(self.damaged(format!("index of column '{column}'"))),
-        }
-    }
-
-    /// Pages that have a null in this column; all pages when the column is not indexed.
-    pub fn pages_with_nulls(&self, column: Column) -> Result<PageSet, ArchiveError> {
-        match self.entry(column) {
-            None => Ok(PageSet::all(self.pages())),
-            Some(Ok(entry)) => Ok(entry.nulls),
-            Some(Err(Bad)) => Err(self.damaged(format!("index of column '{column}'"))),
-        }
-    }
-
-    fn pages_between(&self, column: Column, family: usize, low: u128, high: u128) -> Result<PageSet, ArchiveError> {
-        let damaged = |Bad| self.damaged(format!("index of column '{column}'"));
-        let Some(entry) = self.entry(column) else { return Ok(PageSet::all(self.pages())) };
-        let entry = entry.map_err(damaged)?;
-        if matches!(entry.lists, Listed::NoValue) {
-            return Ok(PageSet::none(self.pages()));
-        }
-        let Some(zone) = entry.zones.get(family) else { return Ok(PageSet::all(self.pages())) };
-        let mut pages = zone.pages(low, high);
-        if low > high || pages.is_none() {
-            return Ok(pages);
-        }
-        let mut listed = PageSet::none(self.pages());
-        match entry.lists {
-            Listed::NoValue | Listed::Not => return Ok(pages),
-            Listed::Here(directory, blocks) => {
-                for block in directory.covering(low, high) {
-                    let octets = blocks.get(block.offset as usize..(block.offset + block.octets) as usize);
-                    let lane = (0, usize::from(directory.lanes));
-                    octets
-                        .ok_or(Bad)
-                        .and_then(|octets| add_pages(block, octets, lane, (low, high), &mut listed))
-                        .map_err(damaged)?;
-                }
-            }
-            Listed::Hosts(lane) => self.add_hosts(lane, (low, high), &mut listed)?,
-        }
-        pages.and(&listed);
-        Ok(pages)
-    }
-
-    fn add_hosts(&self, lane: usize, range: (u128, u128), pages: &mut PageSet) -> Result<(), ArchiveError> {
-        let damaged = |Bad| self.damaged("lists of hosts".to_owned());
-        let blocks = self.hosts.covering(range.0, range.1);
-        let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else { return Ok(()) };
-        let section = self.sections.iter().find(|section| section.kind == place::HOSTS).ok_or(Bad).map_err(damaged)?;
-        let length = (last.offset - first.offset) as usize + last.octets as usize;
-        if u64::from(first.offset) + length as u64 > section.octets {
-            return Err(damaged(Bad));
-        }
-        let mut octets = vec![0; length];
-        self.file
-            .read_exact_at(&mut octets, section.offset + u64::from(first.offset))
-            .map_err(|source| ArchiveError::OpenSegment { path: self.path.clone(), source })?;
-        for block in blocks {
-            let start = (block.offset - first.offset) as usize;
-            let block_octets = octets.get(start..start + block.octets as usize).ok_or(Bad).map_err(damaged)?;
-            add_pages(block, block_octets, (lane, self.hosts.lanes.into()), range, pages).map_err(damaged)?;
-        }
-        Ok(())
-    }
-
-    /// Where the pages of a column lie, so that they can be read without Parquet's footer. `None` for columns that are
-    /// not in the index, have no value in the segment, or are lists.
-    pub fn column_pages(&self, column: Column) -> Result<Option<ColumnPages>, ArchiveError> {
-        let damaged = |Bad| self.damaged(format!("index of column '{column}'"));
-        let Some(entry) = self.entry(column) else { return Ok(None) };
-        let entry = entry.map_err(damaged)?;
-        self.read_places(entry.pages).map_err(damaged)
-    }
-
-    /// The octets of a chunk's entry: by row group and leaf.
-    pub(crate) fn chunk(&self, group: usize, leaf: usize) -> Result<ChunkPlaces, Bad> {
-        let at = (group * self.leaves + leaf) * ChunkPlaces::OCTETS;
-        let all = self.octets.get(self.chunks.clone()).ok_or(Bad)?;
-        ChunkPlaces::parse(all.get(at..at + ChunkPlaces::OCTETS).ok_or(Bad)?)
-    }
-
-    pub(crate) fn file(&self) -> &File {
-        &self.file
-    }
-}
+pub use place::PageEncoding;
+pub(crate) use place::{ChunkPlaces, HEADER_AT, HEADER_OCTETS, HOSTS, Header, ROLLUPS, Section};
+pub use segment_index::SegmentIndex;
+pub(crate) use write::IndexWriter;

@@ -2,7 +2,7 @@
 
 /// Octets that are not what they should be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bad;
+pub(crate) struct CorruptIndex;
 
 #[derive(Debug, Clone)]
 pub(crate) struct OctetReader<'a> {
@@ -18,25 +18,25 @@ impl<'a> OctetReader<'a> {
         self.rest.len()
     }
 
-    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], Bad> {
-        let (taken, rest) = self.rest.split_at_checked(count).ok_or(Bad)?;
+    pub(crate) fn take(&mut self, count: usize) -> Result<&'a [u8], CorruptIndex> {
+        let (taken, rest) = self.rest.split_at_checked(count).ok_or(CorruptIndex)?;
         self.rest = rest;
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Bad> {
-        self.take(N)?.try_into().map_err(|_| Bad)
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], CorruptIndex> {
+        self.take(N)?.try_into().map_err(|_| CorruptIndex)
     }
 
-    pub(crate) fn u8(&mut self) -> Result<u8, Bad> {
+    pub(crate) fn u8(&mut self) -> Result<u8, CorruptIndex> {
         Ok(u8::from_le_bytes(self.array()?))
     }
 
-    pub(crate) fn u32(&mut self) -> Result<u32, Bad> {
+    pub(crate) fn u32(&mut self) -> Result<u32, CorruptIndex> {
         Ok(u32::from_le_bytes(self.array()?))
     }
 
-    pub(crate) fn u64(&mut self) -> Result<u64, Bad> {
+    pub(crate) fn u64(&mut self) -> Result<u64, CorruptIndex> {
         Ok(u64::from_le_bytes(self.array()?))
     }
 }

@@ -2,15 +2,13 @@
 
 use std::fs::File;
 use std::io;
-use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use super::octets::{Bad, OctetReader, narrow, put_u32, put_u64};
-use super::{ChunkPlaces, SegmentIndex};
-use crate::ArchiveError;
+use super::octets::{CorruptIndex, OctetReader, put_narrow, put_u32, put_u64, width_of};
+use crate::{Action, ArchiveError};
 
-/// Where the header stands: behind Parquet's magic number, before the first row group.
+/// Where the header is: behind Parquet's magic number, before the first row group.
 pub(crate) const HEADER_AT: u64 = 4;
 pub(crate) const HEADER_OCTETS: usize = 40;
 const MAGIC: &[u8; 8] = b"weir.idx";
@@ -38,7 +36,7 @@ impl Section {
         put_u32(out, self.crc);
     }
 
-    pub(crate) fn parse(reader: &mut OctetReader<'_>) -> Result<Self, Bad> {
+    pub(crate) fn parse(reader: &mut OctetReader<'_>) -> Result<Self, CorruptIndex> {
         Ok(Self { kind: reader.u8()?, offset: reader.u64()?, octets: reader.u64()?, crc: reader.u32()? })
     }
 
@@ -47,7 +45,7 @@ impl Section {
         let damaged = || ArchiveError::DamagedSegment { path: path.to_owned(), part: part.to_owned() };
         let failed = |source: io::Error| match source.kind() {
             io::ErrorKind::UnexpectedEof => damaged(),
-            _ => ArchiveError::OpenSegment { path: path.to_owned(), source },
+            _ => Action::OpenSegment.failed(path)(source),
         };
         let length = file.metadata().map_err(failed)?.len();
         if self.offset.checked_add(self.octets).is_none_or(|end| end > length) {
@@ -62,7 +60,31 @@ impl Section {
     }
 }
 
-/// What stands at the start of the file: where the index is, and the checksum of all that comes after it.
+/// Where a column chunk is, and its checksum.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ChunkPlaces {
+    pub(crate) offset: u64,
+    pub(crate) octets: u64,
+    /// CRC-32C.
+    pub(crate) crc: u32,
+}
+
+impl ChunkPlaces {
+    pub(crate) const OCTETS: usize = 20;
+
+    pub(super) fn put(&self, out: &mut Vec<u8>) {
+        put_u64(out, self.offset);
+        put_u64(out, self.octets);
+        put_u32(out, self.crc);
+    }
+
+    pub(crate) fn parse(octets: &[u8]) -> Result<Self, CorruptIndex> {
+        let mut reader = OctetReader::new(octets);
+        Ok(Self { offset: reader.u64()?, octets: reader.u64()?, crc: reader.u32()? })
+    }
+}
+
+/// What is at the start of the file: where the index is, and the checksum of all that comes after it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Header {
     pub(crate) index: Section,
@@ -89,19 +111,19 @@ impl Header {
         match file.read_exact_at(&mut octets, HEADER_AT) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => return Ok(None),
-            Err(source) => return Err(ArchiveError::OpenSegment { path: path.to_owned(), source }),
+            Err(source) => return Err(Action::OpenSegment.failed(path)(source)),
         }
-        let damaged = |Bad| ArchiveError::DamagedSegment { path: path.to_owned(), part: "header".to_owned() };
+        let damaged = |CorruptIndex| ArchiveError::DamagedSegment { path: path.to_owned(), part: "header".to_owned() };
         if !octets.starts_with(MAGIC) {
             return Ok(None);
         }
         Self::parse(&octets).map(Some).map_err(damaged)
     }
 
-    fn parse(octets: &[u8; HEADER_OCTETS]) -> Result<Self, Bad> {
+    fn parse(octets: &[u8; HEADER_OCTETS]) -> Result<Self, CorruptIndex> {
         let (signed, crc) = octets.split_at(HEADER_OCTETS - 4);
         if OctetReader::new(crc).u32()? != crc32c::crc32c(signed) {
-            return Err(Bad);
+            return Err(CorruptIndex);
         }
         let mut reader = OctetReader::new(signed);
         reader.take(MAGIC.len())?;
@@ -126,7 +148,7 @@ pub enum PageEncoding {
     DeltaByteArray,
     /// `BYTE_STREAM_SPLIT`.
     ByteStreamSplit,
-    /// Pages of several encodings: each page's header tells its own.
+    /// Pages of several encodings: each page's header names its own.
     Mixed,
 }
 
@@ -145,90 +167,21 @@ impl PageEncoding {
         self as u8
     }
 
-    fn of_octet(octet: u8) -> Option<Self> {
+    pub(super) fn of_octet(octet: u8) -> Option<Self> {
         Self::ALL.get(usize::from(octet)).copied()
     }
 }
 
-/// Where the pages of a column lie.
-///
-/// Each page is a Parquet page: a Thrift header, then its data, compressed with zstd (a data page of version 1: the
-/// definition levels are part of what is compressed). The column is optional: a page without nulls has one run of the
-/// level 1.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ColumnPages {
-    /// Encoding of the data pages.
-    pub encoding: PageEncoding,
-    /// Row group by row group.
-    pub groups: Vec<GroupPages>,
-}
-
-/// The pages of a column in one row group.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GroupPages {
-    /// All octets of the column in the file, dictionary included.
-    pub chunk: Range<u64>,
-    /// CRC-32C of these octets.
-    pub crc32c: u32,
-    /// Octets of the dictionary page in the file, header included; `None` when there is none.
-    pub dictionary: Option<Range<u64>>,
-    /// The data pages in order: page `n` of the row group is page `row_group_pages(group).start + n` of the index.
-    pub pages: Vec<PagePlace>,
-}
-
-/// Where one page lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PagePlace {
-    /// Offset in the file.
-    pub offset: u64,
-    /// Octets, header included.
-    pub octets: u64,
-    /// Rows.
-    pub rows: u64,
-}
-
-/// What stands at the end of a column's entry: encoding, leaf, octets of the dictionaries, octets of the pages.
+/// Writes the end of a column's entry: encoding, leaf, octets of the dictionaries, octets of the pages.
 pub(crate) fn put_places(out: &mut Vec<u8>, encoding: PageEncoding, leaf: u32, dictionaries: &[u32], pages: &[u32]) {
     out.push(encoding.octet());
     put_u32(out, leaf);
     for octets in dictionaries {
         put_u32(out, *octets);
     }
-    let width = super::octets::width_of(pages.iter().copied().max().unwrap_or(0).into());
+    let width = width_of(pages.iter().copied().max().unwrap_or(0).into());
     out.push(width as u8);
     for octets in pages {
-        super::octets::put_narrow(out, (*octets).into(), width);
-    }
-}
-
-impl SegmentIndex {
-    pub(super) fn read_places(&self, mut reader: OctetReader<'_>) -> Result<Option<ColumnPages>, Bad> {
-        if reader.left() == 0 {
-            return Ok(None);
-        }
-        let encoding = PageEncoding::of_octet(reader.u8()?).ok_or(Bad)?;
-        let leaf = reader.u32()? as usize;
-        let dictionaries = (0..self.row_groups()).map(|_| reader.u32()).collect::<Result<Vec<_>, _>>()?;
-        let width = usize::from(reader.u8()?);
-        let sizes = reader.take(self.pages().checked_mul(width).ok_or(Bad)?)?;
-        let mut groups = Vec::with_capacity(self.row_groups());
-        for (group, &dictionary) in dictionaries.iter().enumerate() {
-            let ChunkPlaces { offset, octets, crc } = self.chunk(group, leaf)?;
-            let end = offset.checked_add(octets).ok_or(Bad)?;
-            let mut at = offset + u64::from(dictionary);
-            let mut pages = Vec::new();
-            for page in self.row_group_pages(group) {
-                let octets = narrow(sizes, page, width).ok_or(Bad)?;
-                let rows = self.page_rows(page);
-                pages.push(PagePlace { offset: at, octets, rows: rows.end - rows.start });
-                at += octets;
-            }
-            if at != end {
-                return Err(Bad);
-            }
-            let dictionary = (dictionary > 0).then(|| offset..offset + u64::from(dictionary));
-            groups.push(GroupPages { chunk: offset..end, crc32c: crc, dictionary, pages });
-        }
-        Ok(Some(ColumnPages { encoding, groups }))
+        put_narrow(out, (*octets).into(), width);
     }
 }

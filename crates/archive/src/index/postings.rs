@@ -2,13 +2,13 @@
 //!
 //! Values are sorted and cut into blocks of [`BLOCK_VALUES`]. A block is a string of bits: the values as gaps, and for
 //! each value one set of pages per *lane* as gaps too, all in Rice codes. Source and destination addresses are two
-//! lanes of one list, so that a host's octets stand once. A dense set costs about one bit a page, like a bitmap; a host
-//! on one page costs about a dozen bits. A list of one lane has only values that occur, so there an empty set says that
-//! the value is on too many pages to be listed, and stands for all of them. The first value of each block stands apart in a directory, so that finding a
-//! value decodes one block.
+//! lanes of one list, so that a host's octets are kept once. A dense set costs about one bit a page, like a bitmap; a
+//! host on one page costs about a dozen bits. A list of one lane has only values that occur, so there an empty set says
+//! that the value is on too many pages to be listed, and stands for all of them. The first value of each block stands
+//! apart in a directory, so that finding a value decodes one block.
 
 use super::bits::{BitReader, BitWriter, low_bits};
-use super::octets::{Bad, OctetReader, put_u32};
+use super::octets::{CorruptIndex, OctetReader, put_u32};
 use super::page_set::PageSet;
 
 /// Values of a block.
@@ -152,12 +152,12 @@ impl Directory {
         }
     }
 
-    pub(crate) fn read(reader: &mut OctetReader<'_>) -> Result<Self, Bad> {
-        let [lanes, wide] = *reader.take(2)? else { return Err(Bad) };
+    pub(crate) fn read(reader: &mut OctetReader<'_>) -> Result<Self, CorruptIndex> {
+        let [lanes, wide] = *reader.take(2)? else { return Err(CorruptIndex) };
         let width = if wide == 0 { 4 } else { 16 };
         let count = reader.u32()? as usize;
         let entry = width + 12;
-        let entries = reader.take(count.checked_mul(entry).ok_or(Bad)?)?;
+        let entries = reader.take(count.checked_mul(entry).ok_or(CorruptIndex)?)?;
         let mut offset = 0u32;
         let blocks = entries.chunks_exact(entry).map(|entry| {
             let mut entry = OctetReader::new(entry);
@@ -165,10 +165,10 @@ impl Directory {
             first[..width].copy_from_slice(entry.take(width)?);
             let (values, octets, crc) = (entry.u32()?, entry.u32()?, entry.u32()?);
             let block = Block { first: u128::from_le_bytes(first), values, offset, octets, crc };
-            offset = offset.checked_add(octets).ok_or(Bad)?;
+            offset = offset.checked_add(octets).ok_or(CorruptIndex)?;
             Ok(block)
         });
-        Ok(Self { lanes, blocks: blocks.collect::<Result<_, Bad>>()? })
+        Ok(Self { lanes, blocks: blocks.collect::<Result<_, CorruptIndex>>()? })
     }
 
     /// Octets of all blocks.
@@ -191,9 +191,9 @@ pub(crate) fn add_pages(
     (lane, lanes): (usize, usize),
     (low, high): (u128, u128),
     pages: &mut PageSet,
-) -> Result<(), Bad> {
+) -> Result<(), CorruptIndex> {
     if crc32c::crc32c(octets) != block.crc {
-        return Err(Bad);
+        return Err(CorruptIndex);
     }
     let mut reader = BitReader::new(octets);
     let value_bits = reader.bits(LOW_BITS_BITS) as u32;
@@ -201,15 +201,15 @@ pub(crate) fn add_pages(
     for number in 0..block.values {
         let gap = reader.rice(value_bits);
         if number > 0 {
-            value = value.checked_add(gap).and_then(|value| value.checked_add(1)).ok_or(Bad)?;
+            value = value.checked_add(gap).and_then(|value| value.checked_add(1)).ok_or(CorruptIndex)?;
         }
         if value > high {
             return Ok(());
         }
         for at in 0..lanes {
-            let count = usize::try_from(reader.rice(0)).map_err(|_| Bad)?;
+            let count = usize::try_from(reader.rice(0)).map_err(|_| CorruptIndex)?;
             if count > pages.pages() || reader.is_over() {
-                return Err(Bad);
+                return Err(CorruptIndex);
             }
             if count == 0 && lanes == 1 && value >= low {
                 *pages = PageSet::all(pages.pages());
@@ -217,7 +217,10 @@ pub(crate) fn add_pages(
             let bits = gap_bits(pages.pages(), count);
             let mut next = 0usize;
             for _ in 0..count {
-                let page = usize::try_from(reader.rice(bits)).ok().and_then(|gap| next.checked_add(gap)).ok_or(Bad)?;
+                let page = usize::try_from(reader.rice(bits))
+                    .ok()
+                    .and_then(|gap| next.checked_add(gap))
+                    .ok_or(CorruptIndex)?;
                 if value >= low && at == lane {
                     pages.insert(page);
                 }

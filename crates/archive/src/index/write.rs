@@ -4,43 +4,22 @@ use arrow::array::{Array, BinaryArray};
 use arrow::datatypes::Field;
 use weir_flow::{Column, ColumnType, Table};
 
-use super::VERSION;
-use super::build::{ColumnBuilder, OTHER_KEY, address_key};
-use super::octets::{Bad, OctetReader, put_u32, put_u64};
-use super::place::{PageEncoding, Section, put_places};
+use super::build::ColumnBuilder;
+use super::key::{OTHER_KEY, address_key};
+use super::octets::{put_u32, put_u64};
+use super::place::{ChunkPlaces, PageEncoding, Section, put_places};
 use super::postings::{Directory, Lists};
 use super::zones::Zones;
 use crate::order::FlowOrder;
 use crate::order::hosts::{Hosts, NO_HOST};
 
+/// The version of the format; an index of another version is taken as absent.
+pub(super) const VERSION: u32 = 1;
+
 pub(super) const LISTS_NONE: u8 = 0;
 pub(super) const LISTS_HERE: u8 = 1;
 pub(super) const LISTS_HOSTS: u8 = 2;
 pub(super) const NO_VALUE: u8 = 3;
-
-/// Where a column chunk is, and its checksum.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ChunkPlaces {
-    pub(crate) offset: u64,
-    pub(crate) octets: u64,
-    /// CRC-32C.
-    pub(crate) crc: u32,
-}
-
-impl ChunkPlaces {
-    pub(crate) const OCTETS: usize = 20;
-
-    fn put(&self, out: &mut Vec<u8>) {
-        put_u64(out, self.offset);
-        put_u64(out, self.octets);
-        put_u32(out, self.crc);
-    }
-
-    pub(crate) fn parse(octets: &[u8]) -> Result<Self, Bad> {
-        let mut reader = OctetReader::new(octets);
-        Ok(Self { offset: reader.u64()?, octets: reader.u64()?, crc: reader.u32()? })
-    }
-}
 
 /// One column of flows, ready to be written.
 #[derive(Debug)]
@@ -88,7 +67,8 @@ impl IndexWriter {
         }
     }
 
-    /// What the pages of a column are added to; the column is the `leaf`th of Parquet's. `None` for what is not indexed.
+    /// What the pages of a column are added to; the column is the `leaf`th of Parquet's. `None` for what is not
+    /// indexed.
     pub(crate) fn column(&mut self, table: Table, field: &Field, leaf: usize) -> Option<&mut ColumnBuilder> {
         if table != Table::Flows {
             return None;
@@ -117,7 +97,7 @@ impl IndexWriter {
         }
     }
 
-    /// Tells how a chunk of a column just added is made up.
+    /// Notes how a chunk of a column just added is made up.
     pub(crate) fn add_places(&mut self, leaf: usize, encoding: PageEncoding, dictionary: u32, pages: &[u32]) {
         let Some(entry) = self.columns.iter_mut().find(|entry| entry.leaf as usize == leaf) else { return };
         let Some(places) = &mut entry.places else { return };
@@ -131,12 +111,12 @@ impl IndexWriter {
         places.pages.extend(pages);
     }
 
-    /// Tells where a chunk was written; chunks come row group by row group, leaf by leaf.
+    /// Notes where a chunk was written; chunks come row group by row group, leaf by leaf.
     pub(crate) fn add_chunk(&mut self, chunk: ChunkPlaces) {
         self.chunks.push(chunk);
     }
 
-    /// Tells where a section was written.
+    /// Notes where a section was written.
     pub(crate) fn add_section(&mut self, section: Section) {
         self.sections.push(section);
     }

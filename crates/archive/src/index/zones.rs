@@ -2,8 +2,8 @@
 
 use arrow::array::{Array, BinaryArray};
 
-use super::build::address_key;
-use super::octets::{Bad, OctetReader, narrow, put_narrow, put_u64, width_of};
+use super::key::address_key;
+use super::octets::{CorruptIndex, OctetReader, narrow, put_narrow, put_u64, width_of};
 use super::page_set::PageSet;
 
 /// Smallest and largest of one page; `None` when it has no value.
@@ -128,7 +128,7 @@ fn put_bits(out: &mut Vec<u8>, bits: impl ExactSizeIterator<Item = bool> + Clone
     }
 }
 
-fn read_bits(reader: &mut OctetReader<'_>, pages: usize) -> Result<PageSet, Bad> {
+fn read_bits(reader: &mut OctetReader<'_>, pages: usize) -> Result<PageSet, CorruptIndex> {
     let mut set = PageSet::none(pages);
     match reader.u8()? {
         0 => {}
@@ -138,7 +138,7 @@ fn read_bits(reader: &mut OctetReader<'_>, pages: usize) -> Result<PageSet, Bad>
             let bit = |page: &usize| octets.get(page / 8).is_some_and(|octet| octet >> (page % 8) & 1 == 1);
             (0..pages).filter(bit).for_each(|page| set.insert(page));
         }
-        _ => return Err(Bad),
+        _ => return Err(CorruptIndex),
     }
     Ok(set)
 }
@@ -175,7 +175,7 @@ pub(crate) struct ZoneMap<'a> {
 }
 
 impl<'a> ZoneMap<'a> {
-    pub(crate) fn read(reader: &mut OctetReader<'a>, pages: usize) -> Result<Self, Bad> {
+    pub(crate) fn read(reader: &mut OctetReader<'a>, pages: usize) -> Result<Self, CorruptIndex> {
         let present = read_bits(reader, pages)?;
         if present.is_none() {
             return Ok(Self { present, base: 0, shift: 0, width: 1, octets: &[] });
@@ -183,9 +183,9 @@ impl<'a> ZoneMap<'a> {
         let base = u128::from(reader.u64()?) | u128::from(reader.u64()?) << 64;
         let (shift, width) = (reader.u8()?, usize::from(reader.u8()?));
         if !matches!(width, 1 | 2 | 4 | 8) || !matches!(shift, 0 | 64) {
-            return Err(Bad);
+            return Err(CorruptIndex);
         }
-        let octets = reader.take(pages.checked_mul(2 * width).ok_or(Bad)?)?;
+        let octets = reader.take(pages.checked_mul(2 * width).ok_or(CorruptIndex)?)?;
         Ok(Self { present, base, shift, width, octets })
     }
 
@@ -208,13 +208,16 @@ impl<'a> ZoneMap<'a> {
 }
 
 /// What [`Zones::put`] wrote: pages with nulls, and the zones, of numbers or by family.
-pub(crate) fn read_zones<'a>(reader: &mut OctetReader<'a>, pages: usize) -> Result<(PageSet, Vec<ZoneMap<'a>>), Bad> {
+pub(crate) fn read_zones<'a>(
+    reader: &mut OctetReader<'a>,
+    pages: usize,
+) -> Result<(PageSet, Vec<ZoneMap<'a>>), CorruptIndex> {
     let nulls = read_bits(reader, pages)?;
     let count = match reader.u8()? {
         FAMILIES_NONE => 1,
         FAMILIES_BOTH => 2,
-        _ => return Err(Bad),
+        _ => return Err(CorruptIndex),
     };
-    let zones = (0..count).map(|_| ZoneMap::read(reader, pages)).collect::<Result<_, Bad>>()?;
+    let zones = (0..count).map(|_| ZoneMap::read(reader, pages)).collect::<Result<_, CorruptIndex>>()?;
     Ok((nulls, zones))
 }

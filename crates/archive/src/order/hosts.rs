@@ -88,8 +88,8 @@ fn in_order<T: Ord, S>(numbers: HashMap<T, u32, S>, next: &mut u32, ranks: &mut 
 }
 
 impl Hosts {
-    /// For each number the number of its network: of the first 16 bits of IPv4, of the first 48 of IPv6, and one for all
-    /// that is no address.
+    /// For each number the number of its network: of the first 16 bits of IPv4, of the first 48 of IPv6, and one for
+    /// all that is no address.
     pub(crate) fn networks(&self) -> Vec<u32> {
         let mut networks = Vec::with_capacity(self.numbers());
         networks.push(0);
@@ -127,7 +127,7 @@ impl Hosts {
     }
 }
 
-/// Hashes of numbers: one multiplication, with a secret, because whoever sends flows chooses addresses.
+/// Hashes of numbers: one multiplication, with a secret, because senders of flows choose addresses.
 #[derive(Debug, Clone)]
 pub(crate) struct Mixer {
     secret: u64,

@@ -9,8 +9,9 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 
-use crate::layout::{Layout, TailNumber};
-use crate::{ArchiveError, folder};
+use crate::layout::Layout;
+use crate::position::TailNumber;
+use crate::{Action, ArchiveError, folder};
 
 const LIST: &str = "weir-export";
 const FIRST_LINE: &str = "weir export, version 1";
@@ -69,7 +70,7 @@ fn write(path: &Path, text: &str) -> io::Result<()> {
 /// Writes the list of an export, and syncs it.
 pub(super) fn write_list(export: &Path, entries: &[Entry]) -> Result<(), ArchiveError> {
     let path = export.join(LIST);
-    write(&path, &text_of(entries.iter())).map_err(|source| ArchiveError::ExportList { path, source })?;
+    write(&path, &text_of(entries.iter())).map_err(Action::AccessExportList.failed(&path))?;
     folder::sync(export)
 }
 
@@ -81,7 +82,7 @@ pub(super) fn read_list(export: &Path) -> Result<Vec<Entry>, ArchiveError> {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             Err(ArchiveError::NotAnExport { path: export.to_owned() })
         }
-        Err(source) => Err(ArchiveError::ExportList { path, source }),
+        Err(source) => Err(Action::AccessExportList.failed(&path)(source)),
     }
 }
 
@@ -96,7 +97,7 @@ pub(super) fn remember<'a>(
     entries: impl Iterator<Item = &'a Entry>,
 ) -> Result<(), ArchiveError> {
     let path = record(layout, number);
-    write(&path, &text_of(entries)).map_err(|source| ArchiveError::ExportList { path, source })?;
+    write(&path, &text_of(entries)).map_err(Action::AccessExportList.failed(&path))?;
     folder::sync(&layout.imported())
 }
 
@@ -106,7 +107,7 @@ pub(super) fn imported_before(layout: &Layout) -> Result<HashSet<Entry>, Archive
     for name in folder::names(&layout.imported())? {
         let path = layout.imported().join(name);
         let text = fs::read_to_string(&path);
-        let text = text.map_err(|source| ArchiveError::ExportList { path: path.clone(), source })?;
+        let text = text.map_err(Action::AccessExportList.failed(&path))?;
         before.extend(parse(&text).map_err(|what| ArchiveError::BadExport { path, what: what.to_owned() })?);
     }
     Ok(before)
@@ -118,7 +119,7 @@ pub(crate) fn forget_uncommitted(layout: &Layout, first: Option<TailNumber>) -> 
     for name in folder::names(&layout.imported())? {
         if name.to_str().and_then(|name| name.parse().ok()).is_some_and(|number: TailNumber| number >= first) {
             let path = layout.imported().join(name);
-            fs::remove_file(&path).map_err(|source| ArchiveError::RemoveLeftover { path, source })?;
+            fs::remove_file(&path).map_err(Action::RemoveLeftover.failed(&path))?;
         }
     }
     Ok(())

@@ -6,8 +6,8 @@ use arrow::array::{Array, ArrayRef, AsArray};
 use arrow::datatypes::{DataType, TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use weir_flow::{Column, Table};
 
-use super::pack::{Keys, Packed};
-use super::{Rest, Rollup, Sum};
+use super::pack::{PackedRollup, RollupKeys};
+use super::table::{OmittedKeys, Rollup, Sum};
 use crate::ArchiveError;
 use crate::order::FlowOrder;
 use crate::order::hosts::{HostCollector, Hosts, Mixer};
@@ -21,7 +21,7 @@ const MINUTE_MS: i64 = 60_000;
 /// Time is counted in minutes from here, so that keys have no sign.
 const FIRST_MINUTE: i64 = i64::MIN / MINUTE_MS - 1;
 
-/// The minute that a key of [`Rollup::Minute`] stands for.
+/// The minute of a key of [`Rollup::Minute`].
 pub(super) fn minute_ms(key: u64) -> i64 {
     (key as i64).wrapping_add(FIRST_MINUTE).saturating_mul(MINUTE_MS)
 }
@@ -32,7 +32,7 @@ fn minute_key(ms: i64) -> u64 {
 
 /// What is summed up, row by row in the order in which rows came.
 struct Measures {
-    /// `None` when every row stands for one flow.
+    /// `None` when every row is one flow.
     flows: Option<Vec<u64>>,
     packets: Vec<u64>,
     bytes: Vec<u64>,
@@ -114,7 +114,7 @@ fn with_starts(pieces: Vec<ArrayRef>) -> impl Iterator<Item = (ArrayRef, usize)>
     })
 }
 
-/// The rollups of these rows as octets; none when the rows do not tell all that is summed up.
+/// The rollups of these rows as octets; none when the rows lack something that is summed up.
 pub(crate) fn rollups(
     columns: &Columns<'_>,
     rows: &[u32],
@@ -180,10 +180,10 @@ pub(crate) fn rollups(
 }
 
 /// Sums by host; `None` when an address has neither 4 octets nor 16.
-fn by_host(measures: &Measures, rows: &[u32], numbers: &[u32], hosts: &Hosts, heavy: usize) -> Option<Packed> {
+fn by_host(measures: &Measures, rows: &[u32], numbers: &[u32], hosts: &Hosts, heavy: usize) -> Option<PackedRollup> {
     let sums = measures.sum(rows, numbers, hosts.numbers());
     let (kept, rest) = keep_heavy(&sums, 1, heavy);
-    let mut packed = Packed { rest, ..Packed::default() };
+    let mut packed = PackedRollup { rest, ..PackedRollup::default() };
     for (slot, sum) in kept {
         match slot.checked_sub(1) {
             None => packed.keys.has_null = true,
@@ -199,14 +199,14 @@ fn by_host(measures: &Measures, rows: &[u32], numbers: &[u32], hosts: &Hosts, he
     Some(packed)
 }
 
-fn by_number(measures: &Measures, rows: &[u32], numbers: &[u32], slots: &Slots, heavy: usize) -> Packed {
+fn by_number(measures: &Measures, rows: &[u32], numbers: &[u32], slots: &Slots, heavy: usize) -> PackedRollup {
     let sums = measures.sum(rows, numbers, slots.keys.len());
     let mut order: Vec<(Option<u64>, usize)> = slots.keys.iter().copied().zip(0..).collect();
     order.sort_unstable();
     let sorted: Vec<Sum> = order.iter().map(|(_, slot)| sums[*slot]).collect();
     let nulls = usize::from(order.first().is_some_and(|first| first.0.is_none()));
     let (kept, rest) = keep_heavy(&sorted, nulls, heavy);
-    let mut packed = Packed { rest, keys: Keys::default(), sums: Vec::with_capacity(kept.len()) };
+    let mut packed = PackedRollup { rest, keys: RollupKeys::default(), sums: Vec::with_capacity(kept.len()) };
     for (at, sum) in kept {
         match order[at].0 {
             None => packed.keys.has_null = true,
@@ -219,7 +219,7 @@ fn by_number(measures: &Measures, rows: &[u32], numbers: &[u32], slots: &Slots, 
 
 /// Of sums by slot those that have a flow and are among the `heavy` largest by flows, packets or bytes, and what the
 /// others have at most. The first `always` are kept anyway.
-fn keep_heavy(sums: &[Sum], always: usize, heavy: usize) -> (Vec<(usize, Sum)>, Option<Rest>) {
+fn keep_heavy(sums: &[Sum], always: usize, heavy: usize) -> (Vec<(usize, Sum)>, Option<OmittedKeys>) {
     let heavy = heavy.max(1);
     let is_used = |sum: &Sum| sum.start_ms != i64::MAX || sum.end_ms != i64::MIN;
     let measures: [fn(&Sum) -> u64; 3] = [|sum| sum.flows, |sum| sum.packets, |sum| sum.bytes];
@@ -234,7 +234,7 @@ fn keep_heavy(sums: &[Sum], always: usize, heavy: usize) -> (Vec<(usize, Sum)>, 
     });
     // those equal to a bound are not kept: where most keys have one flow they would be nearly all
     let is_heavy = |sum: &Sum| measures.iter().zip(bounds).any(|(of, bound)| bound.is_none_or(|bound| of(sum) > bound));
-    let (mut kept, mut rest) = (Vec::new(), Rest { keys: 0, flows_max: 0, packets_max: 0, bytes_max: 0 });
+    let (mut kept, mut rest) = (Vec::new(), OmittedKeys { keys: 0, flows_max: 0, packets_max: 0, bytes_max: 0 });
     for (slot, sum) in sums.iter().enumerate().filter(|(_, sum)| is_used(sum)) {
         if slot < always || is_heavy(sum) {
             kept.push((slot, *sum));

@@ -1,17 +1,18 @@
 //! Sums by host, port and so on, kept with each segment, so that the common questions need no flows.
 //!
 //! For each [`Rollup`] a segment has a table with a row for each key: flows, packets, bytes, first start and last end.
-//! Sums over segments are those over all their flows, always: a segment in which a flow tells no packets, bytes, start
-//! or end has no rollups, so whoever gets `None` reads the flows themselves.
+//! Sums over segments are those over all their flows, always: a segment in which a flow lacks packets, bytes, start
+//! or end has no rollups, so a caller that gets `None` reads the flows themselves.
 //!
 //! Full tables of hosts would cost a sixth of the whole segment, and nearly all of their rows would be about hosts with
 //! a handful of flows. Tables of more than some thousand keys therefore have only the keys that are heavy by flows, by
-//! packets or by bytes, and tell how much any other key can have at most ([`Rest`]). So the first of a ranking can be
-//! told exactly as long as the last of them has more than the rests of all segments together allow anyone else; when
-//! that is not so, or a key must be looked up that is in the rest, the flows have to be read.
+//! packets or by bytes, and tell how much any other key can have at most ([`OmittedKeys`]). So the first of a ranking
+//! can be told exactly as long as the last of them has more than the rests of all segments together allow anyone else;
+//! when that is not so, or a key must be looked up that is in the rest, the flows have to be read.
 
 pub(crate) mod build;
 mod pack;
+mod table;
 
 use std::fs::File;
 use std::path::Path;
@@ -19,123 +20,15 @@ use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryBuilder, RecordBatch, TimestampMillisecondArray, UInt64Array};
 use arrow::compute::cast;
-use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
-use weir_flow::{Column, Table};
+use arrow::datatypes::{DataType, Field, Schema};
 
 use crate::ArchiveError;
 use crate::index::{ROLLUPS, Section, SegmentIndex};
 use crate::segment::Segment;
-use pack::{Keys, Packed};
+use pack::{PackedRollup, RollupKeys};
+use table::Sum;
 
-/// What flows are summed up by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[repr(u8)]
-pub enum Rollup {
-    /// By source address.
-    SrcAddr,
-    /// By destination address.
-    DstAddr,
-    /// By source port.
-    SrcPort,
-    /// By destination port.
-    DstPort,
-    /// By protocol.
-    Protocol,
-    /// By the source's autonomous system.
-    SrcAs,
-    /// By the destination's autonomous system.
-    DstAs,
-    /// By the interface that flows came in by.
-    InIf,
-    /// By the interface that flows went out by.
-    OutIf,
-    /// By exporter.
-    Exporter,
-    /// By the minute in which flows start.
-    Minute,
-}
-
-impl Rollup {
-    /// Every rollup.
-    pub const ALL: &'static [Self] = &[
-        Self::SrcAddr,
-        Self::DstAddr,
-        Self::SrcPort,
-        Self::DstPort,
-        Self::Protocol,
-        Self::SrcAs,
-        Self::DstAs,
-        Self::InIf,
-        Self::OutIf,
-        Self::Exporter,
-        Self::Minute,
-    ];
-
-    /// The column whose values are the keys; `None` for minutes.
-    pub const fn column(self) -> Option<Column> {
-        match self {
-            Self::SrcAddr => Some(Column::SrcAddr),
-            Self::DstAddr => Some(Column::DstAddr),
-            Self::SrcPort => Some(Column::SrcPort),
-            Self::DstPort => Some(Column::DstPort),
-            Self::Protocol => Some(Column::Protocol),
-            Self::SrcAs => Some(Column::SrcAs),
-            Self::DstAs => Some(Column::DstAs),
-            Self::InIf => Some(Column::InIf),
-            Self::OutIf => Some(Column::OutIf),
-            Self::Exporter => Some(Column::Exporter),
-            Self::Minute => None,
-        }
-    }
-
-    /// Name of the column of keys.
-    pub const fn name(self) -> &'static str {
-        match self.column() {
-            Some(column) => column.name(),
-            None => "minute",
-        }
-    }
-
-    fn key_field(self) -> Field {
-        match self.column() {
-            Some(column) => Table::Flows.schema().field(column as usize).clone(),
-            None => Field::new("minute", DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())), true),
-        }
-    }
-}
-
-/// The sums of one segment.
-#[derive(Debug, Clone, PartialEq)]
-pub struct RollupTable {
-    /// A row for each key: the key under its column's name, then `flows`, `packets` and `bytes` (64-bit, unsigned),
-    /// `start` and `end` (milliseconds). The flows whose key is null are a row whose key is null.
-    pub rows: RecordBatch,
-    /// What there is beside these rows; `None` when they are all.
-    pub rest: Option<Rest>,
-}
-
-/// Keys that have no row of their own.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rest {
-    /// How many there are.
-    pub keys: u64,
-    /// No one of them has more flows than this.
-    pub flows_max: u64,
-    /// No one of them has more packets than this.
-    pub packets_max: u64,
-    /// No one of them has more octets than this.
-    pub bytes_max: u64,
-}
-
-/// The sums of one key.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sum {
-    pub(crate) flows: u64,
-    pub(crate) packets: u64,
-    pub(crate) bytes: u64,
-    pub(crate) start_ms: i64,
-    pub(crate) end_ms: i64,
-}
+pub use table::{OmittedKeys, Rollup, RollupTable};
 
 impl Segment {
     /// The segment's sums by one kind of key; `None` when it has none.
@@ -165,7 +58,7 @@ pub(crate) fn read_rollup(
 ) -> Result<Option<RollupTable>, ArchiveError> {
     let Some(octets) = read_octets(sections, file, path, rollup)? else { return Ok(None) };
     let damaged = || ArchiveError::DamagedSegment { path: path.to_owned(), part: part_of(rollup) };
-    let packed = Packed::read(&octets).map_err(|_| damaged())?;
+    let packed = PackedRollup::read(&octets).map_err(|_| damaged())?;
     let rows = rows(rollup, &packed).map_err(|_| damaged())?;
     Ok(Some(RollupTable { rows, rest: packed.rest }))
 }
@@ -186,7 +79,7 @@ fn part_of(rollup: Rollup) -> String {
     format!("rollup by {}", rollup.name())
 }
 
-fn rows(rollup: Rollup, packed: &Packed) -> Result<RecordBatch, arrow::error::ArrowError> {
+fn rows(rollup: Rollup, packed: &PackedRollup) -> Result<RecordBatch, arrow::error::ArrowError> {
     let key = rollup.key_field();
     let numbers =
         |of: fn(&Sum) -> u64| -> ArrayRef { Arc::new(UInt64Array::from_iter_values(packed.sums.iter().map(of))) };
@@ -208,7 +101,7 @@ fn rows(rollup: Rollup, packed: &Packed) -> Result<RecordBatch, arrow::error::Ar
     RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)
 }
 
-fn keys(keys: &Keys, data_type: &DataType) -> Result<ArrayRef, arrow::error::ArrowError> {
+fn keys(keys: &RollupKeys, data_type: &DataType) -> Result<ArrayRef, arrow::error::ArrowError> {
     let nulls = usize::from(keys.has_null);
     if *data_type == DataType::Binary {
         let mut builder = BinaryBuilder::new();

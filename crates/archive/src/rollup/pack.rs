@@ -1,8 +1,8 @@
 //! A table of sums as octets: keys in order as gaps, sums as they are, all in Rice codes, block by block.
 
-use super::{Rest, Sum};
+use super::table::{OmittedKeys, Sum};
 use crate::index::bits::{BitReader, BitWriter, low_bits};
-use crate::index::octets::{Bad, OctetReader, put_u32, put_u64};
+use crate::index::octets::{CorruptIndex, OctetReader, put_u32, put_u64};
 
 /// Keys that share the parameters of their codes.
 const BLOCK_KEYS: usize = 256;
@@ -15,7 +15,7 @@ const LOW_BITS_BITS: u32 = 7;
 
 /// Keys in order: none, then those of up to 64 bits, then addresses of 128 bits.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Keys {
+pub(crate) struct RollupKeys {
     pub(crate) has_null: bool,
     pub(crate) short: Vec<u128>,
     pub(crate) long: Vec<u128>,
@@ -23,14 +23,14 @@ pub(crate) struct Keys {
 
 /// A table of sums.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Packed {
-    pub(crate) keys: Keys,
+pub(crate) struct PackedRollup {
+    pub(crate) keys: RollupKeys,
     /// In the order of keys.
     pub(crate) sums: Vec<Sum>,
-    pub(crate) rest: Option<Rest>,
+    pub(crate) rest: Option<OmittedKeys>,
 }
 
-impl Packed {
+impl PackedRollup {
     /// Keys with a place of their own, in order; the null key counts as 0.
     fn runs(&self) -> [Vec<u128>; 3] {
         [vec![0; usize::from(self.keys.has_null)], self.keys.short.clone(), self.keys.long.clone()]
@@ -40,7 +40,7 @@ impl Packed {
         let mut out = vec![u8::from(self.keys.has_null), u8::from(self.rest.is_some())];
         put_u32(&mut out, self.keys.short.len() as u32);
         put_u32(&mut out, self.keys.long.len() as u32);
-        if let Some(Rest { keys, flows_max, packets_max, bytes_max }) = self.rest {
+        if let Some(OmittedKeys { keys, flows_max, packets_max, bytes_max }) = self.rest {
             for number in [keys, flows_max, packets_max, bytes_max] {
                 put_u64(&mut out, number);
             }
@@ -68,7 +68,7 @@ impl Packed {
         out
     }
 
-    pub(crate) fn read(octets: &[u8]) -> Result<Self, Bad> {
+    pub(crate) fn read(octets: &[u8]) -> Result<Self, CorruptIndex> {
         let mut reader = OctetReader::new(octets);
         let [has_null, has_rest] = [reader.u8()? != 0, reader.u8()? != 0];
         let [short, long] = [reader.u32()? as usize, reader.u32()? as usize];
@@ -76,20 +76,20 @@ impl Packed {
         if has_rest {
             let [keys, flows_max, packets_max, bytes_max] =
                 [reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?];
-            rest = Some(Rest { keys, flows_max, packets_max, bytes_max });
+            rest = Some(OmittedKeys { keys, flows_max, packets_max, bytes_max });
         }
         let start_ms = reader.u64()? as i64;
         let bits = reader.take(reader.left())?;
         // every key takes at least a bit for each of its numbers
         if short.saturating_add(long) > bits.len() * 8 {
-            return Err(Bad);
+            return Err(CorruptIndex);
         }
         let mut bits = BitReader::new(bits);
         let mut sums = Vec::with_capacity(short + long + 1);
         read_run(&mut bits, usize::from(has_null), start_ms, &mut sums)?;
         let short = read_run(&mut bits, short, start_ms, &mut sums)?;
         let long = read_run(&mut bits, long, start_ms, &mut sums)?;
-        Ok(Self { keys: Keys { has_null, short, long }, sums, rest })
+        Ok(Self { keys: RollupKeys { has_null, short, long }, sums, rest })
     }
 }
 
@@ -106,7 +106,12 @@ fn put_block(writer: &mut BitWriter, rows: &[[u128; NUMBERS]]) {
     }
 }
 
-fn read_run(bits: &mut BitReader<'_>, count: usize, start_ms: i64, sums: &mut Vec<Sum>) -> Result<Vec<u128>, Bad> {
+fn read_run(
+    bits: &mut BitReader<'_>,
+    count: usize,
+    start_ms: i64,
+    sums: &mut Vec<Sum>,
+) -> Result<Vec<u128>, CorruptIndex> {
     let mut keys = Vec::with_capacity(count);
     let mut key = 0u128;
     let mut low = [0; NUMBERS];
@@ -116,9 +121,9 @@ fn read_run(bits: &mut BitReader<'_>, count: usize, start_ms: i64, sums: &mut Ve
         }
         let [gap, numbers @ ..] = low.map(|low| bits.rice(low));
         if bits.is_over() {
-            return Err(Bad);
+            return Err(CorruptIndex);
         }
-        key = key.checked_add(gap).ok_or(Bad)?;
+        key = key.checked_add(gap).ok_or(CorruptIndex)?;
         keys.push(key);
         let [flows, packets, bytes, start, duration] = numbers.map(|number| number as u64);
         let start_ms = start_ms.wrapping_add(start as i64);

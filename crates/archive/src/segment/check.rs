@@ -7,10 +7,10 @@ use std::os::unix::fs::FileExt;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 
 use super::Segment;
-use crate::ArchiveError;
 use crate::index::{HEADER_AT, HEADER_OCTETS, Header, SegmentIndex};
+use crate::{Action, ArchiveError};
 
-/// The key under which Parquet's footer tells where the index is.
+/// The key under which Parquet's footer says where the index is.
 pub(super) const INDEX_KEY: &str = "weir.index";
 
 /// What every Parquet file begins and ends with.
@@ -21,7 +21,7 @@ const PIECE_OCTETS: u64 = 1 << 20;
 
 impl Segment {
     /// Reads the whole file and verifies every checksum; an error names the part that is damaged. The checksums cover
-    /// every octet. Of a segment without an index only what Parquet itself can tell is checked: that all of it can be
+    /// every octet. Of a segment without an index only what Parquet itself can verify is checked: that all of it can be
     /// decoded.
     pub fn check(&self) -> Result<(), ArchiveError> {
         match self.index()? {
@@ -35,8 +35,7 @@ impl Segment {
     }
 
     fn check_old(&self) -> Result<(), ArchiveError> {
-        let file =
-            File::open(&self.path).map_err(|source| ArchiveError::OpenSegment { path: self.path.clone(), source })?;
+        let file = File::open(&self.path).map_err(Action::OpenSegment.failed(&self.path))?;
         let reader = SerializedFileReader::new(file).map_err(|error| self.damaged(format!("footer: {error}")))?;
         let keys = reader.metadata().file_metadata().key_value_metadata();
         if keys.is_some_and(|keys| keys.iter().any(|pair| pair.key == INDEX_KEY)) {
@@ -48,7 +47,7 @@ impl Segment {
 
     fn check_parts(&self, index: &SegmentIndex) -> Result<(), ArchiveError> {
         let file = index.file();
-        let failed = |source| ArchiveError::OpenSegment { path: self.path.clone(), source };
+        let failed = Action::OpenSegment.failed(&self.path);
         let Some(header) = Header::read(file, &self.path)? else { return Err(self.damaged("header")) };
         let length = file.metadata().map_err(failed)?.len();
         if self.sum(file, 0, HEADER_AT)? != crc32c::crc32c(MAGIC) {
@@ -100,7 +99,7 @@ impl Segment {
                 Ok(0) => break,
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(source) => return Err(ArchiveError::OpenSegment { path: self.path.clone(), source }),
+                Err(source) => return Err(Action::OpenSegment.failed(&self.path)(source)),
             };
             crc = crc32c::crc32c_append(crc, &piece[..read]);
             at += read as u64;

@@ -51,8 +51,8 @@ impl<'a> Columns<'a> {
         Ok(found.then_some(pieces))
     }
 
-    /// Gives each piece of a column to `take`, in the order of rows. Tells whether a row has a value; a column without
-    /// may have no pieces.
+    /// Gives each piece of a column to `take`, in the order of rows. Returns whether a row has a value; a column
+    /// without may have no pieces.
     pub(crate) fn each(&self, field: &Field, mut take: impl FnMut(ArrayRef)) -> Result<bool, ArchiveError> {
         let mut found = false;
         match &self.source {

@@ -16,11 +16,10 @@ use parquet::file::writer::{SerializedFileWriter, SerializedRowGroupWriter};
 use parquet::schema::types::{SchemaDescriptor, TypePtr};
 use weir_flow::Table;
 
-use super::chunk::{Address, Chunk, ChunkEncoder, Kept, Page, Press, Values, nulls};
-use super::encoding::{PAGE_ROWS, are_few, layout, properties, properties_of_nulls};
-use super::gather::{Buffers, Gather};
+use super::chunk::{Address, BufferedValue, Buffers, Chunk, ChunkEncoder, Page, PageCompressor, Values, nulls};
+use super::encoding::{Effort, PAGE_ROWS, are_few, layout, properties, properties_of_nulls};
+use super::gather::Gather;
 use super::times::TimeRange;
-use super::writer::Effort;
 use crate::index::IndexWriter;
 use crate::order::hosts::Hosts;
 
@@ -61,7 +60,7 @@ pub(super) struct Encoder {
     pub(super) schema: SchemaRef,
     leaves: SchemaDescriptor,
     pub(super) properties: Arc<WriterProperties>,
-    press: Press,
+    press: PageCompressor,
     pub(super) groups: Vec<Group>,
     pub(super) index: IndexWriter,
 }
@@ -82,7 +81,7 @@ impl Encoder {
         let groups: Vec<Group> = groups.map(|rows| Group { rows: rows.to_vec(), chunks: Vec::new() }).collect();
         let index = IndexWriter::new(PAGE_ROWS, groups.iter().map(|group| group.rows.len()).collect());
         let leaves = SchemaDescriptor::new(parquet_schema(&schema)?);
-        Ok(Self { table, schema, leaves, properties, press: Press::new(effort.zstd_level)?, groups, index })
+        Ok(Self { table, schema, leaves, properties, press: PageCompressor::new(effort.zstd_level)?, groups, index })
     }
 
     /// A column with values, whose memory goes back to `buffers`.
@@ -99,7 +98,7 @@ impl Encoder {
             Gather::U32(values) => self.encode_values(field, values, buffers, range_ms),
             Gather::U64(values) => self.encode_values(field, values, buffers, range_ms),
             Gather::Time(values) => self.encode_values(field, values, buffers, range_ms),
-            Gather::Short(values) => self.encode_values(field, values, buffers, range_ms),
+            Gather::Ipv4(values) => self.encode_values(field, values, buffers, range_ms),
             Gather::Hosts(numbers, hosts) => self.encode_hosts(field, numbers, hosts),
             Gather::Octets(values) => self.encode_octets(field, &values),
             Gather::General(values) => self.encode_general(field, &values, range_ms),
@@ -107,7 +106,7 @@ impl Encoder {
     }
 
     /// A column of numbers, times or IPv4 addresses.
-    fn encode_values<T: Kept>(
+    fn encode_values<T: BufferedValue>(
         &mut self,
         field: &Field,
         values: Values<T>,
@@ -234,8 +233,8 @@ pub(super) fn parquet_schema(schema: &Schema) -> Result<TypePtr, ParquetError> {
     Ok(ArrowSchemaConverter::new().convert(schema)?.root_schema_ptr())
 }
 
-/// Makes the library's writers of one column: each has a compressor of its own, which takes longer to make than a column
-/// of few rows to write. The library ties them to a file, but they write to memory, so the file goes nowhere.
+/// Makes the library's writers of one column: each has a compressor of its own, which takes longer to make than a
+/// column of few rows to write. The library ties them to a file, but they write to memory, so the file goes nowhere.
 fn writers(field: &Field, properties: Arc<WriterProperties>) -> Result<ArrowRowGroupWriterFactory, ParquetError> {
     let schema = Arc::new(Schema::new(vec![field.clone()]));
     let nowhere = SerializedFileWriter::new(io::sink(), parquet_schema(&schema)?, properties)?;

@@ -5,16 +5,12 @@ use arrow::datatypes::{DataType, Field, TimeUnit, TimestampMillisecondType};
 use arrow::datatypes::{UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 
 use super::Columns;
-use super::chunk::{Kept, Short, Values};
+use super::chunk::{BufferedValue, Buffers, Ipv4, Values};
 use crate::ArchiveError;
 use crate::order::hosts::{Hosts, NO_HOST};
 
 /// Octets of an IPv4 address.
 const SHORT_OCTETS: usize = 4;
-
-/// Octets of a buffer that is kept for the next column, at most: fresh memory for every column costs the kernel as much
-/// as a quarter of the sealing, and a merge has columns that are larger.
-const KEPT_OCTETS_MAX: usize = 32 << 20;
 
 /// A column of which rows are taken.
 pub(super) enum Gather<'a> {
@@ -24,34 +20,13 @@ pub(super) enum Gather<'a> {
     U64(Values<u64>),
     Time(Values<i64>),
     /// Octets that are all four long: IPv4 addresses.
-    Short(Values<Short>),
+    Ipv4(Values<Ipv4>),
     /// Addresses of both families, by their numbers.
     Hosts(&'a [u32], &'a Hosts),
     /// Octets of any length.
     Octets(BinaryArray),
     /// Anything else, which the library encodes.
     General(ArrayRef),
-}
-
-/// Memory for the values of a column, by type.
-#[derive(Debug, Default)]
-pub(super) struct Buffers {
-    pub(super) u8: Vec<u8>,
-    pub(super) u16: Vec<u16>,
-    pub(super) u32: Vec<u32>,
-    pub(super) u64: Vec<u64>,
-    pub(super) i64: Vec<i64>,
-    pub(super) short: Vec<Short>,
-}
-
-impl Buffers {
-    /// Takes the memory of a column back.
-    pub(super) fn keep<T: Kept>(&mut self, mut values: Values<T>) {
-        if values.values.capacity() * size_of::<T>() <= KEPT_OCTETS_MAX {
-            values.values.clear();
-            *T::buffer(self) = values.values;
-        }
-    }
 }
 
 impl<'a> Gather<'a> {
@@ -70,7 +45,7 @@ impl<'a> Gather<'a> {
                 numbers::<TimestampMillisecondType>(columns, field, buffers)?.map(Self::Time)
             }
             DataType::Binary => match addresses(columns, field, buffers)? {
-                Some(values) => Some(Self::Short(values)),
+                Some(values) => Some(Self::Ipv4(values)),
                 None => columns.column(field)?.map(|values| Self::Octets(values.as_binary().clone())),
             },
             _ => Self::general(columns, field)?,
@@ -85,12 +60,12 @@ impl<'a> Gather<'a> {
         if !hosts.long.is_empty() {
             return Some(Self::Hosts(numbers, hosts));
         }
-        let mut values = std::mem::take(Short::buffer(buffers));
+        let mut values = std::mem::take(Ipv4::buffer(buffers));
         let short = |number: &u32| number.checked_sub(1).and_then(|at| hosts.short.get(at as usize));
-        values.extend(numbers.iter().map(|number| Short(short(number).copied().unwrap_or_default())));
+        values.extend(numbers.iter().map(|number| Ipv4(short(number).copied().unwrap_or_default())));
         let has_gaps = numbers.contains(&NO_HOST);
         let valid = has_gaps.then(|| numbers.iter().map(|number| *number != NO_HOST).collect());
-        Some(Self::Short(Values { values, valid }))
+        Some(Self::Ipv4(Values { values, valid }))
     }
 
     /// A column that the library encodes; `None` when no row has a value.
@@ -111,7 +86,7 @@ fn note_nulls(valid: &mut Option<Vec<bool>>, before: usize, piece: &dyn Array) {
     }
 }
 
-fn numbers<T: ArrowPrimitiveType<Native: Kept>>(
+fn numbers<T: ArrowPrimitiveType<Native: BufferedValue>>(
     columns: &Columns<'_>,
     field: &Field,
     buffers: &mut Buffers,
@@ -136,8 +111,8 @@ fn addresses(
     columns: &Columns<'_>,
     field: &Field,
     buffers: &mut Buffers,
-) -> Result<Option<Values<Short>>, ArchiveError> {
-    let mut values = std::mem::take(Short::buffer(buffers));
+) -> Result<Option<Values<Ipv4>>, ArchiveError> {
+    let mut values = std::mem::take(Ipv4::buffer(buffers));
     let mut valid = None;
     let mut are_short = true;
     let found = columns.each(field, |piece| {
@@ -163,10 +138,10 @@ fn is_short(values: &BinaryArray) -> bool {
     }
 }
 
-fn put_addresses(piece: &BinaryArray, values: &mut Vec<Short>) {
-    let short = |octets: &[u8; SHORT_OCTETS]| Short(u32::from_be_bytes(*octets));
+fn put_addresses(piece: &BinaryArray, values: &mut Vec<Ipv4>) {
+    let short = |octets: &[u8; SHORT_OCTETS]| Ipv4(u32::from_be_bytes(*octets));
     if piece.null_count() > 0 {
-        return values.extend(piece.iter().map(|octets| octets.and_then(<[u8]>::first_chunk).map_or(Short(0), short)));
+        return values.extend(piece.iter().map(|octets| octets.and_then(<[u8]>::first_chunk).map_or(Ipv4(0), short)));
     }
     let (Some(&first), Some(&end)) = (piece.value_offsets().first(), piece.value_offsets().last()) else { return };
     let octets = piece.value_data().get(first as usize..end as usize).unwrap_or_default();
@@ -188,7 +163,7 @@ mod tests {
             note_nulls(&mut valid, values.len(), &piece);
             put_addresses(&piece, &mut values);
         }
-        assert_eq!(values, [0x0102_0304, 0x0707_0707, 0x0101_0101, 0, 0x0909_0909].map(Short));
+        assert_eq!(values, [0x0102_0304, 0x0707_0707, 0x0101_0101, 0, 0x0909_0909].map(Ipv4));
         assert_eq!(valid, Some(vec![true, true, true, false, true]));
     }
 }

@@ -1,8 +1,8 @@
 //! Segments: sealed rows of one table and one UTC day, as files that any tool can read.
 //!
-//! This module is the only one that knows that a segment is Parquet. `write_segment` takes columns and the order of their
-//! rows; [`Segment`] is a file by name; [`Segment::read`] gives its rows back. A format that
-//! turns out better replaces these three.
+//! This module is the only one that knows that a segment is Parquet. `write_segment` takes columns and the order of
+//! their rows; [`Segment`] is a file by name; [`Segment::read`] gives its rows back. A format that turns out better
+//! replaces these three.
 
 mod check;
 mod chunk;
@@ -22,15 +22,14 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use crate::index::SegmentIndex;
-use crate::layout::TailNumber;
-use crate::{ArchiveError, Position};
+use crate::position::TailNumber;
+use crate::{Action, ArchiveError, Position};
 
 pub(crate) use columns::Columns;
-pub(crate) use encoding::PAGE_ROWS;
+pub(crate) use encoding::{Effort, PAGE_ROWS};
 pub use rewrite::REWRITE_ROWS_MAX;
-#[allow(unused_imports)] // compaction calls it
 pub(crate) use rewrite::rewrite;
-pub(crate) use writer::{Effort, SegmentRange, write_segment};
+pub(crate) use writer::{SegmentRange, write_segment};
 
 /// A segment file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,7 +58,7 @@ impl Segment {
         let octets = match fs::metadata(&path) {
             Ok(metadata) => metadata.len(),
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(ArchiveError::OpenSegment { path, source }),
+            Err(source) => return Err(Action::OpenSegment.failed(&path)(source)),
         };
         let SegmentName { tails, first, last, rows, time_range_ms } = name;
         Ok(Some(Self { path, rows, octets, first, last, time_range_ms, tails }))
@@ -71,7 +70,7 @@ impl Segment {
     }
 }
 
-/// What the name of a segment tells, so that planning a query opens no file.
+/// What the name of a segment says, so that planning a query opens no file.
 ///
 /// `0000000000000007-0000000000000007_p41-64_r2000000_t1763683200000to1763683500000.parquet`: the tails that it was
 /// made of (a range, so that several segments can be rewritten as one later), the positions of their frames, rows, and
@@ -126,7 +125,7 @@ impl fmt::Display for SegmentName {
     }
 }
 
-/// Of segments of one table, those that no other one covers: a segment made of a range of tails makes void those of
+/// Of segments of one table, those that no other one covers: a segment made of a range of tails supersedes those of
 /// the same day that were made of fewer of these tails.
 pub(crate) fn without_covered(mut segments: Vec<Segment>) -> Vec<Segment> {
     let covers = |wide: &Segment, narrow: &Segment| {

@@ -12,12 +12,12 @@ use crate::{ArchiveError, ArchiveOptions};
 pub const REWRITE_ROWS_MAX: u64 = 1 << 25;
 
 /// Writes the rows of `inputs`, which are segments of one table and day, as one segment: clustered and indexed as a
-/// whole, to a new file at `path` that is synced. Tells the name that the file must get; `range` is what the name will
-/// say about where the rows come from.
+/// whole, to a new file at `path` that is synced. Returns the name that the file must get; `range` is what the name
+/// will say about where the rows come from.
 ///
-/// Works column by column. In memory are at most: the order of rows (4 octets a row, 28 while it is made), the addresses
-/// and their numbers (8 octets a row), one column of all rows decoded, and the encoded segment. The inputs are only read,
-/// and whether they and the new file count is the caller's business.
+/// Works column by column. In memory are at most: the order of rows (4 octets a row, 28 while it is made), the
+/// addresses and their numbers (8 octets a row), one column of all rows decoded, and the encoded segment. The inputs
+/// are only read, and whether they and the new file count is the caller's business.
 pub(crate) fn rewrite(
     table: Table,
     inputs: &[Segment],

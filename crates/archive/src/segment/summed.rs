@@ -7,7 +7,7 @@ use std::io::{self, Write};
 /// Writes to a file and takes the CRC-32C of each part of it. How long parts are is told before they are written,
 /// because what lies above may hold octets back.
 #[derive(Debug)]
-pub(super) struct Summed<'a> {
+pub(super) struct ChecksumWriter<'a> {
     file: &'a File,
     /// Octets left of each part to come.
     parts: VecDeque<u64>,
@@ -16,12 +16,12 @@ pub(super) struct Summed<'a> {
     crc: u32,
 }
 
-impl<'a> Summed<'a> {
+impl<'a> ChecksumWriter<'a> {
     pub(super) fn new(file: &'a File) -> Self {
         Self { file, parts: VecDeque::new(), sums: Vec::new(), crc: 0 }
     }
 
-    /// The next part behind all told so far will have so many octets.
+    /// The next part after those announced so far will have this many octets.
     pub(super) fn expect(&mut self, octets: u64) {
         if octets == 0 && self.parts.is_empty() {
             self.sums.push(0);
@@ -56,7 +56,7 @@ impl<'a> Summed<'a> {
     }
 }
 
-impl Write for Summed<'_> {
+impl Write for ChecksumWriter<'_> {
     fn write(&mut self, octets: &[u8]) -> io::Result<usize> {
         let mut file = self.file;
         let written = file.write(octets)?;

@@ -14,19 +14,20 @@ use parquet::file::writer::SerializedFileWriter;
 use weir_flow::Table;
 
 use super::check::INDEX_KEY;
+use super::chunk::Buffers;
 use super::encoder::{Encoded, Encoder, parquet_schema};
-use super::encoding::{MERGING_LEVEL, SEALING_LEVEL};
-use super::gather::{Buffers, Gather};
-use super::summed::Summed;
+use super::encoding::Effort;
+use super::gather::Gather;
+use super::summed::ChecksumWriter;
 use super::times::TimeRange;
 use super::{Columns, SegmentName};
 use crate::index::{ChunkPlaces, HEADER_AT, HEADER_OCTETS, HOSTS, Header, ROLLUPS, Section};
-use crate::layout::TailNumber;
 use crate::order::FlowOrder;
 use crate::position::Position;
+use crate::position::TailNumber;
 use crate::rollup::Rollup;
 use crate::rollup::build::rollups;
-use crate::{ArchiveError, ArchiveOptions};
+use crate::{Action, ArchiveError};
 
 /// Where the rows of a segment come from.
 #[derive(Debug, Clone, Copy)]
@@ -36,31 +37,7 @@ pub(crate) struct SegmentRange {
     pub(crate) last: Position,
 }
 
-/// How much is done for a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Effort {
-    /// Lists of hosts, and rollups that keep so many keys at least (see
-    /// [`ArchiveOptions::heavy_keys_min`](crate::ArchiveOptions::heavy_keys_min)), which take as long as a third of
-    /// writing; `None` for neither. Zone maps and lists of short columns there always are.
-    pub(crate) heavy_keys_min: Option<usize>,
-    /// The level of compression.
-    pub(crate) zstd_level: i32,
-}
-
-impl Effort {
-    /// Of a tail, which waits.
-    pub(crate) fn sealing(options: &ArchiveOptions) -> Self {
-        let heavy_keys_min = options.summaries_when_sealing.then_some(options.heavy_keys_min as usize);
-        Self { heavy_keys_min, zstd_level: SEALING_LEVEL }
-    }
-
-    /// Of a merge: written once, read for as long as it is kept.
-    pub(crate) fn merging(options: &ArchiveOptions) -> Self {
-        Self { heavy_keys_min: Some(options.heavy_keys_min as usize), zstd_level: MERGING_LEVEL }
-    }
-}
-
-/// Writes the rows `order` of `columns`, in that order, to a new file and syncs it. Tells the name that it must get.
+/// Writes the rows `order` of `columns`, in that order, to a new file and syncs it. Returns the name that it must get.
 /// `numbered` has the numbers of the rows' addresses, if they have any, and no address is read again then.
 pub(crate) fn write_segment(
     path: &Path,
@@ -71,7 +48,7 @@ pub(crate) fn write_segment(
     row_group_rows_max: usize,
     effort: Effort,
 ) -> Result<SegmentName, ArchiveError> {
-    let created = |source| ArchiveError::CreateSegment { path: path.to_owned(), source };
+    let created = Action::CreateSegment.failed(path);
     let failed = |source| ArchiveError::WriteSegment { path: path.to_owned(), source };
     let file = File::create(path).map_err(created)?;
     let encoder = Encoder::new(columns.table(), key_values(columns, range), order, row_group_rows_max, effort);
@@ -105,7 +82,7 @@ pub(crate) fn write_segment(
 }
 
 impl Encoder {
-    /// Writes everything but the header, which must stand where zeros are now.
+    /// Writes everything but the header, which must be written where zeros are now.
     fn write_to(
         self,
         file: &File,
@@ -114,7 +91,7 @@ impl Encoder {
         rollups: Vec<(Rollup, Vec<u8>)>,
     ) -> Result<Header, ParquetError> {
         let Self { schema, properties, groups, mut index, .. } = self;
-        let mut writer = SerializedFileWriter::new(Summed::new(file), parquet_schema(&schema)?, properties)?;
+        let mut writer = SerializedFileWriter::new(ChecksumWriter::new(file), parquet_schema(&schema)?, properties)?;
         let mut at = 0;
         let mut parts = vec![HEADER_AT, HEADER_OCTETS as u64];
         writer.write_all(&[0; HEADER_OCTETS])?;

@@ -7,17 +7,17 @@
 //! sections, one behind the other, to the end of the file
 //! ```
 //!
-//! Numbers are little-endian. A file without sections stands for flows that could not be summed up.
+//! Numbers are little-endian. A file without sections is that of flows that could not be summed up.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use crate::ArchiveError;
-use crate::index::octets::{Bad, OctetReader, put_u32};
+use crate::index::octets::{CorruptIndex, OctetReader, put_u32};
 use crate::index::{ROLLUPS, Section};
 use crate::rollup::Rollup;
+use crate::{Action, ArchiveError};
 
 const MAGIC: &[u8; 8] = b"weir.sum";
 const VERSION: u32 = 1;
@@ -53,11 +53,11 @@ pub(super) fn sections(file: &File, path: &Path) -> Result<Vec<Section>, Archive
     let damaged = || ArchiveError::DamagedSummary { path: path.to_owned(), part: "directory".to_owned() };
     let failed = |source: io::Error| match source.kind() {
         io::ErrorKind::UnexpectedEof => damaged(),
-        _ => ArchiveError::ReadSummary { path: path.to_owned(), source },
+        _ => Action::ReadSummary.failed(path)(source),
     };
     let mut start = [0; START_OCTETS];
     file.read_exact_at(&mut start, 0).map_err(failed)?;
-    let (version, count) = parse_start(&start).map_err(|Bad| damaged())?;
+    let (version, count) = parse_start(&start).map_err(|CorruptIndex| damaged())?;
     if version != VERSION {
         let part = format!("version {version} instead of {VERSION}");
         return Err(ArchiveError::DamagedSummary { path: path.to_owned(), part });
@@ -65,28 +65,28 @@ pub(super) fn sections(file: &File, path: &Path) -> Result<Vec<Section>, Archive
     let mut octets = vec![0; START_OCTETS + count as usize * SECTION_OCTETS + CRC_OCTETS];
     file.read_exact_at(&mut octets, 0).map_err(failed)?;
     let length = file.metadata().map_err(failed)?.len();
-    parse_directory(&octets, count, length).map_err(|Bad| damaged())
+    parse_directory(&octets, count, length).map_err(|CorruptIndex| damaged())
 }
 
-fn parse_start(octets: &[u8; START_OCTETS]) -> Result<(u32, u32), Bad> {
+fn parse_start(octets: &[u8; START_OCTETS]) -> Result<(u32, u32), CorruptIndex> {
     let mut reader = OctetReader::new(octets);
     if reader.take(MAGIC.len())? != MAGIC {
-        return Err(Bad);
+        return Err(CorruptIndex);
     }
     let (version, count) = (reader.u32()?, reader.u32()?);
-    if count > SECTIONS_MAX { Err(Bad) } else { Ok((version, count)) }
+    if count > SECTIONS_MAX { Err(CorruptIndex) } else { Ok((version, count)) }
 }
 
-fn parse_directory(octets: &[u8], count: u32, length: u64) -> Result<Vec<Section>, Bad> {
-    let (signed, crc) = octets.split_at_checked(octets.len().saturating_sub(CRC_OCTETS)).ok_or(Bad)?;
+fn parse_directory(octets: &[u8], count: u32, length: u64) -> Result<Vec<Section>, CorruptIndex> {
+    let (signed, crc) = octets.split_at_checked(octets.len().saturating_sub(CRC_OCTETS)).ok_or(CorruptIndex)?;
     if OctetReader::new(crc).u32()? != crc32c::crc32c(signed) {
-        return Err(Bad);
+        return Err(CorruptIndex);
     }
     let mut reader = OctetReader::new(signed);
     reader.take(START_OCTETS)?;
-    let sections = (0..count).map(|_| Section::parse(&mut reader)).collect::<Result<Vec<_>, Bad>>()?;
+    let sections = (0..count).map(|_| Section::parse(&mut reader)).collect::<Result<Vec<_>, CorruptIndex>>()?;
     let end = sections.iter().try_fold(octets.len() as u64, |at, section| {
         (section.offset == at).then(|| at.checked_add(section.octets)).flatten()
     });
-    if end == Some(length) { Ok(sections) } else { Err(Bad) }
+    if end == Some(length) { Ok(sections) } else { Err(CorruptIndex) }
 }

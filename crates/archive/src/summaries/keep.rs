@@ -4,18 +4,18 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use super::{SUFFIX, SegmentSummary, SummaryOptions, exists, format, parse};
+use super::{SUFFIX, SegmentSummary, exists, format, parse};
 use crate::layout::Layout;
 use crate::order::flow_order;
 use crate::rollup::Rollup;
 use crate::rollup::build::rollups;
 use crate::segment::{Columns, SegmentName};
-use crate::stock::Kept;
-use crate::{ArchiveError, Segment, folder};
+use crate::stock::PlacedSegment;
+use crate::{Action, ArchiveError, Segment, SummaryOptions, folder};
 
-/// What became of the rollups of segments.
+/// What was written of the rollups of segments.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Written {
+pub(crate) struct SummaryCounts {
     /// Summaries written.
     pub(crate) summaries: u64,
     /// Their octets.
@@ -26,7 +26,7 @@ pub(crate) struct Written {
     pub(crate) lost: u64,
 }
 
-impl Written {
+impl SummaryCounts {
     /// Counts what was written elsewhere.
     pub(crate) fn add(&mut self, other: &Self) {
         self.summaries += other.summaries;
@@ -38,27 +38,27 @@ impl Written {
 
 /// Writes summaries of segments before these go.
 #[derive(Debug)]
-pub(crate) struct Keeper<'a> {
+pub(crate) struct SummaryWriter<'a> {
     layout: &'a Layout,
     options: SummaryOptions,
     heavy_keys_min: usize,
     now_ms: i64,
     /// Summaries for which there was no room, and their places.
     waiting: Vec<(PathBuf, Vec<u8>)>,
-    pub(crate) written: Written,
+    pub(crate) written: SummaryCounts,
 }
 
-impl<'a> Keeper<'a> {
-    /// Rollups that must be made first keep so many keys of each kind. The caller holds the lock of upkeep.
+impl<'a> SummaryWriter<'a> {
+    /// Rollups that must be made first keep `heavy_keys_min` keys of each kind. The caller holds the lock of upkeep.
     pub(crate) fn new(layout: &'a Layout, options: SummaryOptions, heavy_keys_min: u32, now_ms: i64) -> Self {
         let heavy_keys_min = heavy_keys_min as usize;
-        Self { layout, options, heavy_keys_min, now_ms, waiting: Vec::new(), written: Written::default() }
+        Self { layout, options, heavy_keys_min, now_ms, waiting: Vec::new(), written: SummaryCounts::default() }
     }
 
     /// Writes the summary of a segment that is about to go, unless it is too old for one or has it already. When there
     /// is no room for it the summary waits until the segment has gone; any other failure is an error, and the segment
     /// must stay.
-    pub(crate) fn keep(&mut self, kept: &Kept) -> Result<(), ArchiveError> {
+    pub(crate) fn keep(&mut self, kept: &PlacedSegment) -> Result<(), ArchiveError> {
         let is_wanted =
             kept.table == weir_flow::Table::Flows && kept.newest_ms() >= self.options.oldest_ms(self.now_ms);
         let Some(place) = self.place(kept).filter(|_| is_wanted) else { return Ok(()) };
@@ -77,9 +77,9 @@ impl<'a> Keeper<'a> {
         Ok(())
     }
 
-    /// Writes what waits, now that segments have gone. What finds no room even so is counted as lost. A crash between the
-    /// removal and this is the one that loses a summary; where there is room there is nothing in between.
-    pub(crate) fn finish(mut self) -> Result<Written, ArchiveError> {
+    /// Writes what waits, now that segments have gone. What finds no room even so is counted as lost. A crash between
+    /// the removal and this is the one that loses a summary; where there is room there is nothing in between.
+    pub(crate) fn finish(mut self) -> Result<SummaryCounts, ArchiveError> {
         for (place, octets) in std::mem::take(&mut self.waiting) {
             match self.write(&place, &octets) {
                 Err(error) if error.is_full_disk() => self.written.lost += 1,
@@ -90,21 +90,22 @@ impl<'a> Keeper<'a> {
     }
 
     /// Where the summary of a segment belongs; `None` when the segment has no name that says so.
-    fn place(&self, kept: &Kept) -> Option<PathBuf> {
+    fn place(&self, kept: &PlacedSegment) -> Option<PathBuf> {
         let stem = kept.segment.path.file_name()?.to_str()?.strip_suffix(SegmentName::SUFFIX)?;
         Some(self.layout.summary_partition(kept.day).join(format!("{stem}{SUFFIX}")))
     }
 
-    /// Writes a file beside, syncs it and moves it into its place, which is synced too: whatever has a name is whole.
+    /// Writes a temporary file, syncs it and moves it into its place, which is synced too: whatever has a name is
+    /// whole.
     fn write(&mut self, place: &Path, octets: &[u8]) -> Result<(), ArchiveError> {
         let new = self.layout.merging().join("summary");
-        let failed = |source| ArchiveError::WriteSummary { path: place.to_owned(), source };
+        let failed = Action::WriteSummary.failed(place);
         let written = File::create(&new).and_then(|mut file| {
             file.write_all(octets)?;
             file.sync_all()
         });
         if let Err(source) = written {
-            // whoever keeps house next would clear it otherwise
+            // the next maintenance would clear it otherwise
             let _ = fs::remove_file(&new);
             return Err(failed(source));
         }

@@ -25,7 +25,7 @@ const MARKER: [u8; 4] = [0xff; 4];
 /// Where the columns of a batch lie in its file.
 #[derive(Debug)]
 pub(crate) struct Stream {
-    /// The schema as it stands in the file, and as it was before the columns were packed.
+    /// The schema as it is in the file, and as it was before the columns were packed.
     packed: Schema,
     schema: SchemaRef,
     rows: usize,

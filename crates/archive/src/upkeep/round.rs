@@ -1,4 +1,4 @@
-//! The thread of a writer that keeps house: room, expiry, what is void, and one merge after another.
+//! The maintenance thread of a writer: free space, expiry, superseded files, and one merge after another.
 
 use std::sync::PoisonError;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use crate::compaction::Compaction;
 use crate::shared::{Ending, Progress, Shared};
 use crate::{ArchiveError, WhenFull, expiry, space};
 
-/// Keeps house until the writer ends.
+/// Does maintenance until the writer ends.
 pub(crate) fn run(shared: &Shared) {
     let mut compaction = Compaction::new(&shared.options);
     let mut rest = shared.options.upkeep_interval;
@@ -25,7 +25,7 @@ pub(crate) fn run(shared: &Shared) {
     }
 }
 
-/// Rests; tells whether room is wanted, or `None` at the end.
+/// Rests; returns whether space is wanted, or `None` at the end.
 fn wait(shared: &Shared, rest: Duration) -> Option<bool> {
     let idle = |progress: &mut Progress| progress.ending == Ending::Open && !progress.space_wanted;
     let waited = shared.upkeep_wanted.wait_timeout_while(shared.progress(), rest, idle);
@@ -34,7 +34,7 @@ fn wait(shared: &Shared, rest: Duration) -> Option<bool> {
 }
 
 /// Makes room when the disk is full and the oldest segments may go for that. True when something could be removed.
-/// Waits for whoever keeps house now: a merge, at most.
+/// Waits for the maintenance under way: a merge, at most.
 pub(crate) fn make_room(shared: &Shared) -> Result<bool, ArchiveError> {
     if shared.options.when_full != WhenFull::OldestFirst {
         return Ok(false);
@@ -51,7 +51,7 @@ pub(crate) fn make_room(shared: &Shared) -> Result<bool, ArchiveError> {
     Ok(freed.files > 0)
 }
 
-/// One look at everything; tells how long to rest.
+/// One look at everything; returns how long to rest.
 fn round(shared: &Shared, compaction: &mut Compaction, space_wanted: bool) -> Result<Duration, ArchiveError> {
     let options = &shared.options;
     if space_wanted || space::is_short(shared.layout.root(), 0, options)? {

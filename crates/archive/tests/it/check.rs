@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use weir_archive::{
-    ArchiveOptions, Checked, CompactionOptions, Fault, Position, Snapshot, Writer, check, compact, inventory,
+    ArchiveOptions, CheckReport, CompactionOptions, Fault, Position, Snapshot, Writer, check, compact, inventory,
 };
 use weir_flow::Table;
 
@@ -34,7 +34,7 @@ fn archive(dir: &Path) -> Snapshot {
     reader
 }
 
-fn checked(dir: &Path, repair: bool) -> Checked {
+fn checked(dir: &Path, repair: bool) -> CheckReport {
     check(dir, repair, |_| {}).expect("checked")
 }
 

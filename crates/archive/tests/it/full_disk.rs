@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use weir_archive::{ArchiveError, ArchiveOptions, CompactionOptions, Position, Snapshot, WhenFull, Writer};
+use weir_archive::{Action, ArchiveError, ArchiveOptions, CompactionOptions, Position, Snapshot, WhenFull, Writer};
 use weir_flow::Table;
 
 use crate::numbered::{batches, check, delivery, numbers, rows_up_to};
@@ -21,7 +21,7 @@ impl SmallDisk {
         match mounted {
             Ok(output) if output.status.success() => Some(Self(dir)),
             _ => {
-                println!("skipped: mounting a small disk needs root");
+                weir_testkit::skip("root", "mounting a small disk needs root");
                 None
             }
         }
@@ -44,7 +44,7 @@ fn fill(writer: &mut Writer, from: Position) -> Position {
     loop {
         match writer.append(delivery(position.next())) {
             Ok(appended) => position = appended,
-            Err(ArchiveError::AppendTail { source, .. }) => {
+            Err(ArchiveError::Io { action: Action::AppendTail, source, .. }) => {
                 assert_eq!(source.kind(), std::io::ErrorKind::StorageFull, "{source}");
                 return position;
             }
@@ -69,7 +69,9 @@ fn a_full_disk_is_an_error_and_nothing_more() {
     assert_eq!(durability.wait_for(full, Duration::from_mins(1)).expect("synced"), full);
 
     let sealing = writer.close().expect_err("no room for a segment");
-    assert!(matches!(sealing, ArchiveError::WriteSegment { .. } | ArchiveError::CreateSegment { .. }), "{sealing:?}");
+    let is_of_sealing =
+        matches!(sealing, ArchiveError::WriteSegment { .. } | ArchiveError::Io { action: Action::CreateSegment, .. });
+    assert!(is_of_sealing, "{sealing:?}");
     assert_eq!(check(&archive), full, "what cannot be sealed stays in the tail");
 
     // Half the ballast would do; the file system gives back what is cut.
@@ -177,7 +179,7 @@ fn child_meets_a_limit_of_file_size() {
         }
     };
     assert!(
-        matches!(&error, ArchiveError::AppendTail { source, .. }
+        matches!(&error, ArchiveError::Io { action: Action::AppendTail, source, .. }
         if source.kind() == std::io::ErrorKind::FileTooLarge),
         "{error:?}"
     );

@@ -3,6 +3,7 @@
 mod check;
 mod crash;
 mod damage;
+mod format;
 mod full_disk;
 mod index;
 mod numbered;

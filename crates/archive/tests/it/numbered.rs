@@ -5,7 +5,7 @@ use std::path::Path;
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::UInt64Type;
 use weir_archive::{Position, Snapshot};
-use weir_flow::{Beside, BooksBatch, BooksRow, Column, Counter, Delivery, FlowBatchBuilder, Table};
+use weir_flow::{BooksBatch, BooksRow, Column, Counter, Delivery, FlowBatchBuilder, SideTables, Table};
 
 /// Shortly before midnight, so that segments have to be split by day.
 const FIRST_MS: i64 = 1_763_683_200_000 - 200_000;
@@ -50,8 +50,8 @@ pub(crate) fn delivery(position: Position) -> Delivery {
         export_version: None,
         counts,
     };
-    let beside = Beside { books: Some(BooksBatch::from_rows(&[row])), ..Beside::default() };
-    Delivery { flows: Some(builder.finish()), beside }
+    let side_tables = SideTables { books: Some(BooksBatch::from_rows(&[row])), ..SideTables::default() };
+    Delivery { flows: Some(builder.finish()), side_tables }
 }
 
 /// Every batch of a table, of segments and of the tail.

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use weir_archive::{ArchiveError, ArchiveOptions, Part, Position, Snapshot, Writer, export, import};
+use weir_archive::{ArchiveError, ArchiveOptions, ExportSelection, Position, Snapshot, Writer, export, import};
 use weir_flow::Table;
 
 use crate::numbered::{batches, check, delivery, numbers, rows_up_to};
@@ -29,7 +29,7 @@ fn what_is_exported_is_imported_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let [source, carried, target] = ["source", "carried", "target"].map(|name| folder.path().join(name));
     archive(&source, 50);
-    let exported = export(&source, &carried, &Part::default()).expect("exported");
+    let exported = export(&source, &carried, &ExportSelection::default()).expect("exported");
     assert_eq!(exported.rows, rows_up_to(Position::new(50)) + 50, "flows and books");
     let imported = import(&target, &carried).expect("imported");
     assert_eq!(
@@ -62,7 +62,8 @@ fn a_part_is_the_segments_that_may_have_its_rows() {
     let [source, carried, target] = ["source", "carried", "target"].map(|name| folder.path().join(name));
     archive(&source, 100);
     // From the second day on: midnight of 2025-11-21, row 200 of one a second.
-    let part = Part { from_ms: Some(1_763_683_200_000), tables: vec![Table::Flows], ..Part::default() };
+    let part =
+        ExportSelection { from_ms: Some(1_763_683_200_000), tables: vec![Table::Flows], ..ExportSelection::default() };
     let exported = export(&source, &carried, &part).expect("exported");
     assert!(!carried.join("exporter_books").exists());
     import(&target, &carried).expect("imported");
@@ -78,7 +79,7 @@ fn an_export_that_is_not_whole_adds_nothing() {
     let folder = tempfile::tempdir().expect("a folder");
     let [source, carried, target] = ["source", "carried", "target"].map(|name| folder.path().join(name));
     archive(&source, 30);
-    export(&source, &carried, &Part::default()).expect("exported");
+    export(&source, &carried, &ExportSelection::default()).expect("exported");
     let refused = import(&target, &source);
     assert!(matches!(refused, Err(ArchiveError::NotAnExport { .. })), "{refused:?}");
     archive(&target, 7);
@@ -102,7 +103,7 @@ fn an_import_cut_off_before_its_commit_never_was() {
     let folder = tempfile::tempdir().expect("a folder");
     let [source, carried, target] = ["source", "carried", "target"].map(|name| folder.path().join(name));
     archive(&source, 30);
-    export(&source, &carried, &Part::default()).expect("exported");
+    export(&source, &carried, &ExportSelection::default()).expect("exported");
     archive(&target, 7);
     let segments = || Snapshot::open(&target).expect("a snapshot").segments(Table::Flows).len();
     let before = segments();

@@ -8,8 +8,8 @@ use std::time::Duration;
 use arrow::array::AsArray;
 use arrow::datatypes::{TimestampMillisecondType, UInt64Type};
 use weir_archive::{
-    ArchiveError, ArchiveOptions, CompactionOptions, Expired, ExpiryOptions, Fault, Position, Rollup, SegmentSummary,
-    Snapshot, SummaryOptions, Writer, check, compact, expire,
+    ArchiveError, ArchiveOptions, CompactionOptions, ExpiryOptions, ExpiryReport, Fault, Position, Rollup,
+    SegmentSummary, Snapshot, SummaryOptions, Writer, check, compact, expire,
 };
 use weir_flow::{Column, Delivery, FlowBatchBuilder, Table};
 
@@ -21,7 +21,7 @@ type Minutes = BTreeMap<i64, (u64, u64, u64)>;
 /// All that may go goes, and what it amounted to stays.
 pub(crate) const EVERYTHING: ExpiryOptions = ExpiryOptions {
     age_max: Some(Duration::ZERO),
-    beside_age_max: None,
+    side_tables_age_max: None,
     octets_max: None,
     low_water_percent: 95,
     readers_wait_max: Duration::from_hours(1),
@@ -47,7 +47,7 @@ fn archive(dir: &Path, deliveries: u64, has_rollups: bool) {
     writer.close().expect("sealed");
 }
 
-fn expired(dir: &Path, options: &ExpiryOptions) -> Expired {
+fn expired(dir: &Path, options: &ExpiryOptions) -> ExpiryReport {
     expire(dir, options, false).expect("expired")
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use weir_archive::{
-    ArchiveError, ArchiveOptions, CompactionOptions, ExpiryOptions, Position, SegmentSummary, Snapshot, Writer,
+    Action, ArchiveError, ArchiveOptions, CompactionOptions, ExpiryOptions, Position, SegmentSummary, Snapshot, Writer,
     compact, expire,
 };
 use weir_flow::Table;
@@ -17,7 +17,7 @@ use weir_flow::Table;
 use crate::numbered::{batches, check, check_snapshot, delivery, kills, numbers, rows_up_to};
 use crate::summaries::{SUMMARIES, expected as expected_minutes, minutes};
 
-const NOTHING: fn(weir_archive::compaction::Merge<'_>) = |merge| assert!(merge.result.is_ok(), "{merge:?}");
+const NOTHING: fn(weir_archive::Merge<'_>) = |merge| assert!(merge.result.is_ok(), "{merge:?}");
 
 fn merging() -> CompactionOptions {
     CompactionOptions { fan_in: 2, busy_percent: 100, settle_time: Duration::ZERO, ..CompactionOptions::default() }
@@ -132,7 +132,7 @@ fn a_file_that_vanishes_all_the_same_is_an_error() {
     let hasty = CompactionOptions { readers_wait_max: Duration::ZERO, ..merging() };
     compact(dir.path(), &hasty, NOTHING).expect("merged");
     let read = snapshot.segments(Table::Flows)[0].read();
-    assert!(matches!(read, Err(ArchiveError::OpenSegment { .. })), "{read:?}");
+    assert!(matches!(read, Err(ArchiveError::Io { action: Action::OpenSegment, .. })), "{read:?}");
 }
 
 #[test]

@@ -9,7 +9,7 @@ use arrow::array::{
 };
 use arrow::datatypes::DataType;
 use weir_archive::{ArchiveError, ArchiveOptions, Position, Snapshot, Writer};
-use weir_flow::{Beside, BooksBatch, Column, Delivery, FlowBatchBuilder, Table, TableBatch};
+use weir_flow::{BooksBatch, Column, Delivery, FlowBatchBuilder, SideTables, Table, TableBatch};
 
 use crate::numbered::{batches, check, delivery, rows_up_to};
 
@@ -128,7 +128,7 @@ fn deliveries_that_cannot_be_kept_are_refused_whole() {
     }
     let empty = Delivery {
         flows: Some(builder.finish()),
-        beside: Beside { books: Some(BooksBatch::from_rows(&[])), ..Beside::default() },
+        side_tables: SideTables { books: Some(BooksBatch::from_rows(&[])), ..SideTables::default() },
     };
     assert_eq!(writer.append(empty).expect("nothing to do"), Position::ZERO);
     assert_eq!(writer.append(delivery(Position::new(1))).expect("appended"), Position::new(1));
@@ -176,8 +176,8 @@ fn tables_of_counters_come_back_from_tails_and_segments() {
     let tables = [Table::InterfaceCounters, Table::HostCounters];
     let dir = tempfile::tempdir().expect("a folder");
     let (mut writer, _) = Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive");
-    let beside = Beside { books: None, others: tables.map(|table| counters(table, 7)).into() };
-    writer.append(Delivery { flows: None, beside }).expect("appended");
+    let side_tables = SideTables { books: None, others: tables.map(|table| counters(table, 7)).into() };
+    writer.append(Delivery { flows: None, side_tables }).expect("appended");
     let check = |place: &str| {
         let snapshot = Snapshot::open(dir.path()).expect("a snapshot");
         for table in tables {

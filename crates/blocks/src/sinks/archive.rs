@@ -16,13 +16,13 @@ use weir_archive::{
     WhenFull, Writer,
 };
 use weir_chain::{
-    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, ParameterError,
-    ParameterSpec, ParameterType, Parameters, Role, Sink, StopSignal,
+    Built, Burst, ByteSize, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, OptionError,
+    Role, Sink, StopSignal, TimeSpan, choices, options,
 };
 use weir_flow::{Column, Delivery, FlowBatch};
 
 /// Writes to an archive.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<ArchiveSinkOptions> = ComponentKind {
     name: "archive",
     role: Role::Sink,
     inputs: ONE_INPUT,
@@ -35,135 +35,136 @@ pub const KIND: ComponentKind = ComponentKind {
           segments_sealed, octets_sealed, segments_merged, compaction_failures, segments_expired, rows_expired, \
           segments_removed_for_room, summaries_written, segments_without_sums, summaries_lost, summaries_expired and \
           upkeep_failures.",
-    parameters: &[
-        ParameterSpec {
-            key: "archive",
-            parameter_type: ParameterType::Path,
-            default: None,
-            doc: "Folder of the archive; made when it is not there.",
-        },
-        ParameterSpec {
-            key: "commit_interval_secs",
-            parameter_type: ParameterType::Seconds,
-            default: Some("1"),
-            doc: "Longest time that flows stay unsynced.",
-        },
-        ParameterSpec {
-            key: "seal_interval_secs",
-            parameter_type: ParameterType::Seconds,
-            default: Some("300"),
-            doc: "Longest time before the tail is sealed into a segment.",
-        },
-        ParameterSpec {
-            key: "segment_rows",
-            parameter_type: ParameterType::Integer(1, 100_000_000),
-            default: Some("2000000"),
-            doc: "Flows after which the tail is sealed into a segment.",
-        },
-        ParameterSpec {
-            key: "merge",
-            parameter_type: ParameterType::Boolean,
-            default: Some("true"),
-            doc: "Whether small segments of a day are merged into larger ones.",
-        },
-        ParameterSpec {
-            key: "age_max_secs",
-            parameter_type: ParameterType::Seconds,
-            default: Some(""),
-            doc: "Age at which flows expire; without it never.",
-        },
-        ParameterSpec {
-            key: "beside_age_max_secs",
-            parameter_type: ParameterType::Seconds,
-            default: Some(""),
-            doc: "Age at which books, options and counters expire; without it never.",
-        },
-        ParameterSpec {
-            key: "summaries_age_max_secs",
-            parameter_type: ParameterType::Seconds,
-            default: Some("34560000"),
-            doc: "Age at which summaries expire: what flows that have expired amounted to by host, port, minute and so on, a \
-                  hundredth of their size. 400 days unless told otherwise; 0 keeps none.",
-        },
-        ParameterSpec {
-            key: "summaries_octets_max",
-            parameter_type: ParameterType::Integer(0, u64::MAX >> 1),
-            default: Some(""),
-            doc: "Size of all summaries in octets at which the oldest expire; without it a tenth of octets_max.",
-        },
-        ParameterSpec {
-            key: "octets_max",
-            parameter_type: ParameterType::Integer(1, u64::MAX >> 1),
-            default: Some(""),
-            doc: "Size of the archive in octets at which the oldest segments expire; without it never.",
-        },
-        ParameterSpec {
-            key: "low_water_percent",
-            parameter_type: ParameterType::Integer(1, 100),
-            default: Some("95"),
-            doc: "When a limit of age or size is hit, data goes down to so much of it.",
-        },
-        ParameterSpec {
-            key: "when_full",
-            parameter_type: ParameterType::Choice(&["refuse", "oldest-first"]),
-            default: Some("\"refuse\""),
-            doc: "On a full disk: refuse what cannot be written, or remove the oldest segments until there is room.",
-        },
-        ParameterSpec {
-            key: "free_octets_min",
-            parameter_type: ParameterType::Integer(0, u64::MAX >> 1),
-            default: Some("1073741824"),
-            doc: "Free space that merging leaves alone and oldest-first has back, at most a twentieth of the file system.",
-        },
-        ParameterSpec {
-            key: "received",
-            parameter_type: ParameterType::Choice(&["end", "now"]),
-            default: Some("\"end\""),
-            doc: "What received is where rows have none: the end of the flow (its start where that is missing, now where both \
-                  are), or now.",
-        },
-        ParameterSpec {
-            key: "extra_columns",
-            parameter_type: ParameterType::Choice(&["error", "drop"]),
-            default: Some("\"error\""),
-            doc: "What becomes of columns that flows do not have.",
-        },
-    ],
     configure,
 };
+
+choices! {
+    /// What happens on a full disk.
+    pub enum FullDisk {
+        /// Refuse what cannot be written and try again.
+        Refuse = "refuse",
+        /// Remove the oldest segments until there is room.
+        OldestFirst = "oldest-first",
+    }
+}
+
+choices! {
+    /// What the column `received` becomes in rows without it.
+    pub enum Received {
+        /// The end of the flow; its start where that is missing, now where both are.
+        End = "end",
+        /// Now.
+        Now = "now",
+    }
+}
+
+choices! {
+    /// What happens to columns that flows do not have.
+    pub enum ExtraColumns {
+        /// They are an error.
+        Error = "error",
+        /// They are left out.
+        Drop = "drop",
+    }
+}
+
+options! {
+    /// Options of the sink `archive`.
+    pub struct ArchiveSinkOptions {
+        /// Folder of the archive; made when missing.
+        archive: PathBuf,
+        /// Fill `received` where rows have none.
+        received: Received = Received::End,
+        /// What to do with columns that flows do not have.
+        extra_columns: ExtraColumns = ExtraColumns::Error,
+    }
+    includes {
+        /// When flows are synced and sealed.
+        sealing: SealingOptions,
+        /// What is kept, and for how long.
+        retention: RetentionOptions,
+    }
+}
+
+options! {
+    /// When flows are synced to the disk, and sealed into segments.
+    pub struct SealingOptions {
+        /// Sync flows to the disk at the latest after this time.
+        commit_interval: TimeSpan = TimeSpan::from_secs(1),
+        /// Seal the tail into a segment at the latest after this time.
+        seal_interval: TimeSpan = TimeSpan::from_secs(300),
+        /// Seal the tail into a segment after this many flows.
+        segment_rows: usize = ArchiveOptions::default().segment_rows_max => 1..=100_000_000,
+        /// Merge small segments of a day into larger ones.
+        merge: bool = true,
+    }
+}
+
+options! {
+    /// What the archive keeps, and for how long.
+    pub struct RetentionOptions {
+        /// Remove flows of this age; without it none.
+        max_age: Option<TimeSpan>,
+        /// Remove the oldest segments when the archive has this size; without it none.
+        max_size: Option<ByteSize> => 1..=u64::MAX >> 1,
+        /// Remove books, options and counters of this age; without it none.
+        tables_max_age: Option<TimeSpan>,
+        /// Remove summaries of this age. Summaries are what remains of removed flows: sums by host, port, minute and so on,
+        /// a hundredth of their size. 0s keeps none.
+        summaries_max_age: TimeSpan = TimeSpan::from_secs(400 * 86_400),
+        /// Remove the oldest summaries when all of them have this size; without it a tenth of `max_size`.
+        summaries_max_size: Option<ByteSize> => 0..=u64::MAX >> 1,
+        /// When a limit is reached, delete down to this percentage of it.
+        low_water_percent: u8 = 95 => 1..=100,
+        /// What to do on a full disk.
+        when_full: FullDisk = FullDisk::Refuse,
+        /// Leave at least this much of the disk free when merging and when removing the oldest segments; at most a twentieth
+        /// of the file system.
+        free_space_min: ByteSize = ByteSize::from_mib(1024) => 0..=u64::MAX >> 1,
+    }
+}
 
 /// Pause before a full disk is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
+impl ArchiveSinkOptions {
+    /// What the options mean to the crate that keeps archives.
+    pub fn archive_options(&self) -> ArchiveOptions {
+        let Self { sealing, retention, .. } = self;
+        let expiry = ExpiryOptions {
+            age_max: retention.max_age.map(TimeSpan::duration),
+            side_tables_age_max: retention.tables_max_age.map(TimeSpan::duration),
+            octets_max: retention.max_size.map(ByteSize::bytes),
+            low_water_percent: retention.low_water_percent,
+            summaries: SummaryOptions {
+                age_max: retention.summaries_max_age.duration(),
+                octets_max: retention.summaries_max_size.map(ByteSize::bytes),
+            },
+            ..ExpiryOptions::default()
+        };
+        ArchiveOptions {
+            expiry,
+            compaction: CompactionOptions { enabled: sealing.merge, ..CompactionOptions::default() },
+            when_full: match retention.when_full {
+                FullDisk::Refuse => WhenFull::Refuse,
+                FullDisk::OldestFirst => WhenFull::OldestFirst,
+            },
+            free_octets_min: retention.free_space_min.bytes(),
+            commit_interval: sealing.commit_interval.duration(),
+            seal_interval: sealing.seal_interval.duration(),
+            segment_rows_max: sealing.segment_rows,
+            ..ArchiveOptions::default()
+        }
+    }
+}
+
 #[expect(clippy::unnecessary_wraps, reason = "what every kind has")]
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let folder = parameters.path("archive").unwrap_or_default();
-    let age = |key| parameters.has(key).then(|| parameters.duration(key));
-    let expiry = ExpiryOptions {
-        age_max: age("age_max_secs"),
-        beside_age_max: age("beside_age_max_secs"),
-        octets_max: parameters.has("octets_max").then(|| parameters.integer("octets_max")),
-        low_water_percent: parameters.integer("low_water_percent") as u8,
-        summaries: SummaryOptions {
-            age_max: parameters.duration("summaries_age_max_secs"),
-            octets_max: parameters.has("summaries_octets_max").then(|| parameters.integer("summaries_octets_max")),
-        },
-        ..ExpiryOptions::default()
-    };
-    let oldest_first = parameters.text("when_full") == "oldest-first";
-    let options = ArchiveOptions {
-        expiry,
-        compaction: CompactionOptions { enabled: parameters.boolean("merge"), ..CompactionOptions::default() },
-        when_full: if oldest_first { WhenFull::OldestFirst } else { WhenFull::Refuse },
-        free_octets_min: parameters.integer("free_octets_min"),
-        commit_interval: parameters.duration("commit_interval_secs"),
-        seal_interval: parameters.duration("seal_interval_secs"),
-        segment_rows_max: parameters.integer("segment_rows") as usize,
-        ..ArchiveOptions::default()
-    };
+fn configure(options: ArchiveSinkOptions) -> Result<Opener, OptionError> {
+    let archive_options = options.archive_options();
     let fit =
-        Fit { received_now: parameters.text("received") == "now", drop: parameters.text("extra_columns") == "drop" };
-    Ok(Box::new(move |context| Ok(Built::Sink(Box::new(Archive::open(folder, &options, fit, context)?)))))
+        Fit { received_now: options.received == Received::Now, drop: options.extra_columns == ExtraColumns::Drop };
+    let folder = options.archive;
+    Ok(Box::new(move |context| Ok(Built::Sink(Box::new(Archive::open(folder, &archive_options, fit, context)?)))))
 }
 
 /// How a count is had from the statistics of the archive.
@@ -264,11 +265,11 @@ impl Archive {
 
 impl Sink for Archive {
     fn take(&mut self, burst: Burst) -> Result<(), ComponentError> {
-        let (rows, beside) = burst.into_parts();
+        let (rows, side_tables) = burst.into_parts();
         let count = rows.num_rows();
         let flows = (count > 0).then(|| self.fit.flows(&rows)).transpose();
         let flows = flows.inspect_err(|_| self.refused.add(count as u64))?;
-        let delivery = Delivery { flows, beside };
+        let delivery = Delivery { flows, side_tables };
         self.append(&delivery)?;
         self.stored.add(delivery.rows() as u64);
         Ok(())
@@ -369,13 +370,13 @@ impl Fit {
 #[cfg(test)]
 mod tests {
     use weir_archive::Snapshot;
-    use weir_chain::compliance;
+    use weir_chain::{AnyKind, compliance};
     use weir_flow::{FlowBatchBuilder, Table};
 
     use super::*;
 
     /// The compliance test takes a reference that lives as long as the program.
-    const ARCHIVE: &ComponentKind = &KIND;
+    const ARCHIVE: &'static dyn AnyKind = &KIND;
 
     fn flows(count: u64, received: bool) -> RecordBatch {
         let mut builder = FlowBatchBuilder::new(count as usize);
@@ -494,7 +495,7 @@ mod tests {
             output.is_ok_and(|output| output.status.success())
         };
         if !mount(&["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs"]) {
-            println!("skipped: mounting a small disk needs root");
+            weir_testkit::skip("root", "mounting a small disk needs root");
             return;
         }
         let archive = folder.path().join("archive");

@@ -4,25 +4,24 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::compute::sum;
 use arrow::datatypes::UInt64Type;
 use weir_chain::{
-    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, ParameterError,
-    Parameters, Role, Sink,
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, NoOptions, ONE_INPUT, Opener, OptionError,
+    Role, Sink,
 };
 use weir_flow::Column;
 
 /// The kind `counter`.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<NoOptions> = ComponentKind {
     name: "counter",
     role: Role::Sink,
     inputs: ONE_INPUT,
     doc: "Counts rows and keeps none: the end of a chain that only measures. It takes rows of any columns. Counts \
           `rows`, and the sums of the columns `packets` and `bytes` where rows have them as 64-bit counters; a null \
           counts as 0, and sums are modulo 2^64. Books are not counted.",
-    parameters: &[],
     configure,
 };
 
-#[expect(clippy::unnecessary_wraps, reason = "other kinds have parameters that may be wrong")]
-fn configure(_parameters: &Parameters) -> Result<Opener, ParameterError> {
+#[expect(clippy::unnecessary_wraps, reason = "other kinds have options that may be wrong")]
+fn configure(_options: NoOptions) -> Result<Opener, OptionError> {
     Ok(Box::new(|context: &ComponentContext| {
         let [rows, packets, bytes] = ["rows", "packets", "bytes"].map(|name| context.counters.counter(name));
         Ok(Built::Sink(Box::new(Count { rows, packets, bytes })))

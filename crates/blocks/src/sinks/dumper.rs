@@ -1,14 +1,13 @@
 //! A sink that writes rows to a file or to standard output.
 
 use weir_chain::{
-    Built, Burst, ComponentContext, ComponentError, ComponentKind, ONE_INPUT, Opener, ParameterError, Parameters, Role,
-    Sink, State,
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, ONE_INPUT, Opener, OptionError, Role, Sink, State,
 };
 
-use crate::row_file::{self, RowFile, RowFilePlan};
+use crate::row_file::{RowFile, RowFileOptions, RowFilePlan};
 
 /// The kind `dumper`.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<RowFileOptions> = ComponentKind {
     name: "dumper",
     role: Role::Sink,
     inputs: ONE_INPUT,
@@ -21,12 +20,11 @@ pub const KIND: ComponentKind = ComponentKind {
           A full disk is waited for, and is an error when the chain is stopped meanwhile. When whoever reads standard \
           output goes away, the sink wants no more rows, as after `rows_max`. Counts `rows_written`, `octets_written` \
           and `writes_retried`.",
-    parameters: row_file::PARAMETERS,
     configure,
 };
 
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let plan = RowFilePlan::new(parameters)?;
+fn configure(options: RowFileOptions) -> Result<Opener, OptionError> {
+    let plan = RowFilePlan::new(options)?;
     Ok(Box::new(move |context: &ComponentContext| {
         let file = Some(RowFile::open(plan, true, context)?);
         Ok(Built::Sink(Box::new(Dumper { file })))

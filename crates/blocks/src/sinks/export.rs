@@ -17,11 +17,12 @@ mod configuration;
 mod counters;
 mod lane;
 mod link;
+pub mod options;
 mod outbox;
 mod pace;
 mod stopping;
 mod stream;
-mod target;
+pub mod target;
 mod told;
 
 use std::sync::Arc;
@@ -31,8 +32,7 @@ use arrow::array::RecordBatch;
 use arrow::compute::max;
 use arrow::datatypes::{SchemaRef, TimestampMillisecondType};
 use weir_chain::{
-    Built, Burst, ComponentContext, ComponentError, ComponentKind, ONE_INPUT, Opener, ParameterError, Parameters, Role,
-    Sink, State,
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, ONE_INPUT, Opener, OptionError, Role, Sink, State,
 };
 use weir_flow::{Column, FlowBatch};
 
@@ -41,6 +41,7 @@ use configuration::Configuration;
 use counters::ExportCounters;
 use lane::{Collector, Lane};
 use link::Link;
+pub use options::ExportOptions;
 use outbox::{Outbox, Sockets};
 use pace::Pace;
 use stopping::Stopping;
@@ -48,7 +49,7 @@ use target::Target;
 use told::Telling;
 
 /// The kind `export`.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<ExportOptions> = ComponentKind {
     name: "export",
     role: Role::Sink,
     inputs: ONE_INPUT,
@@ -71,7 +72,6 @@ pub const KIND: ComponentKind = ComponentKind {
           was lost are counted in `records_uncertain` besides: whether they arrived is not known, and they are not sent \
           again. What a collector's system has acknowledged and the collector never reads counts as exported. \
           `octets_sent` are those of datagrams and messages.",
-    parameters: configuration::PARAMETERS,
     configure,
 };
 
@@ -80,8 +80,8 @@ const TURN_ROWS: u64 = 512;
 /// About how often a sink is told the time.
 const TICK: Duration = Duration::from_secs(1);
 
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let configuration = Configuration::of(parameters)?;
+fn configure(options: ExportOptions) -> Result<Opener, OptionError> {
+    let configuration = Configuration::of(options)?;
     Ok(Box::new(move |context: &ComponentContext| Ok(Built::Sink(Box::new(Export::open(&configuration, context)?)))))
 }
 
@@ -133,7 +133,7 @@ impl Export {
         Ok(Self {
             lanes: lanes.collect::<Result<_, ComponentError>>()?,
             telling: Telling::new(&context.counters),
-            pace: Pace::new(configuration.records_per_second),
+            pace: configuration.records_per_second.map(Pace::new),
             rows: 0,
             is_clock_of_rows: configuration.is_clock_of_rows,
             clock_ms: None,
@@ -214,10 +214,10 @@ impl Sink for Export {
     fn take(&mut self, burst: Burst) -> Result<(), ComponentError> {
         // what stands beside the flows explains them
         let lanes = &mut self.lanes;
-        self.telling.take(burst.beside(), |told| {
+        self.telling.take(burst.side_tables(), |told| {
             let mut is_told = true;
             for lane in &mut *lanes {
-                is_told &= lane.tell(told);
+                is_told &= lane.add_options(told);
             }
             is_told
         });

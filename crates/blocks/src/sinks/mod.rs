@@ -5,10 +5,10 @@ pub mod counter;
 pub mod dumper;
 pub mod export;
 
-use weir_chain::ComponentKind;
+use weir_chain::AnyKind;
 
 /// Every kind of this folder.
-pub const KINDS: &[&ComponentKind] = &[
+pub const KINDS: &[&'static dyn AnyKind] = &[
     // keep in the order of the modules
     &archive::KIND,
     &counter::KIND,

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use weir_archive::{Lease, Snapshot};
 use weir_chain::{
-    Built, ComponentContext, ComponentError, ComponentKind, Opener, Outlet, ParameterError, ParameterSpec,
-    ParameterType, Parameters, Pulled, Role, Source,
+    Built, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, Outlet, Pulled, Role, Source, choices,
+    options,
 };
 use weir_flow::Column;
 
@@ -30,7 +30,7 @@ use reader::{Counters, RunReader, Step};
 use run::{Run, TimeWindow};
 
 /// Reads flows from an archive.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<ArchiveReaderOptions> = ComponentKind {
     name: "archive-reader",
     role: Role::Source,
     inputs: &[],
@@ -43,77 +43,57 @@ pub const KIND: ComponentKind = ComponentKind {
           Each reader holds one segment, about 55 octets per flow with eleven columns of numbers and IPv4 addresses; \
           with order = 'stored' only what is being decoded. Counted are segments_read, and segments_damaged and \
           rows_damaged, the flows in them that were not handed on.",
-    parameters: &[
-        ParameterSpec {
-            key: "archive",
-            parameter_type: ParameterType::Path,
-            default: None,
-            doc: "Folder of the archive.",
-        },
-        ParameterSpec {
-            key: "columns",
-            parameter_type: ParameterType::Texts,
-            default: Some(""),
-            doc: "Columns to read, which every burst then has, null where there is no value; without it a burst has the \
-                  columns that have a value anywhere in its segment.",
-        },
-        ParameterSpec {
-            key: "from",
-            parameter_type: ParameterType::Text,
-            default: Some(""),
-            doc: "Only flows that start at this time or later, such as 2026-11-21T08:00:00Z; flows without a start are \
-                  left out.",
-        },
-        ParameterSpec {
-            key: "to",
-            parameter_type: ParameterType::Text,
-            default: Some(""),
-            doc: "Only flows that start before this time; flows without a start are left out.",
-        },
-        ParameterSpec {
-            key: "order",
-            parameter_type: ParameterType::Choice(&["received", "start", "stored"]),
-            default: Some("\"received\""),
-            doc: "What the flows of a segment are sorted by: the time received, their start (those without one come \
-                  last), or nothing, which takes less than half the time and hardly any memory.",
-        },
-        ParameterSpec {
-            key: "readers",
-            parameter_type: ParameterType::Integer(0, 64),
-            default: Some("2"),
-            doc: "Threads that read segments ahead, one segment each; with 0 the thread of the chain reads. The order of \
-                  flows does not depend on it.",
-        },
-        ParameterSpec {
-            key: "batch_rows",
-            parameter_type: ParameterType::Integer(1, 1 << 20),
-            default: Some("8192"),
-            doc: "Most flows of a burst.",
-        },
-        ParameterSpec {
-            key: "rows_max",
-            parameter_type: ParameterType::Integer(0, 1 << 62),
-            default: Some("0"),
-            doc: "The reader ends after so many flows; 0 is all of them.",
-        },
-        ParameterSpec {
-            key: "damaged",
-            parameter_type: ParameterType::Choice(&["error", "skip"]),
-            default: Some("\"error\""),
-            doc: "What to do about a segment that cannot be read or has vanished: end with an error, or go on with the \
-                  next one and count it. Flows of a damaged segment that were handed on before the damage was met stay; \
-                  with an order there are none.",
-        },
-    ],
     configure,
 };
 
-/// What the rows of a run are sorted by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Order {
-    Received,
-    Start,
-    Stored,
+choices! {
+    /// What the flows of a segment are sorted by.
+    pub enum Order {
+        /// The time they were received.
+        Received = "received",
+        /// Their start; those without one come last.
+        Start = "start",
+        /// Nothing, which takes less than half the time and hardly any memory.
+        Stored = "stored",
+    }
+}
+
+choices! {
+    /// What happens when a segment cannot be read or has vanished.
+    pub enum Damaged {
+        /// End with an error.
+        Error = "error",
+        /// Count it and go on with the next one.
+        Skip = "skip",
+    }
+}
+
+options! {
+    /// Options of the source `archive-reader`.
+    pub struct ArchiveReaderOptions {
+        /// Folder of the archive.
+        archive: PathBuf,
+        /// Read these columns, which every burst then has, null where there is no value; without it a burst has the
+        /// columns that have a value anywhere in its segment.
+        columns: Option<Vec<String>>,
+        /// Read only flows that start at this time or later, such as 2026-11-21T08:00:00Z; flows without a start are left
+        /// out.
+        from: Option<String>,
+        /// Read only flows that start before this time; flows without a start are left out.
+        to: Option<String>,
+        /// Sort the flows of each segment.
+        order: Order = Order::Received,
+        /// Threads that read segments ahead, one segment each; with 0 the thread of the chain reads. The order of flows
+        /// does not depend on it.
+        readers: usize = 2 => 0..=64,
+        /// At most this many flows in a burst.
+        batch_rows: usize = 8192 => 1..=1 << 20,
+        /// End after this many flows.
+        rows_max: Option<u64> => 1..=1 << 62,
+        /// What to do about a segment that cannot be read. Flows of it that were handed on before the damage was met stay;
+        /// with an order there are none.
+        damaged: Damaged = Damaged::Error,
+    }
 }
 
 impl Order {
@@ -127,7 +107,7 @@ impl Order {
     }
 }
 
-/// The parameters, understood.
+/// The options as the reader needs them.
 #[derive(Debug)]
 struct Settings {
     archive: PathBuf,
@@ -141,63 +121,50 @@ struct Settings {
     skips_damaged: bool,
 }
 
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
+fn configure(options: ArchiveReaderOptions) -> Result<Opener, OptionError> {
     let settings = Settings {
-        archive: parameters.path("archive").unwrap_or_default(),
-        columns: columns(parameters)?,
-        window: window(parameters)?,
-        order: match parameters.text("order") {
-            "stored" => Order::Stored,
-            "start" => Order::Start,
-            _ => Order::Received,
-        },
-        readers: parameters.integer("readers") as usize,
-        batch_rows: parameters.integer("batch_rows") as usize,
-        rows_max: match parameters.integer("rows_max") {
-            0 => u64::MAX,
-            rows => rows,
-        },
-        skips_damaged: parameters.text("damaged") == "skip",
+        columns: options.columns.map(columns).transpose()?,
+        window: window(options.from.as_deref(), options.to.as_deref())?,
+        archive: options.archive,
+        order: options.order,
+        readers: options.readers,
+        batch_rows: options.batch_rows,
+        rows_max: options.rows_max.unwrap_or(u64::MAX),
+        skips_damaged: options.damaged == Damaged::Skip,
     };
     Ok(Box::new(move |context| Ok(Built::Source(Box::new(ArchiveReader::open(settings, context)?)))))
 }
 
-fn columns(parameters: &Parameters) -> Result<Option<Vec<Column>>, ParameterError> {
-    if !parameters.has("columns") {
-        return Ok(None);
-    }
+fn columns(names: Vec<String>) -> Result<Vec<Column>, OptionError> {
     let mut columns = Vec::new();
-    for name in parameters.texts("columns") {
+    for name in names {
         let unknown = || {
             let names: Vec<_> = Column::ALL.iter().map(|column| column.name()).collect();
-            ParameterError::new("columns", format!("'{name}' is not a column of flows"))
+            OptionError::new("columns", format!("'{name}' is not a column of flows"))
                 .with_hint(format!("columns are: {}", names.join(", ")))
         };
         columns.push(Column::by_name(&name).ok_or_else(unknown)?);
     }
     columns.sort_unstable();
     columns.dedup();
-    Ok(Some(columns))
+    Ok(columns)
 }
 
-fn window(parameters: &Parameters) -> Result<TimeWindow, ParameterError> {
-    let (from_ms, to_ms) = (moment(parameters, "from")?, moment(parameters, "to")?);
+fn window(from: Option<&str>, to: Option<&str>) -> Result<TimeWindow, OptionError> {
+    let from_ms = from.map(|text| moment("from", text)).transpose()?;
+    let to_ms = to.map(|text| moment("to", text)).transpose()?;
     if from_ms.zip(to_ms).is_some_and(|(from_ms, to_ms)| to_ms <= from_ms) {
-        return Err(ParameterError::new("to", "'to' is not after 'from'"));
+        return Err(OptionError::new("to", "'to' is not after 'from'"));
     }
     Ok(TimeWindow { from_ms, to_ms })
 }
 
-fn moment(parameters: &Parameters, key: &str) -> Result<Option<i64>, ParameterError> {
-    if !parameters.has(key) {
-        return Ok(None);
-    }
-    let text = parameters.text(key);
+fn moment(key: &str, text: &str) -> Result<i64, OptionError> {
     let Ok(moment) = text.parse::<Timestamp>() else {
         let message = format!("'{text}' is not a time with its zone");
-        return Err(ParameterError::new(key, message).with_hint("write it like 2026-11-21T08:00:00Z"));
+        return Err(OptionError::new(key, message).with_hint("write it like 2026-11-21T08:00:00Z"));
     };
-    Ok(Some(moment.as_millisecond()))
+    Ok(moment.as_millisecond())
 }
 
 /// Where rows are read.
@@ -224,7 +191,12 @@ struct ArchiveReader {
 impl ArchiveReader {
     fn open(settings: Settings, context: &ComponentContext) -> Result<Self, ComponentError> {
         let snapshot = Snapshot::open(&settings.archive).map_err(|error| {
-            ComponentError::caused(format!("cannot open archive '{}'", settings.archive.display()), error)
+            let hint = error.hint();
+            let error = ComponentError::caused(format!("cannot open archive '{}'", settings.archive.display()), error);
+            match hint {
+                Some(hint) => ComponentError::new(format!("{}\nhint: {hint}", error.chain())),
+                None => error,
+            }
         })?;
         let runs = Run::of(&snapshot, settings.window);
         let counters = Counters {

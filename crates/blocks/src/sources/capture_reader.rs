@@ -4,8 +4,7 @@
 //! Which of the two a file is shows in its first octets. Reading a file is a loop that calls back for each datagram, so it runs in a thread of its own, a few deliveries ahead.
 
 use std::error::Error;
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,19 +12,19 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use weir_capture::{CaptureError, Input, MessageFile, export_ms, looks_like_messages};
 use weir_chain::{
-    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Opener, Outlet, ParameterError,
-    ParameterSpec, ParameterType, Parameters, Pulled, Role, Source,
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet,
+    Pulled, Role, Source, options,
 };
-use weir_collect::capture::{self, CaptureError, CaptureReader, CapturedDatagram};
-use weir_collect::file::{self, MessageFile};
+use weir_collect::capture::{self, CapturedDatagram, DatagramReader};
 use weir_collect::{Decoder, Limits, Session};
 use weir_flow::Delivery;
 
 use crate::books_counters::BooksCounters;
 
 /// Captures of export datagrams.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<CaptureReaderOptions> = ComponentKind {
     name: "capture-reader",
     role: Role::Source,
     inputs: &[],
@@ -37,33 +36,28 @@ pub const KIND: ComponentKind = ComponentKind {
           files are read all the same. It counts frames, datagrams_udp, datagrams_skipped (no NetFlow or IPFIX), \
           datagrams_truncated (cut short by the capture), messages, messages_damaged and octets_skipped (of IPFIX \
           files), octets_read, and what the books count.",
-    parameters: &[
-        ParameterSpec {
-            key: "files",
-            parameter_type: ParameterType::Paths,
-            default: None,
-            doc: "The files; - for standard input.",
-        },
-        ParameterSpec {
-            key: "port",
-            parameter_type: ParameterType::Integer(0, 65535),
-            default: Some("0"),
-            doc: "Take every datagram to this port; 0 takes those that look like NetFlow or IPFIX.",
-        },
-    ],
     configure,
 };
+
+options! {
+    /// Options of the source `capture-reader`.
+    pub struct CaptureReaderOptions {
+        /// Read these files; - means standard input.
+        files: Vec<PathBuf>,
+        /// Take every datagram to this port; without it, those that look like NetFlow or IPFIX.
+        port: Option<u16> => 1..=65535,
+    }
+}
 
 /// Deliveries read ahead.
 const AHEAD: usize = 4;
 const WAIT: Duration = Duration::from_millis(100);
 
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let files = parameters.paths("files");
+fn configure(options: CaptureReaderOptions) -> Result<Opener, OptionError> {
+    let CaptureReaderOptions { files, port } = options;
     if files.is_empty() {
-        return Err(ParameterError::new("files", "'files' names no file"));
+        return Err(OptionError::new("files", "'files' names no file"));
     }
-    let port = Some(parameters.integer("port") as u16).filter(|&port| port != 0);
     Ok(Box::new(move |context| {
         let (sender, deliveries) = bounded(AHEAD);
         let stop = Arc::new(AtomicBool::new(false));
@@ -121,6 +115,14 @@ struct Reading {
     deliveries: Sender<Delivery>,
     stop: Arc<AtomicBool>,
     books: BooksCounters,
+    counters: CaptureCounters,
+    notices: Notices,
+    /// IPFIX files read, which distinguishes their sessions.
+    files: u16,
+}
+
+/// What is counted of files.
+struct CaptureCounters {
     frames: Counter,
     udp: Counter,
     skipped: Counter,
@@ -128,8 +130,6 @@ struct Reading {
     messages: Counter,
     messages_damaged: Counter,
     octets_skipped: Counter,
-    /// IPFIX files read, to tell their sessions apart.
-    files: u16,
     octets: Counter,
     failed: Counter,
 }
@@ -142,16 +142,19 @@ impl Reading {
             port,
             deliveries,
             stop,
-            frames: counter("frames"),
-            udp: counter("datagrams_udp"),
-            skipped: counter("datagrams_skipped"),
-            truncated: counter("datagrams_truncated"),
-            messages: counter("messages"),
-            messages_damaged: counter("messages_damaged"),
-            octets_skipped: counter("octets_skipped"),
+            counters: CaptureCounters {
+                frames: counter("frames"),
+                udp: counter("datagrams_udp"),
+                skipped: counter("datagrams_skipped"),
+                truncated: counter("datagrams_truncated"),
+                messages: counter("messages"),
+                messages_damaged: counter("messages_damaged"),
+                octets_skipped: counter("octets_skipped"),
+                octets: counter("octets_read"),
+                failed: counter("files_failed"),
+            },
+            notices: context.notices.clone(),
             files: 0,
-            octets: counter("octets_read"),
-            failed: counter("files_failed"),
             books: BooksCounters::new(context),
         }
     }
@@ -162,8 +165,8 @@ impl Reading {
                 break;
             }
             if let Err(error) = self.file(path) {
-                self.failed.add(1);
-                eprintln!("error: {}", error.chain());
+                self.counters.failed.add(1);
+                self.notices.send(&format!("error: {}", error.chain()));
             }
         }
         self.deliver();
@@ -171,41 +174,39 @@ impl Reading {
 
     fn file(&mut self, path: &Path) -> Result<(), ComponentError> {
         let name = path.display();
-        let input: Box<dyn Read + Send> = if path.as_os_str() == "-" || path.ends_with("-") {
-            Box::new(io::stdin())
-        } else {
-            Box::new(File::open(path).map_err(|error| ComponentError::caused(format!("cannot open {name}"), error))?)
+        let path = if path.ends_with("-") { Path::new("-") } else { path };
+        let mut input = match Input::open(path) {
+            Ok(input) => input,
+            Err(CaptureError::Open(error)) => return Err(ComponentError::caused(format!("cannot open {name}"), error)),
+            Err(error) => return Err(unreadable(path, error)),
         };
-        let failed = |error: Box<dyn Error + Send + Sync>| {
-            ComponentError::caused(format!("cannot read {name} to its end"), error)
-        };
-        let mut input = BufReader::with_capacity(1 << 20, input);
-        let first = input.fill_buf().map_err(|error| failed(error.into()))?;
-        if file::looks_like_messages(first) {
-            self.messages(input).map_err(|error| failed(error.into()))
+        if looks_like_messages(input.first_octets().map_err(|error| unreadable(path, error))?) {
+            self.messages(input).map_err(|error| unreadable(path, error))
         } else {
-            self.capture(input).map_err(|error| failed(error.into()))
+            self.capture(input).map_err(|error| unreadable(path, error))
         }
     }
 
     /// Reads a capture.
-    fn capture(&mut self, input: impl Read + Send) -> Result<(), CaptureError> {
-        let mut capture = CaptureReader::open(input)?;
-        let before = self.octets.get();
+    fn capture(&mut self, input: Input<'_>) -> Result<(), CaptureError> {
+        let mut capture = DatagramReader::open(input)?;
+        let before = self.counters.octets.get();
         let read = loop {
             if self.stop.load(Ordering::Relaxed) {
                 break Ok(());
             }
             match capture.read_block(|datagram| self.datagram(&datagram)) {
-                Ok(true) => self.octets.add((before + capture.octets()).saturating_sub(self.octets.get())),
+                Ok(true) => {
+                    self.counters.octets.add((before + capture.octets()).saturating_sub(self.counters.octets.get()))
+                }
                 Ok(false) => break Ok(()),
                 Err(error) => break Err(error),
             }
         };
         let report = capture.report();
-        self.frames.add(report.frames);
-        self.udp.add(report.datagrams);
-        self.truncated.add(report.datagrams_truncated);
+        self.counters.frames.add(report.frames);
+        self.counters.udp.add(report.datagrams);
+        self.counters.truncated.add(report.datagrams_truncated);
         read
     }
 
@@ -214,30 +215,32 @@ impl Reading {
         let session = Session::file(self.files);
         self.files = self.files.wrapping_add(1);
         let mut messages = MessageFile::new(input);
-        let (before, mut last_ms) = (self.octets.get(), 0);
+        let (before, mut last_ms) = (self.counters.octets.get(), 0);
         let read = loop {
             if self.stop.load(Ordering::Relaxed) {
                 break Ok(());
             }
             match messages.next_message() {
                 Ok(Some(message)) => {
-                    last_ms = file::export_ms(message);
+                    last_ms = export_ms(message);
                     self.decoder.message(session, last_ms, message);
                 }
                 Ok(None) => break Ok(()),
                 Err(error) => break Err(error),
             }
             if self.decoder.is_full() {
-                self.octets.add((before + messages.report().octets).saturating_sub(self.octets.get()));
+                self.counters
+                    .octets
+                    .add((before + messages.report().octets).saturating_sub(self.counters.octets.get()));
                 self.deliver();
             }
         };
         self.decoder.end_session(session, last_ms);
         let report = messages.report();
-        self.octets.add((before + report.octets).saturating_sub(self.octets.get()));
-        self.messages.add(report.messages);
-        self.messages_damaged.add(report.messages_damaged);
-        self.octets_skipped.add(report.octets_skipped);
+        self.counters.octets.add((before + report.octets).saturating_sub(self.counters.octets.get()));
+        self.counters.messages.add(report.messages);
+        self.counters.messages_damaged.add(report.messages_damaged);
+        self.counters.octets_skipped.add(report.octets_skipped);
         read
     }
 
@@ -247,7 +250,7 @@ impl Reading {
             None => capture::looks_like_export(datagram.payload),
         };
         if !wanted {
-            self.skipped.add(1);
+            self.counters.skipped.add(1);
             return;
         }
         self.decoder.datagram(datagram.source, datagram.captured_ms, datagram.payload);
@@ -273,18 +276,23 @@ impl Reading {
     }
 }
 
+fn unreadable(path: &Path, error: impl Error + Send + Sync + 'static) -> ComponentError {
+    ComponentError::caused(format!("cannot read {} to its end", path.display()), error)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::net::SocketAddr;
 
-    use weir_chain::compliance;
+    use weir_chain::{AnyKind, compliance};
     use weir_export::{ExporterConfig, Version};
     use weir_generate::{Stream, TrafficModel, write_pcap};
 
     use super::*;
 
     /// The compliance test takes a reference that lives as long as the program.
-    const CAPTURE_READER: &ComponentKind = &KIND;
+    const CAPTURE_READER: &'static dyn AnyKind = &KIND;
 
     fn capture(path: &Path, seed: u64, count: u64) {
         let mut flows = TrafficModel::new(seed).flows(count).expect("a model");

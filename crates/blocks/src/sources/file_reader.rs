@@ -1,6 +1,6 @@
 //! Reads flows from files of other programs and hands them on with lines of the books that account for them.
 //!
-//! The formats are those of the crate `foreign`. There are no datagrams behind such flows, so the books have one count
+//! The formats are those of the crate `formats`. There are no datagrams behind such flows, so the books have one count
 //! for them: what was stored, for each exporter and minute, as if it had been received when the file says. Reading and
 //! decompressing runs in a thread of its own, a few batches ahead of the archive.
 
@@ -16,16 +16,16 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use weir_chain::{
-    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Opener, Outlet, ParameterError,
-    ParameterSpec, ParameterType, Parameters, Pulled, Role, Source,
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet,
+    Pulled, Role, Source, choices, options,
 };
-use weir_flow::{Beside, Column, Delivery};
+use weir_flow::{Column, Delivery, SideTables};
 use weir_formats::{AnyReader, ForeignError, Format};
 
 use accounts::Accounts;
 
 /// Files of other programs.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<FileReaderOptions> = ComponentKind {
     name: "file-reader",
     role: Role::Source,
     inputs: &[],
@@ -36,36 +36,53 @@ pub const KIND: ComponentKind = ComponentKind {
           and interfaces. A file that cannot be opened or read to its end is counted in files_failed and told; what was \
           read of it is kept. It counts files_read, records_stored, records_damaged (records and lines that could not be \
           read), blocks_damaged, values_lost and octets_read.",
-    parameters: &[
-        ParameterSpec { key: "files", parameter_type: ParameterType::Paths, default: None, doc: "The files." },
-        ParameterSpec {
-            key: "format",
-            parameter_type: ParameterType::Choice(&["auto", "nfcapd", "flow-tools", "zeek", "silk", "csv", "parquet"]),
-            default: Some("\"auto\""),
-            doc: "The format of all files; auto looks at each.",
-        },
-        ParameterSpec {
-            key: "columns",
-            parameter_type: ParameterType::Texts,
-            default: Some("[]"),
-            doc: "What fields of text and Parquet files mean, each as FIELD=COLUMN; names of columns, and those of Zeek, \
-                  rwcut and nfdump, are known.",
-        },
-    ],
     configure,
 };
+
+choices! {
+    /// Formats of files of other programs.
+    pub enum FileFormat {
+        /// Look at the content of each file.
+        Auto = "auto",
+        /// nfcapd files of nfdump 1.6 and 1.7.
+        Nfcapd = "nfcapd",
+        /// flow-tools files, version 5 and 7.
+        FlowTools = "flow-tools",
+        /// Zeek's conn.log, as text or JSON.
+        Zeek = "zeek",
+        /// What SiLK's rwcut prints.
+        Silk = "silk",
+        /// Comma-separated values with a title line.
+        Csv = "csv",
+        /// Parquet.
+        Parquet = "parquet",
+    }
+}
+
+options! {
+    /// Options of the source `file-reader`.
+    pub struct FileReaderOptions {
+        /// Read these files.
+        files: Vec<PathBuf>,
+        /// Format of all files.
+        format: FileFormat = FileFormat::Auto,
+        /// Read fields of text and Parquet files into these columns, each as FIELD=COLUMN; names of columns, and those of
+        /// Zeek, rwcut and nfdump, are known.
+        columns: Vec<String> = Vec::new(),
+    }
+}
 
 /// Batches read ahead.
 const AHEAD: usize = 4;
 const WAIT: Duration = Duration::from_millis(100);
 
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let files = parameters.paths("files");
+fn configure(options: FileReaderOptions) -> Result<Opener, OptionError> {
+    let files = options.files;
     if files.is_empty() {
-        return Err(ParameterError::new("files", "'files' names no file"));
+        return Err(OptionError::new("files", "'files' names no file"));
     }
-    let format = Format::by_name(parameters.text("format"));
-    let mapping = parameters.texts("columns").iter().map(|text| mapped(text)).collect::<Result<Vec<_>, _>>()?;
+    let format = Format::by_name(options.format.word());
+    let mapping = options.columns.iter().map(|text| mapped(text)).collect::<Result<Vec<_>, _>>()?;
     Ok(Box::new(move |context| {
         let (sender, deliveries) = bounded(AHEAD);
         let stop = Arc::new(AtomicBool::new(false));
@@ -79,13 +96,13 @@ fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
 }
 
 /// Reads `FIELD=COLUMN`.
-fn mapped(text: &str) -> Result<(String, Column), ParameterError> {
+fn mapped(text: &str) -> Result<(String, Column), OptionError> {
     let (field, column) = text
         .split_once('=')
-        .ok_or_else(|| ParameterError::new("columns", format!("'{text}' is not of the form FIELD=COLUMN")))?;
-    let column = Column::by_name(column.trim()).filter(|column| *column != Column::Elements).ok_or_else(|| {
-        ParameterError::new("columns", format!("'{}' is no column that text can fill", column.trim()))
-    })?;
+        .ok_or_else(|| OptionError::new("columns", format!("'{text}' is not of the form FIELD=COLUMN")))?;
+    let column = Column::by_name(column.trim())
+        .filter(|column| *column != Column::Elements)
+        .ok_or_else(|| OptionError::new("columns", format!("'{}' is no column that text can fill", column.trim())))?;
     Ok((field.trim().to_owned(), column))
 }
 
@@ -141,6 +158,7 @@ struct Reading {
     blocks_damaged: Counter,
     values_lost: Counter,
     octets: Counter,
+    notices: Notices,
 }
 
 impl Reading {
@@ -165,6 +183,7 @@ impl Reading {
             blocks_damaged: counter("blocks_damaged"),
             values_lost: counter("values_lost"),
             octets: counter("octets_read"),
+            notices: context.notices.clone(),
         }
     }
 
@@ -178,7 +197,7 @@ impl Reading {
                 Err(error) => {
                     self.failed.add(1);
                     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
-                    eprintln!("error: {error}{cause}");
+                    self.notices.send(&format!("error: {error}{cause}"));
                 }
             }
         }
@@ -196,13 +215,19 @@ impl Reading {
         self.values_lost.add(lost.values);
         let name = path.display();
         for line in &lost.lines {
-            eprintln!("warning: {name} line {}: {}", line.number, line.what);
+            self.notices.send(&format!("warning: {name} line {}: {}", line.number, line.what));
         }
         if lost.records + lost.blocks > 0 {
-            eprintln!("warning: {name}: {} records and {} blocks could not be read", lost.records, lost.blocks);
+            self.notices.send(&format!(
+                "warning: {name}: {} records and {} blocks could not be read",
+                lost.records, lost.blocks
+            ));
         }
         if !lost.fields.is_empty() {
-            eprintln!("note: {name}: not kept, because no column is known for it: {}", lost.fields.join(", "));
+            self.notices.send(&format!(
+                "note: {name}: not kept, because no column is known for it: {}",
+                lost.fields.join(", ")
+            ));
         }
         read
     }
@@ -215,7 +240,7 @@ impl Reading {
             let books = self.accounts.of(&flows);
             let rows = flows.rows() as u64;
             let others = reader.take_options().into_iter().collect();
-            let delivery = Delivery { flows: Some(flows), beside: Beside { books: Some(books), others } };
+            let delivery = Delivery { flows: Some(flows), side_tables: SideTables { books: Some(books), others } };
             if !self.hand_on(delivery) {
                 return Ok(());
             }
@@ -223,8 +248,8 @@ impl Reading {
         }
         // what a file tells behind its last flow
         if let Some(options) = reader.take_options() {
-            let beside = Beside { books: None, others: vec![options] };
-            self.hand_on(Delivery { flows: None, beside });
+            let side_tables = SideTables { books: None, others: vec![options] };
+            self.hand_on(Delivery { flows: None, side_tables });
         }
         Ok(())
     }
@@ -243,12 +268,12 @@ impl Reading {
 mod tests {
     use std::fmt::Write as _;
 
-    use weir_chain::compliance;
+    use weir_chain::{AnyKind, compliance};
 
     use super::*;
 
     /// The compliance test takes a reference that lives as long as the program.
-    const FILE_READER: &ComponentKind = &KIND;
+    const FILE_READER: &'static dyn AnyKind = &KIND;
 
     #[test]
     fn complies_and_reads_all_files_but_the_damaged() {

@@ -1,95 +1,66 @@
 //! A source of synthetic flows.
 
 use weir_chain::{
-    Built, ComponentContext, ComponentError, ComponentKind, Opener, Outlet, ParameterError, ParameterSpec,
-    ParameterType, Parameters, Pulled, Role, Source,
+    Built, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, Outlet, Pulled, Role, Source,
+    TimeSpan, options,
 };
 use weir_generate::{Flows, TrafficModel};
 
-use super::traffic;
+use super::traffic::{TrafficOptions, millis};
 
 /// The kind `generator`.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<GeneratorOptions> = ComponentKind {
     name: "generator",
     role: Role::Source,
     inputs: &[],
     doc: "Makes synthetic flows from a seed, the same on every machine and every time. It hands on the columns \
           `received`, `start`, `end`, addresses, ports, protocol, flags, counters, interfaces and routing of flows, in \
-          the order in which their simulated exporter tells them: by `received`, while `start` and `end` lie up to \
-          `active_timeout_secs` and `idle_timeout_secs` before it. Flows come as fast as the chain takes them, whatever \
+          the order in which their simulated exporter reports them: by `received`, while `start` and `end` are up to \
+          `active_timeout` and `idle_timeout` before it. Flows come as fast as the chain takes them, whatever \
           their simulated time. It ends after `records`, or when the chain stops.",
-    parameters: PARAMETERS,
     configure,
 };
 
-const PARAMETERS: &[ParameterSpec] = &[
-    ParameterSpec {
-        key: "records",
-        parameter_type: ParameterType::Integer(0, i64::MAX as u64),
-        default: Some("1000000"),
-        doc: "Flows to make; 0 for as many as are taken until the chain is stopped.",
-    },
-    traffic::SEED,
-    traffic::HOSTS,
-    traffic::IPV6_SHARE,
-    ParameterSpec {
-        key: "flows_per_second",
-        parameter_type: ParameterType::Integer(1, u32::MAX as u64),
-        default: Some("10000"),
-        doc: "Flows in a second of their own, simulated time.",
-    },
-    traffic::START,
-    ParameterSpec {
-        key: "active_timeout_secs",
-        parameter_type: ParameterType::Seconds,
-        default: Some("60"),
-        doc: "Flows are cut when they last so long.",
-    },
-    ParameterSpec {
-        key: "idle_timeout_secs",
-        parameter_type: ParameterType::Seconds,
-        default: Some("15"),
-        doc: "Flows are told up to so long after their end.",
-    },
-    ParameterSpec {
-        key: "elements",
-        parameter_type: ParameterType::Boolean,
-        default: Some("false"),
-        doc: "Whether flows have Information Elements without a column of their own, in the column `elements`.",
-    },
-    ParameterSpec {
-        key: "numbered",
-        parameter_type: ParameterType::Boolean,
-        default: Some("false"),
-        doc: "Whether `bytes` is the number of the flow from 0, so that it shows which are missing or came twice.",
-    },
-];
+options! {
+    /// Options of the source `generator`.
+    pub struct GeneratorOptions {
+        /// Make this many flows; without it, as many as are taken until the chain is stopped.
+        records: Option<u64>,
+        /// Flows that end in a second of simulated time.
+        flows_per_second: u32 = 10_000 => 1..=u32::MAX as u64,
+        /// Cut flows that last this long.
+        active_timeout: TimeSpan = TimeSpan::from_secs(60),
+        /// Report flows up to this long after their end.
+        idle_timeout: TimeSpan = TimeSpan::from_secs(15),
+        /// Give flows Information Elements without a column of their own, in the column `elements`.
+        elements: bool = false,
+        /// Make `bytes` the number of the flow from 0, which shows which are missing or duplicated.
+        numbered: bool = false,
+    }
+    includes {
+        /// Who talks.
+        traffic: TrafficOptions,
+    }
+}
 
 /// Flows in a burst.
 const BURST_ROWS: usize = Flows::BATCH_ROWS;
 
-fn model(parameters: &Parameters) -> Result<TrafficModel, ParameterError> {
-    Ok(TrafficModel {
-        hosts: traffic::hosts(parameters),
-        ipv6_permille: traffic::ipv6_permille(parameters)?,
-        start_ms: traffic::start_ms(parameters)?,
-        flows_per_second: parameters.integer("flows_per_second") as u32,
-        active_timeout_ms: traffic::millis(parameters, "active_timeout_secs"),
-        idle_timeout_ms: traffic::millis(parameters, "idle_timeout_secs"),
-        elements: parameters.boolean("elements"),
-        numbered: parameters.boolean("numbered"),
+fn configure(options: GeneratorOptions) -> Result<Opener, OptionError> {
+    let model = TrafficModel {
+        hosts: options.traffic.hosts,
+        ipv6_permille: options.traffic.ipv6_permille()?,
+        start_ms: options.traffic.start_ms()?,
+        flows_per_second: options.flows_per_second,
+        active_timeout_ms: millis(options.active_timeout),
+        idle_timeout_ms: millis(options.idle_timeout),
+        elements: options.elements,
+        numbered: options.numbered,
         received: true,
-        ..TrafficModel::new(parameters.integer("seed"))
-    })
-}
-
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let records = match parameters.integer("records") {
-        0 => u64::MAX,
-        records => records,
+        ..TrafficModel::new(options.traffic.seed)
     };
-    let flows = model(parameters)?.flows(records);
-    let flows = flows.map_err(|error| ParameterError::new("hosts", error.to_string()))?;
+    let flows = model.flows(options.records.unwrap_or(u64::MAX));
+    let flows = flows.map_err(|error| OptionError::new("hosts", error.to_string()))?;
     Ok(Box::new(move |_: &ComponentContext| Ok(Built::Source(Box::new(Generator { flows, is_stopped: false })))))
 }
 
@@ -126,10 +97,9 @@ mod tests {
 
     use super::*;
 
-    fn refused(parameters: &str) -> String {
-        let table = parameters.parse().expect("parameters");
-        let parameters = Parameters::new(KIND.parameters, &table, ".").expect("parameters");
-        let error = configure(&parameters).err().expect("an error");
+    fn refused(options: &str) -> String {
+        let options = weir_chain::options::parse(options).expect("options");
+        let error = configure(options).err().expect("an error");
         format!("{}: {}", error.key, error.message)
     }
 
@@ -163,7 +133,7 @@ mod tests {
 
     #[test]
     fn without_a_number_it_goes_on_until_it_is_stopped() {
-        let (Built::Source(mut source), _) = compliance::open(&KIND, "records = 0") else { panic!("no source") };
+        let (Built::Source(mut source), _) = compliance::open(&KIND, "") else { panic!("no source") };
         let mut out = Outlet::new();
         for _ in 0..50 {
             assert_eq!(source.pull(&mut out).expect("flows"), Pulled::More);
@@ -173,8 +143,8 @@ mod tests {
     }
 
     #[test]
-    fn parameters_must_make_sense() {
+    fn options_must_make_sense() {
         assert_eq!(refused("ipv6_share = 1.5"), "ipv6_share: 1.5 is not between 0 and 1");
-        assert_eq!(refused("start = 'yesterday'"), "start: 'yesterday' is no time");
+        assert_eq!(refused("start = 'yesterday'"), "start: 'yesterday' is not a time");
     }
 }

@@ -5,6 +5,7 @@
 //! meanwhile is dropped by the system and counted.
 
 mod configuration;
+pub mod options;
 mod routes;
 mod telling;
 
@@ -12,19 +13,20 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use weir_capture::SourceError;
 use weir_chain::{
-    Built, Burst, ComponentContext, ComponentError, ComponentKind, Opener, Outlet, ParameterError, Parameters, Pulled,
-    Role, Source,
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, Outlet, Pulled, Role, Source,
 };
 use weir_flow::{Delivery, FlowBatch};
-use weir_meter::{MeterOptions, Metering, SourceError, Step, Worker};
+use weir_meter::{MeterOptions, Metering, Step, Worker};
 
 use configuration::Configuration;
+pub use options::MeterSourceOptions;
 use routes::{OpenRoutes, Watching};
 use telling::Telling;
 
 /// The kind `meter`.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<MeterSourceOptions> = ComponentKind {
     name: "meter",
     role: Role::Source,
     inputs: &[],
@@ -43,7 +45,6 @@ pub const KIND: ComponentKind = ComponentKind {
           `route_octets_peak` (of memory, for one table; there are two while files are read again), `routes_defective` \
           (records or lines that could not be used), `routes_reloaded` and `routes_reloads_failed` (the old routes stay \
           in force).",
-    parameters: configuration::PARAMETERS,
     configure,
 };
 
@@ -52,8 +53,8 @@ const AHEAD: usize = 4;
 /// How long one call may take.
 const WAIT: Duration = Duration::from_millis(100);
 
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let configuration = Configuration::of(parameters)?;
+fn configure(options: MeterSourceOptions) -> Result<Opener, OptionError> {
+    let configuration = Configuration::of(options)?;
     Ok(Box::new(move |context: &ComponentContext| {
         let routes = configuration.routes.as_ref().map(|files| files.open(&context.counters)).transpose()?;
         let sources = configuration.open().map_err(source_error)?;
@@ -96,13 +97,16 @@ impl Source for MeterSource {
             Workers::Here(worker) => step(worker, &mut batches),
             Workers::Threads(threads) => threads.take(&mut batches)?,
         };
-        let beside = self.telling.tell(batches.last());
-        let mut beside = Some(beside);
+        let side_tables = self.telling.tell(batches.last());
+        let mut side_tables = Some(side_tables);
         for flows in batches {
-            out.burst(Burst::from(Delivery { flows: Some(flows), beside: beside.take().unwrap_or_default() }));
+            out.burst(Burst::from(Delivery {
+                flows: Some(flows),
+                side_tables: side_tables.take().unwrap_or_default(),
+            }));
         }
-        if let Some(beside) = beside.filter(|beside| !beside.is_empty()) {
-            out.burst(Burst::from(Delivery { flows: None, beside }));
+        if let Some(side_tables) = side_tables.filter(|side_tables| !side_tables.is_empty()) {
+            out.burst(Burst::from(Delivery { flows: None, side_tables }));
         }
         match self.metering.take_failure() {
             Some(error) => Err(source_error(error)),
@@ -196,12 +200,12 @@ mod tests {
 
     use arrow::array::AsArray;
     use arrow::datatypes::UInt32Type;
-    use weir_chain::compliance;
+    use weir_chain::{AnyKind, compliance};
 
     use super::*;
 
     /// The compliance test takes a reference that lives as long as the program.
-    const METER: &ComponentKind = &KIND;
+    const METER: &'static dyn AnyKind = &KIND;
 
     /// An IPv4 packet of UDP from a port, in an Ethernet frame.
     fn frame(from: u16) -> Vec<u8> {
@@ -232,7 +236,7 @@ mod tests {
         capture(&path("one.pcap"), 20_000, 7_777);
         std::fs::write(path("garbage"), [7; 100]).expect("written");
         let files = ["one.pcap", "garbage", "missing"].map(|name| format!("'{}'", path(name).display()));
-        let parameters = format!("files = [{}]\nidle_timeout_secs = 3", files.join(", "));
+        let parameters = format!("files = [{}]\nidle_timeout = '3s'", files.join(", "));
         let outcome = compliance::source(METER, &parameters);
         let counted = ["packets", "packets_in_flows", "packets_not_ip", "files_failed", "flows_evicted"];
         assert_eq!(counted.map(|name| outcome.counter(name)), [20_000, 18_000, 2_000, 2, 0]);
@@ -256,8 +260,8 @@ mod tests {
         let rows = outcome.rows.expect("rows");
         let of = |name: &str| rows.column_by_name(name).expect(name).as_primitive::<UInt32Type>().values().to_vec();
         assert_eq!([of("src_as"), of("dst_as")], [64500, 64501].map(|system| vec![system; rows.num_rows()]));
-        let parameters = Parameters::new(KIND.parameters, &parameters("missing").parse().expect("a table"), ".");
-        let opener = configure(&parameters.expect("parameters")).expect("it is read when the block is opened");
+        let options = weir_chain::options::parse(&parameters("missing")).expect("options");
+        let opener = configure(options).expect("it is read when the component is opened");
         let error = opener(&ComponentContext::default()).err().expect("an error").chain();
         assert!(error.contains("cannot read routes from") && error.contains("missing"), "{error}");
     }
@@ -283,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn wrong_parameters_are_told() {
+    fn wrong_options_are_errors() {
         let configure = |text: &str| {
             let text = format!(
                 "[components.meter]\ntype = 'meter'\n{text}\n[components.out]\ntype = 'counter'\ninputs = ['meter']\n"
@@ -296,11 +300,11 @@ mod tests {
         for (text, told) in [
             ("", "neither 'files' nor 'interfaces'"),
             ("files = ['a']\ninterfaces = ['lo']", "not from both"),
-            ("files = ['a']\nkey = ['colour']", "'colour' is no Flow Key"),
-            ("files = ['a']\nbiflow = true\nkey = ['src_addr']", "only when source and destination are both keys"),
-            ("files = ['a']\nidle_timeout_secs = 0", "before its second packet"),
-            ("files = ['a']\nmeasures = ['weight']", "'weight' is no measure"),
-            ("files = ['a']\nexporter = 'me'", "'me' is no address"),
+            ("files = ['a']\nkeys = ['colour']", "'colour' is not known here"),
+            ("files = ['a']\nbiflow = true\nkeys = ['src_addr']", "only when source and destination are both keys"),
+            ("files = ['a']\nidle_timeout = '0s'", "before its second packet"),
+            ("files = ['a']\nmeasures = ['weight']", "'weight' is not known here"),
+            ("files = ['a']\nexporter = 'me'", "'me' is not an address"),
         ] {
             let errors = configure(text);
             assert!(errors.contains(told), "{text}: {errors}");

@@ -8,12 +8,12 @@ pub mod generator;
 pub mod meter;
 pub mod router_generator;
 
-mod traffic;
+pub mod traffic;
 
-use weir_chain::ComponentKind;
+use weir_chain::AnyKind;
 
 /// Every kind of this folder.
-pub const KINDS: &[&ComponentKind] = &[
+pub const KINDS: &[&'static dyn AnyKind] = &[
     // keep in the order of the modules
     &archive_reader::KIND,
     &capture_reader::KIND,

@@ -1,24 +1,24 @@
 //! Replaces addresses, so that flows may be shown to others.
 //!
-//! An address is replaced where it lies: its length stays, so a column keeps its offsets and only octets are written.
-//! Whatever cannot be replaced is taken out rather than let through: a value that is no address becomes null, and
-//! columns in which addresses may hide are dropped. What speaks against that is that a new text column of another block
-//! must be named in `drop` by whoever uses both.
+//! An address is replaced in place: its length stays, so a column keeps its offsets and only octets are written. What
+//! cannot be replaced is taken out rather than let through: a value that is no address becomes null, and columns in
+//! which addresses may hide are dropped. What speaks against that is that a user of another component with a new text
+//! column must name that column in `drop`.
 
 mod crypto_pan;
 mod key;
 #[cfg(test)]
 mod tests;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, RecordBatchOptions};
 use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use weir_chain::{
-    Built, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, Outlet, ParameterError,
-    ParameterSpec, ParameterType, Parameters, Role, State, Transform,
+    Built, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, OptionError, Outlet, Role,
+    State, Transform, choices, options,
 };
 use weir_flow::schema::CONTENT_KEY;
 use weir_flow::{Column, ColumnType};
@@ -26,106 +26,107 @@ use weir_flow::{Column, ColumnType};
 use self::crypto_pan::CryptoPan;
 
 /// Replaces addresses by images that share prefixes as they did.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<AnonymiseOptions> = ComponentKind {
     name: "anonymise",
     role: Role::Transform,
     inputs: ONE_INPUT,
-    doc: "Replaces the addresses of flows. With the method 'crypto-pan' (Xu, Fan, Ammar and Moon, 2002) every address \
+    doc: "Replaces the addresses of flows. With the method `crypto-pan` (Xu, Fan, Ammar and Moon, 2002) every address \
           gets an image of its own under a secret key, and two addresses that share a prefix have images that share \
-          one of exactly the same length, so that networks can still be told apart; whoever has the key can get the \
-          same images again on another day. With the method 'truncate' the last bits become zero. All rows are handed \
-          on, in their order. IPv4 and IPv6 addresses are replaced in all columns of addresses, that of the exporter \
-          included, because it names a router of yours; lines of the books that go with the flows are not changed. \
-          Unspecified, private and multicast addresses are replaced like any other, so 0.0.0.0 in 'next_hop' does not \
-          stay 0.0.0.0. Octets of MAC addresses become zero. Nulls stay null. A value that is neither 4 nor 16 octets \
-          long becomes null and is counted in 'addresses_unreadable'. Columns in which addresses or names may hide are \
-          taken out, see 'drop'. Autonomous systems, lengths of prefixes, interfaces and times stay as they are. The \
-          block looks nothing up, so 'enrich' belongs before it.",
-    parameters: &[
-        ParameterSpec {
-            key: "method",
-            parameter_type: ParameterType::Choice(&["crypto-pan", "truncate"]),
-            default: Some("\"crypto-pan\""),
-            doc: "How addresses are replaced.",
-        },
-        ParameterSpec {
-            key: "key_file",
-            parameter_type: ParameterType::Path,
-            default: Some(""),
-            doc: "File with the key of 'crypto-pan', which must be given with it: 32 octets, or 64 hexadecimal digits; \
-                  the first half is the AES key, the second makes the pad.",
-        },
-        ParameterSpec {
-            key: "columns",
-            parameter_type: ParameterType::Texts,
-            default: Some("[]"),
-            doc: "The columns whose addresses are replaced; when none is named, all columns of addresses. A column \
-                  that is no column of flows must be there, or the block ends with an error.",
-        },
-        ParameterSpec {
-            key: "prefix_v4_bits",
-            parameter_type: ParameterType::Integer(0, 32),
-            default: Some("24"),
-            doc: "How much of an IPv4 address 'truncate' keeps.",
-        },
-        ParameterSpec {
-            key: "prefix_v6_bits",
-            parameter_type: ParameterType::Integer(0, 128),
-            default: Some("48"),
-            doc: "How much of an IPv6 address 'truncate' keeps.",
-        },
-        ParameterSpec {
-            key: "ports",
-            parameter_type: ParameterType::Choice(&["keep", "drop"]),
-            default: Some("\"keep\""),
-            doc: "Whether the columns 'src_port', 'dst_port', 'nat_src_port' and 'nat_dst_port' are handed on.",
-        },
-        ParameterSpec {
-            key: "macs",
-            parameter_type: ParameterType::Choice(&["zero", "keep"]),
-            default: Some("\"zero\""),
-            doc: "Whether the octets of MAC addresses become zero.",
-        },
-        ParameterSpec {
-            key: "drop",
-            parameter_type: ParameterType::Texts,
-            default: Some("[\"elements\", \"path\", \"src_name\", \"dst_name\"]"),
-            doc: "Columns that are not handed on, because addresses or names of hosts stand in them where this block \
-                  does not read them.",
-        },
-        ParameterSpec {
-            key: "cache_entries",
-            parameter_type: ParameterType::Integer(16, 1 << 28),
-            default: Some("262144"),
-            doc: "How many images of IPv4 addresses are kept for the next time, 8 octets each; of IPv6 addresses a \
-                  quarter as many, 32 octets each. When there are more, a new one takes the place of another.",
-        },
-    ],
+          one of exactly the same length, so networks can still be distinguished; anyone who has the key can compute \
+          the same images again on another day. With the method `truncate` the last bits become zero. All rows are \
+          handed on, in their order. IPv4 and IPv6 addresses are replaced in all columns of addresses, that of the \
+          exporter included, because it names a router of yours; lines of the books that go with the flows are not \
+          changed. Unspecified, private and multicast addresses are replaced like any other, so 0.0.0.0 in `next_hop` \
+          does not stay 0.0.0.0. Nulls stay null. A value that is neither 4 nor 16 bytes long becomes null and is \
+          counted in `addresses_unreadable`. Columns in which addresses or names may hide are dropped, see `drop`. \
+          Autonomous systems, lengths of prefixes, interfaces and times stay as they are. The component looks nothing \
+          up, so `enrich` belongs before it.",
     configure,
 };
 
+options! {
+    /// Options of `anonymise`.
+    pub struct AnonymiseOptions {
+        /// How addresses are replaced.
+        method: AnonymiseMethod = AnonymiseMethod::CryptoPan,
+        /// Read the key of the method crypto-pan, which needs one, from this file: 32 bytes, or 64 hexadecimal digits;
+        /// the first half is the AES key, the second makes the pad.
+        key_file: Option<PathBuf>,
+        /// Replace the addresses of these columns only; without it, those of all columns of addresses. A column that is
+        /// not a column of flows must be there, or the component ends with an error.
+        columns: Option<Vec<String>>,
+        /// Keep this many bits of an IPv4 address with the method truncate.
+        prefix_v4_bits: u32 = 24 => 0..=32,
+        /// Keep this many bits of an IPv6 address with the method truncate.
+        prefix_v6_bits: u32 = 48 => 0..=128,
+        /// What happens to the columns src_port, dst_port, nat_src_port and nat_dst_port.
+        ports: Ports = Ports::Keep,
+        /// What happens to MAC addresses.
+        macs: Macs = Macs::Zero,
+        /// Drop these columns, because they may have addresses or names of hosts in them where this component does not
+        /// read them.
+        drop: Vec<String> = ["elements", "path", "src_name", "dst_name"].map(str::to_owned).to_vec(),
+        /// Keep this many images of IPv4 addresses for the next time, 8 bytes each, and a quarter as many of IPv6
+        /// addresses, 32 bytes each. When there are more, a new one replaces another.
+        cache_entries: usize = 262_144 => 16..=1 << 28,
+    }
+}
+
+choices! {
+    /// How addresses are replaced.
+    pub enum AnonymiseMethod {
+        /// By an image under a secret key that keeps which addresses share a prefix.
+        CryptoPan = "crypto-pan",
+        /// By their first bits; the others become zero.
+        Truncate = "truncate",
+    }
+}
+
+choices! {
+    /// What happens to the columns of ports.
+    pub enum Ports {
+        /// They are handed on.
+        Keep = "keep",
+        /// They are dropped.
+        Drop = "drop",
+    }
+}
+
+choices! {
+    /// What happens to MAC addresses.
+    pub enum Macs {
+        /// Their bytes become zero.
+        Zero = "zero",
+        /// They are handed on as they are.
+        Keep = "keep",
+    }
+}
+
 const PORTS: [Column; 4] = [Column::SrcPort, Column::DstPort, Column::NatSrcPort, Column::NatDstPort];
 
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let key_file = parameters.path("key_file");
-    let is_crypto_pan = parameters.text("method") == "crypto-pan";
-    if is_crypto_pan && key_file.is_none() {
-        let error = ParameterError::new("key_file", "'key_file' must be given with method 'crypto-pan'");
+fn configure(options: AnonymiseOptions) -> Result<Opener, OptionError> {
+    let is_crypto_pan = options.method == AnonymiseMethod::CryptoPan;
+    if is_crypto_pan && options.key_file.is_none() {
+        let error = OptionError::new("key_file", "'key_file' must be given with method 'crypto-pan'");
         return Err(error.with_hint("32 octets of 'head -c 32 /dev/urandom' make a key"));
     }
-    let columns = parameters.texts("columns");
+    if options.columns.as_ref().is_some_and(Vec::is_empty) {
+        let error = OptionError::new("columns", "'columns' names no column");
+        return Err(error.with_hint("without 'columns', all columns of addresses are replaced"));
+    }
+    let columns = options.columns.unwrap_or_default();
     for name in &columns {
         if Column::by_name(name).is_some_and(|column| column.column_type() != ColumnType::Address) {
-            return Err(ParameterError::new("columns", format!("column '{name}' has no addresses")));
+            return Err(OptionError::new("columns", format!("column '{name}' has no addresses")));
         }
     }
-    let mut dropped = parameters.texts("drop");
-    if parameters.text("ports") == "drop" {
+    let mut dropped = options.drop;
+    if options.ports == Ports::Drop {
         dropped.extend(PORTS.map(|column| column.name().to_owned()));
     }
-    let selection = Selection { columns, dropped, zero_macs: parameters.text("macs") == "zero" };
-    let truncate = Method::truncate(parameters.integer("prefix_v4_bits"), parameters.integer("prefix_v6_bits"));
-    let cache_entries = parameters.integer("cache_entries") as usize;
+    let selection = Selection { columns, dropped, zero_macs: options.macs == Macs::Zero };
+    let truncate = Method::truncate(options.prefix_v4_bits, options.prefix_v6_bits);
+    let (key_file, cache_entries) = (options.key_file, options.cache_entries);
     Ok(Box::new(move |context: &ComponentContext| {
         let method = match key_file.filter(|_| is_crypto_pan) {
             Some(path) => crypto_pan(&path, cache_entries)?,
@@ -147,9 +148,9 @@ enum Method {
 }
 
 impl Method {
-    fn truncate(v4_bits: u64, v6_bits: u64) -> Self {
-        let v4 = u32::MAX.checked_shl(32 - v4_bits as u32).unwrap_or(0);
-        let v6 = u128::MAX.checked_shl(128 - v6_bits as u32).unwrap_or(0);
+    fn truncate(v4_bits: u32, v6_bits: u32) -> Self {
+        let v4 = u32::MAX.checked_shl(32 - v4_bits).unwrap_or(0);
+        let v6 = u128::MAX.checked_shl(128 - v6_bits).unwrap_or(0);
         Self::Truncate { v4, v6 }
     }
 
@@ -170,6 +171,7 @@ impl Method {
 
 /// Which columns are replaced, and which are not handed on.
 struct Selection {
+    /// All columns of addresses when it is empty.
     columns: Vec<String>,
     dropped: Vec<String>,
     zero_macs: bool,

@@ -1,4 +1,4 @@
-//! Finds the same flow in two streams, and tells how the two differ.
+//! Finds the same flow in two streams, and measures how the two differ.
 //!
 //! The reference correlator of Kögel and Scholz: two routers saw the same packets, and what differs between their
 //! joined flows is loss, delay and inaccuracy. Both inputs are sorted by time; rows are taken from them merged, so the
@@ -17,8 +17,8 @@ use std::collections::VecDeque;
 
 use arrow::array::RecordBatch;
 use weir_chain::{
-    Built, ComponentContext, ComponentError, ComponentKind, Counter, Opener, Outlet, ParameterError, ParameterSpec,
-    ParameterType, Parameters, Role, State, Transform,
+    Built, ComponentContext, ComponentError, ComponentKind, Counter, Opener, OptionError, Outlet, Role, State,
+    TimeSpan, Transform, choices, options,
 };
 
 use output::Output;
@@ -26,76 +26,80 @@ use pending::Pending;
 use rows::{Row, Times};
 
 /// Compares two streams of flows.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<CorrelatorOptions> = ComponentKind {
     name: "correlator",
     role: Role::Transform,
     inputs: &["first", "second"],
-    doc: "Finds the same flow in two streams and tells how they differ: loss, delay, bytes counted differently. Both \
+    doc: "Finds the same flow in two streams and measures how they differ: loss, delay, bytes counted differently. Both \
           inputs are sorted by the same time; rows are the same flow when source and destination address, ports and \
-          protocol are equal and their times differ by no more than window_secs. Each row is matched once, with the \
-          oldest that fits. For each match it hands on one row: the key, start, end, packets and bytes of the first \
-          input, start_second, end_second, packets_second and bytes_second, and the differences start_difference_ms and \
-          end_difference_ms (second minus first: the delay), packets_difference and bytes_difference (first minus \
-          second: the loss). Rows come in the order in which their partner was found. Packets and bytes that are null \
-          count as 0. Rows without a time are counted in rows_without_time and dropped, rows that come behind the merged \
-          time (their input was not sorted) in rows_late_dropped. Rows without a partner are counted in \
-          rows_unmatched_first and rows_unmatched_second. Over window_rows_max the oldest row leaves without a partner, \
-          counted in rows_shed. While one input has nothing, rows of the other are kept, where the chain cannot hold \
-          them back; over ahead_rows_max they are taken as though the other input had nothing older, counted in \
-          rows_taken_early, and the answer then depends on how fast the inputs come.",
-    parameters: &[
-        ParameterSpec {
-            key: "time",
-            parameter_type: ParameterType::Choice(&["start", "end"]),
-            default: Some("\"end\""),
-            doc: "The time by which both inputs are sorted, and by which rows must be near each other.",
-        },
-        ParameterSpec {
-            key: "window_secs",
-            parameter_type: ParameterType::Seconds,
-            default: Some("2"),
-            doc: "How far apart the times of the same flow may be.",
-        },
-        ParameterSpec {
-            key: "columns",
-            parameter_type: ParameterType::Texts,
-            default: Some("[]"),
-            doc: "The columns that are handed on, of those named above; all of them when none is named. What is not \
-                  needed costs time.",
-        },
-        ParameterSpec {
-            key: "unmatched",
-            parameter_type: ParameterType::Choice(&["drop", "pass"]),
-            default: Some("\"drop\""),
-            doc: "What becomes of rows without a partner: pass hands them on when their window is over, with nulls for \
-                  the side that is missing.",
-        },
-        ParameterSpec {
-            key: "window_rows_max",
-            parameter_type: ParameterType::Integer(1, 1 << 32),
-            default: Some("4000000"),
-            doc: "Rows that may wait for their partner, about 100 octets each.",
-        },
-        ParameterSpec {
-            key: "ahead_rows_max",
-            parameter_type: ParameterType::Integer(1, 1 << 32),
-            default: Some("4000000"),
-            doc: "Rows of one input that may be kept while the other has nothing.",
-        },
-    ],
+          protocol are equal and their times differ by no more than `window`. Each row is matched once, with the \
+          oldest that fits. For each match it hands on one row: the key, `start`, `end`, `packets` and `bytes` of the \
+          first input, `start_second`, `end_second`, `packets_second` and `bytes_second`, and the differences \
+          `start_difference_ms` and `end_difference_ms` (second minus first: the delay), `packets_difference` and \
+          `bytes_difference` (first minus second: the loss). Rows come in the order in which their partner was found. \
+          Packets and bytes that are null count as 0. Rows without a time are counted in `rows_without_time` and \
+          dropped, rows that come behind the merged time (their input was not sorted) in `rows_late_dropped`. Rows \
+          without a partner are counted in `rows_unmatched_first` and `rows_unmatched_second`. While one input has \
+          nothing, rows of the other are kept, where the chain cannot hold them back, see `ahead_rows_max`.",
     configure,
 };
 
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let times = if parameters.text("time") == "start" { Times::Start } else { Times::End };
-    let window_ms = parameters.millis("window_secs");
-    let columns = parameters.texts("columns");
-    if let Some(name) = columns.iter().find(|name| !output::is_column(name)) {
-        return Err(ParameterError::new("columns", format!("matches have no column '{name}'")));
+options! {
+    /// Options of `correlator`.
+    pub struct CorrelatorOptions {
+        /// Compare rows by this time, by which both inputs are sorted.
+        time: MatchTime = MatchTime::End,
+        /// Let the times of the same flow differ by this much.
+        window: TimeSpan = TimeSpan::from_secs(2),
+        /// Hand on only these of the columns named above; without it, all of them. What is not needed costs time.
+        columns: Option<Vec<String>>,
+        /// What happens to rows without a partner.
+        unmatched: Unmatched = Unmatched::Drop,
+        /// Let at most this many rows wait for their partner, about 100 bytes each. Over the limit the oldest row
+        /// leaves without a partner and is counted in `rows_shed`.
+        window_rows_max: usize = 4_000_000 => 1..=1 << 32,
+        /// Keep at most this many rows of one input while the other has nothing. Over the limit they are taken as if
+        /// the other input had nothing older, counted in `rows_taken_early`, and the answer then depends on how fast
+        /// the inputs come.
+        ahead_rows_max: usize = 4_000_000 => 1..=1 << 32,
     }
-    let passes = parameters.text("unmatched") == "pass";
-    let rows_max = parameters.integer("window_rows_max") as usize;
-    let ahead_max = parameters.integer("ahead_rows_max") as usize;
+}
+
+choices! {
+    /// The time by which rows are compared.
+    pub enum MatchTime {
+        /// The start of the flow.
+        Start = "start",
+        /// The end of the flow.
+        End = "end",
+    }
+}
+
+choices! {
+    /// What happens to rows without a partner.
+    pub enum Unmatched {
+        /// They are dropped.
+        Drop = "drop",
+        /// They are handed on when their window is over, with nulls for the side that is missing.
+        Pass = "pass",
+    }
+}
+
+fn configure(options: CorrelatorOptions) -> Result<Opener, OptionError> {
+    let times = match options.time {
+        MatchTime::Start => Times::Start,
+        MatchTime::End => Times::End,
+    };
+    if options.columns.as_ref().is_some_and(Vec::is_empty) {
+        let error = OptionError::new("columns", "'columns' names no column");
+        return Err(error.with_hint("without 'columns', all columns are handed on"));
+    }
+    let columns = options.columns.unwrap_or_default();
+    if let Some(name) = columns.iter().find(|name| !output::is_column(name)) {
+        return Err(OptionError::new("columns", format!("matches have no column '{name}'")));
+    }
+    let passes = options.unmatched == Unmatched::Pass;
+    let (window_ms, rows_max, ahead_max) = (options.window.millis(), options.window_rows_max, options.ahead_rows_max);
     Ok(Box::new(move |context| {
         Ok(Built::Transform(Box::new(Correlator {
             times,

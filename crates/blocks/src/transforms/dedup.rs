@@ -3,7 +3,7 @@
 //! Observations of one flow are found by key and start, held until the window has passed, and handed on as one row with
 //! the way that the flow took. Only the row that is to be kept is held as columns; of the others there is an exporter
 //! and a start. What speaks against deciding so late is that nothing comes out before the window has passed, and a row
-//! that is handed on at once could not tell who else saw the flow.
+//! that is handed on at once could not say who else saw the flow.
 
 mod flows;
 mod handed_on;
@@ -12,88 +12,93 @@ mod tests;
 
 use arrow::array::{BinaryArray, RecordBatch, UInt64Array};
 use weir_chain::{
-    Built, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, Outlet, ParameterError,
-    ParameterSpec, ParameterType, Parameters, Role, State, Transform,
+    Built, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, OptionError, Outlet, Role,
+    State, TimeSpan, Transform, choices, options,
 };
 use weir_flow::Column;
 
 use self::flows::{Flows, Observer, Seen};
 use self::handed_on::HandedOn;
-use weir_rows::by_start::{self, Admission, Gate, Nearest, Place, RowStore, StartOrder, Times};
+use weir_rows::by_start::{Admission, Gate, GateOptions, Nearest, Place, RowStore, StartOrder, Times};
 use weir_rows::flow_columns::{number, numbers, octets, value};
 use weir_rows::gather::Pick;
-use weir_rows::keys::KeyColumns;
+use weir_rows::keys::{FIVE_TUPLE, KeyColumns};
 
 /// Hands on once what several exporters saw.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<DedupOptions> = ComponentKind {
     name: "dedup",
     role: Role::Transform,
     inputs: ONE_INPUT,
-    doc: "Hands on a flow once that several exporters have seen, and tells by whom. Rows are observations of one flow \
-          when their 'keys' are equal (null is equal to null only), when all of them start within 'tolerance_ms' of \
-          each other, and when each is of another 'exporter'; rows of the same exporter are never put together, and \
-          rows without an exporter count as one exporter. A row joins the flow that it starts nearest to; of two that \
-          are equally near, the earlier one. Where the clocks of exporters differ by more than the tolerance, or where \
-          they cut a long flow at different times, each keeps its own rows. Of the observations one row is handed on \
-          with all its columns as they came, see 'keep', and two new columns behind them: 'path' (text, the addresses \
-          of the exporters in the order of the start that each has seen, with spaces between, '-' for a null) and \
-          'observations' (unsigned 32-bit, how many there were). 'rows_duplicate' counts rows that were not handed on \
-          for that. Rows are handed on in the order of the earliest start of their observations, then of arrival, when \
-          no further observation is waited for. A row without a 'start', or with one in the future, goes on at once \
-          with itself as its only observation ('rows_without_start'), and so does a late one. Of flows with equal keys \
-          within the tolerance 64 are looked at for each row; 'searches_cut' counts rows that found none among so many \
-          and began a flow of their own.",
-    parameters: &[
-        ParameterSpec {
-            key: "keys",
-            parameter_type: ParameterType::Texts,
-            default: Some("[\"src_addr\", \"dst_addr\", \"src_port\", \"dst_port\", \"protocol\"]"),
-            doc: "Columns that are the same in all observations of a flow; add 'tos' where routers do not change it.",
-        },
-        ParameterSpec {
-            key: "tolerance_ms",
-            parameter_type: ParameterType::Integer(0, 86_400_000),
-            default: Some("1000"),
-            doc: "How far apart observations of one flow may start, in milliseconds: the way of a packet and the \
-                  difference of clocks. Two flows of equal keys that follow each other faster may be taken for one.",
-        },
-        ParameterSpec {
-            key: "keep",
-            parameter_type: ParameterType::Choice(&["first", "most"]),
-            default: Some("\"first\""),
-            doc: "Which row is handed on: that of the exporter which saw the flow first, by its start, or that with \
-                  the most packets. The earlier start and then the earlier arrival decides between equals.",
-        },
-        by_start::PARAMETERS[0],
-        by_start::PARAMETERS[1],
-        by_start::PARAMETERS[2],
-        by_start::PARAMETERS[3],
-        by_start::PARAMETERS[4],
-    ],
+    doc: "Hands on a flow once that several exporters have seen, and adds which exporters these were. Rows are \
+          observations of one flow when their `keys` are equal (null is equal to null only), when all of them start \
+          within `tolerance` of each other, and when each is of another `exporter`; rows of the same exporter are never \
+          put together, and rows without an exporter count as one exporter. A row joins the flow that it starts nearest \
+          to; of two that are equally near, the earlier one. Where the clocks of exporters differ by more than the \
+          tolerance, or where they cut a long flow at different times, each keeps its own rows. Of the observations one \
+          row is handed on with all its columns as they came, see `keep`, and two new columns behind them: `path` \
+          (text, the addresses of the exporters in the order of the start that each has seen, with spaces between, \
+          \"-\" for a null) and `observations` (unsigned 32-bit, how many there were). `rows_duplicate` counts the rows \
+          that were not handed on because of that. Rows are handed on in the order of the earliest start of their \
+          observations, then of arrival, when no further observation is waited for. A row without a `start`, or with \
+          one in the future, goes on at once with itself as its only observation (`rows_without_start`), and so does a \
+          late one. Of flows with equal keys within the tolerance 64 are looked at for each row; `searches_cut` counts \
+          rows that found none among those and began a flow of their own.",
     configure,
 };
 
+options! {
+    /// Options of `dedup`.
+    pub struct DedupOptions {
+        /// Take rows that are equal in these columns for observations of one flow; add tos where routers do not change
+        /// it.
+        keys: Vec<String> = FIVE_TUPLE.map(|column| column.name().to_owned()).to_vec(),
+        /// Let observations of one flow start this far apart: the way of a packet and the difference of clocks, at most
+        /// a day. Two flows of equal keys that follow each other faster may be taken for one.
+        tolerance: TimeSpan = TimeSpan::from_secs(1),
+        /// Which row is handed on. The earlier start and then the earlier arrival decides between equals.
+        keep: Keep = Keep::First,
+    }
+    includes {
+        /// How long rows are held.
+        gate: GateOptions,
+    }
+}
+
+choices! {
+    /// Which row of several observations is handed on.
+    pub enum Keep {
+        /// That of the exporter which saw the flow first, by its start.
+        First = "first",
+        /// That with the most packets.
+        Most = "most",
+    }
+}
+
+/// Observations that start farther apart than this are not of one flow.
+const TOLERANCE_MAX: TimeSpan = TimeSpan::from_secs(86_400);
 /// How many flows of equal keys are looked at for a row.
 const TRIES_MAX: usize = 64;
-/// Keys without flows are forgotten when there are so many more keys than three times what is held.
+/// Keys without flows are forgotten when there are this many more keys than three times what is held.
 const KEYS_IDLE_MIN: usize = 4096;
 
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let keys = parameters.texts("keys");
+fn configure(options: DedupOptions) -> Result<Opener, OptionError> {
+    let DedupOptions { keys, tolerance, keep, gate } = options;
     if keys.iter().any(|name| name == Column::Exporter.name()) {
-        return Err(ParameterError::new("keys", "'exporter' is what observations of one flow differ in"));
+        return Err(OptionError::new("keys", "'exporter' is what observations of one flow differ in"));
     }
-    let tolerance_ms = parameters.integer("tolerance_ms");
-    if tolerance_ms > parameters.millis("window_secs") as u64 {
-        return Err(ParameterError::new("tolerance_ms", "'tolerance_ms' is longer than 'window_secs'"));
+    if tolerance > TOLERANCE_MAX {
+        let message = format!("'tolerance' is {tolerance}, but at most {TOLERANCE_MAX} is possible");
+        return Err(OptionError::new("tolerance", message));
     }
-    let parameters = parameters.clone();
+    if tolerance > gate.window {
+        return Err(OptionError::new("tolerance", "'tolerance' is longer than 'window'"));
+    }
     Ok(Box::new(move |context: &ComponentContext| {
-        let meter = &context.counters;
+        let counters = &context.counters;
         Ok(Built::Transform(Box::new(Dedup {
-            gate: Gate::new(&parameters, meter),
-            tolerance_ms,
-            keeps_most: parameters.text("keep") == "most",
+            gate: Gate::new(&gate, counters),
+            tolerance_ms: tolerance.millis().cast_unsigned(),
+            keeps_most: keep == Keep::Most,
             keys: KeyColumns::new(keys),
             key_ids: Vec::new(),
             store: RowStore::default(),
@@ -102,8 +107,8 @@ fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
             flows: Flows::default(),
             handed_on: HandedOn::default(),
             arrivals: 0,
-            duplicates: meter.counter("rows_duplicate"),
-            searches_cut: meter.counter("searches_cut"),
+            duplicates: counters.counter("rows_duplicate"),
+            searches_cut: counters.counter("searches_cut"),
         })))
     }))
 }

@@ -1,14 +1,12 @@
 //! Adds what files and name servers know about addresses and interfaces.
 //!
-//! Everything is looked up by address and comes out as an index into a short list of texts, so a row costs a search in
-//! a sorted table and no text is made before the column is put together. Reverse DNS is the exception, see `names`.
+//! Everything is looked up by address and comes out as an index into a short list of texts, so a row costs a search for
+//! a prefix and no text is made before the column is put together. Reverse DNS is the exception, see `names`.
 
 mod delimited;
-mod mmdb;
 mod names;
-mod parameters;
+mod options;
 mod plan;
-mod ranges;
 mod reload;
 mod tables;
 #[cfg(test)]
@@ -24,36 +22,37 @@ use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::{DataType, UInt32Type};
 use weir_chain::{ComponentError, ComponentKind, ONE_INPUT, Outlet, Role, State, Transform};
 use weir_flow::Column;
+use weir_routes::PrefixMap;
+
+pub use self::options::EnrichOptions;
 
 use self::names::Names;
 use self::plan::{Content, Plan, Side, Source};
-use self::ranges::{NONE, Ranges};
 use self::reload::Reload;
-use self::tables::{Tables, Texts};
+use self::tables::{NONE, Tables, Texts};
 use weir_rows::flow_columns::{number, numbers, octets, value};
 
 /// Adds autonomous systems, countries, labels, names of interfaces and names of hosts.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<EnrichOptions> = ComponentKind {
     name: "enrich",
     role: Role::Transform,
     inputs: ONE_INPUT,
     doc: "Adds what is known from outside about the addresses and interfaces of flows. What is added depends on the \
-          parameters; at least one must be given. From 'asn_mmdb': the columns 'src_as' and 'dst_as' (32-bit numbers, \
-          the autonomous systems of 'src_addr' and 'dst_addr') are filled where they are null or 0. From 'geo_mmdb': \
-          'src_country' and 'dst_country' (texts, the ISO codes of the countries). From 'labels': 'src_label' and \
-          'dst_label' (texts, the labels of the longest prefixes that hold the addresses). From 'interfaces': \
-          'in_if_name' and 'out_if_name' (texts, the names of 'in_if' and 'out_if' at the 'exporter'). With \
-          'reverse_dns': 'src_name' and 'dst_name' (texts, the names of hosts). Columns of texts stand behind all \
-          others; a value is null where nothing is known, or where the address is null or its column absent. An IPv4 \
-          address mapped into IPv6 is looked up as the IPv4 address. All rows are handed on in their order. When a \
-          file changes it is read again ('files_reloaded'); when that fails the old one stays in use \
-          ('reloads_failed'). Names are asked for in threads of their own, and rows never wait for them: a name that \
-          is not known yet is null, so with 'reverse_dns' the same input gives more names the second time. \
-          'name_lookups' counts answers, 'name_lookups_without_name' those that told no name, 'name_hits' values that \
-          got a name, 'name_questions_dropped' questions that found no room and are asked again with the next row of \
-          the address.",
-    parameters: parameters::SPECS,
-    configure: parameters::configure,
+          options; at least one must be given. From `asn_mmdb`: the columns `src_as` and `dst_as` (32-bit numbers, the \
+          autonomous systems of `src_addr` and `dst_addr`) are filled where they are null or 0. From `geo_mmdb`: \
+          `src_country` and `dst_country` (texts, the ISO codes of the countries). From `labels`: `src_label` and \
+          `dst_label` (texts, the labels of the longest prefixes that hold the addresses). From `interfaces`: \
+          `in_if_name` and `out_if_name` (texts, the names of `in_if` and `out_if` at the `exporter`). With \
+          `reverse_dns`: `src_name` and `dst_name` (texts, the names of hosts). Columns of texts are behind all others; \
+          a value is null where nothing is known, or where the address is null or its column absent. An IPv4 address \
+          mapped into IPv6 is looked up as the IPv4 address. All rows are handed on in their order. When a file changes \
+          it is read again (`files_reloaded`); when that fails the old one stays in use (`reloads_failed`). Names are \
+          looked up in threads of their own, and rows never wait for them: a name that is not known yet is null, so \
+          with `reverse_dns` the same input gives more names the second time. `name_lookups` counts answers, \
+          `name_lookups_without_name` those without a name, `name_hits` values that got a name, \
+          `name_questions_dropped` questions that were dropped because too many waited; they are asked again with the \
+          next row of the address.",
+    configure: options::configure,
 };
 
 struct Enrich {
@@ -141,19 +140,19 @@ impl Enrich {
 
 /// The numbers of autonomous systems, from the database where the flow has none, or everywhere.
 fn filled(
-    ranges: Option<&Ranges>,
+    systems: Option<&PrefixMap<u32>>,
     addresses: Option<&BinaryArray>,
     known: Option<&UInt32Array>,
     rows: usize,
     overwrite: bool,
 ) -> ArrayRef {
     let found = |row: usize| {
-        let told = number(known, row);
-        if !overwrite && told.is_some_and(|number| number != 0) {
-            return told;
+        let exported = number(known, row);
+        if !overwrite && exported.is_some_and(|number| number != 0) {
+            return exported;
         }
-        let found = value(addresses, row).zip(ranges).map(|(octets, ranges)| ranges.find(octets));
-        found.filter(|number| *number != NONE).or(told)
+        let found = value(addresses, row).zip(systems).and_then(|(octets, systems)| systems.find_octets(octets));
+        found.copied().or(exported)
     };
     Arc::new((0..rows).map(found).collect::<UInt32Array>())
 }
@@ -163,7 +162,7 @@ fn labelled(table: Option<&Texts>, addresses: Option<&BinaryArray>, rows: usize)
     let (Some(table), Some(addresses)) = (table, addresses) else {
         return Ok(new_null_array(&DataType::Utf8, rows));
     };
-    texts(addresses.iter().map(|address| address.map_or(NONE, |octets| table.ranges.find(octets))), &table.texts)
+    texts(addresses.iter().map(|address| address.map_or(NONE, |octets| table.find(octets))), &table.texts)
 }
 
 /// A column of texts by their indexes.

@@ -1,4 +1,4 @@
-//! Keeps the rows that a filter of nfdump's language takes.
+//! Keeps the rows that a filter of nfdump's language matches.
 //!
 //! The language and its evaluation are `weir-filter`'s. Only the columns that the filter reads are shown to it, so a
 //! burst costs no more when its rows are wide; that all of them are columns of flows is checked once for each schema.
@@ -6,37 +6,40 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use crate::filter_error::parameter_error;
 use arrow::array::RecordBatch;
 use arrow::compute::filter_record_batch;
 use arrow::datatypes::SchemaRef;
 use weir_chain::{
-    Built, ComponentError, ComponentKind, ONE_INPUT, Opener, Outlet, ParameterError, ParameterSpec, ParameterType,
-    Parameters, Role, Transform,
+    Built, ComponentError, ComponentKind, ONE_INPUT, Opener, OptionError, Outlet, Role, Transform, options,
 };
 use weir_filter::Predicate;
 use weir_flow::{Column, FlowBatch};
 
-/// Keeps the rows that a filter takes.
-pub const KIND: ComponentKind = ComponentKind {
+use crate::filter_error::option_error;
+
+/// Keeps the rows that a filter matches.
+pub const KIND: ComponentKind<FilterOptions> = ComponentKind {
     name: "filter",
     role: Role::Transform,
     inputs: ONE_INPUT,
-    doc: "Keeps the rows that a filter takes and leaves out the others; their order stays. The rows must be flows: rows \
-          with columns of another making are an error. A flow column that the input lacks is null in every row, and a \
+    doc: "Keeps the rows that a filter matches and drops the others; their order stays. The rows must be flows: a column \
+          that is not a column of flows is an error. A flow column that the input lacks is null in every row, and a \
           test of a null is false, so its negation is true. No rows are held.",
-    parameters: &[ParameterSpec {
-        key: "where",
-        parameter_type: ParameterType::Text,
-        default: None,
-        doc: "The filter, in nfdump's language, as in \"src net 192.0.2.0/24 and port 53\". Times without a zone are UTC.",
-    }],
     configure,
 };
 
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let text = parameters.text("where");
-    let predicate = weir_filter::parse(text).map_err(|error| parameter_error("where", text, &error))?;
+options! {
+    /// Options of `filter`.
+    pub struct FilterOptions {
+        /// Keep the rows that this filter in nfdump's language matches, as in "src net 192.0.2.0/24 and port 53". Times
+        /// without a zone are UTC.
+        filter: String,
+    }
+}
+
+fn configure(options: FilterOptions) -> Result<Opener, OptionError> {
+    let text = options.filter;
+    let predicate = weir_filter::parse(&text).map_err(|error| option_error("filter", &text, &error))?;
     Ok(Box::new(move |_| {
         let columns = predicate.columns();
         Ok(Built::Transform(Box::new(Filter { predicate, columns, shown: None })))
@@ -92,27 +95,25 @@ mod tests {
     use arrow::array::{AsArray, UInt64Array};
     use arrow::compute::concat_batches;
     use arrow::datatypes::{DataType, Field, Schema, UInt8Type, UInt16Type};
-    use weir_chain::compliance;
+    use weir_chain::{AnyKind, compliance};
     use weir_generate::TrafficModel;
 
     use super::*;
 
-    const FILTER: &ComponentKind = &KIND;
+    const FILTER: &dyn AnyKind = &KIND;
 
     fn batches(count: u64) -> Vec<RecordBatch> {
         let model = TrafficModel { ipv6_permille: 300, hosts: 1 << 10, ..TrafficModel::new(11) };
         model.flows(count).expect("a model").map(|batch| batch.record_batch().clone()).collect()
     }
 
-    fn refusal(text: &str) -> ParameterError {
-        let table = format!("where = '''{text}'''").parse().expect("TOML");
-        let parameters = Parameters::new(KIND.parameters, &table, ".").expect("checked");
-        (KIND.configure)(&parameters).err().expect("no filter")
+    fn refusal(text: &str) -> OptionError {
+        configure(FilterOptions { filter: text.to_owned() }).err().expect("no filter")
     }
 
     #[test]
     fn complies() {
-        let outcome = compliance::transform(FILTER, "where = 'dst port 443 and packets > 3'", &[batches(9_000)]);
+        let outcome = compliance::transform(FILTER, "filter = 'dst port 443 and packets > 3'", &[batches(9_000)]);
         assert!((100..8_000).contains(&outcome.len()));
     }
 
@@ -120,7 +121,7 @@ mod tests {
     fn keeps_what_a_loop_over_the_rows_keeps() {
         let batches = batches(9_000);
         let outcome =
-            compliance::transform(FILTER, "where = 'proto udp and not dst port 53'", std::slice::from_ref(&batches));
+            compliance::transform(FILTER, "filter = 'proto udp and not dst port 53'", std::slice::from_ref(&batches));
         let all = concat_batches(batches[0].schema_ref(), &batches).expect("one batch");
         let protocols = all.column_by_name("protocol").expect("protocols").as_primitive::<UInt8Type>();
         let ports = all.column_by_name("dst_port").expect("ports").as_primitive::<UInt16Type>();
@@ -147,7 +148,7 @@ mod tests {
         ] {
             let kept =
                 filter_record_batch(&all, &weir_filter::parse(text).expect("a filter").mask(&flows)).expect("rows");
-            let outcome = compliance::transform(FILTER, &format!("where = '{text}'"), std::slice::from_ref(&batches));
+            let outcome = compliance::transform(FILTER, &format!("filter = '{text}'"), std::slice::from_ref(&batches));
             assert_eq!(outcome.rows, (kept.num_rows() > 0).then_some(kept), "{text}");
         }
     }
@@ -158,8 +159,8 @@ mod tests {
         let port = all.schema_ref().index_of("dst_port").expect("a port");
         let without: Vec<usize> = (0..all.num_columns()).filter(|place| *place != port).collect();
         let without = all.project(&without).expect("columns");
-        let (Built::Transform(mut block), _) = compliance::open(FILTER, "where = 'dst port < 65535'") else {
-            panic!("a block")
+        let (Built::Transform(mut block), _) = compliance::open(FILTER, "filter = 'dst port < 65535'") else {
+            panic!("a transform")
         };
         let mut out = Outlet::new();
         for rows in [without.clone(), all.clone(), without, all] {
@@ -171,7 +172,7 @@ mod tests {
     #[test]
     fn mistakes_are_told_with_their_place() {
         let error = refusal("proto tcp and src prot 80");
-        assert_eq!(error.message, "'where' is no filter: unknown word 'prot' after 'src'");
+        assert_eq!(error.message, "'filter' is no filter: unknown word 'prot' after 'src'");
         assert_eq!(error.hint.as_deref(), Some("look at letter 19 of the filter: did you mean 'port'?"));
         let error = refusal("proto tcp and\n src prot 80");
         assert_eq!(error.hint.as_deref(), Some("look at line 2, letter 6 of the filter: did you mean 'port'?"));
@@ -181,7 +182,9 @@ mod tests {
     fn other_rows_are_refused() {
         let schema = Arc::new(Schema::new(vec![Field::new("mean", DataType::UInt64, true)]));
         let rows = RecordBatch::try_new(schema, vec![Arc::new(UInt64Array::from(vec![1]))]).expect("rows");
-        let (Built::Transform(mut block), _) = compliance::open(FILTER, "where = 'any'") else { panic!("a block") };
+        let (Built::Transform(mut block), _) = compliance::open(FILTER, "filter = 'any'") else {
+            panic!("a transform")
+        };
         let error = block.take(0, rows, &mut Outlet::new()).expect_err("no flows");
         assert_eq!(error.chain(), "rows are no flows, which alone can be filtered: 'mean' is not a column of flows");
     }

@@ -3,7 +3,7 @@
 //! Kögel and Scholz give the joiner two parameters, and their sentences about them are exchanged: what they describe
 //! as *maxDuration* ("how long the block should wait for another record") is a time to wait, and what they describe as
 //! *maxWaitingTime* ("the maximum length of the created `JoinedFlows`") is a duration. The names are right, as the
-//! reason given for the second one tells, and they are used here for what they say.
+//! reason given for the second one shows, and they are used here for what they say.
 //!
 //! A million flows and more wait at a time, so memory decides about speed. A flow is one line of the cache in one
 //! [`table`], found by hash, and the lines of many rows are fetched together. When a flow may leave is looked up in a
@@ -18,8 +18,8 @@ mod wheel;
 
 use arrow::array::RecordBatch;
 use weir_chain::{
-    Built, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, Outlet, ParameterError,
-    ParameterSpec, ParameterType, Parameters, Role, State, Transform,
+    Built, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, OptionError, Outlet, Role,
+    State, TimeSpan, Transform, choices, options,
 };
 use weir_flow::Column;
 
@@ -27,10 +27,11 @@ use self::kept::Kept;
 use self::output::{JOINED, Output};
 use self::records::Records;
 use self::table::{FlowTable, Limits};
+use weir_rows::flow_columns::TimeColumn;
 use weir_rows::keys::{FIVE_TUPLE, FlowKeys};
 
 /// What chain files call `joiner`.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<JoinerOptions> = ComponentKind {
     name: "joiner",
     role: Role::Transform,
     inputs: ONE_INPUT,
@@ -39,9 +40,9 @@ pub const KIND: ComponentKind = ComponentKind {
           It needs rows sorted by the column that `time` names; the largest value seen so far is the data time. Of \
           `start` and `end` one is enough; a row with neither is counted in `rows_without_time` and dropped, and so is \
           one with an address of more than 16 octets, in `rows_without_key`. \
-          Records belong to the same flow when the columns that `by` names are equal, two nulls being equal. A flow \
-          leaves when the data time is more than `max_waiting_secs` after the largest `end` of its records. When a \
-          record would make it longer than `max_duration_secs`, from the smallest `start` to the largest `end`, the flow \
+          Records belong to the same flow when the columns that `keys` names are equal, two nulls being equal. A flow \
+          leaves when the data time is more than `max_waiting` after the largest `end` of its records. When a \
+          record would make it longer than `max_duration`, from the smallest `start` to the largest `end`, the flow \
           ends at that data time and another one begins with the record. A record that comes when its own time to wait \
           is over already becomes a flow by itself, unless its flow still waits (`rows_late`). \
           A joined flow has the columns of the key, the smallest `start`, the largest `end`, the `tcp_flags` of all \
@@ -51,83 +52,61 @@ pub const KIND: ComponentKind = ComponentKind {
           the same time in the order in which they began. \
           With `direction = \"bi\"` records of both directions are joined. The direction of the first record counts as \
           forward; what the others carried is in `packets_reverse` and `bytes_reverse`. \
-          When more flows than `table_rows_max` wait, the quarter that has waited longest leaves early (`rows_shed`); \
-          records that come after that begin new flows.",
-    parameters: &[
-        ParameterSpec {
-            key: "by",
-            parameter_type: ParameterType::Texts,
-            default: Some("[\"src_addr\", \"dst_addr\", \"src_port\", \"dst_port\", \"protocol\"]"),
-            doc: "The columns that are the same in all records of a flow; add \"exporter\" when the rows come from \
-                  several.",
-        },
-        ParameterSpec {
-            key: "direction",
-            parameter_type: ParameterType::Choice(&["uni", "bi"]),
-            default: Some("\"uni\""),
-            doc: "Whether a flow is one direction of a conversation or both.",
-        },
-        ParameterSpec {
-            key: "time",
-            parameter_type: ParameterType::Choice(&["start", "end", "received"]),
-            default: Some("\"end\""),
-            doc: "The column of time by which rows are sorted.",
-        },
-        ParameterSpec {
-            key: "max_waiting_secs",
-            parameter_type: ParameterType::Seconds,
-            default: Some("300"),
-            doc: "How long after its end a flow waits for another record; it should be more than the exporter's active \
-                  timeout.",
-        },
-        ParameterSpec {
-            key: "max_duration_secs",
-            parameter_type: ParameterType::Seconds,
-            default: Some("1800"),
-            doc: "How long a joined flow may be; without this, flows that last for days would leave after days.",
-        },
-        ParameterSpec {
-            key: "keep",
-            parameter_type: ParameterType::Texts,
-            default: Some("[]"),
-            doc: "Other columns, of which a joined flow has the value of its first record.",
-        },
-        ParameterSpec {
-            key: "table_rows_max",
-            parameter_type: ParameterType::Integer(1, 1 << 31),
-            default: Some("10000000"),
-            doc: "How many flows may wait; a flow of IPv4 takes about 100 octets, one of IPv6 about 140.",
-        },
-        ParameterSpec {
-            key: "when_full",
-            parameter_type: ParameterType::Choice(&["shed"]),
-            default: Some("\"shed\""),
-            doc: "What happens to flows over the limit: those that have waited longest leave early.",
-        },
-    ],
+          Records of a flow that left early, see `table_rows_max`, begin a new one.",
     configure,
 };
 
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let by = columns("by", &parameters.texts("by"))?;
-    let keys = FlowKeys::new(&by)?;
-    let is_bi = parameters.text("direction") == "bi";
-    if by.is_empty() {
-        return Err(ParameterError::new("by", "'by' names no column"));
+options! {
+    /// Options of `joiner`.
+    pub struct JoinerOptions {
+        /// Take records that are equal in these columns for one flow; add exporter when the rows come from several.
+        keys: Vec<String> = FIVE_TUPLE.map(|column| column.name().to_owned()).to_vec(),
+        /// Which directions of a conversation become one flow.
+        direction: Direction = Direction::Uni,
+        /// Read the data time from this column, by which rows are sorted.
+        time: TimeColumn = TimeColumn::End,
+        /// Wait this long after the end of a flow for another record; make it more than the exporter's active timeout.
+        max_waiting: TimeSpan = TimeSpan::from_secs(300),
+        /// Let a joined flow be at most this long; otherwise flows that last for days would leave after days.
+        max_duration: TimeSpan = TimeSpan::from_secs(1800),
+        /// Keep the value that the first record has in these other columns.
+        keep: Vec<String> = Vec::new(),
+        /// Let at most this many flows wait; a flow of IPv4 takes about 100 bytes, one of IPv6 about 140. Over the
+        /// limit the quarter that has waited longest leaves early and is counted in `rows_shed`.
+        table_rows_max: usize = 10_000_000 => 1..=1 << 31,
     }
-    if let Some(missing) = FIVE_TUPLE[..4].iter().find(|column| is_bi && !by.contains(column)) {
-        return Err(ParameterError::new("by", format!("'direction' is \"bi\", but 'by' has no '{missing}'")));
+}
+
+choices! {
+    /// Which directions of a conversation become one flow.
+    pub enum Direction {
+        /// Each direction is a flow of its own.
+        Uni = "uni",
+        /// Both directions together are one flow.
+        Bi = "bi",
     }
-    let keep = columns("keep", &parameters.texts("keep"))?;
-    if let Some(known) = keep.iter().find(|column| by.contains(column) || JOINED.contains(column)) {
-        return Err(ParameterError::new("keep", format!("a joined flow has '{known}' already")));
+}
+
+fn configure(options: JoinerOptions) -> Result<Opener, OptionError> {
+    let key = columns("keys", &options.keys)?;
+    let keys = FlowKeys::new(&key)?;
+    let is_bi = options.direction == Direction::Bi;
+    if key.is_empty() {
+        return Err(OptionError::new("keys", "'keys' names no column"));
+    }
+    if let Some(missing) = FIVE_TUPLE[..4].iter().find(|column| is_bi && !key.contains(column)) {
+        return Err(OptionError::new("keys", format!("'direction' is \"bi\", but 'keys' has no '{missing}'")));
+    }
+    let keep = columns("keep", &options.keep)?;
+    if let Some(known) = keep.iter().find(|column| key.contains(column) || JOINED.contains(column)) {
+        return Err(OptionError::new("keep", format!("a joined flow has '{known}' already")));
     }
     let kept = Kept::new(&keep)?;
     let limits = Limits {
-        time: Column::by_name(parameters.text("time")).unwrap_or(Column::End),
-        duration_ms: parameters.millis("max_duration_secs"),
-        waiting_ms: parameters.millis("max_waiting_secs"),
-        rows_max: parameters.integer("table_rows_max") as usize,
+        time: options.time.column(),
+        duration_ms: options.max_duration.millis(),
+        waiting_ms: options.max_waiting.millis(),
+        rows_max: options.table_rows_max,
     };
     Ok(Box::new(move |context| {
         Ok(Built::Transform(Box::new(Joiner {
@@ -143,11 +122,11 @@ fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
 }
 
 /// Columns of flows by their names, each once.
-fn columns(key: &str, names: &[String]) -> Result<Vec<Column>, ParameterError> {
+fn columns(key: &str, names: &[String]) -> Result<Vec<Column>, OptionError> {
     let mut columns = Vec::new();
     for name in names {
-        let column = Column::by_name(name)
-            .ok_or_else(|| ParameterError::new(key, format!("'{name}' is not a column of flows")))?;
+        let column =
+            Column::by_name(name).ok_or_else(|| OptionError::new(key, format!("'{name}' is not a column of flows")))?;
         if !columns.contains(&column) {
             columns.push(column);
         }

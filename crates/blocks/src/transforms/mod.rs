@@ -11,14 +11,13 @@ pub mod sample;
 pub mod sorter;
 pub mod statistic;
 pub mod stitch;
-pub mod tee;
 pub mod template;
 pub mod topn;
 
-use weir_chain::ComponentKind;
+use weir_chain::AnyKind;
 
 /// Every kind of this folder.
-pub const KINDS: &[&ComponentKind] = &[
+pub const KINDS: &[&dyn AnyKind] = &[
     // keep in the order of the modules
     &aggregate::KIND,
     &anonymise::KIND,
@@ -31,7 +30,6 @@ pub const KINDS: &[&ComponentKind] = &[
     &sorter::KIND,
     &statistic::KIND,
     &stitch::KIND,
-    &tee::KIND,
     &template::KIND,
     &topn::KIND,
 ];

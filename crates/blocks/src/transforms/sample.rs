@@ -1,9 +1,9 @@
-//! Keeps one row in so many, and notes the share so that counts can be scaled later.
+//! Keeps one row in N, and notes the share so that counts can be scaled later.
 //!
 //! Which rows are kept follows from their number in the input or from their values, never from the clock or a generator
 //! that is shared, so a chain that is run again keeps the same rows. The hash of `flow` is written out here rather than
 //! taken from a library: two collectors, built years apart, shall keep the same flows. What speaks against it is that
-//! it is weaker than what libraries have become; whoever chooses the addresses of flows can be kept or left out.
+//! it is weaker than what libraries have become; a sender that chooses the addresses of flows can have them kept or dropped.
 
 use std::sync::Arc;
 
@@ -14,75 +14,73 @@ use arrow::datatypes::{
     UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use weir_chain::{
-    Built, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, Outlet, ParameterError, ParameterSpec,
-    ParameterType, Parameters, Role, Transform,
+    Built, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, OptionError, Outlet, Role, Transform, choices,
+    options,
 };
 use weir_flow::Column;
 use weir_flow::schema::field;
+use weir_rows::keys::FIVE_TUPLE;
 
-/// Keeps one row in so many.
-pub const KIND: ComponentKind = ComponentKind {
+/// Keeps one row in N.
+pub const KIND: ComponentKind<SampleOptions> = ComponentKind {
     name: "sample",
     role: Role::Transform,
     inputs: ONE_INPUT,
-    doc: "Keeps one row in so many and leaves out the others. Rows that are kept are unchanged but for the column \
-          sampling_interval, which is multiplied by one_in so that counts can be scaled later: null, 0 and an absent \
-          column count as 1. A product over 4294967295 becomes 4294967295 and is counted in \
-          intervals_saturated. Rows left out are counted in rows_sampled_out. No rows are held.",
-    parameters: &[
-        ParameterSpec {
-            key: "one_in",
-            parameter_type: ParameterType::Integer(1, u32::MAX as u64),
-            default: None,
-            doc: "One row in so many is kept.",
-        },
-        ParameterSpec {
-            key: "method",
-            parameter_type: ParameterType::Choice(&["count", "random", "flow"]),
-            default: Some("\"count\""),
-            doc: "Which rows are kept: with count every so manyth, the last of each one_in; with random each with the \
-                  same chance, from the sequence that seed begins; with flow those whose values in the columns of by \
-                  fall into a share of all values, so that either every row of a flow is kept or none.",
-        },
-        ParameterSpec {
-            key: "by",
-            parameter_type: ParameterType::Texts,
-            default: Some(r#"["src_addr", "dst_addr", "src_port", "dst_port", "protocol"]"#),
-            doc: "The columns that make a flow, for the method flow. A flow column that the input lacks counts as null.",
-        },
-        ParameterSpec {
-            key: "seed",
-            parameter_type: ParameterType::Integer(0, i64::MAX as u64),
-            default: Some("0"),
-            doc: "Another seed keeps other rows, for the methods random and flow; the same seed keeps the same rows.",
-        },
-    ],
+    doc: "Keeps one row in N and drops the others. Rows that are kept are unchanged except for the column \
+          `sampling_interval`, which is multiplied by `one_in` so that counts can be scaled later: null, 0 and an absent \
+          column count as 1. A product over 4294967295 becomes 4294967295 and is counted in `intervals_saturated`. \
+          Dropped rows are counted in `rows_sampled_out`. No rows are held.",
     configure,
 };
 
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let one_in = parameters.integer("one_in") as u32;
-    let seed = parameters.integer("seed");
-    let method = match parameters.text("method") {
-        "random" => Method::Random { state: seed },
-        "flow" => {
-            let by = parameters.texts("by");
-            if by.is_empty() {
-                return Err(ParameterError::new("by", "'by' names no column").with_hint("name the columns of a flow"));
-            }
-            Method::Flow { by, seed, hashes: Vec::new() }
+options! {
+    /// Options of `sample`.
+    pub struct SampleOptions {
+        /// Keep one row in this many.
+        one_in: u32 => 1..=u64::from(u32::MAX),
+        /// Which rows are kept.
+        method: SampleMethod = SampleMethod::Count,
+        /// Take rows that are equal in these columns for one flow, with the method flow. A flow column that the input
+        /// lacks counts as null.
+        keys: Vec<String> = FIVE_TUPLE.map(|column| column.name().to_owned()).to_vec(),
+        /// Choose by this number, with the methods random and flow: another seed keeps other rows, the same seed keeps
+        /// the same rows.
+        seed: u64 = 0 => 0..=i64::MAX.cast_unsigned(),
+    }
+}
+
+choices! {
+    /// Which rows are kept.
+    pub enum SampleMethod {
+        /// Every Nth row, the last of each `one_in`.
+        Count = "count",
+        /// Each row with the same chance, from the sequence that `seed` begins.
+        Random = "random",
+        /// Rows whose values in the columns of `keys` are in a share of all values, so either every row of a flow is
+        /// kept or none.
+        Flow = "flow",
+    }
+}
+
+fn configure(options: SampleOptions) -> Result<Opener, OptionError> {
+    let SampleOptions { one_in, method, keys, seed } = options;
+    let method = match method {
+        SampleMethod::Count => Method::Count { left: one_in },
+        SampleMethod::Random => Method::Random { state: seed },
+        SampleMethod::Flow if keys.is_empty() => {
+            return Err(OptionError::new("keys", "'keys' names no column").with_hint("name the columns of a flow"));
         }
-        _ => Method::Count { left: one_in },
+        SampleMethod::Flow => Method::Flow { keys, seed, hashes: Vec::new() },
     };
     Ok(Box::new(move |context| {
-        let meter = &context.counters;
+        let counters = &context.counters;
         Ok(Built::Transform(Box::new(Sample {
             one_in,
             method,
             kept: Vec::new(),
             schemas: None,
-            left_out: meter.counter("rows_sampled_out"),
-            saturated: meter.counter("intervals_saturated"),
+            left_out: counters.counter("rows_sampled_out"),
+            saturated: counters.counter("intervals_saturated"),
         })))
     }))
 }
@@ -107,7 +105,7 @@ enum Method {
         state: u64,
     },
     Flow {
-        by: Vec<String>,
+        keys: Vec<String>,
         seed: u64,
         hashes: Vec<u64>,
     },
@@ -146,10 +144,10 @@ impl Method {
                 *left = (next - u64::from(end)) as u32 + 1;
             }
             Self::Random { state } => kept.extend((0..end).filter(|_| is_in_share(next_random(state), one_in))),
-            Self::Flow { by, seed, hashes } => {
+            Self::Flow { keys, seed, hashes } => {
                 hashes.clear();
                 hashes.resize(rows.num_rows(), finish(*seed));
-                for name in by {
+                for name in keys {
                     match rows.column_by_name(name) {
                         Some(values) => hash_column(name, values, hashes)?,
                         None if Column::by_name(name).is_some() => {
@@ -270,7 +268,7 @@ fn hash_column(name: &str, values: &ArrayRef, hashes: &mut [u64]) -> Result<(), 
                 DataType::Binary => hash_octets(values.as_binary::<i32>().iter(), hashes),
                 DataType::Utf8 => hash_octets(values.as_string::<i32>().iter().map(|text| text.map(str::as_bytes)), hashes),
                 other => {
-                    let message = format!("column '{name}' of type {other} cannot tell flows apart");
+                    let message = format!("column '{name}' of type {other} cannot distinguish flows");
                     return Err(ComponentError::new(message));
                 }
             }
@@ -314,13 +312,14 @@ mod tests {
 
     use arrow::array::BinaryArray;
     use proptest::prelude::*;
+    use weir_chain::AnyKind;
     use weir_chain::compliance::{self, Outcome};
     use weir_flow::{FlowBatch, FlowBatchBuilder};
     use weir_generate::TrafficModel;
 
     use super::*;
 
-    const SAMPLE: &ComponentKind = &KIND;
+    const SAMPLE: &dyn AnyKind = &KIND;
 
     fn flows(count: u64) -> Vec<RecordBatch> {
         let model = TrafficModel { ipv6_permille: 300, hosts: 1 << 10, ..TrafficModel::new(3) };
@@ -394,15 +393,15 @@ mod tests {
     #[test]
     fn all_rows_of_a_flow_share_its_fate() {
         let rows = flows(20_000);
-        let parameters = "one_in = 4\nmethod = 'flow'\nby = ['src_addr', 'dst_port', 'flow_id']";
-        let outcome = compliance::transform(SAMPLE, parameters, std::slice::from_ref(&rows));
+        let options = "one_in = 4\nmethod = 'flow'\nkeys = ['src_addr', 'dst_port', 'flow_id']";
+        let outcome = compliance::transform(SAMPLE, options, std::slice::from_ref(&rows));
         let kept: HashSet<Key> = keys(outcome.rows.as_ref().expect("rows")).into_iter().collect();
         let all: Vec<Key> = rows.iter().flat_map(keys).collect();
         assert_eq!(all.iter().filter(|key| kept.contains(key)).count(), outcome.len());
         let distinct: HashSet<_> = all.iter().collect();
         let (few, many) = (distinct.len() / 5, distinct.len() / 3);
         assert!((few..many).contains(&kept.len()), "{} of {} flows", kept.len(), distinct.len());
-        let other = compliance::transform(SAMPLE, &format!("{parameters}\nseed = 1"), &[rows]);
+        let other = compliance::transform(SAMPLE, &format!("{options}\nseed = 1"), &[rows]);
         assert_ne!(other.rows, outcome.rows, "another seed keeps other flows");
     }
 
@@ -437,17 +436,13 @@ mod tests {
 
     #[test]
     fn what_cannot_be_sampled_is_told() {
-        let (Built::Transform(mut block), _) = compliance::open(SAMPLE, "one_in = 2\nmethod = 'flow'\nby = 'colour'")
+        let (Built::Transform(mut block), _) = compliance::open(SAMPLE, "one_in = 2\nmethod = 'flow'\nkeys = 'colour'")
         else {
-            panic!("a block")
+            panic!("a transform")
         };
         let error = block.take(0, flows(10).remove(0), &mut Outlet::new()).expect_err("no such column");
         assert!(error.chain().starts_with("input has no column 'colour'; it has start, end"), "{}", error.chain());
-        let parameters =
-            Parameters::new(KIND.parameters, &"one_in = 2\nmethod = 'flow'\nby = []".parse().expect("TOML"), ".");
-        assert_eq!(
-            (KIND.configure)(&parameters.expect("checked")).err().expect("no columns").message,
-            "'by' names no column"
-        );
+        let error = weir_chain::options::parse("one_in = 2\nmethod = 'flow'\nkeys = []").and_then(configure);
+        assert_eq!(error.err().expect("no columns").message, "'keys' names no column");
     }
 }

@@ -14,87 +14,82 @@ use std::path::PathBuf;
 use arrow::array::{Array, AsArray, RecordBatch, TimestampMillisecondArray};
 use arrow::datatypes::TimestampMillisecondType;
 use weir_chain::{
-    Built, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, Outlet, ParameterError,
-    ParameterSpec, ParameterType, Parameters, Role, State, Transform,
+    Built, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, OptionError, Outlet, Role,
+    State, TimeSpan, Transform, choices, options,
 };
+use weir_flow::Column;
 
 use self::slices::Slices;
 use self::spill::SpillFile;
+use weir_rows::flow_columns::TimeColumn;
 use weir_rows::gather::{SharedSchema, Sources, take};
 
 /// What chain files call `sorter`.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<SorterOptions> = ComponentKind {
     name: "sorter",
     role: Role::Transform,
     inputs: ONE_INPUT,
-    doc: "Sorts rows by time. It needs rows with the column that `by` names and hands on the same rows with the same \
+    doc: "Sorts rows by time. It needs rows with the column that `time` names and hands on the same rows with the same \
           columns; rows of equal time stay in the order in which they came. \
-          The edge of the window is the largest time seen so far, in the row itself and all before it, minus \
-          `window_secs`. A row whose time is before the edge is late; it is counted (`rows_late_dropped`) and dropped, \
-          or counted (`rows_late_passed`) and handed on as if its time were that of the edge. A row without a time is \
-          treated as a late one and counted in `rows_without_time`, too. All other rows are handed on sorted, some time \
-          after the edge has passed them (a 32nd of the window later, or sooner). \
-          When more rows than `window_rows_max` are in memory, the newest of them are written to a temporary file, until \
-          half of them are left (`rows_spilled`), and come back when it is their turn; the order does not change. With \
-          `when_full = \"shed\"`, and when the disk fails (`spill_failures`), the oldest quarter leaves early instead \
-          (`rows_shed`): the edge moves up to the last of them, and what comes later and is older is late.",
-    parameters: &[
-        ParameterSpec {
-            key: "by",
-            parameter_type: ParameterType::Choice(&["start", "end", "received"]),
-            default: Some("\"start\""),
-            doc: "The column of time by which rows are sorted.",
-        },
-        ParameterSpec {
-            key: "window_secs",
-            parameter_type: ParameterType::Seconds,
-            default: Some("20"),
-            doc: "How much smaller than the largest time seen so far a time may be.",
-        },
-        ParameterSpec {
-            key: "late",
-            parameter_type: ParameterType::Choice(&["drop", "pass"]),
-            default: Some("\"drop\""),
-            doc: "What happens to late rows.",
-        },
-        ParameterSpec {
-            key: "window_rows_max",
-            parameter_type: ParameterType::Integer(1, 1 << 31),
-            default: Some("8000000"),
-            doc: "How many rows may be in memory; a row of a flow takes 60 to 100 octets.",
-        },
-        ParameterSpec {
-            key: "when_full",
-            parameter_type: ParameterType::Choice(&["spill", "shed"]),
-            default: Some("\"spill\""),
-            doc: "What happens to rows over the limit: they are written to disk, or the oldest leave early.",
-        },
-        ParameterSpec {
-            key: "spill_folder",
-            parameter_type: ParameterType::Path,
-            default: Some(""),
-            doc: "Where the temporary files are; when it is left out, where the system has its temporary files.",
-        },
-    ],
+          The edge of the window is the largest time seen so far, in the row itself and all before it, minus `window`. \
+          A row whose time is before the edge is late, see `late`. A row without a time is treated as a late one and \
+          counted in `rows_without_time`, too. All other rows are handed on sorted, some time after the edge has passed \
+          them (a 32nd of the window later, or sooner).",
     configure,
 };
 
-#[expect(clippy::unnecessary_wraps, reason = "the signature is that of every kind")]
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let by = parameters.text("by").to_owned();
-    let window_ms = parameters.millis("window_secs");
-    let passes_late = parameters.text("late") == "pass";
-    let rows_max = parameters.integer("window_rows_max") as usize;
-    let spills = parameters.text("when_full") == "spill";
-    let folder = parameters.path("spill_folder").unwrap_or_else(std::env::temp_dir);
+options! {
+    /// Options of `sorter`.
+    pub struct SorterOptions {
+        /// Sort rows by this column.
+        time: TimeColumn = TimeColumn::Start,
+        /// Wait for a row until its time is smaller by this much than the largest time seen so far.
+        window: TimeSpan = TimeSpan::from_secs(20),
+        /// What happens to late rows.
+        late: Late = Late::Drop,
+        /// Keep at most this many rows in memory; a row of a flow takes 60 to 100 bytes. Over the limit `when_full`
+        /// applies.
+        window_rows_max: usize = 8_000_000 => 1..=1 << 31,
+        /// What happens to rows over the limit.
+        when_full: WhenFull = WhenFull::Spill,
+        /// Write the temporary files into this folder; without it, where the system has its temporary files.
+        spill_folder: Option<PathBuf>,
+    }
+}
+
+choices! {
+    /// What happens to late rows.
+    pub enum Late {
+        /// Drop them and count them in `rows_late_dropped`.
+        Drop = "drop",
+        /// Hand them on as if their time were that of the edge and count them in `rows_late_passed`.
+        Pass = "pass",
+    }
+}
+
+choices! {
+    /// What happens when more rows than allowed would be in memory.
+    pub enum WhenFull {
+        /// Write the newest rows to a temporary file, until half of them are left, and count them in `rows_spilled`;
+        /// they come back when it is their turn, and the order does not change. When the disk fails, that is counted
+        /// in `spill_failures`, and rows are shed from then on.
+        Spill = "spill",
+        /// Hand on the oldest quarter before its time and count it in `rows_shed`: the edge moves up to the last of
+        /// them, and what comes later and is older is late.
+        Shed = "shed",
+    }
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "every kind is configured by a function of this type")]
+fn configure(options: SorterOptions) -> Result<Opener, OptionError> {
     Ok(Box::new(move |context| {
-        let spill_folder = spills.then_some(folder);
+        let folder = options.spill_folder.unwrap_or_else(std::env::temp_dir);
         Ok(Built::Transform(Box::new(Sorter {
-            by,
-            window_ms,
-            passes_late,
-            rows_max,
-            spill_folder,
+            time: options.time.column(),
+            window_ms: options.window.millis(),
+            passes_late: options.late == Late::Pass,
+            rows_max: options.window_rows_max,
+            spill_folder: (options.when_full == WhenFull::Spill).then_some(folder),
             newest: None,
             floor: i64::MIN,
             slices: None,
@@ -129,7 +124,7 @@ impl Counters {
 }
 
 struct Sorter {
-    by: String,
+    time: Column,
     window_ms: i64,
     passes_late: bool,
     rows_max: usize,
@@ -281,11 +276,11 @@ impl Sorter {
 impl Transform for Sorter {
     fn take(&mut self, _input: usize, rows: RecordBatch, out: &mut Outlet) -> Result<(), ComponentError> {
         let rows = self.schema.share(rows);
-        let times = match rows.column_by_name(&self.by) {
+        let times = match rows.column_by_name(self.time.name()) {
             None => None,
             Some(column) => Some(column.as_primitive_opt::<TimestampMillisecondType>().ok_or_else(|| {
-                let (by, found) = (&self.by, column.data_type());
-                ComponentError::new(format!("column '{by}' has type {found}, but a time is needed"))
+                let (time, found) = (self.time, column.data_type());
+                ComponentError::new(format!("column '{time}' has type {found}, but a time is needed"))
             })?),
         };
         let sources = Sources::new(&rows);

@@ -1,7 +1,7 @@
 //! One bidirectional flow of two unidirectional ones.
 //!
 //! Both directions of a conversation get the same key: its two ends in an order that does not depend on who sends, and
-//! a mark that tells which way the row goes. A row looks under its key for what goes the other way. Of a pair only the
+//! a mark that says which way the row goes. A row looks under its key for what goes the other way. Of a pair only the
 //! initiator's row is held as columns; of the other there are the few numbers that are added to it.
 
 mod flows;
@@ -12,40 +12,39 @@ mod tests;
 
 use arrow::array::RecordBatch;
 use weir_chain::{
-    Built, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, Outlet, ParameterError,
-    Parameters, Role, State, Transform,
+    Built, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, OptionError, Outlet, Role,
+    State, Transform,
 };
 
 use self::flows::{Flow, Flows, Record};
 use self::handed_on::HandedOn;
 use self::sides::{Columns, Sides, Way};
-use weir_rows::by_start::{self, Admission, Gate, Nearest, Place, RowStore, StartOrder, Times};
+use weir_rows::by_start::{Admission, Gate, GateOptions, Nearest, Place, RowStore, StartOrder, Times};
 use weir_rows::gather::Pick;
 use weir_rows::keys::{KeyColumns, NO_KEY};
 
 /// Makes bidirectional flows of unidirectional ones.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<GateOptions> = ComponentKind {
     name: "stitch",
     role: Role::Transform,
     inputs: ONE_INPUT,
     doc: "Makes one bidirectional flow (RFC 5103) of two flows that go opposite ways between the same addresses and \
-          ports, with the same 'protocol', 'exporter' and 'observation_domain', and whose starts lie no farther apart \
-          than 'window_secs'. A row finds the unmatched row of the other way that starts nearest to it; of two that are \
+          ports, with the same `protocol`, `exporter` and `observation_domain`, and whose starts are no farther apart \
+          than `window`. A row finds the unmatched row of the other way that starts nearest to it; of two that are \
           equally near, the earlier one. A null port counts as 0. Flows of ICMP and ICMPv6 match when one is an echo, \
           timestamp, information or address mask request and the other the reply to it; the type is taken from \
-          'icmp_type', else 'icmp_type_code', else from 'dst_port' as type * 256 + code. The initiator is who sent the \
+          `icmp_type`, else `icmp_type_code`, else from `dst_port` as type * 256 + code. The initiator is who sent the \
           flow that started first; with equal starts, who sent to the lower port; with equal ports, whose row came \
           first; with ICMP always who sent the request. The row of the initiator is handed on with its columns as they \
-          came, except for these: 'bytes_reverse' and 'packets_reverse' are the bytes and packets of the other row, \
-          'start' is the earlier start, 'end' the later end, and 'tcp_flags' has the flags of both ways together, \
-          because there is no column for those of one. 'flows_stitched' counts such rows. Rows that find no partner are \
-          handed on as they are when the window has passed ('rows_unmatched'). Rows that are not looked at are held and \
-          handed on too: those that are bidirectional already ('rows_bidirectional'), and those without addresses, from \
-          an address and port to itself, or of other types of ICMP ('rows_without_opposite'). Where an exporter cuts \
-          long flows, pieces are matched with pieces. Translated addresses are not the same addresses, so the two sides \
-          of a translation do not match. Rows are handed on in the order of their start, then of arrival. A row without \
-          a 'start', or with one in the future, goes on at once ('rows_without_start'), and so does a late one.",
-    parameters: &by_start::PARAMETERS,
+          came, except for these: `bytes_reverse` and `packets_reverse` are the bytes and packets of the other row, \
+          `start` is the earlier start, `end` the later end, and `tcp_flags` has the flags of both ways together, \
+          because there is no column for those of one. `flows_stitched` counts such rows. Rows that find no partner are \
+          handed on as they are when the window has passed (`rows_unmatched`). Some rows get no partner, but are held \
+          and handed on too: those that are bidirectional already (`rows_bidirectional`), and those without addresses, \
+          from an address and port to itself, or of other types of ICMP (`rows_without_opposite`). Where an exporter \
+          cuts long flows, pieces are matched with pieces. Translated addresses are not the same addresses, so the two \
+          sides of a translation do not match. Rows are handed on in the order of their start, then of arrival. A row \
+          without a `start`, or with one in the future, goes on at once (`rows_without_start`), and so does a late one.",
     configure,
 };
 
@@ -53,12 +52,11 @@ pub const KIND: ComponentKind = ComponentKind {
 const KEYS_IDLE_MIN: usize = 4096;
 
 #[expect(clippy::unnecessary_wraps, reason = "every kind is configured by a function of this type")]
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let parameters = parameters.clone();
+fn configure(options: GateOptions) -> Result<Opener, OptionError> {
     Ok(Box::new(move |context: &ComponentContext| {
-        let meter = &context.counters;
+        let counters = &context.counters;
         Ok(Built::Transform(Box::new(Stitch {
-            gate: Gate::new(&parameters, meter),
+            gate: Gate::new(&options, counters),
             keys: KeyColumns::new(sides::KEYS),
             sides: Sides::default(),
             key_ids: Vec::new(),
@@ -69,10 +67,10 @@ fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
             handed_on: HandedOn::default(),
             arrivals: 0,
             counters: Counters {
-                stitched: meter.counter("flows_stitched"),
-                unmatched: meter.counter("rows_unmatched"),
-                bidirectional: meter.counter("rows_bidirectional"),
-                without_opposite: meter.counter("rows_without_opposite"),
+                stitched: counters.counter("flows_stitched"),
+                unmatched: counters.counter("rows_unmatched"),
+                bidirectional: counters.counter("rows_bidirectional"),
+                without_opposite: counters.counter("rows_without_opposite"),
             },
         })))
     }))

@@ -1,28 +1,27 @@
-//! A block that hands rows on as they are and writes a copy of them to a file.
+//! Hands rows on as they are and writes a copy of them to a file.
 
 use arrow::array::RecordBatch;
 use weir_chain::{
-    Built, ComponentContext, ComponentError, ComponentKind, ONE_INPUT, Opener, Outlet, ParameterError, Parameters,
-    Role, State, Transform,
+    Built, ComponentContext, ComponentError, ComponentKind, ONE_INPUT, Opener, OptionError, Outlet, Role, State,
+    Transform,
 };
 
-use crate::row_file::{self, RowFile, RowFilePlan};
+use crate::row_file::{RowFile, RowFileOptions, RowFilePlan};
 
 /// The kind `tee`.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<RowFileOptions> = ComponentKind {
     name: "tee",
     role: Role::Transform,
     inputs: ONE_INPUT,
     doc: "Hands on all rows as they are, and writes a copy of them to a file. The file, its formats, its limits and its \
-          counters are those of `dumper`; after `rows_max`, or when whoever reads the file goes away, rows are handed \
-          on and not written any more. Unlike `dumper` it does not wait when the disk is full: that is an error, \
+          counters are those of `dumper`; after `rows_max`, or when the reader of a pipe goes away, rows are handed on \
+          and not written any more. Unlike `dumper` it does not wait when the disk is full: that is an error, \
           because others wait for what it hands on.",
-    parameters: row_file::PARAMETERS,
     configure,
 };
 
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let plan = RowFilePlan::new(parameters)?;
+fn configure(options: RowFileOptions) -> Result<Opener, OptionError> {
+    let plan = RowFilePlan::new(options)?;
     Ok(Box::new(move |context: &ComponentContext| {
         let file = Some(RowFile::open(plan, false, context)?);
         Ok(Built::Transform(Box::new(Tee { file })))
@@ -70,7 +69,7 @@ impl Transform for Tee {
     }
 }
 
-/// A block that nobody takes rows from any more is dropped without being finished; the file is to be whole all the
+/// A component whose rows are not taken any more is dropped without being finished; the file is to be whole all the
 /// same.
 impl Drop for Tee {
     fn drop(&mut self) {
@@ -99,8 +98,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         for format in ["csv", "parquet"] {
             let path = folder.path().join(format);
-            let parameters = format!("path = '{}'\nformat = '{format}'\noverwrite = true", path.display());
-            let outcome = compliance::transform(&KIND, &parameters, &[flows()]);
+            let options = format!("path = '{}'\nformat = '{format}'\noverwrite = true", path.display());
+            let outcome = compliance::transform(&KIND, &options, &[flows()]);
             let expected = arrow::compute::concat_batches(&flows()[0].schema(), &flows()).expect("a batch");
             assert_eq!((outcome.rows, outcome.counters[0]), (Some(expected), ("rows_written", 5000)));
         }
@@ -112,8 +111,8 @@ mod tests {
     fn a_full_copy_does_not_hold_rows_up() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("first.csv");
-        let parameters = format!("path = '{}'\nrows_max = 10\noverwrite = true", path.display());
-        let outcome = compliance::transform(&KIND, &parameters, &[flows()]);
+        let options = format!("path = '{}'\nrows_max = 10\noverwrite = true", path.display());
+        let outcome = compliance::transform(&KIND, &options, &[flows()]);
         assert_eq!((outcome.len(), outcome.counter("rows_written")), (5000, 10));
         assert_eq!(fs::read_to_string(path).expect("a file").lines().count(), 11);
     }
@@ -122,8 +121,8 @@ mod tests {
     fn a_copy_is_whole_when_nobody_takes_rows_any_more() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("rows.json");
-        let parameters = format!("path = '{}'\nformat = 'json'", path.display());
-        let (Built::Transform(mut tee), _) = compliance::open(&KIND, &parameters) else { panic!("no block") };
+        let options = format!("path = '{}'\nformat = 'json'", path.display());
+        let (Built::Transform(mut tee), _) = compliance::open(&KIND, &options) else { panic!("no transform") };
         tee.take(0, flows()[0].clone(), &mut Outlet::new()).expect("taken");
         drop(tee);
         assert!(fs::read_to_string(path).expect("a file").ends_with("}\n]\n"));
@@ -132,11 +131,11 @@ mod tests {
     #[test]
     fn a_full_disk_is_an_error() {
         if !std::path::Path::new("/dev/full").exists() {
-            println!("skipped: no /dev/full");
+            weir_testkit::skip("dev-full", "there is no /dev/full");
             return;
         }
         let (Built::Transform(mut tee), context) = compliance::open(&KIND, "path = '/dev/full'") else {
-            panic!("no block")
+            panic!("no transform")
         };
         let error = tee.take(0, flows()[0].clone(), &mut Outlet::new()).expect_err("an error");
         assert!(error.chain().starts_with("cannot write /dev/full: No space left"), "{}", error.chain());

@@ -1,4 +1,4 @@
-//! The greatest groups of a window by packets, octets or flows.
+//! The greatest groups of a window by packets, bytes or flows.
 //!
 //! The answer is exact: all groups are counted, as by `aggregate`, and the greatest handed on. Sketches of heavy hitters
 //! need less memory and are wrong where groups are about equally great; with a limit on groups and a counter for
@@ -8,76 +8,67 @@ use std::cmp::Reverse;
 
 use arrow::array::RecordBatch;
 use weir_chain::{
-    Built, ComponentError, ComponentKind, ONE_INPUT, Opener, Outlet, ParameterError, ParameterSpec, ParameterType,
-    Parameters, Role, State, Transform,
+    Built, ComponentError, ComponentKind, ONE_INPUT, Opener, OptionError, Outlet, Role, State, Transform, choices,
+    options,
 };
 use weir_flow::Column;
 
 use weir_rows::folds::{Fold, FoldedColumn, Folds, rows_of};
 use weir_rows::grouping::{Closed, Grouping, KeyNames, WhenFull, by_key, hand_on};
-use weir_rows::windows::{LATENESS, TIME, WindowSettings};
+use weir_rows::windows::{WindowOptions, WindowSettings};
 
 /// The greatest groups of each window.
-pub const KIND: ComponentKind = ComponentKind {
+pub const KIND: ComponentKind<TopNOptions> = ComponentKind {
     name: "topn",
     role: Role::Transform,
     inputs: ONE_INPUT,
-    doc: "Adds up rows that have the same key in the same window of time, and hands on the n groups whose packets, bytes \
-          or flows are most. A row has the columns of the key, start (the smallest), end (the largest), packets, bytes \
-          and flows (how many flows it stands for; a null in the input counts as one), so it is a flow when the key is \
-          made of flow columns. Windows are handed on when they close, the oldest first; within a window the greatest \
-          group comes first, and groups that are equal come in ascending order of their keys, nulls first. A group \
-          without a value counts as 0. A flow column that the input lacks counts as null. The answer is exact unless \
-          rows_shed says that there were too many groups. A sum that does not fit into its column becomes the largest \
-          number that does, and is counted in values_saturated.",
-    parameters: &[
-        ParameterSpec {
-            key: "by",
-            parameter_type: ParameterType::Texts,
-            default: Some("\"src_addr\""),
-            doc: "The columns of the key, as in [\"src_addr/24/48\", \"protocol\"]: addresses may be cut to a prefix, \
-                  \"src_addr/24\" cuts IPv4 addresses alone.",
-        },
-        ParameterSpec {
-            key: "n",
-            parameter_type: ParameterType::Integer(1, 1_000_000),
-            default: Some("10"),
-            doc: "How many groups of a window are handed on.",
-        },
-        ParameterSpec {
-            key: "measure",
-            parameter_type: ParameterType::Choice(&["packets", "bytes", "flows"]),
-            default: Some("\"bytes\""),
-            doc: "What makes a group great.",
-        },
-        ParameterSpec {
-            key: "window_secs",
-            parameter_type: ParameterType::Seconds,
-            default: Some("60"),
-            doc: "How long a window is; 0 makes one window of everything, which closes at the end.",
-        },
-        TIME,
-        LATENESS,
-        ParameterSpec {
-            key: "groups_max",
-            parameter_type: ParameterType::Integer(1, u32::MAX as u64 - 1),
-            default: Some("1000000"),
-            doc: "How many groups there may be, those of all open windows together.",
-        },
-        ParameterSpec {
-            key: "when_full",
-            parameter_type: ParameterType::Choice(&["shed"]),
-            default: Some("\"shed\""),
-            doc: "What happens when a row would open one group too many: the row is counted in rows_shed and dropped. \
-                  Groups that are there go on counting.",
-        },
-    ],
+    doc: "Adds up rows that have the same key in the same window of time, and hands on the `n` groups that have most \
+          packets, bytes or flows. A row has the columns of `keys`, `start` (the smallest), `end` (the largest), \
+          `packets`, `bytes` and `flows` (how many flows it represents; a null in the input counts as one), so it is a \
+          flow when the key is made of flow columns. Windows are handed on when they close, the oldest first; within a \
+          window the greatest group comes first, and groups that are equal come in ascending order of their keys, nulls \
+          first. A group without a value counts as 0. A flow column that the input lacks counts as null. The answer is \
+          exact unless `rows_shed` shows that there were too many groups. A sum that does not fit into its column \
+          becomes the largest number that does, and is counted in `values_saturated`.",
     configure,
 };
 
-fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
-    let windows = WindowSettings::read(parameters, "window_secs")?;
-    let names = KeyNames::parse("by", &parameters.texts("by"))?;
+options! {
+    /// Options of `topn`.
+    pub struct TopNOptions {
+        /// Group rows by these columns, as in ["src_addr/24/48", "protocol"]: /24/48 cuts IPv4 addresses to 24 bits and
+        /// IPv6 addresses to 48, /24 cuts IPv4 addresses alone.
+        keys: Vec<String> = vec![Column::SrcAddr.name().to_owned()],
+        /// Hand on this many groups of a window.
+        n: usize = 10 => 1..=1_000_000,
+        /// What makes a group great.
+        measure: Measure = Measure::Bytes,
+        /// Keep at most this many groups, those of all open windows together. A row that would open one more is dropped
+        /// and counted in `rows_shed`; groups that are there go on counting.
+        groups_max: usize = 1_000_000 => 1..=u64::from(u32::MAX) - 1,
+    }
+    includes {
+        /// The windows.
+        windows: WindowOptions,
+    }
+}
+
+choices! {
+    /// What makes a group great.
+    pub enum Measure {
+        /// The number of its packets.
+        Packets = "packets",
+        /// The number of its bytes.
+        Bytes = "bytes",
+        /// The number of its flows.
+        Flows = "flows",
+    }
+}
+
+fn configure(options: TopNOptions) -> Result<Opener, OptionError> {
+    let TopNOptions { keys, n, measure, groups_max, windows } = options;
+    let windows = WindowSettings::new(windows)?;
+    let names = KeyNames::parse("keys", &keys)?;
     let mut columns = Vec::new();
     for (column, fold) in [
         (Column::Start, Fold::Min),
@@ -87,15 +78,12 @@ fn configure(parameters: &Parameters) -> Result<Opener, ParameterError> {
         (Column::Flows, Fold::Flows),
     ] {
         if !names.names().iter().any(|name| name == column.name()) {
-            columns.push(FoldedColumn::new("by", column.name(), fold)?);
+            columns.push(FoldedColumn::new("keys", column.name(), fold)?);
         }
     }
-    let Some(measure) = columns.iter().position(|column| column.name() == parameters.text("measure")) else {
-        let measure = parameters.text("measure");
-        return Err(ParameterError::new("measure", format!("'{measure}' is part of the key")));
+    let Some(measure) = columns.iter().position(|column| column.name() == measure.word()) else {
+        return Err(OptionError::new("measure", format!("'{}' is part of the key", measure.word())));
     };
-    let n = parameters.integer("n") as usize;
-    let groups_max = parameters.integer("groups_max") as usize;
     Ok(Box::new(move |context| {
         let folds = Folds::new(columns, context.counters.counter("values_saturated"));
         let grouping = Grouping::new(&windows, names, folds, groups_max, WhenFull::Shed, &context.counters);

@@ -132,7 +132,7 @@ fn windows_that_are_too_small_are_told() {
     let folder = tempfile::tempdir().expect("a folder");
     archives(folder.path());
     // records come up to 15 s after their flow's end, so 2 s lose some: each is counted where it is lost
-    let settings = ["sorter1.window_secs=2".to_owned()];
+    let settings = ["sorter1.window=2s".to_owned()];
     let (progress, ended) = run(REFERENCE, folder.path(), &settings);
     ended.expect("no failure");
     let [sorter, joiner] = ["sorter1", "joiner1"].map(|name| progress.component(name).expect("a block"));

@@ -59,7 +59,7 @@ pub fn svg(chain: &Chain) -> String {
             y + 20,
             escaped(&shortened(&component.name)),
             y + 36,
-            escaped(component.kind.name)
+            escaped(component.kind.name())
         );
     }
     for (number, thread) in threads.iter().enumerate() {
@@ -88,7 +88,7 @@ pub fn svg(chain: &Chain) -> String {
 
 fn draw_edge(svg: &mut String, chain: &Chain, layout: &Layout, edge: &Edge) {
     let ((from_x, from_y), (to_x, to_y)) = (layout.corner(edge.from), layout.corner(edge.to));
-    let inputs = chain.components()[edge.to].kind.inputs;
+    let inputs = chain.components()[edge.to].kind.inputs();
     // several inputs of a component have places of their own on its side
     let port = BLOCK_HEIGHT * (edge.input + 1) / (inputs.len() + 1);
     let (x1, y1) = (from_x + BLOCK_WIDTH, from_y + BLOCK_HEIGHT / 2);

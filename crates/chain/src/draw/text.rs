@@ -25,7 +25,7 @@ pub fn text(chain: &Chain) -> String {
     for thread in &graph.threads {
         let _ = write!(text, "\nthread {}\n", thread.name);
         for &component in &thread.components {
-            let _ = writeln!(text, "  {} ({})", components[component].name, components[component].kind.name);
+            let _ = writeln!(text, "  {} ({})", components[component].name, components[component].kind.name());
             for edge in graph.from(component) {
                 let _ = writeln!(text, "    {} {}", arrow(edge), target(chain, edge));
             }
@@ -61,7 +61,7 @@ fn arrow(edge: &Edge) -> String {
 /// The component that an edge leads to, with the name of the input when it has several.
 fn target(chain: &Chain, edge: &Edge) -> String {
     let to = &chain.components()[edge.to];
-    match to.kind.inputs {
+    match to.kind.inputs() {
         [_] => to.name.clone(),
         inputs => format!("{}.{}", to.name, inputs[edge.input]),
     }

@@ -65,8 +65,8 @@ impl QueueSender {
     /// Puts a burst into the queue, cut and joined to bursts of the stated size. Waits while the queue is full.
     pub(crate) fn push(&mut self, burst: Burst) -> Result<(), Closed> {
         self.counters.rows.fetch_add(burst.len() as u64, Ordering::Relaxed);
-        // What stands beside rows stays with them.
-        if self.burst_records == 0 || !burst.beside().is_empty() {
+        // Side tables stay with their rows.
+        if self.burst_records == 0 || !burst.side_tables().is_empty() {
             self.flush()?;
             return self.send(burst);
         }

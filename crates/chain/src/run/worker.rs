@@ -247,21 +247,21 @@ impl Worker {
         }
     }
 
-    /// Gives a burst to a component. What stands beside the rows goes past it: only sinks keep that.
+    /// Gives a burst to a component. Side tables go past it: only sinks keep them.
     fn deliver(&mut self, slot: usize, input: usize, burst: Burst) {
         let rows = burst.len();
         match self.slots[slot].work {
             Work::Transform(_) => {
-                let (batch, beside) = burst.into_parts();
+                let (batch, side_tables) = burst.into_parts();
                 if rows > 0 {
                     self.call(slot, rows, |work, out| match work {
                         Work::Transform(component) => component.take(input, batch, out),
                         _ => Ok(()),
                     });
                 }
-                if !beside.is_empty() {
+                if !side_tables.is_empty() {
                     let none = arrow::array::RecordBatch::new_empty(Arc::new(arrow::datatypes::Schema::empty()));
-                    self.hand_on(slot, Burst::with_beside(none, beside));
+                    self.hand_on(slot, Burst::with_side_tables(none, side_tables));
                 }
             }
             Work::Sink(_) => {

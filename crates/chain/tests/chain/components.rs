@@ -8,8 +8,8 @@ use arrow::array::{AsArray, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, UInt64Type};
 use weir_chain::registry::ONE_INPUT;
 use weir_chain::{
-    Built, Burst, Chain, ComponentError, ComponentKind, Outlet, ParameterSpec, ParameterType, Pulled, Registry, Role,
-    Setting, Sink, Source, Transform,
+    AnyKind, Built, Burst, Chain, ComponentError, ComponentKind, NoOptions, Outlet, Pulled, Registry, Role, Setting,
+    Sink, Source, Transform, choices, options,
 };
 
 pub(crate) fn rows(values: Vec<u64>) -> RecordBatch {
@@ -40,32 +40,69 @@ fn note(into: &str, note: impl FnOnce(&mut Taken)) {
     note(taken.get_or_insert_default().entry(into.to_owned()).or_default());
 }
 
-const fn spec(key: &'static str, parameter_type: ParameterType, default: Option<&'static str>) -> ParameterSpec {
-    ParameterSpec { key, parameter_type, default, doc: "For tests." }
+options! {
+    /// Options of [`NUMBERS`].
+    pub(crate) struct NumbersOptions {
+        /// For tests.
+        count: u64 = 10_000,
+        /// For tests.
+        first: u64 = 0,
+        /// For tests.
+        step: u64 = 1,
+        /// For tests.
+        fail_after: u64 = 1_000_000_000_000,
+        /// For tests.
+        endless: bool = false,
+    }
 }
 
-const ANY: ParameterType = ParameterType::Integer(0, u64::MAX >> 1);
+choices! {
+    /// How [`PASS`] fails.
+    pub(crate) enum Failure {
+        /// For tests.
+        Error = "error",
+        /// For tests.
+        Panic = "panic",
+    }
+}
+
+options! {
+    /// Options of [`PASS`].
+    pub(crate) struct PassOptions {
+        /// For tests.
+        fail_after: u64 = 1_000_000_000_000,
+        /// For tests.
+        how: Failure = Failure::Error,
+        /// For tests.
+        hold: bool = false,
+    }
+}
+
+options! {
+    /// Options of [`NOTE`].
+    pub(crate) struct NoteOptions {
+        /// For tests.
+        into: String,
+        /// For tests.
+        rows_max: u64 = 1_000_000_000_000,
+        /// For tests.
+        fail_after: u64 = 1_000_000_000_000,
+    }
+}
 
 /// Numbers from `first` on, in steps; `fail_after` numbers it fails, and `endless` ends only when stopped.
-pub(crate) const NUMBERS: ComponentKind = ComponentKind {
+pub(crate) const NUMBERS: ComponentKind<NumbersOptions> = ComponentKind {
     name: "numbers",
     role: Role::Source,
     inputs: &[],
     doc: "Numbers.",
-    parameters: &[
-        spec("count", ANY, Some("10000")),
-        spec("first", ANY, Some("0")),
-        spec("step", ANY, Some("1")),
-        spec("fail_after", ANY, Some("1000000000000")),
-        spec("endless", ParameterType::Boolean, Some("false")),
-    ],
-    configure: |parameters| {
+    configure: |options| {
         let numbers = Numbers {
-            next: parameters.integer("first"),
-            step: parameters.integer("step"),
-            left: parameters.integer("count"),
-            until_failure: parameters.integer("fail_after"),
-            endless: parameters.boolean("endless"),
+            next: options.first,
+            step: options.step,
+            left: options.count,
+            until_failure: options.fail_after,
+            endless: options.endless,
             stopped: AtomicBool::new(false),
         };
         Ok(Box::new(|_| Ok(Built::Source(Box::new(numbers)))))
@@ -105,21 +142,16 @@ impl Source for Numbers {
 }
 
 /// Passes numbers on; after `fail_after` of them it fails or panics. `hold` keeps them all until the end.
-pub(crate) const PASS: ComponentKind = ComponentKind {
+pub(crate) const PASS: ComponentKind<PassOptions> = ComponentKind {
     name: "pass",
     role: Role::Transform,
     inputs: ONE_INPUT,
     doc: "Passes on.",
-    parameters: &[
-        spec("fail_after", ANY, Some("1000000000000")),
-        spec("how", ParameterType::Choice(&["error", "panic"]), Some("\"error\"")),
-        spec("hold", ParameterType::Boolean, Some("false")),
-    ],
-    configure: |parameters| {
+    configure: |options| {
         let pass = Pass {
-            until_failure: parameters.integer("fail_after"),
-            panics: parameters.text("how") == "panic",
-            hold: parameters.boolean("hold"),
+            until_failure: options.fail_after,
+            panics: options.how == Failure::Panic,
+            hold: options.hold,
             held: Vec::new(),
         };
         Ok(Box::new(|_| Ok(Built::Transform(Box::new(pass)))))
@@ -155,12 +187,11 @@ impl Transform for Pass {
 }
 
 /// Two inputs of ascending numbers into one, like the merge of a correlator; counts the most it had to keep.
-pub(crate) const MERGE: ComponentKind = ComponentKind {
+pub(crate) const MERGE: ComponentKind<NoOptions> = ComponentKind {
     name: "merge",
     role: Role::Transform,
     inputs: &["left", "right"],
     doc: "Merges.",
-    parameters: &[],
     configure: |_| {
         Ok(Box::new(|context| {
             let kept_max = context.counters.counter("kept_max");
@@ -218,22 +249,13 @@ impl Transform for Merge {
 }
 
 /// Notes what it takes under the name `into`; full after `rows_max` numbers.
-pub(crate) const NOTE: ComponentKind = ComponentKind {
+pub(crate) const NOTE: ComponentKind<NoteOptions> = ComponentKind {
     name: "note",
     role: Role::Sink,
     inputs: ONE_INPUT,
     doc: "Notes.",
-    parameters: &[
-        spec("into", ParameterType::Text, None),
-        spec("rows_max", ANY, Some("1000000000000")),
-        spec("fail_after", ANY, Some("1000000000000")),
-    ],
-    configure: |parameters| {
-        let note = Note {
-            into: parameters.text("into").to_owned(),
-            left: parameters.integer("rows_max"),
-            until_failure: parameters.integer("fail_after"),
-        };
+    configure: |options| {
+        let note = Note { into: options.into, left: options.rows_max, until_failure: options.fail_after };
         Ok(Box::new(|_| {
             if note.into.is_empty() {
                 return Err(ComponentError::new("there is nowhere to note"));
@@ -277,7 +299,7 @@ impl Sink for Note {
 
 pub(crate) fn registry() -> Registry {
     let mut registry = Registry::new();
-    for kind in [NUMBERS, PASS, MERGE, NOTE] {
+    for kind in [&NUMBERS as &dyn AnyKind, &PASS, &MERGE, &NOTE] {
         registry.add(kind);
     }
     registry

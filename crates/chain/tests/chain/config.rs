@@ -34,7 +34,7 @@ fn unknown_keys_are_errors_with_a_suggestion() {
     );
     assert_eq!(
         error("inputs =", "input ="),
-        "line 5, column 9: component 'sink' has no inputs\nhint: write inputs = [\"the component before it\"]\n\
+        "line 5, column 13: component 'sink' has no inputs\nhint: write inputs = [\"the component before it\"]\n\
          line 7, column 1: component 'sink': 'input' is not known here\nhint: did you mean 'inputs'?"
     );
     assert_eq!(error("name =", "nam ="), "line 2, column 1: 'nam' is not known here\nhint: did you mean 'name'?");
@@ -44,7 +44,7 @@ fn unknown_keys_are_errors_with_a_suggestion() {
     );
     assert_eq!(
         error("[\"source\"]", "[\"sorce\"]"),
-        "line 5, column 9: component 'sink': there is no component 'sorce'\nhint: did you mean 'source'?"
+        "line 5, column 13: component 'sink': there is no component 'sorce'\nhint: did you mean 'source'?"
     );
 }
 
@@ -53,7 +53,7 @@ fn values_of_the_wrong_type_are_errors() {
     let wrong = error("type = \"numbers\"", "type = \"numbers\"\ncount = \"many\"");
     assert_eq!(wrong, "line 5, column 1: component 'source': 'count' is string, but a whole number is needed");
     let wrong = error("type = \"numbers\"", "type = \"numbers\"\ncount = -1");
-    assert!(wrong.contains("'count' is -1, but a number from 0 to"), "{wrong}");
+    assert!(wrong.contains("'count': it is -1, but a number from 0 to"), "{wrong}");
     let wrong = error("type = \"numbers\"", "type = \"numbers\"\nburst_records = 1.5");
     assert!(wrong.contains("'burst_records' needs a whole number from 0"), "{wrong}");
     let wrong = error("type = \"numbers\"", "type = \"numbers\"\nthread = \"upstream\"");

@@ -1,5 +1,6 @@
 //! The framework, with components made for tests.
 
+mod builder;
 mod components;
 mod config;
 mod drawing;

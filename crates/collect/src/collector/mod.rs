@@ -1,7 +1,7 @@
 //! The live collector: sockets, threads and the queues between them.
 //!
-//! For UDP there are as many receive threads, each with a socket, as decode threads. The kernel deals datagrams out evenly
-//! over the sockets that share the port, because most may come from one exporter. A decode thread is given every
+//! For UDP there are as many receive threads, each with a socket, as decode threads. The kernel deals datagrams out
+//! evenly over the sockets that share the port, because most may come from one exporter. A decode thread is given every
 //! burst and takes the datagrams of its own exporters from it, so it owns what it knows of them and nothing is locked.
 //! Datagrams of one exporter that came by two sockets may change places on the way, by some milliseconds. The owner
 //! of the collector takes the deliveries of all decoders from one queue.
@@ -30,12 +30,12 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use weir_flow::{Counter, Delivery};
+use weir_secure::{TlsError, TlsServerOptions};
 
 use self::udp::{DecodeThread, ReceiveThread};
 use crate::burst::Pool;
 use crate::deliver::Outgoing;
 use crate::relay::{Relay, RelayError, RelayOptions};
-use crate::secure::{TlsError, TlsOptions};
 use crate::socket::{self, ReceiveSocket, SocketInfo};
 use crate::spool::SpoolError;
 use crate::state::file::WriteFailures;
@@ -66,7 +66,7 @@ pub struct CollectorOptions {
     /// Limits of connections and DTLS sessions.
     pub sessions: SessionLimits,
     /// Our certificate; must be there for listeners of TLS and DTLS.
-    pub tls: Option<TlsOptions>,
+    pub tls: Option<TlsServerOptions>,
     /// Other collectors that get everything as well.
     pub relay: Option<RelayOptions>,
     /// Folder in which templates, samplers and waiting data are kept from one process to the next; made when it is not

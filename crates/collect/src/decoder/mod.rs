@@ -6,8 +6,8 @@
 //!                        Sequences, LearnedOptions, Books
 //! ```
 //!
-//! Each part has its own state and limits, and returns what it did; [`exporters`] enters that in the [`books`]. The parts
-//! know nothing of one another but for what they are given in a call.
+//! Each part has its own state and limits, and returns what it did; [`exporters`] enters that in the [`books`]. The
+//! parts know nothing of one another but for what they are given in a call.
 
 mod books;
 mod domains;
@@ -27,8 +27,8 @@ mod templates;
 
 use std::net::SocketAddr;
 
-use weir_flow::{Beside, BooksBatch, Counter, Delivery};
-use weir_wire::{Set, Sets, TemplateId, WireError, ipfix, netflow1, netflow5, netflow7, netflow9};
+use weir_flow::{BooksBatch, Counter, Delivery, SideTables};
+use weir_wire::{Set, Sets, TemplateId, WireError, fixed, ipfix, netflow9};
 
 use crate::Limits;
 use crate::clock::MessageClock;
@@ -136,7 +136,7 @@ impl Decoder {
         let lines = self.exporters.take_lines();
         let (flows, others) = self.tables.take();
         let books = (!lines.is_empty()).then(|| BooksBatch::from_rows(&lines));
-        Delivery { flows, beside: Beside { books, others } }
+        Delivery { flows, side_tables: SideTables { books, others } }
     }
 
     /// Drops Data Sets that have waited too long, and templates that were not sent again.
@@ -184,14 +184,14 @@ impl Decoder {
 impl Decoder {
     fn decode_message(&mut self, session: Session, received_ms: i64, payload: &[u8]) -> Result<(), WireError> {
         match payload.first_chunk::<2>().map(|version| u16::from_be_bytes(*version)) {
-            Some(netflow1::VERSION) => self.fixed(payload, &FixedPacket::netflow1(session, received_ms, payload)?),
-            Some(netflow5::VERSION) => self.fixed(payload, &FixedPacket::netflow5(session, received_ms, payload)?),
-            Some(netflow7::VERSION) => self.fixed(payload, &FixedPacket::netflow7(session, received_ms, payload)?),
             Some(netflow9::VERSION) => self.sets(payload, SetsMessage::netflow9(session, received_ms, payload)?),
             Some(ipfix::VERSION) => self.sets(payload, SetsMessage::ipfix(session, received_ms, payload)?),
             // sFlow has 32 bits for its version
             Some(0) if is_sflow(payload) => self.sflow(session, received_ms, payload)?,
-            Some(found) => return Err(WireError::WrongVersion { found }),
+            Some(found) => match fixed::format_of(found) {
+                Some(format) => self.fixed(payload, &FixedPacket::read(format, session, received_ms, payload)?),
+                None => return Err(WireError::WrongVersion { found }),
+            },
             None => return Err(WireError::TruncatedHeader { need: 2, have: payload.len() as u32 }),
         }
         Ok(())
@@ -202,9 +202,9 @@ impl Decoder {
         let Some(index) = exporters.enter(packet.key, payload.len()) else { return };
         let arrival = packet.arrival();
         let Some(hash) = exporters.hash_unless_duplicate(index, arrival.sequence, payload) else { return };
-        exporters.books.count_error(index, packet.problem);
+        exporters.books.count_error(index, packet.problem());
         exporters.follow(index, &arrival, hash);
-        if let Some(form) = self.fixed_formats.of_version(packet.key.version) {
+        if let Some(form) = self.fixed_formats.of(packet.format()) {
             self.tables.fixed_packet(&exporters.domains[index], form, packet);
             exporters.count_records(index, Counter::RecordsStored, packet.records_received().into());
         }

@@ -98,19 +98,21 @@ impl Tables {
 
     /// Appends the records of a packet of NetFlow v1, v5 or v7 as flows.
     pub(super) fn fixed_packet(&mut self, domain: &Domain, form: &CompiledTemplate, packet: &FixedPacket<'_>) {
-        let located = form.template.layout().locate(packet.records, &mut self.spans);
-        let records = Records { body: packet.records, located: &located };
+        let located = form.template.layout().locate(packet.records(), &mut self.spans);
+        let records = Records { body: packet.records(), located: &located };
         append(&mut self.flows, domain, form, records, &packet.clock, None);
         let rows = records.len();
         if rows == 0 {
             return;
         }
-        if let Some((engine_type, engine_id)) = packet.engine {
+        if let Some(engine_type) = packet.engine_type() {
             self.flows.u8(Column::EngineType).repeat(engine_type, rows);
+        }
+        if let Some(engine_id) = packet.engine_id() {
             self.flows.u8(Column::EngineId).repeat(engine_id, rows);
         }
-        if packet.sampling_interval > 0 {
-            self.flows.u32(Column::SamplingInterval).repeat(u32::from(packet.sampling_interval), rows);
+        if let Some(interval) = packet.sampling_interval() {
+            self.flows.u32(Column::SamplingInterval).repeat(interval, rows);
         }
     }
 
@@ -178,7 +180,7 @@ fn append(
     let plan = &compiled.plan;
     let undecodable = columns::write(plan, records, clock, &domain.templates, builder);
     time_flags::write(plan, records, clock, domain.key.session.transport, builder);
-    if !plan.tells_sampling {
+    if !plan.has_sampling_interval {
         let (named, unnamed) = shared.map_or((&domain.samplers, &domain.samplers), |s| (&s.named, &s.unnamed));
         write_sampling(plan, records, named, unnamed, builder);
     }

@@ -21,9 +21,10 @@ use std::io::Read;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
+use weir_capture::CaptureError;
 use weir_flow::{Counter, Delivery};
 
-use crate::capture::{self, CaptureError, CaptureReport};
+use crate::capture::{self, CaptureReport};
 use crate::inspection::Diagnosis;
 use crate::{CollectError, Collector, Decoder, Limits, Next};
 

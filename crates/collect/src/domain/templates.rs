@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use weir_wire::structured::Surroundings;
+use weir_wire::structured::ListContext;
 use weir_wire::{ElementId, ListKind, Template, TemplateId};
 
 use crate::lists;
@@ -197,7 +197,7 @@ impl DomainTemplates {
     }
 }
 
-impl Surroundings for DomainTemplates {
+impl ListContext for DomainTemplates {
     fn template(&self, id: TemplateId) -> Option<&Template> {
         self.compiled.get(&id).map(|compiled| &compiled.template)
     }

@@ -18,7 +18,8 @@ pub(crate) struct Duplicates {
 /// Numbers farther behind than this belong to an exporter that has started again.
 const BEHIND_MAX: u32 = 1 << 16;
 
-/// Hashes datagrams. The seed is random, so that no sender can make a datagram that is taken for one of another exporter.
+/// Hashes datagrams. The seed is random, so that no sender can make a datagram that is taken for one of another
+/// exporter.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DatagramHasher(foldhash::fast::RandomState);
 

@@ -1,7 +1,8 @@
 //! One run of sequence numbers, from where an exporter began to be heard until it starts again.
 //!
-//! What the numbers leave out is kept as gaps, so that a datagram that comes late is distinguished from one that makes no sense:
-//! the first fills a gap, the second does not. The numbers wrap at 2^32; every comparison is one of differences.
+//! What the numbers leave out is kept as gaps, so that a datagram that comes late is distinguished from one that makes
+//! no sense: the first fills a gap, the second does not. The numbers wrap at 2^32; every comparison is one of
+//! differences.
 
 use std::collections::VecDeque;
 

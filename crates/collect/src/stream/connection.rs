@@ -6,10 +6,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use crossbeam_channel::Sender;
-use openssl::ssl::SslStream;
+use weir_secure::{TlsServer, TlsStream};
 
 use super::{DRAIN_MAX, Framing, Open, Read, Reason, Sessions, configure, is_timeout};
-use crate::secure::{self, Identity};
 use crate::socket::now_ms;
 
 /// Octets read at a time.
@@ -21,13 +20,14 @@ pub(super) struct Connection {
     pub open: Open,
     pub sessions: Arc<Sessions>,
     pub queue: Sender<Read>,
-    pub identity: Option<Identity>,
+    /// For TLS.
+    pub tls: Option<TlsServer>,
 }
 
 impl Connection {
     /// Reads the connection to its end.
     pub(super) fn run(self) {
-        let Self { stream, open, sessions, queue, identity } = self;
+        let Self { stream, open, sessions, queue, tls } = self;
         let session = open.session;
         let timed = match configure(&stream, session.transport, sessions.limits.handshake_timeout) {
             Ok(()) => Timed { stream, deadline: Instant::now(), sessions: Arc::clone(&sessions), stopping_since: None },
@@ -36,16 +36,16 @@ impl Connection {
         let reading = Reading { open: &open, sessions: &sessions, queue: &queue };
         // Whatever carried the octets is closed last: while it is open, the exporter cannot begin another session from
         // the same port, and nothing of that one can come before the end of this one.
-        let (failed, _still_open): (Option<Reason>, Box<dyn std::any::Any>) = match &identity {
+        let (failed, _still_open): (Option<Reason>, Box<dyn std::any::Any>) = match &tls {
             None => {
                 let mut timed = timed;
                 (reading.messages(&mut timed), Box::new(timed))
             }
-            Some(identity) => match reading.handshake(identity, timed) {
+            Some(tls) => match reading.handshake(tls, timed) {
                 Ok(mut stream) => {
                     let failed = reading.messages(&mut stream);
-                    // tells the exporter; if that fails, the connection is gone anyway
-                    let _ = stream.shutdown();
+                    // if the exporter cannot be notified, the connection is gone anyway
+                    let _ = stream.close();
                     (failed, Box::new(stream))
                 }
                 Err(reason) => (Some(reason), Box::new(())),
@@ -54,7 +54,7 @@ impl Connection {
         if let Some(reason) = failed {
             sessions.tally.count_reason(reason);
         }
-        // nobody takes it only when the collector is being dropped
+        // fails only when the collector is being dropped
         let _ = queue.send(Read::End(session));
         drop(open);
     }
@@ -71,7 +71,7 @@ impl Carrier for Timed {
     }
 }
 
-impl Carrier for SslStream<Timed> {
+impl Carrier for TlsStream<Timed> {
     fn set_deadline(&mut self, deadline: Instant) {
         self.get_mut().deadline = deadline;
     }
@@ -84,16 +84,10 @@ struct Reading<'c> {
 }
 
 impl Reading<'_> {
-    fn handshake(&self, identity: &Identity, mut timed: Timed) -> Result<SslStream<Timed>, Reason> {
+    fn handshake(&self, tls: &TlsServer, mut timed: Timed) -> Result<TlsStream<Timed>, Reason> {
         let _under_way = self.sessions.handshake()?;
         timed.deadline = Instant::now() + self.sessions.limits.handshake_timeout;
-        let ssl = identity.session().map_err(|_| Reason::NoResources)?;
-        let mut stream = SslStream::new(ssl, timed).map_err(|_| Reason::NoResources)?;
-        stream.accept().map_err(|error| secure::handshake_reason(&error, stream.ssl()))?;
-        if !identity.admits(stream.ssl()) {
-            return Err(Reason::NameNotAllowed);
-        }
-        Ok(stream)
+        Ok(tls.accept(timed)?)
     }
 
     /// Reads messages until the connection ends. Returns why it was closed for an error.

@@ -1,4 +1,4 @@
-//! Sessions of TCP, TLS and SCTP: listeners, a thread for each connection, and one decoder for all of them.
+//! Sessions of TCP, TLS, SCTP and DTLS: listeners, a thread for each connection, and one decoder for all of them.
 //!
 //! ```text
 //! accept ─▶ connection ─▶ [reads] ─▶ decode ─▶ [deliveries]
@@ -16,6 +16,7 @@
 
 mod connection;
 mod decode;
+mod dtls;
 mod framing;
 mod reasons;
 mod sessions;
@@ -28,15 +29,16 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::Sender;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use weir_secure::TlsServer;
 
 pub use framing::{Framing, FramingError, messages};
 pub use sessions::SessionLimits;
 
 pub(crate) use decode::decode;
+pub(crate) use dtls::DtlsListener;
 pub(crate) use reasons::{Reason, Tally};
 pub(crate) use sessions::{Open, Sessions, UnderWay};
 
-use crate::secure::Identity;
 use crate::{Listener, Session, Transport};
 
 /// What has been read of a session, on its way to the decoder.
@@ -58,7 +60,7 @@ const BACKLOG: i32 = 1024;
 const STACK_OCTETS: usize = 512 << 10;
 /// Silence after which the kernel asks whether the exporter is still there.
 const KEEPALIVE: Duration = Duration::from_mins(1);
-/// Pause after the system had no room for another connection.
+/// Pause after the system had no resources for another connection.
 const NO_RESOURCES_PAUSE: Duration = Duration::from_millis(50);
 
 /// A socket that connections come to.
@@ -67,13 +69,13 @@ pub(crate) struct Acceptor {
     socket: Socket,
     transport: Transport,
     /// For TLS.
-    identity: Option<Identity>,
+    tls: Option<TlsServer>,
     pub local: SocketAddr,
 }
 
 impl Acceptor {
     /// Binds a socket for TCP, TLS or SCTP.
-    pub(crate) fn bind(listener: Listener, identity: Option<Identity>) -> io::Result<Self> {
+    pub(crate) fn bind(listener: Listener, tls: Option<TlsServer>) -> io::Result<Self> {
         let protocol =
             if listener.transport == Transport::Sctp { Protocol::from(PROTOCOL_SCTP) } else { Protocol::TCP };
         let socket = Socket::new(Domain::for_address(listener.address), Type::STREAM, Some(protocol))?;
@@ -87,10 +89,10 @@ impl Acceptor {
         // accepting ends after this time as well, to look whether it should stop
         socket.set_read_timeout(Some(STOP_INTERVAL))?;
         let local = socket.local_addr()?.as_socket().unwrap_or(listener.address);
-        Ok(Self { socket, transport: listener.transport, identity, local })
+        Ok(Self { socket, transport: listener.transport, tls, local })
     }
 
-    /// Accepts connections until it is told to stop, and then those that the kernel holds already.
+    /// Accepts connections until it is stopped, and then those that the kernel holds already.
     pub(crate) fn run(&self, sessions: &Arc<Sessions>, queue: &Sender<Read>) {
         let mut stopping_since = None;
         loop {
@@ -126,7 +128,7 @@ impl Acceptor {
             open,
             sessions: Arc::clone(sessions),
             queue: queue.clone(),
-            identity: self.identity.clone(),
+            tls: self.tls.clone(),
         };
         let thread = thread::Builder::new().name("weir-session".to_owned()).stack_size(STACK_OCTETS);
         // the thread ends with the connection; that all have ended is seen by their ends of the queue

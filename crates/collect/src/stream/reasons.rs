@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_flow::Counter;
+use weir_secure::AcceptError;
 
 use super::framing::FramingError;
 
@@ -65,6 +66,22 @@ impl From<FramingError> for Reason {
         match error {
             FramingError::WrongVersion => Self::WrongVersion,
             FramingError::MessageLength => Self::MessageLength,
+        }
+    }
+}
+
+impl From<AcceptError> for Reason {
+    fn from(error: AcceptError) -> Self {
+        match error {
+            AcceptError::TooSlow => Self::HandshakeTooSlow,
+            AcceptError::CutShort => Self::HandshakeCutShort,
+            AcceptError::NoCertificate => Self::NoCertificate,
+            AcceptError::CertificateExpired => Self::CertificateExpired,
+            AcceptError::CertificateUntrusted => Self::CertificateUntrusted,
+            AcceptError::NameNotAdmitted => Self::NameNotAllowed,
+            AcceptError::RefusedByPeer => Self::RefusedByPeer,
+            AcceptError::NotTls => Self::NotTls,
+            AcceptError::NoResources => Self::NoResources,
         }
     }
 }

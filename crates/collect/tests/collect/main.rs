@@ -18,7 +18,10 @@ use arrow::datatypes::{TimestampMillisecondType, UInt16Type, UInt32Type, UInt64T
 use weir_collect::{Collector, CollectorOptions, Decoder, Limits, Listener, Next};
 use weir_flow::elements::elements_of_row;
 use weir_flow::{BooksBatch, Column, Counter, Delivery, FlowBatch};
-use weir_wire::{ElementId, FieldSpecifier, ObservationDomainId, Template, TemplateId, ipfix, netflow5, netflow9};
+use weir_wire::netflow5::field;
+use weir_wire::{
+    ElementId, FieldSpecifier, ObservationDomainId, Template, TemplateId, fixed, ipfix, netflow5, netflow9,
+};
 
 const RECEIVED_MS: i64 = 1_700_000_010_000;
 const EXPORT_SECS: u32 = 1_700_000_000;
@@ -66,7 +69,7 @@ fn data(sequence: u32, hosts: &[u8]) -> Vec<u8> {
 
 fn netflow5_packet(sequence: u32, records: u16, sampling: u16) -> Vec<u8> {
     let mut out = Vec::new();
-    let header = netflow5::Header {
+    let header = fixed::Header {
         count: 0,
         sys_uptime_ms: 100_000,
         unix_secs: EXPORT_SECS,
@@ -76,28 +79,28 @@ fn netflow5_packet(sequence: u32, records: u16, sampling: u16) -> Vec<u8> {
         engine_id: 2,
         sampling,
     };
-    let mut packet = netflow5::PacketBuilder::new(&mut out, &header);
+    let mut packet = fixed::PacketBuilder::new(&netflow5::FORMAT, &mut out, &header);
     for number in 0..records {
-        let record = netflow5::Record {
-            src_addr: [10, 0, 0, 1],
-            dst_addr: [10, 0, 0, 2],
-            next_hop: [10, 0, 0, 3],
-            input: 4,
-            output: 5,
-            packets: 6,
-            octets: 700,
-            first_uptime_ms: 90_000,
-            last_uptime_ms: 95_000,
-            src_port: 1000 + number,
-            dst_port: 22,
-            tcp_flags: 0x1b,
-            protocol: 6,
-            tos: 8,
-            src_as: 65_001,
-            dst_as: 65_002,
-            src_mask: 24,
-            dst_mask: 16,
-        };
+        let record = netflow5::FORMAT.record(&[
+            (field::SRC_ADDR, 0x0a00_0001),
+            (field::DST_ADDR, 0x0a00_0002),
+            (field::NEXT_HOP, 0x0a00_0003),
+            (field::INPUT, 4),
+            (field::OUTPUT, 5),
+            (field::PACKETS, 6),
+            (field::OCTETS, 700),
+            (field::FIRST, 90_000),
+            (field::LAST, 95_000),
+            (field::SRC_PORT, 1000 + u64::from(number)),
+            (field::DST_PORT, 22),
+            (field::TCP_FLAGS, 0x1b),
+            (field::PROTOCOL, 6),
+            (field::TOS, 8),
+            (field::SRC_AS, 65_001),
+            (field::DST_AS, 65_002),
+            (field::SRC_MASK, 24),
+            (field::DST_MASK, 16),
+        ]);
         packet.record(&record).expect("fits");
     }
     packet.finish();

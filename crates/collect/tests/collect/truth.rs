@@ -11,7 +11,7 @@ use std::net::SocketAddr;
 
 use weir_collect::{Decoder, Limits};
 use weir_flow::Counter;
-use weir_wire::{FieldSpecifier, ObservationDomainId, Template, TemplateId, ipfix, netflow5, netflow9};
+use weir_wire::{FieldSpecifier, ObservationDomainId, Template, TemplateId, fixed, ipfix, netflow5, netflow9};
 
 /// A small generator (`SplitMix64`).
 struct Noise(u64);
@@ -72,16 +72,16 @@ fn template() -> Template {
 
 fn netflow5_octets(sequence: u32, export_ms: i64, uptime_ms: u32, records: u64, noise: &mut Noise) -> Vec<u8> {
     let mut out = Vec::new();
-    let header = netflow5::Header {
+    let header = fixed::Header {
         sys_uptime_ms: uptime_ms,
         unix_secs: (export_ms / 1000) as u32,
         unix_nsecs: (export_ms % 1000 * 1_000_000) as u32,
         flow_sequence: sequence,
-        ..netflow5::Header::default()
+        ..fixed::Header::default()
     };
-    let mut packet = netflow5::PacketBuilder::new(&mut out, &header);
+    let mut packet = fixed::PacketBuilder::new(&netflow5::FORMAT, &mut out, &header);
     for _ in 0..records {
-        let record = netflow5::Record { octets: noise.next() as u32, ..netflow5::Record::default() };
+        let record = netflow5::FORMAT.record(&[(netflow5::field::OCTETS, noise.next())]);
         packet.record(&record).expect("fits");
     }
     packet.finish();

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
 
 use weir_flow::Counter;
 
@@ -23,10 +22,8 @@ pub(crate) struct Findings<'a> {
     pub sflow_tshark: &'a [Verdict],
 }
 
-/// Where the page lies.
-pub(crate) fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/interop.md")
-}
+/// The page.
+pub(crate) const PAGE: &str = "docs/reference/interop.md";
 
 /// The line that names the corpus that a page was written from.
 pub(crate) fn fingerprint(page: &str) -> Option<&str> {
@@ -63,7 +60,7 @@ fn write_page(out: &mut String, findings: &Findings<'_>) -> std::fmt::Result {
     writeln!(out, "# What other decoders say\n")?;
     writeln!(
         out,
-        "Written by `WEIR_WRITE_REPORTS=1 cargo test -p weir-collect --test interop` from the corpus of captures and \
+        "Written by `cargo xtask docs` (`cargo test -p weir-collect --test interop`) from the corpus of captures and \
          payloads of other\nprojects; the same test fails when this page is stale, when an answer differs that is not \
          listed here, and when a\nlisted difference no longer occurs. Names of tests and files are those of the \
          projects.\n"

@@ -57,7 +57,7 @@ pub(crate) fn decode<'a>(datagrams: impl IntoIterator<Item = &'a Datagram>) -> D
         decoder.datagram(datagram.source, datagram.received_ms, &datagram.payload);
         let delivery = decoder.take_delivery();
         add_books(&delivery, &mut books);
-        delivery.beside.others.iter().for_each(|batch| options.extend(options_of(batch)));
+        delivery.side_tables.others.iter().for_each(|batch| options.extend(options_of(batch)));
         rows.push(delivery.flows.map(|flows| rows_of(&flows)).unwrap_or_default());
     }
     Decoded { rows, statistics: decoder.statistics(), books, options }

@@ -75,7 +75,7 @@ fn decode(datagrams: &[Datagram]) -> (Vec<Decoded>, DecoderStatistics) {
     let one = |datagram: &Datagram| {
         decoder.datagram(datagram.source, datagram.received_ms, &datagram.payload);
         let delivery = decoder.take_delivery();
-        let others = delivery.beside.others.iter().map(|other| (other.table(), other.record_batch().clone()));
+        let others = delivery.side_tables.others.iter().map(|other| (other.table(), other.record_batch().clone()));
         Decoded { counters: others.collect(), rows: delivery.flows.map(|f| rows::rows_of(&f)).unwrap_or_default() }
     };
     let decoded = datagrams.iter().map(one).collect();

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 use std::net::SocketAddr;
 
+use weir_wire::fixed::FixedFormat;
 use weir_wire::value::be_uint;
 use weir_wire::{
     ElementId, Set, Sets, Spans, Template, TemplateRecord, TemplateRecords, WireError, ipfix, netflow1, netflow5,
@@ -123,9 +124,9 @@ pub(crate) fn walk(datagrams: &[Datagram]) -> Vec<Message> {
 impl Walk {
     fn datagram(&mut self, datagram: &Datagram) -> Message {
         let decoded = match datagram.version() {
-            1 => netflow1::decode(&datagram.payload).map(|packet| netflow1_message(&packet)),
-            5 => netflow5::decode(&datagram.payload).map(|packet| netflow5_message(&packet)),
-            7 => netflow7::decode(&datagram.payload).map(|packet| netflow7_message(&packet)),
+            1 => fixed_message(&netflow1::FORMAT, datagram, NETFLOW1_ELEMENTS),
+            5 => fixed_message(&netflow5::FORMAT, datagram, NETFLOW5_ELEMENTS),
+            7 => fixed_message(&netflow7::FORMAT, datagram, NETFLOW7_ELEMENTS),
             9 => netflow9::decode(&datagram.payload).map(|message| self.netflow9(datagram.source, message)),
             10 => ipfix::decode(&datagram.payload).map(|message| self.ipfix(datagram.source, message)),
             found => Err(WireError::WrongVersion { found }),
@@ -259,64 +260,25 @@ fn locate(template: &Template, body: &[u8], v9: bool, spans: &mut Spans) -> (Vec
     ((0..located.records).map(record).collect(), located.problem)
 }
 
-/// The records of a version of fixed form, cut by the table of its fields.
-fn fixed_records(records: &[u8], record_len: usize, table: &[(&str, usize, usize)], elements: &[u16]) -> SetSeen {
+/// A packet of a version of fixed form, its records cut by the table of its fields.
+fn fixed_message(format: &'static FixedFormat, datagram: &Datagram, elements: &[u16]) -> Result<Message, WireError> {
+    let packet = format.decode(&datagram.payload)?;
+    let header = packet.header;
+    assert_eq!(format.fields.len(), elements.len());
     let record = |octets: &[u8]| {
-        let known = table.iter().zip(elements).filter(|(_, id)| **id != 0);
-        let fields = known.map(|(&(_, offset, length), &id)| Field {
+        let known = format.fields.iter().zip(elements).filter(|(_, id)| **id != 0);
+        let fields = known.map(|(field, &id)| Field {
             element: ElementId::iana(id),
             scope_type: false,
-            length: length as u16,
-            octets: octets[offset..offset + length].to_vec(),
+            length: field.length as u16,
+            octets: field.of(octets).to_vec(),
         });
         Record { template: 0, scopes: 0, fields: fields.collect(), system_init_ms: None }
     };
-    SetSeen::Data { template: 0, records: records.chunks_exact(record_len).map(record).collect(), waits: false }
-}
-
-fn export_ms(secs: u32, nanos: u32) -> i64 {
-    i64::from(secs) * 1000 + i64::from(nanos / 1_000_000)
-}
-
-fn netflow1_message(packet: &netflow1::Packet<'_>) -> Message {
-    let header = packet.header;
-    Message {
+    Ok(Message {
         header: HeaderSeen {
-            version: 1,
-            export_ms: export_ms(header.unix_secs, header.unix_nsecs),
-            uptime_ms: Some(header.sys_uptime_ms),
-            count: header.count,
-            ..HeaderSeen::default()
-        },
-        sets: vec![fixed_records(packet.records, netflow1::RECORD_LEN, netflow1::field::ALL, NETFLOW1_ELEMENTS)],
-        problems: packet.problem.into_iter().collect(),
-        undecodable: false,
-    }
-}
-
-fn netflow7_message(packet: &netflow7::Packet<'_>) -> Message {
-    let header = packet.header;
-    Message {
-        header: HeaderSeen {
-            version: 7,
-            export_ms: export_ms(header.unix_secs, header.unix_nsecs),
-            uptime_ms: Some(header.sys_uptime_ms),
-            sequence: header.flow_sequence,
-            count: header.count,
-            ..HeaderSeen::default()
-        },
-        sets: vec![fixed_records(packet.records, netflow7::RECORD_LEN, netflow7::field::ALL, NETFLOW7_ELEMENTS)],
-        problems: packet.problem.into_iter().collect(),
-        undecodable: false,
-    }
-}
-
-fn netflow5_message(packet: &netflow5::Packet<'_>) -> Message {
-    let header = packet.header;
-    Message {
-        header: HeaderSeen {
-            version: 5,
-            export_ms: export_ms(header.unix_secs, header.unix_nsecs),
+            version: format.version,
+            export_ms: i64::from(header.unix_secs) * 1000 + i64::from(header.unix_nsecs / 1_000_000),
             uptime_ms: Some(header.sys_uptime_ms),
             sequence: header.flow_sequence,
             domain: u32::from(header.engine_type) << 8 | u32::from(header.engine_id),
@@ -324,8 +286,8 @@ fn netflow5_message(packet: &netflow5::Packet<'_>) -> Message {
             sampling_interval: header.sampling_interval(),
             sampling_mode: header.sampling_mode(),
         },
-        sets: vec![fixed_records(packet.records, netflow5::RECORD_LEN, netflow5::field::ALL, NETFLOW5_ELEMENTS)],
+        sets: vec![SetSeen::Data { template: 0, records: packet.iter().map(record).collect(), waits: false }],
         problems: packet.problem.into_iter().collect(),
         undecodable: false,
-    }
+    })
 }

@@ -6,7 +6,9 @@ use arrow::array::{Array, AsArray};
 use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use weir_flow::elements::elements_of_row;
 use weir_flow::{Column, ColumnType, FlowBatch};
-use weir_wire::{Set, Sets, Spans, Template, TemplateId, TemplateRecord, ipfix, netflow5, netflow9};
+use weir_wire::fixed::FixedField;
+use weir_wire::netflow5::field;
+use weir_wire::{Set, Sets, Spans, Template, TemplateId, TemplateRecord, fixed, ipfix, netflow5, netflow9};
 
 /// A value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,7 +98,7 @@ impl Received {
         for datagram in datagrams {
             let before = received.rows.len() + received.options.len();
             match datagram[..2] {
-                [0, 5] => received.packet(&netflow5::decode(datagram).expect("a packet")),
+                [0, 5] => received.packet(&netflow5::FORMAT.decode(datagram).expect("a packet")),
                 [0, 9] => {
                     let message = netflow9::decode(datagram).expect("a message");
                     received.sequences.push(message.header.sequence);
@@ -116,35 +118,37 @@ impl Received {
         received
     }
 
-    fn packet(&mut self, packet: &netflow5::Packet<'_>) {
+    fn packet(&mut self, packet: &fixed::Packet<'_>) {
         assert_eq!(packet.problem, None);
         let header = packet.header;
         self.sequences.push(header.flow_sequence);
         let export_ms = i64::from(header.unix_secs) * 1000 + i64::from(header.unix_nsecs / 1_000_000);
-        let time = |uptime_ms: u32| {
-            let age_ms = header.sys_uptime_ms.wrapping_sub(uptime_ms) as i32;
+        let time = |field: FixedField, record: &[u8]| {
+            let age_ms = header.sys_uptime_ms.wrapping_sub(field.number(record) as u32) as i32;
             Cell::Number((export_ms - i64::from(age_ms)) as u64)
         };
-        for record in packet.iter().map(netflow5::RecordView::to_record) {
+        let octets = |field: FixedField, record: &[u8]| Cell::Octets(field.of(record).into());
+        let number = |field: FixedField, record: &[u8]| Cell::Number(field.number(record));
+        for record in packet.iter() {
             self.rows.push(BTreeMap::from([
-                (Column::SrcAddr, Cell::Octets(record.src_addr.into())),
-                (Column::DstAddr, Cell::Octets(record.dst_addr.into())),
-                (Column::NextHop, Cell::Octets(record.next_hop.into())),
-                (Column::InIf, Cell::Number(record.input.into())),
-                (Column::OutIf, Cell::Number(record.output.into())),
-                (Column::Packets, Cell::Number(record.packets.into())),
-                (Column::Bytes, Cell::Number(record.octets.into())),
-                (Column::Start, time(record.first_uptime_ms)),
-                (Column::End, time(record.last_uptime_ms)),
-                (Column::SrcPort, Cell::Number(record.src_port.into())),
-                (Column::DstPort, Cell::Number(record.dst_port.into())),
-                (Column::TcpFlags, Cell::Number(record.tcp_flags.into())),
-                (Column::Protocol, Cell::Number(record.protocol.into())),
-                (Column::Tos, Cell::Number(record.tos.into())),
-                (Column::SrcAs, Cell::Number(record.src_as.into())),
-                (Column::DstAs, Cell::Number(record.dst_as.into())),
-                (Column::SrcMask, Cell::Number(record.src_mask.into())),
-                (Column::DstMask, Cell::Number(record.dst_mask.into())),
+                (Column::SrcAddr, octets(field::SRC_ADDR, record)),
+                (Column::DstAddr, octets(field::DST_ADDR, record)),
+                (Column::NextHop, octets(field::NEXT_HOP, record)),
+                (Column::InIf, number(field::INPUT, record)),
+                (Column::OutIf, number(field::OUTPUT, record)),
+                (Column::Packets, number(field::PACKETS, record)),
+                (Column::Bytes, number(field::OCTETS, record)),
+                (Column::Start, time(field::FIRST, record)),
+                (Column::End, time(field::LAST, record)),
+                (Column::SrcPort, number(field::SRC_PORT, record)),
+                (Column::DstPort, number(field::DST_PORT, record)),
+                (Column::TcpFlags, number(field::TCP_FLAGS, record)),
+                (Column::Protocol, number(field::PROTOCOL, record)),
+                (Column::Tos, number(field::TOS, record)),
+                (Column::SrcAs, number(field::SRC_AS, record)),
+                (Column::DstAs, number(field::DST_AS, record)),
+                (Column::SrcMask, number(field::SRC_MASK, record)),
+                (Column::DstMask, number(field::DST_MASK, record)),
             ]));
         }
     }

@@ -7,7 +7,7 @@ use arrow::array::{Array, BinaryArray};
 use arrow::buffer::BooleanBuffer;
 
 use super::bits::{bits_by_chunk, bits_of_pairs, bits_where};
-use super::{Mask, with_nulls};
+use super::rows::{Mask, with_nulls};
 use crate::AddressSet;
 
 /// Ranges of a set up to which each is compared with every address, rather than searched.

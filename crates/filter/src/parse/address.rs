@@ -6,8 +6,7 @@ use std::net::IpAddr;
 use std::ops::Range;
 
 use super::Parser;
-use super::phrase::join;
-use super::value::column_of;
+use super::phrase::{column_of, join};
 use crate::error::ParseError;
 use crate::lex::Kind;
 use crate::predicate::{Operand, Predicate, Test};

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use weir_flow::Column;
+
 use super::Parser;
-use super::value::column_of;
 use crate::error::{ParseError, nearest};
 use crate::lex::Kind;
 use crate::primitive::{Form, Join, PHRASE_WORDS_MAX, Phrase, find_phrase, phrases};
@@ -153,5 +154,13 @@ pub(super) fn join(phrase: &Phrase, test: impl Fn(Operand) -> Test) -> Predicate
     match phrase.join {
         Join::Any => Predicate::or(tests),
         Join::All => Predicate::and(tests),
+    }
+}
+
+/// Phrases of addresses and times read columns only, which the table of primitives shows.
+pub(super) fn column_of(operand: Operand) -> Column {
+    match operand {
+        Operand::Column(column) => column,
+        other => unreachable!("{other:?} stands in the table under a primitive of numbers"),
     }
 }

@@ -5,15 +5,14 @@ use std::ops::Range;
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::{Offset, TimeZone};
-use weir_flow::Column;
 
 use super::Parser;
-use super::phrase::join;
+use super::phrase::{column_of, join};
 use crate::NumberSet;
 use crate::error::{ParseError, nearest};
 use crate::lex::Kind;
 use crate::names::Names;
-use crate::predicate::{Comparison, Operand, Predicate, Test};
+use crate::predicate::{Comparison, Predicate, Test};
 use crate::primitive::{Phrase, value_max};
 
 /// Letters of TCP control bits, lowest bit first.
@@ -221,14 +220,6 @@ impl Parser<'_> {
         self.advance();
         let predicate = join(phrase, |operand| Test::Time { column: column_of(operand), comparison, ms });
         Ok(if negated { Predicate::not(predicate) } else { predicate })
-    }
-}
-
-/// Phrases of addresses and times read columns only, which the table of primitives shows.
-pub(super) fn column_of(operand: Operand) -> Column {
-    match operand {
-        Operand::Column(column) => column,
-        other => unreachable!("{other:?} stands in the table under a primitive of numbers"),
     }
 }
 

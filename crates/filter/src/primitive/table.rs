@@ -2,12 +2,12 @@
 
 use weir_flow::Column;
 
-use super::Form::{
+use super::form::Form::{
     Address, Always, Block, Family, Flags, Ident, Mac, Named, Net, Number, RecordNumber, Time, User, Zero,
 };
-use super::{Direction, Primitive};
+use super::form::{Direction, Primitive};
+use crate::Operand;
 use crate::names::{DENIED, DIRECTIONS, FIREWALL_EVENTS, FORWARDING, NAT_EVENTS, PROTOCOLS};
-use crate::{ElementNumber, Operand};
 
 macro_rules! column {
     ($($column:ident),*) => { &[$(Operand::Column(Column::$column)),*] };
@@ -15,7 +15,7 @@ macro_rules! column {
 
 /// Numbers in elements without a column of their own.
 mod element {
-    use super::{ElementNumber, Operand};
+    use crate::{ElementNumber, Operand};
 
     /// `bits` bits of an element, above the lowest `shift`.
     const fn part(elements: &'static [(u32, u16)], shift: u8, bits: u8) -> Operand {

@@ -117,8 +117,7 @@ fn path(path: &Path) -> &str {
 }
 
 fn skipped() {
-    assert!(std::env::var_os("WEIR_REQUIRE_NFDUMP").is_none(), "no nfcapd, or no nfdump {VERSION}");
-    println!("skipped: no nfcapd, or no nfdump {VERSION}");
+    weir_testkit::skip("nfdump", &format!("nfcapd, or nfdump {VERSION}, is not installed"));
 }
 
 #[test]
@@ -203,16 +202,7 @@ impl Page {
     }
 
     fn check(&self) {
-        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/filter-interop.md");
-        let text = self.text();
-        if std::env::var_os("WEIR_WRITE_REFERENCE").is_some() {
-            std::fs::write(path, &text).expect("written");
-        }
-        let committed = std::fs::read_to_string(path).expect("docs/reference/filter-interop.md");
-        assert!(
-            committed == text,
-            "docs/reference/filter-interop.md is stale: run this test with WEIR_WRITE_REFERENCE=1"
-        );
+        weir_testkit::pages::check("docs/reference/filter-interop.md", &self.text());
     }
 }
 

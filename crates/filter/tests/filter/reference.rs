@@ -2,13 +2,7 @@
 
 #[test]
 fn the_reference_page_is_fresh() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/filter.md");
-    let page = weir_filter::reference_markdown();
-    if std::env::var_os("WEIR_WRITE_REFERENCE").is_some() {
-        std::fs::write(path, &page).expect("written");
-    }
-    let committed = std::fs::read_to_string(path).expect("docs/reference/filter.md");
-    assert!(committed == page, "docs/reference/filter.md is stale: run this test with WEIR_WRITE_REFERENCE=1");
+    weir_testkit::pages::check("docs/reference/filter.md", &weir_filter::reference_markdown());
 }
 
 #[test]

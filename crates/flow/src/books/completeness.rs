@@ -123,7 +123,7 @@ pub struct Completeness {
     pub undecodable_sets: u64,
     /// Data Sets that wait for their Template.
     pub waiting_sets: u64,
-    /// Datagrams of exporters that number them in a way that tells nothing.
+    /// Datagrams of exporters whose numbering is of no use.
     pub unsequenced_datagrams: u64,
     /// Records that are missing, as far as known or estimated. Datagrams dropped here are most often missing by
     /// sequence numbers as well, so this is the larger of both and not their sum.

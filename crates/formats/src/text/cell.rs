@@ -50,7 +50,7 @@ fn number(text: &str) -> Option<u64> {
 
 /// Numbers of protocols by their names, in lower case.
 static PROTOCOLS: LazyLock<HashMap<String, u8>> = LazyLock::new(|| {
-    let named = |number| Some((weir_print::protocol_name(number)?.to_ascii_lowercase(), number));
+    let named = |number| Some((weir_flow::protocol_name(number)?.to_ascii_lowercase(), number));
     let others = [("icmp6", 58), ("icmpv6", 58), ("ipv6-icmp", 58), ("unknown_transport", 0)];
     let others = others.map(|(name, number)| (name.to_owned(), number));
     (0..=u8::MAX).filter_map(named).chain(others).collect()

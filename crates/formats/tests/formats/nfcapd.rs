@@ -23,11 +23,10 @@ fn read(path: &Path) -> (Vec<FlowBatch>, Damage, Option<ForeignError>) {
 
 fn corpus(path: &str) -> Option<PathBuf> {
     let path = weir_testkit::corpus().map(|corpus| corpus.join(path)).filter(|path| path.exists());
-    if path.is_none() || weir_testkit::program("nfdump").is_none() {
-        println!("skipped: no corpus, or no nfdump");
-        return None;
+    if path.is_none() {
+        weir_testkit::skip("corpus", "there is no corpus, or it lacks a file");
     }
-    path
+    weir_testkit::program("nfdump").and(path)
 }
 
 fn check_corpus(name: &str, rows: usize) {

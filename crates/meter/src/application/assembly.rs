@@ -18,12 +18,12 @@ pub(super) struct Assembly {
 pub(super) enum Placed {
     /// All of it is there.
     Whole,
-    /// What lies beyond the limit, or all of it, was left out.
+    /// What is beyond the limit, or all of it, was left out.
     Cut,
 }
 
 impl Assembly {
-    /// An empty one with room for so many octets at once.
+    /// An empty one with the capacity for this many octets.
     pub(super) fn with_capacity(octets: usize) -> Self {
         Self { octets: Vec::with_capacity(octets.min(ASSEMBLY_OCTETS_MAX)), ranges: Vec::new() }
     }

@@ -2,7 +2,7 @@
 
 use super::details::TlsDetails;
 use super::text::clean;
-use crate::octets::Cursor;
+use weir_wire::Cursor;
 
 /// Handshake types (RFC 8446 section 4).
 pub(super) const CLIENT_HELLO: u8 = 1;
@@ -19,7 +19,7 @@ const SUPPORTED_VERSIONS: u16 = 43;
 /// Transport parameters of QUIC (RFC 9001 section 8.2), and their number in drafts up to 32.
 const QUIC_PARAMETERS: u16 = 57;
 const QUIC_PARAMETERS_DRAFT: u16 = 0xffa5;
-/// The parameter in which clients of Google tell their user agent.
+/// The parameter in which clients of Google send their user agent.
 const USER_AGENT: u64 = 0x3129;
 
 /// A `ClientHello` (RFC 8446 section 4.1.2, RFC 5246 section 7.4.1.2, RFC 6347 section 4.2.1).
@@ -112,8 +112,8 @@ impl<'a> ClientHello<'a> {
         highest.unwrap_or(self.legacy_version)
     }
 
-    /// Puts what it tells, but for fingerprints, into the details; what they have is kept.
-    pub(super) fn tell(&self, datagrams: bool, details: &mut TlsDetails) {
+    /// Puts what it has, but for fingerprints, into the details; what they have is kept.
+    pub(super) fn report(&self, datagrams: bool, details: &mut TlsDetails) {
         details.server_name = details.server_name.take().or_else(|| self.server_name.and_then(clean));
         details.alpn_offered = details.alpn_offered.take().or_else(|| names(self.alpn));
         details.user_agent = details.user_agent.take().or_else(|| self.user_agent.and_then(clean));
@@ -148,7 +148,7 @@ pub(super) fn values(octets: &[u8]) -> impl Iterator<Item = u16> {
     octets.as_chunks::<2>().0.iter().map(|pair| u16::from_be_bytes(*pair))
 }
 
-/// Whether a value stands there only to be ignored (RFC 8701 section 2).
+/// Whether a value is there only to be ignored (RFC 8701 section 2).
 pub(super) fn is_grease(value: u16) -> bool {
     value & 0x0f0f == 0x0a0a && value >> 8 == value & 0xff
 }

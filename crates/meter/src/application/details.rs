@@ -1,7 +1,7 @@
-//! What a flow tells besides its protocol.
+//! What is known of a flow besides its protocol.
 
-/// What was told, by the kind of protocol. Text is cut at 255 octets, and what is no UTF-8 or no printable character
-/// stands as U+FFFD.
+/// What was found, by the kind of protocol. Text is cut at 255 octets, and what is no UTF-8 or no printable character
+/// is written as U+FFFD.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Details {
     /// Nothing.
@@ -17,7 +17,7 @@ pub enum Details {
     Banner(Box<str>),
 }
 
-/// What a TLS handshake tells.
+/// What a TLS handshake shows.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TlsDetails {
     /// Name of the server that the client asks for (RFC 6066 section 3).
@@ -43,7 +43,7 @@ pub struct TlsDetails {
     pub quic_version: Option<u32>,
 }
 
-/// What the first request and the first response tell. The path of a request is not kept.
+/// What the first request and the first response show. The path of a request is not kept.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RequestDetails {
     /// Method.
@@ -58,7 +58,7 @@ pub struct RequestDetails {
     pub status: Option<u16>,
 }
 
-/// What the first question and its answer tell (RFC 1035 section 4.1).
+/// What the first question and its answer show (RFC 1035 section 4.1).
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DnsDetails {
     /// Name that the first question asks for, without the last dot, so that the root's is empty; of a `NetBIOS` name without the padding.

@@ -4,34 +4,34 @@ use super::Protocol;
 use super::details::DnsDetails;
 use super::inspection::Verdict;
 use super::text::{TEXT_OCTETS_MAX, clean};
-use crate::octets::Cursor;
+use weir_wire::Cursor;
 
 /// Most pointers that are followed in a name (RFC 1035 section 4.1.4).
 const POINTERS_MAX: usize = 8;
 
 /// Takes in a message, which TCP puts behind its length (RFC 1035 section 4.2.2); `None` when it is malformed. A
-/// conversation is told when a response was seen; `mDNS` has no more to tell than its first message.
-pub(super) fn inspect(protocol: Protocol, stream: bool, payload: &[u8], told: &mut DnsDetails) -> Option<Verdict> {
+/// conversation is complete when a response was seen; `mDNS` has no more than its first message.
+pub(super) fn inspect(protocol: Protocol, stream: bool, payload: &[u8], details: &mut DnsDetails) -> Option<Verdict> {
     let message = if stream { payload.get(2..)? } else { payload };
     let mut cursor = Cursor::new(message);
     let (id, flags) = (cursor.u16()?, cursor.u16()?);
     let (questions, answers) = (cursor.u16()?, cursor.u16()?);
     cursor.u32()?;
-    told.id = told.id.or(Some(id));
+    details.id = details.id.or(Some(id));
     let response = flags & 0x8000 != 0;
-    if response && told.response_code.is_none() {
-        told.response_code = Some((flags & 0xf) as u8);
-        told.answers = Some(answers);
+    if response && details.response_code.is_none() {
+        details.response_code = Some((flags & 0xf) as u8);
+        details.answers = Some(answers);
     }
-    // Without a question a record tells what it is about: both begin with a name, a type and a class.
+    // Without a question a record shows what it is about: both begin with a name, a type and a class.
     let named = questions > 0 || matches!(protocol, Protocol::Mdns | Protocol::NetbiosNs);
-    if told.query_type.is_none() && named {
-        told.name = Some(match protocol {
+    if details.query_type.is_none() && named {
+        details.name = Some(match protocol {
             Protocol::NetbiosNs => netbios_name(message, &mut cursor)?,
             _ => name(message, &mut cursor)?,
         });
-        told.query_type = Some(cursor.u16()?);
-        told.query_class = Some(cursor.u16()? & if protocol == Protocol::Mdns { 0x7fff } else { 0xffff });
+        details.query_type = Some(cursor.u16()?);
+        details.query_class = Some(cursor.u16()? & if protocol == Protocol::Mdns { 0x7fff } else { 0xffff });
     }
     Some(if response || protocol == Protocol::Mdns { Verdict::Done } else { Verdict::More })
 }
@@ -69,7 +69,7 @@ fn name<'a>(message: &'a [u8], cursor: &mut Cursor<'a>) -> Option<Box<str>> {
     Some(clean(&text[..length]).unwrap_or_default())
 }
 
-/// A name of `NetBIOS`: 16 octets in 32 letters, of which the last one tells the kind of name (RFC 1001 section 14.1).
+/// A name of `NetBIOS`: 16 octets in 32 letters, of which the last one is the kind of name (RFC 1001 section 14.1).
 fn netbios_name<'a>(message: &'a [u8], cursor: &mut Cursor<'a>) -> Option<Box<str>> {
     let encoded = name(message, cursor)?;
     let pairs = encoded.as_bytes().as_chunks::<2>().0.iter().take(15);
@@ -82,7 +82,7 @@ fn netbios_name<'a>(message: &'a [u8], cursor: &mut Cursor<'a>) -> Option<Box<st
 mod tests {
     use super::*;
 
-    fn told(protocol: Protocol, message: &[u8]) -> Option<DnsDetails> {
+    fn inspected(protocol: Protocol, message: &[u8]) -> Option<DnsDetails> {
         let mut details = DnsDetails::default();
         inspect(protocol, false, message, &mut details).map(|_| details)
     }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_question_is_told() {
-        let details = told(Protocol::Dns, QUESTION).expect("details");
+        let details = inspected(Protocol::Dns, QUESTION).expect("details");
         assert_eq!(details.name.as_deref(), Some("www.example.org"));
         assert_eq!((details.query_type, details.query_class, details.id), (Some(28), Some(1), Some(0x1234)));
         assert_eq!(details.response_code, None);
@@ -100,13 +100,13 @@ mod tests {
     #[test]
     fn a_question_may_end_anywhere() {
         for end in 0..QUESTION.len() {
-            assert_eq!(told(Protocol::Dns, &QUESTION[..end]), None, "{end} octets");
+            assert_eq!(inspected(Protocol::Dns, &QUESTION[..end]), None, "{end} octets");
         }
     }
 
     #[test]
     fn pointers_that_point_at_themselves_end() {
-        assert_eq!(told(Protocol::Dns, b"\0\0\x01\0\0\x01\0\0\0\0\0\0\xc0\x0c\0\x01\0\x01"), None);
+        assert_eq!(inspected(Protocol::Dns, b"\0\0\x01\0\0\x01\0\0\0\0\0\0\xc0\x0c\0\x01\0\x01"), None);
     }
 
     #[test]
@@ -117,7 +117,7 @@ mod tests {
             message.extend([b'x'; 63]);
         }
         message.extend(b"\0\0\x01\0\x01");
-        assert_eq!(told(Protocol::Dns, &message), None);
+        assert_eq!(inspected(Protocol::Dns, &message), None);
     }
 
     /// RFC 1001 section 14.1, whose example has one letter wrong: "The `NetBIOS` name" encoded.
@@ -126,7 +126,7 @@ mod tests {
         let mut message = b"\0\x01\x01\x10\0\x01\0\0\0\0\0\0\x20".to_vec();
         message.extend(b"FEGIGFCAEOGFHEECEJEPFDCAGOGBGNGF");
         message.extend(b"\0\0\x20\0\x01");
-        let details = told(Protocol::NetbiosNs, &message).expect("details");
+        let details = inspected(Protocol::NetbiosNs, &message).expect("details");
         assert_eq!(details.name.as_deref(), Some("The NetBIOS nam"));
         assert_eq!(details.query_type, Some(0x20));
     }

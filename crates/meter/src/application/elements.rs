@@ -1,8 +1,8 @@
-//! What is told of an application as Information Elements, under published numbers.
+//! What is exported of an application as Information Elements, under published numbers.
 //!
 //! IANA has elements for the name of an application and for HTTP. For the rest these numbers are of the enterprises
 //! whose probes others read too: CESNET (8057) and Flowmon (39499) as `ipfixprobe` exports them, Masaryk University
-//! (16982) for RTSP, ntop (35632) for JA4. That a name is a guess is told in the way of RFC 6759: by an applicationId
+//! (16982) for RTSP, ntop (35632) for JA4. That a name is a guess is expressed in the way of RFC 6759: by an applicationId
 //! of the classification engine IANA-L4, whose selector is the port; a name that octets bear out has none.
 
 use std::ops::Deref;
@@ -16,7 +16,7 @@ const ENGINE_IANA_L4: u8 = 3;
 /// Makes the enumeration of elements from one table.
 macro_rules! elements {
     ($($(#[doc = $doc:literal])+ $variant:ident = $enterprise:literal / $id:literal),+ $(,)?) => {
-        /// An Information Element that tells of an application.
+        /// An Information Element about an application.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[non_exhaustive]
         pub enum Element {
@@ -24,7 +24,7 @@ macro_rules! elements {
         }
 
         impl Element {
-            /// All of them, in the order in which they are told.
+            /// All of them, in the order in which they are exported.
             pub const ALL: &[Self] = &[$(Self::$variant),+];
 
             /// Private Enterprise Number, 0 for IANA's own, and number of the element.
@@ -34,7 +34,7 @@ macro_rules! elements {
                 }
             }
 
-            /// What it tells.
+            /// What it has.
             pub const fn about(self) -> &'static str {
                 match self {
                     $(Self::$variant => concat!($($doc),+).trim_ascii(),)+
@@ -109,12 +109,12 @@ elements! {
     SsdpUserAgent = 8057 / 823,
 }
 
-/// The value of an element, encoded as in IPFIX: text that lies elsewhere, or a number.
+/// The value of an element, encoded as in IPFIX: text that is elsewhere, or a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ElementValue<'a> {
     /// Octets as they are.
     Text(&'a [u8]),
-    /// The octets of a number, of which the first so many count.
+    /// The octets of a number, of which the first ones count.
     Number([u8; 4], u8),
 }
 

@@ -1,4 +1,4 @@
-//! Looks at the packets of a flow, one at a time, until they have told what they can.
+//! Looks at the packets of a flow, one at a time, until they show no more.
 
 use super::details::Details;
 use super::signatures::{self, Look};
@@ -11,7 +11,7 @@ pub const PACKETS_MAX: u8 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Flows that may have a buffer at a time because their handshake goes on in a further packet; a buffer has
-    /// 4096 octets at most. What is in the first packet of the other flows is told all the same.
+    /// 4096 octets at most. What is in the first packet of the other flows is reported all the same.
     pub buffers_max: usize,
 }
 
@@ -43,12 +43,12 @@ pub struct Counts {
     pub undecryptable: u64,
 }
 
-/// Whether a flow has more to tell.
+/// Whether more packets of a flow are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
     /// The next packet should be given too.
     More,
-    /// Further packets tell nothing.
+    /// Further packets show nothing new.
     Done,
 }
 
@@ -207,11 +207,15 @@ impl Inspector {
         let mut shared = Shared { limits: self.limits, buffers_held: &mut self.buffers_held, counts: &mut self.counts };
         let Some(protocol) = application.protocol else { return };
         let verdict = match (state, &mut application.details) {
-            (State::Tls(handshake), Details::Tls(told)) => handshake.inspect(direction, payload, told, &mut shared),
-            (State::Quic(connection), Details::Tls(told)) => connection.inspect(payload, told, &mut shared),
-            (State::Request(exchange), Details::Request(told)) => exchange.inspect(protocol, direction, payload, told),
-            (State::Dns, Details::Dns(told)) => {
-                let verdict = dns::inspect(protocol, !udp, payload, told);
+            (State::Tls(handshake), Details::Tls(details)) => {
+                handshake.inspect(direction, payload, details, &mut shared)
+            }
+            (State::Quic(connection), Details::Tls(details)) => connection.inspect(payload, details, &mut shared),
+            (State::Request(exchange), Details::Request(details)) => {
+                exchange.inspect(protocol, direction, payload, details)
+            }
+            (State::Dns, Details::Dns(details)) => {
+                let verdict = dns::inspect(protocol, !udp, payload, details);
                 shared.counts.malformed += u64::from(verdict.is_none());
                 verdict.unwrap_or(Verdict::More)
             }
@@ -228,8 +232,8 @@ impl Inspector {
         let Inspection { transport, source_port, destination_port, state, mut application, .. } = inspection;
         let mut shared = Shared { limits: self.limits, buffers_held: &mut self.buffers_held, counts: &mut self.counts };
         match (state, &mut application.details) {
-            (State::Tls(handshake), Details::Tls(told)) => handshake.conclude(told, &mut shared),
-            (State::Quic(connection), Details::Tls(told)) => connection.conclude(told, &mut shared),
+            (State::Tls(handshake), Details::Tls(details)) => handshake.conclude(details, &mut shared),
+            (State::Quic(connection), Details::Tls(details)) => connection.conclude(details, &mut shared),
             _ => {}
         }
         self.counts.flows += 1;

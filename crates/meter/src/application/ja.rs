@@ -20,7 +20,7 @@ pub(super) enum Carrier {
 
 /// Extensions that the hash of JA4 leaves out: `server_name` and ALPN.
 const NOT_HASHED: [u16; 2] = [0, 16];
-/// What stands for the hash of nothing.
+/// What is written for the hash of nothing.
 const NO_HASH: &str = "000000000000";
 
 /// JA4 of a `ClientHello`.

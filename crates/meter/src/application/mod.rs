@@ -1,14 +1,14 @@
-//! What the first octets of a flow tell of its application.
+//! What the first octets of a flow show of its application.
 //!
-//! A flow is looked at packet by packet, [`PACKETS_MAX`] with payload in each direction at most, until it has told all
-//! that is asked for. Protocols are known by what stands in their first octets; a usual port helps where these
-//! octets are few, and is all there is to go by ([`Application::guessed`]) where they tell nothing. What speaks
+//! A flow is looked at packet by packet, [`PACKETS_MAX`] with payload in each direction at most, until it has shown
+//! all that is requested. Protocols are recognized by what is in their first octets; a usual port helps where these
+//! octets are few, and is all there is to go by ([`Application::guessed`]) where they show nothing. What speaks
 //! against looking so little is that an application which begins late, as after `STARTTLS`, goes unseen.
 //!
 //! Packets are taken in the order in which they come, without TCP sequence numbers: a segment that comes twice or out
 //! of order within a `ClientHello` spoils it, and what was read before stays. No length in a packet is believed beyond
-//! the octets at hand. Packets that tell nothing cost no allocation; a `ClientHello` that goes on in a further packet
-//! costs a buffer, of which there are so many ([`Limits`]).
+//! the octets at hand. Packets that show nothing cost no allocation; a `ClientHello` that goes on in a further packet
+//! costs a buffer, of which there is a limited number ([`Limits`]).
 
 mod protocol;
 pub use protocol::Protocol;
@@ -51,7 +51,7 @@ pub struct Application {
     /// The service that its ports are registered for; `None` when the protocol is known, or when no port is in the
     /// table of services.
     service: Option<services::Service>,
-    /// What it told besides.
+    /// What else is known of it.
     pub details: Details,
 }
 

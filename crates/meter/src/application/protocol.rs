@@ -1,6 +1,6 @@
-//! The protocols that are told by their octets, in one table.
+//! The protocols that are recognized by their octets, in one table.
 
-/// Makes the enumeration of protocols and what is told of them from one table.
+/// Makes the enumeration of protocols and what is known of them from one table.
 macro_rules! protocols {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal),+ $(,)?) => {
         /// A protocol that flows are known to be of by their octets.

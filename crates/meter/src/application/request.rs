@@ -51,7 +51,7 @@ impl Exchange {
                 self.open = Some(direction);
                 self.response = read_fields(fields, details);
             }
-            // Provisional responses tell less than the one that follows them (RFC 9110 section 15.2).
+            // Provisional responses show less than the one that follows them (RFC 9110 section 15.2).
             Some((StartLine::Response { status }, _)) if details.status.is_some_and(|status| status < 200) => {
                 details.status = Some(status);
             }
@@ -89,7 +89,7 @@ pub(super) fn start_line(payload: &[u8]) -> Option<(StartLine<'_>, &[u8])> {
     (is_method && named).then_some((StartLine::Request { method, target }, rest))
 }
 
-/// Whether a version stands at the end of a line; targets may have spaces in them, against the rules.
+/// Whether a version is at the end of a line; targets may have spaces in them, against the rules.
 fn contains_version(last: &[u8], version: &[u8]) -> bool {
     last.windows(version.len()).any(|window| window == version)
 }
@@ -128,7 +128,7 @@ fn host_of(method: &[u8], target: &[u8]) -> Option<Box<str>> {
 mod tests {
     use super::*;
 
-    fn told(packets: &[(Direction, &[u8])]) -> (RequestDetails, Verdict) {
+    fn inspected(packets: &[(Direction, &[u8])]) -> (RequestDetails, Verdict) {
         let (mut exchange, mut details) = (Exchange::default(), RequestDetails::default());
         let mut verdict = Verdict::More;
         for (direction, payload) in packets {
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn fields_may_come_in_a_further_packet() {
-        let (details, verdict) = told(&[
+        let (details, verdict) = inspected(&[
             (Direction::Forward, b"GET /secret?x HTTP/1.1\r\nAccept: */*\r\n"),
             (Direction::Forward, b"HOST: www.example.org\r\nUser-Agent: curl/8\r\n\r\n"),
         ]);
@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_provisional_response_is_followed_by_another() {
-        let (details, verdict) = told(&[
+        let (details, verdict) = inspected(&[
             (Direction::Forward, b"PUT / HTTP/1.1\r\nHost: a\r\n\r\n"),
             (Direction::Reverse, b"HTTP/1.1 100 Continue\r\n\r\n"),
             (Direction::Reverse, b"HTTP/1.1 201 Created\r\nServer: b\r\n\r\n"),
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn targets_tell_hosts() {
         let check = |payload: &[u8], host: Option<&str>| {
-            assert_eq!(told(&[(Direction::Forward, payload)]).0.host.as_deref(), host);
+            assert_eq!(inspected(&[(Direction::Forward, payload)]).0.host.as_deref(), host);
         };
         check(b"CONNECT example.org:443 HTTP/1.1\r\n\r\n", Some("example.org:443"));
         check(b"DESCRIBE rtsp://example.org/stream RTSP/1.0\r\n\r\n", Some("example.org"));

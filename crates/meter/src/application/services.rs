@@ -1,6 +1,6 @@
-//! Services by port, for flows whose octets tell nothing.
+//! Services by port, for flows whose octets show nothing.
 //!
-//! Not IANA's whole registry (RFC 6335): a port that nobody uses for its service says nothing of a flow. These are the
+//! Not IANA's whole registry (RFC 6335): a port that is not used for its service says nothing of a flow. These are the
 //! ones that are seen on networks, by their names in the registry, or by the names of the programs that took the port.
 
 use super::signatures::{TCP, UDP};

@@ -8,7 +8,7 @@ use super::client_hello::{CLIENT_HELLO, ClientHello, SERVER_HELLO, server_hello}
 use super::details::TlsDetails;
 use super::inspection::{Shared, Verdict};
 use super::ja::{Carrier, ja3, ja4};
-use crate::octets::Cursor;
+use weir_wire::Cursor;
 
 /// Content type of records that hold handshake messages (RFC 8446 section 5.1).
 const HANDSHAKE: u8 = 22;
@@ -103,7 +103,7 @@ impl Handshake {
                     assembly.append(payload);
                     self.client = Client::Begun(direction, assembly);
                 } else {
-                    self.tell(&message.body, message.length, details, shared);
+                    self.report(&message.body, message.length, details, shared);
                 }
             }
             Some(message) if message.kind == SERVER_HELLO => {
@@ -132,12 +132,12 @@ impl Handshake {
     ) {
         match (fragment.kind, &mut self.client) {
             (CLIENT_HELLO, Client::Awaited) if fragment.octets.len() == fragment.length => {
-                self.tell(fragment.octets, fragment.length, details, shared);
+                self.report(fragment.octets, fragment.length, details, shared);
             }
             (CLIENT_HELLO, Client::Awaited) => {
                 if !shared.take_buffer() {
                     if fragment.offset == 0 {
-                        self.tell(fragment.octets, fragment.length, details, shared);
+                        self.report(fragment.octets, fragment.length, details, shared);
                     }
                     return;
                 }
@@ -166,15 +166,15 @@ impl Handshake {
         shared.give_buffer();
         if self.datagrams {
             let octets = assembly.start();
-            self.tell(octets, octets.len(), details, shared);
+            self.report(octets, octets.len(), details, shared);
         } else if let Some(message) = message(assembly.start()) {
-            self.tell(&message.body, message.length, details, shared);
+            self.report(&message.body, message.length, details, shared);
         }
     }
 
-    fn tell(&mut self, body: &[u8], length: usize, details: &mut TlsDetails, shared: &mut Shared<'_>) {
+    fn report(&mut self, body: &[u8], length: usize, details: &mut TlsDetails, shared: &mut Shared<'_>) {
         self.client = Client::Told;
-        tell(body, length, self.carrier(), details, shared);
+        report(body, length, self.carrier(), details, shared);
     }
 
     /// Tells what there is of a `ClientHello` whose rest never came.
@@ -184,13 +184,13 @@ impl Handshake {
 }
 
 /// Tells what a `ClientHello` says. There are fingerprints only of a whole one.
-pub(super) fn tell(body: &[u8], length: usize, carrier: Carrier, details: &mut TlsDetails, shared: &mut Shared<'_>) {
+pub(super) fn report(body: &[u8], length: usize, carrier: Carrier, details: &mut TlsDetails, shared: &mut Shared<'_>) {
     let datagrams = carrier == Carrier::Dtls;
     let Some(hello) = ClientHello::parse(body, length, datagrams) else {
         shared.counts.malformed += 1;
         return;
     };
-    hello.tell(datagrams, details);
+    hello.report(datagrams, details);
     if hello.whole {
         details.ja4 = Some(ja4(&hello, carrier));
         details.ja3 = ja3(&hello);

@@ -57,7 +57,7 @@ impl Side {
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub struct Flow {
-    /// What its packets have in common; of a biflow the same whoever began.
+    /// What its packets have in common; of a biflow the same whichever side began.
     key: FlowKey,
     marks: u8,
     tos: u8,

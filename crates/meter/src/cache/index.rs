@@ -6,7 +6,7 @@
 
 use super::pages::make_large;
 
-/// Most entries that an index can tell apart.
+/// Most entries that an index can distinguish.
 pub(super) const ENTRIES_MAX: usize = u32::MAX as usize - 1;
 const PLACES_MIN: usize = 1 << 10;
 const EMPTY: u64 = 0;

@@ -1,12 +1,12 @@
 //! The flow cache: from digests of packets to flows.
 //!
-//! A flow lies in a table of entries of 128 octets, two lines of the processor's cache, and is found through an index of
+//! A flow is kept in a table of entries of 128 octets, two lines of the processor's cache, and is found through an index of
 //! 8 octets for each place. Who takes in many packets first touches the index and then the entries of all of them, so
 //! that waiting for memory overlaps; this is what makes a table of millions of flows as fast as one of a thousand.
 //!
 //! **When a flow ends** depends on the times of its packets alone ([`Flow::deadline`]): a packet that comes at or after
 //! the deadline of its flow begins a new one. The wheel of timeouts only finds flows that nothing more comes for, so
-//! that how often it is looked at changes nothing but when a flow is told. Where packets go back in time, one that comes
+//! that how often it is looked at changes nothing but when a flow is delivered. Where packets go back in time, one that comes
 //! after the clock has passed the deadline begins a new flow too, whether the wheel has found the old one or not: what
 //! the wheel finds when depends on which flows share the table, and so on the number of workers.
 //!
@@ -33,7 +33,7 @@ use crate::options::Timeouts;
 use index::Index;
 use wheel::Wheel;
 
-/// Entries that are looked at to find one to give up.
+/// Entries that are looked at to find one to drop.
 const VICTIMS: usize = 8;
 /// Entries that are looked at when all of these have more than one packet.
 const VICTIMS_MAX: usize = 64;
@@ -57,14 +57,14 @@ pub struct CacheCounts {
 }
 
 /// Takes flows as they end.
-pub trait Ended {
+pub trait FlowSink {
     /// A flow has ended for this reason; its entry is number `slot` of the table. `now_us` is the time of the packets.
     fn flow(&mut self, slot: u32, flow: &Flow, reason: EndReason, now_us: i64);
     /// A packet was counted in the flow of entry number `slot`.
     fn packet(&mut self, slot: u32, flow: &Flow, digest: &Digest);
 }
 
-/// Room for so many flows. Memory that is reserved and not touched costs nothing, and growing would copy the table.
+/// Capacity for this many flows. Memory that is reserved and not touched costs nothing, and growing would copy the table.
 fn table(flows_max: usize) -> Vec<Flow> {
     let mut flows = Vec::with_capacity(flows_max);
     pages::make_large(&mut flows);
@@ -86,7 +86,7 @@ pub struct FlowCache {
     hand: usize,
     /// Entries that [`finish_some`](Self::finish_some) is through with.
     finished: usize,
-    /// Flows that TCP has ended, in the order in which that happened, with the time at which they are told.
+    /// Flows that TCP has ended, in the order in which that happened, with the time at which they are delivered.
     closing: VecDeque<(u32, i64)>,
     /// The time it is, by the last [`advance`](Self::advance).
     clock_us: i64,
@@ -94,7 +94,7 @@ pub struct FlowCache {
 }
 
 impl FlowCache {
-    /// A cache of at most so many flows (at least 16). Memory is taken as flows come.
+    /// A cache of at most this many flows (at least 16). Memory is taken as flows come.
     pub fn new(flows_max: usize, timeouts: Timeouts, is_biflow: bool, hasher: KeyHasher) -> Self {
         let flows_max = flows_max.clamp(16, index::ENTRIES_MAX);
         Self {
@@ -139,7 +139,7 @@ impl FlowCache {
     }
 
     /// Takes in packets, in the order in which they were captured.
-    pub fn take(&mut self, digests: &[Digest], ended: &mut impl Ended) {
+    pub fn take(&mut self, digests: &[Digest], ended: &mut impl FlowSink) {
         for batch in digests.chunks(BATCH) {
             self.touch(batch);
             for digest in batch {
@@ -166,7 +166,7 @@ impl FlowCache {
     }
 
     #[inline]
-    fn packet(&mut self, digest: &Digest, ended: &mut impl Ended) {
+    fn packet(&mut self, digest: &Digest, ended: &mut impl FlowSink) {
         let found = self.index.find(digest.hash, |slot| *self.flows[slot as usize].index_key() == digest.key);
         let Some(slot) = found else {
             let slot = self.begin(digest, ended);
@@ -190,7 +190,7 @@ impl FlowCache {
 
     /// Begins a flow and returns the number of its entry.
     #[inline(never)]
-    fn begin(&mut self, digest: &Digest, ended: &mut impl Ended) -> u32 {
+    fn begin(&mut self, digest: &Digest, ended: &mut impl FlowSink) -> u32 {
         self.counts.flows_begun += 1;
         let slot = match self.free.pop() {
             Some(slot) => slot,
@@ -213,7 +213,7 @@ impl FlowCache {
     }
 
     /// Ends a flow to have its entry.
-    fn evict(&mut self, now_us: i64, ended: &mut impl Ended) -> u32 {
+    fn evict(&mut self, now_us: i64, ended: &mut impl FlowSink) -> u32 {
         let entries = self.flows.len();
         // neighbours were begun together and are alike: steps of the golden ratio look everywhere
         let stride = (entries as f64 * 0.618_033_988_75) as usize | 1;
@@ -238,7 +238,7 @@ impl FlowCache {
     }
 
     /// Tells a flow and takes it out of the index. Its entry may still be in the wheel, which knows how to go on.
-    fn end(&mut self, slot: u32, hash: u64, reason: EndReason, now_us: i64, ended: &mut impl Ended) {
+    fn end(&mut self, slot: u32, hash: u64, reason: EndReason, now_us: i64, ended: &mut impl FlowSink) {
         let flow = &mut self.flows[slot as usize];
         ended.flow(slot, flow, reason, now_us);
         self.index.remove(hash, slot);
@@ -246,7 +246,7 @@ impl FlowCache {
     }
 
     /// Tells the flows whose time is over at `now_us`.
-    pub fn advance(&mut self, now_us: i64, ended: &mut impl Ended) {
+    pub fn advance(&mut self, now_us: i64, ended: &mut impl FlowSink) {
         if now_us < self.clock_us.saturating_sub(BACK_US_MAX) {
             self.set_back(ended);
             self.clock_us = now_us;
@@ -283,8 +283,8 @@ impl FlowCache {
         }
     }
 
-    /// Tells everything whose time is over, before the clock goes back and nobody can know any more that it was.
-    fn set_back(&mut self, ended: &mut impl Ended) {
+    /// Ends all flows whose time is over, before the clock goes back and that cannot be known any more.
+    fn set_back(&mut self, ended: &mut impl FlowSink) {
         let entries = self.flows.len() as u32;
         for first in (0..entries).step_by(BATCH) {
             let slots: [u32; BATCH] = std::array::from_fn(|number| first + number as u32);
@@ -295,8 +295,8 @@ impl FlowCache {
     }
 
     /// Ends the flows of these entries whose time is over, a batch at most. As with packets, what is needed of all of
-    /// them is fetched first: where they stand in the index, too.
-    fn end_those_due(&mut self, slots: &[u32], now_us: i64, ended: &mut impl Ended) {
+    /// them is fetched first: their place in the index, too.
+    fn end_those_due(&mut self, slots: &[u32], now_us: i64, ended: &mut impl FlowSink) {
         let mut hashes = [0_u64; BATCH];
         let mut sum = slots.iter().fold(0, |sum, slot| sum ^ self.flows[*slot as usize].touch());
         for (hash, &slot) in hashes.iter_mut().zip(slots) {
@@ -314,14 +314,14 @@ impl FlowCache {
         }
     }
 
-    /// Tells every flow: those whose time is over at `now_us`, and the others as ended by force, or by TCP.
-    pub fn finish(&mut self, now_us: i64, ended: &mut impl Ended) {
+    /// Ends every flow: those whose time is over at `now_us`, and the others as ended by force, or by TCP.
+    pub fn finish(&mut self, now_us: i64, ended: &mut impl FlowSink) {
         while !self.finish_some(now_us, self.flows.len(), ended) {}
     }
 
-    /// The same in portions of so many entries, one at least, for those who cannot take all flows at once; true when that
+    /// The same in portions of `entries`, one at least, for those who cannot take all flows at once; true when that
     /// was the last one. No packet is taken in between.
-    pub fn finish_some(&mut self, now_us: i64, entries: usize, ended: &mut impl Ended) -> bool {
+    pub fn finish_some(&mut self, now_us: i64, entries: usize, ended: &mut impl FlowSink) -> bool {
         if self.finished == 0 {
             self.advance(now_us, ended);
         }
@@ -344,7 +344,7 @@ impl FlowCache {
         if until < self.flows.len() {
             return false;
         }
-        // whoever takes the flows in may need the memory more
+        // what takes the flows may need the memory more
         self.flows = table(self.flows_max);
         self.free = Vec::new();
         self.closing = VecDeque::new();

@@ -17,7 +17,7 @@ pub(super) fn make_large<T>(list: &mut Vec<T>) {
     #[cfg(target_os = "linux")]
     if octets >= 2 * LARGE && begin < end {
         let first = list.as_mut_ptr().with_addr(begin).cast();
-        // SAFETY: whole pages of the list's own memory; the advice changes nothing of what stands in them. It is advice:
+        // SAFETY: whole pages of the list's own memory; the advice changes nothing of what is in them. It is advice:
         // where it is not taken, nothing is lost.
         unsafe { libc::madvise(first, end - begin, libc::MADV_HUGEPAGE) };
     }

@@ -15,15 +15,15 @@ const RST: u16 = 4;
 const ACK: u16 = 16;
 
 /// What is compared of a flow.
-type Told = (u16, u64, u64, i64, i64, u64, u16, EndReason);
+type Facts = (u16, u64, u64, i64, i64, u64, u16, EndReason);
 
 #[derive(Default)]
 struct Collected {
-    flows: Vec<Told>,
+    flows: Vec<Facts>,
     packets: u64,
 }
 
-impl Ended for Collected {
+impl FlowSink for Collected {
     fn flow(&mut self, _: u32, flow: &Flow, reason: EndReason, _: i64) {
         let flags = flow.tcp_flags().0 | flow.tcp_flags().1;
         let (forward, backward) = (flow.forward(), flow.backward());
@@ -102,14 +102,14 @@ impl Model {
         (one | other) & RST != 0 || fin
     }
 
-    fn told(&self, flow: u16, reason: EndReason) -> Told {
+    fn told(&self, flow: u16, reason: EndReason) -> Facts {
         let [forward, backward] = self.packets;
         let octets = 100 * (forward + backward);
         (flow, forward, octets, self.first_us, self.last_us, backward, self.flags[0] | self.flags[1], reason)
     }
 }
 
-fn model(packets: &[Packet], timeouts: &Timeouts, is_biflow: bool) -> Vec<Told> {
+fn model(packets: &[Packet], timeouts: &Timeouts, is_biflow: bool) -> Vec<Facts> {
     let mut open: HashMap<(u16, bool), Model> = HashMap::new();
     let (mut told, mut now) = (Vec::new(), 0);
     for packet in packets {
@@ -139,7 +139,7 @@ fn model(packets: &[Packet], timeouts: &Timeouts, is_biflow: bool) -> Vec<Told> 
     told
 }
 
-fn metered(packets: &[Packet], timeouts: &Timeouts, is_biflow: bool, every: usize) -> (Vec<Told>, CacheCounts) {
+fn metered(packets: &[Packet], timeouts: &Timeouts, is_biflow: bool, every: usize) -> (Vec<Facts>, CacheCounts) {
     let mut cache = FlowCache::new(1 << 12, *timeouts, is_biflow, hasher());
     let (mut collected, mut now, mut digests) = (Collected::default(), 0, Vec::new());
     for packet in packets {
@@ -157,7 +157,7 @@ fn metered(packets: &[Packet], timeouts: &Timeouts, is_biflow: bool, every: usiz
 }
 
 /// The flows of packets that may go back in time, dealt out to so many tables with one clock.
-fn sharded(packets: &[Packet], timeouts: &Timeouts, every: usize, shards: u16) -> Vec<Told> {
+fn sharded(packets: &[Packet], timeouts: &Timeouts, every: usize, shards: u16) -> Vec<Facts> {
     let mut caches: Vec<_> = (0..shards).map(|_| FlowCache::new(1 << 12, *timeouts, true, hasher())).collect();
     let (mut collected, mut now) = (Collected::default(), 1_000 * SECOND);
     for part in packets.chunks(every) {

@@ -47,7 +47,7 @@ pub(super) struct Wheel {
 }
 
 impl Wheel {
-    /// For a table of so many entries at most. As with the table, memory is reserved, and taken as flows come.
+    /// For a table of at most this many entries. As with the table, memory is reserved, and taken as flows come.
     pub(super) fn new(flows_max: usize) -> Self {
         Self {
             heads: vec![NONE; TICKS as usize],
@@ -94,7 +94,7 @@ impl Wheel {
         number
     }
 
-    /// Takes entries out whose time has come, as many as `slots` has room for, and tells how many. Who takes them
+    /// Takes entries out whose time has come, as many as fit into `slots`, and returns how many. Who takes them
     /// [says so](Flow::set_in_wheel) in each.
     pub(super) fn take_due(&mut self, now_us: i64, slots: &mut [u32]) -> usize {
         let Some(mut next) = self.tick else { return 0 };

@@ -1,7 +1,7 @@
-//! What flows tell beside their counters, when they are asked for it.
+//! What flows have next to their counters, on request.
 //!
 //! All of it needs more of a packet than its digest has, so packets are dissected once more by the worker that owns their
-//! flow; whoever asks for none of this pays nothing. What is measured lies beside the table, in a list by the number of
+//! flow; without such a request this costs nothing. What is measured is kept next to the table, in a list by the number of
 //! the entry.
 
 mod tcp;
@@ -12,17 +12,17 @@ use weir_flow::elements::ElementsColumn;
 use weir_wire::packet::{Headers, Packet, dissect_into};
 
 use crate::application::{Counts, Direction, Inspection, Inspector, Verdict};
-use crate::block::PacketBlock;
 use crate::cache::Flow;
 use crate::digest::Digest;
 use crate::key::KeyHeaders;
 use crate::options::MeterOptions;
 use tcp::Tcp;
+use weir_capture::PacketBlock;
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// Enterprises, and the Information Elements that measures are told as.
+/// Enterprises, and the Information Elements that measures are exported as.
 mod element {
     pub(super) const IANA: u32 = 0;
     /// `flowStartMicroseconds` and `flowEndMicroseconds`, as NTP timestamps (RFC 7011 section 6.1.9).
@@ -36,7 +36,7 @@ mod element {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "each is asked for by itself")]
 pub struct Measures {
-    /// Name of the application, and what its first packets tell.
+    /// Name of the application, and what its first packets show.
     pub application: bool,
     /// Round trip time of the handshake, initial windows, retransmissions, segments out of order.
     pub tcp: bool,
@@ -54,7 +54,7 @@ impl Measures {
         self.application || self.tcp || self.macs || self.mpls
     }
 
-    /// Whether anything is told as elements.
+    /// Whether anything is exported as elements.
     pub(crate) const fn tells_elements(self) -> bool {
         self.application || self.tcp || self.mpls || self.microseconds
     }
@@ -163,7 +163,7 @@ impl Measurer {
     }
 
     /// Tells what was measured of a flow as elements of its row.
-    pub(crate) fn tell(&mut self, flow: &Flow, measured: Option<Box<Measured>>, elements: &mut ElementsColumn) {
+    pub(crate) fn write(&mut self, flow: &Flow, measured: Option<Box<Measured>>, elements: &mut ElementsColumn) {
         if self.measures.microseconds {
             for (id, time_us) in
                 [(element::START_MICROSECONDS, flow.first_us()), (element::END_MICROSECONDS, flow.last_us())]
@@ -177,7 +177,7 @@ impl Measurer {
                 elements.push(element::IANA, id, &label[..3]);
             }
             if let Some(tcp) = &measured.tcp {
-                tcp.tell(elements);
+                tcp.write(elements);
             }
             if let Some(inspection) = measured.inspection {
                 let application = self.inspector.conclude(inspection);

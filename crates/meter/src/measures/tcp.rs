@@ -1,4 +1,4 @@
-//! What the segments of a TCP connection tell (RFC 9293).
+//! What is measured of the segments of a TCP connection (RFC 9293).
 
 use weir_flow::elements::ElementsColumn;
 use weir_wire::packet::Headers;
@@ -69,7 +69,7 @@ const fn is_before(one: u32, other: u32) -> bool {
 ///
 /// A segment counts as retransmitted when all of its octets were seen before, and as out of order when it fills a gap
 /// that later segments left. What was lost before it came by and is sent again so counts as out of order: here it cannot
-/// be told from a detour.
+/// be distinguished from a detour.
 #[derive(Debug, Default)]
 pub(super) struct Tcp {
     forward: Side,
@@ -109,7 +109,7 @@ impl Tcp {
     }
 
     /// Tells what is known.
-    pub(super) fn tell(&self, elements: &mut ElementsColumn) {
+    pub(super) fn write(&self, elements: &mut ElementsColumn) {
         let sides =
             [(&self.forward, RETRANSMITTED_IN, OUT_OF_ORDER_IN), (&self.backward, RETRANSMITTED_OUT, OUT_OF_ORDER_OUT)];
         for (side, retransmitted, out_of_order) in sides.into_iter().filter(|(side, ..)| side.window.is_some()) {
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(side(&[(0, 100), (300, 100), (100, 100), (200, 100), (100, 100)]), (1, 2));
         // sequence numbers begin again at 0
         assert_eq!(side(&[(u32::MAX - 9, 10), (0, 10), (u32::MAX - 9, 10)]), (1, 0));
-        // one that brings something new beside the old is neither
+        // one that brings something new next to the old is neither
         assert_eq!(side(&[(0, 100), (50, 100), (150, 1)]), (0, 0));
     }
 }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use serde_json::Value;
-use weir_meter::CommunityId;
+use weir_flow::CommunityId;
 
 use crate::captures::each_packet;
 use crate::flows::{address, digits};

@@ -15,6 +15,8 @@ mod split;
 mod known;
 mod report;
 
+use weir_testkit::pages;
+
 /// The page is written when the environment asks for it, and compared otherwise.
 #[test]
 fn ndpi_agrees_and_the_page_is_fresh() {
@@ -22,16 +24,12 @@ fn ndpi_agrees_and_the_page_is_fresh() {
     let verdict = ndpi::compare(&corpus);
     let complaints = known::complaints(&verdict);
     let page = report::page(&verdict, &ipfixprobe::compare(&corpus));
-    let path = report::path();
-    if std::env::var_os("WEIR_WRITE_REPORTS").is_some() {
-        std::fs::write(&path, &page).expect("the page");
-    }
-    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    let written = pages::committed(report::PAGE);
     assert!(complaints.is_empty(), "{}", complaints.join("\n"));
     assert!(verdict.flows > 4000 && verdict.fingerprints > 400, "too little was compared");
     // Another corpus has another page.
-    if report::fingerprint(&written) == report::fingerprint(&page) {
-        assert!(written == page, "{} is stale: WEIR_WRITE_REPORTS=1 writes it", path.display());
+    if pages::are_written() || report::fingerprint(&written) == report::fingerprint(&page) {
+        pages::check(report::PAGE, &page);
     }
 }
 

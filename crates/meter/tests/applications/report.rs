@@ -1,7 +1,6 @@
 //! The page `docs/reference/applications.md`, written from what the tests found.
 
 use std::fmt::Write;
-use std::path::{Path, PathBuf};
 
 use weir_meter::application::{Element, Protocol};
 
@@ -9,10 +8,8 @@ use crate::ipfixprobe;
 use crate::known::KNOWN;
 use crate::ndpi::Verdict;
 
-/// Where the page lies.
-pub(crate) fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/applications.md")
-}
+/// The page.
+pub(crate) const PAGE: &str = "docs/reference/applications.md";
 
 /// The line that names the corpus that a page was written from.
 pub(crate) fn fingerprint(page: &str) -> Option<&str> {
@@ -31,7 +28,7 @@ fn write_page(out: &mut String, verdict: &Verdict, ipfixprobe: &ipfixprobe::Verd
     writeln!(
         out,
         "# What flows tell of their application\n\n\
-         Written by `WEIR_WRITE_REPORTS=1 cargo test -p weir-meter --test applications` from the corpus of captures of \
+         Written by `cargo xtask docs` (`cargo test -p weir-meter --test applications`) from the corpus of captures of \
          other\nprojects; the same test fails when this page is stale, when an answer differs that is not listed here, \
          and when a\nlisted difference no longer occurs.\n\n\
          Corpus: {} captures of nDPI, {} flows, {} packets looked at\n",

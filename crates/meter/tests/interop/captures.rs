@@ -8,7 +8,7 @@ const SAMPLE: usize = 8;
 
 /// Whether everything in the corpus is looked at, not only a sample.
 pub(crate) fn all_are_asked_for() -> bool {
-    std::env::var_os("WEIR_ALL_CAPTURES").is_some() || std::env::var_os("WEIR_WRITE_REFERENCE").is_some()
+    std::env::var_os("WEIR_ALL_CAPTURES").is_some() || weir_testkit::pages::are_written()
 }
 
 /// Every capture of the corpus by its path in it, in the order of their names; or a sample of them.

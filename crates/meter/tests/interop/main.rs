@@ -37,6 +37,8 @@ mod zeek_tests;
 mod program;
 mod report;
 
+use weir_testkit::pages;
+
 use program::{ARKIME, IPFIXPROBE, NDPI, PROGRAMS, SURICATA, ZEEK};
 
 #[test]
@@ -101,25 +103,24 @@ fn ipfixprobe_agrees() {
 fn the_page_is_fresh() {
     let Some(corpus) = weir_testkit::corpus() else { return };
     let found: Vec<_> = PROGRAMS.iter().map(|program| (*program, program.verdict(&corpus))).collect();
-    let path = report::path();
     let tshark = captures::all_are_asked_for().then(|| weir_testkit::program("tshark")).flatten();
     let page = tshark.map(|tshark| {
         let version = tshark::version(&tshark);
         let packets = (version.as_str(), packets::outcome(&corpus, &tshark));
         (report::page(&found, workers::outcome(&corpus), packets, &corpus), version)
     });
-    if std::env::var_os("WEIR_WRITE_REFERENCE").is_some() {
+    if pages::are_written() {
         let (page, _) = page.as_ref().expect("the page is written with tshark");
-        std::fs::write(&path, page).expect("the page");
+        pages::check(report::PAGE, page);
     }
-    let written = std::fs::read_to_string(&path).unwrap_or_default();
+    let written = pages::committed(report::PAGE);
     if !written.contains(&report::corpus_line(&found)) && std::env::var_os("WEIR_CORPUS").is_some() {
-        println!("skipped: the page was written from another corpus");
+        weir_testkit::skip("page-corpus", "the page was written from another corpus");
         return;
     }
     let is_fresh = match page {
         Some((page, version)) if written.contains(&version) => written == page,
         _ => written.ends_with(&report::of_programs(&found, &corpus)),
     };
-    assert!(is_fresh, "docs/reference/metering-interop.md is stale: run this test with WEIR_WRITE_REFERENCE=1");
+    assert!(is_fresh, "{} is stale\nhint: `cargo xtask docs` writes it", report::PAGE);
 }

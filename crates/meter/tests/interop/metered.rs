@@ -2,8 +2,9 @@
 
 use std::thread;
 
+use weir_capture::PacketSource;
 use weir_flow::FlowBatch;
-use weir_meter::{MeterCounts, MeterOptions, Metering, PacketSource, Step, Worker};
+use weir_meter::{MeterCounts, MeterOptions, Metering, Step, Worker};
 
 /// Flows, and what was counted.
 pub(crate) struct Metered {

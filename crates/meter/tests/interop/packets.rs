@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use weir_meter::{PacketBlock, Pulled};
+use weir_capture::{FillOutcome, PacketBlock};
 use weir_wire::packet::{End, Headers, LinkType, Packet, dissect};
 
 use crate::captures::captures;
@@ -99,7 +99,7 @@ impl Outcome {
 /// All frames of a capture.
 pub(crate) fn read(path: &Path) -> Frames {
     let (mut source, mut block, mut read) = (capture(path), PacketBlock::default(), Vec::new());
-    while source.fill(&mut block).expect("a block") == Pulled::Packets {
+    while source.fill(&mut block).expect("a block") == FillOutcome::Packets {
         read.extend(block.packets().iter().map(|meta| Frame { link: meta.link, octets: block.frame(meta).to_vec() }));
     }
     Frames { read, unknown_link: source.counts().frames_unknown_link as usize }

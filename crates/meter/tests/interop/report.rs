@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::{Result, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use crate::comparison::Verdict;
 use crate::packets;
@@ -14,10 +14,8 @@ use crate::zeek;
 use crate::zeek_cut;
 use crate::zeek_tests::Fate;
 
-/// Where the page lies.
-pub(crate) fn path() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/metering-interop.md")
-}
+/// The page.
+pub(crate) const PAGE: &str = "docs/reference/metering-interop.md";
 
 /// The page.
 pub(crate) fn page(
@@ -125,7 +123,7 @@ fn write_head(out: &mut String, found: &[(&Program, &Verdict)], workers: &worker
     writeln!(
         out,
         "# What other programs meter\n\n\
-         Written by `WEIR_WRITE_REFERENCE=1 cargo test -p weir-meter --test interop` from the corpus of captures and \
+         Written by `cargo xtask docs` (`cargo test -p weir-meter --test interop`) from the corpus of captures and \
          answers of\nother projects. The same test fails when a difference has none of the reasons below, and when this \
          page is stale.\n\n{}\n",
         corpus_line(found)

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::net::{IpAddr, SocketAddr};
 use std::path::Path;
 
-use weir_meter::{PacketBlock, Pulled};
+use weir_capture::{FillOutcome, PacketBlock};
 use weir_wire::packet::{Headers, Ip, Packet, dissect};
 
 use crate::checksum::is_bad;
@@ -158,7 +158,7 @@ pub(crate) fn sides<'a>(packets: impl IntoIterator<Item = &'a Seen>, octets: imp
 fn each(path: &Path, mut take: impl FnMut(usize, &Packet<'_>, &Frame)) {
     let (mut source, mut block, mut number) = (capture(path), PacketBlock::default(), 0);
     let mut never_back_us = i64::MIN;
-    while source.fill(&mut block).expect("a block") == Pulled::Packets {
+    while source.fill(&mut block).expect("a block") == FillOutcome::Packets {
         for meta in block.packets() {
             let octets = block.frame(meta);
             let packet = dissect(meta.link, octets);

@@ -3,13 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use weir_meter::{FileOptions, Interface, PacketBlock, PacketSource, Pulled, SourceCounts, SourceError, Tell, files};
+use weir_capture::{
+    FileOptions, FillOutcome, Interface, PacketBlock, PacketSource, SourceCounts, SourceError, WarningHandler,
+    open_files,
+};
 
 /// The packets of a capture file.
 pub(crate) fn capture(path: &Path) -> Box<dyn PacketSource> {
     // What is damaged is told; here it is enough that it is counted.
-    let tell: Tell = Arc::new(|_| {});
-    files(&FileOptions { paths: vec![path.to_owned()], ..FileOptions::default() }, &tell).expect("a source of one file")
+    let tell: WarningHandler = Arc::new(|_| {});
+    open_files(&FileOptions { paths: vec![path.to_owned()], ..FileOptions::default() }, &tell)
+        .expect("a source of one file")
 }
 
 /// The same packets in blocks of so many, so that small captures too are many blocks, and several workers have
@@ -28,12 +32,12 @@ impl Small {
 }
 
 impl PacketSource for Small {
-    fn fill(&mut self, block: &mut PacketBlock) -> Result<Pulled, SourceError> {
+    fn fill(&mut self, block: &mut PacketBlock) -> Result<FillOutcome, SourceError> {
         block.clear();
         if self.handed_on == self.block.packets().len() {
             self.handed_on = 0;
             match self.whole.fill(&mut self.block)? {
-                Pulled::Packets => {}
+                FillOutcome::Packets => {}
                 other => return Ok(other),
             }
         }
@@ -41,7 +45,7 @@ impl PacketSource for Small {
             block.push(*meta, self.block.frame(meta));
         }
         self.handed_on += block.packets().len();
-        Ok(Pulled::Packets)
+        Ok(FillOutcome::Packets)
     }
 
     fn interfaces(&self) -> &[Interface] {

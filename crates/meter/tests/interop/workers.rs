@@ -6,8 +6,9 @@ use std::sync::OnceLock;
 
 use arrow::array::RecordBatch;
 use arrow::row::{RowConverter, SortField};
+use weir_capture::{FillOutcome, PacketBlock};
 use weir_flow::{Column, FlowBatch};
-use weir_meter::{FastTimeout, KeyFields, MeterOptions, NotFlow, PacketBlock, Pulled, Timeouts};
+use weir_meter::{FastTimeout, KeyFields, MeterOptions, NotFlow, Timeouts};
 
 use crate::captures::captures;
 use crate::metered::{Metered, meter};
@@ -43,7 +44,7 @@ struct Read {
 fn read(path: &Path) -> Read {
     let (mut source, mut block) = (capture(path), PacketBlock::default());
     let (mut read, mut last_us) = (Read { packets: 0, octets: 0, in_order: true }, i64::MIN);
-    while source.fill(&mut block).expect("a block") == Pulled::Packets {
+    while source.fill(&mut block).expect("a block") == FillOutcome::Packets {
         for packet in block.packets() {
             read.packets += 1;
             read.octets += u64::from(packet.length);

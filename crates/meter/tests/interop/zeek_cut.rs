@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use weir_meter::CommunityId;
+use weir_flow::CommunityId;
 
 use crate::comparison::Metered;
 use crate::conversation::{Conversation, is_icmp};

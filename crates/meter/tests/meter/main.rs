@@ -1,8 +1,5 @@
 //! The Metering Process against captures of others, and what other programs say of them.
 
-mod captures;
-mod filters;
-mod live;
 mod routes;
 // how the dissector reads tshark
 #[allow(dead_code)]

@@ -11,10 +11,11 @@ use std::sync::Arc;
 use arrow::datatypes::{UInt8Type, UInt16Type, UInt32Type};
 use rand_core::{RngCore, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use weir_capture::{FileOptions, WarningHandler, open_files};
 use weir_flow::address::to_ip;
 use weir_flow::{Column, FlowBatch};
-use weir_meter::routing::{AsChoice, RouteTableBuilder, Routes};
-use weir_meter::{FileOptions, KeyFields, MeterOptions, Metering, Step, Tell, files};
+use weir_meter::{KeyFields, MeterOptions, Metering, Step};
+use weir_routes::{AsChoice, RouteTableBuilder, SharedRouteTable};
 
 /// A datagram of UDP in an Ethernet frame.
 fn frame(src: IpAddr, dst: IpAddr, ports: [u16; 2]) -> Vec<u8> {
@@ -35,19 +36,19 @@ fn frame(src: IpAddr, dst: IpAddr, ports: [u16; 2]) -> Vec<u8> {
     frame
 }
 
-fn routes(lines: &str, choice: AsChoice) -> Routes {
+fn routes(lines: &str, choice: AsChoice) -> SharedRouteTable {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), lines).unwrap();
     let mut builder = RouteTableBuilder::new(choice);
     let report = builder.load(file.path()).unwrap();
     assert_eq!(report.defective, 0, "{report:?}");
-    Routes::new(builder.build().unwrap())
+    SharedRouteTable::new(builder.build().unwrap())
 }
 
 /// Meters a capture to its end.
 fn metered(capture: &Path, options: &MeterOptions) -> Vec<FlowBatch> {
-    let tell: Tell = Arc::new(|line: &str| panic!("{line}"));
-    let source = files(&FileOptions { paths: vec![capture.to_owned()], ..FileOptions::default() }, &tell).unwrap();
+    let tell: WarningHandler = Arc::new(|line: &str| panic!("{line}"));
+    let source = open_files(&FileOptions { paths: vec![capture.to_owned()], ..FileOptions::default() }, &tell).unwrap();
     let (_, mut workers) = Metering::new(options, vec![source], 1);
     let mut batches = Vec::new();
     while workers[0].step(&mut |batch| batches.push(batch)) != Step::Ended {}

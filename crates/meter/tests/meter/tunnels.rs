@@ -10,8 +10,9 @@ use std::thread;
 
 use arrow::array::{Array, AsArray};
 use arrow::datatypes::{UInt8Type, UInt16Type, UInt64Type};
+use weir_capture::{FileOptions, WarningHandler, open_files};
 use weir_flow::{Column, FlowBatch};
-use weir_meter::{FileOptions, KeyFields, MeterOptions, Metering, Selection, Step, Tell, Worker, files};
+use weir_meter::{KeyFields, MeterOptions, Metering, Selection, Step, Worker};
 use weir_testkit::write_capture;
 
 use crate::theirs::{FIELDS, QUOTING, theirs};
@@ -94,8 +95,8 @@ fn carrier(line: &str) -> Option<[IpAddr; 2]> {
 
 /// Meters a capture, with as many threads as workers.
 fn meter(capture: &Path, options: &MeterOptions, workers: usize) -> Vec<FlowBatch> {
-    let tell: Tell = Arc::new(|_| {});
-    let source = files(&FileOptions { paths: vec![capture.to_owned()], ..FileOptions::default() }, &tell).unwrap();
+    let tell: WarningHandler = Arc::new(|_| {});
+    let source = open_files(&FileOptions { paths: vec![capture.to_owned()], ..FileOptions::default() }, &tell).unwrap();
     let (_, workers) = Metering::new(options, vec![source], workers);
     let run = |mut worker: Worker| {
         let mut batches = Vec::new();

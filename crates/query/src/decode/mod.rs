@@ -2,7 +2,7 @@
 //!
 //! Segments use few of Parquet's encodings, their columns are flat, and their pages hold the same rows in every column.
 //! So a page can be decoded by itself, without readers that carry state over row groups. That is what a question about
-//! few pages needs: it costs what it reads. What speaks against it is a second reader of the format beside the
+//! few pages needs: it costs what it reads. What speaks against it is a second reader of the format next to the
 //! library's; whatever is unusual about a file (nested columns, other encodings, pages that do not line up) is left to
 //! the library, see `scan`.
 

@@ -13,8 +13,8 @@ use foldhash::fast::RandomState;
 use weir_flow::FlowBatch;
 
 use super::keys::KeyLayout;
-use super::sums::{Counters, Lean, Sums};
-use super::table::{Counted, Further, Groups, Key, PARTS, Rows, part_of};
+use super::sums::{Counters, RankingCounter, Sums};
+use super::table::{GroupSums, Groups, Key, MeasureColumns, PARTS, Rows, part_of};
 use crate::Measure;
 
 /// Groups after which it is looked at whether flows repeat.
@@ -48,13 +48,13 @@ impl Counting {
 
 /// Keys that alone are counted.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Only {
+pub(crate) struct KeySet {
     pub(crate) short: HashSet<u128>,
     pub(crate) long: HashSet<Box<[u8]>>,
 }
 
 /// How a row is counted.
-pub(crate) trait Count: Counted {
+pub(crate) trait Count: GroupSums {
     /// What decides about it.
     type How: Sync;
     fn row(how: &Self::How, counters: &Counters<'_>, row: usize) -> Self;
@@ -69,15 +69,15 @@ impl Count for Sums {
 }
 
 impl Count for u64 {
-    type How = Lean;
+    type How = RankingCounter;
     #[inline]
-    fn row(how: &Lean, counters: &Counters<'_>, row: usize) -> Self {
+    fn row(how: &RankingCounter, counters: &Counters<'_>, row: usize) -> Self {
         counters.one(*how, row)
     }
 }
 
 /// The groups of one kind of key that a thread has seen.
-pub(crate) struct Dealt<K, S> {
+pub(crate) struct PartitionedGroups<K, S> {
     own: Groups<K, S>,
     rows_seen: usize,
     /// Flows hardly repeat, so they are dealt out at once.
@@ -85,8 +85,8 @@ pub(crate) struct Dealt<K, S> {
     pub(crate) parts: Vec<Rows<K, S>>,
 }
 
-impl<K: Key, S: Counted> Dealt<K, S> {
-    /// Room for so many groups.
+impl<K: Key, S: GroupSums> PartitionedGroups<K, S> {
+    /// Capacity for this many groups.
     fn new(groups: usize) -> Self {
         Self {
             own: Groups::with_capacity(groups),
@@ -156,15 +156,19 @@ impl<K: Key, S: Counted> Dealt<K, S> {
 
 /// The groups that a thread has seen.
 pub(crate) struct Collected<S> {
-    pub(crate) short: Dealt<u128, S>,
-    pub(crate) long: Dealt<Box<[u8]>, S>,
+    pub(crate) short: PartitionedGroups<u128, S>,
+    pub(crate) long: PartitionedGroups<Box<[u8]>, S>,
     more: Vec<Option<u64>>,
 }
 
 impl<S: Count> Collected<S> {
-    /// Room for the groups of so many flows, or of as many as usual.
+    /// Capacity for the groups of this many flows, or of as many as usual.
     pub(crate) fn new(rows: usize) -> Self {
-        Self { short: Dealt::new(rows.min(ROOM_GROUPS_MAX)), long: Dealt::new(0), more: Vec::new() }
+        Self {
+            short: PartitionedGroups::new(rows.min(ROOM_GROUPS_MAX)),
+            long: PartitionedGroups::new(0),
+            more: Vec::new(),
+        }
     }
 
     /// What all threads have seen, as that of one, when that is few groups; else what was given.
@@ -185,9 +189,9 @@ impl<S: Count> Collected<S> {
     }
 
     /// Counts the flows of a batch.
-    pub(crate) fn add(&mut self, counting: &Counting, how: &S::How, only: Option<&Only>, batch: &FlowBatch) {
+    pub(crate) fn add(&mut self, counting: &Counting, how: &S::How, only: Option<&KeySet>, batch: &FlowBatch) {
         let counters = Counters::of(batch);
-        let further = Further::of(batch, &counting.measures);
+        let further = MeasureColumns::of(batch, &counting.measures);
         for layout in &counting.sides {
             let valid = layout.parts().first().filter(|_| counting.skip_null).map(|part| batch.column(part.column()));
             if valid == Some(None) {

@@ -15,21 +15,21 @@ use weir_filter::Predicate;
 use weir_flow::schema::field;
 use weir_flow::{Column, ColumnType, FlowBatch};
 
-pub(crate) use collect::{Collected, Count, Counting, Only};
+pub(crate) use collect::{Collected, Count, Counting, KeySet};
 pub(crate) use keys::{KeyLayout, KeyPart};
-pub(crate) use sums::{Counters, Lean, Sums};
+pub(crate) use sums::{Counters, RankingCounter, Sums};
 pub(crate) use table::Rows;
 
 use keys::key_field;
 use sums::{COUNTED, sum_columns, sum_fields};
-use table::{Counted, Groups, Key, PARTS};
+use table::{GroupSums, Groups, Key, PARTS};
 
-use crate::{AggregateKey, AskError, Measure, Select, Sorting};
+use crate::{AggregateKey, Measure, QueryError, Select, Sorting};
 
 /// Rows of a batch of an answer.
 const BATCH_ROWS: usize = 8192;
 
-/// How flows are grouped, and which groups are told.
+/// How flows are grouped, and which groups are in the answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Grouping {
     pub(crate) counting: Counting,
@@ -85,22 +85,22 @@ impl Grouping {
         keys.chain(COUNTED).chain(self.counting.measures.iter().map(|measure| measure.column())).collect()
     }
 
-    /// The one counter that decides which groups are told, when that is few of them: then it alone is counted first, and
-    /// everything else for these groups only.
-    pub(crate) fn lean(&self) -> Option<Lean> {
+    /// The one counter that decides which groups are in the answer, when that is few of them: then it alone is counted
+    /// first, and everything else for these groups only.
+    pub(crate) fn lean(&self) -> Option<RankingCounter> {
         const FEW: usize = 1000;
         let few = self.limit.is_some_and(|limit| (1..=FEW).contains(&limit));
-        self.sorting.filter(|_| few).and_then(Lean::of)
+        self.sorting.filter(|_| few).and_then(RankingCounter::of)
     }
 
     /// Columns that are read when one counter decides.
-    pub(crate) fn lean_columns(&self, lean: Lean) -> Vec<Column> {
+    pub(crate) fn lean_columns(&self, lean: RankingCounter) -> Vec<Column> {
         let parts = self.counting.sides.iter().flat_map(keys::KeyLayout::parts);
         parts.flat_map(KeyPart::columns).chain([lean.column()]).collect()
     }
 
     /// A filter that every flow of these groups passes, and few others.
-    pub(crate) fn hint(&self, only: &Only) -> Predicate {
+    pub(crate) fn hint(&self, only: &KeySet) -> Predicate {
         const TESTED_MAX: usize = 64;
         if only.short.len() + only.long.len() > TESTED_MAX {
             return Predicate::True;
@@ -144,7 +144,7 @@ impl Grouping {
         Part { short: self.first(short.into_rows()), long: self.first(long.into_rows()) }
     }
 
-    fn grouped<'a, K: Key + 'a, S: Counted + 'a>(
+    fn grouped<'a, K: Key + 'a, S: GroupSums + 'a>(
         &self,
         pieces: impl Iterator<Item = &'a Rows<K, S>> + Clone,
     ) -> Rows<K, S> {
@@ -161,7 +161,7 @@ impl Grouping {
     }
 
     /// Those of these groups that may be among the first ones asked for.
-    fn first<K: Key, S: Counted>(&self, rows: Rows<K, S>) -> Rows<K, S> {
+    fn first<K: Key, S: GroupSums>(&self, rows: Rows<K, S>) -> Rows<K, S> {
         let (Some(sorting), Some(limit)) = (self.sorting, self.limit) else { return rows };
         if rows.keys.len() <= limit {
             return rows;
@@ -187,7 +187,7 @@ impl Grouping {
     }
 
     /// The rows of the answer, from what is left of all parts.
-    pub(crate) fn answer<S: Counted>(&self, parts: &[Part<S>]) -> Chosen {
+    pub(crate) fn answer<S: GroupSums>(&self, parts: &[Part<S>]) -> AnswerOrder {
         let mut order: Vec<Place> = Vec::new();
         for (number, part) in parts.iter().enumerate() {
             let place = |is_long, row: usize, sums: &S| Place {
@@ -203,11 +203,11 @@ impl Grouping {
             order.sort_unstable_by(|a, b| a.rank.cmp(&b.rank).then_with(|| key_order(parts, a, b)));
         }
         order.truncate(self.limit.unwrap_or(usize::MAX));
-        Chosen { order }
+        AnswerOrder { order }
     }
 
     /// Columns of the rows at these places.
-    fn batch(&self, parts: &[Part<Sums>], places: &[Place]) -> Result<RecordBatch, AskError> {
+    fn batch(&self, parts: &[Part<Sums>], places: &[Place]) -> Result<RecordBatch, QueryError> {
         let (long, short): (Vec<&Place>, Vec<&Place>) = places.iter().partition(|place| place.is_long);
         let rows = |place: &Place| &parts[place.part as usize];
         let short_keys: Vec<u128> = short.iter().map(|place| rows(place).short.keys[place.row as usize]).collect();
@@ -234,7 +234,7 @@ impl Grouping {
         if long.is_empty() || short.is_empty() {
             return Ok(batch);
         }
-        // rows stand with the short keys first: put them back into the order asked for
+        // rows have the short keys first: put them back into the order asked for
         let mut shorts = 0_u32..;
         let mut longs = short.len() as u32..;
         let rows: Vec<u32> = places
@@ -268,13 +268,13 @@ pub(crate) struct Part<S> {
     pub(crate) long: Rows<Box<[u8]>, S>,
 }
 
-impl<S: Counted> Part<S> {
+impl<S: GroupSums> Part<S> {
     pub(crate) fn octets(&self) -> usize {
         self.short.octets() + self.long.octets()
     }
 }
 
-/// Where a group of the answer stands.
+/// Where a group of the answer is.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     rank: u64,
@@ -283,7 +283,7 @@ struct Place {
     row: u32,
 }
 
-/// Groups of one rank stand in the order of their keys, so that an answer does not depend on threads.
+/// Groups of one rank are in the order of their keys, so that an answer does not depend on threads.
 fn key_order<S>(parts: &[Part<S>], a: &Place, b: &Place) -> std::cmp::Ordering {
     let (left, right) = (&parts[a.part as usize], &parts[b.part as usize]);
     match (a.is_long, b.is_long) {
@@ -294,20 +294,20 @@ fn key_order<S>(parts: &[Part<S>], a: &Place, b: &Place) -> std::cmp::Ordering {
 }
 
 /// The groups of an answer, in their order.
-pub(crate) struct Chosen {
+pub(crate) struct AnswerOrder {
     order: Vec<Place>,
 }
 
-impl Chosen {
+impl AnswerOrder {
     /// How many batches the answer has.
     pub(crate) fn batches(&self) -> usize {
         self.order.len().div_ceil(BATCH_ROWS)
     }
 
-    /// The keys of the answer alone, to be counted again; `None` when a group among them has nothing of what decides, so
-    /// that it cannot be told from groups where that is null.
-    pub(crate) fn keys(&self, parts: &[Part<u64>]) -> Option<Only> {
-        let mut only = Only::default();
+    /// The keys of the answer alone, to be counted again; `None` when a group among them has nothing of what decides,
+    /// so that it cannot be distinguished from groups where that is null.
+    pub(crate) fn keys(&self, parts: &[Part<u64>]) -> Option<KeySet> {
+        let mut only = KeySet::default();
         for place in &self.order {
             let (part, row) = (&parts[place.part as usize], place.row as usize);
             let counted = if place.is_long { part.long.sums[row] } else { part.short.sums[row] };
@@ -323,7 +323,8 @@ impl Chosen {
         Some(only)
     }
 
-    /// Where the rows of one of the batches are from, when all are of one part: whether their key is long, and which row.
+    /// Where the rows of one of the batches are from, when all are of one part: whether their key is long, and which
+    /// row.
     pub(crate) fn places(&self, number: usize) -> impl Iterator<Item = (bool, usize)> {
         let places = self.order.iter().skip(number * BATCH_ROWS).take(BATCH_ROWS);
         places.map(|place| (place.is_long, place.row as usize))
@@ -335,7 +336,7 @@ impl Chosen {
         grouping: &Grouping,
         parts: &[Part<Sums>],
         number: usize,
-    ) -> Result<RecordBatch, AskError> {
+    ) -> Result<RecordBatch, QueryError> {
         let first = number * BATCH_ROWS;
         grouping.batch(parts, &self.order[first..(first + BATCH_ROWS).min(self.order.len())])
     }

@@ -106,13 +106,13 @@ impl Sums {
 
 /// The one counter that decides which groups come first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Lean {
+pub(crate) enum RankingCounter {
     Flows,
     Packets,
     Bytes,
 }
 
-impl Lean {
+impl RankingCounter {
     /// The counter that decides an order, when it is one counter and the largest come first.
     pub(crate) fn of(sorting: Sorting) -> Option<Self> {
         match sorting.order {
@@ -161,11 +161,11 @@ impl<'a> Counters<'a> {
 
     /// One counter of a row, 0 where it is null.
     #[inline]
-    pub(crate) fn one(&self, of: Lean, row: usize) -> u64 {
+    pub(crate) fn one(&self, of: RankingCounter, row: usize) -> u64 {
         match of {
-            Lean::Flows => value(self.flows, row).unwrap_or(1),
-            Lean::Packets => value(self.packets, row).unwrap_or(0),
-            Lean::Bytes => value(self.bytes, row).unwrap_or(0),
+            RankingCounter::Flows => value(self.flows, row).unwrap_or(1),
+            RankingCounter::Packets => value(self.packets, row).unwrap_or(0),
+            RankingCounter::Bytes => value(self.bytes, row).unwrap_or(0),
         }
     }
 

@@ -16,7 +16,7 @@ pub(crate) const PARTS: usize = 64;
 
 /// A key of a group.
 pub(crate) trait Key: Eq + Hash + Ord + Clone + Send + Sync {
-    /// Octets that it takes beside those of its own size.
+    /// Octets that it takes besides those of its own size.
     fn more_octets(&self) -> usize;
 }
 
@@ -33,14 +33,14 @@ impl Key for Box<[u8]> {
 }
 
 /// What is counted for a key.
-pub(crate) trait Counted: Copy + Send + Sync {
+pub(crate) trait GroupSums: Copy + Send + Sync {
     /// Adds what was counted elsewhere.
     fn add(&mut self, other: &Self);
     /// A number by which groups are sorted, the smallest first.
     fn rank(&self, sorting: Sorting) -> u64;
 }
 
-impl Counted for Sums {
+impl GroupSums for Sums {
     #[inline]
     fn add(&mut self, other: &Self) {
         self.join(other);
@@ -51,8 +51,8 @@ impl Counted for Sums {
     }
 }
 
-/// One counter alone: enough to tell which groups come first.
-impl Counted for u64 {
+/// One counter alone: enough to know which groups come first.
+impl GroupSums for u64 {
     #[inline]
     fn add(&mut self, other: &Self) {
         *self = self.wrapping_add(*other);
@@ -73,7 +73,7 @@ pub(crate) fn part_of(hash: u64) -> usize {
 pub(crate) struct Rows<K, S> {
     pub(crate) keys: Vec<K>,
     pub(crate) sums: Vec<S>,
-    /// What else is measured, so many numbers for each key as there are measures.
+    /// What else is measured: one number for each key and measure.
     pub(crate) more: Vec<Option<u64>>,
 }
 
@@ -83,14 +83,14 @@ impl<K, S> Default for Rows<K, S> {
     }
 }
 
-impl<K: Key, S: Counted> Rows<K, S> {
+impl<K: Key, S: GroupSums> Rows<K, S> {
     pub(crate) fn push(&mut self, key: K, sums: &S, more: &[Option<u64>]) {
         self.keys.push(key);
         self.sums.push(*sums);
         self.more.extend_from_slice(more);
     }
 
-    /// Room for so many rows.
+    /// Capacity for this many rows.
     pub(crate) fn with_capacity(rows: usize) -> Self {
         Self { keys: Vec::with_capacity(rows), sums: Vec::with_capacity(rows), more: Vec::new() }
     }
@@ -113,7 +113,7 @@ pub(crate) struct Groups<K, S> {
     pub(crate) rows: Rows<K, S>,
 }
 
-impl<K: Key, S: Counted> Groups<K, S> {
+impl<K: Key, S: GroupSums> Groups<K, S> {
     pub(crate) fn with_capacity(groups: usize) -> Self {
         Self { index: HashTable::with_capacity(groups), rows: Rows::with_capacity(groups) }
     }
@@ -165,9 +165,9 @@ fn joined(measure: Measure, a: Option<u64>, b: Option<u64>) -> Option<u64> {
 }
 
 /// The numbers of further measures, of the rows of a batch.
-pub(crate) struct Further(Vec<Option<ArrayRef>>);
+pub(crate) struct MeasureColumns(Vec<Option<ArrayRef>>);
 
-impl Further {
+impl MeasureColumns {
     pub(crate) fn of(batch: &FlowBatch, measures: &[Measure]) -> Self {
         Self(measures.iter().map(|measure| batch.column(measure.column()).cloned()).collect())
     }

@@ -17,7 +17,7 @@ const BUFFER_OCTETS: usize = 8 << 10;
 /// The library reads a plain `File` by seeking in a duplicate of its descriptor, and duplicates share one cursor: two
 /// threads that parse the same file at once read each other's octets.
 #[derive(Debug, Clone, Copy)]
-pub struct AtOffset<F> {
+pub(crate) struct AtOffset<F> {
     /// The file, borrowed or shared.
     pub file: F,
     /// Its length.
@@ -26,7 +26,7 @@ pub struct AtOffset<F> {
 
 /// Reads on from an offset of its own.
 #[derive(Debug)]
-pub struct Onwards<F> {
+pub(crate) struct Onwards<F> {
     file: F,
     offset: u64,
 }

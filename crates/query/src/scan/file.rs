@@ -13,11 +13,11 @@ use parquet::basic::Compression;
 use parquet::errors::Result as ParquetResult;
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 use weir_archive::Segment;
-use weir_archive::index::SegmentIndex;
+use weir_archive::SegmentIndex;
 use weir_flow::{Column, ColumnType, FlowBatch};
 
 use super::AtOffset;
-use crate::AskError;
+use crate::QueryError;
 use crate::decode::{Damage, Dictionary, PageAt, PageDecoder, page_locations};
 
 /// Octets at the end of a segment that are read at once, in the hope that the footer is in them.
@@ -58,9 +58,13 @@ struct Chunk {
 
 impl SegmentFile {
     /// Opens a segment for these columns, by its index when it has one and nothing but flat columns is asked for.
-    pub(crate) fn open(segment: &Segment, columns: &[Column], index: Option<&SegmentIndex>) -> Result<Self, AskError> {
+    pub(crate) fn open(
+        segment: &Segment,
+        columns: &[Column],
+        index: Option<&SegmentIndex>,
+    ) -> Result<Self, QueryError> {
         let path = segment.path.clone();
-        let read = |source| AskError::Read { path: path.clone(), source };
+        let read = |source| QueryError::Read { path: path.clone(), source };
         let file = File::open(&path).map_err(read)?;
         let octets = file.metadata().map_err(read)?.len();
         let mut opened =
@@ -73,7 +77,7 @@ impl SegmentFile {
         Ok(opened)
     }
 
-    fn by_index(&mut self, index: &SegmentIndex) -> Result<(), AskError> {
+    fn by_index(&mut self, index: &SegmentIndex) -> Result<(), QueryError> {
         let columns = self.columns.iter().map(|column| index.column_pages(*column)).collect::<Result<Vec<_>, _>>()?;
         for group in 0..index.row_groups() {
             let all = index.row_group_rows(group);
@@ -109,9 +113,9 @@ impl SegmentFile {
         Ok(())
     }
 
-    fn by_footer(&mut self) -> Result<(), AskError> {
+    fn by_footer(&mut self) -> Result<(), QueryError> {
         let footer = footer(&self.file, self.octets);
-        let footer = Arc::new(footer.map_err(|source| AskError::Parquet { path: self.path.clone(), source })?);
+        let footer = Arc::new(footer.map_err(|source| QueryError::Parquet { path: self.path.clone(), source })?);
         for group in footer.row_groups() {
             let chunks =
                 self.columns.iter().map(|column| self.chunk(&footer, group, *column)).collect::<Result<Vec<_>, _>>()?;
@@ -132,7 +136,7 @@ impl SegmentFile {
         self.groups[group].pages.as_ref().map_or(1, Vec::len)
     }
 
-    fn chunk(&self, footer: &ParquetMetaData, group: &RowGroupMetaData, column: Column) -> Result<Chunk, AskError> {
+    fn chunk(&self, footer: &ParquetMetaData, group: &RowGroupMetaData, column: Column) -> Result<Chunk, QueryError> {
         let descriptor = footer.file_metadata().schema_descr();
         let leaf = (0..descriptor.num_columns()).find(|leaf| descriptor.get_column_root(*leaf).name() == column.name());
         // a column that is younger than the file
@@ -217,7 +221,7 @@ impl SegmentFile {
         group: usize,
         page: usize,
         position: usize,
-    ) -> Result<Option<ArrayRef>, AskError> {
+    ) -> Result<Option<ArrayRef>, QueryError> {
         let (chunk, column) = (&self.groups[group].chunks[position], self.columns[position]);
         if chunk.absent {
             return Ok(None);
@@ -244,8 +248,8 @@ impl SegmentFile {
     }
 
     /// A whole row group by the library: for what is not laid out in pages of its own.
-    pub(crate) fn row_group(&self, group: usize) -> Result<Vec<FlowBatch>, AskError> {
-        let failed = |source| AskError::Parquet { path: self.path.clone(), source };
+    pub(crate) fn row_group(&self, group: usize) -> Result<Vec<FlowBatch>, QueryError> {
+        let failed = |source| QueryError::Parquet { path: self.path.clone(), source };
         let Some(footer) = &self.metadata else { return Ok(Vec::new()) };
         let metadata = ArrowReaderMetadata::try_new(Arc::clone(footer), ArrowReaderOptions::new());
         let reader = AtOffset { file: Arc::clone(&self.file), octets: self.octets };
@@ -256,16 +260,16 @@ impl SegmentFile {
         let batches = batches.map_err(failed)?.collect::<Result<Vec<RecordBatch>, _>>()?;
         batches
             .into_iter()
-            .map(|batch| FlowBatch::try_new(batch).map_err(|error| AskError::Source(error.into())))
+            .map(|batch| FlowBatch::try_new(batch).map_err(|error| QueryError::Source(error.into())))
             .collect()
     }
 
-    fn damaged(&self, column: Column, source: Damage) -> AskError {
-        AskError::Damaged { path: self.path.clone(), column: column.name().to_owned(), source }
+    fn damaged(&self, column: Column, source: Damage) -> QueryError {
+        QueryError::Damaged { path: self.path.clone(), column: column.name().to_owned(), source }
     }
 
-    fn unreadable(&self, source: std::io::Error) -> AskError {
-        AskError::Read { path: self.path.clone(), source }
+    fn unreadable(&self, source: std::io::Error) -> QueryError {
+        QueryError::Read { path: self.path.clone(), source }
     }
 }
 

@@ -12,19 +12,19 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray};
 use arrow::compute::{filter, filter_record_batch};
-use weir_archive::index::{PageSet, SegmentIndex};
+use weir_archive::{PageSet, SegmentIndex};
 use weir_archive::{Segment, Snapshot};
 use weir_filter::Predicate;
 use weir_flow::{Column, FlowBatch, Table};
 
 use crate::decode::PageDecoder;
-use crate::{AskError, FlowQuery, Progress, TimeWindow};
+use crate::{FlowQuery, Progress, QueryError, TimeWindow};
 
-pub use at_offset::{AtOffset, Onwards};
+pub(crate) use at_offset::AtOffset;
 pub(crate) use file::SegmentFile;
 pub(crate) use window::may_have;
 
-/// Pieces of work for each thread, at least: so many make all of them end at about the same time.
+/// Pieces of work for each thread, at least: this many make all of them end at about the same time.
 const MORSELS_PER_THREAD: usize = 4;
 
 /// What of every flow is looked at.
@@ -78,7 +78,7 @@ impl Wanted {
     }
 
     /// Pages that may have wanted flows.
-    fn pages(&self, index: &SegmentIndex) -> Result<PageSet, AskError> {
+    fn pages(&self, index: &SegmentIndex) -> Result<PageSet, QueryError> {
         let mut pages = prune::of_window(index, &self.window)?;
         pages.and(&prune::of_predicate(index, &self.predicate)?);
         pages.and(&prune::of_predicate(index, &self.hint)?);
@@ -96,7 +96,7 @@ impl Wanted {
     }
 
     /// The rows of a batch that pass, with the columns of the answer.
-    pub(crate) fn of_batch(&self, batch: &FlowBatch) -> Result<Option<FlowBatch>, AskError> {
+    pub(crate) fn of_batch(&self, batch: &FlowBatch) -> Result<Option<FlowBatch>, QueryError> {
         let kept: Vec<(Column, ArrayRef)> = self
             .answered
             .iter()
@@ -112,12 +112,12 @@ impl Wanted {
             return Ok(Some(kept));
         }
         let filtered = filter_record_batch(kept.record_batch(), &mask)?;
-        FlowBatch::try_new(filtered).map(Some).map_err(|error| AskError::Source(error.into()))
+        FlowBatch::try_new(filtered).map(Some).map_err(|error| QueryError::Source(error.into()))
     }
 }
 
-fn flow_batch(rows: usize, columns: Vec<(Column, ArrayRef)>) -> Result<FlowBatch, AskError> {
-    FlowBatch::from_columns(rows, columns).map_err(|error| AskError::Source(error.into()))
+fn flow_batch(rows: usize, columns: Vec<(Column, ArrayRef)>) -> Result<FlowBatch, QueryError> {
+    FlowBatch::from_columns(rows, columns).map_err(|error| QueryError::Source(error.into()))
 }
 
 /// A piece of work.
@@ -130,24 +130,28 @@ pub(crate) enum Morsel {
 }
 
 /// Segments of a snapshot that may have flows of the window, and batches of its tail.
-pub(crate) fn sources(snapshot: &Snapshot, window: &TimeWindow) -> Result<(Vec<Segment>, Vec<FlowBatch>), AskError> {
+pub(crate) fn sources(snapshot: &Snapshot, window: &TimeWindow) -> Result<(Vec<Segment>, Vec<FlowBatch>), QueryError> {
     let segments =
         snapshot.segments(Table::Flows).iter().filter(|segment| window::may_have(window, segment.time_range_ms));
     let tail = snapshot.tail(Table::Flows).iter().cloned().map(FlowBatch::try_new);
-    let tail = tail.collect::<Result<Vec<_>, _>>().map_err(|error| AskError::Source(error.into()))?;
+    let tail = tail.collect::<Result<Vec<_>, _>>().map_err(|error| QueryError::Source(error.into()))?;
     Ok((segments.cloned().collect(), tail))
 }
 
 /// Pages of a row group of a segment that may have wanted flows.
 #[derive(Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct RowGroupPages {
     segment: Arc<SegmentFile>,
     group: usize,
     pages: Vec<usize>,
 }
 
 /// The stretches of a segment.
-pub(crate) fn stretches(segment: &Segment, wanted: &Wanted, progress: &Progress) -> Result<Vec<Stretch>, AskError> {
+pub(crate) fn row_group_pages(
+    segment: &Segment,
+    wanted: &Wanted,
+    progress: &Progress,
+) -> Result<Vec<RowGroupPages>, QueryError> {
     let index = segment.index()?;
     let pages = index.as_ref().map(|index| wanted.pages(index)).transpose()?;
     if pages.as_ref().is_some_and(PageSet::is_none) {
@@ -165,16 +169,16 @@ pub(crate) fn stretches(segment: &Segment, wanted: &Wanted, progress: &Progress)
         };
         let (read, left): (Vec<usize>, Vec<usize>) = (0..file.pages(group)).partition(is_wanted);
         progress.add_rows_pruned(left.iter().map(|page| file.rows(group, *page) as u64).sum());
-        stretches.push(Stretch { segment: Arc::clone(&file), group, pages: read });
+        stretches.push(RowGroupPages { segment: Arc::clone(&file), group, pages: read });
     }
     Ok(stretches)
 }
 
-/// Cuts stretches into morsels of at most `pages_max` pages for so many threads.
-pub(crate) fn cut(stretches: &[Stretch], threads: usize, pages_max: usize) -> Vec<Morsel> {
+/// Cuts pages of row groups into morsels of at most `pages_max` pages for `threads` threads.
+pub(crate) fn cut(stretches: &[RowGroupPages], threads: usize, pages_max: usize) -> Vec<Morsel> {
     let pages: usize = stretches.iter().map(|stretch| stretch.pages.len()).sum();
     let length = (pages / (threads * MORSELS_PER_THREAD).max(1)).clamp(1, pages_max);
-    let morsels = stretches.iter().flat_map(|Stretch { segment, group, pages }| {
+    let morsels = stretches.iter().flat_map(|RowGroupPages { segment, group, pages }| {
         let morsel =
             |pages: &[usize]| Morsel::Pages { segment: Arc::clone(segment), group: *group, pages: pages.to_vec() };
         pages.chunks(length).map(morsel)
@@ -191,8 +195,8 @@ impl Morsel {
         }
     }
 
-    /// Tells that its rows were looked at.
-    pub(crate) fn tell(&self, progress: &Progress) {
+    /// Counts its rows as read.
+    pub(crate) fn count_read(&self, progress: &Progress) {
         progress.add_rows_done(self.rows() as u64);
     }
 
@@ -201,8 +205,8 @@ impl Morsel {
         &self,
         wanted: &Wanted,
         decoder: &mut PageDecoder,
-        mut each: impl FnMut(FlowBatch) -> Result<(), AskError>,
-    ) -> Result<(), AskError> {
+        mut each: impl FnMut(FlowBatch) -> Result<(), QueryError>,
+    ) -> Result<(), QueryError> {
         match self {
             Self::Batch(batch) => wanted.of_batch(batch)?.map_or(Ok(()), each),
             Self::Pages { segment, group, .. } if !segment.has_pages(*group) => {
@@ -231,7 +235,7 @@ fn read_page(
     page: usize,
     wanted: &Wanted,
     decoder: &mut PageDecoder,
-) -> Result<Option<FlowBatch>, AskError> {
+) -> Result<Option<FlowBatch>, QueryError> {
     let rows = segment.rows(group, page);
     let mut decoded: Vec<Option<ArrayRef>> = Vec::with_capacity(wanted.columns.len());
     for position in 0..wanted.tested {

@@ -3,16 +3,16 @@
 //! A set of pages is never too small and may be too large: whatever the index does not know about, negations above
 //! all, leaves every page in.
 
-use weir_archive::index::{PageSet, SegmentIndex};
+use weir_archive::{PageSet, SegmentIndex};
 use weir_filter::{AddressSet, NumberSet, Operand, Predicate, Test};
 use weir_flow::Column;
 
-use crate::{AskError, TimeWindow, WindowRule};
+use crate::{QueryError, TimeWindow, WindowRule};
 
 /// Ranges of a set that are looked up one by one; of larger sets only the smallest and the largest value count.
 const RANGES_MAX: usize = 256;
 
-type Pages = Result<PageSet, AskError>;
+type Pages = Result<PageSet, QueryError>;
 
 /// Pages that may have flows which pass the predicate.
 pub(super) fn of_predicate(index: &SegmentIndex, predicate: &Predicate) -> Pages {

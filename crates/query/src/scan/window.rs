@@ -9,7 +9,7 @@ use weir_flow::{Column, FlowBatch};
 
 use crate::{TimeWindow, WindowRule};
 
-/// The columns that tell whether a flow belongs to the window.
+/// The columns that decide whether a flow belongs to the window.
 pub(super) fn columns(window: &TimeWindow) -> &'static [Column] {
     match window {
         TimeWindow { from_ms: None, until_ms: None, .. } => &[],

@@ -1,8 +1,9 @@
 //! Rankings that reach into time whose flows have expired.
 //!
-//! The flows that are kept are grouped as always, all of them; what summaries tell of the same keys is added. A key that
-//! a list lacks has nothing there as far as can be told, and what it may have instead is told with it: the bound of that
-//! list. So what a row tells is never too large, and too small by its error at most. The order is that of what is told.
+//! The flows that are kept are grouped as always, all of them; what summaries have of the same keys is added. A key
+//! that a list lacks counts as having nothing there, and what it may have instead is its error: the bound
+//! of that list. So the sums of a row are never too large, and too small by its error at most. The order is that of
+//! these sums.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -12,11 +13,12 @@ use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use weir_filter::Predicate;
 
-use super::past::{Amounts, Past, amounts};
-use super::{Table, rollups_of};
-use crate::archive::{Answer, Archive, go_on, parts_of_flows};
-use crate::group::{Counters, Grouping, KeyLayout, Lean, Part, Rows, Sums};
-use crate::{AskError, FlowQuery};
+use super::past::{Amounts, ExpiredSegment, amounts};
+use super::table::{Table, rollups_of};
+use crate::archive::{Answer, Archive, parts_of_flows};
+use crate::group::{Counters, Grouping, KeyLayout, Part, RankingCounter, Rows, Sums};
+use crate::options::go_on;
+use crate::{FlowQuery, QueryError};
 
 /// Columns that follow those of the exact answer: how much flows, packets and bytes may be too small.
 pub const ERROR_COLUMNS: [&str; 3] = ["flows_error_max", "packets_error_max", "bytes_error_max"];
@@ -26,7 +28,7 @@ const KEY_OCTETS: usize = 200;
 
 /// What is known of a key.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct BoundedSums {
     sums: Sums,
     /// How much it may be too small, by the lists that have the key.
     error: [u128; 3],
@@ -34,7 +36,7 @@ struct Known {
     absent: [u128; 3],
 }
 
-impl Known {
+impl BoundedSums {
     fn new(sums: Sums) -> Self {
         Self { sums, error: [0; 3], absent: [0; 3] }
     }
@@ -43,8 +45,8 @@ impl Known {
 /// All keys, and what a key may have that is in no list.
 #[derive(Default)]
 struct Keys {
-    short: HashMap<u128, Known>,
-    long: HashMap<Box<[u8]>, Known>,
+    short: HashMap<u128, BoundedSums>,
+    long: HashMap<Box<[u8]>, BoundedSums>,
     absent: [u128; 3],
 }
 
@@ -63,9 +65,9 @@ impl Archive {
         &self,
         question: &FlowQuery,
         each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
-    ) -> Result<Answer<T>, AskError> {
+    ) -> Result<Answer<T>, QueryError> {
         let mut grouping = grouping_of(question)?;
-        let rollups = rollups_of(&grouping).ok_or(AskError::NotApproximate("a grouping by these fields"))?;
+        let rollups = rollups_of(&grouping).ok_or(QueryError::NotApproximate("a grouping by these fields"))?;
         let mut keys = Keys::default();
         let mut is_complete = true;
         for past in self.past(&question.window)? {
@@ -76,8 +78,8 @@ impl Archive {
             }
             go_on(&self.options, keys.len() * KEY_OCTETS)?;
         }
-        if !is_complete && grouping.sorting.and_then(Lean::of).is_none() {
-            return Err(AskError::NotApproximate("an order other than the most flows, packets or bytes"));
+        if !is_complete && grouping.sorting.and_then(RankingCounter::of).is_none() {
+            return Err(QueryError::NotApproximate("an order other than the most flows, packets or bytes"));
         }
         let (sorting, limit) = (grouping.sorting.take(), grouping.limit.take());
         for part in parts_of_flows(&self.flows(&question.window)?, question, &mut grouping, &self.options)? {
@@ -98,14 +100,14 @@ fn clamped(amount: u128) -> u64 {
 }
 
 /// The grouping of a question that has an approximate answer.
-fn grouping_of(question: &FlowQuery) -> Result<Grouping, AskError> {
+fn grouping_of(question: &FlowQuery) -> Result<Grouping, QueryError> {
     if question.filter != Predicate::True {
-        return Err(AskError::NotApproximate("a question with a filter"));
+        return Err(QueryError::NotApproximate("a question with a filter"));
     }
     if question.scaled {
-        return Err(AskError::NotApproximate("scaling by sampling intervals"));
+        return Err(QueryError::NotApproximate("scaling by sampling intervals"));
     }
-    Grouping::of(&question.select).ok_or(AskError::NotApproximate("a list of flows"))
+    Grouping::of(&question.select).ok_or(QueryError::NotApproximate("a list of flows"))
 }
 
 fn with_errors(schema: &Schema) -> SchemaRef {
@@ -120,7 +122,7 @@ impl Keys {
     }
 
     /// Adds the keys of one side of a summary. Without a table a key may have all that flows of the window amount to.
-    fn add(&mut self, past: &Past, table: Option<&Table>, layout: &KeyLayout, skip_null: bool) {
+    fn add(&mut self, past: &ExpiredSegment, table: Option<&Table>, layout: &KeyLayout, skip_null: bool) {
         let absent: Amounts = match table.map(|table| table.rest) {
             None => past.inside,
             Some(None) => [0; 3],
@@ -149,8 +151,8 @@ impl Keys {
             let mut sums = all;
             (sums.flows, sums.packets, sums.bytes) = (flows, packets, bytes);
             let known = match long {
-                None => self.short.entry(key).or_insert_with(|| Known::new(Sums::NONE)),
-                Some((_, key)) => self.long.entry(key).or_insert_with(|| Known::new(Sums::NONE)),
+                None => self.short.entry(key).or_insert_with(|| BoundedSums::new(Sums::NONE)),
+                Some((_, key)) => self.long.entry(key).or_insert_with(|| BoundedSums::new(Sums::NONE)),
             };
             known.sums.join(&sums);
             add_amounts(&mut known.error, error);
@@ -164,29 +166,29 @@ impl Keys {
         add_rows(&mut self.long, part.long);
     }
 
-    /// The groups of which anything is told, and how much it may be too little.
+    /// The groups of the answer, and how much their sums may be too small.
     fn finish(self) -> Approximate {
         let all_absent = self.absent;
-        let error = |known: &Known| -> Amounts {
+        let error = |known: &BoundedSums| -> Amounts {
             std::array::from_fn(|of| clamped((all_absent[of] + known.error[of]).saturating_sub(known.absent[of])))
         };
         let mut unlisted_max = all_absent.map(clamped);
-        let (short, short_errors) = told(self.short, error, &mut unlisted_max);
-        let (long, long_errors) = told(self.long, error, &mut unlisted_max);
+        let (short, short_errors) = listed(self.short, error, &mut unlisted_max);
+        let (long, long_errors) = listed(self.long, error, &mut unlisted_max);
         Approximate { part: Part { short, long }, short_errors, long_errors, unlisted_max }
     }
 }
 
-fn add_rows<K: Hash + Eq>(keys: &mut HashMap<K, Known>, rows: Rows<K, Sums>) {
+fn add_rows<K: Hash + Eq>(keys: &mut HashMap<K, BoundedSums>, rows: Rows<K, Sums>) {
     for (key, sums) in rows.keys.into_iter().zip(rows.sums) {
-        keys.entry(key).or_insert_with(|| Known::new(Sums::NONE)).sums.join(&sums);
+        keys.entry(key).or_insert_with(|| BoundedSums::new(Sums::NONE)).sums.join(&sums);
     }
 }
 
-/// The keys of which anything is told, and their errors; what the others have at most goes to `unlisted_max`.
-fn told<K>(
-    keys: HashMap<K, Known>,
-    error: impl Fn(&Known) -> Amounts,
+/// The keys of the answer, and their errors; what the others have at most goes to `unlisted_max`.
+fn listed<K>(
+    keys: HashMap<K, BoundedSums>,
+    error: impl Fn(&BoundedSums) -> Amounts,
     unlisted_max: &mut Amounts,
 ) -> (Rows<K, Sums>, Vec<Amounts>) {
     let (mut rows, mut errors) = (Rows::default(), Vec::new());
@@ -209,7 +211,7 @@ fn add_amounts(all: &mut [u128; 3], more: Amounts) {
 }
 
 impl Approximate {
-    fn batches(self, grouping: &Grouping, schema: &SchemaRef) -> Result<Vec<RecordBatch>, AskError> {
+    fn batches(self, grouping: &Grouping, schema: &SchemaRef) -> Result<Vec<RecordBatch>, QueryError> {
         let parts = [self.part];
         let chosen = grouping.answer(&parts);
         let mut batches = Vec::with_capacity(chosen.batches());

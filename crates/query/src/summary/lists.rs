@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use arrow::array::Array;
 use weir_flow::FlowBatch;
 
-use crate::group::{Counters, KeyLayout, Lean, Rows, Sums};
+use crate::group::{Counters, KeyLayout, RankingCounter, Rows, Sums};
 
 /// The number that decides about a group.
-pub(super) fn decisive(lean: Lean, sums: &Sums) -> u64 {
+pub(super) fn decisive(lean: RankingCounter, sums: &Sums) -> u64 {
     match lean {
-        Lean::Flows => sums.flows,
-        Lean::Packets => sums.packets,
-        Lean::Bytes => sums.bytes,
+        RankingCounter::Flows => sums.flows,
+        RankingCounter::Packets => sums.packets,
+        RankingCounter::Bytes => sums.bytes,
     }
 }
 
@@ -29,7 +29,7 @@ pub(super) enum Known {
 
 /// The keys of one kind, in order.
 #[derive(Debug)]
-pub(super) struct Keyed<K> {
+pub(super) struct SortedKeys<K> {
     keys: Vec<K>,
     /// What decides.
     values: Vec<u64>,
@@ -39,7 +39,7 @@ pub(super) struct Keyed<K> {
     looked_up: BTreeMap<K, Option<Sums>>,
 }
 
-impl<K: Ord + Clone> Keyed<K> {
+impl<K: Ord + Clone> SortedKeys<K> {
     fn of_rows(mut rows: Vec<(K, u64, u32)>) -> Self {
         if !rows.is_sorted_by(|a, b| a.0 <= b.0) {
             rows.sort_unstable();
@@ -70,7 +70,7 @@ impl<K: Ord + Clone> Keyed<K> {
     }
 
     /// What is known of a key in a list whose other keys have at most `bound`.
-    pub(super) fn known(&self, key: &K, bound: Option<u64>, lean: Lean) -> Known {
+    pub(super) fn known(&self, key: &K, bound: Option<u64>, lean: RankingCounter) -> Known {
         match (self.keys.binary_search(key), bound) {
             _ if self.looked_up.contains_key(key) => {
                 let sums = self.looked_up.get(key).and_then(Option::as_ref);
@@ -108,8 +108,8 @@ pub(super) struct List {
     pub(super) place: Option<(usize, usize)>,
     /// The table that keys are from.
     pub(super) table: Option<FlowBatch>,
-    pub(super) short: Keyed<u128>,
-    pub(super) long: Keyed<Box<[u8]>>,
+    pub(super) short: SortedKeys<u128>,
+    pub(super) long: SortedKeys<Box<[u8]>>,
     /// What a key that is not in the list has at most; `None` when all keys are.
     pub(super) bound: Option<u64>,
 }
@@ -119,8 +119,8 @@ pub(super) fn keys_of(
     table: &FlowBatch,
     layout: &KeyLayout,
     skip_null: bool,
-    lean: Lean,
-) -> (Keyed<u128>, Keyed<Box<[u8]>>) {
+    lean: RankingCounter,
+) -> (SortedKeys<u128>, SortedKeys<Box<[u8]>>) {
     let column = layout.parts().first().and_then(|part| table.column(part.column()));
     let is_null = |row: usize| column.is_none_or(|values| values.is_null(row));
     let counters = Counters::of(table);
@@ -138,5 +138,5 @@ pub(super) fn keys_of(
             None => short.push((key, value, row as u32)),
         }
     }
-    (Keyed::of_rows(short), Keyed::of_rows(long))
+    (SortedKeys::of_rows(short), SortedKeys::of_rows(long))
 }

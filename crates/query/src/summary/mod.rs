@@ -1,69 +1,56 @@
 //! Rankings, totals and time lines from what segments have been summed up to, instead of from their flows.
 //!
 //! A segment that was merged has tables of sums by host, port and so on ([`Rollup`]). A row of such a table looks like
-//! one flow that stands for many: its `flows` tell how many, `start` and `end` are the first and the last. So a table
+//! one flow that is many: its `flows` say how many, `start` and `end` are the first and the last. So a table
 //! that is complete takes the place of its segment's flows, and whatever groups flows groups it, too. A table of many
-//! keys has only the heavy ones; from those the first of a ranking are told by bounds (`threshold`). Segments that have
-//! no such tables, or lie in the window only in part, are read as they always were, and so is the tail.
+//! keys has only the heavy ones; from those the first of a ranking are found by bounds (`threshold`). Segments that
+//! have no such tables, or lie in the window only in part, are read as they always were, and so is the tail.
 //!
 //! Answers are those of the flows, to the last row and in the same order. What the tables leave open is not guessed:
-//! the flows are read then, and [`Seen::rankings_open`](crate::Seen) tells so. What speaks against it is that there are
-//! two ways to an answer; a test asks every question both ways.
+//! the flows are read then, and [`ProgressCounts::rankings_open`](crate::ProgressCounts) counts that. What speaks
+//! against it is that there are two ways to an answer; a test asks every question both ways.
 //!
-//! Flows that have expired cannot be read. Whoever asks for approximate answers is told what their summaries have
+//! Flows that have expired cannot be read. Approximate answers include what their summaries have
 //! (`past`), and how much that may be too little (`approximate`).
 
 mod approximate;
 mod lists;
 mod past;
+mod table;
 mod threshold;
 mod totals;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use weir_archive::{ArchiveError, Rest, Rollup, RollupTable, Segment};
 use weir_filter::Predicate;
-use weir_flow::{Column, FlowBatch};
 
-use crate::archive::{Flows, go_on};
+use crate::flows::FlowSources;
 use crate::group::{Grouping, Part, Sums};
-use crate::run::share_out;
-use crate::{AggregateKey, AskError, AskOptions, FlowQuery, TimeWindow, WindowRule};
+use crate::{FlowQuery, QueryError, QueryOptions};
+use table::{Table, count_as_summed, rollups_of, tables};
 
 pub use approximate::ERROR_COLUMNS;
 pub use totals::Totals;
 
-/// Octets that a row of a table takes, with what is made of it: an address, five numbers, a key.
-const ROW_OCTETS: usize = 100;
-
 /// What summaries make of a question about groups.
-pub(crate) enum Summed {
+pub(crate) enum SummaryAnswer {
     /// The groups of the answer, and perhaps some that come after them.
     Groups(Part<Sums>),
-    /// What is left to read: sums stand for flows in it.
-    Flows(Flows),
+    /// What is left to read: it has sums in place of flows.
+    Flows(FlowSources),
     /// Nothing: all flows are to be read.
-    Not,
-}
-
-/// The sums of a segment by one kind of key, as flows.
-struct Table {
-    rows: FlowBatch,
-    rest: Option<Rest>,
+    NotApplicable,
 }
 
 /// Answers a question about groups by summaries, as far as they go.
 pub(crate) fn of(
-    flows: &Flows,
+    flows: &FlowSources,
     question: &FlowQuery,
     grouping: &Grouping,
-    options: &AskOptions,
-) -> Result<Summed, AskError> {
+    options: &QueryOptions,
+) -> Result<SummaryAnswer, QueryError> {
     if !options.summaries || question.filter != Predicate::True {
-        return Ok(Summed::Not);
+        return Ok(SummaryAnswer::NotApplicable);
     }
-    let Some(rollups) = rollups_of(grouping) else { return Ok(Summed::Not) };
+    let Some(rollups) = rollups_of(grouping) else { return Ok(SummaryAnswer::NotApplicable) };
     let tables = tables(&flows.segments, &question.window, &rollups, options)?;
     let is_complete = |tables: &Vec<Table>| tables.iter().all(|table| table.rest.is_none());
     if let Some(lean) = grouping.lean()
@@ -71,128 +58,21 @@ pub(crate) fn of(
     {
         if let Some(part) = threshold::ranking(flows, &tables, question, (grouping, lean), options)? {
             tables.iter().zip(&flows.segments).filter(|(tables, _)| tables.is_some()).for_each(|(_, segment)| {
-                tell(segment, options);
+                count_as_summed(segment, options);
             });
-            return Ok(Summed::Groups(part));
+            return Ok(SummaryAnswer::Groups(part));
         }
         options.progress.add_rankings_open(1);
     }
-    let mut left = Flows { segments: Vec::new(), tail: flows.tail.clone() };
+    let mut left = FlowSources { segments: Vec::new(), tail: flows.tail.clone() };
     for (tables, segment) in tables.into_iter().zip(&flows.segments) {
         match tables.filter(is_complete) {
             Some(tables) => {
-                tell(segment, options);
+                count_as_summed(segment, options);
                 left.tail.extend(tables.into_iter().map(|table| table.rows));
             }
             None => left.segments.push(segment.clone()),
         }
     }
-    Ok(Summed::Flows(left))
-}
-
-/// Tells that the flows of a segment need not be read.
-fn tell(segment: &Segment, options: &AskOptions) {
-    options.progress.add_segments_summed(1);
-    options.progress.add_rows_pruned(segment.rows);
-}
-
-/// What the sides of a grouping are summed up by; `None` when they are not.
-fn rollups_of(grouping: &Grouping) -> Option<Vec<Rollup>> {
-    let counting = &grouping.counting;
-    let of_side = |parts: &[crate::group::KeyPart]| match parts {
-        [part] => match part.from {
-            AggregateKey::Column(column) => rollup_by(column),
-            _ => None,
-        },
-        _ => None,
-    };
-    counting
-        .sides
-        .iter()
-        .filter(|_| counting.measures.is_empty())
-        .map(|side| of_side(side.parts()))
-        .collect::<Option<_>>()
-        .filter(|rollups: &Vec<Rollup>| !rollups.is_empty())
-}
-
-fn rollup_by(column: Column) -> Option<Rollup> {
-    Rollup::ALL.iter().copied().find(|rollup| rollup.column() == Some(column))
-}
-
-/// Whether all flows of a segment that has rollups belong to the window. Each of them has its times.
-fn is_inside(window: &TimeWindow, time_range_ms: Option<(i64, i64)>) -> bool {
-    if window.from_ms.is_none() && window.until_ms.is_none() {
-        return true;
-    }
-    let Some((min, max)) = time_range_ms else { return false };
-    match window.rule {
-        WindowRule::Overlaps => {
-            window.from_ms.is_none_or(|from| from <= min) && window.until_ms.is_none_or(|until| max <= until)
-        }
-        WindowRule::Inside => {
-            window.from_ms.is_none_or(|from| from < min) && window.until_ms.is_none_or(|until| max < until)
-        }
-    }
-}
-
-/// For each segment its tables; `None` when it lacks one or has flows outside of the window.
-fn tables(
-    segments: &[Segment],
-    window: &TimeWindow,
-    rollups: &[Rollup],
-    options: &AskOptions,
-) -> Result<Vec<Option<Vec<Table>>>, AskError> {
-    let held = AtomicUsize::new(0);
-    let read = share_out(
-        options.threads,
-        segments.len(),
-        || Ok(Vec::new()),
-        |read: &mut Vec<(usize, Option<Vec<Table>>)>, number| {
-            // whoever comes after the memory is full is read flow by flow
-            let is_full = held.load(Ordering::Relaxed) > options.memory_octets_max;
-            let tables = if is_full { Ok(None) } else { segment_tables(&segments[number], window, rollups) };
-            let tables = match tables {
-                // what is damaged is not needed: the flows tell the same
-                Err(AskError::Archive(ArchiveError::DamagedSegment { .. })) => {
-                    options.progress.add_summaries_damaged(1);
-                    None
-                }
-                other => other?,
-            };
-            let rows = tables.iter().flatten().map(|table| table.rows.rows()).sum::<usize>();
-            held.fetch_add(rows * ROW_OCTETS, Ordering::Relaxed);
-            read.push((number, tables));
-            go_on(options, 0)
-        },
-    )?;
-    let mut read: Vec<_> = read.into_iter().flatten().collect();
-    read.sort_unstable_by_key(|(number, _)| *number);
-    Ok(read.into_iter().map(|(_, tables)| tables).collect())
-}
-
-fn segment_tables(segment: &Segment, window: &TimeWindow, rollups: &[Rollup]) -> Result<Option<Vec<Table>>, AskError> {
-    if !is_inside(window, segment.time_range_ms) {
-        return Ok(None);
-    }
-    let Some(index) = segment.index()? else { return Ok(None) };
-    let mut tables = Vec::with_capacity(rollups.len());
-    for rollup in rollups {
-        let Some(table) = index.rollup(*rollup)? else { return Ok(None) };
-        tables.push(table_of(&table, *rollup)?);
-    }
-    Ok(Some(tables))
-}
-
-/// Sums by one kind of key, as flows.
-fn table_of(table: &RollupTable, rollup: Rollup) -> Result<Table, AskError> {
-    let mut columns = vec![Column::Flows, Column::Packets, Column::Bytes, Column::Start, Column::End];
-    let mut values = table.rows.columns()[1..].to_vec();
-    if let Some(key) = rollup.column() {
-        columns.push(key);
-        values.push(Arc::clone(table.rows.column(0)));
-    }
-    let mut columns: Vec<_> = columns.into_iter().zip(values).collect();
-    columns.sort_unstable_by_key(|(column, _)| *column);
-    let rows = FlowBatch::from_columns(table.rows.num_rows(), columns);
-    Ok(Table { rows: rows.map_err(|error| AskError::Source(error.into()))?, rest: table.rest })
+    Ok(SummaryAnswer::Flows(left))
 }

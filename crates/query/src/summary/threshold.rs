@@ -1,45 +1,47 @@
 //! The first of a ranking, from lists of the heavy keys of each segment.
 //!
-//! Every list tells what its keys have, and what any other key has at most. A key's total lies between what lists tell
+//! Every list has the sums of its keys, and what any other key has at most. A key's total lies between what lists have
 //! and that plus the bounds of the lists that it is missing from. When the last of the first ones has more than a key
 //! that is in no list can have, only keys of lists come into question; those of them whose upper end reaches that far
-//! are looked up where they are missing, through the index, and are exact then. This is the threshold algorithm of Fagin,
-//! Lotem and Naor (2003), with bounds kept per segment instead of sorted access. When too many keys would have to be
-//! looked up, or the bounds are too wide, the ranking stays open.
+//! are looked up where they are missing, through the index, and are exact then. This is the threshold algorithm of
+//! Fagin, Lotem and Naor (2003), with bounds kept per segment instead of sorted access. When too many keys would have
+//! to be looked up, or the bounds are too wide, the ranking stays open.
 
 use weir_flow::FlowBatch;
 
-use super::Table;
-use super::lists::{Keyed, Known, List, keys_of};
-use crate::archive::{Flows, all_passes};
-use crate::group::{Grouping, Lean, Only, Part, Rows, Sums};
+use super::lists::{Known, List, SortedKeys, keys_of};
+use super::table::Table;
+use crate::flows::FlowSources;
+use crate::group::{Grouping, KeySet, Part, RankingCounter, Rows, Sums};
+use crate::passes::all_passes;
 use crate::run::share_out;
 use crate::scan::Wanted;
-use crate::{AskError, AskOptions, FlowQuery};
+use crate::{FlowQuery, QueryError, QueryOptions};
 
 /// Keys that are looked up in one list, at most: as many as the index is asked for.
 const LOOK_UP_MAX: usize = 64;
 
-/// The groups that a ranking is told from; `None` when it is left open.
+/// The groups that a ranking is made from; `None` when it is left open.
 pub(super) fn ranking(
-    flows: &Flows,
+    flows: &FlowSources,
     tables: &[Option<Vec<Table>>],
     question: &FlowQuery,
-    (grouping, lean): (&Grouping, Lean),
-    options: &AskOptions,
-) -> Result<Option<Part<Sums>>, AskError> {
+    (grouping, lean): (&Grouping, RankingCounter),
+    options: &QueryOptions,
+) -> Result<Option<Part<Sums>>, QueryError> {
     let limit = grouping.limit.unwrap_or(usize::MAX);
     let left = tables.iter().zip(&flows.segments).filter(|(tables, _)| tables.is_none());
-    let left = Flows { segments: left.map(|(_, segment)| segment.clone()).collect(), tail: flows.tail.clone() };
+    let left = FlowSources { segments: left.map(|(_, segment)| segment.clone()).collect(), tail: flows.tail.clone() };
     let lists = lists_of(tables, grouping, lean, options)?;
     let mut ranking = Ranking { flows, left, question, grouping, lean, options, lists };
-    // Whatever else there is only adds to the keys of these lists, so it need not be read to see that bounds are too wide.
+    // Whatever else there is only adds to the keys of these lists, so it need not be read to see that bounds are too
+    // wide.
     if ranking.contenders(limit).is_none() {
         return Ok(None);
     }
     match ranking.read_left().and_then(|()| ranking.settle(limit)) {
         // the flows themselves can be read several times, for some of the keys each time
-        Err(AskError::Memory { .. }) => Ok(None),
+        Err(QueryError::Memory { .. }) => Ok(None),
         settled => settled,
     }
 }
@@ -59,9 +61,9 @@ fn largest(mut numbers: Vec<u64>, limit: usize) -> Option<u64> {
 fn lists_of(
     tables: &[Option<Vec<Table>>],
     grouping: &Grouping,
-    lean: Lean,
-    options: &AskOptions,
-) -> Result<Vec<List>, AskError> {
+    lean: RankingCounter,
+    options: &QueryOptions,
+) -> Result<Vec<List>, QueryError> {
     let numbered = tables.iter().enumerate().flat_map(|(segment, tables)| {
         let sides = tables.iter().flatten().enumerate();
         sides.map(move |(side, table)| ((segment, side), table))
@@ -76,9 +78,9 @@ fn lists_of(
             let counting = &grouping.counting;
             let (short, long) = keys_of(&table.rows, &counting.sides[place.1], counting.skip_null, lean);
             let bound = table.rest.map(|rest| match lean {
-                Lean::Flows => rest.flows_max,
-                Lean::Packets => rest.packets_max,
-                Lean::Bytes => rest.bytes_max,
+                RankingCounter::Flows => rest.flows_max,
+                RankingCounter::Packets => rest.packets_max,
+                RankingCounter::Bytes => rest.bytes_max,
             });
             lists.push(List { place: Some(*place), table: Some(table.rows.clone()), short, long, bound });
             Ok(())
@@ -89,12 +91,12 @@ fn lists_of(
 
 /// The list of all keys of flows that are read one by one.
 fn read_list(
-    left: &Flows,
+    left: &FlowSources,
     question: &FlowQuery,
     grouping: &Grouping,
-    lean: Lean,
-    options: &AskOptions,
-) -> Result<List, AskError> {
+    lean: RankingCounter,
+    options: &QueryOptions,
+) -> Result<List, QueryError> {
     let wanted = Wanted::new(question, grouping.lean_columns(lean));
     let mut grouping = Grouping { sorting: None, limit: None, ..grouping.clone() };
     let morsels = left.morsels(&wanted, options)?;
@@ -104,18 +106,24 @@ fn read_list(
         short.extend(part.short.keys.into_iter().zip(part.short.sums));
         long.extend(part.long.keys.into_iter().zip(part.long.sums));
     }
-    Ok(List { place: None, table: None, short: Keyed::of_values(short), long: Keyed::of_values(long), bound: None })
+    Ok(List {
+        place: None,
+        table: None,
+        short: SortedKeys::of_values(short),
+        long: SortedKeys::of_values(long),
+        bound: None,
+    })
 }
 
 /// A ranking while it is being settled.
 struct Ranking<'a> {
-    flows: &'a Flows,
+    flows: &'a FlowSources,
     /// What has been read flow by flow.
-    left: Flows,
+    left: FlowSources,
     question: &'a FlowQuery,
     grouping: &'a Grouping,
-    lean: Lean,
-    options: &'a AskOptions,
+    lean: RankingCounter,
+    options: &'a QueryOptions,
     lists: Vec<List>,
 }
 
@@ -128,24 +136,24 @@ struct Candidates {
 
 /// What a key has, between these.
 #[derive(Debug, Clone, Copy)]
-struct Between {
+struct Bounds {
     least: u64,
     most: u64,
 }
 
 impl Ranking<'_> {
     /// Adds the list of what is not summed up.
-    fn read_left(&mut self) -> Result<(), AskError> {
+    fn read_left(&mut self) -> Result<(), QueryError> {
         if !self.left.segments.is_empty() || !self.left.tail.is_empty() {
             self.lists.push(read_list(&self.left, self.question, self.grouping, self.lean, self.options)?);
         }
         Ok(())
     }
 
-    fn settle(&mut self, limit: usize) -> Result<Option<Part<Sums>>, AskError> {
+    fn settle(&mut self, limit: usize) -> Result<Option<Part<Sums>>, QueryError> {
         let Some((contenders, mut threshold)) = self.contenders(limit) else { return Ok(None) };
-        // those that lists alone put first, then whoever may still come before the last of them
-        for end in [|between: Between| between.least, |between: Between| between.most] {
+        // those that lists alone put first, then those that may still come before the last of them
+        for end in [|between: Bounds| between.least, |between: Bounds| between.most] {
             let Some(candidates) = self.reaching(&contenders, threshold, end) else { return Ok(None) };
             if !self.look_up(&candidates)? {
                 return Ok(None);
@@ -195,18 +203,18 @@ impl Ranking<'_> {
     }
 
     /// What a key has; `None` when that may exceed 64 bits.
-    fn between<K: Ord + Clone + 'static>(&self, key: &K, keyed: impl Fn(&List) -> &Keyed<K>) -> Option<Between> {
-        self.lists.iter().try_fold(Between { least: 0, most: 0 }, |sum, list| {
+    fn between<K: Ord + Clone + 'static>(&self, key: &K, keyed: impl Fn(&List) -> &SortedKeys<K>) -> Option<Bounds> {
+        self.lists.iter().try_fold(Bounds { least: 0, most: 0 }, |sum, list| {
             let (least, most) = match keyed(list).known(key, list.bound, self.lean) {
                 Known::All(value) | Known::Decisive(value) => (value, value),
                 Known::AtMost(bound) => (0, bound),
             };
-            Some(Between { least: sum.least.checked_add(least)?, most: sum.most.checked_add(most)? })
+            Some(Bounds { least: sum.least.checked_add(least)?, most: sum.most.checked_add(most)? })
         })
     }
 
     /// The keys one end of which reaches the threshold. `None` when sums exceed 64 bits.
-    fn reaching(&self, keys: &Candidates, threshold: u64, end: fn(Between) -> u64) -> Option<Candidates> {
+    fn reaching(&self, keys: &Candidates, threshold: u64, end: fn(Bounds) -> u64) -> Option<Candidates> {
         let mut reaching = Candidates::default();
         for key in &keys.short {
             if end(self.between(key, |list| &list.short)?) >= threshold {
@@ -222,10 +230,10 @@ impl Ranking<'_> {
     }
 
     /// Looks up the candidates wherever not all is known of them. False when these are too many.
-    fn look_up(&mut self, candidates: &Candidates) -> Result<bool, AskError> {
-        let asked: Vec<Only> = self.lists.iter().map(|list| self.missing(list, candidates)).collect();
+    fn look_up(&mut self, candidates: &Candidates) -> Result<bool, QueryError> {
+        let asked: Vec<KeySet> = self.lists.iter().map(|list| self.missing(list, candidates)).collect();
         let is_much =
-            |(list, only): (&List, &Only)| list.place.is_some() && only.short.len() + only.long.len() > LOOK_UP_MAX;
+            |(list, only): (&List, &KeySet)| list.place.is_some() && only.short.len() + only.long.len() > LOOK_UP_MAX;
         if self.lists.iter().zip(&asked).any(is_much) {
             return Ok(false);
         }
@@ -244,14 +252,14 @@ impl Ranking<'_> {
     }
 
     /// What the flows of one place have for some keys.
-    fn find(&self, place: Option<(usize, usize)>, only: &Only) -> Result<Vec<Part<Sums>>, AskError> {
+    fn find(&self, place: Option<(usize, usize)>, only: &KeySet) -> Result<Vec<Part<Sums>>, QueryError> {
         let mut grouping = Grouping { sorting: None, limit: None, ..self.grouping.clone() };
         let of_place;
         let flows = match place.and_then(|(segment, side)| self.flows.segments.get(segment).zip(Some(side))) {
             None => &self.left,
             Some((segment, side)) => {
                 grouping.counting.sides = vec![grouping.counting.sides[side].clone()];
-                of_place = Flows { segments: vec![segment.clone()], tail: Vec::<FlowBatch>::new() };
+                of_place = FlowSources { segments: vec![segment.clone()], tail: Vec::<FlowBatch>::new() };
                 &of_place
             }
         };
@@ -263,7 +271,7 @@ impl Ranking<'_> {
     }
 
     /// What these keys have, of which all is known.
-    fn joined<K: Ord + Clone + 'static>(&self, keys: &[K], keyed: impl Fn(&List) -> &Keyed<K>) -> Rows<K, Sums> {
+    fn joined<K: Ord + Clone + 'static>(&self, keys: &[K], keyed: impl Fn(&List) -> &SortedKeys<K>) -> Rows<K, Sums> {
         let mut rows = Rows::default();
         for key in keys {
             let known = self.lists.iter().filter_map(|list| keyed(list).sums(key, list.table.as_ref()));
@@ -280,8 +288,8 @@ impl Ranking<'_> {
     }
 
     /// Candidates of which a list does not know everything.
-    fn missing(&self, list: &List, candidates: &Candidates) -> Only {
-        let mut only = Only::default();
+    fn missing(&self, list: &List, candidates: &Candidates) -> KeySet {
+        let mut only = KeySet::default();
         let is_missing = |known| !matches!(known, Known::All(_));
         let short = candidates.short.iter();
         only.short.extend(short.filter(|key| is_missing(list.short.known(key, list.bound, self.lean))));

@@ -9,34 +9,35 @@ use weir_archive::Rollup;
 use weir_filter::Predicate;
 use weir_flow::{Column, FlowBatch};
 
-use super::past::{Amounts, Belonging, Past, amounts};
-use super::{tables, tell};
-use crate::archive::{Archive, Flows, decoder, go_on};
+use super::past::{Amounts, ExpiredSegment, WindowShare, amounts, minute_of};
+use super::table::{count_as_summed, tables};
+use crate::archive::Archive;
+use crate::flows::FlowSources;
 use crate::group::{Sums, rows_of};
+use crate::options::go_on;
+use crate::passes::decoder;
 use crate::run::share_out;
 use crate::scan::Wanted;
-use crate::{AskError, FlowQuery, Select, TimeWindow};
-
-const MINUTE_MS: i64 = 60_000;
+use crate::{FlowQuery, QueryError, Select, TimeWindow};
 
 /// What flows amount to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Totals {
-    /// Rows of the archive; `None` by the minute, because what segments are summed up to does not tell it, nor do
+    /// Rows of the archive; `None` by the minute, because what segments are summed up to lacks it, nor do
     /// summaries that lie in the window in part.
     pub rows: Option<u64>,
-    /// Flows; a row may stand for several.
+    /// Flows; a row may be several.
     pub flows: u64,
-    /// Packets; `None` when no flow tells any.
+    /// Packets; `None` when no flow has any.
     pub packets: Option<u64>,
-    /// Octets; `None` when no flow tells any.
+    /// Octets; `None` when no flow has any.
     pub bytes: Option<u64>,
-    /// First start, milliseconds since the epoch; `None` when no flow tells it.
+    /// First start, milliseconds since the epoch; `None` when no flow has it.
     pub start_ms: Option<i64>,
-    /// Last end, milliseconds since the epoch; `None` when no flow tells it.
+    /// Last end, milliseconds since the epoch; `None` when no flow has it.
     pub end_ms: Option<i64>,
-    /// How much `flows` may be too small: 0 unless flows that have expired count, and their summaries lie in the window in
-    /// part only. Times are those of all flows of these summaries then.
+    /// How much `flows` may be too small: 0 unless flows that have expired count, and their summaries lie in the window
+    /// in part only. Times are those of all flows of these summaries then.
     pub flows_error_max: u64,
     /// How much `packets` may be too small.
     pub packets_error_max: u64,
@@ -79,23 +80,18 @@ impl Amount {
     }
 }
 
-/// Amounts by the minute in which flows start; `None` for those that do not tell it, and for all of them when nobody asks
-/// for minutes.
+/// Amounts by the minute in which flows start; `None` for those that lack it, and for all of them when nobody
+/// asks for minutes.
 type Minutes = HashMap<Option<i64>, Amount>;
 
 fn add(minutes: &mut Minutes, minute: Option<i64>, amount: &Amount) {
     minutes.entry(minute).or_insert(Amount::NONE).join(amount);
 }
 
-/// The first millisecond of the minute of a time.
-pub(super) fn minute_of(time_ms: i64) -> i64 {
-    time_ms.div_euclid(MINUTE_MS).saturating_mul(MINUTE_MS)
-}
-
 impl Archive {
     /// What the flows of a window that pass a filter amount to; without a filter, whatever segments have been summed up
     /// to is used.
-    pub fn totals(&self, filter: &Predicate, window: &TimeWindow) -> Result<Totals, AskError> {
+    pub fn totals(&self, filter: &Predicate, window: &TimeWindow) -> Result<Totals, QueryError> {
         let minutes = self.by_minute(filter, window, false)?;
         let all = minutes.into_values().reduce(|mut all, more| {
             all.join(&more);
@@ -105,21 +101,25 @@ impl Archive {
     }
 
     /// The same by the minute in which flows start, in milliseconds since the epoch: the key is the first millisecond.
-    /// Flows that do not tell when they start have no key.
-    pub fn minutes(&self, filter: &Predicate, window: &TimeWindow) -> Result<BTreeMap<Option<i64>, Totals>, AskError> {
+    /// Flows without a start have no key.
+    pub fn minutes(
+        &self,
+        filter: &Predicate,
+        window: &TimeWindow,
+    ) -> Result<BTreeMap<Option<i64>, Totals>, QueryError> {
         let minutes = self.by_minute(filter, window, true)?;
         let totals = |amount: &Amount| Totals { rows: None, ..amount.totals() };
         Ok(minutes.iter().map(|(minute, amount)| (*minute, totals(amount))).collect())
     }
 
-    fn by_minute(&self, filter: &Predicate, window: &TimeWindow, tells_minutes: bool) -> Result<Minutes, AskError> {
+    fn by_minute(&self, filter: &Predicate, window: &TimeWindow, per_minute: bool) -> Result<Minutes, QueryError> {
         let mut flows = self.flows(window)?;
         let mut minutes = Minutes::new();
         if self.options.approximate {
             if *filter != Predicate::True {
-                return Err(AskError::NotApproximate("a total with a filter"));
+                return Err(QueryError::NotApproximate("a total with a filter"));
             }
-            self.past(window)?.iter().for_each(|past| add_past(&mut minutes, past, tells_minutes));
+            self.past(window)?.iter().for_each(|past| add_past(&mut minutes, past, per_minute));
         }
         if self.options.summaries && *filter == Predicate::True {
             let tables = tables(&flows.segments, window, &[Rollup::Minute], &self.options)?;
@@ -130,16 +130,16 @@ impl Archive {
                     continue;
                 };
                 for table in &tables {
-                    add_batch(&mut minutes, &table.rows, tells_minutes, 0);
+                    add_batch(&mut minutes, &table.rows, per_minute, 0);
                 }
-                // what a minute has of the rows is not told, but all of them belong to some minute
-                if !tells_minutes {
+                // what a minute has of the rows is not known, but all of them belong to some minute
+                if !per_minute {
                     add(&mut minutes, None, &Amount { rows: Some(segment.rows), ..Amount::NONE });
                 }
-                tell(&segment, &self.options);
+                count_as_summed(&segment, &self.options);
             }
         }
-        for read in self.read_minutes(&flows, filter, window, tells_minutes)? {
+        for read in self.read_minutes(&flows, filter, window, per_minute)? {
             for (minute, amount) in &read {
                 add(&mut minutes, *minute, amount);
             }
@@ -150,11 +150,11 @@ impl Archive {
     /// The same from flows, one map for each thread.
     fn read_minutes(
         &self,
-        flows: &Flows,
+        flows: &FlowSources,
         filter: &Predicate,
         window: &TimeWindow,
-        tells_minutes: bool,
-    ) -> Result<Vec<Minutes>, AskError> {
+        per_minute: bool,
+    ) -> Result<Vec<Minutes>, QueryError> {
         let select = Select::List { columns: Vec::new(), sorting: None, limit: None };
         let question = FlowQuery { filter: filter.clone(), window: *window, select, scaled: false };
         let counted = [Column::Flows, Column::Packets, Column::Bytes, Column::Start, Column::End];
@@ -163,10 +163,10 @@ impl Archive {
         let make = || Ok((decoder()?, Minutes::new()));
         let read = share_out(self.options.threads, morsels.len(), make, |(decoder, minutes), number| {
             morsels[number].read(&wanted, decoder, |batch| {
-                add_batch(minutes, &batch, tells_minutes, 1);
+                add_batch(minutes, &batch, per_minute, 1);
                 Ok(())
             })?;
-            morsels[number].tell(&self.options.progress);
+            morsels[number].count_read(&self.options.progress);
             go_on(&self.options, 0)
         })?;
         Ok(read.into_iter().map(|(_, minutes)| minutes).collect())
@@ -174,8 +174,8 @@ impl Archive {
 }
 
 /// Adds flows, each of which is `rows` rows.
-fn add_batch(minutes: &mut Minutes, batch: &FlowBatch, tells_minutes: bool, rows: u64) {
-    if !tells_minutes {
+fn add_batch(minutes: &mut Minutes, batch: &FlowBatch, per_minute: bool, rows: u64) {
+    if !per_minute {
         let all = rows_of(batch).reduce(|mut all, sums| {
             all.join(&sums);
             all
@@ -192,17 +192,17 @@ fn add_batch(minutes: &mut Minutes, batch: &FlowBatch, tells_minutes: bool, rows
     }
 }
 
-/// Adds what a summary tells of the window, and what may be missing.
-fn add_past(minutes: &mut Minutes, past: &Past, tells_minutes: bool) {
+/// Adds what a summary has of the window, and what may be missing.
+fn add_past(minutes: &mut Minutes, past: &ExpiredSegment, per_minute: bool) {
     for (sums, belonging) in past.minutes() {
-        let minute = tells_minutes.then(|| minute_of(sums.start));
+        let minute = per_minute.then(|| minute_of(sums.start));
         match belonging {
-            Belonging::All => add(minutes, minute, &Amount { sums, ..Amount::NONE }),
-            Belonging::Some => add(minutes, minute, &Amount { error: amounts(&sums), ..Amount::NONE }),
-            Belonging::None => {}
+            WindowShare::All => add(minutes, minute, &Amount { sums, ..Amount::NONE }),
+            WindowShare::Some => add(minutes, minute, &Amount { error: amounts(&sums), ..Amount::NONE }),
+            WindowShare::None => {}
         }
     }
-    if !tells_minutes {
+    if !per_minute {
         let rows = past.is_whole().then(|| past.summary.rows());
         add(minutes, None, &Amount { rows, ..Amount::NONE });
     }

@@ -12,8 +12,8 @@ use weir_archive::{ArchiveOptions, ExpiryOptions, SummaryOptions, Writer, expire
 use weir_filter::Predicate;
 use weir_flow::{Column, Delivery, FlowBatchBuilder};
 use weir_query::{
-    AggregateKey, Archive, AskError, AskOptions, Direction, ERROR_COLUMNS, FlowQuery, Order, Progress, Seen, Select,
-    Sorting, StatisticKey, TimeWindow, Totals, WindowRule,
+    AggregateKey, Archive, Direction, ERROR_COLUMNS, FlowQuery, Order, Progress, ProgressCounts, QueryError,
+    QueryOptions, Select, Sorting, StatisticKey, TimeWindow, Totals, WindowRule,
 };
 
 use crate::naive::texts;
@@ -22,7 +22,7 @@ use crate::summaries::{KEYS, NOW_MS, Numbers, Written, window, write_flows};
 /// Flows, packets, bytes.
 type Amounts = [u64; 3];
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("created");
     for entry in fs::read_dir(from).expect("a folder") {
         let path = entry.expect("an entry").path();
@@ -61,12 +61,12 @@ impl Both {
 
 fn open(folder: &Path, approximate: bool) -> (Archive, Arc<Progress>) {
     let progress = Arc::new(Progress::default());
-    let options = AskOptions {
+    let options = QueryOptions {
         threads: 2,
         summaries: approximate,
         approximate,
         progress: Arc::clone(&progress),
-        ..AskOptions::default()
+        ..QueryOptions::default()
     };
     (Archive::open(folder, options).expect("the archive"), progress)
 }
@@ -78,10 +78,10 @@ struct Told {
     rows: Vec<(String, Amounts, Amounts)>,
     /// What a key has at most that is not told.
     absent: Amounts,
-    seen: Seen,
+    seen: ProgressCounts,
 }
 
-fn ask(folder: &Path, question: &FlowQuery, approximate: bool) -> Result<Told, AskError> {
+fn ask(folder: &Path, question: &FlowQuery, approximate: bool) -> Result<Told, QueryError> {
     let (archive, progress) = open(folder, approximate);
     let answer = archive.ask(question)?;
     assert_eq!(answer.unlisted_max().is_some(), approximate);
@@ -98,7 +98,7 @@ fn ask(folder: &Path, question: &FlowQuery, approximate: bool) -> Result<Told, A
             rows.push((text[0].clone(), amounts(["flows", "packets", "bytes"], row), amounts(ERROR_COLUMNS, row)));
         }
     }
-    Ok(Told { rows, absent, seen: progress.seen() })
+    Ok(Told { rows, absent, seen: progress.counts() })
 }
 
 fn question(select: Select, window: TimeWindow) -> FlowQuery {
@@ -281,13 +281,13 @@ fn questions_that_summaries_cannot_answer_are_errors() {
     wrong.push(FlowQuery { filter: Predicate::not(Predicate::True), ..good.clone() });
     for question in wrong {
         let error = ask(&both.expired, &question, true).expect_err("no answer");
-        assert!(matches!(error, AskError::NotApproximate(_)), "{error:?}, {question:?}");
-        assert!(error.to_string().contains("hint: "), "{error}");
+        assert!(matches!(error, QueryError::NotApproximate(_)), "{error:?}, {question:?}");
+        assert!(error.hint().is_some_and(|hint| hint.contains("--approximate")), "{error}");
         ask(&both.expired, &FlowQuery { scaled: false, ..question }, false).expect("the flows that are kept answer");
     }
     let (archive, _) = open(&both.expired, true);
     let totals = archive.totals(&Predicate::not(Predicate::True), &window);
-    assert!(matches!(totals, Err(AskError::NotApproximate(_))), "{totals:?}");
+    assert!(matches!(totals, Err(QueryError::NotApproximate(_))), "{totals:?}");
     ask(&both.expired, &good, true).expect("answered");
 }
 

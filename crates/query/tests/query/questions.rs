@@ -8,7 +8,7 @@ use weir_archive::{ArchiveOptions, Writer};
 use weir_flow::{Column, Delivery, FlowBatch, Table};
 use weir_generate::TrafficModel;
 use weir_query::{
-    AggregateKey, Archive, AskError, AskOptions, Direction, FlowQuery, Order, Select, Sorting, StatisticKey,
+    AggregateKey, Archive, Direction, FlowQuery, Order, QueryError, QueryOptions, Select, Sorting, StatisticKey,
     TimeWindow, WindowRule,
 };
 
@@ -130,7 +130,7 @@ impl Case<'_> {
     }
 }
 
-fn every_case(options: &ArchiveOptions, asking: &AskOptions, look: impl Fn(&Case<'_>)) {
+fn every_case(options: &ArchiveOptions, asking: &QueryOptions, look: impl Fn(&Case<'_>)) {
     let folder = tempfile::tempdir().expect("a folder");
     let flows = flows();
     let (mut writer, _) = Writer::open(folder.path(), *options).expect("an archive");
@@ -182,20 +182,20 @@ fn answers_are_those_of_counting_row_by_row() {
         summaries_when_sealing: true,
         ..ArchiveOptions::default()
     };
-    every_case(&options, &AskOptions { threads: 3, ..AskOptions::default() }, every_question);
+    every_case(&options, &QueryOptions { threads: 3, ..QueryOptions::default() }, every_question);
 }
 
 /// So little memory that flows are read several times; without that the test could not tell.
 #[test]
 fn answers_do_not_depend_on_memory() {
     let options = ArchiveOptions { segment_rows_max: 3000, ..ArchiveOptions::default() };
-    let asking = AskOptions { threads: 2, memory_octets_max: 100_000, ..AskOptions::default() };
+    let asking = QueryOptions { threads: 2, memory_octets_max: 100_000, ..QueryOptions::default() };
     every_case(&options, &asking, |case| case.first_groups(&AggregateKey::FIVE_TUPLE));
     every_case(&options, &asking, |case| {
         let keys = AggregateKey::FIVE_TUPLE.to_vec();
         let select = Select::Aggregate { keys, more: Vec::new(), sorting: None, limit: None };
         let asked = case.archive.ask(&FlowQuery { select, ..case.question.clone() });
-        let is_too_much = matches!(asked, Err(AskError::Memory { octets_max: 100_000 }));
+        let is_too_much = matches!(asked, Err(QueryError::Memory { octets_max: 100_000 }));
         assert!(is_too_much || case.rows.len() < 2000, "{} of {} rows", case.text, case.rows.len());
     });
 }

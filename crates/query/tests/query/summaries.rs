@@ -8,8 +8,8 @@ use weir_archive::{ArchiveOptions, CompactionOptions, Writer};
 use weir_filter::Predicate;
 use weir_flow::{Column, Delivery, FlowBatch, FlowBatchBuilder, Table};
 use weir_query::{
-    AggregateKey, Archive, AskOptions, Direction, FlowQuery, Order, Progress, Seen, Select, Sorting, StatisticKey,
-    TimeWindow, WindowRule,
+    AggregateKey, Archive, Direction, FlowQuery, Order, Progress, ProgressCounts, QueryOptions, Select, Sorting,
+    StatisticKey, TimeWindow, WindowRule,
 };
 
 use crate::naive::{Text, texts};
@@ -169,14 +169,14 @@ fn select(numbers: &mut Numbers) -> Select {
 
 fn open(folder: &Path, summaries: bool) -> (Archive, Arc<Progress>) {
     let progress = Arc::new(Progress::default());
-    let options = AskOptions { threads: 2, summaries, progress: Arc::clone(&progress), ..AskOptions::default() };
+    let options = QueryOptions { threads: 2, summaries, progress: Arc::clone(&progress), ..QueryOptions::default() };
     (Archive::open(folder, options).expect("the archive"), progress)
 }
 
-fn ask(folder: &Path, question: &FlowQuery, summaries: bool) -> (Vec<Text>, Seen) {
+fn ask(folder: &Path, question: &FlowQuery, summaries: bool) -> (Vec<Text>, ProgressCounts) {
     let (archive, progress) = open(folder, summaries);
     let batches: Vec<RecordBatch> = archive.ask(question).expect("asked").collect::<Result<_, _>>().expect("an answer");
-    (batches.iter().flat_map(texts).collect(), progress.seen())
+    (batches.iter().flat_map(texts).collect(), progress.counts())
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn damaged_summaries_are_passed_over() {
         let Ok(answer) = archive.ask(&question) else { continue };
         let Ok(batches) = answer.collect::<Result<Vec<RecordBatch>, _>>() else { continue };
         assert_eq!(batches.iter().flat_map(texts).collect::<Vec<_>>(), expected, "octet {at}");
-        passed_over += progress.seen().summaries_damaged;
+        passed_over += progress.counts().summaries_damaged;
     }
     assert!(passed_over > 3, "{passed_over} times");
 }
@@ -248,7 +248,7 @@ fn totals_are_the_same_with_summaries_and_without() {
                 let totals = archive.totals(&Predicate::True, &window).expect("totals");
                 let minutes = archive.minutes(&Predicate::True, &window).expect("minutes");
                 assert_eq!(minutes.values().map(|minute| minute.flows).sum::<u64>(), totals.flows);
-                (totals, minutes, progress.seen().segments_summed)
+                (totals, minutes, progress.counts().segments_summed)
             };
             let (with, without) = (told(true), told(false));
             assert_eq!((with.0, &with.1), (without.0, &without.1), "archive {seed}, {window:?}");

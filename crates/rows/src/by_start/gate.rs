@@ -1,50 +1,49 @@
 //! Which rows may be held, and how far time has moved.
 
 use arrow::array::{RecordBatch, TimestampMillisecondArray};
-use weir_chain::{ComponentError, Counter, Counters, ParameterSpec, ParameterType, Parameters};
+use weir_chain::{ComponentError, Counter, Counters, TimeSpan, choices, options};
 use weir_flow::Column;
 
 use crate::flow_columns::{number, numbers};
 
-/// The parameters that a gate is made of.
-pub const PARAMETERS: [ParameterSpec; 5] = [
-    ParameterSpec {
-        key: "window_secs",
-        parameter_type: ParameterType::Seconds,
-        default: Some("120"),
-        doc: "How long a row is held, in the time of the data: until a row has come whose start is later by more than \
-              this. It should be longer than the active timeout of the exporters, because flows come when they end.",
-    },
-    ParameterSpec {
-        key: "window_rows_max",
-        parameter_type: ParameterType::Integer(1, 1 << 31),
-        default: Some("1000000"),
-        doc: "How many rows are held at most.",
-    },
-    ParameterSpec {
-        key: "when_full",
-        parameter_type: ParameterType::Choice(&["hand-on", "shed"]),
-        default: Some("\"hand-on\""),
-        doc: "What happens over 'window_rows_max'. With hand-on what started first is handed on before its time and \
-              counted in 'handed_on_early'; nothing is lost, but later rows do not find it any more. With shed the row \
-              that has come is dropped and counted in 'rows_shed'.",
-    },
-    ParameterSpec {
-        key: "late",
-        parameter_type: ParameterType::Choice(&["pass", "drop"]),
-        default: Some("\"pass\""),
-        doc: "What happens to a row that starts before what was handed on already: it is passed on at once as it is \
-              and counted in 'rows_late_passed', or dropped and counted in 'rows_late_dropped'.",
-    },
-    ParameterSpec {
-        key: "future_secs",
-        parameter_type: ParameterType::Seconds,
-        default: Some("3600"),
-        doc: "A row whose 'start' is later than its 'received' by more than this has a wrong clock: it is treated like \
-              one without a start, so that it does not make all others late. Nothing is checked where 'received' is \
-              null.",
-    },
-];
+options! {
+    /// Options of components that hold rows for a while and hand them on in the order of their start.
+    pub struct GateOptions {
+        /// Hold a row for this long, in the time of the data: until a row has come whose start is later by more than
+        /// this. Make it longer than the active timeout of the exporters, because flows come when they end.
+        window: TimeSpan = TimeSpan::from_secs(120),
+        /// Hold at most this many rows; over the limit `when_full` applies.
+        window_rows_max: usize = 1_000_000 => 1..=1 << 31,
+        /// What happens when more rows than `window_rows_max` would be held.
+        when_full: WhenFull = WhenFull::HandOn,
+        /// What happens to a row that starts before what was handed on already.
+        late: Late = Late::Pass,
+        /// Treat a row whose `start` is later than its `received` by more than this like a row without a start: its
+        /// clock is wrong, and it would make all others late. Nothing is checked where `received` is null.
+        future: TimeSpan = TimeSpan::from_secs(3600),
+    }
+}
+
+choices! {
+    /// What happens when more rows than allowed would be held.
+    pub enum WhenFull {
+        /// Hand on the row that started first before its time and count it in `handed_on_early`. Nothing is lost, but
+        /// later rows do not find it any more.
+        HandOn = "hand-on",
+        /// Drop the row that has come and count it in `rows_shed`.
+        Shed = "shed",
+    }
+}
+
+choices! {
+    /// What happens to a row that starts before what was handed on already.
+    pub enum Late {
+        /// Hand it on at once as it is and count it in `rows_late_passed`.
+        Pass = "pass",
+        /// Drop it and count it in `rows_late_dropped`.
+        Drop = "drop",
+    }
+}
 
 /// What a row may do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -63,31 +62,33 @@ pub struct Gate {
     window_ms: i64,
     future_ms: i64,
     rows_max: usize,
-    is_shedding: bool,
-    drops_late: bool,
+    when_full: WhenFull,
+    late: Late,
     /// Everything that started before this has been handed on.
     edge: Option<i64>,
-    without_start: Counter,
-    late: Counter,
-    shed: Counter,
-    early: Counter,
+    rows_without_start: Counter,
+    rows_late: Counter,
+    rows_shed: Counter,
+    rows_early: Counter,
 }
 
 impl Gate {
-    /// A gate of the parameters in [`PARAMETERS`].
-    pub fn new(parameters: &Parameters, meter: &Counters) -> Self {
-        let drops_late = parameters.text("late") == "drop";
+    /// A gate that no row has passed yet.
+    pub fn new(options: &GateOptions, counters: &Counters) -> Self {
         Self {
-            window_ms: parameters.millis("window_secs"),
-            future_ms: parameters.millis("future_secs"),
-            rows_max: parameters.integer("window_rows_max") as usize,
-            is_shedding: parameters.text("when_full") == "shed",
-            drops_late,
+            window_ms: options.window.millis(),
+            future_ms: options.future.millis(),
+            rows_max: options.window_rows_max,
+            when_full: options.when_full,
+            late: options.late,
             edge: None,
-            without_start: meter.counter("rows_without_start"),
-            late: meter.counter(if drops_late { "rows_late_dropped" } else { "rows_late_passed" }),
-            shed: meter.counter("rows_shed"),
-            early: meter.counter("handed_on_early"),
+            rows_without_start: counters.counter("rows_without_start"),
+            rows_late: counters.counter(match options.late {
+                Late::Drop => "rows_late_dropped",
+                Late::Pass => "rows_late_passed",
+            }),
+            rows_shed: counters.counter("rows_shed"),
+            rows_early: counters.counter("handed_on_early"),
         }
     }
 
@@ -100,8 +101,8 @@ impl Gate {
             return self.without_start();
         }
         if self.edge.is_some_and(|edge| start < edge) {
-            self.late.add(1);
-            return if self.drops_late { Admission::Drop } else { Admission::Pass };
+            self.rows_late.add(1);
+            return if self.late == Late::Drop { Admission::Drop } else { Admission::Pass };
         }
         let edge = start.saturating_sub(self.window_ms);
         self.edge = self.edge.max(Some(edge));
@@ -111,14 +112,14 @@ impl Gate {
     /// Whether a row must be dropped because so many are held already.
     #[inline]
     pub fn sheds(&mut self, held: usize) -> bool {
-        let sheds = self.is_shedding && held >= self.rows_max;
-        self.shed.add(u64::from(sheds));
+        let sheds = self.when_full == WhenFull::Shed && held >= self.rows_max;
+        self.rows_shed.add(u64::from(sheds));
         sheds
     }
 
     #[cold]
     fn without_start(&self) -> Admission {
-        self.without_start.add(1);
+        self.rows_without_start.add(1);
         Admission::Pass
     }
 
@@ -130,7 +131,7 @@ impl Gate {
     /// What started at this time was handed on before its time.
     pub fn handed_on_early(&mut self, start: i64) {
         self.edge = self.edge.max(Some(start));
-        self.early.add(1);
+        self.rows_early.add(1);
     }
 
     /// The start before which everything has been handed on.

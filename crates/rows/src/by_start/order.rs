@@ -3,14 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// Where something that is held stands in the order: by its start, then by its arrival. No two have the same arrival.
+/// The place of something held in the order: by its start, then by its arrival. No two have the same arrival.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct Place {
     /// Milliseconds since the epoch.
     pub start: i64,
     /// Number of the row among all that came.
     pub arrival: u64,
-    /// Where the block keeps it.
+    /// Where the component keeps it.
     pub slot: u32,
 }
 

@@ -28,7 +28,7 @@ impl<'a> OctetSlice<'a> {
         self.offsets.len() - 1
     }
 
-    /// A column for such values that has room for so many.
+    /// A column for such values with the capacity for this many.
     pub(crate) fn stored(&self, capacity: usize) -> StoredOctets {
         match self.width() {
             Some(16) => StoredOctets::Sixteen(Vec::with_capacity(capacity)),

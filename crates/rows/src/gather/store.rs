@@ -96,7 +96,7 @@ impl RowStore {
         Self::default()
     }
 
-    /// A store without rows, which has room for so many.
+    /// A store without rows, with the capacity for this many.
     pub fn with_capacity(capacity: usize) -> Self {
         Self { capacity, ..Self::default() }
     }
@@ -140,7 +140,7 @@ impl RowStore {
         Ok(())
     }
 
-    /// Makes columns for those of a batch that are new, and tells where all of them are.
+    /// Makes columns for those of a batch that are new, and returns where all of them are.
     fn positions_of(&mut self, batch: &Sources) -> Result<Vec<usize>, ComponentError> {
         let known = self.columns.iter().map(|known| &known.field);
         self.same = self.columns.is_empty() || self.same && known.eq(batch.schema.fields());

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::DataType;
-use weir_chain::{ComponentError, ParameterError};
+use weir_chain::{ComponentError, OptionError};
 use weir_flow::{Column, ColumnType};
 
 /// The columns of a key, as a user named them.
@@ -25,17 +25,17 @@ struct Prefix {
 
 impl KeyNames {
     /// Reads `protocol`, `src_addr/24` (IPv4 addresses are cut, IPv6 addresses stay whole) or `src_addr/24/48`.
-    pub fn parse(key: &str, texts: &[String]) -> Result<Self, ParameterError> {
+    pub fn parse(key: &str, texts: &[String]) -> Result<Self, OptionError> {
         let mut found = Self { names: Vec::new(), prefixes: Vec::new() };
         for text in texts {
             let mut parts = text.split('/');
             let name = parts.next().unwrap_or_default().trim();
             let lengths: Vec<&str> = parts.collect();
             if name.is_empty() {
-                return Err(ParameterError::new(key, format!("'{text}' names no column")));
+                return Err(OptionError::new(key, format!("'{text}' names no column")));
             }
             if found.names.iter().any(|known| known == name) {
-                return Err(ParameterError::new(key, format!("'{name}' is there twice")));
+                return Err(OptionError::new(key, format!("'{name}' is there twice")));
             }
             if !lengths.is_empty() {
                 found.prefixes.push(Prefix::parse(key, text, name, &lengths)?);
@@ -67,9 +67,9 @@ impl KeyNames {
 }
 
 impl Prefix {
-    fn parse(key: &str, text: &str, name: &str, lengths: &[&str]) -> Result<Self, ParameterError> {
+    fn parse(key: &str, text: &str, name: &str, lengths: &[&str]) -> Result<Self, OptionError> {
         let wrong = |message: String| {
-            let error = ParameterError::new(key, message);
+            let error = OptionError::new(key, message);
             error.with_hint(format!("prefixes are written {name}/24 for IPv4, or {name}/24/48 for IPv4 and IPv6"))
         };
         if Column::by_name(name).is_some_and(|column| column.column_type() != ColumnType::Address) {
@@ -123,7 +123,7 @@ mod tests {
             builder.address(Column::SrcAddr).push(octets.as_deref());
         }
         let rows = builder.finish().record_batch().clone();
-        let names = KeyNames::parse("by", &[by.to_owned()]).expect("a key");
+        let names = KeyNames::parse("keys", &[by.to_owned()]).expect("a key");
         assert_eq!(names.names(), ["src_addr"]);
         let rows = names.cut(&rows.slice(1, rows.num_rows() - 1)).expect("addresses");
         let addresses = rows.column(0).as_binary::<i32>().iter();
@@ -149,7 +149,7 @@ mod tests {
     fn mistakes_are_told() {
         let refusal = |texts: &[&str]| {
             let texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
-            KeyNames::parse("by", &texts).expect_err("no key").message
+            KeyNames::parse("keys", &texts).expect_err("no key").message
         };
         assert_eq!(refusal(&["src_addr/33"]), "'src_addr/33' has no lengths of prefixes");
         assert_eq!(refusal(&["src_addr/24/129"]), "'src_addr/24/129' has no lengths of prefixes");

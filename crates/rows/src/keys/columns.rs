@@ -16,7 +16,7 @@ use weir_flow::schema::field;
 
 use super::{IdTable, Seed};
 
-/// What a row has in place of a number when its key is new and there is no room for it.
+/// What a row has in place of a number when its key is new and the table is full.
 pub const NO_KEY: u32 = u32::MAX;
 
 /// Numbers the distinct keys of some columns: 0 for the first one seen, 1 for the second, and so on.

@@ -11,7 +11,7 @@ pub use rebuild::KeyRows;
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{UInt8Type, UInt16Type, UInt32Type, UInt64Type};
-use weir_chain::{ComponentError, ParameterError};
+use weir_chain::{ComponentError, OptionError};
 use weir_flow::{Column, ColumnType};
 
 use super::{Seed, WideWords};
@@ -100,7 +100,7 @@ pub struct FlowKeys {
 
 impl FlowKeys {
     /// Keys of these columns of flows. Columns that are neither numbers nor addresses are refused.
-    pub fn new(by: &[Column]) -> Result<Self, ParameterError> {
+    pub fn new(by: &[Column]) -> Result<Self, OptionError> {
         let mut by = by.to_vec();
         by.sort_unstable();
         by.dedup();
@@ -111,7 +111,7 @@ impl FlowKeys {
             words += match column.column_type() {
                 ColumnType::U8 | ColumnType::U16 | ColumnType::U32 | ColumnType::U64 => 2,
                 ColumnType::Address | ColumnType::Mac => 3,
-                _ => return Err(ParameterError::new("by", format!("'{column}' cannot be a part of the key"))),
+                _ => return Err(OptionError::new("keys", format!("'{column}' cannot be a part of the key"))),
             };
         }
         Ok(Self {

@@ -93,7 +93,7 @@ impl IdTable {
         (self.slots[(hash >> self.shift) as usize] as u32).checked_sub(1)
     }
 
-    /// The number of a key: `is_it` tells whether a number of the same hash has that key.
+    /// The number of a key: `is_it` returns whether a number of the same hash has that key.
     #[inline]
     pub fn find(&self, hash: u64, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         let mask = self.slots.len() - 1;

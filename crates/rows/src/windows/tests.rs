@@ -6,16 +6,10 @@ use weir_flow::FlowBatchBuilder;
 use super::*;
 use crate::naive;
 
-const SPECS: &[ParameterSpec] = &[
-    TIME,
-    LATENESS,
-    ParameterSpec { key: "window_secs", parameter_type: ParameterType::Seconds, default: None, doc: "" },
-];
-
-fn open(parameters: &str) -> (Windows, Counters) {
-    let parameters = Parameters::new(SPECS, &parameters.parse().expect("TOML"), ".").expect("checked");
-    let meter = Counters::new();
-    (WindowSettings::read(&parameters, "window_secs").expect("windows").open(&meter), meter)
+fn open(options: &str) -> (Windows, Counters) {
+    let settings = weir_chain::options::parse(options).and_then(WindowSettings::new);
+    let counters = Counters::new();
+    (settings.expect("windows").open(&counters), counters)
 }
 
 fn rows(starts: &[Option<i64>]) -> RecordBatch {
@@ -44,7 +38,7 @@ fn steps(windows: &mut Windows, starts: &[Option<i64>]) -> Vec<String> {
 
 #[test]
 fn a_window_closes_when_its_end_has_passed_by_the_lateness() {
-    let (mut windows, meter) = open("window_secs = 1\nlateness_secs = 0.5");
+    let (mut windows, counters) = open("window = '1s'\nlateness = '500ms'");
     assert_eq!(windows.edge_ms(), None);
     let times = [100, 1_499, 900, 1_500, 999, 1_000, 2_499, 2_500].map(Some);
     assert_eq!(
@@ -61,19 +55,19 @@ fn a_window_closes_when_its_end_has_passed_by_the_lateness() {
         ]
     );
     assert_eq!(
-        (windows.edge_ms(), meter.read()),
+        (windows.edge_ms(), counters.read()),
         (Some(2_000), vec![("rows_late_dropped", 1), ("rows_without_time_dropped", 0)])
     );
     assert_eq!(
         steps(&mut windows, &[None, Some(1_999), Some(2_000), None, Some(50_000)]),
         ["rows 2000", "close 49000", "rows 50000"]
     );
-    assert_eq!(meter.read(), [("rows_late_dropped", 2), ("rows_without_time_dropped", 2)]);
+    assert_eq!(counters.read(), [("rows_late_dropped", 2), ("rows_without_time_dropped", 2)]);
 }
 
 #[test]
 fn windows_begin_at_multiples_before_the_epoch_too() {
-    let (mut windows, _) = open("window_secs = 0.3");
+    let (mut windows, _) = open("window = '0.3s'");
     let times = [-301, -300, -1, 0, 299, 300].map(Some);
     assert_eq!(
         steps(&mut windows, &times),
@@ -84,32 +78,32 @@ fn windows_begin_at_multiples_before_the_epoch_too() {
 
 #[test]
 fn the_first_and_the_last_time_of_all_have_windows() {
-    let (mut windows, meter) = open("window_secs = 60\nlateness_secs = 1e9");
+    let (mut windows, counters) = open("window = '60s'\nlateness = '1000000000s'");
     let found = steps(&mut windows, &[Some(i64::MIN), Some(i64::MIN + 1), Some(0), Some(i64::MAX), Some(i64::MAX - 1)]);
     let starts: Vec<&str> =
         found.iter().filter_map(|step| step.strip_prefix("rows ")).flat_map(|all| all.split(' ')).collect();
     let (first, last) = (i64::MIN.to_string(), (i64::MAX / 60_000 * 60_000).to_string());
     assert_eq!(starts, [first.as_str(), &first, "0", &last, &last]);
-    assert_eq!(meter.read()[0], ("rows_late_dropped", 0));
+    assert_eq!(counters.read()[0], ("rows_late_dropped", 0));
     assert_eq!(steps(&mut windows, &[Some(0)]), [""; 0]);
-    assert_eq!(meter.read()[0], ("rows_late_dropped", 1));
+    assert_eq!(counters.read()[0], ("rows_late_dropped", 1));
 }
 
 #[test]
 fn one_window_needs_no_times() {
-    let (mut windows, meter) = open("window_secs = 0\ntime = 'nothing'");
+    let (mut windows, counters) = open("window = 0\ntime = 'nothing'");
     let split = windows.split(&rows(&[None, Some(3)])).expect("rows");
     assert_eq!(split.steps().collect::<Vec<_>>(), [Step::Rows(0..2)]);
     assert_eq!((split.rows.num_columns(), windows.edge_ms()), (2, None));
-    assert_eq!(meter.read(), [("rows_late_dropped", 0), ("rows_without_time_dropped", 0)]);
+    assert_eq!(counters.read(), [("rows_late_dropped", 0), ("rows_without_time_dropped", 0)]);
 }
 
 #[test]
 fn a_column_of_flows_that_is_not_there_has_no_times() {
-    let (mut windows, meter) = open("window_secs = 1\ntime = 'received'");
+    let (mut windows, counters) = open("window = '1s'\ntime = 'received'");
     assert_eq!(steps_without_column(&mut windows), 0);
-    assert_eq!(meter.read()[1], ("rows_without_time_dropped", 2));
-    let (mut windows, _) = open("window_secs = 1\ntime = 'when'");
+    assert_eq!(counters.read()[1], ("rows_without_time_dropped", 2));
+    let (mut windows, _) = open("window = '1s'\ntime = 'when'");
     let error = windows.split(&rows(&[Some(0)])).expect_err("no such column");
     assert_eq!(error.to_string(), "input has no column 'when'; it has start, bytes");
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, StringArray};
 use arrow::datatypes::Int64Type;
 use datafusion::common::Result;
-use weir_meter::CommunityId;
+use weir_flow::CommunityId;
 
 use super::addresses::octets_of;
 

@@ -24,7 +24,8 @@ use datafusion::logical_expr::{
 
 pub(crate) use addresses::prefix_bounds;
 pub(crate) use sets::{address_in, number_in};
-pub use weir_print::{protocol_name, tcp_flags_text};
+pub use weir_flow::protocol_name;
+pub use weir_print::tcp_flags_text;
 
 use crate::literals::address_metadata;
 

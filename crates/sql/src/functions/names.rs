@@ -6,7 +6,8 @@ use arrow::array::{ArrayRef, AsArray, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Int64Type};
 use datafusion::common::Result;
-use weir_print::{protocol_name, tcp_flags_text};
+use weir_flow::protocol_name;
+use weir_print::tcp_flags_text;
 
 pub(super) fn protocol_names(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     let name = |number: i64| {

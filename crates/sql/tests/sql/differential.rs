@@ -6,10 +6,10 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use weir_flow::Column;
-use weir_query::{Archive, AskOptions};
+use weir_query::{Archive, QueryOptions};
 use weir_sql::{
-    AggregateKey, Direction, Engine, EngineOptions, FlowQuery, Order, Progress, Seen, Select, Sorting, StatisticKey,
-    Terms, TimeWindow, WindowRule,
+    AggregateKey, Direction, Engine, EngineOptions, FlowQuery, Order, Progress, ProgressCounts, Select, Sorting,
+    StatisticKey, Terms, TimeWindow, WindowRule,
 };
 
 use crate::mixed::{Dice, PORTS, UNSEALED, archive, rows};
@@ -206,7 +206,7 @@ struct Asked<'a> {
 
 impl Asked<'_> {
     fn executor(&self, question: &FlowQuery, sorting: Option<Sorting>) -> Rows {
-        let options = AskOptions { threads: 2, ..AskOptions::default() };
+        let options = QueryOptions { threads: 2, ..QueryOptions::default() };
         let archive = Archive::open(self.folder, options).expect("the archive");
         let batches: Result<Vec<_>, _> = archive.ask(question).expect("asked").collect();
         Rows::of(&batches.expect("an answer"), sorting)
@@ -279,10 +279,10 @@ fn conditions(dice: &mut Dice, depth: u32) -> String {
     }
 }
 
-fn asked_in_sql(engine: &Engine, sql: &str) -> (Vec<String>, Seen) {
+fn asked_in_sql(engine: &Engine, sql: &str) -> (Vec<String>, ProgressCounts) {
     let terms = Terms { progress: Arc::new(Progress::default()), ..Terms::default() };
     let answer = lines(engine.sql_on(sql, &terms)).unwrap_or_else(|error| panic!("{sql}: {error}"));
-    (answer, terms.progress.seen())
+    (answer, terms.progress.counts())
 }
 
 #[test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use weir_archive::{ArchiveOptions, CompactionOptions, Writer, compact};
 use weir_flow::{Column, Delivery, FlowBatchBuilder};
-use weir_query::{Archive, AskOptions};
+use weir_query::{Archive, QueryOptions};
 use weir_sql::{Engine, EngineOptions, FlowQuery, Progress, Select, Terms, TimeWindow};
 
 use crate::mixed::Dice;
@@ -80,14 +80,14 @@ fn archive(folder: &Path, rows: u64) {
 /// Rows of the answer of the executor, and pages that it read.
 fn executor(folder: &Path, filter: &str) -> (u64, u64) {
     let progress = Arc::new(Progress::default());
-    let options = AskOptions { threads: 2, progress: Arc::clone(&progress), ..AskOptions::default() };
+    let options = QueryOptions { threads: 2, progress: Arc::clone(&progress), ..QueryOptions::default() };
     let archive = Archive::open(folder, options).expect("the archive");
     let select = Select::List { columns: vec![Column::Bytes], sorting: None, limit: None };
     let filter = weir_filter::parse(filter).expect("a filter");
     let question = FlowQuery { filter, window: TimeWindow::default(), select, scaled: false };
     let answer = archive.ask(&question).expect("asked");
     let rows: usize = answer.map(|batch| batch.expect("an answer").num_rows()).sum();
-    (rows as u64, progress.seen().rows_done.div_ceil(PAGE_ROWS))
+    (rows as u64, progress.counts().rows_done.div_ceil(PAGE_ROWS))
 }
 
 /// The same of the engine.
@@ -97,7 +97,7 @@ fn engine(folder: &Path, condition: &str) -> (u64, u64) {
     let terms = Terms::default();
     let answer = engine.sql_on(&format!("SELECT bytes FROM flows WHERE {condition}"), &terms).expect("asked");
     let rows: usize = answer.map(|batch| batch.expect("an answer").num_rows()).sum();
-    let seen = terms.progress.seen();
+    let seen = terms.progress.counts();
     (rows as u64, seen.pages_all - seen.pages_pruned)
 }
 

@@ -81,7 +81,7 @@ fn progress_adds_up_to_the_whole_archive() {
     // 3000 ms is in the third segment, the times of the fourth are not known.
     let asked = "SELECT count(*) FROM flows WHERE start >= TIMESTAMP '1970-01-01T00:00:03Z' AND bytes > 0";
     assert_eq!(lines(engine.sql_on(asked, &terms)).expect("an answer"), ["8"]);
-    let seen = terms.progress.seen();
+    let seen = terms.progress.counts();
     assert_eq!((seen.segments_all, seen.segments_pruned, seen.segments_done), (4, 2, 2));
     assert_eq!((seen.rows_all, seen.rows_pruned, seen.rows_done), (16, 8, 8));
     assert_eq!(seen.fraction(), Some(1.0));
@@ -90,7 +90,7 @@ fn progress_adds_up_to_the_whole_archive() {
     let terms = Terms::default();
     let asked = "SELECT count(*) FROM flows WHERE bytes > 1000000000";
     assert_eq!(lines(engine.sql_on(asked, &terms)).expect("an answer"), ["0"]);
-    let seen = terms.progress.seen();
+    let seen = terms.progress.counts();
     assert_eq!((seen.segments_pruned, seen.segments_done, seen.octets_read), (4, 0, 0));
 }
 

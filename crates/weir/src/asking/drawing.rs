@@ -6,7 +6,7 @@ use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use weir_sql::{Progress, Seen};
+use weir_sql::{Progress, ProgressCounts};
 
 /// A question that is answered sooner shows nothing.
 const FIRST_AFTER: Duration = Duration::from_millis(500);
@@ -73,7 +73,7 @@ fn draw(progress: &Progress, over: &(Mutex<bool>, Condvar)) {
         }
         drop(guard);
         wait = EVERY;
-        let seen = progress.seen();
+        let seen = progress.counts();
         if seen.rows_all == 0 {
             continue;
         }
@@ -93,7 +93,7 @@ fn width() -> usize {
 }
 
 /// What is drawn: bar, rows, segments, what is left.
-fn line(seen: &Seen, taken: Duration, width: usize) -> String {
+fn line(seen: &ProgressCounts, taken: Duration, width: usize) -> String {
     let fraction = seen.fraction().unwrap_or(0.0);
     let filled = (fraction * BAR_CELLS as f64).floor() as usize;
     let mut line = format!("{}{} {:>3.0} %", "█".repeat(filled), "░".repeat(BAR_CELLS - filled), fraction * 100.0);
@@ -113,7 +113,7 @@ fn line(seen: &Seen, taken: Duration, width: usize) -> String {
 }
 
 /// How long the rest will take, when what is read goes on at the pace so far. Pruned rows took no time.
-fn left(seen: &Seen, taken: Duration) -> Option<Duration> {
+fn left(seen: &ProgressCounts, taken: Duration) -> Option<Duration> {
     let to_read = seen.rows_all.saturating_sub(seen.rows_pruned);
     let rest = to_read.saturating_sub(seen.rows_done);
     (seen.rows_done > 0).then(|| taken.mul_f64(rest as f64 / seen.rows_done as f64))
@@ -141,7 +141,7 @@ fn count(number: u64) -> String {
 mod tests {
     use super::*;
 
-    const SEEN: Seen = Seen {
+    const SEEN: ProgressCounts = ProgressCounts {
         segments_all: 50,
         segments_done: 10,
         segments_pruned: 25,

@@ -7,16 +7,17 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
-use weir_archive::compaction::Merge;
 use weir_archive::{
-    ArchiveError, CompactionOptions, Expired, ExpiryOptions, Part, SegmentSummary, SummaryOptions, check, compact,
-    expire, export, import,
+    ArchiveError, CompactionOptions, ExpiryReport, ExportSelection, Merge, SegmentSummary, check, compact, expire,
+    export, import,
 };
+use weir_blocks::sinks::archive::{ArchiveSinkOptions, RetentionOptions};
+use weir_chain::{ByteSize, Options};
 use weir_flow::Table;
 
 use self::ls::{LsArgs, amount, places};
-use crate::age::Age;
-use crate::octets::Octets;
+use super::ArchiveArg;
+use crate::flags::Flags;
 use crate::time_range::moment;
 
 /// List, check, merge, expire, export and import an archive
@@ -27,14 +28,6 @@ use crate::time_range::moment;
 pub(crate) struct Args {
     #[command(subcommand)]
     work: Work,
-}
-
-/// Where the archive is.
-#[derive(Debug, clap::Args)]
-struct Place {
-    /// Folder of the archive
-    #[arg(long, short = 'R', value_name = "DIR", env = "WEIR_ARCHIVE")]
-    archive: PathBuf,
 }
 
 #[derive(Debug, Subcommand)]
@@ -53,7 +46,7 @@ enum Work {
 #[derive(Debug, clap::Args)]
 struct CheckArgs {
     #[command(flatten)]
-    place: Place,
+    place: ArchiveArg,
     /// Set damaged files aside, under names that end in .damaged; nothing is deleted
     #[arg(long)]
     repair: bool,
@@ -65,13 +58,13 @@ struct CheckArgs {
 #[derive(Debug, clap::Args)]
 struct CompactArgs {
     #[command(flatten)]
-    place: Place,
-    /// Rows of a merged segment at most
+    place: ArchiveArg,
+    /// Merge into segments of at most this many rows
     #[arg(long, value_name = "ROWS", default_value_t = CompactionOptions::default().segment_rows_max)]
     segment_rows: u64,
-    /// Octets merged into one segment at most
-    #[arg(long, value_name = "OCTETS", default_value = "512M")]
-    segment_size: Octets,
+    /// Merge into segments of at most this size
+    #[arg(long, value_name = "SIZE", default_value = "512MiB")]
+    segment_size: ByteSize,
 }
 
 /// Remove the oldest segments, by age and by size
@@ -82,27 +75,11 @@ struct CompactArgs {
 #[derive(Debug, clap::Args)]
 struct ExpireArgs {
     #[command(flatten)]
-    place: Place,
-    /// Age of flows at most: 90m, 12h, 30d, 4w, 1y
-    #[arg(long, value_name = "AGE")]
-    max_age: Option<Age>,
-    /// Age of books, options and counters at most; without it they stay
-    #[arg(long, value_name = "AGE")]
-    max_age_beside: Option<Age>,
-    /// Size of the archive at most, with K, M, G or T
-    #[arg(long, value_name = "OCTETS")]
-    max_size: Option<Octets>,
-    /// Age of summaries at most; 0d keeps none [default: 400d]
-    #[arg(long, value_name = "AGE")]
-    keep_summaries: Option<Age>,
-    /// Size of all summaries at most; without it a tenth of --max-size
-    #[arg(long, value_name = "OCTETS")]
-    max_size_summaries: Option<Octets>,
-    /// Percentage of a limit that data goes down to when it is hit
-    #[arg(long, value_name = "PERCENT", default_value_t = 95, value_parser = clap::value_parser!(u8).range(1..=100))]
-    low_water: u8,
-    /// Tell what would go, and remove nothing
-    #[arg(long, short = 'n')]
+    place: ArchiveArg,
+    #[command(flatten)]
+    retention: Flags<RetentionOptions>,
+    /// Print what would be removed, and remove nothing
+    #[arg(long)]
     dry_run: bool,
 }
 
@@ -112,17 +89,17 @@ struct ExpireArgs {
 #[derive(Debug, clap::Args)]
 struct ExportArgs {
     #[command(flatten)]
-    place: Place,
+    place: ArchiveArg,
     /// New or empty folder for the files
     #[arg(value_name = "FOLDER")]
     to: PathBuf,
-    /// From this time on, such as 2026-11-21T08:30
+    /// Copy flows from this time on, such as 2026-11-21T08:30
     #[arg(long, value_name = "TIME", value_parser = moment)]
     from: Option<i64>,
-    /// Before this time
+    /// Copy flows before this time
     #[arg(long, value_name = "TIME", value_parser = moment)]
     until: Option<i64>,
-    /// Only this table; any number of times
+    /// Copy only this table; may be repeated
     #[arg(long, value_name = "NAME", value_parser = table)]
     table: Vec<Table>,
 }
@@ -133,7 +110,7 @@ struct ExportArgs {
 #[derive(Debug, clap::Args)]
 struct ImportArgs {
     #[command(flatten)]
-    place: Place,
+    place: ArchiveArg,
     /// Folder that `weir archive export` wrote
     #[arg(value_name = "FOLDER")]
     from: PathBuf,
@@ -156,16 +133,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// An error of the archive, with what can be done about it.
+/// An error of an import, with what can be done about it that the archive itself cannot know.
 fn hinted(error: ArchiveError) -> anyhow::Error {
-    let hint = match &error {
-        ArchiveError::Locked { .. } => "hint: end the collector first, or import into another archive",
-        ArchiveError::NotAnExport { .. } => "hint: weir archive export writes a folder that can be imported",
-        ArchiveError::NotEmpty { .. } => "hint: name a folder that is not there yet",
-        _ => return error.into(),
-    };
-    let error = anyhow::Error::from(error);
-    anyhow::anyhow!("{error:#}\n{hint}")
+    match error {
+        ArchiveError::Locked { .. } => {
+            anyhow::anyhow!("{error}\nhint: end the collector first, or import into another archive")
+        }
+        _ => error.into(),
+    }
 }
 
 fn run_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
@@ -204,7 +179,7 @@ fn run_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
 fn run_compact(args: &CompactArgs) -> anyhow::Result<ExitCode> {
     let options = CompactionOptions {
         segment_rows_max: args.segment_rows.max(1),
-        segment_octets_max: args.segment_size.0 as u64,
+        segment_octets_max: args.segment_size.bytes(),
         ..CompactionOptions::default()
     };
     let tell = |merge: Merge<'_>| match (merge.inputs.first(), &merge.result) {
@@ -246,21 +221,11 @@ fn run_compact(args: &CompactArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn run_expire(args: &ExpireArgs) -> anyhow::Result<ExitCode> {
-    let usual = SummaryOptions::default();
-    let options = ExpiryOptions {
-        age_max: args.max_age.map(|age| age.0),
-        beside_age_max: args.max_age_beside.map(|age| age.0),
-        octets_max: args.max_size.map(|octets| octets.0 as u64),
-        low_water_percent: args.low_water,
-        summaries: SummaryOptions {
-            age_max: args.keep_summaries.map_or(usual.age_max, |age| age.0),
-            octets_max: args.max_size_summaries.map(|octets| octets.0 as u64),
-        },
-        ..ExpiryOptions::default()
-    };
-    if !options.is_set() && args.keep_summaries.is_none() && args.max_size_summaries.is_none() {
-        bail!("no limit is given\nhint: --max-age 30d, --max-size 500G or --max-age-beside 2y");
+    let retention = args.retention.0.clone();
+    if !Options::changed(&retention).iter().any(|(key, _)| key.contains("max_")) {
+        bail!("no limit is given\nhint: --max-age 30d, --max-size 500GB or --tables-max-age 2y");
     }
+    let options = ArchiveSinkOptions { retention, ..ArchiveSinkOptions::default() }.archive_options().expiry;
     let expired = expire(&args.place.archive, &options, args.dry_run)?;
     let segments = expired.segments.iter().map(|kept| kept.segment.path.as_path());
     for path in segments.chain(expired.summaries.iter().map(SegmentSummary::path)) {
@@ -283,7 +248,7 @@ fn run_expire(args: &ExpireArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// What became of summaries, on standard error.
-fn tell_summaries(expired: &Expired, dry_run: bool) {
+fn tell_summaries(expired: &ExpiryReport, dry_run: bool) {
     if !expired.summaries.is_empty() {
         eprintln!("{} summaries {}", expired.summaries.len(), if dry_run { "would go" } else { "expired" });
     }
@@ -305,7 +270,7 @@ fn run_export(args: &ExportArgs) -> anyhow::Result<ExitCode> {
     if args.from.zip(args.until).is_some_and(|(from, until)| until <= from) {
         bail!("the time --until is not after --from");
     }
-    let part = Part { from_ms: args.from, until_ms: args.until, tables: args.table.clone() };
+    let part = ExportSelection { from_ms: args.from, until_ms: args.until, tables: args.table.clone() };
     let done = export(&args.place.archive, &args.to, &part).map_err(hinted)?;
     eprintln!("{} segments with {} rows and {} exported", done.segments, done.rows, amount(done.octets));
     if done.flows_unsealed > 0 {

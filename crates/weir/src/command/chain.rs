@@ -6,18 +6,31 @@ use std::fs;
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::{Context, bail};
-use weir_chain::{Chain, Progress, Setting, draw};
+use weir_chain::options::schema::schema;
+use weir_chain::{Chain, Progress, Setting, TimeSpan, draw};
 
 use crate::running::Foreground;
 
+const EXAMPLES: &str = "\
+Examples:
+  See whether a chain file is right, and what it looks like:
+    weir chain check talkers.toml
+    weir chain draw talkers.toml
+  Run it with another window:
+    weir chain run talkers.toml --set top.window=5m
+  All about one kind of component:
+    weir chain kinds aggregate
+  Complete and check chain files in an editor:
+    weir chain schema > weir-chain.schema.json";
+
 /// Run flows through a chain of components that a file describes
 ///
-/// A chain file names components, their parameters, who feeds whom, and in which threads they run. `weir chain kinds` lists
-/// the kinds of components with their parameters.
+/// A chain file names components, their options, which component feeds which, and the threads they run in. `weir chain kinds`
+/// lists the kinds of components with their options.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
@@ -25,14 +38,16 @@ pub(crate) struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Action {
-    /// Read a chain file and tell everything that is wrong with it, without opening anything
+    /// Read a chain file and print everything that is wrong with it, without opening anything
     Check(FileArgs),
     /// Draw a chain with its threads and queues
     Draw(DrawArgs),
     /// Run a chain until its sources end, or a signal stops it
     Run(RunArgs),
-    /// List the kinds of components, or tell all about one
+    /// List the kinds of components, or print everything about one
     Kinds(kinds::Args),
+    /// Print a JSON schema of chain files, for editors
+    Schema,
 }
 
 #[derive(Debug, clap::Args)]
@@ -40,7 +55,7 @@ struct FileArgs {
     /// Chain file (TOML); - for standard input
     #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Replace what the file says: BLOCK.KEY=VALUE, or KEY=VALUE for the whole chain
+    /// Override the file: COMPONENT.KEY=VALUE, or KEY=VALUE for the whole chain
     #[arg(long = "set", value_name = "SETTING")]
     settings: Vec<String>,
 }
@@ -49,7 +64,7 @@ struct FileArgs {
 struct DrawArgs {
     #[command(flatten)]
     file: FileArgs,
-    /// Write a picture (SVG) to this file instead of text to standard output
+    /// Write a drawing (SVG) to this file instead of text to standard output
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -58,9 +73,9 @@ struct DrawArgs {
 struct RunArgs {
     #[command(flatten)]
     file: FileArgs,
-    /// Time between tables that tell how it goes, in seconds; 0 for none [default: 1 on a terminal, else 10]
-    #[arg(long, value_name = "SECS")]
-    report_secs: Option<u64>,
+    /// Print a table of progress this often; 0s: never [default: 1s on a terminal, else 10s]
+    #[arg(long, value_name = "DURATION")]
+    report_interval: Option<TimeSpan>,
     /// Write what every component, queue and thread did to this file, as JSON
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
@@ -75,6 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Action::Draw(args) => draw(args)?,
         Action::Run(args) => run_chain(args)?,
         Action::Kinds(args) => kinds::run(args)?,
+        Action::Schema => println!("{:#}", schema(&weir_blocks::registry())),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -118,13 +134,14 @@ fn draw(args: &DrawArgs) -> anyhow::Result<()> {
 fn run_chain(args: &RunArgs) -> anyhow::Result<()> {
     let chain = args.file.read()?;
     let foreground = Foreground::new()?;
-    let secs = args.report_secs.unwrap_or(if std::io::stderr().is_terminal() { 1 } else { 10 });
+    let usual = || TimeSpan::from_secs(if std::io::stderr().is_terminal() { 1 } else { 10 });
+    let interval = args.report_interval.unwrap_or_else(usual);
     let mut before: Option<Progress> = None;
     let report = |progress: &Progress| {
         eprintln!("{}", progress.table(before.as_ref()));
         before = Some(progress.clone());
     };
-    let every = (secs > 0).then(|| Duration::from_secs(secs));
+    let every = (!interval.is_zero()).then(|| interval.duration());
     let (progress, ended) = foreground.run(chain, every, |_| {}, report)?;
     eprint!("{}", progress.table(None));
     if let Some(path) = &args.report {

@@ -1,6 +1,5 @@
 //! `weir generate`: synthetic flows as export datagrams, onto the network or into a capture file.
 
-use std::fmt::Write;
 use std::fs;
 use std::io::IsTerminal;
 use std::net::{IpAddr, SocketAddr};
@@ -10,6 +9,11 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
+use weir_blocks::sinks::archive::{self, ArchiveSinkOptions, SealingOptions};
+use weir_blocks::sources::router_generator::{self, RouterGeneratorOptions};
+use weir_blocks::sources::traffic::TrafficOptions;
+use weir_chain::config::ThreadChoice;
+use weir_chain::{ByteSize, Chain, TimeSpan};
 use weir_export::{ExporterConfig, Interface, Sampling, SamplingAnnouncement, Version};
 use weir_generate::{RouterPair, SendPlan, Sent, Stream, TrafficModel, send, write_pcap};
 
@@ -19,67 +23,79 @@ use crate::time_range;
 /// Address that datagrams of a capture file go to: from the block for documentation (RFC 5737).
 const CAPTURE_TARGET: &str = "192.0.2.1:2055";
 
+const EXAMPLES: &str = "\
+Examples:
+  Send 100,000 flows as IPFIX to a collector on this machine:
+    weir generate --to 127.0.0.1:2055
+  A million flows of NetFlow v9, 20,000 a second:
+    weir generate --to 127.0.0.1:2055 --protocol netflow-v9 --records 1000000 --rate 20000
+  A capture file of export datagrams:
+    weir generate --write flows.pcap --protocol netflow-v5 --records 1000
+  Two routers that see the same traffic, with the ground truth:
+    weir generate --routers simulated --conversations 100000";
+
 /// Send synthetic flows as NetFlow v5, NetFlow v9 or IPFIX, or write them to a capture file
 ///
-/// The same seed makes the same flows on every machine. It ends by itself after --records or --seconds.
+/// The same seed makes the same flows on every machine. It ends by itself after --records or --time-limit.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// Collector to send to
+    /// Send to this collector
     #[arg(long, value_name = "ADDR:PORT", required_unless_present_any = ["write", "routers"])]
     to: Option<SocketAddr>,
     /// Write a pcap file instead
     #[arg(long, value_name = "FILE", conflicts_with_all = ["to", "rate", "source"])]
     write: Option<PathBuf>,
-    /// Write what two routers tell of the same traffic, as the archives router1 and router2 in this folder, and what is
-    /// true of them as truth.json
+    /// Simulate two routers that see the same traffic: write the archives router1 and router2 into this folder, and the
+    /// ground truth as truth.json
     #[arg(long, value_name = "DIR", conflicts_with_all = ["to", "write", "rate", "source", "records"])]
     routers: Option<PathBuf>,
-    /// Conversations that pass the two routers; each makes three records, about
+    /// Conversations that pass the two routers; each makes about three records
     #[arg(long, value_name = "N", default_value_t = RouterPair::REFERENCE_CONVERSATIONS, requires = "routers")]
     conversations: u64,
-    /// Protocol
-    #[arg(long = "version", value_enum, default_value_t = Protocol::Ipfix)]
-    protocol: Protocol,
-    /// Flows to send
+    /// Protocol of the datagrams
+    #[arg(long, value_enum, default_value_t = ProtocolArg::Ipfix)]
+    protocol: ProtocolArg,
+    /// Send this many flows
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     records: u64,
-    /// Flows a second; 0 for as fast as possible
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    rate: u32,
-    /// Longest time to send, in seconds
-    #[arg(long, value_name = "SECS", default_value_t = 3600)]
-    seconds: u64,
+    /// Send this many flows a second; without it as fast as possible
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    rate: Option<u32>,
+    /// Stop sending after this time
+    #[arg(long, value_name = "DURATION", default_value = "1h")]
+    time_limit: TimeSpan,
     /// Seed of the flows
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// About how many hosts there are
+    /// Simulate about this many hosts
     #[arg(long, value_name = "N", default_value_t = 1 << 20)]
     hosts: u32,
     /// Share of IPv6 conversations, 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     ipv6_share: f64,
-    /// When the flows begin, such as 2026-01-01T00:00:00Z
+    /// Let the flows begin at this time, such as 2026-01-01T00:00:00Z
     #[arg(long, value_name = "TIME", value_parser = time_range::moment, default_value = "2026-01-01T00:00:00Z")]
     start: i64,
-    /// Flows in a second of their own time
+    /// Flows that end in a second of simulated time
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     density: u32,
-    /// Address to send from, any of 127.0.0.0/8 for instance
+    /// Send from this address, such as any of 127.0.0.0/8
     #[arg(long, value_name = "ADDR")]
     source: Option<IpAddr>,
     /// Observation Domain
     #[arg(long, value_name = "N", default_value_t = 0)]
     domain: u32,
-    /// Tell names of interfaces and a sampling interval of 1 in options, and send elements without a column (IPFIX)
+    /// Send names of interfaces and a sampling interval of 1 as options, and elements without a column (IPFIX)
     #[arg(long)]
     options: bool,
-    /// Hold templates back until so many datagrams were sent
-    #[arg(long, value_name = "DATAGRAMS", default_value_t = 0)]
+    /// Send templates only after this many datagrams
+    #[arg(long, value_name = "N", default_value_t = 0)]
     late_template: u64,
-    /// Longest UDP payload [default: 1464 for NetFlow v5, 1400 for the others]
-    #[arg(long, value_name = "OCTETS")]
-    datagram_octets: Option<usize>,
-    /// Number the flows: bytes is the number of the flow from 0
+    /// Make UDP payloads at most this long [default: 1464B for NetFlow v5, 1400B for the others]
+    #[arg(long, value_name = "SIZE")]
+    message_size_max: Option<ByteSize>,
+    /// Make the bytes of each flow its number, from 0
     #[arg(long)]
     numbered: bool,
     /// Send to another machine than this one
@@ -87,17 +103,14 @@ pub(crate) struct Args {
     allow_remote: bool,
 }
 
-/// Export protocols by the names that people give them.
+/// Protocols, named as in `weir meter` and in chain files.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Protocol {
-    /// NetFlow v5
-    #[value(name = "5", alias = "v5")]
-    NetFlow5,
-    /// NetFlow v9
-    #[value(name = "9", alias = "v9")]
-    NetFlow9,
-    /// IPFIX
-    #[value(name = "ipfix", alias = "10")]
+enum ProtocolArg {
+    /// NetFlow version 5
+    NetflowV5,
+    /// NetFlow version 9 (RFC 3954)
+    NetflowV9,
+    /// IPFIX (RFC 7011)
     Ipfix,
 }
 
@@ -105,8 +118,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !(0.0..=1.0).contains(&args.ipv6_share) {
         bail!("--ipv6-share {} is not between 0 and 1", args.ipv6_share);
     }
-    if args.protocol == Protocol::NetFlow5 && args.ipv6_share > 0.0 {
-        bail!("NetFlow v5 has no IPv6\nhint: use --version 9 or --version ipfix");
+    if args.protocol == ProtocolArg::NetflowV5 && args.ipv6_share > 0.0 {
+        bail!("NetFlow v5 has no IPv6\nhint: use --protocol netflow-v9 or --protocol ipfix");
     }
     if let Some(folder) = &args.routers {
         return routers(args, folder);
@@ -116,7 +129,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ipv6_permille: (args.ipv6_share * 1000.0).round() as u16,
         start_ms: args.start,
         flows_per_second: args.density,
-        elements: args.options && args.protocol == Protocol::Ipfix,
+        elements: args.options && args.protocol == ProtocolArg::Ipfix,
         numbered: args.numbered,
         ..TrafficModel::new(args.seed)
     };
@@ -131,34 +144,36 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             if !target.ip().is_loopback() && !args.allow_remote {
                 bail!("{target} is not on this machine\nhint: --allow-remote sends there all the same");
             }
-            let plan = SendPlan {
-                target,
-                flows_per_second: (args.rate > 0).then_some(args.rate),
-                duration_max: Duration::from_secs(args.seconds),
-                stop: None,
-            };
+            let plan =
+                SendPlan { target, flows_per_second: args.rate, duration_max: args.time_limit.duration(), stop: None };
             send(&mut flows, &streams, &plan)?
         }
         (None, None) => bail!("either --to or --write is needed"),
     };
-    Ok(tell(&sent))
+    Ok(print_sent(&sent))
 }
 
 /// Two generators, each into an archive of its own, as a chain.
 fn routers(args: &Args, folder: &Path) -> anyhow::Result<ExitCode> {
-    let mut text = "name = \"two routers\"\n".to_owned();
+    let mut chain = Chain::builder("two routers");
     for router in [1, 2] {
-        let (conversations, seed, hosts) = (args.conversations, args.seed, args.hosts);
-        let archive = super::quoted(&folder.join(format!("router{router}")));
-        let _ = write!(
-            text,
-            "\n[components.router{router}]\ntype = \"router-generator\"\nrouter = {router}\n\
-             conversations = {conversations}\nseed = {seed}\nhosts = {hosts}\n\n\
-             [components.archive{router}]\ntype = \"archive\"\ninputs = [\"router{router}\"]\narchive = {archive}\n\
-             commit_interval_secs = 3600\n"
-        );
+        let traffic = TrafficOptions { seed: args.seed, hosts: args.hosts, ..TrafficOptions::default() };
+        let source = RouterGeneratorOptions {
+            router,
+            conversations: Some(args.conversations),
+            traffic,
+            ..RouterGeneratorOptions::default()
+        };
+        let sink = ArchiveSinkOptions {
+            archive: folder.join(format!("router{router}")),
+            sealing: SealingOptions { commit_interval: TimeSpan::from_secs(3600), ..SealingOptions::default() },
+            ..ArchiveSinkOptions::default()
+        };
+        let [source_name, sink_name] = [format!("router{router}"), format!("archive{router}")];
+        chain = chain.add(&source_name, &router_generator::KIND, source, &[], ThreadChoice::Default);
+        chain = chain.add(&sink_name, &archive::KIND, sink, &[&source_name], ThreadChoice::Default);
     }
-    let chain = super::chain_of(&text)?;
+    let Some(chain) = super::show_or_build(chain, false)? else { return Ok(ExitCode::SUCCESS) };
     let every = std::io::stderr().is_terminal().then_some(Duration::from_secs(1));
     let report = |progress: &weir_chain::Progress| eprintln!("{}", progress.table(None));
     let (progress, ended) = Foreground::new()?.run(chain, every, |_| {}, report)?;
@@ -168,7 +183,7 @@ fn routers(args: &Args, folder: &Path) -> anyhow::Result<ExitCode> {
     fs::write(&path, pair.truth(args.conversations)?.to_string())
         .with_context(|| format!("cannot write {}", path.display()))?;
     for router in ["router1", "router2"] {
-        let records = progress.component(router).map_or(0, |block| block.rows_out);
+        let records = progress.component(router).map_or(0, |component| component.rows_out);
         println!("{}: {records} records", folder.join(router).display());
     }
     Ok(ExitCode::SUCCESS)
@@ -176,17 +191,17 @@ fn routers(args: &Args, folder: &Path) -> anyhow::Result<ExitCode> {
 
 fn config(args: &Args) -> ExporterConfig {
     let version = match args.protocol {
-        Protocol::NetFlow5 => Version::V5,
-        Protocol::NetFlow9 => Version::V9,
-        Protocol::Ipfix => Version::Ipfix,
+        ProtocolArg::NetflowV5 => Version::V5,
+        ProtocolArg::NetflowV9 => Version::V9,
+        ProtocolArg::Ipfix => Version::Ipfix,
     };
     let mut config = ExporterConfig {
         domain: args.domain,
         templates_after_datagrams: args.late_template,
         ..ExporterConfig::new(version)
     };
-    if let Some(octets) = args.datagram_octets {
-        config.datagram_octets_max = octets;
+    if let Some(size) = args.message_size_max {
+        config.datagram_octets_max = size.bytes() as usize;
     }
     if args.options {
         config.sampling = Some(Sampling { interval: 1, announcement: SamplingAnnouncement::Exporter });
@@ -201,7 +216,7 @@ fn config(args: &Args) -> ExporterConfig {
     config
 }
 
-fn tell(sent: &Sent) -> ExitCode {
+fn print_sent(sent: &Sent) -> ExitCode {
     let seconds = sent.duration.as_secs_f64();
     println!(
         "sent {} datagrams, {} records, {} packets, {} bytes in {seconds:.2} s ({:.0} records/s)",
@@ -213,7 +228,7 @@ fn tell(sent: &Sent) -> ExitCode {
     );
     if sent.datagrams_refused > 0 || sent.exported.refused_total() > 0 {
         eprintln!(
-            "warning: the system took {} datagrams with {} flows not; the protocol could not tell {} flows",
+            "warning: {} datagrams ({} flows) were not sent; {} flows cannot be expressed in this protocol",
             sent.datagrams_refused,
             sent.flows_refused,
             sent.exported.refused_total()

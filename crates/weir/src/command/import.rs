@@ -7,61 +7,96 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use weir_archive::ArchiveOptions;
+use weir_blocks::sinks::archive::{self, ArchiveSinkOptions, SealingOptions};
+use weir_blocks::sources::capture_reader::{self, CaptureReaderOptions};
+use weir_blocks::sources::file_reader::{self, FileFormat, FileReaderOptions};
+use weir_chain::config::ThreadChoice;
+use weir_chain::{Chain, ChainBuilder};
 use weir_formats::{Format, nfcapd};
 
-use super::{chain_of, tell_archived, tell_books};
+use super::{ArchiveArg, print_archived, print_books, show_or_build};
 use crate::running::Foreground;
+
+const EXAMPLES: &str = "\
+Examples:
+  A capture of NetFlow on any port:
+    weir import --archive flows router.pcap --port 9995
+  All nfcapd files of a day:
+    weir import --archive flows nfcapd/2026/11/21
+  A table of another program whose columns have names of their own:
+    weir import --archive flows flows.csv --column from=src_addr --column to=dst_addr";
 
 /// Read captures (pcap, pcapng) of export datagrams, IPFIX files, and flow files of other programs into an archive
 ///
 /// Captures and IPFIX files go through the same decoders and books as live traffic; the time of capture, or of export in
 /// IPFIX files, stands for the time of reception. Flow files are those of nfdump (nfcapd), flow-tools, Zeek (conn.log), SiLK
-/// (what rwcut prints), CSV and Parquet. Which of all these a file is shows in what it holds.
+/// (what rwcut prints), CSV and Parquet. The content of a file shows which of these it is.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Files, and directories whose files are all read; - for a capture or IPFIX file on standard input
     #[arg(required_unless_present = "range", value_name = "FILE")]
     files: Vec<PathBuf>,
-    /// Folder of the archive; made when it is not there
-    #[arg(long, short = 'R', value_name = "DIR", env = "WEIR_ARCHIVE")]
-    archive: PathBuf,
-    /// nfcapd files as the option -R of nfdump names them: DIR/FIRST, DIR/FIRST:LAST
+    #[command(flatten)]
+    archive: ArchiveArg,
+    /// Read a range of nfcapd files, as nfdump's option -R names it: DIR/FIRST, DIR/FIRST:LAST
     #[arg(long, value_name = "RANGE", conflicts_with = "files")]
     range: Option<String>,
-    /// Directories in which the range is taken, as with the option -M of nfdump: DIR/A:B:C, or DIR/@ for all
+    /// Read the range in these directories, as nfdump's option -M names them: DIR/A:B:C, or DIR/@ for all
     #[arg(long, value_name = "DIRS", requires = "range")]
     directories: Option<String>,
-    /// Format of all files, when it cannot be seen: nfcapd, flow-tools, zeek, silk, csv, parquet, or capture
-    #[arg(long, value_name = "FORMAT", value_parser = wanted)]
-    format: Option<Wanted>,
-    /// What a field of text and Parquet files means; names of columns and of Zeek, rwcut and nfdump are known
+    /// Format of all files; without it the content of each file shows its format
+    #[arg(long, value_enum, value_name = "FORMAT")]
+    input_format: Option<InputFormat>,
+    /// Read a field of text and Parquet files into a column; names of columns and of Zeek, rwcut and nfdump are known; may
+    /// be repeated
     #[arg(long = "column", value_name = "FIELD=COLUMN")]
     columns: Vec<String>,
     /// Take every datagram to this port; without it, those that look like NetFlow or IPFIX
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
-    /// Flows after which a segment is sealed
+    /// Seal a segment after this many flows
     #[arg(long, value_name = "ROWS", default_value_t = ArchiveOptions::default().segment_rows_max)]
     segment_rows: usize,
-    /// Print the chain that this command is, as a chain file, and end
+    /// Print this command as a chain file, and exit
     #[arg(long)]
     show_chain: bool,
 }
 
-/// What the user says that files are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Wanted {
+/// Formats of the files to read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum InputFormat {
+    /// Captures (pcap, pcapng) of export datagrams, and IPFIX files
     Capture,
-    Of(Format),
+    /// nfcapd files of nfdump 1.6 and 1.7
+    Nfcapd,
+    /// flow-tools files, version 5 and 7
+    FlowTools,
+    /// Zeek's conn.log, as text or JSON
+    Zeek,
+    /// What SiLK's rwcut prints
+    Silk,
+    /// Comma-separated values with a title line
+    Csv,
+    /// Parquet
+    Parquet,
 }
 
-fn wanted(text: &str) -> Result<Wanted, String> {
-    match Format::by_name(text) {
-        Some(format) => Ok(Wanted::Of(format)),
-        None if text == "capture" => Ok(Wanted::Capture),
-        None => Err("no such format".to_owned()),
+impl InputFormat {
+    /// The format of the source `file-reader`; captures have a source of their own.
+    fn of_files(self) -> FileFormat {
+        match self {
+            Self::Capture => FileFormat::Auto,
+            Self::Nfcapd => FileFormat::Nfcapd,
+            Self::FlowTools => FileFormat::FlowTools,
+            Self::Zeek => FileFormat::Zeek,
+            Self::Silk => FileFormat::Silk,
+            Self::Csv => FileFormat::Csv,
+            Self::Parquet => FileFormat::Parquet,
+        }
     }
 }
 
@@ -74,7 +109,7 @@ struct Part {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let parts = args.parts()?;
     if args.show_chain {
-        let chains: Vec<_> = parts.iter().map(|part| args.chain(part)).collect();
+        let chains: Vec<_> = parts.iter().map(|part| args.chain(part).text()).collect();
         print!("{}", chains.join("\n"));
         return Ok(ExitCode::SUCCESS);
     }
@@ -89,7 +124,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 impl Args {
     /// Reads files of one kind; true when one of them could not be read.
     fn import(&self, part: &Part) -> anyhow::Result<bool> {
-        let chain = chain_of(&self.chain(part))?;
+        let Some(chain) = show_or_build(self.chain(part), false)? else { return Ok(false) };
         let octets = part.files.iter().filter_map(|path| fs::metadata(path).ok()).map(|file| file.len()).sum();
         let bar = progress_bar(octets);
         let every = std::io::stderr().is_terminal().then(|| Duration::from_millis(100));
@@ -102,11 +137,11 @@ impl Args {
         bar.finish_and_clear();
         let counter = |name: &str| progress.component(part.source).map_or(0, |source| source.counter(name));
         match part.source {
-            CAPTURES => tell_captures(part, &counter),
-            _ => tell_files(part, &counter, took),
+            CAPTURES => print_captures(part, &counter),
+            _ => print_files(part, &counter, took),
         }
-        tell_books(&progress, part.source);
-        tell_archived(&progress);
+        print_books(&progress, part.source);
+        print_archived(&progress);
         if counter("datagrams_skipped") > 0 {
             eprintln!(
                 "{} UDP datagrams skipped because they are not NetFlow or IPFIX (--port takes all of a port)",
@@ -130,9 +165,9 @@ impl Args {
             }
         }
         anyhow::ensure!(!files.is_empty(), "no file is there to be read");
-        let is_foreign = |path: &PathBuf| match self.format {
-            Some(wanted) => wanted != Wanted::Capture,
-            // what cannot be opened is told by the source that reads all that is not known
+        let is_foreign = |path: &PathBuf| match self.input_format {
+            Some(format) => format != InputFormat::Capture,
+            // the source that reads captures reports what cannot be opened
             None => path.as_os_str() != "-" && matches!(Format::of_file(path), Ok(Some(_))),
         };
         let (foreign, captures): (Vec<_>, Vec<_>) = files.into_iter().partition(is_foreign);
@@ -140,39 +175,24 @@ impl Args {
         Ok(parts.into_iter().filter(|part| !part.files.is_empty()).collect())
     }
 
-    /// The chain file of these arguments.
-    fn chain(&self, part: &Part) -> String {
-        let files: Vec<_> = part.files.iter().map(|path| super::quoted(path)).collect();
-        let source = part.source;
-        let parameters = if source == CAPTURES {
-            format!("type = \"capture-reader\"\nport = {}\n", self.port.unwrap_or(0))
+    /// The chain that these arguments describe.
+    fn chain(&self, part: &Part) -> ChainBuilder {
+        let files = part.files.clone();
+        let chain = Chain::builder("import").queues(0, 8);
+        let chain = if part.source == CAPTURES {
+            let options = CaptureReaderOptions { files, port: self.port };
+            chain.add(part.source, &capture_reader::KIND, options, &[], ThreadChoice::Default)
         } else {
-            let format = match self.format {
-                Some(Wanted::Of(format)) => format.name(),
-                _ => "auto",
-            };
-            let columns: Vec<_> = self.columns.iter().map(|text| super::toml_text(text)).collect();
-            format!("type = \"file-reader\"\nformat = \"{format}\"\ncolumns = [{}]\n", columns.join(", "))
+            let format = self.input_format.map_or(FileFormat::Auto, InputFormat::of_files);
+            let options = FileReaderOptions { files, format, columns: self.columns.clone() };
+            chain.add(part.source, &file_reader::KIND, options, &[], ThreadChoice::Default)
         };
-        format!(
-            "name = \"import\"\n\
-             burst_records = 0\n\
-             queue_bursts = 8\n\
-             \n\
-             [components.{source}]\n\
-             {parameters}\
-             files = [{}]\n\
-             \n\
-             [components.archive]\n\
-             type = \"archive\"\n\
-             inputs = [\"{source}\"]\n\
-             thread = \"own\"\n\
-             archive = {}\n\
-             segment_rows = {}\n",
-            files.join(", "),
-            super::quoted(&self.archive),
-            self.segment_rows,
-        )
+        let sink = ArchiveSinkOptions {
+            archive: self.archive.archive.clone(),
+            sealing: SealingOptions { segment_rows: self.segment_rows, ..SealingOptions::default() },
+            ..ArchiveSinkOptions::default()
+        };
+        chain.add("archive", &archive::KIND, sink, &[part.source], ThreadChoice::Own)
     }
 }
 
@@ -200,7 +220,7 @@ fn add_files(path: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
     Ok(())
 }
 
-fn tell_captures(part: &Part, counter: &dyn Fn(&str) -> u64) {
+fn print_captures(part: &Part, counter: &dyn Fn(&str) -> u64) {
     eprintln!(
         "{} files: {} frames, {} UDP datagrams, {} flows{}",
         part.files.len(),
@@ -222,7 +242,7 @@ fn tell_captures(part: &Part, counter: &dyn Fn(&str) -> u64) {
     }
 }
 
-fn tell_files(part: &Part, counter: &dyn Fn(&str) -> u64, took: Duration) {
+fn print_files(part: &Part, counter: &dyn Fn(&str) -> u64, took: Duration) {
     let flows = counter("records_stored");
     eprintln!(
         "{} files: {} read, {} failed, {flows} flows, {:.0} flows/s",
@@ -231,7 +251,7 @@ fn tell_files(part: &Part, counter: &dyn Fn(&str) -> u64, took: Duration) {
         counter("files_failed"),
         flows as f64 / took.as_secs_f64().max(1e-3),
     );
-    let damage = [("records_damaged", "records or lines"), ("blocks_damaged", "components"), ("values_lost", "values")];
+    let damage = [("records_damaged", "records or lines"), ("blocks_damaged", "blocks"), ("values_lost", "values")];
     for (name, what) in damage.into_iter().filter(|(name, _)| counter(name) > 0) {
         eprintln!("warning: {} {what} could not be read", counter(name));
     }

@@ -15,19 +15,19 @@ pub(crate) mod import;
 pub(crate) mod meter;
 pub(crate) mod nfdump;
 pub(crate) mod query;
+pub(crate) mod shell;
 pub(crate) mod sql;
 
-use std::fmt::Write;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use weir_chain::{Chain, ConfigError, Progress};
+use weir_chain::{Chain, ChainBuilder, Progress};
 use weir_flow::Counter;
 use weir_flow::scaling::Corrections;
-use weir_query::{Archive, AskOptions};
+use weir_query::{Archive, QueryOptions};
 use weir_sql::output::Format;
 use weir_sql::{Engine, EngineOptions, UserTable};
 use weir_wire::WireError;
@@ -76,10 +76,10 @@ impl ArchiveArgs {
 impl ArchiveArgs {
     /// The archive without the engine; whether flows that have expired count as far as their summaries tell.
     pub(crate) fn direct(&self, progress: Arc<weir_query::Progress>, approximate: bool) -> anyhow::Result<Archive> {
-        let usual = AskOptions::default();
+        let usual = QueryOptions::default();
         let threads = self.threads.unwrap_or(usual.threads).max(1);
         let memory_octets_max = self.memory_limit.0;
-        let options = AskOptions { threads, memory_octets_max, progress, approximate, ..usual };
+        let options = QueryOptions { threads, memory_octets_max, progress, approximate, ..usual };
         Ok(Archive::open(&self.archive, options)?)
     }
 }
@@ -111,52 +111,28 @@ impl From<FormatArg> for Format {
     }
 }
 
-/// Reads the chain file that a built-in command is.
-pub(crate) fn chain_of(text: &str) -> anyhow::Result<Chain> {
-    Chain::parse(text, Path::new(""), &weir_blocks::registry(), &[]).map_err(|errors| {
-        // nobody wrote the lines that the errors are in
-        let told: Vec<_> = errors.into_iter().map(|error| ConfigError { line: 0, ..error }.to_string()).collect();
-        anyhow::anyhow!("{}", told.join("\n"))
+/// Where the archive is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ArchiveArg {
+    /// Folder of the archive
+    #[arg(long, short = 'R', value_name = "DIR", env = "WEIR_ARCHIVE")]
+    pub(crate) archive: PathBuf,
+}
+
+/// The chain that a command is, when it is to run; with `shows` it is printed as a chain file instead.
+pub(crate) fn show_or_build(chain: ChainBuilder, shows: bool) -> anyhow::Result<Option<Chain>> {
+    if shows {
+        print!("{}", chain.text());
+        return Ok(None);
+    }
+    chain.build().map(Some).map_err(|errors| {
+        let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
+        anyhow::anyhow!("{}", texts.join("\n"))
     })
 }
 
-/// A path as a value of a chain file. What is no UTF-8 has no place there, as nowhere in TOML.
-pub(crate) fn quoted(path: &Path) -> String {
-    toml_text(&path.to_string_lossy())
-}
-
-pub(crate) fn toml_text(text: &str) -> String {
-    let mut quoted = String::from("\"");
-    for letter in text.chars() {
-        match letter {
-            '"' | '\\' => quoted.extend(['\\', letter]),
-            letter if letter.is_control() => {
-                // writing to a text does not fail
-                let _ = write!(quoted, "\\u{:04X}", letter as u32);
-            }
-            letter => quoted.push(letter),
-        }
-    }
-    quoted.push('"');
-    quoted
-}
-
-/// Texts as a value of a chain file: one alone as it is, several as a list.
-pub(crate) fn texts(texts: &[String]) -> String {
-    let quoted: Vec<_> = texts.iter().map(|text| toml_text(text)).collect();
-    match quoted.as_slice() {
-        [one] => one.clone(),
-        _ => format!("[{}]", quoted.join(", ")),
-    }
-}
-
-/// Milliseconds as seconds of a chain file.
-pub(crate) fn seconds(millis: u64) -> String {
-    format!("{}.{:03}", millis / 1000, millis % 1000)
-}
-
-/// Tells what decoders met: counters of the books that are not zero, and errors by kind.
-pub(crate) fn tell_books(progress: &Progress, block: &str) {
+/// Prints what decoders met: counters of the books that are not zero, and errors by kind.
+pub(crate) fn print_books(progress: &Progress, block: &str) {
     let Some(block) = progress.component(block) else { return };
     for &counter in Counter::ALL {
         let total = block.counter(counter.name());
@@ -178,8 +154,8 @@ pub(crate) fn tell_books(progress: &Progress, block: &str) {
     }
 }
 
-/// Tells what the archive of a chain took.
-pub(crate) fn tell_archived(progress: &Progress) {
+/// Prints what the archive of a chain took.
+pub(crate) fn print_archived(progress: &Progress) {
     let Some(archive) = progress.component("archive") else { return };
     eprintln!(
         "archive: {} flows stored, {} segments sealed with {} octets",

@@ -169,6 +169,9 @@ pub(crate) fn run(args: &Args) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {error:#}");
+            if let Some(hint) = crate::hint(&error) {
+                eprintln!("hint: {hint}");
+            }
             ExitCode::from(FAILED)
         }
     }

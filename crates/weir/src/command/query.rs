@@ -14,7 +14,7 @@ use weir_archive::Snapshot;
 use weir_flow::books::{BooksSums, Completeness};
 use weir_flow::{BooksBatch, Column, Table};
 use weir_print::{Bars, CsvPieces, PrintError, write_batches};
-use weir_query::{Answer, Archive, AskError};
+use weir_query::{Answer, Archive, QueryError};
 use weir_sql::output::{Format, OutputOptions, write_answer};
 use weir_sql::{
     AggregateKey, Direction, Engine, EngineError, FlowQuery, Order, Select, Sorting, StatisticKey, TimeWindow,
@@ -206,7 +206,7 @@ impl<'a> Asked<'a> {
                 PrintError::Write(error) => EngineError::Write(error).into(),
             }),
             // the engine scales by sampling intervals, and writes to disk what memory does not hold
-            Err(AskError::NeedsEngine(_) | AskError::Memory { .. }) if !self.args.approximate => {
+            Err(QueryError::NeedsEngine(_) | QueryError::Memory { .. }) if !self.args.approximate => {
                 let answer = self.engine()?.ask_on(question, self.asking.terms())?;
                 Ok(write_answer(answer, format, options, &mut self.asking.output())?)
             }
@@ -226,7 +226,7 @@ impl<'a> Asked<'a> {
         &self,
         question: &FlowQuery,
         options: &OutputOptions,
-    ) -> Result<Result<u64, PrintError<AskError>>, AskError> {
+    ) -> Result<Result<u64, PrintError<QueryError>>, QueryError> {
         let pieces = Arc::new(CsvPieces::new(options));
         let maker = Arc::clone(&pieces);
         let answer = self.archive.ask_each(question, move |batch| maker.piece(&batch))?;
@@ -299,7 +299,7 @@ fn completeness(snapshot: &Snapshot, window: &TimeWindow) -> anyhow::Result<Comp
 /// Says on standard error what became of flows of the time asked for that have expired.
 fn tell_expired(asked: &Asked<'_>, window: &TimeWindow) -> anyhow::Result<()> {
     if asked.args.approximate {
-        let seen = asked.asking.terms().progress.seen();
+        let seen = asked.asking.terms().progress.counts();
         if seen.rows_unsummed > 0 {
             eprintln!(
                 "{} flows have expired and could not be summed up; they are not in the answer",

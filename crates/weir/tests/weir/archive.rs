@@ -85,7 +85,7 @@ fn what_expires_is_told_first_and_the_newest_stays() {
     let before = flows(&archive).len();
     bad(&work(&archive, "expire", &[]), &["no limit is given", "hint: --max-age"]);
     bad(&work(&archive, "expire", &["--max-age", "soon"]), &["'soon' is not a length of time such as"]);
-    let limits = ["--max-size", "1K", "--low-water", "90"];
+    let limits = ["--max-size", "1KiB", "--low-water-percent", "90"];
     let (dry, said) = good(&work(&archive, "expire", &[&limits[..], &["--dry-run"]].concat()));
     assert!(dry.contains("flows/date=") && said.contains("segments would go"), "{dry}{said}");
     assert_eq!(flows(&archive).len(), before);

@@ -70,7 +70,7 @@ fn a_signal_ends_a_chain_in_order_and_nothing_is_lost() {
     );
     let report = folder.path().join("report.json");
     let mut child = weir();
-    child.args(["chain", "run", "-", "--report-secs", "1", "--report"]).arg(&report);
+    child.args(["chain", "run", "-", "--report-interval", "1s", "--report"]).arg(&report);
     let mut child = child.stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("weir starts");
     child.stdin.take().expect("standard input").write_all(chain.as_bytes()).expect("written");
     let mut lines = BufReader::new(child.stderr.take().expect("standard error")).lines();

@@ -23,7 +23,7 @@ fn archive(folder: &Path) -> PathBuf {
     let archive = folder.join("archive");
     for seed in ["5", "6"] {
         let capture = folder.join(seed);
-        let wanted = ["--version", "5", "--records", "30000", "--density", "100", "--seed", seed];
+        let wanted = ["--protocol", "netflow-v5", "--records", "30000", "--density", "100", "--seed", seed];
         let made = run(&[&["generate", "--write", path_text(&capture)], &wanted[..]].concat());
         assert!(made.status.success(), "{}", text(&made.stderr));
         let imported = run(&["import", "--archive", path_text(&archive), path_text(&capture)]);
@@ -216,7 +216,7 @@ impl SmallDisk {
         if mounted.is_ok_and(|output| output.status.success()) {
             return Some(Self(folder));
         }
-        println!("skipped: mounting a small disk needs root");
+        weir_testkit::skip("root", "mounting a small disk needs root");
         None
     }
 }
@@ -236,7 +236,7 @@ fn flows_kept(archive: &Path) -> u64 {
 fn a_full_disk_costs_what_cannot_be_written_and_no_more() {
     let Some(disk) = SmallDisk::mount("6m") else { return };
     let archive = disk.0.path().join("archive");
-    let collector = Collector::start(&archive, &["--segment-rows", "3000", "--no-merge", "--reserve", "0"]);
+    let collector = Collector::start(&archive, &["--segment-rows", "3000", "--no-merge", "--free-space-min", "0"]);
     let mut exporter = Exporter::new(0);
     for _ in 0..300 {
         exporter.send(collector.address);
@@ -259,7 +259,7 @@ fn a_full_disk_costs_what_cannot_be_written_and_no_more() {
     let check = run(&["archive", "check", "--archive", path_text(&archive)]);
     assert!(check.status.success(), "{}{}", text(&check.stdout), text(&check.stderr));
     assert!(flows_kept(&archive) >= before, "{}", text(&merged.stderr));
-    let expired = run(&["archive", "expire", "--max-size", "1K", "--archive", path_text(&archive)]);
+    let expired = run(&["archive", "expire", "--max-size", "1KiB", "--archive", path_text(&archive)]);
     assert!(expired.status.success(), "expiry frees a full disk: {}", text(&expired.stderr));
     fs::remove_file(&ballast).expect("removed");
     let kept = flows_kept(&archive);

@@ -41,7 +41,7 @@ fn killed_fifty_times_under_load() {
     let (mut seen_before, mut next) = (Vec::new(), 0);
     for round in 0..KILLS {
         // small segments, so that kills also hit rotation, sealing and the removal of tails
-        let collector = Collector::start(&archive, &["--commit-interval-ms", "50", "--segment-rows", "3000"]);
+        let collector = Collector::start(&archive, &["--commit-interval", "50ms", "--segment-rows", "3000"]);
         let mut exporter = Exporter::new(next);
         // from no time at all to some sealed segments; the multiplier scatters the moments
         let until = Instant::now() + Duration::from_millis(round * 7919 % 400);

@@ -95,17 +95,17 @@ fn metered_flows_are_the_same_by_every_way() {
     // of every hundredth flow all packets are no IP
     assert_eq!(expected.lines().count(), 1 + (FLOWS - FLOWS / 100) as usize, "{expected}");
 
-    for version in ["5", "9", "ipfix"] {
+    for version in ["netflow-v5", "netflow-v9", "ipfix"] {
         let archive = path(version);
         let collector = Collector::start(&archive, &[]);
         let to = collector.address.to_string();
-        let output = run(&["meter", file, "--to", &to, "--export", version, "--workers", "2"]);
+        let output = run(&["meter", file, "--to", &to, "--protocol", version, "--workers", "2"]);
         assert!(output.status.success(), "{}", text(&output.stderr));
         collector.stop();
         assert_eq!(flows(&archive), expected, "by {version}");
     }
 
-    let output = run(&["meter", file, "--to", "-", "--format", "csv", "--where", "proto udp"]);
+    let output = run(&["meter", file, "--to", "-", "--format", "csv", "--filter", "proto udp"]);
     let udp = expected.lines().filter(|line| line.contains(",17,")).count();
     assert_eq!(text(&output.stdout).lines().count(), 1 + udp, "{}", text(&output.stderr));
 }
@@ -132,7 +132,7 @@ fn metered_flows_are_the_same_over_connections() {
     authority.sign(&Says { dns: &["meter.example"], ..Says::name("meter") }).write(folder.path(), "meter");
     let [ca, server, server_key, meter, meter_key] =
         ["ca.pem", "server.pem", "server.key", "meter.pem", "meter.key"].map(in_folder);
-    let collecting = ["--tls-cert", &server, "--tls-key", &server_key, "--tls-ca", &ca, "--tls-peer", "meter.example"];
+    let collecting = ["--tls-cert", &server, "--tls-key", &server_key, "--tls-ca", &ca, "--tls-peers", "meter.example"];
     let metering = ["--tls-cert", &meter, "--tls-key", &meter_key, "--tls-ca", &ca, "--tls-name", "collector.example"];
     for (transport, collecting, metering) in
         [("udp", &[][..], &[][..]), ("tcp", &[], &[]), ("tls", &collecting, &metering)]
@@ -153,7 +153,7 @@ fn metered_flows_are_the_same_over_connections() {
     let collector = Collector::listen(&archive, "tls://127.0.0.1:0", &collecting);
     let to = format!("tls://{}", collector.address);
     let arguments = ["meter", &file, "--to", &to, "--tls-ca", &ca, "--tls-name", "someone.example"];
-    let output = run(&[&arguments[..], &["--finish-timeout", "0.5"]].concat());
+    let output = run(&[&arguments[..], &["--finish-timeout", "0.5s"]].concat());
     assert_eq!(output.status.code(), Some(3));
     assert!(text(&output.stderr).contains("flows not sent to a collector"), "{}", text(&output.stderr));
     collector.stop();
@@ -175,7 +175,7 @@ fn flows_that_a_collector_did_not_get_are_told_by_the_exit_status() {
     let (collected, archive) = (folder.path().join("collected"), path("archive"));
     let collector = Collector::listen(&collected, "tcp://127.0.0.1:0", &[]);
     let somebody = format!("tcp://{}", collector.address);
-    let to = ["meter", &file, "--to", &nobody, "--to", &somebody, "--archive", &archive, "--finish-timeout", "0.5"];
+    let to = ["meter", &file, "--to", &nobody, "--to", &somebody, "--archive", &archive, "--finish-timeout", "0.5s"];
     let output = run(&to);
     collector.stop();
     let told = text(&output.stderr);
@@ -188,7 +188,7 @@ fn flows_that_a_collector_did_not_get_are_told_by_the_exit_status() {
     assert!(told.contains("\nhint: "), "{told}");
     // what cannot be read weighs more
     std::fs::write(path("garbage"), [7; 100]).expect("written");
-    let output = run(&["meter", &path("garbage"), &file, "--to", &nobody, "--finish-timeout", "0"]);
+    let output = run(&["meter", &path("garbage"), &file, "--to", &nobody, "--finish-timeout", "0s"]);
     assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
     // nothing tells whether datagrams arrive
     let output = run(&["meter", &file, "--to", &nobody.replace("tcp", "udp")]);
@@ -204,8 +204,8 @@ fn an_interrupt_does_not_wait_for_a_collector_that_takes_nothing() {
     let to = format!("tcp://{}", listener.local_addr().expect("an address"));
     // an hour, unless it is interrupted
     let mut metering = weir();
-    metering.arg("meter").arg(&file).args(["--to", &to, "--finish-timeout", "3600", "--room-timeout", "3600"]);
-    let mut metering = metering.args(["--stall-timeout", "3600"]).stderr(Stdio::piped()).spawn().expect("weir starts");
+    metering.arg("meter").arg(&file).args(["--to", &to, "--finish-timeout", "3600s", "--room-timeout", "3600s"]);
+    let mut metering = metering.args(["--stall-timeout", "3600s"]).stderr(Stdio::piped()).spawn().expect("weir starts");
     let mut collector = listener.accept().expect("a connection").0;
     // flows have come, and the end of the connection: nothing is left but to wait until it is closed
     while collector.read(&mut [0; 8192]).expect("read") > 0 {}
@@ -270,7 +270,7 @@ fn text_has_the_columns_that_any_flow_may_have() {
     let frames = (0..40_000).map(plain).chain([frame(&[], &icmp), frame(&[0x81, 0, 0, 7], &udp)]);
     let frames = (0..).zip(frames).map(|(number, frame)| (1_700_000_000_000_000 + number * 1_000, frame));
     write_capture(Path::new(&path("trace.pcap")), frames);
-    let output = run(&["meter", &path("trace.pcap"), "-o", "ndjson", "-d", "1"]);
+    let output = run(&["meter", &path("trace.pcap"), "-o", "ndjson", "--idle-timeout", "1s"]);
     let told = text(&output.stdout);
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(told.lines().count(), 40_002);
@@ -338,15 +338,15 @@ fn the_ends_of_tunnels_are_told_by_every_way() {
     ];
     let (trace, direct) = (path("trace.pcap"), path("direct"));
     let key = "src_addr,dst_addr,src_port,dst_port,protocol,tunnel_endpoints";
-    let metering = ["meter", &trace, "--key", key];
+    let metering = ["meter", &trace, "--keys", key];
     let output = run(&[&metering[..], &["--archive", &direct]].concat());
     assert!(output.status.success(), "{}", text(&output.stderr));
     assert_eq!(told(&direct), expected);
-    for version in ["9", "ipfix"] {
+    for version in ["netflow-v9", "ipfix"] {
         let archive = path(version);
         let collector = Collector::start(Path::new(&archive), &[]);
         let to = collector.address.to_string();
-        let output = run(&[&metering[..], &["--to", &to, "--export", version, "--workers", "2"]].concat());
+        let output = run(&[&metering[..], &["--to", &to, "--protocol", version, "--workers", "2"]].concat());
         assert!(output.status.success(), "{}", text(&output.stderr));
         collector.stop();
         assert_eq!(told(&archive), expected, "by {version}");
@@ -360,15 +360,14 @@ fn the_ends_of_tunnels_are_told_by_every_way() {
 #[test]
 fn nfcapd_takes_what_is_metered() {
     let (Some(nfcapd), Some(nfdump)) = (program("nfcapd"), program("nfdump")) else {
-        println!("skipped: no nfcapd");
         return;
     };
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("trace.pcap");
     capture(&file);
-    for version in ["5", "9", "ipfix"] {
+    for version in ["netflow-v5", "netflow-v9", "ipfix"] {
         let files = folder.path().join(version);
-        let arguments = ["meter", file.to_str().expect("UTF-8"), "--export", version];
+        let arguments = ["meter", file.to_str().expect("UTF-8"), "--protocol", version];
         sent_to_nfcapd(&nfcapd, &files, &arguments);
         let output = Command::new(&nfdump).arg("-R").arg(&files).arg("-I").output().expect("nfdump runs");
         let sums = text(&output.stdout);
@@ -395,11 +394,11 @@ fn what_cannot_be_metered_is_told() {
     for (arguments, told) in [
         (vec!["meter", "no-such-thing"], "neither a file nor an interface 'no-such-thing'"),
         (vec!["meter", &path("garbage")], "garbage"),
-        (vec!["meter", &path("trace.pcap"), "-b", "no such filter"], "filter"),
-        (vec!["meter", &path("trace.pcap"), "--key", "colour"], "'colour' is no Flow Key"),
+        (vec!["meter", &path("trace.pcap"), "--packet-filter", "no such filter"], "filter"),
+        (vec!["meter", &path("trace.pcap"), "--keys", "colour"], "colour"),
         (vec!["meter", &path("trace.pcap"), "--to", "nowhere"], "'nowhere' is no address with a port"),
         (
-            vec!["meter", &path("trace.pcap"), "--to", "tcp://[::1]:9", "--export", "5"],
+            vec!["meter", &path("trace.pcap"), "--to", "tcp://[::1]:9", "--protocol", "netflow-v5"],
             "NetFlow v5 goes over UDP alone",
         ),
         (
@@ -419,15 +418,15 @@ fn what_cannot_be_metered_is_told() {
     assert!(text(&output.stderr).contains("3000 packets"), "{}", text(&output.stderr));
     let output = weir().args(["meter", &path("trace.pcap"), "--show-chain"]).output().expect("weir runs");
     assert!(text(&output.stdout).contains("type = \"meter\""));
-    let limits = ["--queue-octets", "1M", "--room-timeout", "7", "--stall-timeout", "8", "--finish-timeout", "0.5"];
+    let limits = ["--queue-size", "1MiB", "--room-timeout", "7s", "--stall-timeout", "8s", "--finish-timeout", "0.5s"];
     let output = run(&[&["meter", &path("trace.pcap"), "--to", "[::1]:9", "--show-chain"], &limits[..]].concat());
     let chain = text(&output.stdout);
     for line in [
-        "queue_octets_max = 1048576",
-        "room_timeout_secs = 7.000",
-        "stall_timeout_secs = 8.000",
-        "finish_timeout_secs = 0.500",
-        "stop_timeout_secs = 0.500",
+        "queue_size = \"1MiB\"",
+        "room_timeout = \"7s\"",
+        "stall_timeout = \"8s\"",
+        "finish_timeout = \"500ms\"",
+        "stop_timeout = \"500ms\"",
     ] {
         assert!(chain.lines().any(|told| told == line), "{line}: {chain}");
     }

@@ -69,12 +69,13 @@ fn routes_that_change_are_told_by_the_flows_that_end_next() {
     let folder = tempfile::tempdir().expect("a folder");
     let (routes, report) = (folder.path().join("routes"), folder.path().join("report.json"));
     replace(&routes, "10.9.0.0/24,64500\n");
-    let arguments = ["meter", "-i", "out", "--routes", routes.to_str().expect("UTF-8"), "-d", "0.1", "-o", "ndjson"];
+    let arguments =
+        ["meter", "-i", "out", "--routes", routes.to_str().expect("UTF-8"), "--idle-timeout", "100ms", "-o", "ndjson"];
     let chain = run(&[&arguments[..], &["--show-chain"]].concat());
     let chain = String::from_utf8(chain.stdout).expect("UTF-8");
     // the command itself looks every 5 s
     let mut command = weir();
-    command.args(["chain", "run", "-", "--set", "meter.routes_reload_secs=0.05", "--report"]).arg(&report);
+    command.args(["chain", "run", "-", "--set", "meter.routes_reload=50ms", "--report"]).arg(&report);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut metering = Metering(command.spawn().expect("weir starts"));
     metering.0.stdin.take().expect("its input").write_all(chain.as_bytes()).expect("written");

@@ -6,7 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use weir_wire::netflow5::{Header, PacketBuilder, Record};
+use weir_wire::fixed::{Header, PacketBuilder};
+use weir_wire::netflow5::{FORMAT, field};
 
 /// The program under test.
 pub(crate) fn weir() -> Command {
@@ -138,9 +139,9 @@ impl Exporter {
             engine_id: 0,
             sampling: 0,
         };
-        let mut packet = PacketBuilder::new(&mut datagram, &header);
+        let mut packet = PacketBuilder::new(&FORMAT, &mut datagram, &header);
         for _ in 0..30 {
-            packet.record(&record(self.next)).expect("room for 30");
+            packet.record(&record(self.next)).expect("30 fit");
             self.next += 1;
         }
         packet.finish();
@@ -149,25 +150,20 @@ impl Exporter {
     }
 }
 
-fn record(number: u32) -> Record {
-    Record {
-        src_addr: [10, 0, (number >> 8) as u8, number as u8],
-        dst_addr: [192, 0, 2, (number % 7) as u8],
-        next_hop: [0; 4],
-        input: 1,
-        output: 2,
-        packets: 1,
-        octets: number,
-        first_uptime_ms: 990_000,
-        last_uptime_ms: 995_000,
-        src_port: 40_000 + (number % 1000) as u16,
-        dst_port: if number.is_multiple_of(50) { 22 } else { 443 },
-        tcp_flags: 0x1b,
-        protocol: 6,
-        tos: 0,
-        src_as: 0,
-        dst_as: 0,
-        src_mask: 0,
-        dst_mask: 0,
-    }
+fn record(number: u32) -> Vec<u8> {
+    let number = u64::from(number);
+    FORMAT.record(&[
+        (field::SRC_ADDR, 0x0a00_0000 | number & 0xffff),
+        (field::DST_ADDR, 0xc000_0200 | number % 7),
+        (field::INPUT, 1),
+        (field::OUTPUT, 2),
+        (field::PACKETS, 1),
+        (field::OCTETS, number),
+        (field::FIRST, 990_000),
+        (field::LAST, 995_000),
+        (field::SRC_PORT, 40_000 + number % 1000),
+        (field::DST_PORT, if number.is_multiple_of(50) { 22 } else { 443 }),
+        (field::TCP_FLAGS, 0x1b),
+        (field::PROTOCOL, 6),
+    ])
 }

@@ -8,7 +8,7 @@ use super::{End, Headers, Layer, LinkType, Macs, Step, skip, split};
 const AF_INET6: [u32; 5] = [24, 28, 30, 10, 26];
 const AF_INET: u32 = 2;
 
-/// What an address family says about what follows, in the order of the machine that captured or in the other one.
+/// What an address family means for what follows, in the order of the machine that captured or in the other one.
 fn family(octets: [u8; 4]) -> Result<Layer, End> {
     let number = u32::from_le_bytes(octets);
     // Families are small, so in the right order the upper half is empty.
@@ -32,7 +32,7 @@ pub(super) fn loopback<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<
 /// `LINKTYPE_LINUX_SLL`: packet type, `ARPHRD_` type, length of the address, the sender's address, protocol.
 pub(super) fn sll<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
     let ([_, _, high, low, ..], rest) = split::<16>(octets)?;
-    // The protocol stands before what follows it as an EtherType does, so a tag is whole.
+    // The protocol precedes what follows it as an EtherType does, so a tag is whole.
     cooked(u16::from_be_bytes([*high, *low]), skip(octets, 14)?, rest, headers)
 }
 
@@ -47,7 +47,7 @@ pub(super) fn sll2<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> 
     cooked(hardware, header, rest, headers)
 }
 
-/// Tags behind a header whose protocol is the TPID of the first: the last two octets of the address stand in its place.
+/// Tags behind a header whose protocol is the TPID of the first: the last two octets of the address are in its place.
 fn tags_of_sll2<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
     let before = skip(octets, 18)?;
     let mut end = 4;
@@ -140,7 +140,7 @@ pub(super) fn nflog(octets: &[u8]) -> Step<'_> {
 }
 
 /// `LINKTYPE_ERF`: time, type, flags, length of the record, counters, length on the wire; then extension headers for as
-/// long as the first bit of each says so.
+/// long as the first bit of each is set.
 pub(super) fn erf(octets: &[u8]) -> Step<'_> {
     let (header, mut rest) = split::<16>(octets)?;
     let mut more = header[8] & 0x80 != 0;
@@ -193,7 +193,7 @@ pub(super) fn ip_over_infiniband(octets: &[u8]) -> Step<'_> {
     Ok((Layer::Type(u16::from_be_bytes([*high, *low])), rest))
 }
 
-/// Ethernet with so many octets of a switch's tag between the addresses and the `EtherType`.
+/// Ethernet with a number of octets of a switch's tag between the addresses and the `EtherType`.
 pub(super) fn switch_tag<'a>(octets: &'a [u8], tag: usize, headers: &mut Headers<'a>) -> Step<'a> {
     let (destination, rest) = split::<6>(octets)?;
     let (source, rest) = split::<6>(rest)?;
@@ -218,7 +218,7 @@ pub(super) fn juniper(octets: &[u8], link: LinkType) -> Step<'_> {
     Ok((Layer::Link(link), rest))
 }
 
-/// IEEE 802.5: access and frame control, addresses; the first bit of the source says that a route follows.
+/// IEEE 802.5: access and frame control, addresses; the first bit of the source means that a route follows.
 pub(super) fn token_ring<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
     let ([_, control], rest) = split::<2>(octets)?;
     if control & 0xc0 != 0x40 {

@@ -1,4 +1,4 @@
-//! What a dissected packet says.
+//! The headers of a dissected packet.
 
 use super::End;
 
@@ -8,8 +8,8 @@ use super::End;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Packet<'a> {
     /// The headers up to the first tunnel, or all there are. Where these have no IP header, since links carry frames in
-    /// frames (pseudowires, provider bridges), and IP tunnels are in the first tunnel, what IP and its transport say is
-    /// said of the first IP header there.
+    /// frames (pseudowires, provider bridges), and IP tunnels are in the first tunnel, IP and its transport are those
+    /// of the first IP header there.
     pub outer: Headers<'a>,
     /// The headers within the innermost tunnel that has an IP header; nothing without such a tunnel.
     pub(super) inner: Headers<'a>,
@@ -30,7 +30,7 @@ impl<'a> Packet<'a> {
         Self { outer: Headers::NONE, inner: Headers::NONE, tunnel: None, tunnels: 0, end: End::Payload, rest }
     }
 
-    /// Forgets what the packet held. What marks a value as absent is written and not its room, which is a fraction of
+    /// Forgets what the packet held. What marks a value as absent is written and not its space, which is a fraction of
     /// what a new packet would copy, for every packet.
     #[inline]
     pub(super) fn begin_again(&mut self, rest: &'a [u8]) {
@@ -48,7 +48,7 @@ impl<'a> Packet<'a> {
         self.inner.ip.is_some().then_some(&self.inner)
     }
 
-    /// The headers that tell which flow the packet belongs to: those in the tunnel when there is one.
+    /// The headers that decide which flow the packet belongs to: those in the tunnel when there is one.
     #[inline]
     pub fn innermost(&self) -> &Headers<'a> {
         self.inner().unwrap_or(&self.outer)
@@ -75,7 +75,7 @@ pub struct Headers<'a> {
     /// Link addresses, where the link has both.
     pub macs: Option<Macs<'a>>,
     /// VLAN tags (IEEE 802.1Q clause 9), the outermost first: TPID and TCI of each, 4 octets; other octets in the place of
-    /// the first TPID when that stands apart, in the protocol field of [`LinuxSll2`](super::LinkType::LinuxSll2). See
+    /// the first TPID when that is apart, in the protocol field of [`LinuxSll2`](super::LinkType::LinuxSll2). See
     /// [`Headers::vlan`].
     pub vlan_tags: &'a [u8],
     /// MPLS label stack entries (RFC 3032 section 2.1), top first, 4 octets each.
@@ -115,7 +115,7 @@ impl<'a> Headers<'a> {
         (self.ports, self.tcp_flags, self.icmp) = (None, None, None);
     }
 
-    /// Takes over what IP and its transport say.
+    /// Takes over the values of IP and its transport.
     pub(super) fn take_ip(&mut self, other: &Self) {
         (self.ip, self.ports) = (other.ip, other.ports);
         (self.tcp_flags, self.icmp) = (other.tcp_flags, other.icmp);
@@ -130,7 +130,8 @@ impl<'a> Headers<'a> {
     /// The transport header and all that follows it in the packet. Empty where there is none: no IP, a later fragment,
     /// a frame cut off before it.
     ///
-    /// It ends where the IP packet says that it ends, or where the captured octets do: padding of the link is not in it.
+    /// It ends where the IP packet states that it ends, or where the captured octets do: padding of the link is not in
+    /// it.
     #[inline]
     pub fn transport(&self) -> &'a [u8] {
         match &self.ip {
@@ -152,7 +153,7 @@ impl<'a> Headers<'a> {
         carried.get(transport_octets(ip.protocol, carried)..end).unwrap_or_default()
     }
 
-    /// Octets that the transport carries by what the headers say, captured or not. Without a stated length
+    /// Octets that the transport carries by the lengths in the headers, captured or not. Without a stated length
     /// ([`Ip::total_length`] of 0) those that were captured.
     #[inline]
     pub fn payload_octets(&self) -> u32 {
@@ -179,7 +180,7 @@ fn stated_by_udp(protocol: u8, octets: &[u8]) -> Option<usize> {
     }
 }
 
-/// Octets of the transport header that begins here, as it says itself; 0 for protocols whose header is not dissected.
+/// Octets of the transport header that begins here, as it states itself; 0 for protocols whose header is not dissected.
 #[inline]
 fn transport_octets(protocol: u8, octets: &[u8]) -> usize {
     match protocol {
@@ -203,11 +204,11 @@ pub struct Macs<'a> {
     pub destination: &'a [u8; 6],
 }
 
-/// What an IP header says.
+/// An IP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Ip<'a> {
-    /// The packet from its header on: as long as the header says, or as was captured. Padding of the link is not in it.
-    /// Empty where an agent told the header's fields without its octets.
+    /// The packet from its header on: as long as the header states, or as was captured. Padding of the link is not in
+    /// it. Empty where an agent reported the header's fields without its octets.
     pub octets: &'a [u8],
     /// Octets of the header with its options, extension headers and authentication headers. Where the capture ends
     /// among the options these are more than [`Ip::octets`]; extension headers count as far as they were captured.
@@ -267,7 +268,8 @@ pub struct Fragment {
 pub struct Tunnel {
     /// Its protocol.
     pub kind: TunnelKind,
-    /// What tells it from others of its kind between the same ends, if it has that: key, VNI, TEID, session.
+    /// What distinguishes it from others of its kind between the same ends, if there is anything: key, VNI, TEID,
+    /// session.
     pub id: Option<u32>,
 }
 

@@ -1,4 +1,5 @@
-//! Tunnels in UDP. Ports tell which, so what a header can contradict is checked: a port may be anybody's.
+//! Tunnels in UDP. The port names the protocol, so what a header can contradict is checked: any application may use a
+//! port.
 
 use super::link::{IPV6, NSH};
 use super::tunnel::{be24, enter, gre, inside, l2tp3};
@@ -77,8 +78,8 @@ fn vxlan(generic: bool, octets: &[u8]) -> Step<'_> {
     Ok(enter(TunnelKind::Vxlan, id, inside, rest))
 }
 
-/// RFC 8926 section 3.4: version and length of options, flags, protocol, VNI. Reserved bits are to be zero, which tells
-/// it from answers to a client that happens to have this port.
+/// RFC 8926 section 3.4: version and length of options, flags, protocol, VNI. Reserved bits are to be zero, which
+/// distinguishes it from answers to a client that happens to have this port.
 fn geneve(octets: &[u8]) -> Step<'_> {
     let ([first, flags, high, low, vni @ .., reserved], rest) = split::<8>(octets)?;
     if first >> 6 != 0 || flags & 0x3f != 0 || *reserved != 0 {
@@ -88,8 +89,8 @@ fn geneve(octets: &[u8]) -> Step<'_> {
     Ok(enter(TunnelKind::Geneve, Some(be24(*vni)), inside(u16::from_be_bytes([*high, *low])), rest))
 }
 
-/// RFC 9300 section 5.1: flags and nonce, then an instance or status bits. The flags do not tell whether it is LISP, but
-/// what follows is an IP packet.
+/// RFC 9300 section 5.1: flags and nonce, then an instance or status bits. The flags do not show whether it is LISP,
+/// but what follows is an IP packet.
 fn lisp(octets: &[u8]) -> Step<'_> {
     const INSTANCE: u8 = 0x08;
     let ([flags, _, _, _, instance @ .., _], rest) = split::<8>(octets)?;
@@ -112,7 +113,7 @@ fn gtp(octets: &[u8]) -> Step<'_> {
         let ([.., next], after) = split::<4>(rest)?;
         rest = after;
         let mut next = if flags & EXTENSION == 0 { 0 } else { *next };
-        // Each extension header says its length in units of four octets, and what follows in its last octet.
+        // Each extension header states its length in units of four octets, and what follows in its last octet.
         while next != 0 {
             let length = usize::from(*rest.first().ok_or(End::Truncated)?) * 4;
             if length == 0 {
@@ -126,7 +127,8 @@ fn gtp(octets: &[u8]) -> Step<'_> {
     Ok(enter(TunnelKind::Gtp, Some(u32::from_be_bytes(*teid)), Inside::Link(LinkType::Ip), rest))
 }
 
-/// GSM 09.60 section 6: version 0, a header of 20 octets, of which the last 8 tell the tunnel: more than an id holds.
+/// GSM 09.60 section 6: version 0, a header of 20 octets, of which the last 8 identify the tunnel: more than an id
+/// holds.
 fn gtp0(octets: &[u8]) -> Step<'_> {
     let ([flags, message, ..], rest) = split::<20>(octets)?;
     if flags >> 4 != 1 || *message != 255 {
@@ -135,8 +137,8 @@ fn gtp0(octets: &[u8]) -> Step<'_> {
     Ok(enter(TunnelKind::Gtp, None, Inside::Link(LinkType::Ip), rest))
 }
 
-/// RFC 4380 section 5.1.1: indications of authentication and origin, in this order, may stand before the IPv6 packet.
-/// One of its addresses is of Teredo (section 2.6) or, when routers are sought, link-local; nothing else is believed.
+/// RFC 4380 section 5.1.1: indications of authentication and origin, in this order, may precede the IPv6 packet.
+/// One of its addresses is of Teredo (section 2.6) or, when routers are sought, link-local; nothing else is accepted.
 fn teredo(octets: &[u8]) -> Step<'_> {
     let mut rest = octets;
     if let [0, 1, id, value, after @ ..] = rest {
@@ -163,7 +165,7 @@ fn l2tp(octets: &[u8]) -> Step<'_> {
         _ if has(CONTROL) => Err(End::Payload),
         2 => {
             let rest = skip(rest, if has(0x40) { 2 } else { 0 })?;
-            // Tunnel and session: together they tell one from another.
+            // Tunnel and session: together they identify it.
             let (id, rest) = split::<4>(rest)?;
             let rest = skip(rest, if has(0x08) { 4 } else { 0 })?;
             let rest = if has(0x02) {
@@ -190,7 +192,7 @@ fn ayiya(octets: &[u8]) -> Step<'_> {
     Ok(enter(TunnelKind::Ayiya, None, Inside::Link(LinkType::Ip), rest))
 }
 
-/// RFC 5415 section 4.3: the header says its length and whether what follows is Ethernet or of the radio, which is
+/// RFC 5415 section 4.3: the header states its length and whether what follows is Ethernet or of the radio, which is
 /// 802.11 (section 4.3, RFC 5416). What is encrypted or in later fragments is not read.
 fn capwap(octets: &[u8]) -> Step<'_> {
     const NATIVE: u8 = 0x01;

@@ -16,7 +16,7 @@ pub(super) const MPLS_UNICAST: u16 = 0x8847;
 pub(super) const MPLS_MULTICAST: u16 = 0x8848;
 const PPPOE_DISCOVERY: u16 = 0x8863;
 const PPPOE_SESSION: u16 = 0x8864;
-/// Ethernet frames longer than a length field can say (draft-ietf-isis-ext-eth).
+/// Ethernet frames longer than a length field can express (draft-ietf-isis-ext-eth).
 const LLC_JUMBO: u16 = 0x8870;
 /// IEEE 802.1ah I-TAG.
 const PBB: u16 = 0x88e7;
@@ -47,7 +47,8 @@ pub(super) fn is_vlan(ethertype: u16) -> bool {
     matches!(ethertype, 0x8100 | 0x88a8 | 0x9100 | 0x9200 | 0x9300)
 }
 
-/// Whether this `EtherType` is one of those that tell Ethernet from other things and that something is found behind.
+/// Whether this `EtherType` is one of those that distinguish Ethernet from other things and are followed by something
+/// known.
 pub(super) fn is_dissected(ethertype: u16) -> bool {
     is_vlan(ethertype)
         || matches!(

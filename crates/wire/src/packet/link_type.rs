@@ -1,7 +1,7 @@
 //! How a frame begins, by the numbers that capture files have for it.
 //!
-//! The numbers are the `LINKTYPE_` values of <https://www.tcpdump.org/linktypes.html>, with those `DLT_` values beside
-//! them that some systems write instead. Numbers that differ from system to system in what they mean are left out.
+//! The numbers are the `LINKTYPE_` values of <https://www.tcpdump.org/linktypes.html>, and those `DLT_` values
+//! that some systems write instead. Numbers that differ from system to system in what they mean are left out.
 
 /// How a frame begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -11,13 +11,13 @@ pub enum LinkType {
     /// IEEE 802.11, from the frame control field on.
     Ieee80211,
     /// The Point-to-Point Protocol (RFC 1661), with or without the address and control octets of HDLC (RFC 1662), or
-    /// Cisco HDLC where its address says so.
+    /// Cisco HDLC where its address is of that.
     Ppp,
     /// A label stack (RFC 3032).
     Mpls,
-    /// An IP header of the version that its first four bits say.
+    /// An IP header of the version in its first four bits.
     Ip,
-    /// An address family in four octets of either order, then what it says: loopback interfaces of BSD.
+    /// An address family in four octets of either order, then what it means: loopback interfaces of BSD.
     Loopback,
     /// IEEE 802.2 logical link control, as in ATM (RFC 2684).
     Llc,
@@ -25,7 +25,7 @@ pub enum LinkType {
     TokenRing,
     /// FDDI.
     Fddi,
-    /// SLIP (RFC 1055), with a header of the capturing system that says how it was compressed (RFC 1144).
+    /// SLIP (RFC 1055), with a header of the capturing system about how it was compressed (RFC 1144).
     Slip,
     /// PPP over Ethernet (RFC 2516), from its version field on.
     Pppoe,
@@ -45,9 +45,9 @@ pub enum LinkType {
     Prism,
     /// An AVS header, then IEEE 802.11.
     Avs,
-    /// Per-Packet Information, which says what follows it.
+    /// Per-Packet Information, which names what follows it.
     Ppi,
-    /// Apple's header with the process that sent or received, which says what follows it.
+    /// Apple's header with the process that sent or received, which names what follows it.
     Pktap,
     /// Linux netfilter log messages.
     Nflog,

@@ -1,6 +1,6 @@
 //! Dissects packets: which headers a frame has, through tags, labels and tunnels.
 //!
-//! One pass over the octets finds every header that tells a flow from another: link addresses, VLAN tags, labels,
+//! One pass over the octets finds every header that distinguishes flows: link addresses, VLAN tags, labels,
 //! the IP header with its extensions, ports, and again the same inside of a tunnel. Everything is borrowed and nothing
 //! is allocated, so that sampled headers (sFlow, PSAMP) and whole captured frames take the same way at line rate. The
 //! price is that only two sets of headers are kept, the outermost and the innermost with an IP header; of tunnels
@@ -9,8 +9,8 @@
 //! The IP header keeps its octets. Where headers end, and what is payload, follows from them when somebody asks: a
 //! Metering Process does for each packet, a collector of samples never does.
 //!
-//! A frame may be cut off anywhere, because samplers cut: whatever was read before that is told, and [`Packet::end`]
-//! says why reading ended. No length in a header is believed beyond the octets at hand.
+//! A frame may be cut off anywhere, because samplers cut: whatever was read before that is kept, and [`Packet::end`]
+//! has why reading ended. No length in a header is trusted beyond the octets at hand.
 //!
 //! Limits: [`TUNNELS_MAX`], [`EXTENSION_HEADERS_MAX`].
 
@@ -31,7 +31,7 @@ mod tests;
 
 pub use headers::{Fragment, Headers, Ip, Macs, Packet, Tunnel, TunnelKind};
 pub use link_type::LinkType;
-pub use plain::{Plain, plain};
+pub use plain::{PlainPacket, plain};
 
 /// Most tunnels inside of each other that are followed.
 pub const TUNNELS_MAX: u8 = 4;
@@ -162,7 +162,7 @@ fn from_layer(first: Layer, packet: &mut Packet<'_>) {
             }
         }
     }
-    // Headers without IP are given up, for those of a tunnel around them if that has some.
+    // Headers without IP are dropped, for those of a tunnel around them if that has some.
     if packet.tunnels > 0 && packet.inner.ip.is_none() {
         packet.inner.clear();
         if let Some(found) = before {

@@ -1,10 +1,10 @@
-//! Label stacks, and what can be told of that which they carry.
+//! Label stacks, and what can be concluded about what they carry.
 
 use super::link::{ARP, IPV4, IPV6, bridged, ethertype, is_dissected};
 use super::{End, Headers, Step, TunnelKind, skip};
 
-/// RFC 3032 section 2.1: entries up to the one with the bottom of stack bit. What follows has no type; it is taken for
-/// what its first four bits say (RFC 4928 section 3), and for Ethernet where it can be that.
+/// RFC 3032 section 2.1: entries up to the one with the bottom of stack bit. What follows has no type; it is read as
+/// what its first four bits mean (RFC 4928 section 3), and for Ethernet where it can be that.
 pub(super) fn mpls<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
     let entries = octets.as_chunks::<4>().0;
     let bottom = entries.iter().position(|entry| entry[2] & 1 == 1);

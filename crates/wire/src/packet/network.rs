@@ -33,7 +33,7 @@ const HIP: u8 = 139;
 const SHIM6: u8 = 140;
 const ETHERNET: u8 = 143;
 
-/// RFC 791 section 3.1. What lies beyond the total length is padding of the link and is not read.
+/// RFC 791 section 3.1. What is beyond the total length is padding of the link and is not read.
 #[inline]
 pub(super) fn ipv4<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> {
     let (header, _) = split::<20>(octets)?;
@@ -105,7 +105,7 @@ pub(super) fn ipv6<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<'a> 
 }
 
 /// RFC 2675 section 2: the jumbo payload option among the hop-by-hop options (RFC 8200 section 4.2). Returns the packet
-/// as long as it says.
+/// as long as it states.
 fn jumbogram<'a>(packet: &'a [u8], headers: &mut Headers<'a>) -> &'a [u8] {
     const PAD1: u8 = 0;
     const JUMBO_PAYLOAD: u8 = 0xc2;
@@ -225,7 +225,7 @@ fn other_protocol<'a>(number: u8, octets: &'a [u8], headers: &mut Headers<'a>) -
             }
             Ok((Layer::Protocol(*next), rest))
         }
-        // Nothing of these is needed to tell a flow, and what they carry is no packet: it begins with their header.
+        // Nothing of these is needed to identify a flow, and what they carry is no packet: it begins with their header.
         IGMP | RSVP | EIGRP | OSPF | VRRP => Err(End::Payload),
         _ => Err(End::Unknown),
     }

@@ -11,13 +11,14 @@ const TAG_OCTETS: usize = 4;
 const TCP_OCTETS: usize = 20;
 const UDP_OCTETS: usize = 8;
 
-/// What tells the flow of a plain packet: one in an Ethernet frame with at most one VLAN tag, of IPv4 without options or
-/// IPv6 without extension headers, whole, with TCP, or UDP at no port of a tunnel, and with all headers captured.
+/// What identifies the flow of a plain packet: one in an Ethernet frame with at most one VLAN tag, of IPv4 without
+/// options or IPv6 without extension headers, whole, with TCP, or UDP at no port of a tunnel, and with all headers
+/// captured.
 ///
-/// [`dissect`](super::dissect) says the same of it, and a lot more, for several times the work: nothing is told here that
-/// only few want to know, and whatever is not quite plain is left to it.
+/// [`dissect`](super::dissect) finds the same of it, and a lot more, for several times the work: nothing is found here
+/// that only few want to know, and whatever is not quite plain is left to it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Plain {
+pub struct PlainPacket {
     /// Source address; one of IPv4 in the first 4 octets, and 0 behind it.
     pub source: [u8; 16],
     /// Destination address, likewise.
@@ -44,7 +45,7 @@ pub struct Plain {
 
 /// Dissects an Ethernet frame if it is plain.
 #[inline]
-pub fn plain(frame: &[u8]) -> Option<Plain> {
+pub fn plain(frame: &[u8]) -> Option<PlainPacket> {
     let (header, mut after) = frame.split_first_chunk::<ETHERNET_OCTETS>()?;
     let mut number = u16::from_be_bytes([header[12], header[13]]);
     let mut vlan = None;
@@ -62,7 +63,7 @@ pub fn plain(frame: &[u8]) -> Option<Plain> {
 
 /// RFC 791 section 3.1.
 #[inline]
-fn ipv4(octets: &[u8], vlan: Option<u16>) -> Option<Plain> {
+fn ipv4(octets: &[u8], vlan: Option<u16>) -> Option<PlainPacket> {
     const VERSION_AND_LENGTH: u8 = 0x45;
     const MORE_AND_OFFSET: u8 = 0x3f;
     let (header, after) = octets.split_first_chunk::<20>()?;
@@ -75,7 +76,7 @@ fn ipv4(octets: &[u8], vlan: Option<u16>) -> Option<Plain> {
     source[..4].copy_from_slice(&header[12..16]);
     destination[..4].copy_from_slice(&header[16..20]);
     let (src_port, dst_port, tcp_flags) = transport;
-    Some(Plain {
+    Some(PlainPacket {
         source,
         destination,
         is_ipv6: false,
@@ -92,7 +93,7 @@ fn ipv4(octets: &[u8], vlan: Option<u16>) -> Option<Plain> {
 
 /// RFC 8200 section 3.
 #[inline]
-fn ipv6(octets: &[u8], vlan: Option<u16>) -> Option<Plain> {
+fn ipv6(octets: &[u8], vlan: Option<u16>) -> Option<PlainPacket> {
     let (header, after) = octets.split_first_chunk::<40>()?;
     if header[0] >> 4 != 6 {
         return None;
@@ -103,7 +104,7 @@ fn ipv6(octets: &[u8], vlan: Option<u16>) -> Option<Plain> {
     source.copy_from_slice(&header[8..24]);
     destination.copy_from_slice(&header[24..40]);
     let (src_port, dst_port, tcp_flags) = transport;
-    Some(Plain {
+    Some(PlainPacket {
         source,
         destination,
         is_ipv6: true,

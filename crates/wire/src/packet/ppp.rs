@@ -104,11 +104,11 @@ fn snap_of_frame_relay<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<
 }
 
 /// 16 octets of the capturing system: direction, then the compressed header as it was on the line. The packet follows
-/// uncompressed but where the second octet says that it could not be restored.
+/// uncompressed but where the second octet marks that it could not be restored.
 pub(super) fn slip(octets: &[u8]) -> Step<'_> {
     let ([_, compressed, ..], rest) = split::<16>(octets)?;
     match compressed {
-        // RFC 1144 section 3.2.3: the connection number is where the protocol was, and nothing can be told from it.
+        // RFC 1144 section 3.2.3: the connection number is where the protocol was, and nothing can be learnt from it.
         0x70..=0x7f | 0x80.. => Err(End::Unknown),
         _ => Ok((Layer::Link(LinkType::Ip), rest)),
     }

@@ -49,7 +49,7 @@ pub(super) fn gre(octets: &[u8]) -> Step<'_> {
     if version & 7 != 0 {
         return Err(End::Unknown);
     }
-    // The offset of routing stands beside the checksum, and either is there for the other.
+    // The offset of routing is next to the checksum, and either is there for the other.
     let mut rest = skip(rest, usize::from(has(0xc0)) * 4)?;
     let mut key = None;
     if has(0x20) {
@@ -69,7 +69,7 @@ pub(super) fn gre(octets: &[u8]) -> Step<'_> {
             erspan(rest, if optional { 20 } else { 12 })
         }
         ARUBA_MIN..=ARUBA_MAX => Ok(enter(TunnelKind::Gre, key, Inside::AccessPoint, rest)),
-        // Here the type stands before it, not behind it.
+        // Here the type precedes it and does not follow it.
         CISCO_METADATA => {
             let ([high, low, _, length], rest) = split::<4>(rest)?;
             let rest = skip(rest, usize::from(*length) * 4)?;

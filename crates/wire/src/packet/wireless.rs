@@ -29,7 +29,7 @@ fn is_data(control: [u8; 2]) -> bool {
 
 /// IEEE 802.11-2020 clause 9.2: only data frames carry packets, and only those in clear can be read.
 ///
-/// `padded` says that the driver has filled the header up to a multiple of four octets.
+/// `padded`: the driver has filled the header up to a multiple of four octets.
 fn frame<'a>(control: [u8; 2], octets: &'a [u8], padded: bool, headers: &mut Headers<'a>) -> Step<'a> {
     // Some control frames are shorter than what follows.
     if !is_data(control) {
@@ -59,7 +59,7 @@ fn frame<'a>(control: [u8; 2], octets: &'a [u8], padded: bool, headers: &mut Hea
         aggregated = control & 0x80 != 0;
         rest = skip(after, if second & 0x80 != 0 { 4 } else { 0 })?;
     }
-    // The next bit of the subtype says that there is no body.
+    // The next bit of the subtype means that there is no body.
     if first & 0x40 != 0 || second & 0x40 != 0 {
         return Err(End::Unknown);
     }
@@ -90,7 +90,7 @@ pub(super) fn radiotap<'a>(octets: &'a [u8], headers: &mut Headers<'a>) -> Step<
         let (next, rest) = split::<4>(fields)?;
         (word, fields) = (u32::from_le_bytes(*next), rest);
     }
-    // The flags come second, behind a clock of 8 octets that lies on a multiple of 8.
+    // The flags come second, behind a clock of 8 octets that begins at a multiple of 8.
     let flags = if first & 2 == 0 {
         0
     } else {

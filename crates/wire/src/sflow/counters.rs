@@ -1,7 +1,7 @@
 //! Records of counters samples: rows of numbers, of which only the lengths are needed to find each.
 //!
-//! All of them but the description of a host are fields of 32 or 64 bits one after the other, so whoever reads them
-//! needs no structure: [`number`] takes a field by its place. All ones mean that the agent does not know.
+//! All of them but the description of a host are fields of 32 or 64 bits one after the other, so a caller that reads
+//! them needs no structure: [`number`] takes a field by its place. All ones mean that the agent does not know.
 
 use super::Format;
 use super::record::Record;

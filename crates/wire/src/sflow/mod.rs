@@ -3,7 +3,7 @@
 //! Everything is tagged and has a length ("sFlow Version 5", sflow.org, section 5), so that whatever is not known is
 //! stepped over. A sample that is spoiled costs itself, a record that is spoiled costs itself and those after it in
 //! the sample. Iterating borrows from the datagram; a record is read when it is asked for
-//! ([`Record::flow`](record::Record::flow)), so that those nobody needs cost nothing.
+//! ([`Record::flow`](record::Record::flow)), so that those that are not needed cost nothing.
 //!
 //! Sampled packet headers are handed out as octets, to be read with [`crate::packet`].
 
@@ -33,7 +33,7 @@ impl Format {
         Self(number)
     }
 
-    /// SMI Private Enterprise Number of whoever defines the structure, 0 for sflow.org.
+    /// SMI Private Enterprise Number of the organisation that defines the structure, 0 for sflow.org.
     pub const fn enterprise(self) -> u32 {
         self.0 >> 12
     }
@@ -47,7 +47,7 @@ impl Format {
 /// Header of a datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header<'a> {
-    /// Address of the agent, 4 or 16 octets; none when the agent says that it is unknown.
+    /// Address of the agent, 4 or 16 octets; none when the agent reports it as unknown.
     pub agent: &'a [u8],
     /// Tells apart the streams of datagrams of one agent.
     pub sub_agent: u32,
@@ -126,7 +126,7 @@ impl Interface {
         (self.format == 0 && self.value != 0).then_some(self.value)
     }
 
-    /// The reason of the discard, where that is what the interface says.
+    /// The reason of the discard, where the interface holds one.
     pub fn discarded(self) -> Option<u32> {
         (self.format == 1).then_some(self.value)
     }
@@ -139,7 +139,7 @@ pub struct FlowSample<'a> {
     pub sequence: u32,
     /// Where it was sampled.
     pub source: DataSource,
-    /// One packet in so many is sampled. `None` of a discarded packet, of which every one is told.
+    /// One packet in this number is sampled. `None` of a discarded packet: each of them is reported.
     pub sampling_rate: Option<u32>,
     /// Packets that could have been sampled; 0 of a discarded packet.
     pub pool: u32,
@@ -184,7 +184,7 @@ pub enum Sample<'a> {
     },
 }
 
-/// The samples of a datagram, in order. After the last, what does not agree with the header is told once.
+/// The samples of a datagram, in order. After the last, a disagreement with the header is yielded once.
 #[derive(Debug, Clone)]
 pub struct Samples<'a> {
     rest: &'a [u8],

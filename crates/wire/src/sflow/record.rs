@@ -17,7 +17,7 @@ pub struct Record<'a> {
     pub body: &'a [u8],
 }
 
-/// The records of a sample, in order. After the last, what does not agree with their number is told once.
+/// The records of a sample, in order. After the last, a disagreement with their number is yielded once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Records<'a> {
     rest: &'a [u8],
@@ -64,14 +64,14 @@ pub struct SampledHeader<'a> {
     /// Octets of the packet on its link, with checksum and whatever else was stripped.
     pub frame_length: u32,
     /// Octets that the agent has taken off the packet before sampling it: at its end, and of link headers that it does
-    /// not tell.
+    /// not report.
     pub stripped: u32,
     /// The octets.
     pub header: &'a [u8],
 }
 
 impl SampledHeader<'_> {
-    /// How the header is to be dissected, `None` for protocols that nobody uses any more.
+    /// How the header is to be dissected, `None` for protocols that are not in use any more.
     pub fn link_type(&self) -> Option<LinkType> {
         Some(match self.protocol {
             1 => LinkType::Ethernet,
@@ -185,7 +185,7 @@ pub struct Socket<'a> {
     pub remote_port: u32,
 }
 
-/// Which end of a tunnel a record tells of.
+/// Which end of a tunnel a record describes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Side {
     /// Headers that were on the packet when it came in, and were taken off.

@@ -3,6 +3,7 @@
 mod capture;
 mod captures;
 mod dissected;
+mod fixed;
 mod golden;
 mod labels;
 mod malformed;

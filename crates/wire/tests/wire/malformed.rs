@@ -134,9 +134,9 @@ fn netflow9_types_keep_all_bits() {
 #[test]
 fn headers() {
     let check = |result: Option<WireError>, expected| assert_eq!(result, Some(expected));
-    check(netflow5::decode(&[]).err(), WireError::TruncatedHeader { need: 24, have: 0 });
-    check(netflow5::decode(&[0, 5, 0]).err(), WireError::TruncatedHeader { need: 24, have: 3 });
-    check(netflow5::decode(&[0, 9]).err(), WireError::WrongVersion { found: 9 });
+    check(netflow5::FORMAT.decode(&[]).err(), WireError::TruncatedHeader { need: 24, have: 0 });
+    check(netflow5::FORMAT.decode(&[0, 5, 0]).err(), WireError::TruncatedHeader { need: 24, have: 3 });
+    check(netflow5::FORMAT.decode(&[0, 9]).err(), WireError::WrongVersion { found: 9 });
     check(netflow9::decode(&[0, 9, 0, 0]).err(), WireError::TruncatedHeader { need: 20, have: 4 });
     check(netflow9::decode(&[0, 5]).err(), WireError::WrongVersion { found: 5 });
     check(ipfix::decode(&[0]).err(), WireError::TruncatedHeader { need: 16, have: 1 });
@@ -161,7 +161,7 @@ fn netflow5_counts() {
     let packet = |count: u8, octets: usize| [&[0, 5, 0, count][..], &[0; 20], &vec![0; octets]].concat();
     let check = |count, octets, records, problem| {
         let datagram = packet(count, octets);
-        let decoded = netflow5::decode(&datagram).unwrap();
+        let decoded = netflow5::FORMAT.decode(&datagram).unwrap();
         assert_eq!((decoded.len(), decoded.problem), (records, problem));
     };
     check(2, 96, 2, None);

@@ -2,10 +2,10 @@
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use weir_wire::message_builder::{Finished, MessageBuilder, TemplateKind, push_variable};
+use weir_wire::message_builder::{FinishedMessage, MessageBuilder, TemplateKind, push_variable};
 use weir_wire::{
     ElementId, FieldSpecifier, ObservationDomainId, Set, Sets, Spans, Template, TemplateId, TemplateRecord,
-    VARIABLE_LENGTH, WireError, ipfix, netflow5, netflow9,
+    VARIABLE_LENGTH, WireError, fixed, ipfix, netflow5, netflow9,
 };
 
 fn fields(enterprises: bool) -> impl Strategy<Value = Vec<FieldSpecifier>> {
@@ -93,7 +93,7 @@ proptest! {
         let records = records(&template, &seeds);
         let mut out = vec![1, 2, 3];
         let header = ipfix::Header { sequence, domain: ObservationDomainId(domain), ..Default::default() };
-        let Finished { octets, data_records, .. } =
+        let FinishedMessage { octets, data_records, .. } =
             fill(ipfix::MessageBuilder::new(&mut out, &header), &template, &records).finish();
         prop_assert_eq!(data_records as usize, records.len());
         prop_assert_eq!(out.len(), 3 + octets);
@@ -157,20 +157,21 @@ proptest! {
             let mut octets = [0; netflow5::RECORD_LEN];
             octets[..32].copy_from_slice(seed);
             octets[32..].copy_from_slice(&seed[..16]);
-            netflow5::RecordView(&octets).to_record()
+            let values: Vec<_> = netflow5::field::ALL.iter().map(|field| (*field, field.number(&octets))).collect();
+            netflow5::FORMAT.record(&values)
         };
         let records: Vec<_> = seeds.iter().map(record).collect();
         let mut out = Vec::new();
-        let header = netflow5::Header { flow_sequence, sampling, engine_id: 3, ..Default::default() };
-        let mut packet = netflow5::PacketBuilder::new(&mut out, &header);
+        let header = fixed::Header { flow_sequence, sampling, engine_id: 3, ..Default::default() };
+        let mut packet = fixed::PacketBuilder::new(&netflow5::FORMAT, &mut out, &header);
         for record in &records {
             packet.record(record).expect("fits");
         }
         prop_assert_eq!(packet.remaining(usize::MAX), 30 - records.len());
         prop_assert_eq!(usize::from(packet.finish()), records.len());
-        let packet = netflow5::decode(&out).expect("a packet");
-        prop_assert_eq!(packet.header, netflow5::Header { count: records.len() as u16, ..header });
-        prop_assert_eq!(packet.iter().map(netflow5::RecordView::to_record).collect::<Vec<_>>(), records);
+        let packet = netflow5::FORMAT.decode(&out).expect("a packet");
+        prop_assert_eq!(packet.header, fixed::Header { count: records.len() as u16, ..header });
+        prop_assert_eq!(packet.iter().collect::<Vec<_>>(), records);
         prop_assert_eq!(packet.problem, None);
     }
 }
@@ -226,11 +227,11 @@ fn short_records_are_not_padded() {
 #[test]
 fn a_packet_holds_thirty_records() {
     let mut out = Vec::new();
-    let mut packet = netflow5::PacketBuilder::new(&mut out, &netflow5::Header::default());
+    let mut packet = fixed::PacketBuilder::new(&netflow5::FORMAT, &mut out, &fixed::Header::default());
     for _ in 0..30 {
-        packet.record(&netflow5::Record::default()).unwrap();
+        packet.record(&[0; netflow5::RECORD_LEN]).unwrap();
     }
-    assert_eq!(packet.record(&netflow5::Record::default()), Err(WireError::CountFull { limit: 30 }));
+    assert_eq!(packet.record(&[0; netflow5::RECORD_LEN]), Err(WireError::CountFull { limit: 30 }));
     assert_eq!(packet.remaining(1500), 0);
     assert_eq!((packet.finish(), out.len()), (30, 24 + 30 * 48));
 }

@@ -116,7 +116,7 @@ fn check_plain(packet: &Packet<'_>, octets: &[u8]) {
         octets[..address.len()].copy_from_slice(address);
         octets
     };
-    let told = packet::Plain {
+    let told = packet::PlainPacket {
         source: padded(ip.source),
         destination: padded(ip.destination),
         is_ipv6: ip.source.len() == 16,

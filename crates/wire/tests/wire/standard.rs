@@ -2,8 +2,8 @@
 
 use weir_wire::message_builder::push_variable;
 use weir_wire::{
-    ElementId, FieldSpecifier, ObservationDomainId, Set, Spans, Template, TemplateId, TemplateRecord, ipfix, netflow5,
-    netflow9, value,
+    ElementId, FieldSpecifier, ObservationDomainId, Set, Spans, Template, TemplateId, TemplateRecord, fixed, ipfix,
+    netflow5, netflow9, value,
 };
 
 fn hex(text: &str) -> Vec<u8> {
@@ -182,11 +182,11 @@ fn variable_lengths() {
 #[test]
 fn netflow5_fields_tile_the_record() {
     let mut covered = [0; netflow5::RECORD_LEN];
-    for &(_, offset, length) in netflow5::field::ALL {
-        covered[offset..offset + length].iter_mut().for_each(|count| *count += 1);
+    for field in netflow5::field::ALL {
+        covered[field.offset..field.offset + field.length].iter_mut().for_each(|count| *count += 1);
     }
     let gaps: Vec<_> = (0..covered.len()).filter(|&at| covered[at] != 1).collect();
     assert_eq!(gaps, [36, 46, 47]);
-    let sampled = netflow5::Header { sampling: 0x4064, ..Default::default() };
+    let sampled = fixed::Header { sampling: 0x4064, ..Default::default() };
     assert_eq!((sampled.sampling_mode(), sampled.sampling_interval()), (1, 100));
 }

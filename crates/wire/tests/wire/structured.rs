@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use weir_wire::structured::{Entry, LIST_DEPTH_MAX, LIST_ENTRIES_MAX, Semantic, Surroundings, walk};
+use weir_wire::structured::{LIST_DEPTH_MAX, LIST_ENTRIES_MAX, ListContext, ListEntry, Semantic, walk};
 use weir_wire::{ElementId, FieldSpecifier, ListKind, Template, TemplateId, VARIABLE_LENGTH};
 
 /// What an exporter of the RFC's appendix has told.
@@ -19,7 +19,7 @@ impl Told {
     }
 }
 
-impl Surroundings for Told {
+impl ListContext for Told {
     fn template(&self, id: TemplateId) -> Option<&Template> {
         self.0.get(&id)
     }
@@ -37,7 +37,7 @@ impl Surroundings for Told {
 /// Element, octets, position of the list, number in it.
 type Plain<'a> = (u16, &'a [u8], Option<u16>, u16);
 
-fn plain<'a>(entries: &[Entry<'a>]) -> Vec<Plain<'a>> {
+fn plain<'a>(entries: &[ListEntry<'a>]) -> Vec<Plain<'a>> {
     entries.iter().map(|entry| (entry.element.id, entry.octets, entry.parent, entry.record)).collect()
 }
 

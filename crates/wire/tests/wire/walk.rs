@@ -3,7 +3,8 @@
 
 use std::collections::HashMap;
 
-use weir_wire::structured::{self, Surroundings};
+use weir_wire::fixed::FixedFormat;
+use weir_wire::structured::{self, ListContext};
 use weir_wire::{
     ElementId, FieldPositions, ListKind, ObservationDomainId, Set, Sets, Spans, Template, TemplateId, TemplateRecord,
     TemplateRecords, WireError, ipfix, netflow1, netflow5, netflow7, netflow9,
@@ -32,7 +33,7 @@ struct Known<'w> {
     domain: ObservationDomainId,
 }
 
-impl Surroundings for Known<'_> {
+impl ListContext for Known<'_> {
     fn template(&self, id: TemplateId) -> Option<&Template> {
         self.templates.get(&(10, self.domain, id))
     }
@@ -51,57 +52,28 @@ impl Walk {
     /// Decodes a datagram of whichever version its first two octets name.
     pub(crate) fn datagram(&mut self, datagram: &[u8]) {
         match datagram {
-            [0, 1, ..] => self.netflow1(datagram),
-            [0, 5, ..] => self.netflow5(datagram),
-            [0, 7, ..] => self.netflow7(datagram),
+            [0, 1, ..] => self.fixed(&netflow1::FORMAT, datagram),
+            [0, 5, ..] => self.fixed(&netflow5::FORMAT, datagram),
+            [0, 7, ..] => self.fixed(&netflow7::FORMAT, datagram),
             [0, 9, ..] => self.netflow9(datagram),
             _ => self.ipfix(datagram),
         }
     }
 
-    pub(crate) fn netflow5(&mut self, datagram: &[u8]) {
-        match netflow5::decode(datagram) {
+    /// Reads a datagram of a version with records of one fixed form, and writes each record again from what was read.
+    pub(crate) fn fixed(&mut self, format: &'static FixedFormat, datagram: &[u8]) {
+        match format.decode(datagram) {
             Ok(packet) => {
-                assert_eq!(packet.records.len() % netflow5::RECORD_LEN, 0);
+                assert_eq!(packet.records.len() % format.record_len, 0);
                 assert!(packet.len() <= usize::from(packet.header.count));
-                assert!(packet.records.len() + netflow5::HEADER_LEN <= datagram.len());
-                for view in packet.iter() {
-                    let again = view.to_record().encode();
-                    assert_eq!(netflow5::RecordView(&again).to_record(), view.to_record());
-                    self.read(&again);
-                }
-                self.data_records += packet.len();
-                self.problems.extend(packet.problem);
-            }
-            Err(error) => self.problems.push(error),
-        }
-    }
-
-    pub(crate) fn netflow1(&mut self, datagram: &[u8]) {
-        match netflow1::decode(datagram) {
-            Ok(packet) => {
-                assert!(packet.len() <= usize::from(packet.header.count));
-                assert!(packet.records.len() + netflow1::HEADER_LEN <= datagram.len());
-                for view in packet.iter() {
-                    let again = view.to_record().encode();
-                    assert_eq!(netflow1::RecordView(&again).to_record(), view.to_record());
-                    self.read(&again);
-                }
-                self.data_records += packet.len();
-                self.problems.extend(packet.problem);
-            }
-            Err(error) => self.problems.push(error),
-        }
-    }
-
-    pub(crate) fn netflow7(&mut self, datagram: &[u8]) {
-        match netflow7::decode(datagram) {
-            Ok(packet) => {
-                assert!(packet.len() <= usize::from(packet.header.count));
-                assert!(packet.records.len() + netflow7::HEADER_LEN <= datagram.len());
-                for view in packet.iter() {
-                    let again = view.to_record().encode();
-                    assert_eq!(netflow7::RecordView(&again).to_record(), view.to_record());
+                assert!(packet.records.len() + format.header_len() <= datagram.len());
+                assert_eq!(packet.iter().len(), packet.len());
+                let values = |record: &[u8]| -> Vec<_> {
+                    format.fields.iter().map(|field| (*field, field.number(record))).collect()
+                };
+                for record in packet.iter() {
+                    let again = format.record(&values(record));
+                    assert_eq!(values(&again), values(record));
                     self.read(&again);
                 }
                 self.data_records += packet.len();

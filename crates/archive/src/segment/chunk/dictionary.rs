@@ -66,8 +66,8 @@ impl<T: Value> Dictionary<T> {
         *slot
     }
 
-    /// Writes the numbers of a page's values, all of which lie in the range. Tells whether it did: when there are too many values, it wrote nothing, the
-    /// values of this page are forgotten, and the dictionary takes no more pages.
+    /// Writes the numbers of a page's values, all of which lie in the range. Returns whether it did: when there are too
+    /// many values, it wrote nothing, the values of this page are forgotten, and the dictionary takes no more pages.
     pub(super) fn put(&mut self, values: &[T], (low, high): (T, T), codes: &mut Vec<u16>, out: &mut Vec<u8>) -> bool {
         let before = self.values.len();
         if low == high {

@@ -2,7 +2,7 @@
 
 use parquet::basic::Encoding;
 
-/// What a page's header tells.
+/// What a page's header says.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum PageHeader {
     Data { rows: usize, encoding: Encoding },

@@ -2,10 +2,10 @@
 //!
 //! The general writer of the library takes every value of every column through levels, an interner, an encoder and a
 //! compressor that it makes anew for each page. What flows have is simpler: numbers and IPv4 addresses, one value a row
-//! or none. Here a page is gathered once, and its smallest and largest value, its zone map, its entries in the index and
-//! its octets are made while it is in the processor's cache. Each page carries the
-//! checksum of its frame, so that a reader of single pages finds a flipped bit. The library still writes the footer.
-//! What speaks against it is a second writer of the format; lists are left to the library.
+//! or none. Here a page is gathered once, and its smallest and largest value, its zone map, its entries in the index
+//! and its octets are made while it is in the processor's cache. Each page carries the checksum of its frame, so that a
+//! reader of single pages finds a flipped bit. The library still writes the footer. What speaks against it is a second
+//! writer of the format; lists are left to the library.
 
 mod dictionary;
 mod header;
@@ -25,8 +25,8 @@ use dictionary::Dictionary;
 use header::{PageHeader, put_header};
 
 pub(super) use nulls::nulls;
-pub(super) use page::{Page, Values};
-pub(super) use values::{Address, Kept, Short, Value};
+pub(super) use page::Page;
+pub(super) use values::{Address, BufferedValue, Buffers, Ipv4, Value, Values};
 
 /// How the values of a column are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(super) struct Chunk {
 }
 
 /// Memory and contexts that all chunks of a segment share.
-pub(super) struct Press {
+pub(super) struct PageCompressor {
     zstd: zstd::bulk::Compressor<'static>,
     level: i32,
     body: Vec<u8>,
@@ -61,7 +61,7 @@ pub(super) struct Press {
     codes: Vec<u16>,
 }
 
-impl Press {
+impl PageCompressor {
     pub(super) fn new(level: i32) -> Result<Self, ParquetError> {
         let mut zstd = zstd::bulk::Compressor::new(level)?;
         // So that whoever decompresses a page finds a flipped bit: readers of single pages check no other sum.
@@ -95,7 +95,7 @@ pub(super) struct ChunkEncoder<T> {
     rows: usize,
     nulls: u64,
     range: Option<(T, T)>,
-    /// Some value is too long to stand in the footer.
+    /// Some value is too long for the footer.
     is_long: bool,
     column_index: ColumnIndexBuilder,
     offset_index: OffsetIndexBuilder,
@@ -121,7 +121,7 @@ impl<T: Value> ChunkEncoder<T> {
     }
 
     /// The next page.
-    pub(super) fn add(&mut self, page: &Page<T>, press: &mut Press) -> Result<(), ParquetError> {
+    pub(super) fn add(&mut self, page: &Page<T>, press: &mut PageCompressor) -> Result<(), ParquetError> {
         press.body.clear();
         page.put_levels(&mut press.body);
         let encoding = self.put_values(page, press);
@@ -133,7 +133,7 @@ impl<T: Value> ChunkEncoder<T> {
         Ok(())
     }
 
-    fn put_values(&mut self, page: &Page<T>, press: &mut Press) -> Encoding {
+    fn put_values(&mut self, page: &Page<T>, press: &mut PageCompressor) -> Encoding {
         let Some(range) = page.range() else { return Encoding::PLAIN };
         if let Some(dictionary) = &mut self.dictionary {
             if dictionary.put(page.values(), range, &mut press.codes, &mut press.body) {
@@ -162,7 +162,7 @@ impl<T: Value> ChunkEncoder<T> {
     }
 
     /// The chunk.
-    pub(super) fn finish(mut self, press: &mut Press) -> Result<Chunk, ParquetError> {
+    pub(super) fn finish(mut self, press: &mut PageCompressor) -> Result<Chunk, ParquetError> {
         let mut first = Vec::new();
         let (mut encodings, mut encoding) = (vec![Encoding::RLE, Encoding::PLAIN], PageEncoding::Mixed);
         let is_mixed = self.full.is_some() && self.has_direct;

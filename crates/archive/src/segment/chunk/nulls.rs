@@ -9,14 +9,14 @@ use parquet::schema::types::ColumnDescPtr;
 
 use super::header::PageHeader;
 use super::page::put_run;
-use super::{Chunk, Press};
+use super::{Chunk, PageCompressor};
 use crate::index::PageEncoding;
 
 /// A chunk of so many nulls of a column that is no list: one page for all of them.
 pub(in crate::segment) fn nulls(
     descriptor: ColumnDescPtr,
     rows: usize,
-    press: &mut Press,
+    press: &mut PageCompressor,
 ) -> Result<Chunk, ParquetError> {
     press.body.clear();
     put_run(rows, false, &mut press.body);

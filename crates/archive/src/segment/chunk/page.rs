@@ -1,16 +1,7 @@
 //! One page of a column: its values in the order of the segment, and what is known of all of them.
 
-use super::Value;
 use super::header::put_varint;
-
-/// The values of a column, in the order in which rows came.
-#[derive(Debug)]
-pub(in crate::segment) struct Values<T> {
-    /// Anything where a row has none.
-    pub(in crate::segment) values: Vec<T>,
-    /// Which rows have a value; `None` when all have one.
-    pub(in crate::segment) valid: Option<Vec<bool>>,
-}
+use super::values::{Value, Values};
 
 /// A page of values.
 #[derive(Debug)]

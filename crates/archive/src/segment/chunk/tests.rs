@@ -14,7 +14,7 @@ fn file<T: Value>(data_type: DataType, pages: &[Vec<Option<T>>], layout: Layout)
     let schema = Schema::new(vec![Field::new("column", data_type, true)]);
     let root = parquet_schema(&schema).expect("a schema");
     let descriptor = parquet::schema::types::SchemaDescriptor::new(Arc::clone(&root)).column(0);
-    let (mut press, mut page) = (Press::new(1).expect("a context"), Page::new());
+    let (mut press, mut page) = (PageCompressor::new(1).expect("a context"), Page::new());
     let mut encoder = ChunkEncoder::new(descriptor, layout);
     for values in pages {
         page.take(values.iter().copied());
@@ -107,7 +107,7 @@ fn a_dictionary_may_be_full() {
 
 #[test]
 fn addresses_are_read() {
-    let values: Vec<Option<Short>> = (0..300u32).map(|row| (row % 7 > 0).then_some(Short(row << 20))).collect();
+    let values: Vec<Option<Ipv4>> = (0..300u32).map(|row| (row % 7 > 0).then_some(Ipv4(row << 20))).collect();
     for layout in [Layout::Dictionary, Layout::Direct] {
         let found = read(file(DataType::Binary, std::slice::from_ref(&values), layout).0).expect("readable");
         let expected = values.iter().map(|value| value.map(|value| value.0.to_be_bytes()));

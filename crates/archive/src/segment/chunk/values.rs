@@ -9,9 +9,42 @@ use parquet::file::statistics::Statistics;
 
 use super::header::put_varint;
 use crate::index::PageEncoding;
-use crate::index::build::time_key;
+use crate::index::key::time_key;
 use crate::order::hosts::{Hosts, NO_HOST};
-use crate::segment::gather::Buffers;
+
+/// Octets of a buffer that is kept for the next column, at most: fresh memory for every column costs the kernel as much
+/// as a quarter of the sealing, and a merge has columns that are larger.
+const KEPT_OCTETS_MAX: usize = 32 << 20;
+
+/// The values of a column, in the order in which rows came.
+#[derive(Debug)]
+pub(in crate::segment) struct Values<T> {
+    /// Anything where a row has none.
+    pub(in crate::segment) values: Vec<T>,
+    /// Which rows have a value; `None` when all have one.
+    pub(in crate::segment) valid: Option<Vec<bool>>,
+}
+
+/// Memory for the values of a column, by type.
+#[derive(Debug, Default)]
+pub(in crate::segment) struct Buffers {
+    u8: Vec<u8>,
+    u16: Vec<u16>,
+    u32: Vec<u32>,
+    u64: Vec<u64>,
+    i64: Vec<i64>,
+    short: Vec<Ipv4>,
+}
+
+impl Buffers {
+    /// Takes the memory of a column back.
+    pub(in crate::segment) fn keep<T: BufferedValue>(&mut self, mut values: Values<T>) {
+        if values.values.capacity() * size_of::<T>() <= KEPT_OCTETS_MAX {
+            values.values.clear();
+            *T::buffer(self) = values.values;
+        }
+    }
+}
 
 /// A value of a column.
 pub(in crate::segment) trait Value: Copy + Ord + Hash + Debug {
@@ -47,7 +80,7 @@ pub(in crate::segment) trait Value: Copy + Ord + Hash + Debug {
 }
 
 /// A value of four octets or eight at most, of which a whole column is kept in memory.
-pub(in crate::segment) trait Kept: Value {
+pub(in crate::segment) trait BufferedValue: Value {
     /// As a number that orders like it, the one that the index knows.
     fn key(self) -> u64;
 
@@ -98,7 +131,7 @@ macro_rules! numbers {
             }
         }
 
-        impl Kept for $native {
+        impl BufferedValue for $native {
             #[inline]
             fn key(self) -> u64 {
                 let key: fn($native) -> u64 = $key;
@@ -121,12 +154,12 @@ numbers! {
 
 /// An IPv4 address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(in crate::segment) struct Short(pub(in crate::segment) u32);
+pub(in crate::segment) struct Ipv4(pub(in crate::segment) u32);
 
 /// Octets of an IPv4 address.
 const SHORT_OCTETS: u32 = 4;
 
-impl Value for Short {
+impl Value for Ipv4 {
     const DIRECT: Encoding = Encoding::DELTA_LENGTH_BYTE_ARRAY;
 
     #[inline]
@@ -154,7 +187,7 @@ impl Value for Short {
     }
 }
 
-impl Kept for Short {
+impl BufferedValue for Ipv4 {
     #[inline]
     fn key(self) -> u64 {
         self.0.into()

@@ -45,19 +45,17 @@ fn lines_of(text: &[u8]) -> usize {
 }
 
 fn opened(parameters: &str, stop: &StopSignal) -> Result<(Box<dyn Sink>, ComponentContext), ComponentError> {
-    let table = parameters.parse().expect("parameters");
-    let parameters = Parameters::new(KIND.parameters, &table, ".").expect("parameters");
+    let options = weir_chain::options::parse(parameters).expect("options");
     let context = ComponentContext { stop: stop.clone(), ..ComponentContext::default() };
-    match (KIND.configure)(&parameters).expect("a plan")(&context)? {
+    match (KIND.configure)(options).expect("a plan")(&context)? {
         Built::Sink(sink) => Ok((sink, context)),
         _ => panic!("no sink"),
     }
 }
 
 fn refused(parameters: &str) -> String {
-    let table = parameters.parse().expect("parameters");
-    let parameters = Parameters::new(KIND.parameters, &table, ".").expect("parameters");
-    let error = (KIND.configure)(&parameters).err().expect("an error");
+    let options = weir_chain::options::parse(parameters).expect("options");
+    let error = (KIND.configure)(options).err().expect("an error");
     format!("{}: {}", error.key, error.message)
 }
 
@@ -208,7 +206,7 @@ fn rows_of_any_columns_are_written() {
 #[test]
 fn a_full_disk_is_waited_for_until_the_chain_stops() {
     if !Path::new("/dev/full").exists() {
-        println!("skipped: no /dev/full");
+        weir_testkit::skip("dev-full", "there is no /dev/full");
         return;
     }
     for format in ["csv", "parquet"] {
@@ -235,7 +233,7 @@ fn a_reader_that_goes_away_has_had_enough() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("pipe");
     if !Command::new("mkfifo").arg(&path).status().is_ok_and(|status| status.success()) {
-        println!("skipped: no mkfifo");
+        weir_testkit::skip("mkfifo", "mkfifo is not installed");
         return;
     }
     for format in ["csv", "parquet"] {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use weir_chain::{ComponentError, Counter, Counters};
-use weir_export::{Datagram, Exported, Exporter, ExporterConfig, Refusal, Told};
+use weir_export::{Datagram, Exported, Exporter, ExporterConfig, OptionsData, Refusal};
 use weir_flow::FlowBatch;
 
 use super::announcements::{Announcements, Message};
@@ -72,9 +72,9 @@ impl Lane {
         })
     }
 
-    /// Takes what is to be told before the next flows. False when the protocol has no room for it.
-    pub(super) fn tell(&mut self, told: &Told) -> bool {
-        let outcome = self.exporter.tell(told);
+    /// Adds options data, to be sent before the next flows. False when it does not fit into the protocol.
+    pub(super) fn add_options(&mut self, data: &OptionsData) -> bool {
+        let outcome = self.exporter.add_options(data);
         self.is_corrected |= matches!(outcome, Ok(true));
         outcome.is_ok()
     }

@@ -11,9 +11,9 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// So many a second; `None` for no limit.
-    pub(super) fn new(per_second: u32) -> Option<Self> {
-        (per_second > 0).then_some(Self { per_second, next: None })
+    /// At most this many a second, 1 or more.
+    pub(super) fn new(per_second: u32) -> Self {
+        Self { per_second, next: None }
     }
 
     /// How many go out together: those of 50 ms.
@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn waits_follow_the_rate_and_pauses_are_not_made_up_for() {
-        let mut pace = Pace::new(200).expect("a limit");
+        let mut pace = Pace::new(200);
         assert_eq!(pace.piece(), 10);
         let start = Instant::now();
         assert_eq!(pace.wait(start, 10), Duration::ZERO);
@@ -45,7 +45,6 @@ mod tests {
         let later = start + Duration::from_secs(9);
         assert_eq!(pace.wait(later, 100), Duration::ZERO);
         assert_eq!(pace.wait(later, 1), Duration::from_millis(500));
-        assert!(Pace::new(0).is_none());
-        assert_eq!(Pace::new(1).expect("a limit").piece(), 1);
+        assert_eq!(Pace::new(1).piece(), 1);
     }
 }

@@ -5,7 +5,8 @@ use std::net::{IpAddr, Shutdown, SocketAddr, TcpStream};
 use std::time::{Duration, Instant};
 
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
-use weir_collect::{TlsClient, TlsStream, Transport};
+use weir_collect::Transport;
+use weir_secure::{ConnectError, TlsClient, TlsStream};
 
 use super::target::Target;
 
@@ -39,7 +40,7 @@ pub(super) enum DialError {
     #[error("the connection cannot be set up: {0}")]
     Setup(io::Error),
     #[error("{}", chain(.0))]
-    Tls(#[from] weir_collect::TlsHandshakeError),
+    Tls(#[from] ConnectError),
 }
 
 /// An error with its causes in one line, for the log.
@@ -109,14 +110,14 @@ impl Dialling {
 #[derive(Debug)]
 enum Carrier {
     Plain(TcpStream),
-    Tls(Box<TlsStream>),
+    Tls(Box<TlsStream<TcpStream>>),
 }
 
 impl Carrier {
     fn socket(&self) -> &TcpStream {
         match self {
             Self::Plain(stream) => stream,
-            Self::Tls(stream) => stream.socket(),
+            Self::Tls(stream) => stream.get_ref(),
         }
     }
 

@@ -4,13 +4,14 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::str::FromStr;
 
-use weir_chain::{ComponentError, ParameterError};
+use weir_chain::{ComponentError, OptionError};
 use weir_collect::Transport;
 
 /// A collector. As text: `udp://192.0.2.1:2055`, `tcp://collector.example:4739`, `tls://…`, `sctp://…`; without a scheme
 /// it is UDP.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Target {
+pub struct Target {
+    /// What messages go over.
     pub transport: Transport,
     /// Address or name, IPv6 without brackets.
     pub host: String,
@@ -21,6 +22,11 @@ pub(super) struct Target {
 const TRANSPORTS: [Transport; 4] = [Transport::Udp, Transport::Tcp, Transport::Tls, Transport::Sctp];
 
 impl Target {
+    /// A collector that nobody named.
+    pub(super) fn unspecified() -> Self {
+        Self { transport: Transport::Udp, host: String::new(), port: 0 }
+    }
+
     /// Whether messages go over a connection, which loses and reorders none of them while it lasts.
     pub(super) fn is_connection(&self) -> bool {
         self.transport != Transport::Udp
@@ -53,12 +59,12 @@ pub(super) fn is_remote(address: &SocketAddr) -> bool {
 }
 
 impl FromStr for Target {
-    type Err = ParameterError;
+    type Err = OptionError;
 
-    fn from_str(text: &str) -> Result<Self, ParameterError> {
+    fn from_str(text: &str) -> Result<Self, OptionError> {
         let (scheme, address) = text.split_once("://").unwrap_or(("udp", text));
         let transport = TRANSPORTS.into_iter().find(|transport| transport.name() == scheme).ok_or_else(|| {
-            let error = ParameterError::new("to", format!("'{}' is no transport", scheme.escape_debug()));
+            let error = OptionError::new("to", format!("'{}' is no transport", scheme.escape_debug()));
             error.with_hint("flows are sent over udp, tcp, tls and sctp")
         })?;
         let place = || {
@@ -74,7 +80,7 @@ impl FromStr for Target {
             Some((host.to_owned(), port))
         };
         let (host, port) = place().ok_or_else(|| {
-            let error = ParameterError::new("to", format!("'{}' is no address with a port", text.escape_debug()));
+            let error = OptionError::new("to", format!("'{}' is no address with a port", text.escape_debug()));
             error.with_hint("write 127.0.0.1:2055, [::1]:2055 for IPv6, or tcp://collector.example:4739")
         })?;
         Ok(Self { transport, host, port })

@@ -104,20 +104,18 @@ fn counter(counters: &[(&'static str, u64)], name: &str) -> u64 {
 }
 
 fn refused(parameters: &str) -> String {
-    let table = parameters.parse().expect("parameters");
-    let parameters = Parameters::new(KIND.parameters, &table, ".").expect("parameters");
-    let error = configure(&parameters).err().expect("an error");
+    let error = weir_chain::options::parse(parameters).and_then(configure).err().expect("an error");
     format!("{}: {}", error.key, error.message)
 }
 
 #[test]
 fn compliance_and_a_collector_gets_what_was_sent() {
     // 600 flows are some 40 kB, which fit into the receive buffer of any system.
-    for (version, ipv6_permille) in [("5", 0), ("9", 300), ("ipfix", 300)] {
+    for (version, ipv6_permille) in [("netflow-v5", 0), ("netflow-v9", 300), ("ipfix", 300)] {
         let sent = flows(600, ipv6_permille);
         for burst_rows in [1, 77, 600] {
             let receiver = Receiver::new();
-            let others = format!("version = '{version}'\nclock = 'rows'\ndomain = 7");
+            let others = format!("protocol = '{version}'\nclock = 'rows'\ndomain = 7");
             let parameters = format!("to = '{}'\n{others}", receiver.address());
             let counters = compliance::sink(&KIND, &parameters, std::slice::from_ref(&sent), burst_rows);
             let (received, datagrams) = receiver.received();
@@ -134,7 +132,7 @@ fn compliance_and_a_collector_gets_what_was_sent() {
 fn what_version_5_cannot_tell_is_counted() {
     let sent = flows(1000, 400);
     let receiver = Receiver::new();
-    let parameters = format!("to = '{}'\nversion = '5'\nclock = 'rows'", receiver.address());
+    let parameters = format!("to = '{}'\nprotocol = 'netflow-v5'\nclock = 'rows'", receiver.address());
     let counters = compliance::sink(&KIND, &parameters, std::slice::from_ref(&sent), 100);
     let is_narrow =
         |row: &usize| sent.column_by_name("src_addr").expect("addresses").as_binary::<i32>().value(*row).len() == 4;
@@ -146,7 +144,7 @@ fn what_version_5_cannot_tell_is_counted() {
     // Flows that end after the export, or long before it, cannot be told by an uptime.
     let old = TrafficModel { start_ms: 1_000_000_000_000, ..TrafficModel::new(1) }.flows(50).expect("flows").next();
     let old = old.expect("a batch").record_batch().clone();
-    let parameters = format!("to = '{}'\nversion = '5'", receiver.address());
+    let parameters = format!("to = '{}'\nprotocol = 'netflow-v5'", receiver.address());
     let counters = compliance::sink(&KIND, &parameters, &[old], 100);
     assert_eq!((counter(&counters, "records_refused_time"), counter(&counters, "datagrams_sent")), (50, 0));
 }
@@ -155,7 +153,7 @@ fn what_version_5_cannot_tell_is_counted() {
 fn all_get_all_or_each_its_turn() {
     // Few enough for the receive buffer.
     let sent = flows(1200, 100);
-    for distribute in ["all", "in-turn"] {
+    for distribute in ["all", "round-robin"] {
         let receivers = [Receiver::new(), Receiver::new()];
         let [first, second] = [&receivers[0], &receivers[1]].map(Receiver::address);
         let parameters = format!("to = ['{first}', '{second}']\ndistribute = '{distribute}'\nclock = 'rows'");
@@ -186,7 +184,7 @@ fn flows_wait_no_longer_than_a_tick() {
 fn the_queue_timeout_says_how_long_flows_wait() {
     let open = |timeout: &str| {
         let receiver = Receiver::new();
-        let parameters = format!("to = '{}'\nqueue_timeout_secs = {timeout}", receiver.address());
+        let parameters = format!("to = '{}'\nqueue_timeout = '{timeout}s'", receiver.address());
         let (Built::Sink(mut sink), _) = compliance::open(&KIND, &parameters) else { panic!("no sink") };
         sink.take(Burst::new(flows(3, 0))).expect("taken");
         (sink, receiver)
@@ -254,28 +252,28 @@ fn parameters_must_make_sense() {
     assert_eq!(refused("to = '192.0.2.1:2055'"), "to: 192.0.2.1:2055 is not on this machine");
     assert_eq!(refused("to = '[::ffff:192.0.2.1]:2055'"), "to: [::ffff:192.0.2.1]:2055 is not on this machine");
     compliance::open(&KIND, "to = ['127.255.0.1:1', '[::1]:1', '[::ffff:127.0.0.1]:1']");
-    assert_eq!(refused("to = 'localhost'"), "to: 'localhost' is no address with a port");
-    assert_eq!(refused("to = '127.0.0.1:0'"), "to: '127.0.0.1:0' is no address with a port");
+    assert_eq!(refused("to = 'localhost'"), "to: 'to': 'localhost' is no address with a port");
+    assert_eq!(refused("to = '127.0.0.1:0'"), "to: 'to': '127.0.0.1:0' is no address with a port");
     assert_eq!(refused("to = []"), "to: at least one address is needed");
     assert_eq!(refused("to = '127.0.0.1:9'\nfrom = '::1'"), "from: nothing can be sent from ::1 to 127.0.0.1:9");
-    let domain = refused("to = '127.0.0.1:9'\nversion = '5'\ndomain = 65536");
+    let domain = refused("to = '127.0.0.1:9'\nprotocol = 'netflow-v5'\ndomain = 65536");
     assert!(domain.starts_with("domain: observation domain 65536 is more than"), "{domain}");
-    let octets = refused("to = '127.0.0.1:9'\ndatagram_octets_max = 100");
-    assert_eq!(octets, "datagram_octets_max: datagrams of 100 octets: between 512 and 65507 are possible");
+    let octets = refused("to = '127.0.0.1:9'\nmessage_size_max = 100");
+    assert_eq!(octets, "message_size_max: 'message_size_max' is 100, but a number from 512 to 65535 is needed");
     // messages of connections may be longer than datagrams, unless there is a collector that gets datagrams
-    compliance::open(&KIND, "to = 'tcp://127.0.0.1:9'\ndatagram_octets_max = 65535");
-    let octets = refused("to = ['tcp://127.0.0.1:9', '127.0.0.1:9']\ndatagram_octets_max = 65535");
-    assert!(octets.starts_with("datagram_octets_max: datagrams of 65535 octets"), "{octets}");
+    compliance::open(&KIND, "to = 'tcp://127.0.0.1:9'\nmessage_size_max = 65535");
+    let octets = refused("to = ['tcp://127.0.0.1:9', '127.0.0.1:9']\nmessage_size_max = 65535");
+    assert!(octets.starts_with("message_size_max: datagrams of 65535 octets"), "{octets}");
     for version in ["5", "9"] {
         assert_eq!(
-            refused(&format!("to = ['127.0.0.1:9', 'tcp://127.0.0.1:9']\nversion = '{version}'")),
-            format!("version: NetFlow v{version} goes over UDP alone, not to tcp://127.0.0.1:9")
+            refused(&format!("to = ['127.0.0.1:9', 'tcp://127.0.0.1:9']\nprotocol = 'netflow-v{version}'")),
+            format!("protocol: NetFlow v{version} goes over UDP alone, not to tcp://127.0.0.1:9")
         );
     }
-    assert_eq!(refused("to = 'http://127.0.0.1:9'"), "to: 'http' is no transport");
+    assert_eq!(refused("to = 'http://127.0.0.1:9'"), "to: 'to': 'http' is no transport");
     assert_eq!(refused("to = 'tcp://192.0.2.1:4739'"), "to: 192.0.2.1:4739 is not on this machine");
     let useless = refused("to = 'tcp://127.0.0.1:9'\ntls_ca = 'ca.pem'");
-    assert_eq!(useless, "tls_ca: 'tls_ca' is of no use: no collector is reached over TLS");
+    assert_eq!(useless, "tls_ca: 'tls_ca' has no effect: no collector is reached over TLS");
     let alone = refused("to = 'tls://127.0.0.1:9'\ntls_cert = 'own.pem'");
     assert_eq!(alone, "tls_key: 'tls_key' must be given with 'tls_cert'");
 }
@@ -287,9 +285,9 @@ fn what_is_wrong_is_told_when_the_sink_opens() {
         ("to = 'tcp://no-such-host.invalid:4739'", "cannot find the address of 'no-such-host.invalid'"),
         ("to = 'tls://127.0.0.1:9'\ntls_ca = 'no-such.pem'", "flows cannot be sent over TLS"),
     ] {
-        let table = parameters.parse().expect("parameters");
-        let parameters = Parameters::new(KIND.parameters, &table, ".").expect("parameters");
-        let error = configure(&parameters).expect("parameters")(&ComponentContext::default()).err().expect("an error");
+        let options = weir_chain::options::parse(parameters).expect("options");
+        let error =
+            configure(options).expect("options that make sense")(&ComponentContext::default()).err().expect("an error");
         assert_eq!(error.to_string(), told);
     }
 }
@@ -345,7 +343,7 @@ fn nfcapd_gets_what_was_sent() {
     if weir_testkit::program("nfcapd").is_none() || weir_testkit::program("nfdump").is_none() {
         return;
     }
-    for version in ["5", "9", "ipfix"] {
+    for version in ["netflow-v5", "netflow-v9", "ipfix"] {
         let folder = tempfile::tempdir().expect("a folder");
         let port = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port").port();
         let child = Command::new("nfcapd")
@@ -359,7 +357,7 @@ fn nfcapd_gets_what_was_sent() {
         wait_until("nfcapd listens", || waiting_octets(port).is_some());
         let sent = flows(5000, if version == "5" { 0 } else { 300 });
         let parameters =
-            format!("to = '127.0.0.1:{port}'\nversion = '{version}'\nclock = 'rows'\nrecords_per_second = 50000");
+            format!("to = '127.0.0.1:{port}'\nprotocol = '{version}'\nclock = 'rows'\nrecords_per_second = 50000");
         compliance::sink(&KIND, &parameters, std::slice::from_ref(&sent), 500);
         wait_until("nfcapd has read all", || waiting_octets(port) == Some(0));
         let ended = Command::new("kill").args(["-TERM", &nfcapd.0.id().to_string()]).status();

@@ -3,9 +3,9 @@
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::datatypes::{UInt32Type, UInt64Type};
 use weir_chain::{Counter, Counters};
-use weir_export::{Interface, Selector, Told};
+use weir_export::{Interface, OptionsData, Selector};
 use weir_flow::elements::elements_of_row;
-use weir_flow::{Beside, OptionsKind, Table};
+use weir_flow::{OptionsKind, SideTables, Table};
 
 /// `selectorAlgorithm`, and the same in NetFlow v9: `samplingAlgorithm` and `samplerMode`.
 const SELECTOR_ALGORITHM: u16 = 304;
@@ -30,8 +30,8 @@ impl Telling {
     }
 
     /// Hands each row to `tell`, which says whether it could be told, and counts them.
-    pub(super) fn take(&mut self, beside: &Beside, mut tell: impl FnMut(&Told) -> bool) {
-        let batches = beside.batches().filter(|(table, _)| *table == Table::ExporterOptions);
+    pub(super) fn take(&mut self, side_tables: &SideTables, mut tell: impl FnMut(&OptionsData) -> bool) {
+        let batches = side_tables.batches().filter(|(table, _)| *table == Table::ExporterOptions);
         for (_, rows) in batches {
             let Some(columns) = Columns::of(rows) else { continue };
             for row in 0..rows.num_rows() {
@@ -84,12 +84,12 @@ impl<'a> Columns<'a> {
     }
 
     /// What a row tells; `None` for what flows cannot be told with.
-    fn told(&self, row: usize) -> Option<Told> {
+    fn told(&self, row: usize) -> Option<OptionsData> {
         let text = |column: &'a ArrayRef| column.is_valid(row).then(|| column.as_string::<i32>().value(row));
         let key = self.key.is_valid(row).then(|| self.key.as_primitive::<UInt64Type>().value(row));
         let kind = text(self.kind)?;
         if kind == OptionsKind::Interface.name() {
-            return Some(Told::Interface(Interface {
+            return Some(OptionsData::Interface(Interface {
                 index: key?.try_into().ok()?,
                 name: text(self.name).unwrap_or_default().to_owned(),
                 description: text(self.description).unwrap_or_default().to_owned(),
@@ -101,7 +101,7 @@ impl<'a> Columns<'a> {
             return None;
         }
         let interval = self.interval.as_primitive::<UInt32Type>().value(row);
-        Some(Told::Selector(Selector { id: key.unwrap_or(0), algorithm: self.algorithm(row), interval }))
+        Some(OptionsData::Selector(Selector { id: key.unwrap_or(0), algorithm: self.algorithm(row), interval }))
     }
 
     fn algorithm(&self, row: usize) -> u16 {

@@ -11,12 +11,12 @@ use arrow::datatypes::{Field, Schema, TimestampMillisecondType};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use weir_archive::{ArchiveOptions, Segment, Writer};
-use weir_chain::compliance;
+use weir_chain::{AnyKind, compliance};
 use weir_flow::{Delivery, FlowBatch, FlowBatchBuilder, Table};
 
 use super::*;
 
-const READER: &ComponentKind = &KIND;
+const READER: &'static dyn AnyKind = &KIND;
 /// Ten minutes before a midnight of UTC.
 const FIRST_MS: i64 = 1_763_682_600_000;
 const SOME_COLUMNS: &str = "columns = ['bytes', 'received', 'start', 'src_addr', 'dst_addr', 'dst_port', 'icmp_code', \
@@ -375,9 +375,8 @@ fn parameters_that_make_no_sense_are_refused() {
         ("to = '2025-11-20T10:00:00'", "to", "'2025-11-20T10:00:00' is not a time with its zone"),
         ("from = '2025-11-20T10:00:00Z'\nto = '2025-11-20T10:00:00Z'", "to", "'to' is not after 'from'"),
     ] {
-        let table = format!("archive = 'somewhere'\n{text}").parse().expect("TOML");
-        let parameters = Parameters::new(KIND.parameters, &table, ".").expect("known keys");
-        let Err(error) = configure(&parameters) else { panic!("{text} is refused") };
+        let options = weir_chain::options::parse(&format!("archive = 'somewhere'\n{text}")).expect("known keys");
+        let Err(error) = configure(options) else { panic!("{text} is refused") };
         assert_eq!((error.key.as_str(), error.message.as_str()), (key, message));
     }
 }
@@ -385,8 +384,8 @@ fn parameters_that_make_no_sense_are_refused() {
 #[test]
 fn a_folder_that_is_no_archive_is_an_error() {
     let dir = tempfile::tempdir().expect("a folder");
-    let table = format!("archive = '{}'", dir.path().display()).parse().expect("TOML");
-    let opener = configure(&Parameters::new(KIND.parameters, &table, ".").expect("parameters")).expect("configured");
+    let options = weir_chain::options::parse(&format!("archive = '{}'", dir.path().display())).expect("options");
+    let opener = configure(options).expect("configured");
     let Err(error) = opener(&ComponentContext::default()) else { panic!("no archive") };
     assert!(error.chain().contains("is not a weir archive"), "{}", error.chain());
 }

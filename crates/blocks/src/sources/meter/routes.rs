@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tracing::{info, warn};
 use weir_chain::{ComponentError, Counter};
-use weir_meter::routing::{AsChoice, LoadReport, RouteTable, RouteTableBuilder, Routes};
+use weir_routes::{AsChoice, LoadReport, RouteTable, RouteTableBuilder, SharedRouteTable};
 
 /// Which files, which system of a path, and how often to look whether a file has changed.
 #[derive(Debug, Clone)]
@@ -78,7 +78,7 @@ impl RouteFiles {
             counters.account(path, report);
         }
         counters.table(&table);
-        let routes = Routes::new(table);
+        let routes = SharedRouteTable::new(table);
         let watch =
             Watch { files: self.clone(), routes: routes.clone(), counters, seen: stamps.clone(), loaded: stamps };
         Ok(OpenRoutes { routes, watch })
@@ -114,7 +114,7 @@ fn stamp(path: &Path) -> Option<Stamp> {
 
 /// Routes that were read.
 pub(super) struct OpenRoutes {
-    pub(super) routes: Routes,
+    pub(super) routes: SharedRouteTable,
     watch: Watch,
 }
 
@@ -144,7 +144,7 @@ pub(super) struct Watching {
 /// Looks whether files have changed.
 struct Watch {
     files: RouteFiles,
-    routes: Routes,
+    routes: SharedRouteTable,
     counters: RouteCounters,
     /// The files as they were at the last look.
     seen: Vec<Option<Stamp>>,

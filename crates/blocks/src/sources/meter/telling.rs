@@ -4,9 +4,10 @@ use std::net::IpAddr;
 
 use arrow::compute::max;
 use arrow::datatypes::TimestampMillisecondType;
+use weir_capture::SourceCounts;
 use weir_chain::{ComponentContext, Counter};
-use weir_flow::{Beside, Column, FlowBatch, OptionsKind, OptionsRow, OptionsRows};
-use weir_meter::{MeterCounts, Metering, NotFlow, Selection, SourceCounts};
+use weir_flow::{Column, FlowBatch, OptionsKind, OptionsRow, OptionsRows, SideTables};
+use weir_meter::{MeterCounts, Metering, NotFlow, Selection};
 
 use super::configuration::Configuration;
 
@@ -82,7 +83,7 @@ impl Telling {
 
     /// Brings counters up to date, and tells what has not been told. Nothing is told before the first flows, whose time
     /// it is told with.
-    pub(super) fn tell(&mut self, flows: Option<&FlowBatch>) -> Beside {
+    pub(super) fn tell(&mut self, flows: Option<&FlowBatch>) -> SideTables {
         let (meter, source) = (self.metering.counts(), self.metering.source_counts());
         for (counter, count) in &self.counters {
             counter.add(count(&meter, &source).saturating_sub(counter.get()));
@@ -90,13 +91,13 @@ impl Telling {
         for (counter, count) in self.not_flows.iter().zip(meter.not_flows) {
             counter.add(count.saturating_sub(counter.get()));
         }
-        let Some(flows) = flows else { return Beside::default() };
+        let Some(flows) = flows else { return SideTables::default() };
         let received = flows.primitive::<TimestampMillisecondType>(Column::Received);
         self.clock_ms = received.and_then(max).unwrap_or(self.clock_ms);
         let mut rows = OptionsRows::default();
         self.interfaces(&mut rows);
         self.sampler(&mut rows);
-        Beside { books: None, others: rows.take().into_iter().collect() }
+        SideTables { books: None, others: rows.take().into_iter().collect() }
     }
 
     fn row<'a>(&'a self, kind: OptionsKind, scope: &'a str) -> OptionsRow<'a> {

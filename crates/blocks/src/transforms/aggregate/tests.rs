@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{Int64Array, RecordBatch, StringArray, UInt8Array};
 use arrow::datatypes::{DataType, Field, Schema};
 use proptest::prelude::*;
+use weir_chain::AnyKind;
 use weir_chain::compliance::{self, Outcome};
 use weir_flow::{FlowBatch, FlowBatchBuilder};
 use weir_generate::TrafficModel;
@@ -12,26 +13,25 @@ use weir_generate::TrafficModel;
 use super::*;
 use weir_rows::naive::{self, Group, Key, Row, Settings};
 
-const AGGREGATE: &ComponentKind = &KIND;
+const AGGREGATE: &dyn AnyKind = &KIND;
 
-fn refusal(parameters: &str) -> String {
-    let parameters = Parameters::new(KIND.parameters, &parameters.parse().expect("TOML"), ".").expect("checked");
-    (KIND.configure)(&parameters).err().expect("a mistake").message
+fn refusal(options: &str) -> String {
+    weir_chain::options::parse(options).and_then(configure).err().expect("a mistake").message
 }
 
 #[test]
 fn complies() {
     let model = TrafficModel { hosts: 1 << 10, flows_per_second: 100, ipv6_permille: 300, ..TrafficModel::new(4) };
     let flows: Vec<_> = model.flows(9_000).expect("a model").map(|batch| batch.record_batch().clone()).collect();
-    let parameters = "by = ['src_addr', 'protocol']\nwindow_secs = 10\nlateness_secs = 30\nmax = 'src_as'";
-    let outcome = compliance::transform(AGGREGATE, parameters, std::slice::from_ref(&flows));
+    let options = "keys = ['src_addr', 'protocol']\nwindow = '10s'\nlateness = '30s'\nmax = 'src_as'";
+    let outcome = compliance::transform(AGGREGATE, options, std::slice::from_ref(&flows));
     let rows = FlowBatch::try_new(outcome.rows.clone().expect("rows")).expect("flows");
     let sum =
         |column| flows.iter().map(|rows| FlowBatch::try_new(rows.clone()).expect("flows").sum(column)).sum::<u64>();
     assert_eq!(rows.sum(Column::Flows) + outcome.counter("rows_late_dropped"), 9_000);
     assert!((1..4_000).contains(&outcome.counter("rows_late_dropped")), "{:?}", outcome.counters);
     assert!(rows.sum(Column::Bytes) < sum(Column::Bytes));
-    let whole = compliance::transform(AGGREGATE, "by = []\nwindow_secs = 0", std::slice::from_ref(&flows));
+    let whole = compliance::transform(AGGREGATE, "keys = []\nwindow = 0", std::slice::from_ref(&flows));
     let whole = FlowBatch::try_new(whole.rows.expect("rows")).expect("flows");
     assert_eq!(whole.rows(), 1);
     for column in [Column::Packets, Column::Bytes] {
@@ -94,14 +94,14 @@ proptest! {
     ) {
         let settings = Settings { width_ms, lateness_ms, groups_max, hand_on };
         let expected = naive::group(&rows, settings, |row| if keyed { cut(row) } else { (None, None) });
-        let by = if keyed { "['src_addr/24/72', 'src_port']" } else { "[]" };
+        let keys = if keyed { "['src_addr/24/72', 'src_port']" } else { "[]" };
         let when_full = if hand_on { "hand-on" } else { "shed" };
-        let parameters = format!(
-            "by = {by}\nwindow_secs = {:.3}\nlateness_secs = {:.3}\ngroups_max = {groups_max}\nwhen_full = '{when_full}'",
-            width_ms as f64 / 1000.0, lateness_ms as f64 / 1000.0,
+        let options = format!(
+            "keys = {keys}\nwindow = '{}ms'\nlateness = '{}ms'\ngroups_max = {groups_max}\nwhen_full = '{when_full}'",
+            width_ms, lateness_ms,
         );
         let batches = if rows.is_empty() { vec![] } else { vec![naive::batch(&rows)] };
-        let outcome = compliance::transform(AGGREGATE, &parameters, &[batches]);
+        let outcome = compliance::transform(AGGREGATE, &options, &[batches]);
         check(&outcome, &expected, keyed);
         if hand_on {
             prop_assert_eq!(outcome.counter("groups_handed_on_early"), expected.early);
@@ -113,10 +113,10 @@ proptest! {
 fn sums_that_do_not_fit_are_counted() {
     let row = |bytes| Row { start_ms: Some(0), bytes: Some(bytes), packets: Some(1), ..Row::default() };
     let rows = naive::batch(&[row(u64::MAX), row(0), row(1)]);
-    let outcome = compliance::transform(AGGREGATE, "by = []", &[vec![rows.clone(), rows.slice(0, 1)]]);
+    let outcome = compliance::transform(AGGREGATE, "keys = []", &[vec![rows.clone(), rows.slice(0, 1)]]);
     assert_eq!(naive::numbers(outcome.rows.as_ref().expect("rows"), "bytes"), [Some(u64::MAX.into())]);
     assert_eq!(outcome.counter("values_saturated"), 1);
-    let outcome = compliance::transform(AGGREGATE, "by = []", &[vec![rows.slice(0, 2)]]);
+    let outcome = compliance::transform(AGGREGATE, "keys = []", &[vec![rows.slice(0, 2)]]);
     assert_eq!(naive::numbers(outcome.rows.as_ref().expect("rows"), "bytes"), [Some(u64::MAX.into())]);
     assert_eq!(outcome.counter("values_saturated"), 0);
 }
@@ -128,8 +128,8 @@ fn numbers_with_a_sign_are_summed_up_and_compared() {
     let check = |values: &[Option<i64>], [sum, min, max]: [Option<i64>; 3], saturated: u64| {
         let column = Arc::new(Int64Array::from(values.to_vec()));
         let rows = RecordBatch::try_new(Arc::clone(&schema), vec![column.clone(), column.clone(), column]);
-        let parameters = "by = []\nwindow_secs = 0\nsum = 'change'\nmin = 'least'\nmax = 'most'";
-        let outcome = compliance::transform(AGGREGATE, parameters, &[vec![rows.expect("rows")]]);
+        let options = "keys = []\nwindow = 0\nsum = 'change'\nmin = 'least'\nmax = 'most'";
+        let outcome = compliance::transform(AGGREGATE, options, &[vec![rows.expect("rows")]]);
         let found = outcome.rows.as_ref().expect("rows");
         for (name, value) in [("change", sum), ("least", min), ("most", max)] {
             assert_eq!(naive::numbers(found, name), [value.map(i128::from)], "{name} of {values:?}");
@@ -155,11 +155,11 @@ fn other_columns_are_folded_too() {
     builder.u8(Column::MaxTtl).extend([64, 255, 200].into_iter());
     builder.u64(Column::BytesOut).extend([1, 2, 3].into_iter());
     let flows = builder.finish().record_batch().clone();
-    let parameters = "by = 'min_ttl'\nsum = ['bytes_out']\nmin = []\nmax = ['max_ttl', 'received']";
-    let outcome = compliance::transform(AGGREGATE, parameters, &[vec![flows.clone()]]);
+    let options = "keys = 'min_ttl'\nsum = ['bytes_out']\nmin = []\nmax = ['max_ttl', 'received']";
+    let outcome = compliance::transform(AGGREGATE, options, &[vec![flows.clone()]]);
     assert_eq!(outcome.len(), 3);
-    let parameters = "by = []\nsum = ['bytes_out']\nmin = 'min_ttl'\nmax = ['max_ttl', 'received']";
-    let outcome = compliance::transform(AGGREGATE, parameters, &[vec![flows]]);
+    let options = "keys = []\nsum = ['bytes_out']\nmin = 'min_ttl'\nmax = ['max_ttl', 'received']";
+    let outcome = compliance::transform(AGGREGATE, options, &[vec![flows]]);
     let rows = outcome.rows.expect("rows");
     assert_eq!(naive::names(&rows), ["received", "start", "end", "bytes_out", "flows", "min_ttl", "max_ttl"]);
     let only = |name| naive::numbers(&rows, name)[0];
@@ -184,20 +184,19 @@ fn rows_that_are_no_flows_have_groups() {
         ],
     )
     .expect("rows");
-    let parameters = "by = 'site'\nwindow_secs = 0\nsum = ['change', 'level']";
-    let outcome = compliance::transform(AGGREGATE, parameters, &[vec![rows.clone()]]);
+    let options = "keys = 'site'\nwindow = 0\nsum = ['change', 'level']";
+    let outcome = compliance::transform(AGGREGATE, options, &[vec![rows.clone()]]);
     let found = outcome.rows.expect("rows");
     assert_eq!(naive::names(&found), ["start", "end", "flows", "site", "change", "level"]);
     assert_eq!(naive::numbers(&found, "change"), [Some(-3), None]);
     assert_eq!(naive::numbers(&found, "level"), [Some(300), Some(1)]);
-    let (Built::Transform(mut block), _) = compliance::open(AGGREGATE, "by = []\nsum = 'speed'\nwindow_secs = 0")
-    else {
-        panic!("a block")
+    let (Built::Transform(mut block), _) = compliance::open(AGGREGATE, "keys = []\nsum = 'speed'\nwindow = 0") else {
+        panic!("a transform")
     };
     let error = block.take(0, rows.clone(), &mut Outlet::new()).expect_err("no such column");
     assert_eq!(error.chain(), "input has no column 'speed'; it has site, change, level");
-    let (Built::Transform(mut block), _) = compliance::open(AGGREGATE, "by = []\ntime = 'site'") else {
-        panic!("a block")
+    let (Built::Transform(mut block), _) = compliance::open(AGGREGATE, "keys = []\ntime = 'site'") else {
+        panic!("a transform")
     };
     let error = block.take(0, rows, &mut Outlet::new()).expect_err("no time");
     assert_eq!(error.chain(), "column 'site' has type Utf8, but a time in milliseconds is needed");
@@ -205,11 +204,14 @@ fn rows_that_are_no_flows_have_groups() {
 
 #[test]
 fn mistakes_are_told() {
-    assert_eq!(refusal("by = 'bytes'"), "'bytes' would be handed on twice");
-    assert_eq!(refusal("by = []\nmin = 'packets'"), "'packets' would be handed on twice");
-    assert_eq!(refusal("by = []\nsum = 'flows'"), "'flows' would be handed on twice");
-    assert_eq!(refusal("by = []\nsum = 'src_port'"), "'src_port' holds no sums");
-    assert_eq!(refusal("by = []\nmax = 'src_addr'"), "'src_addr' holds neither numbers nor times");
-    assert_eq!(refusal("by = []\nwindow_secs = 0.0001"), "'window_secs' is less than a millisecond");
-    assert_eq!(refusal("by = []\ntime = 'bytes'"), "'bytes' is no column of times");
+    assert_eq!(refusal("keys = 'bytes'"), "'bytes' would be handed on twice");
+    assert_eq!(refusal("keys = []\nmin = 'packets'"), "'packets' would be handed on twice");
+    assert_eq!(refusal("keys = []\nsum = 'flows'"), "'flows' would be handed on twice");
+    assert_eq!(refusal("keys = []\nsum = 'src_port'"), "'src_port' holds no sums");
+    assert_eq!(refusal("keys = []\nmax = 'src_addr'"), "'src_addr' holds neither numbers nor times");
+    assert_eq!(
+        refusal("keys = []\nwindow = '0.1ms'"),
+        "'window': '0.1ms' is not a duration; write a number with a unit: 250ms, 30s, 5m, 12h, 7d, 4w, 1y"
+    );
+    assert_eq!(refusal("keys = []\ntime = 'bytes'"), "'bytes' is no column of times");
 }

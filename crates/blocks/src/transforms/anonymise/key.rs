@@ -1,6 +1,6 @@
 //! The key of Crypto-PAn, read from a file.
 //!
-//! The key never leaves this module and the cipher made of it: it has no `Debug`, and errors tell lengths and places,
+//! The key never leaves this module and the cipher made of it: it has no `Debug`, and errors name lengths and places,
 //! never octets.
 
 use std::path::Path;

@@ -46,9 +46,9 @@ fn texts(rows: &RecordBatch, column: Column) -> Vec<String> {
 #[test]
 fn complies_and_replaces_every_address() {
     let folder = tempfile::tempdir().expect("a folder");
-    let parameters = format!("key_file = '{}'", key_file(folder.path()).display());
+    let options = format!("key_file = '{}'", key_file(folder.path()).display());
     let rows = flows().record_batch().clone();
-    let outcome = compliance::transform(&KIND, &parameters, &[vec![rows.clone(), rows.slice(1, 3)]]);
+    let outcome = compliance::transform(&KIND, &options, &[vec![rows.clone(), rows.slice(1, 3)]]);
     let handed_on = outcome.rows.as_ref().expect("rows").slice(0, 5);
     let images = [
         "135.242.180.132",
@@ -72,10 +72,10 @@ fn complies_and_replaces_every_address() {
 fn only_what_is_named_is_replaced() {
     let folder = tempfile::tempdir().expect("a folder");
     let key = key_file(folder.path());
-    let parameters =
+    let options =
         format!("key_file = '{}'\ncolumns = ['src_addr']\nports = 'drop'\nmacs = 'keep'\ndrop = []", key.display());
     let rows = flows().record_batch().clone();
-    let outcome = compliance::transform(&KIND, &parameters, &[vec![rows.clone()]]);
+    let outcome = compliance::transform(&KIND, &options, &[vec![rows.clone()]]);
     let handed_on = outcome.rows.expect("rows");
     assert_eq!(texts(&handed_on, Column::SrcAddr)[0], "135.242.180.132");
     assert_eq!(texts(&handed_on, Column::DstAddr), texts(&rows, Column::DstAddr));
@@ -120,29 +120,28 @@ fn columns_of_other_blocks_are_found_by_their_content() {
     let talker: ArrayRef = Arc::new(BinaryArray::from_vec(vec![&[10, 9, 8, 7]]));
     let name: ArrayRef = Arc::new(StringArray::from(vec!["host.example"]));
     let rows = RecordBatch::try_new(schema, vec![talker, name]).expect("rows");
-    for parameters in ["method = 'truncate'", "method = 'truncate'\ncolumns = 'talker'"] {
-        let handed_on = compliance::transform(&KIND, parameters, &[vec![rows.clone()]]).rows.expect("rows");
+    for options in ["method = 'truncate'", "method = 'truncate'\ncolumns = 'talker'"] {
+        let handed_on = compliance::transform(&KIND, options, &[vec![rows.clone()]]).rows.expect("rows");
         assert_eq!(handed_on.num_columns(), 1);
         assert_eq!(handed_on.column(0).as_binary::<i32>().value(0), [10, 9, 8, 0]);
     }
 }
 
-fn refused(parameters: &str) -> ParameterError {
-    let table = parameters.parse().expect("a table");
-    let parameters = Parameters::new(KIND.parameters, &table, ".").expect("parameters");
-    configure(&parameters).err().expect("an error")
+fn refused(options: &str) -> OptionError {
+    weir_chain::options::parse(options).and_then(configure).err().expect("an error")
 }
 
 #[test]
-fn mistakes_are_told_before_the_start() {
+fn mistakes_are_refused_before_the_start() {
     assert_eq!(refused("").key, "key_file");
     assert_eq!(refused("method = 'truncate'\ncolumns = ['src_port']").message, "column 'src_port' has no addresses");
+    assert_eq!(refused("method = 'truncate'\ncolumns = []").key, "columns");
 }
 
 #[test]
-fn a_column_that_is_not_there_ends_the_block() {
+fn a_column_that_is_not_there_ends_the_component() {
     let (Built::Transform(mut block), _) = compliance::open(&KIND, "method = 'truncate'\ncolumns = ['src_adr']") else {
-        panic!("a block")
+        panic!("a transform")
     };
     let error = block.take(0, flows().record_batch().clone(), &mut Outlet::new()).expect_err("a misspelt column");
     assert!(error.to_string().starts_with("input has no column 'src_adr'"), "{error}");
@@ -153,9 +152,8 @@ fn a_key_of_wrong_length_ends_the_start() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("short");
     std::fs::write(&path, "0011").expect("a file");
-    let table = format!("key_file = '{}'", path.display()).parse().expect("a table");
-    let parameters = Parameters::new(KIND.parameters, &table, ".").expect("parameters");
-    let error = configure(&parameters).expect("an opener")(&ComponentContext::default()).err().expect("an error");
+    let options = AnonymiseOptions { key_file: Some(path), ..AnonymiseOptions::default() };
+    let error = configure(options).expect("an opener")(&ComponentContext::default()).err().expect("an error");
     let expected = "short has 4 octets, but 32 octets or 64 hexadecimal digits are needed";
     assert!(error.to_string().ends_with(expected), "{error}");
     assert!(!error.chain().contains("0011"));

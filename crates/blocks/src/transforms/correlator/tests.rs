@@ -3,13 +3,14 @@
 use arrow::array::AsArray;
 use arrow::datatypes::{Int64Type, TimestampMillisecondType, UInt64Type};
 use proptest::prelude::*;
+use weir_chain::AnyKind;
 use weir_chain::compliance::{self, Outcome};
 use weir_flow::{Column, FlowBatchBuilder};
 
 use super::*;
 
 /// The compliance test takes a reference that lives as long as the program.
-const CORRELATOR: &ComponentKind = &KIND;
+const CORRELATOR: &dyn AnyKind = &KIND;
 
 /// A flow of the tests: which key it has, and what the correlator looks at.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -52,8 +53,8 @@ fn batch(flows: &[Flow]) -> Vec<RecordBatch> {
     vec![builder.finish().record_batch().clone()]
 }
 
-fn correlate(parameters: &str, first: &[Flow], second: &[Flow]) -> Outcome {
-    compliance::transform(CORRELATOR, parameters, &[batch(first), batch(second)])
+fn correlate(options: &str, first: &[Flow], second: &[Flow]) -> Outcome {
+    compliance::transform(CORRELATOR, options, &[batch(first), batch(second)])
 }
 
 /// For each row handed on: packets of the first and of the second, which tell rows apart in the tests.
@@ -68,7 +69,7 @@ fn two_routers_are_compared() {
     // the second sees packets 30 ms later, loses 2 of 10, and does not see the second flow at all
     let first = [flow(0, 1_000, 5_000, 10), flow(1, 2_000, 5_500, 7), flow(4, 4_000, 6_000, 3)];
     let second = [flow(0, 1_030, 5_030, 8), flow(4, 4_045, 6_020, 3)];
-    let outcome = correlate("window_secs = 1", &first, &second);
+    let outcome = correlate("window = '1s'", &first, &second);
     assert_eq!(pairs(&outcome), [(Some(10), Some(8)), (Some(3), Some(3))]);
     assert_eq!((outcome.counter("rows_unmatched_first"), outcome.counter("rows_unmatched_second")), (1, 0));
     let rows = outcome.rows.expect("rows");
@@ -91,9 +92,9 @@ fn only_the_columns_asked_for_are_handed_on() {
         assert_eq!(rows.num_columns(), asked.len());
         assert!(asked.iter().all(|name| rows.column_by_name(name) == all.column_by_name(name)), "{asked:?}");
     }
-    let table = "columns = ['color']".parse().expect("TOML");
-    let parameters = Parameters::new(KIND.parameters, &table, ".").expect("parameters");
-    assert_eq!((KIND.configure)(&parameters).err().expect("an error").message, "matches have no column 'color'");
+    let refused = |options| weir_chain::options::parse(options).and_then(configure).err().expect("an error").message;
+    assert_eq!(refused("columns = ['color']"), "matches have no column 'color'");
+    assert_eq!(refused("columns = []"), "'columns' names no column");
 }
 
 #[test]
@@ -108,11 +109,11 @@ fn keys_are_compared_exactly() {
 #[test]
 fn the_window_ends_where_it_says() {
     for (gap, matched) in [(2_000, 1), (2_001, 0)] {
-        let outcome = correlate("window_secs = 2", &[flow(0, 0, 0, 1)], &[flow(0, 0, gap, 2)]);
+        let outcome = correlate("window = '2s'", &[flow(0, 0, 0, 1)], &[flow(0, 0, gap, 2)]);
         assert_eq!(outcome.len(), matched, "{gap} ms");
     }
-    let parameters = "window_secs = 2\ntime = 'start'";
-    assert_eq!(correlate(parameters, &[flow(0, 0, 0, 1)], &[flow(0, 1_000, 9_000, 2)]).len(), 1);
+    let options = "window = '2s'\ntime = 'start'";
+    assert_eq!(correlate(options, &[flow(0, 0, 0, 1)], &[flow(0, 1_000, 9_000, 2)]).len(), 1);
 }
 
 #[test]
@@ -177,8 +178,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
     fn as_the_naive_one(first in sorted_flows(), second in sorted_flows(), window_ms in 0..4_000_i64) {
-        let parameters = format!("window_secs = {}", window_ms as f64 / 1000.0);
-        let outcome = correlate(&parameters, &first, &second);
+        let options = format!("window = '{window_ms}ms'");
+        let outcome = correlate(&options, &first, &second);
         prop_assert_eq!(pairs(&outcome), naive(&first, &second, window_ms));
         let unmatched = outcome.counter("rows_unmatched_first") + outcome.counter("rows_unmatched_second");
         prop_assert_eq!(unmatched as usize + 2 * outcome.len(), first.len() + second.len());

@@ -66,8 +66,8 @@ fn handed_on(outcome: &Outcome) -> Vec<HandedOnRow> {
 }
 
 /// Runs the block, and compares with `number: path` for each row, `10.0.0.` left out.
-fn check(parameters: &str, rows: &[Row], expected: &[&str]) -> Outcome {
-    let outcome = compliance::transform(&KIND, parameters, &[vec![batch(rows)]]);
+fn check(options: &str, rows: &[Row], expected: &[&str]) -> Outcome {
+    let outcome = compliance::transform(&KIND, options, &[vec![batch(rows)]]);
     let found: Vec<String> = handed_on(&outcome)
         .into_iter()
         .map(|(number, path, count)| {
@@ -75,7 +75,7 @@ fn check(parameters: &str, rows: &[Row], expected: &[&str]) -> Outcome {
             format!("{number}: {}", path.replace("10.0.0.", ""))
         })
         .collect();
-    assert_eq!(found, expected, "with {parameters:?}");
+    assert_eq!(found, expected, "with {options:?}");
     outcome
 }
 
@@ -106,10 +106,10 @@ fn clocks_may_differ_as_far_as_is_allowed() {
     // the clock of exporter 2 is 400 ms slow, so it seems to be the first
     let rows = [seen(1, 1000, 7), seen(2, 605, 7), seen(3, 1010, 7)];
     check("", &rows, &["1: 2 1 3"]);
-    check("tolerance_ms = 405", &rows, &["1: 2 1 3"]);
-    check("tolerance_ms = 404", &rows, &["1: 2 1", "2: 3"]);
-    check("tolerance_ms = 300", &rows, &["1: 2", "0: 1 3"]);
-    check("tolerance_ms = 0", &rows, &["1: 2", "0: 1", "2: 3"]);
+    check("tolerance = '405ms'", &rows, &["1: 2 1 3"]);
+    check("tolerance = '404ms'", &rows, &["1: 2 1", "2: 3"]);
+    check("tolerance = '300ms'", &rows, &["1: 2", "0: 1 3"]);
+    check("tolerance = 0", &rows, &["1: 2", "0: 1", "2: 3"]);
 }
 
 #[test]
@@ -132,7 +132,7 @@ fn flows_of_equal_keys_that_follow_each_other_stay_apart() {
     }
     // exporter 1 lost its row of the second flow, exporter 3 that of the first
     let rows = [first[0].clone(), second[2].clone(), second[1].clone(), first[1].clone()];
-    check("tolerance_ms = 500", &rows, &["0: 1 2", "2: 2 3"]);
+    check("tolerance = '500ms'", &rows, &["0: 1 2", "2: 2 3"]);
 }
 
 #[test]
@@ -145,10 +145,10 @@ fn rows_of_one_exporter_are_never_put_together() {
 fn pieces_of_a_long_flow_are_matched_piece_by_piece() {
     let pieces = |exporter: u8, offset: i64| (0..3).map(move |piece| seen(exporter, piece * 60_000 + offset, 7));
     let rows: Vec<Row> = pieces(1, 0).chain(pieces(2, 4)).collect();
-    check("window_secs = 300", &rows, &["0: 1 2", "1: 1 2", "2: 1 2"]);
+    check("window = '300s'", &rows, &["0: 1 2", "1: 1 2", "2: 1 2"]);
     // cut at other times, pieces are rows of their own, except for the first
     let rows: Vec<Row> = pieces(1, 0).chain([seen(2, 4, 7), seen(2, 30_004, 7), seen(2, 90_004, 7)]).collect();
-    check("window_secs = 300", &rows, &["0: 1 2", "4: 2", "1: 1", "5: 2", "2: 1"]);
+    check("window = '300s'", &rows, &["0: 1 2", "4: 2", "1: 1", "5: 2", "2: 1"]);
 }
 
 #[test]
@@ -186,15 +186,15 @@ fn addresses_of_exporters_are_written_as_addresses() {
 fn rows_come_in_the_order_of_their_starts() {
     let starts = [(1, 5000, 1), (1, 3000, 2), (1, 5000, 3), (1, 4000, 4), (2, 2500, 2), (1, 16_000, 5)];
     let rows = starts.map(|(exporter, start, port)| seen(exporter, start, port));
-    check("window_secs = 12", &rows, &["4: 2 1", "3: 1", "0: 1", "2: 1", "5: 1"]);
+    check("window = '12s'", &rows, &["4: 2 1", "3: 1", "0: 1", "2: 1", "5: 1"]);
 }
 
 #[test]
 fn late_rows_are_passed_on_or_dropped() {
     let rows = [seen(1, 100_000, 1), seen(1, 110_001, 2), seen(2, 100_000, 1), seen(2, 100_001, 3)];
-    let outcome = check("window_secs = 10", &rows, &["0: 1", "2: 2", "3: 2", "1: 1"]);
+    let outcome = check("window = '10s'", &rows, &["0: 1", "2: 2", "3: 2", "1: 1"]);
     assert_eq!(outcome.counter("rows_late_passed"), 1);
-    let outcome = check("window_secs = 10\nlate = 'drop'", &rows, &["0: 1", "3: 2", "1: 1"]);
+    let outcome = check("window = '10s'\nlate = 'drop'", &rows, &["0: 1", "3: 2", "1: 1"]);
     assert_eq!(outcome.counter("rows_late_dropped"), 1);
 }
 
@@ -207,7 +207,7 @@ fn rows_with_no_start_or_a_wrong_clock_go_on_at_once() {
     let outcome = check("", &rows, &["1: 2", "2: 1", "0: 1 3", "4: 1"]);
     assert_eq!(outcome.counter("rows_without_start"), 2);
     // without the check one wrong clock would make all others late
-    let outcome = check("future_secs = 4000", &rows, &["1: 2", "0: 1", "3: 3", "4: 1", "2: 1"]);
+    let outcome = check("future = '4000s'", &rows, &["1: 2", "0: 1", "3: 3", "4: 1", "2: 1"]);
     assert_eq!(outcome.counter("rows_late_passed"), 1);
 }
 
@@ -242,7 +242,9 @@ fn keys_that_are_gone_are_forgotten_and_others_are_not() {
         [Some(seen(1, i64::from(number) * 10, number)), second]
     };
     let rows: Vec<Row> = (0..20_000).flat_map(pair).flatten().collect();
-    let (Built::Transform(mut block), context) = compliance::open(&KIND, "window_secs = 1") else { panic!("a block") };
+    let (Built::Transform(mut block), context) = compliance::open(&KIND, "window = '1s'") else {
+        panic!("a transform")
+    };
     let mut out = Outlet::new();
     let mut octets_max = 0;
     for chunk in rows.chunks(97) {
@@ -256,19 +258,18 @@ fn keys_that_are_gone_are_forgotten_and_others_are_not() {
 }
 
 #[test]
-fn mistakes_in_parameters_are_told() {
-    let refused = |text: &str| {
-        let parameters = Parameters::new(KIND.parameters, &text.parse().expect("a table"), ".").expect("parameters");
-        configure(&parameters).err().expect("an error").key
-    };
+fn mistakes_in_options_are_refused() {
+    let refused = |text: &str| weir_chain::options::parse(text).and_then(configure).err().expect("an error").key;
     assert_eq!(refused("keys = ['exporter', 'src_addr']"), "keys");
-    assert_eq!(refused("tolerance_ms = 2001\nwindow_secs = 2"), "tolerance_ms");
+    assert_eq!(refused("tolerance = '2001ms'\nwindow = '2s'"), "tolerance");
+    assert_eq!(refused("tolerance = '86400001ms'\nwindow = '2d'"), "tolerance");
+    assert!(weir_chain::options::parse("tolerance = '1d'\nwindow = '2d'").and_then(configure).is_ok());
 }
 
 #[test]
 fn a_column_that_is_there_already_is_an_error() {
     let outcome = compliance::transform(&KIND, "", &[vec![batch(&[seen(1, 1000, 7)])]]);
-    let (Built::Transform(mut block), _) = compliance::open(&KIND, "") else { panic!("a block") };
+    let (Built::Transform(mut block), _) = compliance::open(&KIND, "") else { panic!("a transform") };
     let error = block.take(0, outcome.rows.expect("rows"), &mut Outlet::new()).expect_err("twice");
     assert_eq!(error.to_string(), "input has a column 'path' already");
 }
@@ -315,7 +316,7 @@ proptest! {
             drops_late,
         };
         let expected = model.run(&rows);
-        let outcome = compliance::transform(&KIND, &model.parameters(), &[vec![batch(&rows)]]);
+        let outcome = compliance::transform(&KIND, &model.options(), &[vec![batch(&rows)]]);
         prop_assert_eq!(handed_on(&outcome), expected.rows);
         let late = if drops_late { "rows_late_dropped" } else { "rows_late_passed" };
         let counters = [late, "rows_shed", "handed_on_early", "rows_without_start", "rows_duplicate"];

@@ -1,10 +1,10 @@
 //! Names of addresses, asked for off the path of the rows.
 //!
-//! A block may not wait, and a name server may take seconds. So a row whose name is not known goes on without it, the
+//! A component may not wait, and a name server may take seconds. So a row whose name is not known goes on without it, the
 //! question goes to threads of its own, and the answer is there for the next row. What speaks against it is that the
-//! same input gives more names the second time; whoever wants the same answer each time must not ask.
+//! same input gives more names the second time; for the same answer each time names must not be looked up.
 //!
-//! Threads cannot be called back from the resolver. When the block ends they are left alone and end after the lookup
+//! Threads cannot be called back from the resolver. When the component ends they are left alone and end after the lookup
 //! that they are in.
 
 use std::collections::VecDeque;
@@ -284,7 +284,7 @@ mod tests {
     fn the_system_is_asked() {
         match system_resolver()(IpAddr::from([127, 0, 0, 1])) {
             Some(name) => assert!(name.contains("localhost") && is_name(&name), "{name}"),
-            None => println!("skipped: this machine has no name for 127.0.0.1"),
+            None => weir_testkit::skip("localhost-name", "this machine has no name for 127.0.0.1"),
         }
     }
 }

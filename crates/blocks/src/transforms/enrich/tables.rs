@@ -1,6 +1,6 @@
 //! What is known about addresses and interfaces, from files.
 //!
-//! A table is immutable once it is loaded. When its file has changed a new table is made beside it, in a thread of its
+//! A table is immutable once it is loaded. When its file has changed a new table is made next to it, in a thread of its
 //! own, and takes its place between two bursts; when that fails the old one stays, because a file that is just being
 //! written should not end a chain that runs.
 
@@ -12,10 +12,14 @@ use std::sync::Arc;
 
 use arrow::array::StringArray;
 use weir_chain::ComponentError;
+use weir_routes::{Database, DatabaseError, PrefixMap, PrefixMapBuilder, PrefixTable};
 
 use super::delimited::{Record, read, wrong};
-use super::mmdb;
-use super::ranges::{NONE, Prefix, Ranges};
+
+/// The index of no text.
+pub(super) const NONE: u32 = u32::MAX;
+/// Most lines of a file of labels.
+const LABELS_MAX: usize = 1 << 26;
 
 /// The files, those that were named.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -26,11 +30,26 @@ pub(super) struct Files {
     pub(super) interfaces: Option<PathBuf>,
 }
 
-/// Texts of prefixes: ranges of indexes, and the texts that these stand for.
+/// Texts of prefixes: the indexes of texts, and the texts.
 #[derive(Debug)]
 pub(super) struct Texts {
-    pub(super) ranges: Ranges,
+    prefixes: PrefixTable,
     pub(super) texts: StringArray,
+}
+
+impl Texts {
+    /// The index of the text of an address of 4 or 16 octets, [`NONE`] when it has none.
+    #[inline]
+    pub(super) fn find(&self, octets: &[u8]) -> u32 {
+        self.prefixes.find_octets(octets).map_or(NONE, |found| found.value as u32)
+    }
+}
+
+impl From<PrefixMap<String>> for Texts {
+    fn from(map: PrefixMap<String>) -> Self {
+        let (prefixes, texts) = map.into_parts();
+        Self { prefixes, texts: StringArray::from(texts) }
+    }
 }
 
 /// Names of interfaces: indexes of texts by exporter and SNMP index.
@@ -54,7 +73,7 @@ type Stamp = (i64, i64, u64, u64);
 /// All tables. Clones share them.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tables {
-    asn: Option<Loaded<Ranges>>,
+    asn: Option<Loaded<PrefixMap<u32>>>,
     geo: Option<Loaded<Texts>>,
     labels: Option<Loaded<Texts>>,
     interfaces: Option<Loaded<Interfaces>>,
@@ -70,7 +89,7 @@ pub(super) struct Refreshed {
 impl Tables {
     pub(super) fn load(files: &Files) -> Result<Self, ComponentError> {
         Ok(Self {
-            asn: Loaded::new(files.asn_mmdb.as_deref(), mmdb::autonomous_systems)?,
+            asn: Loaded::new(files.asn_mmdb.as_deref(), autonomous_systems)?,
             geo: Loaded::new(files.geo_mmdb.as_deref(), countries)?,
             labels: Loaded::new(files.labels.as_deref(), labels)?,
             interfaces: Loaded::new(files.interfaces.as_deref(), interfaces)?,
@@ -80,14 +99,14 @@ impl Tables {
     /// Loads again what has changed.
     pub(super) fn refresh(&mut self) -> Refreshed {
         let mut refreshed = Refreshed::default();
-        refresh(&mut self.asn, mmdb::autonomous_systems, &mut refreshed);
+        refresh(&mut self.asn, autonomous_systems, &mut refreshed);
         refresh(&mut self.geo, countries, &mut refreshed);
         refresh(&mut self.labels, labels, &mut refreshed);
         refresh(&mut self.interfaces, interfaces, &mut refreshed);
         refreshed
     }
 
-    pub(super) fn asn(&self) -> Option<&Ranges> {
+    pub(super) fn asn(&self) -> Option<&PrefixMap<u32>> {
         self.asn.as_ref().map(|loaded| &*loaded.table)
     }
 
@@ -105,8 +124,8 @@ impl Tables {
 
     /// Octets of memory, about.
     pub(super) fn octets(&self) -> usize {
-        let texts = |texts: &Texts| texts.ranges.octets() + texts.texts.value_data().len();
-        self.asn().map_or(0, Ranges::octets)
+        let texts = |texts: &Texts| texts.prefixes.octets() + texts.texts.value_data().len();
+        self.asn().map_or(0, PrefixMap::octets)
             + self.geo().map_or(0, texts)
             + self.labels().map_or(0, texts)
             + self.interfaces().map_or(0, |interfaces| interfaces.indexes.capacity() * size_of::<(u128, u32, u32)>())
@@ -150,9 +169,24 @@ fn stamp(path: &Path) -> Option<Stamp> {
     Some((metadata.mtime(), metadata.mtime_nsec(), metadata.len(), metadata.ino()))
 }
 
+fn autonomous_systems(path: &Path) -> Result<PrefixMap<u32>, ComponentError> {
+    let map = Database::open(path).and_then(|database| database.autonomous_systems());
+    map.map_err(unusable)
+}
+
 fn countries(path: &Path) -> Result<Texts, ComponentError> {
-    let (ranges, texts) = mmdb::countries(path)?;
-    Ok(Texts { ranges, texts })
+    let map = Database::open(path).and_then(|database| database.countries());
+    map.map(Texts::from).map_err(unusable)
+}
+
+/// The error says which file it is about.
+fn unusable(error: DatabaseError) -> ComponentError {
+    let message = error.to_string();
+    match error {
+        DatabaseError::Unreadable { source, .. } => ComponentError::caused(message, source),
+        DatabaseError::TooMany { source, .. } => ComponentError::caused(message, source),
+        _ => ComponentError::new(message),
+    }
 }
 
 /// Texts numbered in the order in which they first come.
@@ -175,23 +209,24 @@ impl Numbered {
 }
 
 fn labels(path: &Path) -> Result<Texts, ComponentError> {
-    let (mut v4, mut v6) = (Vec::new(), Vec::new());
-    let mut lines: HashMap<(bool, u128, u8), usize> = HashMap::new();
-    let mut texts = Numbered::default();
+    let mut labels = PrefixMapBuilder::new(LABELS_MAX);
+    let mut lines: HashMap<(IpAddr, u8), usize> = HashMap::new();
     for record in read(path, &["prefix", "label"])? {
-        let (is_v4, mut prefix) = parse_prefix(&record.fields[0]).map_err(|what| wrong(path, &record, &what))?;
-        prefix.value = texts.number(&record.fields[1]);
-        if let Some(line) = lines.insert((is_v4, prefix.first, prefix.bits), record.line) {
-            let what = format!("prefix '{}' stands in line {line} already", record.fields[0]);
+        let (address, bits) = parse_prefix(&record.fields[0]).map_err(|what| wrong(path, &record, &what))?;
+        if let Some(line) = lines.insert((address, bits), record.line) {
+            let what = format!("prefix '{}' is in line {line} already", record.fields[0]);
             return Err(wrong(path, &record, &what));
         }
-        if is_v4 { &mut v4 } else { &mut v6 }.push(prefix);
+        labels.insert(address, bits, record.fields[1].clone());
     }
-    Ok(Texts { ranges: Ranges::new(v4, v6), texts: StringArray::from(texts.texts) })
+    let map = labels
+        .build()
+        .map_err(|error| ComponentError::caused(format!("file {} does not fit into a table", path.display()), error))?;
+    Ok(Texts::from(map))
 }
 
-/// A prefix, or an address alone, and whether it is one of IPv4.
-fn parse_prefix(text: &str) -> Result<(bool, Prefix), String> {
+/// A prefix, or an address alone.
+fn parse_prefix(text: &str) -> Result<(IpAddr, u8), String> {
     let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
     let address: IpAddr = address.parse().map_err(|_| format!("'{text}' is no prefix"))?;
     let (first, width) = match address {
@@ -206,7 +241,7 @@ fn parse_prefix(text: &str) -> Result<(bool, Prefix), String> {
     if first & behind != 0 {
         return Err(format!("'{text}' is no prefix: bits behind the first {bits} are not zero"));
     }
-    Ok((address.is_ipv4(), Prefix { first, bits, value: NONE }))
+    Ok((address, bits))
 }
 
 impl Interfaces {
@@ -232,7 +267,7 @@ fn interfaces(path: &Path) -> Result<Interfaces, ComponentError> {
     for record in read(path, &["exporter", "if_index", "name"])? {
         let (key, name) = interface(&record, &mut names).map_err(|what| wrong(path, &record, &what))?;
         if indexes.insert(key, name).is_some() {
-            return Err(wrong(path, &record, "this interface stands in a line before already"));
+            return Err(wrong(path, &record, "this interface is in an earlier line already"));
         }
     }
     Ok(Interfaces { indexes, names: StringArray::from(names.texts) })

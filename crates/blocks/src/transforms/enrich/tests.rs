@@ -1,178 +1,21 @@
-pub(super) mod mmdb_file;
-
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use arrow::array::{Array, AsArray, RecordBatch, StringArray, UInt8Array};
 use arrow::datatypes::{Field, Schema, UInt32Type};
-use proptest::prelude::*;
-use weir_chain::{Built, Counters, Parameters, compliance};
+use weir_chain::{Built, Counters, compliance};
 use weir_flow::{FlowBatchBuilder, parse_address};
 
 use super::names::{Limits, Resolver};
-use super::ranges::Prefix;
 use super::*;
-use mmdb_file::{MmdbFile, Value};
 
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("src/enrich/golden").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../routes/golden").join(name)
 }
 
 fn octets(address: &str) -> Vec<u8> {
     parse_address(address).expect("an address")
-}
-
-/// What another implementation finds: address, autonomous system, country, and both of the `IPinfo` file.
-fn expected() -> Vec<[String; 5]> {
-    let text = std::fs::read_to_string(golden("expected.csv")).expect("expected values");
-    let fields = |line: &str| -> Vec<String> { line.split(',').map(str::to_owned).collect() };
-    text.lines().skip(1).map(|line| fields(line).try_into().expect("five fields")).collect()
-}
-
-fn number(found: u32) -> String {
-    if found == NONE { String::new() } else { found.to_string() }
-}
-
-#[test]
-fn databases_of_another_writer_are_read_as_another_reader_reads_them() {
-    let asn = mmdb::autonomous_systems(&golden("asn.mmdb")).expect("a database");
-    let (geo, codes) = mmdb::countries(&golden("country.mmdb")).expect("a database");
-    let ipinfo_asn = mmdb::autonomous_systems(&golden("ipinfo.mmdb")).expect("a database");
-    let (ipinfo_geo, ipinfo_codes) = mmdb::countries(&golden("ipinfo.mmdb")).expect("a database");
-    let code = |found, codes: &StringArray| if found == NONE { "" } else { codes.value(found as usize) }.to_owned();
-    for [address, as_number, country, ipinfo_as_number, ipinfo_country] in expected() {
-        let octets = octets(&address);
-        assert_eq!(number(asn.find(&octets)), as_number, "autonomous system of {address}");
-        assert_eq!(code(geo.find(&octets), &codes), country, "country of {address}");
-        assert_eq!(number(ipinfo_asn.find(&octets)), ipinfo_as_number, "autonomous system of {address}");
-        assert_eq!(code(ipinfo_geo.find(&octets), &ipinfo_codes), ipinfo_country, "country of {address}");
-    }
-}
-
-/// Prefixes of one family, shorter ones first and none twice.
-fn prefixes(width: u8) -> impl Strategy<Value = Vec<Prefix>> {
-    let pattern = prop_oneof![Just(u128::MAX), Just(0x2001_0db8 << 96), any::<u128>()];
-    let prefix = (pattern, 1..=width, 0..9u32).prop_map(|(pattern, bits, value)| {
-        let behind = u128::MAX.checked_shr(u32::from(bits)).unwrap_or(0);
-        Prefix { first: pattern & !behind, bits, value }
-    });
-    proptest::collection::vec(prefix, 1..10).prop_map(|mut prefixes| {
-        prefixes.sort_by_key(|prefix| (prefix.bits, prefix.first));
-        prefixes.dedup_by_key(|prefix| (prefix.bits, prefix.first));
-        prefixes
-    })
-}
-
-fn as_database(v4: &[Prefix], v6: &[Prefix], ip_version: u16, record_bits: u16) -> Vec<u8> {
-    let mut file = MmdbFile::new(ip_version, record_bits);
-    let entry = |number| Value::Map(vec![("autonomous_system_number", Value::U32(number))]);
-    let values: Vec<usize> = (0..9).map(|number| file.value(&entry(number * 70_000))).collect();
-    // a shorter prefix of IPv6 must not come after a longer one of IPv4, which lies in ::/96
-    let mut all: Vec<(u8, bool, &Prefix)> = v4.iter().map(|prefix| (prefix.bits + 96, true, prefix)).collect();
-    all.extend(v6.iter().map(|prefix| (prefix.bits, false, prefix)));
-    all.sort_by_key(|(bits, ..)| *bits);
-    for (_, is_v4, prefix) in all {
-        file.insert(is_v4, prefix.first, prefix.bits, values[prefix.value as usize]);
-    }
-    file.octets()
-}
-
-fn loaded(octets: &[u8]) -> Result<Ranges, ComponentError> {
-    let file = tempfile::NamedTempFile::new().expect("a file");
-    std::fs::write(file.path(), octets).expect("written");
-    mmdb::autonomous_systems(file.path())
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(128))]
-
-    #[test]
-    fn every_address_is_found_as_in_the_tree(
-        v4 in prefixes(32),
-        v6 in prefixes(128),
-        layout in (prop_oneof![Just(4u16), Just(6)], prop_oneof![Just(24u16), Just(28), Just(32)]),
-        others: Vec<u128>,
-    ) {
-        let (ip_version, record_bits) = layout;
-        let v6 = if ip_version == 6 { v6 } else { Vec::new() };
-        let octets = as_database(&v4, &v6, ip_version, record_bits);
-        let ranges = loaded(&octets).expect("a database");
-        let reader = maxminddb::Reader::from_source(octets).expect("a database");
-        let near = v4.iter().chain(&v6).flat_map(|prefix| {
-            let last = prefix.first | u128::MAX.checked_shr(u32::from(prefix.bits)).unwrap_or(0);
-            [prefix.first, last, prefix.first.wrapping_sub(1 << 96), last.wrapping_add(1)]
-        });
-        for bits in near.chain(others) {
-            let v4 = IpAddr::from(((bits >> 96) as u32).to_be_bytes());
-            let v6 = IpAddr::from(bits.to_be_bytes());
-            // the tree of IPv4 is found at ::/96 too, which is no place of addresses
-            let is_v6 = ip_version == 6 && bits >> 32 != 0 && bits >> 32 != 0xffff;
-            for address in [Some(v4), is_v6.then_some(v6)].into_iter().flatten() {
-                let found = reader.lookup(address).expect("a lookup");
-                let told: Option<u32> = found.decode_path(&maxminddb::path!["autonomous_system_number"]).expect("a number");
-                let ranges_found = weir_flow::address::with_octets(address, |octets| ranges.find(octets));
-                prop_assert_eq!(ranges_found, told.unwrap_or(NONE), "{}", address);
-            }
-        }
-    }
-
-    #[test]
-    fn a_damaged_database_is_an_error_or_a_table_and_never_a_panic(
-        place: prop::sample::Index,
-        octet: u8,
-        cut: prop::sample::Index,
-        is_cut: bool,
-    ) {
-        let mut octets = std::fs::read(golden("asn.mmdb")).expect("a database");
-        if is_cut {
-            octets.truncate(cut.index(octets.len()));
-            prop_assert!(loaded(&octets).is_err());
-        } else {
-            let place = place.index(octets.len());
-            octets[place] = octet;
-            let _ = loaded(&octets);
-        }
-    }
-}
-
-#[test]
-fn a_prefix_of_ipv6_that_holds_the_place_of_ipv4_holds_all_of_it() {
-    for bits in [1, 96] {
-        let whole = Prefix { first: 0, bits, value: 3 };
-        let ranges = loaded(&as_database(&[], &[whole], 6, 24)).expect("a database");
-        assert_eq!(ranges.find(&[1, 2, 3, 4]), 210_000, "::/{bits}");
-        assert_eq!(ranges.find(&octets("8000::")), NONE);
-    }
-}
-
-fn error_of(result: Result<Ranges, ComponentError>) -> String {
-    result.expect_err("an error").chain()
-}
-
-#[test]
-fn what_is_wrong_with_a_database_is_told() {
-    let absent = error_of(mmdb::autonomous_systems(Path::new("/nowhere/asn.mmdb")));
-    assert!(absent.starts_with("database /nowhere/asn.mmdb cannot be read: i/o error: No such file"), "{absent}");
-    let no_numbers = error_of(mmdb::autonomous_systems(&golden("country.mmdb")));
-    let expected = "of type 'GeoLite2-Country' has no autonomous system numbers";
-    assert!(no_numbers.ends_with(expected), "{no_numbers}");
-    let no_codes = mmdb::countries(&golden("asn.mmdb")).expect_err("an error").chain();
-    assert!(no_codes.ends_with("of type 'GeoLite2-ASN' has no country codes"), "{no_codes}");
-    let text = error_of(loaded(b"this is no database"));
-    assert!(text.contains("cannot be read: invalid database"), "{text}");
-}
-
-/// A tree whose nodes lead to themselves.
-#[test]
-fn a_tree_without_end_is_an_error() {
-    let mut file = MmdbFile::new(4, 32);
-    let value = file.value(&Value::Map(vec![("autonomous_system_number", Value::U32(1))]));
-    file.insert(true, 0, 2, value);
-    let mut octets = file.octets();
-    octets[4..8].copy_from_slice(&0u32.to_be_bytes());
-    let error = error_of(loaded(&octets));
-    assert!(error.contains("cycle"), "{error}");
 }
 
 /// Sources, destinations, what the exporter told of their autonomous systems, and interfaces.
@@ -207,9 +50,9 @@ fn names(rows: &RecordBatch) -> Vec<String> {
     rows.schema().fields().iter().map(|field| field.name().clone()).collect()
 }
 
-fn run(parameters: &str) -> RecordBatch {
+fn run(options: &str) -> RecordBatch {
     let rows = flows();
-    let outcome = compliance::transform(&KIND, parameters, &[vec![rows.clone(), rows.slice(2, 2)]]);
+    let outcome = compliance::transform(&KIND, options, &[vec![rows.clone(), rows.slice(2, 2)]]);
     outcome.rows.expect("rows").slice(0, rows.num_rows())
 }
 
@@ -256,37 +99,36 @@ fn what_is_not_there_is_null() {
     builder.begin_rows(2);
     builder.u64(Column::Packets).repeat(1, 2);
     let rows = builder.finish().record_batch().clone();
-    let parameters = format!("geo_mmdb = '{}'\nasn_mmdb = '{0}'", golden("ipinfo.mmdb").display());
-    let rows = compliance::transform(&KIND, &parameters, &[vec![rows]]).rows.expect("rows");
+    let options = format!("geo_mmdb = '{}'\nasn_mmdb = '{0}'", golden("ipinfo.mmdb").display());
+    let rows = compliance::transform(&KIND, &options, &[vec![rows]]).rows.expect("rows");
     assert_eq!(names(&rows), ["packets", "src_as", "dst_as", "src_country", "dst_country"]);
     assert_eq!(rows.column(1).null_count() + rows.column(3).null_count(), 4);
 }
 
-fn block(parameters: &str) -> Box<dyn Transform> {
-    match compliance::open(&KIND, parameters).0 {
+fn block(options: &str) -> Box<dyn Transform> {
+    match compliance::open(&KIND, options).0 {
         Built::Transform(block) => block,
-        _ => panic!("a block"),
+        _ => panic!("a transform"),
     }
 }
 
 #[test]
 fn a_column_of_the_same_name_or_another_type_is_an_error() {
-    let parameters = format!("geo_mmdb = '{}'", golden("country.mmdb").display());
+    let options = format!("geo_mmdb = '{}'", golden("country.mmdb").display());
     let column = |name| {
         let values: ArrayRef = Arc::new(UInt8Array::from(vec![1]));
         let schema = Arc::new(Schema::new(vec![Field::new(name, DataType::UInt8, true)]));
         RecordBatch::try_new(schema, vec![values]).expect("rows")
     };
-    let error = block(&parameters).take(0, column("dst_country"), &mut Outlet::new()).expect_err("an error");
+    let error = block(&options).take(0, column("dst_country"), &mut Outlet::new()).expect_err("an error");
     assert_eq!(error.to_string(), "input has a column 'dst_country' already");
-    let error = block(&parameters).take(0, column("src_addr"), &mut Outlet::new()).expect_err("an error");
+    let error = block(&options).take(0, column("src_addr"), &mut Outlet::new()).expect_err("an error");
     assert_eq!(error.to_string(), "column 'src_addr' has type UInt8, but Binary is needed");
 }
 
 #[test]
 fn something_must_be_added() {
-    let parameters = Parameters::new(KIND.parameters, &"".parse().expect("a table"), ".").expect("parameters");
-    let error = (KIND.configure)(&parameters).err().expect("an error");
+    let error = (KIND.configure)(EnrichOptions::default()).err().expect("an error");
     assert_eq!(error.message, "nothing is to be added");
 }
 
@@ -303,8 +145,8 @@ fn a_changed_file_is_read_again_and_a_broken_one_is_not_used() {
     let folder = tempfile::tempdir().expect("a folder");
     let labels = folder.path().join("labels.csv");
     std::fs::write(&labels, "8.8.8.0/24,before\n").expect("labels");
-    let parameters = format!("labels = '{}'\nreload_secs = 0.001", labels.display());
-    let (Built::Transform(mut block), context) = compliance::open(&KIND, &parameters) else { panic!("a block") };
+    let options = format!("labels = '{}'\nreload = '1ms'", labels.display());
+    let (Built::Transform(mut block), context) = compliance::open(&KIND, &options) else { panic!("a transform") };
     let label = |block: &mut dyn Transform| {
         let mut out = Outlet::new();
         block.take(0, flows().slice(0, 1), &mut out).expect("rows");

@@ -7,7 +7,7 @@ use arrow::array::{
     UInt32Array, UInt64Array,
 };
 use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
-use weir_chain::{ComponentError, ParameterError};
+use weir_chain::{ComponentError, OptionError};
 use weir_flow::schema::arrow_type;
 use weir_flow::{Column, ColumnType};
 
@@ -34,10 +34,10 @@ pub(super) struct Kept(Vec<KeptColumn>);
 
 impl Kept {
     /// Values of these columns. Those that can be of any length are refused.
-    pub(super) fn new(columns: &[Column]) -> Result<Self, ParameterError> {
+    pub(super) fn new(columns: &[Column]) -> Result<Self, OptionError> {
         let kept = columns.iter().map(|&column| match column.column_type() {
             ColumnType::Octets | ColumnType::Elements => {
-                Err(ParameterError::new("keep", format!("'{column}' cannot be kept")))
+                Err(OptionError::new("keep", format!("'{column}' cannot be kept")))
             }
             _ => Ok(KeptColumn { column, rows: Vec::new(), flows: Vec::new() }),
         });

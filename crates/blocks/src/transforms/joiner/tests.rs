@@ -183,16 +183,16 @@ fn model() -> impl Strategy<Value = Model> {
 }
 
 impl Model {
-    /// The same as parameters. What is no part of the key is kept.
-    fn parameters(&self) -> String {
+    /// The same as options. What is no part of the key is kept.
+    fn options(&self) -> String {
         let five = "'src_addr', 'dst_addr', 'src_port', 'dst_port', 'protocol'";
         let lists = if self.with_exporter {
-            format!("by = [{five}, 'exporter']\nkeep = ['tos']")
+            format!("keys = [{five}, 'exporter']\nkeep = ['tos']")
         } else {
             "keep = ['exporter', 'tos']".to_owned()
         };
         format!(
-            "{lists}\ntime = '{}'\ndirection = '{}'\nmax_waiting_secs = {}\nmax_duration_secs = {}\ntable_rows_max = {}",
+            "{lists}\ntime = '{}'\ndirection = '{}'\nmax_waiting = '{}s'\nmax_duration = '{}s'\ntable_rows_max = {}",
             self.time,
             if self.is_bi { "bi" } else { "uni" },
             self.waiting_ms / 1000,
@@ -202,8 +202,8 @@ impl Model {
     }
 }
 
-fn joiner(parameters: &str) -> (Box<dyn Transform>, ComponentContext) {
-    match compliance::open(&KIND, parameters) {
+fn joiner(options: &str) -> (Box<dyn Transform>, ComponentContext) {
+    match compliance::open(&KIND, options) {
         (Built::Transform(block), context) => (block, context),
         _ => panic!("the joiner is a block"),
     }
@@ -217,7 +217,7 @@ proptest! {
     fn compliance_and_the_model_agree(records in stream(), model in model()) {
         let half = records.len() / 2;
         let input = vec![full_batch(&records[..half]), full_batch(&records[half..])];
-        let outcome = compliance::transform(&KIND, &model.parameters(), &[input]);
+        let outcome = compliance::transform(&KIND, &model.options(), &[input]);
         prop_assert_eq!(answer(outcome.rows.as_slice(), &outcome.counters), model.run(&records));
     }
 
@@ -227,7 +227,7 @@ proptest! {
         model in model(),
         rows in 1..20usize,
     ) {
-        let (mut block, context) = joiner(&model.parameters());
+        let (mut block, context) = joiner(&model.options());
         let bursts = run(block.as_mut(), &[records.chunks(rows).map(batch).collect()]);
         prop_assert_eq!(answer(&bursts, &context.counters.read()), model.run(&records));
     }
@@ -297,7 +297,7 @@ fn the_scene_of_figure_1() {
 #[test]
 fn what_waits_too_short_is_not_joined() {
     let records = [record(1, 0.0, 59.8, 600), record(1, 60.1, 119.9, 610), record(1, 120.0, 129.9, 90)];
-    let (mut block, _) = joiner("max_waiting_secs = 60");
+    let (mut block, _) = joiner("max_waiting = '60s'");
     let found: Vec<_> = run(block.as_mut(), &[vec![batch(&records)]]).iter().flat_map(joined).collect();
     assert_eq!(
         found.iter().map(facts).collect::<Vec<_>>(),
@@ -309,7 +309,7 @@ fn what_waits_too_short_is_not_joined() {
 fn a_flow_of_hours_leaves_in_pieces() {
     let records: Vec<TestFlow> =
         (0..120).map(|n| record(1, f64::from(n) * 60.0, f64::from(n) * 60.0 + 59.0, 2)).collect();
-    let (mut block, _) = joiner("max_duration_secs = 1800");
+    let (mut block, _) = joiner("max_duration = '1800s'");
     let found: Vec<_> = run(block.as_mut(), &[vec![batch(&records)]]).iter().flat_map(joined).collect();
     let pieces: Vec<_> = found.iter().map(|joined| (facts(joined).1, facts(joined).2, joined.flows)).collect();
     assert_eq!(pieces, [(0.0, 1799.0, 30), (1800.0, 3599.0, 30), (3600.0, 5399.0, 30), (5400.0, 7199.0, 30)]);
@@ -317,16 +317,16 @@ fn a_flow_of_hours_leaves_in_pieces() {
 
 #[test]
 fn limits_are_kept_to_the_millisecond() {
-    let pieces = |second: TestFlow, parameters: &str| {
-        let (mut block, _) = joiner(parameters);
+    let pieces = |second: TestFlow, options: &str| {
+        let (mut block, _) = joiner(options);
         run(block.as_mut(), &[vec![batch(&[record(1, 0.0, 1.0, 1), second])]]).iter().flat_map(joined).count()
     };
-    assert_eq!(pieces(record(1, 9.0, 10.0, 1), "max_duration_secs = 10"), 1);
-    assert_eq!(pieces(record(1, 9.0, 10.001, 1), "max_duration_secs = 10"), 2);
-    assert_eq!(pieces(record(1, 9.0, 11.0, 1), "max_waiting_secs = 10"), 1);
-    assert_eq!(pieces(record(1, 9.0, 11.001, 1), "max_waiting_secs = 10"), 2);
-    assert_eq!(pieces(record(1, 11.0, 12.0, 1), "max_waiting_secs = 10\ntime = 'start'"), 1);
-    assert_eq!(pieces(record(1, 11.001, 12.0, 1), "max_waiting_secs = 10\ntime = 'start'"), 2);
+    assert_eq!(pieces(record(1, 9.0, 10.0, 1), "max_duration = '10s'"), 1);
+    assert_eq!(pieces(record(1, 9.0, 10.001, 1), "max_duration = '10s'"), 2);
+    assert_eq!(pieces(record(1, 9.0, 11.0, 1), "max_waiting = '10s'"), 1);
+    assert_eq!(pieces(record(1, 9.0, 11.001, 1), "max_waiting = '10s'"), 2);
+    assert_eq!(pieces(record(1, 11.0, 12.0, 1), "max_waiting = '10s'\ntime = 'start'"), 1);
+    assert_eq!(pieces(record(1, 11.001, 12.0, 1), "max_waiting = '10s'\ntime = 'start'"), 2);
 }
 
 #[test]
@@ -341,7 +341,7 @@ fn both_directions_are_one_flow_when_asked_for() {
 
 #[test]
 fn thousands_of_flows_split_again_and_again_do_not_fill_the_table() {
-    let (mut block, context) = joiner("max_duration_secs = 0\ntable_rows_max = 1000\nmax_waiting_secs = 3600");
+    let (mut block, context) = joiner("max_duration = 0\ntable_rows_max = 1000\nmax_waiting = '3600s'");
     let mut out = Outlet::new();
     let (mut rows, mut octets_max) = (0, 0);
     for turn in 0..1200 {
@@ -381,15 +381,12 @@ fn joined_flows_are_flows() {
 }
 
 #[test]
-fn parameters_that_make_no_sense_are_told() {
-    let refused = |text: &str| {
-        let parameters = Parameters::new(KIND.parameters, &text.parse().expect("TOML"), ".").expect("parameters");
-        configure(&parameters).err().expect("an error").message
-    };
-    assert_eq!(refused("by = ['src_adr']"), "'src_adr' is not a column of flows");
-    assert_eq!(refused("by = []"), "'by' names no column");
-    assert_eq!(refused("by = 'start'"), "'start' cannot be a part of the key");
-    assert_eq!(refused("by = ['src_addr']\ndirection = 'bi'"), "'direction' is \"bi\", but 'by' has no 'dst_addr'");
+fn options_that_make_no_sense_are_refused() {
+    let refused = |text: &str| weir_chain::options::parse(text).and_then(configure).err().expect("an error").message;
+    assert_eq!(refused("keys = ['src_adr']"), "'src_adr' is not a column of flows");
+    assert_eq!(refused("keys = []"), "'keys' names no column");
+    assert_eq!(refused("keys = 'start'"), "'start' cannot be a part of the key");
+    assert_eq!(refused("keys = ['src_addr']\ndirection = 'bi'"), "'direction' is \"bi\", but 'keys' has no 'dst_addr'");
     assert_eq!(refused("keep = 'packets'"), "a joined flow has 'packets' already");
     assert_eq!(refused("keep = 'elements'"), "'elements' cannot be kept");
 }

@@ -2,7 +2,7 @@
 //!
 //! Time is cut into ticks, and each flow is listed under the tick in which its time to wait is over. A flow that gets
 //! another record stays where it is listed; only when that tick has passed it is looked at, and listed anew. So a
-//! record costs nothing here, and a flow one look for each `max_waiting_secs` that it lasts.
+//! record costs nothing here, and a flow one look for each `max_waiting` that it lasts.
 
 /// Lists of flows, by tick.
 #[derive(Debug)]

@@ -86,8 +86,8 @@ fn stream() -> impl Strategy<Value = Vec<TestFlow>> {
     })
 }
 
-fn sorter(parameters: &str) -> (Box<dyn Transform>, ComponentContext) {
-    match compliance::open(&KIND, parameters) {
+fn sorter(options: &str) -> (Box<dyn Transform>, ComponentContext) {
+    match compliance::open(&KIND, options) {
         (Built::Transform(block), context) => (block, context),
         _ => panic!("the sorter is a block"),
     }
@@ -129,13 +129,12 @@ proptest! {
         let model = Model { window_ms, passes_late, rows_max, sheds };
         let late = if passes_late { "pass" } else { "drop" };
         let when_full = if sheds { "shed" } else { "spill" };
-        let parameters = format!(
-            "window_secs = {}.{:03}\nlate = '{late}'\nwindow_rows_max = {rows_max}\nwhen_full = '{when_full}'",
-            window_ms / 1000, window_ms % 1000
+        let options = format!(
+            "window = '{window_ms}ms'\nlate = '{late}'\nwindow_rows_max = {rows_max}\nwhen_full = '{when_full}'"
         );
         let half = flows.len() / 2;
         let input = vec![full_batch(&flows[..half]), full_batch(&flows[half..])];
-        let outcome = compliance::transform(&KIND, &parameters, &[input]);
+        let outcome = compliance::transform(&KIND, &options, &[input]);
         let found = answer(outcome.rows.as_slice(), &counters(&outcome));
         prop_assert_eq!(found, model.run(&flows));
         prop_assert!(outcome.counter("spill_failures") == 0);
@@ -147,7 +146,7 @@ proptest! {
         places in proptest::collection::vec(any::<usize>(), 0..20),
         rows_max in prop_oneof![2..20usize, Just(1000)],
     ) {
-        let (mut block, context) = sorter(&format!("window_secs = 0.5\nlate = 'pass'\nwindow_rows_max = {rows_max}"));
+        let (mut block, context) = sorter(&format!("window = '500ms'\nlate = 'pass'\nwindow_rows_max = {rows_max}"));
         let bursts = run(block.as_mut(), &[cut(&flows, &places)]);
         let found = answer(&bursts, &context.counters.read().into_iter().collect());
         let model = Model { window_ms: 500, passes_late: true, rows_max, sheds: false };
@@ -172,7 +171,7 @@ fn ports(bursts: &[RecordBatch]) -> Vec<u16> {
 #[test]
 fn a_row_of_the_time_of_the_edge_is_not_late() {
     let starts = [10_000, 9_900, 9_899, 10_001, 9_900];
-    let (mut block, context) = sorter("window_secs = 0.1");
+    let (mut block, context) = sorter("window = '100ms'");
     let bursts = run(block.as_mut(), &[vec![batch(&numbered(&starts))]]);
     assert_eq!(ports(&bursts), [1, 0, 3]);
     assert_eq!(context.counters.counter("rows_late_dropped").get(), 2);
@@ -181,7 +180,7 @@ fn a_row_of_the_time_of_the_edge_is_not_late() {
 #[test]
 fn a_late_row_that_is_passed_takes_the_place_of_the_edge() {
     let starts = [10_000, 9_950, 1, 9_900, 9_899];
-    let (mut block, _) = sorter("window_secs = 0.1\nlate = 'pass'");
+    let (mut block, _) = sorter("window = '100ms'\nlate = 'pass'");
     let bursts = run(block.as_mut(), &[vec![batch(&numbered(&starts))]]);
     assert_eq!(ports(&bursts), [2, 3, 4, 1, 0]);
 }
@@ -191,7 +190,7 @@ fn rows_that_were_spilled_come_back_in_their_places() {
     let starts: Vec<i64> = (0..5000).map(|row| 1_000_000 + row * 3 - row * 7919 % 900).collect();
     let flows = numbered(&starts);
     let order = |rows_max: usize| {
-        let (mut block, context) = sorter(&format!("window_secs = 1\nwindow_rows_max = {rows_max}"));
+        let (mut block, context) = sorter(&format!("window = '1s'\nwindow_rows_max = {rows_max}"));
         let bursts = run(block.as_mut(), &[flows.chunks(100).map(batch).collect()]);
         (ports(&bursts), context.counters.counter("rows_spilled").get())
     };
@@ -225,7 +224,7 @@ fn a_disk_that_fails_means_shedding() {
     let folder = tempfile::tempdir().expect("a folder");
     let absent = folder.path().join("absent");
     let (mut block, context) =
-        sorter(&format!("window_secs = 1\nwindow_rows_max = 10\nspill_folder = '{}'", absent.display()));
+        sorter(&format!("window = '1s'\nwindow_rows_max = 10\nspill_folder = '{}'", absent.display()));
     let bursts = run(block.as_mut(), &[vec![batch(&numbered(&starts))]]);
     assert_eq!(ports(&bursts).len(), 100);
     let counters: HashMap<_, _> = context.counters.read().into_iter().collect();
@@ -237,7 +236,7 @@ fn a_disk_that_fails_means_shedding() {
 fn no_file_is_left_behind() {
     let folder = tempfile::tempdir().expect("a folder");
     let (mut block, context) =
-        sorter(&format!("window_secs = 1\nwindow_rows_max = 10\nspill_folder = '{}'", folder.path().display()));
+        sorter(&format!("window = '1s'\nwindow_rows_max = 10\nspill_folder = '{}'", folder.path().display()));
     let mut out = Outlet::new();
     block.take(0, batch(&numbered(&[1000; 100])), &mut out).expect("rows");
     assert!(context.counters.counter("rows_spilled").get() > 0);
@@ -249,7 +248,7 @@ fn no_file_is_left_behind() {
 #[test]
 fn times_at_the_ends_of_the_world_are_sorted() {
     let starts = [0, i64::MAX, i64::MIN, i64::MAX, 5];
-    let (mut block, context) = sorter("window_secs = 0.1");
+    let (mut block, context) = sorter("window = '100ms'");
     let bursts = run(block.as_mut(), &[vec![batch(&numbered(&starts))]]);
     assert_eq!(ports(&bursts), [0, 1, 3]);
     assert_eq!(context.counters.counter("rows_late_dropped").get(), 2);

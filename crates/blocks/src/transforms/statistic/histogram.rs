@@ -1,6 +1,6 @@
 //! How many values there are of about which size.
 //!
-//! A histogram of another shape than the row that it belongs to is told as text, `"0:12 64:3"`: rows have one schema,
+//! A histogram of another shape than the row that it belongs to is handed on as text, `"0:12 64:3"`: rows have one schema,
 //! and text is what reads best in a table and in CSV. What speaks against it is that a program must take it apart.
 
 use std::fmt::Write as _;

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use arrow::array::{Array, AsArray, Float64Array, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Float64Type, Schema};
 use proptest::prelude::*;
+use weir_chain::AnyKind;
 use weir_chain::compliance::{self, Outcome};
 use weir_generate::TrafficModel;
 
 use super::*;
 use weir_rows::naive::{self, Row, Settings};
 
-const STATISTIC: &ComponentKind = &KIND;
+const STATISTIC: &dyn AnyKind = &KIND;
 
-fn refusal(parameters: &str) -> (String, String) {
-    let parameters = Parameters::new(KIND.parameters, &parameters.parse().expect("TOML"), ".").expect("checked");
-    let error = (KIND.configure)(&parameters).err().expect("a mistake");
+fn refusal(options: &str) -> (String, String) {
+    let error = weir_chain::options::parse(options).and_then(configure).err().expect("a mistake");
     (error.key, error.message)
 }
 
@@ -38,9 +38,9 @@ fn numbers(values: &[Option<i64>]) -> RecordBatch {
 fn complies() {
     let model = TrafficModel { hosts: 1 << 10, flows_per_second: 100, ..TrafficModel::new(4) };
     let flows: Vec<_> = model.flows(9_000).expect("a model").map(|batch| batch.record_batch().clone()).collect();
-    let parameters = "of = ['packets', 'bytes', 'tcp_flags']\nby = ['protocol']\ninterval_secs = 20\nlateness_secs = 5\n\
+    let options = "of = ['packets', 'bytes', 'tcp_flags']\nkeys = ['protocol']\nwindow = '20s'\nlateness = '5s'\n\
                       histogram = 'log2'\nquantiles = ['0', '0.5', '99.9%', '1']";
-    let outcome = compliance::transform(STATISTIC, parameters, &[flows]);
+    let outcome = compliance::transform(STATISTIC, options, &[flows]);
     let rows = outcome.rows.as_ref().expect("rows");
     let expected = "interval_start protocol measure count nulls sum mean variance min max p0 p50 p99_9 p100 histogram";
     assert_eq!(naive::names(rows).join(" "), expected);
@@ -54,9 +54,9 @@ fn complies() {
 #[test]
 fn a_scene_that_fits_a_sheet_of_paper() {
     let values = [Some(-4), Some(0), None, Some(9), Some(3), None, Some(12)];
-    let parameters = "of = 'rtt'\ninterval_secs = 0\nquantiles = ['p50', 'p25']\nhistogram = 'linear'\n\
+    let options = "of = 'rtt'\nwindow = 0\nquantiles = ['p50', 'p25']\nhistogram = 'linear'\n\
                       histogram_bucket_width = 10";
-    let outcome = compliance::transform(STATISTIC, parameters, &[vec![numbers(&values)]]);
+    let outcome = compliance::transform(STATISTIC, options, &[vec![numbers(&values)]]);
     let rows = outcome.rows.expect("rows");
     assert_eq!(naive::names(&rows).join(" "), "measure count nulls sum mean variance min max p50 p25 histogram");
     let only = |name| naive::numbers(&rows, name)[0];
@@ -73,7 +73,7 @@ fn a_scene_that_fits_a_sheet_of_paper() {
 #[test]
 fn nothing_but_nulls() {
     let rows = numbers(&[None, None]);
-    let outcome = compliance::transform(STATISTIC, "of = ['rtt', 'packets']\ninterval_secs = 0", &[vec![rows]]);
+    let outcome = compliance::transform(STATISTIC, "of = ['rtt', 'packets']\nwindow = 0", &[vec![rows]]);
     let rows = outcome.rows.expect("rows");
     assert_eq!((naive::numbers(&rows, "count"), naive::numbers(&rows, "nulls")), (vec![Some(0); 2], vec![Some(2); 2]));
     for name in ["sum", "mean", "variance", "min", "max", "p50", "p99"] {
@@ -86,7 +86,7 @@ fn nothing_but_nulls() {
 #[test]
 fn sums_that_do_not_fit_are_counted() {
     let rows = numbers(&[Some(i64::MIN), Some(-1)]);
-    let outcome = compliance::transform(STATISTIC, "of = 'rtt'\ninterval_secs = 0", &[vec![rows]]);
+    let outcome = compliance::transform(STATISTIC, "of = 'rtt'\nwindow = 0", &[vec![rows]]);
     assert_eq!(naive::numbers(outcome.rows.as_ref().expect("rows"), "sum"), [Some(i64::MIN.into())]);
     assert_eq!(outcome.counter("values_saturated"), 1);
 }
@@ -148,13 +148,13 @@ proptest! {
         let settings = Settings { width_ms, lateness_ms, groups_max, hand_on: false };
         let mut expected = naive::group(&rows, settings, |row| (row.src.clone(), None));
         expected.groups.sort_by_key(|group| (group.window_ms, group.key.clone()));
-        let parameters = format!(
-            "of = ['packets', 'flows']\nby = 'src_addr'\nquantiles = ['p50', 'p90']\ninterval_secs = {:.3}\n\
-             lateness_secs = {:.3}\ngroups_max = {groups_max}",
-            width_ms as f64 / 1000.0, lateness_ms as f64 / 1000.0,
+        let options = format!(
+            "of = ['packets', 'flows']\nkeys = 'src_addr'\nquantiles = ['p50', 'p90']\nwindow = '{}ms'\n\
+             lateness = '{}ms'\ngroups_max = {groups_max}",
+            width_ms, lateness_ms,
         );
         let batches = if rows.is_empty() { vec![] } else { vec![naive::batch(&rows)] };
-        check(&compliance::transform(STATISTIC, &parameters, &[batches]), &expected);
+        check(&compliance::transform(STATISTIC, &options, &[batches]), &expected);
     }
 
     #[test]
@@ -162,8 +162,8 @@ proptest! {
         values in prop::collection::vec((any::<i64>(), 0_u32..64), 1..2_000), percent in 0_usize..=100,
     ) {
         let values: Vec<Option<i64>> = values.into_iter().map(|(value, bits)| Some(value >> bits)).collect();
-        let parameters = format!("of = 'rtt'\ninterval_secs = 0\nquantiles = 'p{percent}'");
-        let outcome = compliance::transform(STATISTIC, &parameters, &[vec![numbers(&values)]]);
+        let options = format!("of = 'rtt'\nwindow = 0\nquantiles = 'p{percent}'");
+        let outcome = compliance::transform(STATISTIC, &options, &[vec![numbers(&values)]]);
         let found = naive::numbers(&outcome.rows.expect("rows"), &format!("p{percent}"))[0].expect("values");
         let values: Vec<i128> = values.into_iter().flatten().map(i128::from).collect();
         let exact = at_rank(&values, percent);
@@ -176,14 +176,14 @@ fn mistakes_are_told() {
     assert_eq!(refusal("of = []").1, "'of' names no column");
     assert_eq!(refusal("of = 'bytes'\nquantiles = '50'").1, "'50' is no quantile");
     assert_eq!(refusal("of = 'bytes'\nquantiles = ['p50', '0.5']").1, "'0.5' is there twice");
-    assert_eq!(refusal("of = 'bytes'\nby = 'p50'").1, "'p50' is the name of a column that this block hands on");
-    assert_eq!(refusal("of = 'bytes'\nby = 'interval_start'").0, "by");
+    assert_eq!(refusal("of = 'bytes'\nkeys = 'p50'").1, "'p50' is the name of a column that this component hands on");
+    assert_eq!(refusal("of = 'bytes'\nkeys = 'interval_start'").0, "keys");
     let rows = RecordBatch::try_new(
         Arc::new(Schema::new(vec![Field::new("rtt", DataType::Float64, true)])),
         vec![Arc::new(Float64Array::from(vec![1.5]))],
     );
-    let (Built::Transform(mut block), _) = compliance::open(STATISTIC, "of = 'rtt'\ninterval_secs = 0") else {
-        panic!("a block")
+    let (Built::Transform(mut block), _) = compliance::open(STATISTIC, "of = 'rtt'\nwindow = 0") else {
+        panic!("a transform")
     };
     let error = block.take(0, rows.expect("rows"), &mut Outlet::new()).expect_err("no whole numbers");
     assert_eq!(error.chain(), "column 'rtt' has type Float64, but whole numbers are needed");

@@ -119,18 +119,18 @@ fn handed_on(outcome: &Outcome) -> Vec<HandedOnRow> {
 
 /// Runs the block over flows whose bytes are made their numbers plus 100, and compares with pairs of initiator and
 /// partner (`0+1`) and single numbers.
-fn check(parameters: &str, rows: &[Row], expected: &str) -> Outcome {
+fn check(options: &str, rows: &[Row], expected: &str) -> Outcome {
     let mut rows = rows.to_vec();
     for (number, row) in rows.iter_mut().enumerate() {
         row.bytes = Some(number as u64 + 100);
     }
-    let outcome = compliance::transform(&KIND, parameters, &[vec![batch(&rows)]]);
+    let outcome = compliance::transform(&KIND, options, &[vec![batch(&rows)]]);
     let text = |row: HandedOnRow| match row.bytes_reverse {
         Some(bytes) if row.packets_reverse.is_some() => format!("{}+{}", row.number, bytes - 100),
         _ => row.number.to_string(),
     };
     let found: Vec<String> = handed_on(&outcome).into_iter().map(text).collect();
-    assert_eq!(found.join(" "), expected, "with {parameters:?}");
+    assert_eq!(found.join(" "), expected, "with {options:?}");
     outcome
 }
 
@@ -206,9 +206,9 @@ fn flows_of_equal_keys_find_the_nearest() {
 fn pieces_of_a_long_flow_are_matched_piece_by_piece() {
     let rows: Vec<Row> =
         (0..4).map(|piece| request(piece * 60_000)).chain((0..4).map(|piece| response(piece * 60_000 + 2))).collect();
-    check("window_secs = 300", &rows, "0+4 1+5 2+6 3+7");
+    check("window = '300s'", &rows, "0+4 1+5 2+6 3+7");
     // one way in one piece, the other in three
-    check("window_secs = 300", &[request(0), response(1), response(60_000), response(120_000)], "0+1 2 3");
+    check("window = '300s'", &[request(0), response(1), response(60_000), response(120_000)], "0+1 2 3");
 }
 
 #[test]
@@ -314,11 +314,11 @@ fn what_is_bidirectional_already_stays_so() {
 #[test]
 fn the_window_is_that_of_starts() {
     let rows = [request(0), response(10_000), flow(10_001, (CLIENT, 1), (SERVER, 2)), response(0)];
-    check("window_secs = 10", &rows, "0+1 3 2");
+    check("window = '10s'", &rows, "0+1 3 2");
     let rows = [request(0), flow(10_001, (CLIENT, 1), (SERVER, 2)), response(1), response(0)];
-    let outcome = check("window_secs = 10", &rows, "0 3 2 1");
+    let outcome = check("window = '10s'", &rows, "0 3 2 1");
     assert_eq!(outcome.counter("rows_late_passed"), 1);
-    let outcome = check("window_secs = 10\nlate = 'drop'", &rows, "0 2 1");
+    let outcome = check("window = '10s'\nlate = 'drop'", &rows, "0 2 1");
     assert_eq!(outcome.counter("rows_late_dropped"), 1);
 }
 
@@ -380,7 +380,9 @@ fn keys_that_are_gone_are_forgotten_and_others_are_not() {
         [Some(forward), back]
     };
     let rows: Vec<Row> = (0..20_000).flat_map(pair).flatten().collect();
-    let (Built::Transform(mut block), context) = compliance::open(&KIND, "window_secs = 1") else { panic!("a block") };
+    let (Built::Transform(mut block), context) = compliance::open(&KIND, "window = '1s'") else {
+        panic!("a transform")
+    };
     let mut out = Outlet::new();
     let mut octets_max = 0;
     for chunk in rows.chunks(97) {
@@ -460,7 +462,7 @@ proptest! {
         let [sheds, drops_late] = choices;
         let model = naive::Model { window_ms: limits.0 as i64 * 100, future_ms: 1500, rows_max: limits.1, sheds, drops_late };
         let expected = model.run(&rows);
-        let outcome = compliance::transform(&KIND, &model.parameters(), &[vec![batch(&rows)]]);
+        let outcome = compliance::transform(&KIND, &model.options(), &[vec![batch(&rows)]]);
         prop_assert_eq!(handed_on(&outcome), expected.rows);
         let late = if drops_late { "rows_late_dropped" } else { "rows_late_passed" };
         let names = [late, "rows_shed", "handed_on_early", "rows_without_start", "flows_stitched", "rows_unmatched"];

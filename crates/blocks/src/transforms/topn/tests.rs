@@ -1,21 +1,21 @@
 //! Tests of the greatest groups.
 
 use proptest::prelude::*;
-use weir_chain::compliance;
+use weir_chain::{AnyKind, compliance};
 use weir_flow::FlowBatch;
 use weir_generate::TrafficModel;
 
 use super::*;
 use weir_rows::naive::{self, Group, Key, Row, Settings};
 
-const TOPN: &ComponentKind = &KIND;
+const TOPN: &dyn AnyKind = &KIND;
 
 #[test]
 fn complies() {
     let model = TrafficModel { hosts: 1 << 10, flows_per_second: 100, ipv6_permille: 300, ..TrafficModel::new(4) };
     let flows: Vec<_> = model.flows(9_000).expect("a model").map(|batch| batch.record_batch().clone()).collect();
-    let parameters = "by = ['dst_port', 'protocol']\nwindow_secs = 20\nlateness_secs = 60\nn = 3";
-    let outcome = compliance::transform(TOPN, parameters, &[flows]);
+    let options = "keys = ['dst_port', 'protocol']\nwindow = '20s'\nlateness = '60s'\nn = 3";
+    let outcome = compliance::transform(TOPN, options, &[flows]);
     let rows = FlowBatch::try_new(outcome.rows.expect("rows")).expect("flows");
     let windows = naive::numbers(rows.record_batch(), "start").into_iter().map(|start| start.map(|ms| ms / 20_000));
     let bytes = naive::numbers(rows.record_batch(), "bytes");
@@ -51,13 +51,13 @@ proptest! {
         expected.groups.sort_by_key(|group| (group.window_ms, Reverse(greatness(group)), group.key.clone()));
         let windows = expected.groups.chunk_by(|left, right| left.window_ms == right.window_ms);
         let expected_groups: Vec<&Group<'_>> = windows.flat_map(|window| window.iter().take(n)).collect();
-        let parameters = format!(
-            "by = ['src_addr', 'src_port']\nn = {n}\nmeasure = '{measure}'\nwindow_secs = {:.3}\nlateness_secs = {:.3}\n\
+        let options = format!(
+            "keys = ['src_addr', 'src_port']\nn = {n}\nmeasure = '{measure}'\nwindow = '{}ms'\nlateness = '{}ms'\n\
              groups_max = {groups_max}",
-            width_ms as f64 / 1000.0, lateness_ms as f64 / 1000.0,
+            width_ms, lateness_ms,
         );
         let batches = if rows.is_empty() { vec![] } else { vec![naive::batch(&rows)] };
-        let outcome = compliance::transform(TOPN, &parameters, &[batches]);
+        let outcome = compliance::transform(TOPN, &options, &[batches]);
         prop_assert_eq!(outcome.counter("rows_shed"), expected.shed);
         prop_assert_eq!(outcome.counter("rows_late_dropped"), expected.late);
         prop_assert_eq!(outcome.len(), expected_groups.len());
@@ -82,13 +82,13 @@ fn the_key_decides_between_equals() {
         row(2, Some(7)),
         row(0, Some(0)),
     ]);
-    let outcome = compliance::transform(TOPN, "n = 3\nwindow_secs = 0", &[vec![rows.clone()]]);
+    let outcome = compliance::transform(TOPN, "n = 3\nwindow = 0", &[vec![rows.clone()]]);
     let found = outcome.rows.expect("rows");
     let last = |rows: &RecordBatch| {
         naive::octets(rows, "src_addr").into_iter().map(|octets| octets.expect("an address")[3]).collect::<Vec<_>>()
     };
     assert_eq!(last(&found), [5, 2, 4]);
-    let outcome = compliance::transform(TOPN, "n = 30\nwindow_secs = 0", &[vec![rows]]);
+    let outcome = compliance::transform(TOPN, "n = 30\nwindow = 0", &[vec![rows]]);
     let found = outcome.rows.expect("rows");
     assert_eq!(last(&found), [5, 2, 4, 9, 0, 1]);
     assert_eq!(naive::numbers(&found, "bytes")[4..], [Some(0), None]);
@@ -96,7 +96,6 @@ fn the_key_decides_between_equals() {
 
 #[test]
 fn a_measure_that_is_the_key_is_refused() {
-    let parameters = Parameters::new(KIND.parameters, &"by = 'bytes'".parse().expect("TOML"), ".").expect("checked");
-    let error = (KIND.configure)(&parameters).err().expect("a mistake");
+    let error = weir_chain::options::parse("keys = 'bytes'").and_then(configure).err().expect("a mistake");
     assert_eq!((error.key.as_str(), error.message.as_str()), ("measure", "'bytes' is part of the key"));
 }

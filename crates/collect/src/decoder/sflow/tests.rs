@@ -43,7 +43,7 @@ fn decode(datagrams: &[Vec<u8>]) -> (FlowBatch, Vec<RecordBatch>, Decoder) {
         decoder.datagram(SocketAddr::from(([198, 51, 100, 9], 40_000)), 1_000, payload);
     }
     let delivery = decoder.take_delivery();
-    let others = delivery.beside.others.iter().map(|other| other.record_batch().clone()).collect();
+    let others = delivery.side_tables.others.iter().map(|other| other.record_batch().clone()).collect();
     let none = || FlowBatch::from_columns(0, Vec::new()).expect("no rows");
     (delivery.flows.unwrap_or_else(none), others, decoder)
 }

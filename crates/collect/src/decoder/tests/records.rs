@@ -8,7 +8,7 @@ use weir_flow::elements::elements_of_row;
 use weir_flow::options::LearnedElements;
 use weir_flow::{Column, Counter, DataType, Delivery, FlowBatch, Table};
 use weir_wire::{ElementId, FieldSpecifier, ObservationDomainId, Template, TemplateId, VARIABLE_LENGTH};
-use weir_wire::{ipfix, netflow1, netflow7, netflow9};
+use weir_wire::{fixed, ipfix, netflow1, netflow7, netflow9};
 
 use crate::{Decoder, Limits};
 
@@ -103,7 +103,7 @@ fn u16_of(flows: &FlowBatch, column: Column) -> Option<u16> {
 }
 
 fn options(delivery: &Delivery) -> RecordBatch {
-    let others = &delivery.beside.others;
+    let others = &delivery.side_tables.others;
     let batch = others.iter().find(|batch| batch.table() == Table::ExporterOptions).expect("options");
     batch.record_batch().clone()
 }
@@ -120,20 +120,20 @@ fn keys(batch: &RecordBatch) -> Vec<Option<u64>> {
 fn netflow1_and_7() {
     let mut exporter = Exporter::new();
     let mut out = Vec::new();
-    let header = netflow1::Header { count: 1, sys_uptime_ms: 100_000, unix_secs: EXPORT_SECS, unix_nsecs: 0 };
-    header.write(&mut out);
-    let record = netflow1::Record {
-        src_addr: [10, 0, 0, 1],
-        dst_port: 53,
-        protocol: 17,
-        tos: 8,
-        tcp_flags: 2,
-        octets: 700,
-        first_uptime_ms: 90_000,
-        last_uptime_ms: 95_000,
-        ..netflow1::Record::default()
-    };
-    out.extend(record.encode());
+    let header = fixed::Header { sys_uptime_ms: 100_000, unix_secs: EXPORT_SECS, ..fixed::Header::default() };
+    let record = netflow1::FORMAT.record(&[
+        (netflow1::field::SRC_ADDR, 0x0a00_0001),
+        (netflow1::field::DST_PORT, 53),
+        (netflow1::field::PROTOCOL, 17),
+        (netflow1::field::TOS, 8),
+        (netflow1::field::TCP_FLAGS, 2),
+        (netflow1::field::OCTETS, 700),
+        (netflow1::field::FIRST, 90_000),
+        (netflow1::field::LAST, 95_000),
+    ]);
+    let mut packet = fixed::PacketBuilder::new(&netflow1::FORMAT, &mut out, &header);
+    packet.record(&record).expect("fits");
+    packet.finish();
     exporter.datagram(&out);
     let flows = exporter.flows();
     let version = |flows: &FlowBatch| flows.primitive::<UInt8Type>(Column::ExportVersion).expect("a column").value(0);
@@ -148,18 +148,14 @@ fn netflow1_and_7() {
     let sequences = [(0_u32, 2_u16), (2, 1), (7, 1)];
     for (flow_sequence, count) in sequences {
         let mut out = Vec::new();
-        let header = netflow7::Header {
-            count,
-            sys_uptime_ms: 100_000,
-            unix_secs: EXPORT_SECS,
-            flow_sequence,
-            ..netflow7::Header::default()
-        };
-        header.write(&mut out);
+        let (sys_uptime_ms, unix_secs) = (100_000, EXPORT_SECS);
+        let header = fixed::Header { sys_uptime_ms, unix_secs, flow_sequence, ..fixed::Header::default() };
+        let mut packet = fixed::PacketBuilder::new(&netflow7::FORMAT, &mut out, &header);
+        let values = [(netflow7::field::SRC_AS, 65_001), (netflow7::field::ROUTER_SC, 0x0a09_0909)];
         for _ in 0..count {
-            let record = netflow7::Record { src_as: 65_001, router_sc: [10, 9, 9, 9], ..netflow7::Record::default() };
-            out.extend(record.encode());
+            packet.record(&netflow7::FORMAT.record(&values)).expect("fits");
         }
+        packet.finish();
         exporter.datagram(&out);
     }
     let flows = exporter.flows();
@@ -258,7 +254,7 @@ fn options_are_written_when_they_are_new() {
     {
         exporter.received_ms += wait_ms;
         exporter.netflow9(3, &names, &[&reported(name)]);
-        let others = exporter.take().beside.others;
+        let others = exporter.take().side_tables.others;
         assert_eq!(others.iter().map(|batch| batch.record_batch().num_rows()).sum::<usize>(), rows, "{name}");
     }
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use openssl::ssl::{SslConnector, SslMethod, SslStream, SslVerifyMode};
 use tempfile::TempDir;
-use weir_collect::{ClientAuth, TlsOptions};
+use weir_secure::{ClientAuth, TlsServerOptions};
 pub(super) use weir_testkit::certificates::{Certificate, Says};
 
 /// An authority, and the files of a collector whose certificate it has signed.
@@ -31,9 +31,9 @@ impl Authority {
     }
 
     /// Options of the collector.
-    pub(super) fn options(&self, client_auth: ClientAuth) -> TlsOptions {
+    pub(super) fn options(&self, client_auth: ClientAuth) -> TlsServerOptions {
         let path = |name: &str| self.folder.path().join(name);
-        TlsOptions {
+        TlsServerOptions {
             certificate: path("server.pem"),
             key: path("server.key"),
             authorities: Some(path("ca.pem")),

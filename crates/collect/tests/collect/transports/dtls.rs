@@ -6,15 +6,16 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use openssl::ssl::{SslMethod, SslStream};
-use weir_collect::{ClientAuth, CollectorOptions, SessionLimits, TlsOptions, Transport};
+use weir_collect::{CollectorOptions, SessionLimits, Transport};
 use weir_flow::Counter;
+use weir_secure::{ClientAuth, TlsServerOptions};
 
 use super::super::{data, templates_only};
 use super::certificates::{Authority, Certificate, Says};
 use super::tls::random;
 use super::{Running, listening};
 
-fn options(tls: TlsOptions) -> CollectorOptions {
+fn options(tls: TlsServerOptions) -> CollectorOptions {
     CollectorOptions { tls: Some(tls), ..listening(Transport::Dtls) }
 }
 
@@ -112,7 +113,7 @@ fn many_exporters_on_one_port_with_certificates() {
 #[test]
 fn who_is_not_let_in_is_counted_by_reason() {
     let files = Authority::new();
-    let tls = TlsOptions { peers: vec!["router".into()], ..files.options(ClientAuth::Require) };
+    let tls = TlsServerOptions { peers: vec!["router".into()], ..files.options(ClientAuth::Require) };
     let mut running = Running::start(&options(tls));
     let stranger = Certificate::authority("another authority").sign(&Says::name("router"));
     let refused = [

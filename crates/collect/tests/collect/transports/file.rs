@@ -4,14 +4,14 @@ use std::path::Path;
 use std::process::Command;
 
 use proptest::prelude::*;
-use weir_collect::file::{FileReport, MessageFile, export_ms, looks_like_messages};
+use weir_capture::{MessageFile, MessageFileReport, export_ms, looks_like_messages};
 use weir_collect::{Decoder, DecoderStatistics, Limits, Session};
 use weir_flow::{Column, Counter, Delivery};
 
 use super::super::{data, templates_only};
 
 /// The messages of a file, and what the reader says of it.
-fn messages(octets: &[u8]) -> (Vec<Vec<u8>>, FileReport) {
+fn messages(octets: &[u8]) -> (Vec<Vec<u8>>, MessageFileReport) {
     let mut file = MessageFile::new(octets);
     let mut messages = Vec::new();
     while let Some(message) = file.next_message().expect("a slice can be read") {
@@ -21,7 +21,7 @@ fn messages(octets: &[u8]) -> (Vec<Vec<u8>>, FileReport) {
 }
 
 /// Reads a file as `weir import` does.
-fn decode(octets: &[u8]) -> (Vec<Delivery>, DecoderStatistics, FileReport) {
+fn decode(octets: &[u8]) -> (Vec<Delivery>, DecoderStatistics, MessageFileReport) {
     let mut decoder = Decoder::new(Limits::default());
     let (messages, report) = messages(octets);
     let (session, mut last_ms) = (Session::file(0), 0);

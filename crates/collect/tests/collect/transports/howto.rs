@@ -4,8 +4,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use weir_collect::{ClientAuth, CollectorOptions, TlsOptions, Transport};
+use weir_collect::{CollectorOptions, Transport};
 use weir_flow::Counter;
+use weir_secure::{ClientAuth, TlsServerOptions};
 
 use super::super::{data, templates_only};
 use super::{Running, listening};
@@ -13,14 +14,14 @@ use super::{Running, listening};
 #[test]
 fn the_certificates_of_the_page_are_good() {
     let Some(openssl) = weir_testkit::program("openssl") else { return };
-    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/howto/collect-over-tls.md");
+    let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/guides/collect-over-tls.md");
     let page = std::fs::read_to_string(page).expect("the page");
     let commands = page.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next()).expect("the commands");
     let folder = tempfile::tempdir().expect("a folder");
     let run = Command::new("sh").args(["-ec", commands]).current_dir(&folder).output().expect("sh runs");
     assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
     let file = |name: &str| folder.path().join(name);
-    let tls = TlsOptions {
+    let tls = TlsServerOptions {
         certificate: file("collector.pem"),
         key: file("collector.key"),
         authorities: Some(file("authority.pem")),

@@ -89,7 +89,7 @@ fn the_source_is_kept_with_privileges() {
         Err(error) => {
             let cause = std::error::Error::source(&error).expect("a cause").to_string();
             assert!(cause.starts_with("cannot keep the source addresses of what is relayed\nhint: "), "{cause}");
-            println!("skipped: no privilege for raw sockets");
+            weir_testkit::skip("raw-sockets", "no privilege for raw sockets");
             return;
         }
     }

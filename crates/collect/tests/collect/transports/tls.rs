@@ -5,14 +5,15 @@ use std::net::TcpStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use weir_collect::{ClientAuth, Collector, CollectorOptions, SessionLimits, TlsOptions, Transport};
+use weir_collect::{Collector, CollectorOptions, SessionLimits, Transport};
 use weir_flow::Counter;
+use weir_secure::{ClientAuth, TlsServerOptions};
 
 use super::super::{data, templates_only};
 use super::certificates::{Authority, Certificate, Says};
 use super::{Running, listening};
 
-fn options(tls: TlsOptions) -> CollectorOptions {
+fn options(tls: TlsServerOptions) -> CollectorOptions {
     CollectorOptions { tls: Some(tls), ..listening(Transport::Tls) }
 }
 
@@ -40,7 +41,7 @@ fn both_sides_show_certificates() {
 #[test]
 fn who_is_not_let_in_is_counted_by_reason() {
     let files = Authority::new();
-    let tls = TlsOptions {
+    let tls = TlsServerOptions {
         peers: vec!["Router-1.example.net".into(), "192.0.2.1".into(), "old-router".into()],
         ..files.options(ClientAuth::Require)
     };
@@ -187,7 +188,7 @@ fn openssl_sends_over_tls() {
 }
 
 /// The error of a collector with these options, with its causes.
-fn error(tls: Option<TlsOptions>) -> String {
+fn error(tls: Option<TlsServerOptions>) -> String {
     let error = Collector::start(&CollectorOptions { tls, ..listening(Transport::Tls) }).expect_err("an error");
     let mut text = error.to_string();
     let mut cause = std::error::Error::source(&error);
@@ -203,7 +204,7 @@ fn errors_of_files_name_them() {
     let files = Authority::new();
     let folder = files.folder.path().display();
     let good = files.options(ClientAuth::Require);
-    let check = |tls: TlsOptions, expected: &str| {
+    let check = |tls: TlsServerOptions, expected: &str| {
         let text = error(Some(tls));
         assert!(text.starts_with(&format!("cannot offer TLS: {expected}")), "{text}");
     };
@@ -211,25 +212,25 @@ fn errors_of_files_name_them() {
     assert!(text.starts_with("cannot listen on tls://127.0.0.1:0 without a certificate\nhint: "), "{text}");
     let path = files.folder.path().join("absent.pem");
     let absent = format!("cannot read the certificate {folder}/absent.pem: No such file");
-    check(TlsOptions { certificate: path.clone(), ..good.clone() }, &absent);
-    check(TlsOptions { key: path.clone(), ..good.clone() }, &absent.replace("certificate", "private key"));
-    check(TlsOptions { authorities: Some(path), ..good.clone() }, &absent.replace("certificate", "authorities"));
+    check(TlsServerOptions { certificate: path.clone(), ..good.clone() }, &absent);
+    check(TlsServerOptions { key: path.clone(), ..good.clone() }, &absent.replace("certificate", "private key"));
+    check(TlsServerOptions { authorities: Some(path), ..good.clone() }, &absent.replace("certificate", "authorities"));
     let garbage = files.write("garbage.pem", b"no PEM at all");
     let wrong = |part: &str| format!("{folder}/garbage.pem holds no {part} in PEM form");
-    check(TlsOptions { certificate: garbage.clone(), ..good.clone() }, &wrong("certificate"));
-    check(TlsOptions { key: garbage.clone(), ..good.clone() }, &wrong("private key"));
-    check(TlsOptions { authorities: Some(garbage), ..good.clone() }, &wrong("authorities"));
+    check(TlsServerOptions { certificate: garbage.clone(), ..good.clone() }, &wrong("certificate"));
+    check(TlsServerOptions { key: garbage.clone(), ..good.clone() }, &wrong("private key"));
+    check(TlsServerOptions { authorities: Some(garbage), ..good.clone() }, &wrong("authorities"));
     let other = files.authority.sign(&Says::name("other")).key;
     let key = files.write("other.key", &other.private_key_to_pem_pkcs8().expect("PEM"));
     let mismatch = format!("the private key {folder}/other.key does not belong to the certificate {folder}/server.pem");
-    check(TlsOptions { key, ..good.clone() }, &mismatch);
+    check(TlsServerOptions { key, ..good.clone() }, &mismatch);
     let cipher = openssl::symm::Cipher::aes_128_cbc();
     let locked = other.private_key_to_pem_pkcs8_passphrase(cipher, b"secret").expect("PEM");
     let key = files.write("locked.key", &locked);
     let hint = format!("{folder}/locked.key holds no private key in PEM form\nhint: it has a passphrase");
-    check(TlsOptions { key, ..good.clone() }, &hint);
-    check(TlsOptions { authorities: None, ..good.clone() }, "certificates of exporters cannot be checked");
+    check(TlsServerOptions { key, ..good.clone() }, &hint);
+    check(TlsServerOptions { authorities: None, ..good.clone() }, "certificates of clients cannot be checked");
     let names = vec!["router".to_owned()];
-    let tls = TlsOptions { peers: names, client_auth: ClientAuth::Request, ..good };
-    check(tls, "names of exporters are only known when");
+    let tls = TlsServerOptions { peers: names, client_auth: ClientAuth::Request, ..good };
+    check(tls, "names of clients are only known when");
 }

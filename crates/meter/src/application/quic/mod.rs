@@ -1,6 +1,6 @@
 //! The `ClientHello` in Initial packets of QUIC (RFC 9000, RFC 9001, RFC 9369).
 //!
-//! Initial packets are encrypted with keys that follow from what is in them, so that whoever sees a client's first one
+//! Initial packets are encrypted with keys that follow from what is in them, so that an observer who sees a client's first one
 //! can read it. A hello may be spread over frames in any order and over several datagrams; the keys stay those of the
 //! client's first Destination Connection ID, also when it sends to another one later.
 
@@ -13,10 +13,10 @@ use super::details::TlsDetails;
 use super::inspection::{Shared, Verdict};
 use super::ja::Carrier;
 use super::tls;
-use crate::octets::Cursor;
 use keys::Keys;
 use versions::Suite;
 pub(super) use versions::is_version;
+use weir_wire::Cursor;
 
 /// Most octets of a Connection ID (RFC 9000 section 17.2).
 const CONNECTION_ID_OCTETS_MAX: usize = 20;
@@ -26,7 +26,7 @@ const CONNECTION_ID_OCTETS_MAX: usize = 20;
 pub(super) struct Connection {
     /// Keys of the client's first packet.
     keys: Option<Keys>,
-    /// What came of the hello; between datagrams it stands for a buffer that was taken.
+    /// What came of the hello; between datagrams it holds a buffer that was taken.
     hello: Option<Assembly>,
 }
 
@@ -48,7 +48,7 @@ enum Kind {
 }
 
 impl Connection {
-    /// Takes in a datagram. The version is told even when the packets cannot be read.
+    /// Takes in a datagram. The version is reported even when the packets cannot be read.
     pub(super) fn inspect(&mut self, datagram: &[u8], details: &mut TlsDetails, shared: &mut Shared<'_>) -> Verdict {
         let buffered = self.hello.is_some();
         let mut rest = datagram;
@@ -113,7 +113,7 @@ fn settle(hello: &Assembly, details: &mut TlsDetails, shared: &mut Shared<'_>) {
     let octets = hello.start();
     match (octets, message_length(octets)) {
         ([CLIENT_HELLO, _, _, _, body @ ..], Some(length)) => {
-            tls::tell(body, length - 4, Carrier::Quic, details, shared);
+            tls::report(body, length - 4, Carrier::Quic, details, shared);
         }
         // Its beginning is missing.
         ([], _) => {}

@@ -8,7 +8,7 @@ fn crypto_frames_are_found_among_others() {
         &[3, 5, 0, 1, 0, 1, 1, 7, 7, 7],
         &[6, 0x40, 0x10, 3, b'a', b'b', b'c'],
         &[0, 6, 0, 1, b'd'],
-        // A connection that is closed has nothing more to tell.
+        // A connection that is closed has nothing more to show.
         &[0x1c, 6, 0, 1, b'e'],
     ]
     .concat();

@@ -137,7 +137,7 @@ const DATAGRAMS: &[Signature] = &[
     (Protocol::Tftp, storage::tftp),
 ];
 
-/// The protocol that a message is of, if it can be told.
+/// The protocol that a message is of, if it is recognized.
 pub(super) fn recognize(look: &Look<'_>) -> Option<Protocol> {
     let signatures = if look.udp { DATAGRAMS } else { STREAMS };
     signatures.iter().find(|(_, test)| test(look)).map(|(protocol, _)| *protocol)

@@ -1,4 +1,4 @@
-//! Services that find names: their messages are alike, and the port tells them apart.
+//! Services that find names: their messages are alike, and the port distinguishes them.
 
 use super::Look;
 

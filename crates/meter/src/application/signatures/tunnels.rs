@@ -2,7 +2,7 @@
 
 use super::Look;
 
-/// Handshakes and data by their type and length (`WireGuard`, section 5.4); data are told on the usual port only.
+/// Handshakes and data by their type and length (`WireGuard`, section 5.4); data are recognized on the usual port only.
 pub(super) fn wireguard(look: &Look<'_>) -> bool {
     let length = match look.at(0) {
         1 => look.len() == 148,

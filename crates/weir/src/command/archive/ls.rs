@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, TimestampMillisecondArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
-use weir_archive::{Inventory, Kept, SegmentSummary, inventory};
+use weir_archive::{Inventory, PlacedSegment, SegmentSummary, inventory};
 use weir_print::{Format, OutputOptions, write_batches};
 
 use super::Place;
@@ -42,7 +42,7 @@ impl Line {
         Self { table: table.to_owned(), day: day.to_owned(), segments: 1, rows, octets, times_ms, file: None }
     }
 
-    fn of(kept: &Kept) -> Self {
+    fn of(kept: &PlacedSegment) -> Self {
         let segment = &kept.segment;
         let line = Self::new(kept.table.name(), &kept.day_text(), segment.rows, segment.octets, segment.time_range_ms);
         Self { file: segment.path.file_name().map(|name| name.to_string_lossy().into_owned()), ..line }

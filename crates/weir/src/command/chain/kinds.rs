@@ -5,7 +5,7 @@ use weir_chain::reference;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Tell all about this kind of component
+    /// Print everything about this kind of component
     #[arg(value_name = "KIND")]
     kind: Option<String>,
 }

@@ -12,7 +12,7 @@ use weir_flow::{Column, FlowBatch};
 use weir_formats::nfcapd;
 use weir_print::PrintError;
 use weir_print::nfdump::{Format, Options, Ranking, push_csv_footer, push_footer, write_ranking, write_rows};
-use weir_query::{AggregateKey, AskOptions, Conversation, Conversations, Measure, Select, Sorting, TimeWindow};
+use weir_query::{AggregateKey, Conversation, Conversations, Measure, QueryOptions, Select, Sorting, TimeWindow};
 
 use super::input::Input;
 use super::keys::{Statistic, columns_of, format_of_groups, keys, sorting, statistics};
@@ -37,12 +37,12 @@ struct Answering<'a> {
     /// The counters that the order is about.
     way: Way,
     post_filter: Predicate,
-    ask: AskOptions,
+    ask: QueryOptions,
 }
 
 pub(super) fn answer(args: &Args, input: Input, filter: Predicate) -> anyhow::Result<()> {
     let began = Instant::now();
-    let mut ask = AskOptions::default();
+    let mut ask = QueryOptions::default();
     ask.threads = args.threads.unwrap_or(ask.threads).max(1);
     let (keys, tags) = args.keys.as_deref().map(keys).transpose()?.unwrap_or_default();
     let mut options = Options {
@@ -65,7 +65,7 @@ pub(super) fn answer(args: &Args, input: Input, filter: Predicate) -> anyhow::Re
     let order = args.order.as_deref().or(args.by_start.then_some("tstart")).map(sorting).transpose()?;
     // decoding files takes most of the time and one thread: more of them would mostly wait for each other
     let threads = if matches!(input, Input::Files(_)) { args.threads.unwrap_or(1).max(1) } else { ask.threads };
-    let reading = AskOptions { threads, ..ask.clone() };
+    let reading = QueryOptions { threads, ..ask.clone() };
     let passage = Passage { filter, window: args.window.unwrap_or_default(), count_max: args.count };
     let answering = Answering {
         source: Source::open(input, passage, reading)?,

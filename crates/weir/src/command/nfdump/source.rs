@@ -13,7 +13,7 @@ use weir_filter::{FileRecords, Predicate};
 use weir_flow::{Column, FlowBatch};
 use weir_formats::nfcapd;
 use weir_print::nfdump::{Effort, Totals};
-use weir_query::{Archive, AskError, AskOptions, FlowQuery, Select, TimeWindow, ask_stream};
+use weir_query::{Archive, FlowQuery, QueryError, QueryOptions, Select, TimeWindow, ask_stream};
 
 use super::input::Input;
 use super::view::View;
@@ -33,7 +33,7 @@ pub(super) type Rows = Box<dyn Iterator<Item = anyhow::Result<RecordBatch>>>;
 pub(super) struct Source {
     input: Opened,
     passage: Passage,
-    options: AskOptions,
+    options: QueryOptions,
     counts: Arc<Mutex<Counts>>,
 }
 
@@ -52,7 +52,7 @@ pub(super) struct Passage {
 }
 
 impl Source {
-    pub(super) fn open(input: Input, passage: Passage, options: AskOptions) -> anyhow::Result<Self> {
+    pub(super) fn open(input: Input, passage: Passage, options: QueryOptions) -> anyhow::Result<Self> {
         let input = match input {
             Input::Files(files) => Opened::Files(files.into()),
             Input::Archive(path) => {
@@ -159,7 +159,7 @@ fn locked(counts: &Mutex<Counts>) -> MutexGuard<'_, Counts> {
 }
 
 /// Answers a question about flows that are there.
-pub(super) fn asked_of(flows: Vec<FlowBatch>, select: Select, view: View, options: &AskOptions) -> Rows {
+pub(super) fn asked_of(flows: Vec<FlowBatch>, select: Select, view: View, options: &QueryOptions) -> Rows {
     streamed(move || flows.clone().into_iter().map(anyhow::Ok), select, view, options)
 }
 
@@ -167,20 +167,20 @@ pub(super) fn asked_of(flows: Vec<FlowBatch>, select: Select, view: View, option
 const WAITING_MAX: usize = 4;
 
 /// Answers a question in a thread of its own, so that the answer is written while it is made.
-fn streamed<I>(open: impl Fn() -> I + Send + 'static, select: Select, view: View, options: &AskOptions) -> Rows
+fn streamed<I>(open: impl Fn() -> I + Send + 'static, select: Select, view: View, options: &QueryOptions) -> Rows
 where
     I: Iterator<Item = anyhow::Result<FlowBatch>> + Send,
 {
     let options = options.clone();
     let (send, receive) = mpsc::sync_channel(WAITING_MAX);
     thread::spawn(move || {
-        let open = || Ok(open().map(|flows| flows.map_err(|error| AskError::Source(error.into()))));
+        let open = || Ok(open().map(|flows| flows.map_err(|error| QueryError::Source(error.into()))));
         let counted = |flows: &FlowBatch| view.of(flows);
         // whoever waits for the answer may go away
-        let mut take = |batch| send.send(Ok(batch)).map_err(|_| AskError::Cancelled);
+        let mut take = |batch| send.send(Ok(batch)).map_err(|_| QueryError::Cancelled);
         let asked = catch_unwind(AssertUnwindSafe(|| ask_stream(&select, open, &counted, &options, &mut take)));
         match asked {
-            Ok(Ok(()) | Err(AskError::Cancelled)) => {}
+            Ok(Ok(()) | Err(QueryError::Cancelled)) => {}
             Ok(Err(error)) => drop(send.send(Err(error.into()))),
             Err(_) => drop(send.send(Err(anyhow::anyhow!("the thread that answers panicked")))),
         }

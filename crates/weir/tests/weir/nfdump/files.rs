@@ -1,6 +1,6 @@
 //! The files that both programs read: one that a real nfcapd wrote, one of nfdump 1.6, and some of our own writer.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use crate::nfcapd::{collect, rows};
@@ -20,7 +20,7 @@ impl Files {
         weir_testkit::program("nfdump")?;
         let found = Command::new("nfdump").arg("-V").output().expect("nfdump runs");
         if !String::from_utf8_lossy(&found.stdout).contains(version) {
-            println!("skipped: nfdump is not {version}");
+            weir_testkit::skip("nfdump-release", &format!("nfdump is not {version}"));
             return None;
         }
         weir_testkit::program("nfcapd")?;
@@ -57,9 +57,4 @@ impl Files {
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
     }
-}
-
-/// Where the reference stands.
-pub(super) fn reference() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/reference/nfdump.md")
 }

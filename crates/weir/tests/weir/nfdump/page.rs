@@ -92,10 +92,6 @@ impl Page {
 
     pub(super) fn check(&self) {
         let text = self.text();
-        if std::env::var_os("WEIR_WRITE_REFERENCE").is_some() {
-            std::fs::write(reference(), &text).expect("written");
-        }
-        let committed = std::fs::read_to_string(reference()).unwrap_or_default();
-        assert!(committed == text, "docs/reference/nfdump.md is stale: run this test with WEIR_WRITE_REFERENCE=1");
+        weir_testkit::pages::check("docs/reference/nfdump.md", &text);
     }
 }

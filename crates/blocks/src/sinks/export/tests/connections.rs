@@ -53,7 +53,7 @@ fn a_collector_gets_what_was_sent() {
         let sent = flows(5_000, 300);
         let (listener, to) = listener();
         let reader = reader(listener);
-        let parameters = format!("to = '{to}'\nclock = 'rows'\ndatagram_octets_max = {message_octets}");
+        let parameters = format!("to = '{to}'\nclock = 'rows'\nmessage_size_max = {message_octets}");
         let counters = compliance::sink(&KIND, &parameters, std::slice::from_ref(&sent), 700);
         let octets = reader.join().expect("read");
         assert_eq!(texts(&decoded(&octets)), texts(&sent));
@@ -71,7 +71,7 @@ fn a_collector_gets_what_was_sent() {
 fn templates_are_told_once_in_a_session() {
     let (listener, to) = listener();
     let reader = reader(listener);
-    let parameters = format!("to = '{to}'\ntemplate_refresh_datagrams = 1\ndatagram_octets_max = 512");
+    let parameters = format!("to = '{to}'\ntemplate_refresh_datagrams = 1\nmessage_size_max = 512");
     compliance::sink(&KIND, &parameters, &[flows(500, 0)], 50);
     let octets = reader.join().expect("read");
     let template_sets = weir_collect::stream::messages(&octets).filter(|message| message[16..18] == [0, 2]);
@@ -96,7 +96,7 @@ fn a_collector_that_never_reads_stops_nobody() {
     let receiver = Receiver::new();
     let to_receiver = receiver.address();
     let (mut sink, meter) = open(&format!(
-        "to = ['{to_silent}', '{to_healthy}', '{to_receiver}']\nqueue_octets_max = 262144\nfinish_timeout_secs = 2"
+        "to = ['{to_silent}', '{to_healthy}', '{to_receiver}']\nqueue_size = 262144\nfinish_timeout = '2s'"
     ));
     let piece = flows(500, 0);
     let (mut given, mut datagram_octets) = (0, 0);
@@ -137,8 +137,7 @@ fn flows_that_can_wait_wait_for_a_slow_collector_but_not_for_a_dead_one() {
         begun.recv().expect("a word");
         read_to_end(&mut stream)
     });
-    let parameters =
-        format!("to = '{to}'\nqueue_octets_max = 131072\nroom_timeout_secs = 60\nfinish_timeout_secs = 60");
+    let parameters = format!("to = '{to}'\nqueue_size = 131072\nroom_timeout = '60s'\nfinish_timeout = '60s'");
     let (mut sink, meter) = open(&parameters);
     let taking = thread::spawn({
         let sent = sent.clone();
@@ -156,8 +155,7 @@ fn flows_that_can_wait_wait_for_a_slow_collector_but_not_for_a_dead_one() {
     assert_eq!(["records_exported", "records_unsent"].map(|name| count(&meter, name)), [40_000, 0]);
 
     let (dead, to) = self::listener();
-    let parameters =
-        format!("to = '{to}'\nqueue_octets_max = 131072\nroom_timeout_secs = 0.2\nfinish_timeout_secs = 0");
+    let parameters = format!("to = '{to}'\nqueue_size = 131072\nroom_timeout = '0.2s'\nfinish_timeout = '0s'");
     let (mut sink, meter) = open(&parameters);
     while count(&meter, "records_unsent") < 10_000 {
         sink.take(Burst::new(sent.slice(0, 500))).expect("taken");
@@ -169,8 +167,8 @@ fn flows_that_can_wait_wait_for_a_slow_collector_but_not_for_a_dead_one() {
 fn a_stop_ends_the_wait_for_room() {
     let (dead, to) = listener();
     let parameters = format!(
-        "to = '{to}'\nqueue_octets_max = 131072\nroom_timeout_secs = 1000\nfinish_timeout_secs = 1000\n\
-         stop_timeout_secs = 0.1"
+        "to = '{to}'\nqueue_size = 131072\nroom_timeout = '1000s'\nfinish_timeout = '1000s'\n\
+         stop_timeout = '0.1s'"
     );
     let (Built::Sink(mut sink), context) = compliance::open(&KIND, &parameters) else { panic!("no sink") };
     let (piece, meter) = (flows(500, 0), context.counters.clone());
@@ -197,7 +195,7 @@ fn a_stop_ends_the_wait_for_room() {
 fn a_stop_ends_the_finish() {
     let (early, to) = listener();
     drop(early);
-    let parameters = format!("to = '{to}'\nfinish_timeout_secs = 1000\nstop_timeout_secs = 0.1");
+    let parameters = format!("to = '{to}'\nfinish_timeout = '1000s'\nstop_timeout = '0.1s'");
     let (Built::Sink(mut sink), context) = compliance::open(&KIND, &parameters) else { panic!("no sink") };
     sink.take(Burst::new(flows(1_000, 0))).expect("taken");
     let finishing = thread::spawn(move || sink.finish().expect("finished"));
@@ -211,12 +209,12 @@ fn a_stop_ends_the_finish() {
 #[test]
 fn several_dead_collectors_are_waited_for_at_the_same_time() {
     const ROOM_TIMEOUT: Duration = Duration::from_secs(4);
-    for distribute in ["all", "in-turn"] {
+    for distribute in ["all", "round-robin"] {
         let dead: Vec<_> = (0..4).map(|_| listener()).collect();
         let to: Vec<_> = dead.iter().map(|(_, to)| format!("'{to}'")).collect();
         let parameters = format!(
-            "to = [{}]\ndistribute = '{distribute}'\nqueue_octets_max = 131072\nfinish_timeout_secs = 0\n\
-             room_timeout_secs = {}",
+            "to = [{}]\ndistribute = '{distribute}'\nqueue_size = 131072\nfinish_timeout = '0s'\n\
+             room_timeout = '{}s'",
             to.join(", "),
             ROOM_TIMEOUT.as_secs()
         );
@@ -251,7 +249,7 @@ fn a_connection_that_breaks_is_made_again() {
         accepted.send(()).expect("told");
         (first, read_to_end(&mut stream))
     });
-    let (mut sink, meter) = open(&format!("to = '{to}'\ndatagram_octets_max = 1000"));
+    let (mut sink, meter) = open(&format!("to = '{to}'\nmessage_size_max = 1000"));
     let piece = flows(500, 200);
     let mut given = 0;
     while sessions.try_recv().is_err() {
@@ -298,7 +296,7 @@ fn flows_wait_for_a_collector_that_is_late() {
 fn a_collector_that_never_comes_is_given_up_in_time() {
     let (early, to) = listener();
     drop(early);
-    let (mut sink, meter) = open(&format!("to = '{to}'\nfinish_timeout_secs = 0.7"));
+    let (mut sink, meter) = open(&format!("to = '{to}'\nfinish_timeout = '0.7s'"));
     sink.take(Burst::new(flows(1_000, 0))).expect("taken");
     let begun = Instant::now();
     sink.finish().expect("finished");
@@ -306,7 +304,7 @@ fn a_collector_that_never_comes_is_given_up_in_time() {
     assert_eq!(["records_exported", "records_unsent"].map(|name| count(&meter, name)), [0, 1_000]);
     assert!(count(&meter, "connections_failed") >= 2, "it went on trying");
     // nothing to send is nothing to wait for
-    let (mut sink, meter) = open(&format!("to = '{to}'\nfinish_timeout_secs = 100"));
+    let (mut sink, meter) = open(&format!("to = '{to}'\nfinish_timeout = '100s'"));
     sink.finish().expect("finished");
     assert_eq!(count(&meter, "records_unsent"), 0);
 }
@@ -315,7 +313,7 @@ fn a_collector_that_never_comes_is_given_up_in_time() {
 fn in_turn_over_connections() {
     let collectors = [listener(), listener()];
     let [first, second] = [&collectors[0].1, &collectors[1].1];
-    let parameters = format!("to = ['{first}', '{second}']\ndistribute = 'in-turn'");
+    let parameters = format!("to = ['{first}', '{second}']\ndistribute = 'round-robin'");
     let readers = collectors.map(|(listener, _)| reader(listener));
     compliance::sink(&KIND, &parameters, &[flows(1_200, 100)], 300);
     let [first, second] = readers.map(|reader| numbers(&decoded(&reader.join().expect("read"))));
@@ -327,8 +325,8 @@ fn in_turn_over_connections() {
 fn sctp_where_the_system_has_it() {
     use socket2::{Domain, Protocol, Socket, Type};
     let Ok(socket) = Socket::new(Domain::IPV4, Type::STREAM, Some(Protocol::from(132))) else {
-        println!("skipped: this kernel has no SCTP");
-        let (mut sink, meter) = open("to = 'sctp://127.0.0.1:9'\nfinish_timeout_secs = 0.1");
+        weir_testkit::skip("sctp", "this kernel has no SCTP");
+        let (mut sink, meter) = open("to = 'sctp://127.0.0.1:9'\nfinish_timeout = '0.1s'");
         sink.take(Burst::new(flows(10, 0))).expect("taken");
         sink.finish().expect("finished");
         assert_eq!(count(&meter, "records_unsent"), 10);

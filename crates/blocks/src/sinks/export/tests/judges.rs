@@ -6,7 +6,7 @@ use std::net::TcpListener;
 use std::path::PathBuf;
 
 use arrow::datatypes::{UInt8Type, UInt16Type};
-use weir_flow::{AddressText, Beside, OptionsKind, OptionsRow, OptionsRows};
+use weir_flow::{AddressText, OptionsKind, OptionsRow, OptionsRows, SideTables};
 use weir_testkit::{program, write_capture};
 
 use super::connections::open;
@@ -134,7 +134,7 @@ fn lines(columns: &[Vec<String>]) -> Vec<String> {
 }
 
 /// Interfaces and sampling, as a Metering Process tells them.
-fn beside() -> Beside {
+fn side_tables() -> SideTables {
     let mut rows = OptionsRows::default();
     let blank = OptionsRow::blank(1, &[], 0, 10);
     let interface = OptionsRow { kind: OptionsKind::Interface, key: Some(3), name: Some("eth3"), ..blank.clone() };
@@ -142,14 +142,14 @@ fn beside() -> Beside {
     let sampler =
         OptionsRow { kind: OptionsKind::Sampler, key: Some(0), sampling_interval: Some(100), ..blank.clone() };
     rows.push(&sampler, std::iter::empty());
-    Beside { books: None, others: rows.take().into_iter().collect() }
+    SideTables { books: None, others: rows.take().into_iter().collect() }
 }
 
 /// Sends flows, with what is told beside them, and yields what came.
 fn sent_over_udp(sent: &RecordBatch, version: &str) -> Vec<Vec<u8>> {
     let receiver = Receiver::new();
-    let (mut sink, _) = open(&format!("to = '{}'\nversion = '{version}'\nclock = 'rows'", receiver.address()));
-    sink.take(Burst::with_beside(sent.clone(), beside())).expect("taken");
+    let (mut sink, _) = open(&format!("to = '{}'\nprotocol = '{version}'\nclock = 'rows'", receiver.address()));
+    sink.take(Burst::with_side_tables(sent.clone(), side_tables())).expect("taken");
     sink.finish().expect("finished");
     let mut datagrams = Vec::new();
     let mut octets = vec![0; 65_536];
@@ -166,17 +166,17 @@ fn check(dissected: &Dissected, sent: &RecordBatch, version: &str) {
     assert_eq!(lines(&found), lines(&expected), "{version}");
     let text = dissected.run(&["-V"]).join("\n");
     match version {
-        "5" => assert!(text.contains(".00 0000 0110 0100 = SampleRate: 100"), "the header tells it"),
-        "9" => assert_eq!(dissected.values("sampling_interval"), ["100"]),
+        "netflow-v5" => assert!(text.contains(".00 0000 0110 0100 = SampleRate: 100"), "the header tells it"),
+        "netflow-v9" => assert_eq!(dissected.values("sampling_interval"), ["100"]),
         _ => assert_eq!(dissected.values("sampling_packet_space"), ["99"]),
     }
-    assert_eq!(text.contains("eth3"), version != "5", "{version}");
+    assert_eq!(text.contains("eth3"), version != "netflow-v5", "{version}");
 }
 
 #[test]
 fn tshark_reads_datagrams_as_they_were_meant() {
     let Some(tshark) = program("tshark") else { return };
-    for version in ["5", "9", "ipfix"] {
+    for version in ["netflow-v5", "netflow-v9", "ipfix"] {
         let sent = flows(800, 0);
         let datagrams = sent_over_udp(&sent, version);
         assert!(datagrams.len() > 20);
@@ -197,7 +197,7 @@ fn tshark_reads_a_connection_as_it_was_meant() {
     });
     let sent = flows(2_000, 0);
     let (mut sink, _) = open(&format!("to = 'tcp://{to}'\nclock = 'rows'"));
-    sink.take(Burst::with_beside(sent.clone(), beside())).expect("taken");
+    sink.take(Burst::with_side_tables(sent.clone(), side_tables())).expect("taken");
     sink.finish().expect("finished");
     let dissected = Dissected::new(tshark, tcp(&reader.join().expect("read")));
     check(&dissected, &sent, "ipfix");
@@ -260,9 +260,9 @@ fn nfacctd(nfacctd: &Path, version: &str, sent: &RecordBatch) -> Sums {
     let log = || fs::read_to_string(path("log")).unwrap_or_default();
     wait_until("nfacctd listens", || waiting_octets(port).is_some() && log().contains("Purging cache - END"));
     let parameters =
-        format!("to = '127.0.0.1:{port}'\nversion = '{version}'\nclock = 'rows'\nrecords_per_second = 20000");
+        format!("to = '127.0.0.1:{port}'\nprotocol = '{version}'\nclock = 'rows'\nrecords_per_second = 20000");
     let (mut sink, _) = open(&parameters);
-    sink.take(Burst::with_beside(sent.clone(), beside())).expect("taken");
+    sink.take(Burst::with_side_tables(sent.clone(), side_tables())).expect("taken");
     sink.finish().expect("finished");
     // it prints once a second what has come since
     let packets = sent.column_by_name("packets").expect("packets").as_primitive::<UInt64Type>();
@@ -282,7 +282,7 @@ fn nfacctd(nfacctd: &Path, version: &str, sent: &RecordBatch) -> Sums {
 #[test]
 fn nfacctd_prints_what_was_sent() {
     let Some(program) = program("nfacctd") else { return };
-    for version in ["5", "9", "ipfix"] {
+    for version in ["netflow-v5", "netflow-v9", "ipfix"] {
         let sent = flows(2_000, 0);
         let columns = ["src_addr", "dst_addr", "src_port", "dst_port", "packets", "bytes"];
         assert_eq!(nfacctd(&program, version, &sent), sums(&columns.map(|name| written(&sent, name))), "{version}");

@@ -1,6 +1,7 @@
 //! TLS: who is believed, and whom a collector lets in.
 
-use weir_collect::{ClientAuth, Collector, CollectorOptions, Listener, Next, TlsOptions};
+use weir_collect::{Collector, CollectorOptions, Listener, Next};
+use weir_secure::{ClientAuth, TlsServerOptions};
 use weir_testkit::certificates::{Certificate, Says};
 
 use super::connections::{count, open};
@@ -22,7 +23,7 @@ impl Secure {
         authority.sign(&Says::name("exporter")).write(folder.path(), "exporter");
         Certificate::authority("another").write(folder.path(), "other");
         let path = |name: &str| folder.path().join(name);
-        let tls = TlsOptions {
+        let tls = TlsServerOptions {
             certificate: path("server.pem"),
             key: path("server.key"),
             authorities: Some(path("ca.pem")),
@@ -97,7 +98,7 @@ fn who_is_not_believed_gets_nothing() {
         (&expired, BELIEVED),
     ] {
         let secure = Secure::start(ClientAuth::None, server);
-        let parameters = secure.parameters("127.0.0.1", &format!("{more}finish_timeout_secs = 1\n"));
+        let parameters = secure.parameters("127.0.0.1", &format!("{more}finish_timeout = '1s'\n"));
         let (mut sink, meter) = open(&parameters);
         sink.take(Burst::new(flows(100, 0))).expect("taken");
         sink.finish().expect("finished");
@@ -111,7 +112,7 @@ fn who_is_not_believed_gets_nothing() {
 #[test]
 fn a_collector_that_lets_nobody_in_without_a_certificate() {
     let secure = Secure::start(ClientAuth::Require, &Says { ip: Some("127.0.0.1"), ..Says::name("x") });
-    let (mut sink, meter) = open(&secure.parameters("127.0.0.1", &format!("{BELIEVED}finish_timeout_secs = 2\n")));
+    let (mut sink, meter) = open(&secure.parameters("127.0.0.1", &format!("{BELIEVED}finish_timeout = '2s'\n")));
     sink.take(Burst::new(flows(100, 0))).expect("taken");
     // TLS 1.3 tells it only after the handshake
     wait_until("it is sent away", || count(&meter, "connections_lost") + count(&meter, "connections_failed") > 0);

@@ -1,13 +1,13 @@
 //! Interfaces and sampling on their way from a Metering Process to collectors.
 
 use arrow::datatypes::UInt32Type;
-use weir_flow::{Beside, OptionsKind, OptionsRow, OptionsRows, TableBatch};
+use weir_flow::{OptionsKind, OptionsRow, OptionsRows, SideTables, TableBatch};
 
 use super::connections::{count, open};
 use super::*;
 
 /// Rows of an exporter: interfaces by index and name, and of a sampler one packet in so many.
-fn rows(exporter: &[u8], interfaces: &[(u32, &str)], sampling: Option<u32>) -> Beside {
+fn rows(exporter: &[u8], interfaces: &[(u32, &str)], sampling: Option<u32>) -> SideTables {
     let mut rows = OptionsRows::default();
     let blank = OptionsRow::blank(1_700_000_000_000, exporter, 0, 10);
     for (index, name) in interfaces {
@@ -31,7 +31,7 @@ fn rows(exporter: &[u8], interfaces: &[(u32, &str)], sampling: Option<u32>) -> B
         };
         rows.push(&row, [(0, 304, &[0_u8, 4][..])].into_iter());
     }
-    Beside { books: None, others: rows.take().into_iter().collect() }
+    SideTables { books: None, others: rows.take().into_iter().collect() }
 }
 
 /// What a decoder has heard: kind, key, name, interval.
@@ -64,7 +64,7 @@ fn received(receiver: &Receiver) -> (Heard, usize) {
     assert_eq!((statistics.total(weir_flow::Counter::RecordsLost), statistics.sets_waiting), (0, 0));
     assert_eq!(statistics.problems, Vec::new());
     let delivery = decoder.take_delivery();
-    (heard(&delivery.beside.others), delivery.rows())
+    (heard(&delivery.side_tables.others), delivery.rows())
 }
 
 fn interface(index: u64, name: &str) -> (String, Option<u64>, Option<String>, Option<u32>) {
@@ -73,15 +73,15 @@ fn interface(index: u64, name: &str) -> (String, Option<u64>, Option<String>, Op
 
 #[test]
 fn collectors_hear_what_is_told() {
-    for (version, sampler) in [("9", None), ("ipfix", Some(0))] {
+    for (version, sampler) in [("netflow-v9", None), ("ipfix", Some(0))] {
         let receivers = [Receiver::new(), Receiver::new()];
         let [first, second] = [&receivers[0], &receivers[1]].map(Receiver::address);
-        for distribute in ["all", "in-turn"] {
+        for distribute in ["all", "round-robin"] {
             let (mut sink, meter) = open(&format!(
-                "to = ['{first}', '{second}']\nversion = '{version}'\nclock = 'rows'\ndistribute = '{distribute}'"
+                "to = ['{first}', '{second}']\nprotocol = '{version}'\nclock = 'rows'\ndistribute = '{distribute}'"
             ));
             let told = rows(&[], &[(2, "eth0"), (7, "wlp3s0")], Some(100));
-            sink.take(Burst::with_beside(flows(600, 0), told)).expect("taken");
+            sink.take(Burst::with_side_tables(flows(600, 0), told)).expect("taken");
             sink.finish().expect("finished");
             let sampler = ("sampler".to_owned(), sampler, None, Some(100));
             let all = Heard::from([interface(2, "eth0"), interface(7, "wlp3s0"), sampler]);
@@ -103,7 +103,7 @@ fn what_is_told_late_is_heard_before_the_next_flows_and_again() {
     sink.tick().expect("a tick");
     assert_eq!(received(&receiver).0, Heard::new());
     // without any flows
-    let none = || Burst::with_beside(flows(1, 0).slice(0, 0), rows(&[], &[(2, "eth0")], None));
+    let none = || Burst::with_side_tables(flows(1, 0).slice(0, 0), rows(&[], &[(2, "eth0")], None));
     sink.take(none()).expect("taken");
     sink.tick().expect("a tick");
     assert_eq!(received(&receiver), (Heard::from([interface(2, "eth0")]), 0));
@@ -117,7 +117,7 @@ fn what_is_told_late_is_heard_before_the_next_flows_and_again() {
     assert_eq!(received(&receiver), (Heard::from([interface(2, "eth0")]), 3));
     // and another name when it changes
     let renamed = rows(&[], &[(2, "uplink")], None);
-    sink.take(Burst::with_beside(flows(3, 0), renamed)).expect("taken");
+    sink.take(Burst::with_side_tables(flows(3, 0), renamed)).expect("taken");
     sink.tick().expect("a tick");
     assert_eq!(received(&receiver), (Heard::from([interface(2, "uplink")]), 3));
 }
@@ -125,14 +125,14 @@ fn what_is_told_late_is_heard_before_the_next_flows_and_again() {
 #[test]
 fn version_5_tells_the_interval_in_its_header() {
     let receiver = Receiver::new();
-    let (mut sink, meter) = open(&format!("to = '{}'\nversion = '5'\nclock = 'rows'", receiver.address()));
-    sink.take(Burst::with_beside(flows(60, 0), rows(&[], &[(2, "eth0")], Some(100)))).expect("taken");
+    let (mut sink, meter) = open(&format!("to = '{}'\nprotocol = 'netflow-v5'\nclock = 'rows'", receiver.address()));
+    sink.take(Burst::with_side_tables(flows(60, 0), rows(&[], &[(2, "eth0")], Some(100)))).expect("taken");
     let mut octets = [0; 2048];
     let (length, _) = receiver.0.recv_from(&mut octets).expect("a datagram");
     // one packet in 100, and the mode of version 5
     assert_eq!((length, &octets[22..24]), (1464, &[0x40, 100][..]));
     assert_eq!(["options_told", "options_left_out"].map(|name| count(&meter, name)), [1, 1]);
-    sink.take(Burst::with_beside(flows(60, 0), rows(&[], &[], Some(20_000)))).expect("taken");
+    sink.take(Burst::with_side_tables(flows(60, 0), rows(&[], &[], Some(20_000)))).expect("taken");
     assert_eq!(count(&meter, "options_left_out"), 2, "14 bits");
 }
 
@@ -146,12 +146,12 @@ fn what_cannot_be_told_is_counted() {
 
 fn what_can_be_told_is_heard(clock: &str, flows_heard: usize) {
     let receiver = Receiver::new();
-    let (mut sink, meter) = open(&format!("to = '{}'\nversion = '9'\nclock = '{clock}'", receiver.address()));
+    let (mut sink, meter) = open(&format!("to = '{}'\nprotocol = 'netflow-v9'\nclock = '{clock}'", receiver.address()));
     let long = "x".repeat(33);
     let mut told = rows(&[192, 0, 2, 1], &[(1, "eth0"), (2, &long)], None);
     // of another exporter, whose interface 1 is another one
     told.others.extend(rows(&[192, 0, 2, 2], &[(1, "ge-0/0/0")], None).others);
-    sink.take(Burst::with_beside(flows(3, 0), told)).expect("taken");
+    sink.take(Burst::with_side_tables(flows(3, 0), told)).expect("taken");
     sink.finish().expect("finished");
     assert_eq!(received(&receiver), (Heard::from([interface(1, "eth0")]), flows_heard));
     assert_eq!(["options_told", "options_left_out"].map(|name| count(&meter, name)), [1, 2]);
@@ -165,7 +165,7 @@ fn corrections_do_not_grow_for_ever() {
     let (mut sink, meter) = open(&format!("to = 'tcp://{address}'"));
     for round in 0..6_000 {
         let told = rows(&[], &[(2, &format!("a name that changes {round}"))], None);
-        sink.take(Burst::with_beside(flows(1, 0).slice(0, 0), told)).expect("taken");
+        sink.take(Burst::with_side_tables(flows(1, 0).slice(0, 0), told)).expect("taken");
         sink.tick().expect("a tick");
     }
     sink.take(Burst::new(flows(3, 0))).expect("taken");

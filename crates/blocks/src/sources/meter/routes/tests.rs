@@ -3,7 +3,7 @@ use std::time::Instant;
 use super::*;
 
 /// Where the system of an address is asked for.
-fn system(routes: &Routes, address: &str) -> Option<u32> {
+fn system(routes: &SharedRouteTable, address: &str) -> Option<u32> {
     let route = routes.current().find(address.parse().expect("an address"))?;
     Some(route.attributes.autonomous_system)
 }
@@ -42,7 +42,7 @@ fn files_of_all_kinds_make_one_table_and_defects_are_counted() {
     write(&path("lines"), "10.0.1.0/24,1\n192.0.2.0/24,what\n3fff::/20,2\n");
     let dump = [record(1, 64_501), record(2, 64_502), record(3, 64_503)].concat();
     write(&path("dump"), &dump[..dump.len() - 1]);
-    let database = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/enrich/golden/asn.mmdb");
+    let database = Path::new(env!("CARGO_MANIFEST_DIR")).join("../routes/golden/asn.mmdb");
     let meter = weir_chain::Counters::new();
     let open = files(&[&database, &path("lines"), &path("dump")], None).open(&meter).expect("routes");
     for (address, expected) in [
@@ -73,7 +73,7 @@ fn files_that_cannot_be_used_are_told() {
         ("missing", "No such file"),
         ("empty", "no route in "),
         ("garbage", "line is no text"),
-        ("garbage.mmdb", "cannot read routes from database"),
+        ("garbage.mmdb", "cannot be read"),
         ("garbage.gz", "cannot read routes from"),
         ("cut", "file ends within a record"),
     ] {

@@ -31,13 +31,13 @@ fn exporter(row: &Row) -> String {
 }
 
 impl Model {
-    pub(super) fn parameters(&self) -> String {
+    pub(super) fn options(&self) -> String {
         format!(
-            "window_secs = {}\ntolerance_ms = {}\nfuture_secs = {}\nwindow_rows_max = {}\nkeep = '{}'\nwhen_full = '{}'\n\
+            "window = '{}ms'\ntolerance = '{}ms'\nfuture = '{}ms'\nwindow_rows_max = {}\nkeep = '{}'\nwhen_full = '{}'\n\
              late = '{}'",
-            self.window_ms as f64 / 1000.0,
+            self.window_ms,
             self.tolerance_ms,
-            self.future_ms as f64 / 1000.0,
+            self.future_ms,
             self.rows_max,
             if self.keeps_most { "most" } else { "first" },
             if self.sheds { "shed" } else { "hand-on" },

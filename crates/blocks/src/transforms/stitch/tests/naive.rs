@@ -88,11 +88,11 @@ fn has_opposite(row: &Row) -> bool {
 }
 
 impl Model {
-    pub(super) fn parameters(&self) -> String {
+    pub(super) fn options(&self) -> String {
         format!(
-            "window_secs = {}\nfuture_secs = {}\nwindow_rows_max = {}\nwhen_full = '{}'\nlate = '{}'",
-            self.window_ms as f64 / 1000.0,
-            self.future_ms as f64 / 1000.0,
+            "window = '{}ms'\nfuture = '{}ms'\nwindow_rows_max = {}\nwhen_full = '{}'\nlate = '{}'",
+            self.window_ms,
+            self.future_ms,
             self.rows_max,
             if self.sheds { "shed" } else { "hand-on" },
             if self.drops_late { "drop" } else { "pass" },

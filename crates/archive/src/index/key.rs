@@ -1,0 +1,20 @@
+//! Values as keys: numbers without a sign that order like the values.
+
+/// The key of octets that are no address.
+pub(crate) const OTHER_KEY: u128 = u128::MAX;
+
+/// An address as a number that orders like it: IPv4 in the lowest 32 bits, IPv6 behind. The last 2^32 IPv6 addresses,
+/// which no network has, share one number, so that a question about one finds the pages of all. `None` for octets of
+/// another length.
+pub(crate) fn address_key(octets: &[u8]) -> Option<u128> {
+    if let Ok(short) = <[u8; 4]>::try_from(octets) {
+        return Some(u32::from_be_bytes(short).into());
+    }
+    let long = u128::from_be_bytes(octets.try_into().ok()?);
+    Some(long.saturating_add(1 << 32).min(OTHER_KEY - 1))
+}
+
+/// A time as a number without a sign that orders like it.
+pub(crate) fn time_key(ms: i64) -> u64 {
+    (ms as u64) ^ (1 << 63)
+}

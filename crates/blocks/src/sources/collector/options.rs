@@ -1,0 +1,246 @@
+//! The options of the source `collector`.
+
+use std::fmt::Display;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+use weir_chain::{ByteSize, OptionError, TimeSpan, choices, options};
+use weir_collect::{CollectorOptions, Limits, Listener, RelayOptions, SessionLimits};
+use weir_secure::{ClientAuth, TlsServerOptions};
+
+choices! {
+    /// Whether exporters must show a certificate.
+    pub enum ClientCertificate {
+        /// Refuse exporters without one.
+        Require = "require",
+        /// Check the one that is shown, accept exporters without one.
+        Request = "request",
+        /// Do not ask for one.
+        None = "none",
+    }
+}
+
+options! {
+    /// Options of the source `collector`.
+    pub struct CollectorSourceOptions {}
+    includes {
+        /// Where datagrams and connections come in.
+        listening: ListenOptions,
+        /// Limits of connections.
+        connections: ConnectionOptions,
+        /// Certificates.
+        tls: ListenerTlsOptions,
+        /// Other collectors.
+        relaying: RelayingOptions,
+        /// Limits of decoders.
+        limits: LimitOptions,
+    }
+}
+
+options! {
+    /// Where datagrams and connections come in, and what is kept of them.
+    pub struct ListenOptions {
+        /// Listen here: an address and port with the transport before them, such as udp://0.0.0.0:2055, tcp://[::]:4739,
+        /// tls://0.0.0.0:4740, dtls://0.0.0.0:4740 or sctp://0.0.0.0:4739; without a transport it is UDP. Port 0 takes a
+        /// free one.
+        listen: Vec<String> = vec!["127.0.0.1:2055".to_owned()],
+        /// Keep only flows that match, in nfdump's filter language; the others are counted in the books under
+        /// records_filtered.
+        filter: Option<String>,
+        /// Keep templates, samplers and waiting data in this folder from one start to the next, so that the first datagram
+        /// after a restart is decoded; made when missing. Without it nothing is kept, and data waits for its template in
+        /// memory only.
+        state: Option<PathBuf>,
+        /// Sockets that share the port of a UDP listener, each with a thread that receives and one that decodes.
+        sockets: usize = 1 => 1..=1024,
+        /// Receive buffer to ask the kernel for, per socket.
+        buffer: ByteSize = ByteSize::from_mib(64) => 1..=1 << 40,
+        /// Bursts of up to 64 datagrams between a socket and its decoder.
+        queue_datagram_bursts: usize = 256 => 1..=1 << 20,
+        /// Deliveries of some 32768 flows between the decoders and the chain.
+        queue_deliveries: usize = 8 => 1..=1 << 20,
+        /// Decode data by templates that the exporter sent from another port, for exporters that send both from different
+        /// ports; wrong where several exporters share an address.
+        templates_across_ports: bool = false,
+    }
+}
+
+options! {
+    /// Limits of connections.
+    pub struct ConnectionOptions {
+        /// Accept at most this many connections and DTLS sessions at a time; more are refused and counted in
+        /// connections_refused.
+        connections_max: usize = 1024 => 1..=1 << 20,
+        /// Accept at most this many of them from one address.
+        connections_per_source_max: usize = 256 => 1..=1 << 20,
+        /// Close connections without a message for this long; they are counted in connections_failed.
+        idle_timeout: TimeSpan = TimeSpan::from_secs(1800),
+    }
+}
+
+options! {
+    /// Certificates for TLS and DTLS.
+    pub struct ListenerTlsOptions {
+        /// PEM file of the certificate for TLS and DTLS, followed by those of the authorities up to the root.
+        tls_cert: Option<PathBuf>,
+        /// PEM file of its private key.
+        tls_key: Option<PathBuf>,
+        /// PEM file of the authorities that sign the certificates of exporters.
+        tls_ca: Option<PathBuf>,
+        /// Whether exporters must show a certificate.
+        tls_client_auth: ClientCertificate = ClientCertificate::Require,
+        /// Accept only exporters whose certificate has one of these names: DNS names, addresses, or common names of
+        /// certificates without DNS names. Without it any certificate of the authorities is accepted.
+        tls_peers: Vec<String> = Vec::new(),
+    }
+}
+
+options! {
+    /// Other collectors that get every datagram.
+    pub struct RelayingOptions {
+        /// Send every datagram as it came to this collector as well, HOST:PORT over UDP. Messages of connections are relayed
+        /// up to 1452 bytes. What is not sent is counted in relay_drops and relay_failures.
+        relay: Vec<String> = Vec::new(),
+        /// Send relayed datagrams under the address of the exporter; it takes CAP_NET_RAW.
+        relay_keep_source: bool = false,
+        /// Relay only exporters of these networks, such as 192.0.2.0/24.
+        relay_sources: Vec<String> = Vec::new(),
+    }
+}
+
+/// A large range for limits, small enough to multiply.
+const COUNT: std::ops::RangeInclusive<u64> = 0..=1 << 40;
+
+options! {
+    /// Limits of each decoder: what whoever sends datagrams can fill.
+    pub struct LimitOptions {
+        /// Remember at most this many pairs of transport session and Observation Domain. For a new one the one worth least
+        /// is forgotten, counted in domains_evicted.
+        domains_max: usize = Limits::default().domains_max => COUNT,
+        /// Keep an exporter that has sent flows for a while this long after its last datagram when others want its place.
+        domain_idle: TimeSpan = TimeSpan::from_secs(u64::from(Limits::default().domain_idle_secs)),
+        /// Remember at most this many templates of an Observation Domain; more are counted in templates_refused.
+        templates_per_domain_max: usize = Limits::default().templates_per_domain_max => COUNT,
+        /// Remember at most this many templates of all exporters. For a new one those of exporters that send nothing are
+        /// dropped, counted in templates_evicted.
+        templates_max: usize = Limits::default().templates_max => COUNT,
+        /// Remember at most this many fields of all templates; over the limit the same happens.
+        template_fields_max: usize = Limits::default().template_fields_max => COUNT,
+        /// Use a template that came over UDP this long when it is not sent again; then it counts in templates_expired. 0s:
+        /// for ever.
+        template_lifetime: TimeSpan = TimeSpan::from_secs(u64::from(Limits::default().template_lifetime_secs)),
+        /// Remember at most this many samplers of all exporters; more are counted in samplers_refused.
+        samplers_max: usize = Limits::default().samplers_max => COUNT,
+        /// Recognise a repeated datagram among this many of an Observation Domain; it is dropped and counted in
+        /// datagrams_duplicate. 0 keeps them all.
+        duplicate_datagrams_max: usize = Limits::default().duplicate_datagrams_max => COUNT,
+        /// Remember at most this many sources of sFlow samples of all agents; more are counted in sources_refused.
+        sources_max: usize = Limits::default().sources_max => COUNT,
+        /// Hold at most this much data that waits for its template in memory. When full, the oldest goes to the state folder
+        /// or, without one, is dropped and counted in sets_expired.
+        waiting_size_max: ByteSize = ByteSize::from_bytes(Limits::default().waiting_octets_max as u64) => COUNT,
+        /// Hold data that waits for its template at most this long; then it counts in sets_expired.
+        waiting_max: TimeSpan = TimeSpan::from_secs(u64::from(Limits::default().waiting_secs_max)),
+        /// Hold at most this much waiting data in the state folder; when full, the oldest is dropped and counted in
+        /// sets_expired.
+        spool_size_max: ByteSize = ByteSize::from_bytes(Limits::default().spool_octets_max) => COUNT,
+        /// Hold at most this many Data Sets in the state folder; over the limit the same happens.
+        spool_sets_max: usize = Limits::default().spool_sets_max => COUNT,
+    }
+}
+
+/// The limits of each decoder.
+pub(super) fn limits(options: &LimitOptions) -> Limits {
+    let secs = |span: TimeSpan| u32::try_from(span.duration().as_secs()).unwrap_or(u32::MAX);
+    Limits {
+        domains_max: options.domains_max,
+        domain_idle_secs: secs(options.domain_idle),
+        templates_per_domain_max: options.templates_per_domain_max,
+        templates_max: options.templates_max,
+        template_fields_max: options.template_fields_max,
+        template_lifetime_secs: secs(options.template_lifetime),
+        samplers_max: options.samplers_max,
+        duplicate_datagrams_max: options.duplicate_datagrams_max,
+        sources_max: options.sources_max,
+        waiting_octets_max: options.waiting_size_max.bytes() as usize,
+        waiting_secs_max: secs(options.waiting_max),
+        spool_octets_max: options.spool_size_max.bytes(),
+        spool_sets_max: options.spool_sets_max,
+    }
+}
+
+/// What the options mean to the crate that collects.
+pub(super) fn collector_options(options: CollectorSourceOptions) -> Result<CollectorOptions, OptionError> {
+    let CollectorSourceOptions { listening, connections, tls, relaying, limits } = options;
+    let listeners: Vec<Listener> = parse_all(&listening.listen, "listen")?;
+    let Some(first) = listeners.first() else {
+        return Err(OptionError::new("listen", "'listen' names no address"));
+    };
+    Ok(CollectorOptions {
+        sockets: listening.sockets,
+        buffer_octets: listening.buffer.bytes() as usize,
+        queue_bursts_max: listening.queue_datagram_bursts,
+        queue_deliveries_max: listening.queue_deliveries,
+        limits: self::limits(&limits),
+        state: listening.state,
+        templates_across_ports: listening.templates_across_ports,
+        sessions: SessionLimits {
+            connections_max: connections.connections_max,
+            connections_per_source_max: connections.connections_per_source_max,
+            idle_timeout: connections.idle_timeout.duration(),
+            ..SessionLimits::default()
+        },
+        tls: tls_options(tls, &listeners)?,
+        relay: relay_options(relaying)?,
+        listeners: listeners.clone(),
+        ..CollectorOptions::new(first.address)
+    })
+}
+
+/// The texts of an option as what they mean.
+fn parse_all<T: FromStr<Err: Display>>(texts: &[String], key: &'static str) -> Result<Vec<T>, OptionError> {
+    let parse = |text: &String| {
+        text.parse().map_err(|error: T::Err| {
+            // errors of the collector have their remedy on a line of its own
+            let error = error.to_string();
+            match error.split_once("\nhint: ") {
+                Some((error, hint)) => OptionError::new(key, error).with_hint(hint),
+                None => OptionError::new(key, error),
+            }
+        })
+    };
+    texts.iter().map(parse).collect()
+}
+
+/// Certificates, where there is a listener that needs them.
+fn tls_options(options: ListenerTlsOptions, listeners: &[Listener]) -> Result<Option<TlsServerOptions>, OptionError> {
+    let ListenerTlsOptions { tls_cert, tls_key, tls_ca, tls_client_auth, tls_peers } = options;
+    if !listeners.iter().any(|listener| listener.is_secure()) {
+        let files = [("tls_cert", &tls_cert), ("tls_key", &tls_key), ("tls_ca", &tls_ca)];
+        return match files.into_iter().find(|(_, path)| path.is_some()) {
+            Some((key, _)) => Err(OptionError::new(key, format!("'{key}' has no effect: no listener has TLS or DTLS"))
+                .with_hint("listen on tls://0.0.0.0:4740 or dtls://0.0.0.0:4740")),
+            None => Ok(None),
+        };
+    }
+    let file = |key: &str, path: Option<PathBuf>| {
+        path.ok_or_else(|| OptionError::new(key, format!("'{key}' must be given for a listener with TLS or DTLS")))
+    };
+    Ok(Some(TlsServerOptions {
+        certificate: file("tls_cert", tls_cert)?,
+        key: file("tls_key", tls_key)?,
+        authorities: tls_ca,
+        client_auth: match tls_client_auth {
+            ClientCertificate::Require => ClientAuth::Require,
+            ClientCertificate::Request => ClientAuth::Request,
+            ClientCertificate::None => ClientAuth::None,
+        },
+        peers: tls_peers,
+    }))
+}
+
+fn relay_options(options: RelayingOptions) -> Result<Option<RelayOptions>, OptionError> {
+    let RelayingOptions { relay, relay_keep_source: keep_source, relay_sources } = options;
+    let sources = parse_all(&relay_sources, "relay_sources")?;
+    Ok((!relay.is_empty()).then(|| RelayOptions { keep_source, sources, ..RelayOptions::new(relay) }))
+}

@@ -1,0 +1,117 @@
+//! Capture files: pcap and pcapng, as they are or compressed with gzip or zstd.
+//!
+//! ```text
+//! input ─▶ capture ─▶ pcap or pcapng ─▶ sink ─▶ block
+//! octets   pieces     records            packets
+//! ```
+//!
+//! The readers are our own since this is where a meter of files spends its time: packets are never copied one by one.
+//! Nothing in a file is trusted: what is before the first record that is not valid is delivered, and the rest of that
+//! file is dropped, because where a record ends is only known from its length.
+
+mod error;
+mod file;
+mod input;
+mod interfaces;
+mod merge;
+mod pcap;
+mod pcapng;
+mod reader;
+mod sink;
+mod time;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use self::error::{CaptureDamage, CaptureError};
+use self::file::{BLOCK_OCTETS, CaptureFile, Shared};
+pub use self::input::Input;
+pub use self::merge::FILES_OPEN_MAX;
+use self::merge::Merged;
+pub use self::reader::CaptureReader;
+pub use self::sink::FRAME_OCTETS_MAX;
+use crate::WarningHandler;
+use crate::filter::Filter;
+use crate::source::{FillOutcome, Interface, PacketBlock, PacketSource, SourceCounts, SourceError};
+
+/// Which files to read, and how.
+#[derive(Debug, Clone, Default)]
+pub struct FileOptions {
+    /// The files; `-` is standard input.
+    pub paths: Vec<PathBuf>,
+    /// Which packets to deliver, in libpcap's language; `None` for all. The others are counted in `frames_filtered`.
+    pub filter: Option<String>,
+}
+
+/// A source of the packets of capture files.
+///
+/// **Order.** Several files are merged by the times of their packets; of equal times that of the file named first comes
+/// first. Within a file the order is that of the file, whatever the times. So captures of several interfaces at the same
+/// time are read as if they were one, and the files of a rotated capture one after the other, however they are named.
+/// A file is open only while it is its turn, and at most [`FILES_OPEN_MAX`] are: of more files that overlap in time the
+/// last ones are read later than their times say.
+///
+/// **Damage.** What cannot be opened, or not be read to its end, is reported with one line and counted in `files_failed`.
+///
+/// **Filter.** A file with a link type that the filter has no meaning on fails.
+///
+/// **Drops.** `kernel_drops` is what the interface statistics of pcapng files say.
+pub fn open_files(options: &FileOptions, warn: &WarningHandler) -> Result<Box<dyn PacketSource>, SourceError> {
+    let filter = options.filter.as_deref().map(Filter::new).transpose()?;
+    match options.paths.as_slice() {
+        [] => Err(SourceError::Unusable { what: "no capture file is named".to_owned(), hint: None }),
+        [path] => Ok(Box::new(Single::open(path, filter, Arc::clone(warn)))),
+        paths => Ok(Box::new(Merged::open(paths, filter, Arc::clone(warn)))),
+    }
+}
+
+/// One file, whose blocks are delivered as they are read.
+struct Single {
+    path: PathBuf,
+    /// `None` when it could not be opened.
+    capture: Option<CaptureFile<'static>>,
+    shared: Shared,
+    warn: WarningHandler,
+}
+
+impl Single {
+    fn open(path: &Path, filter: Option<Filter>, warn: WarningHandler) -> Self {
+        let mut shared = Shared { filter, ..Shared::default() };
+        let capture = Input::open(path)
+            .and_then(|input| CaptureFile::open(input, BLOCK_OCTETS, &mut shared))
+            .inspect_err(|error| fail(path, error, &mut shared.counts, &warn));
+        Self { path: path.to_owned(), capture: capture.ok(), shared, warn }
+    }
+}
+
+impl PacketSource for Single {
+    fn fill(&mut self, block: &mut PacketBlock) -> Result<FillOutcome, SourceError> {
+        let Some(capture) = &mut self.capture else {
+            block.clear();
+            return Ok(FillOutcome::Ended);
+        };
+        if let Err(error) = capture.fill(block, &mut self.shared) {
+            fail(&self.path, &error, &mut self.shared.counts, &self.warn);
+        }
+        Ok(if block.packets().is_empty() { FillOutcome::Ended } else { FillOutcome::Packets })
+    }
+
+    fn interfaces(&self) -> &[Interface] {
+        self.shared.interfaces.list()
+    }
+
+    fn counts(&self) -> SourceCounts {
+        self.shared.counts
+    }
+}
+
+/// Counts a file that failed, and reports why.
+fn fail(path: &Path, error: &CaptureError, counts: &mut SourceCounts, warn: &WarningHandler) {
+    counts.files_failed += 1;
+    let name: &dyn Display = if path.as_os_str() == "-" { &"standard input" } else { &path.display() };
+    warn(&format!("{name}: {error}"));
+}

@@ -1,0 +1,112 @@
+//! What a user gave: a table of a chain file, or the words of a command line.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
+
+use toml::Value;
+
+use super::{OptionSpec, OptionValue, Options, Problem, ValueType, doc_text};
+use crate::OptionError;
+use crate::option_error::unknown_key;
+
+/// The options that a user gave, by key.
+#[derive(Debug, Default)]
+pub struct Given {
+    table: toml::Table,
+    words: BTreeMap<&'static str, Vec<OsString>>,
+    folder: PathBuf,
+}
+
+impl Given {
+    /// A table of a chain file; relative paths in it are relative to `folder`.
+    pub fn from_table(table: toml::Table, folder: &Path) -> Self {
+        Self { table, words: BTreeMap::new(), folder: folder.to_owned() }
+    }
+
+    /// The values of flags, by key; relative paths stay as they are.
+    pub fn from_words(words: BTreeMap<&'static str, Vec<OsString>>) -> Self {
+        Self { words, ..Self::default() }
+    }
+
+    /// One option; `default` when it was not given.
+    pub fn value<T: OptionValue>(
+        &self,
+        key: &'static str,
+        default: Option<T>,
+        range: Option<RangeInclusive<u64>>,
+    ) -> Result<T, OptionError> {
+        let found = if let Some(words) = self.words.get(key) {
+            T::from_words(words)
+        } else if let Some(value) = self.table.get(key) {
+            T::from_toml(value, &self.folder)
+        } else {
+            let default = default.or_else(T::absent);
+            return default.ok_or_else(|| OptionError::new(key, format!("'{key}' must be given")));
+        };
+        let value = found.map_err(|problem| self.error(key, problem))?;
+        if let (Some(range), Some(number)) = (range, value.to_toml().as_ref().and_then(whole_number))
+            && !range.contains(&number)
+        {
+            let (min, max) = range.into_inner();
+            let message = match max {
+                u64::MAX => format!("'{key}' is {number}, but a number from {min} is needed"),
+                _ => format!("'{key}' is {number}, but a number from {min} to {max} is needed"),
+            };
+            return Err(OptionError::new(key, message));
+        }
+        Ok(value)
+    }
+
+    fn error(&self, key: &'static str, problem: Problem) -> OptionError {
+        match problem {
+            Problem::Needs(needed) => {
+                let found = self.table.get(key).map_or("text", Value::type_str);
+                OptionError::new(key, format!("'{key}' is {found}, but {needed} is needed"))
+            }
+            Problem::Because(message, hint) => {
+                OptionError { key: key.to_owned(), message: format!("'{key}': {message}"), hint }
+            }
+        }
+    }
+
+    /// What help and reference show of one option.
+    pub fn spec<T: OptionValue>(
+        key: &'static str,
+        doc: &'static str,
+        default: Option<T>,
+        range: Option<RangeInclusive<u64>>,
+    ) -> OptionSpec {
+        let is_required = default.is_none() && T::absent().is_none();
+        let default = default.and_then(|value| value.to_toml()).map(|value| value.to_string());
+        OptionSpec { key, value_type: T::value_type(), range, default, is_required, doc: doc_text(doc) }
+    }
+}
+
+/// The number that a range is for: a whole number, or the bytes of a size.
+fn whole_number(value: &Value) -> Option<u64> {
+    match value {
+        Value::Integer(number) => u64::try_from(*number).ok(),
+        Value::String(text) => text.parse::<super::ByteSize>().ok().map(super::ByteSize::bytes),
+        _ => None,
+    }
+}
+
+/// Reads all options of a struct and refuses keys that it does not have.
+pub fn read<O: Options>(given: &Given) -> Result<O, OptionError> {
+    let specs = O::specs();
+    for key in given.table.keys() {
+        if !specs.iter().any(|spec| spec.key == key) {
+            return Err(unknown_key(key, specs.iter().map(|spec| spec.key)));
+        }
+    }
+    O::take(given)
+}
+
+impl ValueType {
+    /// Whether a flag of this type takes a value.
+    pub fn takes_value(&self) -> bool {
+        *self != Self::Boolean
+    }
+}

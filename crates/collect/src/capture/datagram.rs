@@ -1,0 +1,173 @@
+//! From a frame to the UDP datagram in it. No length is trusted.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+
+use weir_wire::packet::{End, Ip, LinkType, dissect};
+
+use super::reassembly::Fragment;
+
+const PROTOCOL_UDP: u8 = 17;
+
+/// What a captured frame has in it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Content<'a> {
+    /// A whole UDP datagram.
+    Datagram(Datagram<'a>),
+    /// A piece of a fragmented UDP datagram.
+    Fragment(Fragment<'a>),
+    /// A UDP datagram that the capture cut short or whose lengths contradict each other, or a frame that was cut before
+    /// its IP header.
+    Truncated,
+    /// Something else.
+    Other,
+}
+
+/// A UDP datagram.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Datagram<'a> {
+    pub(super) source: SocketAddr,
+    pub(super) destination: SocketAddr,
+    pub(super) payload: &'a [u8],
+}
+
+/// What is in a frame that had `wire_octets` before it was captured. Of tunnels it is the outermost packet that counts: a
+/// datagram in a tunnel was not sent to the collector by the address inside.
+pub(super) fn find(link: LinkType, frame: &[u8], wire_octets: usize) -> Content<'_> {
+    let packet = dissect(link, frame);
+    let Some(ip) = &packet.outermost().ip else {
+        let was_cut = packet.end == End::Truncated && frame.len() < wire_octets;
+        return if was_cut { Content::Truncated } else { Content::Other };
+    };
+    if ip.protocol != PROTOCOL_UDP {
+        return Content::Other;
+    }
+    let (Some(source), Some(destination)) = (address(ip.source), address(ip.destination)) else {
+        return Content::Other;
+    };
+    let is_whole = ip.octets.len() >= ip.header_octets.max(ip.total_length) as usize;
+    if !is_whole {
+        return Content::Truncated;
+    }
+    match fragment(ip, source, destination) {
+        Some(fragment) => Content::Fragment(fragment),
+        None => datagram(source, destination, ip.carried()).map_or(Content::Truncated, Content::Datagram),
+    }
+}
+
+fn fragment<'a>(ip: &Ip<'a>, source: IpAddr, destination: IpAddr) -> Option<Fragment<'a>> {
+    let fragment = ip.fragment?;
+    Some(Fragment {
+        source,
+        destination,
+        id: fragment.identification,
+        offset: fragment.offset.into(),
+        last: !fragment.more,
+        octets: ip.carried(),
+    })
+}
+
+fn address(octets: &[u8]) -> Option<IpAddr> {
+    let v4 = <[u8; 4]>::try_from(octets).ok().map(|octets| IpAddr::V4(Ipv4Addr::from(octets)));
+    v4.or_else(|| <[u8; 16]>::try_from(octets).ok().map(|octets| IpAddr::V6(Ipv6Addr::from(octets))))
+}
+
+/// Reads a UDP header and the payload after it; `None` when it is not all there.
+pub(super) fn datagram(source: IpAddr, destination: IpAddr, segment: &[u8]) -> Option<Datagram<'_>> {
+    let header = segment.first_chunk::<8>()?;
+    let number = |at: usize| u16::from_be_bytes([header[at], header[at + 1]]);
+    let payload = segment.get(8..usize::from(number(4)))?;
+    let (source, destination) = (SocketAddr::new(source, number(0)), SocketAddr::new(destination, number(2)));
+    Some(Datagram { source, destination, payload })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(link: u16, frame: &[u8]) -> Content<'_> {
+        find(LinkType::from_dlt(link).expect("a link type"), frame, frame.len())
+    }
+
+    /// 192.0.2.1:1000 to 192.0.2.2:2055, payload "abcd", as RFC 791 and RFC 768 lay it out.
+    const PACKET: [u8; 32] = [
+        0x45, 0, 0, 32, 0, 7, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2, 3, 232, 8, 7, 0, 12, 0, 0, b'a', b'b',
+        b'c', b'd',
+    ];
+
+    fn check(content: &Content<'_>) {
+        let expected = Content::Datagram(Datagram {
+            source: "192.0.2.1:1000".parse().expect("address"),
+            destination: "192.0.2.2:2055".parse().expect("address"),
+            payload: b"abcd",
+        });
+        assert_eq!(*content, expected);
+    }
+
+    #[test]
+    fn link_types() {
+        let with = |head: &[u8]| [head, PACKET.as_slice()].concat();
+        check(&read(101, &PACKET));
+        check(&read(1, &with(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0])));
+        check(&read(1, &with(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x81, 0, 0, 5, 8, 0])));
+        check(&read(0, &with(&[2, 0, 0, 0])));
+        check(&read(113, &with(&[0, 0, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0])));
+        check(&read(276, &with(&[8, 0, 0, 0, 0, 0, 0, 1, 0, 1, 0, 6, 0, 0, 0, 0, 0, 0, 0, 0])));
+        check(&read(9, &with(&[0xff, 3, 0, 0x21])));
+        check(&read(9, &with(&[0xff, 3, 2, 0x81, 0, 0, 0x11, 64])));
+        check(&read(1, &with(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x88, 0x64, 0x11, 0, 0, 1, 0, 34, 0, 0x21])));
+        check(&read(104, &with(&[0x0f, 0, 8, 0])));
+    }
+
+    #[test]
+    fn nothing_cut_short_is_read() {
+        for length in 0..PACKET.len() {
+            assert_eq!(find(LinkType::Ip, &PACKET[..length], PACKET.len()), Content::Truncated, "{length} octets");
+        }
+    }
+
+    #[test]
+    fn frames_cut_before_ip_are_truncated_and_short_ones_are_not() {
+        let ethernet = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0x45, 0];
+        assert_eq!(find(LinkType::Ethernet, &ethernet, 60), Content::Truncated);
+        assert_eq!(find(LinkType::Ethernet, &ethernet, ethernet.len()), Content::Other);
+    }
+
+    /// Links that only the one dissector knows: netfilter's log, `PPPoE` of the link itself, a switch's tag.
+    #[test]
+    fn rarer_links_are_read_too() {
+        let with = |head: &[u8]| [head, PACKET.as_slice()].concat();
+        check(&read(239, &with(&[2, 0, 0, 0, 36, 0, 9, 0])));
+        check(&read(51, &with(&[0x11, 0, 0, 1, 0, 34, 0, 0x21])));
+        check(&read(281, &with(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 8, 0])));
+    }
+
+    #[test]
+    fn fragments_of_both_families() {
+        let mut v4 = PACKET;
+        v4[6] = 0x20;
+        let expected = Fragment {
+            source: "192.0.2.1".parse().expect("address"),
+            destination: "192.0.2.2".parse().expect("address"),
+            id: 7,
+            offset: 0,
+            last: false,
+            octets: &PACKET[20..],
+        };
+        assert_eq!(read(101, &v4), Content::Fragment(expected));
+        let mut v6 = vec![0x60, 0, 0, 0, 0, 20, 44, 64];
+        v6.extend([[0; 15].as_slice(), &[1], &[0; 15], &[1]].concat());
+        v6.extend([17, 0, 0, 8, 0, 0, 0, 9]);
+        v6.extend(&PACKET[20..]);
+        let loopback = IpAddr::from(Ipv6Addr::LOCALHOST);
+        let later = Fragment { source: loopback, destination: loopback, id: 9, offset: 8, last: true, ..expected };
+        assert_eq!(read(101, &v6), Content::Fragment(later));
+    }
+
+    /// Behind a tunnel's header the datagram is not one that was sent to a collector.
+    #[test]
+    fn the_outermost_packet_counts() {
+        let mut outer = [0x45, 0, 0, 52, 0, 7, 0, 0, 64, 4, 0, 0, 198, 51, 100, 1, 198, 51, 100, 2].to_vec();
+        outer.extend(PACKET);
+        assert_eq!(read(101, &outer), Content::Other);
+    }
+}

@@ -1,0 +1,253 @@
+//! Export datagrams in capture files.
+//!
+//! The reader of captures is that of `weir_capture`, and `weir_wire::packet` dissects the frames; here UDP datagrams are
+//! taken out of them, and put together where IP fragmented them.
+
+mod datagram;
+mod reassembly;
+
+use std::io::Read;
+use std::net::SocketAddr;
+
+use weir_capture::{CaptureError, Input, PacketBlock};
+
+use self::datagram::{Content, Datagram};
+use self::reassembly::Reassembly;
+
+/// A UDP datagram found in a capture.
+#[derive(Debug, Clone, Copy)]
+pub struct CapturedDatagram<'a> {
+    /// Address and port that it came from.
+    pub source: SocketAddr,
+    /// Address and port that it went to.
+    pub destination: SocketAddr,
+    /// When it was captured, milliseconds since the epoch.
+    pub captured_ms: i64,
+    /// UDP payload.
+    pub payload: &'a [u8],
+}
+
+/// What a capture contained.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CaptureReport {
+    /// Frames read.
+    pub frames: u64,
+    /// UDP datagrams delivered.
+    pub datagrams: u64,
+    /// Frames that are not UDP over IP.
+    pub frames_other: u64,
+    /// UDP datagrams that the capture cut short, or whose pieces are not all there.
+    pub datagrams_truncated: u64,
+}
+
+/// Reads the UDP datagrams of a capture, block by block.
+pub struct DatagramReader<'a> {
+    capture: weir_capture::CaptureReader<'a>,
+    block: PacketBlock,
+    reassembly: Reassembly,
+    report: CaptureReport,
+}
+
+/// Reads a capture, compressed or not, and calls `each` with every UDP datagram in it, in order.
+///
+/// Returns what was read, and the error that ended it early, if any.
+pub fn read(
+    input: impl Read + Send,
+    mut each: impl FnMut(CapturedDatagram<'_>),
+) -> (CaptureReport, Result<(), CaptureError>) {
+    let mut reader = match Input::new(input).and_then(DatagramReader::open) {
+        Ok(reader) => reader,
+        Err(error) => return (CaptureReport::default(), Err(error)),
+    };
+    loop {
+        match reader.read_block(&mut each) {
+            Ok(true) => {}
+            Ok(false) => return (reader.report(), Ok(())),
+            Err(error) => return (reader.report(), Err(error)),
+        }
+    }
+}
+
+impl<'a> DatagramReader<'a> {
+    /// Begins to read a capture.
+    ///
+    /// # Errors
+    ///
+    /// What begins as neither pcap nor pcapng does, or whose header is not valid.
+    pub fn open(input: Input<'a>) -> Result<Self, CaptureError> {
+        let capture = weir_capture::CaptureReader::open(input)?;
+        let (block, reassembly, report) = Default::default();
+        Ok(Self { capture, block, reassembly, report })
+    }
+
+    /// Reads the next block of frames and calls `each` with the datagrams in them; false at the end of the capture.
+    ///
+    /// # Errors
+    ///
+    /// What ends the capture early; the datagrams before it were delivered, and nothing is to be read after it.
+    pub fn read_block(&mut self, mut each: impl FnMut(CapturedDatagram<'_>)) -> Result<bool, CaptureError> {
+        let result = self.capture.fill(&mut self.block);
+        let block = std::mem::take(&mut self.block);
+        for packet in block.packets() {
+            self.report.frames += 1;
+            let content = datagram::find(packet.link, block.frame(packet), packet.length as usize);
+            self.take(content, packet.time_us.div_euclid(1000), &mut each);
+        }
+        self.block = block;
+        result.map(|()| !self.block.packets().is_empty())
+    }
+
+    /// Octets read so far, of the content without compression.
+    pub fn octets(&self) -> u64 {
+        self.capture.counts().octets_read
+    }
+
+    /// What was read so far.
+    pub fn report(&self) -> CaptureReport {
+        let unknown = self.capture.counts().frames_unknown_link;
+        let CaptureReport { frames, frames_other, datagrams, datagrams_truncated } = self.report;
+        CaptureReport {
+            frames: frames + unknown,
+            datagrams,
+            frames_other: frames_other + unknown,
+            datagrams_truncated: datagrams_truncated + self.reassembly.abandoned + self.reassembly.unfinished(),
+        }
+    }
+
+    fn take(&mut self, content: Content<'_>, captured_ms: i64, each: &mut impl FnMut(CapturedDatagram<'_>)) {
+        let mut deliver = |Datagram { source, destination, payload }: Datagram<'_>| {
+            self.report.datagrams += 1;
+            each(CapturedDatagram { source, destination, captured_ms, payload });
+        };
+        match content {
+            Content::Datagram(datagram) => deliver(datagram),
+            Content::Fragment(fragment) => {
+                let Some((source, destination, segment)) = self.reassembly.add(&fragment) else { return };
+                match datagram::datagram(source, destination, &segment) {
+                    Some(datagram) => deliver(datagram),
+                    None => self.report.datagrams_truncated += 1,
+                }
+            }
+            Content::Truncated => self.report.datagrams_truncated += 1,
+            Content::Other => self.report.frames_other += 1,
+        }
+    }
+}
+
+/// Whether a UDP payload looks like an export datagram: a known version, and a header that agrees with its length.
+///
+/// Captures often hold other traffic as well; a live collector has its own port and needs no such guess.
+pub fn looks_like_export(payload: &[u8]) -> bool {
+    let word = |at: usize| payload.get(at..at + 2).map(|two| usize::from(u16::from_be_bytes([two[0], two[1]])));
+    match (word(0), word(2)) {
+        // other protocols begin with a 1 too, so the length has to agree
+        (Some(1), Some(records @ 1..=60)) => payload.len().wrapping_sub(16 + records * 48) <= 4,
+        (Some(7), Some(records @ 1..=60)) => payload.len().wrapping_sub(24 + records * 52) <= 4,
+        (Some(5), Some(records @ 1..=60)) => payload.len() >= 24 && payload.len() <= 24 + records * 48 + 4,
+        (Some(9), Some(records)) => payload.len() >= 20 && records > 0 && records <= payload.len(),
+        (Some(0), Some(5)) => weir_wire::sflow::decode(payload).is_ok_and(|datagram| datagram.header.samples > 0),
+        (Some(10), Some(length)) => payload.len() >= 16 && length >= 16 && length <= payload.len() + 4,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_capture::CaptureDamage;
+
+    use super::*;
+
+    /// A capture of one frame of link type RAW: 192.0.2.1:1000 to 192.0.2.2:2055, payload "abcd".
+    fn capture() -> Vec<u8> {
+        let mut file = Vec::new();
+        for word in [0xa1b2_c3d4_u32, 0x0002_0004, 0, 0, 0x0001_0000, 101, 1_700_000_000, 500_000, 32, 32] {
+            file.extend(word.to_be_bytes());
+        }
+        file.extend([0x45, 0, 0, 32, 0, 7, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
+        file.extend([3, 232, 8, 7, 0, 12, 0, 0, b'a', b'b', b'c', b'd']);
+        file
+    }
+
+    #[test]
+    fn exports_are_distinguished_from_other_traffic() {
+        let of = |version: u8, count: u8, length: usize| {
+            let mut payload = vec![0; length];
+            payload[..4].copy_from_slice(&[0, version, 0, count]);
+            looks_like_export(&payload)
+        };
+        assert!(of(1, 2, 16 + 2 * 48) && of(7, 1, 24 + 52) && of(7, 1, 24 + 52 + 4) && of(5, 2, 24 + 2 * 48));
+        // a binding request of STUN with eight octets, and a read request of TFTP
+        assert!(!of(1, 8, 28));
+        assert!(!looks_like_export(b"\0\x01file\0octet\0"));
+    }
+
+    /// Reads a capture whose datagrams are all that of [`capture`], and returns how many it has and the error.
+    fn read_all(file: &[u8]) -> (CaptureReport, Option<CaptureError>) {
+        let mut seen = Vec::new();
+        let (report, result) = read(file, |captured| seen.push((captured.captured_ms, captured.payload.to_vec())));
+        assert!(seen.iter().all(|datagram| *datagram == (1_700_000_000_500, b"abcd".to_vec())));
+        assert_eq!(report.datagrams, seen.len() as u64);
+        (report, result.err())
+    }
+
+    #[test]
+    fn a_whole_capture_is_read_to_its_end() {
+        for (file, datagrams) in [(&capture()[..], 1), (&capture()[..24], 0)] {
+            let (report, error) = read_all(file);
+            assert!(report.datagrams == datagrams && error.is_none(), "{report:?} {error:?}");
+        }
+    }
+
+    #[test]
+    fn a_compressed_capture_is_read_as_the_plain_one() {
+        let compressed = zstd::encode_all(capture().as_slice(), 1).expect("compressed");
+        let (report, error) = read_all(&compressed);
+        assert!(report == read_all(&capture()).0 && error.is_none(), "{report:?} {error:?}");
+    }
+
+    #[test]
+    fn a_capture_cut_short_is_read_as_far_as_it_goes() {
+        let whole = capture();
+        let twice = [&whole[..], &whole[24..]].concat();
+        let (report, error) = read_all(&twice[..twice.len() - 1]);
+        assert_eq!((report.datagrams, report.frames), (1, 1));
+        let expected = (whole.len() as u64, CaptureDamage::CutShort);
+        assert!(
+            matches!(error, Some(CaptureError::Damaged { offset, damage }) if (offset, &damage) == (expected.0, &expected.1))
+        );
+        assert!(matches!(read_all(&[]), (CaptureReport { datagrams: 0, .. }, Some(CaptureError::Empty))));
+        let (report, error) = read_all(b"<!DOCTYPE html><html><body></body></html>");
+        assert!(report.datagrams == 0 && matches!(error, Some(CaptureError::NotACapture(0x3c21_444f))), "{error:?}");
+    }
+
+    #[test]
+    fn frames_of_unknown_links_are_counted() {
+        let mut file = capture();
+        // LINKTYPE_USB_LINUX, which has no packets of a network
+        file[20..24].copy_from_slice(&189_u32.to_be_bytes());
+        let (report, error) = read_all(&file);
+        assert_eq!(report, CaptureReport { frames: 1, frames_other: 1, ..CaptureReport::default() });
+        assert!(error.is_none());
+    }
+
+    #[test]
+    fn fragments_make_one_datagram() {
+        let whole = capture();
+        let (header, record) = whole.split_at(24);
+        let (start, packet) = record.split_at(16);
+        let piece = |flags: u16, octets: &[u8]| {
+            let mut ip = packet[..20].to_vec();
+            ip[2..4].copy_from_slice(&(20 + octets.len() as u16).to_be_bytes());
+            ip[6..8].copy_from_slice(&flags.to_be_bytes());
+            let length = (20 + octets.len() as u32).to_be_bytes();
+            [&start[..8], &length, &length, &ip, octets].concat()
+        };
+        let (first, last) = (piece(0x2000, &packet[20..28]), piece(1, &packet[28..]));
+        let file = [header, &last, &first].concat();
+        let (report, error) = read_all(&file);
+        assert_eq!(report, CaptureReport { frames: 2, datagrams: 1, ..CaptureReport::default() });
+        assert!(error.is_none());
+        let (report, _) = read_all(&[header, &first].concat());
+        assert_eq!(report, CaptureReport { frames: 1, datagrams_truncated: 1, ..CaptureReport::default() });
+    }
+}
