@@ -1,7 +1,7 @@
 //! Datagrams on their way from a socket to their decoders: a burst at a time, in memory that is used again and again.
 //!
 //! Export datagrams are shorter than the usual MTU, so each gets a slot of [`SLOT_OCTETS`] and a burst fits into the
-//! processor's caches; room for the longest datagram in each slot would be thirty times as much. What does not fit
+//! processor's caches; a buffer for the longest datagram in each slot would be thirty times as much. What does not fit
 //! into its slot is received into memory of the receive thread, and copied.
 
 use std::net::SocketAddr;

@@ -4,10 +4,10 @@ use weir_wire::Template;
 
 use crate::columns::Records;
 
-/// `systemInitTimeMilliseconds`: what uptimes in IPFIX records count from, since the header tells no uptime.
+/// `systemInitTimeMilliseconds`: what uptimes in IPFIX records count from, since the header has no uptime.
 pub(crate) const SYSTEM_INIT_TIME_MS: u16 = 160;
 
-/// What a message header tells about time.
+/// The times in a message header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct MessageClock {
     /// When the datagram was received, milliseconds since the epoch.
@@ -19,7 +19,7 @@ pub(crate) struct MessageClock {
 }
 
 impl MessageClock {
-    /// The same clock with the uptime that follows from when the exporter started. A header that tells its own
+    /// The same clock with the uptime that follows from when the exporter started. A header that has its own
     /// uptime is believed rather.
     pub(crate) fn with_system_init(self, system_init_ms: Option<i64>) -> Self {
         let derived_ms = system_init_ms.map(|init_ms| self.export_ms.wrapping_sub(init_ms) as u32);
@@ -27,8 +27,8 @@ impl MessageClock {
     }
 }
 
-/// When the exporter started, milliseconds since the epoch, if options data tell it. Exporters that keep NetFlow's
-/// uptimes in IPFIX records tell it this way and not in the records themselves.
+/// When the exporter started, milliseconds since the epoch, if options data report it. Exporters that keep NetFlow's
+/// uptimes in IPFIX records report it this way and not in the records themselves.
 pub(crate) fn system_init_ms(template: &Template, records: Records<'_>) -> Option<i64> {
     let fields = template.fields();
     let field = fields.iter().position(|f| f.element.enterprise == 0 && f.element.id == SYSTEM_INIT_TIME_MS)?;
@@ -37,7 +37,7 @@ pub(crate) fn system_init_ms(template: &Template, records: Records<'_>) -> Optio
     (field >= template.scope_count()).then(|| records.number(field, last).map(|value| value as i64))?
 }
 
-/// How a field tells a time.
+/// How a field represents a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TimeForm {
     /// Milliseconds of uptime, 32 bits, wrapping every 49.7 days.

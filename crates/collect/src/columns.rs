@@ -8,8 +8,9 @@ use weir_wire::{FieldPositions, LocatedRecords};
 use arrow::datatypes::ArrowPrimitiveType;
 
 use crate::clock::{MessageClock, TimeForm};
-use crate::lists::{self, InDomain};
-use crate::observed::{self, Observed};
+use crate::domain::DomainTemplates;
+use crate::lists;
+use crate::observed::{self, ObservedPacket};
 use crate::plan::{IntervalForm, Leftover, Op, Plan};
 use crate::sampling::Rate;
 use crate::section;
@@ -40,7 +41,7 @@ impl<'a> Records<'a> {
         be_uint(self.octets(&self.located.field(field), record))
     }
 
-    /// Values of a field that lies at the same place in every record.
+    /// Values of a field that has the same offset in every record.
     #[inline]
     fn strided<const N: usize>(
         self,
@@ -55,12 +56,13 @@ impl<'a> Records<'a> {
     }
 }
 
-/// Appends the records to their columns; the group of rows must have been begun. Yields how many lists could not be read.
+/// Appends the records to their columns; the group of rows must have been begun. `templates` are those of the
+/// domain, by which lists are read. Returns how many lists could not be read.
 pub(crate) fn write(
     plan: &Plan,
     records: Records<'_>,
     clock: &MessageClock,
-    in_domain: &InDomain<'_>,
+    templates: &DomainTemplates,
     builder: &mut FlowBatchBuilder,
 ) -> u32 {
     for op in &plan.ops {
@@ -94,7 +96,7 @@ pub(crate) fn write(
         section::write(plan, rows, builder);
     }
     if plan.has_lists {
-        return lists::write_leftovers(plan, records, in_domain, builder);
+        return lists::write_leftovers(plan, records, templates, builder);
     }
     if !plan.leftovers.is_empty() {
         write_leftovers(plan, records, sections.as_deref(), builder);
@@ -118,7 +120,7 @@ pub(crate) fn is_kept(leftover: &Leftover, records: Records<'_>, record: usize) 
 fn write_leftovers(
     plan: &Plan,
     records: Records<'_>,
-    sections: Option<&[Observed<'_>]>,
+    sections: Option<&[ObservedPacket<'_>]>,
     builder: &mut FlowBatchBuilder,
 ) {
     let target = builder.elements();

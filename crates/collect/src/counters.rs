@@ -11,9 +11,9 @@ use weir_flow::{Table, TableBatch};
 use weir_wire::sflow::counters::{HostDescription, number};
 use weir_wire::sflow::{DataSource, Record};
 
-/// Whose counters a sample has.
+/// Where the counters of a sample come from.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Sampled<'a> {
+pub(crate) struct SampleOrigin<'a> {
     pub received_ms: i64,
     pub exporter: &'a [u8],
     pub sub_agent: u32,
@@ -76,16 +76,16 @@ impl CounterRows {
     }
 
     /// Whether a record has columns in this table.
-    pub(crate) fn knows(&self, record: &Record<'_>) -> bool {
+    pub(crate) fn has_columns_of(&self, record: &Record<'_>) -> bool {
         let described = self.table == Table::HostCounters && record.format.0 == HOST_DESCRIPTION;
         described || self.counters.iter().any(|(column, _)| column.format == record.format.0)
     }
 
     /// Adds the counters of a sample as a row. A structure that comes twice is taken once, the first.
-    pub(crate) fn push(&mut self, sampled: &Sampled<'_>, records: &[Record<'_>]) {
-        self.received.append_value(sampled.received_ms);
-        self.exporter.append_value(sampled.exporter);
-        let numbers = [sampled.sub_agent, sampled.source.class, sampled.source.index, sampled.uptime_ms];
+    pub(crate) fn push(&mut self, origin: &SampleOrigin<'_>, records: &[Record<'_>]) {
+        self.received.append_value(origin.received_ms);
+        self.exporter.append_value(origin.exporter);
+        let numbers = [origin.sub_agent, origin.source.class, origin.source.index, origin.uptime_ms];
         for (builder, number) in self.numbers.iter_mut().zip(numbers) {
             builder.append_value(number);
         }

@@ -1,4 +1,4 @@
-//! From a decoder to whoever owns the collector.
+//! From a decoder to the owner of the collector.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use crossbeam_channel::Sender;
 use weir_flow::Delivery;
 
 use crate::collector::{CollectorOptions, DROPS_INTERVAL, Shared, book_drops, lock};
-use crate::state::keeping::DecoderKeeping;
+use crate::state::persistence::DecoderPersistence;
 use crate::{Decoder, socket};
 
-/// What a decode thread has beside its decoder.
+/// What a decode thread needs in addition to its decoder.
 pub(crate) struct Outgoing {
     pub number: usize,
     pub deliveries: Sender<Delivery>,
     pub shared: Arc<Shared>,
     pub options: CollectorOptions,
-    keeping: DecoderKeeping,
+    persistence: DecoderPersistence,
     due: Instant,
     drops_read_at: Option<Instant>,
 }
@@ -31,45 +31,53 @@ impl Outgoing {
     ) -> Self {
         let due = Instant::now() + options.delivery_interval;
         let (deliveries, shared, options) = (deliveries.clone(), Arc::clone(shared), options.clone());
-        Self { number, deliveries, shared, options, keeping: DecoderKeeping::default(), due, drops_read_at: None }
+        Self {
+            number,
+            deliveries,
+            shared,
+            options,
+            persistence: DecoderPersistence::default(),
+            due,
+            drops_read_at: None,
+        }
     }
 
     /// With what remembers the decoder's exporters from one process to the next.
-    pub(crate) fn with_keeping(self, keeping: DecoderKeeping) -> Self {
-        Self { keeping, ..self }
+    pub(crate) fn with_persistence(self, persistence: DecoderPersistence) -> Self {
+        Self { persistence, ..self }
     }
 
     /// A decoder of the options, which knows what was remembered of its own exporters.
     pub(crate) fn decoder(&mut self, is_own: impl Fn(SocketAddr) -> bool) -> Decoder {
-        self.keeping.decoder(&self.options, is_own)
+        self.persistence.decoder(&self.options, is_own)
     }
 
     /// When the next delivery is due.
     pub(crate) fn due(&self, decoder: &Decoder) -> Instant {
-        self.keeping.due(decoder, self.due)
+        self.persistence.due(decoder, self.due)
     }
 
     /// Delivers when there is enough, or when it is time.
     pub(crate) fn deliver_when_due(&mut self, decoder: &mut Decoder) {
-        self.keeping.exchange(decoder);
+        self.persistence.exchange(decoder);
         let is_full = decoder.is_full() || decoder.rows() >= self.options.delivery_rows_max;
         if !is_full && Instant::now() < self.due {
             return;
         }
         decoder.expire(socket::now_ms());
-        // The first decoder keeps the books on what cannot be told apart by exporter.
+        // The first decoder keeps the books on what belongs to no exporter.
         if self.number == 0 && self.drops_read_at.is_none_or(|at| at.elapsed() >= DROPS_INTERVAL) {
             book_drops(&self.shared, decoder);
             self.drops_read_at = Some(Instant::now());
         }
         self.deliver(decoder);
-        self.keeping.export(decoder);
+        self.persistence.export(decoder);
         self.due = Instant::now() + self.options.delivery_interval;
     }
 
-    /// Delivers what is left, and writes down what is remembered.
+    /// Delivers what is left, and stores what is known for the next process.
     pub(crate) fn finish(&mut self, decoder: &mut Decoder) {
-        std::mem::take(&mut self.keeping).close(decoder, |decoder| self.deliver(decoder));
+        std::mem::take(&mut self.persistence).close(decoder, |decoder| self.deliver(decoder));
         self.deliver(decoder);
         lock(&self.shared.diagnoses).extend(decoder.diagnoses());
     }
@@ -81,7 +89,7 @@ impl Outgoing {
             if delivery.is_empty() {
                 break;
             }
-            // nobody takes it only when the collector was dropped
+            // it is not taken only when the collector was dropped
             let _ = self.deliveries.send(delivery);
         }
         if let Some(slot) = lock(&self.shared.statistics).get_mut(self.number) {

@@ -1,4 +1,4 @@
-//! What one Observation Domain shows beside its flows: its clock, its templates, its sampling.
+//! What one Observation Domain shows in addition to its flows: its clock, its templates, its sampling.
 //!
 //! This is what [`crate::doctor`] judges. It is kept while decoding, at the cost of a few comparisons for each
 //! datagram and none for each record.
@@ -7,14 +7,16 @@ use std::net::SocketAddr;
 
 use weir_flow::Counter;
 
+use crate::domain::Domain;
+use crate::ledger::Counts;
 use crate::sequence::{Arrival, SequenceUnit};
-use crate::session::{Domain, Session};
+use crate::session::Session;
 
 /// First octets of what could not be decoded that are kept.
 pub const FOREIGN_OCTETS: usize = 16;
-/// The exporter's start must stay within so many milliseconds.
+/// The exporter's start must stay within this many milliseconds.
 const START_MOVES_MS: i64 = 5_000;
-/// The uptime of 32 bits wraps after so many milliseconds.
+/// The uptime of 32 bits wraps after this many milliseconds.
 const UPTIME_WRAP_MS: i64 = 1 << 32;
 
 /// The smallest, the largest, the first and the last of a kind of values.
@@ -80,7 +82,7 @@ impl Inspection {
         self.templates_changed += u64::from(changed);
     }
 
-    /// Notes what options data told about sampling.
+    /// Notes what options data reported about sampling.
     pub(crate) fn sampling(&mut self, before: Option<u32>, now: Option<u32>) {
         self.sampling_changed += u64::from(before.is_some() && now.is_some() && before != now);
     }
@@ -111,19 +113,35 @@ pub struct Diagnosis {
     pub received_ms: Range,
     /// The exporter's clock less ours, milliseconds; `None` when no header could be read.
     pub clock_offset_ms: Option<Range>,
-    /// How often the start of the exporter, as export time and uptime tell it, moved.
+    /// How often the start of the exporter, export time less uptime, moved.
     pub starts_moved: u64,
     /// Longest time between Template Records, or since the last one.
     pub template_interval_max_ms: i64,
     /// Template Records that gave an ID other fields than before.
     pub templates_changed: u64,
+    /// What options data reported about sampling.
+    pub sampling: SamplingDiagnosis,
+    /// What its sequence numbers look like.
+    pub sequence: SequenceDiagnosis,
+    /// The first octets of the first datagram that could not be decoded.
+    pub foreign: Vec<u8>,
+}
+
+/// What options data of an Observation Domain reported about sampling.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SamplingDiagnosis {
     /// How often the one sampling interval of the domain changed.
-    pub sampling_changed: u64,
-    /// The sampling interval that options data told, when it is the only one.
-    pub sampling_interval: Option<u32>,
-    /// Whether options data told any sampling interval.
-    pub sampling_told: bool,
-    /// What its sequence numbers should count.
+    pub changes: u64,
+    /// The sampling interval, when there is only one.
+    pub interval: Option<u32>,
+    /// Whether any sampling interval was reported.
+    pub is_reported: bool,
+}
+
+/// What the sequence numbers of an Observation Domain look like.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SequenceDiagnosis {
+    /// What they should count.
     pub unit_expected: SequenceUnit,
     /// What they count.
     pub unit_found: SequenceUnit,
@@ -131,15 +149,12 @@ pub struct Diagnosis {
     pub strays: u64,
     /// Those that were in order among themselves while the others went on.
     pub interleaved: u64,
-    /// The first octets of the first datagram that could not be decoded.
-    pub foreign: Vec<u8>,
 }
 
 impl Diagnosis {
-    pub(crate) fn of(domain: &Domain) -> Self {
+    /// What was seen of a domain that has counted this.
+    pub(crate) fn of(domain: &Domain, totals: &Counts) -> Self {
         let seen = &domain.inspection;
-        let mut totals = domain.totals;
-        totals.iter_mut().zip(&domain.pending).for_each(|(total, count)| *total += count);
         let received_ms = seen.received.unwrap_or_default();
         let since_ms = seen.template_ms.map_or(0, |at| received_ms.max - at);
         Self {
@@ -147,19 +162,23 @@ impl Diagnosis {
             exporter: domain.exporter.clone(),
             version: domain.key.version,
             domain: domain.key.domain,
-            totals,
+            totals: *totals,
             received_ms,
             clock_offset_ms: seen.clock_offset,
             starts_moved: seen.starts_moved,
             template_interval_max_ms: seen.template_interval_max_ms.max(since_ms),
             templates_changed: seen.templates_changed,
-            sampling_changed: seen.sampling_changed,
-            sampling_interval: domain.samplers.only(),
-            sampling_told: !domain.samplers.is_empty(),
-            unit_expected: domain.sequence.standard(),
-            unit_found: domain.sequence.unit(),
-            strays: domain.sequence.strays,
-            interleaved: domain.sequence.interleaved,
+            sampling: SamplingDiagnosis {
+                changes: seen.sampling_changed,
+                interval: domain.samplers.only(),
+                is_reported: !domain.samplers.is_empty(),
+            },
+            sequence: SequenceDiagnosis {
+                unit_expected: domain.sequence.standard(),
+                unit_found: domain.sequence.unit(),
+                strays: domain.sequence.strays,
+                interleaved: domain.sequence.interleaved,
+            },
             foreign: seen.foreign.clone(),
         }
     }

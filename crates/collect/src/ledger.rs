@@ -1,52 +1,101 @@
-//! Lines of the books on their way into a delivery.
+//! The books: what was counted for each Observation Domain, minute by minute, on its way into a delivery.
 
 use weir_flow::{BooksRow, Counter};
 
-use crate::Limits;
-use crate::session::{Domain, DomainKey};
+use crate::domain::DomainKey;
 
 const MINUTE_MS: i64 = 60_000;
 /// Lines from which on a delivery should be taken, however few flows there are.
 const LINES_MAX: usize = 16_384;
 
-/// Collects what domains counted, minute by minute.
+/// Every counter of the books.
+pub(crate) type Counts = [u64; Counter::COUNT];
+
+/// What was counted for one Observation Domain.
+#[derive(Debug)]
+pub(crate) struct Account {
+    key: DomainKey,
+    /// Counts not yet written to the books.
+    pending: Counts,
+    has_pending: bool,
+    /// Counts that are in the books.
+    written: Counts,
+}
+
+impl Account {
+    fn new(key: DomainKey) -> Self {
+        Self { key, pending: [0; Counter::COUNT], has_pending: false, written: [0; Counter::COUNT] }
+    }
+
+    /// Takes what is not written yet.
+    fn line(&mut self, minute_ms: i64) -> BooksRow {
+        self.has_pending = false;
+        self.written.iter_mut().zip(&self.pending).for_each(|(total, count)| *total += count);
+        BooksRow {
+            minute_ms,
+            exporter: Some(self.key.exporter()),
+            observation_domain: Some(self.key.domain),
+            export_version: Some(self.key.version),
+            counts: std::mem::replace(&mut self.pending, [0; Counter::COUNT]),
+        }
+    }
+}
+
+/// The accounts of all domains, by their places in the table of domains.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     minute_ms: i64,
-    rows: Vec<BooksRow>,
-    /// Domains with counts that are not in `rows` yet.
+    lines: Vec<BooksRow>,
+    accounts: Vec<Account>,
+    /// Accounts with counts that are not in `lines` yet.
     changed: Vec<u32>,
     /// Counts that belong to no exporter.
-    unassigned: [u64; Counter::COUNT],
+    unassigned: Counts,
     /// All counts of all exporters since the start.
-    totals: [u64; Counter::COUNT],
+    totals: Counts,
 }
 
 impl Default for Ledger {
     fn default() -> Self {
-        let (unassigned, totals) = ([0; Counter::COUNT], [0; Counter::COUNT]);
-        Self { minute_ms: 0, rows: Vec::new(), changed: Vec::new(), unassigned, totals }
+        Self {
+            minute_ms: 0,
+            lines: Vec::new(),
+            accounts: Vec::new(),
+            changed: Vec::new(),
+            unassigned: [0; Counter::COUNT],
+            totals: [0; Counter::COUNT],
+        }
     }
 }
 
 impl Ledger {
     /// Moves to the minute of this time; what was counted before belongs to the minute before.
     #[inline]
-    pub(crate) fn at(&mut self, received_ms: i64, domains: &mut [Domain]) {
+    pub(crate) fn move_to(&mut self, received_ms: i64) {
         let minute_ms = received_ms.saturating_sub(received_ms.rem_euclid(MINUTE_MS));
         if minute_ms != self.minute_ms {
-            self.write_lines(domains);
+            self.write_lines();
             self.minute_ms = minute_ms;
+        }
+    }
+
+    /// Opens the account of a new domain at this place, the next one or that of an account that was closed.
+    pub(crate) fn open(&mut self, index: u32, key: DomainKey) {
+        let account = Account::new(key);
+        match self.accounts.get_mut(index as usize) {
+            Some(closed) => *closed = account,
+            None => self.accounts.push(account),
         }
     }
 
     /// Counts for a domain.
     #[inline]
-    pub(crate) fn count(&mut self, index: u32, domain: &mut Domain, counter: Counter, by: u64) {
-        domain.pending[counter as usize] += by;
+    pub(crate) fn count(&mut self, index: u32, counter: Counter, by: u64) {
+        let account = &mut self.accounts[index as usize];
+        account.pending[counter as usize] += by;
         self.totals[counter as usize] += by;
-        if !domain.has_pending {
-            domain.has_pending = true;
+        if !account.has_pending {
+            account.has_pending = true;
             self.changed.push(index);
         }
     }
@@ -57,26 +106,26 @@ impl Ledger {
         self.totals[counter as usize] += by;
     }
 
-    /// Writes the line of a domain that is about to be forgotten.
-    pub(crate) fn close(&mut self, domain: &mut Domain) {
-        if domain.has_pending {
-            // its entry in `changed` stays, and finds whoever has the place by then
-            domain.has_pending = false;
-            self.rows.push(line(self.minute_ms, domain));
-        }
-    }
-
     /// Counts for a domain that is no longer known.
     pub(crate) fn count_forgotten(&mut self, key: DomainKey, counter: Counter, by: u64) {
         self.totals[counter as usize] += by;
-        let mut domain = Domain::new(key, &Limits::default());
-        domain.pending[counter as usize] = by;
-        self.rows.push(line(self.minute_ms, &mut domain));
+        let mut account = Account::new(key);
+        account.pending[counter as usize] = by;
+        self.lines.push(account.line(self.minute_ms));
     }
 
-    /// Whether so many lines have gathered that a delivery should be taken.
+    /// Writes the line of a domain that is about to be forgotten.
+    pub(crate) fn close(&mut self, index: u32) {
+        let account = &mut self.accounts[index as usize];
+        if account.has_pending {
+            // its entry in `changed` stays, and finds the account that has the place by then
+            self.lines.push(account.line(self.minute_ms));
+        }
+    }
+
+    /// Whether enough lines have gathered that a delivery should be taken.
     pub(crate) fn is_full(&self) -> bool {
-        self.rows.len() >= LINES_MAX
+        self.lines.len() >= LINES_MAX
     }
 
     /// Most octets of lines: each domain may have one, and those that were forgotten.
@@ -86,28 +135,33 @@ impl Ledger {
     }
 
     /// The lines since the last call.
-    pub(crate) fn take_lines(&mut self, domains: &mut [Domain]) -> Vec<BooksRow> {
-        self.write_lines(domains);
-        std::mem::take(&mut self.rows)
+    pub(crate) fn take_lines(&mut self) -> Vec<BooksRow> {
+        self.write_lines();
+        std::mem::take(&mut self.lines)
     }
 
-    pub(crate) fn totals(&self) -> &[u64; Counter::COUNT] {
+    /// All counts of all exporters.
+    pub(crate) fn totals(&self) -> &Counts {
         &self.totals
     }
 
-    pub(crate) fn total(&self, counter: Counter) -> u64 {
-        self.totals[counter as usize]
+    /// All counts of one domain.
+    pub(crate) fn totals_of(&self, index: u32) -> Counts {
+        let account = &self.accounts[index as usize];
+        let mut totals = account.written;
+        totals.iter_mut().zip(&account.pending).for_each(|(total, count)| *total += count);
+        totals
     }
 
-    fn write_lines(&mut self, domains: &mut [Domain]) {
+    fn write_lines(&mut self) {
         for index in self.changed.drain(..) {
-            let Some(domain) = domains.get_mut(index as usize) else { continue };
-            if std::mem::take(&mut domain.has_pending) {
-                self.rows.push(line(self.minute_ms, domain));
+            let account = &mut self.accounts[index as usize];
+            if account.has_pending {
+                self.lines.push(account.line(self.minute_ms));
             }
         }
         if self.unassigned.iter().any(|count| *count > 0) {
-            self.rows.push(BooksRow {
+            self.lines.push(BooksRow {
                 minute_ms: self.minute_ms,
                 exporter: None,
                 observation_domain: None,
@@ -118,14 +172,49 @@ impl Ledger {
     }
 }
 
-/// Takes what a domain has counted.
-fn line(minute_ms: i64, domain: &mut Domain) -> BooksRow {
-    domain.totals.iter_mut().zip(&domain.pending).for_each(|(total, count)| *total += count);
-    BooksRow {
-        minute_ms,
-        exporter: Some(domain.exporter.clone()),
-        observation_domain: Some(domain.key.domain),
-        export_version: Some(domain.key.version),
-        counts: std::mem::replace(&mut domain.pending, [0; Counter::COUNT]),
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::session::Session;
+
+    fn key(domain: u32) -> DomainKey {
+        DomainKey { session: Session::udp(SocketAddr::from(([192, 0, 2, 1], 2055))), version: 10, domain }
+    }
+
+    /// Minute, domain and count of Data Records in each line.
+    fn records(ledger: &mut Ledger) -> Vec<(i64, Option<u32>, u64)> {
+        let records = |line: &BooksRow| line.counts[Counter::RecordsStored as usize];
+        ledger.take_lines().iter().map(|line| (line.minute_ms, line.observation_domain, records(line))).collect()
+    }
+
+    #[test]
+    fn counts_belong_to_the_minute_in_which_they_were_made() {
+        let mut ledger = Ledger::default();
+        ledger.move_to(59_999);
+        ledger.open(0, key(7));
+        ledger.count(0, Counter::RecordsStored, 2);
+        ledger.count(0, Counter::RecordsStored, 3);
+        ledger.move_to(60_000);
+        ledger.count(0, Counter::RecordsStored, 10);
+        ledger.count_unassigned(Counter::RecordsStored, 1);
+        assert_eq!(records(&mut ledger), [(0, Some(7), 5), (60_000, Some(7), 10), (60_000, None, 1)]);
+        assert!(records(&mut ledger).is_empty());
+        assert_eq!(ledger.totals()[Counter::RecordsStored as usize], 16);
+        assert_eq!(ledger.totals_of(0)[Counter::RecordsStored as usize], 15);
+    }
+
+    #[test]
+    fn a_place_that_is_used_again_keeps_the_accounts_apart() {
+        let mut ledger = Ledger::default();
+        ledger.open(0, key(1));
+        ledger.count(0, Counter::RecordsStored, 2);
+        ledger.close(0);
+        ledger.open(0, key(2));
+        ledger.count(0, Counter::RecordsStored, 3);
+        ledger.count_forgotten(key(1), Counter::RecordsStored, 4);
+        assert_eq!(ledger.totals_of(0)[Counter::RecordsStored as usize], 3);
+        assert_eq!(records(&mut ledger), [(0, Some(1), 2), (0, Some(1), 4), (0, Some(2), 3)]);
     }
 }

@@ -1,7 +1,7 @@
 //! The Collecting Process: export datagrams into flow batches, with books that balance.
 //!
 //! The [`Decoder`] is the heart and does no I/O: it is given datagrams with their source and time, keeps what
-//! exporters told about themselves (templates, samplers, sequence numbers), appends flows to columns and writes the
+//! exporters reported about themselves (templates, samplers, sequence numbers), appends flows to columns and writes the
 //! books. The same decoder serves live sockets ([`Collector`]) and capture files ([`capture`]), so both read the same
 //! protocols and count the same way.
 //!
@@ -17,6 +17,7 @@ mod clock;
 mod columns;
 mod counters;
 pub mod decoder;
+mod domain;
 pub mod inspection;
 mod ledger;
 pub mod limits;

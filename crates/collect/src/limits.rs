@@ -1,29 +1,30 @@
 //! Limits of the Collecting Process. Each has a name, a unit, a default and a counter for when it is hit.
 //!
-//! Whoever sends datagrams can fill what is limited here, and no more. [`Limits::octets_max`] says how much memory that
-//! is at most; a test fills everything and compares.
+//! Any sender of datagrams can fill what is limited here, and no more. [`Limits::octets_max`] is how much memory that
+//! takes at most; a test fills everything and compares.
 
 use crate::decoder::sflow::Source;
-use crate::ledger::Ledger;
+use crate::domain::Domain;
+use crate::ledger::{Account, Ledger};
 use crate::sequence::{GAPS_MAX, Gap};
-use crate::session::Domain;
-use crate::waiting;
+use crate::waiting::spooled::OUTBOX_OCTETS_MAX;
 
 /// What one decoder may keep. A sender of datagrams can fill these, and no more.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// Most pairs of transport session and Observation Domain known at a time. When a new one comes, the one that is
-    /// worth least is forgotten and counted under `domains_evicted`; when all have proven themselves, the datagrams of
+    /// worth least is evicted and counted under `domains_evicted`; when all are protected, the datagrams of
     /// the new one are counted under `datagrams_refused`.
     pub domains_max: usize,
-    /// How long a domain that has proven itself is kept after its last datagram when others want its place, in seconds.
+    /// How long a domain that is protected, because it has sent records for a minute, is kept after its last datagram
+    /// when others want its place, in seconds.
     pub domain_idle_secs: u32,
     /// Most templates of one Observation Domain; more are counted under `templates_refused`.
     pub templates_per_domain_max: usize,
-    /// Most templates of all exporters together. For a new one, those of exporters that send nothing are given up and
+    /// Most templates of all exporters together. For a new one, those of exporters that send nothing are dropped and
     /// counted under `templates_evicted`; when there are none, the new one is counted under `templates_refused`.
     pub templates_max: usize,
-    /// Most fields of all templates together, whoever sent them; the same happens as for `templates_max`.
+    /// Most fields of all templates together, of all exporters; the same happens as for `templates_max`.
     pub template_fields_max: usize,
     /// How long a template that came over UDP or DTLS is used when it is not sent again, in seconds; then it counts
     /// under `templates_expired`. 0: for ever. RFC 7011 section 10.3.7 asks for three times the interval at which
@@ -32,7 +33,7 @@ pub struct Limits {
     /// Most samplers of all exporters together; more are counted under `samplers_refused`.
     pub samplers_max: usize,
     /// Most octets of Data Sets that wait for their template in memory, all exporters together. When full, the oldest
-    /// go to disk or, without a folder for that, are given up and counted under `sets_expired`.
+    /// go to disk or, without a folder for that, are dropped and counted under `sets_expired`.
     pub waiting_octets_max: usize,
     /// Most sources of sFlow samples whose sequence numbers are followed, all agents together; samples of others are
     /// stored and counted under `sources_refused`. A source costs some hundred octets.
@@ -40,7 +41,7 @@ pub struct Limits {
     /// Longest time that a Data Set waits for its template, in seconds; then it counts under `sets_expired`.
     pub waiting_secs_max: u32,
     /// Most octets of Data Sets that wait on disk, of all decoders that share the folder; when full, the oldest are
-    /// given up and counted under `sets_expired`.
+    /// dropped and counted under `sets_expired`.
     pub spool_octets_max: u64,
     /// Most Data Sets that wait on disk; the same happens.
     pub spool_sets_max: usize,
@@ -69,25 +70,28 @@ impl Default for Limits {
     }
 }
 
-/// Octets of a domain: in its table, which is copied when it grows, in the index, and its address.
-pub(crate) const DOMAIN_OCTETS: usize = 3 * size_of::<Domain>() / 2 + 4 * CANDIDATE_OCTETS + GAPS_OCTETS + 320;
-/// Octets of a domain in the search for who gives way.
+/// Octets of a domain: in its table and in that of the accounts, which are copied when they grow, in the index, and its
+/// address.
+pub(crate) const DOMAIN_OCTETS: usize =
+    3 * (size_of::<Domain>() + size_of::<Account>()) / 2 + 4 * CANDIDATE_OCTETS + GAPS_OCTETS + 320;
+/// Octets of a domain in the search for the next one to be evicted.
 pub(crate) const CANDIDATE_OCTETS: usize = 24;
-/// Octets of a template beside its fields: its place in a map that is at least a quarter full, and what lists cost.
+/// Octets of a template in addition to its fields: its place in a map that is at least a quarter full, and what lists
+/// cost.
 pub(crate) const TEMPLATE_OCTETS: usize = 1_024;
 /// Octets of a field: specifier, place in the record, column write, leftover.
 pub(crate) const FIELD_OCTETS: usize = 192;
 /// Octets of a sampler: its place in a map, and in those of what domains of an exporter agree about.
 const SAMPLER_OCTETS: usize = 240;
-/// Octets of a datagram that would be known again: a list may have twice the room that it needs.
+/// Octets of a datagram that would be known again: a list may have twice the capacity that it needs.
 const DUPLICATE_OCTETS: usize = 32;
 /// Octets of a source of sFlow samples: its place in a map that is at least half full, or of four.
 const SOURCE_OCTETS: usize = 4 * (size_of::<Source>() + 16) + 2 * GAPS_OCTETS;
 /// Octets of the gaps that an account of sequence numbers remembers.
 const GAPS_OCTETS: usize = GAPS_MAX * size_of::<Gap>();
-/// Datagrams and ranges of all accounts of sequence numbers about which it is not decided whether something is missing.
+/// Upper bound, over all domains, of sequence gaps still undecided.
 pub(crate) const UNSETTLED_MAX: usize = 1 << 18;
-/// Octets of each: a queue may have twice the room that it needs.
+/// Octets of each: a queue may have twice the capacity that it needs.
 pub(crate) const UNSETTLED_OCTETS: usize = 96;
 /// Octets of all elements that are known to be lists.
 const LEARNED_LISTS_OCTETS: usize = (1 << 16) * 64;
@@ -96,7 +100,7 @@ const SPOOLED_OCTETS: usize = 448;
 
 impl Limits {
     /// Most octets of memory that a decoder with these limits keeps about exporters, whatever they send. Not in it
-    /// are the delivery that it is making, and what it remembers of options told, which has a limit of its own.
+    /// are the delivery that it is making, and what it remembers of options reported, which has a limit of its own.
     pub const fn octets_max(&self) -> usize {
         self.domains_max * (DOMAIN_OCTETS + self.duplicate_datagrams_max * DUPLICATE_OCTETS)
             + LEARNED_LISTS_OCTETS
@@ -105,7 +109,7 @@ impl Limits {
             + self.template_fields_max * FIELD_OCTETS
             + self.samplers_max * SAMPLER_OCTETS
             + self.waiting_octets_max
-            + waiting::OUTBOX_OCTETS_MAX
+            + OUTBOX_OCTETS_MAX
             + self.spool_sets_max * SPOOLED_OCTETS
             + UNSETTLED_MAX * UNSETTLED_OCTETS
             + Ledger::octets_max(self.domains_max)

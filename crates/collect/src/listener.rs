@@ -22,13 +22,13 @@ pub enum ListenerError {
     /// The scheme is none of ours.
     #[error("'{}' is no transport\nhint: the transports are udp, tcp, tls, dtls and sctp", scheme.escape_debug())]
     Transport {
-        /// What stands before `://`.
+        /// The text before `://`.
         scheme: String,
     },
     /// No address and port.
     #[error("'{}' is no address and port\nhint: write 0.0.0.0:{port} or [::]:{port}; names are not looked up", address.escape_debug())]
     Address {
-        /// What stands in its place.
+        /// The text in its place.
         address: String,
         /// The usual port of the transport.
         port: u16,

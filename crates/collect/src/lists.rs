@@ -3,17 +3,15 @@
 //! A value in a list fills a column when the record has just one such value, so that there is no doubt which is meant.
 //! It stays among the elements as well, since a column does not say from where it came.
 
-use std::collections::HashMap;
-
 use weir_flow::registry::{self, DataType};
 use weir_flow::{Column, ColumnType, FlowBatchBuilder};
-use weir_wire::structured::{self, ListContext, ListEntry};
+use weir_wire::structured::{self, ListEntry};
 use weir_wire::value::be_uint;
-use weir_wire::{ElementId, ListKind, Template, TemplateId};
+use weir_wire::{ElementId, ListKind};
 
 use crate::columns::{Records, is_kept};
+use crate::domain::DomainTemplates;
 use crate::plan::{Plan, column_of_flags};
-use crate::session::Known;
 
 /// Which kind of list values of this type are.
 pub(crate) const fn kind_of(data_type: DataType) -> Option<ListKind> {
@@ -30,38 +28,22 @@ pub(crate) fn registered(element: ElementId) -> Option<ListKind> {
     kind_of(registry::element(element.enterprise, element.id)?.data_type)
 }
 
-/// What one Observation Domain knows that lists need.
-pub(crate) struct InDomain<'d> {
-    pub templates: &'d HashMap<TemplateId, Known, foldhash::fast::RandomState>,
-    /// Lists among the elements that the exporter has named (RFC 5610).
-    pub learned: &'d HashMap<ElementId, ListKind>,
-}
-
-impl ListContext for InDomain<'_> {
-    fn template(&self, id: TemplateId) -> Option<&Template> {
-        self.templates.get(&id).map(|known| &known.template)
-    }
-
-    fn list_kind(&self, element: ElementId) -> Option<ListKind> {
-        registered(element).or_else(|| self.learned.get(&element).copied())
-    }
-}
-
 /// A value in a list whose column the record leaves empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Leaf<'a> {
     row: usize,
     column: Column,
     octets: &'a [u8],
-    /// Bits of the column are told by several elements.
+    /// Several elements each have some bits of the column.
     part: bool,
 }
 
-/// Appends the elements of records that have lists. Yields how many lists could not be read to their end.
+/// Appends the elements of records that have lists. Returns how many lists could not be read to their
+/// end.
 pub(crate) fn write_leftovers(
     plan: &Plan,
     records: Records<'_>,
-    surroundings: &InDomain<'_>,
+    templates: &DomainTemplates,
     builder: &mut FlowBatchBuilder,
 ) -> u32 {
     let (mut entries, mut leaves, mut undecodable) = (Vec::new(), Vec::new(), 0);
@@ -76,7 +58,7 @@ pub(crate) fn write_leftovers(
             entries.clear();
             let position = target.row_len() as u16;
             let element = ElementId { enterprise: leftover.enterprise, id: leftover.id };
-            undecodable += structured::walk(element, kind, octets, surroundings, &mut entries);
+            undecodable += structured::walk(element, kind, octets, templates, &mut entries);
             for entry in &entries {
                 let ElementId { enterprise, id } = entry.element;
                 match entry.parent {
@@ -117,7 +99,7 @@ fn leaf<'a>(plan: &Plan, row: usize, entry: &ListEntry<'a>) -> Option<Leaf<'a>> 
     (fits && open).then_some(Leaf { row, column, octets: entry.octets, part })
 }
 
-/// Writes one column after the other: of each row the only value, or bits that were told apart; else null.
+/// Writes one column after the other: of each row the only value, or bits that elements have each some of; else null.
 fn write_leaves(leaves: &mut [Leaf<'_>], rows: usize, builder: &mut FlowBatchBuilder) {
     leaves.sort_by_key(|leaf| (leaf.column, leaf.row));
     for of_column in leaves.chunk_by(|a, b| a.column == b.column) {

@@ -1,16 +1,18 @@
 //! Packets as flows: rows whose columns come from a packet's headers.
 //!
-//! sFlow tells of single packets by their first octets, and so do records of IPFIX that carry a section of a frame. Both
+//! sFlow reports single packets by their first octets, and so do records of IPFIX that carry a section of a frame. Both
 //! become rows here. A row holds what is known in borrowed form until the rows of a datagram are together; then one
 //! column after another is written, and columns that no row has cost nothing.
 
+use arrow::datatypes::ArrowPrimitiveType;
+use weir_flow::builder::NumberColumn;
 use weir_flow::elements::ElementsColumn;
 use weir_flow::{Column, FlowBatchBuilder};
-use weir_wire::packet::{Headers, Ip, Packet, TunnelKind};
+use weir_wire::packet::{Headers, Ip, Macs, Packet, TunnelKind};
 
 /// What is known of one packet.
 #[derive(Debug, Clone, Copy, Default)]
-pub(crate) struct Observed<'a> {
+pub(crate) struct ObservedPacket<'a> {
     /// Its headers.
     pub packet: Option<Packet<'a>>,
     /// Octets of the packet from its IP header on, or of what its link carries when it is no IP.
@@ -25,21 +27,33 @@ pub(crate) struct Observed<'a> {
     pub forwarding_status: Option<u8>,
     pub src_vlan: Option<u16>,
     pub dst_vlan: Option<u16>,
+    pub route: Route<'a>,
+    pub translation: Translation<'a>,
+}
+
+/// How a router has forwarded a packet. Addresses that are not known are empty.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Route<'a> {
     pub next_hop: &'a [u8],
+    pub bgp_next_hop: &'a [u8],
     pub src_mask: Option<u8>,
     pub dst_mask: Option<u8>,
-    pub bgp_next_hop: &'a [u8],
     pub src_as: Option<u32>,
     pub dst_as: Option<u32>,
     pub prev_as: Option<u32>,
     pub next_as: Option<u32>,
-    pub nat_src_addr: &'a [u8],
-    pub nat_dst_addr: &'a [u8],
-    pub nat_src_port: Option<u16>,
-    pub nat_dst_port: Option<u16>,
 }
 
-impl<'a> Observed<'a> {
+/// Addresses and ports after translation. Addresses that are not known are empty.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Translation<'a> {
+    pub src_addr: &'a [u8],
+    pub dst_addr: &'a [u8],
+    pub src_port: Option<u16>,
+    pub dst_port: Option<u16>,
+}
+
+impl<'a> ObservedPacket<'a> {
     /// Headers that the columns take: the innermost.
     fn headers(&self) -> Option<&Headers<'a>> {
         self.packet.as_ref().map(Packet::innermost)
@@ -49,11 +63,20 @@ impl<'a> Observed<'a> {
         self.headers()?.ip.as_ref()
     }
 
+    /// Link addresses: the outermost.
+    fn macs(&self) -> Option<Macs<'a>> {
+        self.packet.as_ref()?.outer.macs
+    }
+
+    fn ethertype(&self) -> Option<u16> {
+        self.headers()?.ethertype.or(self.packet.as_ref()?.outer.ethertype)
+    }
+
     fn ttl(&self) -> Option<u8> {
         self.ip().map(|ip| ip.ttl).filter(|ttl| *ttl > 0)
     }
 
-    /// The VLAN that the packet came in by: the agent's word, or else its outermost tag.
+    /// The VLAN that the packet came in by: as the agent reports it, or else its outermost tag.
     fn vlan(&self) -> Option<u16> {
         self.src_vlan.or_else(|| self.packet.as_ref()?.outer.vlan(0))
     }
@@ -66,73 +89,131 @@ impl<'a> Observed<'a> {
 }
 
 /// Writes the columns of rows, but those that the caller has `taken`. The group of rows must have been begun.
-pub(crate) fn write(rows: &[Observed<'_>], builder: &mut FlowBatchBuilder, taken: &impl Fn(Column) -> bool) {
-    macro_rules! numbers {
-        ($($kind:ident $column:ident $value:expr;)*) => {$(
-            let value = $value;
-            let some = rows.iter().filter(|row| value(row).is_some()).count();
-            if some > 0 && !taken(Column::$column) {
-                let target = builder.$kind(Column::$column);
-                if some == rows.len() {
-                    target.extend(rows.iter().map(|row| value(row).unwrap_or_default()));
-                } else {
-                    rows.iter().map(value).for_each(|value| target.push(value));
-                }
-            }
-        )*};
+pub(crate) fn write(rows: &[ObservedPacket<'_>], builder: &mut FlowBatchBuilder, taken: &impl Fn(Column) -> bool) {
+    let mut columns = ColumnWriter { rows, builder, taken };
+    columns.write_link();
+    columns.write_network();
+    columns.write_forwarding();
+    columns.write_route();
+    columns.write_translation();
+}
+
+/// Writes one column after another. Columns that no row has, and those that are taken, are left out.
+struct ColumnWriter<'w, 'a, F> {
+    rows: &'w [ObservedPacket<'a>],
+    builder: &'w mut FlowBatchBuilder,
+    taken: &'w F,
+}
+
+/// Each column and its value: what a packet has is listed here and nowhere else.
+impl<F: Fn(Column) -> bool> ColumnWriter<'_, '_, F> {
+    fn write_link(&mut self) {
+        self.octets(Column::SrcMac, |row| row.macs().map_or(&[], |macs| macs.source));
+        self.octets(Column::DstMac, |row| row.macs().map_or(&[], |macs| macs.destination));
+        self.u16(Column::SrcVlan, ObservedPacket::vlan);
+        self.u16(Column::DstVlan, |row| row.dst_vlan);
+        self.u16(Column::Ethertype, ObservedPacket::ethertype);
     }
-    macro_rules! octets {
-        ($($column:ident $value:expr;)*) => {$(
-            let value: for<'r> fn(&'r Observed<'_>) -> &'r [u8] = $value;
-            let some = rows.iter().filter(|row| !value(row).is_empty()).count();
-            if some > 0 && !taken(Column::$column) {
-                let target = builder.address(Column::$column);
-                if some == rows.len() {
-                    target.extend(rows.iter().map(value));
-                } else {
-                    rows.iter().map(value).for_each(|v| target.push(Some(v).filter(|octets| !octets.is_empty())));
-                }
-            }
-        )*};
+
+    fn write_network(&mut self) {
+        self.octets(Column::SrcAddr, |row| row.ip().map_or(&[], |ip| ip.source));
+        self.octets(Column::DstAddr, |row| row.ip().map_or(&[], |ip| ip.destination));
+        self.u16(Column::SrcPort, |row| Some(row.headers()?.ports?.0));
+        self.u16(Column::DstPort, |row| Some(row.headers()?.ports?.1));
+        self.u8(Column::Protocol, |row| Some(row.ip()?.protocol));
+        self.u16(Column::TcpFlags, |row| row.headers()?.tcp_flags);
+        self.u8(Column::Tos, |row| Some(row.ip()?.tos));
+        self.u8(Column::MinTtl, ObservedPacket::ttl);
+        self.u8(Column::MaxTtl, ObservedPacket::ttl);
+        self.u8(Column::IcmpType, |row| Some(row.headers()?.icmp?.0));
+        self.u8(Column::IcmpCode, |row| Some(row.headers()?.icmp?.1));
+        self.u64(Column::Bytes, |row| row.bytes);
     }
-    octets! {
-        SrcAddr |row| row.ip().map_or(&[], |ip| ip.source);
-        DstAddr |row| row.ip().map_or(&[], |ip| ip.destination);
-        NextHop |row| row.next_hop;
-        BgpNextHop |row| row.bgp_next_hop;
-        NatSrcAddr |row| row.nat_src_addr;
-        NatDstAddr |row| row.nat_dst_addr;
-        SrcMac |row| row.packet.as_ref().and_then(|packet| packet.outer.macs).map_or(&[], |macs| macs.source);
-        DstMac |row| row.packet.as_ref().and_then(|packet| packet.outer.macs).map_or(&[], |macs| macs.destination);
+
+    fn write_forwarding(&mut self) {
+        self.u32(Column::InIf, |row| row.in_if);
+        self.u32(Column::OutIf, |row| row.out_if);
+        self.u8(Column::Direction, |row| row.direction);
+        self.u8(Column::ForwardingStatus, |row| row.forwarding_status);
+        self.u32(Column::SamplingInterval, |row| row.sampling_interval);
+        self.u64(Column::ObservationPoint, |row| row.observation_point);
     }
-    numbers! {
-        u16 SrcPort |row: &Observed<'_>| Some(row.headers()?.ports?.0);
-        u16 DstPort |row: &Observed<'_>| Some(row.headers()?.ports?.1);
-        u8 Protocol |row: &Observed<'_>| Some(row.ip()?.protocol);
-        u16 TcpFlags |row: &Observed<'_>| row.headers()?.tcp_flags;
-        u8 Tos |row: &Observed<'_>| Some(row.ip()?.tos);
-        u64 Bytes |row: &Observed<'_>| row.bytes;
-        u32 InIf |row: &Observed<'_>| row.in_if;
-        u32 OutIf |row: &Observed<'_>| row.out_if;
-        u32 SrcAs |row: &Observed<'_>| row.src_as;
-        u32 DstAs |row: &Observed<'_>| row.dst_as;
-        u8 SrcMask |row: &Observed<'_>| row.src_mask;
-        u8 DstMask |row: &Observed<'_>| row.dst_mask;
-        u32 SamplingInterval |row: &Observed<'_>| row.sampling_interval;
-        u8 MinTtl Observed::ttl;
-        u8 MaxTtl Observed::ttl;
-        u8 IcmpType |row: &Observed<'_>| Some(row.headers()?.icmp?.0);
-        u8 IcmpCode |row: &Observed<'_>| Some(row.headers()?.icmp?.1);
-        u8 Direction |row: &Observed<'_>| row.direction;
-        u8 ForwardingStatus |row: &Observed<'_>| row.forwarding_status;
-        u32 PrevAs |row: &Observed<'_>| row.prev_as;
-        u32 NextAs |row: &Observed<'_>| row.next_as;
-        u16 SrcVlan Observed::vlan;
-        u16 DstVlan |row: &Observed<'_>| row.dst_vlan;
-        u16 NatSrcPort |row: &Observed<'_>| row.nat_src_port;
-        u16 NatDstPort |row: &Observed<'_>| row.nat_dst_port;
-        u16 Ethertype |row: &Observed<'_>| row.headers()?.ethertype.or(row.packet.as_ref()?.outer.ethertype);
-        u64 ObservationPoint |row: &Observed<'_>| row.observation_point;
+
+    fn write_route(&mut self) {
+        self.octets(Column::NextHop, |row| row.route.next_hop);
+        self.octets(Column::BgpNextHop, |row| row.route.bgp_next_hop);
+        self.u8(Column::SrcMask, |row| row.route.src_mask);
+        self.u8(Column::DstMask, |row| row.route.dst_mask);
+        self.u32(Column::SrcAs, |row| row.route.src_as);
+        self.u32(Column::DstAs, |row| row.route.dst_as);
+        self.u32(Column::PrevAs, |row| row.route.prev_as);
+        self.u32(Column::NextAs, |row| row.route.next_as);
+    }
+
+    fn write_translation(&mut self) {
+        self.octets(Column::NatSrcAddr, |row| row.translation.src_addr);
+        self.octets(Column::NatDstAddr, |row| row.translation.dst_addr);
+        self.u16(Column::NatSrcPort, |row| row.translation.src_port);
+        self.u16(Column::NatDstPort, |row| row.translation.dst_port);
+    }
+}
+
+/// A column of numbers of the builder.
+type Target<T> = for<'b> fn(&'b mut FlowBatchBuilder, Column) -> &'b mut NumberColumn<T>;
+
+impl<'a, F: Fn(Column) -> bool> ColumnWriter<'_, 'a, F> {
+    #[inline]
+    fn u8(&mut self, column: Column, value: impl Fn(&ObservedPacket<'a>) -> Option<u8>) {
+        self.number(FlowBatchBuilder::u8, column, value);
+    }
+
+    #[inline]
+    fn u16(&mut self, column: Column, value: impl Fn(&ObservedPacket<'a>) -> Option<u16>) {
+        self.number(FlowBatchBuilder::u16, column, value);
+    }
+
+    #[inline]
+    fn u32(&mut self, column: Column, value: impl Fn(&ObservedPacket<'a>) -> Option<u32>) {
+        self.number(FlowBatchBuilder::u32, column, value);
+    }
+
+    #[inline]
+    fn u64(&mut self, column: Column, value: impl Fn(&ObservedPacket<'a>) -> Option<u64>) {
+        self.number(FlowBatchBuilder::u64, column, value);
+    }
+
+    #[inline]
+    fn number<T: ArrowPrimitiveType>(
+        &mut self,
+        target: Target<T>,
+        column: Column,
+        value: impl Fn(&ObservedPacket<'a>) -> Option<T::Native>,
+    ) {
+        let set = self.rows.iter().filter(|row| value(row).is_some()).count();
+        if set == 0 || (self.taken)(column) {
+            return;
+        }
+        let target = target(self.builder, column);
+        if set == self.rows.len() {
+            target.extend(self.rows.iter().map(|row| value(row).unwrap_or_default()));
+        } else {
+            self.rows.iter().for_each(|row| target.push(value(row)));
+        }
+    }
+
+    /// A column of octets; empty ones are not set.
+    #[inline]
+    fn octets(&mut self, column: Column, value: impl for<'r> Fn(&'r ObservedPacket<'a>) -> &'r [u8]) {
+        let set = self.rows.iter().filter(|row| !value(row).is_empty()).count();
+        if set == 0 || (self.taken)(column) {
+            return;
+        }
+        let target = self.builder.address(column);
+        if set == self.rows.len() {
+            target.extend(self.rows.iter().map(&value));
+        } else {
+            self.rows.iter().for_each(|row| target.push(Some(value(row)).filter(|octets| !octets.is_empty())));
+        }
     }
 }
 
@@ -161,10 +242,10 @@ mod element {
 /// Labels that have an element each (`mplsTopLabelStackSection` to `mplsLabelStackSection10`).
 const LABELS_MAX: usize = 10;
 
-/// Adds what the headers say beyond the columns: the outer headers of a tunnel, further tags, labels, fragments. Where
+/// Adds what the headers hold beyond the columns: the outer headers of a tunnel, further tags, labels, fragments. Where
 /// headers come twice, these are the tunnel's (RFC 7011 section 8), but link addresses, of which the columns have the
 /// tunnel's.
-pub(crate) fn push_elements(row: &Observed<'_>, target: &mut ElementsColumn) {
+pub(crate) fn push_elements(row: &ObservedPacket<'_>, target: &mut ElementsColumn) {
     if let Some(octets) = row.frame_octets {
         target.push(0, element::LAYER2_OCTETS, &octets.to_be_bytes());
     }
@@ -186,7 +267,7 @@ pub(crate) fn push_elements(row: &Observed<'_>, target: &mut ElementsColumn) {
     }
 }
 
-fn push_tags(row: &Observed<'_>, outer: &Headers<'_>, target: &mut ElementsColumn) {
+fn push_tags(row: &ObservedPacket<'_>, outer: &Headers<'_>, target: &mut ElementsColumn) {
     let count = outer.vlan_tags.len() / 4;
     for (number, vlan) in (0..count).filter_map(|number| Some((number, outer.vlan(number)?))) {
         match number {

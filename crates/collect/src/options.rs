@@ -1,8 +1,8 @@
 //! Options Data Records on their way into the table `exporter_options`.
 //!
-//! Exporters repeat what they tell every few minutes. A record is written when nothing was told about the same thing
-//! before, when it says something else, or when the last time was an hour ago. For that a hash of what it is about and
-//! one of what it says are remembered; two that collide cost an update of an hour's delay, once in 2^64.
+//! Exporters repeat their options every few minutes. A record is written when none about the same thing was written
+//! before, when it reports something else, or when the last time was an hour ago. For that a hash of what it is about
+//! and one of what it reports are remembered; two that collide cost an update of an hour's delay, once in 2^64.
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -15,28 +15,28 @@ use weir_wire::{ElementId, ListKind, ScopeType, Template};
 
 use crate::clock::MessageClock;
 use crate::columns::Records;
+use crate::domain::DomainKey;
 use crate::lists;
 use crate::sampling::SamplerFields;
-use crate::session::DomainKey;
 
-/// Most things that are remembered to have been told; more within an hour are not written, and counted.
+/// Most things whose records are remembered; further ones within an hour are not written, and counted.
 const REMEMBERED_MAX: usize = 1 << 18;
-/// After so long a record is written again though it says the same.
+/// After this long a record is written again though it reports the same.
 const REPEATED_AFTER_MS: i64 = 3_600_000;
 
-/// What was told, and the rows of it that are still to be handed out.
+/// What exporters have reported, and the rows of it that are still to be handed out.
 #[derive(Debug, Default)]
-pub(crate) struct Options {
+pub(crate) struct OptionsTable {
     rows: OptionsRows,
-    /// By what a record is about: what it said, and when it was written.
-    told: HashMap<u64, (u64, i64), foldhash::fast::RandomState>,
+    /// By the hash of what a record is about: the hash of what it reports, and when it was written.
+    written: HashMap<u64, (u64, i64), foldhash::fast::RandomState>,
     hashes: foldhash::fast::RandomState,
     scope: String,
 }
 
-/// Whose records they are.
+/// Exporter and domain that sent an Options Data Record.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Teller<'a> {
+pub(crate) struct RecordOrigin<'a> {
     pub key: DomainKey,
     pub exporter: &'a [u8],
 }
@@ -48,7 +48,7 @@ struct Fields<'t> {
     sampling: SamplerFields,
 }
 
-// Numbers of elements, by what they tell.
+// Numbers of elements, by what they report.
 const INTERFACES: [u16; 4] = [10, 14, 252, 253];
 const INTERFACE_NAMES: [u16; 2] = [82, 83];
 const VRFS: [u16; 2] = [234, 235];
@@ -203,18 +203,19 @@ const fn scope_name(scope: ScopeType) -> &'static str {
     }
 }
 
-impl Options {
-    /// Takes what records tell. Yields how many were not written because too much is remembered already.
-    pub(crate) fn tell(
+impl OptionsTable {
+    /// Appends the records that report something new. Returns how many were not written because too much is remembered
+    /// already.
+    pub(crate) fn append(
         &mut self,
-        teller: Teller<'_>,
+        origin: RecordOrigin<'_>,
         template: &Template,
         records: Records<'_>,
         clock: &MessageClock,
     ) -> u64 {
-        let fields = Fields::of(template, teller.key.version == 9);
+        let fields = Fields::of(template, origin.key.version == 9);
         let kind = fields.kind(records);
-        (0..records.len()).map(|record| u64::from(!self.record(teller, &fields, kind, records, record, clock))).sum()
+        (0..records.len()).map(|record| u64::from(!self.record(origin, &fields, kind, records, record, clock))).sum()
     }
 
     /// Rows since the last call.
@@ -229,7 +230,7 @@ impl Options {
 
     fn record(
         &mut self,
-        teller: Teller<'_>,
+        origin: RecordOrigin<'_>,
         fields: &Fields<'_>,
         kind: OptionsKind,
         records: Records<'_>,
@@ -242,11 +243,11 @@ impl Options {
             OptionsKind::Type => fields.number(&[PRIVATE_ENTERPRISE], records, record).and_then(|n| n.try_into().ok()),
             _ => None,
         };
-        let about = self.about(teller, fields, (enterprise, key, key_octets), records, record);
-        match self.news(about, fields, records, record, clock.received_ms) {
-            News::Nothing => return true,
-            News::TooMuch => return false,
-            News::Something => {}
+        let key_hash = self.key_hash(origin, fields, (enterprise, key, key_octets), records, record);
+        match self.change(key_hash, fields, records, record, clock.received_ms) {
+            RecordChange::Unchanged => return true,
+            RecordChange::OverLimit => return false,
+            RecordChange::New => {}
         }
         let (names, descriptions) = Fields::names(kind);
         let rate = fields.sampling.rate(records, record);
@@ -255,9 +256,9 @@ impl Options {
         fields.push_scope(&mut scope, records, record);
         let row = OptionsRow {
             received_ms: clock.received_ms,
-            exporter: teller.exporter,
-            observation_domain: teller.key.domain,
-            export_version: teller.key.version,
+            exporter: origin.exporter,
+            observation_domain: origin.key.domain,
+            export_version: origin.key.version,
             kind,
             scope: &scope,
             enterprise,
@@ -278,19 +279,19 @@ impl Options {
         true
     }
 
-    /// What a record is about: exporter, domain, template, scope, and whatever else names a thing.
-    fn about(
+    /// Hash of what a record is about: exporter, domain, template, scope, and what else identifies a thing.
+    fn key_hash(
         &self,
-        teller: Teller<'_>,
+        origin: RecordOrigin<'_>,
         fields: &Fields<'_>,
         (enterprise, key, key_octets): (Option<u32>, Option<u64>, Option<&[u8]>),
         records: Records<'_>,
         record: usize,
     ) -> u64 {
         let mut hasher = self.hashes.build_hasher();
-        hasher.write(teller.exporter);
-        hasher.write_u32(teller.key.domain);
-        hasher.write_u8(teller.key.version);
+        hasher.write(origin.exporter);
+        hasher.write_u32(origin.key.domain);
+        hasher.write_u8(origin.key.version);
         hasher.write_u16(fields.template.id().get());
         for field in 0..fields.template.scope_count() {
             hash_octets(&mut hasher, records.octets_of(field, record));
@@ -301,35 +302,44 @@ impl Options {
         hasher.finish()
     }
 
-    fn news(&mut self, about: u64, fields: &Fields<'_>, records: Records<'_>, record: usize, now_ms: i64) -> News {
+    fn change(
+        &mut self,
+        key_hash: u64,
+        fields: &Fields<'_>,
+        records: Records<'_>,
+        record: usize,
+        now_ms: i64,
+    ) -> RecordChange {
         let mut hasher = self.hashes.build_hasher();
         (0..fields.template.fields().len())
             .for_each(|field| hash_octets(&mut hasher, records.octets_of(field, record)));
-        let says = hasher.finish();
+        let value_hash = hasher.finish();
         let is_old = |written_ms: i64| now_ms.saturating_sub(written_ms) >= REPEATED_AFTER_MS;
-        if let Some((said, written_ms)) = self.told.get_mut(&about) {
-            if *said == says && !is_old(*written_ms) {
-                return News::Nothing;
+        if let Some((written_hash, written_ms)) = self.written.get_mut(&key_hash) {
+            if *written_hash == value_hash && !is_old(*written_ms) {
+                return RecordChange::Unchanged;
             }
-            (*said, *written_ms) = (says, now_ms);
-            return News::Something;
+            (*written_hash, *written_ms) = (value_hash, now_ms);
+            return RecordChange::New;
         }
-        if self.told.len() >= REMEMBERED_MAX {
-            self.told.retain(|_, (_, written_ms)| !is_old(*written_ms));
-            if self.told.len() >= REMEMBERED_MAX {
-                return News::TooMuch;
+        if self.written.len() >= REMEMBERED_MAX {
+            self.written.retain(|_, (_, written_ms)| !is_old(*written_ms));
+            if self.written.len() >= REMEMBERED_MAX {
+                return RecordChange::OverLimit;
             }
         }
-        self.told.insert(about, (says, now_ms));
-        News::Something
+        self.written.insert(key_hash, (value_hash, now_ms));
+        RecordChange::New
     }
 }
 
 /// Whether a record is to be written.
-enum News {
-    Nothing,
-    Something,
-    TooMuch,
+enum RecordChange {
+    /// It reports what was written before.
+    Unchanged,
+    New,
+    /// Too much is remembered already, so it is not written.
+    OverLimit,
 }
 
 fn hash_octets(hasher: &mut impl Hasher, octets: &[u8]) {
@@ -337,14 +347,14 @@ fn hash_octets(hasher: &mut impl Hasher, octets: &[u8]) {
     hasher.write(octets);
 }
 
-/// Elements that type records (RFC 5610) say are lists.
-pub(crate) fn lists_told(template: &Template, records: Records<'_>) -> Vec<(ElementId, ListKind)> {
+/// Elements that are lists by the type records of an exporter (RFC 5610).
+pub(crate) fn lists_reported(template: &Template, records: Records<'_>) -> Vec<(ElementId, ListKind)> {
     // IPFIX only: NetFlow v9 has no enterprise numbers
     let fields = Fields::of(template, false);
     if fields.position(&[ELEMENT_TYPE]).is_none() {
         return Vec::new();
     }
-    let told = (0..records.len()).filter_map(|record| {
+    let lists = (0..records.len()).filter_map(|record| {
         let number = |id: u16| fields.number(&[id], records, record);
         let element = ElementId {
             enterprise: number(PRIVATE_ENTERPRISE).unwrap_or(0).try_into().ok()?,
@@ -353,5 +363,5 @@ pub(crate) fn lists_told(template: &Template, records: Records<'_>) -> Vec<(Elem
         let data_type = DataType::from_number(number(ELEMENT_TYPE)?.try_into().ok()?)?;
         Some((element, lists::kind_of(data_type)?))
     });
-    told.filter(|(element, _)| registry::element(element.enterprise, element.id).is_none()).collect()
+    lists.filter(|(element, _)| registry::element(element.enterprise, element.id).is_none()).collect()
 }

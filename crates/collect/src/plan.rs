@@ -18,7 +18,7 @@ const OBSERVATION_TIMES: [(u16, TimeForm); 4] =
 
 /// Columns of what the headers of packets say. Where packets have several headers of a kind because they travel in a
 /// tunnel, a template has an element once for each, the outermost first (RFC 7011 section 8). The columns take the
-/// innermost of each, so that they agree about which flow they tell of; the tunnel's are among the elements.
+/// innermost of each, so that they agree about which flow they describe; the tunnel's are among the elements.
 const OF_THE_PACKETS_HEADERS: [Column; 7] = [
     Column::SrcAddr,
     Column::DstAddr,
@@ -89,9 +89,9 @@ pub(crate) struct Leftover {
 pub(crate) struct Plan {
     pub ops: Vec<Op>,
     pub leftovers: Vec<Leftover>,
-    /// Whether the records tell their own sampling interval.
-    pub tells_sampling: bool,
-    /// Whether the records name a sampler, whose interval options data may tell.
+    /// Whether the records have their own sampling interval.
+    pub has_sampling_interval: bool,
+    /// Whether the records name a sampler, whose interval options data may report.
     pub sampler_field: Option<usize>,
     /// Section of the packet that the records carry, to be read where they lack its addresses.
     pub section: Option<Section>,
@@ -99,14 +99,14 @@ pub(crate) struct Plan {
     pub in_if_field: Option<usize>,
     /// Whether any field is a list.
     pub has_lists: bool,
-    /// Whether a time is told as uptime and nothing in the records says what it counts from.
+    /// Whether a time is an uptime and nothing in the records says what it counts from.
     pub needs_uptime: bool,
-    /// Fields for uptimes that have room for more, see [`crate::clock::is_absolute`].
+    /// Fields for uptimes that are long enough for more, see [`crate::clock::is_absolute`].
     pub wide_uptimes: Vec<usize>,
 }
 
 impl Plan {
-    /// Compiles a template. `header_uptime` says whether the protocol's header tells the exporter's uptime,
+    /// Compiles a template. `header_uptime` says whether the protocol's header has the exporter's uptime,
     /// `list_kind` which elements are lists.
     pub(crate) fn compile(
         template: &Template,
@@ -117,7 +117,7 @@ impl Plan {
         let mut plan = Self {
             ops: Vec::with_capacity(fields.len()),
             leftovers: Vec::new(),
-            tells_sampling: false,
+            has_sampling_interval: false,
             sampler_field: None,
             section: None,
             in_if_field: None,
@@ -139,7 +139,7 @@ impl Plan {
         if !plan.has_lists && !plan.writes(Column::SrcAddr) && !plan.writes(Column::DstAddr) {
             plan.section = Section::of(fields);
         }
-        plan.tells_sampling = plan.writes(Column::SamplingInterval);
+        plan.has_sampling_interval = plan.writes(Column::SamplingInterval);
         plan.sampler_field = plan.field_of(Column::SamplerId);
         plan.in_if_field = plan.field_of(Column::InIf);
         for op in &plan.ops {
@@ -208,7 +208,7 @@ impl Plan {
         }
     }
 
-    /// YAF tells the flags of the first packet and those of all others apart.
+    /// YAF distinguishes the flags of the first packet from those of all others.
     fn place_flags(&mut self, fields: &[FieldSpecifier]) {
         let position = |id| fields.iter().position(|field| field.element == ElementId { enterprise: CERT, id });
         for (column, reverse) in [(Column::TcpFlags, 0), (Column::TcpFlagsReverse, CERT_REVERSE)] {
@@ -326,7 +326,7 @@ const UNION_TCP_FLAGS: u16 = 15;
 /// enterprise).
 const CERT_REVERSE: u16 = 0x4000;
 
-/// The column of flags that one of YAF's elements tells a part of.
+/// The column of flags of which one of YAF's elements has a part.
 pub(crate) fn column_of_flags(element: ElementId) -> Option<Column> {
     let of_flags =
         element.enterprise == CERT && matches!(element.id & !CERT_REVERSE, INITIAL_TCP_FLAGS | UNION_TCP_FLAGS);
@@ -459,7 +459,7 @@ mod tests {
     fn an_interval_of_two_numbers_fills_the_column() {
         let plan = compile(&template(&[(0, 305, 4), (0, 306, 4)]), false);
         assert_eq!(plan.ops, [Op::Interval { selected: 0, other: 1, form: IntervalForm::Space }]);
-        assert!(plan.tells_sampling);
+        assert!(plan.has_sampling_interval);
         assert_eq!(plan.leftovers.len(), 2, "the exact numbers are kept");
     }
 

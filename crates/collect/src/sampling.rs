@@ -1,8 +1,8 @@
-//! What options data tell about sampling.
+//! What options data report about sampling.
 //!
-//! A sampler is told by its own identifier (`selectorId`, `samplerId`), or by the interface that it stands on, or,
-//! without either, is the only one of its Observation Domain. The interval is one packet in so many; where an exporter
-//! tells a fraction, the nearest whole number. Exporters may tell of samplers in another domain than that of the flows
+//! A sampler is identified by its own number (`selectorId`, `samplerId`), or by the interface that it is on, or,
+//! without either, is the only one of its Observation Domain. The interval N is one packet in N; where an exporter
+//! reports a fraction, the nearest whole number. Exporters may report samplers in another domain than that of the flows
 //! (a line card, or the exporter as a whole): that is believed where there is no doubt which sampler is meant.
 
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ use crate::columns::Records;
 /// Most samplers of one domain that are remembered; the oldest knowledge stays, what comes later is counted.
 pub(crate) const SAMPLERS_MAX: usize = 1_024;
 
-/// So many packets of so many.
+/// Packets selected, of packets observed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rate {
     pub selected: u64,
@@ -27,7 +27,7 @@ impl Rate {
         (selected > 0 && observed >= selected).then_some(Self { selected, observed })
     }
 
-    /// One packet in so many, rounded; `None` beyond 32 bits.
+    /// One packet in this many, rounded; `None` beyond 32 bits.
     pub(crate) fn interval(self) -> Option<u32> {
         let (whole, rest) = (self.observed / self.selected, self.observed % self.selected);
         let up = u64::from(rest >= self.selected - rest);
@@ -42,7 +42,7 @@ impl Rate {
     }
 }
 
-/// Where an options template tells about samplers.
+/// Where an options template has what describes samplers.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SamplerFields {
     sampler: Option<usize>,
@@ -90,7 +90,7 @@ impl SamplerFields {
         self.interface.and_then(|field| records.number(field, record))
     }
 
-    /// The rate that a record tells: the first of the ways of telling it that makes sense.
+    /// The rate that a record reports: the first of the possible fields that makes sense.
     pub(crate) fn rate(&self, records: Records<'_>, record: usize) -> Option<Rate> {
         let number = |field: Option<usize>| field.and_then(|field| records.number(field, record));
         let plain = |field| number(field).and_then(|interval| Rate::new(1, interval));
@@ -105,7 +105,7 @@ impl SamplerFields {
                 let packets = number(self.packets)?;
                 Rate::new(packets, packets.saturating_add(number(self.space)?))
             })
-            // Cisco IOS XR tells n out of N and in the same record an interval of 1, which means nothing then
+            // Cisco IOS XR reports n out of N and in the same record an interval of 1, which means nothing then
             .or_else(|| Rate::new(number(self.size)?, number(self.population)?))
             .or_else(probability)
             .or_else(|| plain(self.packets))
@@ -131,9 +131,9 @@ pub(crate) enum Sampler {
     OfInterface(u64),
 }
 
-/// What options data records brought.
+/// What was learned from Options Data Records.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Learned {
+pub(crate) struct SamplersLearned {
     /// Whether any interval is another than before.
     pub changed: bool,
     /// Samplers not known before.
@@ -180,7 +180,7 @@ impl Samplers {
         self.by_id.len() + self.by_interface.len()
     }
 
-    /// Sets the interval of a sampler. Yields what it was before.
+    /// Sets the interval of a sampler. Returns what it was before.
     pub(crate) fn set(&mut self, sampler: Sampler, interval: u32) -> Option<u32> {
         match sampler {
             Sampler::Any => self.any.replace(interval),
@@ -194,9 +194,9 @@ impl Samplers {
         self.by_id.get(&sampler).copied().or(self.any.filter(|_| sampler != 0))
     }
 
-    /// Learns from options data records. `room` is how many samplers more may be remembered.
-    pub(crate) fn learn(&mut self, fields: &SamplerFields, records: Records<'_>, mut room: usize) -> Learned {
-        let mut learned = Learned::default();
+    /// Learns from Options Data Records. `free` is how many samplers more may be remembered.
+    pub(crate) fn learn(&mut self, fields: &SamplerFields, records: Records<'_>, mut free: usize) -> SamplersLearned {
+        let mut learned = SamplersLearned::default();
         for record in 0..records.len() {
             let Some(interval) = fields.rate(records, record).and_then(Rate::interval) else { continue };
             let (sampler, known, samplers) = match (fields.sampler(records, record), fields.interface(records, record))
@@ -207,11 +207,11 @@ impl Samplers {
                 }
                 (None, None) => (Sampler::Any, true, 0),
             };
-            if !known && (samplers >= SAMPLERS_MAX || room == 0) {
+            if !known && (samplers >= SAMPLERS_MAX || free == 0) {
                 learned.refused += 1;
                 continue;
             }
-            room -= usize::from(!known);
+            free -= usize::from(!known);
             learned.new += usize::from(!known);
             learned.changed |= self.set(sampler, interval) != Some(interval);
         }
@@ -246,7 +246,13 @@ mod tests {
 
     use super::*;
 
-    fn learn(samplers: &mut Samplers, scopes: u16, fields: &[(u16, u16)], body: &[u8], netflow9: bool) -> Learned {
+    fn learn(
+        samplers: &mut Samplers,
+        scopes: u16,
+        fields: &[(u16, u16)],
+        body: &[u8],
+        netflow9: bool,
+    ) -> SamplersLearned {
         let specifiers =
             fields.iter().map(|&(id, length)| FieldSpecifier { element: ElementId::iana(id), length }).collect();
         let template = Template::new(TemplateId::new(256).expect("id"), specifiers, scopes).expect("template");
@@ -262,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn every_way_of_telling_an_interval() {
+    fn every_field_that_reports_an_interval() {
         assert_eq!(only(&[(34, 4)], &[0, 0, 3, 232]), Some(1000));
         assert_eq!(only(&[(48, 1), (49, 1), (50, 2)], &[3, 2, 0, 100]), Some(100));
         assert_eq!(only(&[(305, 4), (306, 4)], &[0, 0, 0, 1, 0, 0, 3, 231]), Some(1000));
@@ -298,18 +304,18 @@ mod tests {
         let body: Vec<u8> = (0..1_030_u16).flat_map(|id| [id.to_be_bytes(), [0, 9]].concat()).collect();
         assert_eq!(
             learn(&mut samplers, 1, &[(302, 2), (34, 2)], &body, false),
-            Learned { changed: true, new: 1_024, refused: 6 }
+            SamplersLearned { changed: true, new: 1_024, refused: 6 }
         );
         assert_eq!(
             learn(&mut samplers, 1, &[(302, 2), (34, 2)], &[0, 1, 0, 5], false),
-            Learned { changed: true, new: 0, refused: 0 }
+            SamplersLearned { changed: true, new: 0, refused: 0 }
         );
-        assert_eq!(learn(&mut samplers, 1, &[(302, 2), (34, 2)], &[0, 1, 0, 5], false), Learned::default());
+        assert_eq!(learn(&mut samplers, 1, &[(302, 2), (34, 2)], &[0, 1, 0, 5], false), SamplersLearned::default());
         assert_eq!(samplers.of(1), Some(5));
     }
 
     #[test]
-    fn domains_that_do_not_agree_tell_nothing() {
+    fn domains_that_do_not_agree_report_nothing() {
         let (mut first, mut second) = (Samplers::default(), Samplers::default());
         learn(&mut first, 1, &[(302, 1), (34, 2)], &[1, 0, 10, 2, 0, 20], false);
         learn(&mut second, 1, &[(302, 1), (34, 2)], &[1, 0, 10, 2, 0, 30, 3, 0, 40], false);

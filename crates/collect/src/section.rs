@@ -1,4 +1,4 @@
-//! Records that carry a section of the packet instead of its fields, or beside them (RFC 7133, RFC 5477).
+//! Records that carry a section of the packet instead of its fields, or in addition to them (RFC 7133, RFC 5477).
 //!
 //! Exporters of sampled packets send what a switch can: the first octets. What the other fields of the record do not
 //! say is read from there.
@@ -9,7 +9,7 @@ use weir_wire::FieldSpecifier;
 use weir_wire::packet::{self, LinkType};
 
 use crate::columns::Records;
-use crate::observed::{self, Observed};
+use crate::observed::{self, ObservedPacket};
 use crate::plan::Plan;
 
 /// `layer2packetSectionData`, deprecated by the next one.
@@ -26,7 +26,7 @@ const SECTION_OFFSET: u16 = 409;
 const ETHERNET: u64 = 1;
 const IEEE_802_11: u64 = 2;
 
-/// Where the records of a template have their section, and what tells how to read it. Numbers are fields.
+/// Where the records of a template have their section, and how it is to be read. Numbers are fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Section {
     octets: usize,
@@ -64,11 +64,11 @@ impl Section {
     }
 
     /// What the section of a record says.
-    fn observed(self, records: Records<'_>, record: usize) -> Observed<'_> {
+    fn observed(self, records: Records<'_>, record: usize) -> ObservedPacket<'_> {
         let number = |field: Option<usize>| field.and_then(|field| records.number(field, record));
         let octets = records.octets(&records.located.field(self.octets), record);
         let Some(link) = self.link(records, record).filter(|_| number(self.offset).unwrap_or(0) == 0) else {
-            return Observed::default();
+            return ObservedPacket::default();
         };
         // A field of fixed length is filled up when the packet is shorter.
         let exported =
@@ -77,18 +77,22 @@ impl Section {
         let packet = packet::dissect(link, octets);
         let before = packet.link_octets(octets) as u64;
         let carried = number(self.frame_size).map(|size| size.saturating_sub(before));
-        Observed { bytes: Observed::ip_octets(&packet).or(carried), packet: Some(packet), ..Observed::default() }
+        ObservedPacket {
+            bytes: ObservedPacket::ip_octets(&packet).or(carried),
+            packet: Some(packet),
+            ..ObservedPacket::default()
+        }
     }
 }
 
 /// Reads the sections of all records, where the plan has one to read.
-pub(crate) fn read<'a>(plan: &Plan, records: Records<'a>) -> Option<Vec<Observed<'a>>> {
+pub(crate) fn read<'a>(plan: &Plan, records: Records<'a>) -> Option<Vec<ObservedPacket<'a>>> {
     let section = plan.section?;
     Some((0..records.len()).map(|record| section.observed(records, record)).collect())
 }
 
 /// Writes the columns that no field of the records has.
-pub(crate) fn write(plan: &Plan, rows: &[Observed<'_>], builder: &mut FlowBatchBuilder) {
+pub(crate) fn write(plan: &Plan, rows: &[ObservedPacket<'_>], builder: &mut FlowBatchBuilder) {
     let counted = plan.writes(Column::Packets) || plan.writes(Column::Bytes);
     observed::write(rows, builder, &|column| plan.writes(column) || (column == Column::Bytes && counted));
     if !counted {

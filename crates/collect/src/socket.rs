@@ -34,9 +34,9 @@ pub(crate) struct ReceiveSocket {
     pub(crate) info: SocketInfo,
 }
 
-/// Room for the headers of a burst and for the ends of long datagrams, made in the thread that receives because it
+/// Buffers for the headers of a burst and for the ends of long datagrams, made in the thread that receives because it
 /// cannot move to another. Memory that no long datagram touches is never made resident.
-pub(crate) struct Room {
+pub(crate) struct ReceiveBuffers {
     headers: MultiHeaders<SockaddrStorage>,
     rests: Vec<u8>,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Room {
 /// Octets of a long datagram beyond its slot.
 const REST_OCTETS: usize = DATAGRAM_OCTETS_MAX - SLOT_OCTETS;
 
-impl Room {
+impl ReceiveBuffers {
     pub(crate) fn new() -> Self {
         Self {
             headers: MultiHeaders::preallocate(BURST_DATAGRAMS, None),
@@ -76,8 +76,8 @@ impl ReceiveSocket {
     }
 
     /// Waits for datagrams and puts as many as there are into the burst. Returns 0 when none came in time.
-    pub(crate) fn receive(&self, room: &mut Room, burst: &mut Burst) -> io::Result<usize> {
-        let Room { headers, rests } = room;
+    pub(crate) fn receive(&self, buffers: &mut ReceiveBuffers, burst: &mut Burst) -> io::Result<usize> {
+        let ReceiveBuffers { headers, rests } = buffers;
         let arrivals = {
             let pieces = burst.free_slots().zip(rests.chunks_exact_mut(REST_OCTETS));
             let mut slots: Vec<[IoSliceMut<'_>; 2]> =
@@ -107,7 +107,7 @@ impl ReceiveSocket {
         (self.socket, self.info)
     }
 
-    /// Has the kernel deal out datagrams evenly over the sockets that share this one's port, whoever sends them: by
+    /// Has the kernel deal out datagrams evenly over the sockets that share this one's port, independent of the sender: by
     /// default it sends all of one exporter to the same socket, which then does the work alone.
     pub(crate) fn deal_out_over(&self, sockets: usize) -> io::Result<()> {
         let instruction = |code, k| sock_filter { code, jt: 0, jf: 0, k };
@@ -147,7 +147,7 @@ pub(crate) fn now_ms() -> i64 {
 
 /// Datagrams that the kernel dropped on the sockets with these inodes since they were opened.
 ///
-/// Read from the kernel's table because `SO_RXQ_OVFL` tells of a drop only along with a later datagram, which may
+/// Read from the kernel's table because `SO_RXQ_OVFL` reports a drop only along with a later datagram, which may
 /// never come.
 pub(crate) fn kernel_drops(inodes: &[u64]) -> u64 {
     ["/proc/net/udp", "/proc/net/udp6"]
@@ -195,11 +195,11 @@ mod tests {
         for _ in 0..60 {
             sender.send_to(b"x", first.info.local).expect("send");
         }
-        let (mut room, mut burst) = (Room::new(), Burst::new());
+        let (mut buffers, mut burst) = (ReceiveBuffers::new(), Burst::new());
         let mut received = Vec::new();
         for socket in std::iter::once(&first).chain(&others) {
             burst.clear();
-            received.push(socket.receive(&mut room, &mut burst).expect("receive"));
+            received.push(socket.receive(&mut buffers, &mut burst).expect("receive"));
         }
         assert_eq!(received.iter().sum::<usize>(), 60);
         // missed by chance once in 10^9 times
@@ -214,9 +214,9 @@ mod tests {
         for text in ["one", &long, "three"] {
             sender.send_to(text.as_bytes(), socket.info.local).expect("send");
         }
-        let (mut room, mut burst) = (Room::new(), Burst::new());
+        let (mut buffers, mut burst) = (ReceiveBuffers::new(), Burst::new());
         while burst.datagrams().count() < 3 {
-            socket.receive(&mut room, &mut burst).expect("receive");
+            socket.receive(&mut buffers, &mut burst).expect("receive");
         }
         let payloads: Vec<_> = burst.datagrams().map(|(_, payload)| payload.to_vec()).collect();
         assert_eq!(payloads, [b"one".to_vec(), long.into_bytes(), b"three".to_vec()]);

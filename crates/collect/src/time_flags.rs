@@ -1,8 +1,8 @@
 //! What is wrong with the times of flows: the column `time_flags`.
 //!
-//! Times are stored as they were told. Whether an exporter's clock, its uptime or its arithmetic is wrong cannot be
+//! Times are stored as they were reported. Whether an exporter's clock, its uptime or its arithmetic is wrong cannot be
 //! repaired from here without guessing; but it can be seen, and who asks for a time window should know of the flows that
-//! lie outside of it for such a reason. Nearly all sets have nothing wrong, so the check for the whole set comes first.
+//! are outside of it for such a reason. Nearly all sets have nothing wrong, so the check for the whole set comes first.
 
 use weir_flow::builder::GroupTimes;
 use weir_flow::{Column, FlowBatchBuilder};
@@ -12,7 +12,7 @@ use crate::columns::Records;
 use crate::plan::Plan;
 use crate::session::Transport;
 
-/// The exporter's clock stands before 2000.
+/// The exporter's clock is before 2000.
 pub(crate) const CLOCK_NOT_SET: u16 = 1;
 /// The exporter's clock is ahead of ours by more than [`AHEAD_MS_MAX`].
 pub(crate) const CLOCK_AHEAD: u16 = 2;
@@ -29,9 +29,9 @@ pub(crate) const UPTIME_MISSING: u16 = 64;
 /// A time in a field for uptimes is one since 1970.
 pub(crate) const ABSOLUTE_UPTIME: u16 = 128;
 
-/// Clocks that differ by so much are not just a little off.
+/// Clocks that differ by this much are not just a little off.
 const AHEAD_MS_MAX: i64 = 300_000;
-/// Flows are exported soon after they end; so much later is no delay.
+/// Flows are exported soon after they end; this much later is no delay.
 const BEHIND_MS_MAX: i64 = 86_400_000;
 
 /// Writes the flags of the group of rows that was just written, if any row has some.
@@ -172,7 +172,7 @@ mod tests {
         check(-2_000_000_000, -1_000, 0);
         check(-2_000_000_000, -86_400_001, LONG_AGO);
         check(-1_000, 300_001, IN_THE_FUTURE);
-        // an uptime that wrapped where nobody saw it: the start lies 49.7 days ahead
+        // an uptime that wrapped unseen: the start is 49.7 days ahead
         check(4_294_967_296 - 5_000, -1_000, END_BEFORE_START | IN_THE_FUTURE);
         let file = Window::new(&clock, Transport::File);
         assert_eq!(file.flags(Some(0), Some(1)), 0);

@@ -1,10 +1,10 @@
 //! The live collector: sockets, threads and the queues between them.
 //!
-//! For UDP there are as many receive threads, each with a socket, as decode threads. The kernel deals datagrams out evenly
-//! over the sockets that share the port, because most may come from one exporter. A decode thread is given every
+//! For UDP there are as many receive threads, each with a socket, as decode threads. The kernel deals datagrams out
+//! evenly over the sockets that share the port, because most may come from one exporter. A decode thread is given every
 //! burst and takes the datagrams of its own exporters from it, so it owns what it knows of them and nothing is locked.
-//! Datagrams of one exporter that came by two sockets may change places on the way, by some milliseconds. Whoever owns
-//! the collector takes the deliveries of all decoders from one queue.
+//! Datagrams of one exporter that came by two sockets may change places on the way, by some milliseconds. The owner
+//! of the collector takes the deliveries of all decoders from one queue.
 //!
 //! ```text
 //! kernel ─▶ receive ─▶ [bursts] ─▶ decode ─▶ [deliveries] ─▶ next
@@ -39,7 +39,7 @@ use crate::relay::{Relay, RelayError, RelayOptions};
 use crate::socket::{self, ReceiveSocket, SocketInfo};
 use crate::spool::SpoolError;
 use crate::state::file::WriteFailures;
-use crate::state::keeping::Keeping;
+use crate::state::persistence::Persistence;
 use crate::stream::{SessionLimits, Sessions, Tally};
 use crate::{Decoder, DecoderStatistics, Diagnosis, Limits, Listener, ListenerInfo, listening};
 
@@ -55,7 +55,7 @@ pub struct CollectorOptions {
     /// Bursts of up to 64 datagrams that wait for a decoder; when full, datagrams are dropped and counted
     /// under `queue_drops`.
     pub queue_bursts_max: usize,
-    /// Deliveries between the decoders and whoever takes them.
+    /// Deliveries between the decoders and the owner of the collector.
     pub queue_deliveries_max: usize,
     /// Flows of a delivery, about.
     pub delivery_rows_max: usize,
@@ -97,22 +97,22 @@ impl CollectorOptions {
     }
 }
 
-/// Why collecting could not begin or go on.
+/// Why a collector cannot start or go on.
 #[derive(Debug, thiserror::Error)]
 pub enum CollectError {
     /// A socket could not be opened.
     #[error("cannot listen on {listen}")]
     Bind {
-        /// What was asked for.
+        /// The listener.
         listen: Listener,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
     /// The kernel does not know the transport.
     #[error("cannot listen on {listen}: this kernel has no SCTP\nhint: modprobe sctp loads it where it is a module")]
     NoSctp {
-        /// What was asked for.
+        /// The listener.
         listen: Listener,
     },
     /// A listener of TLS or DTLS without a certificate.
@@ -120,27 +120,27 @@ pub enum CollectError {
         "cannot listen on {listen} without a certificate\nhint: give the files of a certificate and its private key"
     )]
     NoCertificate {
-        /// What was asked for.
+        /// The listener.
         listen: Listener,
     },
-    /// The certificate, or what belongs to it.
+    /// The certificate, its key or the names of peers.
     #[error("cannot offer TLS")]
     Tls(#[from] TlsError),
     /// The relay.
     #[error("cannot relay")]
     Relay(#[from] RelayError),
-    /// Nowhere to listen.
+    /// There is no listener.
     #[error("no address to listen on")]
     NoListener,
     /// A socket failed.
-    #[error("cannot receive")]
+    #[error("cannot receive datagrams")]
     Receive(#[source] io::Error),
-    /// The folder in which things are remembered cannot be used.
-    #[error("cannot use {path}")]
+    /// The state folder cannot be used.
+    #[error("cannot use state folder {path}")]
     State {
         /// The folder.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         #[source]
         source: io::Error,
     },
@@ -150,17 +150,17 @@ pub enum CollectError {
     /// A thread could not be started.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
-    /// A thread ended by a panic.
-    #[error("thread {0} ended by a panic")]
+    /// A thread panicked.
+    #[error("thread {0} panicked")]
     Panicked(&'static str),
 }
 
-/// What a call of [`Collector::next`] came to.
+/// What [`Collector::next`] returns.
 #[derive(Debug)]
 pub enum Next {
     /// A delivery.
     Delivery(Delivery),
-    /// None came within the time.
+    /// There was none within the time.
     Nothing,
     /// The collector was stopped, and everything that it had received was handed on.
     Ended,
@@ -178,10 +178,10 @@ pub struct Collector {
     acceptors: Vec<JoinHandle<()>>,
     /// The relay's thread, which ends after the decoders.
     relay: Option<JoinHandle<()>>,
-    /// The threads that write what is remembered; they end after the decoders.
+    /// The threads that write the state and the spool; they end after the decoders.
     keepers: Vec<JoinHandle<()>>,
     notices: Vec<String>,
-    /// Failures to write down what is remembered.
+    /// Failures to store the state.
     unwritten: Arc<WriteFailures>,
     /// `None` once the collector has ended.
     deliveries: Option<Receiver<Delivery>>,
@@ -202,9 +202,9 @@ pub(crate) struct Shared {
     /// Why nothing more can be collected.
     failure: Mutex<Option<CollectError>>,
     pool: Pool,
-    /// Who decodes what, seeded so that nobody can choose addresses that all go to one decoder.
+    /// Which decoder decodes what, seeded so that no sender can choose addresses that all go to one decoder.
     seed: foldhash::fast::RandomState,
-    /// What became of connections and relayed datagrams.
+    /// Counts of connections and relayed datagrams.
     tally: Arc<Tally>,
     pub(crate) sessions: Arc<Sessions>,
 }
@@ -234,7 +234,7 @@ impl Shared {
     }
 }
 
-/// What the attempts to write down what is remembered are counted under that failed, beside the problems of decoders.
+/// Failed attempts to store the state are counted under this name, among the problems of decoders.
 const UNWRITTEN: &str = "state_unwritten";
 /// How often the kernel's drop counters are read.
 pub(crate) const DROPS_INTERVAL: Duration = Duration::from_secs(1);
@@ -247,7 +247,7 @@ impl Collector {
         }
         let mut notices = Vec::new();
         let sockets = udp::bind_all(options, &mut notices)?;
-        let keeping = Keeping::open(options, sockets.len())?;
+        let persistence = Persistence::open(options, sockets.len())?;
         let listening = listening::bind(options)?;
         let inodes = sockets.iter().filter_map(ReceiveSocket::inode).chain(listening.inodes()).collect();
         let decoders = sockets.len() + usize::from(!listening.is_empty());
@@ -265,14 +265,14 @@ impl Collector {
             decoders: Vec::new(),
             acceptors: Vec::new(),
             relay: relay_thread,
-            keepers: keeping.threads,
-            notices: notices.into_iter().chain(keeping.notice).collect(),
-            unwritten: keeping.failures,
+            keepers: persistence.threads,
+            notices: notices.into_iter().chain(persistence.notice).collect(),
+            unwritten: persistence.failures,
             deliveries: Some(from_decoders),
             shared,
         };
         // Dropped before the collector when a thread cannot be started: the keepers end when all ports are gone.
-        let mut ports = keeping.ports;
+        let mut ports = persistence.ports;
         let shared = Arc::clone(&collector.shared);
         let queues: Vec<_> = sockets.iter().map(|_| bounded(options.queue_bursts_max.max(1))).collect();
         let senders: Vec<Sender<_>> = queues.iter().map(|(bursts, _)| bursts.clone()).collect();
@@ -283,7 +283,7 @@ impl Collector {
         }
         drop(senders);
         for (number, (_, bursts)) in queues.into_iter().enumerate() {
-            let outgoing = Outgoing::new(number, &deliveries, &shared, options).with_keeping(ports.of_decoder());
+            let outgoing = Outgoing::new(number, &deliveries, &shared, options).with_persistence(ports.of_decoder());
             let work = DecodeThread { decoders: udp_decoders, bursts, outgoing, relay: relay.clone() };
             collector.decoders.push(spawn("weir-decode", move || work.run())?);
         }
@@ -304,12 +304,12 @@ impl Collector {
         &self.sockets
     }
 
-    /// What was remarkable at the start, for whoever started it; a line each, perhaps with a hint.
+    /// Warnings from the start, a line each, some with a hint.
     pub fn notices(&self) -> &[String] {
         &self.notices
     }
 
-    /// What has become remarkable since, told once; a line, perhaps with a hint.
+    /// A warning since the start, returned once; a line, perhaps with a hint.
     pub fn take_notice(&self) -> Option<String> {
         self.unwritten.take_notice()
     }
@@ -337,14 +337,14 @@ impl Collector {
         self.shared.sessions.stop();
     }
 
-    /// The next delivery, for which it waits so long. An error ends the collector; it comes after everything that was
+    /// The next delivery; waits for it up to `wait`. An error ends the collector; it comes after everything that was
     /// received has been handed on.
     pub fn next(&mut self, wait: Duration) -> Result<Next, CollectError> {
         let Some(deliveries) = &self.deliveries else { return self.ended() };
         if self.receivers.iter().any(JoinHandle::is_finished)
             || self.acceptors.iter().chain(&self.decoders).any(JoinHandle::is_finished)
         {
-            // one socket that has ended ends the others; why is told when all has been handed on
+            // one socket that has ended ends the others; the error is returned when all has been handed on
             self.stop();
         }
         match deliveries.recv_timeout(wait) {
@@ -411,7 +411,7 @@ impl Collector {
 impl Drop for Collector {
     fn drop(&mut self) {
         self.stop();
-        // decoders that wait for room in the queue find that nobody takes anything any more
+        // decoders that wait for the queue find that it is closed
         self.deliveries = None;
         for decoder in self.decoders.drain(..) {
             let _ = decoder.join();

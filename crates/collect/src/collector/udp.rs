@@ -13,7 +13,7 @@ use super::{CollectError, CollectorOptions, Shared, lock};
 use crate::burst::{BURST_DATAGRAMS, Burst};
 use crate::deliver::Outgoing;
 use crate::relay::Relay;
-use crate::socket::{ReceiveSocket, Room};
+use crate::socket::{ReceiveBuffers, ReceiveSocket};
 use crate::{Listener, Transport};
 
 /// How long a receive thread lets datagrams gather in the kernel when it has found few.
@@ -80,11 +80,11 @@ pub(super) struct ReceiveThread {
 
 impl ReceiveThread {
     pub(super) fn run(self) -> ReceiveSocket {
-        let mut room = Room::new();
+        let mut buffers = ReceiveBuffers::new();
         let mut drain_until = None;
         loop {
             let mut burst = self.shared.pool.take();
-            let received = match self.socket.receive(&mut room, &mut burst) {
+            let received = match self.socket.receive(&mut buffers, &mut burst) {
                 Ok(received) => received,
                 Err(error) => {
                     *lock(&self.shared.failure) = Some(CollectError::Receive(error));
@@ -92,7 +92,7 @@ impl ReceiveThread {
                 }
             };
             let is_stopped = self.shared.stop.load(Ordering::Acquire);
-            // nothing comes any more after the last one, so waiting for room costs nothing then
+            // nothing comes any more after the last one, so waiting for the queue costs nothing then
             self.hand_on(burst, is_stopped);
             if is_stopped {
                 let until = *drain_until.get_or_insert_with(|| Instant::now() + DRAIN_MAX);

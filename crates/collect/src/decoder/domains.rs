@@ -1,188 +1,148 @@
-//! Observation Domains: found, made, counted for.
+//! The table of Observation Domains: found by their keys, made, evicted, forgotten.
 
-use weir_flow::{Counter, EXPORT_VERSION_SFLOW5};
-use weir_wire::WireError;
-use weir_wire::error::ErrorClass;
+use std::collections::HashMap;
+use std::ops::{Index, IndexMut};
 
-use super::{Decoder, is_sflow};
-use crate::limits::UNSETTLED_MAX;
-use crate::sequence::{Arrival, Outcome, SequenceUnit};
-use crate::session::{Domain, DomainKey, Session, Transport};
+use super::eviction::EvictionSearch;
+use super::ports::PortGroups;
+use super::sessions::SessionDomains;
+use crate::Limits;
+use crate::domain::{Domain, DomainKey, DomainStatus};
+use crate::session::Session;
 
-/// An exporter's clock that is farther off counts as this far off, in milliseconds, so that sums stay sums.
-const CLOCK_OFFSET_MS_MAX: i64 = 86_400_000;
+/// All domains, each with a place in the table that it keeps.
+#[derive(Debug, Default)]
+pub(super) struct Domains {
+    table: Vec<Domain>,
+    index: HashMap<DomainKey, u32, foldhash::fast::RandomState>,
+    /// The domain of the last datagram: exporters send in runs.
+    last: Option<(DomainKey, u32)>,
+    sessions: SessionDomains,
+    /// Domains that may lend each other templates; `None` when that was not asked for.
+    ports: Option<PortGroups>,
+    eviction: EvictionSearch,
+}
 
-impl Decoder {
-    /// Garbage may fill half of the room for domains, so that it cannot keep real exporters out.
-    pub(super) fn undecodable(&mut self, session: Session, payload: &[u8], error: WireError) {
-        let version = match payload.get(1).copied() {
-            _ if is_sflow(payload) => EXPORT_VERSION_SFLOW5,
-            version => version.unwrap_or(0),
-        };
-        let key = DomainKey { session, version, domain: 0 };
-        if self.index.len() >= self.limits.domains_max / 2 && !self.index.contains_key(&key) {
-            self.ledger.count_unassigned(Counter::DatagramsRefused, 1);
-        } else if let Some(index) = self.enter(key, payload) {
-            self.count(index, Counter::DatagramsUndecodable, 1);
-            self.count(index, class_counter(error), 1);
-            self.domains[index as usize].inspection.undecodable(self.now_ms, payload);
-        }
-    }
-
-    /// Finds or makes the domain that a datagram belongs to, and counts the datagram. `None` when there are too many.
-    pub(super) fn enter(&mut self, key: DomainKey, payload: &[u8]) -> Option<u32> {
-        let index = match self.last {
-            Some((last, index)) if last == key => index,
-            _ => self.find(key)?,
-        };
-        self.last = Some((key, index));
-        self.domains[index as usize].hear(self.now_ms);
-        self.count(index, Counter::Datagrams, 1);
-        self.count(index, Counter::Octets, payload.len() as u64);
-        if key.session.transport != Transport::Udp {
-            self.count(index, Counter::StreamMessages, 1);
-        }
-        Some(index)
-    }
-
-    pub(super) fn find(&mut self, key: DomainKey) -> Option<u32> {
-        if let Some(&index) = self.index.get(&key) {
-            return Some(index);
-        }
-        let domain = Domain::new(key, &self.limits);
-        let index = if let Some(index) = self.ends.vacant.pop() {
-            self.domains[index as usize] = domain;
-            index
-        } else if self.domains.len() < self.limits.domains_max {
-            self.domains.push(domain);
-            self.domains.len() as u32 - 1
-        } else if let Some(index) = self.evict() {
-            self.domains[index as usize] = domain;
-            index
-        } else {
-            self.ledger.count_unassigned(Counter::DatagramsRefused, 1);
-            return None;
-        };
-        self.index.insert(key, index);
-        self.ends.began(key.session, index);
-        if let Some(ports) = &mut self.ports {
-            ports.insert(key, index);
-        }
-        Some(index)
-    }
-
-    /// Whether a datagram is new: one that came twice is counted and not decoded. Yields its hash, to be handed to
-    /// [`Decoder::follow`].
-    pub(super) fn is_new(&mut self, index: u32, sequence: u32, payload: &[u8]) -> Option<u64> {
-        let domain = &self.domains[index as usize];
-        // Numbers that do not move say nothing about which datagram it is, and a stream delivers nothing twice.
-        let looks = self.limits.duplicate_datagrams_max > 0 && domain.key.session.transport.is_datagrams();
-        if !looks || !domain.sequence.unit().tells_loss() {
-            return Some(0);
-        }
-        let hash = self.hasher.hash(payload);
-        if domain.duplicates.has(sequence, hash) {
-            self.count(index, Counter::DatagramsDuplicate, 1);
-            return None;
-        }
-        Some(hash)
-    }
-
-    /// Follows the sequence number and the clock of a datagram that was decoded.
-    pub(super) fn follow(&mut self, index: u32, arrival: &Arrival, hash: u64) -> Outcome {
-        let (received_ms, limits) = (self.now_ms, &self.limits);
-        let domain = &mut self.domains[index as usize];
-        domain.inspection.clock(received_ms, arrival);
-        let before = domain.sequence.unsettled();
-        let outcome = domain.sequence.observe(arrival);
-        if domain.sequence.unit().of(arrival) > 0 || !arrival.complete {
-            domain.duplicates.remember(arrival.sequence, hash, limits.duplicate_datagrams_max);
-        }
-        self.bound_unsettled(index, before);
-        self.count(index, Counter::DatagramsDecoded, 1);
-        let offset_ms = arrival.export_ms.saturating_sub(received_ms).clamp(-CLOCK_OFFSET_MS_MAX, CLOCK_OFFSET_MS_MAX);
-        let clock = if offset_ms < 0 { Counter::ClockBehindMs } else { Counter::ClockAheadMs };
-        self.count(index, clock, offset_ms.unsigned_abs());
-        self.enter_in_books(index, outcome);
-        outcome
-    }
-
-    /// A set that had waited was decoded.
-    pub(super) fn settle(&mut self, index: u32, number: u64, records: Option<u32>) {
-        let sequence = &mut self.domains[index as usize].sequence;
-        let before = sequence.unsettled();
-        let outcome = sequence.set_decoded(number, records);
-        self.bound_unsettled(index, before);
-        self.enter_in_books(index, outcome);
-    }
-
-    /// Keeps what all accounts of sequence numbers have not settled within its bound: a domain that would go beyond it
-    /// leaves its own undecided.
-    #[inline]
-    pub(super) fn bound_unsettled(&mut self, index: u32, before: usize) {
-        let sequence = &mut self.domains[index as usize].sequence;
-        self.unsettled = self.unsettled + sequence.unsettled() - before;
-        if self.unsettled > UNSETTLED_MAX {
-            self.unsettled -= sequence.unsettled();
-            sequence.leave_unsettled();
-        }
-    }
+impl Index<u32> for Domains {
+    type Output = Domain;
 
     #[inline]
-    fn enter_in_books(&mut self, index: u32, outcome: Outcome) {
-        if outcome == Outcome::default() {
-            return;
-        }
-        let sequence = &self.domains[index as usize].sequence;
-        let unit = if outcome.taken_back > 0 { sequence.unit_before() } else { sequence.unit() };
-        let (lost, late) = match unit {
-            SequenceUnit::Datagrams => (Counter::DatagramsLost, Counter::DatagramsLate),
-            _ => (Counter::RecordsLost, Counter::RecordsLate),
-        };
-        let counts = [
-            (lost, u64::from(outcome.lost)),
-            (late, u64::from(outcome.late) + outcome.taken_back),
-            (Counter::DatagramsReordered, u64::from(outcome.reordered)),
-            (Counter::SequenceResets, u64::from(outcome.reset)),
-            (Counter::DatagramsUnsequenced, u64::from(outcome.unsequenced)),
-        ];
-        for (counter, by) in counts.into_iter().filter(|(_, by)| *by > 0) {
-            self.count(index, counter, by);
-        }
-    }
-
-    #[inline]
-    pub(super) fn count(&mut self, index: u32, counter: Counter, by: u64) {
-        let domain = &mut self.domains[index as usize];
-        if matches!(counter, Counter::RecordsStored | Counter::RecordsOptions) && by > 0 {
-            domain.prove(self.now_ms);
-        }
-        self.ledger.count(index, domain, counter, by);
-    }
-
-    pub(super) fn note(&mut self, error: WireError) {
-        let label = error.label();
-        if let Some(position) = WireError::LABELS.iter().position(|known| *known == label) {
-            self.problems[position] += 1;
-        }
-    }
-
-    pub(super) fn note_in_set(&mut self, index: u32, problem: Option<WireError>) {
-        if let Some(error) = problem {
-            self.note(error);
-            self.count(index, Counter::SetsUndecodable, 1);
-            self.count(index, class_counter(error), 1);
-        }
+    fn index(&self, index: u32) -> &Domain {
+        &self.table[index as usize]
     }
 }
 
-/// The counter of a class of errors.
-fn class_counter(error: WireError) -> Counter {
-    match error.class() {
-        ErrorClass::Header => Counter::ErrorsHeader,
-        ErrorClass::Length => Counter::ErrorsLength,
-        ErrorClass::Template => Counter::ErrorsTemplate,
-        ErrorClass::Record => Counter::ErrorsRecord,
+impl IndexMut<u32> for Domains {
+    #[inline]
+    fn index_mut(&mut self, index: u32) -> &mut Domain {
+        &mut self.table[index as usize]
+    }
+}
+
+impl Domains {
+    /// The place of the domain with this key.
+    pub(super) fn find(&self, key: &DomainKey) -> Option<u32> {
+        self.index.get(key).copied()
+    }
+
+    /// The place of the domain with this key, when the last datagram was its.
+    #[inline]
+    pub(super) fn find_last(&self, key: &DomainKey) -> Option<u32> {
+        self.last.filter(|(last, _)| last == key).map(|(_, index)| index)
+    }
+
+    /// Notes whose datagram was the last.
+    #[inline]
+    pub(super) fn set_last(&mut self, key: DomainKey, index: u32) {
+        self.last = Some((key, index));
+    }
+
+    /// A place for one more domain, if the table is not full.
+    pub(super) fn vacancy(&mut self, domains_max: usize) -> Option<u32> {
+        let end = self.table.len();
+        self.sessions.take_vacant().or_else(|| (end < domains_max).then_some(end as u32))
+    }
+
+    /// Puts a domain into a place that is vacant or the next one.
+    pub(super) fn insert(&mut self, index: u32, domain: Domain) {
+        let key = domain.key;
+        match self.table.get_mut(index as usize) {
+            Some(place) => *place = domain,
+            None => self.table.push(domain),
+        }
+        self.index.insert(key, index);
+        self.sessions.insert(key.session, index);
+        if let Some(ports) = &mut self.ports {
+            ports.insert(key, index);
+        }
+    }
+
+    /// Forgets the key of a domain, whose place may be used again.
+    pub(super) fn remove(&mut self, index: u32) {
+        self.last = None;
+        let key = self[index].key;
+        // the key may be that of a later session's domain already
+        if self.index.get(&key) == Some(&index) {
+            self.index.remove(&key);
+        }
+        self.sessions.remove(key.session, index);
+        if let Some(ports) = &mut self.ports {
+            ports.remove(key, index);
+        }
+    }
+
+    /// The domain that is to give its place to another one.
+    pub(super) fn next_evicted(&mut self, now_ms: i64, limits: &Limits) -> Option<u32> {
+        self.eviction.next(&self.table, now_ms, None, |domain| domain.eviction_priority(now_ms, limits))
+    }
+
+    /// Ends a session: its domains are no longer found. Returns their places, which are not vacant yet.
+    pub(super) fn end_session(&mut self, session: Session) -> Vec<u32> {
+        let ended = self.sessions.end(session);
+        for &index in &ended {
+            let domain = &mut self.table[index as usize];
+            domain.activity.status = DomainStatus::Ended;
+            self.index.remove(&domain.key);
+        }
+        self.last = None;
+        ended
+    }
+
+    /// Whether places of ended sessions are not vacant yet.
+    pub(super) fn has_ended(&self) -> bool {
+        self.sessions.has_ended()
+    }
+
+    /// Makes the places of ended sessions vacant. Returns them.
+    pub(super) fn vacate(&mut self) -> Vec<u32> {
+        self.sessions.vacate()
+    }
+
+    /// From now on, domains that differ by their ports only can be found by [`Domains::other_ports`].
+    pub(super) fn group_by_port(&mut self) {
+        let mut ports = PortGroups::default();
+        self.table.iter().zip(0..).for_each(|(domain, index)| ports.insert(domain.key, index));
+        self.ports = Some(ports);
+    }
+
+    /// Domains that differ from this one by their ports only.
+    pub(super) fn other_ports(&self, index: u32) -> Vec<u32> {
+        self.ports.as_ref().map_or_else(Vec::new, |ports| ports.others(self[index].key, index))
+    }
+
+    /// The table. Places that are vacant hold what was there before.
+    pub(super) fn table(&self) -> &[Domain] {
+        &self.table
+    }
+
+    /// Domains that can be found.
+    pub(super) fn known(&self) -> usize {
+        self.index.len()
+    }
+
+    #[cfg(test)]
+    pub(super) fn sessions(&self) -> &SessionDomains {
+        &self.sessions
     }
 }
 
@@ -190,33 +150,42 @@ fn class_counter(error: WireError) -> Counter {
 mod tests {
     use std::net::SocketAddr;
 
-    use weir_wire::{ObservationDomainId, ipfix};
-
     use super::*;
-    use crate::Limits;
+    use crate::session::Transport;
 
-    /// A message of a domain with one Data Set, of which nobody knows the Template.
-    fn data(domain: u32, sequence: u32) -> Vec<u8> {
-        let mut out = Vec::new();
-        let header = ipfix::Header { domain: ObservationDomainId(domain), sequence, ..ipfix::Header::default() };
-        ipfix::MessageBuilder::new(&mut out, &header).finish();
-        out[2..4].copy_from_slice(&24_u16.to_be_bytes());
-        out.extend([1, 0, 0, 8, 0, 0, 0, 0]);
-        out
+    fn key(port: u16) -> DomainKey {
+        let source = SocketAddr::from(([192, 0, 2, 1], port));
+        DomainKey { session: Session { transport: Transport::Tcp, source }, version: 10, domain: 0 }
+    }
+
+    fn add(domains: &mut Domains, port: u16) -> u32 {
+        let index = domains.vacancy(2).expect("a place");
+        domains.insert(index, Domain::new(key(port), &Limits::default()));
+        index
     }
 
     #[test]
-    fn accounts_that_are_not_settled_are_bounded_over_all_domains() {
-        let mut decoder = Decoder::new(Limits { waiting_octets_max: 0, ..Limits::default() });
-        let source = SocketAddr::from(([192, 0, 2, 1], 4739));
-        let mut most = 0;
-        for datagram in 0..UNSETTLED_MAX as u32 {
-            decoder.datagram(source, 0, &data(datagram % 3_000, datagram * 10));
-            most = most.max(decoder.unsettled);
-            assert!(decoder.unsettled <= UNSETTLED_MAX, "{}", decoder.unsettled);
-        }
-        assert!(most + 5_000 > UNSETTLED_MAX, "the bound was never met: {most}");
-        let counted: usize = decoder.domains.iter().map(|domain| domain.sequence.unsettled()).sum();
-        assert_eq!(decoder.unsettled, counted);
+    fn a_session_that_begins_again_before_its_place_is_vacant_has_another_place() {
+        let mut domains = Domains::default();
+        assert_eq!(add(&mut domains, 1), 0);
+        assert_eq!(domains.end_session(key(1).session), [0]);
+        assert_eq!(domains.find(&key(1)), None);
+        assert_eq!(add(&mut domains, 1), 1);
+        assert_eq!(domains.vacancy(2), None);
+        domains.vacate();
+        domains.remove(0);
+        assert_eq!(domains.find(&key(1)), Some(1), "the key is that of the later session");
+        assert_eq!(add(&mut domains, 2), 0);
+        assert_eq!((domains.known(), domains.table().len()), (2, 2));
+    }
+
+    #[test]
+    fn the_last_domain_is_found_until_it_is_forgotten() {
+        let mut domains = Domains::default();
+        let index = add(&mut domains, 1);
+        domains.set_last(key(1), index);
+        assert_eq!((domains.find_last(&key(1)), domains.find_last(&key(2))), (Some(index), None));
+        domains.remove(index);
+        assert_eq!((domains.find_last(&key(1)), domains.find(&key(1))), (None, None));
     }
 }

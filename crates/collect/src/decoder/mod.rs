@@ -1,46 +1,50 @@
 //! Export messages in, flows and books out. No I/O.
+//!
+//! ```text
+//! message ─▶ header ─▶ Exporters: whose is it, is it new? ─▶ sets ─▶ Tables: rows of a delivery
+//!                        Domains, Templates, WaitingSets,              flows, options, counters
+//!                        Sequences, LearnedOptions, Books
+//! ```
+//!
+//! Each part has its own state and limits, and returns what it did; [`exporters`] enters that in the [`books`]. The
+//! parts know nothing of one another but for what they are given in a call.
 
-mod data;
+mod books;
 mod domains;
-mod ends;
-mod evict;
-mod held;
-mod lend;
-mod protocols;
-mod remembered;
+mod eviction;
+mod exporters;
+mod fixed_format;
+mod learned;
+mod messages;
+mod ports;
 mod samplers;
+mod sequences;
+mod sessions;
 pub(crate) mod sflow;
+pub(crate) mod state;
+mod tables;
 mod templates;
 
-use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
 
-use weir_flow::{BooksBatch, Counter, Delivery, FlowBatchBuilder, SideTables, Table};
-use weir_wire::{Spans, TemplateId, WireError};
-use weir_wire::{fixed, ipfix, netflow9};
+use weir_flow::{BooksBatch, Counter, Delivery, SideTables};
+use weir_wire::{Set, Sets, TemplateId, WireError, fixed, ipfix, netflow9};
 
 use crate::Limits;
-use crate::counters::CounterRows;
+use crate::clock::MessageClock;
 use crate::inspection::Diagnosis;
-use crate::ledger::Ledger;
-use crate::lists;
-use crate::options::Options;
-use crate::plan::fixed_template;
-use crate::sequence::DatagramHasher;
-use crate::session::{Domain, DomainKey, Known, Session};
-use crate::spool::SetKey;
-use crate::waiting::{HeldSet, Outbox, WaitingRoom};
-use evict::Eviction;
-use lend::Ports;
-use remembered::Changes;
-use samplers::ExporterSamplers;
-
-/// Rows that a batch is expected to have: those of a delivery of the live collector, and a datagram's more.
-const BATCH_ROWS: usize = 34_000;
-/// Rows from which on a delivery should be taken before more is decoded.
-const DELIVERY_ROWS: usize = 65_536;
-/// Octets of Data Sets from which on the same holds: records may be wide, or have many elements without a column.
-const DELIVERY_OCTETS: usize = 4 << 20;
+use crate::sequence::Arrival;
+use crate::session::Session;
+use crate::spool::{Answer, Request};
+use crate::state::StateError;
+use crate::waiting::set::WaitingSet;
+use exporters::Exporters;
+use fixed_format::{FixedFormats, FixedPacket};
+use messages::{DecodedSets, SetsMessage};
+use sflow::SampleDecoder;
+pub(crate) use sflow::is_sflow;
+use state::Changes;
+use tables::Tables;
 
 /// Decodes the datagrams of any number of exporters.
 ///
@@ -48,56 +52,9 @@ const DELIVERY_OCTETS: usize = 4 << 20;
 /// for them.
 #[derive(Debug)]
 pub struct Decoder {
-    limits: Limits,
-    domains: Vec<Domain>,
-    index: HashMap<DomainKey, u32, foldhash::fast::RandomState>,
-    /// The domain of the last datagram: exporters send in runs.
-    last: Option<(DomainKey, u32)>,
-    /// What records of NetFlow v1, v5 and v7 look like.
-    fixed: [Option<Known>; fixed::FORMATS.len()],
-    samplers: ExporterSamplers,
-    options: Options,
-    waiting: WaitingRoom,
-    /// Sets whose template has come, still to be decoded: so many may have waited that they fill several deliveries.
-    released: VecDeque<(u32, TemplateId, HeldSet)>,
-    released_octets: usize,
-    /// Whether there is a spool.
-    spools: bool,
-    outbox: Outbox,
-    /// Sets on disk or on their way there.
-    spooled: HashMap<SetKey, u64, foldhash::fast::RandomState>,
-    spooled_sets: u64,
-    /// Templates whose sets are coming back from disk, and since when, milliseconds since the epoch.
-    recalling: HashMap<(u32, TemplateId), i64>,
-    /// Templates known, and all their fields.
-    templates: usize,
-    template_fields: usize,
-    /// Samplers known, and elements known to be lists because exporters said so.
-    samplers_known: usize,
-    lists_learned: usize,
-    eviction: Eviction,
-    template_eviction: Eviction,
-    /// The domain last looked at for templates that have expired.
-    swept: usize,
-    /// Domains that may lend each other templates; `None` when that was not asked for.
-    ports: Option<Ports>,
-    state: Changes,
-    /// The time of the last message or call, milliseconds since the epoch.
-    now_ms: i64,
-    ledger: Ledger,
-    builder: FlowBatchBuilder,
-    /// Rows of the tables beside the flows.
-    counters: [CounterRows; 2],
-    /// Sources of samples that are followed, of all sFlow agents.
-    sources: usize,
-    /// What the accounts of sequence numbers have not settled, of all domains.
-    unsettled: usize,
-    /// Octets of the Data Sets in the builder.
-    octets: usize,
-    spans: Spans,
-    problems: [u64; WireError::LABELS.len()],
-    ends: ends::Ends,
-    hasher: DatagramHasher,
+    exporters: Exporters,
+    fixed_formats: FixedFormats,
+    tables: Tables,
 }
 
 /// What a decoder has seen since it began.
@@ -126,68 +83,35 @@ impl DecoderStatistics {
     }
 }
 
-/// Whether a datagram begins like one of sFlow version 5.
-pub(crate) fn is_sflow(payload: &[u8]) -> bool {
-    payload.first_chunk().is_some_and(|version| u32::from_be_bytes(*version) == weir_wire::sflow::VERSION)
-}
-
 impl Decoder {
     /// A decoder that knows no exporter yet.
     pub fn new(limits: Limits) -> Self {
-        let fixed = fixed::FORMATS.map(|format| {
-            let template = fixed_template(format)?;
-            Some(Known::new(template, format.version as u8, 0, lists::registered))
-        });
-        Self {
-            limits,
-            domains: Vec::new(),
-            index: HashMap::default(),
-            last: None,
-            fixed,
-            samplers: ExporterSamplers::default(),
-            options: Options::default(),
-            waiting: WaitingRoom::default(),
-            released: VecDeque::new(),
-            released_octets: 0,
-            spools: false,
-            outbox: Outbox::default(),
-            spooled: HashMap::default(),
-            spooled_sets: 0,
-            recalling: HashMap::new(),
-            templates: 0,
-            template_fields: 0,
-            samplers_known: 0,
-            lists_learned: 0,
-            eviction: Eviction::default(),
-            template_eviction: Eviction::default(),
-            swept: 0,
-            ports: None,
-            state: Changes::default(),
-            now_ms: 0,
-            ledger: Ledger::default(),
-            builder: FlowBatchBuilder::new(BATCH_ROWS),
-            counters: [Table::InterfaceCounters, Table::HostCounters].map(CounterRows::new),
-            sources: 0,
-            unsettled: 0,
-            octets: 0,
-            spans: Spans::default(),
-            problems: [0; WireError::LABELS.len()],
-            ends: ends::Ends::default(),
-            hasher: DatagramHasher::default(),
-        }
+        Self { exporters: Exporters::new(limits), fixed_formats: FixedFormats::new(), tables: Tables::new() }
+    }
+
+    /// Lets domains of UDP take templates that the same domain has sent from another port.
+    #[must_use]
+    pub fn with_templates_across_ports(mut self) -> Self {
+        self.exporters.domains.group_by_port();
+        self
+    }
+
+    /// Lets sets wait on disk: [`spool_request`](Self::spool_request) is to be called until it has nothing, and
+    /// whatever the spool answers to be given to [`spool_answer`](Self::spool_answer).
+    #[must_use]
+    pub fn with_spool(mut self) -> Self {
+        self.exporters.waiting.enable_spool();
+        self
     }
 
     /// Flows gathered since the last delivery.
     pub fn rows(&self) -> usize {
-        self.builder.rows()
+        self.tables.rows()
     }
 
     /// Whether a delivery should be taken before more datagrams are decoded.
     pub fn is_full(&self) -> bool {
-        self.builder.rows() >= DELIVERY_ROWS
-            || self.octets >= DELIVERY_OCTETS
-            || self.options.len() >= DELIVERY_ROWS
-            || self.ledger.is_full()
+        self.tables.is_full() || self.exporters.books.ledger.is_full()
     }
 
     /// Decodes one UDP datagram.
@@ -197,23 +121,10 @@ impl Decoder {
 
     /// Decodes one message of a transport session.
     pub fn message(&mut self, session: Session, received_ms: i64, payload: &[u8]) {
-        self.now_ms = received_ms;
-        self.ledger.at(received_ms, &mut self.domains);
+        self.exporters.move_to(received_ms);
         self.decode_released();
-        let decoded = match payload.first_chunk::<2>().map(|version| u16::from_be_bytes(*version)) {
-            Some(netflow9::VERSION) => self.netflow9(session, received_ms, payload),
-            Some(ipfix::VERSION) => self.ipfix(session, received_ms, payload),
-            // sFlow has 32 bits for its version
-            Some(0) if is_sflow(payload) => self.sflow(session, received_ms, payload),
-            Some(found) => match fixed::format_of(found) {
-                Some(format) => self.fixed_format(session, received_ms, payload, format),
-                None => Err(WireError::WrongVersion { found }),
-            },
-            None => Err(WireError::TruncatedHeader { need: 2, have: payload.len() as u32 }),
-        };
-        if let Err(error) = decoded {
-            self.note(error);
-            self.undecodable(session, payload, error);
+        if let Err(error) = self.decode_message(session, received_ms, payload) {
+            self.exporters.enter_undecodable(session, payload, error);
         }
         self.decode_released();
     }
@@ -222,49 +133,266 @@ impl Decoder {
     /// template may fill more than one.
     pub fn take_delivery(&mut self) -> Delivery {
         self.decode_released();
-        self.octets = 0;
-        let lines = self.ledger.take_lines(&mut self.domains);
-        self.vacate();
-        let flows = (self.builder.rows() > 0).then(|| self.builder.finish());
+        let lines = self.exporters.take_lines();
+        let (flows, others) = self.tables.take();
         let books = (!lines.is_empty()).then(|| BooksBatch::from_rows(&lines));
-        let others = self.options.take().into_iter();
-        let others = others.chain(self.counters.iter_mut().filter_map(CounterRows::finish)).collect();
         Delivery { flows, side_tables: SideTables { books, others } }
     }
 
-    /// Gives up Data Sets that have waited too long, and templates that were not sent again.
+    /// Drops Data Sets that have waited too long, and templates that were not sent again.
     pub fn expire(&mut self, now_ms: i64) {
-        self.now_ms = now_ms;
-        self.ledger.at(now_ms, &mut self.domains);
-        self.expire_waiting(now_ms);
-        self.sweep_templates(now_ms);
+        self.exporters.move_to(now_ms);
+        self.exporters.expire_waiting(now_ms);
+        self.exporters.sweep_templates(now_ms);
+    }
+
+    /// Forgets what is known of a session: its connection was closed, or its file was read to the end. Data Sets that
+    /// still wait for their Template are counted under `sets_expired`.
+    pub fn end_session(&mut self, session: Session, now_ms: i64) {
+        self.exporters.end_session(session, now_ms);
     }
 
     /// Counts what is not known per exporter: drops of kernel and queue.
     pub fn count_unassigned(&mut self, received_ms: i64, counter: Counter, by: u64) {
         if by > 0 {
-            self.ledger.at(received_ms, &mut self.domains);
-            self.ledger.count_unassigned(counter, by);
+            self.exporters.books.ledger.move_to(received_ms);
+            self.exporters.books.ledger.count_unassigned(counter, by);
         }
     }
 
     /// What was seen of each Observation Domain so far. Costs as much as there are domains.
     pub fn diagnoses(&self) -> Vec<Diagnosis> {
-        self.domains.iter().map(Diagnosis::of).collect()
+        self.exporters.diagnoses()
     }
 
     /// What was seen so far.
     pub fn statistics(&self) -> DecoderStatistics {
-        let seen = WireError::LABELS.iter().copied().zip(self.problems);
+        let exporters = &self.exporters;
         DecoderStatistics {
-            totals: *self.ledger.totals(),
-            problems: seen.filter(|(_, count)| *count > 0).collect(),
-            domains: self.index.len(),
-            sets_waiting: self.waiting.len() + self.released.len(),
-            sets_spooled: self.spooled_sets,
-            templates: self.templates,
-            octets_kept: self.octets_kept(),
+            totals: *exporters.books.ledger.totals(),
+            problems: exporters.books.errors_seen(),
+            domains: exporters.domains.known(),
+            sets_waiting: exporters.waiting.len(),
+            sets_spooled: exporters.waiting.spooled_sets(),
+            templates: exporters.templates.known().templates,
+            octets_kept: exporters.octets_kept(),
         }
+    }
+}
+
+// Messages and sets.
+impl Decoder {
+    fn decode_message(&mut self, session: Session, received_ms: i64, payload: &[u8]) -> Result<(), WireError> {
+        match payload.first_chunk::<2>().map(|version| u16::from_be_bytes(*version)) {
+            Some(netflow9::VERSION) => self.sets(payload, SetsMessage::netflow9(session, received_ms, payload)?),
+            Some(ipfix::VERSION) => self.sets(payload, SetsMessage::ipfix(session, received_ms, payload)?),
+            // sFlow has 32 bits for its version
+            Some(0) if is_sflow(payload) => self.sflow(session, received_ms, payload)?,
+            Some(found) => match fixed::format_of(found) {
+                Some(format) => self.fixed(payload, &FixedPacket::read(format, session, received_ms, payload)?),
+                None => return Err(WireError::WrongVersion { found }),
+            },
+            None => return Err(WireError::TruncatedHeader { need: 2, have: payload.len() as u32 }),
+        }
+        Ok(())
+    }
+
+    fn fixed(&mut self, payload: &[u8], packet: &FixedPacket<'_>) {
+        let exporters = &mut self.exporters;
+        let Some(index) = exporters.enter(packet.key, payload.len()) else { return };
+        let arrival = packet.arrival();
+        let Some(hash) = exporters.hash_unless_duplicate(index, arrival.sequence, payload) else { return };
+        exporters.books.count_error(index, packet.problem());
+        exporters.follow(index, &arrival, hash);
+        if let Some(form) = self.fixed_formats.of(packet.format()) {
+            self.tables.fixed_packet(&exporters.domains[index], form, packet);
+            exporters.count_records(index, Counter::RecordsStored, packet.records_received().into());
+        }
+    }
+
+    fn sflow(&mut self, session: Session, received_ms: i64, payload: &[u8]) -> Result<(), WireError> {
+        let datagram = weir_wire::sflow::decode(payload)?;
+        let (header, exporters) = (datagram.header, &mut self.exporters);
+        let Some(index) = exporters.enter(sflow::domain_key(session, &header), payload.len()) else { return Ok(()) };
+        let Some(hash) = exporters.hash_unless_duplicate(index, header.sequence, payload) else { return Ok(()) };
+        let arrival = sflow::arrival(&mut exporters.domains[index].agent, received_ms, &header);
+        exporters.follow(index, &arrival, hash);
+        self.tables.add_octets(payload.len());
+        let (domain, sources) = (&mut exporters.domains[index], &mut exporters.sources);
+        let mut samples = SampleDecoder { domain, sources, tables: &mut self.tables, received_ms, arrival };
+        let decoded = samples.decode(&header, datagram.samples);
+        exporters.count_samples(index, &decoded);
+        Ok(())
+    }
+
+    fn sets(&mut self, payload: &[u8], message: SetsMessage<'_>) {
+        let SetsMessage { key, sequence, clock, sets, problem, whole } = message;
+        let exporters = &mut self.exporters;
+        let Some(index) = exporters.enter(key, payload.len()) else { return };
+        let Some(hash) = exporters.hash_unless_duplicate(index, sequence, payload) else { return };
+        exporters.books.count_error(index, problem);
+        let first_waiting = exporters.waiting.next_number();
+        let decoded = self.decode_sets(index, sets, &clock);
+        let exporters = &mut self.exporters;
+        let arrival = Arrival::of_message(sequence, &clock, decoded.units(), decoded.complete && whole);
+        // Of a message that was cut, the last set is not whole: what is decoded of it later settles nothing.
+        let end = if whole { exporters.waiting.next_number() } else { first_waiting };
+        exporters.follow_sets(index, &arrival, hash, first_waiting..end);
+    }
+
+    fn decode_sets(&mut self, index: u32, mut sets: Sets<'_>, clock: &MessageClock) -> DecodedSets {
+        let mut decoded = DecodedSets::default();
+        let mut is_counted = false;
+        while let Some(set) = sets.next() {
+            let of_set = match set {
+                Ok(Set::Templates(records)) => self.exporters.template_set(index, records, false),
+                Ok(Set::OptionsTemplates(records)) => self.exporters.template_set(index, records, true),
+                Ok(Set::Data { template, body }) => self.data_set(index, template, body, clock),
+                Ok(Set::Reserved { .. }) => {
+                    self.exporters.books.count(index, Counter::SetsReserved, 1);
+                    DecodedSets::default()
+                }
+                Err(error) => {
+                    let errors = self.exporters.books.count_error(index, Some(error).filter(|_| !is_counted));
+                    DecodedSets { errors, complete: false, ..DecodedSets::default() }
+                }
+            };
+            // what is there of a set that is too long may be wrong already, and it is one set
+            is_counted = sets.overruns() && of_set.errors > 0;
+            decoded.add(of_set);
+        }
+        decoded
+    }
+
+    /// Decodes a Data Set, or keeps it until it can be decoded.
+    fn data_set(&mut self, index: u32, id: TemplateId, body: &[u8], clock: &MessageClock) -> DecodedSets {
+        if !self.exporters.can_decode(index, id, clock.received_ms) {
+            self.exporters.wait(index, id, WaitingSet { clock: *clock, body: body.into(), number: 0 });
+            return DecodedSets::WAITS;
+        }
+        if self.exporters.waiting.has_released() {
+            self.exporters.queue(index, id, body, clock);
+            return DecodedSets::WAITS;
+        }
+        self.decode_set(index, id, body, clock)
+    }
+
+    /// Decodes a Data Set whose template is known.
+    fn decode_set(&mut self, index: u32, id: TemplateId, body: &[u8], clock: &MessageClock) -> DecodedSets {
+        let exporters = &mut self.exporters;
+        let domain = &exporters.domains[index];
+        let Some(compiled) = domain.templates.get(id) else { return DecodedSets::WAITS };
+        if compiled.template.is_options() {
+            return self.decode_options(index, id, body, clock);
+        }
+        let shared = exporters.learned.shared_samplers(domain);
+        let set = self.tables.flow_set(domain, compiled, body, clock, shared);
+        exporters.count_records(index, Counter::RecordsStored, set.rows as u64);
+        if set.lists_undecodable > 0 {
+            exporters.books.count(index, Counter::ListsUndecodable, set.lists_undecodable.into());
+        }
+        if set.rows > 0 {
+            exporters.learned.note_flows(&mut exporters.domains, index);
+        }
+        let errors = exporters.books.count_error(index, set.problem);
+        DecodedSets { records: set.rows as u32, templates: 0, errors, complete: errors == 0 }
+    }
+
+    fn decode_options(&mut self, index: u32, id: TemplateId, body: &[u8], clock: &MessageClock) -> DecodedSets {
+        let exporters = &mut self.exporters;
+        let (domain, samplers_free) = (&mut exporters.domains[index], exporters.learned.samplers_free());
+        let Some(set) = self.tables.options_set(domain, id, body, clock, samplers_free) else {
+            return DecodedSets::WAITS;
+        };
+        exporters.count_records(index, Counter::RecordsOptions, set.rows as u64);
+        let errors = exporters.books.count_error(index, set.problem);
+        if set.samplers.refused > 0 {
+            exporters.books.count(index, Counter::SamplersRefused, set.samplers.refused);
+        }
+        if set.unlisted > 0 {
+            exporters.books.count(index, Counter::OptionsUnlisted, set.unlisted);
+        }
+        let records = set.rows as u32;
+        exporters.learned.apply(&mut exporters.domains, index, set);
+        DecodedSets { records, templates: 0, errors, complete: errors == 0 }
+    }
+
+    /// Decodes sets that no longer wait, as many as a delivery holds.
+    fn decode_released(&mut self) {
+        while !self.is_full()
+            && let Some((index, id, set)) = self.exporters.waiting.pop_released()
+        {
+            self.exporters.books.count(index, Counter::SetsWaitingOut, 1);
+            if self.exporters.domains[index].templates.has(id) {
+                let decoded = self.decode_set(index, id, &set.body, &set.clock);
+                self.exporters.settle(index, set.number, decoded.known_records());
+            } else {
+                // withdrawn meanwhile
+                self.exporters.wait(index, id, set);
+            }
+        }
+    }
+}
+
+// What outlives the process: the spool and the state.
+impl Decoder {
+    /// What the spool is to do next.
+    pub fn spool_request(&mut self) -> Option<Request> {
+        self.exporters.waiting.next_request().map(Request)
+    }
+
+    /// Takes what the spool has done.
+    pub fn spool_answer(&mut self, answer: Answer) {
+        if self.exporters.take_answer(answer.0) {
+            // so that the caller sees when this decoder is full
+            self.decode_released();
+        }
+    }
+
+    /// Whether sets are coming back from disk, or should soon.
+    pub fn is_recalling(&self) -> bool {
+        self.exporters.waiting.is_recalling_any()
+    }
+
+    /// Sends all sets in memory to disk, because this decoder ends.
+    pub fn spool_all(&mut self) {
+        self.exporters.move_waiting(i64::MAX);
+    }
+
+    /// What a decoder needs to decode the next datagram of every exporter: templates, samplers, when exporters
+    /// started.
+    pub fn export_state(&self) -> Vec<u8> {
+        state::export(&self.exporters.domains)
+    }
+
+    /// Whether the state should be exported again, by what has happened since this was last asked.
+    pub(crate) fn take_changes(&mut self) -> Changes {
+        self.exporters.take_changes()
+    }
+
+    /// Learns what decoders before this one have exported, any number of them one after the other. Of what two of
+    /// them knew about a domain, or this one knows, the latest counts. The limits hold as ever.
+    ///
+    /// # Errors
+    ///
+    /// [`StateError`] where the octets are not such state; what comes before is learnt.
+    pub fn import_state(&mut self, octets: &[u8]) -> Result<(), StateError> {
+        self.import_state_of(octets, |_| true)
+    }
+
+    /// Learns what was exported of some sources: the decoders of a process each have their own.
+    ///
+    /// # Errors
+    ///
+    /// As [`import_state`](Self::import_state).
+    pub fn import_state_of(&mut self, octets: &[u8], is_own: impl Fn(SocketAddr) -> bool) -> Result<(), StateError> {
+        // when there are too many, those heard last are learnt
+        let (stored, read) = state::read(octets, is_own);
+        for domain in stored {
+            self.exporters.restore(domain);
+        }
+        self.exporters.take_changes();
+        read
     }
 }
 

@@ -1,28 +1,28 @@
-//! Samplers that an exporter tells of in another Observation Domain than that of its flows.
+//! Samplers that an exporter reports in another Observation Domain than that of its flows.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
+use crate::domain::{Domain, DomainKey};
 use crate::sampling::Samplers;
-use crate::session::{Domain, DomainKey};
 
 /// Most domains of an exporter whose samplers are looked at for its others.
 const DOMAINS_MAX: usize = 64;
 
-/// What the domains of one exporter agree about.
+/// Samplers about which the domains of one exporter agree.
 #[derive(Debug, Default)]
-pub(super) struct Shared {
-    /// Domains that told of samplers.
+pub(super) struct SharedSamplers {
+    /// Domains that reported samplers.
     domains: Vec<u32>,
     /// For records that name a sampler: what no domain contradicts.
     pub named: Samplers,
-    /// For records that name none: what domains without flows of their own tell, which is of others then.
+    /// For records that name none: what domains without flows of their own report, which is about others then.
     pub unnamed: Samplers,
 }
 
-/// By exporter and version: what is known beyond single domains.
+/// Samplers known beyond single domains, by exporter and version.
 #[derive(Debug, Default)]
-pub(super) struct ExporterSamplers(HashMap<(IpAddr, u8), Shared, foldhash::fast::RandomState>);
+pub(super) struct ExporterSamplers(HashMap<(IpAddr, u8), SharedSamplers, foldhash::fast::RandomState>);
 
 fn exporter_of(key: DomainKey) -> (IpAddr, u8) {
     (key.session.source.ip().to_canonical(), key.version)
@@ -30,23 +30,23 @@ fn exporter_of(key: DomainKey) -> (IpAddr, u8) {
 
 impl ExporterSamplers {
     /// What holds for a domain that knows of no sampler itself.
-    pub(super) fn of(&self, key: DomainKey) -> Option<&Shared> {
+    pub(super) fn of(&self, key: DomainKey) -> Option<&SharedSamplers> {
         if self.0.is_empty() { None } else { self.0.get(&exporter_of(key)) }
     }
 
-    /// A domain has told of samplers, or the first flows of a domain have come.
-    pub(super) fn changed(&mut self, index: u32, domains: &[Domain], tells_samplers: bool) {
+    /// Takes that a domain has reported samplers, or that the first flows of a domain have come.
+    pub(super) fn update(&mut self, index: u32, domains: &[Domain], has_samplers: bool) {
         let Some(domain) = domains.get(index as usize) else { return };
         let exporter = exporter_of(domain.key);
-        let shared = if tells_samplers { Some(self.0.entry(exporter).or_default()) } else { self.0.get_mut(&exporter) };
+        let shared = if has_samplers { Some(self.0.entry(exporter).or_default()) } else { self.0.get_mut(&exporter) };
         let Some(shared) = shared else { return };
-        if tells_samplers && !shared.domains.contains(&index) && shared.domains.len() < DOMAINS_MAX {
+        if has_samplers && !shared.domains.contains(&index) && shared.domains.len() < DOMAINS_MAX {
             shared.domains.push(index);
         }
-        shared.agree(domains);
+        shared.update(domains);
     }
 
-    /// A domain is forgotten.
+    /// Forgets a domain.
     pub(super) fn forget(&mut self, index: u32, key: DomainKey, domains: &[Domain]) {
         let exporter = exporter_of(key);
         let Some(shared) = self.0.get_mut(&exporter) else { return };
@@ -55,17 +55,17 @@ impl ExporterSamplers {
         if shared.domains.is_empty() {
             self.0.remove(&exporter);
         } else if shared.domains.len() < before {
-            shared.agree(domains);
+            shared.update(domains);
         }
     }
 }
 
-impl Shared {
-    fn agree(&mut self, domains: &[Domain]) {
-        let telling = self.domains.iter().filter_map(|&index| domains.get(index as usize));
-        let without_flows = telling.clone().filter(|domain| !domain.carries_flows);
+impl SharedSamplers {
+    fn update(&mut self, domains: &[Domain]) {
+        let reporting = self.domains.iter().filter_map(|&index| domains.get(index as usize));
+        let without_flows = reporting.clone().filter(|domain| !domain.carries_flows);
         let (named, unnamed) = (
-            Samplers::agreed(telling.map(|domain| &domain.samplers)),
+            Samplers::agreed(reporting.map(|domain| &domain.samplers)),
             Samplers::agreed(without_flows.map(|domain| &domain.samplers)),
         );
         (self.named, self.unnamed) = (named, unnamed);

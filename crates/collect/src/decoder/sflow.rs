@@ -1,18 +1,20 @@
 //! sFlow: every flow sample is one flow of one packet.
 
+use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::net::{IpAddr, SocketAddr};
 
 use weir_flow::{Column, Counter, EXPORT_VERSION_SFLOW5};
 use weir_wire::sflow::record::{Gateway, SampledHeader, Side};
-use weir_wire::sflow::{self, CountersSample, DataSource, FlowRecord, FlowSample, Record, Sample};
+use weir_wire::sflow::{self, CountersSample, DataSource, FlowRecord, FlowSample, Header, Record, Sample, Samples};
 use weir_wire::{WireError, packet};
 
-use super::Decoder;
-use crate::counters::Sampled;
-use crate::observed::{self, Observed};
+use super::tables::Tables;
+use crate::counters::SampleOrigin;
+use crate::domain::{Domain, DomainKey};
+use crate::observed::{self, ObservedPacket};
 use crate::sequence::{Arrival, Outcome, Sequence, SequenceUnit};
-use crate::session::{DomainKey, Session};
+use crate::session::Session;
 
 /// Structures of sFlow that no column holds are kept among the elements as they came, under this bit and the
 /// enterprise of the structure, with its format as the element's number. IANA assigns no enterprise up there.
@@ -34,92 +36,171 @@ impl Default for Source {
     }
 }
 
-/// Samples that a datagram has room for in most networks.
+/// Samples that a datagram has in most networks, at most.
 const SAMPLES_EXPECTED: usize = 16;
-/// An agent's start, as received time less uptime tell it, may seem to move so far, in milliseconds.
+/// An agent's start, received time less uptime, may seem to move by this much, in milliseconds.
 const START_MOVES_MS: i64 = 5_000;
 
-impl Decoder {
-    pub(super) fn sflow(&mut self, session: Session, received_ms: i64, payload: &[u8]) -> Result<(), WireError> {
-        let datagram = sflow::decode(payload)?;
-        let header = datagram.header;
-        // Relays hide the source address of datagrams, which is why the agent tells its own.
-        let session = match weir_flow::address::to_ip(header.agent).as_ref().map(IpAddr::to_canonical) {
-            Some(agent) if !agent.is_unspecified() => Session::udp(SocketAddr::new(agent, 0)),
-            _ => session,
-        };
-        let key = DomainKey { session, version: EXPORT_VERSION_SFLOW5, domain: header.sub_agent };
-        let Some(index) = self.enter(key, payload) else { return Ok(()) };
-        let Some(hash) = self.is_new(index, header.sequence, payload) else { return Ok(()) };
-        let export_ms = self.export_ms(index, received_ms, header.uptime_ms);
-        let arrival = move |sequence| Arrival {
-            sequence,
-            records: 1,
-            all_records: 1,
-            complete: true,
-            export_ms,
-            uptime_ms: Some(header.uptime_ms),
-        };
-        self.follow(index, &arrival(header.sequence), hash);
-        self.octets += payload.len();
+/// What is followed of an agent, or of one of its sub-agents.
+#[derive(Debug, Default)]
+pub(crate) struct AgentState {
+    sources: HashMap<DataSource, Source, foldhash::fast::RandomState>,
+    /// When the agent started, milliseconds since the epoch by our clock.
+    start_ms: Option<i64>,
+}
+
+impl AgentState {
+    /// Sources that are followed.
+    pub(super) fn sources(&self) -> usize {
+        self.sources.len()
+    }
+
+    /// When a datagram was sent. sFlow has no clock but the uptime, so the agent's start is taken from when it was
+    /// first heard; it moves when the agent starts again.
+    fn export_ms(&mut self, received_ms: i64, uptime_ms: u32) -> i64 {
+        let start_ms = received_ms - i64::from(uptime_ms);
+        let known = self.start_ms.filter(|known| (known - start_ms).abs() <= START_MOVES_MS);
+        *self.start_ms.insert(known.unwrap_or(start_ms)) + i64::from(uptime_ms)
+    }
+}
+
+/// The sources of samples that are followed, of all agents. They are kept in the domains.
+#[derive(Debug)]
+pub(super) struct SampleSources {
+    max: usize,
+    known: usize,
+}
+
+impl SampleSources {
+    /// None yet; this many at most.
+    pub(super) fn new(max: usize) -> Self {
+        Self { max, known: 0 }
+    }
+
+    /// Sources that are followed.
+    pub(super) fn known(&self) -> usize {
+        self.known
+    }
+
+    /// Forgets those of a domain that is about to be forgotten.
+    pub(super) fn forget(&mut self, domain: &Domain) {
+        self.known -= domain.agent.sources();
+    }
+
+    /// What is followed of a source. `None` when there are too many.
+    fn follow<'a>(&mut self, agent: &'a mut AgentState, source: DataSource) -> Option<&'a mut Source> {
+        if self.known >= self.max && !agent.sources.contains_key(&source) {
+            return None;
+        }
+        let entry = agent.sources.entry(source);
+        self.known += usize::from(matches!(entry, Entry::Vacant(_)));
+        Some(entry.or_default())
+    }
+}
+
+/// What was decoded of the samples of a datagram.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct DecodedSamples {
+    /// Flow samples, each a flow.
+    pub flows: u64,
+    pub errors: Vec<WireError>,
+    counter_samples: u64,
+    structures_skipped: u64,
+    lost: u64,
+    late: u64,
+    dropped: u64,
+    sources_refused: u64,
+}
+
+impl DecodedSamples {
+    /// What of it the books count, in addition to flows and errors.
+    pub(super) fn counts(&self) -> [(Counter, u64); 6] {
+        [
+            (Counter::CountersStored, self.counter_samples),
+            (Counter::StructuresSkipped, self.structures_skipped),
+            (Counter::SamplesLost, self.lost),
+            (Counter::SamplesLate, self.late),
+            (Counter::SamplesDropped, self.dropped),
+            (Counter::SourcesRefused, self.sources_refused),
+        ]
+    }
+
+    fn add(&mut self, outcome: Outcome) {
+        self.lost += u64::from(outcome.lost);
+        self.late += u64::from(outcome.late) + outcome.taken_back;
+    }
+}
+
+/// Whether a datagram begins like one of sFlow version 5.
+pub(crate) fn is_sflow(payload: &[u8]) -> bool {
+    payload.first_chunk().is_some_and(|version| u32::from_be_bytes(*version) == sflow::VERSION)
+}
+
+/// The domain of a datagram. Relays hide the source address of datagrams, which is why agents put theirs into the
+/// header.
+pub(super) fn domain_key(session: Session, header: &Header<'_>) -> DomainKey {
+    let session = match weir_flow::address::to_ip(header.agent).as_ref().map(IpAddr::to_canonical) {
+        Some(agent) if !agent.is_unspecified() => Session::udp(SocketAddr::new(agent, 0)),
+        _ => session,
+    };
+    DomainKey { session, version: EXPORT_VERSION_SFLOW5, domain: header.sub_agent }
+}
+
+/// What a datagram is for the account of sequence numbers.
+pub(super) fn arrival(agent: &mut AgentState, received_ms: i64, header: &Header<'_>) -> Arrival {
+    let export_ms = agent.export_ms(received_ms, header.uptime_ms);
+    let (sequence, uptime_ms) = (header.sequence, Some(header.uptime_ms));
+    Arrival { sequence, records: 1, all_records: 1, complete: true, export_ms, uptime_ms }
+}
+
+/// Decodes the samples of a datagram of a domain.
+pub(super) struct SampleDecoder<'d> {
+    pub domain: &'d mut Domain,
+    pub sources: &'d mut SampleSources,
+    pub tables: &'d mut Tables,
+    pub received_ms: i64,
+    /// That of the datagram.
+    pub arrival: Arrival,
+}
+
+impl SampleDecoder<'_> {
+    /// Decodes samples; of those that cannot be decoded, the errors are returned.
+    pub(super) fn decode(&mut self, header: &Header<'_>, samples: Samples<'_>) -> DecodedSamples {
+        let mut decoded = DecodedSamples::default();
         let expected = (header.samples as usize).min(SAMPLES_EXPECTED);
         let (mut rows, mut records) = (Vec::with_capacity(expected), Vec::with_capacity(expected));
-        for sample in datagram.samples {
+        for sample in samples {
             match sample {
                 Ok(Sample::Flow(sample) | Sample::Discarded(sample)) => {
-                    self.follow_flow_samples(index, &sample, &arrival(sample.sequence));
-                    rows.push(Observed::default());
+                    self.follow_flow_samples(&sample, &mut decoded);
+                    rows.push(ObservedPacket::default());
                     if let Some(row) = rows.last_mut() {
-                        self.flow_sample(index, &sample, row);
+                        read_flow_sample(&sample, row, &mut decoded);
                     }
                     records.push(sample.records);
                 }
                 Ok(Sample::Counters(sample)) => {
-                    self.follow_counter_samples(index, sample.source, &arrival(sample.sequence));
-                    self.counters_sample(index, received_ms, header.uptime_ms, &sample);
+                    self.follow_counter_samples(&sample, &mut decoded);
+                    self.counters_sample(&sample, header.uptime_ms, &mut decoded);
                 }
-                Ok(Sample::Unknown { .. }) => self.count(index, Counter::StructuresSkipped, 1),
-                Err(error) => self.note_in_set(index, Some(error)),
+                Ok(Sample::Unknown { .. }) => decoded.structures_skipped += 1,
+                Err(error) => decoded.errors.push(error),
             }
         }
-        self.append_samples(index, received_ms, &rows, records);
-        Ok(())
+        decoded.flows = rows.len() as u64;
+        self.append_flows(&rows, records);
+        decoded
     }
 
-    /// Reads the records of a sample.
-    fn flow_sample<'a>(&mut self, index: u32, sample: &FlowSample<'a>, row: &mut Observed<'a>) {
-        row.in_if = sample.input.index();
-        row.out_if = sample.output.index();
-        row.sampling_interval = sample.sampling_rate.filter(|rate| *rate > 0);
-        row.observation_point = Some(u64::from(sample.source.class) << 32 | u64::from(sample.source.index));
-        row.direction = direction(sample);
-        row.forwarding_status = sample.drop_reason.or(sample.output.discarded()).map(forwarding_status);
-        for record in sample.records.clone() {
-            let read = record.and_then(|record| record.flow());
-            match read {
-                Ok(FlowRecord::Unknown) => self.count(index, Counter::StructuresSkipped, 1),
-                Ok(record) => take(row, &record),
-                Err(error) => self.note_in_set(index, Some(error)),
-            }
-        }
-    }
-
-    fn append_samples(
-        &mut self,
-        index: u32,
-        received_ms: i64,
-        rows: &[Observed<'_>],
-        records: Vec<sflow::Records<'_>>,
-    ) {
+    fn append_flows(&mut self, rows: &[ObservedPacket<'_>], records: Vec<sflow::Records<'_>>) {
         let count = rows.len();
         if count == 0 {
             return;
         }
-        let domain = &self.domains[index as usize];
-        let builder = &mut self.builder;
+        let (domain, builder) = (&self.domain, &mut self.tables.flows);
         builder.begin_rows(count);
         for column in [Column::Received, Column::Start, Column::End] {
-            builder.time(column).repeat(received_ms, count);
+            builder.time(column).repeat(self.received_ms, count);
         }
         builder.address(Column::Exporter).repeat(&domain.exporter, count);
         builder.u32(Column::ObservationDomain).repeat(domain.key.domain, count);
@@ -134,110 +215,93 @@ impl Decoder {
             }
             target.end_row();
         }
-        self.count(index, Counter::RecordsStored, count as u64);
     }
 
     /// A sample may have counters of an interface and of a host; each table gets a row of its own.
-    fn counters_sample(&mut self, index: u32, received_ms: i64, uptime_ms: u32, sample: &CountersSample<'_>) {
+    fn counters_sample(&mut self, sample: &CountersSample<'_>, uptime_ms: u32, decoded: &mut DecodedSamples) {
         let mut records = Vec::new();
         for record in sample.records.clone() {
             let record = match record {
                 Ok(record) => record,
                 Err(error) => {
-                    self.note_in_set(index, Some(error));
+                    decoded.errors.push(error);
                     continue;
                 }
             };
-            if let Err(error) = record.check_counters() {
-                self.note_in_set(index, Some(error));
-            }
-            if self.counters.iter().any(|rows| rows.knows(&record)) {
+            decoded.errors.extend(record.check_counters().err());
+            if self.tables.has_counters(&record) {
                 records.push(record);
             } else {
-                self.count(index, Counter::StructuresSkipped, 1);
+                decoded.structures_skipped += 1;
             }
         }
-        let domain = &self.domains[index as usize];
-        let sampled = Sampled {
-            received_ms,
-            exporter: &domain.exporter,
-            sub_agent: domain.key.domain,
+        let origin = SampleOrigin {
+            received_ms: self.received_ms,
+            exporter: &self.domain.exporter,
+            sub_agent: self.domain.key.domain,
             source: sample.source,
             uptime_ms,
         };
-        for rows in &mut self.counters {
-            if records.iter().any(|record| rows.knows(record)) {
-                rows.push(&sampled, &records);
-            }
-        }
-        self.count(index, Counter::CountersStored, 1);
-    }
-
-    /// When a datagram was sent. sFlow has no clock but the uptime, so the agent's start is taken from when it was
-    /// first heard; it moves when the agent starts again.
-    fn export_ms(&mut self, index: u32, received_ms: i64, uptime_ms: u32) -> i64 {
-        let domain = &mut self.domains[index as usize];
-        let start_ms = received_ms - i64::from(uptime_ms);
-        let known = domain.agent_start_ms.filter(|known| (known - start_ms).abs() <= START_MOVES_MS);
-        *domain.agent_start_ms.insert(known.unwrap_or(start_ms)) + i64::from(uptime_ms)
+        self.tables.counters(&origin, &records);
+        decoded.counter_samples += 1;
     }
 
     /// Follows the sequence number of a source's flow samples, and its own count of those that it could not make.
-    fn follow_flow_samples(&mut self, index: u32, sample: &FlowSample<'_>, arrival: &Arrival) {
-        let Some(known) = self.source(index, sample.source) else { return };
-        let outcome = known.flow_samples.observe(arrival);
-        let before = known.drops.replace(sample.drops);
-        self.count_samples(index, outcome);
+    fn follow_flow_samples(&mut self, sample: &FlowSample<'_>, decoded: &mut DecodedSamples) {
+        let Some(source) = self.sources.follow(&mut self.domain.agent, sample.source) else {
+            decoded.sources_refused += 1;
+            return;
+        };
+        let before = source.drops.replace(sample.drops);
+        decoded.add(source.flow_samples.observe(&Arrival { sequence: sample.sequence, ..self.arrival }));
         // A count that went back is that of an agent that has started again.
         let grown = before.map_or(0, |before| sample.drops.wrapping_sub(before));
-        if grown > 0 && grown < 1 << 31 {
-            self.count(index, Counter::SamplesDropped, grown.into());
+        if grown < 1 << 31 {
+            decoded.dropped += u64::from(grown);
         }
     }
 
-    fn follow_counter_samples(&mut self, index: u32, source: DataSource, arrival: &Arrival) {
-        let Some(known) = self.source(index, source) else { return };
-        let outcome = known.counter_samples.observe(arrival);
-        self.count_samples(index, outcome);
-    }
-
-    fn count_samples(&mut self, index: u32, outcome: Outcome) {
-        if outcome.lost > 0 {
-            self.count(index, Counter::SamplesLost, outcome.lost.into());
-        }
-        let late = u64::from(outcome.late) + outcome.taken_back;
-        if late > 0 {
-            self.count(index, Counter::SamplesLate, late);
+    fn follow_counter_samples(&mut self, sample: &CountersSample<'_>, decoded: &mut DecodedSamples) {
+        match self.sources.follow(&mut self.domain.agent, sample.source) {
+            Some(source) => {
+                let arrival = Arrival { sequence: sample.sequence, ..self.arrival };
+                decoded.add(source.counter_samples.observe(&arrival));
+            }
+            None => decoded.sources_refused += 1,
         }
     }
+}
 
-    /// What is followed of a source. `None`, and counted, when there are too many.
-    fn source(&mut self, index: u32, source: DataSource) -> Option<&mut Source> {
-        if self.sources >= self.limits.sources_max && !self.domains[index as usize].sources.contains_key(&source) {
-            self.count(index, Counter::SourcesRefused, 1);
-            return None;
+/// Reads the records of a sample.
+fn read_flow_sample<'a>(sample: &FlowSample<'a>, row: &mut ObservedPacket<'a>, decoded: &mut DecodedSamples) {
+    row.in_if = sample.input.index();
+    row.out_if = sample.output.index();
+    row.sampling_interval = sample.sampling_rate.filter(|rate| *rate > 0);
+    row.observation_point = Some(u64::from(sample.source.class) << 32 | u64::from(sample.source.index));
+    row.direction = direction(sample);
+    row.forwarding_status = sample.drop_reason.or(sample.output.discarded()).map(forwarding_status);
+    for record in sample.records.clone() {
+        match record.and_then(|record| record.flow()) {
+            Ok(FlowRecord::Unknown) => decoded.structures_skipped += 1,
+            Ok(record) => take(row, &record),
+            Err(error) => decoded.errors.push(error),
         }
-        let entry = self.domains[index as usize].sources.entry(source);
-        if let Entry::Vacant(_) = entry {
-            self.sources += 1;
-        }
-        Some(entry.or_default())
     }
 }
 
 /// Takes from a record what has a column.
-fn take<'a>(observed: &mut Observed<'a>, record: &FlowRecord<'a>) {
+fn take<'a>(row: &mut ObservedPacket<'a>, record: &FlowRecord<'a>) {
     match *record {
-        FlowRecord::Header(header) => take_header(observed, &header),
+        FlowRecord::Header(header) => take_header(row, &header),
         FlowRecord::Ethernet(ethernet) => {
-            observed.frame_octets.get_or_insert(ethernet.length);
-            let headers = &mut headers_of(observed).outer;
+            row.frame_octets.get_or_insert(ethernet.length);
+            let headers = &mut headers_of(row).outer;
             headers.macs.get_or_insert(packet::Macs { source: ethernet.source, destination: ethernet.destination });
             headers.ethertype = headers.ethertype.or(u16::try_from(ethernet.ethertype).ok());
         }
         FlowRecord::Ip(ip) => {
-            observed.bytes.get_or_insert(ip.length.into());
-            let headers = &mut headers_of(observed).outer;
+            row.bytes.get_or_insert(ip.length.into());
+            let headers = &mut headers_of(row).outer;
             if headers.ip.is_none() {
                 headers.ip = Some(ip.header());
                 headers.ports = ip.ports();
@@ -245,51 +309,51 @@ fn take<'a>(observed: &mut Observed<'a>, record: &FlowRecord<'a>) {
             }
         }
         FlowRecord::Switch { source_vlan, destination_vlan, .. } => {
-            observed.src_vlan = vlan(source_vlan);
-            observed.dst_vlan = vlan(destination_vlan);
+            row.src_vlan = vlan(source_vlan);
+            row.dst_vlan = vlan(destination_vlan);
         }
         FlowRecord::Router { next_hop, source_mask, destination_mask } => {
-            observed.next_hop = next_hop;
-            observed.src_mask = u8::try_from(source_mask).ok();
-            observed.dst_mask = u8::try_from(destination_mask).ok();
+            row.route.next_hop = next_hop;
+            row.route.src_mask = u8::try_from(source_mask).ok();
+            row.route.dst_mask = u8::try_from(destination_mask).ok();
         }
-        FlowRecord::Gateway(gateway) => take_gateway(observed, &gateway),
+        FlowRecord::Gateway(gateway) => take_gateway(row, &gateway),
         FlowRecord::Nat { source, destination } => {
-            (observed.nat_src_addr, observed.nat_dst_addr) = (source, destination);
+            (row.translation.src_addr, row.translation.dst_addr) = (source, destination);
         }
         FlowRecord::NatPorts { source, destination } => {
-            observed.nat_src_port = u16::try_from(source).ok();
-            observed.nat_dst_port = u16::try_from(destination).ok();
+            row.translation.src_port = u16::try_from(source).ok();
+            row.translation.dst_port = u16::try_from(destination).ok();
         }
         _ => {}
     }
 }
 
 /// The header itself, and how long the packet was.
-fn take_header<'a>(observed: &mut Observed<'a>, header: &SampledHeader<'a>) {
-    observed.frame_octets.get_or_insert(header.frame_length);
+fn take_header<'a>(row: &mut ObservedPacket<'a>, header: &SampledHeader<'a>) {
+    row.frame_octets.get_or_insert(header.frame_length);
     let Some(link) = header.link_type() else { return };
-    let packet = headers_of(observed);
+    let packet = headers_of(row);
     packet::dissect_into(link, header.header, packet);
     let before = packet.link_octets(header.header) as u32;
     let carried = header.frame_length.saturating_sub(header.stripped).saturating_sub(before);
-    let ip_octets = Observed::ip_octets(packet);
-    observed.bytes = ip_octets.or(Some(carried.into()));
+    let ip_octets = ObservedPacket::ip_octets(packet);
+    row.bytes = ip_octets.or(Some(carried.into()));
 }
 
 /// The headers of a packet of which the agent sends no octets.
-fn headers_of<'r, 'a>(observed: &'r mut Observed<'a>) -> &'r mut packet::Packet<'a> {
-    observed.packet.get_or_insert_default()
+fn headers_of<'r, 'a>(row: &'r mut ObservedPacket<'a>) -> &'r mut packet::Packet<'a> {
+    row.packet.get_or_insert_default()
 }
 
-/// The path tells both neighbours: whom the source was learnt from, and whom the destination is reached by.
-fn take_gateway<'a>(observed: &mut Observed<'a>, gateway: &Gateway<'a>) {
-    observed.bgp_next_hop = gateway.next_hop;
-    observed.src_as = Some(gateway.source_as);
-    observed.prev_as = Some(gateway.source_peer_as);
+/// The path names both neighbours: the one that the source was learnt from, and the one that leads to the destination.
+fn take_gateway<'a>(row: &mut ObservedPacket<'a>, gateway: &Gateway<'a>) {
+    row.route.bgp_next_hop = gateway.next_hop;
+    row.route.src_as = Some(gateway.source_as);
+    row.route.prev_as = Some(gateway.source_peer_as);
     // Without a path the destination is in the router's own autonomous system.
-    observed.dst_as = Some(gateway.last_as.unwrap_or(gateway.router_as));
-    observed.next_as = gateway.first_as;
+    row.route.dst_as = Some(gateway.last_as.unwrap_or(gateway.router_as));
+    row.route.next_as = gateway.first_as;
 }
 
 fn vlan(number: u32) -> Option<u16> {

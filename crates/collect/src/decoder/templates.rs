@@ -1,140 +1,377 @@
-//! Templates: defined, redefined, withdrawn, expired, lent.
+//! Templates of all domains: defined, redefined, withdrawn, expired, lent, evicted.
 
-use weir_flow::Counter;
-use weir_wire::{Template, TemplateId, TemplateRecord, TemplateRecords};
+use weir_wire::{Template, TemplateId};
 
-use super::Decoder;
-use crate::lists;
-use crate::session::Known;
+use super::domains::Domains;
+use super::eviction::EvictionSearch;
+use super::state::Changes;
+use crate::Limits;
+use crate::domain::{CompiledTemplate, Domain, EvictionPriority, TemplateCount, Usefulness};
+use crate::waiting::WaitingSets;
+use crate::waiting::set::SetKey;
 
 /// Domains looked at for templates that have expired, in one call.
 const SWEEP_DOMAINS: usize = 1_024;
 
-impl Decoder {
-    pub(super) fn templates(&mut self, index: u32, records: TemplateRecords<'_>, options: bool) {
-        for record in records {
-            match record {
-                Ok(TemplateRecord::Define(template)) => self.define(index, template),
-                Ok(TemplateRecord::Withdraw(id)) => self.withdraw(index, |known| known.template.id() == id),
-                // RFC 7011 section 8.1: all templates of the set's kind
-                Ok(TemplateRecord::WithdrawAll) => {
-                    self.withdraw(index, |known| known.template.is_options() == options);
-                }
-                Err(error) => self.note_in_set(index, Some(error)),
-            }
+/// Domains whose templates were evicted, and how many.
+pub(super) type Evicted = Vec<(u32, u64)>;
+
+/// What a template that arrives finds: the domains, and the sets that may have waited for it.
+pub(super) struct TemplateContext<'p> {
+    pub domains: &'p mut Domains,
+    pub waiting: &'p mut WaitingSets,
+    pub now_ms: i64,
+}
+
+impl TemplateContext<'_> {
+    /// Releases the sets that waited for a template of a domain.
+    fn release_sets(&mut self, index: u32, id: TemplateId) {
+        let key = SetKey { domain: self.domains[index].key, template: id };
+        self.waiting.template_arrived(index, key, self.now_ms);
+    }
+}
+
+/// What a Template Record changed.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Definition {
+    /// The ID had other fields before.
+    pub changed: bool,
+    /// There was no capacity for the template.
+    pub refused: bool,
+    pub evicted: Evicted,
+}
+
+/// The templates of all domains, which are kept in the domains themselves.
+#[derive(Debug)]
+pub(super) struct Templates {
+    limits: Limits,
+    known: TemplateCount,
+    eviction: EvictionSearch,
+    /// The domain last looked at for templates that have expired.
+    swept: usize,
+    changes: Changes,
+}
+
+impl Templates {
+    /// None yet.
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            limits: limits.clone(),
+            known: TemplateCount::default(),
+            eviction: EvictionSearch::default(),
+            swept: 0,
+            changes: Changes::default(),
         }
     }
 
-    pub(super) fn withdraw(&mut self, index: u32, is_meant: impl Fn(&Known) -> bool) {
-        self.forget_templates(index, is_meant);
-        self.count(index, Counter::TemplatesWithdrawn, 1);
+    /// Templates known, and all their fields.
+    pub(super) fn known(&self) -> TemplateCount {
+        self.known
+    }
+
+    /// What has changed since the last call.
+    pub(super) fn take_changes(&mut self) -> Changes {
+        std::mem::take(&mut self.changes)
+    }
+
+    /// Takes a template that a domain has sent.
+    pub(super) fn define(&mut self, context: &mut TemplateContext<'_>, index: u32, template: Template) -> Definition {
+        let (id, now_ms) = (template.id(), context.now_ms);
+        let domain = &mut context.domains[index];
+        let before = domain.templates.get(id);
+        let (is_known, changed) = (before.is_some(), before.is_some_and(|before| before.template != template));
+        let mut definition = Definition { changed, ..Definition::default() };
+        domain.inspection.template(now_ms, changed);
+        domain.templates.note_arrival(now_ms);
+        if is_known && !changed {
+            domain.templates.refresh(id, now_ms);
+            self.changes.refreshed = true;
+            self.lend(context, index, id, &mut definition.evicted);
+            return definition;
+        }
+        if changed {
+            // It takes effect at once (RFC 7011 section 8.4), and even if there is no capacity for the new one: its
+            // records must not be read by the old.
+            self.forget(domain, |known| known.template.id() == id);
+        }
+        if self.add(context.domains, index, (template, now_ms), now_ms, &mut definition.evicted) {
+            context.release_sets(index, id);
+            self.lend(context, index, id, &mut definition.evicted);
+        } else {
+            definition.refused = true;
+        }
+        definition
+    }
+
+    /// Learns a template that a process before this one knew. True if it was added.
+    pub(super) fn restore(
+        &mut self,
+        context: &mut TemplateContext<'_>,
+        index: u32,
+        template: (Template, i64),
+        evicted: &mut Evicted,
+    ) -> bool {
+        let id = template.0.id();
+        let added = self.add(context.domains, index, template, context.now_ms, evicted);
+        if added {
+            context.release_sets(index, id);
+        }
+        added
     }
 
     /// Forgets some templates of a domain. Returns how many.
-    pub(super) fn forget_templates(&mut self, index: u32, is_meant: impl Fn(&Known) -> bool) -> usize {
-        let domain = &mut self.domains[index as usize];
-        let (templates, fields) = (domain.templates.len(), domain.template_fields);
-        let mut left = 0;
-        domain.templates.retain(|_, known| {
-            let stays = !is_meant(known);
-            left += if stays { known.template.fields().len() } else { 0 };
-            stays
+    pub(super) fn forget(&mut self, domain: &mut Domain, is_meant: impl Fn(&CompiledTemplate) -> bool) -> u64 {
+        let removed = domain.templates.remove(is_meant);
+        self.count_removed(removed)
+    }
+
+    /// Forgets the templates of a domain that were not sent again in time. Returns how many.
+    pub(super) fn expire(&mut self, domain: &mut Domain, now_ms: i64) -> u64 {
+        let removed = domain.templates.remove_expired(now_ms);
+        self.count_removed(removed)
+    }
+
+    /// Forgets templates that were not sent again in time, in some of the domains and one call after the other in all
+    /// of them. Returns the domains, and how many each lost.
+    pub(super) fn sweep(&mut self, domains: &mut Domains, now_ms: i64) -> Vec<(u32, u64)> {
+        let mut expired = Vec::new();
+        for _ in 0..SWEEP_DOMAINS.min(domains.table().len()) {
+            self.swept = (self.swept + 1) % domains.table().len();
+            let index = self.swept as u32;
+            if domains[index].templates.any_expired(now_ms) {
+                expired.push((index, self.expire(&mut domains[index], now_ms)));
+            }
+        }
+        expired
+    }
+
+    /// Takes a template from another port. False when none has it, when two disagree, or when sets on disk come first.
+    #[cold]
+    pub(super) fn borrow(
+        &mut self,
+        context: &mut TemplateContext<'_>,
+        index: u32,
+        id: TemplateId,
+        evicted: &mut Evicted,
+    ) -> bool {
+        let others = context.domains.other_ports(index);
+        let mut own = others.iter().filter_map(|&other| {
+            let known = context.domains[other].templates.current(id, context.now_ms)?;
+            (!known.borrowed).then_some(known)
         });
-        domain.template_fields = left;
-        let forgotten = templates - domain.templates.len();
-        if forgotten > 0 {
-            // a map never shrinks by itself
-            domain.templates.shrink_to(domain.templates.len() * 2);
-            self.template_fields -= fields - left;
-            self.templates -= forgotten;
-            self.state.changed = true;
+        let Some(first) = own.next() else { return false };
+        let (template, mut refreshed_ms) = (first.template.clone(), first.refreshed_ms);
+        for known in own {
+            if known.template != template {
+                return false;
+            }
+            refreshed_ms = refreshed_ms.max(known.refreshed_ms);
         }
-        forgotten
+        if !self.add(context.domains, index, (template, refreshed_ms), context.now_ms, evicted) {
+            return false;
+        }
+        context.domains[index].templates.set_borrowed(id);
+        context.release_sets(index, id);
+        !context.waiting.is_recalling(index, id)
     }
 
-    pub(super) fn define(&mut self, index: u32, template: Template) {
-        self.count(index, Counter::Templates, 1);
-        let (id, now_ms) = (template.id(), self.now_ms);
-        let domain = &mut self.domains[index as usize];
-        let changed = domain.templates.get(&id).is_some_and(|known| known.template != template);
-        domain.inspection.template(now_ms, changed);
-        domain.template_came(now_ms);
-        match domain.templates.get_mut(&id) {
-            Some(known) if !changed => {
-                (known.refreshed_ms, known.lent) = (now_ms, false);
-                self.state.refreshed = true;
-                return self.lend(index, id);
+    /// Hands a template that has just come to the other ports that wait for it or have borrowed it.
+    fn lend(&mut self, context: &mut TemplateContext<'_>, index: u32, id: TemplateId, evicted: &mut Evicted) {
+        for other in context.domains.other_ports(index) {
+            let domain = &mut context.domains[other];
+            let key = SetKey { domain: domain.key, template: id };
+            let borrowed = domain.templates.get(id).map(|known| known.borrowed);
+            if borrowed == Some(true) {
+                self.forget(domain, |known| known.template.id() == id);
             }
-            Some(_) => {
-                // It takes effect at once (RFC 7011 section 8.4), and even if there is no room for the new one: its
-                // records must not be read by the old.
-                self.forget_templates(index, |known| known.template.id() == id);
-                self.count(index, Counter::TemplatesChanged, 1);
+            if borrowed == Some(true) || (borrowed.is_none() && context.waiting.has(other, &key)) {
+                self.borrow(context, other, id, evicted);
             }
-            None => {}
-        }
-        if self.remember(index, template, now_ms) {
-            self.template_came(index, id);
-            self.lend(index, id);
-        } else {
-            self.count(index, Counter::TemplatesRefused, 1);
         }
     }
 
-    /// Remembers a template that the domain does not have. False when there is no room for it.
-    pub(super) fn remember(&mut self, index: u32, template: Template, refreshed_ms: i64) -> bool {
+    /// Adds a template that the domain does not have, and when it was sent. False when there is no capacity for it.
+    fn add(
+        &mut self,
+        domains: &mut Domains,
+        index: u32,
+        (template, refreshed_ms): (Template, i64),
+        now_ms: i64,
+        evicted: &mut Evicted,
+    ) -> bool {
         let fields = template.fields().len();
-        if self.domains[index as usize].templates.len() >= self.limits.templates_per_domain_max
-            || !self.make_room_for_template(index, fields)
+        if domains[index].templates.len() >= self.limits.templates_per_domain_max
+            || !self.make_capacity(domains, index, fields, now_ms, evicted)
         {
             return false;
         }
-        let domain = &mut self.domains[index as usize];
-        let learned = &domain.learned_lists;
-        let list_kind = |element| lists::registered(element).or_else(|| learned.get(&element).copied());
-        let known = Known::new(template, domain.key.version, refreshed_ms, list_kind);
-        domain.templates.insert(known.template.id(), known);
-        domain.template_fields += fields;
-        self.templates += 1;
-        self.template_fields += fields;
-        self.state.changed = true;
+        domains[index].templates.insert(template, refreshed_ms);
+        self.known.templates += 1;
+        self.known.fields += fields;
+        self.changes.changed = true;
         true
     }
 
-    /// Whether records can be decoded. A template that was not sent again in time is forgotten here, and one that
-    /// another port of the exporter has sent is taken, if that was asked for.
-    #[inline]
-    pub(super) fn knows(&mut self, index: u32, id: TemplateId, received_ms: i64) -> bool {
-        let domain = &self.domains[index as usize];
-        match domain.templates.get(&id) {
-            Some(known) if !domain.has_expired(known, received_ms) => {
-                self.recalling.is_empty() || {
-                    // those that waited on disk come first
-                    !self.recalling.contains_key(&(index, id))
-                }
-            }
-            Some(_) => {
-                self.expire_templates(index, received_ms);
-                self.borrow(index, id)
-            }
-            None => self.borrow(index, id),
+    /// Evicts the templates of domains that are worth less than this one, and among equals of the one that has most,
+    /// until one more fits. False when there are none.
+    fn make_capacity(
+        &mut self,
+        domains: &mut Domains,
+        index: u32,
+        fields: usize,
+        now_ms: i64,
+        evicted: &mut Evicted,
+    ) -> bool {
+        while self.known.templates >= self.limits.templates_max
+            || self.known.fields + fields > self.limits.template_fields_max
+        {
+            let Some(victim) = self.next_evicted(domains, index, now_ms) else { return false };
+            evicted.push((victim, self.forget(&mut domains[victim], |_| true)));
+        }
+        true
+    }
+
+    fn next_evicted(&mut self, domains: &Domains, index: u32, now_ms: i64) -> Option<u32> {
+        let limits = &self.limits;
+        let domain = &domains[index];
+        let priority = |domain: &Domain| {
+            let priority = domain.eviction_priority(now_ms, limits)?;
+            let datagrams_log = u32::MAX - domain.templates.fields() as u32;
+            Some(EvictionPriority { datagrams_log, heard_ms: 0, ..priority })
+        };
+        // a domain that has sent nothing yet goes before those that only ever send templates
+        let newcomer = EvictionPriority { usefulness: Usefulness::Templates, datagrams_log: u32::MAX, heard_ms: 0 };
+        let own = priority(domain).map(|own| own.max(newcomer));
+        let of_others =
+            |other: &Domain| priority(other).filter(|_| other.templates.fields() > 0 && other.key != domain.key);
+        self.eviction.next(domains.table(), now_ms, own, of_others)
+    }
+
+    fn count_removed(&mut self, removed: TemplateCount) -> u64 {
+        self.known.templates -= removed.templates;
+        self.known.fields -= removed.fields;
+        self.changes.changed |= removed.templates > 0;
+        removed.templates as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use weir_wire::FieldSpecifier;
+
+    use super::*;
+    use crate::domain::DomainKey;
+    use crate::session::Session;
+
+    fn template(fields: u16) -> Template {
+        let fields = (0..fields).map(|element| FieldSpecifier::iana(element + 1, 4)).collect();
+        Template::new(id(), fields, 0).expect("a template")
+    }
+
+    fn id() -> TemplateId {
+        TemplateId::new(256).expect("id")
+    }
+
+    /// Domains of one exporter, each on a port of its own.
+    fn domains(count: u16, limits: &Limits) -> Domains {
+        let mut domains = Domains::default();
+        for port in 0..count {
+            let index = domains.vacancy(limits.domains_max).expect("a place");
+            let session = Session::udp(SocketAddr::from(([192, 0, 2, 1], port)));
+            domains.insert(index, Domain::new(DomainKey { session, version: 10, domain: 0 }, limits));
+        }
+        domains
+    }
+
+    /// Templates with these limits, and what they need.
+    struct Fixture {
+        templates: Templates,
+        domains: Domains,
+        waiting: WaitingSets,
+    }
+
+    impl Fixture {
+        fn new(count: u16, limits: &Limits) -> Self {
+            let (templates, waiting) = (Templates::new(limits), WaitingSets::new(limits));
+            Self { templates, domains: domains(count, limits), waiting }
+        }
+
+        fn define(&mut self, index: u32, fields: u16) -> Definition {
+            let mut context = TemplateContext { domains: &mut self.domains, waiting: &mut self.waiting, now_ms: 0 };
+            self.templates.define(&mut context, index, template(fields))
+        }
+
+        fn fields_of(&self, index: u32) -> usize {
+            self.domains[index].templates.fields()
         }
     }
 
-    fn expire_templates(&mut self, index: u32, now_ms: i64) {
-        let lifetime_ms = self.domains[index as usize].template_lifetime_ms;
-        let expired = self.forget_templates(index, |known| now_ms.saturating_sub(known.refreshed_ms) > lifetime_ms);
-        self.count(index, Counter::TemplatesExpired, expired as u64);
+    #[test]
+    fn a_template_is_new_refreshed_or_changed() {
+        let mut fixture = Fixture::new(1, &Limits::default());
+        assert_eq!(fixture.define(0, 2), Definition::default());
+        let changes = fixture.templates.take_changes();
+        assert_eq!((changes.changed, changes.refreshed), (true, false));
+        assert_eq!(fixture.define(0, 2), Definition::default());
+        let changes = fixture.templates.take_changes();
+        assert_eq!((changes.changed, changes.refreshed), (false, true));
+        assert!(fixture.define(0, 3).changed);
+        assert_eq!(fixture.templates.known(), TemplateCount { templates: 1, fields: 3 });
+        assert_eq!(fixture.templates.forget(&mut fixture.domains[0], |_| true), 1);
+        assert_eq!(fixture.templates.known(), TemplateCount::default());
     }
 
-    /// Looks at some of the domains, and all of them in turn.
-    pub(super) fn sweep_templates(&mut self, now_ms: i64) {
-        for _ in 0..SWEEP_DOMAINS.min(self.domains.len()) {
-            self.swept = (self.swept + 1) % self.domains.len();
-            let domain = &self.domains[self.swept];
-            if domain.templates.values().any(|known| domain.has_expired(known, now_ms)) {
-                self.expire_templates(self.swept as u32, now_ms);
-            }
+    #[test]
+    fn a_domain_that_sends_more_evicts_those_that_have_most_and_not_the_other_way_round() {
+        let limits = Limits { template_fields_max: 10, ..Limits::default() };
+        let mut fixture = Fixture::new(3, &limits);
+        for (index, fields) in [(0, 3), (1, 5)] {
+            assert_eq!(fixture.define(index, fields), Definition::default());
         }
+        fixture.domains[2].activity.note_records(0);
+        let definition = fixture.define(2, 4);
+        assert_eq!((definition.refused, definition.evicted), (false, vec![(1, 1)]));
+        assert_eq!([0, 1, 2].map(|index| fixture.fields_of(index)), [3, 0, 4]);
+        let definition = fixture.define(1, 8);
+        assert_eq!((definition.refused, fixture.fields_of(2)), (true, 4));
+    }
+
+    #[test]
+    fn a_changed_template_is_forgotten_even_if_the_new_one_does_not_fit() {
+        let mut fixture = Fixture::new(1, &Limits { template_fields_max: 4, ..Limits::default() });
+        fixture.define(0, 4);
+        let definition = fixture.define(0, 5);
+        assert!(definition.changed && definition.refused && !fixture.domains[0].templates.has(id()));
+    }
+
+    #[test]
+    fn ports_borrow_what_they_do_not_have_and_give_back_what_changes() {
+        let mut fixture = Fixture::new(3, &Limits::default());
+        fixture.domains.group_by_port();
+        fixture.define(0, 2);
+        let borrow = |fixture: &mut Fixture, index| {
+            let mut context =
+                TemplateContext { domains: &mut fixture.domains, waiting: &mut fixture.waiting, now_ms: 0 };
+            fixture.templates.borrow(&mut context, index, id(), &mut Vec::new())
+        };
+        assert!(borrow(&mut fixture, 1));
+        fixture.define(0, 3);
+        assert_eq!((fixture.fields_of(1), fixture.fields_of(2)), (3, 0), "what was borrowed changes with its origin");
+        fixture.define(2, 4);
+        assert_eq!(fixture.fields_of(1), 0, "two ports disagree");
+        assert!(!borrow(&mut fixture, 1));
+    }
+
+    #[test]
+    fn sweeping_forgets_what_was_not_sent_again() {
+        let limits = Limits { template_lifetime_secs: 1, ..Limits::default() };
+        let mut fixture = Fixture::new(2, &limits);
+        fixture.define(0, 2);
+        fixture.define(1, 2);
+        fixture.domains[1].templates.refresh(id(), 1_000);
+        assert_eq!(fixture.templates.sweep(&mut fixture.domains, 1_001), [(0, 1)]);
+        assert_eq!(fixture.templates.known(), TemplateCount { templates: 1, fields: 2 });
     }
 }

@@ -5,16 +5,16 @@ use std::fmt::Write as _;
 use weir_flow::Counter;
 
 use super::{Ailment, Finding, Machine};
-use crate::inspection::{Diagnosis, Range};
+use crate::inspection::{Diagnosis, Range, SamplingDiagnosis, SequenceDiagnosis};
 use crate::sequence::SequenceUnit;
 
-/// Loss of one unit in so many is an error; less is a warning.
+/// Loss of one unit in this many is an error; less is a warning.
 const LOSS_ONE_IN: u64 = 100;
-/// Reordering of one datagram in so many is worth a word.
+/// Reordering of one datagram in this many is worth a hint.
 const REORDERED_ONE_IN: u64 = 100;
 /// Restarts from which on they are many.
 const RESTARTS_MANY: u64 = 3;
-/// A clock is off by no less, milliseconds: export times of whole seconds and delays are not told from less.
+/// A clock is off by no less, milliseconds: less is not distinguished from export times of whole seconds and delays.
 const CLOCK_OFF_MS: i64 = 10_000;
 /// A clock jumps by no less, milliseconds.
 const CLOCK_JUMP_MS: i64 = 60_000;
@@ -77,7 +77,7 @@ pub(super) fn missing(diagnosis: &Diagnosis) -> (u64, u64, &'static str) {
     let of = |counter| diagnosis.total(counter);
     let records = of(Counter::RecordsLost).saturating_sub(of(Counter::RecordsLate));
     let datagrams = of(Counter::DatagramsLost).saturating_sub(of(Counter::DatagramsLate));
-    match diagnosis.unit_found {
+    match diagnosis.sequence.unit_found {
         SequenceUnit::Datagrams => (datagrams, of(Counter::DatagramsDecoded), "datagrams"),
         _ => (records, of(Counter::RecordsStored) + of(Counter::RecordsOptions), "records"),
     }
@@ -102,7 +102,7 @@ fn duplicates(diagnosis: &Diagnosis) -> Found {
 }
 
 fn unit(diagnosis: &Diagnosis) -> Found {
-    let Diagnosis { unit_expected, unit_found, .. } = diagnosis;
+    let SequenceDiagnosis { unit_expected, unit_found, strays, .. } = diagnosis.sequence;
     let datagrams = diagnosis.total(Counter::DatagramsDecoded);
     if unit_expected == unit_found {
         return None;
@@ -111,9 +111,7 @@ fn unit(diagnosis: &Diagnosis) -> Found {
         SequenceUnit::Nothing => {
             (Ailment::SequenceStuck, format!("the sequence number stays the same over {datagrams} datagrams"))
         }
-        SequenceUnit::Unknown => {
-            (Ailment::SequenceErratic, format!("{} of {datagrams} numbers fit nowhere", diagnosis.strays))
-        }
+        SequenceUnit::Unknown => (Ailment::SequenceErratic, format!("{strays} of {datagrams} numbers fit no sequence")),
         found => (
             Ailment::SequenceUnit,
             format!("the numbers count {}, the standard {}", found.name(), unit_expected.name()),
@@ -124,15 +122,14 @@ fn unit(diagnosis: &Diagnosis) -> Found {
 fn restarts(diagnosis: &Diagnosis) -> Found {
     let resets = diagnosis.total(Counter::SequenceResets);
     let ailment = if resets >= RESTARTS_MANY { Ailment::RestartsOften } else { Ailment::Restarted };
-    (resets > 0).then(|| (ailment, format!("the sequence began anew {resets} times")))
+    (resets > 0).then(|| (ailment, format!("the sequence restarted {resets} times")))
 }
 
 fn collision(diagnosis: &Diagnosis) -> Found {
-    let (strays, interleaved) = (diagnosis.strays, diagnosis.interleaved);
+    let SequenceDiagnosis { unit_found, strays, interleaved, .. } = diagnosis.sequence;
     let all = diagnosis.total(Counter::DatagramsDecoded);
-    (interleaved >= 4 && interleaved * 5 >= all && diagnosis.unit_found.tells_loss()).then(|| {
-        let evidence =
-            format!("two sequences of numbers run side by side: {strays} of {all} datagrams are of the other");
+    (interleaved >= 4 && interleaved * 5 >= all && unit_found.shows_loss()).then(|| {
+        let evidence = format!("two sequences of numbers alternate: {strays} of {all} datagrams are of the second");
         (Ailment::DomainCollision, evidence)
     })
 }
@@ -147,7 +144,7 @@ fn uptime(diagnosis: &Diagnosis) -> Found {
 
 fn clock_off(diagnosis: &Diagnosis) -> Found {
     let Range { min, max, .. } = known_offset(diagnosis)?;
-    // Delays make a clock look behind: the datagram that came fastest tells most.
+    // Delays make a clock look behind: the datagram that came fastest is the best measure.
     let off_ms = if max < -CLOCK_OFF_MS { max } else { min };
     let is_off = max < -CLOCK_OFF_MS || min > CLOCK_OFF_MS;
     is_off.then(|| {
@@ -165,7 +162,7 @@ fn clock_jumps(diagnosis: &Diagnosis) -> Found {
     })
 }
 
-/// The clock's offset, where a capture tells times at all.
+/// The clock's offset, where a capture has times at all.
 fn known_offset(diagnosis: &Diagnosis) -> Option<Range> {
     diagnosis.clock_offset_ms.filter(|_| diagnosis.received_ms.max > 0)
 }
@@ -177,7 +174,7 @@ fn templates_missing(diagnosis: &Diagnosis) -> Found {
     (waiting + expired > 0).then(|| {
         let templates = diagnosis.total(Counter::Templates);
         let evidence = format!(
-            "{waiting} Data Sets wait and {expired} were given up in {}; {templates} templates came",
+            "{waiting} Data Sets wait and {expired} were dropped in {}; {templates} templates came",
             duration(listened_ms)
         );
         (Ailment::TemplatesMissing, evidence)
@@ -204,9 +201,9 @@ fn templates_refused(diagnosis: &Diagnosis) -> Found {
 }
 
 fn sampling_changed(diagnosis: &Diagnosis) -> Found {
-    let now = diagnosis.sampling_interval.map_or_else(String::new, |interval| format!(", now 1 in {interval}"));
-    (diagnosis.sampling_changed > 0)
-        .then(|| (Ailment::SamplingChanged, format!("it changed {} times{now}", diagnosis.sampling_changed)))
+    let SamplingDiagnosis { changes, interval, .. } = diagnosis.sampling;
+    let now = interval.map_or_else(String::new, |interval| format!(", now 1 in {interval}"));
+    (changes > 0).then(|| (Ailment::SamplingChanged, format!("it changed {changes} times{now}")))
 }
 
 fn undecodable(diagnosis: &Diagnosis) -> Found {

@@ -57,35 +57,35 @@ macro_rules! ailments {
 ailments! {
     KernelDrops "kernel_drops" Error "raise net.core.rmem_max (sysctl) and --buffer, or share the port among more --sockets";
     QueueDrops "queue_drops" Error "the machine decodes or writes too slowly: use more --sockets, or faster disks";
-    ExportersRefused "exporters_refused" Error "more exporters and Observation Domains than the limit domains_max: raise it, or find out who floods the port";
+    ExportersRefused "exporters_refused" Error "more exporters and Observation Domains than the limit domains_max: raise it, or find the sender that floods the port";
     CutShort "cut_short" Warning "take the capture with the whole length of packets (tcpdump -s 0) and all fragments; set the exporter's datagrams to less than the path MTU";
     Loss "loss" Error "datagrams are lost between exporter and collector: look for full queues and policers on the path, and at the exporter's own drop counters";
     LossLittle "loss_little" Warning "some datagrams are lost between exporter and collector: look for full queues and policers on the path";
     Reordered "reordered" Hint "datagrams overtake one another on the way, by load balancing per packet; the counts stay exact";
     Duplicates "duplicates" Warning "every datagram should come once: look for mirrored ports, doubled export destinations and replicators; duplicates are dropped and counted";
-    SequenceStuck "sequence_stuck" Warning "the exporter does not count its sequence numbers on, so loss cannot be seen: ask the vendor for an update";
-    SequenceUnit "sequence_unit" Warning "the exporter counts sequence numbers in another unit than the standard says; loss is counted in the unit found";
+    SequenceStuck "sequence_stuck" Warning "the exporter does not advance its sequence numbers, so loss cannot be seen: ask the vendor for an update";
+    SequenceUnit "sequence_unit" Warning "the exporter counts sequence numbers in another unit than the standard specifies; loss is counted in the unit found";
     SequenceErratic "sequence_erratic" Warning "the sequence numbers follow no rule, so loss cannot be seen: are several exporters behind one address and port?";
-    SequenceShared "sequence_shared" Warning "the exporter counts one sequence for all its Observation Domains, so each seems to lose what the others send: do not trust the loss of its domains";
+    SequenceShared "sequence_shared" Warning "the exporter counts one sequence for all its Observation Domains, so each seems to lose what the others send: ignore the loss reported for its domains";
     DomainCollision "domain_collision" Error "two exporting processes use the same address, port and Observation Domain: give each its own source ID";
-    Restarted "restarted" Hint "the exporter started again";
-    RestartsOften "restarts_often" Warning "the exporter starts again and again: look at its log";
+    Restarted "restarted" Hint "the exporter restarted";
+    RestartsOften "restarts_often" Warning "the exporter restarts often: look at its log";
     UptimeInconsistent "uptime_inconsistent" Warning "export time and uptime disagree from datagram to datagram, and the times of flows with them: check the exporter's clock and NTP";
     ClockOff "clock_off" Warning "the exporter's clock is off: set up NTP there (and here)";
     ClockJumps "clock_jumps" Warning "the exporter's clock jumps, or its datagrams wait long on the way: set up NTP there, and look for queues";
-    TemplatesMissing "templates_missing" Error "data come whose template does not: have the exporter send templates every 60 s, and to this collector";
-    TemplatesSlow "templates_slow" Warning "templates come seldom, and flows wait for them after a restart of the collector: set the template refresh to 60 s";
+    TemplatesMissing "templates_missing" Error "Data Sets arrive without their template: set the template refresh of the exporter to 60 s, and send templates to this collector too";
+    TemplatesSlow "templates_slow" Warning "templates are sent seldom, and flows wait for them after a restart of the collector: set the template refresh to 60 s";
     TemplatesChange "templates_change" Warning "templates change under the same ID: give every exporting process its own Observation Domain";
     TemplatesRefused "templates_refused" Error "more templates than the limits allow: raise them, or find out why the exporter defines so many";
     SamplingChanged "sampling_changed" Hint "the sampling interval changed; each flow keeps the interval in force when it was received";
-    SamplingUnknown "sampling_unknown" Warning "flows name a sampler whose interval nobody told: have the exporter send its sampler options, and often";
-    Undecodable "undecodable" Warning "octets do not agree with themselves: look for datagrams cut on the way, or a fault of the exporter";
-    Foreign "foreign" Warning "what comes is no export protocol that is read, or cut within its header: send it elsewhere, or configure NetFlow or IPFIX";
+    SamplingUnknown "sampling_unknown" Warning "flows name a sampler whose interval is not known: configure the exporter to send its sampler options, every 60 s";
+    Undecodable "undecodable" Warning "datagrams contradict themselves: look for datagrams cut on the way, or a fault of the exporter";
+    Foreign "foreign" Warning "datagrams of no known export protocol, or cut within the header: send them elsewhere, or configure NetFlow, IPFIX or sFlow";
     StartAfterEnd "start_after_end" Warning "flows start after they end: a fault of the exporter, whose durations must not be trusted";
     FutureFlows "future_flows" Warning "flows end after they were received: the exporter's clock or uptime is wrong";
     LongFlows "long_flows" Hint "flows last longer than the usual active timeout and are seen late: set the active timeout to 60 s";
-    SeenTwice "seen_twice" Hint "the same flows come from two exporters: count them once (block dedup), or export at the edge only";
-    InAndOut "in_and_out" Hint "the exporter tells the same flows on their way in and on their way out: count one direction, or export ingress only";
+    SeenTwice "seen_twice" Hint "two exporters report the same flows: count them once (transform dedup), or export at the edge only";
+    InAndOut "in_and_out" Hint "the exporter reports the same flows on their way in and on their way out: count one direction, or export ingress only";
 }
 
 /// A finding.
@@ -95,7 +95,7 @@ pub struct Finding {
     pub severity: Severity,
     /// What it is.
     pub ailment: Ailment,
-    /// Whom it is about; `None` for this machine.
+    /// The exporter that it is about; `None` for this machine.
     pub exporter: Option<IpAddr>,
     /// The Observation Domain, where it is about one.
     pub domain: Option<u32>,

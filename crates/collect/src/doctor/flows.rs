@@ -1,4 +1,4 @@
-//! What the flows themselves show: their times, their sampling, and whether others tell the same.
+//! What the flows themselves show: their times, their sampling, and whether other exporters report the same.
 
 use std::collections::BTreeMap;
 use std::collections::HashMap;
@@ -13,15 +13,15 @@ use super::{Ailment, Finding};
 
 /// Flows that are remembered to find them again; of more, the first ones.
 const FLOWS_MAX: usize = 1 << 18;
-/// Packets that a flow must have to be told from others by its counts.
+/// Packets that a flow must have so that its counts distinguish it from others.
 const PACKETS_MIN: u64 = 3;
-/// Flows told twice from which on it is no accident.
+/// Flows reported twice from which on it is no accident.
 const TWICE_MIN: u64 = 20;
 /// Flows that last longer than this, milliseconds, show an active timeout that is longer still.
 const LONG_MS: i64 = 300_000;
 /// Long flows from which on it is no accident.
 const LONG_MIN: u64 = 3;
-/// Flows that end so long after they were received, milliseconds, end in the future.
+/// Flows that end this long after they were received, milliseconds, end in the future.
 const FUTURE_MS: i64 = 60_000;
 
 /// What was seen of one exporter's flows.
@@ -44,7 +44,7 @@ pub(super) struct FlowInspection {
     /// Whose flow it was first: number of the exporter, direction, and whether it was met again.
     known: HashMap<u64, (u32, Option<u8>), foldhash::fast::RandomState>,
     numbers: Vec<Vec<u8>>,
-    /// Flows that two exporters told.
+    /// Flows that two exporters reported.
     twice: BTreeMap<(u32, u32), u64>,
 }
 
@@ -102,7 +102,7 @@ impl FlowInspection {
         }
     }
 
-    /// Whether this exporter has told the same flow for the other direction; notes when another exporter has.
+    /// Whether this exporter has reported the same flow for the other direction; notes when another exporter has.
     fn is_known(&mut self, columns: &Columns<'_>, exporter: &[u8], row: usize) -> bool {
         let Some(packets) = number(columns.packets, row).filter(|packets| *packets >= PACKETS_MIN) else {
             return false;
@@ -189,7 +189,10 @@ impl Seen {
             (self.sampler_unknown > 0)
                 .then(|| (Ailment::SamplingUnknown, format!("{} of {all} flows", self.sampler_unknown))),
             (self.both_directions >= TWICE_MIN && self.both_directions * 5 >= all).then(|| {
-                (Ailment::InAndOut, format!("{} of {all} flows were told for both directions", self.both_directions))
+                (
+                    Ailment::InAndOut,
+                    format!("{} of {all} flows were reported for both directions", self.both_directions),
+                )
             }),
         ]
     }

@@ -1,7 +1,7 @@
 //! What is wrong with each exporter, with numbers that show it and what to do about it.
 //!
 //! A decoder never fails on bad input; it counts. The doctor reads the counts, what the decoder noticed of clocks,
-//! templates and sequence numbers ([`Diagnosis`]), and the flows themselves, and says in words what an experienced
+//! templates and sequence numbers ([`Diagnosis`]), and the flows themselves, and reports in words what an experienced
 //! operator would see in them. It judges after the fact and costs the collector nothing: flows are looked at in the
 //! batches that were handed on. What speaks against rules of thumb is that they are wrong at times; so every finding
 //! carries its evidence, and what is only likely is a hint.
@@ -86,7 +86,7 @@ impl Doctor {
 ///
 /// # Errors
 ///
-/// [`CaptureError`], beside what was read before it.
+/// [`CaptureError`], together with the report on what was read before it.
 pub fn examine_capture(input: impl Read + Send, limits: Limits) -> (Report, Result<(), CaptureError>) {
     let (mut decoder, mut doctor) = (Decoder::new(limits), Doctor::default());
     let mut collectors: HashSet<SocketAddr> = HashSet::new();
@@ -122,7 +122,7 @@ fn look_at_all(doctor: &mut Doctor, decoder: &mut Decoder) {
     }
 }
 
-/// Examines what a collector receives for so long, and ends it. Nothing is stored.
+/// Examines what a collector receives for this long, and ends it. Nothing is stored.
 ///
 /// # Errors
 ///

@@ -27,7 +27,7 @@ pub struct ExporterSummary {
     pub datagrams: u64,
     /// Flow records in them.
     pub records: u64,
-    /// What is missing by sequence numbers, in `unit`; `None` where the numbers tell nothing.
+    /// What is missing by sequence numbers, in `unit`; `None` where the numbers show nothing.
     pub missing: Option<u64>,
     /// Records or datagrams.
     pub unit: &'static str,
@@ -63,7 +63,7 @@ impl Report {
                 domain: diagnosis.domain,
                 datagrams: diagnosis.total(Counter::Datagrams),
                 records: diagnosis.total(Counter::RecordsStored),
-                missing: diagnosis.unit_found.tells_loss().then_some(count),
+                missing: diagnosis.sequence.unit_found.shows_loss().then_some(count),
                 unit,
             }
         });

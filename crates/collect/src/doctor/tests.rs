@@ -90,7 +90,7 @@ impl Datagram {
     }
 }
 
-/// What an exporter without fault sends: so many datagrams, one a second, with a varying number of flows.
+/// What an exporter without fault sends: this many datagrams, one a second, with a varying number of flows.
 fn good(version: u8, datagrams: u32) -> Vec<Datagram> {
     let mut sequence = 70_000;
     let mut host = 0;
@@ -203,7 +203,7 @@ fn numbers_that_count_something_else() {
         datagram.sequence = noise;
     }
     check(&random, &[Ailment::SequenceErratic]);
-    // what is lost is told in the unit that is counted
+    // loss is reported in the unit that is counted
     let mut lost = changed(10, |number, d| d.sequence = number as u32);
     lost.remove(50);
     let report = report(&lost);
@@ -285,9 +285,9 @@ fn templates() {
 
 #[test]
 fn sampling() {
-    let told = |number: usize| [100, 100, 200][number / 20];
+    let interval = |number: usize| [100, 100, 200][number / 20];
     check(&changed(9, |number, d| d.sampling_interval = (number % 20 == 0).then_some(100)), &[]);
-    let changes = changed(9, |number, d| d.sampling_interval = (number % 20 == 0).then(|| told(number)));
+    let changes = changed(9, |number, d| d.sampling_interval = (number % 20 == 0).then(|| interval(number)));
     check(&changes, &[Ailment::SamplingChanged]);
     let sampled = |d: &mut Datagram| d.flows.iter_mut().for_each(|flow| flow.sampler = 3);
     check(&changed(9, |_, d| sampled(d)), &[Ailment::SamplingUnknown]);
@@ -295,7 +295,7 @@ fn sampling() {
         sampled(d);
         d.sampling_interval = (number == 0).then_some(100);
     });
-    // the first datagram's flows stand before the options that tell of their sampler
+    // the first datagram's flows come before the options that report their sampler
     check(&known[..1], &[Ailment::SamplingUnknown]);
 }
 
@@ -363,7 +363,7 @@ fn faults_of_this_machine() {
     assert_eq!(report.record_batch().num_rows(), 4);
 }
 
-/// A datagram of sFlow with one sample, of an agent that has been up for so many seconds.
+/// A datagram of sFlow with one sample, of an agent that has been up for this many seconds.
 fn sflow(sequence: u32, uptime_secs: u32) -> Vec<u8> {
     let sample = [sequence, 17, 512, sequence * 512, 0, 17, 18, 0];
     let datagram = [5, 1, 0xc000_0263, 0, sequence, uptime_secs * 1_000, 1, 1, 32];

@@ -1,12 +1,12 @@
 //! The relay: what was received, sent on to other collectors as it came.
 //!
 //! Decoders copy what they have decoded into a bounded queue, and a thread of its own sends it. What does not fit is
-//! dropped and counted, so a relay that does not keep up holds nobody up. It sends datagrams whatever the transport was:
-//! the other collectors see plain UDP.
+//! dropped and counted, so a relay that does not keep up delays nothing else. It sends datagrams whatever the transport
+//! was: the other collectors see plain UDP.
 //!
-//! Collectors tell exporters apart by their addresses, which a relay hides. With [`RelayOptions::keep_source`] datagrams
-//! are sent under the address and port of the exporter, through a raw socket, for which the system asks a privilege. What
-//! speaks against it: networks that check sources drop such datagrams, and no error ever comes back.
+//! Collectors distinguish exporters by their addresses, which a relay hides. With [`RelayOptions::keep_source`]
+//! datagrams are sent under the address and port of the exporter, through a raw socket, for which the system asks a
+//! privilege. What speaks against it: networks that check sources drop such datagrams, and no error ever comes back.
 
 mod network;
 mod raw;

@@ -18,7 +18,7 @@ pub struct NetworkError {
 }
 
 impl Network {
-    /// Whether an address lies in it.
+    /// Whether an address is in it.
     pub fn contains(self, address: IpAddr) -> bool {
         let differ = match (self.address, address) {
             (IpAddr::V4(network), IpAddr::V4(address)) => {

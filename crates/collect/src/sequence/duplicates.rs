@@ -18,7 +18,8 @@ pub(crate) struct Duplicates {
 /// Numbers farther behind than this belong to an exporter that has started again.
 const BEHIND_MAX: u32 = 1 << 16;
 
-/// Hashes datagrams. The seed is random, so that nobody can send what is taken for somebody else's datagram.
+/// Hashes datagrams. The seed is random, so that no sender can make a datagram that is taken for one of another
+/// exporter.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DatagramHasher(foldhash::fast::RandomState);
 
@@ -37,7 +38,7 @@ impl Duplicates {
         (sequence.wrapping_sub(self.newest) as i32) <= 0 && self.last.contains(&(sequence, hash))
     }
 
-    /// Remembers a datagram, and forgets the oldest beyond so many.
+    /// Remembers a datagram, and forgets the oldest beyond `datagrams_max`.
     #[inline]
     pub(crate) fn remember(&mut self, sequence: u32, hash: u64, datagrams_max: usize) {
         while self.last.len() >= datagrams_max {

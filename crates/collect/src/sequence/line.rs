@@ -1,7 +1,8 @@
 //! One run of sequence numbers, from where an exporter began to be heard until it starts again.
 //!
-//! What the numbers leave out is kept as gaps, so that a datagram that comes late is told from one that makes no sense:
-//! the first fills a gap, the second does not. The numbers wrap at 2^32; every comparison is one of differences.
+//! What the numbers leave out is kept as gaps, so that a datagram that comes late is distinguished from one that makes
+//! no sense: the first fills a gap, the second does not. The numbers wrap at 2^32; every comparison is one of
+//! differences.
 
 use std::collections::VecDeque;
 
@@ -12,7 +13,7 @@ pub(crate) const GAPS_MAX: usize = 64;
 /// Ranges of which it is not known yet whether something is missing in them. The oldest is forgotten first, and counts
 /// as complete.
 const UNDECIDED_MAX: usize = 4_096;
-/// So many datagrams after the first of a line, those from before it may still come.
+/// For this many datagrams after the first of a line, those from before it may still come.
 const EARLY_DATAGRAMS: u32 = 64;
 
 /// Units that did not come, from `start` up to but without `end`.
@@ -20,9 +21,9 @@ const EARLY_DATAGRAMS: u32 = 64;
 pub(crate) struct Gap {
     start: u32,
     end: u32,
-    /// False for what lies before the first datagram of a line: it may have been sent before anyone listened.
+    /// False for what is before the first datagram of a line: it may have been sent before anyone listened.
     counted: bool,
-    /// Of what lies before the first datagram: follows one that may have had more units than are known.
+    /// Of what is before the first datagram: follows one that may have had more units than are known.
     doubtful: bool,
 }
 
@@ -83,7 +84,7 @@ impl Line {
         self.undecided = VecDeque::new();
     }
 
-    /// How far ahead of the expected number this one is; negative when it lies behind.
+    /// How far ahead of the expected number this one is; negative when it is behind.
     pub(super) fn ahead(&self, sequence: u32) -> i32 {
         sequence.wrapping_sub(self.expected) as i32
     }
@@ -156,7 +157,7 @@ impl Line {
         if gap.start == gap.end {
             self.undecided.remove(at);
         }
-        // What had more units than are known lies before this datagram, so what is missing after it is lost.
+        // What had more units than are known is before this datagram, so what is missing after it is lost.
         let mut lost = after.end.wrapping_sub(after.start);
         if !complete {
             push(&mut self.undecided, after, UNDECIDED_MAX);
@@ -183,8 +184,8 @@ impl Line {
         Placed { lost, ..Placed::default() }
     }
 
-    /// Goes on with another line that lies more than [`GAP_SURE`] ahead of this one, once it is known that what is
-    /// between them was lost. Yields how much that is.
+    /// Goes on with another line that is more than [`GAP_SURE`] ahead of this one, once it is known that what is
+    /// between them was lost. Returns how much that is.
     pub(super) fn join(&mut self, ahead: Line) -> u32 {
         let end = ahead.first.wrapping_sub(GAP_SURE);
         let mut far = Gap { start: self.expected, end, counted: true, doubtful: false };

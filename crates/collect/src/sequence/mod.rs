@@ -6,11 +6,11 @@
 //!
 //! A number as expected goes on with a [`Line`]. One ahead opens a gap, one behind must fill one: then `lost - late`
 //! is exact, however datagrams overtake one another. What neither goes on nor fills is a stray. It begins a second line
-//! beside the first, and when another datagram goes on with that one, the exporter has started again or much was lost;
-//! a single odd datagram changes nothing. Where headers tell the exporter's uptime, a restart needs no such proof.
+//! next to the first, and when another datagram goes on with that one, the exporter has started again or much was lost;
+//! a single odd datagram changes nothing. Where headers have the exporter's uptime, a restart needs no such proof.
 //!
 //! What cannot be known: what was lost before the first datagram or after the last one, of the exporter and of each of
-//! its starts; what came late after more gaps than are remembered; and, in IPFIX, which tells no uptime, a restart
+//! its starts; what came late after more gaps than are remembered; and, in IPFIX, which has no uptime, a restart
 //! whose numbers go on close ahead of where they were.
 
 mod duplicates;
@@ -21,6 +21,9 @@ mod unit;
 
 use std::collections::VecDeque;
 
+use weir_flow::Counter;
+
+use crate::clock::MessageClock;
 pub(crate) use duplicates::{DatagramHasher, Duplicates};
 use line::{GAP_SURE, Line, Placed};
 pub(crate) use line::{GAPS_MAX, Gap};
@@ -33,9 +36,9 @@ const GAP_MAX: i32 = 1 << 20;
 const WAITING_MAX: usize = 4_096;
 /// An uptime that went back by less than this, in milliseconds, may be that of a datagram that came late.
 const UPTIME_BACK_MS: u32 = 1_000;
-/// The exporter's start moves by so much, in milliseconds, when it starts again, and less when its clock is set.
+/// The exporter's start moves by this much, in milliseconds, when it starts again, and less when its clock is set.
 const START_MOVES_MS: i64 = 5_000;
-/// The uptime of 32 bits wraps after so many milliseconds.
+/// The uptime of 32 bits wraps after this many milliseconds.
 const UPTIME_WRAP_MS: i64 = 1 << 32;
 
 /// A datagram, as far as sequence numbers are concerned.
@@ -51,8 +54,17 @@ pub(crate) struct Arrival {
     pub complete: bool,
     /// Time of export by the exporter's clock, milliseconds since the epoch.
     pub export_ms: i64,
-    /// Uptime of the exporter, where the header tells it.
+    /// Uptime of the exporter, where the header has it.
     pub uptime_ms: Option<u32>,
+}
+
+impl Arrival {
+    /// A message with this number and clock. `records` are Data Records, and Data and Template Records.
+    pub(crate) fn of_message(sequence: u32, clock: &MessageClock, records: [u32; 2], complete: bool) -> Self {
+        let MessageClock { export_ms, uptime_ms, .. } = *clock;
+        let [records, all_records] = records;
+        Self { sequence, records, all_records, complete, export_ms, uptime_ms }
+    }
 }
 
 /// What a datagram's number changed in the account. Units are those of [`Sequence::unit`].
@@ -68,7 +80,7 @@ pub(crate) struct Outcome {
     pub reordered: bool,
     /// Whether the exporter has started again.
     pub reset: bool,
-    /// Whether the number tells nothing.
+    /// Whether the number shows nothing.
     pub unsequenced: bool,
 }
 
@@ -82,10 +94,10 @@ struct Candidate {
     newest_export_ms: i64,
 }
 
-/// Sets of one datagram that wait for their template.
+/// A datagram of which sets wait for their template.
 #[derive(Debug, Clone, Copy)]
-struct Waiting {
-    /// Number of the first set, as the waiting room gave it.
+struct WaitingDatagram {
+    /// Number of the first set, see [`crate::waiting::WaitingSets::next_number`].
     first: u64,
     /// Number after the last one.
     end: u64,
@@ -101,6 +113,7 @@ struct Waiting {
 pub(crate) struct Sequence {
     standard: SequenceUnit,
     unit: SequenceUnit,
+    /// What they were thought to count before; [`Outcome::taken_back`] is in this unit.
     unit_before: SequenceUnit,
     steps: Steps,
     line: Option<Line>,
@@ -109,7 +122,7 @@ pub(crate) struct Sequence {
     newest_uptime_ms: Option<u32>,
     /// Lost less late, as counted by the rule in force.
     missing: u64,
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingDatagram>,
     /// Datagrams without a place in the line that was in force.
     pub strays: u64,
     /// Strays that went on with one another while the line in force went on as well.
@@ -140,11 +153,6 @@ impl Sequence {
         self.unit
     }
 
-    /// What they were thought to count before; [`Outcome::taken_back`] is in this unit.
-    pub(crate) fn unit_before(&self) -> SequenceUnit {
-        self.unit_before
-    }
-
     /// What the standard says that they count.
     pub(crate) fn standard(&self) -> SequenceUnit {
         self.standard
@@ -157,7 +165,7 @@ impl Sequence {
         if rule != self.unit {
             return self.change_rule(rule, arrival);
         }
-        if !self.unit.tells_loss() {
+        if !self.unit.shows_loss() {
             return Outcome { unsequenced: true, ..Outcome::default() };
         }
         let outcome = self.place(arrival);
@@ -172,7 +180,7 @@ impl Sequence {
         self.waiting.clear();
         let taken_back = std::mem::take(&mut self.missing);
         self.begin(arrival);
-        Outcome { taken_back, unsequenced: !rule.tells_loss(), ..Outcome::default() }
+        Outcome { taken_back, unsequenced: !rule.shows_loss(), ..Outcome::default() }
     }
 
     fn begin(&mut self, arrival: &Arrival) {
@@ -268,6 +276,22 @@ impl Sequence {
         outcome
     }
 
+    /// What the books count of an outcome.
+    pub(crate) fn counts(&self, outcome: Outcome) -> [(Counter, u64); 5] {
+        let unit = if outcome.taken_back > 0 { self.unit_before } else { self.unit };
+        let (lost, late) = match unit {
+            SequenceUnit::Datagrams => (Counter::DatagramsLost, Counter::DatagramsLate),
+            _ => (Counter::RecordsLost, Counter::RecordsLate),
+        };
+        [
+            (lost, u64::from(outcome.lost)),
+            (late, u64::from(outcome.late) + outcome.taken_back),
+            (Counter::DatagramsReordered, u64::from(outcome.reordered)),
+            (Counter::SequenceResets, u64::from(outcome.reset)),
+            (Counter::DatagramsUnsequenced, u64::from(outcome.unsequenced)),
+        ]
+    }
+
     /// Datagrams and ranges about which it is not decided yet whether something is missing.
     #[inline]
     pub(crate) fn unsettled(&self) -> usize {
@@ -282,7 +306,7 @@ impl Sequence {
         lines.for_each(Line::leave_undecided);
     }
 
-    /// Sets of this datagram, numbered so by the waiting room, wait for their template.
+    /// Notes that sets of this datagram, with these numbers, wait for their template.
     pub(crate) fn sets_wait(&mut self, arrival: &Arrival, sets: std::ops::Range<u64>) {
         if self.unit == SequenceUnit::Datagrams || sets.is_empty() {
             return;
@@ -292,10 +316,17 @@ impl Sequence {
         }
         let known_end = arrival.sequence.wrapping_add(self.unit.of(arrival));
         let left = sets.end - sets.start;
-        self.waiting.push_back(Waiting { first: sets.start, end: sets.end, left, known_end, more: 0, exact: true });
+        self.waiting.push_back(WaitingDatagram {
+            first: sets.start,
+            end: sets.end,
+            left,
+            known_end,
+            more: 0,
+            exact: true,
+        });
     }
 
-    /// A set that waited was decoded and had so many records, `None` when they could not all be counted. Once all sets
+    /// Takes how many records a set had that waited, `None` when they could not all be counted. Once all sets
     /// of its datagram were decoded, it is known whether something is missing after it.
     pub(crate) fn set_decoded(&mut self, number: u64, records: Option<u32>) -> Outcome {
         let at = self.waiting.partition_point(|waiting| waiting.end <= number);
@@ -308,7 +339,7 @@ impl Sequence {
         if waiting.left > 0 {
             return Outcome::default();
         }
-        let Waiting { known_end, more, exact, .. } = *waiting;
+        let WaitingDatagram { known_end, more, exact, .. } = *waiting;
         self.waiting.remove(at);
         let placed = match &mut self.line {
             Some(line) if exact => line.settle(known_end, more),

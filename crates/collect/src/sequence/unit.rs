@@ -43,12 +43,12 @@ impl SequenceUnit {
             Self::Datagrams => "datagrams",
             Self::AllRecords => "data records and template records",
             Self::Nothing => "nothing",
-            Self::Unknown => "nothing that can be told",
+            Self::Unknown => "nothing recognizable",
         }
     }
 
-    /// Whether gaps in such numbers tell loss.
-    pub fn tells_loss(self) -> bool {
+    /// Whether gaps in such numbers show loss.
+    pub fn shows_loss(self) -> bool {
         !matches!(self, Self::Nothing | Self::Unknown)
     }
 
@@ -63,7 +63,7 @@ impl SequenceUnit {
     }
 }
 
-/// Steps that must have been seen before a rule is given up.
+/// Steps that must have been seen before a rule is replaced.
 const STEPS_MIN: u32 = 16;
 /// Steps after which older ones begin to be forgotten: exporters are upgraded.
 const STEPS_MAX: u32 = 1_024;
@@ -72,7 +72,7 @@ const STEPS_MAX: u32 = 1_024;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Steps {
     before: Option<(u32, [u32; 4])>,
-    /// Steps that tell rules apart.
+    /// Steps that distinguish rules.
     seen: u32,
     follow: [u32; 4],
     /// Steps that no rule explains and that led to no place of a line.
@@ -90,7 +90,7 @@ impl Steps {
         self.varied |= expected[0] != units[0];
         let step = arrival.sequence.wrapping_sub(sequence);
         if expected[0] == expected[1] && expected[1] == expected[2] {
-            // A single record in a datagram: only a number that stays is told from one that moves.
+            // A single record in a datagram: only a number that stays is distinguished from one that moves.
             if step != 0 {
                 return;
             }

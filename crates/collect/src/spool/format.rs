@@ -12,20 +12,19 @@
 
 use weir_wire::TemplateId;
 
-use super::SetKey;
 use crate::clock::MessageClock;
 use crate::state::format::{Reader, write_key, write_option};
-use crate::waiting::{HeldSet, UNNUMBERED};
+use crate::waiting::set::{SetKey, UNNUMBERED, WaitingSet};
 
 pub(super) const SEGMENT_HEADER: &[u8; 16] = b"weir-spool 1\n\0\0\0";
 pub(super) const RECORD_HEADER_OCTETS: usize = 16;
 pub(super) const WAITS: [u8; 4] = *b"WSET";
 pub(super) const CROSSED_OUT: [u8; 4] = *b"WOUT";
-/// Longest body: a Data Set and what is told about it.
+/// Longest body: a Data Set and what it waits for.
 const BODY_OCTETS_MAX: usize = 65_536 + 256;
 
 /// Writes a record that waits.
-pub(super) fn write(out: &mut Vec<u8>, key: SetKey, set: &HeldSet) {
+pub(super) fn write(out: &mut Vec<u8>, key: SetKey, set: &WaitingSet) {
     let start = out.len();
     out.extend([0; RECORD_HEADER_OCTETS]);
     write_key(out, key.domain);
@@ -65,7 +64,7 @@ impl Header {
     }
 
     /// Reads the body, if it is as it was written.
-    pub(super) fn body(&self, body: &[u8]) -> Option<(SetKey, HeldSet)> {
+    pub(super) fn body(&self, body: &[u8]) -> Option<(SetKey, WaitingSet)> {
         if crc32c::crc32c(body) != self.checksum {
             return None;
         }
@@ -74,6 +73,6 @@ impl Header {
         let (received_ms, export_ms) = (reader.i64()?, reader.i64()?);
         let uptime_ms = reader.optional()?.0.and_then(|uptime| u32::try_from(uptime).ok());
         let clock = MessageClock { received_ms, export_ms, uptime_ms };
-        Some((key, HeldSet { clock, body: reader.rest.into(), number: UNNUMBERED }))
+        Some((key, WaitingSet { clock, body: reader.rest.into(), number: UNNUMBERED }))
     }
 }

@@ -15,46 +15,13 @@ pub(crate) mod thread;
 
 pub use store::{Spool, SpoolError, SpoolStatistics};
 
-use weir_wire::TemplateId;
-
-use crate::session::DomainKey;
-use crate::waiting::HeldSet;
-
-/// What a set waits for: a template of an Observation Domain of a transport session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) struct SetKey {
-    pub domain: DomainKey,
-    pub template: TemplateId,
-}
+use crate::waiting::SpoolAnswer;
+use crate::waiting::spooled::SpoolRequest;
 
 /// What a decoder asks of the spool.
 #[derive(Debug)]
-pub struct Request(pub(crate) Asked);
+pub struct Request(pub(crate) SpoolRequest);
 
-/// What the spool tells a decoder.
+/// What the spool answers to a decoder.
 #[derive(Debug)]
-pub struct Answer(pub(crate) Told);
-
-#[derive(Debug)]
-pub(crate) enum Asked {
-    /// Keep this set.
-    Put(SetKey, HeldSet),
-    /// Return the sets of this key and forget them: their template has come.
-    Recall(SetKey),
-}
-
-#[derive(Debug)]
-pub(crate) enum Told {
-    /// A process before this one left so many sets of this key.
-    Found(SetKey, u64),
-    /// A set that was recalled; oldest first.
-    Returned(SetKey, HeldSet),
-    /// Those were all.
-    Done(SetKey),
-    /// So many sets of this key were given up. Every set that was put is returned or given up, once.
-    GivenUp(SetKey, u64),
-    /// So many of those found went to another decoder, or were given up there.
-    Gone(SetKey, u64),
-    /// So many places in files were damaged.
-    Damaged(u64),
-}
+pub struct Answer(pub(crate) SpoolAnswer);

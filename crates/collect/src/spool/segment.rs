@@ -5,9 +5,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use super::SetKey;
 use super::format::{CROSSED_OUT, Header, RECORD_HEADER_OCTETS, SEGMENT_HEADER, WAITS, write};
-use crate::waiting::HeldSet;
+use crate::waiting::set::{SetKey, WaitingSet};
 
 /// No segment grows to this length, so it need not be read to know that a file is none.
 const FILE_OCTETS_MAX: u64 = 64 << 20;
@@ -108,8 +107,8 @@ impl Segment {
         self.oldest_ms = self.oldest_ms.min(received_ms);
     }
 
-    /// Appends a set. Returns where it lies.
-    pub(super) fn append(&mut self, key: SetKey, set: &HeldSet, buffer: &mut Vec<u8>) -> io::Result<u32> {
+    /// Appends a set. Returns its offset.
+    pub(super) fn append(&mut self, key: SetKey, set: &WaitingSet, buffer: &mut Vec<u8>) -> io::Result<u32> {
         buffer.clear();
         write(buffer, key, set);
         let offset = self.append_octets(buffer)?;
@@ -129,7 +128,7 @@ impl Segment {
     }
 
     /// Reads a set. `None` when it is damaged.
-    pub(super) fn read(&self, offset: u32, buffer: &mut Vec<u8>) -> Option<(SetKey, HeldSet)> {
+    pub(super) fn read(&self, offset: u32, buffer: &mut Vec<u8>) -> Option<(SetKey, WaitingSet)> {
         let mut header = [0; RECORD_HEADER_OCTETS];
         self.file.read_exact_at(&mut header, u64::from(offset)).ok()?;
         let header = Header::read(&header)?;
@@ -164,8 +163,9 @@ mod tests {
 
     use super::*;
     use crate::clock::MessageClock;
-    use crate::session::{DomainKey, Session};
-    use crate::waiting::UNNUMBERED;
+    use crate::domain::DomainKey;
+    use crate::session::Session;
+    use crate::waiting::set::UNNUMBERED;
 
     #[test]
     fn a_full_disk_is_an_error_and_leaves_the_segment_as_it_was() {
@@ -176,7 +176,7 @@ mod tests {
         let domain = DomainKey { session, version: 10, domain: 1 };
         let key = SetKey { domain, template: TemplateId::new(256).expect("id") };
         let clock = MessageClock { received_ms: 1, export_ms: 1, uptime_ms: None };
-        let set = HeldSet { clock, body: vec![0; 100].into(), number: UNNUMBERED };
+        let set = WaitingSet { clock, body: vec![0; 100].into(), number: UNNUMBERED };
         let error = segment.append(key, &set, &mut Vec::new()).expect_err("full");
         assert_eq!(error.kind(), io::ErrorKind::StorageFull);
         assert_eq!((segment.length, segment.waiting), (0, 0));

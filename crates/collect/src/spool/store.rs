@@ -1,8 +1,8 @@
 //! The folder of segments and what waits in it.
 //!
-//! The index is in memory: where each set lies, by what it waits for. Segments are only ever appended to, and removed
+//! The index is in memory: the place of each set, by what it waits for. Segments are only ever appended to, and removed
 //! when nothing in them waits or when their newest set has waited too long. New sets go into a segment of this
-//! process; those of processes before are never appended to, so nobody trusts their ends.
+//! process; those of processes before are never appended to, so their ends need not be trusted.
 
 use std::collections::{HashMap, VecDeque};
 use std::fs;
@@ -10,13 +10,15 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::segment::{self, Segment};
-use super::{Answer, Asked, Request, SetKey, Told};
+use super::{Answer, Request};
 use crate::Limits;
-use crate::waiting::HeldSet;
+use crate::waiting::SpoolAnswer;
+use crate::waiting::set::{SetKey, WaitingSet};
+use crate::waiting::spooled::SpoolRequest;
 
 /// A segment ends at this length.
 const SEGMENT_OCTETS: u64 = 16 << 20;
-/// It also ends at this part of the limits, because all of it is given up when they are reached.
+/// It also ends at this part of the limits, because all of it is dropped when they are reached.
 const LIMIT_PART: u64 = 16;
 /// It also ends when its oldest set is older than this part of the longest time that sets wait.
 const SEGMENT_AGE_PART: i64 = 16;
@@ -39,16 +41,16 @@ pub struct SpoolStatistics {
     pub sets: usize,
     /// Octets of the files.
     pub octets: u64,
-    /// Sets that could not be written; they are among those given up.
+    /// Sets that could not be written; they are among those dropped.
     pub writes_failed: u64,
     /// Places in files that were damaged.
     pub damaged: u64,
 }
 
-/// Who is told what becomes of a set.
+/// The decoder that is notified of what happens to a set.
 type Owner = Option<u16>;
 
-/// Where a set lies.
+/// Where a set is.
 #[derive(Debug, Clone, Copy)]
 struct Place {
     segment: u64,
@@ -76,7 +78,7 @@ pub struct Spool {
 }
 
 impl Spool {
-    /// Opens a folder for so many decoders, and finds what waits in it. What is no segment is left alone; a segment
+    /// Opens a folder for this many decoders, and finds what waits in it. What is no segment is left alone; a segment
     /// that cannot be read is renamed.
     pub fn open(folder: &Path, limits: &Limits, decoders: u16) -> Result<Self, SpoolError> {
         let failed = |source| SpoolError { path: folder.to_owned(), source };
@@ -134,31 +136,31 @@ impl Spool {
         self.statistics
     }
 
-    /// Tells every decoder what was found when the folder was opened.
-    pub fn tell_found(&mut self, tell: &mut dyn FnMut(u16, Answer) -> bool) {
+    /// Notifies every decoder of what was found when the folder was opened.
+    pub fn report_found(&mut self, answer: &mut dyn FnMut(u16, Answer) -> bool) {
         for (&key, places) in &self.sets {
             let sets = places.iter().filter(|place| place.owner.is_none()).count() as u64;
             for decoder in (0..self.decoders).filter(|_| sets > 0) {
-                tell(decoder, Answer(Told::Found(key, sets)));
+                answer(decoder, Answer(SpoolAnswer::Found(key, sets)));
             }
         }
-        self.tell_damaged(tell);
+        self.report_damaged(answer);
     }
 
-    /// Does what a decoder asks. `tell` hands an answer to a decoder, and is false when that decoder has ended.
-    pub fn serve(&mut self, decoder: u16, request: Request, tell: &mut dyn FnMut(u16, Answer) -> bool) {
+    /// Does what a decoder asks. `answer` hands an answer to a decoder, and is false when that decoder has ended.
+    pub fn serve(&mut self, decoder: u16, request: Request, answer: &mut dyn FnMut(u16, Answer) -> bool) {
         match request.0 {
-            Asked::Put(key, set) => self.put(decoder, key, &set, tell),
-            Asked::Recall(key) => self.recall(decoder, key, tell),
+            SpoolRequest::Put(key, set) => self.put(decoder, key, &set, answer),
+            SpoolRequest::Recall(key) => self.recall(decoder, key, answer),
         }
-        self.tell_damaged(tell);
+        self.report_damaged(answer);
     }
 
-    /// Gives up what has waited too long.
-    pub fn expire(&mut self, now_ms: i64, tell: &mut dyn FnMut(u16, Answer) -> bool) {
+    /// Drops what has waited too long.
+    pub fn expire(&mut self, now_ms: i64, answer: &mut dyn FnMut(u16, Answer) -> bool) {
         let oldest_ms = now_ms.saturating_sub(i64::from(self.limits.waiting_secs_max) * 1000);
         while let Some(at) = self.segments.iter().position(|segment| segment.newest_ms < oldest_ms) {
-            self.give_up_segment(at, tell);
+            self.drop_segment(at, answer);
         }
         let age_ms_max = (i64::from(self.limits.waiting_secs_max) * 1000 / SEGMENT_AGE_PART).max(1);
         if self.segments.back().is_some_and(|last| last.oldest_ms < now_ms.saturating_sub(age_ms_max)) {
@@ -166,12 +168,12 @@ impl Spool {
         }
     }
 
-    fn put(&mut self, decoder: u16, key: SetKey, set: &HeldSet, tell: &mut dyn FnMut(u16, Answer) -> bool) {
+    fn put(&mut self, decoder: u16, key: SetKey, set: &WaitingSet, answer: &mut dyn FnMut(u16, Answer) -> bool) {
         while !self.segments.is_empty()
             && (self.statistics.octets >= self.limits.spool_octets_max
                 || self.statistics.sets >= self.limits.spool_sets_max)
         {
-            self.give_up_segment(0, tell);
+            self.drop_segment(0, answer);
         }
         let written = self.segment().and_then(|()| {
             let Some(segment) = self.segments.back_mut() else { return Err(io::ErrorKind::NotFound.into()) };
@@ -184,9 +186,9 @@ impl Spool {
             self.statistics.sets += 1;
             self.sets.entry(key).or_default().push_back(place);
         } else {
-            // a full disk; what was there may have been given up since, so the next is tried again
+            // a full disk; what was there may have been dropped since, so the next is tried again
             self.statistics.writes_failed += 1;
-            tell(decoder, Answer(Told::GivenUp(key, 1)));
+            answer(decoder, Answer(SpoolAnswer::Dropped(key, 1)));
         }
     }
 
@@ -206,21 +208,21 @@ impl Spool {
         Ok(())
     }
 
-    fn recall(&mut self, decoder: u16, key: SetKey, tell: &mut dyn FnMut(u16, Answer) -> bool) {
+    fn recall(&mut self, decoder: u16, key: SetKey, answer: &mut dyn FnMut(u16, Answer) -> bool) {
         let mut places = self.sets.remove(&key).unwrap_or_default();
         let mut found = 0;
         while let Some(place) = places.pop_front() {
             let at = self.segments.binary_search_by_key(&place.segment, |segment| segment.number);
             let Some(segment) = at.ok().and_then(|at| self.segments.get_mut(at)) else { continue };
-            let answer = match segment.read(place.offset, &mut self.buffer) {
-                Some((of, set)) if of == key => Answer(Told::Returned(key, set)),
+            let returned = match segment.read(place.offset, &mut self.buffer) {
+                Some((of, set)) if of == key => Answer(SpoolAnswer::Returned(key, set)),
                 _ => {
                     self.found_damaged += 1;
                     self.statistics.damaged += 1;
-                    Answer(Told::GivenUp(key, 1))
+                    Answer(SpoolAnswer::Dropped(key, 1))
                 }
             };
-            if !tell(decoder, answer) {
+            if !answer(decoder, returned) {
                 // it has ended: the process after this one finds them
                 places.push_front(place);
                 break;
@@ -236,9 +238,9 @@ impl Spool {
             self.sets.insert(key, places);
         }
         for other in (0..self.decoders).filter(|&other| found > 0 && other != decoder) {
-            tell(other, Answer(Told::Gone(key, found)));
+            answer(other, Answer(SpoolAnswer::TakenElsewhere(key, found)));
         }
-        tell(decoder, Answer(Told::Done(key)));
+        answer(decoder, Answer(SpoolAnswer::RecallDone(key)));
         self.remove_empty();
     }
 
@@ -258,34 +260,34 @@ impl Spool {
         }
     }
 
-    /// Gives up all sets of a segment.
-    fn give_up_segment(&mut self, at: usize, tell: &mut dyn FnMut(u16, Answer) -> bool) {
+    /// Drops all sets of a segment.
+    fn drop_segment(&mut self, at: usize, answer: &mut dyn FnMut(u16, Answer) -> bool) {
         let Some(number) = self.segments.get(at).map(|segment| segment.number) else { return };
-        let mut given_up: HashMap<(SetKey, Owner), u64> = HashMap::new();
+        let mut dropped: HashMap<(SetKey, Owner), u64> = HashMap::new();
         self.sets.retain(|&key, places| {
             places.retain(|place| {
                 let stays = place.segment != number;
                 if !stays {
-                    *given_up.entry((key, place.owner)).or_default() += 1;
+                    *dropped.entry((key, place.owner)).or_default() += 1;
                 }
                 stays
             });
             !places.is_empty()
         });
         self.remove(at);
-        for ((key, owner), sets) in given_up {
+        for ((key, owner), sets) in dropped {
             self.statistics.sets -= sets as usize;
-            tell(owner.unwrap_or(0), Answer(Told::GivenUp(key, sets)));
+            answer(owner.unwrap_or(0), Answer(SpoolAnswer::Dropped(key, sets)));
             for other in (1..self.decoders).filter(|_| owner.is_none()) {
-                tell(other, Answer(Told::Gone(key, sets)));
+                answer(other, Answer(SpoolAnswer::TakenElsewhere(key, sets)));
             }
         }
     }
 
-    fn tell_damaged(&mut self, tell: &mut dyn FnMut(u16, Answer) -> bool) {
+    fn report_damaged(&mut self, answer: &mut dyn FnMut(u16, Answer) -> bool) {
         let damaged = std::mem::take(&mut self.found_damaged);
         if damaged > 0 {
-            tell(0, Answer(Told::Damaged(damaged)));
+            answer(0, Answer(SpoolAnswer::Damaged(damaged)));
         }
     }
 }

@@ -39,30 +39,30 @@ pub(crate) fn start(
 ) -> Result<(io::Result<JoinHandle<()>>, Vec<SpoolPort>), SpoolError> {
     let mut spool = Spool::open(folder, limits, decoders as u16)?;
     let (requests, from_decoders) = bounded(QUEUE_MAX);
-    let (tellers, ports): (Vec<_>, Vec<_>) = (0..decoders as u16)
+    let (senders, ports): (Vec<_>, Vec<_>) = (0..decoders as u16)
         .map(|decoder| {
-            let (teller, answers) = bounded(QUEUE_MAX);
-            (teller, SpoolPort { decoder, requests: requests.clone(), answers, next: None })
+            let (sender, answers) = bounded(QUEUE_MAX);
+            (sender, SpoolPort { decoder, requests: requests.clone(), answers, next: None })
         })
         .unzip();
-    let work = move || serve(&mut spool, &from_decoders, &tellers);
+    let work = move || serve(&mut spool, &from_decoders, &senders);
     Ok((thread::Builder::new().name("weir-spool".to_owned()).spawn(work), ports))
 }
 
-fn serve(spool: &mut Spool, requests: &Receiver<(u16, Request)>, tellers: &[Sender<Answer>]) {
-    let mut tell = |decoder: u16, answer| {
-        tellers.get(usize::from(decoder)).is_some_and(|teller: &Sender<Answer>| teller.send(answer).is_ok())
+fn serve(spool: &mut Spool, requests: &Receiver<(u16, Request)>, senders: &[Sender<Answer>]) {
+    let mut answer_to = |decoder: u16, answer| {
+        senders.get(usize::from(decoder)).is_some_and(|sender: &Sender<Answer>| sender.send(answer).is_ok())
     };
-    spool.tell_found(&mut tell);
+    spool.report_found(&mut answer_to);
     let mut due = Instant::now() + EXPIRE_INTERVAL;
     loop {
         match requests.recv_deadline(due) {
-            Ok((decoder, request)) => spool.serve(decoder, request, &mut tell),
+            Ok((decoder, request)) => spool.serve(decoder, request, &mut answer_to),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
         if Instant::now() >= due {
-            spool.expire(socket::now_ms(), &mut tell);
+            spool.expire(socket::now_ms(), &mut answer_to);
             due = Instant::now() + EXPIRE_INTERVAL;
         }
     }
@@ -84,7 +84,7 @@ impl SpoolPort {
                     self.next = Some(request);
                     return;
                 }
-                // the thread has ended by a panic, which whoever joins it tells
+                // the thread panicked, which is reported when it is joined
                 Err(TrySendError::Disconnected(_)) => return,
             }
         }

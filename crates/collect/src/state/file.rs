@@ -22,7 +22,7 @@ const NAME_NEW: &str = "exporters.state.new";
 const NAME_DAMAGED: &str = "exporters.state.damaged";
 const LOCK: &str = "lock";
 
-/// The folder in which a collector remembers.
+/// The folder in which a collector stores its state.
 #[derive(Debug)]
 pub(crate) struct StateFolder {
     path: PathBuf,
@@ -49,7 +49,7 @@ impl StateFolder {
         self.path.join("spool")
     }
 
-    /// What was remembered. A file that cannot be read is set aside, and why is said.
+    /// The stored state. A file that cannot be read is set aside, which the second value reports.
     pub(crate) fn load(&self) -> (Vec<u8>, Option<String>) {
         let path = self.path.join(NAME);
         match fs::read(&path) {
@@ -58,12 +58,12 @@ impl StateFolder {
                 Err(error) => {
                     let aside = self.path.join(NAME_DAMAGED);
                     let moved = fs::rename(&path, &aside).map_or_else(
-                        |error| format!("it cannot be set aside: {error}"),
-                        |()| format!("it is set aside as {}", aside.display()),
+                        |error| format!("it cannot be renamed: {error}"),
+                        |()| format!("renamed to {}", aside.display()),
                     );
                     let notice = format!(
-                        "cannot read {}: {error}; {moved}\nhint: exporters are known again when they send their \
-                         templates, and data waits until then",
+                        "cannot read {}: {error}; {moved}\nhint: data waits until exporters send their \
+                         templates again",
                         path.display()
                     );
                     (octets, Some(notice))
@@ -87,7 +87,7 @@ impl StateFolder {
 #[derive(Debug, Default)]
 pub(crate) struct WriteFailures {
     count: AtomicU64,
-    /// What to say about the first one after a success, until it is said.
+    /// A warning about the first one after a success, until it is taken.
     notice: Mutex<Option<String>>,
 }
 
@@ -104,8 +104,8 @@ impl WriteFailures {
         self.count.fetch_add(1, Ordering::Relaxed);
         if is_first {
             let notice = format!(
-                "cannot write {}: {error}; what was learnt of exporters since the last time is not kept, and it is tried \
-                 again with the next change\nhint: make room on the disk, or name another folder with state",
+                "cannot write {}: {error}; what was learned since the last write is not stored; the next change \
+                 is a new attempt\nhint: free space on the disk, or set another folder with state",
                 path.display()
             );
             *self.notice.lock().unwrap_or_else(PoisonError::into_inner) = Some(notice);
@@ -113,7 +113,7 @@ impl WriteFailures {
     }
 }
 
-/// How one decoder has its state written.
+/// Sends the state of one decoder to the thread that writes it.
 #[derive(Debug)]
 pub(crate) struct StatePort {
     decoder: usize,

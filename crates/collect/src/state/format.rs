@@ -13,8 +13,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use weir_wire::{ElementId, FieldSpecifier, ListKind, Template, TemplateId};
 
 use super::StateError;
+use crate::domain::DomainKey;
 use crate::sampling::Sampler;
-use crate::session::{DomainKey, Session, Transport};
+use crate::session::{Session, Transport};
 
 const MAGIC: &[u8; 8] = b"weirstat";
 const VERSION: u32 = 1;
@@ -26,9 +27,9 @@ const LIST_KINDS: [ListKind; 3] = [ListKind::Basic, ListKind::SubTemplate, ListK
 
 /// What is remembered of a domain.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct RememberedDomain {
+pub(crate) struct StoredDomain {
     pub key: DomainKey,
-    pub proven: bool,
+    pub protected: bool,
     pub heard_ms: i64,
     pub datagrams: u32,
     pub records_since_ms: Option<i64>,
@@ -51,11 +52,11 @@ impl Writer {
         Self { octets: vec![0; HEADER_OCTETS + 4], domains: 0 }
     }
 
-    pub(crate) fn domain(&mut self, domain: &RememberedDomain) {
+    pub(crate) fn domain(&mut self, domain: &StoredDomain) {
         self.domains += 1;
         let out = &mut self.octets;
         write_key(out, domain.key);
-        out.push(u8::from(domain.proven));
+        out.push(u8::from(domain.protected));
         out.extend(domain.heard_ms.to_be_bytes());
         out.extend(domain.datagrams.to_be_bytes());
         write_option(out, domain.records_since_ms);
@@ -104,7 +105,7 @@ impl Writer {
 }
 
 /// Reads one part off the front.
-pub(crate) fn read_part(octets: &mut &[u8]) -> Result<Vec<RememberedDomain>, StateError> {
+pub(crate) fn read_part(octets: &mut &[u8]) -> Result<Vec<StoredDomain>, StateError> {
     let mut reader = Reader { rest: octets, whole: octets.len() };
     if reader.array::<8>().as_ref() != Some(MAGIC) {
         return Err(StateError::Foreign);
@@ -211,8 +212,8 @@ impl<'a> Reader<'a> {
         Some(DomainKey { session: Session { transport, source }, version: self.u8()?, domain: self.u32()? })
     }
 
-    fn domain(&mut self) -> Option<RememberedDomain> {
-        let (key, proven, heard_ms, datagrams) = (self.key()?, self.u8()? != 0, self.i64()?, self.u32()?);
+    fn domain(&mut self) -> Option<StoredDomain> {
+        let (key, protected, heard_ms, datagrams) = (self.key()?, self.u8()? != 0, self.i64()?, self.u32()?);
         let (records_since_ms, system_init_ms) = (self.optional()?.0, self.optional()?.0);
         let samplers = self.u32()?;
         let samplers = (0..samplers)
@@ -236,9 +237,9 @@ impl<'a> Reader<'a> {
             .collect::<Option<Vec<_>>>()?;
         let templates = self.u32()?;
         let templates = (0..templates).map(|_| self.template()).collect::<Option<Vec<_>>>()?;
-        Some(RememberedDomain {
+        Some(StoredDomain {
             key,
-            proven,
+            protected,
             heard_ms,
             datagrams,
             records_since_ms,

@@ -9,7 +9,7 @@ use crate::{Decoder, socket};
 
 /// Decodes until all sessions and listeners have ended.
 pub(crate) fn decode(reads: &Receiver<Read>, mut outgoing: Outgoing, relay: Option<&Relay>) {
-    // what sessions told ends with them, so nothing is remembered of them
+    // what is known of sessions ends with them, so nothing of it is stored
     let mut decoder = outgoing.decoder(|_| false);
     loop {
         match reads.recv_deadline(outgoing.due(&decoder)) {

@@ -45,7 +45,7 @@ impl Framing {
     }
 }
 
-/// The length of the message that begins here, if enough of it is here to tell.
+/// The length of the message that begins here, if enough of it has come to know.
 fn next(rest: &[u8]) -> Result<Option<usize>, FramingError> {
     let version = ipfix::VERSION.to_be_bytes();
     if rest.iter().zip(version).any(|(found, expected)| *found != expected) {

@@ -60,7 +60,7 @@ const BACKLOG: i32 = 1024;
 const STACK_OCTETS: usize = 512 << 10;
 /// Silence after which the kernel asks whether the exporter is still there.
 const KEEPALIVE: Duration = Duration::from_mins(1);
-/// Pause after the system had no room for another connection.
+/// Pause after the system had no resources for another connection.
 const NO_RESOURCES_PAUSE: Duration = Duration::from_millis(50);
 
 /// A socket that connections come to.
@@ -92,7 +92,7 @@ impl Acceptor {
         Ok(Self { socket, transport: listener.transport, tls, local })
     }
 
-    /// Accepts connections until it is told to stop, and then those that the kernel holds already.
+    /// Accepts connections until it is stopped, and then those that the kernel holds already.
     pub(crate) fn run(&self, sessions: &Arc<Sessions>, queue: &Sender<Read>) {
         let mut stopping_since = None;
         loop {

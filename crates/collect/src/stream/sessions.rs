@@ -10,7 +10,7 @@ use weir_flow::Counter;
 use super::reasons::{Reason, Tally};
 use crate::Session;
 
-/// What exporters may take up by connections. Each limit has a counter for when it is hit; the reasons are told by
+/// What exporters may take up by connections. Each limit has a counter for when it is hit; the reasons are reported by
 /// [`crate::DecoderStatistics::problems`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionLimits {
@@ -28,8 +28,8 @@ pub struct SessionLimits {
     pub message_timeout: Duration,
     /// Longest time without a message; then the same happens.
     pub idle_timeout: Duration,
-    /// Reads of up to 32 KiB between all connections and their decoder. A connection waits for room, a DTLS session
-    /// does not: what does not fit is dropped and counted under `queue_drops`.
+    /// Reads of up to 32 KiB between all connections and their decoder. A connection waits while they are full, a DTLS
+    /// session does not: what does not fit is dropped and counted under `queue_drops`.
     pub queue_reads_max: usize,
 }
 

@@ -123,7 +123,7 @@ fn found_again(folder: &std::path::Path, limits: &Limits, exporters: &mut [TestE
     let mut spool = Spool::open(folder, limits, 1).expect("spool");
     let mut decoder = Decoder::new(limits.clone()).with_spool();
     let mut taken = Taken::default();
-    spool.tell_found(&mut |_, answer| {
+    spool.report_found(&mut |_, answer| {
         decoder.spool_answer(answer);
         true
     });
@@ -303,7 +303,7 @@ proptest! {
                     decoder = Decoder::new(limits.clone()).with_spool();
                     decoder.import_state(&state).expect("its own state");
                     spool = Spool::open(folder.path(), &limits, 1).expect("spool");
-                    spool.tell_found(&mut |_, answer| {
+                    spool.report_found(&mut |_, answer| {
                         decoder.spool_answer(answer);
                         true
                     });

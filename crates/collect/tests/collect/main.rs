@@ -264,7 +264,7 @@ fn gaps_are_counted_in_the_unit_of_each_protocol() {
 }
 
 #[test]
-fn options_tell_the_sampling_interval() {
+fn options_report_the_sampling_interval() {
     // RFC 3954: scope 1 (system), option 34 samplingInterval
     let options = template(257, &[(1, 4), (34, 4)], 1);
     let mut decoder = Decoder::new(Limits::default());

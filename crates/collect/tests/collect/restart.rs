@@ -212,7 +212,7 @@ fn a_state_file_of_somebody_else_is_set_aside() {
     fs::write(folder.path().join("exporters.state"), b"not ours").expect("written");
     let collector = start(&options(folder.path()));
     let notices = collector.notices().join("\n");
-    assert!(notices.contains("this is no state of a collector; it is set aside"), "{notices}");
+    assert!(notices.contains("not the state of a collector; renamed to"), "{notices}");
     let aside = fs::read(folder.path().join("exporters.state.damaged")).expect("set aside");
     assert_eq!(aside, b"not ours");
 }
@@ -234,7 +234,7 @@ fn a_state_file_that_cannot_be_written_is_counted_and_told_once() {
     };
     wait_until(&mut collector, &mut Taken::default(), |collector, _| unwritten(collector) > 0);
     let notice = collector.take_notice().expect("a notice");
-    assert!(notice.contains("exporters.state") && notice.contains("hint: make room"), "{notice}");
+    assert!(notice.contains("exporters.state") && notice.contains("hint: free space"), "{notice}");
     assert_eq!(collector.take_notice(), None, "told once");
     assert_eq!(drain(&mut collector).len(), 0, "and the collector goes on");
 }

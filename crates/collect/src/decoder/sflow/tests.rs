@@ -5,7 +5,7 @@ use weir_flow::{FlowBatch, Table};
 use weir_wire::{FieldSpecifier, ObservationDomainId, Template, TemplateId, ipfix};
 
 use super::*;
-use crate::Limits;
+use crate::{Decoder, Limits};
 
 const AGENT: u32 = 0xc000_0201;
 

@@ -10,8 +10,7 @@ use weir_flow::{Column, Counter, DataType, Delivery, FlowBatch, Table};
 use weir_wire::{ElementId, FieldSpecifier, ObservationDomainId, Template, TemplateId, VARIABLE_LENGTH};
 use weir_wire::{fixed, ipfix, netflow1, netflow7, netflow9};
 
-use super::Decoder;
-use crate::Limits;
+use crate::{Decoder, Limits};
 
 const EXPORT_SECS: u32 = 1_700_000_000;
 const RECEIVED_MS: i64 = 1_700_000_001_000;
@@ -205,7 +204,7 @@ fn lists_become_elements_and_columns() {
 
 /// RFC 5610 section 3: an exporter says that an element of its own is a list, and what another is called.
 #[test]
-fn types_told_by_the_exporter() {
+fn types_reported_by_the_exporter() {
     let mut exporter = Exporter::new();
     let flow = template(256, &[(0, 8, 4), (35_566, 7, VARIABLE_LENGTH)], 0);
     let record = [10, 0, 0, 1, 7, 255, 0, 11, 0, 2, 0, 80];
@@ -217,12 +216,12 @@ fn types_told_by_the_exporter() {
     assert_eq!(nested(&exporter.flows()), 0);
     let fields = [(0, 346, 4), (0, 303, 2), (0, 339, 1), (0, 344, 1), (0, 341, VARIABLE_LENGTH)];
     let types = template(257, &fields, 2);
-    let told = |id: u8, data_type: u8, name: &str| {
+    let reported = |id: u8, data_type: u8, name: &str| {
         let mut record = vec![0, 0, 0x8a, 0xee, 0, id, data_type, 0, name.len() as u8];
         record.extend(name.as_bytes());
         record
     };
-    exporter.ipfix(0, &[&types], &[&told(7, 20, "portsSeen"), &told(8, 3, "initialTCPSequenceNumber")]);
+    exporter.ipfix(0, &[&types], &[&reported(7, 20, "portsSeen"), &reported(8, 3, "initialTCPSequenceNumber")]);
     exporter.ipfix(0, &[&flow], &[&record]);
     let delivery = exporter.take();
     assert_eq!(nested(delivery.flows.as_ref().expect("flows")), 1);
@@ -241,8 +240,8 @@ fn options_are_written_when_they_are_new() {
     let mut exporter = Exporter::new();
     // Cisco: scope interface, name and description filled up with zeros
     let names = template(256, &[(0, 2, 4), (0, 82, 4), (0, 83, 8)], 1);
-    let told = |name: &str| [&[0, 0, 0, 7], name.as_bytes(), b"uplink\0\0"].concat();
-    exporter.netflow9(3, &names, &[&told("Gi0/")]);
+    let reported = |name: &str| [&[0, 0, 0, 7], name.as_bytes(), b"uplink\0\0"].concat();
+    exporter.netflow9(3, &names, &[&reported("Gi0/")]);
     let rows = options(&exporter.take());
     assert_eq!(texts(&rows, "kind"), [Some("interface".to_owned())]);
     assert_eq!(texts(&rows, "scope"), [Some("interface=7".to_owned())]);
@@ -254,7 +253,7 @@ fn options_are_written_when_they_are_new() {
     for (wait_ms, name, rows) in [(60_000, "Gi0/", 0), (60_000, "Gi1/", 1), (60_000, "Gi1/", 0), (3_600_000, "Gi1/", 1)]
     {
         exporter.received_ms += wait_ms;
-        exporter.netflow9(3, &names, &[&told(name)]);
+        exporter.netflow9(3, &names, &[&reported(name)]);
         let others = exporter.take().side_tables.others;
         assert_eq!(others.iter().map(|batch| batch.record_batch().num_rows()).sum::<usize>(), rows, "{name}");
     }
@@ -285,7 +284,7 @@ fn options_of_every_kind() {
 }
 
 #[test]
-fn samplers_told_in_another_domain() {
+fn samplers_reported_in_another_domain() {
     let mut exporter = Exporter::new();
     let sampler = template(256, &[(0, 1, 4), (0, 48, 1), (0, 34, 4)], 1);
     let flow = template(257, &[(0, 8, 4), (0, 48, 1)], 0);

@@ -1,4 +1,4 @@
-//! What a collector's decode threads do so that nothing is forgotten: their ports to state file and spool.
+//! What a collector's decode threads store for the next process: their ports to state file and spool.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -12,31 +12,31 @@ use crate::{CollectError, CollectorOptions, Decoder};
 /// How soon a decoder looks again while sets come back from disk.
 const RECALL_WAIT: Duration = Duration::from_millis(2);
 
-/// Everything about remembering, before it is given to the decoders.
+/// State file and spool of a collector, before their ports are given to the decoders.
 #[derive(Debug, Default)]
-pub(crate) struct Keeping {
+pub(crate) struct Persistence {
     pub threads: Vec<JoinHandle<()>>,
-    /// What there is to say about the state that was found.
+    /// A warning about the state that was found.
     pub notice: Option<String>,
-    /// What could not be written since.
+    /// Writes of the state that have failed since.
     pub failures: Arc<WriteFailures>,
-    pub ports: KeepingPorts,
+    pub ports: PersistencePorts,
 }
 
-/// What the decoders get of it, in turn.
+/// The stored state, and the ports that the decoders get, one each.
 #[derive(Debug, Default)]
-pub(crate) struct KeepingPorts {
-    remembered: Arc<Vec<u8>>,
+pub(crate) struct PersistencePorts {
+    stored: Arc<Vec<u8>>,
     ports: Vec<(StatePort, SpoolPort)>,
 }
 
-impl Keeping {
-    /// Opens the folder, if there is one, for so many decoders.
+impl Persistence {
+    /// Opens the state folder, if there is one, for this many decoders.
     pub(crate) fn open(options: &CollectorOptions, decoders: usize) -> Result<Self, CollectError> {
         let Some(path) = &options.state else { return Ok(Self::default()) };
         let failed = |source| CollectError::State { path: path.clone(), source };
         let folder = StateFolder::open(path).map_err(failed)?;
-        let (remembered, notice) = folder.load();
+        let (stored, notice) = folder.load();
         let failures = Arc::<WriteFailures>::default();
         let (spool_thread, spool_ports) = thread::start(&folder.spool(), &options.limits, decoders)?;
         let (state_thread, state_ports) = file::start(folder, decoders, Arc::clone(&failures));
@@ -45,8 +45,8 @@ impl Keeping {
             threads: threads.map_err(CollectError::Thread)?,
             notice,
             failures,
-            ports: KeepingPorts {
-                remembered: Arc::new(remembered),
+            ports: PersistencePorts {
+                stored: Arc::new(stored),
                 // taken from the end
                 ports: state_ports.into_iter().zip(spool_ports).rev().collect(),
             },
@@ -54,22 +54,22 @@ impl Keeping {
     }
 }
 
-impl KeepingPorts {
-    /// What the next decoder gets.
-    pub(crate) fn of_decoder(&mut self) -> DecoderKeeping {
-        DecoderKeeping { remembered: Arc::clone(&self.remembered), ports: self.ports.pop() }
+impl PersistencePorts {
+    /// The port of the next decoder.
+    pub(crate) fn of_decoder(&mut self) -> DecoderPersistence {
+        DecoderPersistence { stored: Arc::clone(&self.stored), ports: self.ports.pop() }
     }
 }
 
-/// What one decoder has of it.
+/// State file and spool, as one decoder uses them.
 #[derive(Debug, Default)]
-pub(crate) struct DecoderKeeping {
-    remembered: Arc<Vec<u8>>,
+pub(crate) struct DecoderPersistence {
+    stored: Arc<Vec<u8>>,
     ports: Option<(StatePort, SpoolPort)>,
 }
 
-impl DecoderKeeping {
-    /// A decoder that knows what was remembered of its exporters.
+impl DecoderPersistence {
+    /// A decoder that knows the stored state of its exporters.
     pub(crate) fn decoder(&mut self, options: &CollectorOptions, is_own: impl Fn(SocketAddr) -> bool) -> Decoder {
         let mut decoder = Decoder::new(options.limits.clone());
         if options.templates_across_ports {
@@ -77,10 +77,10 @@ impl DecoderKeeping {
         }
         if self.ports.is_some() {
             decoder = decoder.with_spool();
-            // what is wrong with it was said when it was loaded; what came before the damage is good
-            let _ = decoder.import_state_of(&self.remembered, is_own);
+            // an error was reported when it was loaded; what comes before the damage is good
+            let _ = decoder.import_state_of(&self.stored, is_own);
         }
-        self.remembered = Arc::default();
+        self.stored = Arc::default();
         decoder
     }
 
@@ -104,7 +104,7 @@ impl DecoderKeeping {
         }
     }
 
-    /// Writes everything down for the process after this one.
+    /// Stores everything for the process after this one.
     pub(crate) fn close(self, decoder: &mut Decoder, deliver: impl FnMut(&mut Decoder)) {
         if let Some((state, spool)) = self.ports {
             spool.close(decoder, deliver);

@@ -1,0 +1,171 @@
+//! What options data change in how later records are read: samplers, and elements that are lists.
+
+use weir_wire::{ElementId, ListKind, WireError};
+
+use super::domains::Domains;
+use super::samplers::{ExporterSamplers, SharedSamplers};
+use crate::Limits;
+use crate::domain::{Domain, DomainKey};
+use crate::sampling::{Sampler, SamplersLearned};
+
+/// Most elements that are remembered to be lists, of all exporters; what comes later is ignored.
+const LEARNED_LISTS_MAX: usize = 1 << 16;
+
+/// What was read from a set of Options Data Records.
+#[derive(Debug, Default)]
+pub(super) struct OptionsSet {
+    /// Records.
+    pub rows: usize,
+    pub problem: Option<WireError>,
+    pub samplers: SamplersLearned,
+    /// Elements that are lists.
+    pub lists: Vec<(ElementId, ListKind)>,
+    /// Records that were not written to the table of options because it remembers too much already.
+    pub unlisted: u64,
+    /// Whether the start of the exporter is another than before.
+    pub system_init_changed: bool,
+}
+
+/// What is learned from options data, of all domains. The samplers and lists themselves are kept in the domains.
+#[derive(Debug)]
+pub(super) struct LearnedOptions {
+    samplers_max: usize,
+    samplers: usize,
+    lists: usize,
+    exporters: ExporterSamplers,
+    changed: bool,
+}
+
+impl LearnedOptions {
+    /// Nothing yet.
+    pub(super) fn new(limits: &Limits) -> Self {
+        let exporters = ExporterSamplers::default();
+        Self { samplers_max: limits.samplers_max, samplers: 0, lists: 0, exporters, changed: false }
+    }
+
+    /// Samplers known, of all domains.
+    pub(super) fn samplers(&self) -> usize {
+        self.samplers
+    }
+
+    /// How many samplers more may be remembered.
+    pub(super) fn samplers_free(&self) -> usize {
+        self.samplers_max.saturating_sub(self.samplers)
+    }
+
+    /// What other domains of the exporter report about samplers, where a domain itself knows none.
+    #[inline]
+    pub(super) fn shared_samplers(&self, domain: &Domain) -> Option<&SharedSamplers> {
+        if domain.samplers.is_empty() { self.exporters.of(domain.key) } else { None }
+    }
+
+    /// Applies what a set of a domain has brought to how later records are read.
+    pub(super) fn apply(&mut self, domains: &mut Domains, index: u32, set: OptionsSet) {
+        self.samplers += set.samplers.new;
+        self.changed |= set.samplers.changed || set.system_init_changed;
+        if !set.lists.is_empty() {
+            let lists_free = LEARNED_LISTS_MAX.saturating_sub(self.lists);
+            let new = domains[index].templates.learn_lists(set.lists.into_iter().take(lists_free));
+            self.lists += new;
+            self.changed |= new > 0;
+        }
+        if !domains[index].samplers.is_empty() {
+            self.exporters.update(index, domains.table(), true);
+        }
+    }
+
+    /// Notes that flows came in a domain.
+    #[inline]
+    pub(super) fn note_flows(&mut self, domains: &mut Domains, index: u32) {
+        if !domains[index].carries_flows {
+            domains[index].carries_flows = true;
+            self.exporters.update(index, domains.table(), false);
+        }
+    }
+
+    /// Learns what a process before this one knew of a new domain.
+    pub(super) fn restore(
+        &mut self,
+        domains: &mut Domains,
+        index: u32,
+        samplers: Vec<(Sampler, u32)>,
+        lists: Vec<(ElementId, ListKind)>,
+    ) {
+        let samplers_free = self.samplers_free();
+        let domain = &mut domains[index];
+        for (sampler, interval) in samplers.into_iter().take(samplers_free) {
+            let _ = domain.samplers.set(sampler, interval);
+        }
+        self.samplers += domain.samplers.len();
+        domain.templates.learn_lists(lists);
+        self.lists += domain.templates.learned_lists().len();
+        if !domain.samplers.is_empty() {
+            self.exporters.update(index, domains.table(), true);
+        }
+    }
+
+    /// Forgets a domain that is about to be forgotten.
+    pub(super) fn forget(&mut self, domain: &Domain) {
+        self.samplers -= domain.samplers.len();
+        self.lists -= domain.templates.learned_lists().len();
+    }
+
+    /// Forgets what the exporter's domains agree about because of this one.
+    pub(super) fn forget_shared(&mut self, domains: &Domains, index: u32, key: DomainKey) {
+        self.exporters.forget(index, key, domains.table());
+    }
+
+    /// Whether anything was learned since the last call.
+    pub(super) fn take_changed(&mut self) -> bool {
+        std::mem::take(&mut self.changed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::session::Session;
+
+    fn domains(count: u32) -> Domains {
+        let mut domains = Domains::default();
+        for domain in 0..count {
+            let session = Session::udp(SocketAddr::from(([192, 0, 2, 1], 2055)));
+            domains.insert(domain, Domain::new(DomainKey { session, version: 9, domain }, &Limits::default()));
+        }
+        domains
+    }
+
+    #[test]
+    fn what_was_learned_is_counted_until_its_domain_is_forgotten() {
+        let mut learned = LearnedOptions::new(&Limits { samplers_max: 3, ..Limits::default() });
+        let mut domains = domains(2);
+        let list = (ElementId { enterprise: 35_566, id: 7 }, ListKind::Basic);
+        let samplers = (0..5).map(|id| (Sampler::Numbered(id), 10)).collect();
+        learned.restore(&mut domains, 0, samplers, vec![list]);
+        assert_eq!((learned.samplers(), learned.samplers_free(), learned.lists), (3, 0, 1));
+        let set = OptionsSet { lists: vec![list], ..OptionsSet::default() };
+        learned.apply(&mut domains, 1, set);
+        assert!(learned.take_changed() && !learned.take_changed());
+        assert_eq!(learned.lists, 2);
+        (0..2).for_each(|index| learned.forget(&domains[index]));
+        assert_eq!((learned.samplers(), learned.lists), (0, 0));
+    }
+
+    #[test]
+    fn a_domain_without_flows_reports_for_the_others_until_it_has_flows() {
+        let mut learned = LearnedOptions::new(&Limits::default());
+        let mut domains = domains(2);
+        learned.restore(&mut domains, 0, vec![(Sampler::Numbered(1), 100)], Vec::new());
+        let unnamed = |learned: &LearnedOptions, domains: &Domains| {
+            learned.shared_samplers(&domains[1]).and_then(|shared| shared.unnamed.only())
+        };
+        assert_eq!(unnamed(&learned, &domains), Some(100));
+        assert!(learned.shared_samplers(&domains[0]).is_none(), "it has its own");
+        learned.note_flows(&mut domains, 0);
+        assert_eq!(unnamed(&learned, &domains), None);
+        learned.forget_shared(&domains, 0, domains[0].key);
+        assert!(learned.shared_samplers(&domains[1]).is_none());
+    }
+}

@@ -1,0 +1,134 @@
+//! The accounts of sequence numbers of all domains, with one bound over all of them.
+
+use crate::Limits;
+use crate::domain::Domain;
+use crate::limits::UNSETTLED_MAX;
+use crate::sequence::{Arrival, DatagramHasher, Outcome};
+
+/// What the accounts of all domains have in common.
+#[derive(Debug)]
+pub(super) struct Sequences {
+    duplicate_datagrams_max: usize,
+    /// What the accounts have not settled, of all domains.
+    unsettled: usize,
+    hasher: DatagramHasher,
+}
+
+impl Sequences {
+    /// None yet.
+    pub(super) fn new(limits: &Limits) -> Self {
+        let duplicate_datagrams_max = limits.duplicate_datagrams_max;
+        Self { duplicate_datagrams_max, unsettled: 0, hasher: DatagramHasher::default() }
+    }
+
+    /// The hash of a datagram, for [`Sequences::observe`]; `None` when it is a duplicate.
+    #[inline]
+    pub(super) fn hash_unless_duplicate(&self, domain: &Domain, sequence: u32, payload: &[u8]) -> Option<u64> {
+        // Numbers that do not move say nothing about which datagram it is, and a stream delivers nothing twice.
+        let looks = self.duplicate_datagrams_max > 0 && domain.key.session.transport.is_datagrams();
+        if !looks || !domain.sequence.unit().shows_loss() {
+            return Some(0);
+        }
+        let hash = self.hasher.hash(payload);
+        (!domain.duplicates.has(sequence, hash)).then_some(hash)
+    }
+
+    /// Takes the next message of a domain, with its hash.
+    pub(super) fn observe(&mut self, domain: &mut Domain, arrival: &Arrival, hash: u64) -> Outcome {
+        let before = domain.sequence.unsettled();
+        let outcome = domain.sequence.observe(arrival);
+        if domain.sequence.unit().of(arrival) > 0 || !arrival.complete {
+            domain.duplicates.remember(arrival.sequence, hash, self.duplicate_datagrams_max);
+        }
+        self.bound_unsettled(domain, before);
+        outcome
+    }
+
+    /// Notes that sets of a message, with these numbers, wait for their template.
+    pub(super) fn sets_wait(&mut self, domain: &mut Domain, arrival: &Arrival, numbers: std::ops::Range<u64>) {
+        let before = domain.sequence.unsettled();
+        domain.sequence.sets_wait(arrival, numbers);
+        self.bound_unsettled(domain, before);
+    }
+
+    /// Notes that a set that had waited was decoded; `records` is `None` when they could not all be counted.
+    pub(super) fn settle(&mut self, domain: &mut Domain, number: u64, records: Option<u32>) -> Outcome {
+        let before = domain.sequence.unsettled();
+        let outcome = domain.sequence.set_decoded(number, records);
+        self.bound_unsettled(domain, before);
+        outcome
+    }
+
+    /// Forgets the account of a domain that is about to be forgotten.
+    pub(super) fn forget(&mut self, domain: &Domain) {
+        self.unsettled -= domain.sequence.unsettled();
+    }
+
+    /// Keeps what all accounts have not settled within its bound: a domain that would go beyond it leaves its own
+    /// undecided.
+    #[inline]
+    fn bound_unsettled(&mut self, domain: &mut Domain, before: usize) {
+        let sequence = &mut domain.sequence;
+        self.unsettled = self.unsettled + sequence.unsettled() - before;
+        if self.unsettled > UNSETTLED_MAX {
+            self.unsettled -= sequence.unsettled();
+            sequence.leave_unsettled();
+        }
+    }
+
+    /// Sequence gaps, over all domains, of which it is not decided whether something is missing.
+    pub(super) fn unsettled(&self) -> usize {
+        self.unsettled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::domain::DomainKey;
+    use crate::session::{Session, Transport};
+
+    fn domain(transport: Transport) -> Domain {
+        let session = Session { transport, source: SocketAddr::from(([192, 0, 2, 1], 4739)) };
+        Domain::new(DomainKey { session, version: 10, domain: 0 }, &Limits::default())
+    }
+
+    fn arrival(sequence: u32, complete: bool) -> Arrival {
+        Arrival { sequence, records: 1, all_records: 1, complete, export_ms: 0, uptime_ms: None }
+    }
+
+    #[test]
+    fn a_datagram_that_comes_again_is_a_duplicate_and_a_message_of_a_connection_is_not() {
+        for (transport, is_duplicate) in [(Transport::Udp, true), (Transport::Tcp, false)] {
+            let (mut sequences, mut domain) = (Sequences::new(&Limits::default()), domain(transport));
+            let hash = sequences.hash_unless_duplicate(&domain, 7, b"message").expect("new");
+            sequences.observe(&mut domain, &arrival(7, true), hash);
+            assert_eq!(sequences.hash_unless_duplicate(&domain, 7, b"message").is_none(), is_duplicate);
+            assert!(sequences.hash_unless_duplicate(&domain, 7, b"another").is_some());
+        }
+    }
+
+    #[test]
+    fn what_is_not_settled_is_counted_over_all_domains() {
+        let mut sequences = Sequences::new(&Limits::default());
+        let mut domains = [domain(Transport::Udp), domain(Transport::Udp)];
+        for domain in &mut domains {
+            for number in 0..10 {
+                let arrival = arrival(number * 10, false);
+                sequences.observe(domain, &arrival, 0);
+                sequences.sets_wait(domain, &arrival, number.into()..u64::from(number) + 1);
+            }
+        }
+        let unsettled: usize = domains.iter().map(|domain| domain.sequence.unsettled()).sum();
+        assert!(unsettled > 20, "sets that wait and the gaps after them: {unsettled}");
+        assert_eq!(sequences.unsettled(), unsettled);
+        let outcome = sequences.settle(&mut domains[0], 0, Some(4));
+        assert_eq!(outcome.lost, 5, "one record known at once, four of the set that waited");
+        let left: usize = domains.iter().map(|domain| domain.sequence.unsettled()).sum();
+        assert_eq!((sequences.unsettled(), left), (unsettled - 2, unsettled - 2));
+        sequences.forget(&domains[0]);
+        assert_eq!(sequences.unsettled(), domains[1].sequence.unsettled());
+    }
+}

@@ -1,0 +1,89 @@
+//! Sessions that end: connections are closed, files are read to their end.
+//!
+//! What is known of a session is forgotten when it ends (RFC 7011 section 8.1), and its place in the table of domains
+//! is given to another. The place is only free when nothing refers to it any more: sets that were released but not
+//! decoded, and counts that are not in the books. Both are gone after a delivery was taken, so that is when places
+//! become vacant.
+
+use std::collections::HashMap;
+
+use crate::session::{Session, Transport};
+
+/// Which domains belong to sessions that can end, and which places have become free.
+#[derive(Debug, Default)]
+pub(super) struct SessionDomains {
+    sessions: HashMap<Session, Vec<u32>, foldhash::fast::RandomState>,
+    /// Domains of ended sessions, still referred to.
+    ended: Vec<u32>,
+    vacant: Vec<u32>,
+}
+
+impl SessionDomains {
+    /// Adds a domain of a session.
+    pub(super) fn insert(&mut self, session: Session, index: u32) {
+        // the end of a session of plain UDP cannot be seen
+        if session.transport != Transport::Udp {
+            self.sessions.entry(session).or_default().push(index);
+        }
+    }
+
+    /// Removes a domain that was forgotten before its session has ended.
+    pub(super) fn remove(&mut self, session: Session, index: u32) {
+        if let Some(indices) = self.sessions.get_mut(&session) {
+            indices.retain(|of| *of != index);
+        }
+    }
+
+    /// Ends a session. Returns its domains.
+    pub(super) fn end(&mut self, session: Session) -> Vec<u32> {
+        let indices = self.sessions.remove(&session).unwrap_or_default();
+        self.ended.extend(&indices);
+        indices
+    }
+
+    /// Whether there are domains of ended sessions.
+    pub(super) fn has_ended(&self) -> bool {
+        !self.ended.is_empty()
+    }
+
+    /// Makes the places of ended sessions vacant. Returns them.
+    pub(super) fn vacate(&mut self) -> Vec<u32> {
+        let ended = std::mem::take(&mut self.ended);
+        self.vacant.extend(&ended);
+        ended
+    }
+
+    /// A place that can be used again.
+    pub(super) fn take_vacant(&mut self) -> Option<u32> {
+        self.vacant.pop()
+    }
+
+    #[cfg(test)]
+    pub(super) fn counts(&self) -> (usize, usize) {
+        (self.sessions.len(), self.vacant.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+
+    #[test]
+    fn places_become_vacant_after_the_end_and_not_before() {
+        let source = SocketAddr::from(([192, 0, 2, 1], 4739));
+        let connection = Session { transport: Transport::Tcp, source };
+        let mut sessions = SessionDomains::default();
+        sessions.insert(connection, 1);
+        sessions.insert(connection, 2);
+        sessions.insert(connection, 3);
+        sessions.insert(Session::udp(source), 4);
+        sessions.remove(connection, 2);
+        assert_eq!(sessions.end(Session::udp(source)), [0; 0]);
+        assert_eq!(sessions.end(connection), [1, 3]);
+        assert_eq!((sessions.take_vacant(), sessions.has_ended()), (None, true));
+        assert_eq!(sessions.vacate(), [1, 3]);
+        assert_eq!([sessions.take_vacant(), sessions.take_vacant(), sessions.take_vacant()], [Some(3), Some(1), None]);
+    }
+}

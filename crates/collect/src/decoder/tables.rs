@@ -1,0 +1,286 @@
+//! The rows that gather for a delivery: flows, options, counters.
+
+use weir_flow::{Column, FlowBatch, FlowBatchBuilder, Table, TableBatch};
+use weir_wire::sflow::Record;
+use weir_wire::{Spans, TemplateId, WireError};
+
+use super::fixed_format::FixedPacket;
+use super::learned::OptionsSet;
+use super::samplers::SharedSamplers;
+use crate::clock::{self, MessageClock};
+use crate::columns::{self, Records};
+use crate::counters::{CounterRows, SampleOrigin};
+use crate::domain::{CompiledTemplate, Domain};
+use crate::options::{OptionsTable, RecordOrigin, lists_reported};
+use crate::plan::Plan;
+use crate::sampling::{SamplerFields, Samplers};
+use crate::time_flags;
+
+/// Rows that a batch is expected to have: those of a delivery of the live collector, and a datagram's more.
+const BATCH_ROWS: usize = 34_000;
+/// Rows from which on a delivery should be taken before more is decoded.
+const DELIVERY_ROWS: usize = 65_536;
+/// Octets of Data Sets from which on the same holds: records may be wide, or have many elements without a column.
+const DELIVERY_OCTETS: usize = 4 << 20;
+
+/// What was written from a set of Data Records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct FlowSet {
+    /// Records.
+    pub rows: usize,
+    pub problem: Option<WireError>,
+    /// Lists that could not be read to their end.
+    pub lists_undecodable: u32,
+}
+
+/// The tables of a delivery while it is being made.
+#[derive(Debug)]
+pub(super) struct Tables {
+    pub flows: FlowBatchBuilder,
+    options: OptionsTable,
+    counters: [CounterRows; 2],
+    /// Octets of the Data Sets in `flows`.
+    octets: usize,
+    spans: Spans,
+}
+
+impl Tables {
+    pub(super) fn new() -> Self {
+        Self {
+            flows: FlowBatchBuilder::new(BATCH_ROWS),
+            options: OptionsTable::default(),
+            counters: [Table::InterfaceCounters, Table::HostCounters].map(CounterRows::new),
+            octets: 0,
+            spans: Spans::default(),
+        }
+    }
+
+    /// Flows gathered.
+    pub(super) fn rows(&self) -> usize {
+        self.flows.rows()
+    }
+
+    /// Whether a delivery should be taken.
+    pub(super) fn is_full(&self) -> bool {
+        self.flows.rows() >= DELIVERY_ROWS || self.octets >= DELIVERY_OCTETS || self.options.len() >= DELIVERY_ROWS
+    }
+
+    /// Hands out the flows, and the rows of the other tables.
+    pub(super) fn take(&mut self) -> (Option<FlowBatch>, Vec<TableBatch>) {
+        self.octets = 0;
+        let flows = (self.flows.rows() > 0).then(|| self.flows.finish());
+        let options = self.options.take().into_iter();
+        (flows, options.chain(self.counters.iter_mut().filter_map(CounterRows::finish)).collect())
+    }
+
+    /// Counts octets that were decoded, towards a full delivery.
+    pub(super) fn add_octets(&mut self, octets: usize) {
+        self.octets += octets;
+    }
+
+    /// Appends the records of a set as flows. `shared` is what other domains of the exporter report about samplers,
+    /// where this one knows none.
+    pub(super) fn flow_set(
+        &mut self,
+        domain: &Domain,
+        compiled: &CompiledTemplate,
+        body: &[u8],
+        clock: &MessageClock,
+        shared: Option<&SharedSamplers>,
+    ) -> FlowSet {
+        self.octets += body.len();
+        let located = compiled.template.layout().locate(body, &mut self.spans);
+        let records = Records { body, located: &located };
+        let clock = clock.with_system_init(domain.system_init_ms);
+        let lists_undecodable = append(&mut self.flows, domain, compiled, records, &clock, shared);
+        FlowSet { rows: located.records, problem: located.problem, lists_undecodable }
+    }
+
+    /// Appends the records of a packet of NetFlow v1, v5 or v7 as flows.
+    pub(super) fn fixed_packet(&mut self, domain: &Domain, form: &CompiledTemplate, packet: &FixedPacket<'_>) {
+        let located = form.template.layout().locate(packet.records(), &mut self.spans);
+        let records = Records { body: packet.records(), located: &located };
+        append(&mut self.flows, domain, form, records, &packet.clock, None);
+        let rows = records.len();
+        if rows == 0 {
+            return;
+        }
+        if let Some(engine_type) = packet.engine_type() {
+            self.flows.u8(Column::EngineType).repeat(engine_type, rows);
+        }
+        if let Some(engine_id) = packet.engine_id() {
+            self.flows.u8(Column::EngineId).repeat(engine_id, rows);
+        }
+        if let Some(interval) = packet.sampling_interval() {
+            self.flows.u32(Column::SamplingInterval).repeat(interval, rows);
+        }
+    }
+
+    /// Reads the records of a set of options data: they become rows, and the domain learns what they report about
+    /// samplers and its start. `None` when the domain has no such template.
+    pub(super) fn options_set(
+        &mut self,
+        domain: &mut Domain,
+        id: TemplateId,
+        body: &[u8],
+        clock: &MessageClock,
+        samplers_free: usize,
+    ) -> Option<OptionsSet> {
+        let template = &domain.templates.get(id)?.template;
+        self.octets += body.len();
+        let located = template.layout().locate(body, &mut self.spans);
+        let records = Records { body, located: &located };
+        let before = domain.samplers.only();
+        let fields = SamplerFields::of(template, domain.key.version == 9);
+        let samplers = domain.samplers.learn(&fields, records, samplers_free);
+        domain.inspection.sampling(before, domain.samplers.only());
+        let system_init_ms = clock::system_init_ms(template, records).or(domain.system_init_ms);
+        let system_init_changed = system_init_ms != domain.system_init_ms;
+        domain.system_init_ms = system_init_ms;
+        let lists = if domain.key.version == 10 { lists_reported(template, records) } else { Vec::new() };
+        let origin = RecordOrigin { key: domain.key, exporter: &domain.exporter };
+        let unlisted = self.options.append(origin, template, records, clock);
+        let (rows, problem) = (located.records, located.problem);
+        Some(OptionsSet { rows, problem, samplers, lists, unlisted, system_init_changed })
+    }
+
+    /// Whether a record of sFlow has columns in a table of counters.
+    pub(super) fn has_counters(&self, record: &Record<'_>) -> bool {
+        self.counters.iter().any(|rows| rows.has_columns_of(record))
+    }
+
+    /// Appends the counters of a sample: each table that has columns for them gets a row.
+    pub(super) fn counters(&mut self, origin: &SampleOrigin<'_>, records: &[Record<'_>]) {
+        for rows in &mut self.counters {
+            if records.iter().any(|record| rows.has_columns_of(record)) {
+                rows.push(origin, records);
+            }
+        }
+    }
+}
+
+/// Appends the records of a set as flows. Returns how many lists could not be read.
+fn append(
+    builder: &mut FlowBatchBuilder,
+    domain: &Domain,
+    compiled: &CompiledTemplate,
+    records: Records<'_>,
+    clock: &MessageClock,
+    shared: Option<&SharedSamplers>,
+) -> u32 {
+    let rows = records.len();
+    if rows == 0 {
+        return 0;
+    }
+    builder.begin_rows(rows);
+    builder.time(Column::Received).repeat(clock.received_ms, rows);
+    builder.address(Column::Exporter).repeat(&domain.exporter, rows);
+    builder.u32(Column::ObservationDomain).repeat(domain.key.domain, rows);
+    builder.u8(Column::ExportVersion).repeat(domain.key.version, rows);
+    let plan = &compiled.plan;
+    let undecodable = columns::write(plan, records, clock, &domain.templates, builder);
+    time_flags::write(plan, records, clock, domain.key.session.transport, builder);
+    if !plan.has_sampling_interval {
+        let (named, unnamed) = shared.map_or((&domain.samplers, &domain.samplers), |s| (&s.named, &s.unnamed));
+        write_sampling(plan, records, named, unnamed, builder);
+    }
+    undecodable
+}
+
+/// Writes the interval of the sampler in force: of the one that a record names, or of the one that is meant when it
+/// names none.
+fn write_sampling(
+    plan: &Plan,
+    records: Records<'_>,
+    named: &Samplers,
+    unnamed: &Samplers,
+    builder: &mut FlowBatchBuilder,
+) {
+    let rows = records.len();
+    match (plan.sampler_field, plan.in_if_field) {
+        (Some(field), _) if !named.is_empty() => {
+            let sampling = builder.u32(Column::SamplingInterval);
+            let of = |row| records.number(field, row).and_then(|sampler| named.of(sampler));
+            (0..rows).for_each(|row| sampling.push(of(row)));
+        }
+        (None, Some(field)) if unnamed.differ_by_interface() => {
+            let sampling = builder.u32(Column::SamplingInterval);
+            let of = |row| records.number(field, row).and_then(|interface| unnamed.of_interface(interface));
+            (0..rows).for_each(|row| sampling.push(of(row)));
+        }
+        (None, _) => {
+            if let Some(interval) = unnamed.only() {
+                builder.u32(Column::SamplingInterval).repeat(interval, rows);
+            }
+        }
+        (Some(_), _) => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use weir_wire::{FieldSpecifier, Template};
+
+    use super::*;
+    use crate::Limits;
+    use crate::domain::DomainKey;
+    use crate::session::Session;
+
+    const CLOCK: MessageClock = MessageClock { received_ms: 1_000, export_ms: 1_000, uptime_ms: None };
+
+    fn id(id: u16) -> TemplateId {
+        TemplateId::new(id).expect("id")
+    }
+
+    /// A domain with a template of flows, 256, and one of options about samplers, 257.
+    fn domain() -> Domain {
+        let session = Session::udp(SocketAddr::from(([192, 0, 2, 1], 4739)));
+        let mut domain = Domain::new(DomainKey { session, version: 10, domain: 3 }, &Limits::default());
+        let mut add = |number: u16, fields: &[(u16, u16)], scopes| {
+            let fields = fields.iter().map(|&(id, length)| FieldSpecifier::iana(id, length)).collect();
+            domain.templates.insert(Template::new(id(number), fields, scopes).expect("a template"), 0);
+        };
+        add(256, &[(8, 4), (1, 4)], 0);
+        add(257, &[(302, 2), (34, 2)], 1);
+        domain
+    }
+
+    #[test]
+    fn what_is_written_is_returned() {
+        let (domain, mut tables) = (domain(), Tables::new());
+        let compiled = domain.templates.get(id(256)).expect("a template");
+        let set = tables.flow_set(&domain, compiled, &[1; 24], &CLOCK, None);
+        assert_eq!(set, FlowSet { rows: 3, problem: None, lists_undecodable: 0 });
+        // less than a record is padding
+        let set = tables.flow_set(&domain, compiled, &[1; 4], &CLOCK, None);
+        assert_eq!((set.rows, tables.rows()), (0, 3));
+        let (flows, others) = tables.take();
+        assert_eq!((flows.map(|flows| flows.rows()), others.len(), tables.rows()), (Some(3), 0, 0));
+    }
+
+    #[test]
+    fn options_teach_the_domain_and_become_rows() {
+        let (mut domain, mut tables) = (domain(), Tables::new());
+        let set =
+            tables.options_set(&mut domain, id(257), &[0, 5, 0, 100, 0, 6, 0, 10], &CLOCK, 1).expect("a template");
+        assert_eq!((set.rows, set.samplers.new, set.samplers.refused), (2, 1, 1));
+        assert_eq!((domain.samplers.of(5), domain.samplers.of(6)), (Some(100), None));
+        assert!(tables.options_set(&mut domain, id(258), &[], &CLOCK, 1).is_none());
+        let (flows, others) = tables.take();
+        assert!(flows.is_none());
+        assert_eq!(others.iter().map(|batch| batch.record_batch().num_rows()).sum::<usize>(), 2);
+    }
+
+    #[test]
+    fn many_octets_make_a_delivery_full() {
+        let mut tables = Tables::new();
+        tables.add_octets(DELIVERY_OCTETS - 1);
+        assert!(!tables.is_full());
+        tables.add_octets(1);
+        assert!(tables.is_full());
+        tables.take();
+        assert!(!tables.is_full());
+    }
+}

@@ -1,0 +1,4 @@
+//! Messages through a whole decoder.
+
+mod parts;
+mod records;

@@ -1,0 +1,75 @@
+//! What is known of one Observation Domain of one transport session.
+
+mod activity;
+mod templates;
+
+use crate::Limits;
+use crate::decoder::sflow::AgentState;
+use crate::inspection::Inspection;
+use crate::sampling::Samplers;
+use crate::sequence::{Duplicates, Sequence, SequenceUnit};
+use crate::session::Session;
+
+pub(crate) use activity::{Activity, DomainStatus, EvictionPriority, Usefulness};
+pub(crate) use templates::{CompiledTemplate, DomainTemplates, TemplateCount};
+
+/// What templates, sequence numbers and the books are kept by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) struct DomainKey {
+    pub session: Session,
+    pub version: u8,
+    pub domain: u32,
+}
+
+impl DomainKey {
+    /// Address of the exporter, 4 or 16 octets, as flows and books have it.
+    pub(crate) fn exporter(&self) -> Vec<u8> {
+        weir_flow::address::with_octets(self.session.source.ip().to_canonical(), <[u8]>::to_vec)
+    }
+}
+
+/// One Observation Domain of one transport session.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    pub key: DomainKey,
+    /// See [`DomainKey::exporter`].
+    pub exporter: Vec<u8>,
+    pub templates: DomainTemplates,
+    pub sequence: Sequence,
+    pub duplicates: Duplicates,
+    pub inspection: Inspection,
+    pub samplers: Samplers,
+    /// What is followed when it is an sFlow agent.
+    pub agent: AgentState,
+    /// When the exporter started, milliseconds since the epoch, as options data of IPFIX report it.
+    pub system_init_ms: Option<i64>,
+    /// Whether flows came in this domain; what one without flows reports also holds for the exporter's others.
+    pub carries_flows: bool,
+    pub activity: Activity,
+}
+
+impl Domain {
+    /// A domain of which nothing has come yet.
+    pub(crate) fn new(key: DomainKey, limits: &Limits) -> Self {
+        let expire = key.session.transport.templates_expire();
+        let lifetime_ms = if expire { limits.template_lifetime_ms() } else { i64::MAX };
+        Self {
+            key,
+            exporter: key.exporter(),
+            templates: DomainTemplates::new(key.version, lifetime_ms),
+            sequence: Sequence::new(SequenceUnit::of_protocol(key.version)),
+            duplicates: Duplicates::default(),
+            inspection: Inspection::default(),
+            samplers: Samplers::default(),
+            agent: AgentState::default(),
+            system_init_ms: None,
+            carries_flows: false,
+            activity: Activity::default(),
+        }
+    }
+
+    /// How much it is worth to keep; `None` when it must not be evicted.
+    pub(crate) fn eviction_priority(&self, now_ms: i64, limits: &Limits) -> Option<EvictionPriority> {
+        self.activity.eviction_priority(now_ms, limits, !self.templates.is_empty())
+    }
+}

@@ -1,0 +1,264 @@
+//! Templates of one Observation Domain, each with the plan by which its records are read.
+
+use std::collections::HashMap;
+
+use weir_wire::structured::ListContext;
+use weir_wire::{ElementId, ListKind, Template, TemplateId};
+
+use crate::lists;
+use crate::plan::Plan;
+
+/// Longest time between templates that is taken for the exporter's refresh interval, and not for silence.
+const REFRESH_MS_MAX: i64 = 3_600_000;
+/// Most elements that are remembered to be lists because the exporter reported their type.
+const LEARNED_LISTS_MAX: usize = 1_024;
+
+/// A template with the plan that was compiled from it.
+#[derive(Debug)]
+pub(crate) struct CompiledTemplate {
+    pub template: Template,
+    pub plan: Plan,
+    /// When it was last sent, milliseconds since the epoch.
+    pub refreshed_ms: i64,
+    /// Whether it was sent from another port of the exporter.
+    pub borrowed: bool,
+}
+
+impl CompiledTemplate {
+    /// Compiles a template. `version` is that of the export protocol.
+    pub(crate) fn new(
+        template: Template,
+        version: u8,
+        refreshed_ms: i64,
+        list_kind: impl Fn(ElementId) -> Option<ListKind>,
+    ) -> Self {
+        Self { plan: Plan::compile(&template, version != 10, list_kind), template, refreshed_ms, borrowed: false }
+    }
+}
+
+/// Templates and fields that were forgotten, or are known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct TemplateCount {
+    pub templates: usize,
+    pub fields: usize,
+}
+
+/// The templates of one Observation Domain.
+#[derive(Debug)]
+pub(crate) struct DomainTemplates {
+    version: u8,
+    compiled: HashMap<TemplateId, CompiledTemplate, foldhash::fast::RandomState>,
+    fields: usize,
+    /// How long they are used when they are not sent again.
+    lifetime_ms: i64,
+    /// When one came last.
+    received_ms: Option<i64>,
+    /// Lists among the elements whose type the exporter reported (RFC 5610).
+    learned_lists: HashMap<ElementId, ListKind>,
+}
+
+impl DomainTemplates {
+    /// None yet.
+    pub(crate) fn new(version: u8, lifetime_ms: i64) -> Self {
+        Self {
+            version,
+            compiled: HashMap::default(),
+            fields: 0,
+            lifetime_ms,
+            received_ms: None,
+            learned_lists: HashMap::new(),
+        }
+    }
+
+    /// The template with this ID, expired or not.
+    #[inline]
+    pub(crate) fn get(&self, id: TemplateId) -> Option<&CompiledTemplate> {
+        self.compiled.get(&id)
+    }
+
+    /// Whether there is a template with this ID, expired or not.
+    pub(crate) fn has(&self, id: TemplateId) -> bool {
+        self.compiled.contains_key(&id)
+    }
+
+    /// The template with this ID, if it was sent again in time.
+    #[inline]
+    pub(crate) fn current(&self, id: TemplateId, now_ms: i64) -> Option<&CompiledTemplate> {
+        self.compiled.get(&id).filter(|compiled| !self.is_expired(compiled, now_ms))
+    }
+
+    #[inline]
+    fn is_expired(&self, compiled: &CompiledTemplate, now_ms: i64) -> bool {
+        now_ms.saturating_sub(compiled.refreshed_ms) > self.lifetime_ms
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &CompiledTemplate> {
+        self.compiled.values()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.compiled.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.compiled.is_empty()
+    }
+
+    /// Fields of all of them.
+    pub(crate) fn fields(&self) -> usize {
+        self.fields
+    }
+
+    /// Adds a template with an ID that none has.
+    pub(crate) fn insert(&mut self, template: Template, refreshed_ms: i64) {
+        self.fields += template.fields().len();
+        let learned = &self.learned_lists;
+        let list_kind = |element| lists::registered(element).or_else(|| learned.get(&element).copied());
+        let compiled = CompiledTemplate::new(template, self.version, refreshed_ms, list_kind);
+        self.compiled.insert(compiled.template.id(), compiled);
+    }
+
+    /// Forgets some templates.
+    pub(crate) fn remove(&mut self, is_meant: impl Fn(&CompiledTemplate) -> bool) -> TemplateCount {
+        let before = TemplateCount { templates: self.compiled.len(), fields: self.fields };
+        let mut left = 0;
+        self.compiled.retain(|_, compiled| {
+            let stays = !is_meant(compiled);
+            left += if stays { compiled.template.fields().len() } else { 0 };
+            stays
+        });
+        self.fields = left;
+        let templates = before.templates - self.compiled.len();
+        if templates > 0 {
+            // a map never shrinks by itself
+            self.compiled.shrink_to(self.compiled.len() * 2);
+        }
+        TemplateCount { templates, fields: before.fields - left }
+    }
+
+    /// Forgets those that were not sent again in time.
+    pub(crate) fn remove_expired(&mut self, now_ms: i64) -> TemplateCount {
+        let lifetime_ms = self.lifetime_ms;
+        self.remove(|compiled| now_ms.saturating_sub(compiled.refreshed_ms) > lifetime_ms)
+    }
+
+    /// Whether any was not sent again in time.
+    pub(crate) fn any_expired(&self, now_ms: i64) -> bool {
+        self.compiled.values().any(|compiled| self.is_expired(compiled, now_ms))
+    }
+
+    /// Notes that a template came again as it was.
+    pub(crate) fn refresh(&mut self, id: TemplateId, now_ms: i64) {
+        if let Some(compiled) = self.compiled.get_mut(&id) {
+            (compiled.refreshed_ms, compiled.borrowed) = (now_ms, false);
+        }
+    }
+
+    /// Notes that a template is that of another port.
+    pub(crate) fn set_borrowed(&mut self, id: TemplateId) {
+        if let Some(compiled) = self.compiled.get_mut(&id) {
+            compiled.borrowed = true;
+        }
+    }
+
+    /// Notes that a template came. An exporter that sends its templates more seldom than the limit expects is given
+    /// three times as long as it takes, for that is what RFC 7011 section 10.3.7 asks for.
+    pub(crate) fn note_arrival(&mut self, now_ms: i64) {
+        let before_ms = self.received_ms.replace(now_ms).unwrap_or(now_ms);
+        let interval_ms = now_ms.saturating_sub(before_ms);
+        if interval_ms <= REFRESH_MS_MAX {
+            self.lifetime_ms = self.lifetime_ms.max(3 * interval_ms);
+        }
+    }
+
+    /// Elements known to be lists because the exporter reported their type.
+    pub(crate) fn learned_lists(&self) -> &HashMap<ElementId, ListKind> {
+        &self.learned_lists
+    }
+
+    /// Learns that elements are lists, and compiles the templates anew. Returns how many were not known before.
+    pub(crate) fn learn_lists(&mut self, lists: impl IntoIterator<Item = (ElementId, ListKind)>) -> usize {
+        let before = self.learned_lists.len();
+        for (element, kind) in lists {
+            if self.learned_lists.len() < LEARNED_LISTS_MAX {
+                self.learned_lists.insert(element, kind);
+            }
+        }
+        let new = self.learned_lists.len() - before;
+        if new > 0 {
+            let (learned, header_uptime) = (&self.learned_lists, self.version != 10);
+            let list_kind = |element| lists::registered(element).or_else(|| learned.get(&element).copied());
+            for compiled in self.compiled.values_mut() {
+                compiled.plan = Plan::compile(&compiled.template, header_uptime, list_kind);
+            }
+        }
+        new
+    }
+}
+
+impl ListContext for DomainTemplates {
+    fn template(&self, id: TemplateId) -> Option<&Template> {
+        self.compiled.get(&id).map(|compiled| &compiled.template)
+    }
+
+    fn list_kind(&self, element: ElementId) -> Option<ListKind> {
+        lists::registered(element).or_else(|| self.learned_lists.get(&element).copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_wire::FieldSpecifier;
+
+    use super::*;
+
+    fn template(id: u16, fields: u16) -> Template {
+        let fields = (0..fields).map(|element| FieldSpecifier::iana(element + 1, 4)).collect();
+        Template::new(TemplateId::new(id).expect("id"), fields, 0).expect("a template")
+    }
+
+    fn id(id: u16) -> TemplateId {
+        TemplateId::new(id).expect("id")
+    }
+
+    #[test]
+    fn fields_are_counted_in_and_out() {
+        let mut templates = DomainTemplates::new(10, 1_000);
+        for number in 1..=4 {
+            templates.insert(template(255 + number, number), i64::from(number));
+        }
+        assert_eq!((templates.len(), templates.fields()), (4, 10));
+        let removed = templates.remove(|compiled| compiled.template.id() == id(257));
+        assert_eq!(removed, TemplateCount { templates: 1, fields: 2 });
+        assert_eq!(templates.remove_expired(1_002), TemplateCount { templates: 1, fields: 1 });
+        assert_eq!((templates.len(), templates.fields()), (2, 7));
+        assert_eq!(templates.remove(|_| false), TemplateCount::default());
+    }
+
+    #[test]
+    fn a_template_lives_for_three_refresh_intervals() {
+        let mut templates = DomainTemplates::new(10, 1_000);
+        templates.insert(template(256, 1), 0);
+        assert!(templates.current(id(256), 1_000).is_some());
+        assert!(templates.current(id(256), 1_001).is_none() && templates.has(id(256)) && templates.any_expired(1_001));
+        for at_ms in [0, 10_000] {
+            templates.note_arrival(at_ms);
+        }
+        assert!(templates.current(id(256), 30_000).is_some() && templates.current(id(256), 30_001).is_none());
+        // silence is no refresh interval
+        templates.note_arrival(10_001 + REFRESH_MS_MAX);
+        templates.refresh(id(256), 40_000);
+        assert!(templates.current(id(256), 70_000).is_some() && templates.current(id(256), 70_001).is_none());
+    }
+
+    #[test]
+    fn learned_lists_are_bounded_and_counted_once() {
+        let mut templates = DomainTemplates::new(10, i64::MAX);
+        let element = |id: u16| ElementId { enterprise: 35_566, id };
+        let lists = |count: u16| (0..count).map(move |id| (element(id), ListKind::Basic));
+        assert_eq!((templates.learn_lists(lists(3)), templates.learn_lists(lists(5))), (3, 2));
+        assert_eq!(templates.list_kind(element(4)), Some(ListKind::Basic));
+        assert_eq!(templates.learn_lists(lists(2_000)), LEARNED_LISTS_MAX - 5);
+    }
+}

@@ -1,0 +1,185 @@
+//! Data Sets on disk, or on their way there.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
+
+use super::set::{SetKey, WaitingSet};
+
+/// Octets that may be on their way to disk. When the disk is slower than the exporters, further sets are dropped.
+pub(crate) const OUTBOX_OCTETS_MAX: usize = 8 << 20;
+
+/// What a decoder asks of the spool.
+#[derive(Debug)]
+pub(crate) enum SpoolRequest {
+    /// Keep this set.
+    Put(SetKey, WaitingSet),
+    /// Return the sets of this key and forget them: their template has come.
+    Recall(SetKey),
+}
+
+/// Requests on their way to the spool, in order.
+#[derive(Debug, Default)]
+struct Outbox {
+    requests: VecDeque<SpoolRequest>,
+    octets: usize,
+}
+
+impl Outbox {
+    /// Sends a set to disk. False when too much is on its way.
+    fn put(&mut self, key: SetKey, set: WaitingSet) -> bool {
+        if self.octets + set.octets() > OUTBOX_OCTETS_MAX {
+            return false;
+        }
+        self.octets += set.octets();
+        self.requests.push_back(SpoolRequest::Put(key, set));
+        true
+    }
+
+    fn pop(&mut self) -> Option<SpoolRequest> {
+        let request = self.requests.pop_front()?;
+        if let SpoolRequest::Put(_, set) = &request {
+            self.octets -= set.octets();
+        }
+        Some(request)
+    }
+}
+
+/// How many sets wait on disk, by what they wait for.
+#[derive(Debug)]
+pub(super) struct SpooledSets {
+    /// Whether there is a spool.
+    enabled: bool,
+    keys_max: usize,
+    outbox: Outbox,
+    by_key: HashMap<SetKey, u64, foldhash::fast::RandomState>,
+    total: u64,
+}
+
+impl SpooledSets {
+    /// None, and no spool; of `keys_max` keys at most.
+    pub(super) fn new(keys_max: usize) -> Self {
+        Self { enabled: false, keys_max, outbox: Outbox::default(), by_key: HashMap::default(), total: 0 }
+    }
+
+    pub(super) fn enable(&mut self) {
+        self.enabled = true;
+    }
+
+    pub(super) fn is_enabled(&self) -> bool {
+        self.enabled
+    }
+
+    /// Whether sets of this key wait on disk.
+    pub(super) fn has(&self, key: &SetKey) -> bool {
+        self.by_key.contains_key(key)
+    }
+
+    /// Sends a set to disk. False when that is not possible: the set is dropped.
+    pub(super) fn put(&mut self, key: SetKey, set: WaitingSet) -> bool {
+        let fits = self.enabled && (self.has(&key) || self.by_key.len() < self.keys_max);
+        if !fits || !self.outbox.put(key, set) {
+            return false;
+        }
+        *self.by_key.entry(key).or_default() += 1;
+        self.total += 1;
+        true
+    }
+
+    /// Asks for the sets of a key, after those on their way to disk.
+    pub(super) fn recall(&mut self, key: SetKey) {
+        self.outbox.requests.push_back(SpoolRequest::Recall(key));
+    }
+
+    /// Adds sets that a process before this one left. False when there are too many keys.
+    pub(super) fn found(&mut self, key: SetKey, sets: u64) -> bool {
+        if self.by_key.len() >= self.keys_max {
+            return false;
+        }
+        *self.by_key.entry(key).or_default() += sets;
+        self.total += sets;
+        true
+    }
+
+    /// Sets have left the disk. Every set that went there does so once, so this ends at 0.
+    pub(super) fn remove(&mut self, key: SetKey, sets: u64) {
+        if let Entry::Occupied(mut entry) = self.by_key.entry(key) {
+            let left = sets.min(*entry.get());
+            *entry.get_mut() -= left;
+            self.total -= left;
+            if *entry.get() == 0 {
+                entry.remove();
+            }
+        }
+    }
+
+    pub(super) fn pop_request(&mut self) -> Option<SpoolRequest> {
+        self.outbox.pop()
+    }
+
+    /// Sets on disk or on their way there.
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Keys of which there are any.
+    pub(super) fn keys(&self) -> usize {
+        self.by_key.len()
+    }
+
+    /// Octets on their way to disk.
+    pub(super) fn outbox_octets(&self) -> usize {
+        self.outbox.octets
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use weir_wire::TemplateId;
+
+    use super::*;
+    use crate::clock::MessageClock;
+    use crate::domain::DomainKey;
+    use crate::session::Session;
+    use crate::waiting::set::UNNUMBERED;
+
+    fn key(template: u16) -> SetKey {
+        let session = Session::udp(SocketAddr::from(([192, 0, 2, 1], 4739)));
+        let domain = DomainKey { session, version: 10, domain: 0 };
+        SetKey { domain, template: TemplateId::new(template).expect("id") }
+    }
+
+    fn set(octets: usize) -> WaitingSet {
+        let clock = MessageClock { received_ms: 0, export_ms: 0, uptime_ms: None };
+        WaitingSet { clock, body: vec![0; octets].into(), number: UNNUMBERED }
+    }
+
+    #[test]
+    fn sets_are_counted_until_they_leave_the_disk() {
+        let mut spooled = SpooledSets::new(2);
+        assert!(!spooled.put(key(256), set(1)), "there is no spool");
+        spooled.enable();
+        assert!(spooled.put(key(256), set(1)) && spooled.put(key(256), set(1)) && spooled.found(key(257), 3));
+        assert!(!spooled.put(key(258), set(1)) && !spooled.found(key(258), 1), "too many keys");
+        assert_eq!((spooled.total(), spooled.keys()), (5, 2));
+        spooled.remove(key(256), 1);
+        assert!(spooled.has(&key(256)));
+        spooled.remove(key(256), 7);
+        spooled.remove(key(256), 7);
+        assert_eq!((spooled.total(), spooled.has(&key(256)), spooled.keys()), (3, false, 1));
+    }
+
+    #[test]
+    fn the_outbox_is_bounded_and_in_order() {
+        let mut spooled = SpooledSets::new(2);
+        spooled.enable();
+        assert!(spooled.put(key(256), set(OUTBOX_OCTETS_MAX - 300)));
+        assert!(!spooled.put(key(256), set(45)) && spooled.total() == 1);
+        spooled.recall(key(256));
+        assert!(matches!(spooled.pop_request(), Some(SpoolRequest::Put(..))));
+        assert_eq!(spooled.outbox_octets(), 0);
+        assert!(matches!(spooled.pop_request(), Some(SpoolRequest::Recall(of)) if of == key(256)));
+        assert!(spooled.pop_request().is_none());
+    }
+}
