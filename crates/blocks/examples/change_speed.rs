@@ -195,7 +195,7 @@ fn run(scene: &Scene) {
     let starts = (0..ROWS).step_by(BURST_ROWS as usize);
     let batches: Vec<_> = starts.map(|from| batch(from..ROWS.min(from + BURST_ROWS), scene.row)).collect();
     let (Built::Transform(mut block), context) = compliance::open(scene.kind, &scene.options) else {
-        panic!("{} is no block between source and sink", scene.kind.name)
+        panic!("{} is no block between source and sink", scene.kind.name())
     };
     let mut out = Outlet::new();
     let (mut handed_on, mut octets_max, mut rows_max) = (0, 0, 0);
