@@ -355,7 +355,7 @@ fn nfcapd_gets_what_was_sent() {
             .expect("nfcapd");
         let mut nfcapd = Nfcapd(child);
         wait_until("nfcapd listens", || waiting_octets(port).is_some());
-        let sent = flows(5000, if version == "5" { 0 } else { 300 });
+        let sent = flows(5000, if version == "netflow-v5" { 0 } else { 300 });
         let parameters =
             format!("to = '127.0.0.1:{port}'\nprotocol = '{version}'\nclock = 'rows'\nrecords_per_second = 50000");
         compliance::sink(&KIND, &parameters, std::slice::from_ref(&sent), 500);
