@@ -8,7 +8,7 @@ use anyhow::{Context, bail, ensure};
 use clap::ValueEnum;
 use tracing::info;
 use weir_blocks::row_file::{RowFileOptions, RowFormat};
-use weir_blocks::sinks::archive::{self, ArchiveSinkOptions};
+use weir_blocks::sinks::archive::{self as archive_sink, ArchiveSinkOptions};
 use weir_blocks::sinks::dumper;
 use weir_blocks::sinks::export::options::{ExportClock, ExportTlsOptions, MessageOptions, PatienceOptions};
 use weir_blocks::sinks::export::target::Target;
@@ -55,16 +55,8 @@ pub(crate) struct Args {
     /// Capture on this interface; may be repeated
     #[arg(short = 'i', long = "interface", value_name = "NAME", conflicts_with = "sources")]
     interfaces: Vec<String>,
-    /// Write flows into the archive in this folder; made when missing
-    #[arg(long, short = 'R', value_name = "DIR", env = "WEIR_ARCHIVE")]
-    archive: Option<PathBuf>,
-    /// Send flows to this collector: HOST:PORT or udp://HOST:PORT, for IPFIX also tcp://…, tls://… or sctp://…; or - for
-    /// standard output; may be repeated
-    #[arg(long, value_name = "HOST:PORT|URL|-", value_parser = Destination::parse)]
-    to: Vec<Destination>,
-    /// Format on standard output
-    #[arg(long, short = 'o', value_enum, default_value_t = TextFormat::Csv)]
-    format: TextFormat,
+    #[command(flatten)]
+    output: OutputArgs,
     /// Keep only flows that match, in nfdump's filter language; the others are dropped and counted
     #[arg(long, value_name = "FILTER")]
     filter: Option<String>,
@@ -91,6 +83,21 @@ pub(crate) struct Args {
     patience: Flags<PatienceOptions>,
     #[command(flatten)]
     tls: Flags<ExportTlsOptions>,
+}
+
+/// Where flows go.
+#[derive(Debug, clap::Args)]
+struct OutputArgs {
+    /// Write flows into the archive in this folder; made when missing
+    #[arg(long, short = 'R', value_name = "DIR", env = "WEIR_ARCHIVE")]
+    archive: Option<PathBuf>,
+    /// Send flows to this collector: HOST:PORT or udp://HOST:PORT, for IPFIX also tcp://…, tls://… or sctp://…; or - for
+    /// standard output; may be repeated
+    #[arg(long, value_name = "HOST:PORT|URL|-", value_parser = Destination::parse)]
+    to: Vec<Destination>,
+    /// Format on standard output
+    #[arg(long, short = 'o', value_enum, default_value_t = TextFormat::Csv)]
+    format: TextFormat,
 }
 
 /// How flows are written to standard output.
@@ -253,19 +260,18 @@ impl Args {
     }
 
     fn sinks(&self, mut chain: ChainBuilder, input: &str, is_live: bool, columns: &[Column]) -> ChainBuilder {
-        let collectors: Vec<Target> = self
-            .to
+        let OutputArgs { archive, to, format } = &self.output;
+        let collectors: Vec<Target> = to
             .iter()
             .filter_map(|to| match to {
                 Destination::Collector(target) => Some(target.clone()),
                 Destination::StandardOutput => None,
             })
             .collect();
-        let is_printed =
-            self.to.contains(&Destination::StandardOutput) || (self.archive.is_none() && collectors.is_empty());
-        if let Some(folder) = &self.archive {
+        let is_printed = to.contains(&Destination::StandardOutput) || (archive.is_none() && collectors.is_empty());
+        if let Some(folder) = archive {
             let options = ArchiveSinkOptions { archive: folder.clone(), ..ArchiveSinkOptions::default() };
-            chain = chain.add("archive", &archive::KIND, options, &[input], ThreadChoice::Default);
+            chain = chain.add("archive", &archive_sink::KIND, options, &[input], ThreadChoice::Default);
         }
         if !collectors.is_empty() {
             let options = self.export(collectors, is_live);
@@ -274,7 +280,7 @@ impl Args {
         if is_printed {
             let options = RowFileOptions {
                 path: PathBuf::from("-"),
-                format: self.format.into(),
+                format: (*format).into(),
                 columns: columns.iter().map(|column| column.name().to_owned()).collect(),
                 ..RowFileOptions::default()
             };
