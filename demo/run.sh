@@ -67,7 +67,7 @@ sent=0
 generate() {
   local protocol=$1 source=$2 said
   shift 2
-  set -- generate --to "127.0.0.1:$port" --version "$protocol" --source "$source" --records "$records" --rate "$rate" \
+  set -- generate --to "127.0.0.1:$port" --protocol "$protocol" --source "$source" --records "$records" --rate "$rate" \
     --seed "${source##*.}" "$@"
   say "$@"
   # Only what weir says goes into the file: the number of records comes from there and not from the command line.
@@ -99,8 +99,8 @@ echo "listening on port $port"
 
 echo
 echo "== generate: three exporters, $records Flow Records each; the second sends its Template late"
-generate 5 127.0.0.5
-generate 9 127.0.0.9 --late-template 5
+generate netflow-v5 127.0.0.5
+generate netflow-v9 127.0.0.9 --late-template 5
 generate ipfix 127.0.0.10 --ipv6-share 0.2 --options
 
 echo
@@ -128,7 +128,7 @@ run sql --archive "$archive" \
   'SELECT export_version, count(*) AS flows, sum(packets) AS packets, sum(bytes) AS bytes FROM flows GROUP BY export_version ORDER BY export_version'
 
 echo
-echo "== books: what became of everything that was received"
+echo "== books: what happened to everything that was received"
 run books --archive "$archive" || fail "the books do not balance" "see the lines above"
 
 kept=$(number 'SELECT count(*) AS n FROM flows')

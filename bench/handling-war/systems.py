@@ -1,11 +1,11 @@
-"""The systems that are asked: what each is told, how long it takes, and its answer in one form.
+"""The systems that are asked: what each is asked, how long it takes, and its answer in one form.
 
 A system has `timed(case, hours)`, seconds of a whole question; `rows(case, hours)`, the answer row by row in one form
-for all; `cool()`, which makes it forget what it has read; `warm(case, hours)`, which makes it remember, and tells how
-long that took when it took asking; `size()`, its octets on disk; `told(case, hours)` and `version()`, for reports.
+for all; `cool()`, which makes it forget what it has read; `warm(case, hours)`, which makes it remember, and says how
+long that took when it took asking; `size()`, its octets on disk; `question(case, hours)` and `version()`, for reports.
 
-Hours are the first so many of the data, asked for by their times (nfdump: by its files). `None` is everything, and then
-nobody is told any time.
+Hours are the first ones of the data, asked for by their times (nfdump: by its files). `None` is everything, and then
+no question names a time.
 """
 
 import atexit
@@ -89,7 +89,7 @@ class Weir:
     def version(self):
         return output([WEIR, "--version"]).strip()
 
-    def told(self, case, hours):
+    def question(self, case, hours):
         return shlex.join(map(str, self.command(case, hours)))
 
     def window(self, hours):
@@ -160,7 +160,7 @@ class Nfdump:
     def version(self):
         return output(["nfdump", "-V"]).strip()
 
-    def told(self, case, hours):
+    def question(self, case, hours):
         return shlex.join(map(str, self.command(case, hours)))
 
     def command(self, case, hours):
@@ -248,7 +248,7 @@ class MariaDb:
     def version(self):
         return output(["mariadbd", "--version"]).strip()
 
-    def told(self, case, hours):
+    def question(self, case, hours):
         return self.sql(case, hours)
 
     def user(self):
@@ -337,7 +337,7 @@ class MariaDb:
         }[case]
 
     def timed(self, case, hours):
-        """Seconds of a question, or of the time after which it was given up, which the report then says."""
+        """Seconds of a question, or of the time after which it was cancelled, which the report then says."""
         began = time.monotonic()
         limited = f"SET STATEMENT max_statement_time = {self.limit_seconds} FOR {self.sql(case, hours)}"
         ended = subprocess.run(self.client(limited), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
@@ -345,7 +345,7 @@ class MariaDb:
         if ended.returncode != 0:
             if seconds < self.limit_seconds:
                 fail(f"{self.name}: {ended.stderr.strip()}", f"see {self.folder / 'server.log'}")
-            print(f"{self.name}: '{TITLES[case]}' of {hours or 'all'} hours given up after {seconds:.0f} s", flush=True)
+            print(f"{self.name}: '{TITLES[case]}' of {hours or 'all'} hours cancelled after {seconds:.0f} s", flush=True)
         return seconds
 
     def rows(self, case, hours):
@@ -387,7 +387,7 @@ def clock(text):
 class DuckDb:
     """DuckDB, on weir's own Parquet files or on its own format loaded in the same order.
 
-    The engine runs in a helper process, and tells itself how long a question took: the start of Python is not counted.
+    The engine runs in a helper process, and reports itself how long a question took: the start of Python is not counted.
     """
 
     columns = '"start", "end", protocol, src_addr, src_port, dst_addr, dst_port, tcp_flags, packets, bytes'
@@ -410,7 +410,7 @@ class DuckDb:
     def version(self):
         return "DuckDB " + output([self.python, "-c", "import duckdb; print(duckdb.__version__)"]).strip()
 
-    def told(self, case, hours):
+    def question(self, case, hours):
         return self.select(case, self.where(case, hours))
 
     def parquet(self):

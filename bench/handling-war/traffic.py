@@ -2,7 +2,7 @@
 
 Hour by hour `weir generate` makes the same datagrams twice: as a capture that `weir import` reads, and over loopback to
 `nfcapd`, which reads no captures. Datagrams to a socket may be lost: an hour of which `nfcapd` kept less is sent again,
-at half the rate. The flows of an hour lie in the middle 50 minutes of it, so that files, time windows and `BETWEEN` mean
+at half the rate. The flows of an hour are in the middle 50 minutes of it, so that files, time windows and `BETWEEN` mean
 the same flows: none lasts over a minute, and none crosses a full hour. Only what both kept whole is measured.
 """
 
@@ -53,7 +53,7 @@ def free_port():
 
 def generate(hour, density, *where):
     start = (begin_of(hour) + datetime.timedelta(minutes=5)).strftime("%Y-%m-%dT%H:%M:%SZ")
-    output([WEIR, "generate", "--version", "5", "--records", density * DENSE_SECONDS, "--seed", SEED + hour,
+    output([WEIR, "generate", "--protocol", "netflow-v5", "--records", density * DENSE_SECONDS, "--seed", SEED + hour,
             "--start", start, "--density", density, *where])
 
 
@@ -142,7 +142,7 @@ def kept_by_nfdump(folder, hour):
 
 
 def kept_by_weir(folder, hours):
-    """Flows by the hour that they lie in as a whole; None for those that cross a full hour."""
+    """Flows by the hour that they are in as a whole; None for those that cross a full hour."""
     sql = ('SELECT CASE WHEN CAST("start" AS bigint) / 3600000 = CAST("end" AS bigint) / 3600000 '
            'THEN CAST("start" AS bigint) / 3600000 END AS hour, count(*) AS n FROM flows GROUP BY 1')
     lines = output([WEIR, "sql", "-q", "-o", "csv", "-R", folder / "weir", sql]).splitlines()
