@@ -50,7 +50,7 @@ pub enum CaptureError {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CaptureDamage {
     /// The file ends within it.
-    #[error("the file ends within this record")]
+    #[error("the file is cut short within this record")]
     CutShort,
     /// It has a frame longer than [`FRAME_OCTETS_MAX`](super::FRAME_OCTETS_MAX).
     #[error("a frame of {0} octets is longer than any")]

@@ -343,7 +343,7 @@ fn frames_of_links_that_are_not_dissected_may_be_of_any_length() {
     assert_eq!((whole.counts.frames_unknown_link, whole.counts.files_failed), (2, 0));
     let cut = read(&octets[..octets.len() / 2]);
     assert_eq!((cut.counts.frames_unknown_link, cut.counts.files_failed), (1, 1));
-    assert_eq!(cut.warnings, ["trace: damaged at octet 1048605: the file ends within this record"]);
+    assert_eq!(cut.warnings, ["trace: damaged at octet 1048605: the file is cut short within this record"]);
 }
 
 /// What interface statistics count has been counted since the capture began.

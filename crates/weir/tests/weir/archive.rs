@@ -84,7 +84,7 @@ fn what_expires_is_told_first_and_the_newest_stays() {
     let archive = archive(folder.path(), 3);
     let before = flows(&archive).len();
     bad(&work(&archive, "expire", &[]), &["no limit is given", "hint: --max-age"]);
-    bad(&work(&archive, "expire", &["--max-age", "soon"]), &["'soon' is not a length of time such as"]);
+    bad(&work(&archive, "expire", &["--max-age", "soon"]), &["'soon' is not a duration"]);
     let limits = ["--max-size", "1KiB", "--low-water-percent", "90"];
     let (dry, said) = good(&work(&archive, "expire", &[&limits[..], &["--dry-run"]].concat()));
     assert!(dry.contains("flows/date=") && said.contains("segments would go"), "{dry}{said}");

@@ -81,11 +81,11 @@ fn foreign_mistakes_are_told() {
     let folder = tempfile::tempdir().expect("a folder");
     let archive = folder.path().join("archive");
     let files = files(folder.path());
-    let output = import(&archive, &["--format", "nfcapd", &files[0]]);
+    let output = import(&archive, &["--input-format", "nfcapd", &files[0]]);
     assert!(!output.status.success());
     assert!(text(&output.stderr).contains("is not an nfcapd file"), "{}", text(&output.stderr));
-    let output = import(&archive, &["--format", "none", &files[0]]);
-    assert!(text(&output.stderr).contains("no such format"), "{}", text(&output.stderr));
+    let output = import(&archive, &["--input-format", "none", &files[0]]);
+    assert!(text(&output.stderr).contains("invalid value 'none'"), "{}", text(&output.stderr));
     let output = import(&archive, &[&files[2], "--column", "x=y"]);
     assert!(text(&output.stderr).contains("'y' is no column that text can fill"), "{}", text(&output.stderr));
 }

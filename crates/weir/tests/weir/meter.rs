@@ -90,7 +90,7 @@ fn metered_flows_are_the_same_by_every_way() {
     let told = text(&output.stderr);
     assert!(output.status.success(), "{told}");
     assert!(told.contains("3000 packets, 2970 of them in"), "{told}");
-    assert!(told.contains("30  packets that are no IP"), "{told}");
+    assert!(told.contains("30  packets that are not IP"), "{told}");
     let expected = flows(&direct);
     // of every hundredth flow all packets are no IP
     assert_eq!(expected.lines().count(), 1 + (FLOWS - FLOWS / 100) as usize, "{expected}");
