@@ -24,7 +24,6 @@ const WIDE: &[Exception] = &[
     Exception { type_name: "archive/statistics.rs::Statistics", reason: "one counter each; they are to be grouped" },
     Exception { type_name: "flow/options.rs::OptionsRows", reason: "one builder for each of the table's 16 columns" },
     Exception { type_name: "generate/routers.rs::RouterPair", reason: "what both routers share is to be a struct" },
-    Exception { type_name: "nfdump/arguments.rs::Arguments", reason: "one field for each option of nfdump" },
 ];
 /// Types that have more lines of `impl`. None is added.
 const LONG: &[Exception] =

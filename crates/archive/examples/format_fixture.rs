@@ -41,7 +41,7 @@ const MERGED_ROWS: u64 = 1800;
 struct Expected(BTreeMap<(String, String), [u64; 3]>);
 
 impl Expected {
-    fn add(&mut self, of: &str, key: impl ToString, sums: [u64; 3]) {
+    fn add(&mut self, of: &str, key: &impl ToString, sums: [u64; 3]) {
         let sum = self.0.entry((of.to_owned(), key.to_string())).or_default();
         (0..3).for_each(|at| sum[at] += sums[at]);
     }
@@ -56,15 +56,15 @@ impl Expected {
         for row in 0..flows.rows() {
             let sums = [1, packets.value(row), bytes.value(row)];
             let of = |name: &str| format!("day {} {name}", day + 1);
-            self.add(&of("total"), "", sums);
-            self.add(&of("protocol"), protocols.value(row), sums);
-            self.add(&of("dst_port"), ports.value(row), sums);
-            self.add(&of("minute"), starts.value(row).div_euclid(60_000) * 60_000, sums);
+            self.add(&of("total"), &"", sums);
+            self.add(&of("protocol"), &protocols.value(row), sums);
+            self.add(&of("dst_port"), &ports.value(row), sums);
+            self.add(&of("minute"), &(starts.value(row).div_euclid(60_000) * 60_000), sums);
         }
     }
 
     fn add_table(&mut self, table: Table, batch: &RecordBatch) {
-        self.add("table", table.name(), [batch.num_rows() as u64, 0, 0]);
+        self.add("table", &table.name(), [batch.num_rows() as u64, 0, 0]);
     }
 
     fn text(&self) -> String {
@@ -136,7 +136,7 @@ fn append(writer: &mut Writer, day: usize, tail: usize, flows: u64, expected: &m
         if std::mem::take(&mut is_first) {
             delivery.side_tables.books = Some(books(start_ms, flows));
             delivery.side_tables.others = side_tables(start_ms, flows)?;
-            expected.add("records_stored", "", [flows, 0, 0]);
+            expected.add("records_stored", &"", [flows, 0, 0]);
         }
         delivery.side_tables.batches().for_each(|(table, batch)| expected.add_table(table, batch));
         writer.append(delivery)?;
@@ -159,7 +159,7 @@ fn merge(archive: &Path) -> Result<(), AnyError> {
 /// Lets the flows of the first day expire, and nothing else.
 fn expire_first_day(archive: &Path) -> Result<(), AnyError> {
     let since_epoch = SystemTime::UNIX_EPOCH.elapsed()?;
-    let age_max = since_epoch - Duration::from_millis((FIRST_DAY_MS + DAY_MS) as u64);
+    let age_max = since_epoch.saturating_sub(Duration::from_millis((FIRST_DAY_MS + DAY_MS) as u64));
     let summaries = SummaryOptions { age_max: Duration::MAX, octets_max: None };
     let options =
         ExpiryOptions { age_max: Some(age_max), low_water_percent: 100, summaries, ..ExpiryOptions::default() };

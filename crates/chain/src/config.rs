@@ -294,7 +294,7 @@ impl Reader<'_> {
         };
         let word = type_entry.value.as_str().unwrap_or_default();
         let Some(kind) = self.registry.get(word) else {
-            let error = unknown_key(word, self.registry.kinds().map(|kind| kind.name()));
+            let error = unknown_key(word, self.registry.kinds().map(AnyKind::name));
             self.error(type_entry.place, format!("there is no kind of component '{word}'"), error.hint);
             return None;
         };

@@ -8,7 +8,10 @@ use std::sync::Arc;
 
 /// Takes lines for whoever runs the chain. Clones share the taker.
 #[derive(Clone, Default)]
-pub struct Notices(Option<Arc<dyn Fn(&str) + Send + Sync>>);
+pub struct Notices(Option<Arc<Taker>>);
+
+/// What takes lines.
+type Taker = dyn Fn(&str) + Send + Sync;
 
 impl Notices {
     /// Notices that go to a function instead of the log.
@@ -18,9 +21,10 @@ impl Notices {
 
     /// Hands a line on; it may have a remedy on a `hint:` line of its own.
     pub fn send(&self, line: &str) {
-        match &self.0 {
-            Some(taker) => taker(line),
-            None => tracing::info!("{line}"),
+        if let Some(taker) = &self.0 {
+            taker(line);
+        } else {
+            tracing::info!("{line}");
         }
     }
 }

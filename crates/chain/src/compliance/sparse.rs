@@ -105,10 +105,12 @@ mod tests {
         }
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "what every kind has")]
     fn lenient(_: NoOptions) -> Result<Opener, OptionError> {
         Ok(Box::new(|_| Ok(Built::Transform(Box::new(Through(None))))))
     }
 
+    #[expect(clippy::unnecessary_wraps, reason = "what every kind has")]
     fn strict(_: NoOptions) -> Result<Opener, OptionError> {
         Ok(Box::new(|_| Ok(Built::Transform(Box::new(Through(Some("bytes")))))))
     }

@@ -96,7 +96,8 @@ impl<'a> Flips<'a> {
                 Ok(answer) => assert!(answer == *truth, "{part}, octet {at}: a wrong answer to {question:?}"),
                 Err(said) => {
                     refused += 1;
-                    let is_told = said.contains(name) || said.contains("hint: `weir archive check` lists the damaged segments");
+                    let is_told =
+                        said.contains(name) || said.contains("hint: `weir archive check` lists the damaged segments");
                     assert!(is_told, "{part}, octet {at}: {question:?}: {said}");
                 }
             }
