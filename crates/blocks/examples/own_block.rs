@@ -30,6 +30,7 @@ options! {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "what every kind has")]
 fn configure(options: FastOptions) -> Result<Opener, OptionError> {
     let FastOptions { bits_per_second } = options;
     if !bits_per_second.is_multiple_of(1000) {

@@ -31,6 +31,7 @@ pub struct TestKey {
 impl TestKey {
     /// The key of the opposite direction.
     #[allow(dead_code)]
+    #[must_use]
     pub fn reversed(&self) -> Self {
         Self {
             src_addr: self.dst_addr.clone(),

@@ -197,7 +197,7 @@ impl Reading {
             }
             match capture.read_block(|datagram| self.datagram(&datagram)) {
                 Ok(true) => {
-                    self.counters.octets.add((before + capture.octets()).saturating_sub(self.counters.octets.get()))
+                    self.counters.octets.add((before + capture.octets()).saturating_sub(self.counters.octets.get()));
                 }
                 Ok(false) => break Ok(()),
                 Err(error) => break Err(error),

@@ -40,7 +40,7 @@ fn configure(options: CollectorSourceOptions) -> Result<Opener, OptionError> {
     let options = collector_options(options)?;
     Ok(Box::new(move |context| {
         let collector = Collector::start(&options).map_err(|error| ComponentError::caused("cannot collect", error))?;
-        collector.notices().iter().for_each(|notice| context.notices.send(&notice.to_string()));
+        collector.notices().iter().for_each(|notice| context.notices.send(notice));
         announce(&collector, &context.notices);
         let (counters, filtered) = (BooksCounters::new(context), filtered_counter(context));
         Ok(Built::Source(Box::new(Live { collector, filter: filter.clone(), counters, filtered })))

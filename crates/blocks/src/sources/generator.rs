@@ -46,6 +46,7 @@ options! {
 /// Flows in a burst.
 const BURST_ROWS: usize = Flows::BATCH_ROWS;
 
+#[expect(clippy::needless_pass_by_value, reason = "what every kind has")]
 fn configure(options: GeneratorOptions) -> Result<Opener, OptionError> {
     let model = TrafficModel {
         hosts: options.traffic.hosts,

@@ -91,6 +91,7 @@ fn key_of(error: &RouterPairError) -> &'static str {
     specs.iter().map(|spec| spec.key).find(|key| *key == stem).unwrap_or("hosts")
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "what every kind has")]
 fn configure(options: RouterGeneratorOptions) -> Result<Opener, OptionError> {
     let pair = pair(&options)?;
     let router = if options.router == 1 { Router::First } else { Router::Second };

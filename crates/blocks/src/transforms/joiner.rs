@@ -87,6 +87,7 @@ choices! {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "what every kind has")]
 fn configure(options: JoinerOptions) -> Result<Opener, OptionError> {
     let key = columns("keys", &options.keys)?;
     let keys = FlowKeys::new(&key)?;

@@ -97,8 +97,7 @@ proptest! {
         let keys = if keyed { "['src_addr/24/72', 'src_port']" } else { "[]" };
         let when_full = if hand_on { "hand-on" } else { "shed" };
         let options = format!(
-            "keys = {keys}\nwindow = '{}ms'\nlateness = '{}ms'\ngroups_max = {groups_max}\nwhen_full = '{when_full}'",
-            width_ms, lateness_ms,
+            "keys = {keys}\nwindow = '{width_ms}ms'\nlateness = '{lateness_ms}ms'\ngroups_max = {groups_max}\nwhen_full = '{when_full}'"
         );
         let batches = if rows.is_empty() { vec![] } else { vec![naive::batch(&rows)] };
         let outcome = compliance::transform(AGGREGATE, &options, &[batches]);

@@ -149,9 +149,8 @@ proptest! {
         let mut expected = naive::group(&rows, settings, |row| (row.src.clone(), None));
         expected.groups.sort_by_key(|group| (group.window_ms, group.key.clone()));
         let options = format!(
-            "of = ['packets', 'flows']\nkeys = 'src_addr'\nquantiles = ['p50', 'p90']\nwindow = '{}ms'\n\
-             lateness = '{}ms'\ngroups_max = {groups_max}",
-            width_ms, lateness_ms,
+            "of = ['packets', 'flows']\nkeys = 'src_addr'\nquantiles = ['p50', 'p90']\nwindow = '{width_ms}ms'\n\
+             lateness = '{lateness_ms}ms'\ngroups_max = {groups_max}"
         );
         let batches = if rows.is_empty() { vec![] } else { vec![naive::batch(&rows)] };
         check(&compliance::transform(STATISTIC, &options, &[batches]), &expected);

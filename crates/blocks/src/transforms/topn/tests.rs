@@ -52,9 +52,8 @@ proptest! {
         let windows = expected.groups.chunk_by(|left, right| left.window_ms == right.window_ms);
         let expected_groups: Vec<&Group<'_>> = windows.flat_map(|window| window.iter().take(n)).collect();
         let options = format!(
-            "keys = ['src_addr', 'src_port']\nn = {n}\nmeasure = '{measure}'\nwindow = '{}ms'\nlateness = '{}ms'\n\
-             groups_max = {groups_max}",
-            width_ms, lateness_ms,
+            "keys = ['src_addr', 'src_port']\nn = {n}\nmeasure = '{measure}'\nwindow = '{width_ms}ms'\nlateness = '{lateness_ms}ms'\n\
+             groups_max = {groups_max}"
         );
         let batches = if rows.is_empty() { vec![] } else { vec![naive::batch(&rows)] };
         let outcome = compliance::transform(TOPN, &options, &[batches]);
