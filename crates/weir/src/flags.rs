@@ -69,7 +69,9 @@ impl<O: Section> FromArgMatches for Flags<O> {
         let given = specs.iter().filter_map(|spec| Some((spec.key, words(spec, matches)?)));
         read(&Given::from_words(given.collect())).map(Self).map_err(|error| {
             let hint = error.hint.map_or(String::new(), |hint| format!("\nhint: {hint}"));
-            let text = format!("{}: {}{hint}\n", long_name(&error.key), error.message);
+            let key = format!("'{}': ", error.key);
+            let message = error.message.strip_prefix(&key).unwrap_or(&error.message);
+            let text = format!("{}: {message}{hint}\n", long_name(&error.key));
             Error::raw(ErrorKind::ValueValidation, text)
         })
     }

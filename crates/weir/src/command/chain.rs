@@ -3,7 +3,7 @@
 mod kinds;
 
 use std::fs;
-use std::io::{IsTerminal, Read};
+use std::io::{IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -90,7 +90,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Action::Draw(args) => draw(args)?,
         Action::Run(args) => run_chain(args)?,
         Action::Kinds(args) => kinds::run(args)?,
-        Action::Schema => println!("{:#}", schema(&weir_blocks::registry())),
+        // whoever reads it may have had enough before the end
+        Action::Schema => drop(writeln!(std::io::stdout(), "{:#}", schema(&weir_blocks::registry()))),
     }
     Ok(ExitCode::SUCCESS)
 }
