@@ -104,6 +104,7 @@ fn range_text(spec: &OptionSpec) -> String {
     let range = spec.range.clone().unwrap_or(0..=u64::MAX);
     let (min, max) = range.into_inner();
     match spec.value_type {
+        ValueType::Size if max > 1 << 50 => "size".to_owned(),
         ValueType::Size => format!("size, {} to {}", ByteSize::from_bytes(min), ByteSize::from_bytes(max)),
         _ if max >= 1 << 40 => format!("whole number from {min}"),
         _ => format!("whole number, {min} to {max}"),
