@@ -1,4 +1,4 @@
-//! A program with a component of its own: `cargo run -p weir-blocks --example own_block`.
+//! A program with a component of its own: `cargo run -p weir-blocks --example own_component`.
 //!
 //! The tutorial (docs/tutorials/add-a-component.md) goes through it. The component keeps flows that were fast; the chain counts
 //! how many of a hundred thousand generated flows those are.
