@@ -181,7 +181,7 @@ mod tests {
     fn flags_are_options() {
         let sample =
             parse(&["--idle-timeout", "2m", "--keys", "src_addr,dst_addr", "--no-promiscuous"]).expect("flags");
-        assert_eq!(sample.flows.0.idle_timeout.as_secs_f64(), 120.0);
+        assert_eq!(sample.flows.0.idle_timeout, weir_chain::TimeSpan::from_secs(120));
         assert_eq!(sample.flows.0.keys, [FlowKey::SrcAddr, FlowKey::DstAddr]);
         assert!(!sample.packets.0.promiscuous && !sample.flows.0.biflow);
         let usual = parse(&[]).expect("flags");

@@ -30,7 +30,7 @@ struct Arguments {
 #[derive(Debug, Subcommand)]
 enum Command {
     Meter(Box<command::meter::Args>),
-    Collect(command::collect::Args),
+    Collect(Box<command::collect::Args>),
     Import(command::import::Args),
     Chain(command::chain::Args),
     Generate(command::generate::Args),

@@ -252,7 +252,7 @@ impl Args {
         match &self.filter {
             None => self.sinks(chain, METER, is_live, &columns),
             Some(text) => {
-                let options = FilterOptions { filter: text.clone(), ..FilterOptions::default() };
+                let options = FilterOptions { filter: text.clone() };
                 let chain = chain.add(FILTER, &filter::KIND, options, &[METER], ThreadChoice::Default);
                 self.sinks(chain, FILTER, is_live, &columns)
             }

@@ -154,7 +154,7 @@ fn record(number: u32) -> Vec<u8> {
     let number = u64::from(number);
     FORMAT.record(&[
         (field::SRC_ADDR, 0x0a00_0000 | number & 0xffff),
-        (field::DST_ADDR, 0xc000_0200 | number % 7),
+        (field::DST_ADDR, 0xc000_0200 | (number % 7)),
         (field::INPUT, 1),
         (field::OUTPUT, 2),
         (field::PACKETS, 1),
