@@ -39,12 +39,15 @@ fn compare(kind: &dyn AnyKind, columns: &str, with: &Outcome, without: &Outcome)
     assert_eq!(with.counters, without.counters, "{}: the same counts without columns ({columns})", kind.name());
 }
 
-/// The columns of an answer that are present: an answer may leave out flow columns too.
+/// The columns of an answer that are present, by name: an answer may leave out flow columns too, and where a column comes
+/// only with later bursts it is behind the others when bursts are put together.
 fn present(outcome: &Outcome) -> Vec<(String, ArrayRef)> {
     let Some(rows) = &outcome.rows else { return Vec::new() };
     let columns = rows.schema_ref().fields().iter().zip(rows.columns());
     let columns = columns.filter(|(field, values)| !is_absent(field, values));
-    columns.map(|(field, values)| (field.name().clone(), Arc::clone(values))).collect()
+    let mut columns: Vec<_> = columns.map(|(field, values)| (field.name().clone(), Arc::clone(values))).collect();
+    columns.sort_by(|one, other| one.0.cmp(&other.0));
+    columns
 }
 
 /// True for a flow column without any value.
