@@ -94,7 +94,7 @@ fn carrier(line: &str) -> Option<[IpAddr; 2]> {
 }
 
 /// Meters a capture, with as many threads as workers.
-fn meter(capture: &Path, options: &MeterOptions, workers: usize) -> Vec<FlowBatch> {
+pub(crate) fn meter(capture: &Path, options: &MeterOptions, workers: usize) -> Vec<FlowBatch> {
     let tell: WarningHandler = Arc::new(|_| {});
     let source = open_files(&FileOptions { paths: vec![capture.to_owned()], ..FileOptions::default() }, &tell).unwrap();
     let (_, workers) = Metering::new(options, vec![source], workers);

@@ -30,7 +30,8 @@ Examples:
 /// Receive NetFlow, IPFIX and sFlow and keep the flows in an archive
 ///
 /// SIGINT and SIGTERM end it in order: what the kernel still holds is read, everything is written, synced and sealed,
-/// and the books are printed.
+/// and the books are printed. What must survive a restart (templates, samplers, waiting data) is kept in the folder
+/// collector of the archive, unless --state names another one.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -42,7 +43,6 @@ pub(crate) struct Args {
     /// Print this command as a chain file, and exit
     #[arg(long)]
     show_chain: bool,
-    /// By default the state is kept in the folder `collector` of the archive.
     #[command(flatten)]
     listening: Flags<ListenOptions>,
     #[command(flatten)]
