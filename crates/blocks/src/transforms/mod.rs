@@ -11,6 +11,7 @@ pub mod sample;
 pub mod sorter;
 pub mod statistic;
 pub mod stitch;
+pub mod tee;
 pub mod template;
 pub mod topn;
 
@@ -30,6 +31,7 @@ pub const KINDS: &[&dyn AnyKind] = &[
     &sorter::KIND,
     &statistic::KIND,
     &stitch::KIND,
+    &tee::KIND,
     &template::KIND,
     &topn::KIND,
 ];

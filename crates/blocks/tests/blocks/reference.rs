@@ -1,5 +1,9 @@
 //! The reference page is made of the tables of the kinds.
 
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+
 use weir_chain::reference;
 
 const HEAD: &str = "# Components
@@ -33,4 +37,21 @@ fn the_list_has_a_line_for_each_kind() {
     let list = reference::list(&weir_blocks::registry());
     assert_eq!(list.lines().count(), weir_blocks::kinds().count());
     assert!(list.lines().all(|line| line.ends_with('.')), "{list}");
+}
+
+/// A component whose file is not declared compiles nowhere, and no other test misses it.
+#[test]
+fn every_file_of_a_kind_is_in_the_registry() {
+    let folders =
+        ["sources", "transforms", "sinks"].map(|name| Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(name));
+    let files = folders
+        .iter()
+        .flat_map(|folder| fs::read_dir(folder).expect("a folder"))
+        .map(|entry| entry.expect("a file").path());
+    let of_kinds = files.filter(|path| fs::read_to_string(path).is_ok_and(|text| text.contains("\npub const KIND:")));
+    let written: BTreeSet<String> =
+        of_kinds.map(|path| path.file_stem().expect("a name").to_string_lossy().replace('_', "-")).collect();
+    let registered: BTreeSet<String> = weir_blocks::kinds().map(|kind| kind.name().to_owned()).collect();
+    assert_eq!(registered, written);
+    assert_eq!(registered.len(), 25, "a kind that comes or goes is counted here");
 }
