@@ -27,7 +27,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (mut octets, mut rows, mut all) = (BTreeMap::<String, i64>::new(), 0, 0);
     for segment in Snapshot::open(Path::new(&folder))?.segments(Table::Flows) {
         (rows, all) = (rows + segment.rows, all + segment.octets);
-        let reader = SerializedFileReader::new(File::open(&segment.path)?)?;
+        let reader = SerializedFileReader::new(File::open(segment.path())?)?;
         for column in reader.metadata().row_groups().iter().flat_map(RowGroupMetaData::columns) {
             *octets.entry(column.column_path().string()).or_default() += column.compressed_size();
         }

@@ -3,8 +3,9 @@
 //! Nothing is ever deleted: what is wrong is set aside under a name that ends in `.damaged`, and only when asked for.
 //! The newest position is remembered by that name too, so it is never given out twice.
 
+use std::collections::HashSet;
 use std::fmt;
-use std::fs::{self, File};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use arrow::array::{AsArray, RecordBatch};
@@ -15,12 +16,14 @@ use crate::civil::{day_of_ms, day_text};
 use crate::frame::TailEnd;
 use crate::layout::{Layout, TailName};
 use crate::lock::Lock;
+use crate::manifest::rebuild::{Care, rebuild};
+use crate::manifest::{ArchiveState, Edit, Manifest, SegmentKey};
 use crate::readers::Lease;
 use crate::segment::SegmentName;
-use crate::stock::{PlacedSegment, Stock};
+use crate::summaries::SegmentSummary;
 use crate::tail::TailContents;
 use crate::upkeep::Upkeep;
-use crate::{Action, ArchiveError, Segment, folder, recovery, summaries};
+use crate::{Action, ArchiveError, Segment, disk, folder, recovery, summaries};
 
 /// Rows decoded at a time.
 const BATCH_ROWS: usize = 8192;
@@ -50,8 +53,10 @@ pub enum Fault {
         /// A day found, `YYYY-MM-DD`.
         found: String,
     },
-    /// A segment made in part of the same tails as another one, so that rows may be there twice.
-    Overlaps(PathBuf),
+    /// A segment or summary that the manifest does not name: its rows do not count.
+    NotInManifest,
+    /// A tail that should be there is gone.
+    TailGone,
     /// A file in the folder of a day that is no segment.
     NoSegment,
     /// A file in a folder of summaries that is none.
@@ -77,7 +82,8 @@ impl fmt::Display for Fault {
                 write!(f, "the name says no times, but {} to {} are in it", found.0, found.1)
             }
             Self::Day { found } => write!(f, "rows of {found} are in it"),
-            Self::Overlaps(other) => write!(f, "made in part of the same tails as '{}'", other.display()),
+            Self::NotInManifest => f.write_str("the manifest does not name it, so its rows do not count"),
+            Self::TailGone => f.write_str("it is gone, and nobody has sealed it"),
             Self::NoSegment => f.write_str("this is no segment"),
             Self::NoSummary => f.write_str("this is no summary"),
             Self::Tail { octets, rows_behind } => {
@@ -127,37 +133,59 @@ pub struct CheckReport {
 pub fn check(dir: &Path, repair: bool, mut report: impl FnMut(&Path)) -> Result<CheckReport, ArchiveError> {
     let layout = Layout::new(dir);
     layout.check()?;
-    let upkeep = repair.then(|| Upkeep::begin(&layout)).transpose()?;
-    // Everything that is listed from here on stays.
+    let mut upkeep = repair.then(|| Upkeep::begin(&layout)).transpose()?;
+    // Everything that counts from here on stays.
     let _lease = Lease::take(&layout)?;
-    let stock = Stock::read(&layout)?;
-    let mut checked = CheckReport { covered: stock.covered.len() as u64, ..CheckReport::default() };
-    for day in stock.days() {
-        check_overlaps(day, &mut checked.findings);
-    }
-    for kept in &stock.live {
-        report(&kept.segment.path);
+    let state = Manifest::load_or_rebuild(&layout)?;
+    let mut checked = CheckReport { covered: state.pending.len() as u64, ..CheckReport::default() };
+    let mut damaged = Damaged::default();
+    for (key, segment) in &state.segments {
+        report(&segment.path());
         checked.segments += 1;
-        checked.octets += kept.segment.octets;
-        match check_segment(kept) {
-            Ok(()) => checked.rows += kept.segment.rows,
-            Err(fault) => checked.found(kept.segment.path.clone(), fault),
+        checked.octets += segment.octets;
+        match check_segment(segment) {
+            Ok(()) => checked.rows += segment.rows,
+            Err(fault) => {
+                checked.found(segment.path(), fault);
+                damaged.segments.push(*key);
+            }
         }
     }
-    let summaries = stock.summaries(&layout)?;
-    for summary in summaries.live.iter().chain(&summaries.void) {
-        report(summary.path());
+    for (key, summary) in &state.summaries {
+        report(&summary.path());
         checked.summaries += 1;
         if let Err(error) = summary.check() {
-            checked.found(summary.path().to_owned(), Fault::Unreadable(chain(&error)));
+            checked.found(summary.path(), Fault::Unreadable(error.chain()));
+            damaged.summaries.push(*key);
         }
     }
-    find_strangers(&layout, &mut checked)?;
-    check_tails(&layout, &mut checked, &mut report)?;
-    if upkeep.is_some() {
-        set_aside(&layout, &mut checked)?;
+    find_strangers(&layout, &state, &mut checked)?;
+    check_tails(&layout, &state, &mut checked, &mut report)?;
+    if let Some(upkeep) = &mut upkeep {
+        set_aside(upkeep, &mut checked, &damaged)?;
     }
     Ok(checked)
+}
+
+/// Makes the manifest of the archive in `dir` anew, of the files that are there. No writer and no maintenance may be at
+/// work. Returns segments that could not be brought in, because others that have more rows were made in part of the
+/// same tails.
+pub fn rebuild_manifest(dir: &Path) -> Result<Vec<Segment>, ArchiveError> {
+    let layout = Layout::new(dir);
+    layout.check()?;
+    let _writer = Lock::acquire(&layout.lock())?;
+    let _upkeep = Lock::acquire(&layout.upkeep_lock())?;
+    let rebuilt = rebuild(&layout, Care::Headers)?;
+    Manifest::create(&layout, rebuilt.state)?;
+    layout.mark()?;
+    Ok(rebuilt.conflicts)
+}
+
+/// What is damaged, by what the manifest calls it.
+#[derive(Default)]
+struct Damaged {
+    segments: Vec<SegmentKey>,
+    summaries: Vec<SegmentKey>,
 }
 
 impl CheckReport {
@@ -166,21 +194,9 @@ impl CheckReport {
     }
 }
 
-/// An error with its causes, on one line.
-fn chain(error: &ArchiveError) -> String {
-    let mut text = error.to_string();
-    let mut cause = std::error::Error::source(error);
-    while let Some(error) = cause {
-        text = format!("{text}: {error}");
-        cause = error.source();
-    }
-    text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
-}
-
 /// Verifies the checksums of a segment, then reads it whole, as every reader would, and compares it with its name.
-fn check_segment(kept: &PlacedSegment) -> Result<(), Fault> {
-    let segment = &kept.segment;
-    let unreadable = |error: ArchiveError| Fault::Unreadable(chain(&error));
+fn check_segment(segment: &Segment) -> Result<(), Fault> {
+    let unreadable = |error: ArchiveError| Fault::Unreadable(error.chain());
     // Nothing but the index may be looked at before the checksums are right: the Parquet reader trusts its footer.
     if let Some(index) = segment.index().map_err(unreadable)? {
         let found = index.row_group_rows(index.row_groups().saturating_sub(1)).end;
@@ -195,24 +211,24 @@ fn check_segment(kept: &PlacedSegment) -> Result<(), Fault> {
     for batch in reader {
         let batch = batch.map_err(|error| failed(error.into()))?;
         rows += batch.num_rows() as u64;
-        check_times(kept, &batch)?;
+        check_times(segment, &batch)?;
     }
     if rows == segment.rows { Ok(()) } else { Err(Fault::Rows { named: segment.rows, found: rows }) }
 }
 
-fn check_times(kept: &PlacedSegment, batch: &RecordBatch) -> Result<(), Fault> {
+fn check_times(segment: &Segment, batch: &RecordBatch) -> Result<(), Fault> {
     let times = |name: &str| {
         let values = batch.column_by_name(name)?.as_primitive_opt::<TimestampMillisecondType>()?;
         arrow::compute::min(values).zip(arrow::compute::max(values))
     };
     // The first column is the one by which a table is parted into days.
-    let first = kept.table.schema().field(0).name().clone();
+    let first = segment.table.schema().field(0).name().clone();
     if let Some((from, to)) = times(&first)
-        && let Some(other) = [from, to].map(day_of_ms).into_iter().find(|day| *day != kept.day)
+        && let Some(other) = [from, to].map(day_of_ms).into_iter().find(|day| *day != segment.day)
     {
         return Err(Fault::Day { found: day_text(other) });
     }
-    let named = kept.segment.time_range_ms;
+    let named = segment.time_range_ms;
     for column in ["start", "end", "minute"] {
         let Some(found) = times(column) else { continue };
         if !named.is_some_and(|named| named.0 <= found.0 && found.1 <= named.1) {
@@ -222,26 +238,25 @@ fn check_times(kept: &PlacedSegment, batch: &RecordBatch) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Segments of one table and day that count, and were made in part of the same tails.
-fn check_overlaps(day: &[PlacedSegment], findings: &mut Vec<Finding>) {
-    let mut day: Vec<&Segment> = day.iter().map(|kept| &kept.segment).collect();
-    day.sort_by_key(|segment| segment.tails);
-    for pair in day.windows(2) {
-        if pair[1].tails.0 <= pair[0].tails.1 {
-            let fault = Fault::Overlaps(pair[0].path.clone());
-            findings.push(Finding { path: pair[1].path.clone(), fault, set_aside: None });
-        }
-    }
-}
-
-/// Files that are where only segments or summaries should be, and what others have left.
-fn find_strangers(layout: &Layout, checked: &mut CheckReport) -> Result<(), ArchiveError> {
+/// Files that are where only segments or summaries should be, those that do not count, and what others have left.
+fn find_strangers(layout: &Layout, state: &ArchiveState, checked: &mut CheckReport) -> Result<(), ArchiveError> {
+    let pending = state.pending.iter().map(|pending| pending.file.path());
+    let live = state.segments.values().map(Segment::path);
+    let known: HashSet<PathBuf> =
+        live.chain(state.summaries.values().map(SegmentSummary::path)).chain(pending).collect();
     let is_segment = |name: &str| SegmentName::parse(name).is_some();
+    // Segments of a tail that is being sealed, or was when a crash came: they are committed, or made again.
+    let has_tail = |name: &str| {
+        SegmentName::parse(name)
+            .is_some_and(|name| name.tails.0 == name.tails.1 && state.local().has_tail(name.tails.0))
+    };
     for &table in Table::ALL {
-        find_strangers_in(&layout.partitions(table)?, is_segment, &Fault::NoSegment, checked)?;
+        let partitions = layout.partitions(table)?;
+        find_strangers_in(&partitions, (is_segment, has_tail), (&Fault::NoSegment, &known), checked)?;
     }
-    find_strangers_in(&layout.summary_partitions()?, summaries::is_name, &Fault::NoSummary, checked)?;
-    // While somebody writes or keeps house, these are in use.
+    let none = (&Fault::NoSummary, &known);
+    find_strangers_in(&layout.summary_partitions()?, (summaries::is_name, |_: &str| false), none, checked)?;
+    // While somebody writes or does maintenance, these are in use.
     for (lock, folder) in [(layout.lock(), layout.tmp()), (layout.upkeep_lock(), layout.merging())] {
         if Lock::is_free(&lock) {
             checked.leftovers.extend(folder::names(&folder)?.iter().map(|name| folder.join(name)));
@@ -252,8 +267,8 @@ fn find_strangers(layout: &Layout, checked: &mut CheckReport) -> Result<(), Arch
 
 fn find_strangers_in(
     partitions: &[PathBuf],
-    belongs: impl Fn(&str) -> bool,
-    fault: &Fault,
+    (belongs, is_uncommitted): (impl Fn(&str) -> bool, impl Fn(&str) -> bool),
+    (fault, known): (&Fault, &HashSet<PathBuf>),
     checked: &mut CheckReport,
 ) -> Result<(), ArchiveError> {
     for partition in partitions {
@@ -264,21 +279,39 @@ fn find_strangers_in(
                 checked.set_aside.push(path);
             } else if !belongs(&name) {
                 checked.found(path, fault.clone());
+            } else if !known.contains(&path) && !is_uncommitted(&name) {
+                checked.found(path, Fault::NotInManifest);
             }
         }
     }
     Ok(())
 }
 
-fn check_tails(layout: &Layout, checked: &mut CheckReport, report: &mut impl FnMut(&Path)) -> Result<(), ArchiveError> {
+fn check_tails(
+    layout: &Layout,
+    state: &ArchiveState,
+    checked: &mut CheckReport,
+    report: &mut impl FnMut(&Path),
+) -> Result<(), ArchiveError> {
     let mut numbers = Vec::new();
     for name in layout.tail_names()? {
         match name {
-            TailName::Tail(number) => numbers.push(number),
+            TailName::Tail(number) if state.local().has_tail(number) => numbers.push(number),
+            TailName::Tail(_) => {}
             TailName::Damaged(number, last) => checked.set_aside.push(layout.damaged(number, last)),
         }
     }
     numbers.sort_unstable();
+    let first = state.local().first_tail;
+    let wanted = state.local().skipped.iter().chain(first..numbers.last().copied().unwrap_or(first));
+    let missing: Vec<_> = wanted.filter(|number| !numbers.contains(number)).collect();
+    if !missing.is_empty() {
+        // One that was sealed meanwhile is not gone.
+        let now = Manifest::load_or_rebuild(layout)?;
+        for number in missing.into_iter().filter(|number| now.local().has_tail(*number)) {
+            checked.found(layout.tail(number), Fault::TailGone);
+        }
+    }
     for number in &numbers {
         let path = layout.tail(*number);
         // One that is sealed meanwhile is checked by whoever seals it.
@@ -294,7 +327,7 @@ fn check_tails(layout: &Layout, checked: &mut CheckReport, report: &mut impl FnM
             TailEnd::Torn if !is_last => checked.found(path, Fault::Tail { octets, rows_behind: 0 }),
             TailEnd::Torn | TailEnd::Clean => {
                 if let Err(error) = contents.batches() {
-                    checked.found(path, Fault::Unreadable(chain(&error)));
+                    checked.found(path, Fault::Unreadable(error.chain()));
                 }
             }
         }
@@ -303,13 +336,11 @@ fn check_tails(layout: &Layout, checked: &mut CheckReport, report: &mut impl FnM
 }
 
 /// Sets aside what is wrong. Tails are the writer's: without one, this opens the archive as a writer would.
-fn set_aside(layout: &Layout, checked: &mut CheckReport) -> Result<(), ArchiveError> {
+fn set_aside(upkeep: &mut Upkeep, checked: &mut CheckReport, damaged: &Damaged) -> Result<(), ArchiveError> {
+    let layout = upkeep.layout.clone();
     let mut tails = false;
     for finding in &mut checked.findings {
         let path = &finding.path;
-        if matches!(finding.fault, Fault::Overlaps(_)) {
-            continue; // nothing tells which of the two is right
-        }
         if path.starts_with(layout.tails()) {
             tails = true;
             continue;
@@ -317,13 +348,25 @@ fn set_aside(layout: &Layout, checked: &mut CheckReport) -> Result<(), ArchiveEr
         let mut aside = path.clone().into_os_string();
         aside.push(".damaged");
         let aside = PathBuf::from(aside);
-        fs::rename(path, &aside).map_err(Action::SetAside.failed(path))?;
-        path.parent().map_or(Ok(()), folder::sync)?;
-        finding.set_aside = Some(aside);
+        match disk::rename(path, &aside) {
+            Ok(()) => finding.set_aside = Some(aside),
+            // one that is gone needs no other name
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(source) => return Err(Action::SetAside.failed(path)(source)),
+        }
+        path.parent().filter(|folder| folder.exists()).map_or(Ok(()), folder::sync)?;
+    }
+    let Damaged { segments, summaries } = damaged;
+    if !segments.is_empty() || !summaries.is_empty() {
+        upkeep.manifest.commit(|state| {
+            let segments = segments.iter().filter(|key| state.segments.contains_key(key)).copied().collect();
+            let summaries = summaries.iter().filter(|key| state.summaries.contains_key(key)).copied().collect();
+            Ok(Some(Edit::SetAside { segments, summaries }))
+        })?;
     }
     let Ok(lock) = Lock::acquire(&layout.lock()) else { return Ok(()) };
     if tails {
-        for damage in recovery::recover(layout)?.recovery.damages {
+        for damage in recovery::recover(&layout)?.recovery.damages {
             let number =
                 damage.path.file_name().and_then(|name| name.to_str()?.split_once('-')).map(|(number, _)| number);
             let is_it = |finding: &&mut Finding| finding.path.file_stem().and_then(|stem| stem.to_str()) == number;

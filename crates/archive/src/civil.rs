@@ -1,5 +1,7 @@
 //! Days of the UTC calendar, for the names of partitions.
 
+use std::path::Path;
+
 pub(crate) const MS_PER_DAY: i64 = 86_400_000;
 
 /// The UTC day that a time falls on, counted from 1970-01-01.
@@ -35,6 +37,11 @@ pub(crate) fn day_of_text(text: &str) -> Option<i64> {
     let found = era.checked_mul(146_097)?.checked_add(day_of_era - 719_468)?;
     // whatever is no date, such as the thirtieth of February, does not come back as itself
     (day_text(found) == text).then_some(found)
+}
+
+/// The day of a folder `date=YYYY-MM-DD`; `None` of one that is named otherwise.
+pub(crate) fn day_of_partition(path: &Path) -> Option<i64> {
+    day_of_text(path.file_name()?.to_str()?.strip_prefix("date=")?)
 }
 
 #[cfg(test)]

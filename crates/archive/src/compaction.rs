@@ -6,22 +6,28 @@
 //! over, whatever fits together is merged. What speaks against tiers is that a day has segments of several sizes;
 //! merging all of it every time would rewrite every row hundreds of times.
 //!
-//! A merged segment is written to a folder of its own, synced, and moved into its place by one rename, which is the
-//! commit point: its name has a wider range of tails, which supersedes those that it was made of. A crash before leaves
-//! nothing but a file to be cleared, and after it only files that do not count. These are removed when no reader has
-//! them any more (see `readers`).
+//! A merged segment is written to a folder of its own, synced and moved into its place. It counts from the commit on by
+//! which those that it was made of do not; a crash before leaves a file that does not count. The files of the others
+//! are removed when no reader needs them any more (see `readers`).
 
 mod merge;
 mod plan;
 
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
 use std::time::{Duration, Instant};
-use std::{collections::HashSet, fs};
 
 use crate::layout::Layout;
-use crate::stock::{PlacedSegment, now_ms};
-use crate::upkeep::Upkeep;
-use crate::{Action, ArchiveError, ArchiveOptions, CompactionOptions, Segment, folder, space};
+use crate::manifest::{ArchiveState, Edit, SegmentKey};
+use crate::seal::place;
+use crate::upkeep::{Upkeep, now_ms};
+use crate::{ArchiveError, ArchiveOptions, CompactionOptions, Segment, space};
+
+/// After a merge that failed, its segments are left alone for this time, and twice as long after each further failure.
+const PAUSE_MIN: Duration = Duration::from_mins(1);
+/// At most so long; and at once so long when a file is damaged, which does not pass by itself.
+const PAUSE_MAX: Duration = Duration::from_hours(24);
 
 /// What compaction has done.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -62,9 +68,9 @@ pub fn compact(
     let options = ArchiveOptions { compaction: *options, free_octets_min: 0, ..ArchiveOptions::default() };
     let mut compaction = Compaction { settled_only: false, ..Compaction::new(&options) };
     // One merge at a time: a writer may have to make room in between.
-    while compaction.step(&Upkeep::begin(&layout)?, &mut report)? {}
-    let upkeep = Upkeep::begin(&layout)?;
-    let removed = upkeep.remove(&upkeep.stock()?, &[], options.compaction.readers_wait_max, || Ok(()))?;
+    Upkeep::begin(&layout)?.remove_uncommitted()?;
+    while compaction.step(&mut Upkeep::begin(&layout)?, &mut report)? {}
+    let removed = Upkeep::begin(&layout)?.remove_pending(options.compaction.readers_wait_max)?;
     compaction.done.files_removed += removed.files;
     compaction.done.waiting_for_readers = removed.waiting;
     Ok(compaction.done)
@@ -75,7 +81,7 @@ pub fn compact(
 #[non_exhaustive]
 pub struct Merge<'a> {
     /// Segments merged, of one table and day.
-    pub inputs: &'a [PlacedSegment],
+    pub inputs: &'a [Segment],
     /// What they became, or why they did not.
     pub result: Result<Segment, ArchiveError>,
 }
@@ -86,8 +92,8 @@ pub(crate) struct Compaction {
     options: ArchiveOptions,
     /// True when only days that are over are merged as a whole.
     settled_only: bool,
-    /// Segments that could not be merged; nothing is gained by trying again and again.
-    failed: HashSet<PathBuf>,
+    /// Segments that could not be merged, since when, and for how long they are left alone.
+    failed: HashMap<SegmentKey, (Instant, Duration)>,
     pub(crate) done: CompactionReport,
     /// Time that the last merge took.
     pub(crate) last_time: Duration,
@@ -95,68 +101,90 @@ pub(crate) struct Compaction {
 
 impl Compaction {
     pub(crate) fn new(options: &ArchiveOptions) -> Self {
-        let (failed, done) = (HashSet::new(), CompactionReport::default());
+        let (failed, done) = (HashMap::new(), CompactionReport::default());
         Self { options: *options, settled_only: true, failed, done, last_time: Duration::ZERO }
     }
 
     /// Merges once, if there is anything to merge. Days are looked through from the oldest, so that the ones that are
     /// over are finished first.
-    pub(crate) fn step(&mut self, upkeep: &Upkeep, report: &mut impl FnMut(Merge<'_>)) -> Result<bool, ArchiveError> {
-        let stock = upkeep.stock()?;
-        let now_ms = now_ms();
-        for day in stock.days() {
-            let settled = !self.settled_only || plan::is_over(day, now_ms, self.options.compaction.settle_time);
-            for part in day.split(|kept| self.failed.contains(&kept.segment.path)) {
-                let Some(range) = plan::next(part, &self.options.compaction, settled) else { continue };
-                let inputs = &part[range];
-                let octets = inputs.iter().map(|kept| kept.segment.octets).sum();
-                if !space::has_room(upkeep.layout.root(), octets, self.options.free_octets_min)? {
-                    self.done.postponed += 1;
-                    return Ok(false);
-                }
-                let began = Instant::now();
-                let merged = merge(upkeep, inputs, &self.options);
-                self.last_time = began.elapsed();
-                self.done.time += self.last_time;
-                match merged {
-                    Ok(None) => return Ok(false),
-                    Ok(Some(segment)) => {
-                        self.count(inputs, &segment);
-                        report(Merge { inputs, result: Ok(segment) });
-                    }
-                    Err(error) => {
-                        self.done.failures += 1;
-                        self.failed.extend(inputs.iter().map(|kept| kept.segment.path.clone()));
-                        report(Merge { inputs, result: Err(error) });
-                    }
-                }
-                return Ok(true);
+    pub(crate) fn step(
+        &mut self,
+        upkeep: &mut Upkeep,
+        report: &mut impl FnMut(Merge<'_>),
+    ) -> Result<bool, ArchiveError> {
+        let Some(inputs) = self.next(upkeep.state()) else { return Ok(false) };
+        let octets = inputs.iter().map(|segment| segment.octets).sum();
+        if !space::has_room(upkeep.layout.root(), octets, self.options.free_octets_min)? {
+            self.done.postponed += 1;
+            return Ok(false);
+        }
+        let began = Instant::now();
+        let merged = merge(upkeep, &inputs, &self.options);
+        self.last_time = began.elapsed();
+        self.done.time += self.last_time;
+        match merged {
+            Ok(None) => return Ok(false),
+            Ok(Some(segment)) => {
+                self.count(&inputs, &segment);
+                report(Merge { inputs: &inputs, result: Ok(segment) });
+            }
+            Err(error) => {
+                self.done.failures += 1;
+                self.leave_alone(&inputs, &error);
+                report(Merge { inputs: &inputs, result: Err(error) });
             }
         }
-        Ok(false)
+        Ok(true)
     }
 
-    fn count(&mut self, inputs: &[PlacedSegment], merged: &Segment) {
+    /// The segments that are merged next; `None` when nothing is to be merged.
+    fn next(&self, state: &ArchiveState) -> Option<Vec<Segment>> {
+        let now_ms = now_ms();
+        let all: Vec<&Segment> = state.segments.values().collect();
+        let is_left_alone =
+            |segment: &&Segment| self.failed.get(&segment.key()).is_some_and(|(since, pause)| since.elapsed() < *pause);
+        all.chunk_by(|a, b| a.is_beside(b)).find_map(|day| {
+            let settled = !self.settled_only || plan::is_over(day, now_ms, self.options.compaction.settle_time);
+            day.split(is_left_alone).find_map(|part| {
+                let range = plan::next(part, &self.options.compaction, settled)?;
+                Some(part.get(range)?.iter().copied().cloned().collect())
+            })
+        })
+    }
+
+    /// Leaves segments alone whose merge failed. A failure of the system may pass; the larger part of a day must not
+    /// wait for that of one segment.
+    fn leave_alone(&mut self, inputs: &[Segment], error: &ArchiveError) {
+        for key in inputs.iter().map(Segment::key) {
+            let before = self.failed.get(&key).map_or(PAUSE_MIN / 2, |(_, pause)| *pause);
+            let pause = if error.is_damage() { PAUSE_MAX } else { (before * 2).min(PAUSE_MAX) };
+            self.failed.insert(key, (Instant::now(), pause));
+        }
+    }
+
+    fn count(&mut self, inputs: &[Segment], merged: &Segment) {
         self.done.segments_written += 1;
         self.done.segments_merged += inputs.len() as u64;
         self.done.rows += merged.rows;
-        self.done.octets_before += inputs.iter().map(|kept| kept.segment.octets).sum::<u64>();
+        self.done.octets_before += inputs.iter().map(|segment| segment.octets).sum::<u64>();
         self.done.octets_after += merged.octets;
     }
 }
 
-/// Merges segments of one table and day, the oldest first, into one, and moves it into its place.
-fn merge(upkeep: &Upkeep, inputs: &[PlacedSegment], options: &ArchiveOptions) -> Result<Option<Segment>, ArchiveError> {
-    let Some(PlacedSegment { table, day, .. }) = inputs.first() else { return Ok(None) };
-    let segments: Vec<Segment> = inputs.iter().map(|kept| kept.segment.clone()).collect();
+/// Merges segments of one table and day, the oldest first, into one that counts instead of them. `None` when one of
+/// them has ceased to count meanwhile.
+fn merge(upkeep: &mut Upkeep, inputs: &[Segment], options: &ArchiveOptions) -> Result<Option<Segment>, ArchiveError> {
+    let Some(Segment { table, day, .. }) = inputs.first() else { return Ok(None) };
     let path = upkeep.layout.merging().join(format!("{}-{day}.parquet", table.name()));
-    let name = merge::merged(*table, &segments, &path, options).inspect_err(|_| discard(&path))?;
-    let partition = upkeep.layout.partition(*table, *day);
-    let place = partition.join(name.to_string());
-    let placed = fs::rename(&path, &place);
-    placed.map_err(Action::PlaceSegment.failed(&place))?;
-    folder::sync(&partition)?;
-    Segment::stat(place, name)
+    let merged = merge::merged(*table, inputs, &path, options).inspect_err(|_| discard(&path))?;
+    let Some(output) = place(vec![(path, merged)])?.pop() else { return Ok(None) };
+    let keys: Vec<SegmentKey> = inputs.iter().map(Segment::key).collect();
+    let count = |state: &ArchiveState| inputs.iter().all(|input| state.segments.get(&input.key()) == Some(input));
+    let committed = upkeep.manifest.commit_segments(std::slice::from_ref(&output), |state| {
+        let edit = || Edit::Merged { inputs: keys.clone(), output: output.clone() };
+        Ok(count(state).then(edit))
+    })?;
+    Ok(committed.then_some(output))
 }
 
 /// Removes what a merge that failed has written; the next maintenance would do it otherwise.

@@ -13,6 +13,8 @@ use arrow::error::ArrowError;
 use parquet::errors::ParquetError;
 use weir_flow::Table;
 
+use crate::manifest::EditRefused;
+
 /// What was to be done to a file or folder when the system refused it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -21,6 +23,10 @@ pub enum Action {
     Lock,
     /// Read or write the file that marks a folder as an archive.
     AccessMarker,
+    /// Read the manifest.
+    ReadManifest,
+    /// Write the manifest. What was to be committed is not.
+    UpdateManifest,
     /// Create a folder.
     CreateFolder,
     /// List a folder.
@@ -66,6 +72,8 @@ impl fmt::Display for Action {
         f.write_str(match self {
             Self::Lock => "lock",
             Self::AccessMarker => "read or write the archive marker",
+            Self::ReadManifest => "read the manifest",
+            Self::UpdateManifest => "write the manifest",
             Self::CreateFolder => "create folder",
             Self::ListFolder => "list folder",
             Self::SyncFolder => "sync folder",
@@ -272,6 +280,29 @@ pub enum ArchiveError {
         /// The part, and what is wrong with it.
         part: String,
     },
+    /// A file of the manifest is not what was written, or does not follow from those before it.
+    #[error("the manifest '{}' is damaged: {what}", path.display())]
+    DamagedManifest {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// A commit that contradicts the manifest: a defect of this program.
+    #[error("a commit to the archive '{}' was refused", root.display())]
+    RefusedEdit {
+        /// The archive.
+        root: PathBuf,
+        /// What it contradicts.
+        #[source]
+        source: EditRefused,
+    },
+    /// A tail that the manifest names is not there.
+    #[error("tail '{}' is gone, which nobody has sealed", path.display())]
+    MissingTail {
+        /// Where it was.
+        path: PathBuf,
+    },
     /// The listing of tails changed each time it was read.
     #[error("archive '{}' changed during each of {attempts} attempts to list it", path.display())]
     Unsettled {
@@ -307,10 +338,25 @@ impl ArchiveError {
             Self::DamagedSummary { .. } => Some(
                 "`weir archive check --repair` sets it aside; what it summed up is missing from approximate answers then",
             ),
+            Self::DamagedManifest { .. } => {
+                Some("`weir archive check --rebuild-manifest` makes it anew of the segments and tails that are there")
+            }
+            Self::MissingTail { .. } => Some("put it back, or let `weir archive check --repair` go on without it"),
             Self::NotAnExport { .. } => Some("weir archive export writes a folder that can be imported"),
             Self::NotEmpty { .. } => Some("name a folder that does not exist yet"),
             _ => None,
         }
+    }
+
+    /// The error with its causes, on one line.
+    pub(crate) fn chain(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = std::error::Error::source(self);
+        while let Some(error) = cause {
+            text = format!("{text}: {error}");
+            cause = error.source();
+        }
+        text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).collect()
     }
 
     /// The action that the system refused, and its error.
@@ -318,6 +364,25 @@ impl ArchiveError {
         match self {
             Self::Io { action, source, .. } => Some((*action, source)),
             _ => None,
+        }
+    }
+
+    /// Whether a file is not what was written, or is gone: reading it again would fail again.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::DamagedSegment { .. }
+            | Self::DamagedSummary { .. }
+            | Self::DamagedTail { .. }
+            | Self::DamagedManifest { .. }
+            | Self::MissingTail { .. }
+            | Self::DecodeFrame { .. }
+            | Self::MergedRows { .. } => true,
+            // Parquet's reader wraps the system's errors, of which only the end of a file is one of the file
+            Self::ReadSegment { source, .. } => !matches!(source, ParquetError::External(_)),
+            Self::Io { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::NotFound | io::ErrorKind::UnexpectedEof)
+            }
+            _ => false,
         }
     }
 

@@ -5,7 +5,7 @@
 //! beside the flows (books, options, counters) is small and tells for years what was collected, so it has an age of its
 //! own, and by size it goes only when no flows are left that could.
 //!
-//! Segments of the newest tail never go: positions and numbers of tails go on from their names.
+//! Segments of the newest tail never go.
 //!
 //! What flows amounted to stays when they go: see [`summaries`](crate::summaries), which expire by limits of their own.
 
@@ -15,11 +15,11 @@ use std::time::Duration;
 use weir_flow::Table;
 
 use crate::layout::Layout;
-use crate::stock::{PlacedSegment, Stock, now_ms};
-use crate::summaries::keep::SummaryWriter;
-use crate::summaries::{SegmentSummary, Summaries};
-use crate::upkeep::Upkeep;
-use crate::{ArchiveError, ArchiveOptions, ExpiryOptions, folder};
+use crate::manifest::{ArchiveState, Edit, Manifest, SegmentKey};
+use crate::summaries::SegmentSummary;
+use crate::summaries::keep::{SummaryWriter, WaitingSummary, write_waiting};
+use crate::upkeep::{Upkeep, now_ms};
+use crate::{ArchiveError, ArchiveOptions, ExpiryOptions, Segment, folder};
 
 /// Unless set otherwise, summaries are at most this part of an archive that has a limit.
 const SUMMARIES_PART: u64 = 10;
@@ -45,8 +45,8 @@ impl ExpiryOptions {
 #[non_exhaustive]
 pub struct ExpiryReport {
     /// The segments, in the order in which they expired.
-    pub segments: Vec<PlacedSegment>,
-    /// Summaries that expired, by their own limits or because wider ones have taken their place.
+    pub segments: Vec<Segment>,
+    /// Summaries that expired.
     pub summaries: Vec<SegmentSummary>,
     /// Summaries written of the segments of flows.
     pub summaries_written: u64,
@@ -72,72 +72,94 @@ pub fn expire(dir: &Path, options: &ExpiryOptions, dry_run: bool) -> Result<Expi
     let layout = Layout::new(dir);
     layout.check()?;
     if dry_run {
-        return plan(&layout, &Stock::read(&layout)?, options, now_ms());
+        let state = Manifest::load_or_rebuild(&layout)?;
+        return plan(&layout, &state, options, now_ms());
     }
-    run(&Upkeep::begin(&layout)?, options, ArchiveOptions::default().heavy_keys_min)
+    let mut upkeep = Upkeep::begin(&layout)?;
+    upkeep.remove_uncommitted()?;
+    let mut waiting = Vec::new();
+    let mut report = run(&mut upkeep, options, ArchiveOptions::default().heavy_keys_min, &mut waiting)?;
+    report.summaries_lost += waiting.len() as u64;
+    Ok(report)
 }
 
-/// Expires segments and summaries, and removes what is pending deletion. Before a segment of flows is listed, its
-/// rollups are in a summary; those that must be made for that keep `heavy_keys_min` keys.
-pub(crate) fn run(upkeep: &Upkeep, options: &ExpiryOptions, heavy_keys_min: u32) -> Result<ExpiryReport, ArchiveError> {
-    let stock = upkeep.stock()?;
+/// Expires segments and summaries, and removes what is pending deletion. Before a segment of flows ceases to count, its
+/// rollups are in a summary; those that must be made for that keep `heavy_keys_min` keys. Summaries for which there is
+/// no room are added to those that wait, and written as soon as files have gone.
+pub(crate) fn run(
+    upkeep: &mut Upkeep,
+    options: &ExpiryOptions,
+    heavy_keys_min: u32,
+    waiting: &mut Vec<WaitingSummary>,
+) -> Result<ExpiryReport, ArchiveError> {
     let now_ms = now_ms();
-    let mut expired = plan(&upkeep.layout, &stock, options, now_ms)?;
-    let segments = expired.segments.iter().map(|kept| kept.segment.path.clone());
-    let files: Vec<_> = segments.chain(expired.summaries.iter().map(|summary| summary.path().to_owned())).collect();
-    let mut keeper = SummaryWriter::new(&upkeep.layout, options.summaries, heavy_keys_min, now_ms);
-    let prepare = || expired.segments.iter().try_for_each(|kept| keeper.keep(kept));
-    let removed = upkeep.remove(&stock, &files, options.readers_wait_max, prepare)?;
-    let written = keeper.finish()?;
-    if !removed.listed {
-        // What went before is still held by readers, so nothing more is on its way yet.
-        expired = ExpiryReport {
-            octets_before: expired.octets_before,
-            octets_after: expired.octets_before,
-            ..ExpiryReport::default()
-        };
+    let layout = upkeep.layout.clone();
+    let mut expired = plan(&layout, upkeep.state(), options, now_ms)?;
+    if !expired.segments.is_empty() || !expired.summaries.is_empty() {
+        let mut keeper = SummaryWriter::new(&layout, options.summaries, heavy_keys_min, now_ms);
+        expired.segments.iter().try_for_each(|segment| keeper.keep(segment))?;
+        let segments: Vec<SegmentKey> = expired.segments.iter().map(Segment::key).collect();
+        let summaries: Vec<SegmentKey> = expired.summaries.iter().map(SegmentSummary::key).collect();
+        let written = keeper.written;
+        upkeep.manifest.commit(|_| {
+            let (segments, summaries) = (segments.clone(), summaries.clone());
+            Ok(Some(Edit::Expired { segments, written: written.clone(), summaries }))
+        })?;
+        expired.octets_after += keeper.counts.octets;
+        expired.summaries_written = keeper.counts.summaries;
+        expired.summaries_octets = keeper.counts.octets;
+        expired.segments_without_sums = keeper.counts.without_sums;
+        waiting.extend(keeper.waiting);
     }
-    expired.octets_after += written.octets;
-    expired.summaries_written = written.summaries;
-    expired.summaries_octets = written.octets;
-    expired.segments_without_sums = written.without_sums;
-    expired.summaries_lost = written.lost;
-    expired.waiting_for_readers = removed.waiting;
+    expired.waiting_for_readers = upkeep.remove_pending(options.readers_wait_max)?.waiting;
+    let late = write_late(upkeep, waiting)?;
+    expired.summaries_written += late.len() as u64;
+    expired.summaries_octets += late.iter().map(SegmentSummary::octets).sum::<u64>();
     Ok(expired)
 }
 
-fn plan(layout: &Layout, stock: &Stock, options: &ExpiryOptions, now_ms: i64) -> Result<ExpiryReport, ArchiveError> {
-    let summaries = stock.summaries(layout)?;
-    let octets_before = stock.octets() + tail_octets(layout)? + summaries.octets();
-    let segments = which(stock, options, octets_before, now_ms);
-    let summaries = which_summaries(summaries, &segments, options, now_ms);
-    let gone = segments.iter().map(|kept| kept.segment.octets).sum::<u64>()
+/// Writes and commits summaries that waited for room. A crash between the removal of their segments and this is the
+/// one that loses a summary; where there is room there is nothing in between.
+pub(crate) fn write_late(
+    upkeep: &mut Upkeep,
+    waiting: &mut Vec<WaitingSummary>,
+) -> Result<Vec<SegmentSummary>, ArchiveError> {
+    let written = write_waiting(&upkeep.layout, waiting)?;
+    if !written.is_empty() {
+        upkeep.manifest.commit(|_| Ok(Some(Edit::Summarised { written: written.clone() })))?;
+    }
+    Ok(written)
+}
+
+fn plan(
+    layout: &Layout,
+    state: &ArchiveState,
+    options: &ExpiryOptions,
+    now_ms: i64,
+) -> Result<ExpiryReport, ArchiveError> {
+    let summaries: Vec<&SegmentSummary> = state.summaries.values().collect();
+    let summaries_octets: u64 = summaries.iter().map(|summary| summary.octets()).sum();
+    let octets_before = state.octets() + tail_octets(layout)? + summaries_octets;
+    let segments = which(state, options, octets_before, now_ms);
+    let summaries = which_summaries(summaries, options, now_ms);
+    let gone = segments.iter().map(|segment| segment.octets).sum::<u64>()
         + summaries.iter().map(SegmentSummary::octets).sum::<u64>();
     let octets_after = octets_before.saturating_sub(gone);
     Ok(ExpiryReport { segments, summaries, octets_before, octets_after, ..ExpiryReport::default() })
 }
 
-/// The summaries that expire: by age, by size the oldest first, and those that do not count. One that does not because
-/// its segment is there still comes to count when that segment goes, so it stays for it.
-fn which_summaries(
-    summaries: Summaries,
-    segments: &[PlacedSegment],
-    options: &ExpiryOptions,
-    now_ms: i64,
-) -> Vec<SegmentSummary> {
+/// The summaries that expire: by age, and by size the oldest first.
+fn which_summaries(mut live: Vec<&SegmentSummary>, options: &ExpiryOptions, now_ms: i64) -> Vec<SegmentSummary> {
     let oldest_ms = options.summaries.oldest_ms(now_ms);
-    let mut left = summaries.octets();
+    let mut left: u64 = live.iter().map(|summary| summary.octets()).sum();
     let limit = options.summaries_octets_max().filter(|limit| left > *limit).map(|limit| options.low_water(limit));
-    let mut live = summaries.live;
-    live.sort_by_key(SegmentSummary::newest_ms);
+    live.sort_by_key(|summary| summary.newest_ms());
     live.retain(|summary| {
         let goes = summary.newest_ms() < oldest_ms || limit.is_some_and(|limit| left > limit);
         left -= if goes { summary.octets() } else { 0 };
         goes
     });
-    let void = summaries.void.into_iter();
-    live.extend(void.filter(|summary| !segments.iter().any(|kept| summary.is_of(kept))));
-    live
+    live.into_iter().cloned().collect()
 }
 
 fn tail_octets(layout: &Layout) -> Result<u64, ArchiveError> {
@@ -147,14 +169,14 @@ fn tail_octets(layout: &Layout) -> Result<u64, ArchiveError> {
 }
 
 /// The segments that expire at a time when the archive has `octets` octets.
-fn which(stock: &Stock, options: &ExpiryOptions, octets: u64, now_ms: i64) -> Vec<PlacedSegment> {
-    let candidates = stock.candidates();
+fn which(state: &ArchiveState, options: &ExpiryOptions, octets: u64, now_ms: i64) -> Vec<Segment> {
+    let candidates = state.oldest_first();
     let too_old = |flows: bool, age_max: Option<Duration>| {
         let age_max_ms = age_max.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX));
         let before = |age_ms: u64| now_ms.saturating_sub_unsigned(age_ms);
         let hit = age_max_ms.is_some_and(|age_ms| {
-            let mut of_table = candidates.iter().filter(|kept| (kept.table == Table::Flows) == flows);
-            of_table.any(|kept| kept.newest_ms() < before(age_ms))
+            let mut of_table = candidates.iter().filter(|segment| (segment.table == Table::Flows) == flows);
+            of_table.any(|segment| segment.newest_ms() < before(age_ms))
         });
         age_max_ms.filter(|_| hit).map(|age_ms| before(options.low_water(age_ms)))
     };
@@ -162,22 +184,22 @@ fn which(stock: &Stock, options: &ExpiryOptions, octets: u64, now_ms: i64) -> Ve
     let mut expired = Vec::new();
     let mut left = octets;
     let mut rest = Vec::new();
-    for kept in candidates {
-        let limit = if kept.table == Table::Flows { flows } else { beside };
-        if limit.is_some_and(|limit| kept.newest_ms() < limit) {
-            left = left.saturating_sub(kept.segment.octets);
-            expired.push(kept.clone());
+    for segment in candidates {
+        let limit = if segment.table == Table::Flows { flows } else { beside };
+        if limit.is_some_and(|limit| segment.newest_ms() < limit) {
+            left = left.saturating_sub(segment.octets);
+            expired.push(Segment::clone(segment));
         } else {
-            rest.push(kept);
+            rest.push(segment);
         }
     }
     if let Some(octets_max) = options.octets_max.filter(|octets_max| left > *octets_max) {
-        for kept in rest {
+        for segment in rest {
             if left <= options.low_water(octets_max) {
                 break;
             }
-            left = left.saturating_sub(kept.segment.octets);
-            expired.push(kept.clone());
+            left = left.saturating_sub(segment.octets);
+            expired.push(Segment::clone(segment));
         }
     }
     expired
@@ -185,33 +207,28 @@ fn which(stock: &Stock, options: &ExpiryOptions, octets: u64, now_ms: i64) -> Ve
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use super::*;
     use crate::civil::MS_PER_DAY;
-    use crate::{Position, Segment};
+    use crate::manifest::tests::segment_of;
 
     const NOW_MS: i64 = 100 * MS_PER_DAY;
 
     /// Segments of 10 octets, one a day, the last of them on day 99.
-    fn stock(table: Table, count: i64) -> Vec<PlacedSegment> {
+    fn stock(table: Table, count: i64) -> Vec<Segment> {
         let segment = |day: i64| Segment {
-            path: PathBuf::new(),
-            rows: 1,
             octets: 10,
-            first: Position::ZERO,
-            last: Position::ZERO,
             time_range_ms: Some((0, day * MS_PER_DAY + 1000)),
-            tails: (day as u64, day as u64),
+            ..segment_of(table, day, day as u64)
         };
-        (100 - count..100).map(|day| PlacedSegment { table, day, segment: segment(day) }).collect()
+        (100 - count..100).map(segment).collect()
     }
 
     #[track_caller]
-    fn check(stock: &[Vec<PlacedSegment>], options: &ExpiryOptions, expected: &[(Table, i64)]) {
-        let stock = Stock { live: stock.concat(), covered: Vec::new() };
-        let expired = which(&stock, options, stock.octets(), NOW_MS);
-        assert_eq!(expired.iter().map(|kept| (kept.table, kept.day)).collect::<Vec<_>>(), expected);
+    fn check(stock: &[Vec<Segment>], options: &ExpiryOptions, expected: &[(Table, i64)]) {
+        let mut state = ArchiveState::new();
+        state.segments.extend(stock.concat().into_iter().map(|segment| (segment.key(), segment)));
+        let expired = which(&state, options, state.octets(), NOW_MS);
+        assert_eq!(expired.iter().map(|segment| (segment.table, segment.day)).collect::<Vec<_>>(), expected);
     }
 
     const DAY: Duration = Duration::from_hours(24);
@@ -231,7 +248,7 @@ mod tests {
         check(&flows, &options, &(90..99).map(|day| (Table::Flows, day)).collect::<Vec<_>>());
         // a day that the clock of an exporter is off by does not count
         let mut wrong = stock(Table::Flows, 3);
-        wrong[0].segment.time_range_ms = Some((0, 5));
+        wrong[0].time_range_ms = Some((0, 5));
         check(&[wrong], &ExpiryOptions { age_max: Some(DAY * 5 / 2), ..NONE() }, &[]);
     }
 

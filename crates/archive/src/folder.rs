@@ -1,26 +1,37 @@
 //! Folders: creating, listing and syncing them.
 
 use std::ffi::OsString;
-use std::fs::{self, File};
+use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use crate::{Action, ArchiveError};
+use crate::{Action, ArchiveError, disk};
 
-/// Creates a folder that may exist already, and syncs its parent when it did not: a file in it is durable only when
-/// the folder itself is.
+/// Creates a folder that may exist already. Its parent is synced in any case, because whoever created it may have
+/// crashed before: a file in it is durable only when the folder itself is.
 pub(crate) fn create(path: &Path) -> Result<(), ArchiveError> {
-    match fs::create_dir(path) {
-        Ok(()) => path.parent().map_or(Ok(()), sync),
-        Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
-        Err(source) => Err(Action::CreateFolder.failed(path)(source)),
+    match disk::create_folder(path) {
+        Ok(()) => {}
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(source) => return Err(Action::CreateFolder.failed(path)(source)),
     }
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), sync)
+}
+
+/// Creates a folder and whatever is missing above it, each level synced.
+pub(crate) fn create_all(path: &Path) -> Result<(), ArchiveError> {
+    if path.is_dir() {
+        return Ok(());
+    }
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        create_all(parent)?;
+    }
+    create(path)
 }
 
 /// Makes creations, renames and removals in a folder durable.
 pub(crate) fn sync(path: &Path) -> Result<(), ArchiveError> {
-    let result = File::open(path).and_then(|folder| folder.sync_all());
-    result.map_err(Action::SyncFolder.failed(path))
+    disk::sync_folder(path).map_err(Action::SyncFolder.failed(path))
 }
 
 /// The names in a folder, in no order; none when there is no such folder.
@@ -46,5 +57,5 @@ pub(crate) fn clear(path: &Path) -> Result<u64, ArchiveError> {
 
 /// Removes a file that a crash left.
 pub(crate) fn remove_leftover(path: &Path) -> Result<(), ArchiveError> {
-    fs::remove_file(path).map_err(Action::RemoveLeftover.failed(path))
+    disk::remove(path).map_err(Action::RemoveLeftover.failed(path))
 }

@@ -1,25 +1,35 @@
-//! What an archive has, by its names: for people who look after one.
+//! What an archive has: for people who look after one.
 
 use std::path::{Path, PathBuf};
 
 use crate::layout::{Layout, TailName};
-use crate::stock::{PlacedSegment, Stock};
+use crate::manifest::Manifest;
 use crate::summaries::SegmentSummary;
 use crate::tail::TailFile;
-use crate::{ArchiveError, Position, space};
+use crate::{ArchiveError, Position, Segment, space};
 
 /// What an archive has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inventory {
+    /// Number of the last commit of the manifest.
+    pub commits: u64,
     /// The last delivery.
     pub position: Position,
+    /// The epoch of positions: how often, and one more, a crash may have taken away some that were seen already.
+    pub epoch: u32,
     /// Segments that count, by table, day and tails.
-    pub segments: Vec<PlacedSegment>,
+    pub segments: Vec<Segment>,
     /// What is kept of segments of flows that have expired, by day and tails.
     pub summaries: Vec<SegmentSummary>,
     /// Files that no longer count and wait for readers or for the next removal.
-    pub covered: Vec<PlacedSegment>,
+    pub pending: Vec<PathBuf>,
+    /// Octets of these.
+    pub pending_octets: u64,
+    /// Flows that have expired.
+    pub rows_expired: u64,
+    /// Flows in segments that were set aside because they were damaged or gone.
+    pub rows_set_aside: u64,
     /// Tails, in their order.
     pub tails: Vec<TailInfo>,
     /// Damaged tails that were set aside.
@@ -40,33 +50,52 @@ pub struct TailInfo {
     pub rows: u64,
     /// Positions of its first and last whole frame, if it has any.
     pub positions: Option<(Position, Position)>,
+    /// Whether it could not be sealed and was left behind.
+    pub is_skipped: bool,
 }
 
 /// Lists the archive in `dir`. Tails are read for that, segments are not.
 pub fn inventory(dir: &Path) -> Result<Inventory, ArchiveError> {
     let layout = Layout::new(dir);
     layout.check()?;
-    let (mut tails, mut damaged_tails) = (Vec::new(), Vec::new());
+    let (mut numbers, mut damaged_tails) = (Vec::new(), Vec::new());
     for name in layout.tail_names()? {
         match name {
             TailName::Damaged(number, last) => damaged_tails.push(layout.damaged(number, last)),
-            // One that was sealed meanwhile is among the segments.
-            TailName::Tail(number) => tails.extend(look_at(layout.tail(number)).transpose()?),
+            TailName::Tail(number) => numbers.push(number),
         }
     }
-    tails.sort_unstable_by(|a, b| a.path.cmp(&b.path));
+    numbers.sort_unstable();
     damaged_tails.sort_unstable();
-    let stock = Stock::read(&layout)?;
-    let summaries = stock.summaries(&layout)?.live;
-    let Stock { live: segments, covered } = stock;
-    let sealed = segments.iter().map(|kept| kept.segment.last);
+    // After the tails were listed: one that is sealed meanwhile is among the segments.
+    let state = Manifest::load_or_rebuild(&layout)?;
+    let local = state.local();
+    let mut tails = Vec::new();
+    for number in numbers.into_iter().filter(|number| local.has_tail(*number)) {
+        let found = look_at(layout.tail(number), local.skipped.contains(number)).transpose()?;
+        tails.extend(found);
+    }
     let unsealed = tails.iter().filter_map(|tail| tail.positions).map(|(_, last)| last);
-    let position = sealed.chain(unsealed).max().unwrap_or_default();
-    let free_octets = space::free_octets(dir)?;
-    Ok(Inventory { position, segments, summaries, covered, tails, damaged_tails, free_octets })
+    let position = unsealed.chain([local.position]).max().unwrap_or_default();
+    let files = state.pending.iter().map(|pending| (pending.file.path(), pending.file.octets()));
+    let (pending, octets): (Vec<_>, Vec<_>) = files.unzip();
+    Ok(Inventory {
+        commits: state.sequence,
+        position,
+        epoch: local.epoch(),
+        segments: state.segments.values().cloned().collect(),
+        summaries: state.summaries.values().cloned().collect(),
+        pending,
+        pending_octets: octets.iter().sum(),
+        rows_expired: state.rows_expired,
+        rows_set_aside: state.rows_set_aside,
+        tails,
+        damaged_tails,
+        free_octets: space::free_octets(dir)?,
+    })
 }
 
-fn look_at(path: PathBuf) -> Option<Result<TailInfo, ArchiveError>> {
+fn look_at(path: PathBuf, is_skipped: bool) -> Option<Result<TailInfo, ArchiveError>> {
     let file = match TailFile::open(&path) {
         Err(ArchiveError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => return None,
         other => other,
@@ -74,7 +103,8 @@ fn look_at(path: PathBuf) -> Option<Result<TailInfo, ArchiveError>> {
     let found = file.and_then(|file| {
         let scan = file.scan()?;
         let first = scan.frames.first().map(|frame| frame.header.position);
-        Ok(TailInfo { path, octets: file.octets(), rows: scan.rows(), positions: first.zip(scan.last()) })
+        let positions = first.zip(scan.last());
+        Ok(TailInfo { path, octets: file.octets(), rows: scan.rows(), positions, is_skipped })
     });
     Some(found)
 }

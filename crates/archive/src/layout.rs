@@ -4,7 +4,8 @@
 //! weir-archive                          marker and version
 //! lock                                  held by the one writer
 //! upkeep.lock                           held by what merges or expires segments, for as long as that takes
-//! readers/0000000000000003              locked by readers; the newest lists files that new readers pass over
+//! manifest/                             which of the files below count: see `manifest`
+//! readers/0000000000000412              locked by readers that know this commit of the manifest, or a later one
 //! tail/0000000000000007.tail            frames not yet sealed
 //! tail/0000000000000005-812.damaged     a damaged tail set aside, and the last position found in it
 //! flows/date=2025-11-21/*.parquet       segments, by the UTC day of `received`
@@ -17,25 +18,30 @@
 //! collector/                            not ours: what `weir collect` remembers of its exporters
 //! ```
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use weir_flow::Table;
 
 use crate::position::{Position, TailNumber};
-use crate::segment::{Segment, SegmentName};
-use crate::{Action, ArchiveError, folder};
+use crate::segment::SegmentName;
+use crate::{Action, ArchiveError, disk, folder};
 
 const MARKER: &str = "weir-archive";
 const MARKER_NEW: &str = "weir-archive.new";
-const MARKER_TEXT: &str = "weir archive, version 1";
+const MARKER_TEXT: &str = "weir archive, version 2";
+/// Archives of this version have no manifest. They are read as they are, and get one from the first who writes.
+const MARKER_TEXT_1: &str = "weir archive, version 1";
 const LOCK: &str = "lock";
+/// Folders that are made before the marker.
+const FOLDERS: [&str; 5] = ["tail", "tmp", "merging", "readers", "manifest"];
 
 /// The folder of an archive.
 #[derive(Debug, Clone)]
 pub(crate) struct Layout {
-    root: PathBuf,
+    root: Arc<Path>,
 }
 
 /// What a name in the folder of tails means.
@@ -60,7 +66,7 @@ impl TailName {
 impl Layout {
     /// The folder of an archive that may not be there yet.
     pub(crate) fn new(root: &Path) -> Self {
-        Self { root: root.to_owned() }
+        Self { root: Arc::from(root) }
     }
 
     pub(crate) fn lock(&self) -> PathBuf {
@@ -69,6 +75,15 @@ impl Layout {
 
     pub(crate) fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// The root as every segment has it.
+    pub(crate) fn shared_root(&self) -> Arc<Path> {
+        Arc::clone(&self.root)
+    }
+
+    pub(crate) fn manifest(&self) -> PathBuf {
+        self.root.join("manifest")
     }
 
     pub(crate) fn upkeep_lock(&self) -> PathBuf {
@@ -124,16 +139,22 @@ impl Layout {
 
     /// Fails unless the folder is an archive of a version that we know.
     pub(crate) fn check(&self) -> Result<(), ArchiveError> {
+        self.version().map(|_| ())
+    }
+
+    /// The version of the archive's format: 1 or 2. Fails unless the folder is an archive of a version that we know.
+    pub(crate) fn version(&self) -> Result<u32, ArchiveError> {
         let path = self.root.join(MARKER);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
-                return Err(ArchiveError::NotAnArchive { path: self.root.clone() });
+                return Err(ArchiveError::NotAnArchive { path: self.root.to_path_buf() });
             }
             Err(source) => return Err(Action::AccessMarker.failed(&path)(source)),
         };
         match text.lines().next().unwrap_or_default() {
-            MARKER_TEXT => Ok(()),
+            MARKER_TEXT => Ok(2),
+            MARKER_TEXT_1 => Ok(1),
             found => {
                 let found = found.chars().filter(|letter| !letter.is_control()).take(80).collect();
                 Err(ArchiveError::UnknownVersion { path, found, known: MARKER_TEXT })
@@ -143,13 +164,15 @@ impl Layout {
 
     /// Creates the folder of an archive, or fails when there is something else in it. True when it is new.
     pub(crate) fn create_root(&self) -> Result<bool, ArchiveError> {
-        let failed = Action::CreateFolder.failed(&self.root);
-        fs::create_dir_all(&self.root).map_err(failed)?;
+        folder::create_all(&self.root)?;
         match self.check() {
             Err(ArchiveError::NotAnArchive { path }) => {
                 // What a crash during creation can leave is no reason to refuse the folder.
-                let ours = |name: &std::ffi::OsString| name == LOCK || name == MARKER_NEW;
-                if folder::names(&self.root)?.iter().all(ours) {
+                let ours = |name: &std::ffi::OsString| {
+                    let tables = || Table::ALL.iter().map(|table| table.name());
+                    tables().chain(FOLDERS).chain([LOCK, MARKER_NEW]).any(|own| name == own)
+                };
+                if folder::names(&self.root)?.iter().all(ours) && !self.has_files()? {
                     return Ok(true);
                 }
                 Err(ArchiveError::NotAnArchive { path })
@@ -158,16 +181,18 @@ impl Layout {
         }
     }
 
-    /// Creates what an archive needs. The marker comes last, by rename, so that it is whole wherever it is.
-    pub(crate) fn create_contents(&self) -> Result<(), ArchiveError> {
+    /// Whether anything was ever appended: the marker of such an archive must not be made anew.
+    fn has_files(&self) -> Result<bool, ArchiveError> {
+        let mut folders = Table::ALL.iter().map(|table| self.table(*table)).chain([self.tails()]);
+        folders.try_fold(false, |any, path| Ok(any || !folder::names(&path)?.is_empty()))
+    }
+
+    /// Marks the folder as an archive of this format. The marker comes by rename, so that it is whole wherever it is.
+    pub(crate) fn mark(&self) -> Result<(), ArchiveError> {
         let path = self.root.join(MARKER_NEW);
-        let written: io::Result<()> = (|| {
-            let mut file = File::create(&path)?;
-            writeln!(file, "{MARKER_TEXT}")?;
-            file.sync_all()?;
-            fs::rename(&path, self.root.join(MARKER))
-        })();
-        written.map_err(Action::AccessMarker.failed(&path))?;
+        let written = disk::write_synced(&path, format!("{MARKER_TEXT}\n").as_bytes());
+        let placed = written.and_then(|()| disk::rename(&path, &self.root.join(MARKER)));
+        placed.map_err(Action::AccessMarker.failed(&path))?;
         folder::sync(&self.root)?;
         self.root.parent().filter(|parent| !parent.as_os_str().is_empty()).map_or(Ok(()), folder::sync)
     }
@@ -219,21 +244,6 @@ impl Layout {
             found.extend(names.iter().filter_map(|name| SegmentName::parse(name.to_str()?.strip_suffix(".damaged")?)));
         }
         Ok(found)
-    }
-
-    /// Every segment file of a table, committed or not, in the order of partitions and tails.
-    pub(crate) fn segments(&self, table: Table) -> Result<Vec<Segment>, ArchiveError> {
-        let mut segments = Vec::new();
-        for partition in self.partitions(table)? {
-            for name in folder::names(&partition)? {
-                let Some(parsed) = name.to_str().and_then(SegmentName::parse) else { continue };
-                if let Some(segment) = Segment::stat(partition.join(&name), parsed)? {
-                    segments.push(segment);
-                }
-            }
-        }
-        segments.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-        Ok(segments)
     }
 }
 

@@ -8,13 +8,14 @@
 //! A [`Snapshot`] reads segments and tail as one table at one [`Position`], from any process and without a lock, also
 //! while a writer is at work.
 //!
-//! There is no manifest. The commit point of sealing is the removal of the tail file: while tail N exists, segments
-//! that carry its number do not count, and once it is gone they do. What speaks against it is that a listing of the
-//! folders is the only index; names of segments therefore carry what a planner needs (tails, positions, rows, times).
+//! Which files count is decided by the `manifest` alone: a log of commits, each one file that is there or not. Sealing,
+//! merging, expiry and repair are one commit each, so a crash at any moment leaves the state before or after. What
+//! speaks against it is that files can be there which do not count; `check` finds them, and the log can be made anew of
+//! the files when it is lost.
 //!
 //! Invariants:
 //!
-//! * tails are numbered without gaps, and sealed and removed in the order of their numbers;
+//! * tails are numbered without gaps, and sealed in the order of their numbers, but for those that cannot be;
 //! * a tail is written to only while no tail of a higher number exists;
 //! * nothing here reads SQL, knows a protocol or runs asynchronously.
 
@@ -22,6 +23,7 @@ mod books;
 mod check;
 mod civil;
 mod compaction;
+mod disk;
 mod durability;
 mod error;
 mod expiry;
@@ -31,6 +33,7 @@ mod index;
 mod inventory;
 mod layout;
 mod lock;
+mod manifest;
 mod options;
 mod order;
 mod portable;
@@ -44,30 +47,31 @@ mod shared;
 mod snapshot;
 mod space;
 mod statistics;
-mod stock;
 mod summaries;
 mod tail;
+mod tail_set;
 mod threads;
 mod upkeep;
 mod writer;
 
-pub use check::{CheckReport, Fault, Finding, check};
+pub use check::{CheckReport, Fault, Finding, check, rebuild_manifest};
 pub use compaction::{CompactionReport, Merge, compact};
 pub use durability::Durability;
 pub use error::{Action, ArchiveError};
 pub use expiry::{ExpiryReport, expire};
 pub use index::{ColumnPages, GroupPages, PageEncoding, PagePlace, PageSet, SegmentIndex};
 pub use inventory::{Inventory, TailInfo, inventory};
-pub use options::{ArchiveOptions, CompactionOptions, ExpiryOptions, SummaryOptions, WhenFull};
+pub use manifest::EditRefused;
+pub use options::{ArchiveOptions, CompactionOptions, ExpiryOptions, SealRetries, SummaryOptions, WhenFull};
 pub use portable::{ExportReport, ExportSelection, ImportReport, export, import};
 pub use position::Position;
 pub use readers::Lease;
 pub use recovery::Recovery;
 pub use rollup::{OmittedKeys, Rollup, RollupTable};
 pub use segment::{REWRITE_ROWS_MAX, Segment};
+pub use shared::SealFailure;
 pub use snapshot::Snapshot;
 pub use statistics::{Statistics, WriterReport};
-pub use stock::PlacedSegment;
 pub use summaries::SegmentSummary;
 pub use tail::TailDamage;
 pub use writer::Writer;

@@ -10,8 +10,8 @@ pub struct ArchiveOptions {
     pub commit_interval: Duration,
     /// Longest time that a tail collects rows before it is sealed, counted from its first row. Default: 300 s.
     pub seal_interval: Duration,
-    /// Time to wait before sealing is tried again after it failed, for instance on a full disk. Default: 5 s.
-    pub seal_retry_interval: Duration,
+    /// What happens when sealing fails. Default: see there.
+    pub seal_retries: SealRetries,
     /// Flows after which a tail is sealed. Default: 2,000,000.
     pub segment_rows_max: usize,
     /// Rows of a row group within a segment: the unit that threads share out when they read. Default: 524,288.
@@ -39,6 +39,9 @@ pub struct ArchiveOptions {
     /// when the disk is full, it is had back from them, and meanwhile nothing is appended within it. Default: 1 GiB;
     /// more than a twentieth of the file system is taken as that.
     pub free_octets_min: u64,
+    /// The newest segments that stay when the oldest are removed for a full disk, in octets: when another program fills
+    /// the disk, removing ours does not help. Default: 1 GiB; more than a twentieth of the file system is taken as that.
+    pub oldest_first_octets_min: u64,
 }
 
 impl Default for ArchiveOptions {
@@ -46,7 +49,7 @@ impl Default for ArchiveOptions {
         Self {
             commit_interval: Duration::from_secs(1),
             seal_interval: Duration::from_mins(5),
-            seal_retry_interval: Duration::from_secs(5),
+            seal_retries: SealRetries::default(),
             segment_rows_max: 2_000_000,
             row_group_rows_max: 1 << 19,
             tail_octets_max: 512 << 20,
@@ -58,7 +61,24 @@ impl Default for ArchiveOptions {
             expiry: ExpiryOptions::default(),
             when_full: WhenFull::default(),
             free_octets_min: 1 << 30,
+            oldest_first_octets_min: 1 << 30,
         }
+    }
+}
+
+/// What happens when a tail cannot be sealed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SealRetries {
+    /// Time to wait before sealing is tried again after it failed, for instance on a full disk. Default: 5 s.
+    pub interval: Duration,
+    /// After so many failures to seal a tail it is left behind, readable as it is, and the next one is sealed. It is
+    /// tried again when the others are sealed. Default: 5.
+    pub failures_max: u32,
+}
+
+impl Default for SealRetries {
+    fn default() -> Self {
+        Self { interval: Duration::from_secs(5), failures_max: 5 }
     }
 }
 

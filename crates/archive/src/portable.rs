@@ -5,7 +5,7 @@
 //! may have a row in it.
 //!
 //! An import copies the files, gives them numbers of tails and positions behind all that the archive has, and commits
-//! them all at once in the way sealing does: while the first of these tails exists, an empty file, none of them counts.
+//! them all at once, as sealing does.
 //! Importing is idempotent by file: an archive remembers the checksum, size and name of what it has imported, and
 //! passes over that. What speaks against it is that rows which the other archive has merged with others since come in
 //! a new file, and are imported again.
@@ -16,18 +16,19 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use weir_flow::Table;
 
 use crate::civil::{MS_PER_DAY, day_of_text};
 use crate::layout::Layout;
 use crate::lock::Lock;
-use crate::position::TailNumber;
-use crate::readers::Lease;
-use crate::recovery::{RecoveredTails, recover};
+use crate::manifest::{Edit, Manifest};
+use crate::position::{LOCAL, TailNumber};
+use crate::recovery::{self, RecoveredTails, recover};
 use crate::seal::seal_tail;
-use crate::segment::SegmentName;
-use crate::stock::{PlacedSegment, Stock};
-use crate::{Action, ArchiveError, ArchiveOptions, Position, Segment, Snapshot, folder, readers, space};
+use crate::segment::{SegmentName, found_segment};
+use crate::tail_set::TailSet;
+use crate::{Action, ArchiveError, ArchiveOptions, Position, Segment, Snapshot, disk, folder, space};
 
 use list::{Entry, imported_before, read_list, remember, write_list};
 
@@ -46,10 +47,10 @@ pub struct ExportSelection {
 }
 
 impl ExportSelection {
-    fn has(&self, kept: &PlacedSegment) -> bool {
-        let day = (kept.day * MS_PER_DAY, (kept.day + 1) * MS_PER_DAY - 1);
-        let (first, last) = kept.segment.time_range_ms.unwrap_or(day);
-        (self.tables.is_empty() || self.tables.contains(&kept.table))
+    fn has(&self, segment: &Segment) -> bool {
+        let day = (segment.day * MS_PER_DAY, (segment.day + 1) * MS_PER_DAY - 1);
+        let (first, last) = segment.time_range_ms.unwrap_or(day);
+        (self.tables.is_empty() || self.tables.contains(&segment.table))
             && self.from_ms.is_none_or(|from_ms| last >= from_ms)
             && self.until_ms.is_none_or(|until_ms| first < until_ms)
     }
@@ -92,21 +93,19 @@ pub fn export(dir: &Path, to: &Path, part: &ExportSelection) -> Result<ExportRep
     if !folder::names(to)?.is_empty() {
         return Err(ArchiveError::NotEmpty { path: to.to_owned() });
     }
-    let _lease = Lease::take(&layout)?;
-    let stock = Stock::read(&layout)?;
-    let unsealed = snapshot.tail(Table::Flows).iter().map(|batch| batch.num_rows() as u64);
-    let mut exported = ExportReport { flows_unsealed: unsealed.sum(), ..ExportReport::default() };
+    let mut exported = ExportReport { flows_unsealed: snapshot.rows_unsealed(), ..ExportReport::default() };
     let mut entries = Vec::new();
-    for kept in stock.live.iter().filter(|kept| part.has(kept)) {
-        let Ok(path) = kept.segment.path.strip_prefix(layout.root()) else { continue };
+    for segment in Table::ALL.iter().flat_map(|table| snapshot.segments(*table)).filter(|segment| part.has(segment)) {
+        let from = segment.path();
+        let Ok(path) = from.strip_prefix(layout.root()) else { continue };
         let place = to.join(path);
-        let failed = |source| ArchiveError::CopySegment { path: kept.segment.path.clone(), to: place.clone(), source };
+        let failed = |source| ArchiveError::CopySegment { path: from.clone(), to: place.clone(), source };
         place.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
-        let crc = copy(&kept.segment.path, &place).map_err(failed)?;
-        entries.push(Entry { crc, octets: kept.segment.octets, path: path.to_owned() });
+        let crc = copy(&from, &place).map_err(failed)?;
+        entries.push(Entry { crc, octets: segment.octets, path: path.to_owned() });
         exported.segments += 1;
-        exported.rows += kept.segment.rows;
-        exported.octets += kept.segment.octets;
+        exported.rows += segment.rows;
+        exported.octets += segment.octets;
     }
     fs::create_dir_all(to).map_err(Action::CreateFolder.failed(to))?;
     write_list(to, &entries)?;
@@ -149,15 +148,11 @@ pub fn import(dir: &Path, from: &Path) -> Result<ImportReport, ArchiveError> {
     let layout = Layout::new(dir);
     layout.create_root()?;
     let _lock = Lock::acquire(&layout.lock())?;
-    if layout.create_root()? {
-        layout.create_contents()?;
-    }
-    layout.create_folders()?;
-    readers::create(&layout)?;
+    recovery::create(&layout, layout.create_root()?)?;
     folder::create(&layout.imported())?;
-    let RecoveredTails { recovery, tails, next_number } = recover(&layout)?;
+    let RecoveredTails { recovery, mut manifest, tails, next_number } = recover(&layout)?;
     for tail in &tails {
-        seal_tail(&layout, &ArchiveOptions::default(), tail)?;
+        seal_tail(&layout, &mut manifest, &ArchiveOptions::default(), tail)?;
     }
     let mut imported = ImportReport { position: recovery.position, ..ImportReport::default() };
     let before = imported_before(&layout)?;
@@ -173,7 +168,7 @@ pub fn import(dir: &Path, from: &Path) -> Result<ImportReport, ArchiveError> {
         return Ok(imported);
     }
     renumber(&mut arriving, next_number, recovery.position, from)?;
-    commit(&layout, &arriving, next_number)?;
+    commit(&layout, &mut manifest, &arriving, next_number)?;
     for ImportedFile { entry, name, .. } in &arriving {
         imported.segments += 1;
         imported.rows += name.rows;
@@ -204,8 +199,9 @@ fn fetch(layout: &Layout, from: &Path, entry: Entry, number: usize) -> Result<Im
     if (crc, octets) != (entry.crc, entry.octets) {
         return Err(bad("its checksum is not that of the list"));
     }
-    let copied = Segment::stat(path.clone(), name)?.map(|segment| segment.rows_by_footer()).transpose()?;
-    if copied != Some(name.rows) {
+    let copied = File::open(&path).map_err(failed)?;
+    let rows = SerializedFileReader::new(copied).map(|reader| reader.metadata().file_metadata().num_rows());
+    if rows.ok() != i64::try_from(name.rows).ok() {
         return Err(bad("it has other rows than its name says"));
     }
     Ok(ImportedFile { entry, table, day, name, path })
@@ -234,19 +230,32 @@ fn renumber(
     Ok(())
 }
 
-/// Moves the files into their places and commits them, all at once: by removing the tail that they claim to be of.
-fn commit(layout: &Layout, arriving: &[ImportedFile], number: TailNumber) -> Result<(), ArchiveError> {
-    let tail = layout.tail(number);
-    File::create_new(&tail).map_err(Action::CreateTail.failed(&tail))?;
-    folder::sync(&layout.tails())?;
+/// Moves the files into their places and commits them, all at once.
+fn commit(
+    layout: &Layout,
+    manifest: &mut Manifest,
+    arriving: &[ImportedFile],
+    number: TailNumber,
+) -> Result<(), ArchiveError> {
+    let mut segments = Vec::with_capacity(arriving.len());
     for ImportedFile { table, day, name, path, .. } in arriving {
         let partition = layout.partition(*table, *day);
         folder::create(&partition)?;
         let place = partition.join(name.to_string());
-        fs::rename(path, &place).map_err(Action::PlaceSegment.failed(&place))?;
+        disk::rename(path, &place).map_err(Action::PlaceSegment.failed(&place))?;
         folder::sync(&partition)?;
+        let moved = found_segment(layout, (*table, *day), *name, true)?;
+        let gone = || Action::PlaceSegment.failed(&place)(io::ErrorKind::NotFound.into());
+        // The tails in the file are those of the archive that it comes from; here they are those of its new name.
+        let segment = moved.ok_or_else(gone)?;
+        segments.push(Segment { tails: TailSet::range(name.tails.0, name.tails.1), ..segment });
     }
     remember(layout, number, arriving.iter().map(|file| &file.entry))?;
-    fs::remove_file(&tail).map_err(Action::RemoveTail.failed(&tail))?;
-    folder::sync(&layout.tails())
+    let last_tail = segments.iter().map(|segment| segment.tails.last()).max().unwrap_or(number);
+    let last = segments.iter().map(|segment| segment.last).max().unwrap_or_default();
+    manifest.commit(|_| {
+        let tails = (number, last_tail);
+        Ok(Some(Edit::Sealed { writer: LOCAL, tails, last, segments: segments.clone() }))
+    })?;
+    Ok(())
 }

@@ -10,6 +10,12 @@ pub struct Position(u64);
 /// Number of a tail; tails are numbered without gaps in the order in which they were begun.
 pub(crate) type TailNumber = u64;
 
+/// Who appends: several writers of one archive would have a number and a folder of tails each. The local writer is 0.
+pub(crate) type WriterId = u32;
+
+/// The writer of an archive in a folder of this machine.
+pub(crate) const LOCAL: WriterId = 0;
+
 impl Position {
     /// The position of an empty archive.
     pub const ZERO: Self = Self(0);

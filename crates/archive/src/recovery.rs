@@ -1,17 +1,21 @@
 //! Opening an archive that a crash may have left in the middle of anything.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::{File, OpenOptions};
 use std::path::Path;
 
 use weir_flow::Table;
 
+use crate::civil::day_of_partition;
 use crate::frame::TailEnd;
 use crate::layout::{Layout, TailName};
+use crate::manifest::rebuild::{Care, rebuild};
+use crate::manifest::{ArchiveState, Edit, Manifest, clear_new};
 use crate::portable::list;
-use crate::position::TailNumber;
+use crate::position::{LOCAL, TailNumber};
+use crate::segment::{SegmentName, found_segment};
 use crate::tail::{FinishedTail, TailContents, TailDamage, set_aside};
-use crate::{Action, ArchiveError, Position, folder};
+use crate::{Action, ArchiveError, Position, disk, folder, readers};
 
 /// What opening an archive found, cut and finished.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -19,18 +23,25 @@ use crate::{Action, ArchiveError, Position, folder};
 pub struct Recovery {
     /// True when the archive was not there before.
     pub created: bool,
+    /// True when the archive had no manifest, or none that could be read, and got one.
+    pub manifest_made: bool,
     /// Position at which the archive goes on.
     pub position: Position,
+    /// The epoch of positions from there on. It is raised when a crash of the machine may have taken away positions
+    /// that were seen already.
+    pub epoch: u32,
     /// Tails found; they are sealed first.
     pub tails: u64,
     /// Flows in these tails.
     pub rows: u64,
     /// Octets cut from the end of the last tail: a frame that was never whole.
     pub torn_octets: u64,
-    /// Segments removed because their tail was still there; they are made again.
+    /// Segments removed that were never committed; they are made again of their tail.
     pub segments_uncommitted: u64,
-    /// Temporary files removed.
+    /// Temporary files removed, and tails whose segments were committed.
     pub leftovers: u64,
+    /// Tails that should be there and are not.
+    pub tails_missing: u64,
     /// Damaged tails set aside.
     pub damages: Vec<TailDamage>,
 }
@@ -39,17 +50,51 @@ pub struct Recovery {
 #[derive(Debug)]
 pub(crate) struct RecoveredTails {
     pub(crate) recovery: Recovery,
+    pub(crate) manifest: Manifest,
+    /// In the order of their numbers; those that were skipped before come first.
     pub(crate) tails: VecDeque<FinishedTail>,
     pub(crate) next_number: TailNumber,
+}
+
+/// Makes the archive when it is new: its manifest, then the marker, without which it is none. Creates what folders are
+/// missing in any case.
+pub(crate) fn create(layout: &Layout, is_new: bool) -> Result<(), ArchiveError> {
+    layout.create_folders()?;
+    readers::create(layout)?;
+    if is_new {
+        Manifest::create(layout, ArchiveState::new())?;
+        layout.mark()?;
+    }
+    Ok(())
+}
+
+/// Gives an archive of format 1 its manifest. The caller holds the lock of the writer.
+pub(crate) fn upgrade(layout: &Layout) -> Result<Manifest, ArchiveError> {
+    let rebuilt = rebuild(layout, Care::Headers)?;
+    let manifest = Manifest::create(layout, rebuilt.state)?;
+    layout.mark()?;
+    Ok(manifest)
 }
 
 /// Brings the folder of an archive in order. The caller holds the lock.
 pub(crate) fn recover(layout: &Layout) -> Result<RecoveredTails, ArchiveError> {
     let mut recovery = Recovery { leftovers: folder::clear(&layout.tmp())?, ..Recovery::default() };
-    let numbers = layout.tail_numbers()?;
-    list::forget_uncommitted(layout, numbers.first().copied())?;
-    let sealed = remove_uncommitted(layout, &numbers, &mut recovery)?;
-    let mut position = sealed.position;
+    let mut manifest = if Manifest::exists(layout) {
+        Manifest::load(layout)?
+    } else {
+        // What has a marker of this format has had a manifest, which must not be made out to be lost without a word.
+        if layout.version()? > 1 {
+            return Err(Action::ReadManifest.failed(&layout.manifest())(std::io::ErrorKind::NotFound.into()));
+        }
+        recovery.manifest_made = true;
+        upgrade(layout)?
+    };
+    recovery.leftovers += clear_new(layout)?;
+    let state = ArchiveState::clone(manifest.state());
+    let numbers = tails_left(layout, &state, &mut recovery)?;
+    list::forget_uncommitted(layout, state.local().first_tail)?;
+    recovery.segments_uncommitted = remove_uncommitted(layout, &state)?;
+    let mut position = state.local().position;
     let mut tails = VecDeque::new();
     for (index, &number) in numbers.iter().enumerate() {
         let is_last = index + 1 == numbers.len();
@@ -58,48 +103,93 @@ pub(crate) fn recover(layout: &Layout) -> Result<RecoveredTails, ArchiveError> {
         tails.push_back(tail);
     }
     // A position is never given out twice, not even one that only a damaged file remembers.
-    let mut last_number = sealed.tail.max(numbers.last().copied().unwrap_or_default());
     for name in layout.tail_names()? {
-        if let TailName::Damaged(number, last) = name {
+        if let TailName::Damaged(_, last) = name {
             position = position.max(last);
-            last_number = last_number.max(number);
         }
     }
+    let next_number = numbers.last().map_or(0, |last| last + 1).max(state.local().first_tail);
+    skip_missing(layout, &mut manifest, &numbers, next_number, &mut recovery)?;
     recovery.position = position;
     recovery.tails = tails.len() as u64;
     recovery.rows = tails.iter().map(|tail| tail.rows).sum();
     folder::sync(&layout.tails())?;
-    Ok(RecoveredTails { recovery, tails, next_number: last_number + 1 })
+    recovery.epoch = open_epoch(&mut manifest, position, !numbers.is_empty())?;
+    Ok(RecoveredTails { recovery, manifest, tails, next_number })
 }
 
-/// The last tail and position that segments were made of.
-struct LastSealed {
-    tail: TailNumber,
-    position: Position,
+/// Numbers of the tails that count, ascending. Those that were sealed are removed.
+fn tails_left(layout: &Layout, state: &ArchiveState, recovery: &mut Recovery) -> Result<Vec<TailNumber>, ArchiveError> {
+    let (left, sealed): (Vec<_>, Vec<_>) =
+        layout.tail_numbers()?.into_iter().partition(|number| state.local().has_tail(*number));
+    for number in sealed {
+        folder::remove_leftover(&layout.tail(number))?;
+        recovery.leftovers += 1;
+    }
+    Ok(left)
 }
 
-fn remove_uncommitted(
+/// Commits that tails which are gone have become nothing, so that those behind them can be sealed.
+fn skip_missing(
     layout: &Layout,
-    tails: &[TailNumber],
+    manifest: &mut Manifest,
+    numbers: &[TailNumber],
+    next_number: TailNumber,
     recovery: &mut Recovery,
-) -> Result<LastSealed, ArchiveError> {
-    let mut so_far = LastSealed { tail: 0, position: Position::ZERO };
+) -> Result<(), ArchiveError> {
+    let there: BTreeSet<TailNumber> = numbers.iter().copied().collect();
+    let local = manifest.state().local().clone();
+    let wanted = local.skipped.iter().chain(local.first_tail..next_number);
+    let missing: Vec<TailNumber> = wanted.filter(|number| !there.contains(number)).collect();
+    recovery.tails_missing = missing.len() as u64;
+    // In front of the first that is there they can be passed over at once; the others when their turn comes.
+    for number in missing {
+        debug_assert!(!layout.tail(number).exists());
+        manifest.commit(|state| {
+            let local = state.local();
+            let is_next = number == local.first_tail || local.skipped.contains(number);
+            let gone =
+                || Edit::Sealed { writer: LOCAL, tails: (number, number), last: local.position, segments: Vec::new() };
+            Ok(is_next.then(gone))
+        })?;
+    }
+    Ok(())
+}
+
+/// Commits that this writer goes on; returns the epoch of its positions. It is a new one after anything but a clean
+/// end: frames may have been seen that the machine lost.
+fn open_epoch(manifest: &mut Manifest, position: Position, is_unclean: bool) -> Result<u32, ArchiveError> {
+    let mut opened = 0;
+    manifest.commit(|state| {
+        let local = state.local();
+        let is_new = is_unclean || local.epochs.is_empty();
+        opened = if local.epochs.is_empty() { 1 } else { local.epoch() + u32::from(is_unclean) };
+        let edit = || Edit::Opened { writer: LOCAL, epoch: opened, position: position.max(local.position) };
+        Ok((is_new || position > local.position).then(edit))
+    })?;
+    Ok(opened)
+}
+
+/// Removes segments of tails that are not sealed: a crash came before their commit. They are made again.
+fn remove_uncommitted(layout: &Layout, state: &ArchiveState) -> Result<u64, ArchiveError> {
+    let local = state.local();
+    let mut removed = 0;
     for &table in Table::ALL {
-        for damaged in layout.damaged_segments(table)? {
-            so_far.tail = so_far.tail.max(damaged.tails.1);
-            so_far.position = so_far.position.max(damaged.last);
-        }
-        for segment in layout.segments(table)? {
-            if tails.first().is_some_and(|&first| segment.tails.1 >= first) {
-                folder::remove_leftover(&segment.path)?;
-                recovery.segments_uncommitted += 1;
-            } else {
-                so_far.tail = so_far.tail.max(segment.tails.1);
-                so_far.position = so_far.position.max(segment.last);
+        for partition in layout.partitions(table)? {
+            let Some(day) = day_of_partition(&partition) else { continue };
+            for name in folder::names(&partition)? {
+                let Some(parsed) = name.to_str().and_then(SegmentName::parse) else { continue };
+                if parsed.tails.0 != parsed.tails.1 || !local.has_tail(parsed.tails.0) {
+                    continue;
+                }
+                if let Some(found) = found_segment(layout, (table, day), parsed, false)? {
+                    folder::remove_leftover(&found.path())?;
+                    removed += 1;
+                }
             }
         }
     }
-    Ok(so_far)
+    Ok(removed)
 }
 
 /// Brings one tail in order and makes it durable; returns the last position found in it, damage or not.
@@ -129,16 +219,16 @@ fn recover_tail(
     }
     sync(&path)?;
     let (rows, octets) = (contents.scan.rows(), contents.scan.whole_octets as u64);
-    Ok((FinishedTail { number, path, last, rows, octets }, last_seen))
+    Ok((FinishedTail { number, path, last, rows, octets, failures: 0 }, last_seen))
 }
 
 fn cut(path: &Path, octets: u64) -> Result<(), ArchiveError> {
-    let cut = OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(octets));
+    let cut = OpenOptions::new().write(true).open(path).and_then(|file| disk::set_length(&file, path, octets));
     cut.map_err(Action::CutTail.failed(path))
 }
 
 /// After a crash of the process alone, whole frames may not be on the disk yet.
 fn sync(path: &Path) -> Result<(), ArchiveError> {
-    let synced = File::open(path).and_then(|file| file.sync_all());
+    let synced = File::open(path).and_then(|file| disk::sync(&file, path));
     synced.map_err(|source| ArchiveError::SyncTail { path: path.to_owned(), source: source.into() })
 }

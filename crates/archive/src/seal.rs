@@ -1,8 +1,7 @@
 //! Sealing: a finished tail becomes segments.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -14,10 +13,13 @@ use weir_flow::{FlowBatch, Table};
 use crate::civil::day_of_ms;
 use crate::frame::TailEnd;
 use crate::layout::Layout;
+use crate::manifest::{Edit, Manifest};
 use crate::order::{FlowOrder, flow_order};
-use crate::segment::{Columns, Effort, SegmentName, SegmentRange, write_segment};
+use crate::position::LOCAL;
+use crate::segment::{Columns, Effort, Segment, SegmentOrigin, write_segment};
 use crate::tail::{FinishedTail, Stream, TailContents, TailFile, set_aside};
-use crate::{Action, ArchiveError, ArchiveOptions, Position, folder};
+use crate::tail_set::TailSet;
+use crate::{Action, ArchiveError, ArchiveOptions, disk, folder};
 
 /// What sealing made of a tail.
 #[derive(Debug, Default)]
@@ -31,19 +33,16 @@ pub(crate) struct SealReport {
     pub(crate) write_time: Duration,
 }
 
-/// A segment written to the folder for temporary files.
-struct WrittenSegment {
-    path: PathBuf,
-    partition: PathBuf,
-    name: SegmentName,
-}
+/// A segment in the folder for temporary files, and what it will be.
+type WrittenSegment = (PathBuf, Segment);
 
-/// Writes the segments of a tail, moves them into their places, and commits them by removing the tail.
+/// Writes the segments of a tail, moves them into their places, and commits them; then the tail is removed.
 ///
-/// Until that removal the segments do not count, so a crash at any moment leaves either the tail, of which the next
-/// writer makes the same segments again, or the segments. Everything is synced before the removal.
+/// Until the commit the segments do not count, so a crash at any moment leaves either the tail, of which the next
+/// writer makes the same segments again, or the segments. Everything is synced before the commit.
 pub(crate) fn seal_tail(
     layout: &Layout,
+    manifest: &mut Manifest,
     options: &ArchiveOptions,
     tail: &FinishedTail,
 ) -> Result<SealReport, ArchiveError> {
@@ -57,7 +56,9 @@ pub(crate) fn seal_tail(
     }
     let mut written = Vec::new();
     if let (Some(first), Some(last)) = (scan.frames.first(), scan.last()) {
-        let range = SegmentRange { tails: (tail.number, tail.number), first: first.header.position, last };
+        let tails = TailSet::range(tail.number, tail.number);
+        let root = layout.shared_root();
+        let origin = SegmentOrigin { root, day: 0, tails, first: first.header.position, last };
         let streams = file.streams(&scan)?;
         sealed.rows = scan.rows();
         check_columns(&file, &streams[Table::Flows as usize])?;
@@ -71,15 +72,33 @@ pub(crate) fn seal_tail(
             let columns = Columns::of_tail(table, &file, streams);
             // only flows come first, and only they have an order of their own
             let order = order.take().unwrap_or_else(|| FlowOrder::as_received(columns.rows()));
-            written.extend(write_days(layout, options, &columns, order, range)?);
+            written.extend(write_days(layout, options, &columns, order, &origin)?);
         }
         sealed.write_time = began.elapsed();
     }
-    sealed.segments = written.len() as u64;
-    sealed.octets = place(&written)?;
-    fs::remove_file(&tail.path).map_err(Action::RemoveTail.failed(&tail.path))?;
-    folder::sync(&layout.tails())?;
+    let segments = place(written)?;
+    sealed.segments = segments.len() as u64;
+    sealed.octets = segments.iter().map(|segment| segment.octets).sum();
+    commit(manifest, tail, &segments)?;
+    match disk::remove(&tail.path) {
+        // whoever opens the archive next removes it otherwise
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        other => other.map_err(Action::RemoveTail.failed(&tail.path))?,
+    }
     Ok(sealed)
+}
+
+/// Commits what a tail became. It may be committed already, by an attempt that failed after that.
+fn commit(manifest: &mut Manifest, tail: &FinishedTail, segments: &[Segment]) -> Result<(), ArchiveError> {
+    let last = segments.iter().map(|segment| segment.last).max().or(tail.last).unwrap_or_default();
+    manifest.commit_segments(segments, |state| {
+        let local = state.local();
+        // Tails are sealed in the order of their numbers, so those in between are gone.
+        let first = if local.skipped.contains(tail.number) { tail.number } else { local.first_tail };
+        let sealed = || Edit::Sealed { writer: LOCAL, tails: (first, tail.number), last, segments: segments.to_vec() };
+        Ok(local.has_tail(tail.number).then(sealed))
+    })?;
+    Ok(())
 }
 
 /// Fails on a column of flows that this program does not know: leaving it out would lose it.
@@ -97,15 +116,16 @@ fn write_days(
     options: &ArchiveOptions,
     columns: &Columns<'_>,
     mut order: FlowOrder,
-    range: SegmentRange,
+    origin: &SegmentOrigin,
 ) -> Result<Vec<WrittenSegment>, ArchiveError> {
     let mut written = Vec::new();
     for (day, rows) in split_by_day(columns, std::mem::take(&mut order.rows))? {
         let table = columns.table();
-        let path = layout.tmp().join(format!("{}-{:016}-{day}", table.name(), range.tails.0));
+        let path = layout.tmp().join(format!("{}-{:016}-{day}", table.name(), origin.tails.first()));
         let effort = Effort::sealing(options);
-        let name = write_segment(&path, columns, &rows, &order, range, options.row_group_rows_max, effort)?;
-        written.push(WrittenSegment { path, partition: layout.partition(table, day), name });
+        let origin = SegmentOrigin { day, ..origin.clone() };
+        let segment = write_segment(&path, columns, &rows, &order, origin, options.row_group_rows_max, effort)?;
+        written.push((path, segment));
     }
     Ok(written)
 }
@@ -133,23 +153,22 @@ fn split_by_day(columns: &Columns<'_>, order: Vec<u32>) -> Result<BTreeMap<i64, 
     Ok(by_day)
 }
 
-/// Moves segments into their places and makes that durable. Returns their octets.
-fn place(written: &[WrittenSegment]) -> Result<u64, ArchiveError> {
-    let mut octets = 0;
-    for WrittenSegment { path, partition, name } in written {
-        folder::create(partition)?;
-        let place = partition.join(name.to_string());
-        let failed = Action::PlaceSegment.failed(&place);
-        octets += fs::metadata(path).map_err(failed)?.len();
-        fs::rename(path, &place).map_err(failed)?;
+/// Moves segments into their places and makes that durable. A segment whose name is taken, by one of the same tails that
+/// does not count any more, gets another.
+pub(crate) fn place(written: Vec<WrittenSegment>) -> Result<Vec<Segment>, ArchiveError> {
+    let mut placed = Vec::with_capacity(written.len());
+    let mut partitions = std::collections::BTreeSet::new();
+    for (path, mut segment) in written {
+        let partition = segment.partition();
+        folder::create(&partition)?;
+        while segment.path().exists() {
+            segment.generation += 1;
+        }
+        let place = segment.path();
+        disk::rename(&path, &place).map_err(Action::PlaceSegment.failed(&place))?;
+        partitions.insert(partition);
+        placed.push(segment);
     }
-    let partitions: std::collections::BTreeSet<&Path> =
-        written.iter().map(|segment| segment.partition.as_path()).collect();
-    partitions.into_iter().try_for_each(folder::sync)?;
-    Ok(octets)
-}
-
-/// The position of the last frame in any segment.
-pub(crate) fn last_sealed(segments: &[crate::Segment]) -> Position {
-    segments.iter().map(|segment| segment.last).max().unwrap_or_default()
+    partitions.iter().try_for_each(|partition| folder::sync(partition))?;
+    Ok(placed)
 }

@@ -8,7 +8,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use crate::layout::Layout;
+use crate::manifest::Manifest;
 use crate::position::TailNumber;
+use crate::recovery::RecoveredTails;
+use crate::summaries::keep::WaitingSummary;
 use crate::tail::{FinishedTail, LiveTail};
 use crate::{ArchiveError, ArchiveOptions, Position, Statistics, WhenFull};
 
@@ -19,6 +22,8 @@ use crate::{ArchiveError, ArchiveOptions, Position, Statistics, WhenFull};
 pub(crate) struct Shared {
     pub(crate) layout: Layout,
     pub(crate) options: ArchiveOptions,
+    /// Held while a tail is sealed; maintenance has its own, and commits are safe from each other.
+    pub(crate) manifest: Mutex<Manifest>,
     /// Held while a frame is written.
     tails: Mutex<Tails>,
     /// Held briefly.
@@ -68,6 +73,30 @@ impl SyncFailure {
     }
 }
 
+/// Sealing that fails, as it is to be reported.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SealFailure {
+    /// The tail. Its rows are safe, and are read from it.
+    pub path: PathBuf,
+    /// How often sealing it has failed.
+    pub failures: u32,
+    /// The error and its causes, on one line.
+    pub cause: String,
+}
+
+/// The tails that wait for being sealed.
+#[derive(Debug, Default)]
+pub(crate) struct Sealing {
+    pub(crate) finished: VecDeque<FinishedTail>,
+    /// Tails that could not be sealed and were left behind; they are tried again when the others are sealed.
+    pub(crate) skipped: VecDeque<FinishedTail>,
+    /// Why the last attempt failed, until one succeeds.
+    pub(crate) failure: Option<ArchiveError>,
+    /// The same for whoever logs it, until it is asked for.
+    pub(crate) report: Option<SealFailure>,
+}
+
 /// How far everything is.
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -83,28 +112,41 @@ pub(crate) struct Progress {
     pub(crate) folder_unsynced: bool,
     /// When the live tail got its first frame.
     pub(crate) live_since: Option<Instant>,
-    pub(crate) finished: VecDeque<FinishedTail>,
+    pub(crate) sealing: Sealing,
     pub(crate) ending: Ending,
     /// Set once and for all when a sync fails.
     pub(crate) sync_failure: Option<SyncFailure>,
-    /// Why the last attempt to seal failed, until one succeeds.
-    pub(crate) seal_failure: Option<ArchiveError>,
     /// True when the disk was full since room was last made.
     pub(crate) space_wanted: bool,
+    /// Summaries for which there was no room yet.
+    pub(crate) waiting_summaries: Vec<WaitingSummary>,
     /// Why maintenance failed last, until it is returned once.
     pub(crate) upkeep_failure: Option<ArchiveError>,
     /// Counters of the threads; the rest of the statistics is filled in when they are asked for.
     pub(crate) counted: Statistics,
 }
 
+impl Sealing {
+    /// Counts a failure of a tail; returns how many there were.
+    pub(crate) fn count_failure(&mut self, number: TailNumber) -> u32 {
+        let tail = self.finished.iter_mut().find(|tail| tail.number == number);
+        tail.map_or(1, |tail| {
+            tail.failures += 1;
+            tail.failures
+        })
+    }
+
+    /// Takes a tail from those that wait.
+    pub(crate) fn take_tail(&mut self, number: TailNumber) -> Option<FinishedTail> {
+        let at = self.finished.iter().position(|tail| tail.number == number)?;
+        self.finished.remove(at)
+    }
+}
+
 impl Shared {
-    pub(crate) fn new(
-        layout: Layout,
-        options: &ArchiveOptions,
-        next_number: TailNumber,
-        position: Position,
-        finished: VecDeque<FinishedTail>,
-    ) -> Self {
+    pub(crate) fn new(layout: Layout, options: &ArchiveOptions, recovered: RecoveredTails) -> Self {
+        let RecoveredTails { recovery, manifest, tails: finished, next_number } = recovered;
+        let position = recovery.position;
         let progress = Progress {
             appended: position,
             durable: position,
@@ -114,17 +156,18 @@ impl Shared {
             unsynced_since: None,
             folder_unsynced: false,
             live_since: None,
-            finished,
+            sealing: Sealing { finished, ..Sealing::default() },
             ending: Ending::Open,
             sync_failure: None,
-            seal_failure: None,
             space_wanted: false,
+            waiting_summaries: Vec::new(),
             upkeep_failure: None,
             counted: Statistics::default(),
         };
         Self {
             layout,
             options: *options,
+            manifest: Mutex::new(manifest),
             tails: Mutex::new(Tails { live: None, next_number }),
             progress: Mutex::new(progress),
             sync_wanted: Condvar::new(),
@@ -150,12 +193,13 @@ impl Shared {
         let Some(live) = tails.live.take() else { return };
         let mut progress = self.progress();
         progress.live_since = None;
-        progress.finished.push_back(FinishedTail {
+        progress.sealing.finished.push_back(FinishedTail {
             number: live.number,
             path: live.path,
             last: live.first.map(|_| live.last),
             rows: live.rows,
             octets: live.octets,
+            failures: 0,
         });
         drop(progress);
         self.seal_wanted.notify_all();

@@ -3,22 +3,21 @@
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use weir_flow::Table;
 
 use crate::frame::TailEnd;
 use crate::layout::Layout;
+use crate::manifest::{ArchiveState, Manifest};
 use crate::position::TailNumber;
 use crate::readers::Lease;
-use crate::seal::last_sealed;
-use crate::segment::without_covered;
-use crate::summaries::{SegmentSummary, Summaries};
+use crate::summaries::SegmentSummary;
 use crate::tail::TailContents;
 use crate::{Action, ArchiveError, Position, Segment};
 
-/// Attempts to list an archive whose writer seals tails faster than its folders can be read.
+/// Attempts to open the tails of an archive whose writer seals them faster than that.
 const ATTEMPTS_MAX: u32 = 1000;
 /// Times that a tail is read before it is taken for damaged.
 const TAIL_ATTEMPTS_MAX: u32 = 3;
@@ -31,29 +30,22 @@ const TAIL_ATTEMPTS_MAX: u32 = 3;
 /// Taking a snapshot waits for nothing and disturbs no writer. Its order of steps is what keeps a row from being missed
 /// or read twice:
 ///
-/// 1. Take the lease: what is superseded from now on stays.
-/// 2. List and open all tails. An open tail can be read to its end although it is removed meanwhile. Tails are removed
-///    in the order of their numbers, so what was sealed before is what has a smaller number than all of them.
-/// 3. List the tails again and start over if one of a smaller number has turned up: listings of a folder that changes
-///    need not be exact.
-/// 4. List segments and keep those made of smaller numbers only. Without any tail there is no such number; then
-///    nothing may change during the listing. The same holds without a lease.
+/// 1. Take the lease: what ceases to count from now on stays.
+/// 2. Read the manifest. It tells which segments count, and which tails.
+/// 3. Open the tails that count, in the order of their numbers, until there is none. An open tail can be read to its
+///    end although it is removed meanwhile.
+/// 4. Look whether anything was committed since; if so, start over: a tail that was sealed meanwhile may have been gone
+///    before it was opened.
 /// 5. Read the tails. All but the last are complete, because a tail is begun only after the one before has ended.
 #[derive(Debug)]
 pub struct Snapshot {
-    layout: Layout,
+    state: Arc<ArchiveState>,
     position: Position,
-    /// The first of its tails.
-    first_tail: Option<TailNumber>,
+    /// By [`Table`], made when they are first asked for.
+    segments: [OnceLock<Vec<Segment>>; Table::ALL.len()],
     /// By [`Table`].
-    tables: [TableSnapshot; Table::ALL.len()],
+    tails: [Vec<RecordBatch>; Table::ALL.len()],
     lease: Arc<Lease>,
-}
-
-#[derive(Debug, Default)]
-struct TableSnapshot {
-    segments: Vec<Segment>,
-    tail: Vec<RecordBatch>,
 }
 
 impl Snapshot {
@@ -63,11 +55,32 @@ impl Snapshot {
         layout.check()?;
         for _ in 0..ATTEMPTS_MAX {
             let lease = Lease::take(&layout)?;
-            if let Some(listing) = Listing::read(&layout, &lease)? {
-                return listing.into_snapshot(layout, lease);
+            let mut known = Known::read(&layout)?;
+            let tails = open_tails(&layout, known.state())?;
+            if !known.has_changed(&layout)? {
+                return Self::of(known.into_state(), &tails?, lease);
             }
         }
         Err(ArchiveError::Unsettled { path: dir.to_owned(), attempts: ATTEMPTS_MAX })
+    }
+
+    fn of(state: Arc<ArchiveState>, tails: &[(PathBuf, File)], lease: Lease) -> Result<Self, ArchiveError> {
+        let mut position = state.local().position;
+        let mut batches: [Vec<RecordBatch>; Table::ALL.len()] = Default::default();
+        let mut before: Option<(PathBuf, TailContents)> = None;
+        for (number, (path, file)) in tails.iter().enumerate() {
+            let contents = read_tail(path, file, number + 1 == tails.len())?;
+            if let Some((path, torn)) = before.take() {
+                check_torn(&path, &torn, contents.scan.frames.first().map(|frame| frame.header.position))?;
+            }
+            for (table, more) in batches.iter_mut().zip(contents.batches()?) {
+                table.extend(more);
+            }
+            position = position.max(contents.scan.last().unwrap_or_default());
+            let is_torn = contents.scan.end == TailEnd::Torn && number + 1 < tails.len();
+            before = is_torn.then(|| (path.clone(), contents));
+        }
+        Ok(Self { state, position, segments: Default::default(), tails: batches, lease: Arc::new(lease) })
     }
 
     /// What keeps the files of the segments in their places when the snapshot is dropped before they are opened.
@@ -82,20 +95,35 @@ impl Snapshot {
 
     /// Segments of a table, in the order of their days and positions.
     pub fn segments(&self, table: Table) -> &[Segment] {
-        &self.tables[table as usize].segments
+        self.segments[table as usize].get_or_init(|| self.state.segments_of(table).cloned().collect())
     }
 
     /// What is kept of segments of flows that had expired when the snapshot was taken, in the order of days and tails.
-    /// None of their flows is in a segment or in the tail of this snapshot. The folder is listed when it is asked for.
+    /// None of their flows is in a segment or in the tail of this snapshot.
     pub fn summaries(&self) -> Result<Vec<SegmentSummary>, ArchiveError> {
-        let summaries = Summaries::of_segments(&self.layout, &self.lease, self.segments(Table::Flows).iter())?;
-        Ok(summaries.at(self.first_tail, self.position))
+        Ok(self.state.summaries.values().cloned().collect())
+    }
+
+    /// Flows that have expired since the archive was made. Of those that expired before archives had a manifest, only
+    /// those are counted of which there was a summary.
+    pub fn rows_expired(&self) -> u64 {
+        self.state.rows_expired
+    }
+
+    /// Flows in segments that were set aside because they were damaged or gone.
+    pub fn rows_set_aside(&self) -> u64 {
+        self.state.rows_set_aside
     }
 
     /// Rows of a table that are in no segment, in the order in which they were appended. Batches of flows have only
     /// the columns that their delivery had.
     pub fn tail(&self, table: Table) -> &[RecordBatch] {
-        &self.tables[table as usize].tail
+        &self.tails[table as usize]
+    }
+
+    /// Flows that are in no segment.
+    pub fn rows_unsealed(&self) -> u64 {
+        self.tail(Table::Flows).iter().map(|batch| batch.num_rows() as u64).sum()
     }
 
     /// Rows of a table, in segments and in the tail.
@@ -105,100 +133,98 @@ impl Snapshot {
     }
 }
 
-/// Tails and segments that make up one position.
-struct Listing {
-    first_tail: Option<TailNumber>,
-    tails: Vec<(PathBuf, File)>,
-    segments: Vec<Vec<Segment>>,
+/// What is known of an archive, with a manifest or without one.
+enum Known {
+    Manifest(Manifest),
+    /// Of format 1.
+    Files(Arc<ArchiveState>),
 }
 
-impl Listing {
-    /// Reads the folders once; `None` when they changed in a way that calls for another attempt.
-    fn read(layout: &Layout, lease: &Lease) -> Result<Option<Self>, ArchiveError> {
-        let numbers = layout.tail_numbers()?;
-        if numbers.windows(2).any(|pair| pair[0] + 1 != pair[1]) {
-            return Ok(None);
+impl Known {
+    fn read(layout: &Layout) -> Result<Self, ArchiveError> {
+        if Manifest::is_expected(layout)? {
+            return Manifest::load(layout).map(Self::Manifest);
         }
-        let Some(tails) = open_tails(layout, &numbers)? else { return Ok(None) };
-        let first = numbers.first().copied();
-        if layout.tail_numbers()?.first().copied() < first {
-            // Either a smaller number has turned up, or none is left. The latter is harmless, but rare.
-            return Ok(None);
-        }
-        let segments = list_segments(layout, first, lease)?;
-        let may_change = first.is_none() || !lease.is_held();
-        if may_change
-            && (layout.tail_numbers()?.first().copied() != first || list_segments(layout, first, lease)? != segments)
-        {
-            return Ok(None);
-        }
-        Ok(Some(Self { first_tail: first, tails, segments }))
+        Manifest::load_or_rebuild(layout).map(Self::Files)
     }
 
-    fn into_snapshot(self, layout: Layout, lease: Lease) -> Result<Snapshot, ArchiveError> {
-        let mut position = Position::ZERO;
-        let mut tables: [TableSnapshot; Table::ALL.len()] = Default::default();
-        for (table, segments) in tables.iter_mut().zip(self.segments) {
-            position = position.max(last_sealed(&segments));
-            table.segments = segments;
+    fn state(&self) -> &Arc<ArchiveState> {
+        match self {
+            Self::Manifest(manifest) => manifest.state(),
+            Self::Files(state) => state,
         }
-        let last = self.tails.len().saturating_sub(1);
-        for (number, (path, file)) in self.tails.iter().enumerate() {
-            let contents = whole_tail(path, file, number == last)?;
-            for (table, batches) in tables.iter_mut().zip(contents.batches()?) {
-                table.tail.extend(batches);
-            }
-            position = position.max(contents.scan.last().unwrap_or_default());
-        }
-        Ok(Snapshot { layout, position, first_tail: self.first_tail, tables, lease: Arc::new(lease) })
     }
-}
 
-/// What a tail holds. What is damaged is an error: a snapshot never has fewer rows than the archive without saying so.
-fn whole_tail(path: &Path, file: &File, is_last: bool) -> Result<TailContents, ArchiveError> {
-    let mut attempts = 0;
-    loop {
-        let contents = TailContents::read(file, path)?;
-        let is_damaged = match contents.scan.end {
-            TailEnd::Clean => false,
-            // the end of the last one is being written, or was when the writer was killed
-            TailEnd::Torn => !is_last,
-            TailEnd::Damaged { .. } => true,
-        };
-        attempts += 1;
-        if !is_damaged {
-            return Ok(contents);
-        }
-        // a frame for which there was no room is cut, and another may take its place while the tail is read
-        if attempts == TAIL_ATTEMPTS_MAX {
-            let octets = contents.octets() - contents.scan.whole_octets as u64;
-            return Err(ArchiveError::DamagedTail { path: path.to_owned(), octets });
+    fn into_state(self) -> Arc<ArchiveState> {
+        Arc::clone(self.state())
+    }
+
+    /// Whether anything was committed since.
+    fn has_changed(&mut self, layout: &Layout) -> Result<bool, ArchiveError> {
+        match self {
+            Self::Manifest(manifest) => manifest.refresh(),
+            Self::Files(state) => Ok(*state != Manifest::load_or_rebuild(layout)?),
         }
     }
 }
 
-fn open_tails(layout: &Layout, numbers: &[TailNumber]) -> Result<Option<Vec<(PathBuf, File)>>, ArchiveError> {
+/// Opens the tails that count. The outer error is final; the inner one, a tail that is gone, may be because it was
+/// sealed meanwhile.
+fn open_tails(
+    layout: &Layout,
+    state: &ArchiveState,
+) -> Result<Result<Vec<(PathBuf, File)>, ArchiveError>, ArchiveError> {
+    let local = state.local();
+    let mut numbers = layout.tail_numbers()?;
+    numbers.retain(|number| local.has_tail(*number));
+    let is_skipped = |number: TailNumber| local.skipped.contains(number);
+    let gap = (local.first_tail..).zip(numbers.iter().filter(|number| !is_skipped(**number)));
+    let missing = gap.filter(|(wanted, found)| wanted != *found).map(|(wanted, _)| wanted).next();
+    let missing = missing.or_else(|| local.skipped.iter().find(|number| !numbers.contains(number)));
+    if let Some(number) = missing {
+        return Ok(Err(ArchiveError::MissingTail { path: layout.tail(number) }));
+    }
     let mut tails = Vec::with_capacity(numbers.len());
-    for &number in numbers {
+    for number in numbers {
         let path = layout.tail(number);
         match File::open(&path) {
             Ok(file) => tails.push((path, file)),
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                return Ok(Err(ArchiveError::MissingTail { path }));
+            }
             Err(source) => return Err(Action::ReadTail.failed(&path)(source)),
         }
     }
-    Ok(Some(tails))
+    Ok(Ok(tails))
 }
 
-/// Segments of every table that were made of tails before `first`.
-fn list_segments(layout: &Layout, first: Option<TailNumber>, lease: &Lease) -> Result<Vec<Vec<Segment>>, ArchiveError> {
-    let committed = |segment: &Segment| first.is_none_or(|first| segment.tails.1 < first);
-    let tables = Table::ALL.iter().map(|&table| {
-        let mut segments = layout.segments(table)?;
-        segments.retain(committed);
-        let mut segments = without_covered(segments);
-        segments.retain(|segment| !lease.has_expired(layout, &segment.path));
-        Ok(segments)
-    });
-    tables.collect()
+/// What a tail holds. What is damaged is an error: a snapshot never has fewer rows than the archive without saying so.
+fn read_tail(path: &Path, file: &File, is_last: bool) -> Result<TailContents, ArchiveError> {
+    let mut attempts = 0;
+    loop {
+        let contents = TailContents::read(file, path)?;
+        attempts += 1;
+        match contents.scan.end {
+            TailEnd::Clean => return Ok(contents),
+            // the end of the last one is being written, or was when the writer was killed
+            TailEnd::Torn if is_last => return Ok(contents),
+            // a frame for which there was no room is cut, and another may take its place while the tail is read
+            _ if attempts < TAIL_ATTEMPTS_MAX => {}
+            // whether something is missing is known when the tail after it is read
+            TailEnd::Torn => return Ok(contents),
+            TailEnd::Damaged { .. } => return Err(damaged(path, &contents)),
+        }
+    }
+}
+
+/// Fails when the tail after a torn one does not go on where it ended. One whose last write failed, and could not be
+/// taken back, is torn and has everything.
+fn check_torn(path: &Path, torn: &TailContents, next: Option<Position>) -> Result<(), ArchiveError> {
+    let goes_on = torn.scan.last().is_some_and(|last| next == Some(last.next()));
+    if goes_on { Ok(()) } else { Err(damaged(path, torn)) }
+}
+
+fn damaged(path: &Path, contents: &TailContents) -> ArchiveError {
+    let octets = contents.octets() - contents.scan.whole_octets as u64;
+    ArchiveError::DamagedTail { path: path.to_owned(), octets }
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use nix::sys::statvfs::statvfs;
 
-use crate::readers::remove;
-use crate::stock::{PlacedSegment, now_ms};
+use crate::expiry::write_late;
+use crate::manifest::{Edit, SegmentKey};
 use crate::summaries::SegmentSummary;
-use crate::summaries::keep::{SummaryCounts, SummaryWriter};
-use crate::upkeep::Upkeep;
-use crate::{Action, ArchiveError, ArchiveOptions, WhenFull};
+use crate::summaries::keep::{SummaryCounts, SummaryWriter, WaitingSummary};
+use crate::upkeep::{Upkeep, now_ms};
+use crate::{Action, ArchiveError, ArchiveOptions, Segment, WhenFull};
 
 /// The reserve is at most this part of its file system.
 const RESERVE_PART_MAX: u64 = 20;
@@ -67,56 +67,88 @@ pub(crate) struct FreedSpace {
     pub(crate) written: SummaryCounts,
     /// Summaries that are gone.
     pub(crate) summaries: u64,
+    /// True when there is no room still, and nothing more may be removed for it.
+    pub(crate) is_at_floor: bool,
 }
 
 /// Removes files until the reserve is there again, at least one: first those that do not count any more, then the
-/// oldest segments, whose rollups are kept where there is room for them, and in the end the oldest summaries.
-pub(crate) fn make_room(upkeep: &Upkeep, options: &ArchiveOptions) -> Result<FreedSpace, ArchiveError> {
-    let stock = upkeep.stock()?;
-    let removed = upkeep.remove_retired(&stock, Duration::ZERO)?;
+/// oldest segments, whose rollups are kept where there is room for them, and in the end the oldest summaries. The
+/// newest segments stay, so many octets as the options say: another program that fills the disk must not empty the
+/// archive.
+pub(crate) fn make_room(
+    upkeep: &mut Upkeep,
+    options: &ArchiveOptions,
+    waiting: &mut Vec<WaitingSummary>,
+) -> Result<FreedSpace, ArchiveError> {
+    let removed = upkeep.remove_pending(Duration::ZERO)?;
     let mut freed = FreedSpace { files: removed.files, octets: removed.octets, ..FreedSpace::default() };
-    let enough = |freed: &FreedSpace| Ok(freed.files > 0 && !Space::at(upkeep.layout.root())?.is_short(0, options));
-    for PlacedSegment { segment, .. } in &stock.covered {
-        if let Some(octets) = remove(&segment.path)? {
-            freed.octets += octets;
-            freed.files += 1;
-        }
-    }
-    for kept in stock.candidates() {
+    let root = upkeep.layout.root().to_owned();
+    let enough = |freed: &FreedSpace| Ok(freed.files > 0 && !Space::at(&root)?.is_short(0, options));
+    let floor = Space::at(&root)?.reserve(options.oldest_first_octets_min);
+    let mut octets_left = upkeep.state().octets();
+    let oldest: Vec<Segment> = upkeep.state().oldest_first().into_iter().cloned().collect();
+    for segment in oldest {
         if enough(&freed)? {
             return Ok(freed);
         }
-        let mut keeper = SummaryWriter::new(&upkeep.layout, options.expiry.summaries, options.heavy_keys_min, now_ms());
-        keeper.keep(kept)?;
-        let octets = remove(&kept.segment.path)?;
-        freed.written.add(&keeper.finish()?);
-        if let Some(octets) = octets {
-            freed.octets += octets;
-            freed.files += 1;
-            freed.rows += if kept.table == weir_flow::Table::Flows { kept.segment.rows } else { 0 };
+        octets_left -= segment.octets;
+        if octets_left < floor {
+            freed.is_at_floor = true;
+            break;
         }
+        remove_segment(upkeep, options, &segment, waiting, &mut freed)?;
     }
     remove_summaries(upkeep, enough, &mut freed)?;
     Ok(freed)
 }
 
+/// Removes one segment, at once: readers are not waited for.
+fn remove_segment(
+    upkeep: &mut Upkeep,
+    options: &ArchiveOptions,
+    segment: &Segment,
+    waiting: &mut Vec<WaitingSummary>,
+    freed: &mut FreedSpace,
+) -> Result<(), ArchiveError> {
+    let layout = upkeep.layout.clone();
+    let mut keeper = SummaryWriter::new(&layout, options.expiry.summaries, options.heavy_keys_min, now_ms());
+    keeper.keep(segment)?;
+    let (key, written) = (segment.key(), keeper.written);
+    upkeep
+        .manifest
+        .commit(|_| Ok(Some(Edit::Expired { segments: vec![key], written: written.clone(), summaries: Vec::new() })))?;
+    freed.written.add(&keeper.counts);
+    waiting.extend(keeper.waiting);
+    let removed = upkeep.remove_pending(Duration::ZERO)?;
+    freed.octets += removed.octets;
+    freed.files += removed.files;
+    freed.rows += if segment.table == weir_flow::Table::Flows { segment.rows } else { 0 };
+    let late = write_late(upkeep, waiting)?;
+    freed.written.summaries += late.len() as u64;
+    freed.written.octets += late.iter().map(SegmentSummary::octets).sum::<u64>();
+    Ok(())
+}
+
 /// Removes the oldest summaries until it is enough.
 fn remove_summaries(
-    upkeep: &Upkeep,
+    upkeep: &mut Upkeep,
     enough: impl Fn(&FreedSpace) -> Result<bool, ArchiveError>,
     freed: &mut FreedSpace,
 ) -> Result<(), ArchiveError> {
-    let mut summaries = upkeep.stock()?.summaries(&upkeep.layout)?.live;
-    summaries.sort_by_key(SegmentSummary::newest_ms);
-    for summary in summaries {
+    let mut oldest: Vec<(i64, SegmentKey)> =
+        upkeep.state().summaries.iter().map(|(key, summary)| (summary.newest_ms(), *key)).collect();
+    oldest.sort_unstable();
+    for (_, key) in oldest {
         if enough(freed)? {
             break;
         }
-        if let Some(octets) = remove(summary.path())? {
-            freed.octets += octets;
-            freed.files += 1;
-            freed.summaries += 1;
-        }
+        upkeep
+            .manifest
+            .commit(|_| Ok(Some(Edit::Expired { segments: Vec::new(), written: Vec::new(), summaries: vec![key] })))?;
+        let removed = upkeep.remove_pending(Duration::ZERO)?;
+        freed.octets += removed.octets;
+        freed.files += removed.files;
+        freed.summaries += 1;
     }
     Ok(())
 }

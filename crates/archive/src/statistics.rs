@@ -30,6 +30,8 @@ pub struct Statistics {
     pub backlog_rows: u64,
     /// Octets of these tails.
     pub backlog_octets: u64,
+    /// Tails left behind because they could not be sealed. They are read as they are, and tried again.
+    pub tails_skipped: u64,
     /// Times that sealing failed; it is tried again.
     pub seal_failures: u64,
     /// Tails found damaged when they were sealed, and set aside.
@@ -68,6 +70,12 @@ pub struct Statistics {
     pub summaries_lost: u64,
     /// Summaries that expired or were removed because the disk was full.
     pub summaries_expired: u64,
+    /// Files that count no more and wait for readers.
+    pub files_pending: u64,
+    /// Times that there was no room and nothing more could be removed for it, because the newest segments stay.
+    pub room_refused: u64,
+    /// Times that expiry by age was put off because the clock had jumped.
+    pub expiry_suspended: u64,
     /// Times that maintenance failed; it is tried again.
     pub upkeep_failures: u64,
 }

@@ -1,31 +1,29 @@
 //! Summaries: the rollups of segments whose flows have expired.
 //!
 //! Rollups take a hundredth of what flows take, so they can stay for much longer. Before a segment of flows expires,
-//! its rollups are written as they are to a file of their own, in `summaries/` under the segment's day and name
-//! ([`keep`] tells how). What speaks against files of their own is that an archive has as many of them as it ever had
-//! merged segments; rewriting them as larger ones would save little and need the care that merging takes.
+//! its rollups are written as they are to a file of their own, in `summaries/` under the segment's day and name. What
+//! speaks against files of their own is that an archive has as many of them as it ever had merged segments; rewriting
+//! them as larger ones would save little and need the care that merging takes.
 //!
-//! A summary counts only when no segment that counts was made of its tails. So it may be written long before its
-//! segment goes, and a crash in between counts nothing twice: until the segment has gone the summary does not count.
-//! Readers find it the same way: one that still has the segment in a listing leaves the summary out.
+//! A summary counts from the commit on by which its segment does not: so it is written before, and a crash in between
+//! leaves a file that does not count.
 
 mod format;
 pub(crate) mod keep;
 
-use std::collections::{HashMap, HashSet};
-use std::ffi::OsString;
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use weir_flow::Table;
 
 use crate::layout::Layout;
-use crate::readers::Lease;
+use crate::manifest::SegmentKey;
+use crate::position::LOCAL;
 use crate::rollup::read_rollup;
-use crate::segment::{SegmentName, without_covered};
-use crate::stock::{PlacedSegment, Stock, day_of};
-use crate::{Action, ArchiveError, Position, Rollup, RollupTable, Segment, folder};
+use crate::segment::SegmentName;
+use crate::tail_set::TailSet;
+use crate::{Action, ArchiveError, Rollup, RollupTable, Segment};
 
 /// What the name of a summary ends in, where that of its segment ends in `.parquet`.
 pub(crate) const SUFFIX: &str = ".rollups";
@@ -33,70 +31,96 @@ pub(crate) const SUFFIX: &str = ".rollups";
 /// The rollups of a segment of flows that has expired, as a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentSummary {
-    /// What the name says, which is what the segment's name said; the path is that of the summary.
-    kept: PlacedSegment,
+    /// The segment as it was.
+    segment: Segment,
+    octets: u64,
 }
 
 impl SegmentSummary {
-    fn new(segment: Segment) -> Self {
-        Self { kept: PlacedSegment { table: Table::Flows, day: day_of(&segment.path), segment } }
+    /// The summary of a segment, in a file of so many octets.
+    pub(crate) fn of(segment: Segment, octets: u64) -> Self {
+        Self { segment, octets }
     }
 
     /// The file.
-    pub fn path(&self) -> &Path {
-        &self.kept.segment.path
+    pub fn path(&self) -> PathBuf {
+        self.partition().join(format!("{}{SUFFIX}", self.segment.name().stem()))
+    }
+
+    pub(crate) fn partition(&self) -> PathBuf {
+        Layout::new(&self.segment.root).summary_partition(self.segment.day)
     }
 
     /// Size of the file in octets.
     pub fn octets(&self) -> u64 {
-        self.kept.segment.octets
+        self.octets
     }
 
     /// Rows that the segment had.
     pub fn rows(&self) -> u64 {
-        self.kept.segment.rows
+        self.segment.rows
     }
 
     /// The UTC day of the flows, as `YYYY-MM-DD`.
     pub fn day_text(&self) -> String {
-        self.kept.day_text()
+        self.segment.day_text()
     }
 
     /// Smallest and largest of all values of `start` and `end`, milliseconds since the epoch; `None` when no flow had
     /// either.
     pub fn time_range_ms(&self) -> Option<(i64, i64)> {
-        self.kept.segment.time_range_ms
+        self.segment.time_range_ms
     }
 
-    /// The time of the newest flow, see [`PlacedSegment::newest_ms`].
+    /// The time of the newest flow, see [`Segment::newest_ms`].
     pub fn newest_ms(&self) -> i64 {
-        self.kept.newest_ms()
+        self.segment.newest_ms()
+    }
+
+    /// The segment as it was.
+    pub(crate) fn segment(&self) -> &Segment {
+        &self.segment
+    }
+
+    pub(crate) fn tails(&self) -> &TailSet {
+        &self.segment.tails
+    }
+
+    pub(crate) fn key(&self) -> SegmentKey {
+        self.segment.key()
     }
 
     /// The sums by one kind of key; `None` when the segment had none, nor could they be made of its flows.
     pub fn rollup(&self, rollup: Rollup) -> Result<Option<RollupTable>, ArchiveError> {
-        let file = self.open()?;
-        let sections = format::sections(&file, self.path())?;
-        read_rollup(&sections, &file, self.path(), rollup).map_err(of_summary)
+        let (file, path) = (self.open()?, self.path());
+        let sections = format::sections(&file, &path)?;
+        read_rollup(&sections, &file, &path, rollup).map_err(of_summary)
     }
 
     /// Reads the whole file, verifies every checksum and decodes every table; the checksums cover every octet.
     pub fn check(&self) -> Result<(), ArchiveError> {
-        let file = self.open()?;
-        let sections = format::sections(&file, self.path())?;
+        let (file, path) = (self.open()?, self.path());
+        let sections = format::sections(&file, &path)?;
+        format::tails(&sections, &file, &path)?;
         for &rollup in Rollup::ALL {
-            read_rollup(&sections, &file, self.path(), rollup).map_err(of_summary)?;
+            read_rollup(&sections, &file, &path, rollup).map_err(of_summary)?;
         }
         Ok(())
     }
 
-    /// Whether it is that of a segment.
-    pub(crate) fn is_of(&self, kept: &PlacedSegment) -> bool {
-        (self.kept.table, self.kept.day, self.kept.segment.tails) == (kept.table, kept.day, kept.segment.tails)
-    }
-
+    /// Opens the file, once it is certain that it is this summary: that it has the size that was written, and names
+    /// the tails of its segment.
     fn open(&self) -> Result<File, ArchiveError> {
-        File::open(self.path()).map_err(Action::ReadSummary.failed(self.path()))
+        let path = self.path();
+        let failed = Action::ReadSummary.failed(&path);
+        let file = File::open(&path).map_err(failed)?;
+        let octets = file.metadata().map_err(failed)?.len();
+        let sections = format::sections(&file, &path)?;
+        let is_other = format::tails(&sections, &file, &path)?.is_some_and(|tails| &tails != self.tails());
+        if octets != self.octets || is_other {
+            return Err(ArchiveError::DamagedSummary { path, part: "it is another file".to_owned() });
+        }
+        Ok(file)
     }
 }
 
@@ -109,95 +133,45 @@ fn of_summary(error: ArchiveError) -> ArchiveError {
     }
 }
 
-/// The summaries of an archive.
-#[derive(Debug, Default)]
-pub(crate) struct Summaries {
-    /// Those that count, by day and tails.
-    pub(crate) live: Vec<SegmentSummary>,
-    /// Those whose flows are there still, or that a wider one covers.
-    pub(crate) void: Vec<SegmentSummary>,
-}
-
-impl Stock {
-    /// The summaries next to these segments. The caller holds the lock of upkeep, or a lease.
-    pub(crate) fn summaries(&self, layout: &Layout) -> Result<Summaries, ArchiveError> {
-        let flows = self.live.iter().filter(|kept| kept.table == Table::Flows);
-        Summaries::of_segments(layout, &Lease::take(layout)?, flows.map(|kept| &kept.segment))
+/// The summary in a file, by its name and, where it is to be read, by what it says of its tails. `None` when the name
+/// is none of a summary, or the file has just vanished.
+pub(crate) fn found_summary(
+    layout: &Layout,
+    day: i64,
+    name: &str,
+    read: bool,
+) -> Result<Option<SegmentSummary>, ArchiveError> {
+    let Some(parsed) = name.strip_suffix(SUFFIX).and_then(SegmentName::parse_stem) else { return Ok(None) };
+    let path = layout.summary_partition(day).join(name);
+    let octets = match fs::metadata(&path) {
+        Ok(metadata) => metadata.len(),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(source) => return Err(Action::ReadSummary.failed(&path)(source)),
+    };
+    let mut tails = TailSet::range(parsed.tails.0, parsed.tails.1);
+    if read && let Ok(file) = File::open(&path) {
+        // One that is damaged goes by its name; reading it is an error then.
+        let named = format::sections(&file, &path).and_then(|sections| format::tails(&sections, &file, &path));
+        tails = named.ok().flatten().unwrap_or(tails);
     }
-}
-
-impl Summaries {
-    /// Lists the summaries next to these segments of flows, which are those that count.
-    pub(crate) fn of_segments<'a>(
-        layout: &Layout,
-        lease: &Lease,
-        segments: impl Iterator<Item = &'a Segment>,
-    ) -> Result<Self, ArchiveError> {
-        let mut all = list(layout)?;
-        all.retain(|segment| !lease.has_expired(layout, &segment.path));
-        let mut tails_of_day: HashMap<OsString, Vec<(u64, u64)>> = HashMap::new();
-        for segment in segments {
-            let Some(day) = day_name(&segment.path) else { continue };
-            tails_of_day.entry(day).or_default().push(segment.tails);
-        }
-        let has_flows = |summary: &Segment| {
-            let tails = day_name(&summary.path).and_then(|day| tails_of_day.get(&day));
-            // one tail in common is enough: nothing may count twice
-            tails.is_some_and(|all| all.iter().any(|tails| tails.0 <= summary.tails.1 && summary.tails.0 <= tails.1))
-        };
-        let live = without_covered(all.iter().filter(|summary| !has_flows(summary)).cloned().collect());
-        let counting: HashSet<PathBuf> = live.iter().map(|segment| segment.path.clone()).collect();
-        all.retain(|segment| !counting.contains(&segment.path));
-        let summaries = |segments: Vec<Segment>| segments.into_iter().map(SegmentSummary::new).collect();
-        Ok(Self { live: summaries(live), void: summaries(all) })
-    }
-
-    /// Octets of those that count.
-    pub(crate) fn octets(&self) -> u64 {
-        self.live.iter().map(SegmentSummary::octets).sum()
-    }
-
-    /// Of those that count the ones whose flows are in a snapshot made of tails before `first` at this position.
-    pub(crate) fn at(self, first: Option<u64>, position: Position) -> Vec<SegmentSummary> {
-        let is_before = |summary: &SegmentSummary| {
-            let segment = &summary.kept.segment;
-            first.is_none_or(|first| segment.tails.1 < first) && segment.last <= position
-        };
-        self.live.into_iter().filter(is_before).collect()
-    }
-}
-
-fn day_name(path: &Path) -> Option<OsString> {
-    path.parent()?.file_name().map(ToOwned::to_owned)
-}
-
-/// Every file of a summary, by day and tails.
-fn list(layout: &Layout) -> Result<Vec<Segment>, ArchiveError> {
-    let mut found = Vec::new();
-    for partition in layout.summary_partitions()? {
-        for name in folder::names(&partition)? {
-            let Some(parsed) = name.to_str().and_then(parse) else { continue };
-            found.extend(Segment::stat(partition.join(&name), parsed)?);
-        }
-    }
-    found.sort_unstable_by(|a, b| a.path.cmp(&b.path));
-    Ok(found)
-}
-
-fn parse(name: &str) -> Option<SegmentName> {
-    SegmentName::parse_stem(name.strip_suffix(SUFFIX)?)
+    let segment = Segment {
+        table: Table::Flows,
+        day,
+        rows: parsed.rows,
+        octets: 0,
+        first: parsed.first,
+        last: parsed.last,
+        time_range_ms: parsed.time_range_ms,
+        writer: LOCAL,
+        tails,
+        generation: parsed.generation,
+        header_crc: None,
+        root: layout.shared_root(),
+    };
+    Ok(Some(SegmentSummary { segment, octets }))
 }
 
 /// Whether a file that is called so is a summary.
 pub(crate) fn is_name(name: &str) -> bool {
-    parse(name).is_some()
-}
-
-/// Whether a file is there.
-pub(crate) fn exists(path: &Path) -> Result<bool, ArchiveError> {
-    match path.metadata() {
-        Ok(_) => Ok(true),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
-        Err(source) => Err(Action::ReadSummary.failed(path)(source)),
-    }
+    name.strip_suffix(SUFFIX).and_then(SegmentName::parse_stem).is_some()
 }

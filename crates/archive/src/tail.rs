@@ -3,7 +3,7 @@
 mod stream;
 
 use std::cell::RefCell;
-use std::fs::{self, File, OpenOptions};
+use std::fs::File;
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use weir_flow::Table;
 use crate::frame::{EncodedFrame, HEADER_OCTETS, Octets, Scan, TailEnd, decode, scan, streams};
 use crate::layout::Layout;
 use crate::position::TailNumber;
-use crate::{Action, ArchiveError, Position, folder};
+use crate::{Action, ArchiveError, Position, disk, folder};
 
 pub(crate) use stream::Stream;
 
@@ -46,8 +46,7 @@ impl LiveTail {
     /// Creates the file of a tail that is not there yet.
     pub(crate) fn create(layout: &Layout, number: TailNumber) -> Result<Self, ArchiveError> {
         let path = layout.tail(number);
-        let opened = OpenOptions::new().append(true).create_new(true).open(&path);
-        let file = opened.map_err(Action::CreateTail.failed(&path))?;
+        let file = disk::create_to_append(&path).map_err(Action::CreateTail.failed(&path))?;
         Ok(Self {
             number,
             path,
@@ -70,9 +69,10 @@ impl LiveTail {
     /// alone from then on when even that fails. Either way its readers never take the piece for a frame.
     pub(crate) fn append(&mut self, frame: &EncodedFrame) -> Result<(), ArchiveError> {
         if let Err(source) = write_frame(&self.file, frame) {
-            self.broken = self.file.set_len(self.octets).is_err();
+            self.broken = disk::set_length(&self.file, &self.path, self.octets).is_err();
             return Err(Action::AppendTail.failed(&self.path)(source));
         }
+        disk::written(&self.path);
         let header = &frame.header;
         self.octets += header.frame_octets();
         self.rows += u64::from(header.flows_rows);
@@ -108,6 +108,8 @@ pub(crate) struct FinishedTail {
     pub(crate) last: Option<Position>,
     pub(crate) rows: u64,
     pub(crate) octets: u64,
+    /// How often sealing it has failed.
+    pub(crate) failures: u32,
 }
 
 /// A tail that was changed after it was written. What lay before the damage is kept as if nothing had happened.
@@ -300,14 +302,12 @@ pub(crate) fn set_aside(
     let (path, aside) = (layout.tail(number), layout.damaged(number, last));
     let rewritten = layout.tmp().join(format!("{number:016}.tail"));
     let replaced: io::Result<()> = (|| {
-        match fs::hard_link(&path, &aside) {
+        match disk::link(&path, &aside) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             other => other?,
         }
-        let mut file = File::create(&rewritten)?;
-        file.write_all(contents.whole())?;
-        file.sync_all()?;
-        fs::rename(&rewritten, &path)
+        disk::write_synced(&rewritten, contents.whole())?;
+        disk::rename(&rewritten, &path)
     })();
     replaced.map_err(Action::SetAside.failed(&path))?;
     folder::sync(&layout.tails())?;

@@ -1,14 +1,17 @@
 //! The threads of a writer: one makes durable what was written, one seals tails, one does maintenance.
 
+use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::manifest::Edit;
+use crate::position::{LOCAL, TailNumber};
 use crate::seal::{SealReport, seal_tail};
-use crate::shared::{Ending, Progress, Shared, SyncFailure};
+use crate::shared::{Ending, Progress, SealFailure, Shared, SyncFailure};
 use crate::tail::FinishedTail;
 use crate::upkeep::round;
-use crate::{ArchiveError, folder};
+use crate::{ArchiveError, disk, folder};
 
 /// The threads of a writer.
 #[derive(Debug)]
@@ -124,7 +127,7 @@ fn sync(shared: &Shared) {
     drop(progress);
     let mut failure = None;
     for (path, file) in files {
-        if let Err(source) = file.sync_data() {
+        if let Err(source) = disk::sync_data(&file, &path) {
             failure = Some(SyncFailure::new(path, source));
             break;
         }
@@ -155,52 +158,118 @@ fn rotate(shared: &Shared) {
     }
 }
 
+/// A failure to seal is reported at once, and then once in this time.
+const REPORT_INTERVAL: Duration = Duration::from_mins(1);
+
+/// A tail that was left behind is tried again after so many times the pause between two attempts.
+const PAUSE_RETRIES: u32 = 12;
+
 fn run_seal(shared: &Shared) {
+    let mut reported: Option<Instant> = None;
     while let Some(tail) = next_to_seal(shared) {
-        let sealed = seal_tail(&shared.layout, &shared.options, &tail);
-        let mut progress = shared.progress();
-        match sealed {
+        match seal(shared, &tail) {
             Ok(sealed) => {
+                let mut progress = shared.progress();
                 count(&mut progress, &tail, &sealed);
-                progress.finished.pop_front();
-                progress.seal_failure = None;
+                progress.sealing.take_tail(tail.number);
+                progress.sealing.failure = None;
+                reported = None;
             }
             Err(error) => {
-                progress.counted.seal_failures += 1;
-                let is_full = error.is_full_disk();
-                progress.seal_failure = Some(error);
-                if is_full {
-                    drop(progress);
-                    // What fails here fails in the round of the other thread too, which says so.
-                    if round::make_room(shared).unwrap_or(false) {
-                        continue;
-                    }
-                    progress = shared.progress();
-                }
-                if progress.ending != Ending::Open {
+                let is_due = reported.is_none_or(|last| last.elapsed() >= REPORT_INTERVAL);
+                reported = if is_due { Some(Instant::now()) } else { reported };
+                if !after_failure(shared, &tail, error, is_due) {
                     return;
                 }
-                let waiting = |progress: &mut Progress| progress.ending == Ending::Open;
-                let time = shared.options.seal_retry_interval;
-                drop(shared.seal_wanted.wait_timeout_while(progress, time, waiting));
             }
         }
     }
 }
 
-/// The oldest tail that waits for being sealed, as soon as there is one; `None` at the end.
+/// Seals a tail. A panic is an error like another one: the tail is tried again, and then left behind.
+fn seal(shared: &Shared, tail: &FinishedTail) -> Result<SealReport, ArchiveError> {
+    let sealed = panic::catch_unwind(AssertUnwindSafe(|| {
+        let mut manifest = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+        seal_tail(&shared.layout, &mut manifest, &shared.options, tail)
+    }));
+    sealed.unwrap_or(Err(ArchiveError::ThreadPanicked { name: SEAL }))
+}
+
+/// Counts a failure and waits until the tail is tried again, or leaves it behind. False at the end.
+fn after_failure(shared: &Shared, tail: &FinishedTail, error: ArchiveError, is_due: bool) -> bool {
+    let is_full = error.is_full_disk();
+    let mut progress = shared.progress();
+    progress.counted.seal_failures += 1;
+    let failures = progress.sealing.count_failure(tail.number);
+    if is_due {
+        progress.sealing.report = Some(SealFailure { path: tail.path.clone(), failures, cause: error.chain() });
+    }
+    progress.sealing.failure = Some(error);
+    if is_full {
+        drop(progress);
+        // What fails here fails in the round of the other thread too, which reports it.
+        if round::make_room(shared).unwrap_or(false) {
+            return true;
+        }
+        progress = shared.progress();
+    } else if failures >= shared.options.seal_retries.failures_max {
+        drop(progress);
+        leave_behind(shared, tail.number);
+        progress = shared.progress();
+    }
+    if progress.ending != Ending::Open {
+        return false;
+    }
+    let waiting = |progress: &mut Progress| progress.ending == Ending::Open;
+    let time = shared.options.seal_retries.interval;
+    drop(shared.seal_wanted.wait_timeout_while(progress, time, waiting));
+    true
+}
+
+/// Leaves a tail behind, so that the next one is sealed: it counts as it is. When that cannot be committed either, the
+/// tail is tried again.
+fn leave_behind(shared: &Shared, number: TailNumber) {
+    let mut manifest = shared.manifest.lock().unwrap_or_else(PoisonError::into_inner);
+    let committed = manifest.commit(|state| {
+        let is_next = state.local().first_tail == number;
+        Ok(is_next.then_some(Edit::Skipped { writer: LOCAL, tail: number }))
+    });
+    drop(manifest);
+    if committed.is_ok() {
+        let mut progress = shared.progress();
+        if let Some(mut tail) = progress.sealing.take_tail(number) {
+            tail.failures = 0;
+            progress.sealing.skipped.push_back(tail);
+        }
+    }
+}
+
+/// The oldest tail that waits for being sealed, as soon as there is one; `None` at the end. Those that were left behind
+/// come when no other waits.
 ///
 /// After a failed sync nothing is sealed: what the system gives back of the tail may not be what the disk has.
 fn next_to_seal(shared: &Shared) -> Option<FinishedTail> {
-    let idle = |progress: &mut Progress| {
-        progress.ending == Ending::Open && (progress.finished.is_empty() || progress.sync_failure.is_some())
-    };
-    let waited = shared.seal_wanted.wait_while(shared.progress(), idle);
-    let progress = waited.unwrap_or_else(PoisonError::into_inner);
-    if progress.ending == Ending::Drop || progress.sync_failure.is_some() {
-        return None;
+    let pause = shared.options.seal_retries.interval * PAUSE_RETRIES;
+    let mut progress = shared.progress();
+    loop {
+        let is_stuck = progress.sync_failure.is_some();
+        if progress.ending == Ending::Drop || (is_stuck && progress.ending != Ending::Open) {
+            return None;
+        }
+        if !is_stuck {
+            match progress.sealing.finished.front() {
+                None if progress.ending != Ending::Open => return None,
+                None => {}
+                next => return next.cloned(),
+            }
+        }
+        let (next, waited) = shared.seal_wanted.wait_timeout(progress, pause).unwrap_or_else(PoisonError::into_inner);
+        progress = next;
+        if waited.timed_out() && progress.sealing.finished.is_empty() {
+            let again = progress.sealing.skipped.pop_front();
+            progress.sealing.finished.extend(again);
+        }
     }
-    progress.finished.front().cloned()
 }
 
 fn count(progress: &mut Progress, tail: &FinishedTail, sealed: &SealReport) {

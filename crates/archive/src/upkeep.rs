@@ -1,31 +1,48 @@
 //! The maintenance lock: merging, expiry and repair one at a time, by the writer's own thread or by a command.
 //!
-//! Appending, sealing and reading need no part of this. The writer's lock is another one, so that a command can keep
-//! house while a collector runs.
+//! Appending, sealing and reading need no part of this. The writer's lock is another one, so that a command can do
+//! maintenance while a collector runs.
 
+mod clock;
 pub(crate) mod round;
 
+use std::collections::HashSet;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+
+use weir_flow::Table;
 
 use crate::layout::Layout;
 use crate::lock::Lock;
-use crate::readers::{self, Reason, Removal, remove_retired};
-use crate::stock::Stock;
-use crate::{ArchiveError, folder};
+use crate::manifest::{ArchiveState, Edit, Manifest};
+use crate::readers::release;
+use crate::segment::{SegmentName, found_segment};
+use crate::summaries::{SegmentSummary, found_summary};
+use crate::tail_set::TailSet;
+use crate::{Action, ArchiveError, Segment, civil, disk, folder, readers, recovery};
 
 /// The lock on segments that are committed, held while this lives.
 #[derive(Debug)]
 pub(crate) struct Upkeep {
     pub(crate) layout: Layout,
+    pub(crate) manifest: Manifest,
     _lock: Lock,
 }
 
+/// What was removed of the files pending deletion.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Removal {
+    pub(crate) files: u64,
+    pub(crate) octets: u64,
+    /// True when readers hold some.
+    pub(crate) waiting: bool,
+}
+
 impl Upkeep {
-    /// Takes the lock if it is free.
-    pub(crate) fn try_begin(layout: &Layout) -> Result<Option<Self>, ArchiveError> {
+    /// Takes the lock if it is free. What was known of the manifest before need not be read again.
+    pub(crate) fn try_begin(layout: &Layout, known: Option<Manifest>) -> Result<Option<Self>, ArchiveError> {
         match Lock::acquire(&layout.upkeep_lock()) {
-            Ok(lock) => Self::with(layout, lock).map(Some),
+            Ok(lock) => Self::with(layout, lock, known).map(Some),
             Err(ArchiveError::Locked { .. }) => Ok(None),
             Err(error) => Err(error),
         }
@@ -34,56 +51,107 @@ impl Upkeep {
     /// Waits for the lock and takes it: a collector holds it for one merge at a time.
     pub(crate) fn begin(layout: &Layout) -> Result<Self, ArchiveError> {
         layout.check()?;
-        Self::with(layout, Lock::wait(&layout.upkeep_lock())?)
+        Self::with(layout, Lock::wait(&layout.upkeep_lock())?, None)
     }
 
-    fn with(layout: &Layout, lock: Lock) -> Result<Self, ArchiveError> {
+    fn with(layout: &Layout, lock: Lock, known: Option<Manifest>) -> Result<Self, ArchiveError> {
+        if !Manifest::exists(layout) {
+            // Nobody may append meanwhile: a program that knows no manifest would not find what it is to go on from.
+            let _writer = Lock::acquire(&layout.lock())?;
+            recovery::upgrade(layout)?;
+        }
         folder::create(&layout.merging())?;
         folder::clear(&layout.merging())?;
         readers::create(layout)?;
-        Ok(Self { layout: layout.clone(), _lock: lock })
+        let mut manifest = known.map_or_else(|| Manifest::load(layout), Ok)?;
+        manifest.refresh()?;
+        Ok(Self { layout: layout.clone(), manifest, _lock: lock })
     }
 
-    /// The committed segments.
-    pub(crate) fn stock(&self) -> Result<Stock, ArchiveError> {
-        Stock::read(&self.layout)
+    /// What counts.
+    pub(crate) fn state(&self) -> &ArchiveState {
+        self.manifest.state()
     }
 
-    /// Removes what is pending deletion and no reader has; then lists what is covered, and what has expired.
-    ///
-    /// `prepare` is called when the expired files can be listed and before they are: what it has written is
-    /// there before any of them goes. When it fails nothing goes.
-    pub(crate) fn remove(
-        &self,
-        stock: &Stock,
-        expired: &[PathBuf],
-        wait_max: Duration,
-        prepare: impl FnOnce() -> Result<(), ArchiveError>,
-    ) -> Result<Removal, ArchiveError> {
-        let mut removed = self.remove_retired(stock, wait_max)?;
-        let covered = stock.covered.iter().map(|kept| (Reason::Covered, kept.segment.path.clone()));
-        let expired = expired.iter().map(|path| (Reason::Expired, path.clone()));
-        // What is covered goes first: it must not count again when the one that covers it has gone.
-        let mut files: Vec<_> = covered.chain(expired).collect();
-        files.retain(|(_, path)| path.exists());
-        if files.is_empty() {
-            removed.listed = true;
-        } else if readers::may_retire(&self.layout)? {
-            prepare()?;
-            removed.listed = readers::retire(&self.layout, &files)?;
+    /// Removes files pending deletion as soon as no reader needs them, or after `wait_max`.
+    pub(crate) fn remove_pending(&mut self, wait_max: Duration) -> Result<Removal, ArchiveError> {
+        if self.state().pending.is_empty() {
+            return Ok(Removal::default());
         }
-        if removed.listed && !files.is_empty() {
-            let more = self.remove_retired(stock, wait_max)?;
-            removed.files += more.files;
-            removed.octets += more.octets;
-            removed.waiting = more.waiting;
+        // What another process has committed may be visible and not durable yet.
+        folder::sync(&self.layout.manifest())?;
+        let released = release(&self.layout, self.state().sequence, wait_max)?;
+        let mut removed = Removal { waiting: released.waiting, ..Removal::default() };
+        for pending in self.state().pending.iter().filter(|pending| pending.since <= released.through) {
+            let (path, octets) = (pending.file.path(), pending.file.octets());
+            match disk::remove(&path) {
+                Ok(()) => {
+                    removed.files += 1;
+                    removed.octets += octets;
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                Err(source) => return Err(Action::RemoveSegment.failed(&path)(source)),
+            }
         }
+        let through = released.through;
+        let is_due = |state: &ArchiveState| state.pending.iter().any(|pending| pending.since <= through);
+        self.manifest.commit(|state| Ok(is_due(state).then_some(Edit::Deleted { through })))?;
         Ok(removed)
     }
 
-    /// Removes what is pending deletion.
-    pub(crate) fn remove_retired(&self, stock: &Stock, wait_max: Duration) -> Result<Removal, ArchiveError> {
-        let covered = stock.covered_paths();
-        remove_retired(&self.layout, wait_max, |path| covered.contains(path))
+    /// Removes files that a crash has left before they were committed: those whose rows are in files that count.
+    /// Anything else that does not count is left alone, for people to look at. Returns how many were removed.
+    pub(crate) fn remove_uncommitted(&mut self) -> Result<u64, ArchiveError> {
+        let state = self.state();
+        let pending: HashSet<PathBuf> = state.pending.iter().map(|pending| pending.file.path()).collect();
+        let mut removed = 0;
+        for &table in Table::ALL {
+            for partition in self.layout.partitions(table)? {
+                let Some(day) = civil::day_of_partition(&partition) else { continue };
+                let live = || state.segments_of(table).filter(|segment| segment.day == day);
+                let names: HashSet<String> = live().map(|segment| segment.name().to_string()).collect();
+                let counting = TailSet::union(live().map(|segment| &segment.tails));
+                for name in folder::names(&partition)? {
+                    let Some(parsed) = name.to_str().and_then(SegmentName::parse) else { continue };
+                    if names.contains(&parsed.to_string()) {
+                        continue;
+                    }
+                    let found = found_segment(&self.layout, (table, day), parsed, true)?;
+                    let is_ours = |found: &Segment| counting.includes(&found.tails) && !pending.contains(&found.path());
+                    if let Some(found) = found.filter(is_ours) {
+                        folder::remove_leftover(&found.path())?;
+                        removed += 1;
+                    }
+                }
+            }
+        }
+        Ok(removed + self.remove_uncommitted_summaries(&pending)?)
     }
+
+    fn remove_uncommitted_summaries(&self, pending: &HashSet<PathBuf>) -> Result<u64, ArchiveError> {
+        let state = self.state();
+        let known: HashSet<PathBuf> = state.summaries.values().map(SegmentSummary::path).collect();
+        let mut removed = 0;
+        for partition in self.layout.summary_partitions()? {
+            let Some(day) = civil::day_of_partition(&partition) else { continue };
+            let flows = state.segments_of(Table::Flows).filter(|segment| segment.day == day);
+            let summed = state.summaries.values().filter(|summary| summary.segment().day == day);
+            let counting = TailSet::union(flows.map(|segment| &segment.tails).chain(summed.map(SegmentSummary::tails)));
+            for name in folder::names(&partition)? {
+                let name = name.to_string_lossy();
+                let Some(found) = found_summary(&self.layout, day, &name, true)? else { continue };
+                let path = found.path();
+                if !known.contains(&path) && !pending.contains(&path) && counting.includes(found.tails()) {
+                    folder::remove_leftover(&path)?;
+                    removed += 1;
+                }
+            }
+        }
+        Ok(removed)
+    }
+}
+
+/// Now, in milliseconds since the epoch.
+pub(crate) fn now_ms() -> i64 {
+    SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64)
 }

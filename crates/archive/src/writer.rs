@@ -10,13 +10,11 @@ use weir_flow::{Column, Delivery, FlowBatch};
 use crate::frame::{EncodedFrame, FrameHeader};
 use crate::layout::Layout;
 use crate::lock::Lock;
-use crate::recovery::{RecoveredTails, recover};
-use crate::shared::{Ending, Shared, Tails};
+use crate::recovery::{self, recover};
+use crate::shared::{Ending, SealFailure, Shared, Tails};
 use crate::tail::LiveTail;
 use crate::threads::Threads;
-use crate::{
-    Action, ArchiveError, ArchiveOptions, Durability, Position, Recovery, Statistics, WriterReport, readers, space,
-};
+use crate::{Action, ArchiveError, ArchiveOptions, Durability, Position, Recovery, Statistics, WriterReport, space};
 
 /// The one writer of an archive.
 ///
@@ -40,15 +38,12 @@ impl Writer {
         let lock = Lock::acquire(&layout.lock())?;
         // Who held the lock until now may have created the archive.
         let created = layout.create_root()?;
-        if created {
-            layout.create_contents()?;
-        }
-        layout.create_folders()?;
-        readers::create(&layout)?;
-        let RecoveredTails { mut recovery, tails, next_number } = recover(&layout)?;
-        recovery.created = created;
+        recovery::create(&layout, created)?;
+        let mut recovered = recover(&layout)?;
+        recovered.recovery.created = created;
+        let recovery = recovered.recovery.clone();
         let position = recovery.position;
-        let shared = Arc::new(Shared::new(layout, &options.within_bounds(), next_number, position, tails));
+        let shared = Arc::new(Shared::new(layout, &options.within_bounds(), recovered));
         let threads = Threads::start(&shared)?;
         Ok((Self { shared, position, threads, _lock: lock }, recovery))
     }
@@ -172,9 +167,10 @@ impl Writer {
             durable: progress.durable,
             rows_appended: progress.rows_appended,
             rows_durable: progress.rows_durable,
-            backlog_tails: progress.finished.len() as u64,
-            backlog_rows: progress.finished.iter().map(|tail| tail.rows).sum(),
-            backlog_octets: progress.finished.iter().map(|tail| tail.octets).sum(),
+            backlog_tails: progress.sealing.finished.len() as u64,
+            backlog_rows: progress.sealing.finished.iter().map(|tail| tail.rows).sum(),
+            backlog_octets: progress.sealing.finished.iter().map(|tail| tail.octets).sum(),
+            tails_skipped: progress.sealing.skipped.len() as u64,
             ..progress.counted
         }
     }
@@ -182,6 +178,11 @@ impl Writer {
     /// Why merging or expiring failed last, returned once. It is tried again, and no row depends on it.
     pub fn take_upkeep_failure(&self) -> Option<ArchiveError> {
         self.shared.progress().upkeep_failure.take()
+    }
+
+    /// Why sealing fails: at the first failure and then once a minute, each returned once.
+    pub fn take_seal_failure(&self) -> Option<SealFailure> {
+        self.shared.progress().sealing.report.take()
     }
 
     /// Ends the live tail now, whatever its age and size, so that it is sealed.
@@ -200,7 +201,7 @@ impl Writer {
         if let Some(failure) = &progress.sync_failure {
             return Err(failure.to_error());
         }
-        if let Some(failure) = progress.seal_failure.take() {
+        if let Some(failure) = progress.sealing.failure.take() {
             return Err(failure);
         }
         drop(progress);

@@ -71,7 +71,7 @@ fn print_columns(folder: &Path, rows: usize) -> Result<(), Box<dyn Error>> {
     let segments = snapshot.segments(Table::Flows);
     let mut octets: BTreeMap<String, i64> = BTreeMap::new();
     for segment in segments {
-        let reader = SerializedFileReader::new(File::open(&segment.path)?)?;
+        let reader = SerializedFileReader::new(File::open(segment.path())?)?;
         for column in reader.metadata().row_groups().iter().flat_map(RowGroupMetaData::columns) {
             *octets.entry(column.column_path().string()).or_default() += column.compressed_size();
         }

@@ -1,39 +1,40 @@
-//! Several segments as one, with the name that supersedes them.
+//! Several segments as one.
 
 use std::path::Path;
 
 use weir_flow::Table;
 
-use crate::segment::{SegmentName, SegmentRange, rewrite};
+use crate::segment::{SegmentOrigin, rewrite};
+use crate::tail_set::TailSet;
 use crate::{ArchiveError, ArchiveOptions, Segment};
 
-/// Writes the rows of segments of one table and day to a new file and syncs it. Returns the name that it must get.
+/// Writes the rows of segments of one table and day to a new file and syncs it. Returns the segment that it is once it
+/// has been moved to its path.
 pub(super) fn merged(
     table: Table,
     inputs: &[Segment],
     path: &Path,
     options: &ArchiveOptions,
-) -> Result<SegmentName, ArchiveError> {
-    let folder = || inputs.first().and_then(|input| input.path.parent()).unwrap_or(path).to_owned();
+) -> Result<Segment, ArchiveError> {
     let mut expected = 0;
     for input in inputs {
         // What is damaged must not be sealed again with checksums that are right.
         input.check()?;
         let found = input.rows_by_footer()?;
         if found != input.rows {
-            return Err(ArchiveError::MergedRows { path: input.path.clone(), expected: input.rows, found });
+            return Err(ArchiveError::MergedRows { path: input.path(), expected: input.rows, found });
         }
         expected += found;
     }
-    let (Some(first), Some(last)) =
-        (inputs.iter().min_by_key(|input| input.tails.0), inputs.iter().max_by_key(|input| input.tails.1))
-    else {
-        return Err(ArchiveError::MergedRows { path: folder(), expected: 0, found: 0 });
+    let positions = (inputs.iter().map(|input| input.first).min(), inputs.iter().map(|input| input.last).max());
+    let (Some(one), (Some(first), Some(last))) = (inputs.first(), positions) else {
+        return Err(ArchiveError::MergedRows { path: path.to_owned(), expected: 0, found: 0 });
     };
-    let range = SegmentRange { tails: (first.tails.0, last.tails.1), first: first.first, last: last.last };
-    let name = rewrite(table, inputs, range, path, options)?;
-    if name.rows != expected {
-        return Err(ArchiveError::MergedRows { path: folder(), expected, found: name.rows });
+    let tails = TailSet::union(inputs.iter().map(|input| &input.tails));
+    let origin = SegmentOrigin { root: one.root.clone(), day: one.day, tails, first, last };
+    let merged = rewrite(table, inputs, origin, path, options)?;
+    if merged.rows != expected {
+        return Err(ArchiveError::MergedRows { path: one.partition(), expected, found: merged.rows });
     }
-    Ok(name)
+    Ok(merged)
 }

@@ -4,28 +4,28 @@ use std::ops::Range;
 use std::time::Duration;
 
 use crate::CompactionOptions;
+use crate::Segment;
 use crate::civil::MS_PER_DAY;
 use crate::segment::REWRITE_ROWS_MAX;
-use crate::stock::PlacedSegment;
 
 /// Whether the day of these segments has been over for `settle_time`. Late rows may still come, and are merged then.
-pub(super) fn is_over(day: &[PlacedSegment], now_ms: i64, settle_time: Duration) -> bool {
+pub(super) fn is_over(day: &[&Segment], now_ms: i64, settle_time: Duration) -> bool {
     let settle_ms = i64::try_from(settle_time.as_millis()).unwrap_or(i64::MAX);
-    day.first().is_some_and(|kept| now_ms.saturating_sub((kept.day + 1) * MS_PER_DAY) >= settle_ms)
+    day.first().is_some_and(|segment| now_ms.saturating_sub((segment.day + 1) * MS_PER_DAY) >= settle_ms)
 }
 
-/// The segments of a day that are merged next: neighbours in the order of tails, so that the range of tails of the
-/// merged one covers no other.
-pub(super) fn next(day: &[PlacedSegment], options: &CompactionOptions, settled: bool) -> Option<Range<usize>> {
+/// The segments of a day that are merged next: neighbours in the order of tails, so that rows that came one after
+/// the other lie in one segment.
+pub(super) fn next(day: &[&Segment], options: &CompactionOptions, settled: bool) -> Option<Range<usize>> {
     let fan_in = options.fan_in.max(2);
     let options = &CompactionOptions { segment_rows_max: options.segment_rows_max.min(REWRITE_ROWS_MAX), ..*options };
     let largest_tier = tier(options.segment_rows_max, fan_in);
     for wanted in 0..=largest_tier {
         // Smaller ones among those of a tier are taken along: they would part them for ever.
-        let passes = |kept: &PlacedSegment| tier(kept.segment.rows, fan_in) <= wanted;
+        let passes = |segment: &Segment| tier(segment.rows, fan_in) <= wanted;
         let enough = |range: &Range<usize>| {
             let of_tier = day.get(range.clone()).unwrap_or_default().iter();
-            of_tier.filter(|kept| tier(kept.segment.rows, fan_in) == wanted).count() as u64 >= fan_in
+            of_tier.filter(|segment| tier(segment.rows, fan_in) == wanted).count() as u64 >= fan_in
         };
         if let Some(range) = runs(day, passes, options).find(enough) {
             return Some(range);
@@ -41,18 +41,18 @@ fn tier(rows: u64, fan_in: u64) -> u32 {
 
 /// Neighbours of which each passes and that fit into one segment together, as many as possible from the left.
 fn runs<'a>(
-    day: &'a [PlacedSegment],
-    passes: impl Fn(&PlacedSegment) -> bool + 'a,
+    day: &'a [&'a Segment],
+    passes: impl Fn(&Segment) -> bool + 'a,
     options: &'a CompactionOptions,
 ) -> impl Iterator<Item = Range<usize>> + 'a {
     let mut start = 0;
     std::iter::from_fn(move || {
-        let first = start + day.get(start..)?.iter().position(&passes)?;
+        let first = start + day.get(start..)?.iter().position(|segment| passes(segment))?;
         let (mut rows, mut octets, mut end) = (0, 0, first);
-        for kept in day.get(first..)?.iter().take(options.inputs_max) {
-            rows += kept.segment.rows;
-            octets += kept.segment.octets;
-            if !passes(kept) || rows > options.segment_rows_max || octets > options.segment_octets_max {
+        for segment in day.get(first..)?.iter().take(options.inputs_max) {
+            rows += segment.rows;
+            octets += segment.octets;
+            if !passes(segment) || rows > options.segment_rows_max || octets > options.segment_octets_max {
                 break;
             }
             end += 1;
@@ -64,28 +64,26 @@ fn runs<'a>(
 
 #[cfg(test)]
 mod tests {
-    use std::path::PathBuf;
-
     use weir_flow::Table;
 
-    use super::*;
-    use crate::{Position, Segment};
+    use super::{CompactionOptions, Duration, MS_PER_DAY, Range, Segment};
+    use crate::manifest::tests::segment_of;
 
-    fn day(rows: &[u64]) -> Vec<PlacedSegment> {
-        let kept = rows.iter().enumerate().map(|(number, &rows)| PlacedSegment {
-            table: Table::Flows,
-            day: 20_000,
-            segment: Segment {
-                path: PathBuf::new(),
-                rows,
-                octets: rows * 20,
-                first: Position::ZERO,
-                last: Position::ZERO,
-                time_range_ms: None,
-                tails: (number as u64, number as u64),
-            },
+    fn day(rows: &[u64]) -> Vec<Segment> {
+        let segments = rows.iter().enumerate().map(|(number, &rows)| Segment {
+            rows,
+            octets: rows * 20,
+            ..segment_of(Table::Flows, 20_000, number as u64 + 1)
         });
-        kept.collect()
+        segments.collect()
+    }
+
+    fn next(day: &[Segment], options: &CompactionOptions, settled: bool) -> Option<Range<usize>> {
+        super::next(&day.iter().collect::<Vec<_>>(), options, settled)
+    }
+
+    fn is_over(day: &[Segment], now_ms: i64, settle_time: Duration) -> bool {
+        super::is_over(&day.iter().collect::<Vec<_>>(), now_ms, settle_time)
     }
 
     const OPTIONS: fn() -> CompactionOptions =

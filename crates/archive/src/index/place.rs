@@ -105,6 +105,12 @@ impl Header {
         out.try_into().unwrap_or([0; HEADER_OCTETS])
     }
 
+    /// Its checksum, which covers those of everything else in the file.
+    pub(crate) fn crc(&self) -> u32 {
+        let octets = self.encode();
+        octets.last_chunk().map_or(0, |crc| u32::from_le_bytes(*crc))
+    }
+
     /// Reads the header; `None` when the file has none.
     pub(crate) fn read(file: &File, path: &Path) -> Result<Option<Self>, ArchiveError> {
         let mut octets = [0; HEADER_OCTETS];

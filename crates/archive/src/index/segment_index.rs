@@ -55,12 +55,8 @@ enum ValueLists<'a> {
 }
 
 impl SegmentIndex {
-    /// Reads the index of the file at `path`; `None` when it has none, or one of a later version.
-    pub(crate) fn open(path: PathBuf) -> Result<Option<Self>, ArchiveError> {
-        let file = match File::open(&path) {
-            Ok(file) => file,
-            Err(source) => return Err(Action::OpenSegment.failed(&path)(source)),
-        };
+    /// Reads the index of the open segment at `path`; `None` when it has none, or one of a later version.
+    pub(crate) fn open(path: PathBuf, file: File) -> Result<Option<Self>, ArchiveError> {
         let Some(header) = Header::read(&file, &path)? else { return Ok(None) };
         let octets = header.index.read(&file, &path, "index")?;
         let damaged = |path| ArchiveError::DamagedSegment { path, part: "index".to_owned() };

@@ -5,13 +5,13 @@
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write as _};
+use std::fs;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::layout::Layout;
 use crate::position::TailNumber;
-use crate::{Action, ArchiveError, folder};
+use crate::{Action, ArchiveError, disk, folder};
 
 const LIST: &str = "weir-export";
 const FIRST_LINE: &str = "weir export, version 1";
@@ -62,9 +62,7 @@ fn parse(text: &str) -> Result<Vec<Entry>, &'static str> {
 }
 
 fn write(path: &Path, text: &str) -> io::Result<()> {
-    let mut file = File::create(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
+    disk::write_synced(path, text.as_bytes())
 }
 
 /// Writes the list of an export, and syncs it.
@@ -90,7 +88,7 @@ fn record(layout: &Layout, number: TailNumber) -> PathBuf {
     layout.imported().join(format!("{number:016}"))
 }
 
-/// Remembers what is imported; it counts from the moment that the tail of this number has gone.
+/// Remembers what is imported; it counts from the commit on by which the tail of this number does not.
 pub(super) fn remember<'a>(
     layout: &Layout,
     number: TailNumber,
@@ -113,13 +111,12 @@ pub(super) fn imported_before(layout: &Layout) -> Result<HashSet<Entry>, Archive
     Ok(before)
 }
 
-/// Forgets imports that were not committed before the first of the tails that are there.
-pub(crate) fn forget_uncommitted(layout: &Layout, first: Option<TailNumber>) -> Result<(), ArchiveError> {
-    let Some(first) = first else { return Ok(()) };
+/// Forgets imports that were not committed: those of the first tail that is not sealed, or of a later one.
+pub(crate) fn forget_uncommitted(layout: &Layout, first: TailNumber) -> Result<(), ArchiveError> {
     for name in folder::names(&layout.imported())? {
         if name.to_str().and_then(|name| name.parse().ok()).is_some_and(|number: TailNumber| number >= first) {
             let path = layout.imported().join(name);
-            fs::remove_file(&path).map_err(Action::RemoveLeftover.failed(&path))?;
+            disk::remove(&path).map_err(Action::RemoveLeftover.failed(&path))?;
         }
     }
     Ok(())

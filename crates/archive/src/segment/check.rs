@@ -31,11 +31,11 @@ impl Segment {
     }
 
     fn damaged(&self, part: impl Into<String>) -> ArchiveError {
-        ArchiveError::DamagedSegment { path: self.path.clone(), part: part.into() }
+        ArchiveError::DamagedSegment { path: self.path(), part: part.into() }
     }
 
     fn check_old(&self) -> Result<(), ArchiveError> {
-        let file = File::open(&self.path).map_err(Action::OpenSegment.failed(&self.path))?;
+        let file = self.open_file()?;
         let reader = SerializedFileReader::new(file).map_err(|error| self.damaged(format!("footer: {error}")))?;
         let keys = reader.metadata().file_metadata().key_value_metadata();
         if keys.is_some_and(|keys| keys.iter().any(|pair| pair.key == INDEX_KEY)) {
@@ -47,8 +47,9 @@ impl Segment {
 
     fn check_parts(&self, index: &SegmentIndex) -> Result<(), ArchiveError> {
         let file = index.file();
-        let failed = Action::OpenSegment.failed(&self.path);
-        let Some(header) = Header::read(file, &self.path)? else { return Err(self.damaged("header")) };
+        let path = self.path();
+        let failed = Action::OpenSegment.failed(&path);
+        let Some(header) = Header::read(file, &path)? else { return Err(self.damaged("header")) };
         let length = file.metadata().map_err(failed)?.len();
         if self.sum(file, 0, HEADER_AT)? != crc32c::crc32c(MAGIC) {
             return Err(self.damaged("start of the file"));
@@ -99,7 +100,7 @@ impl Segment {
                 Ok(0) => break,
                 Ok(read) => read,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(source) => return Err(Action::OpenSegment.failed(&self.path)(source)),
+                Err(source) => return Err(Action::OpenSegment.failed(&self.path())(source)),
             };
             crc = crc32c::crc32c_append(crc, &piece[..read]);
             at += read as u64;

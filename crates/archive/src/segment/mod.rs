@@ -9,33 +9,42 @@ mod chunk;
 mod columns;
 mod encoder;
 mod encoding;
+mod found;
 mod gather;
+mod name;
 mod reader;
 mod rewrite;
 mod summed;
 mod times;
 mod writer;
 
-use std::fmt;
-use std::fs;
-use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
-use crate::index::SegmentIndex;
-use crate::position::TailNumber;
+use weir_flow::Table;
+
+use crate::civil::{MS_PER_DAY, day_text};
+use crate::index::{Header, SegmentIndex};
+use crate::position::WriterId;
+use crate::tail_set::TailSet;
 use crate::{Action, ArchiveError, Position};
 
 pub(crate) use columns::Columns;
 pub(crate) use encoding::{Effort, PAGE_ROWS};
+pub(crate) use found::found_segment;
+pub(crate) use name::SegmentName;
 pub use rewrite::REWRITE_ROWS_MAX;
 pub(crate) use rewrite::rewrite;
-pub(crate) use writer::{SegmentRange, write_segment};
+pub(crate) use writer::{SegmentOrigin, write_segment};
 
-/// A segment file.
+/// A segment: rows of one table and one UTC day, as a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Segment {
-    /// The file.
-    pub path: PathBuf,
+    /// Its table.
+    pub table: Table,
+    /// The UTC day of its rows, counted from 1970-01-01.
+    pub day: i64,
     /// Rows in it.
     pub rows: u64,
     /// Its size in octets.
@@ -48,129 +57,79 @@ pub struct Segment {
     /// Smallest and largest of all values of `start` and `end` (of `minute` in the books), milliseconds since the
     /// epoch; `None` when no row has either.
     pub time_range_ms: Option<(i64, i64)>,
-    /// Tails that it was made of, first and last.
-    pub(crate) tails: (TailNumber, TailNumber),
+    /// Who appended its rows.
+    pub(crate) writer: WriterId,
+    /// The tails that it was made of.
+    pub(crate) tails: TailSet,
+    /// Tells files apart that would have the same name otherwise.
+    pub(crate) generation: u32,
+    /// The checksum in the header of the file, which covers those of all its parts: the file is this segment and no
+    /// other. `None` of files that were written before there were headers.
+    pub(crate) header_crc: Option<u32>,
+    /// The folder of the archive.
+    pub(crate) root: Arc<Path>,
 }
 
 impl Segment {
-    /// The file of this name, or `None` when it has just vanished.
-    pub(crate) fn stat(path: PathBuf, name: SegmentName) -> Result<Option<Self>, ArchiveError> {
-        let octets = match fs::metadata(&path) {
-            Ok(metadata) => metadata.len(),
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(source) => return Err(Action::OpenSegment.failed(&path)(source)),
-        };
-        let SegmentName { tails, first, last, rows, time_range_ms } = name;
-        Ok(Some(Self { path, rows, octets, first, last, time_range_ms, tails }))
+    /// The file.
+    pub fn path(&self) -> PathBuf {
+        self.partition().join(self.name().to_string())
+    }
+
+    /// The folder of its table and day.
+    pub(crate) fn partition(&self) -> PathBuf {
+        self.root.join(self.table.name()).join(format!("date={}", self.day_text()))
+    }
+
+    pub(crate) fn name(&self) -> SegmentName {
+        SegmentName {
+            tails: (self.tails.first(), self.tails.last()),
+            first: self.first,
+            last: self.last,
+            rows: self.rows,
+            time_range_ms: self.time_range_ms,
+            generation: self.generation,
+        }
+    }
+
+    /// The day as `YYYY-MM-DD`.
+    pub fn day_text(&self) -> String {
+        day_text(self.day)
+    }
+
+    /// The time of its newest row, in milliseconds since the epoch: the end of its last flow, as long as that lies
+    /// within the day on which the flow was received; otherwise the end of that day. Clocks of exporters may be wrong.
+    pub fn newest_ms(&self) -> i64 {
+        let day = (self.day * MS_PER_DAY)..((self.day + 1) * MS_PER_DAY);
+        self.time_range_ms.map(|(_, last)| last).filter(|last| day.contains(last)).unwrap_or(day.end)
+    }
+
+    /// Whether both are of one table, day and writer.
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
+        (self.table, self.day, self.writer) == (other.table, other.day, other.writer)
+    }
+
+    /// Opens the file, once it is certain that it is this segment: that it has the size and the header that were
+    /// written. What is behind the header is verified when it is read.
+    pub fn open_file(&self) -> Result<File, ArchiveError> {
+        let path = self.path();
+        let failed = Action::OpenSegment.failed(&path);
+        let file = File::open(&path).map_err(failed)?;
+        let octets = file.metadata().map_err(failed)?.len();
+        if octets != self.octets {
+            let part = format!("it has {octets} octets instead of {}", self.octets);
+            return Err(ArchiveError::DamagedSegment { path, part });
+        }
+        if let Some(crc) = self.header_crc
+            && Header::read(&file, &path)?.map(|header| header.crc()) != Some(crc)
+        {
+            return Err(ArchiveError::DamagedSegment { path, part: "it is another file".to_owned() });
+        }
+        Ok(file)
     }
 
     /// What the segment knows about its pages; `None` for segments that were written before there was an index.
     pub fn index(&self) -> Result<Option<SegmentIndex>, ArchiveError> {
-        SegmentIndex::open(self.path.clone())
-    }
-}
-
-/// What the name of a segment says, so that planning a query opens no file.
-///
-/// `0000000000000007-0000000000000007_p41-64_r2000000_t1763683200000to1763683500000.parquet`: the tails that it was
-/// made of (a range, so that several segments can be rewritten as one later), the positions of their frames, rows, and
-/// the range of times.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct SegmentName {
-    pub(crate) tails: (TailNumber, TailNumber),
-    pub(crate) first: Position,
-    pub(crate) last: Position,
-    pub(crate) rows: u64,
-    pub(crate) time_range_ms: Option<(i64, i64)>,
-}
-
-impl SegmentName {
-    pub(crate) const SUFFIX: &str = ".parquet";
-
-    pub(crate) fn parse(name: &str) -> Option<Self> {
-        Self::parse_stem(name.strip_suffix(Self::SUFFIX)?)
-    }
-
-    /// Reads a name without what it ends in.
-    pub(crate) fn parse_stem(stem: &str) -> Option<Self> {
-        let mut parts = stem.split('_');
-        let tails = parts.next()?.split_once('-')?;
-        let positions = parts.next()?.strip_prefix('p')?.split_once('-')?;
-        let rows = parts.next()?.strip_prefix('r')?.parse().ok()?;
-        let time_range_ms = match parts.next() {
-            Some(part) => {
-                let (min, max) = part.strip_prefix('t')?.split_once("to")?;
-                Some((min.parse().ok()?, max.parse().ok()?))
-            }
-            None => None,
-        };
-        Some(Self {
-            tails: (tails.0.parse().ok()?, tails.1.parse().ok()?),
-            first: Position::new(positions.0.parse().ok()?),
-            last: Position::new(positions.1.parse().ok()?),
-            rows,
-            time_range_ms,
-        })
-    }
-}
-
-impl fmt::Display for SegmentName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { tails, first, last, rows, time_range_ms } = self;
-        write!(f, "{:016}-{:016}_p{first}-{last}_r{rows}", tails.0, tails.1)?;
-        if let Some((min, max)) = time_range_ms {
-            write!(f, "_t{min}to{max}")?;
-        }
-        f.write_str(Self::SUFFIX)
-    }
-}
-
-/// Of segments of one table, those that no other one covers: a segment made of a range of tails supersedes those of
-/// the same day that were made of fewer of these tails.
-pub(crate) fn without_covered(mut segments: Vec<Segment>) -> Vec<Segment> {
-    let covers = |wide: &Segment, narrow: &Segment| {
-        wide.path.parent() == narrow.path.parent()
-            && wide.tails != narrow.tails
-            && wide.tails.0 <= narrow.tails.0
-            && narrow.tails.1 <= wide.tails.1
-    };
-    let wide: Vec<_> = segments.iter().filter(|segment| segment.tails.0 < segment.tails.1).cloned().collect();
-    segments.retain(|segment| !wide.iter().any(|wide| covers(wide, segment)));
-    segments
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn name(tails: (u64, u64), time_range_ms: Option<(i64, i64)>) -> SegmentName {
-        SegmentName { tails, first: Position::new(41), last: Position::new(64), rows: 2_000_000, time_range_ms }
-    }
-
-    #[test]
-    fn names_are_read_back() {
-        for time_range_ms in [None, Some((-5, 17)), Some((i64::MIN, i64::MAX))] {
-            let name = name((7, 12), time_range_ms);
-            assert_eq!(SegmentName::parse(&name.to_string()), Some(name));
-        }
-        for other in ["x.parquet", "7-7_p1-2.parquet", "7-7_p1-2_r5_t9.parquet", "7-7_p1-2_r5"] {
-            assert_eq!(SegmentName::parse(other), None, "{other}");
-        }
-    }
-
-    #[test]
-    fn a_wide_segment_makes_narrow_ones_void() {
-        let segment = |folder: &str, tails| Segment {
-            path: PathBuf::from(folder).join(name(tails, None).to_string()),
-            rows: 1,
-            octets: 1,
-            first: Position::ZERO,
-            last: Position::ZERO,
-            time_range_ms: None,
-            tails,
-        };
-        let all = vec![segment("a", (1, 1)), segment("a", (1, 4)), segment("a", (5, 5)), segment("b", (2, 2))];
-        let left: Vec<_> = without_covered(all).iter().map(|segment| segment.tails).collect();
-        assert_eq!(left, [(1, 4), (5, 5), (2, 2)]);
+        SegmentIndex::open(self.path(), self.open_file()?)
     }
 }

@@ -11,7 +11,7 @@ use parquet::errors::ParquetError;
 const COLUMN_BATCH_ROWS: usize = 1 << 16;
 
 use super::Segment;
-use crate::{Action, ArchiveError};
+use crate::ArchiveError;
 
 impl Segment {
     /// Every row of the segment, as batches with all columns of its table.
@@ -24,7 +24,7 @@ impl Segment {
 
     /// Opens the file and reads Parquet's footer.
     pub(crate) fn open(&self) -> Result<ParquetRecordBatchReaderBuilder<File>, ArchiveError> {
-        let file = File::open(&self.path).map_err(Action::OpenSegment.failed(&self.path))?;
+        let file = self.open_file()?;
         ParquetRecordBatchReaderBuilder::try_new(file).map_err(|error| self.unreadable(error))
     }
 
@@ -51,6 +51,6 @@ impl Segment {
 
     /// An error of the Parquet reader.
     pub(crate) fn unreadable(&self, source: ParquetError) -> ArchiveError {
-        ArchiveError::ReadSegment { path: self.path.clone(), source }
+        ArchiveError::ReadSegment { path: self.path(), source }
     }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use weir_flow::Table;
 
-use super::{Columns, Effort, Segment, SegmentName, SegmentRange, write_segment};
+use super::{Columns, Effort, Segment, SegmentOrigin, write_segment};
 use crate::order::{FlowOrder, flow_order};
 use crate::{ArchiveError, ArchiveOptions};
 
@@ -12,8 +12,8 @@ use crate::{ArchiveError, ArchiveOptions};
 pub const REWRITE_ROWS_MAX: u64 = 1 << 25;
 
 /// Writes the rows of `inputs`, which are segments of one table and day, as one segment: clustered and indexed as a
-/// whole, to a new file at `path` that is synced. Returns the name that the file must get; `range` is what the name
-/// will say about where the rows come from.
+/// whole, to a new file at `path` that is synced. Returns the segment that it is once it has been moved to its path;
+/// `origin` is where the rows come from.
 ///
 /// Works column by column. In memory are at most: the order of rows (4 octets a row, 28 while it is made), the
 /// addresses and their numbers (8 octets a row), one column of all rows decoded, and the encoded segment. The inputs
@@ -21,10 +21,10 @@ pub const REWRITE_ROWS_MAX: u64 = 1 << 25;
 pub(crate) fn rewrite(
     table: Table,
     inputs: &[Segment],
-    range: SegmentRange,
+    origin: SegmentOrigin,
     path: &Path,
     options: &ArchiveOptions,
-) -> Result<SegmentName, ArchiveError> {
+) -> Result<Segment, ArchiveError> {
     let rows: u64 = inputs.iter().map(|segment| segment.rows).sum();
     if rows > REWRITE_ROWS_MAX {
         return Err(ArchiveError::TooManyRows { path: path.to_owned(), rows, rows_max: REWRITE_ROWS_MAX });
@@ -33,7 +33,7 @@ pub(crate) fn rewrite(
     let mut order = if table == Table::Flows { flow_order(&columns)? } else { FlowOrder::as_received(columns.rows()) };
     let rows = std::mem::take(&mut order.rows);
     let effort = Effort::merging(options);
-    write_segment(path, &columns, &rows, &order, range, options.row_group_rows_max, effort)
+    write_segment(path, &columns, &rows, &order, origin, options.row_group_rows_max, effort)
 }
 
 #[cfg(test)]
@@ -43,6 +43,7 @@ mod tests {
     use weir_flow::{Column, Delivery, FlowBatchBuilder};
 
     use super::*;
+    use crate::tail_set::TailSet;
     use crate::{Snapshot, Writer};
 
     fn rows(segments: &[Segment]) -> Vec<(u64, Option<Vec<u8>>)> {
@@ -77,11 +78,17 @@ mod tests {
         let inputs = snapshot.segments(Table::Flows);
         assert!(inputs.len() > 1);
         let (first, last) = (&inputs[0], &inputs[inputs.len() - 1]);
-        let range = SegmentRange { tails: (first.tails.0, last.tails.1), first: first.first, last: last.last };
+        let origin = SegmentOrigin {
+            root: first.root.clone(),
+            day: first.day,
+            tails: TailSet::union(inputs.iter().map(|input| &input.tails)),
+            first: first.first,
+            last: last.last,
+        };
         let path = dir.path().join("tmp/rewritten");
-        let name = rewrite(Table::Flows, inputs, range, &path, &options).expect("rewritten");
-        let written = Segment::stat(path, name).expect("a file").expect("a file");
-        assert_eq!((written.rows, written.tails), (1000, range.tails));
+        let written = rewrite(Table::Flows, inputs, origin.clone(), &path, &options).expect("rewritten");
+        std::fs::rename(&path, written.path()).expect("moved");
+        assert_eq!((written.rows, &written.tails), (1000, &origin.tails));
         assert_eq!(rows(std::slice::from_ref(&written)), rows(inputs));
         written.check().expect("whole");
         let index = written.index().expect("readable").expect("an index");

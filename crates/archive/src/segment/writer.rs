@@ -7,6 +7,7 @@
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
+use std::sync::Arc;
 
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
@@ -17,41 +18,45 @@ use super::check::INDEX_KEY;
 use super::chunk::Buffers;
 use super::encoder::{Encoded, Encoder, parquet_schema};
 use super::encoding::Effort;
+use super::found::TAILS_KEY;
 use super::gather::Gather;
 use super::summed::ChecksumWriter;
 use super::times::TimeRange;
-use super::{Columns, SegmentName};
+use super::{Columns, Segment};
 use crate::index::{ChunkPlaces, HEADER_AT, HEADER_OCTETS, HOSTS, Header, ROLLUPS, Section};
 use crate::order::FlowOrder;
-use crate::position::Position;
-use crate::position::TailNumber;
+use crate::position::{LOCAL, Position};
 use crate::rollup::Rollup;
 use crate::rollup::build::rollups;
-use crate::{Action, ArchiveError};
+use crate::tail_set::TailSet;
+use crate::{Action, ArchiveError, disk};
 
-/// Where the rows of a segment come from.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SegmentRange {
-    pub(crate) tails: (TailNumber, TailNumber),
+/// Where the rows of a segment come from, and what it will be.
+#[derive(Debug, Clone)]
+pub(crate) struct SegmentOrigin {
+    /// The folder of the archive.
+    pub(crate) root: Arc<Path>,
+    pub(crate) day: i64,
+    pub(crate) tails: TailSet,
     pub(crate) first: Position,
     pub(crate) last: Position,
 }
 
-/// Writes the rows `order` of `columns`, in that order, to a new file and syncs it. Returns the name that it must get.
-/// `numbered` has the numbers of the rows' addresses, if they have any, and no address is read again then.
+/// Writes the rows `order` of `columns`, in that order, to a new file and syncs it. Returns the segment that it is once
+/// it has been moved to its path. `numbered` has the numbers of the rows' addresses, if they have any, and no address is read again then.
 pub(crate) fn write_segment(
     path: &Path,
     columns: &Columns<'_>,
     order: &[u32],
     numbered: &FlowOrder,
-    range: SegmentRange,
+    origin: SegmentOrigin,
     row_group_rows_max: usize,
     effort: Effort,
-) -> Result<SegmentName, ArchiveError> {
+) -> Result<Segment, ArchiveError> {
     let created = Action::CreateSegment.failed(path);
     let failed = |source| ArchiveError::WriteSegment { path: path.to_owned(), source };
-    let file = File::create(path).map_err(created)?;
-    let encoder = Encoder::new(columns.table(), key_values(columns, range), order, row_group_rows_max, effort);
+    let file = disk::create(path).map_err(created)?;
+    let encoder = Encoder::new(columns.table(), key_values(columns, &origin), order, row_group_rows_max, effort);
     let mut encoder = encoder.map_err(failed)?;
     let (mut range_ms, mut buffers) = (TimeRange::default(), Buffers::default());
     for field in columns.table().schema().fields() {
@@ -76,9 +81,23 @@ pub(crate) fn write_segment(
     };
     let header = encoder.write_to(&file, order, lists, rollups).map_err(failed)?;
     file.write_all_at(&header.encode(), HEADER_AT).map_err(created)?;
-    file.sync_all().map_err(created)?;
-    let SegmentRange { tails, first, last } = range;
-    Ok(SegmentName { tails, first, last, rows: order.len() as u64, time_range_ms: range_ms.finish() })
+    disk::sync(&file, path).map_err(created)?;
+    let octets = file.metadata().map_err(created)?.len();
+    let SegmentOrigin { root, day, tails, first, last } = origin;
+    Ok(Segment {
+        table: columns.table(),
+        day,
+        rows: order.len() as u64,
+        octets,
+        first,
+        last,
+        time_range_ms: range_ms.finish(),
+        writer: LOCAL,
+        tails,
+        generation: 0,
+        header_crc: Some(header.crc()),
+        root,
+    })
 }
 
 impl Encoder {
@@ -135,7 +154,7 @@ impl Encoder {
     }
 }
 
-fn key_values(columns: &Columns<'_>, range: SegmentRange) -> Vec<KeyValue> {
+fn key_values(columns: &Columns<'_>, origin: &SegmentOrigin) -> Vec<KeyValue> {
     let order = if columns.table() == Table::Flows {
         "protocol, smaller port, side of it, boxes of addresses"
     } else {
@@ -143,10 +162,9 @@ fn key_values(columns: &Columns<'_>, range: SegmentRange) -> Vec<KeyValue> {
     };
     [
         ("weir.table", columns.table().name().to_owned()),
-        ("weir.tail.first", range.tails.0.to_string()),
-        ("weir.tail.last", range.tails.1.to_string()),
-        ("weir.position.first", range.first.to_string()),
-        ("weir.position.last", range.last.to_string()),
+        (TAILS_KEY, origin.tails.to_string()),
+        ("weir.position.first", origin.first.to_string()),
+        ("weir.position.last", origin.last.to_string()),
         ("weir.order", order.to_owned()),
     ]
     .map(|(key, value)| KeyValue::new(key.to_owned(), value))

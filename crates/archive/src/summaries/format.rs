@@ -7,7 +7,8 @@
 //! sections, one behind the other, to the end of the file
 //! ```
 //!
-//! Numbers are little-endian. A file without sections is that of flows that could not be summed up.
+//! Numbers are little-endian. A file without sections of rollups is that of flows that could not be summed up. A
+//! section of kind 255 has the tails that its segment was made of, as text: `1-3,7`.
 
 use std::fs::File;
 use std::io;
@@ -17,6 +18,7 @@ use std::path::Path;
 use crate::index::octets::{CorruptIndex, OctetReader, put_u32};
 use crate::index::{ROLLUPS, Section};
 use crate::rollup::Rollup;
+use crate::tail_set::TailSet;
 use crate::{Action, ArchiveError};
 
 const MAGIC: &[u8; 8] = b"weir.sum";
@@ -26,26 +28,40 @@ const START_OCTETS: usize = MAGIC.len() + 4 + 4;
 /// Octets of a section in the directory.
 const SECTION_OCTETS: usize = 1 + 8 + 8 + 4;
 const CRC_OCTETS: usize = 4;
+/// Kind of the section that has the tails.
+const TAILS: u8 = u8::MAX;
 /// Sections at most: their kinds have one octet.
 const SECTIONS_MAX: u32 = 256;
 
-/// A summary of these rollups.
-pub(super) fn encode(rollups: &[(Rollup, Vec<u8>)]) -> Vec<u8> {
+/// A summary of these rollups, of a segment that was made of these tails.
+pub(super) fn encode(rollups: &[(Rollup, Vec<u8>)], tails: &TailSet) -> Vec<u8> {
+    let tails = tails.to_string().into_bytes();
+    let rollups = rollups.iter().map(|(rollup, octets)| (ROLLUPS + *rollup as u8, octets));
+    let sections: Vec<(u8, &Vec<u8>)> = rollups.chain([(TAILS, &tails)]).collect();
     let mut out = MAGIC.to_vec();
     put_u32(&mut out, VERSION);
-    put_u32(&mut out, rollups.len() as u32);
-    let mut offset = (START_OCTETS + rollups.len() * SECTION_OCTETS + CRC_OCTETS) as u64;
-    for (rollup, octets) in rollups {
-        let (kind, octets, crc) = (ROLLUPS + *rollup as u8, octets.len() as u64, crc32c::crc32c(octets));
+    put_u32(&mut out, sections.len() as u32);
+    let mut offset = (START_OCTETS + sections.len() * SECTION_OCTETS + CRC_OCTETS) as u64;
+    for &(kind, octets) in &sections {
+        let (octets, crc) = (octets.len() as u64, crc32c::crc32c(octets));
         Section { kind, offset, octets, crc }.put(&mut out);
         offset += octets;
     }
     let crc = crc32c::crc32c(&out);
     put_u32(&mut out, crc);
-    for (_, octets) in rollups {
+    for (_, octets) in sections {
         out.extend(octets);
     }
     out
+}
+
+/// The tails that the segment was made of; `None` in the files of older programs.
+pub(super) fn tails(sections: &[Section], file: &File, path: &Path) -> Result<Option<TailSet>, ArchiveError> {
+    let Some(section) = sections.iter().find(|section| section.kind == TAILS) else { return Ok(None) };
+    let octets = section.read(file, path, "tails").map_err(super::of_summary)?;
+    let tails = std::str::from_utf8(&octets).ok().and_then(|text| text.parse().ok());
+    let damaged = || ArchiveError::DamagedSummary { path: path.to_owned(), part: "tails".to_owned() };
+    tails.map(Some).ok_or_else(damaged)
 }
 
 /// The sections of a summary. That they reach to the end of the file, each from where the one before ends, is checked.

@@ -4,16 +4,33 @@ use std::sync::PoisonError;
 use std::time::Duration;
 
 use super::Upkeep;
+use super::clock::ClockGuard;
 use crate::compaction::Compaction;
+use crate::manifest::Manifest;
 use crate::shared::{Ending, Progress, Shared};
 use crate::{ArchiveError, WhenFull, expiry, space};
 
+/// What maintenance remembers from one round to the next.
+struct Maintenance {
+    compaction: Compaction,
+    /// The manifest as it was known last: most rounds find it unchanged.
+    manifest: Option<Manifest>,
+    clock: ClockGuard,
+    /// Whether leftovers of a crash were looked for.
+    is_swept: bool,
+}
+
 /// Does maintenance until the writer ends.
 pub(crate) fn run(shared: &Shared) {
-    let mut compaction = Compaction::new(&shared.options);
+    let mut maintenance = Maintenance {
+        compaction: Compaction::new(&shared.options),
+        manifest: None,
+        clock: ClockGuard::new(),
+        is_swept: false,
+    };
     let mut rest = shared.options.upkeep_interval;
     while let Some(space_wanted) = wait(shared, rest) {
-        match round(shared, &mut compaction, space_wanted) {
+        match round(shared, &mut maintenance, space_wanted) {
             Ok(next) => rest = next,
             Err(error) => {
                 let mut progress = shared.progress();
@@ -39,42 +56,71 @@ pub(crate) fn make_room(shared: &Shared) -> Result<bool, ArchiveError> {
     if shared.options.when_full != WhenFull::OldestFirst {
         return Ok(false);
     }
-    let freed = space::make_room(&Upkeep::begin(&shared.layout)?, &shared.options)?;
+    let mut waiting = Vec::new();
+    let freed = space::make_room(&mut Upkeep::begin(&shared.layout)?, &shared.options, &mut waiting)?;
     let mut progress = shared.progress();
+    progress.waiting_summaries.extend(waiting);
+    progress.counted.room_refused += u64::from(freed.is_at_floor);
     progress.counted.segments_removed_for_room += freed.files;
     progress.counted.rows_expired += freed.rows;
     progress.counted.octets_expired += freed.octets;
     progress.counted.summaries_written += freed.written.summaries;
     progress.counted.segments_without_sums += freed.written.without_sums;
-    progress.counted.summaries_lost += freed.written.lost;
     progress.counted.summaries_expired += freed.summaries;
     Ok(freed.files > 0)
 }
 
 /// One look at everything; returns how long to rest.
-fn round(shared: &Shared, compaction: &mut Compaction, space_wanted: bool) -> Result<Duration, ArchiveError> {
+fn round(shared: &Shared, maintenance: &mut Maintenance, space_wanted: bool) -> Result<Duration, ArchiveError> {
     let options = &shared.options;
     if space_wanted || space::is_short(shared.layout.root(), 0, options)? {
         make_room(shared)?;
     }
-    let Some(upkeep) = Upkeep::try_begin(&shared.layout)? else { return Ok(options.upkeep_interval) };
-    let expired = expiry::run(&upkeep, &options.expiry, options.heavy_keys_min)?;
+    let known = maintenance.manifest.take();
+    let Some(mut upkeep) = Upkeep::try_begin(&shared.layout, known)? else { return Ok(options.upkeep_interval) };
+    if !maintenance.is_swept {
+        upkeep.remove_uncommitted()?;
+        maintenance.is_swept = true;
+    }
+    expire(shared, maintenance, &mut upkeep)?;
+    let merged = options.compaction.enabled && merge(shared, &mut maintenance.compaction, &mut upkeep)?;
+    shared.progress().counted.files_pending = upkeep.state().pending.len() as u64;
+    upkeep.manifest.keep_reserve();
+    maintenance.manifest = Some(upkeep.manifest.clone());
+    let busy = u32::from(options.compaction.busy_percent.clamp(1, 100));
+    Ok(if merged { maintenance.compaction.last_time * (100 - busy) / busy } else { options.upkeep_interval })
+}
+
+fn expire(shared: &Shared, maintenance: &mut Maintenance, upkeep: &mut Upkeep) -> Result<(), ArchiveError> {
+    let mut expiry = shared.options.expiry;
+    let mut waiting = std::mem::take(&mut shared.progress().waiting_summaries);
+    let is_suspended = !maintenance.clock.may_expire_by_age();
+    if is_suspended {
+        (expiry.age_max, expiry.side_tables_age_max) = (None, None);
+        expiry.summaries.age_max = Duration::MAX;
+    }
+    let expired = expiry::run(upkeep, &expiry, shared.options.heavy_keys_min, &mut waiting);
     let mut progress = shared.progress();
+    // Files have gone, and there is no room even so.
+    let is_lost = upkeep.state().pending.is_empty();
+    progress.counted.summaries_lost += if is_lost { waiting.len() as u64 } else { 0 };
+    progress.waiting_summaries = if is_lost { Vec::new() } else { waiting };
     let done = &mut progress.counted;
+    done.expiry_suspended += u64::from(is_suspended);
+    let expired = expired?;
     done.segments_expired += expired.segments.len() as u64;
-    let flows = expired.segments.iter().filter(|kept| kept.table == weir_flow::Table::Flows);
-    done.rows_expired += flows.map(|kept| kept.segment.rows).sum::<u64>();
+    let flows = expired.segments.iter().filter(|segment| segment.table == weir_flow::Table::Flows);
+    done.rows_expired += flows.map(|segment| segment.rows).sum::<u64>();
     done.octets_expired += (expired.octets_before + expired.summaries_octets).saturating_sub(expired.octets_after);
     done.summaries_written += expired.summaries_written;
     done.segments_without_sums += expired.segments_without_sums;
-    done.summaries_lost += expired.summaries_lost;
     done.summaries_expired += expired.summaries.len() as u64;
-    drop(progress);
-    if !options.compaction.enabled {
-        return Ok(options.upkeep_interval);
-    }
+    Ok(())
+}
+
+fn merge(shared: &Shared, compaction: &mut Compaction, upkeep: &mut Upkeep) -> Result<bool, ArchiveError> {
     let mut failure = None;
-    let merged = compaction.step(&upkeep, &mut |merge| failure = merge.result.err())?;
+    let merged = compaction.step(upkeep, &mut |merge| failure = merge.result.err())?;
     let mut progress = shared.progress();
     let (done, merges) = (&mut progress.counted, &compaction.done);
     done.segments_merged = merges.segments_merged;
@@ -86,6 +132,5 @@ fn round(shared: &Shared, compaction: &mut Compaction, space_wanted: bool) -> Re
     if failure.is_some() {
         progress.upkeep_failure = failure;
     }
-    let busy = u32::from(options.compaction.busy_percent.clamp(1, 100));
-    Ok(if merged { compaction.last_time * (100 - busy) / busy } else { options.upkeep_interval })
+    Ok(merged)
 }

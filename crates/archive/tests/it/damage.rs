@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use weir_archive::{ArchiveError, ArchiveOptions, Position, Snapshot, Writer};
 
-use crate::numbered::{check, delivery, rows_up_to};
+use crate::numbered::{check, delivery, rows_up_to, take_back_commit};
 
 fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir.join("tail")).expect("a folder of tails");
@@ -115,7 +115,15 @@ fn segments_of_a_tail_that_is_still_there_do_not_count() {
     assert!(!tail.exists());
     let sealed = Snapshot::open(dir.path()).expect("a snapshot");
     assert_eq!(sealed.segments(weir_flow::Table::Flows).len(), 1, "{sealed:?}");
-    // As after a crash just before the commit point.
+    // As after a crash between the commit and the removal of the tail.
+    fs::write(&tail, &octets).expect("written");
+    assert_eq!(check(dir.path()), Position::new(40));
+    let (writer, recovery) = reopen(dir.path());
+    assert_eq!((recovery.segments_uncommitted, recovery.leftovers, recovery.tails), (0, 1, 0));
+    drop(writer);
+    assert!(!tail.exists());
+    // As after a crash just before the commit.
+    take_back_commit(dir.path());
     fs::write(&tail, &octets).expect("written");
     fs::write(dir.path().join("tmp/flows-0000000000000009-1"), b"half").expect("written");
     assert_eq!(check(dir.path()), Position::new(40));

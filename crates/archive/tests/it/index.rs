@@ -154,7 +154,7 @@ fn pages_lie_where_the_index_says() {
     let dir = tempfile::tempdir().expect("a folder");
     let segment = segment_of(&some_rows(), dir.path(), 40);
     let index = segment.index().expect("readable").expect("an index");
-    let octets = fs::read(&segment.path).expect("a file");
+    let octets = fs::read(segment.path()).expect("a file");
     for column in Column::ALL.iter().copied().filter(|column| *column != Column::Elements) {
         if index.is_null(column).expect("readable") {
             assert!(index.column_pages(column).expect("readable").is_none());
@@ -179,17 +179,17 @@ fn pages_lie_where_the_index_says() {
 fn a_bit_flipped_anywhere_is_found() {
     let dir = tempfile::tempdir().expect("a folder");
     let segment = segment_of(&some_rows(), dir.path(), 40);
-    let octets = fs::read(&segment.path).expect("a file");
+    let octets = fs::read(segment.path()).expect("a file");
     for at in (0..octets.len()).step_by(7) {
         let mut damaged = octets.clone();
         damaged[at] ^= 1 << (at % 8);
-        fs::write(&segment.path, &damaged).expect("written");
+        fs::write(segment.path(), &damaged).expect("written");
         let error = segment.check().expect_err("damage at a place that nothing checks");
-        assert!(error.to_string().contains(&segment.path.display().to_string()), "octet {at}: {error}");
+        assert!(error.to_string().contains(&segment.path().display().to_string()), "octet {at}: {error}");
         assert!(matches!(error, ArchiveError::DamagedSegment { .. }), "octet {at}: {error:?}");
     }
     for octets_left in [0, 3, 43, 60, octets.len() / 2, octets.len() - 1] {
-        fs::write(&segment.path, &octets[..octets_left]).expect("written");
+        fs::write(segment.path(), &octets[..octets_left]).expect("written");
         segment.check().expect_err("a file that was cut");
     }
 }
@@ -245,7 +245,7 @@ proptest! {
         let read = arrow::compute::concat_batches(&batches[0].schema(), &batches).expect("one batch");
         let ids = read.column(Column::FlowId as usize).as_primitive::<UInt64Type>();
         let options = parquet::file::serialized_reader::ReadOptionsBuilder::new().with_page_index().build();
-        let file = fs::File::open(&segment.path).expect("a file");
+        let file = fs::File::open(segment.path()).expect("a file");
         let file = parquet::file::reader::SerializedFileReader::new_with_options(file, options).expect("Parquet");
         let index = segment.index().expect("readable").expect("an index");
         for (column, side) in [(Column::SrcAddr, 0), (Column::DstAddr, 1)] {

@@ -101,3 +101,11 @@ fn rows_are_counted_as_delivered() {
         assert_eq!(rows_up_to(position), rows);
     }
 }
+
+/// Takes the last commit of the manifest back, as if a crash had come before it.
+pub(crate) fn take_back_commit(dir: &Path) {
+    let edits = std::fs::read_dir(dir.join("manifest")).expect("a manifest");
+    let edits = edits.map(|entry| entry.expect("an entry").path());
+    let last = edits.filter(|path| path.extension().is_some_and(|end| end == "edit")).max().expect("an edit");
+    std::fs::remove_file(last).expect("taken back");
+}

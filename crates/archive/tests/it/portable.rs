@@ -6,7 +6,7 @@ use std::path::Path;
 use weir_archive::{ArchiveError, ArchiveOptions, ExportSelection, Position, Snapshot, Writer, export, import};
 use weir_flow::Table;
 
-use crate::numbered::{batches, check, delivery, numbers, rows_up_to};
+use crate::numbered::{batches, check, delivery, numbers, rows_up_to, take_back_commit};
 
 fn archive(dir: &Path, deliveries: u64) {
     let options = ArchiveOptions { segment_rows_max: 40, ..ArchiveOptions::default() };
@@ -110,8 +110,9 @@ fn an_import_cut_off_before_its_commit_never_was() {
     import(&target, &carried).expect("imported");
     let record = fs::read_dir(target.join("imported")).expect("records").next().expect("one").expect("one").path();
     let number = record.file_name().expect("a name").to_str().expect("digits").to_owned();
-    // As after a crash just before the tail was removed.
-    fs::write(target.join(format!("tail/{number}.tail")), b"").expect("written");
+    assert_eq!(number.len(), 16, "a number of a tail");
+    // As after a crash just before the commit.
+    take_back_commit(&target);
     assert_eq!(segments(), before);
     assert_eq!(check(&target), Position::new(7));
     let (writer, recovery) = Writer::open(&target, ArchiveOptions::default()).expect("the archive opens");

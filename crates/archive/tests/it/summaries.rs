@@ -234,7 +234,7 @@ fn damaged_segments_go_and_are_counted() {
     let folder = tempfile::tempdir().expect("a folder");
     let dir = folder.path();
     archive(dir, 100, true);
-    let path = open(dir).segments(Table::Flows)[0].path.clone();
+    let path = open(dir).segments(Table::Flows)[0].path();
     let mut octets = fs::read(&path).expect("a segment");
     octets.iter_mut().skip(100).for_each(|octet| *octet ^= 0x40);
     fs::write(&path, octets).expect("damaged");

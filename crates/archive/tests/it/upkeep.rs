@@ -106,13 +106,19 @@ fn a_reader_finds_every_file_of_its_listing() {
     let after = Snapshot::open(dir.path()).expect("a snapshot");
     assert!(after.segments(Table::Flows).len() < before.segments(Table::Flows).len());
     let everything = ExpiryOptions { age_max: Some(Duration::ZERO), ..ExpiryOptions::default() };
-    expire(dir.path(), &everything, false).expect("asked");
-    assert_eq!(check_snapshot(&before), Position::new(100), "read to its end after the merge");
-    drop(before);
-    // what was covered goes now, and the expired after it, as soon as the second reader has gone too
     let expired = expire(dir.path(), &everything, false).expect("expired");
     assert_eq!(expired.segments.len(), 1, "{expired:?}");
     assert!(expired.waiting_for_readers);
+    assert_eq!(check_snapshot(&before), Position::new(100), "read to its end after the merge and the expiry");
+    drop(before);
+    // what was merged goes now, and the expired after it, as soon as the second reader has gone too
+    let again = expire(dir.path(), &everything, false).expect("asked");
+    assert!(again.segments.is_empty() && again.waiting_for_readers, "{again:?}");
+    assert_eq!(
+        files(dir.path(), Table::Flows),
+        1 + after.segments(Table::Flows).len() - 1,
+        "those of the later reader"
+    );
     let new = Snapshot::open(dir.path()).expect("a snapshot");
     assert_eq!(new.segments(Table::Flows).len(), 1, "what has expired is not seen any more");
     assert_eq!(check_snapshot(&after), Position::new(100));

@@ -33,8 +33,9 @@ pub const KIND: ComponentKind<ArchiveSinkOptions> = ComponentKind {
           in the background, and old ones expire when a limit is set; what they amounted to stays. At the end the archive is synced and sealed. It \
           counts rows_stored, rows_durable (those that survive a crash of the machine), rows_refused, failures, \
           segments_sealed, octets_sealed, segments_merged, compaction_failures, segments_expired, rows_expired, \
-          segments_removed_for_room, summaries_written, segments_without_sums, summaries_lost, summaries_expired and \
-          upkeep_failures.",
+          segments_removed_for_room, summaries_written, segments_without_sums, summaries_lost, summaries_expired, \
+          upkeep_failures, seal_failures (sealing is tried again), tails_damaged, room_refused (nothing more may be removed \
+          for a full disk) and expiry_suspended (the clock has jumped).",
     configure,
 };
 
@@ -185,7 +186,7 @@ struct Archive {
     refused: Counter,
     failures: Counter,
     /// What the archive counts by itself.
-    counted: [(Counter, Reading); 12],
+    counted: [(Counter, Reading); 16],
 }
 
 impl Archive {
@@ -223,6 +224,10 @@ impl Archive {
                 (meter.counter("summaries_lost"), |done| done.summaries_lost),
                 (meter.counter("summaries_expired"), |done| done.summaries_expired),
                 (meter.counter("upkeep_failures"), |done| done.upkeep_failures),
+                (meter.counter("seal_failures"), |done| done.seal_failures),
+                (meter.counter("tails_damaged"), |done| done.tails_damaged),
+                (meter.counter("room_refused"), |done| done.room_refused),
+                (meter.counter("expiry_suspended"), |done| done.expiry_suspended),
             ],
         })
     }
@@ -290,6 +295,14 @@ impl Sink for Archive {
         self.count_durable();
         if let Some(writer) = &self.writer {
             self.count(&writer.statistics());
+            if let Some(failure) = writer.take_seal_failure() {
+                tracing::warn!(
+                    "the tail {} cannot be sealed, after {} attempts: {}; it is tried again, and its flows are read from it",
+                    failure.path.display(),
+                    failure.failures,
+                    failure.cause
+                );
+            }
             if let Some(failure) = writer.take_upkeep_failure() {
                 let failure = ComponentError::caused("merging or expiring segments failed", failure);
                 tracing::warn!("{}; it is tried again, and no flow is lost", failure.chain());
@@ -308,6 +321,12 @@ fn tell(recovery: &Recovery) {
             recovery.rows,
             recovery.torn_octets
         );
+    }
+    if recovery.manifest_made && !recovery.created {
+        tracing::info!("the archive was of format 1 and has a manifest now");
+    }
+    if recovery.tails_missing > 0 {
+        tracing::warn!("{} tails that nobody has sealed are gone", recovery.tails_missing);
     }
     for damage in &recovery.damages {
         tracing::warn!(

@@ -63,9 +63,9 @@ impl SegmentFile {
         columns: &[Column],
         index: Option<&SegmentIndex>,
     ) -> Result<Self, QueryError> {
-        let path = segment.path.clone();
+        let path = segment.path();
         let read = |source| QueryError::Read { path: path.clone(), source };
-        let file = File::open(&path).map_err(read)?;
+        let file = segment.open_file()?;
         let octets = file.metadata().map_err(read)?.len();
         let mut opened =
             Self { path, file: Arc::new(file), octets, columns: columns.to_vec(), groups: Vec::new(), metadata: None };

@@ -298,7 +298,7 @@ fn a_flipped_bit_in_a_summary_is_an_error_or_harmless() {
     let select = Select::Statistic { key, per_protocol: false, sorting: Sorting::usual(Order::Bytes), limit: Some(5) };
     let question = question(select, TimeWindow::default());
     let expected = ask(&both.expired, &question, true).expect("asked").rows;
-    let path = open(&both.expired, true).0.snapshot().summaries().expect("listed")[0].path().to_owned();
+    let path = open(&both.expired, true).0.snapshot().summaries().expect("listed")[0].path().clone();
     let whole = fs::read(&path).expect("a summary");
     let (mut refused, mut harmless) = (0, 0);
     for at in (0..whole.len()).step_by(11) {

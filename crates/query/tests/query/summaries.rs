@@ -218,7 +218,7 @@ fn damaged_summaries_are_passed_over() {
     let question = FlowQuery { filter: Predicate::True, window: TimeWindow::default(), select, scaled: false };
     let (expected, seen) = ask(folder.path(), &question, true);
     assert_eq!((seen.segments_summed, expected.len()), (1, 5));
-    let path = open(folder.path(), true).0.snapshot().segments(Table::Flows)[0].path.clone();
+    let path = open(folder.path(), true).0.snapshot().segments(Table::Flows)[0].path();
     let whole = std::fs::read(&path).expect("the segment");
     let mut passed_over = 0;
     for at in (0..whole.len()).step_by(37) {

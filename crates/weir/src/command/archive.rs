@@ -1,6 +1,7 @@
 //! `weir archive`: looking after an archive.
 
 mod ls;
+mod status;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,8 +9,8 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use weir_archive::{
-    ArchiveError, CompactionOptions, ExpiryReport, ExportSelection, Merge, SegmentSummary, check, compact, expire,
-    export, import,
+    ArchiveError, CompactionOptions, ExpiryReport, ExportSelection, Merge, Segment, SegmentSummary, check, compact,
+    expire, export, import, rebuild_manifest,
 };
 use weir_blocks::sinks::archive::{ArchiveSinkOptions, RetentionOptions};
 use weir_chain::{ByteSize, Options};
@@ -20,7 +21,7 @@ use self::ls::{LsArgs, amount, places};
 use super::ArchiveArg;
 use crate::flags::Flags;
 
-/// List, check, merge, expire, export and import an archive
+/// List, check, merge, expire, export and import an archive, and say how it is
 ///
 /// All of these work beside a collector that writes to the archive and beside readers, except import, which needs the
 /// archive for itself.
@@ -33,6 +34,7 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 enum Work {
     Ls(LsArgs),
+    Status(status::StatusArgs),
     Check(CheckArgs),
     Compact(CompactArgs),
     Expire(ExpireArgs),
@@ -50,6 +52,12 @@ struct CheckArgs {
     /// Set damaged files aside, under names that end in .damaged; nothing is deleted
     #[arg(long)]
     repair: bool,
+    /// Make the manifest anew of the files that are there, before the check; end the collector first
+    ///
+    /// The manifest names the files that count. When it is damaged or lost, the names and the contents of the files say
+    /// the same, but for files that had ceased to count and were still there: an expired segment may count again.
+    #[arg(long)]
+    rebuild_manifest: bool,
 }
 
 /// Merge small segments of a day into larger ones
@@ -125,6 +133,7 @@ fn table(name: &str) -> Result<Table, String> {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.work {
         Work::Ls(args) => ls::run(args),
+        Work::Status(args) => status::run(args),
         Work::Check(args) => run_check(args),
         Work::Compact(args) => run_compact(args),
         Work::Expire(args) => run_expire(args),
@@ -137,13 +146,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn hinted(error: ArchiveError) -> anyhow::Error {
     match error {
         ArchiveError::Locked { .. } => {
-            anyhow::anyhow!("{error}\nhint: end the collector first, or import into another archive")
+            anyhow::anyhow!("{error}\nhint: end the collector first")
         }
         _ => error.into(),
     }
 }
 
 fn run_check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    if args.rebuild_manifest {
+        let left_out = rebuild_manifest(&args.place.archive).map_err(hinted)?;
+        eprintln!("the manifest was made anew");
+        for segment in left_out {
+            eprintln!(
+                "warning: {} was left out: another segment with more rows has some of the same",
+                segment.path().display()
+            );
+        }
+    }
     let checked = check(&args.place.archive, args.repair, |_| {})?;
     let shown = |path: &Path| path.strip_prefix(&args.place.archive).unwrap_or(path).display().to_string();
     for finding in &checked.findings {
@@ -227,15 +246,15 @@ fn run_expire(args: &ExpireArgs) -> anyhow::Result<ExitCode> {
     }
     let options = ArchiveSinkOptions { retention, ..ArchiveSinkOptions::default() }.archive_options().expiry;
     let expired = expire(&args.place.archive, &options, args.dry_run)?;
-    let segments = expired.segments.iter().map(|kept| kept.segment.path.as_path());
+    let segments = expired.segments.iter().map(Segment::path);
     for path in segments.chain(expired.summaries.iter().map(SegmentSummary::path)) {
-        println!("{}", path.strip_prefix(&args.place.archive).unwrap_or(path).display());
+        println!("{}", path.strip_prefix(&args.place.archive).unwrap_or(&path).display());
     }
     eprintln!(
         "{} {} with {} rows; the archive had {} and {} {}",
         expired.segments.len(),
         if args.dry_run { "segments would go" } else { "segments expired" },
-        expired.segments.iter().map(|kept| kept.segment.rows).sum::<u64>(),
+        expired.segments.iter().map(|segment| segment.rows).sum::<u64>(),
         amount(expired.octets_before),
         if args.dry_run { "would have" } else { "has" },
         amount(expired.octets_after)

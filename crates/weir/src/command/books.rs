@@ -49,16 +49,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Err(PrintError::Batches(error)) => match error {},
         Ok(_) => {}
     }
-    let is_balanced = report(&totals, &sums.completeness(), snapshot.rows(Table::Flows));
+    let is_balanced = report(&totals, &sums.completeness(), &snapshot);
     Ok(if is_balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Reports on standard error whether the books balance with each other and with the flows of the archive.
-fn report(totals: &Counts, completeness: &Completeness, flows: u64) -> bool {
+fn report(totals: &Counts, completeness: &Completeness, snapshot: &Snapshot) -> bool {
+    let (flows, expired, set_aside) = (snapshot.rows(Table::Flows), snapshot.rows_expired(), snapshot.rows_set_aside());
     let total = |counter: Counter| totals[counter as usize];
     let (stored, filtered) = (total(Counter::RecordsStored), total(Counter::RecordsFiltered));
     let Completeness { lost_records, lost_datagrams, dropped_datagrams, .. } = *completeness;
     eprintln!("records stored by the books: {stored}, filtered: {filtered}, flows in the archive: {flows}");
+    if expired > 0 || set_aside > 0 {
+        eprintln!("flows that have expired: {expired}, in segments that were set aside as damaged: {set_aside}");
+    }
     eprintln!(
         "missing by sequence numbers: {lost_records} records and {lost_datagrams} datagrams; dropped here: \
          {dropped_datagrams} datagrams"
@@ -71,7 +75,7 @@ fn report(totals: &Counts, completeness: &Completeness, flows: u64) -> bool {
     if let Some(imbalance) = imbalance {
         eprintln!("{imbalance}");
     }
-    let is_balanced = imbalance.is_none() && stored.saturating_sub(filtered) == flows;
+    let is_balanced = imbalance.is_none() && stored.saturating_sub(filtered) == flows + expired + set_aside;
     eprintln!("{}", if is_balanced { "the books balance" } else { "the books do not balance" });
     is_balanced
 }

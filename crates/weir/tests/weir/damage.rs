@@ -115,14 +115,14 @@ impl<'a> Flips<'a> {
 fn segment(archive: &Path, column: Column) -> (PathBuf, std::ops::Range<u64>, Vec<(u64, u64)>) {
     let snapshot = Snapshot::open(archive).expect("a snapshot");
     let [segment] = snapshot.segments(Table::Flows) else { panic!("one segment, not {snapshot:?}") };
-    let octets = fs::read(&segment.path).expect("a segment");
+    let octets = fs::read(segment.path()).expect("a segment");
     // the header, behind Parquet's magic number: its own magic number, then place and length of the index
     let number = |at: usize| u64::from_le_bytes(octets[at..at + 8].try_into().expect("8 octets"));
     let index = number(12)..number(12) + number(20);
     let pages = segment.index().expect("an index").expect("an index").column_pages(column).expect("places");
     let groups = pages.expect("values").groups.into_iter();
     let pages = groups.flat_map(|group| group.pages).map(|page| (page.offset, page.octets));
-    (segment.path.clone(), index, pages.collect())
+    (segment.path(), index, pages.collect())
 }
 
 #[test]

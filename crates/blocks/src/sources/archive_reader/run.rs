@@ -106,13 +106,13 @@ fn broken(name: &str, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>
 
 impl OpenRun {
     fn segment(segment: &Segment) -> Result<Self, ComponentError> {
-        let name = segment.path.display().to_string();
+        let name = segment.path().display().to_string();
         let open = |path: &Path| -> Result<_, Box<dyn std::error::Error + Send + Sync>> {
             let file = File::open(path)?;
             let metadata = guarded(|| ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()))??;
             Ok((file, metadata))
         };
-        let (file, metadata) = open(&segment.path).map_err(|error| broken(&name, error))?;
+        let (file, metadata) = open(&segment.path()).map_err(|error| broken(&name, error))?;
         let found = metadata.metadata().file_metadata().num_rows();
         if u64::try_from(found) != Ok(segment.rows) || found >= i64::from(u32::MAX) {
             return Err(broken(&name, format!("it has {found} rows, and {} by its name", segment.rows)));

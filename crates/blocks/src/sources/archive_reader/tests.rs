@@ -124,7 +124,7 @@ impl Archive {
         let snapshot = Snapshot::open(self.dir.path()).expect("a snapshot");
         let segments = snapshot.segments(Table::Flows);
         assert_eq!(segments.len(), 6, "five tails, one of them over midnight");
-        let mut stored: Vec<_> = segments.iter().map(|segment| plain(&segment.path)).collect();
+        let mut stored: Vec<_> = segments.iter().map(|segment| plain(&segment.path())).collect();
         let tail = snapshot.tail(Table::Flows).iter();
         let tail: Vec<_> = tail.map(|batch| FlowBatch::try_new(batch.clone()).expect("flows").to_full()).collect();
         assert_eq!(tail.len(), 3);
@@ -285,13 +285,13 @@ fn rows_of(archive: &Archive) -> u64 {
 fn a_segment_that_is_damaged_is_an_error_or_skipped() {
     type Damage = fn(&Segment);
     let truncate: Damage = |segment| {
-        let file = OpenOptions::new().write(true).open(&segment.path).expect("the segment");
+        let file = OpenOptions::new().write(true).open(segment.path()).expect("the segment");
         file.set_len(segment.octets / 2).expect("cut");
     };
-    let vanish: Damage = |segment| fs::remove_file(&segment.path).expect("removed");
-    let empty: Damage = |segment| drop(File::create(&segment.path).expect("emptied"));
-    let other_rows: Damage = |segment| write_numbers(&segment.path, "in_if", 3);
-    let other_type: Damage = |segment| write_numbers(&segment.path, "protocol", segment.rows);
+    let vanish: Damage = |segment| fs::remove_file(segment.path()).expect("removed");
+    let empty: Damage = |segment| drop(File::create(segment.path()).expect("emptied"));
+    let other_rows: Damage = |segment| write_numbers(&segment.path(), "in_if", 3);
+    let other_type: Damage = |segment| write_numbers(&segment.path(), "protocol", segment.rows);
     for damage in [truncate, vanish, empty, other_rows, other_type] {
         for (readers, mode) in [(0, "error"), (2, "error"), (0, "skip"), (2, "skip")] {
             let archive = Archive::new(Kind::Narrow);
@@ -301,7 +301,7 @@ fn a_segment_that_is_damaged_is_an_error_or_skipped() {
             match read_while(&parameters, || damage(segment)) {
                 Err(error) => {
                     assert_eq!(mode, "error", "{}", error.chain());
-                    assert!(error.chain().contains(&segment.path.display().to_string()), "{}", error.chain());
+                    assert!(error.chain().contains(&segment.path().display().to_string()), "{}", error.chain());
                 }
                 Ok((bursts, counters)) => {
                     assert_eq!(mode, "skip");
@@ -331,7 +331,7 @@ fn octets_that_changed_cost_no_more_than_their_segment() {
     let archive = Archive::new(Kind::Wide);
     let (segments, whole) = (archive.segments(), rows_of(&archive));
     let segment = &segments[DAMAGED];
-    let octets = fs::read(&segment.path).expect("the segment");
+    let octets = fs::read(segment.path()).expect("the segment");
     let mut numbers = Numbers(1);
     for round in 0..120 {
         let mut changed = octets.clone();
@@ -344,7 +344,7 @@ fn octets_that_changed_cost_no_more_than_their_segment() {
         let order = ["received", "stored"][numbers.next(2) as usize];
         let parameters =
             archive.parameters(&format!("readers = 0\ndamaged = 'skip'\nbatch_rows = 400\norder = '{order}'"));
-        let write = || fs::write(&segment.path, &changed).expect("written");
+        let write = || fs::write(segment.path(), &changed).expect("written");
         let (bursts, counters) = read_while(&parameters, write).expect("skipped");
         let rows = together(&bursts).num_rows() as u64;
         assert_eq!(rows + counters[2].1, whole, "round {round}");

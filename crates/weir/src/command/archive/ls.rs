@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, TimestampMillisecondArray, UInt64Array};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
-use weir_archive::{Inventory, PlacedSegment, SegmentSummary, inventory};
+use weir_archive::{Inventory, Segment, SegmentSummary, inventory};
 use weir_print::{Format, OutputOptions, write_batches};
 
 use crate::command::ArchiveArg;
@@ -42,10 +42,10 @@ impl Line {
         Self { table: table.to_owned(), day: day.to_owned(), segments: 1, rows, octets, times_ms, file: None }
     }
 
-    fn of(kept: &PlacedSegment) -> Self {
-        let segment = &kept.segment;
-        let line = Self::new(kept.table.name(), &kept.day_text(), segment.rows, segment.octets, segment.time_range_ms);
-        Self { file: segment.path.file_name().map(|name| name.to_string_lossy().into_owned()), ..line }
+    fn of(segment: &Segment) -> Self {
+        let Segment { table, rows, octets, time_range_ms, .. } = segment;
+        let line = Self::new(table.name(), &segment.day_text(), *rows, *octets, *time_range_ms);
+        Self { file: segment.path().file_name().map(|name| name.to_string_lossy().into_owned()), ..line }
     }
 
     fn of_summary(summary: &SegmentSummary) -> Self {
@@ -98,7 +98,7 @@ fn lines(found: &Inventory, long: bool) -> Vec<Line> {
 /// What the table does not say, on standard error.
 fn tell_rest(found: &Inventory) {
     let mut total = Line::default();
-    found.segments.iter().for_each(|kept| total.add(&Line::of(kept)));
+    found.segments.iter().for_each(|segment| total.add(&Line::of(segment)));
     eprintln!(
         "{} segments with {} rows and {}, position {}, {} free",
         places(total.segments),
@@ -120,9 +120,9 @@ fn tell_rest(found: &Inventory) {
             places(rows)
         );
     }
-    if !found.covered.is_empty() {
-        let octets = found.covered.iter().map(|kept| kept.segment.octets).sum();
-        eprintln!("{} merged segments with {} wait for being removed", found.covered.len(), amount(octets));
+    if !found.pending.is_empty() {
+        let octets = amount(found.pending_octets);
+        eprintln!("{} files with {octets} count no more and wait for being removed", found.pending.len());
     }
     for path in &found.damaged_tails {
         eprintln!("damaged tail set aside: {}", path.display());

@@ -1,0 +1,291 @@
+//! What a loss of power may leave of an archive, and that nothing which was synced is missing then.
+//!
+//! A run of a writer is recorded, and cut at any change. Of what was not synced by then each part may be on the disk or
+//! not: entries of folders one by one, and octets of files in blocks. `WEIR_POWER_LOSS_STATES` asks for more states than
+//! a test run has time for.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::AsArray;
+use arrow::datatypes::UInt64Type;
+use rand_core::{RngCore, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+use weir_flow::{Column, Delivery, FlowBatchBuilder, Table};
+
+use super::record::{Recorded, Recorder};
+use crate::{ArchiveOptions, CompactionOptions, Position, Snapshot, Writer, compact};
+
+const BLOCK_OCTETS: usize = 512;
+const ROWS: u64 = 3;
+
+/// A file system with what is durable of it, and what may be.
+#[derive(Default, Clone)]
+struct Disk {
+    files: Vec<Content>,
+    /// What is seen now.
+    seen: BTreeMap<PathBuf, Entry>,
+    durable: BTreeMap<PathBuf, Entry>,
+    /// Changes of entries that are not synced, by folder.
+    pending: BTreeMap<PathBuf, Vec<(PathBuf, Option<Entry>)>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Entry {
+    Folder,
+    File(usize),
+}
+
+#[derive(Clone)]
+struct Content {
+    now: Arc<[u8]>,
+    synced: Arc<[u8]>,
+}
+
+impl Disk {
+    fn change(&mut self, path: &Path, entry: Option<Entry>) {
+        match entry {
+            Some(entry) => self.seen.insert(path.to_owned(), entry),
+            None => self.seen.remove(path),
+        };
+        let folder = path.parent().unwrap_or(Path::new("")).to_owned();
+        self.pending.entry(folder).or_default().push((path.to_owned(), entry));
+    }
+
+    fn apply(&mut self, recorded: &Recorded) {
+        let file_at = |seen: &BTreeMap<PathBuf, Entry>, path: &Path| match seen.get(path) {
+            Some(Entry::File(number)) => Some(*number),
+            _ => None,
+        };
+        match recorded {
+            Recorded::CreateFolder(path) => self.change(path, Some(Entry::Folder)),
+            Recorded::Create(path) => {
+                self.files.push(Content { now: Arc::default(), synced: Arc::default() });
+                self.change(path, Some(Entry::File(self.files.len() - 1)));
+            }
+            Recorded::Content(path, octets) => {
+                if let Some(number) = file_at(&self.seen, path) {
+                    self.files[number].now = Arc::clone(octets);
+                }
+            }
+            Recorded::Sync(path) => {
+                if let Some(number) = file_at(&self.seen, path) {
+                    self.files[number].synced = Arc::clone(&self.files[number].now);
+                }
+            }
+            Recorded::SyncFolder(path) => {
+                for (path, entry) in self.pending.remove(path).unwrap_or_default() {
+                    match entry {
+                        Some(entry) => self.durable.insert(path, entry),
+                        None => self.durable.remove(&path),
+                    };
+                }
+            }
+            Recorded::Rename(from, to) => {
+                let entry = self.seen.get(from).copied();
+                self.change(from, None);
+                self.change(to, entry);
+            }
+            Recorded::Link(from, to) => self.change(to, self.seen.get(from).copied()),
+            Recorded::Remove(path) => self.change(path, None),
+        }
+    }
+
+    /// Writes what may be left to a folder.
+    fn crash(mut self, to: &Path, random: &mut Xoshiro256PlusPlus) {
+        let pending: Vec<_> = std::mem::take(&mut self.pending).into_values().collect();
+        for change in pending.into_iter().flatten() {
+            if random.next_u32() & 1 == 0 {
+                match change.1 {
+                    Some(entry) => self.durable.insert(change.0, entry),
+                    None => self.durable.remove(&change.0),
+                };
+            }
+        }
+        for (path, entry) in &self.durable {
+            let is_in_folder = path
+                .ancestors()
+                .skip(1)
+                .all(|folder| folder.as_os_str().is_empty() || self.durable.get(folder) == Some(&Entry::Folder));
+            match entry {
+                _ if !is_in_folder => {}
+                Entry::Folder => fs::create_dir_all(to.join(path)).expect("a folder"),
+                Entry::File(number) => {
+                    fs::write(to.join(path), left_of(&self.files[*number], random)).expect("a file");
+                }
+            }
+        }
+    }
+}
+
+/// What may be left of a file: synced octets for certain, and of those written since any blocks.
+fn left_of(content: &Content, random: &mut Xoshiro256PlusPlus) -> Vec<u8> {
+    let (now, synced) = (&content.now, &content.synced);
+    if now == synced {
+        return now.to_vec();
+    }
+    let lengths = [now.len(), synced.len(), synced.len() + (now.len().saturating_sub(synced.len())) / 2];
+    let length = lengths[random.next_u32() as usize % lengths.len()];
+    let mut left = vec![0; length];
+    for at in (0..length).step_by(BLOCK_OCTETS) {
+        let end = (at + BLOCK_OCTETS).min(length);
+        let source = if random.next_u32().is_multiple_of(4) { synced } else { now };
+        let there = source.get(at..end.min(source.len())).unwrap_or_default();
+        left[at..at + there.len()].copy_from_slice(there);
+        // what both agree on was written once and for all
+        for (octet, (a, b)) in
+            left[at..end].iter_mut().zip(now[at.min(now.len())..].iter().zip(&synced[at.min(synced.len())..]))
+        {
+            if a == b {
+                *octet = *a;
+            }
+        }
+    }
+    left
+}
+
+fn delivery(number: u64) -> Delivery {
+    let rows = ROWS as usize;
+    let mut builder = FlowBatchBuilder::new(rows);
+    builder.begin_rows(rows);
+    builder.time(Column::Received).repeat(1_763_683_200_000, rows);
+    builder.u64(Column::FlowId).extend((0..rows).map(|row| number * ROWS + row as u64));
+    Delivery::from(builder.finish())
+}
+
+fn numbers(snapshot: &Snapshot) -> Result<Vec<u64>, String> {
+    let mut batches = snapshot.tail(Table::Flows).to_vec();
+    for segment in snapshot.segments(Table::Flows) {
+        segment.check().map_err(|error| error.chain())?;
+        batches.extend(segment.read().map_err(|error| error.chain())?);
+    }
+    let mut numbers = Vec::new();
+    for batch in batches {
+        let column = batch.column_by_name("flow_id").expect("a column").as_primitive::<UInt64Type>().clone();
+        numbers.extend(column.values().iter().copied());
+    }
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// Appends, seals and merges; returns what was changed, and which position was durable after how many changes.
+fn record(dir: &Path) -> (Vec<Recorded>, Vec<(usize, Position)>) {
+    let recorder = Recorder::start(dir);
+    let options = ArchiveOptions {
+        commit_interval: Duration::from_millis(1),
+        upkeep_interval: Duration::from_millis(5),
+        segment_rows_max: 12,
+        compaction: CompactionOptions { fan_in: 2, ..CompactionOptions::default() },
+        ..ArchiveOptions::default()
+    };
+    let mut durable = Vec::new();
+    let mut number = 0;
+    for _ in 0..3 {
+        let (mut writer, _) = Writer::open(dir, options).expect("an archive");
+        for _ in 0..14 {
+            let position = writer.append(delivery(number)).expect("appended");
+            number += 1;
+            if number.is_multiple_of(3) {
+                let reached = writer.durability().wait_for(position, Duration::from_mins(1)).expect("durable");
+                durable.push((recorder.recorded().len(), reached));
+            }
+        }
+        if number < 40 {
+            drop(writer);
+        } else {
+            let _ = writer.close().expect("sealed");
+        }
+        compact(dir, &options.compaction, |_| {}).expect("merged");
+    }
+    (recorder.recorded(), durable)
+}
+
+/// Fails unless everything up to `durable` is there, and of what came after it whole deliveries, each once. Those may
+/// have gaps: two tails that were not synced are two files.
+fn examine(dir: &Path, durable: Position) -> Result<(), String> {
+    let whole = |numbers: &[u64], what: &str| {
+        let deliveries: Vec<u64> = numbers.chunks(ROWS as usize).map(|rows| rows[0] / ROWS).collect();
+        let rows = deliveries.iter().flat_map(|delivery| (0..ROWS).map(move |row| delivery * ROWS + row));
+        let is_whole = rows.eq(numbers.iter().copied()) && deliveries.windows(2).all(|pair| pair[0] < pair[1]);
+        let is_enough = (0..durable.get()).eq(deliveries.iter().copied().take(durable.get() as usize));
+        if is_whole && is_enough { Ok(()) } else { Err(format!("{what}: {durable} durable, found {numbers:?}")) }
+    };
+    // A reader that comes first finds all of it, or says that it cannot.
+    match Snapshot::open(dir) {
+        Ok(snapshot) => whole(&numbers(&snapshot)?, "before recovery")?,
+        Err(error) if durable == Position::ZERO || error.is_damage() => {}
+        Err(error) => return Err(format!("reading: {}", error.chain())),
+    }
+    let opened = Writer::open(dir, ArchiveOptions::default());
+    let (mut writer, _) = opened.map_err(|error| format!("opening: {}", error.chain()))?;
+    let found = numbers(&Snapshot::open(dir).map_err(|error| format!("recovered: {}", error.chain()))?)?;
+    whole(&found, "after recovery")?;
+    writer.append(delivery(1000)).map_err(|error| format!("appending: {}", error.chain()))?;
+    writer.close().map_err(|error| format!("sealing: {}", error.chain()))?;
+    let sealed = numbers(&Snapshot::open(dir).map_err(|error| format!("sealed: {}", error.chain()))?)?;
+    if sealed.len() == found.len() + ROWS as usize { whole(&sealed, "sealed") } else { Err("rows went".to_owned()) }
+}
+
+/// Examines crash states; returns what was wrong with the first bad one.
+fn search(changes: &[Recorded], durable: &[(usize, Position)], states: u64) -> Option<String> {
+    let mut random = Xoshiro256PlusPlus::seed_from_u64(17);
+    for state in 0..states {
+        let at = random.next_u64() as usize % (changes.len() + 1);
+        let mut disk = Disk::default();
+        changes[..at].iter().for_each(|change| disk.apply(change));
+        let reached =
+            durable.iter().rev().find(|(after, _)| *after <= at).map_or(Position::ZERO, |(_, position)| *position);
+        let dir =
+            tempfile::tempdir_in(["/dev/shm", "/tmp"].into_iter().find(|dir| Path::new(dir).is_dir()).unwrap_or("."));
+        let dir = dir.expect("a folder");
+        disk.crash(dir.path(), &mut random);
+        if let Err(wrong) = examine(dir.path(), reached) {
+            return Some(format!(
+                "state {state}, cut after change {at} ({:?}): {wrong}",
+                changes.get(at.saturating_sub(1)).map(name_of)
+            ));
+        }
+    }
+    None
+}
+
+fn name_of(recorded: &Recorded) -> String {
+    match recorded {
+        Recorded::Content(path, octets) => format!("{} octets of {}", octets.len(), path.display()),
+        other => format!("{other:?}"),
+    }
+}
+
+#[test]
+fn what_was_synced_survives_a_loss_of_power() {
+    let states = std::env::var("WEIR_POWER_LOSS_STATES").ok().map_or(1000, |text| text.parse().expect("a number"));
+    let dir = tempfile::tempdir().expect("a folder");
+    let (changes, durable) = record(dir.path());
+    assert!(changes.iter().any(|change| matches!(change, Recorded::Link(..))), "commits were recorded");
+    assert_eq!(search(&changes, &durable, states), None);
+}
+
+/// Without one of its syncs the archive loses something, and the search finds it.
+#[test]
+fn a_sync_that_is_left_out_is_found() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (changes, durable) = record(dir.path());
+    let kinds: [fn(&Recorded) -> bool; 4] = [
+        |change| matches!(change, Recorded::Sync(path) if path.starts_with("tail")),
+        |change| matches!(change, Recorded::Sync(path) if path.starts_with("tmp")),
+        |change| matches!(change, Recorded::SyncFolder(path) if path.starts_with("flows")),
+        |change| matches!(change, Recorded::SyncFolder(path) if path.starts_with("manifest")),
+    ];
+    for (kind, is_left_out) in kinds.into_iter().enumerate() {
+        let without: Vec<Recorded> = changes.iter().filter(|change| !is_left_out(change)).cloned().collect();
+        // where the others are now
+        let moved: Vec<_> = durable
+            .iter()
+            .map(|(at, position)| (changes[..*at].iter().filter(|change| !is_left_out(change)).count(), *position))
+            .collect();
+        assert!(search(&without, &moved, 600).is_some(), "kind {kind}");
+    }
+}

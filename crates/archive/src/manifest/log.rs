@@ -1,0 +1,312 @@
+//! The manifest on the disk: one file an edit, and a checkpoint.
+//!
+//! ```text
+//! manifest/checkpoint                 the state after some commit
+//! manifest/0000000000000412.edit      each commit after it, and some before
+//! manifest/new-4711-0                 a file being written
+//! manifest/reserve                    room for commits on a full disk
+//! ```
+//!
+//! A commit is a file with the next number, which is given its name only when it is whole and durable, and only when
+//! no other process has used the number: then the edit is made again on top of what the other one did. That is what an
+//! object store does with a conditional put, and nothing else is asked of the file system: no lock is held for a
+//! commit, and a reader needs none.
+//!
+//! The checkpoint is replaced whenever some edits have come, and edits long before it are removed. Who reads opens the
+//! checkpoint, then one number after another until there is none; when the checkpoint has moved on meanwhile, it
+//! starts over.
+
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use super::codec::{self, BadFile, HEADER_OCTETS};
+use super::edit::Edit;
+use super::rebuild::{Care, rebuild};
+use super::state::ArchiveState;
+use crate::layout::Layout;
+use crate::segment::Segment;
+use crate::{Action, ArchiveError, disk, folder, readers};
+
+/// A checkpoint is written after so many edits.
+const CHECKPOINT_EDITS: u64 = 32;
+/// So many edits before a checkpoint stay, for those who follow the log.
+const EDITS_KEPT: u64 = 256;
+/// Attempts to read a checkpoint and the edits after it, while others commit.
+const ATTEMPTS_MAX: u32 = 1000;
+
+/// No commit takes so long.
+const COMMIT_TIME_MAX: Duration = Duration::from_hours(1);
+
+const CHECKPOINT: &str = "checkpoint";
+const SUFFIX: &str = ".edit";
+/// A file that is removed when the disk is full, so that a commit can say what goes.
+const RESERVE: &str = "reserve";
+const RESERVE_OCTETS: usize = 256 << 10;
+
+/// Tells the temporary files of one process apart.
+static NEXT_NEW: AtomicU64 = AtomicU64::new(0);
+
+/// The manifest as one reader or writer knows it.
+#[derive(Debug, Clone)]
+pub(crate) struct Manifest {
+    folder: PathBuf,
+    root: Arc<Path>,
+    state: Arc<ArchiveState>,
+}
+
+impl Manifest {
+    /// Whether an archive has a manifest: those of format 1 have none.
+    pub(crate) fn exists(layout: &Layout) -> bool {
+        layout.manifest().join(CHECKPOINT).exists()
+    }
+
+    /// Whether an archive has a manifest, or should have one.
+    pub(crate) fn is_expected(layout: &Layout) -> Result<bool, ArchiveError> {
+        Ok(Self::exists(layout) || layout.version()? > 1)
+    }
+
+    /// Starts the manifest of an archive that has none, or replaces one, with this state.
+    pub(crate) fn create(layout: &Layout, mut state: ArchiveState) -> Result<Self, ArchiveError> {
+        folder::create(&layout.manifest())?;
+        // Numbers are not used again: whoever follows the old log must not take an edit for the one it waits for.
+        // The same goes for the numbers of leases, which readers may hold that know nothing of this state.
+        let last = last_number(&layout.manifest())?.max(readers::newest(layout)?);
+        state.sequence = state.sequence.max(last) + 1;
+        for pending in &mut state.pending {
+            pending.since = state.sequence;
+        }
+        let manifest = Self { folder: layout.manifest(), root: layout.shared_root(), state: Arc::new(state) };
+        manifest.write_checkpoint()?;
+        for number in numbers(&manifest.folder)? {
+            let path = manifest.edit_path(number);
+            disk::remove(&path).map_err(Action::UpdateManifest.failed(&path))?;
+        }
+        folder::sync(&manifest.folder)?;
+        Ok(manifest)
+    }
+
+    /// Reads the manifest of an archive.
+    pub(crate) fn load(layout: &Layout) -> Result<Self, ArchiveError> {
+        let (folder, root) = (layout.manifest(), layout.shared_root());
+        let mut manifest = Self { folder, root, state: Arc::default() };
+        manifest.reload()?;
+        Ok(manifest)
+    }
+
+    /// What counts in an archive, also when it has no manifest yet: then nothing is written, and its folders are listed.
+    pub(crate) fn load_or_rebuild(layout: &Layout) -> Result<Arc<ArchiveState>, ArchiveError> {
+        if Self::is_expected(layout)? {
+            return Self::load(layout).map(|manifest| manifest.state);
+        }
+        rebuild(layout, Care::Names).map(|rebuilt| Arc::new(rebuilt.state))
+    }
+
+    /// What counts, as of the last commit that was read.
+    pub(crate) fn state(&self) -> &Arc<ArchiveState> {
+        &self.state
+    }
+
+    /// Reads what was committed since. Returns whether there was anything.
+    pub(crate) fn refresh(&mut self) -> Result<bool, ArchiveError> {
+        let before = self.state.sequence;
+        self.read_edits()?;
+        if self.state.sequence == before && self.checkpoint_sequence()? > before {
+            // More was committed than the log keeps.
+            self.reload()?;
+        }
+        Ok(self.state.sequence != before)
+    }
+
+    /// Commits what `edit` makes of the newest state: `None` when there is nothing to do. Returns whether there was.
+    /// It is called again when somebody else commits first.
+    pub(crate) fn commit(
+        &mut self,
+        mut edit: impl FnMut(&ArchiveState) -> Result<Option<Edit>, ArchiveError>,
+    ) -> Result<bool, ArchiveError> {
+        self.refresh()?;
+        loop {
+            let Some(edit) = edit(&self.state)? else { return Ok(false) };
+            let mut next = ArchiveState::clone(&self.state);
+            next.apply(&edit).map_err(|source| ArchiveError::RefusedEdit { root: self.root.to_path_buf(), source })?;
+            if self.put(next.sequence, &codec::encode_edit(&edit))? {
+                self.state = Arc::new(next);
+                break;
+            }
+            if !self.refresh()? {
+                let path = self.edit_path(self.state.sequence + 1);
+                return Err(ArchiveError::DamagedManifest { path, what: "it cannot be read back".to_owned() });
+            }
+        }
+        if self.state.sequence.is_multiple_of(CHECKPOINT_EDITS) {
+            self.write_checkpoint()?;
+            self.remove_old_edits()?;
+        }
+        Ok(true)
+    }
+
+    /// Commits what `edit` makes of the newest state and of these segments, which stand in their places. Files of
+    /// segments that did not come to count are removed, as far as that is known: a commit that failed late may count.
+    pub(crate) fn commit_segments(
+        &mut self,
+        segments: &[Segment],
+        edit: impl FnMut(&ArchiveState) -> Result<Option<Edit>, ArchiveError>,
+    ) -> Result<bool, ArchiveError> {
+        let committed = self.commit(edit);
+        if !matches!(committed, Ok(true)) && self.refresh().is_ok() {
+            let counts =
+                |segment: &Segment| self.state.segments.get(&segment.key()).is_some_and(|known| known == segment);
+            for segment in segments.iter().filter(|segment| !counts(segment)) {
+                // whoever opens the archive next removes it otherwise
+                let _ = disk::remove(&segment.path());
+            }
+        }
+        committed
+    }
+
+    fn edit_path(&self, number: u64) -> PathBuf {
+        self.folder.join(format!("{number:016}{SUFFIX}"))
+    }
+
+    fn new_path(&self) -> PathBuf {
+        let number = NEXT_NEW.fetch_add(1, Ordering::Relaxed);
+        self.folder.join(format!("new-{}-{number}", std::process::id()))
+    }
+
+    /// Puts the edit of this number, unless there is one. Durable when this returns true.
+    fn put(&self, number: u64, payload: &[u8]) -> Result<bool, ArchiveError> {
+        let (new, path) = (self.new_path(), self.edit_path(number));
+        let failed = Action::UpdateManifest.failed(&path);
+        let octets = codec::file(number, payload);
+        let mut written = disk::write_synced(&new, &octets);
+        if written.as_ref().is_err_and(|error| error.kind() == ErrorKind::StorageFull) {
+            // Removing something from a full disk is a commit too.
+            let _ = fs::remove_file(self.folder.join(RESERVE));
+            written = disk::write_synced(&new, &octets);
+        }
+        let linked = written.and_then(|()| disk::link(&new, &path));
+        let removed = disk::remove(&new);
+        match linked {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => return Ok(false),
+            other => other.map_err(failed)?,
+        }
+        removed.map_err(failed)?;
+        folder::sync(&self.folder)?;
+        Ok(true)
+    }
+
+    /// Keeps room for some commits on a disk that is full, as far as there is room now.
+    pub(crate) fn keep_reserve(&self) {
+        let path = self.folder.join(RESERVE);
+        if fs::metadata(&path).is_ok_and(|metadata| metadata.len() == RESERVE_OCTETS as u64) {
+            return;
+        }
+        // Nothing depends on it, so a failure is no error; half a reserve is none.
+        if fs::write(&path, vec![0; RESERVE_OCTETS]).is_err() {
+            let _ = fs::remove_file(&path);
+        }
+    }
+
+    fn write_checkpoint(&self) -> Result<(), ArchiveError> {
+        let (new, path) = (self.new_path(), self.folder.join(CHECKPOINT));
+        let octets = codec::file(self.state.sequence, &codec::encode_state(&self.state));
+        let written = disk::write_synced(&new, &octets).and_then(|()| disk::rename(&new, &path));
+        written.map_err(Action::UpdateManifest.failed(&path)).inspect_err(|_| drop(disk::remove(&new)))?;
+        folder::sync(&self.folder)
+    }
+
+    fn remove_old_edits(&self) -> Result<(), ArchiveError> {
+        for number in (1..self.state.sequence.saturating_sub(EDITS_KEPT)).rev() {
+            let path = self.edit_path(number);
+            match disk::remove(&path) {
+                Err(error) if error.kind() == ErrorKind::NotFound => break,
+                other => other.map_err(Action::UpdateManifest.failed(&path))?,
+            }
+        }
+        Ok(())
+    }
+
+    fn reload(&mut self) -> Result<(), ArchiveError> {
+        for _ in 0..ATTEMPTS_MAX {
+            let path = self.folder.join(CHECKPOINT);
+            let octets = fs::read(&path).map_err(Action::ReadManifest.failed(&path))?;
+            let state = codec::payload_of(&octets)
+                .and_then(|(sequence, payload)| codec::decode_state(payload, sequence, &self.root));
+            self.state = Arc::new(state.map_err(|bad| bad_file(&path, bad))?);
+            self.read_edits()?;
+            if self.checkpoint_sequence()? <= self.state.sequence {
+                return Ok(());
+            }
+        }
+        Err(ArchiveError::Unsettled { path: self.folder.clone(), attempts: ATTEMPTS_MAX })
+    }
+
+    /// Applies every edit that follows.
+    fn read_edits(&mut self) -> Result<(), ArchiveError> {
+        loop {
+            let number = self.state.sequence + 1;
+            let path = self.edit_path(number);
+            let octets = match fs::read(&path) {
+                Ok(octets) => octets,
+                Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
+                Err(source) => return Err(Action::ReadManifest.failed(&path)(source)),
+            };
+            let (sequence, payload) = codec::payload_of(&octets).map_err(|bad| bad_file(&path, bad))?;
+            if sequence != number {
+                let what = format!("it is commit {sequence}");
+                return Err(ArchiveError::DamagedManifest { path, what });
+            }
+            let edit = codec::decode_edit(payload, &self.root).map_err(|bad| bad_file(&path, bad))?;
+            let state = Arc::make_mut(&mut self.state);
+            state.apply(&edit).map_err(|refused| ArchiveError::DamagedManifest { path, what: refused.to_string() })?;
+        }
+    }
+
+    /// The number of the checkpoint that is there now.
+    fn checkpoint_sequence(&self) -> Result<u64, ArchiveError> {
+        let path = self.folder.join(CHECKPOINT);
+        let mut octets = [0; HEADER_OCTETS];
+        let read = fs::File::open(&path).and_then(|mut file| file.read_exact(&mut octets));
+        read.map_err(Action::ReadManifest.failed(&path))?;
+        codec::sequence_of(&octets).map_err(|bad| bad_file(&path, bad))
+    }
+}
+
+fn bad_file(path: &Path, bad: BadFile) -> ArchiveError {
+    let what = match bad {
+        BadFile::Corrupt => "it is not what was written".to_owned(),
+        BadFile::Version(version) => format!("version {version} is of a later program"),
+    };
+    ArchiveError::DamagedManifest { path: path.to_owned(), what }
+}
+
+/// Numbers of the edits in a folder, in no order.
+fn numbers(folder: &Path) -> Result<Vec<u64>, ArchiveError> {
+    let names = folder::names(folder)?;
+    Ok(names.iter().filter_map(|name| name.to_str()?.strip_suffix(SUFFIX)?.parse().ok()).collect())
+}
+
+/// The largest number that any file of a manifest has, readable or not.
+fn last_number(folder: &Path) -> Result<u64, ArchiveError> {
+    let edits = numbers(folder)?.into_iter().max().unwrap_or(0);
+    let octets = fs::read(folder.join(CHECKPOINT)).unwrap_or_default();
+    Ok(edits.max(codec::sequence_of(&octets).unwrap_or(0)))
+}
+
+/// Removes files of commits that a crash has interrupted: those that are older than any commit takes.
+pub(crate) fn clear_new(layout: &Layout) -> Result<u64, ArchiveError> {
+    let mut cleared = 0;
+    for name in folder::names(&layout.manifest())? {
+        let path = layout.manifest().join(&name);
+        let changed = fs::metadata(&path).and_then(|metadata| metadata.modified()).ok();
+        let is_old = changed.and_then(|changed| changed.elapsed().ok()).is_some_and(|age| age > COMMIT_TIME_MAX);
+        if is_old && name.to_str().is_some_and(|name| name.starts_with("new-")) {
+            folder::remove_leftover(&path)?;
+            cleared += 1;
+        }
+    }
+    Ok(cleared)
+}
