@@ -263,7 +263,7 @@ impl Drop for Engine {
 fn table_view(snapshot: &Snapshot, table: Table) -> TableView {
     let segments = snapshot.segments(table).iter();
     let segments = segments.map(|segment| {
-        let file = SegmentFile::new(&segment.path(), segment.octets, segment.rows);
+        let file = SegmentFile::new(segment.path(), segment.octets, segment.rows);
         Arc::new(file.with_time_range_ms(segment.time_range_ms).with_index_of(segment.clone()))
     });
     TableView { segments: segments.collect(), tail: snapshot.tail(table).to_vec() }

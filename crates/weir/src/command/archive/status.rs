@@ -39,7 +39,7 @@ pub(super) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 fn lines(found: &Inventory) -> Vec<(&'static str, String)> {
     let rows: u64 = found.segments.iter().map(|segment| segment.rows).sum();
     let octets: u64 = found.segments.iter().map(|segment| segment.octets).sum();
-    let summaries: u64 = found.summaries.iter().map(|summary| summary.octets()).sum();
+    let summaries: u64 = found.summaries.iter().map(weir_archive::SegmentSummary::octets).sum();
     let (tail_rows, tail_octets) =
         found.tails.iter().fold((0, 0), |sum, tail| (sum.0 + tail.rows, sum.1 + tail.octets));
     vec![
