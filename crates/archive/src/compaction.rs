@@ -107,7 +107,9 @@ impl Compaction {
         for day in stock.days() {
             let settled = !self.settled_only || plan::is_over(day, now_ms, self.options.compaction.settle_time);
             for part in day.split(|kept| self.failed.contains(&kept.segment.path)) {
-                let Some(range) = plan::next(part, &self.options.compaction, settled) else { continue };
+                let next = plan::next(part, &self.options.compaction, settled);
+                let of_books = || plan::next_books(part, self.options.compaction.books_minutes_age_max, now_ms);
+                let Some(range) = next.or_else(of_books) else { continue };
                 let inputs = &part[range];
                 let octets = inputs.iter().map(|kept| kept.segment.octets).sum();
                 if !space::has_room(upkeep.layout.root(), octets, self.options.free_octets_min)? {

@@ -4,7 +4,9 @@ use std::path::Path;
 
 use weir_flow::Table;
 
+use crate::books::days;
 use crate::segment::{SegmentName, SegmentRange, rewrite};
+use crate::stock::now_ms;
 use crate::{ArchiveError, ArchiveOptions, Segment};
 
 /// Writes the rows of segments of one table and day to a new file and syncs it. Returns the name that it must get.
@@ -31,8 +33,12 @@ pub(super) fn merged(
         return Err(ArchiveError::MergedRows { path: folder(), expected: 0, found: 0 });
     };
     let range = SegmentRange { tails: (first.tails.0, last.tails.1), first: first.first, last: last.last };
-    let name = rewrite(table, inputs, range, path, options)?;
-    if name.rows != expected {
+    let ranges = inputs.iter().map(|input| input.time_range_ms);
+    let step = days::step(ranges, options.compaction.books_minutes_age_max, now_ms());
+    let name = rewrite(table, inputs, range, path, step, options)?;
+    // rows of the books are added up
+    let is_possible = if table == Table::ExporterBooks { 1..=expected } else { expected..=expected };
+    if !is_possible.contains(&name.rows) {
         return Err(ArchiveError::MergedRows { path: folder(), expected, found: name.rows });
     }
     Ok(name)

@@ -3,7 +3,10 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use weir_flow::Table;
+
 use crate::CompactionOptions;
+use crate::books::days;
 use crate::civil::MS_PER_DAY;
 use crate::segment::REWRITE_ROWS_MAX;
 use crate::stock::PlacedSegment;
@@ -32,6 +35,14 @@ pub(super) fn next(day: &[PlacedSegment], options: &CompactionOptions, settled: 
         }
     }
     settled.then(|| runs(day, |_| true, options).find(|range| range.len() >= 2))?
+}
+
+/// A segment of books that are old enough to be kept by day.
+pub(super) fn next_books(day: &[PlacedSegment], age_max: Duration, now_ms: i64) -> Option<Range<usize>> {
+    let is_due = |kept: &PlacedSegment| {
+        kept.table == Table::ExporterBooks && days::is_due(kept.segment.time_range_ms, age_max, now_ms)
+    };
+    day.iter().position(is_due).map(|at| at..at + 1)
 }
 
 /// How often `fan_in` goes into rows as a factor.
@@ -65,8 +76,6 @@ fn runs<'a>(
 #[cfg(test)]
 mod tests {
     use std::path::PathBuf;
-
-    use weir_flow::Table;
 
     use super::*;
     use crate::{Position, Segment};

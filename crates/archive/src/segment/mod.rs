@@ -21,6 +21,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
+use crate::books::days;
 use crate::index::SegmentIndex;
 use crate::position::TailNumber;
 use crate::{Action, ArchiveError, Position};
@@ -45,8 +46,9 @@ pub struct Segment {
     pub first: Position,
     /// Position of the last frame of the tails that it was made of.
     pub last: Position,
-    /// Smallest and largest of all values of `start` and `end` (of `minute` in the books), milliseconds since the
-    /// epoch; `None` when no row has either.
+    /// Smallest and largest of all values of `start` and `end` (of `minute` in the books, or from the first to the last
+    /// millisecond of the day when rows of the books cover a day), milliseconds since the epoch; `None` when no row has
+    /// either.
     pub time_range_ms: Option<(i64, i64)>,
     /// Tails that it was made of, first and last.
     pub(crate) tails: (TailNumber, TailNumber),
@@ -126,15 +128,17 @@ impl fmt::Display for SegmentName {
 }
 
 /// Of segments of one table, those that no other one covers: a segment made of a range of tails supersedes those of
-/// the same day that were made of fewer of these tails.
+/// the same day that were made of fewer of these tails. Of the books, one by day supersedes that of the same tails by
+/// minute.
 pub(crate) fn without_covered(mut segments: Vec<Segment>) -> Vec<Segment> {
+    let is_by_day = |segment: &Segment| days::is_by_day(segment.time_range_ms);
     let covers = |wide: &Segment, narrow: &Segment| {
         wide.path.parent() == narrow.path.parent()
-            && wide.tails != narrow.tails
+            && (wide.tails != narrow.tails || is_by_day(wide) && !is_by_day(narrow))
             && wide.tails.0 <= narrow.tails.0
             && narrow.tails.1 <= wide.tails.1
     };
-    let wide: Vec<_> = segments.iter().filter(|segment| segment.tails.0 < segment.tails.1).cloned().collect();
+    let wide: Vec<_> = segments.iter().filter(|s| s.tails.0 < s.tails.1 || is_by_day(s)).cloned().collect();
     segments.retain(|segment| !wide.iter().any(|wide| covers(wide, segment)));
     segments
 }

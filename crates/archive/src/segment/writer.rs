@@ -138,6 +138,8 @@ impl Encoder {
 fn key_values(columns: &Columns<'_>, range: SegmentRange) -> Vec<KeyValue> {
     let order = if columns.table() == Table::Flows {
         "protocol, smaller port, side of it, boxes of addresses"
+    } else if columns.table() == Table::ExporterBooks {
+        "minute, exporter, observation domain, version"
     } else {
         "as received"
     };

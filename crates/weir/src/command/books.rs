@@ -6,7 +6,7 @@ use std::iter;
 use std::process::ExitCode;
 
 use weir_archive::Snapshot;
-use weir_flow::books::{Completeness, Counts, balance, sets_waiting};
+use weir_flow::books::{Completeness, Counts, balance, balance_rows, sets_waiting};
 use weir_flow::{Counter, Table};
 use weir_print::{OutputOptions, PrintError, write_batches};
 
@@ -49,16 +49,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Err(PrintError::Batches(error)) => match error {},
         Ok(_) => {}
     }
-    let is_balanced = report(&totals, &sums.completeness(), snapshot.rows(Table::Flows));
+    let is_balanced = report(&totals, &sums.completeness(), snapshot.rows(Table::Flows), snapshot.rows_expired());
     Ok(if is_balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Reports on standard error whether the books balance with each other and with the flows of the archive.
-fn report(totals: &Counts, completeness: &Completeness, flows: u64) -> bool {
+fn report(totals: &Counts, completeness: &Completeness, flows: u64, flows_expired: u64) -> bool {
     let total = |counter: Counter| totals[counter as usize];
     let (stored, filtered) = (total(Counter::RecordsStored), total(Counter::RecordsFiltered));
     let Completeness { lost_records, lost_datagrams, dropped_datagrams, .. } = *completeness;
-    eprintln!("records stored by the books: {stored}, filtered: {filtered}, flows in the archive: {flows}");
+    let expired = if flows_expired > 0 { format!(", expired: {flows_expired}") } else { String::new() };
+    eprintln!("records stored by the books: {stored}, filtered: {filtered}, flows in the archive: {flows}{expired}");
     eprintln!(
         "missing by sequence numbers: {lost_records} records and {lost_datagrams} datagrams; dropped here: \
          {dropped_datagrams} datagrams"
@@ -67,11 +68,12 @@ fn report(totals: &Counts, completeness: &Completeness, flows: u64) -> bool {
     if waiting > 0 {
         eprintln!("sets that still wait for their template, or waited when the collector ended: {waiting}");
     }
-    let imbalance = balance(totals).err();
-    if let Some(imbalance) = imbalance {
+    let imbalances: Vec<_> =
+        [balance(totals), balance_rows(totals, flows, flows_expired)].into_iter().filter_map(Result::err).collect();
+    for imbalance in &imbalances {
         eprintln!("{imbalance}");
     }
-    let is_balanced = imbalance.is_none() && stored.saturating_sub(filtered) == flows;
+    let is_balanced = imbalances.is_empty();
     eprintln!("{}", if is_balanced { "the books balance" } else { "the books do not balance" });
     is_balanced
 }
