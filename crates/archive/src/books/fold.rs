@@ -262,7 +262,9 @@ mod tests {
         let row =
             (row, some, any::<bool>()).prop_map(|((ms, exporter, observation_domain, export_version), some, at)| {
                 let mut counts = [0; Counter::COUNT];
-                some.into_iter().for_each(|(counter, count)| counts[counter] = count);
+                for (counter, count) in some {
+                    counts[counter] = count;
+                }
                 // some in few minutes, so that keys repeat
                 let minute_ms = if at { ms.rem_euclid(5) * 60_000 } else { ms };
                 BooksRow { minute_ms, exporter, observation_domain, export_version, counts }

@@ -41,11 +41,12 @@ impl TimeRange {
         }
     }
 
-    /// Rows of the books cover so many minutes at most. Those that cover more than one cover all of their day, which is
-    /// that of all rows: then the range ends with its last millisecond, at which no minute begins.
+    /// Rows of the books cover so many minutes at most. Those that cover more than one cover all of a day: then the range
+    /// ends with the last millisecond of the day, at which no minute begins.
     fn cover(&mut self, span_minutes_max: Option<u16>) {
-        if let (Some((first, last)), Some(span)) = (&mut self.told, span_minutes_max.filter(|span| *span > 1)) {
-            *last = (*last).max(*first + i64::from(span) * 60_000 - 1);
+        if let (Some((_, last)), Some(span)) = (&mut self.told, span_minutes_max.filter(|span| *span > 1)) {
+            let span_ms = i64::from(span) * 60_000;
+            *last = last.saturating_sub(last.rem_euclid(span_ms)).saturating_add(span_ms - 1);
         }
     }
 

@@ -10,7 +10,7 @@ const MINUTE_MS: i64 = 60_000;
 fn a_window_has_the_minutes_that_its_rule_touches() {
     let folder = tempfile::tempdir().expect("a folder");
     let (mut writer, _) = Writer::open(folder.path(), weir_archive::ArchiveOptions::default()).expect("an archive");
-    let rows: Vec<_> = (0..5).map(|minute| {
+    let rows = (0..5).map(|minute| {
         let mut counts = [0; Counter::COUNT];
         // decimal places say which minutes are in a sum
         counts[Counter::RecordsStored as usize] = 10_u64.pow(minute);
