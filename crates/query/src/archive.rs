@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicUsize;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use weir_archive::Snapshot;
-use weir_flow::{Column, FlowBatch, Table};
+use weir_flow::{Column, Completeness, FlowBatch, Table};
 
 use crate::decode::PageDecoder;
 use crate::flows::FlowSources;
@@ -40,6 +40,13 @@ impl Archive {
     /// What is asked.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
+    }
+
+    /// How complete the flows of a window are, by the books of its minutes, or of its days where the books are kept by
+    /// day. Opens only the books of these.
+    pub fn completeness(&self, window: &TimeWindow) -> Result<Completeness, QueryError> {
+        let (start_ms, end_ms) = window.range_ms();
+        Ok(self.snapshot.completeness(start_ms, end_ms)?)
     }
 
     /// Answers with record batches.

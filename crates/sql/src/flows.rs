@@ -12,9 +12,8 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use weir_flow::books::Completeness;
 use weir_print::{ColumnText, CsvPieces, Format, OutputOptions, PrintError, write_batches};
-use weir_query::{Archive, FlowQuery, QueryError, TimeWindow};
+use weir_query::{Archive, FlowQuery, QueryError};
 
 use crate::engine::Totals;
 use crate::output::write_answer;
@@ -165,13 +164,6 @@ impl FlowAnswers {
         let totals = self.archive.totals(&question.filter, &question.window)?;
         let (packets, bytes) = (totals.packets.unwrap_or(0), totals.bytes.unwrap_or(0));
         Ok(Totals { flows: totals.flows, packets, bytes })
-    }
-
-    /// How complete the flows of a window are, by the books of its minutes.
-    pub fn completeness(&self, window: &TimeWindow) -> Result<Completeness, EngineError> {
-        let (from_ms, until_ms) = (window.from_ms.unwrap_or(i64::MIN), window.until_ms.unwrap_or(i64::MAX));
-        let books = self.archive.snapshot().books(from_ms, until_ms);
-        Ok(books.map_err(QueryError::from)?.completeness())
     }
 
     /// Ends the engine, when it was started, and removes what it wrote to disk; waits for that at most so long.

@@ -176,7 +176,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let seconds = began.elapsed().as_secs_f64();
         let is_shown = !args.is_quiet() && io::stderr().is_terminal();
         if args.output.completeness || is_shown {
-            eprintln!("{}", answers.completeness(&window)?);
+            eprintln!("{}", answers.archive().completeness(&window)?);
             report_expired(args, &answers, &window, &foreground)?;
         }
         if is_shown {
