@@ -78,7 +78,8 @@ pub fn ask_batches<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
     answer(&FlowSources::of_batches(tail), question, options, |batch| batch)
 }
 
-fn answer<T: Send + 'static>(
+/// Answers a question about flows of these sources.
+pub(crate) fn answer<T: Send + 'static>(
     flows: &FlowSources,
     question: &FlowQuery,
     options: &QueryOptions,

@@ -112,3 +112,62 @@ fn leaf_places(file: &AtOffset<Arc<File>>, chunk: &ColumnChunkMetaData) -> Resul
     });
     Ok(Some(OffsetIndexMetaData { page_locations: page_locations.collect(), unencoded_byte_array_data_bytes: None }))
 }
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{AsArray, BinaryArray, ListArray, RecordBatch, StructArray, UInt16Array, UInt32Array};
+    use arrow::buffer::{NullBuffer, OffsetBuffer};
+    use arrow::datatypes::{DataType, Schema};
+    use parquet::arrow::ArrowWriter;
+    use parquet::file::properties::WriterProperties;
+    use weir_flow::schema::field;
+
+    use super::*;
+
+    /// Rows with these numbers of elements; `None` is null, 0 an empty list.
+    fn lists(rows: &[Option<usize>]) -> RecordBatch {
+        let field = field(Column::Elements);
+        let DataType::List(item) = field.data_type() else { panic!("no list") };
+        let DataType::Struct(fields) = item.data_type() else { panic!("no entries") };
+        let entries: usize = rows.iter().flatten().sum();
+        let ids: UInt16Array = (0..entries as u16).collect::<Vec<_>>().into();
+        let entries = StructArray::new(
+            fields.clone(),
+            vec![
+                Arc::new(UInt32Array::from(vec![32473; entries])),
+                Arc::new(ids),
+                Arc::new(BinaryArray::from_vec(vec![b"x"; entries])),
+                Arc::new(UInt16Array::new_null(entries)),
+                Arc::new(UInt16Array::new_null(entries)),
+            ],
+            None,
+        );
+        let lengths = OffsetBuffer::from_lengths(rows.iter().map(|row| row.unwrap_or(0)));
+        let nulls: NullBuffer = rows.iter().map(Option::is_some).collect();
+        let lists = ListArray::new(Arc::clone(item), lengths, Arc::new(entries), Some(nulls));
+        RecordBatch::try_new(Arc::new(Schema::new(vec![field])), vec![Arc::new(lists)]).expect("a batch")
+    }
+
+    #[test]
+    fn empty_lists_that_were_written_are_null_on_every_page() {
+        let rows: Vec<Option<usize>> =
+            (0..100).map(|row| (row % 7 != 0).then_some(if row % 10 == 3 { 2 } else { 0 })).collect();
+        let file = tempfile::tempfile().expect("a file");
+        let properties = WriterProperties::builder().set_data_page_row_count_limit(20).set_write_batch_size(20).build();
+        let batch = lists(&rows);
+        let mut writer = ArrowWriter::try_new(&file, batch.schema(), Some(properties)).expect("a writer");
+        writer.write(&batch).expect("written");
+        writer.close().expect("closed");
+        let octets = file.metadata().expect("a length").len();
+        let file = AtOffset { file: Arc::new(file), octets };
+        let reader = ElementsReader::open(&file).expect("opened");
+        for first in (0..100).step_by(20) {
+            let read = reader.read(&file, 0, first..first + 20).expect("read").expect("lists");
+            let read = read.as_list::<i32>();
+            for (row, expected) in rows[first..first + 20].iter().enumerate() {
+                let found = read.is_valid(row).then(|| read.value_length(row) as usize);
+                assert_eq!(found, expected.filter(|entries| *entries > 0), "row {}", first + row);
+            }
+        }
+    }
+}

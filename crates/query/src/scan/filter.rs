@@ -94,15 +94,6 @@ impl PagedFilter {
         self.known.as_ref().map(|known| &known.may)
     }
 
-    /// Whether every row of a page passes by what is known.
-    pub(super) fn is_whole(&self, page: usize) -> bool {
-        match (&self.part, &self.known) {
-            (Part::Constant(passes), _) => *passes,
-            (_, Some(known)) => known.whole.contains(page),
-            (_, None) => false,
-        }
-    }
-
     fn new(predicate: &Predicate, index: Option<&SegmentIndex>, among: Option<&PageSet>) -> Result<Self, QueryError> {
         Ok(match predicate {
             Predicate::True | Predicate::False => {

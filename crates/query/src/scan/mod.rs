@@ -43,4 +43,7 @@ pub(crate) use window::may_have;
 
 #[allow(unused_imports, reason = "named in the documentation")]
 use crate::{Progress, QueryError};
+#[cfg(test)]
+mod tests;
+
 use at_offset::AtOffset;

@@ -1,7 +1,10 @@
 //! Questions to an archive against answers that are counted row by row.
 
 mod approximate;
+mod elements;
 mod format;
 mod naive;
+mod networks;
 mod questions;
 mod summaries;
+mod ties;
