@@ -98,7 +98,7 @@ pub(crate) fn answer<T: Send + 'static>(
                     let batches = first(flows, question, &columns, *limit, options)?;
                     Ok(Answer::of_batches(schema, batches, options, each))
                 }
-                (None, None) => list(flows, question, columns, options, each),
+                (None, None) => Ok(list(flows, question, columns, options, each)),
             }
         }
         Select::Statistic { .. } | Select::Aggregate { .. } => {
@@ -115,7 +115,7 @@ fn list<T: Send + 'static>(
     columns: Vec<Column>,
     options: &QueryOptions,
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
-) -> Result<Answer<T>, QueryError> {
+) -> Answer<T> {
     let wanted = Wanted::new(question, columns.iter().copied());
     let scan = flows.scan(&wanted, options).with_unit_pages_max(LISTED_PAGES);
     let schema = schema(&columns);
@@ -129,7 +129,7 @@ fn list<T: Send + 'static>(
         })?;
         Ok(done)
     };
-    Ok(Answer { schema, unlisted_max: None, items: Ordered::spawn_from(threads, next, decoder, work) })
+    Answer { schema, unlisted_max: None, items: Ordered::spawn_from(threads, next, decoder, work) }
 }
 
 /// The first flows that are found.
@@ -145,7 +145,7 @@ fn first(
     if left == 0 {
         return Ok(batches);
     }
-    for batch in list(flows, question, columns.to_vec(), options, |batch| batch)? {
+    for batch in list(flows, question, columns.to_vec(), options, |batch| batch) {
         let batch = batch?;
         let taken = batch.num_rows().min(left);
         batches.push(batch.slice(0, taken));

@@ -79,7 +79,7 @@ impl<'a> BitReader<'a> {
         if let Some(octets) = self.octets.get(self.at..).and_then(<[u8]>::first_chunk) {
             self.pending |= u64::from_le_bytes(*octets) << self.count;
             self.at += ((63 - self.count) / 8) as usize;
-            self.count |= 56;
+            self.count |= 0b11_1000;
             return;
         }
         while self.count <= 56 {

@@ -16,6 +16,7 @@ use parquet::arrow::arrow_reader::{
 use parquet::errors::{ParquetError, Result};
 use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
 use parquet::file::page_index::offset_index::{OffsetIndexMetaData, PageLocation};
+use parquet::file::statistics::Statistics;
 use weir_flow::Column;
 use weir_flow::elements::without_empty_lists;
 
@@ -79,7 +80,7 @@ fn is_of_elements(footer: &ParquetMetaData, leaf: usize) -> bool {
 
 fn has_elements(footer: &ParquetMetaData, group: &RowGroupMetaData) -> bool {
     let Some(leaf) = (0..group.num_columns()).find(|leaf| is_of_elements(footer, *leaf)) else { return false };
-    let nulls = group.column(leaf).statistics().and_then(|statistics| statistics.null_count_opt());
+    let nulls = group.column(leaf).statistics().and_then(Statistics::null_count_opt);
     nulls != Some(group.num_rows() as u64)
 }
 
@@ -90,9 +91,8 @@ fn places(
     group: &RowGroupMetaData,
 ) -> Result<Option<Vec<OffsetIndexMetaData>>> {
     let nothing = || OffsetIndexMetaData { page_locations: Vec::new(), unencoded_byte_array_data_bytes: None };
-    let of_leaf = |leaf: usize| match is_of_elements(footer, leaf) {
-        true => leaf_places(file, group.column(leaf)),
-        false => Ok(Some(nothing())),
+    let of_leaf = |leaf: usize| {
+        if is_of_elements(footer, leaf) { leaf_places(file, group.column(leaf)) } else { Ok(Some(nothing())) }
     };
     (0..group.num_columns()).map(of_leaf).collect()
 }

@@ -6,7 +6,8 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow::compute::take;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::basic::Compression;
@@ -19,7 +20,7 @@ use super::AtOffset;
 use super::elements::ElementsReader;
 use super::footer::footer;
 use crate::QueryError;
-use crate::decode::{Damage, Dictionary, PageAt, PageDecoder, page_locations};
+use crate::decode::{Damage, Dictionary, PageAt, PageDecoder, PageLayout, page_locations};
 
 /// Rows of a page when no column says where pages begin.
 const PAGE_ROWS: usize = 8192;
@@ -237,18 +238,21 @@ impl SegmentFile {
         Ok(read)
     }
 
-    /// A column of a page, by its number in the segment and the place of the column; `None` when it has no value there.
+    /// A column of a page, by the number of the page in the segment and the place of the column: all rows, or those that
+    /// are selected. `None` when it has no value there.
     pub(super) fn column(
         &self,
         decoder: &mut PageDecoder,
-        group: usize,
-        page: usize,
+        (group, page): (usize, usize),
         place: usize,
+        selected: Option<&[u32]>,
     ) -> Result<Option<ArrayRef>, QueryError> {
         let (of_group, column) = (&self.groups[group], self.columns[place]);
         let rows = of_group.page_rows(page);
         if column.column_type() == ColumnType::Elements {
-            return self.elements_of(group, rows);
+            let lists = self.elements_of(group, rows)?;
+            let Some((lists, selected)) = lists.as_ref().zip(selected) else { return Ok(lists) };
+            return Ok(Some(take(lists, &UInt32Array::from(selected.to_vec()), None)?));
         }
         let chunk = &of_group.chunks[place];
         if chunk.absent {
@@ -267,23 +271,21 @@ impl SegmentFile {
                 Some(chunk.dictionary.get_or_init(|| decoded))
             }
         };
-        let values = decoder.page(octets, column, chunk.nullable, chunk.compressed, dictionary).map_err(failed)?;
+        let Chunk { nullable, compressed, .. } = *chunk;
+        let layout = PageLayout { of: column, nullable, compressed, dictionary };
+        let values = decoder.page(octets, layout, rows.len(), selected).map_err(failed)?;
         decoder.read = buffer;
-        if values.len() != rows.len() {
-            return Err(failed(Damage("a page has other rows than its index tells")));
-        }
         Ok(Some(values))
     }
 
     /// The elements of rows of a row group; `None` when none of the group has any.
     fn elements_of(&self, group: usize, rows: Range<usize>) -> Result<Option<ArrayRef>, QueryError> {
         let failed = |source| QueryError::Parquet { path: self.path.clone(), source };
-        let reader = match self.elements.get() {
-            Some(reader) => reader,
-            None => {
-                let opened = ElementsReader::open(self.file()?).map_err(failed)?;
-                self.elements.get_or_init(|| opened)
-            }
+        let reader = if let Some(reader) = self.elements.get() {
+            reader
+        } else {
+            let opened = ElementsReader::open(self.file()?).map_err(failed)?;
+            self.elements.get_or_init(|| opened)
         };
         reader.read(self.file()?, group, rows).map_err(failed)
     }

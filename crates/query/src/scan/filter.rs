@@ -184,36 +184,8 @@ impl PagedFilter {
                 RowMask::None => RowMask::All,
                 RowMask::Some(bits) => RowMask::Some(!&bits),
             }),
-            Part::And(parts) => {
-                let mut all = RowMask::All;
-                for part in parts {
-                    all = match (all, part.mask(page, columns)?) {
-                        (_, RowMask::None) => return Ok(RowMask::None),
-                        (all, RowMask::All) => all,
-                        (RowMask::Some(left), RowMask::Some(right)) => RowMask::of(&left & &right),
-                        (_, part) => part,
-                    };
-                    if matches!(all, RowMask::None) {
-                        break;
-                    }
-                }
-                Ok(all)
-            }
-            Part::Or(parts) => {
-                let mut any = RowMask::None;
-                for part in parts {
-                    any = match (any, part.mask(page, columns)?) {
-                        (_, RowMask::All) => return Ok(RowMask::All),
-                        (any, RowMask::None) => any,
-                        (RowMask::Some(left), RowMask::Some(right)) => RowMask::of(&left | &right),
-                        (_, part) => part,
-                    };
-                    if matches!(any, RowMask::All) {
-                        break;
-                    }
-                }
-                Ok(any)
-            }
+            Part::And(parts) => of_all(parts, page, columns),
+            Part::Or(parts) => of_any(parts, page, columns),
             Part::Test(test, needed) => {
                 let mut decoded = Vec::with_capacity(needed.len());
                 for column in needed {
@@ -226,26 +198,54 @@ impl PagedFilter {
             }
             Part::Window(end) => {
                 let values = columns.column(end.column)?;
-                let received = match WindowEnd::needs_received(values.as_ref()) {
-                    true => columns.column(Column::Received)?,
-                    false => None,
-                };
+                let received =
+                    if WindowEnd::needs_received(values.as_ref()) { columns.column(Column::Received)? } else { None };
                 Ok(RowMask::of(end.mask(columns.rows(), values.as_ref(), received.as_ref())))
             }
         }
     }
 }
 
-/// Joins what is known of parts; what is not known of one may pass anywhere.
+/// Which rows of a page pass every part.
+fn of_all(parts: &[PagedFilter], page: usize, columns: &mut impl PageColumns) -> Result<RowMask, QueryError> {
+    let mut all = RowMask::All;
+    for part in parts {
+        all = match (all, part.mask(page, columns)?) {
+            (_, RowMask::None) => return Ok(RowMask::None),
+            (all, RowMask::All) => all,
+            (RowMask::Some(left), RowMask::Some(right)) => RowMask::of(&left & &right),
+            (_, part) => part,
+        };
+        if matches!(all, RowMask::None) {
+            break;
+        }
+    }
+    Ok(all)
+}
+
+/// Which rows of a page pass some part.
+fn of_any(parts: &[PagedFilter], page: usize, columns: &mut impl PageColumns) -> Result<RowMask, QueryError> {
+    let mut any = RowMask::None;
+    for part in parts {
+        any = match (any, part.mask(page, columns)?) {
+            (_, RowMask::All) => return Ok(RowMask::All),
+            (any, RowMask::None) => any,
+            (RowMask::Some(left), RowMask::Some(right)) => RowMask::of(&left | &right),
+            (_, part) => part,
+        };
+        if matches!(any, RowMask::All) {
+            break;
+        }
+    }
+    Ok(any)
+}
+
+/// Joins what is known of parts.
 fn joined(mut all: Pages, parts: &[PagedFilter], join: fn(&mut Pages, &Pages)) -> Pages {
     for part in parts {
-        match &part.known {
-            Some(known) => join(&mut all, known),
-            None => {
-                let unknown = Pages::unknown(all.may.pages());
-                join(&mut all, &unknown);
-            }
-        }
+        // parts of a filter of a segment with an index are all known
+        let known = part.known.clone().unwrap_or_else(|| Pages::unknown(all.may.pages()));
+        join(&mut all, &known);
     }
     all
 }
