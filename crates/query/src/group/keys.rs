@@ -10,7 +10,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, Primiti
 use arrow::datatypes::{ArrowPrimitiveType, TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use weir_filter::{AddressSet, Comparison, Operand, Predicate, Test};
 use weir_flow::schema::field;
-use weir_flow::{Column, ColumnType, FlowBatch};
+use weir_flow::{Column, ColumnType, FlowBatch, keep_prefix};
 
 use crate::AggregateKey;
 
@@ -125,14 +125,12 @@ fn masked(addresses: &BinaryArray, length: impl Fn(usize, &[u8]) -> Option<u8>, 
             continue;
         };
         match length(row, address) {
-            Some(bits) if usize::from(bits) <= address.len() * 8 => {
+            Some(bits) => {
                 let mut kept = [0; 16];
-                let kept = &mut kept[..address.len().min(16)];
-                for (index, (to, octet)) in kept.iter_mut().zip(address).enumerate() {
-                    let bits = usize::from(bits).saturating_sub(index * 8).min(8);
-                    *to = if bits == 0 { 0 } else { octet & 0xff_u8 << (8 - bits) };
-                }
-                masked.append_value(kept);
+                let octets = address.len().min(16);
+                kept[..octets].copy_from_slice(&address[..octets]);
+                keep_prefix(&mut kept[..octets], bits.into());
+                masked.append_value(&kept[..octets]);
             }
             None if else_whole => masked.append_value(address),
             _ => masked.append_null(),

@@ -2,7 +2,10 @@
 
 mod approximate;
 mod completeness;
+mod elements;
 mod format;
 mod naive;
+mod networks;
 mod questions;
 mod summaries;
+mod ties;
