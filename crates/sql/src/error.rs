@@ -95,6 +95,11 @@ impl EngineError {
         }
     }
 
+    /// An error met while a question was planned.
+    pub(crate) fn plan(error: DataFusionError) -> Self {
+        Self::Plan(Box::new(error))
+    }
+
     /// An error met while a question ran.
     pub(crate) fn run(error: DataFusionError) -> Self {
         match error.find_root() {

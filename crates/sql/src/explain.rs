@@ -19,6 +19,7 @@ use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
 use futures::StreamExt;
 use weir_query::{Progress, ProgressCounts};
 
+use crate::limits::batches::BoundedExec;
 use crate::scan::is_segment;
 
 /// The column of a report.
@@ -83,6 +84,9 @@ impl Pruned {
 
 fn push_step(lines: &mut Vec<String>, sums: &mut Pruned, plan: &Arc<dyn ExecutionPlan>, depth: usize, is_run: bool) {
     let indent = "  ".repeat(depth);
+    if let Some(bounded) = plan.downcast_ref::<BoundedExec>() {
+        return push_step(lines, sums, bounded.input(), depth, is_run);
+    }
     let metrics = plan.metrics().filter(|_| is_run);
     let step = match segments_of(plan) {
         Some((count, filter)) => {

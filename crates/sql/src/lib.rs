@@ -26,11 +26,13 @@ pub mod view;
 mod ask;
 mod describe;
 mod explain;
+mod limits;
 mod literals;
 mod lower;
 mod scaling;
 mod scan;
 mod statement;
+mod threads;
 
 pub use answer::{Answer, AnswerStream};
 pub use control::{QueryControl, Reached};
@@ -42,6 +44,6 @@ pub use mistake::{Mistake, Place};
 pub use timeline::TimeLine;
 pub use user_tables::UserTable;
 pub use weir_query::{
-    AggregateKey, Direction, FlowQuery, Order, Progress, ProgressCounts, Select, Sorting, StatisticKey, TimeWindow,
-    WindowRule,
+    AggregateKey, Direction, FlowQuery, Measure, Order, Progress, ProgressCounts, Select, Sorting, StatisticKey,
+    TimeWindow, WindowRule,
 };

@@ -1,5 +1,6 @@
 //! The engine over archives whose rows are known.
 
+mod answers;
 mod control;
 mod differential;
 mod files;

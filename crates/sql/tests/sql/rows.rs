@@ -140,7 +140,7 @@ fn try_engine(
     let tail = tail.iter().map(|batch| batch.record_batch().clone()).collect();
     let mut view = ArchiveView::default();
     view.tables[Table::Flows as usize] = TableView { segments, tail };
-    Engine::over(view, Position::new(7), options)
+    Engine::over_view(view, Position::new(7), options)
 }
 
 /// An engine over the small table, in `folder`.
