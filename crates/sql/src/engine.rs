@@ -168,6 +168,9 @@ impl Engine {
         let (context, statement, progress) = (self.context_on(control), text.to_owned(), Arc::clone(&control.progress));
         let plan = async move {
             statement::answer(&context, &statement, &progress).await.map_err(|error| {
+                if let Some(memory) = EngineError::memory(&error) {
+                    return memory;
+                }
                 let tables = describe::table_names(&context);
                 let tables: Vec<_> = tables.iter().map(String::as_str).collect();
                 EngineError::from(Mistake::explain(&statement, &error, &tables))

@@ -97,7 +97,15 @@ impl EngineError {
 
     /// An error met while a question was planned.
     pub(crate) fn plan(error: DataFusionError) -> Self {
-        Self::Plan(Box::new(error))
+        Self::memory(&error).unwrap_or_else(|| Self::Plan(Box::new(error)))
+    }
+
+    /// The same error, when memory is what is lacking: constants are computed while a question is planned.
+    pub(crate) fn memory(error: &DataFusionError) -> Option<Self> {
+        match error.find_root() {
+            DataFusionError::ResourcesExhausted(reason) => Some(Self::Memory(reason.clone())),
+            _ => None,
+        }
     }
 
     /// An error met while a question ran.

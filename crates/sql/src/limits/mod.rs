@@ -28,7 +28,8 @@ pub(crate) struct MemoryShares {
     pub(crate) pool: usize,
     /// What one batch may have, in octets.
     pub(crate) batch: usize,
-    /// What one value may have that is repeated for each row of a batch, in octets.
+    /// What one value may have that is repeated for each row of a batch, in octets. One such batch is made before it is
+    /// looked at, so each thread may have as much as all its other batches together.
     pub(crate) value: usize,
 }
 
@@ -36,7 +37,8 @@ impl MemoryShares {
     pub(crate) fn of(memory_octets_max: usize, threads: usize, batch_rows: usize) -> Self {
         let pool = memory_octets_max / 2;
         let batch = (memory_octets_max / 4 / (threads.max(1) * BATCHES_PER_THREAD)).max(BATCH_OCTETS_MIN);
-        Self { pool, batch, value: (batch / batch_rows.max(1)).max(VALUE_OCTETS_MIN) }
+        let value = memory_octets_max / 4 / threads.max(1) / batch_rows.max(1);
+        Self { pool, batch, value: value.max(VALUE_OCTETS_MIN) }
     }
 }
 

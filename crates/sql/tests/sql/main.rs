@@ -6,6 +6,7 @@ mod differential;
 mod files;
 mod filters;
 mod growth;
+mod limits;
 mod mixed;
 mod questions;
 mod rows;
