@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicUsize;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use weir_archive::Snapshot;
-use weir_flow::{Column, FlowBatch, Table};
+use weir_flow::{Column, FlowBatch};
 
 use crate::decode::PageDecoder;
 use crate::flows::FlowSources;
@@ -16,15 +16,15 @@ use crate::list::{Sorted, in_schema, list_columns, order_columns, schema};
 use crate::options::go_on;
 use crate::ordered::Ordered;
 use crate::passes::{decoder, parts, recount};
-use crate::run::share_out;
-use crate::scan::{Wanted, sources};
+use crate::run::share_out_from;
+use crate::scan::{ScanUnit, Wanted};
 use crate::summary::{self, SummaryAnswer};
 use crate::{FlowQuery, QueryError, QueryOptions, Select, Sorting, TimeWindow};
 
 /// An archive at one position.
 #[derive(Debug)]
 pub struct Archive {
-    snapshot: Snapshot,
+    snapshot: Arc<Snapshot>,
     pub(crate) options: QueryOptions,
 }
 
@@ -34,11 +34,11 @@ const LISTED_PAGES: usize = 4;
 impl Archive {
     /// Takes a snapshot of the archive in a folder.
     pub fn open(folder: &Path, options: QueryOptions) -> Result<Self, QueryError> {
-        Ok(Self { snapshot: Snapshot::open(folder)?, options })
+        Ok(Self { snapshot: Arc::new(Snapshot::open(folder)?), options })
     }
 
     /// What is asked.
-    pub fn snapshot(&self) -> &Snapshot {
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
     }
 
@@ -64,13 +64,7 @@ impl Archive {
 
     /// Where flows of a window may be.
     pub(crate) fn flows(&self, window: &TimeWindow) -> Result<FlowSources, QueryError> {
-        let (segments, tail) = sources(&self.snapshot, window)?;
-        let all = self.snapshot.segments(Table::Flows);
-        let progress = &self.options.progress;
-        progress.add_segments_all(all.len() as u64);
-        progress.add_segments_pruned((all.len() - segments.len()) as u64);
-        progress.add_rows_all(self.snapshot.rows(Table::Flows));
-        Ok(FlowSources { segments, tail })
+        FlowSources::of(&self.snapshot, window, &self.options.progress)
     }
 }
 
@@ -81,7 +75,7 @@ pub fn ask_batches<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
     options: &QueryOptions,
 ) -> Result<Answer<RecordBatch>, QueryError> {
     let tail = flows.into_iter().collect::<Result<Vec<_>, E>>().map_err(|error| QueryError::Source(error.into()))?;
-    answer(&FlowSources { segments: Vec::new(), tail }, question, options, |batch| batch)
+    answer(&FlowSources::of_batches(tail), question, options, |batch| batch)
 }
 
 fn answer<T: Send + 'static>(
@@ -122,20 +116,19 @@ fn list<T: Send + 'static>(
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
 ) -> Result<Answer<T>, QueryError> {
     let wanted = Wanted::new(question, columns.iter().copied());
-    let morsels = flows.morsels_of(&wanted, LISTED_PAGES, options)?;
+    let scan = flows.scan(&wanted, options).with_unit_pages_max(LISTED_PAGES);
     let schema = schema(&columns);
-    let (count, told, answered) = (morsels.len(), options.clone(), Arc::clone(&schema));
-    let work = move |decoder: &mut PageDecoder, number: usize| {
-        go_on(&told, 0)?;
+    let (threads, answered) = (options.threads.min(scan.units_max()), Arc::clone(&schema));
+    let next = move || Ok(scan.next_unit()?.map(|unit| (unit.number() as usize, unit)));
+    let work = move |decoder: &mut PageDecoder, unit: ScanUnit| {
         let mut done = Vec::new();
-        morsels[number].read(&wanted, decoder, |batch| {
+        unit.read(decoder, |batch| {
             done.push(each(in_schema(&batch, &columns, &answered)?));
             Ok(())
         })?;
-        morsels[number].count_read(&told.progress);
         Ok(done)
     };
-    Ok(Answer { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, decoder, work) })
+    Ok(Answer { schema, unlisted_max: None, items: Ordered::spawn_from(threads, next, decoder, work) })
 }
 
 /// The first flows that are found.
@@ -174,13 +167,14 @@ fn sorted(
 ) -> Result<Vec<RecordBatch>, QueryError> {
     let read = columns.iter().copied().chain(order_columns(sorting.order).iter().copied());
     let wanted = Wanted::new(question, read);
-    let morsels = flows.morsels(&wanted, options)?;
+    let scan = flows.scan(&wanted, options);
+    let threads = options.threads.min(scan.units_max());
     let kept = AtomicUsize::new(0);
     let make = || Ok((decoder()?, Sorted::new(sorting, limit), 0));
-    let sorted = share_out(options.threads, morsels.len(), make, |(decoder, sorted, before), number| {
-        morsels[number].read(&wanted, decoder, |batch| sorted.add(batch))?;
-        morsels[number].count_read(&options.progress);
-        go_on(options, recount(&kept, before, sorted.octets()))
+    let next = || scan.next_unit();
+    let sorted = share_out_from(threads, next, make, |(decoder, sorted, before), unit| {
+        unit.read(decoder, |batch| sorted.add(unit.number(), batch))?;
+        go_on(options, recount(&kept, before, sorted.bytes()))
     })?;
     let sorted = sorted.into_iter().map(|(_, sorted, _)| sorted).collect();
     Sorted::finish(sorted, columns, &schema(columns))
@@ -219,8 +213,7 @@ pub(crate) fn parts_of_flows(
     if let Some(lean) = grouping.lean() {
         let wanted_first = Wanted::new(question, grouping.lean_columns(lean));
         let measures = std::mem::take(&mut grouping.counting.measures);
-        let morsels = flows.morsels(&wanted_first, options)?;
-        let parts = parts::<u64>(&morsels, &wanted_first, grouping, &lean, None, options)?;
+        let parts = parts::<u64>(flows, &wanted_first, grouping, &lean, None, options)?;
         only = grouping.answer(&parts).keys(&parts);
         grouping.counting.measures = measures;
         if let Some(only) = &only {
@@ -228,8 +221,7 @@ pub(crate) fn parts_of_flows(
         }
     }
     grouping.counting.passes = 1;
-    let morsels = flows.morsels(&wanted, options)?;
-    parts::<Sums>(&morsels, &wanted, grouping, &(), only.as_ref(), options)
+    parts::<Sums>(flows, &wanted, grouping, &(), only.as_ref(), options)
 }
 
 /// The answer that groups make.

@@ -24,7 +24,7 @@ mod passes;
 mod progress;
 mod question;
 mod run;
-mod scan;
+pub mod scan;
 mod stream;
 mod summary;
 

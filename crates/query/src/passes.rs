@@ -3,10 +3,11 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::decode::PageDecoder;
+use crate::flows::FlowSources;
 use crate::group::{Collected, Count, Grouping, KeySet, Part, parts_of};
 use crate::options::go_on;
-use crate::run::share_out;
-use crate::scan::{Morsel, Wanted};
+use crate::run::{share_out, share_out_from};
+use crate::scan::Wanted;
 use crate::{QueryError, QueryOptions};
 
 /// Times that flows are read for one question, at most, when their groups do not fit memory at once.
@@ -27,7 +28,7 @@ pub(crate) fn recount(all: &AtomicUsize, before: &mut usize, now: usize) -> usiz
 
 /// The groups of all parts, reading the flows as often as memory makes necessary.
 pub(crate) fn parts<S: Count>(
-    morsels: &[Morsel],
+    flows: &FlowSources,
     wanted: &Wanted,
     grouping: &mut Grouping,
     how: &S::How,
@@ -35,7 +36,7 @@ pub(crate) fn parts<S: Count>(
     options: &QueryOptions,
 ) -> Result<Vec<Part<S>>, QueryError> {
     loop {
-        match all_passes(morsels, wanted, grouping, how, only, options) {
+        match all_passes(flows, wanted, grouping, how, only, options) {
             Err(QueryError::Memory { .. }) if grouping.counting.passes < PASSES_MAX => grouping.counting.passes *= 4,
             other => return other,
         }
@@ -44,7 +45,7 @@ pub(crate) fn parts<S: Count>(
 
 /// The groups of all parts, pass by pass.
 pub(crate) fn all_passes<S: Count>(
-    morsels: &[Morsel],
+    flows: &FlowSources,
     wanted: &Wanted,
     grouping: &mut Grouping,
     how: &S::How,
@@ -56,14 +57,16 @@ pub(crate) fn all_passes<S: Count>(
         grouping.counting.pass = pass;
         let counting = &grouping.counting;
         let held = AtomicUsize::new(parts.iter().map(Part::octets).sum());
-        let rows = morsels.iter().map(Morsel::rows).sum::<usize>() / options.threads.max(1);
+        let scan = flows.scan(wanted, options);
+        let threads = options.threads.min(scan.units_max());
+        let rows = usize::try_from(scan.rows_max()).unwrap_or(usize::MAX) / threads.max(1);
         let make = || Ok((decoder()?, Collected::new(rows), 0));
-        let collected = share_out(options.threads, morsels.len(), make, |(decoder, collected, before), number| {
-            morsels[number].read(wanted, decoder, |batch| {
+        let next = || scan.next_unit();
+        let collected = share_out_from(threads, next, make, |(decoder, collected, before), unit| {
+            unit.read(decoder, |batch| {
                 collected.add(counting, how, only, &batch);
                 Ok(())
             })?;
-            morsels[number].count_read(&options.progress);
             go_on(options, recount(&held, before, collected.octets()))
         })?;
         let collected = collected.into_iter().map(|(_, collected, _)| collected).collect();

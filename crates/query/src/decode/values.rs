@@ -1,5 +1,6 @@
 //! The body of a page: levels, then values.
 
+use std::fmt;
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BinaryArray, PrimitiveArray, TimestampMillisecondArray, new_null_array};
@@ -29,8 +30,8 @@ pub(crate) enum Dictionary {
     },
 }
 
-/// Decodes pages, one after another, in memory of its own.
-pub(crate) struct PageDecoder {
+/// Decodes pages, one after another, in memory of its own: one for each thread.
+pub struct PageDecoder {
     zstd: zstd::bulk::Decompressor<'static>,
     /// Octets as they were read.
     pub(crate) read: Vec<u8>,
@@ -46,8 +47,15 @@ struct Levels {
     values: usize,
 }
 
+impl fmt::Debug for PageDecoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PageDecoder").finish_non_exhaustive()
+    }
+}
+
 impl PageDecoder {
-    pub(crate) fn new() -> std::io::Result<Self> {
+    /// A decoder without anything in its memory.
+    pub fn new() -> std::io::Result<Self> {
         let zstd = zstd::bulk::Decompressor::new()?;
         Ok(Self { zstd, read: Vec::new(), body: Vec::new(), deltas: Vec::new(), codes: Vec::new() })
     }

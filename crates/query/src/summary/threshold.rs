@@ -7,8 +7,6 @@
 //! Fagin, Lotem and Naor (2003), with bounds kept per segment instead of sorted access. When too many keys would have
 //! to be looked up, or the bounds are too wide, the ranking stays open.
 
-use weir_flow::FlowBatch;
-
 use super::lists::{Known, List, SortedKeys, keys_of};
 use super::table::Table;
 use crate::flows::FlowSources;
@@ -31,7 +29,7 @@ pub(super) fn ranking(
 ) -> Result<Option<Part<Sums>>, QueryError> {
     let limit = grouping.limit.unwrap_or(usize::MAX);
     let left = tables.iter().zip(&flows.segments).filter(|(tables, _)| tables.is_none());
-    let left = FlowSources { segments: left.map(|(_, segment)| segment.clone()).collect(), tail: flows.tail.clone() };
+    let left = flows.with(left.map(|(_, segment)| segment.clone()).collect(), flows.tail.clone());
     let lists = lists_of(tables, grouping, lean, options)?;
     let mut ranking = Ranking { flows, left, question, grouping, lean, options, lists };
     // Whatever else there is only adds to the keys of these lists, so it need not be read to see that bounds are too
@@ -99,8 +97,7 @@ fn read_list(
 ) -> Result<List, QueryError> {
     let wanted = Wanted::new(question, grouping.lean_columns(lean));
     let mut grouping = Grouping { sorting: None, limit: None, ..grouping.clone() };
-    let morsels = left.morsels(&wanted, options)?;
-    let parts = all_passes::<u64>(&morsels, &wanted, &mut grouping, &lean, None, options)?;
+    let parts = all_passes::<u64>(left, &wanted, &mut grouping, &lean, None, options)?;
     let (mut short, mut long) = (Vec::new(), Vec::new());
     for part in parts {
         short.extend(part.short.keys.into_iter().zip(part.short.sums));
@@ -259,15 +256,14 @@ impl Ranking<'_> {
             None => &self.left,
             Some((segment, side)) => {
                 grouping.counting.sides = vec![grouping.counting.sides[side].clone()];
-                of_place = FlowSources { segments: vec![segment.clone()], tail: Vec::<FlowBatch>::new() };
+                of_place = self.flows.with(vec![segment.clone()], Vec::new());
                 &of_place
             }
         };
         // as a filter, not only as a hint: of pages without such a key nothing but the key is decoded then
         let question = FlowQuery { filter: grouping.hint(only), ..self.question.clone() };
         let wanted = Wanted::new(&question, grouping.columns());
-        let morsels = flows.morsels(&wanted, self.options)?;
-        all_passes::<Sums>(&morsels, &wanted, &mut grouping, &(), Some(only), self.options)
+        all_passes::<Sums>(flows, &wanted, &mut grouping, &(), Some(only), self.options)
     }
 
     /// What these keys have, of which all is known.

@@ -16,7 +16,7 @@ use crate::flows::FlowSources;
 use crate::group::{Sums, rows_of};
 use crate::options::go_on;
 use crate::passes::decoder;
-use crate::run::share_out;
+use crate::run::share_out_from;
 use crate::scan::Wanted;
 use crate::{FlowQuery, QueryError, Select, TimeWindow};
 
@@ -159,16 +159,21 @@ impl Archive {
         let question = FlowQuery { filter: filter.clone(), window: *window, select, scaled: false };
         let counted = [Column::Flows, Column::Packets, Column::Bytes, Column::Start, Column::End];
         let wanted = Wanted::new(&question, counted);
-        let morsels = flows.morsels(&wanted, &self.options)?;
+        let scan = flows.scan(&wanted, &self.options);
         let make = || Ok((decoder()?, Minutes::new()));
-        let read = share_out(self.options.threads, morsels.len(), make, |(decoder, minutes), number| {
-            morsels[number].read(&wanted, decoder, |batch| {
-                add_batch(minutes, &batch, per_minute, 1);
-                Ok(())
-            })?;
-            morsels[number].count_read(&self.options.progress);
-            go_on(&self.options, 0)
-        })?;
+        let threads = self.options.threads.min(scan.units_max());
+        let read = share_out_from(
+            threads,
+            || scan.next_unit(),
+            make,
+            |(decoder, minutes), unit| {
+                unit.read(decoder, |batch| {
+                    add_batch(minutes, &batch, per_minute, 1);
+                    Ok(())
+                })?;
+                go_on(&self.options, 0)
+            },
+        )?;
         Ok(read.into_iter().map(|(_, minutes)| minutes).collect())
     }
 }
