@@ -46,7 +46,10 @@ async fn drive(stream: &mut SendableRecordBatchStream, sender: &mpsc::Sender<Mes
         // The receiver may go while the engine is far from the next batch; without watching for it, a
         // cancelled question would run on until it had something to say.
         let batch = tokio::select! {
-            batch = stream.next() => batch.map(|batch| batch.map_err(EngineError::run)),
+            batch = stream.next() => batch.map(|batch| {
+                // a scan that was stopped fails too
+                batch.map_err(|error| watch.verdict().unwrap_or_else(|| EngineError::run(error)))
+            }),
             () = sender.closed() => return,
             error = verdict(watch, &mut looks) => Some(Err(error)),
         };

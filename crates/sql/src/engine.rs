@@ -27,10 +27,9 @@ use crate::limits::{self, MemoryShares};
 use crate::literals::AddressLiterals;
 use crate::mistake::Mistake;
 use crate::scaling;
-use crate::scan::ViewTable;
+use crate::scan::ArchiveTable;
 use crate::threads::RunningQuestions;
 use crate::user_tables::UserTable;
-use crate::view::{ArchiveView, SegmentFile, TableView};
 use crate::{EngineError, describe, functions, statement, user_tables};
 
 /// Limits of the engine.
@@ -52,8 +51,8 @@ pub struct EngineOptions {
     pub tables: Vec<UserTable>,
     /// Sampling intervals that override what exporters report, for `bytes_scaled` and `packets_scaled`.
     pub corrections: Corrections,
-    /// Whether segments, row groups and pages are left out that cannot hold a wanted row. Every row is looked at
-    /// without, which is for checking answers: they are the same. Default: yes.
+    /// Whether scans filter, and leave out segments and pages that cannot hold a wanted row. Without, they give every row
+    /// and the engine filters, which is for checking answers: they are the same. Default: yes.
     pub pruning: bool,
 }
 
@@ -81,58 +80,42 @@ pub struct Engine {
     /// Threads of a question.
     threads: usize,
     running: RunningQuestions,
-    /// Flows as they are kept.
-    flows: Arc<ViewTable>,
+    /// Flows as they are kept. Tables keep the files of their position from being deleted.
+    flows: Arc<ArchiveTable>,
     position: Position,
-    /// Keeps the files of the position from being deleted.
-    _guard: Option<Arc<dyn std::any::Any + Send + Sync>>,
 }
 
 impl Engine {
     /// Opens the archive in `folder` at its newest position.
     pub fn open(folder: &Path, options: &EngineOptions) -> Result<Self, EngineError> {
-        Self::over(&Snapshot::open(folder).map_err(EngineError::Archive)?, options)
+        Self::over(&Arc::new(Snapshot::open(folder).map_err(EngineError::Archive)?), options)
     }
 
-    /// An engine at the position of `snapshot`, whose files it keeps in their places as the snapshot does.
-    pub fn over(snapshot: &Snapshot, options: &EngineOptions) -> Result<Self, EngineError> {
+    /// An engine at the position of `snapshot`.
+    pub fn over(snapshot: &Arc<Snapshot>, options: &EngineOptions) -> Result<Self, EngineError> {
         Self::over_on(snapshot, options, &QueryControl::default())
     }
 
     /// As [`over`](Self::over), where reading the files of the caller is watched and limited by `control`.
-    pub fn over_on(snapshot: &Snapshot, options: &EngineOptions, control: &QueryControl) -> Result<Self, EngineError> {
-        let view = ArchiveView {
-            tables: std::array::from_fn(|index| table_view(snapshot, Table::ALL[index])),
-            guard: Some(snapshot.lease()),
-        };
-        Self::of_view(view, snapshot.position(), options, control)
-    }
-
-    /// An engine over rows from elsewhere.
-    pub fn over_view(view: ArchiveView, position: Position, options: &EngineOptions) -> Result<Self, EngineError> {
-        Self::of_view(view, position, options, &QueryControl::default())
-    }
-
-    fn of_view(
-        view: ArchiveView,
-        position: Position,
+    pub fn over_on(
+        snapshot: &Arc<Snapshot>,
         options: &EngineOptions,
         control: &QueryControl,
     ) -> Result<Self, EngineError> {
         let threads = options.threads.max(1);
         let context = SessionContext::new_with_state(session(options, threads)?);
-        let planned = |error| EngineError::Plan(Box::new(error));
-        let provider = |table: Table| Arc::new(ViewTable::new(table, view.table(table).clone(), options.pruning));
+        let planned = EngineError::plan;
+        let provider = |table: Table| Arc::new(ArchiveTable::new(table, Arc::clone(snapshot), options.pruning));
         let flows = provider(Table::Flows);
         let corrections = Arc::new(options.corrections.clone());
-        let kept = context.read_table(Arc::<ViewTable>::clone(&flows)).map_err(planned)?;
+        let kept = context.read_table(Arc::<ArchiveTable>::clone(&flows)).map_err(planned)?;
         let scaled = Arc::new(SqlView::new(scaling::with_scaled(kept, &corrections).map_err(planned)?, None));
         context.register_table(Table::Flows.name(), scaled).map_err(planned)?;
         for &table in Table::ALL.iter().filter(|table| **table != Table::Flows) {
             context.register_table(table.name(), provider(table)).map_err(planned)?;
         }
         let engine =
-            Self { context, threads, running: RunningQuestions::default(), flows, position, _guard: view.guard };
+            Self { context, threads, running: RunningQuestions::default(), flows, position: snapshot.position() };
         if !options.tables.is_empty() {
             engine.add_tables(options.tables.clone(), control)?;
         }
@@ -168,8 +151,8 @@ impl Engine {
         let (context, statement, progress) = (self.context_on(control), text.to_owned(), Arc::clone(&control.progress));
         let plan = async move {
             statement::answer(&context, &statement, &progress).await.map_err(|error| {
-                if let Some(memory) = EngineError::memory(&error) {
-                    return memory;
+                if let Some(known) = EngineError::known(&error) {
+                    return known;
                 }
                 let tables = describe::table_names(&context);
                 let tables: Vec<_> = tables.iter().map(String::as_str).collect();
@@ -260,13 +243,13 @@ impl Engine {
 /// Flows with the counts that a question is about; `kept` are those of the archive.
 async fn flows_of(
     context: &SessionContext,
-    kept: &Arc<ViewTable>,
+    kept: &Arc<ArchiveTable>,
     question: &FlowQuery,
 ) -> datafusion::common::Result<DataFrame> {
     if question.scaled {
         scaling::in_place_of_counts(context.table(Table::Flows.name()).await?)
     } else {
-        context.read_table(Arc::<ViewTable>::clone(kept))
+        context.read_table(Arc::<ArchiveTable>::clone(kept))
     }
 }
 
@@ -299,15 +282,6 @@ impl Drop for Engine {
     fn drop(&mut self) {
         self.running.end();
     }
-}
-
-fn table_view(snapshot: &Snapshot, table: Table) -> TableView {
-    let segments = snapshot.segments(table).iter();
-    let segments = segments.map(|segment| {
-        let file = SegmentFile::new(&segment.path, segment.octets, segment.rows);
-        Arc::new(file.with_time_range_ms(segment.time_range_ms).with_index_of(segment.clone()))
-    });
-    TableView { segments: segments.collect(), tail: snapshot.tail(table).to_vec() }
 }
 
 fn session(options: &EngineOptions, threads: usize) -> Result<SessionState, EngineError> {

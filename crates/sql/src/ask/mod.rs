@@ -16,7 +16,7 @@ use weir_filter::Predicate;
 use weir_flow::Column;
 use weir_query::{FlowQuery, Select, Sorting, TimeWindow, WindowRule};
 
-use crate::lower::filter_expr;
+use crate::functions::filter_expr;
 
 /// The plan of a question over the table `flows`. Columns of further measures have names of their own in it, see
 /// [`named`].

@@ -2,6 +2,7 @@
 
 mod answers;
 mod control;
+mod damaged;
 mod differential;
 mod files;
 mod filters;
