@@ -22,11 +22,20 @@ impl FlowSources {
         let all = snapshot.segments(Table::Flows);
         let of_window = all.iter().filter(|segment| may_have(window, segment.time_range_ms));
         let segments: Vec<Segment> = of_window.cloned().collect();
-        let tail = snapshot.tail(Table::Flows).iter().cloned().map(FlowBatch::try_new);
-        let tail = tail.collect::<Result<Vec<_>, _>>().map_err(|error| QueryError::Source(error.into()))?;
         progress.add_segments_all(all.len() as u64);
         progress.add_segments_pruned((all.len() - segments.len()) as u64);
         progress.add_rows_all(snapshot.rows(Table::Flows));
+        Self::of_segments(snapshot, segments, true)
+    }
+
+    /// Some segments of a snapshot, and its tail if it is wanted.
+    pub(crate) fn of_segments(
+        snapshot: &Arc<Snapshot>,
+        segments: Vec<Segment>,
+        has_tail: bool,
+    ) -> Result<Self, QueryError> {
+        let tail = snapshot.tail(Table::Flows).iter().filter(|_| has_tail).cloned().map(FlowBatch::try_new);
+        let tail = tail.collect::<Result<Vec<_>, _>>().map_err(|error| QueryError::Source(error.into()))?;
         Ok(Self { segments, tail, snapshot: Some(Arc::clone(snapshot)) })
     }
 

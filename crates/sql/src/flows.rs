@@ -2,11 +2,11 @@
 //!
 //! [`weir_query`] reads segments directly and answers most questions. Only the engine scales by sampling intervals and
 //! writes to disk what memory does not hold; starting it takes longer than most questions, so it is started when it is
-//! first needed. What speaks against two ways is that each must give the same answer; tests compare them.
+//! first needed, over the snapshot that the archive was opened with: rows, totals and bars of an answer are of one
+//! position. What speaks against two ways is that each must give the same answer; tests compare them.
 
 use std::cell::OnceCell;
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,7 +23,6 @@ use crate::{Answer, Engine, EngineError, EngineOptions, QueryControl};
 pub struct FlowAnswers {
     archive: Archive,
     approximate: bool,
-    folder: PathBuf,
     options: EngineOptions,
     control: QueryControl,
     engine: OnceCell<Engine>,
@@ -32,7 +31,10 @@ pub struct FlowAnswers {
 impl std::fmt::Debug for FlowAnswers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let is_started = self.engine.get().is_some();
-        f.debug_struct("FlowAnswers").field("folder", &self.folder).field("engine", &is_started).finish_non_exhaustive()
+        f.debug_struct("FlowAnswers")
+            .field("archive", &self.archive)
+            .field("engine", &is_started)
+            .finish_non_exhaustive()
     }
 }
 
@@ -86,16 +88,10 @@ pub struct Written {
 }
 
 impl FlowAnswers {
-    /// Answers from `archive`, which was opened in `folder`. `approximate` tells whether flows that have expired count by
-    /// their summaries, which the engine cannot read.
-    pub fn new(
-        archive: Archive,
-        folder: PathBuf,
-        options: EngineOptions,
-        control: QueryControl,
-        approximate: bool,
-    ) -> Self {
-        Self { archive, approximate, folder, options, control, engine: OnceCell::new() }
+    /// Answers from `archive`. `approximate` tells whether flows that have expired count by their summaries, which the
+    /// engine cannot read.
+    pub fn new(archive: Archive, options: EngineOptions, control: QueryControl, approximate: bool) -> Self {
+        Self { archive, approximate, options, control, engine: OnceCell::new() }
     }
 
     /// The archive, at the position that questions see.
@@ -196,11 +192,12 @@ impl FlowAnswers {
         }
     }
 
+    /// The engine, over the snapshot that questions without it see.
     fn engine(&self) -> Result<&Engine, EngineError> {
         if let Some(engine) = self.engine.get() {
             return Ok(engine);
         }
-        let engine = Engine::open(&self.folder, &self.options)?;
+        let engine = Engine::over(self.archive.snapshot(), &self.options)?;
         Ok(self.engine.get_or_init(|| engine))
     }
 }

@@ -63,6 +63,21 @@ impl FlowScan {
         Ok(Self::of(&FlowSources::of(snapshot, window, progress)?, wanted, progress))
     }
 
+    /// As [`new`](Self::new), of some segments of the snapshot only, and of its tail if it is wanted. Nothing is counted of
+    /// segments that are left out: whoever leaves them out knows why.
+    pub fn of_segments(
+        snapshot: &Arc<Snapshot>,
+        segments: Vec<Segment>,
+        has_tail: bool,
+        window: &TimeWindow,
+        predicate: Predicate,
+        columns: impl IntoIterator<Item = Column>,
+        progress: &Arc<Progress>,
+    ) -> Result<Self, QueryError> {
+        let sources = FlowSources::of_segments(snapshot, segments, has_tail)?;
+        Ok(Self::of(&sources, Wanted::of(predicate, window, columns), progress))
+    }
+
     pub(crate) fn of(sources: &FlowSources, wanted: Wanted, progress: &Arc<Progress>) -> Self {
         Self {
             wanted: Arc::new(wanted),

@@ -17,6 +17,16 @@ use crate::{Progress, QueryError};
 pub(super) struct SegmentPlan {
     pub(super) file: SegmentFile,
     pub(super) filter: PagedFilter,
+    progress: Arc<Progress>,
+}
+
+impl Drop for SegmentPlan {
+    /// The last unit of the segment is gone.
+    fn drop(&mut self) {
+        if !self.progress.is_stopped() {
+            self.progress.add_segments_done(1);
+        }
+    }
 }
 
 /// The units of a segment; none when the index says that it has no wanted flow. `length` says how many pages a unit has
@@ -24,7 +34,7 @@ pub(super) struct SegmentPlan {
 pub(super) fn plan(
     segment: &Segment,
     wanted: &Arc<Wanted>,
-    progress: &Progress,
+    progress: &Arc<Progress>,
     length: impl Fn(usize) -> usize,
 ) -> Result<VecDeque<UnitContent>, QueryError> {
     let index = segment.index()?;
@@ -49,7 +59,7 @@ pub(super) fn plan(
     let file = SegmentFile::open(segment, &wanted.columns, index.as_ref())?;
     // the index is no longer needed, and nor is its file
     drop(index);
-    let plan = Arc::new(SegmentPlan { file, filter });
+    let plan = Arc::new(SegmentPlan { file, filter, progress: Arc::clone(progress) });
     let file = &plan.file;
     let is_wanted = |page: &usize| pages.as_ref().is_none_or(|pages| pages.contains(*page));
     let all = pages.as_ref().map_or_else(|| file.pages(), PageSet::count);

@@ -79,7 +79,7 @@ impl ArchiveArgs {
         if scaled {
             options.corrections = self.corrections()?;
         }
-        Ok(FlowAnswers::new(archive, self.folder.archive.clone(), options, control.clone(), approximate))
+        Ok(FlowAnswers::new(archive, options, control.clone(), approximate))
     }
 
     fn memory_octets(&self) -> usize {
