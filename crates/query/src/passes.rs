@@ -36,7 +36,7 @@ pub(crate) fn parts<S: Count>(
 ) -> Result<Vec<Part<S>>, QueryError> {
     loop {
         match all_passes(morsels, wanted, grouping, how, only, options) {
-            Err(QueryError::Memory { .. }) if grouping.counting.passes < PASSES_MAX => grouping.counting.passes *= 4,
+            Err(QueryError::Memory(_)) if grouping.counting.passes < PASSES_MAX => grouping.counting.passes *= 4,
             other => return other,
         }
     }

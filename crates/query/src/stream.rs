@@ -17,7 +17,7 @@ use crate::list::{in_schema, list_columns, order_columns, schema};
 use crate::options::go_on;
 use crate::passes::{PASSES_MAX, recount};
 use crate::run::share_out;
-use crate::{QueryError, QueryOptions, Select, Sorting};
+use crate::{MemoryError, QueryError, QueryOptions, Select, Sorting};
 
 /// Rows of a batch of an answer.
 const BATCH_ROWS: usize = 8192;
@@ -92,7 +92,7 @@ where
 {
     let parts = loop {
         match all_passes(&mut grouping, &open, counted, options) {
-            Err(QueryError::Memory { .. }) if grouping.counting.passes < PASSES_MAX => grouping.counting.passes *= 4,
+            Err(QueryError::Memory(_)) if grouping.counting.passes < PASSES_MAX => grouping.counting.passes *= 4,
             other => break other?,
         }
     };
@@ -147,7 +147,7 @@ where
     let mut left = limit.unwrap_or(usize::MAX);
     let mut after = None;
     for _ in 0..PASSES_MAX {
-        let mut kept = FirstRows::new(columns, sorting, left, after, options.memory_octets_max);
+        let mut kept = FirstRows::new(columns, sorting, left, after, options.memory.limit_bytes());
         for flows in open()? {
             let flows = flows?;
             kept.add(&flows, &counted(&flows))?;
@@ -156,7 +156,8 @@ where
         let Some(last) = kept.give(&mut left, take)? else { return Ok(()) };
         after = Some(last);
     }
-    Err(QueryError::Memory { octets_max: options.memory_octets_max })
+    let (used_bytes, limit_bytes) = (options.memory.used_bytes(), options.memory.limit_bytes());
+    Err(MemoryError { user: "sorted rows", wanted_bytes: limit_bytes, used_bytes, limit_bytes }.into())
 }
 
 /// A row that is kept: its rank, its number among all rows read, and its place.
@@ -327,7 +328,7 @@ mod tests {
     use arrow::array::{ArrayRef, BinaryArray, TimestampMillisecondArray, UInt64Array};
 
     use super::*;
-    use crate::{AggregateKey, Direction, FlowQuery, Order, StatisticKey, TimeWindow, ask_batches};
+    use crate::{AggregateKey, Direction, FlowQuery, MemoryPool, Order, StatisticKey, TimeWindow, ask_batches};
 
     const BATCHES: u64 = 40;
     const ROWS: u64 = 500;
@@ -362,7 +363,8 @@ mod tests {
             opened.set(opened.get() + 1);
             Ok(flows.iter().cloned().map(Ok))
         };
-        let options = QueryOptions { threads: 2, memory_octets_max, ..QueryOptions::default() };
+        let options =
+            QueryOptions { threads: 2, memory: MemoryPool::new(memory_octets_max), ..QueryOptions::default() };
         let mut batches = Vec::new();
         let mut take = |batch| {
             batches.push(batch);
@@ -422,11 +424,11 @@ mod tests {
 
     #[test]
     fn memory_that_holds_nothing_is_an_error() {
-        let options = QueryOptions { memory_octets_max: 10, ..QueryOptions::default() };
+        let options = QueryOptions { memory: MemoryPool::new(10), ..QueryOptions::default() };
         let flows = flows();
         let open = || Ok(flows.iter().cloned().map(Ok));
         let select = list(Order::Bytes, Direction::Descending, None);
         let asked = ask_stream(&select, open, &FlowBatch::clone, &options, &mut |_| Ok(()));
-        assert!(matches!(asked, Err(QueryError::Memory { .. })), "{asked:?}");
+        assert!(matches!(asked, Err(QueryError::Memory(_))), "{asked:?}");
     }
 }

@@ -41,7 +41,7 @@ pub(super) fn ranking(
     }
     match ranking.read_left().and_then(|()| ranking.settle(limit)) {
         // the flows themselves can be read several times, for some of the keys each time
-        Err(QueryError::Memory { .. }) => Ok(None),
+        Err(QueryError::Memory(_)) => Ok(None),
         settled => settled,
     }
 }
