@@ -1,7 +1,7 @@
 //! How long groupings take and how much memory: `grouping make ARCHIVE FLOWS` writes generated flows,
 //! `grouping ask ARCHIVE ROUNDS LIMIT_MB QUESTION [FILTER]` asks one of the questions below within a limit of memory.
 //! Prints the rows of the answer and a number that depends on every row of it but not on their order, the best and the
-//! median wall time, and the peaks of the pool and of the process. Answers go nowhere.
+//! median wall time, the mean processor time, and the peaks of the pool and of the process. Answers go nowhere.
 
 use std::path::Path;
 use std::time::Instant;
@@ -47,9 +47,10 @@ fn select(what: &str) -> Result<Select, Box<dyn std::error::Error>> {
     let (sorting, limit) = match what.split_once('-') {
         Some(("sorted", _)) => (Some(Sorting::usual(Order::Bytes)), None),
         Some(("top", _)) => (Some(Sorting::usual(Order::Bytes)), Some(10)),
+        Some(("first", _)) => (None, Some(10)),
         _ => (None, None),
     };
-    let keys = match what.trim_start_matches("sorted-").trim_start_matches("top-") {
+    let keys = match what.trim_start_matches("sorted-").trim_start_matches("first-").trim_start_matches("top-") {
         "src" => columns(&[Column::SrcAddr]),
         "pair" => columns(&[Column::SrcAddr, Column::DstAddr]),
         "dst-port" => columns(&[Column::Protocol, Column::DstPort]),
@@ -69,6 +70,7 @@ fn ask(
     let filter = weir_filter::parse(filter)?;
     let question = FlowQuery { filter, window: TimeWindow::default(), select: select(what)?, scaled: false };
     let mut times = Vec::new();
+    let processor_before_ms = processor_ms()?;
     let (mut rows, mut sum, mut peak) = (0, 0, 0);
     for _ in 0..rounds {
         let memory = MemoryPool::new(limit_mb << 20);
@@ -89,12 +91,20 @@ fn ask(
     let resident = std::fs::read_to_string("/proc/self/status")?;
     let resident = resident.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or("?").trim();
     println!(
-        "{what} {rows} rows, sum {sum:016x}: best {:.1} ms, median {:.1} ms; pool {} MiB, process {resident}",
+        "{what} {rows} rows, sum {sum:016x}: best {:.1} ms, median {:.1} ms, processor {:.0} ms; pool {} MiB, process {resident}",
         times[0],
         times[times.len() / 2],
+        (processor_ms()? - processor_before_ms) / rounds as f64,
         peak >> 20
     );
     Ok(())
+}
+
+/// Processor time of this process, of all its threads, in milliseconds: it ticks every 10 ms.
+fn processor_ms() -> Result<f64, Box<dyn std::error::Error>> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let times = stat.rsplit(')').next().unwrap_or_default().split_whitespace().skip(11).take(2);
+    Ok(times.map(str::parse::<f64>).sum::<Result<f64, _>>()? * 10.0)
 }
 
 /// A number of all counters of all rows, whatever their order.

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -15,11 +14,11 @@ use crate::group::{Grouping, Part, Sums};
 use crate::list::{Sorted, in_schema, list_columns, order_columns, schema};
 use crate::options::go_on;
 use crate::ordered::Ordered;
-use crate::passes::{decoder, parts, recount};
+use crate::passes::{decoder, parts};
 use crate::run::share_out;
 use crate::scan::{Wanted, sources};
 use crate::summary::{self, SummaryAnswer};
-use crate::{FlowQuery, QueryError, QueryOptions, Select, Sorting, TimeWindow};
+use crate::{FlowQuery, QueryError, QueryOptions, Reservation, Select, Sorting, TimeWindow};
 
 /// An archive at one position.
 #[derive(Debug)]
@@ -125,11 +124,12 @@ fn list<T: Send + 'static>(
     let morsels = flows.morsels_of(&wanted, LISTED_PAGES, options)?;
     let schema = schema(&columns);
     let (count, told, answered) = (morsels.len(), options.clone(), Arc::clone(&schema));
+    let memory = options.memory.reservation("rows of the answer");
     let work = move |decoder: &mut PageDecoder, number: usize| {
-        go_on(&told, 0)?;
+        go_on(&told)?;
         let mut done = Vec::new();
         morsels[number].read(&wanted, decoder, |batch| {
-            done.push(each(in_schema(&batch, &columns, &answered)?));
+            done.push(Counted::new(in_schema(&batch, &columns, &answered)?, &memory, &each));
             Ok(())
         })?;
         morsels[number].count_read(&told.progress);
@@ -175,14 +175,13 @@ fn sorted(
     let read = columns.iter().copied().chain(order_columns(sorting.order).iter().copied());
     let wanted = Wanted::new(question, read);
     let morsels = flows.morsels(&wanted, options)?;
-    let kept = AtomicUsize::new(0);
-    let make = || Ok((decoder()?, Sorted::new(sorting, limit), 0));
-    let sorted = share_out(options.threads, morsels.len(), make, |(decoder, sorted, before), number| {
+    let make = || Ok((decoder()?, Sorted::new(sorting, limit, options.memory.reservation("sorted rows"))));
+    let sorted = share_out(options.threads, morsels.len(), make, |(decoder, sorted), number| {
         morsels[number].read(&wanted, decoder, |batch| sorted.add(batch))?;
         morsels[number].count_read(&options.progress);
-        go_on(options, recount(&kept, before, sorted.octets()))
+        go_on(options)
     })?;
-    let sorted = sorted.into_iter().map(|(_, sorted, _)| sorted).collect();
+    let sorted = sorted.into_iter().map(|(_, sorted)| sorted).collect();
     Sorted::finish(sorted, columns, &schema(columns))
 }
 
@@ -195,7 +194,7 @@ fn groups<T: Send + 'static>(
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
 ) -> Result<Answer<T>, QueryError> {
     let parts = parts_of_flows(flows, question, &mut grouping, options)?;
-    Ok(answer_of_groups(grouping, parts, options, each))
+    answer_of_groups(grouping, parts, options, each)
 }
 
 /// The groups of flows, at least those that the answer has.
@@ -221,7 +220,7 @@ pub(crate) fn parts_of_flows(
         let measures = std::mem::take(&mut grouping.counting.measures);
         let morsels = flows.morsels(&wanted_first, options)?;
         let parts = parts::<u64>(&morsels, &wanted_first, grouping, &lean, None, options)?;
-        only = grouping.answer(&parts).keys(&parts);
+        only = grouping.answer(&parts, &options.memory.reservation("the order of groups"))?.keys(&parts);
         grouping.counting.measures = measures;
         if let Some(only) = &only {
             wanted = wanted.with_hint(grouping.hint(only));
@@ -238,18 +237,35 @@ fn answer_of_groups<T: Send + 'static>(
     parts: Vec<Part<Sums>>,
     options: &QueryOptions,
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
-) -> Answer<T> {
-    let chosen = grouping.answer(&parts);
-    let (schema, count) = (grouping.schema(), chosen.batches());
-    let work = move |(): &mut (), number: usize| Ok(vec![each(chosen.batch(&grouping, &parts, number)?)]);
-    Answer { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, || Ok(()), work) }
+) -> Result<Answer<T>, QueryError> {
+    let chosen = grouping.answer(&parts, &options.memory.reservation("the order of groups"))?;
+    let (schema, count, progress) = (grouping.schema(), chosen.batches(), Arc::clone(&options.progress));
+    let memory = options.memory.reservation("rows of the answer");
+    let work = move |(): &mut (), number: usize| {
+        Ok(vec![Counted::new(chosen.batch(&grouping, &parts, number, &progress)?, &memory, &each)])
+    };
+    Ok(Answer { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, || Ok(()), work) })
 }
 
 /// An answer on its way: its pieces come in order while threads work ahead. Dropping it ends the question.
 pub struct Answer<T> {
     schema: SchemaRef,
     unlisted_max: Option<[u64; 3]>,
-    items: Ordered<T>,
+    items: Ordered<Counted<T>>,
+}
+
+/// A piece of an answer that waits to be taken, counted as the rows that it was made of.
+struct Counted<T> {
+    item: T,
+    _memory: Reservation,
+}
+
+impl<T> Counted<T> {
+    fn new(batch: RecordBatch, memory: &Reservation, each: impl Fn(RecordBatch) -> T) -> Self {
+        let mut memory = memory.empty();
+        memory.grow(batch.get_array_memory_size());
+        Self { item: each(batch), _memory: memory }
+    }
 }
 
 impl<T: Send + 'static> Answer<T> {
@@ -260,7 +276,10 @@ impl<T: Send + 'static> Answer<T> {
         each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
     ) -> Self {
         let count = batches.len();
-        let work = move |(): &mut (), number: usize| Ok(vec![each(RecordBatch::clone(&batches[number]))]);
+        let memory = options.memory.reservation("rows of the answer");
+        let work = move |(): &mut (), number: usize| {
+            Ok(vec![Counted::new(RecordBatch::clone(&batches[number]), &memory, &each)])
+        };
         Self { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, || Ok(()), work) }
     }
 }
@@ -286,6 +305,6 @@ impl<T> Iterator for Answer<T> {
     type Item = Result<T, QueryError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.items.next()
+        self.items.next().map(|made| made.map(|made| made.item))
     }
 }

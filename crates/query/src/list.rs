@@ -8,7 +8,7 @@ use weir_flow::schema::field;
 use weir_flow::{Column, FlowBatch};
 
 use crate::group::{Sums, rows_of};
-use crate::{Order, QueryError, Sorting};
+use crate::{Order, QueryError, Reservation, Sorting};
 
 /// The columns of a list: those asked for, or all.
 pub(crate) fn list_columns(columns: &[Column]) -> &[Column] {
@@ -44,6 +44,10 @@ pub(crate) fn in_schema(batch: &FlowBatch, columns: &[Column], schema: &SchemaRe
     Ok(RecordBatch::try_new(Arc::clone(schema), values)?)
 }
 
+fn batch_bytes(batch: &FlowBatch) -> usize {
+    batch.record_batch().get_array_memory_size()
+}
+
 /// Rows of a list that is sorted: those kept so far.
 pub(crate) struct Sorted {
     sorting: Sorting,
@@ -51,16 +55,27 @@ pub(crate) struct Sorted {
     batches: Vec<FlowBatch>,
     /// Rank, batch, row.
     rows: Vec<(u64, u32, u32)>,
+    /// Of the batches and rows.
+    memory: Reservation,
 }
 
+/// Bytes of a row in the order.
+const ROW_BYTES: usize = size_of::<(u64, u32, u32)>();
+
 impl Sorted {
-    pub(crate) fn new(sorting: Sorting, limit: Option<usize>) -> Self {
-        Self { sorting, limit, batches: Vec::new(), rows: Vec::new() }
+    pub(crate) fn new(sorting: Sorting, limit: Option<usize>, memory: Reservation) -> Self {
+        Self { sorting, limit, batches: Vec::new(), rows: Vec::new(), memory }
     }
 
     /// Takes the rows of a batch; with a limit only those that may be among the first.
     pub(crate) fn add(&mut self, batch: FlowBatch) -> Result<(), QueryError> {
         let number = self.batches.len() as u32;
+        self.memory.try_grow(batch_bytes(&batch))?;
+        if self.rows.capacity() < self.rows.len() + batch.rows() {
+            let more = self.rows.len().max(batch.rows());
+            self.memory.try_grow(more * ROW_BYTES)?;
+            self.rows.reserve_exact(more);
+        }
         let ranks = rows_of(&batch)
             .enumerate()
             .map(|(row, sums): (usize, Sums)| (sums.rank_by(self.sorting), number, row as u32));
@@ -96,13 +111,10 @@ impl Sorted {
             rows.extend(group.iter().enumerate().map(|(row, (rank, _, _))| (*rank, number, row as u32)));
             kept.push(FlowBatch::try_new(taken).map_err(|error| QueryError::Source(error.into()))?);
         }
+        self.memory.resize(kept.iter().map(batch_bytes).sum::<usize>() + rows.capacity() * ROW_BYTES);
         self.batches = kept;
         self.rows = rows;
         Ok(())
-    }
-
-    pub(crate) fn octets(&self) -> usize {
-        self.batches.iter().map(|batch| batch.record_batch().get_array_memory_size()).sum()
     }
 
     /// The rows of all threads in their order, as batches of the list.
@@ -115,6 +127,16 @@ impl Sorted {
         let limit = all.first().and_then(|sorted| sorted.limit);
         let mut batches = Vec::new();
         let mut rows = Vec::new();
+        // the rows of all threads in one, and the answer, which is a copy
+        let mut copied = all.first().map(|sorted| sorted.memory.empty());
+        if let Some(copied) = &mut copied {
+            let all_rows: usize = all.iter().map(|sorted| sorted.rows.len()).sum();
+            let all_bytes: usize = all.iter().flat_map(|sorted| &sorted.batches).map(batch_bytes).sum();
+            let all_batches: usize = all.iter().flat_map(|sorted| &sorted.batches).map(FlowBatch::rows).sum();
+            let kept = all_rows.min(limit.unwrap_or(usize::MAX));
+            copied.try_grow(all_rows * ROW_BYTES + all_bytes / all_batches.max(1) * kept)?;
+            rows.reserve_exact(all_rows);
+        }
         for sorted in all {
             let first = batches.len() as u32;
             rows.extend(sorted.rows.into_iter().map(|(rank, batch, row)| (rank, batch + first, row)));

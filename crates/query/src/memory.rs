@@ -112,6 +112,20 @@ impl Reservation {
         Ok(())
     }
 
+    /// Takes more bytes even beyond the limit: for what is there already, or returned soon.
+    pub fn grow(&mut self, bytes: usize) {
+        self.pool.grow(bytes);
+        self.bytes += bytes;
+    }
+
+    /// Takes or returns bytes so that it has this many, even beyond the limit.
+    pub fn resize(&mut self, bytes: usize) {
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => self.grow(more),
+            None => self.shrink(self.bytes - bytes),
+        }
+    }
+
     /// Returns bytes, at most as many as it has.
     pub fn shrink(&mut self, bytes: usize) {
         let bytes = bytes.min(self.bytes);
@@ -129,6 +143,7 @@ impl Reservation {
     }
 
     /// An empty reservation of the same pool for the same user.
+    #[must_use]
     pub fn empty(&self) -> Self {
         self.pool.reservation(self.user)
     }
@@ -140,6 +155,7 @@ impl Reservation {
     }
 
     /// Gives some of its bytes, at most all, to a reservation of their own.
+    #[must_use = "what is dropped is returned"]
     pub fn split(&mut self, bytes: usize) -> Self {
         let bytes = bytes.min(self.bytes);
         self.bytes -= bytes;

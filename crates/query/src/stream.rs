@@ -6,16 +6,15 @@
 //! that flows are then read several times. Decoding is done by one thread at a time, grouping by all.
 
 use std::cmp::Ordering;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
 
 use arrow::array::{Array, RecordBatch, UInt32Array};
 use weir_flow::{Column, FlowBatch};
 
-use crate::group::{Collected, Grouping, Part, Sums, parts_of, rows_of};
+use crate::group::{Collected, Grouping, Part, Sums, rows_of};
 use crate::list::{in_schema, list_columns, order_columns, schema};
 use crate::options::go_on;
-use crate::passes::{PASSES_MAX, recount};
+use crate::passes::{self, PASSES_MAX, is_worth_more_passes};
 use crate::run::share_out;
 use crate::{MemoryError, QueryError, QueryOptions, Select, Sorting};
 
@@ -67,7 +66,7 @@ fn listed(
     let schema = schema(columns);
     let mut left = limit.unwrap_or(usize::MAX);
     for flows in flows {
-        go_on(options, 0)?;
+        go_on(options)?;
         let batch = in_schema(&flows?, columns, &schema)?;
         let rows = batch.num_rows().min(left);
         take(batch.slice(0, rows))?;
@@ -92,12 +91,13 @@ where
 {
     let parts = loop {
         match all_passes(&mut grouping, &open, counted, options) {
-            Err(QueryError::Memory(_)) if grouping.counting.passes < PASSES_MAX => grouping.counting.passes *= 4,
+            Err(error) if is_worth_more_passes(&error, &mut grouping) => {}
             other => break other?,
         }
     };
-    let chosen = grouping.answer(&parts);
-    (0..chosen.batches()).try_for_each(|number| take(chosen.batch(&grouping, &parts, number)?))
+    let chosen = grouping.answer(&parts, &options.memory.reservation("the order of groups"))?;
+    let progress = &options.progress;
+    (0..chosen.batches()).try_for_each(|number| take(chosen.batch(&grouping, &parts, number, progress)?))
 }
 
 fn all_passes<I>(
@@ -113,21 +113,21 @@ where
     for pass in 0..grouping.counting.passes {
         grouping.counting.pass = pass;
         let counting = &grouping.counting;
-        let held = AtomicUsize::new(parts.iter().map(Part::octets).sum());
         let flows = Mutex::new(open()?);
         let next = || flows.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let make = || Ok((Collected::<Sums>::new(0), 0));
+        let make = || Ok((Collected::<Sums>::new(counting, options), options.memory.reservation("flows")));
         // a thread goes on until there is nothing left to read
-        let collected = share_out(options.threads, options.threads, make, |(collected, before), _| {
+        let collected = share_out(options.threads, options.threads, make, |(collected, read), _| {
             while let Some(flows) = next() {
-                collected.add(counting, &(), None, &counted(&flows?));
-                go_on(options, recount(&held, before, collected.octets()))?;
+                let flows = flows?;
+                read.resize(flows.record_batch().get_array_memory_size());
+                collected.add(counting, &(), None, &counted(&flows))?;
+                go_on(options)?;
             }
             Ok(())
         })?;
-        let collected: Vec<_> = collected.into_iter().map(|(collected, _)| collected.finish(counting)).collect();
-        let grouping = &*grouping;
-        parts.extend(parts_of(counting).into_iter().map(|part| grouping.part(part, &collected)));
+        let collected = collected.into_iter().map(|(collected, _)| collected).collect();
+        parts.extend(passes::grouped(collected, grouping, options)?);
     }
     Ok(parts)
 }
@@ -151,7 +151,7 @@ where
         for flows in open()? {
             let flows = flows?;
             kept.add(&flows, &counted(&flows))?;
-            go_on(options, 0)?;
+            go_on(options)?;
         }
         let Some(last) = kept.give(&mut left, take)? else { return Ok(()) };
         after = Some(last);

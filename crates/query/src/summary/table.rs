@@ -92,7 +92,7 @@ pub(super) fn tables(
             let rows = tables.iter().flatten().map(|table| table.rows.rows()).sum::<usize>();
             held.fetch_add(rows * ROW_OCTETS, Ordering::Relaxed);
             read.push((number, tables));
-            go_on(options, 0)
+            go_on(options)
         },
     )?;
     let mut read: Vec<_> = read.into_iter().flatten().collect();

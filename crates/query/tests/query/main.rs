@@ -2,6 +2,8 @@
 
 mod approximate;
 mod format;
+mod memory;
 mod naive;
 mod questions;
+mod saturation;
 mod summaries;
