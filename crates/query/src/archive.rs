@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -15,11 +14,11 @@ use crate::group::{Grouping, Part, Sums};
 use crate::list::{Sorted, in_schema, list_columns, order_columns, schema};
 use crate::options::go_on;
 use crate::ordered::Ordered;
-use crate::passes::{decoder, parts, recount};
+use crate::passes::{decoder, parts};
 use crate::run::share_out_from;
 use crate::scan::{ScanUnit, Wanted};
 use crate::summary::{self, SummaryAnswer};
-use crate::{FlowQuery, QueryError, QueryOptions, Select, Sorting, TimeWindow};
+use crate::{FlowQuery, QueryError, QueryOptions, Reservation, Select, Sorting, TimeWindow};
 
 /// An archive at one position.
 #[derive(Debug)]
@@ -127,11 +126,12 @@ fn list<T: Send + 'static>(
     let scan = flows.scan(&wanted, options).with_unit_pages_max(LISTED_PAGES);
     let schema = schema(&columns);
     let (threads, answered) = (options.threads.min(scan.units_max()), Arc::clone(&schema));
+    let memory = options.memory.reservation("rows of the answer");
     let next = move || Ok(scan.next_unit()?.map(|unit| (unit.number() as usize, unit)));
     let work = move |decoder: &mut PageDecoder, unit: ScanUnit| {
         let mut done = Vec::new();
         unit.read(decoder, |batch| {
-            done.push(each(in_schema(&batch, &columns, &answered)?));
+            done.push(Counted::new(in_schema(&batch, &columns, &answered)?, &memory, &each));
             Ok(())
         })?;
         Ok(done)
@@ -177,14 +177,13 @@ fn sorted(
     let wanted = Wanted::new(question, read);
     let scan = flows.scan(&wanted, options);
     let threads = options.threads.min(scan.units_max());
-    let kept = AtomicUsize::new(0);
-    let make = || Ok((decoder()?, Sorted::new(sorting, limit), 0));
+    let make = || Ok((decoder()?, Sorted::new(sorting, limit, options.memory.reservation("sorted rows"))));
     let next = || scan.next_unit();
-    let sorted = share_out_from(threads, next, make, |(decoder, sorted, before), unit| {
+    let sorted = share_out_from(threads, next, make, |(decoder, sorted), unit| {
         unit.read(decoder, |batch| sorted.add(unit.number(), batch))?;
-        go_on(options, recount(&kept, before, sorted.bytes()))
+        go_on(options)
     })?;
-    let sorted = sorted.into_iter().map(|(_, sorted, _)| sorted).collect();
+    let sorted = sorted.into_iter().map(|(_, sorted)| sorted).collect();
     Sorted::finish(sorted, columns, &schema(columns))
 }
 
@@ -197,7 +196,7 @@ fn groups<T: Send + 'static>(
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
 ) -> Result<Answer<T>, QueryError> {
     let parts = parts_of_flows(flows, question, &mut grouping, options)?;
-    Ok(answer_of_groups(grouping, parts, options, each))
+    answer_of_groups(grouping, parts, options, each)
 }
 
 /// The groups of flows, at least those that the answer has.
@@ -222,7 +221,7 @@ pub(crate) fn parts_of_flows(
         let wanted_first = Wanted::new(question, grouping.lean_columns(lean));
         let measures = std::mem::take(&mut grouping.counting.measures);
         let parts = parts::<u64>(flows, &wanted_first, grouping, &lean, None, options)?;
-        only = grouping.answer(&parts).keys(&parts);
+        only = grouping.answer(&parts, &options.memory.reservation("the order of groups"))?.keys(&parts);
         grouping.counting.measures = measures;
         if let Some(only) = &only {
             wanted = wanted.with_hint(grouping.hint(only));
@@ -238,18 +237,35 @@ fn answer_of_groups<T: Send + 'static>(
     parts: Vec<Part<Sums>>,
     options: &QueryOptions,
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
-) -> Answer<T> {
-    let chosen = grouping.answer(&parts);
-    let (schema, count) = (grouping.schema(), chosen.batches());
-    let work = move |(): &mut (), number: usize| Ok(vec![each(chosen.batch(&grouping, &parts, number)?)]);
-    Answer { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, || Ok(()), work) }
+) -> Result<Answer<T>, QueryError> {
+    let chosen = grouping.answer(&parts, &options.memory.reservation("the order of groups"))?;
+    let (schema, count, progress) = (grouping.schema(), chosen.batches(), Arc::clone(&options.progress));
+    let memory = options.memory.reservation("rows of the answer");
+    let work = move |(): &mut (), number: usize| {
+        Ok(vec![Counted::new(chosen.batch(&grouping, &parts, number, &progress)?, &memory, &each)])
+    };
+    Ok(Answer { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, || Ok(()), work) })
 }
 
 /// An answer on its way: its pieces come in order while threads work ahead. Dropping it ends the question.
 pub struct Answer<T> {
     schema: SchemaRef,
     unlisted_max: Option<[u64; 3]>,
-    items: Ordered<T>,
+    items: Ordered<Counted<T>>,
+}
+
+/// A piece of an answer that waits to be taken, counted as the rows that it was made of.
+struct Counted<T> {
+    item: T,
+    _memory: Reservation,
+}
+
+impl<T> Counted<T> {
+    fn new(batch: RecordBatch, memory: &Reservation, each: impl Fn(RecordBatch) -> T) -> Self {
+        let mut memory = memory.empty();
+        memory.grow(batch.get_array_memory_size());
+        Self { item: each(batch), _memory: memory }
+    }
 }
 
 impl<T: Send + 'static> Answer<T> {
@@ -260,7 +276,10 @@ impl<T: Send + 'static> Answer<T> {
         each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
     ) -> Self {
         let count = batches.len();
-        let work = move |(): &mut (), number: usize| Ok(vec![each(RecordBatch::clone(&batches[number]))]);
+        let memory = options.memory.reservation("rows of the answer");
+        let work = move |(): &mut (), number: usize| {
+            Ok(vec![Counted::new(RecordBatch::clone(&batches[number]), &memory, &each)])
+        };
         Self { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, || Ok(()), work) }
     }
 }
@@ -286,6 +305,6 @@ impl<T> Iterator for Answer<T> {
     type Item = Result<T, QueryError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.items.next()
+        self.items.next().map(|made| made.map(|made| made.item))
     }
 }

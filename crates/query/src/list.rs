@@ -8,7 +8,7 @@ use weir_flow::schema::field;
 use weir_flow::{Column, FlowBatch};
 
 use crate::group::{Sums, rows_of};
-use crate::{Order, QueryError, Sorting};
+use crate::{Order, QueryError, Reservation, Sorting};
 
 /// The columns of a list: those asked for, or all.
 pub(crate) fn list_columns(columns: &[Column]) -> &[Column] {
@@ -44,6 +44,10 @@ pub(crate) fn in_schema(batch: &FlowBatch, columns: &[Column], schema: &SchemaRe
     Ok(RecordBatch::try_new(Arc::clone(schema), values)?)
 }
 
+fn batch_bytes(batch: &FlowBatch) -> usize {
+    batch.record_batch().get_array_memory_size()
+}
+
 /// A row that is kept: what its order depends on, and where it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Row {
@@ -62,21 +66,27 @@ pub(crate) struct Sorted {
     sorting: Sorting,
     limit: Option<usize>,
     batches: Vec<FlowBatch>,
-    /// What the batches take.
-    batch_bytes: usize,
     rows: Vec<Row>,
     /// The unit that the last batch was of, and how many of its rows have come.
     unit: (u64, u32),
+    /// Of the batches and rows.
+    memory: Reservation,
 }
 
 impl Sorted {
-    pub(crate) fn new(sorting: Sorting, limit: Option<usize>) -> Self {
-        Self { sorting, limit, batches: Vec::new(), batch_bytes: 0, rows: Vec::new(), unit: (0, 0) }
+    pub(crate) fn new(sorting: Sorting, limit: Option<usize>, memory: Reservation) -> Self {
+        Self { sorting, limit, batches: Vec::new(), rows: Vec::new(), unit: (0, 0), memory }
     }
 
     /// Takes the rows of a batch; with a limit only those that may be among the first. Batches of a unit come one after
     /// the other.
     pub(crate) fn add(&mut self, unit: u64, batch: FlowBatch) -> Result<(), QueryError> {
+        self.memory.try_grow(batch_bytes(&batch))?;
+        if self.rows.capacity() < self.rows.len() + batch.rows() {
+            let more = self.rows.len().max(batch.rows());
+            self.memory.try_grow(more * size_of::<Row>())?;
+            self.rows.reserve_exact(more);
+        }
         if self.unit.0 != unit {
             self.unit = (unit, 0);
         }
@@ -90,7 +100,6 @@ impl Sorted {
             row,
         });
         self.rows.extend(rows);
-        self.batch_bytes += batch.record_batch().get_array_memory_size();
         self.batches.push(batch);
         if let Some(limit) = self.limit
             && self.rows.len() >= 2 * limit.max(1 << 16)
@@ -119,15 +128,10 @@ impl Sorted {
             rows.extend(group.iter().zip(0_u32..).map(|(row, place)| Row { batch: number, row: place, ..*row }));
             kept.push(FlowBatch::try_new(taken).map_err(|error| QueryError::Source(error.into()))?);
         }
-        self.batch_bytes = kept.iter().map(|batch| batch.record_batch().get_array_memory_size()).sum();
+        self.memory.resize(kept.iter().map(batch_bytes).sum::<usize>() + rows.capacity() * size_of::<Row>());
         self.batches = kept;
         self.rows = rows;
         Ok(())
-    }
-
-    /// Bytes of what is kept.
-    pub(crate) fn bytes(&self) -> usize {
-        self.batch_bytes + self.rows.capacity() * size_of::<Row>()
     }
 
     /// The rows of all threads in their order, as batches of the list.
@@ -140,6 +144,16 @@ impl Sorted {
         let limit = all.first().and_then(|sorted| sorted.limit);
         let mut batches = Vec::new();
         let mut rows = Vec::new();
+        // the rows of all threads in one, and the answer, which is a copy
+        let mut copied = all.first().map(|sorted| sorted.memory.empty());
+        if let Some(copied) = &mut copied {
+            let all_rows: usize = all.iter().map(|sorted| sorted.rows.len()).sum();
+            let all_bytes: usize = all.iter().flat_map(|sorted| &sorted.batches).map(batch_bytes).sum();
+            let kept_rows: usize = all.iter().flat_map(|sorted| &sorted.batches).map(FlowBatch::rows).sum();
+            let answered = all_rows.min(limit.unwrap_or(usize::MAX));
+            copied.try_grow(all_rows * size_of::<Row>() + all_bytes / kept_rows.max(1) * answered)?;
+            rows.reserve_exact(all_rows);
+        }
         for mut sorted in all {
             if let Some(limit) = limit {
                 sorted.shrink(limit)?;

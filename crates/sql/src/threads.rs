@@ -24,7 +24,7 @@ use crate::control::Watch;
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// How long threads of an ended question are waited for by the thread that watches them.
-const ENDING_MAX: Duration = Duration::from_secs(3600);
+const ENDING_MAX: Duration = Duration::from_hours(1);
 
 /// Stack of a thread: plans of deep expressions are walked recursively.
 const STACK_OCTETS: usize = 8 << 20;
@@ -202,7 +202,7 @@ mod tests {
         let next = running.start(1).expect("threads").wait(async { Ok(7) }, &unlimited);
         assert_eq!(next.expect("done"), 7);
         drop(release);
-        assert!(running.ending.wait(Duration::from_secs(60)), "the thread ends when it can");
+        assert!(running.ending.wait(Duration::from_mins(1)), "the thread ends when it can");
     }
 
     #[test]

@@ -183,6 +183,26 @@ impl KeyLayout {
         Keys { short, long }
     }
 
+    /// The long key of the same values as a short one: long keys are in the order of their columns.
+    pub(crate) fn long_of(&self, short: u128) -> Box<[u8]> {
+        let mut key = Vec::with_capacity(48);
+        let mut shift: u32 = self.parts.iter().map(|part| part.bits() + 1).sum();
+        for part in &self.parts {
+            let bits = part.bits();
+            shift -= bits + 1;
+            let value = short >> shift;
+            if value >> bits & 1 == 1 {
+                key.push(NULL);
+                continue;
+            }
+            let octets = (bits / 8) as usize;
+            key.push(octets as u8);
+            let value = value & ((1 << bits) - 1);
+            key.extend_from_slice(&value.to_be_bytes()[16 - octets..]);
+        }
+        key.into_boxed_slice()
+    }
+
     fn octets(&self, values: &[Option<ArrayRef>], row: usize) -> Box<[u8]> {
         let mut key = Vec::with_capacity(48);
         for (part, values) in self.parts.iter().zip(values) {
@@ -230,7 +250,7 @@ impl KeyLayout {
 
 fn push<const N: usize>(key: &mut Vec<u8>, value: u64) {
     key.push(N as u8);
-    key.extend_from_slice(&value.to_le_bytes()[..N]);
+    key.extend_from_slice(&value.to_be_bytes()[8 - N..]);
 }
 
 /// Appends a column to the keys of all rows.
@@ -345,7 +365,7 @@ impl Value<'_> {
         match self {
             Self::Number(number) => number.map(|number| number as u64),
             Self::Octets(octets) => {
-                octets.map(|octets| octets.iter().rev().fold(0, |number, octet| number << 8 | u64::from(*octet)))
+                octets.map(|octets| octets.iter().fold(0, |number, octet| number << 8 | u64::from(*octet)))
             }
         }
     }

@@ -103,12 +103,6 @@ impl FlowScan {
         of_segments.saturating_add(self.tail.len())
     }
 
-    /// Rows of all segments and batches, whether they pass or not.
-    pub(crate) fn rows_max(&self) -> u64 {
-        let of_tail = self.tail.iter().map(|batch| batch.rows() as u64);
-        self.segments.iter().map(|segment| segment.rows).chain(of_tail).sum()
-    }
-
     /// The next unit, or `None` when all have been given out. Plans the next segment when there is no unit left, or waits
     /// for another thread that does so.
     ///

@@ -36,6 +36,8 @@ pub struct Totals {
     pub start_ms: Option<i64>,
     /// Last end, milliseconds since the epoch; `None` when no flow has it.
     pub end_ms: Option<i64>,
+    /// Whether flows, packets or bytes are more than 64 bits hold, and given as the largest number.
+    pub is_saturated: bool,
     /// How much `flows` may be too small: 0 unless flows that have expired count, and their summaries lie in the window
     /// in part only. Times are those of all flows of these summaries then.
     pub flows_error_max: u64,
@@ -73,6 +75,7 @@ impl Amount {
             bytes: self.sums.bytes(),
             start_ms: self.sums.start(),
             end_ms: self.sums.end(),
+            is_saturated: self.sums.is_saturated(),
             flows_error_max,
             packets_error_max,
             bytes_error_max,
@@ -171,7 +174,7 @@ impl Archive {
                     add_batch(minutes, &batch, per_minute, 1);
                     Ok(())
                 })?;
-                go_on(&self.options, 0)
+                go_on(&self.options)
             },
         )?;
         Ok(read.into_iter().map(|(_, minutes)| minutes).collect())

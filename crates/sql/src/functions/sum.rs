@@ -70,12 +70,12 @@ impl AggregateUDFImpl for SaturatingSum {
         match arguments.return_field.data_type() {
             DataType::UInt64 => {
                 Ok(Box::new(PrimitiveGroupsAccumulator::<UInt64Type, _>::new(&DataType::UInt64, |sum, value| {
-                    *sum = sum.saturating_add(value)
+                    *sum = sum.saturating_add(value);
                 })))
             }
             DataType::Int64 => {
                 Ok(Box::new(PrimitiveGroupsAccumulator::<Int64Type, _>::new(&DataType::Int64, |sum, value| {
-                    *sum = sum.saturating_add(value)
+                    *sum = sum.saturating_add(value);
                 })))
             }
             _ => self.0.create_groups_accumulator(arguments),

@@ -174,7 +174,7 @@ fn arrays(arguments: &[ColumnarValue], rows: usize) -> Result<Vec<ArrayRef>> {
 
 /// Rows of the longest argument.
 fn rows_of(arguments: &[ArrayRef]) -> usize {
-    arguments.iter().map(|values| values.len()).max().unwrap_or(0)
+    arguments.iter().map(arrow::array::Array::len).max().unwrap_or(0)
 }
 
 /// The value of a row, where a single row stands for all.

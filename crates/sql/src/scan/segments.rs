@@ -33,7 +33,6 @@ impl SegmentTimes {
     pub(super) fn may_pass(&self, predicate: &Predicate) -> bool {
         match predicate {
             Predicate::False => false,
-            Predicate::True | Predicate::Not(_) => true,
             Predicate::And(parts) => parts.iter().all(|part| self.may_pass(part)),
             Predicate::Or(parts) => parts.iter().any(|part| self.may_pass(part)),
             Predicate::Test(Test::Time { column, comparison, ms }) => {
@@ -47,7 +46,7 @@ impl SegmentTimes {
                     None => false,
                 }
             }
-            Predicate::Test(_) => true,
+            Predicate::True | Predicate::Not(_) | Predicate::Test(_) => true,
         }
     }
 

@@ -6,7 +6,7 @@ use arrow::array::RecordBatch;
 use weir_archive::{ArchiveOptions, Writer};
 use weir_filter::Predicate;
 use weir_flow::{Column, Delivery, FlowBatch, FlowBatchBuilder};
-use weir_query::{Archive, QueryOptions};
+use weir_query::{Archive, MemoryPool, QueryOptions};
 use weir_sql::{
     AggregateKey, EngineOptions, FlowAnswer, FlowAnswers, FlowQuery, Measure, Order, QueryControl, Select, Sorting,
     TimeWindow,
@@ -34,8 +34,9 @@ fn append(writer: &mut Writer, flows: FlowBatch) {
     writer.append(Delivery::from(flows)).expect("appended");
 }
 
-fn answers(folder: &Path, memory_octets_max: usize) -> FlowAnswers {
-    let options = QueryOptions { threads: 2, memory_octets_max, ..QueryOptions::default() };
+fn answers(folder: &Path, memory_bytes: usize) -> FlowAnswers {
+    let memory = MemoryPool::new(memory_bytes);
+    let options = QueryOptions { threads: 2, memory, ..QueryOptions::default() };
     let archive = Archive::open(folder, options).expect("the archive");
     let engine = EngineOptions { threads: 2, ..EngineOptions::default() };
     FlowAnswers::new(archive, engine, QueryControl::default(), false)

@@ -119,7 +119,9 @@ pub(crate) fn write_archive(folder: &Path, segments: &[FlowBatch], tail: &[FlowB
         writer.close().expect("sealed");
     }
     let mut writer = open();
-    tail.iter().for_each(|batch| append(&mut writer, batch));
+    for batch in &tail {
+        append(&mut writer, batch);
+    }
     writer
 }
 
