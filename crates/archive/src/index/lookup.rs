@@ -205,7 +205,7 @@ impl SegmentIndex {
             return Err(damaged(CorruptIndex));
         }
         let mut octets = vec![0; length];
-        self.file()
+        self.file
             .read_exact_at(&mut octets, section.offset + u64::from(first.offset))
             .map_err(Action::OpenSegment.failed(&self.path))?;
         for block in blocks {

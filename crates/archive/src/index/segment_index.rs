@@ -19,7 +19,7 @@ use crate::ArchiveError;
 #[derive(Debug)]
 pub struct SegmentIndex {
     pub(crate) path: PathBuf,
-    file: File,
+    pub(crate) file: File,
     octets: Vec<u8>,
     page_rows: u64,
     /// First row of each row group, and the number of all rows.
@@ -208,9 +208,5 @@ impl SegmentIndex {
         let at = (group * self.leaves + leaf) * ChunkPlaces::OCTETS;
         let all = self.octets.get(self.chunks.clone()).ok_or(CorruptIndex)?;
         ChunkPlaces::parse(all.get(at..at + ChunkPlaces::OCTETS).ok_or(CorruptIndex)?)
-    }
-
-    pub(crate) fn file(&self) -> &File {
-        &self.file
     }
 }

@@ -4,8 +4,6 @@ use datafusion::logical_expr::Operator;
 use weir_filter::{AddressSet, Predicate, Test};
 use weir_flow::Column;
 
-use super::predicate::common;
-
 /// Ranges of addresses of both families, sorted; neighbours may touch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AddressRanges {
@@ -108,6 +106,20 @@ fn gaps<T: Copy + Ord>(
     }
     gaps.extend(next.map(|start| (start, max)));
     gaps
+}
+
+/// What two lists of ranges have in common; both are sorted, and their ranges do not touch.
+pub(super) fn common<T: Copy + Ord>(one: &[(T, T)], other: &[(T, T)]) -> Vec<(T, T)> {
+    let (mut i, mut j) = (0, 0);
+    let mut both = Vec::new();
+    while let (Some(a), Some(b)) = (one.get(i), other.get(j)) {
+        let (first, last) = (a.0.max(b.0), a.1.min(b.1));
+        if first <= last {
+            both.push((first, last));
+        }
+        if a.1 < b.1 { i += 1 } else { j += 1 }
+    }
+    both
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
 use weir_filter::{Comparison, NumberSet, Operand, Predicate, Test};
 use weir_flow::{Column, ColumnType};
 
-use super::address_ranges::AddressRanges;
+use super::address_ranges::{AddressRanges, common};
 use crate::functions::filter_of;
 
 /// The flows for which a condition is true; `None` when no filter says the same.
@@ -292,18 +292,4 @@ fn joined_pair(one: &Predicate, other: &Predicate, is_and: bool) -> Option<Predi
         }
         _ => None,
     }
-}
-
-/// What two lists of ranges have in common; both are sorted, and their ranges do not touch.
-pub(super) fn common<T: Copy + Ord>(one: &[(T, T)], other: &[(T, T)]) -> Vec<(T, T)> {
-    let (mut i, mut j) = (0, 0);
-    let mut both = Vec::new();
-    while let (Some(a), Some(b)) = (one.get(i), other.get(j)) {
-        let (first, last) = (a.0.max(b.0), a.1.min(b.1));
-        if first <= last {
-            both.push((first, last));
-        }
-        if a.1 < b.1 { i += 1 } else { j += 1 }
-    }
-    both
 }

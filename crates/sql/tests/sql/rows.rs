@@ -119,7 +119,7 @@ pub(crate) fn write_archive(folder: &Path, segments: &[FlowBatch], tail: &[FlowB
         writer.close().expect("sealed");
     }
     let mut writer = open();
-    for batch in &tail {
+    for batch in tail {
         append(&mut writer, batch);
     }
     writer
