@@ -29,6 +29,7 @@ mod footer;
 mod page;
 mod plan;
 mod prune;
+mod segment_plan;
 mod unit;
 mod wanted;
 mod window;

@@ -9,7 +9,7 @@ use weir_flow::{Column, FlowBatch};
 
 use super::Wanted;
 use super::filter::{PageColumns, RowMask};
-use super::plan::SegmentPlan;
+use super::segment_plan::SegmentPlan;
 use super::wanted::flow_batch;
 use crate::QueryError;
 use crate::decode::PageDecoder;

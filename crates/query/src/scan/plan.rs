@@ -9,25 +9,9 @@ use weir_filter::Predicate;
 use super::Wanted;
 use super::file::SegmentFile;
 use super::filter::PagedFilter;
+use super::segment_plan::SegmentPlan;
 use super::unit::UnitContent;
 use crate::{Progress, QueryError};
-
-/// A segment of which some pages are read.
-#[derive(Debug)]
-pub(super) struct SegmentPlan {
-    pub(super) file: SegmentFile,
-    pub(super) filter: PagedFilter,
-    progress: Arc<Progress>,
-}
-
-impl Drop for SegmentPlan {
-    /// The last unit of the segment is gone.
-    fn drop(&mut self) {
-        if !self.progress.is_stopped() {
-            self.progress.add_segments_done(1);
-        }
-    }
-}
 
 /// The units of a segment; none when the index says that it has no wanted flow. `length` says how many pages a unit has
 /// at most, of as many as are read.

@@ -6,7 +6,7 @@ use weir_flow::FlowBatch;
 
 use super::Wanted;
 use super::page::PagesReader;
-use super::plan::SegmentPlan;
+use super::segment_plan::SegmentPlan;
 use crate::decode::PageDecoder;
 use crate::{Progress, QueryError};
 
