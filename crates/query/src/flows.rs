@@ -5,8 +5,8 @@ use std::sync::Arc;
 use weir_archive::{Segment, Snapshot};
 use weir_flow::{FlowBatch, Table};
 
-use crate::scan::{FlowScan, Wanted, may_have};
-use crate::{Progress, QueryError, QueryOptions, TimeWindow};
+use crate::scan::may_have;
+use crate::{Progress, QueryError, TimeWindow};
 
 /// Where flows are.
 pub(crate) struct FlowSources {
@@ -47,10 +47,5 @@ impl FlowSources {
     /// Some of the segments instead of all, and another tail.
     pub(crate) fn with(&self, segments: Vec<Segment>, tail: Vec<FlowBatch>) -> Self {
         Self { segments, tail, snapshot: self.snapshot.clone() }
-    }
-
-    /// The flows that are wanted, in units of work.
-    pub(crate) fn scan(&self, wanted: &Wanted, options: &QueryOptions) -> FlowScan {
-        FlowScan::of(self, wanted.clone(), &options.progress)
     }
 }

@@ -13,7 +13,7 @@ use super::plan::plan;
 use super::unit::{ScanUnit, UnitContent};
 use crate::flows::FlowSources;
 use crate::run::reason;
-use crate::{Progress, QueryError, TimeWindow};
+use crate::{Progress, QueryError, QueryOptions, TimeWindow};
 
 /// Segments that are planned before their turn, at most.
 pub const SEGMENTS_AHEAD_MAX: usize = 16;
@@ -47,6 +47,13 @@ struct State {
     batches: usize,
     /// Units that were given out.
     units: u64,
+}
+
+impl FlowSources {
+    /// The flows that are wanted, in units of work.
+    pub(crate) fn scan(&self, wanted: &Wanted, options: &QueryOptions) -> FlowScan {
+        FlowScan::of(self, wanted.clone(), &options.progress)
+    }
 }
 
 impl FlowScan {
