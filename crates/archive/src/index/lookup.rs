@@ -3,9 +3,8 @@
 //! Zone maps are looked at first. The lists of a column are decoded only for pages that are left then, and only when
 //! that is less work than reading the pages: a short prefix covers many blocks of hosts and is on nearly every page.
 
-use std::collections::HashMap;
 use std::os::unix::fs::FileExt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::PoisonError;
 
 use weir_flow::{Column, ColumnType};
 
@@ -14,20 +13,13 @@ use super::octets::CorruptIndex;
 use super::page_set::PageSet;
 use super::place::HOSTS;
 use super::postings::{Block, add_pages};
-use super::segment_index::{SegmentIndex, ValueLists};
+use super::segment_index::{Keys, SegmentIndex, ValueLists};
 use crate::{Action, ArchiveError};
 
 /// Blocks of a list that are decoded in any case: fewer cost less than a page does.
 const BLOCKS_MIN: usize = 4;
 /// Pages that must be left for each further block.
 const PAGES_PER_BLOCK: usize = 4;
-
-/// A range of keys, both ends included.
-type Keys = (u128, u128);
-
-/// Pages of ranges of hosts that were decoded, by lane: a question about either side of flows looks for the same hosts
-/// twice.
-pub(super) type FoundHosts = Mutex<HashMap<Keys, Vec<PageSet>>>;
 
 impl SegmentIndex {
     /// Pages that may have a value from `lo` to `hi`, both included, in a column of numbers. All pages when the column

@@ -1,12 +1,13 @@
 //! The index of a segment, read back.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
 use weir_flow::Column;
 
-use super::lookup::FoundHosts;
 use super::octets::{CorruptIndex, OctetReader};
 use super::page_set::PageSet;
 use super::place::{ChunkPlaces, Header, Section};
@@ -14,6 +15,13 @@ use super::postings::Directory;
 use super::write::{LISTS_HERE, LISTS_HOSTS, LISTS_NONE, NO_VALUE, VERSION};
 use super::zones::{ZoneMap, read_zones};
 use crate::ArchiveError;
+
+/// A range of keys, both ends included.
+pub(super) type Keys = (u128, u128);
+
+/// Pages of ranges of hosts that were decoded, by lane: a question about either side of flows looks for the same hosts
+/// twice.
+pub(super) type FoundHosts = Mutex<HashMap<Keys, Vec<PageSet>>>;
 
 /// What a segment knows about its pages.
 #[derive(Debug)]
