@@ -36,8 +36,8 @@ impl Snapshot {
         for segment in self.segments(Table::ExporterBooks).iter().filter(touches) {
             segment.read_columns(&columns, |rows| sums.add_rows(&rows, start_ms, end_ms))?;
         }
-        for rows in self.tail(Table::ExporterBooks) {
-            sums.add_rows(rows, start_ms, end_ms);
+        for rows in self.tail(Table::ExporterBooks)? {
+            sums.add_rows(&rows, start_ms, end_ms);
         }
         Ok(sums)
     }

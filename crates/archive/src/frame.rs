@@ -14,12 +14,13 @@
 //! 32  octets beside flows   8   headings and padding included
 //! 40  batches beside flows  4
 //! 44  CRC-32C of payload    4   padding included
-//! 48  zeros                12
+//! 48  zeros                 8
+//! 56  octets of the digest  4   without padding, 0 when there is none
 //! 60  CRC-32C of header     4   of the 60 octets before it
 //! ```
 //!
 //! A heading is the name of the table, filled up with zeros to 48 octets, then the octets of the stream (8, without
-//! padding) and zeros.
+//! padding) and zeros. What the frame says about its flows comes last (see `digest`).
 
 use std::sync::Arc;
 
@@ -33,8 +34,10 @@ use weir_flow::{Delivery, FlowBatch, Table};
 
 use crate::Position;
 
+mod digest;
 mod pack;
 
+pub use digest::FrameDigest;
 pub(crate) use pack::unpack;
 
 /// Octets of a header, and what payloads are padded to.
@@ -54,6 +57,7 @@ pub(crate) struct FrameHeader {
     pub(crate) flows_rows: u32,
     pub(crate) side_batches: u32,
     pub(crate) payload_crc: u32,
+    pub(crate) digest_octets: u32,
 }
 
 const fn padded(octets: u64) -> u64 {
@@ -85,6 +89,7 @@ impl FrameHeader {
             side_octets: u64_at(octets, 32),
             side_batches: u32_at(octets, 40),
             payload_crc: u32_at(octets, 44),
+            digest_octets: u32_at(octets, 56),
         };
         // Lengths of this size cannot be added up without care, and no frame has them.
         let sane = header.flows_octets < 1 << 48 && header.side_octets < 1 << 48;
@@ -101,6 +106,7 @@ impl FrameHeader {
         octets[32..40].copy_from_slice(&self.side_octets.to_le_bytes());
         octets[40..44].copy_from_slice(&self.side_batches.to_le_bytes());
         octets[44..48].copy_from_slice(&self.payload_crc.to_le_bytes());
+        octets[56..60].copy_from_slice(&self.digest_octets.to_le_bytes());
         let crc = crc32c::crc32c(&octets[..60]);
         octets[60..].copy_from_slice(&crc.to_le_bytes());
         octets
@@ -108,6 +114,11 @@ impl FrameHeader {
 
     /// Octets of the payload, padding included.
     pub(crate) fn payload_octets(&self) -> u64 {
+        self.digest_at() + padded(self.digest_octets.into())
+    }
+
+    /// Where in the payload the digest begins.
+    pub(crate) fn digest_at(&self) -> u64 {
         padded(self.flows_octets) + padded(self.side_octets)
     }
 
@@ -140,6 +151,10 @@ impl EncodedFrame {
             side_octets += HEADER_OCTETS as u64 + padded(octets);
             side_batches += 1;
         }
+        let digest = delivery.flows.as_ref().map(|flows| FrameDigest::of(flows).encode());
+        let digest_octets = digest.as_ref().map_or(0, Buffer::len) as u32;
+        payload.extend(digest);
+        payload.push(padding(digest_octets.into()));
         let payload_crc = payload.iter().fold(0, |crc, buffer| crc32c::crc32c_append(crc, buffer));
         let header = FrameHeader {
             position,
@@ -148,6 +163,7 @@ impl EncodedFrame {
             flows_rows: flows.map_or(0, RecordBatch::num_rows) as u32,
             side_batches,
             payload_crc,
+            digest_octets,
         };
         Ok(Self { header, header_octets: header.to_octets(), payload })
     }
@@ -179,9 +195,13 @@ fn encode_stream(batch: &RecordBatch, out: &mut Vec<Buffer>) -> Result<u64, Arro
     out.extend(encoder.encode(batch)?);
     out.extend(encoder.finish()?);
     let octets = out[first..].iter().map(|buffer| buffer.len() as u64).sum();
-    let padding = (padded(octets) - octets) as usize;
-    out.push(Buffer::from(&ZEROS[..padding]));
+    out.push(padding(octets));
     Ok(octets)
+}
+
+/// Zeros up to a multiple of 64 octets.
+fn padding(octets: u64) -> Buffer {
+    Buffer::from(&ZEROS[..(padded(octets) - octets) as usize])
 }
 
 /// Where the streams of a frame begin, and their octets, each with its table. `heading_at` reads a heading.
@@ -212,6 +232,18 @@ pub(crate) fn decode(frame: &FoundFrame, octets: &Buffer) -> Result<Vec<(Table, 
         .into_iter()
         .map(|(table, at, length)| Ok((table, unpacked(table, &decode_stream(octets, at, length)?)?)))
         .collect()
+}
+
+/// Flows of a frame that was checked before, with the columns that are wanted. `payload` is that of the frame alone.
+pub(crate) fn decode_flows(
+    header: &FrameHeader,
+    payload: &Buffer,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<RecordBatch, ArrowError> {
+    let batch = decode_stream(payload, 0, header.flows_octets as usize)?;
+    let fields = batch.schema_ref().fields().iter().enumerate();
+    let wanted: Vec<usize> = fields.filter(|(_, field)| is_wanted(field.name())).map(|(place, _)| place).collect();
+    unpacked(Table::Flows, &batch.project(&wanted)?)
 }
 
 /// The batch as it was before it was packed. A column that the table does not have stays as it is.

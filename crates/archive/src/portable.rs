@@ -93,7 +93,7 @@ pub fn export(dir: &Path, to: &Path, part: &ExportSelection) -> Result<ExportRep
     if !folder::names(to)?.is_empty() {
         return Err(ArchiveError::NotEmpty { path: to.to_owned() });
     }
-    let mut exported = ExportReport { flows_unsealed: snapshot.rows_unsealed(), ..ExportReport::default() };
+    let mut exported = ExportReport { flows_unsealed: snapshot.flows_unsealed(), ..ExportReport::default() };
     let mut entries = Vec::new();
     for segment in Table::ALL.iter().flat_map(|table| snapshot.segments(*table)).filter(|segment| part.has(segment)) {
         let from = segment.path();

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
@@ -14,11 +14,14 @@ use crate::manifest::{ArchiveState, Manifest};
 use crate::position::TailNumber;
 use crate::readers::Lease;
 use crate::summaries::SegmentSummary;
-use crate::tail::TailContents;
+use crate::tail::{TailFrame, TailFrames};
 use crate::{Action, ArchiveError, Position, Segment};
 
 /// Attempts to open the tails of an archive whose writer seals them faster than that.
 const ATTEMPTS_MAX: u32 = 1000;
+/// Tails that are kept open, so that they can be read although they are sealed meanwhile. Those after them are opened
+/// when they are read: they are sealed after all of the others.
+const TAILS_OPEN_MAX: usize = 64;
 /// Times that a tail is read before it is taken for damaged.
 const TAIL_ATTEMPTS_MAX: u32 = 3;
 
@@ -43,8 +46,8 @@ pub struct Snapshot {
     position: Position,
     /// By [`Table`], made when they are first asked for.
     segments: [OnceLock<Vec<Segment>>; Table::ALL.len()],
-    /// By [`Table`].
-    tails: [Vec<RecordBatch>; Table::ALL.len()],
+    /// Of all tails.
+    frames: Vec<TailFrame>,
     lease: Arc<Lease>,
 }
 
@@ -58,29 +61,28 @@ impl Snapshot {
             let mut known = Known::read(&layout)?;
             let tails = open_tails(&layout, known.state())?;
             if !known.has_changed(&layout)? {
-                return Self::of(known.into_state(), &tails?, lease);
+                return Self::of(known.into_state(), tails?, lease);
             }
         }
         Err(ArchiveError::Unsettled { path: dir.to_owned(), attempts: ATTEMPTS_MAX })
     }
 
-    fn of(state: Arc<ArchiveState>, tails: &[(PathBuf, File)], lease: Lease) -> Result<Self, ArchiveError> {
+    fn of(state: Arc<ArchiveState>, tails: Vec<TailFrames>, lease: Lease) -> Result<Self, ArchiveError> {
         let mut position = state.local().position;
-        let mut batches: [Vec<RecordBatch>; Table::ALL.len()] = Default::default();
-        let mut before: Option<(PathBuf, TailContents)> = None;
-        for (number, (path, file)) in tails.iter().enumerate() {
-            let contents = read_tail(path, file, number + 1 == tails.len())?;
-            if let Some((path, torn)) = before.take() {
-                check_torn(&path, &torn, contents.scan.frames.first().map(|frame| frame.header.position))?;
+        let mut frames: Vec<TailFrame> = Vec::new();
+        let mut before: Option<TailFrames> = None;
+        let count = tails.len();
+        for (number, mut tail) in tails.into_iter().enumerate() {
+            let is_last = number + 1 == count;
+            read_tail(&mut tail, is_last)?;
+            if let Some(torn) = before.take() {
+                check_torn(&torn, tail.frames.first().map(TailFrame::position))?;
             }
-            for (table, more) in batches.iter_mut().zip(contents.batches()?) {
-                table.extend(more);
-            }
-            position = position.max(contents.scan.last().unwrap_or_default());
-            let is_torn = contents.scan.end == TailEnd::Torn && number + 1 < tails.len();
-            before = is_torn.then(|| (path.clone(), contents));
+            frames.extend(tail.frames.iter().cloned());
+            position = position.max(tail.last().unwrap_or_default());
+            before = (tail.end == TailEnd::Torn && !is_last).then_some(tail);
         }
-        Ok(Self { state, position, segments: Default::default(), tails: batches, lease: Arc::new(lease) })
+        Ok(Self { state, position, segments: Default::default(), frames, lease: Arc::new(lease) })
     }
 
     /// What keeps the files of the segments in their places when the snapshot is dropped before they are opened.
@@ -115,21 +117,41 @@ impl Snapshot {
         self.state.rows_set_aside
     }
 
+    /// Deliveries that are in no segment, in the order in which they were appended. They are read when they are asked
+    /// for.
+    pub fn tail_frames(&self) -> &[TailFrame] {
+        &self.frames
+    }
+
     /// Rows of a table that are in no segment, in the order in which they were appended. Batches of flows have only
     /// the columns that their delivery had.
-    pub fn tail(&self, table: Table) -> &[RecordBatch] {
-        &self.tails[table as usize]
+    pub fn tail(&self, table: Table) -> Result<Vec<RecordBatch>, ArchiveError> {
+        let mut batches = Vec::new();
+        for frame in &self.frames {
+            batches.extend(frame.read(table)?);
+        }
+        Ok(batches)
     }
 
     /// Flows that are in no segment.
-    pub fn rows_unsealed(&self) -> u64 {
-        self.tail(Table::Flows).iter().map(|batch| batch.num_rows() as u64).sum()
+    pub fn flows_unsealed(&self) -> u64 {
+        self.frames.iter().map(|frame| frame.flows() as u64).sum()
     }
 
-    /// Rows of a table, in segments and in the tail.
-    pub fn rows(&self, table: Table) -> u64 {
-        let sealed: u64 = self.segments(table).iter().map(|segment| segment.rows).sum();
-        sealed + self.tail(table).iter().map(|batch| batch.num_rows() as u64).sum::<u64>()
+    /// Flows, in segments and in the tail.
+    pub fn flows(&self) -> u64 {
+        self.rows_sealed(Table::Flows) + self.flows_unsealed()
+    }
+
+    /// Rows of a table, in segments and in the tail, which is read for that.
+    pub fn rows(&self, table: Table) -> Result<u64, ArchiveError> {
+        let tail: usize = self.tail(table)?.iter().map(RecordBatch::num_rows).sum();
+        Ok(self.rows_sealed(table) + tail as u64)
+    }
+
+    /// Rows of a table in segments.
+    fn rows_sealed(&self, table: Table) -> u64 {
+        self.segments(table).iter().map(|segment| segment.rows).sum()
     }
 }
 
@@ -170,10 +192,7 @@ impl Known {
 
 /// Opens the tails that count. The outer error is final; the inner one, a tail that is gone, may be because it was
 /// sealed meanwhile.
-fn open_tails(
-    layout: &Layout,
-    state: &ArchiveState,
-) -> Result<Result<Vec<(PathBuf, File)>, ArchiveError>, ArchiveError> {
+fn open_tails(layout: &Layout, state: &ArchiveState) -> Result<Result<Vec<TailFrames>, ArchiveError>, ArchiveError> {
     let local = state.local();
     let mut numbers = layout.tail_numbers()?;
     numbers.retain(|number| local.has_tail(*number));
@@ -188,7 +207,7 @@ fn open_tails(
     for number in numbers {
         let path = layout.tail(number);
         match File::open(&path) {
-            Ok(file) => tails.push((path, file)),
+            Ok(file) => tails.push(TailFrames::new(path, Some(file).filter(|_| tails.len() < TAILS_OPEN_MAX))),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Ok(Err(ArchiveError::MissingTail { path }));
             }
@@ -198,33 +217,33 @@ fn open_tails(
     Ok(Ok(tails))
 }
 
-/// What a tail holds. What is damaged is an error: a snapshot never has fewer rows than the archive without saying so.
-fn read_tail(path: &Path, file: &File, is_last: bool) -> Result<TailContents, ArchiveError> {
+/// Finds the frames of a tail. What is damaged is an error: a snapshot never has fewer rows than the archive without
+/// saying so.
+fn read_tail(tail: &mut TailFrames, is_last: bool) -> Result<(), ArchiveError> {
     let mut attempts = 0;
     loop {
-        let contents = TailContents::read(file, path)?;
+        tail.look_further()?;
         attempts += 1;
-        match contents.scan.end {
-            TailEnd::Clean => return Ok(contents),
+        match tail.end {
+            TailEnd::Clean => return Ok(()),
             // the end of the last one is being written, or was when the writer was killed
-            TailEnd::Torn if is_last => return Ok(contents),
+            TailEnd::Torn if is_last => return Ok(()),
             // a frame for which there was no room is cut, and another may take its place while the tail is read
             _ if attempts < TAIL_ATTEMPTS_MAX => {}
             // whether something is missing is known when the tail after it is read
-            TailEnd::Torn => return Ok(contents),
-            TailEnd::Damaged { .. } => return Err(damaged(path, &contents)),
+            TailEnd::Torn => return Ok(()),
+            TailEnd::Damaged { .. } => return Err(damaged(tail)),
         }
     }
 }
 
 /// Fails when the tail after a torn one does not go on where it ended. One whose last write failed, and could not be
 /// taken back, is torn and has everything.
-fn check_torn(path: &Path, torn: &TailContents, next: Option<Position>) -> Result<(), ArchiveError> {
-    let goes_on = torn.scan.last().is_some_and(|last| next == Some(last.next()));
-    if goes_on { Ok(()) } else { Err(damaged(path, torn)) }
+fn check_torn(torn: &TailFrames, next: Option<Position>) -> Result<(), ArchiveError> {
+    let goes_on = torn.last().is_some_and(|last| next == Some(last.next()));
+    if goes_on { Ok(()) } else { Err(damaged(torn)) }
 }
 
-fn damaged(path: &Path, contents: &TailContents) -> ArchiveError {
-    let octets = contents.octets() - contents.scan.whole_octets as u64;
-    ArchiveError::DamagedTail { path: path.to_owned(), octets }
+fn damaged(tail: &TailFrames) -> ArchiveError {
+    ArchiveError::DamagedTail { path: tail.path().to_owned(), octets: tail.octets_left }
 }

@@ -1,5 +1,6 @@
 //! Tail files: the one that is written, and reading any of them, whole or column by column.
 
+mod frames;
 mod stream;
 
 use std::cell::RefCell;
@@ -20,6 +21,8 @@ use crate::layout::Layout;
 use crate::position::TailNumber;
 use crate::{Action, ArchiveError, Position, disk, folder};
 
+pub use frames::TailFrame;
+pub(crate) use frames::TailFrames;
 pub(crate) use stream::Stream;
 
 /// Most pieces of one vectored write; the kernel takes no more (`IOV_MAX`).

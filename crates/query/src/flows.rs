@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_archive::{Segment, Snapshot};
+use weir_archive::{Segment, Snapshot, TailFrame};
 use weir_flow::{FlowBatch, Table};
 
 use crate::scan::may_have;
@@ -11,7 +11,10 @@ use crate::{Progress, QueryError, TimeWindow};
 /// Where flows are.
 pub(crate) struct FlowSources {
     pub(crate) segments: Vec<Segment>,
-    pub(crate) tail: Vec<FlowBatch>,
+    /// Deliveries that are in no segment.
+    pub(crate) frames: Vec<TailFrame>,
+    /// Flows that are in no archive, or sums of flows.
+    pub(crate) batches: Vec<FlowBatch>,
     /// Keeps the files of the segments in their places.
     pub(crate) snapshot: Option<Arc<Snapshot>>,
 }
@@ -24,28 +27,35 @@ impl FlowSources {
         let segments: Vec<Segment> = of_window.cloned().collect();
         progress.add_segments_all(all.len() as u64);
         progress.add_segments_pruned((all.len() - segments.len()) as u64);
-        progress.add_rows_all(snapshot.rows(Table::Flows));
-        Self::of_segments(snapshot, segments, true)
+        progress.add_rows_all(snapshot.flows());
+        Ok(Self::of_segments(snapshot, segments, true))
     }
 
     /// Some segments of a snapshot, and its tail if it is wanted.
-    pub(crate) fn of_segments(
-        snapshot: &Arc<Snapshot>,
-        segments: Vec<Segment>,
-        has_tail: bool,
-    ) -> Result<Self, QueryError> {
-        let tail = snapshot.tail(Table::Flows).iter().filter(|_| has_tail).cloned().map(FlowBatch::try_new);
-        let tail = tail.collect::<Result<Vec<_>, _>>().map_err(|error| QueryError::Source(error.into()))?;
-        Ok(Self { segments, tail, snapshot: Some(Arc::clone(snapshot)) })
+    pub(crate) fn of_segments(snapshot: &Arc<Snapshot>, segments: Vec<Segment>, has_tail: bool) -> Self {
+        let frames = if has_tail { snapshot.tail_frames().to_vec() } else { Vec::new() };
+        Self { segments, frames, batches: Vec::new(), snapshot: Some(Arc::clone(snapshot)) }
     }
 
     /// Flows of no archive.
-    pub(crate) fn of_batches(tail: Vec<FlowBatch>) -> Self {
-        Self { segments: Vec::new(), tail, snapshot: None }
+    pub(crate) fn of_batches(batches: Vec<FlowBatch>) -> Self {
+        Self { segments: Vec::new(), frames: Vec::new(), batches, snapshot: None }
     }
 
-    /// Some of the segments instead of all, and another tail.
-    pub(crate) fn with(&self, segments: Vec<Segment>, tail: Vec<FlowBatch>) -> Self {
-        Self { segments, tail, snapshot: self.snapshot.clone() }
+    /// Whether there is nothing to read.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.segments.is_empty() && self.frames.is_empty() && self.batches.is_empty()
+    }
+
+    /// Some of the segments instead of all.
+    pub(crate) fn with_segments(&self, segments: Vec<Segment>) -> Self {
+        let (frames, batches) = (self.frames.clone(), self.batches.clone());
+        Self { segments, frames, batches, snapshot: self.snapshot.clone() }
+    }
+
+    /// One of the segments and nothing else.
+    pub(crate) fn of_segment(&self, segment: &Segment) -> Self {
+        let segments = vec![segment.clone()];
+        Self { segments, frames: Vec::new(), batches: Vec::new(), snapshot: self.snapshot.clone() }
     }
 }

@@ -157,7 +157,7 @@ fn delivery(number: u64) -> Delivery {
 }
 
 fn numbers(snapshot: &Snapshot) -> Result<Vec<u64>, String> {
-    let mut batches = snapshot.tail(Table::Flows).to_vec();
+    let mut batches = snapshot.tail(Table::Flows).expect("readable");
     for segment in snapshot.segments(Table::Flows) {
         segment.check().map_err(|error| error.chain())?;
         batches.extend(segment.read().map_err(|error| error.chain())?);

@@ -178,7 +178,7 @@ fn the_books_balance_with_flows_that_have_expired() {
     let is_balanced = |expired: bool| {
         let snapshot = open(dir);
         let totals = snapshot.books(i64::MIN, i64::MAX).expect("readable").totals();
-        let (rows, rows_expired) = (snapshot.rows(Table::Flows), snapshot.rows_expired());
+        let (rows, rows_expired) = (snapshot.flows(), snapshot.rows_expired());
         assert_eq!(rows_expired > 0, expired);
         assert_eq!(rows + rows_expired, numbered::rows_up_to(Position::new(100)));
         assert_eq!(balance_rows(&totals, rows, rows_expired), Ok(()));

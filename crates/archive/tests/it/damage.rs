@@ -102,7 +102,7 @@ fn damage_without_any_whole_frame_leaves_an_archive_that_works() {
     let (writer, recovery) = reopen(dir.path());
     assert_eq!((recovery.damages.len(), recovery.rows, recovery.position), (1, 0, Position::new(2)));
     writer.close().expect("closed");
-    assert_eq!(Snapshot::open(dir.path()).expect("a snapshot").rows(weir_flow::Table::Flows), 0);
+    assert_eq!(Snapshot::open(dir.path()).expect("a snapshot").flows(), 0);
 }
 
 #[test]

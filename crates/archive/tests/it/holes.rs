@@ -49,11 +49,7 @@ fn what_expired_between_two_segments_stays_summed_up_when_they_are_merged() {
     assert_eq!(expired.segments[0].first.get(), 2, "the second, for the first has a flow that seems new");
     let all = |what: &str| {
         let snapshot = Snapshot::open(dir).expect("a snapshot");
-        assert_eq!(
-            (snapshot.rows(Table::Flows), summed(&snapshot), snapshot.rows_expired()),
-            (9000, 3000, 3000),
-            "{what}"
-        );
+        assert_eq!((snapshot.flows(), summed(&snapshot), snapshot.rows_expired()), (9000, 3000, 3000), "{what}");
         let summary = &snapshot.summaries().expect("listed")[0];
         assert!(summary.rollup(Rollup::SrcPort).is_ok());
     };
@@ -85,11 +81,11 @@ fn a_segment_that_was_set_aside_can_be_put_back() {
     let aside = checked.findings[0].set_aside.clone().expect("set aside");
     assert_eq!(Snapshot::open(dir).expect("a snapshot").rows_set_aside(), 100);
     compact(dir, &CompactionOptions { fan_in: 2, ..CompactionOptions::default() }, |_| {}).expect("merged");
-    assert_eq!(Snapshot::open(dir).expect("a snapshot").rows(Table::Flows), 200);
+    assert_eq!(Snapshot::open(dir).expect("a snapshot").flows(), 200);
     std::fs::remove_file(aside).expect("removed");
     std::fs::write(second.path(), whole).expect("put back");
     compact(dir, &CompactionOptions::default(), |_| {}).expect("maintenance leaves it alone");
     assert!(second.path().exists());
     assert_eq!(rebuild_manifest(dir).expect("rebuilt"), []);
-    assert_eq!(Snapshot::open(dir).expect("a snapshot").rows(Table::Flows), 300);
+    assert_eq!(Snapshot::open(dir).expect("a snapshot").flows(), 300);
 }

@@ -62,7 +62,7 @@ pub(crate) fn batches(snapshot: &Snapshot, table: Table) -> Vec<RecordBatch> {
         assert_eq!(read.iter().map(|batch| batch.num_rows() as u64).sum::<u64>(), segment.rows);
         batches.extend(read);
     }
-    batches.extend_from_slice(snapshot.tail(table));
+    batches.extend(snapshot.tail(table).expect("readable"));
     batches
 }
 

@@ -106,11 +106,11 @@ proptest! {
         }
         let expected = rows(&expected);
         let snapshot = Snapshot::open(dir.path()).expect("a snapshot");
-        prop_assert_eq!(snapshot.rows(Table::Flows), expected.len() as u64);
+        prop_assert_eq!(snapshot.flows(), expected.len() as u64);
         prop_assert_eq!(&rows(&full(batches(&snapshot, Table::Flows))), &expected);
         writer.close().expect("sealed");
         let snapshot = Snapshot::open(dir.path()).expect("a snapshot");
-        prop_assert!(snapshot.tail(Table::Flows).is_empty());
+        prop_assert!(snapshot.tail_frames().is_empty());
         let (sealed, schema) = (batches(&snapshot, Table::Flows), Table::Flows.schema());
         for batch in &sealed {
             prop_assert_eq!(batch.schema_ref().fields(), schema.fields());

@@ -4,7 +4,6 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 use weir_archive::{ArchiveOptions, Position, SealRetries, Snapshot, Writer, inventory};
-use weir_flow::Table;
 
 use crate::numbered::{check, delivery, rows_up_to};
 
@@ -70,8 +69,8 @@ fn a_tail_that_cannot_be_sealed_is_left_behind() {
     let first = dir.join("tail/0000000000000001.tail");
     assert!(first.exists() && !dir.join("tail/0000000000000002.tail").exists());
     let snapshot = Snapshot::open(dir).expect("a snapshot");
-    assert_eq!(snapshot.rows(Table::Flows), rows_up_to(Position::new(2)));
-    assert!(snapshot.rows_unsealed() > 0);
+    assert_eq!(snapshot.flows(), rows_up_to(Position::new(2)));
+    assert!(snapshot.flows_unsealed() > 0);
     drop(snapshot);
     drop(writer);
     // the next writer clears the folder, and has another try

@@ -329,7 +329,7 @@ fn every_octet_of_a_summary_is_checked() {
     assert!(faults.iter().any(|(path, fault)| **path == stranger && **fault == Fault::NoSummary));
     assert!(!summary.path().exists() && !stranger.exists(), "both are set aside");
     assert_eq!(check(dir, false, |_| {}).expect("checked").findings, []);
-    assert_eq!(rows_up_to(Position::new(60)), open(dir).rows(Table::Flows) + summary_rows(dir) + summary.rows());
+    assert_eq!(rows_up_to(Position::new(60)), open(dir).flows() + summary_rows(dir) + summary.rows());
 }
 
 fn summary_rows(dir: &Path) -> u64 {

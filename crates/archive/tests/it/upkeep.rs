@@ -127,7 +127,7 @@ fn a_reader_finds_every_file_of_its_listing() {
     assert_eq!(files(dir.path(), Table::Flows), 1);
     // the snapshot of afterwards is complete in itself
     let rows: usize = batches(&new, Table::Flows).iter().map(arrow::array::RecordBatch::num_rows).sum();
-    assert_eq!(rows as u64, new.rows(Table::Flows));
+    assert_eq!(rows as u64, new.flows());
 }
 
 #[test]

@@ -76,7 +76,7 @@ fn a_tail_is_sealed_when_it_is_old_enough() {
         }
     }
     let snapshot = Snapshot::open(dir.path()).expect("a snapshot");
-    assert!(snapshot.tail(Table::Flows).is_empty());
+    assert!(snapshot.tail_frames().is_empty());
     assert_eq!(check(dir.path()), Position::new(2));
 }
 

@@ -393,7 +393,7 @@ impl Fit {
 mod tests {
     use weir_archive::Snapshot;
     use weir_chain::{AnyKind, compliance};
-    use weir_flow::{FlowBatchBuilder, Table};
+    use weir_flow::FlowBatchBuilder;
 
     use super::*;
 
@@ -412,7 +412,7 @@ mod tests {
     }
 
     fn stored(folder: &std::path::Path) -> u64 {
-        Snapshot::open(folder).expect("an archive").rows(Table::Flows)
+        Snapshot::open(folder).expect("an archive").flows()
     }
 
     #[test]

@@ -4,11 +4,12 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use weir_archive::{Segment, Snapshot};
+use weir_archive::{Segment, Snapshot, TailFrame};
 use weir_filter::Predicate;
 use weir_flow::{Column, FlowBatch};
 
 use super::Wanted;
+use super::frame;
 use super::plan::plan;
 use super::unit::{ScanUnit, UnitContent};
 use crate::flows::FlowSources;
@@ -28,7 +29,8 @@ const UNITS_PER_SEGMENT: usize = 32;
 pub struct FlowScan {
     wanted: Arc<Wanted>,
     segments: Vec<Segment>,
-    tail: Vec<FlowBatch>,
+    frames: Vec<TailFrame>,
+    batches: Vec<FlowBatch>,
     unit_pages_max: usize,
     progress: Arc<Progress>,
     state: Mutex<State>,
@@ -43,7 +45,9 @@ struct State {
     plans: VecDeque<Option<VecDeque<UnitContent>>>,
     /// Segments that are in `plans` or were there.
     segments: usize,
-    /// Batches of the tail that were given out.
+    /// Frames that were given out or left out.
+    frames: usize,
+    /// Batches that were given out.
     batches: usize,
     /// Units that were given out.
     units: u64,
@@ -81,7 +85,7 @@ impl FlowScan {
         columns: impl IntoIterator<Item = Column>,
         progress: &Arc<Progress>,
     ) -> Result<Self, QueryError> {
-        let sources = FlowSources::of_segments(snapshot, segments, has_tail)?;
+        let sources = FlowSources::of_segments(snapshot, segments, has_tail);
         Ok(Self::of(&sources, Wanted::of(predicate, window, columns), progress))
     }
 
@@ -89,7 +93,8 @@ impl FlowScan {
         Self {
             wanted: Arc::new(wanted),
             segments: sources.segments.clone(),
-            tail: sources.tail.clone(),
+            frames: sources.frames.clone(),
+            batches: sources.batches.clone(),
             unit_pages_max: UNIT_PAGES_MAX,
             progress: Arc::clone(progress),
             state: Mutex::default(),
@@ -107,7 +112,7 @@ impl FlowScan {
     pub(crate) fn units_max(&self) -> usize {
         let of_segment = |segment: &Segment| usize::try_from(segment.rows).unwrap_or(usize::MAX).div_ceil(1024).max(1);
         let of_segments = self.segments.iter().map(of_segment).fold(0, usize::saturating_add);
-        of_segments.saturating_add(self.tail.len())
+        of_segments.saturating_add(self.frames.len()).saturating_add(self.batches.len())
     }
 
     /// The next unit, or `None` when all have been given out. Plans the next segment when there is no unit left, or waits
@@ -137,7 +142,15 @@ impl FlowScan {
                 state.plans[number - first] = Some(units);
                 self.planned.notify_all();
             } else if state.plans.is_empty() {
-                let Some(batch) = self.tail.get(state.batches) else { return Ok(None) };
+                if let Some(frame) = self.frames.get(state.frames) {
+                    state.frames += 1;
+                    if frame::may_have(frame, &self.wanted) {
+                        return Ok(Some(self.numbered(&mut state, UnitContent::Frame(frame.clone()))));
+                    }
+                    self.progress.add_rows_pruned(frame.flows() as u64);
+                    continue;
+                }
+                let Some(batch) = self.batches.get(state.batches) else { return Ok(None) };
                 state.batches += 1;
                 return Ok(Some(self.numbered(&mut state, UnitContent::Batch(batch.clone()))));
             } else {

@@ -26,6 +26,7 @@ mod file;
 mod filter;
 mod flow_scan;
 mod footer;
+mod frame;
 mod page;
 mod plan;
 mod prune;

@@ -58,7 +58,7 @@ fn child_asks_about_more_segments_than_it_may_have_files() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let snapshot = Arc::new(Snapshot::open(Path::new(&folder)).expect("a snapshot"));
     let one = FlowSources::of(&snapshot, &TimeWindow::default(), &Progress::default()).expect("sources");
-    let many = one.with(vec![one.segments[0].clone(); SEGMENTS], Vec::new());
+    let many = one.with_segments(vec![one.segments[0].clone(); SEGMENTS]);
     let columns = vec![Column::SrcAddr, Column::Bytes];
     let list = |sorting, limit| Select::List { columns: columns.clone(), sorting, limit };
     let bytes = Some(Sorting::usual(Order::Bytes));

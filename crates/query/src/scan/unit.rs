@@ -2,9 +2,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use weir_archive::TailFrame;
 use weir_flow::FlowBatch;
 
 use super::Wanted;
+use super::frame;
 use super::page::PagesReader;
 use super::segment_plan::SegmentPlan;
 use crate::decode::PageDecoder;
@@ -25,7 +27,9 @@ pub(super) enum UnitContent {
     Pages { segment: Arc<SegmentPlan>, group: usize, pages: Vec<usize> },
     /// A row group whose pages cannot be read one by one.
     Group { segment: Arc<SegmentPlan>, group: usize },
-    /// A batch of the tail, or of wherever flows come from.
+    /// A delivery that is in no segment.
+    Frame(TailFrame),
+    /// A batch of wherever flows come from.
     Batch(FlowBatch),
     /// The segment cannot be read: the first reader gets the reason.
     Failed(Mutex<Option<QueryError>>),
@@ -40,6 +44,7 @@ impl ScanUnit {
     /// Rows that reading it looks at.
     pub fn rows(&self) -> usize {
         match &self.content {
+            UnitContent::Frame(frame) => frame.flows(),
             UnitContent::Batch(batch) => batch.rows(),
             UnitContent::Pages { segment, pages, .. } => pages.iter().map(|page| segment.file.page_rows(*page)).sum(),
             UnitContent::Group { segment, group } => segment.file.group_rows(*group),
@@ -57,6 +62,14 @@ impl ScanUnit {
         let go_on = || if self.progress.is_stopped() { Err(QueryError::Cancelled) } else { Ok(()) };
         go_on()?;
         match &self.content {
+            UnitContent::Frame(frame) => {
+                self.progress.add_octets_read(frame.octets());
+                let batch = frame::read(frame, &self.wanted)?;
+                let passed = batch.map(|batch| self.wanted.of_batch(&batch)).transpose()?.flatten();
+                if let Some(batch) = passed.filter(|batch| batch.rows() > 0) {
+                    each(batch)?;
+                }
+            }
             UnitContent::Batch(batch) => {
                 if let Some(batch) = self.wanted.of_batch(batch)?.filter(|batch| batch.rows() > 0) {
                     each(batch)?;

@@ -64,12 +64,12 @@ pub(crate) fn of(
         }
         options.progress.add_rankings_open(1);
     }
-    let mut left = flows.with(Vec::new(), flows.tail.clone());
+    let mut left = flows.with_segments(Vec::new());
     for (tables, segment) in tables.into_iter().zip(&flows.segments) {
         match tables.filter(is_complete) {
             Some(tables) => {
                 count_as_summed(segment, options);
-                left.tail.extend(tables.into_iter().map(|table| table.rows));
+                left.batches.extend(tables.into_iter().map(|table| table.rows));
             }
             None => left.segments.push(segment.clone()),
         }

@@ -29,7 +29,7 @@ pub(super) fn ranking(
 ) -> Result<Option<Part<Sums>>, QueryError> {
     let limit = grouping.limit.unwrap_or(usize::MAX);
     let left = tables.iter().zip(&flows.segments).filter(|(tables, _)| tables.is_none());
-    let left = flows.with(left.map(|(_, segment)| segment.clone()).collect(), flows.tail.clone());
+    let left = flows.with_segments(left.map(|(_, segment)| segment.clone()).collect());
     let lists = lists_of(tables, grouping, lean, options)?;
     let mut ranking = Ranking { flows, left, question, grouping, lean, options, lists };
     // Whatever else there is only adds to the keys of these lists, so it need not be read to see that bounds are too
@@ -145,7 +145,7 @@ struct Bounds {
 impl Ranking<'_> {
     /// Adds the list of what is not summed up.
     fn read_left(&mut self) -> Result<(), QueryError> {
-        if !self.left.segments.is_empty() || !self.left.tail.is_empty() {
+        if !self.left.is_empty() {
             self.lists.push(read_list(&self.left, self.question, self.grouping, self.lean, self.options)?);
         }
         Ok(())
@@ -262,7 +262,7 @@ impl Ranking<'_> {
             None => &self.left,
             Some((segment, side)) => {
                 grouping.counting.sides = vec![grouping.counting.sides[side].clone()];
-                of_place = self.flows.with(vec![segment.clone()], Vec::new());
+                of_place = self.flows.of_segment(segment);
                 &of_place
             }
         };

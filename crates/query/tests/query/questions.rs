@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow::array::RecordBatch;
 use arrow::datatypes::TimestampMillisecondType;
 use weir_archive::{ArchiveOptions, Writer};
-use weir_flow::{Column, Delivery, FlowBatch, Table};
+use weir_flow::{Column, Delivery, FlowBatch};
 use weir_generate::TrafficModel;
 use weir_query::{
     AggregateKey, Archive, Direction, FlowQuery, Order, QueryOptions, Select, Sorting, StatisticKey, TimeWindow,
@@ -138,7 +138,7 @@ fn every_case(options: &ArchiveOptions, asking: &QueryOptions, look: impl Fn(&Ca
         writer.append(Delivery::from(batch.clone())).expect("appended");
     }
     let archive = Archive::open(folder.path(), asking.clone()).expect("the archive");
-    assert_eq!(archive.snapshot().rows(Table::Flows), FLOWS);
+    assert_eq!(archive.snapshot().flows(), FLOWS);
     for window in windows(&flows) {
         for text in FILTERS {
             let filter = weir_filter::parse(text).expect("a filter");

@@ -44,7 +44,7 @@ fn answers_do_not_depend_on_threads() {
         Archive::open(folder.path(), QueryOptions { threads, summaries, ..QueryOptions::default() }).expect("opened")
     };
     let one = open(1, false);
-    assert!(one.snapshot().segments(Table::Flows).len() > 3 && !one.snapshot().tail(Table::Flows).is_empty());
+    assert!(one.snapshot().segments(Table::Flows).len() > 3 && !one.snapshot().tail_frames().is_empty());
     let columns = vec![Column::Packets, Column::SrcAddr, Column::SrcPort, Column::Start];
     let list = |sorting, limit| Select::List { columns: columns.clone(), sorting, limit };
     // the order of the archive, sorted without changing the order of equals

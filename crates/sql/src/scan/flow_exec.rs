@@ -66,7 +66,7 @@ impl FlowScanExec {
         columns: Vec<Column>,
         partitions: usize,
     ) -> Self {
-        let has_tail = has_tail && !snapshot.tail(Table::Flows).is_empty();
+        let has_tail = has_tail && !snapshot.tail_frames().is_empty();
         let rows = rows_of(snapshot, &segments, has_tail);
         let partitions = partitions.clamp(1, (rows / PARTITION_ROWS_MIN).max(1) as usize);
         let schema = Arc::new(Schema::new(columns.iter().map(|column| field(*column)).collect::<Vec<_>>()));
@@ -129,7 +129,7 @@ impl FlowScanExec {
 
     /// Rows that the table has, and those of the segments and the tail that are read.
     pub(crate) fn rows(&self) -> (u64, u64) {
-        (self.snapshot.rows(Table::Flows), rows_of(&self.snapshot, &self.segments, self.has_tail))
+        (self.snapshot.flows(), rows_of(&self.snapshot, &self.segments, self.has_tail))
     }
 
     /// The filter, when there is one.
@@ -190,8 +190,7 @@ impl FlowScanExec {
 
 fn rows_of(snapshot: &Snapshot, segments: &[Segment], has_tail: bool) -> u64 {
     let sealed: u64 = segments.iter().map(|segment| segment.rows).sum();
-    let tail = snapshot.tail(Table::Flows).iter().filter(|_| has_tail);
-    sealed + tail.map(|batch| batch.num_rows() as u64).sum::<u64>()
+    sealed + if has_tail { snapshot.flows_unsealed() } else { 0 }
 }
 
 impl DisplayAs for FlowScanExec {

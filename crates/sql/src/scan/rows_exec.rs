@@ -36,6 +36,7 @@ pub(crate) struct RowsExec {
     snapshot: Arc<Snapshot>,
     table: Table,
     segments: Vec<Segment>,
+    tail: Vec<RecordBatch>,
     properties: Arc<PlanProperties>,
 }
 
@@ -46,14 +47,15 @@ impl RowsExec {
         segments: Vec<Segment>,
         schema: SchemaRef,
         partitions: usize,
-    ) -> Self {
+    ) -> Result<Self> {
+        let tail = snapshot.tail(table).map_err(|error| DataFusionError::External(Box::new(error)))?;
         let properties = PlanProperties::new(
             EquivalenceProperties::new(schema),
             Partitioning::UnknownPartitioning(partitions.clamp(1, segments.len().max(1))),
             EmissionType::Incremental,
             Boundedness::Bounded,
         );
-        Self { snapshot: Arc::clone(snapshot), table, segments, properties: Arc::new(properties) }
+        Ok(Self { snapshot: Arc::clone(snapshot), table, segments, tail, properties: Arc::new(properties) })
     }
 
     /// Segments that the table has, and those that are opened.
@@ -65,8 +67,8 @@ impl RowsExec {
     pub(crate) fn rows(&self) -> (u64, u64) {
         let all = self.snapshot.segments(self.table).iter().map(|segment| segment.rows).sum::<u64>();
         let read = self.segments.iter().map(|segment| segment.rows).sum::<u64>();
-        let rows = self.snapshot.rows(self.table);
-        (rows, rows - (all - read))
+        let tail = self.tail.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
+        (all + tail, read + tail)
     }
 
     fn count(&self, progress: &Progress) {
@@ -184,7 +186,7 @@ impl ExecutionPlan for RowsExec {
         let mut tail = VecDeque::new();
         if partition == 0 {
             self.count(&progress);
-            tail.extend(self.snapshot.tail(self.table).iter().cloned());
+            tail.extend(self.tail.iter().cloned());
         }
         let partitions = self.properties.partitioning.partition_count();
         let reader = RowsReader {

@@ -101,6 +101,6 @@ impl TableProvider for ArchiveTable {
         }
         let kept = self.kept(|times| times.may_have(filters))?;
         let schema = Arc::new(self.schema.project(projection)?);
-        Ok(Arc::new(RowsExec::new(&self.snapshot, self.table, kept, schema, partitions)))
+        Ok(Arc::new(RowsExec::new(&self.snapshot, self.table, kept, schema, partitions)?))
     }
 }

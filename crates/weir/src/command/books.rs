@@ -6,8 +6,8 @@ use std::iter;
 use std::process::ExitCode;
 
 use weir_archive::Snapshot;
+use weir_flow::Counter;
 use weir_flow::books::{Completeness, Counts, balance, balance_rows, sets_waiting};
-use weir_flow::{Counter, Table};
 use weir_print::{OutputOptions, PrintError, write_batches};
 
 use super::{ArchiveArg, FormatArg};
@@ -55,13 +55,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Reports on standard error whether the books balance with each other and with the flows of the archive.
 fn report(totals: &Counts, completeness: &Completeness, snapshot: &Snapshot) -> bool {
-    let (flows, expired, set_aside) = (snapshot.rows(Table::Flows), snapshot.rows_expired(), snapshot.rows_set_aside());
+    let (flows, expired, set_aside) = (snapshot.flows(), snapshot.rows_expired(), snapshot.rows_set_aside());
     let total = |counter: Counter| totals[counter as usize];
     let (stored, filtered) = (total(Counter::RecordsStored), total(Counter::RecordsFiltered));
     let Completeness { lost_records, lost_datagrams, dropped_datagrams, .. } = *completeness;
     eprintln!("records stored by the books: {stored}, filtered: {filtered}, flows in the archive: {flows}");
-    if expired > 0 || set_aside > 0 {
-        eprintln!("flows that have expired: {expired}, in segments that were set aside as damaged: {set_aside}");
+    if expired > 0 {
+        eprintln!("flows that have expired: {expired}");
+    }
+    if set_aside > 0 {
+        eprintln!("flows in segments that were set aside as damaged: {set_aside}");
     }
     eprintln!(
         "missing by sequence numbers: {lost_records} records and {lost_datagrams} datagrams; dropped here: \

@@ -45,7 +45,7 @@ fn archive(folder: &Path) -> PathBuf {
 }
 
 fn tail_batches(archive: &Path) -> usize {
-    Snapshot::open(archive).expect("a snapshot").tail(Table::Flows).len()
+    Snapshot::open(archive).expect("a snapshot").tail_frames().len()
 }
 
 /// Questions whose answers are compared.
@@ -243,11 +243,11 @@ fn a_full_disk_costs_what_cannot_be_written_and_no_more() {
         exporter.send(collector.address);
     }
     let until = Instant::now() + Duration::from_secs(30);
-    while Snapshot::open(&archive).expect("a snapshot").rows(Table::Flows) < 9000 {
+    while Snapshot::open(&archive).expect("a snapshot").flows() < 9000 {
         assert!(Instant::now() < until, "flows do not arrive");
         std::thread::sleep(Duration::from_millis(20));
     }
-    let before = Snapshot::open(&archive).expect("a snapshot").rows(Table::Flows);
+    let before = Snapshot::open(&archive).expect("a snapshot").flows();
     // all that is left
     let ballast = disk.0.path().join("ballast");
     let mut file = fs::File::create(&ballast).expect("a file");

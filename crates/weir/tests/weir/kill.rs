@@ -18,7 +18,7 @@ const KILLS: u64 = 50;
 fn rows(archive: &Path, table: Table) -> Vec<RecordBatch> {
     let snapshot = Snapshot::open(archive).expect("a snapshot");
     let sealed = snapshot.segments(table).iter().flat_map(|segment| segment.read().expect("a whole segment"));
-    sealed.chain(snapshot.tail(table).iter().cloned()).collect()
+    sealed.chain(snapshot.tail(table).expect("readable")).collect()
 }
 
 fn numbers(batches: &[RecordBatch], column: &str) -> Vec<u64> {

@@ -14,7 +14,7 @@ use parquet::arrow::arrow_reader::{
 };
 use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::statistics::Statistics;
-use weir_archive::{Segment, Snapshot};
+use weir_archive::{Segment, Snapshot, TailFrame};
 use weir_chain::ComponentError;
 use weir_flow::schema::{arrow_type, field};
 use weir_flow::{Column, FlowBatch, Table};
@@ -28,7 +28,7 @@ pub(super) enum Run {
     /// A segment.
     Segment(Segment),
     /// Deliveries that are in no segment yet, in the order in which they were appended.
-    Tail(Vec<RecordBatch>),
+    Tail(Vec<TailFrame>),
 }
 
 impl Run {
@@ -37,15 +37,15 @@ impl Run {
         let segments = snapshot.segments(Table::Flows).iter().filter(|segment| window.may_hold(segment));
         let mut runs: Vec<Self> = segments.cloned().map(Self::Segment).collect();
         let mut rows = TAIL_ROWS;
-        for batch in snapshot.tail(Table::Flows) {
+        for frame in snapshot.tail_frames().iter().filter(|frame| frame.flows() > 0) {
             match runs.last_mut() {
-                Some(Self::Tail(batches)) if rows + batch.num_rows() <= TAIL_ROWS => batches.push(batch.clone()),
+                Some(Self::Tail(frames)) if rows + frame.flows() <= TAIL_ROWS => frames.push(frame.clone()),
                 _ => {
-                    runs.push(Self::Tail(vec![batch.clone()]));
+                    runs.push(Self::Tail(vec![frame.clone()]));
                     rows = 0;
                 }
             }
-            rows += batch.num_rows();
+            rows += frame.flows();
         }
         runs
     }
@@ -54,7 +54,7 @@ impl Run {
     pub(super) fn open(&self) -> Result<OpenRun, ComponentError> {
         match self {
             Self::Segment(segment) => OpenRun::segment(segment),
-            Self::Tail(batches) => OpenRun::tail(batches),
+            Self::Tail(frames) => OpenRun::tail(frames),
         }
     }
 }
@@ -128,8 +128,11 @@ impl OpenRun {
         Ok(Self::Segment { file, name, metadata, rows: segment.rows as usize })
     }
 
-    fn tail(batches: &[RecordBatch]) -> Result<Self, ComponentError> {
-        let flows = batches.iter().map(|batch| FlowBatch::try_new(batch.clone())).collect::<Result<_, _>>();
+    fn tail(frames: &[TailFrame]) -> Result<Self, ComponentError> {
+        let read = |frame: &TailFrame| -> Result<_, Box<dyn std::error::Error + Send + Sync>> {
+            Ok(frame.read_flows(Column::ALL)?.map(FlowBatch::try_new).transpose()?)
+        };
+        let flows = frames.iter().filter_map(|frame| read(frame).transpose()).collect::<Result<_, _>>();
         flows.map(Self::Tail).map_err(|error| ComponentError::caused("cannot read the tail of the archive", error))
     }
 
