@@ -157,7 +157,7 @@ fn delivery(number: u64) -> Delivery {
 }
 
 fn numbers(snapshot: &Snapshot) -> Result<Vec<u64>, String> {
-    let mut batches = snapshot.tail(Table::Flows).expect("readable");
+    let mut batches = snapshot.tail(Table::Flows).map_err(|error| error.chain())?;
     for segment in snapshot.segments(Table::Flows) {
         segment.check().map_err(|error| error.chain())?;
         batches.extend(segment.read().map_err(|error| error.chain())?);
@@ -214,7 +214,8 @@ fn examine(dir: &Path, durable: Position) -> Result<(), String> {
         if is_whole && is_enough { Ok(()) } else { Err(format!("{what}: {durable} durable, found {numbers:?}")) }
     };
     // A reader that comes first finds all of it, or says that it cannot.
-    match Snapshot::open(dir) {
+    let found = Snapshot::open(dir).and_then(|snapshot| snapshot.tail(Table::Flows).map(|_| snapshot));
+    match found {
         Ok(snapshot) => whole(&numbers(&snapshot)?, "before recovery")?,
         Err(error) if durable == Position::ZERO || error.is_damage() => {}
         Err(error) => return Err(format!("reading: {}", error.chain())),

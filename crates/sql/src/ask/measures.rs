@@ -1,6 +1,6 @@
 //! What is counted for a group of flows, and by what answers are sorted.
 
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::Result;
 use datafusion::functions_aggregate::expr_fn::{bit_or, max, min};
 use datafusion::logical_expr::expr::Case;
 use datafusion::logical_expr::{Expr, cast, ident, lit};
@@ -112,12 +112,7 @@ fn key_expr(key: AggregateKey) -> Expr {
         }
         AggregateKey::Network { column, mask } => {
             let length = cast(ident(mask.name()), arrow::datatypes::DataType::Int64);
-            let masked = call("prefix", vec![ident(column.name()), length]);
-            // an address has no prefix that is longer than itself, and its flow no network
-            let is_v4 = family(ident(column.name())).eq(lit(4_u8));
-            let is_too_long = is_v4.and(ident(mask.name()).gt(lit(32_u8))).or(ident(mask.name()).gt(lit(128_u8)));
-            let branches = vec![(Box::new(is_too_long), Box::new(lit(ScalarValue::Binary(None))))];
-            Expr::Case(Case::new(None, branches, Some(Box::new(masked)))).alias(column.name())
+            call("prefix", vec![ident(column.name()), length]).alias(column.name())
         }
     }
 }

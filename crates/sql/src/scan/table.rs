@@ -12,7 +12,6 @@ use datafusion::physical_plan::ExecutionPlan;
 use weir_archive::{Segment, Snapshot};
 use weir_filter::Predicate;
 use weir_flow::{Column, Table};
-use weir_query::QueryError;
 
 use super::predicate::{all, predicate_of};
 use super::segments::{SegmentTimes, time_bound};
@@ -44,24 +43,15 @@ impl ArchiveTable {
         let filters = filters.iter().map(|filter| predicate_of(filter).ok_or_else(|| unfit(filter)));
         let predicate = all(filters.collect::<Result<Vec<_>>>()?);
         let columns = projection.iter().map(|position| Column::ALL[*position]).collect::<Vec<_>>();
-        let kept = self.kept(|times| times.may_pass(&predicate))?;
+        let kept = self.kept(|times| times.may_pass(&predicate));
         let has_tail = predicate != Predicate::False;
         Ok(FlowScanExec::new(&self.snapshot, kept, has_tail, predicate, columns, partitions).limited(limit))
     }
 
-    /// The segments whose times are possible. One without a single octet is damaged: nobody would notice that it is
-    /// missing, where only rows are counted.
-    fn kept(&self, is_possible: impl Fn(&SegmentTimes) -> bool) -> Result<Vec<Segment>> {
+    /// The segments whose times are possible.
+    fn kept(&self, is_possible: impl Fn(&SegmentTimes) -> bool) -> Vec<Segment> {
         let segments = self.snapshot.segments(self.table).iter();
-        let kept: Vec<Segment> = segments.filter(|segment| is_possible(&SegmentTimes::of(segment))).cloned().collect();
-        match kept.iter().find(|segment| segment.octets == 0) {
-            None => Ok(kept),
-            Some(segment) => {
-                let source = std::io::Error::new(std::io::ErrorKind::UnexpectedEof, "the file is empty");
-                let error = QueryError::Read { path: segment.path(), source };
-                Err(DataFusionError::External(Box::new(error)))
-            }
-        }
+        segments.filter(|segment| is_possible(&SegmentTimes::of(segment))).cloned().collect()
     }
 }
 
@@ -99,7 +89,7 @@ impl TableProvider for ArchiveTable {
         if self.table == Table::Flows {
             return Ok(Arc::new(self.flows(projection, filters, limit, partitions)?));
         }
-        let kept = self.kept(|times| times.may_have(filters))?;
+        let kept = self.kept(|times| times.may_have(filters));
         let schema = Arc::new(self.schema.project(projection)?);
         Ok(Arc::new(RowsExec::new(&self.snapshot, self.table, kept, schema, partitions)?))
     }
