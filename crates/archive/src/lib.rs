@@ -20,6 +20,7 @@
 //! * nothing here reads SQL, knows a protocol or runs asynchronously.
 
 mod books;
+mod caches;
 mod check;
 mod civil;
 mod compaction;
@@ -29,6 +30,7 @@ mod error;
 mod expiry;
 mod folder;
 mod frame;
+mod handle;
 mod index;
 mod inventory;
 mod layout;
@@ -50,6 +52,7 @@ mod statistics;
 mod summaries;
 mod tail;
 mod tail_set;
+mod tails;
 mod threads;
 mod upkeep;
 mod writer;
@@ -60,6 +63,7 @@ pub use durability::Durability;
 pub use error::{Action, ArchiveError};
 pub use expiry::{ExpiryReport, expire};
 pub use frame::FrameDigest;
+pub use handle::{ArchiveHandle, HandleOptions};
 pub use index::{ColumnPages, GroupPages, PageEncoding, PagePlace, PageSet, SegmentIndex};
 pub use inventory::{Inventory, TailInfo, inventory};
 pub use manifest::EditRefused;

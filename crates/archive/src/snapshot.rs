@@ -1,27 +1,23 @@
 //! The archive at one position, for reading.
 
-use std::fs::File;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
 use arrow::array::RecordBatch;
 use weir_flow::Table;
 
+use crate::caches::Caches;
 use crate::frame::TailEnd;
 use crate::layout::Layout;
 use crate::manifest::{ArchiveState, Manifest};
-use crate::position::TailNumber;
 use crate::readers::Lease;
 use crate::summaries::SegmentSummary;
 use crate::tail::{TailFrame, TailFrames};
-use crate::{Action, ArchiveError, Position, Segment};
+use crate::tails::{TailOpener, counting_tails};
+use crate::{ArchiveError, Position, Segment, SegmentIndex};
 
 /// Attempts to open the tails of an archive whose writer seals them faster than that.
 const ATTEMPTS_MAX: u32 = 1000;
-/// Tails that are kept open, so that they can be read although they are sealed meanwhile. Those after them are opened
-/// when they are read: they are sealed after all of the others.
-const TAILS_OPEN_MAX: usize = 64;
 /// Times that a tail is read before it is taken for damaged.
 const TAIL_ATTEMPTS_MAX: u32 = 3;
 
@@ -48,6 +44,8 @@ pub struct Snapshot {
     segments: [OnceLock<Vec<Segment>>; Table::ALL.len()],
     /// Of all tails.
     frames: Vec<TailFrame>,
+    /// Of the handle that it is of.
+    caches: Option<Arc<Caches>>,
     lease: Arc<Lease>,
 }
 
@@ -61,28 +59,43 @@ impl Snapshot {
             let mut known = Known::read(&layout)?;
             let tails = open_tails(&layout, known.state())?;
             if !known.has_changed(&layout)? {
-                return Self::of(known.into_state(), tails?, lease);
+                return Self::of_tails(known.into_state(), tails?.iter_mut(), lease, None);
             }
         }
         Err(ArchiveError::Unsettled { path: dir.to_owned(), attempts: ATTEMPTS_MAX })
     }
 
-    fn of(state: Arc<ArchiveState>, tails: Vec<TailFrames>, lease: Lease) -> Result<Self, ArchiveError> {
+    /// A snapshot of this state and of tails, of which frames are looked for that are not known yet.
+    pub(crate) fn of_tails<'a>(
+        state: Arc<ArchiveState>,
+        tails: impl ExactSizeIterator<Item = &'a mut TailFrames>,
+        lease: Lease,
+        caches: Option<&Arc<Caches>>,
+    ) -> Result<Self, ArchiveError> {
         let mut position = state.local().position;
         let mut frames: Vec<TailFrame> = Vec::new();
-        let mut before: Option<TailFrames> = None;
+        let mut before: Option<&TailFrames> = None;
         let count = tails.len();
-        for (number, mut tail) in tails.into_iter().enumerate() {
+        for (number, tail) in tails.enumerate() {
             let is_last = number + 1 == count;
-            read_tail(&mut tail, is_last)?;
+            read_tail(tail, is_last)?;
             if let Some(torn) = before.take() {
-                check_torn(&torn, tail.frames.first().map(TailFrame::position))?;
+                check_torn(torn, tail.frames.first().map(TailFrame::position))?;
             }
-            frames.extend(tail.frames.iter().cloned());
+            frames.extend(tail.frames.iter().map(|frame| frame.with_caches(caches)));
             position = position.max(tail.last().unwrap_or_default());
             before = (tail.end == TailEnd::Torn && !is_last).then_some(tail);
         }
-        Ok(Self { state, position, segments: Default::default(), frames, lease: Arc::new(lease) })
+        let (segments, caches) = (Default::default(), caches.map(Arc::clone));
+        Ok(Self { state, position, segments, frames, caches, lease: Arc::new(lease) })
+    }
+
+    /// What a segment knows about its pages; `None` for segments that were written before there was an index.
+    pub fn index_of(&self, segment: &Segment) -> Result<Option<SegmentIndex>, ArchiveError> {
+        match &self.caches {
+            Some(caches) => caches.index(segment),
+            None => segment.index(),
+        }
     }
 
     /// What keeps the files of the segments in their places when the snapshot is dropped before they are opened.
@@ -193,25 +206,16 @@ impl Known {
 /// Opens the tails that count. The outer error is final; the inner one, a tail that is gone, may be because it was
 /// sealed meanwhile.
 fn open_tails(layout: &Layout, state: &ArchiveState) -> Result<Result<Vec<TailFrames>, ArchiveError>, ArchiveError> {
-    let local = state.local();
-    let mut numbers = layout.tail_numbers()?;
-    numbers.retain(|number| local.has_tail(*number));
-    let is_skipped = |number: TailNumber| local.skipped.contains(number);
-    let gap = (local.first_tail..).zip(numbers.iter().filter(|number| !is_skipped(**number)));
-    let missing = gap.filter(|(wanted, found)| wanted != *found).map(|(wanted, _)| wanted).next();
-    let missing = missing.or_else(|| local.skipped.iter().find(|number| !numbers.contains(number)));
-    if let Some(number) = missing {
-        return Ok(Err(ArchiveError::MissingTail { path: layout.tail(number) }));
-    }
+    let numbers = match counting_tails(layout, state)? {
+        Ok(numbers) => numbers,
+        Err(missing) => return Ok(Err(missing)),
+    };
+    let (opener, last) = (TailOpener::new(), numbers.last().copied());
     let mut tails = Vec::with_capacity(numbers.len());
     for number in numbers {
-        let path = layout.tail(number);
-        match File::open(&path) {
-            Ok(file) => tails.push(TailFrames::new(path, Some(file).filter(|_| tails.len() < TAILS_OPEN_MAX))),
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                return Ok(Err(ArchiveError::MissingTail { path }));
-            }
-            Err(source) => return Err(Action::ReadTail.failed(&path)(source)),
+        match opener.open(layout, number, tails.len(), Some(number) == last)? {
+            Some(tail) => tails.push(tail),
+            None => return Ok(Err(ArchiveError::MissingTail { path: layout.tail(number) })),
         }
     }
     Ok(Ok(tails))

@@ -149,8 +149,12 @@ impl TailContents {
     /// Reads a tail that is open, and may have been removed since.
     pub(crate) fn read(file: &File, path: &Path) -> Result<Self, ArchiveError> {
         let octets = read_octets(file).map_err(Action::ReadTail.failed(path))?;
+        Ok(Self::of(octets, path))
+    }
+
+    fn of(octets: Buffer, path: &Path) -> Self {
         let scan = scan(&octets[..]);
-        Ok(Self { path: path.to_owned(), octets, scan })
+        Self { path: path.to_owned(), octets, scan }
     }
 
     /// Octets of the file when it was read.

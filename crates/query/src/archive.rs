@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use weir_archive::Snapshot;
+use weir_archive::{ArchiveHandle, HandleOptions, Snapshot};
 use weir_flow::{Column, Completeness, FlowBatch};
 
 use crate::decode::PageDecoder;
@@ -18,7 +18,7 @@ use crate::passes::{decoder, parts};
 use crate::run::share_out_from;
 use crate::scan::{ScanUnit, Wanted};
 use crate::summary::{self, SummaryAnswer};
-use crate::{FlowQuery, QueryError, QueryOptions, Reservation, Select, Sorting, TimeWindow};
+use crate::{Admitted, FlowQuery, QueryError, QueryOptions, Reservation, Select, Sorting, TimeWindow};
 
 /// An archive at one position.
 #[derive(Debug)]
@@ -27,13 +27,22 @@ pub struct Archive {
     pub(crate) options: QueryOptions,
 }
 
+/// The part of the memory of questions that indexes and frames may take, which several passes of one question share.
+const CACHE_PART: usize = 32;
 /// Pages of a piece of work where what is made of the rows waits until its turn comes.
 const LISTED_PAGES: usize = 4;
 
 impl Archive {
     /// Takes a snapshot of the archive in a folder.
     pub fn open(folder: &Path, options: QueryOptions) -> Result<Self, QueryError> {
-        Ok(Self { snapshot: Arc::new(Snapshot::open(folder)?), options })
+        let cache_octets_max = (options.memory.limit_bytes() / CACHE_PART) as u64;
+        let handle = ArchiveHandle::open(folder, &HandleOptions { cache_octets_max })?;
+        Ok(Self::at(handle.snapshot()?, options))
+    }
+
+    /// The archive as a snapshot has it: that of a [handle](weir_archive::ArchiveHandle), for those who ask often.
+    pub fn at(snapshot: Snapshot, options: QueryOptions) -> Self {
+        Self { snapshot: Arc::new(snapshot), options }
     }
 
     /// What is asked.
@@ -59,13 +68,16 @@ impl Archive {
         question: &FlowQuery,
         each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
     ) -> Result<Answer<T>, QueryError> {
-        if self.options.approximate {
-            return self.answer_approximately(question, each);
-        }
-        if question.scaled {
+        let admitted = self.options.admission.as_ref().map(|admission| admission.enter(&self.options.progress));
+        let admitted = admitted.transpose()?;
+        let answer = if self.options.approximate {
+            self.answer_approximately(question, each)?
+        } else if question.scaled {
             return Err(QueryError::NeedsEngine("scaling by sampling intervals"));
-        }
-        answer(&self.flows(&question.window)?, question, &self.options, each)
+        } else {
+            answer(&self.flows(&question.window)?, question, &self.options, each)?
+        };
+        Ok(Answer { _admitted: admitted, ..answer })
     }
 
     /// Where flows of a window may be.
@@ -136,7 +148,7 @@ fn list<T: Send + 'static>(
         })?;
         Ok(done)
     };
-    Answer { schema, unlisted_max: None, items: Ordered::spawn_from(threads, next, decoder, work) }
+    Answer { schema, unlisted_max: None, _admitted: None, items: Ordered::spawn_from(threads, next, decoder, work) }
 }
 
 /// The first flows that are found.
@@ -244,13 +256,20 @@ fn answer_of_groups<T: Send + 'static>(
     let work = move |(): &mut (), number: usize| {
         Ok(vec![Counted::new(chosen.batch(&grouping, &parts, number, &progress)?, &memory, &each)])
     };
-    Ok(Answer { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, || Ok(()), work) })
+    Ok(Answer {
+        schema,
+        unlisted_max: None,
+        _admitted: None,
+        items: Ordered::spawn(options.threads, count, || Ok(()), work),
+    })
 }
 
 /// An answer on its way: its pieces come in order while threads work ahead. Dropping it ends the question.
 pub struct Answer<T> {
     schema: SchemaRef,
     unlisted_max: Option<[u64; 3]>,
+    /// Until the answer is dropped.
+    _admitted: Option<Admitted>,
     items: Ordered<Counted<T>>,
 }
 
@@ -280,7 +299,12 @@ impl<T: Send + 'static> Answer<T> {
         let work = move |(): &mut (), number: usize| {
             Ok(vec![Counted::new(RecordBatch::clone(&batches[number]), &memory, &each)])
         };
-        Self { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, || Ok(()), work) }
+        Self {
+            schema,
+            unlisted_max: None,
+            _admitted: None,
+            items: Ordered::spawn(options.threads, count, || Ok(()), work),
+        }
     }
 }
 

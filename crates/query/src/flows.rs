@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use weir_archive::{Segment, Snapshot, TailFrame};
+use weir_archive::{Segment, SegmentIndex, Snapshot, TailFrame};
 use weir_flow::{FlowBatch, Table};
 
 use crate::scan::may_have;
@@ -40,6 +40,14 @@ impl FlowSources {
     /// Flows of no archive.
     pub(crate) fn of_batches(batches: Vec<FlowBatch>) -> Self {
         Self { segments: Vec::new(), frames: Vec::new(), batches, snapshot: None }
+    }
+
+    /// What a segment knows about its pages.
+    pub(crate) fn index_of(&self, segment: &Segment) -> Result<Option<SegmentIndex>, QueryError> {
+        Ok(match &self.snapshot {
+            Some(snapshot) => snapshot.index_of(segment)?,
+            None => segment.index()?,
+        })
     }
 
     /// Whether there is nothing to read.

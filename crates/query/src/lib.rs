@@ -8,6 +8,7 @@
 //!
 //! No SQL, nothing asynchronous, no text.
 
+mod admission;
 mod archive;
 mod biflow;
 mod decode;
@@ -29,6 +30,7 @@ pub mod scan;
 mod stream;
 mod summary;
 
+pub use admission::{Admission, Admitted};
 pub use archive::{Answer, Archive, ask_batches};
 pub use biflow::{Conversation, Conversations};
 pub use decode::Damage;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::thread;
 
-use crate::{MemoryPool, Progress, QueryError};
+use crate::{Admission, MemoryPool, Progress, QueryError};
 
 /// How much a question may use.
 #[derive(Debug, Clone)]
@@ -13,6 +13,8 @@ pub struct QueryOptions {
     /// Memory for what grows with the data, as groups and sorted rows do. Questions may share it: then the limit is that
     /// of all of them together. Default: 2 GiB of its own.
     pub memory: MemoryPool,
+    /// How many questions may be answered at once; those that share it wait for each other. Default: any number.
+    pub admission: Option<Admission>,
     /// Where progress is counted, and where it can be stopped.
     pub progress: Arc<Progress>,
     /// Whether what segments have been summed up to may replace their flows. Answers are the same either way.
@@ -29,6 +31,7 @@ impl Default for QueryOptions {
         Self {
             threads: thread::available_parallelism().map_or(1, usize::from),
             memory: MemoryPool::new(2 << 30),
+            admission: None,
             progress: Arc::new(Progress::default()),
             summaries: true,
             approximate: false,

@@ -141,7 +141,7 @@ impl SegmentIndex {
                 pages.and(&lanes[0]);
             }
             ValueLists::Hosts(lane) => {
-                if is_worth_it(self.hosts.covering(keys.0, keys.1)) {
+                if is_worth_it(self.contents.hosts.covering(keys.0, keys.1)) {
                     pages.and(&self.pages_of_hosts(lane, keys)?);
                 }
             }
@@ -187,11 +187,11 @@ impl SegmentIndex {
     /// Reads the blocks with hosts of these keys; returns their pages by lane.
     fn read_hosts(&self, keys: Keys) -> Result<Vec<PageSet>, ArchiveError> {
         let damaged = |CorruptIndex| self.damaged("lists of hosts".to_owned());
-        let mut lanes = vec![PageSet::none(self.pages()); self.hosts.lanes.into()];
-        let blocks = self.hosts.covering(keys.0, keys.1);
+        let mut lanes = vec![PageSet::none(self.pages()); self.contents.hosts.lanes.into()];
+        let blocks = self.contents.hosts.covering(keys.0, keys.1);
         let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else { return Ok(lanes) };
         let section =
-            self.sections.iter().find(|section| section.kind == HOSTS).ok_or(CorruptIndex).map_err(damaged)?;
+            self.contents.sections.iter().find(|section| section.kind == HOSTS).ok_or(CorruptIndex).map_err(damaged)?;
         let length = (last.offset - first.offset) as usize + last.octets as usize;
         if u64::from(first.offset) + length as u64 > section.octets {
             return Err(damaged(CorruptIndex));

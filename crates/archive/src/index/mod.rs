@@ -31,5 +31,6 @@ pub use column_pages::{ColumnPages, GroupPages, PagePlace};
 pub use page_set::PageSet;
 pub use place::PageEncoding;
 pub(crate) use place::{ChunkPlaces, HEADER_AT, HEADER_OCTETS, HOSTS, Header, ROLLUPS, Section};
+pub(crate) use segment_index::IndexContents;
 pub use segment_index::SegmentIndex;
 pub(crate) use write::IndexWriter;

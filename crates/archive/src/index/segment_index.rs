@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use weir_flow::Column;
 
@@ -28,6 +28,13 @@ pub(super) type FoundHosts = Mutex<HashMap<Keys, Vec<PageSet>>>;
 pub struct SegmentIndex {
     pub(crate) path: PathBuf,
     pub(crate) file: File,
+    pub(super) found_hosts: FoundHosts,
+    pub(crate) contents: Arc<IndexContents>,
+}
+
+/// The index itself, without the file: several questions may share it.
+#[derive(Debug)]
+pub(crate) struct IndexContents {
     octets: Vec<u8>,
     page_rows: u64,
     /// First row of each row group, and the number of all rows.
@@ -41,43 +48,10 @@ pub struct SegmentIndex {
     /// Where the entry of each column is.
     columns: [Option<Range<usize>>; Column::COUNT],
     pub(super) hosts: Directory,
-    pub(super) found_hosts: FoundHosts,
 }
 
-/// What a column's entry says.
-pub(super) struct Entry<'a> {
-    pub(super) nulls: PageSet,
-    pub(super) zones: Vec<ZoneMap<'a>>,
-    pub(super) lists: ValueLists<'a>,
-    pub(super) pages: OctetReader<'a>,
-}
-
-pub(super) enum ValueLists<'a> {
-    /// The column has no value at all.
-    NoValue,
-    Not,
-    /// In the entry itself.
-    Here(Directory, &'a [u8]),
-    /// Among the hosts, in this lane.
-    Hosts(usize),
-}
-
-impl SegmentIndex {
-    /// Reads the index of the open segment at `path`; `None` when it has none, or one of a later version.
-    pub(crate) fn open(path: PathBuf, file: File) -> Result<Option<Self>, ArchiveError> {
-        let Some(header) = Header::read(&file, &path)? else { return Ok(None) };
-        let octets = header.index.read(&file, &path, "index")?;
-        let damaged = |path| ArchiveError::DamagedSegment { path, part: "index".to_owned() };
-        if OctetReader::new(&octets).u32() != Ok(VERSION) {
-            return Ok(None);
-        }
-        match Self::parse(path.clone(), file, octets) {
-            Ok(index) => Ok(Some(index)),
-            Err(CorruptIndex) => Err(damaged(path)),
-        }
-    }
-
-    fn parse(path: PathBuf, file: File, octets: Vec<u8>) -> Result<Self, CorruptIndex> {
+impl IndexContents {
+    fn parse(octets: Vec<u8>) -> Result<Self, CorruptIndex> {
         let mut reader = OctetReader::new(&octets);
         let at = |reader: &OctetReader<'_>| octets.len() - reader.left();
         reader.u32()?;
@@ -118,57 +92,97 @@ impl SegmentIndex {
                 columns[column as usize] = Some(start..start + length);
             }
         }
-        let found_hosts = FoundHosts::default();
-        Ok(Self {
-            path,
-            file,
-            octets,
-            page_rows,
-            group_rows,
-            group_pages,
-            sections,
-            leaves,
-            chunks,
-            columns,
-            hosts,
-            found_hosts,
-        })
+        Ok(Self { octets, page_rows, group_rows, group_pages, sections, leaves, chunks, columns, hosts })
+    }
+
+    /// Octets that it takes.
+    pub(crate) fn memory_octets(&self) -> usize {
+        self.octets.len() + self.sections.len() * size_of::<Section>() + self.group_rows.len() * 16
+    }
+}
+
+/// What a column's entry says.
+pub(super) struct Entry<'a> {
+    pub(super) nulls: PageSet,
+    pub(super) zones: Vec<ZoneMap<'a>>,
+    pub(super) lists: ValueLists<'a>,
+    pub(super) pages: OctetReader<'a>,
+}
+
+pub(super) enum ValueLists<'a> {
+    /// The column has no value at all.
+    NoValue,
+    Not,
+    /// In the entry itself.
+    Here(Directory, &'a [u8]),
+    /// Among the hosts, in this lane.
+    Hosts(usize),
+}
+
+impl SegmentIndex {
+    /// Reads the index of the open segment at `path`; `None` when it has none, or one of a later version.
+    pub(crate) fn open(path: PathBuf, file: File) -> Result<Option<Self>, ArchiveError> {
+        let Some(header) = Header::read(&file, &path)? else { return Ok(None) };
+        let octets = header.index.read(&file, &path, "index")?;
+        let damaged = |path| ArchiveError::DamagedSegment { path, part: "index".to_owned() };
+        if OctetReader::new(&octets).u32() != Ok(VERSION) {
+            return Ok(None);
+        }
+        match IndexContents::parse(octets) {
+            Ok(contents) => Ok(Some(Self::of(path, file, Arc::new(contents)))),
+            Err(CorruptIndex) => Err(damaged(path)),
+        }
+    }
+
+    /// The index of the open segment at `path`, which was read before.
+    pub(crate) fn of(path: PathBuf, file: File, contents: Arc<IndexContents>) -> Self {
+        Self { path, file, found_hosts: FoundHosts::default(), contents }
     }
 
     /// How many pages the segment has.
     pub fn pages(&self) -> usize {
-        self.group_pages.last().copied().unwrap_or(0)
+        self.contents.group_pages.last().copied().unwrap_or(0)
     }
 
     /// The rows of a page, counted through the segment; empty for a page that it does not have.
     pub fn page_rows(&self, page: usize) -> Range<u64> {
-        let group = self.group_pages.partition_point(|first| *first <= page).saturating_sub(1);
-        let (Some(first_page), Some(first), Some(end)) =
-            (self.group_pages.get(group), self.group_rows.get(group), self.group_rows.get(group + 1))
-        else {
+        let group = self.contents.group_pages.partition_point(|first| *first <= page).saturating_sub(1);
+        let (Some(first_page), Some(first), Some(end)) = (
+            self.contents.group_pages.get(group),
+            self.contents.group_rows.get(group),
+            self.contents.group_rows.get(group + 1),
+        ) else {
             return 0..0;
         };
-        let start = first + (page - first_page) as u64 * self.page_rows;
-        start..(start + self.page_rows).min(*end)
+        let start = first + (page - first_page) as u64 * self.contents.page_rows;
+        start..(start + self.contents.page_rows).min(*end)
     }
 
     /// How many row groups the segment has.
     pub fn row_groups(&self) -> usize {
-        self.group_rows.len() - 1
+        self.contents.group_rows.len() - 1
     }
 
     /// The rows of a row group, counted through the segment; empty for one that it does not have.
     pub fn row_group_rows(&self, group: usize) -> Range<u64> {
-        self.group_rows.get(group).zip(self.group_rows.get(group + 1)).map_or(0..0, |(start, end)| *start..*end)
+        self.contents
+            .group_rows
+            .get(group)
+            .zip(self.contents.group_rows.get(group + 1))
+            .map_or(0..0, |(start, end)| *start..*end)
     }
 
     /// The pages of a row group; empty for one that it does not have.
     pub fn row_group_pages(&self, group: usize) -> Range<usize> {
-        self.group_pages.get(group).zip(self.group_pages.get(group + 1)).map_or(0..0, |(start, end)| *start..*end)
+        self.contents
+            .group_pages
+            .get(group)
+            .zip(self.contents.group_pages.get(group + 1))
+            .map_or(0..0, |(start, end)| *start..*end)
     }
 
     pub(super) fn entry(&self, column: Column) -> Option<Result<Entry<'_>, CorruptIndex>> {
-        let octets = self.octets.get(self.columns[column as usize].clone()?)?;
+        let octets = self.contents.octets.get(self.contents.columns[column as usize].clone()?)?;
         Some(self.read_entry(octets))
     }
 
@@ -213,8 +227,8 @@ impl SegmentIndex {
 
     /// The octets of a chunk's entry: by row group and leaf.
     pub(crate) fn chunk(&self, group: usize, leaf: usize) -> Result<ChunkPlaces, CorruptIndex> {
-        let at = (group * self.leaves + leaf) * ChunkPlaces::OCTETS;
-        let all = self.octets.get(self.chunks.clone()).ok_or(CorruptIndex)?;
+        let at = (group * self.contents.leaves + leaf) * ChunkPlaces::OCTETS;
+        let all = self.contents.octets.get(self.contents.chunks.clone()).ok_or(CorruptIndex)?;
         ChunkPlaces::parse(all.get(at..at + ChunkPlaces::OCTETS).ok_or(CorruptIndex)?)
     }
 }

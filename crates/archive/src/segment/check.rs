@@ -56,13 +56,13 @@ impl Segment {
         }
         let mut at = HEADER_AT + HEADER_OCTETS as u64;
         for group in 0..index.row_groups() {
-            for leaf in 0..index.leaves {
+            for leaf in 0..index.contents.leaves {
                 let part = || format!("column chunk {leaf} of row group {group}");
                 let Ok(chunk) = index.chunk(group, leaf) else { return Err(self.damaged(part())) };
                 self.check_part(file, &mut at, (chunk.offset, chunk.octets, chunk.crc), &part)?;
             }
         }
-        for section in &index.sections {
+        for section in &index.contents.sections {
             let part = || format!("section {} of the index", section.kind);
             self.check_part(file, &mut at, (section.offset, section.octets, section.crc), &part)?;
         }

@@ -1,6 +1,7 @@
 //! The frames of a tail, each of which is read when it is asked for.
 
 use std::fs::File;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -9,8 +10,9 @@ use arrow::buffer::Buffer;
 use arrow::error::ArrowError;
 use weir_flow::{Column, Table};
 
-use super::TailContents;
 use super::stream::read_at;
+use super::{TailContents, read_octets};
+use crate::caches::Caches;
 use crate::frame::{FoundFrame, FrameDigest, FrameHeader, HEADER_OCTETS, TailEnd, decode, decode_flows};
 use crate::{Action, ArchiveError, Position};
 
@@ -20,14 +22,20 @@ pub struct TailFrame {
     file: Arc<OpenTail>,
     found: FoundFrame,
     digest: Option<Arc<FrameDigest>>,
+    caches: Option<Arc<Caches>>,
 }
 
-/// The file of a tail.
+/// A tail that can be read although it is removed.
 #[derive(Debug)]
 struct OpenTail {
     path: PathBuf,
-    /// `None` when it is opened each time.
-    file: Option<Arc<File>>,
+    octets: TailOctets,
+}
+
+#[derive(Debug)]
+enum TailOctets {
+    File(File),
+    Memory(Buffer),
 }
 
 /// What a tail holds, as far as its headers tell.
@@ -41,10 +49,19 @@ pub(crate) struct TailFrames {
 }
 
 impl TailFrames {
-    /// Nothing yet of a tail. One that is open can be read although it is removed meanwhile.
-    pub(crate) fn new(path: PathBuf, file: Option<File>) -> Self {
-        let file = Arc::new(OpenTail { path, file: file.map(Arc::new) });
-        Self { file, frames: Vec::new(), end: TailEnd::Clean, octets_left: 0 }
+    /// Nothing yet of a tail that is kept open.
+    pub(crate) fn of_file(path: PathBuf, file: File) -> Self {
+        Self::of(OpenTail { path, octets: TailOctets::File(file) })
+    }
+
+    /// Nothing yet of a tail that is complete, and is read into memory now.
+    pub(crate) fn of_memory(path: PathBuf, file: &File) -> Result<Self, ArchiveError> {
+        let octets = read_octets(file).map_err(Action::ReadTail.failed(&path))?;
+        Ok(Self::of(OpenTail { path, octets: TailOctets::Memory(octets) }))
+    }
+
+    fn of(tail: OpenTail) -> Self {
+        Self { file: Arc::new(tail), frames: Vec::new(), end: TailEnd::Clean, octets_left: 0 }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -59,12 +76,10 @@ impl TailFrames {
     /// Looks for frames behind those that are known. Only headers and digests are read, and the whole last frame; when
     /// that is not all there is, the rest of the tail is read to find out why.
     pub(crate) fn look_further(&mut self) -> Result<(), ArchiveError> {
-        let file = self.file.open()?;
-        let failed = Action::ReadTail.failed(&self.file.path);
-        let length = file.metadata().map_err(failed)?.len();
+        let length = self.file.length()?;
         let mut at = self.frames.last().map_or(0, TailFrame::end);
         let known = self.frames.len();
-        while let Some(frame) = self.frame_at(&file, at, length)? {
+        while let Some(frame) = self.frame_at(at, length)? {
             at = frame.end();
             self.frames.push(frame);
         }
@@ -73,25 +88,27 @@ impl TailFrames {
             (self.end, self.octets_left) = (TailEnd::Clean, 0);
             return Ok(());
         }
-        let contents = TailContents::read(&file, &self.file.path)?;
+        let contents = self.file.contents()?;
         self.frames.truncate(contents.scan.frames.len());
         let more = contents.scan.frames.iter().skip(self.frames.len());
-        self.frames.extend(more.map(|found| TailFrame { file: Arc::clone(&self.file), found: *found, digest: None }));
+        self.frames.extend(more.map(|found| TailFrame {
+            file: Arc::clone(&self.file),
+            found: *found,
+            digest: None,
+            caches: None,
+        }));
         self.end = contents.scan.end;
         self.octets_left = contents.octets() - contents.scan.whole_octets as u64;
         Ok(())
     }
 
     /// The frame at `at`, if the header says that it follows and lies within the file.
-    fn frame_at(&self, file: &File, at: u64, length: u64) -> Result<Option<TailFrame>, ArchiveError> {
+    fn frame_at(&self, at: u64, length: u64) -> Result<Option<TailFrame>, ArchiveError> {
         let payload_at = at + HEADER_OCTETS as u64;
         if payload_at > length {
             return Ok(None);
         }
-        let failed = |source| Action::ReadTail.failed(&self.file.path)(source);
-        let Some(header) = FrameHeader::parse(&read_at(file, at, HEADER_OCTETS).map_err(failed)?) else {
-            return Ok(None);
-        };
+        let Some(header) = FrameHeader::parse(&self.file.read(at, HEADER_OCTETS)?) else { return Ok(None) };
         let follows = self.last().is_none_or(|last| last.next() == header.position);
         if !follows || at + header.frame_octets() > length {
             return Ok(None);
@@ -99,21 +116,43 @@ impl TailFrames {
         let digest = match header.digest_octets as usize {
             0 => None,
             octets => {
-                let octets = read_at(file, payload_at + header.digest_at(), octets).map_err(failed)?;
+                let octets = self.file.read(payload_at + header.digest_at(), octets)?;
                 // one that is damaged is not used; whether the frame is, too, is seen when it is read
                 FrameDigest::decode(&octets).map(Arc::new)
             }
         };
         let found = FoundFrame { header, payload_at: payload_at as usize };
-        Ok(Some(TailFrame { file: Arc::clone(&self.file), found, digest }))
+        Ok(Some(TailFrame { file: Arc::clone(&self.file), found, digest, caches: None }))
     }
 }
 
 impl OpenTail {
-    fn open(&self) -> Result<Arc<File>, ArchiveError> {
-        match &self.file {
-            Some(file) => Ok(Arc::clone(file)),
-            None => File::open(&self.path).map(Arc::new).map_err(Action::ReadTail.failed(&self.path)),
+    /// Octets that it has now.
+    fn length(&self) -> Result<u64, ArchiveError> {
+        match &self.octets {
+            TailOctets::File(file) => {
+                file.metadata().map(|metadata| metadata.len()).map_err(Action::ReadTail.failed(&self.path))
+            }
+            TailOctets::Memory(octets) => Ok(octets.len() as u64),
+        }
+    }
+
+    fn read(&self, at: u64, octets: usize) -> Result<Buffer, ArchiveError> {
+        let read = match &self.octets {
+            TailOctets::File(file) => read_at(file, at, octets),
+            TailOctets::Memory(all) if at as usize + octets <= all.len() => {
+                Ok(all.slice_with_length(at as usize, octets))
+            }
+            TailOctets::Memory(_) => Err(ErrorKind::UnexpectedEof.into()),
+        };
+        read.map_err(Action::ReadTail.failed(&self.path))
+    }
+
+    /// All of it, every checksum verified.
+    fn contents(&self) -> Result<TailContents, ArchiveError> {
+        match &self.octets {
+            TailOctets::File(file) => TailContents::read(file, &self.path),
+            TailOctets::Memory(octets) => Ok(TailContents::of(octets.clone(), &self.path)),
         }
     }
 }
@@ -165,12 +204,22 @@ impl TailFrame {
         self.found.payload_at as u64 + self.found.header.payload_octets()
     }
 
-    /// The payload, once it is certain that it is what was written.
+    /// The same, which looks for its payload in these caches first.
+    pub(crate) fn with_caches(&self, caches: Option<&Arc<Caches>>) -> Self {
+        Self { caches: caches.map(Arc::clone), ..self.clone() }
+    }
+
     fn payload(&self) -> Result<Buffer, ArchiveError> {
+        match &self.caches {
+            Some(caches) => caches.payload(self.position(), || self.read_payload()),
+            None => self.read_payload(),
+        }
+    }
+
+    /// Reads the payload and sees that it is what was written.
+    fn read_payload(&self) -> Result<Buffer, ArchiveError> {
         let header = &self.found.header;
-        let file = self.file.open()?;
-        let octets = read_at(&file, self.found.payload_at as u64, header.payload_octets() as usize);
-        let octets = octets.map_err(Action::ReadTail.failed(&self.file.path))?;
+        let octets = self.file.read(self.found.payload_at as u64, header.payload_octets() as usize)?;
         if crc32c::crc32c(&octets) != header.payload_crc {
             return Err(ArchiveError::DamagedTail { path: self.file.path.clone(), octets: header.frame_octets() });
         }

@@ -6,6 +6,7 @@ mod crash;
 mod damage;
 mod format;
 mod full_disk;
+mod handle;
 mod holes;
 mod index;
 mod numbered;

@@ -36,7 +36,7 @@ pub struct FlowScan {
     state: Mutex<State>,
     planned: Condvar,
     /// Keeps the files of segments in their places.
-    _snapshot: Option<Arc<Snapshot>>,
+    snapshot: Option<Arc<Snapshot>>,
 }
 
 #[derive(Debug, Default)]
@@ -99,7 +99,7 @@ impl FlowScan {
             progress: Arc::clone(progress),
             state: Mutex::default(),
             planned: Condvar::new(),
-            _snapshot: sources.snapshot.clone(),
+            snapshot: sources.snapshot.clone(),
         }
     }
 
@@ -168,7 +168,9 @@ impl FlowScan {
     /// The units of a segment. A failure is a unit, so that its place does not depend on threads.
     fn plan(&self, segment: &Segment) -> VecDeque<UnitContent> {
         let length = |pages: usize| (pages / UNITS_PER_SEGMENT).clamp(1, self.unit_pages_max);
-        let planned = catch_unwind(AssertUnwindSafe(|| plan(segment, &self.wanted, &self.progress, length)));
+        let planned = catch_unwind(AssertUnwindSafe(|| {
+            plan((segment, self.snapshot.as_deref()), &self.wanted, &self.progress, length)
+        }));
         match planned.unwrap_or_else(|panic| Err(QueryError::Panicked(reason(&*panic)))) {
             Ok(units) => units,
             Err(error) => VecDeque::from([UnitContent::Failed(Mutex::new(Some(error)))]),

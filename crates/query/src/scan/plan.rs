@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use weir_archive::{PageSet, Segment};
+use weir_archive::{PageSet, Segment, Snapshot};
 use weir_filter::Predicate;
 
 use super::Wanted;
@@ -16,12 +16,15 @@ use crate::{Progress, QueryError};
 /// The units of a segment; none when the index says that it has no wanted flow. `length` says how many pages a unit has
 /// at most, of as many as are read.
 pub(super) fn plan(
-    segment: &Segment,
+    (segment, snapshot): (&Segment, Option<&Snapshot>),
     wanted: &Arc<Wanted>,
     progress: &Arc<Progress>,
     length: impl Fn(usize) -> usize,
 ) -> Result<VecDeque<UnitContent>, QueryError> {
-    let index = segment.index()?;
+    let index = match snapshot {
+        Some(snapshot) => snapshot.index_of(segment)?,
+        None => segment.index()?,
+    };
     let filter = PagedFilter::of_wanted(wanted, index.as_ref())?;
     let mut pages: Option<PageSet> = filter.pages().cloned();
     if let (Some(index), Some(pages)) = (&index, &mut pages)

@@ -51,7 +51,7 @@ pub(crate) fn of(
         return Ok(SummaryAnswer::NotApplicable);
     }
     let Some(rollups) = rollups_of(grouping) else { return Ok(SummaryAnswer::NotApplicable) };
-    let tables = tables(&flows.segments, &question.window, &rollups, options)?;
+    let tables = tables(flows, &question.window, &rollups, options)?;
     let is_complete = |tables: &Vec<Table>| tables.iter().all(|table| table.rest.is_none());
     if let Some(lean) = grouping.lean()
         && tables.iter().flatten().any(|tables| !is_complete(tables))

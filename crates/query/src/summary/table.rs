@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_archive::{ArchiveError, OmittedKeys, Rollup, RollupTable, Segment};
 use weir_flow::{Column, FlowBatch};
 
+use crate::flows::FlowSources;
 use crate::group::Grouping;
 use crate::options::go_on;
 use crate::run::share_out;
@@ -67,7 +68,7 @@ pub(super) fn is_inside(window: &TimeWindow, time_range_ms: Option<(i64, i64)>) 
 
 /// For each segment its tables; `None` when it lacks one or has flows outside of the window.
 pub(super) fn tables(
-    segments: &[Segment],
+    flows: &FlowSources,
     window: &TimeWindow,
     rollups: &[Rollup],
     options: &QueryOptions,
@@ -75,12 +76,13 @@ pub(super) fn tables(
     let held = AtomicUsize::new(0);
     let read = share_out(
         options.threads,
-        segments.len(),
+        flows.segments.len(),
         || Ok(Vec::new()),
         |read: &mut Vec<(usize, Option<Vec<Table>>)>, number| {
             // segments that come after the memory is full are read flow by flow
             let is_full = held.load(Ordering::Relaxed) > options.memory.limit_bytes();
-            let tables = if is_full { Ok(None) } else { segment_tables(&segments[number], window, rollups) };
+            let tables =
+                if is_full { Ok(None) } else { segment_tables(flows, &flows.segments[number], window, rollups) };
             let tables = match tables {
                 // what is damaged is not needed: the flows have the same
                 Err(QueryError::Archive(ArchiveError::DamagedSegment { .. })) => {
@@ -101,6 +103,7 @@ pub(super) fn tables(
 }
 
 fn segment_tables(
+    flows: &FlowSources,
     segment: &Segment,
     window: &TimeWindow,
     rollups: &[Rollup],
@@ -108,7 +111,7 @@ fn segment_tables(
     if !is_inside(window, segment.time_range_ms) {
         return Ok(None);
     }
-    let Some(index) = segment.index()? else { return Ok(None) };
+    let Some(index) = flows.index_of(segment)? else { return Ok(None) };
     let mut tables = Vec::with_capacity(rollups.len());
     for rollup in rollups {
         let Some(table) = index.rollup(*rollup)? else { return Ok(None) };

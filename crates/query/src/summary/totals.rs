@@ -125,7 +125,7 @@ impl Archive {
             self.past(window)?.iter().for_each(|past| add_past(&mut minutes, past, per_minute));
         }
         if self.options.summaries && *filter == Predicate::True {
-            let tables = tables(&flows.segments, window, &[Rollup::Minute], &self.options)?;
+            let tables = tables(&flows, window, &[Rollup::Minute], &self.options)?;
             let segments = std::mem::take(&mut flows.segments);
             for (segment, tables) in segments.into_iter().zip(tables) {
                 let Some(tables) = tables else {

@@ -7,7 +7,7 @@ use arrow::datatypes::Int64Type;
 use datafusion::common::{Result, exec_err};
 use weir_filter::Prefix;
 use weir_flow::address::with_octets;
-use weir_flow::{AddressText, parse_address};
+use weir_flow::{AddressText, keep_prefix, parse_address};
 
 /// The octets of addresses that may also be text.
 pub(super) fn octets_of(values: &ArrayRef) -> Result<BinaryArray> {
@@ -118,27 +118,17 @@ pub(super) fn prefix(arguments: &[ArrayRef]) -> Result<ArrayRef> {
             continue;
         };
         octets.copy_from_slice(address);
-        clear_host_bits(octets, length.clamp(0, 128) as usize);
+        keep_prefix(octets, length.clamp(0, 128) as usize);
         masked.append_value(octets);
     }
     Ok(Arc::new(masked.finish()))
-}
-
-fn clear_host_bits(octets: &mut [u8], length: usize) {
-    for (position, octet) in octets.iter_mut().enumerate() {
-        *octet &= match length.saturating_sub(position * 8) {
-            0 => 0,
-            kept @ 1..8 => !0 << (8 - kept),
-            _ => !0,
-        };
-    }
 }
 
 /// Octets of the first and the last address of a prefix.
 pub(crate) fn prefix_bounds(prefix: Prefix) -> (Vec<u8>, Vec<u8>) {
     let first = with_octets(prefix.address(), <[u8]>::to_vec);
     let mut host_bits = vec![!0; first.len()];
-    clear_host_bits(&mut host_bits, prefix.length().into());
+    keep_prefix(&mut host_bits, prefix.length().into());
     let last = first.iter().zip(&host_bits).map(|(octet, mask)| octet | !mask).collect();
     (first, last)
 }
