@@ -4,9 +4,11 @@
 //! differ from their defaults.
 
 use std::fmt::Write;
+use std::path::Path;
 
 use crate::config::{BURST_RECORDS, ComponentSpec, Place, QUEUE_BURSTS, QueueSpec, ThreadChoice};
 use crate::graph::Graph;
+use crate::options::{Given, read};
 use crate::{Chain, ComponentKind, ConfigError, Options};
 
 /// Gathers the components of a chain.
@@ -45,7 +47,10 @@ impl ChainBuilder {
         self.write(name, kind.name, &options, inputs, &thread);
         let inputs: Vec<String> = inputs.iter().map(|input| (*input).to_owned()).collect();
         let inputs = if kind.inputs.is_empty() { Vec::new() } else { vec![inputs] };
-        match (kind.configure)(options) {
+        // the way that values of a chain file go, ranges and all
+        let given = options.changed().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        let read = read::<O>(&Given::from_table(given, Path::new("")));
+        match read.and_then(kind.configure) {
             Ok(opener) => self.components.push(ComponentSpec {
                 name: name.to_owned(),
                 kind,

@@ -4,7 +4,7 @@
 //! It panics with what is wrong, because it is called by tests:
 //!
 //! ```ignore
-//! compliance::transform(&KIND, "by = 'start'", &[batches]);
+//! compliance::transform(&KIND, "time = 'start'", &[batches]);
 //! ```
 
 mod sparse;

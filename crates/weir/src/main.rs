@@ -45,7 +45,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    tell_to_standard_error();
+    log_to_standard_error();
     let arguments = Arguments::try_parse().unwrap_or_else(|error| command::nfdump::exit(&error));
     let result = match arguments.command {
         Command::Meter(args) => command::meter::run(&args),
@@ -80,8 +80,8 @@ fn hint(error: &anyhow::Error) -> Option<&'static str> {
     })
 }
 
-/// Sends what running commands tell to standard error; `WEIR_LOG` chooses how much, `warn` or `debug` for instance.
-fn tell_to_standard_error() {
+/// Writes the log of running commands to standard error; `WEIR_LOG` chooses how much, `warn` or `debug` for instance.
+fn log_to_standard_error() {
     let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
     let colours = std::io::stderr().is_terminal();
     tracing_subscriber::fmt()
@@ -91,4 +91,46 @@ fn tell_to_standard_error() {
         .with_ansi(colours)
         .without_time()
         .init();
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use clap::CommandFactory;
+
+    use super::Arguments;
+
+    /// Every command that does something, with its full name.
+    fn leaves(command: &clap::Command, name: &str) -> Vec<(String, clap::Command)> {
+        let mut subcommands = command.get_subcommands().filter(|command| command.get_name() != "help").peekable();
+        if subcommands.peek().is_none() {
+            return vec![(name.to_owned(), command.clone())];
+        }
+        subcommands.flat_map(|command| leaves(command, &format!("{name} {}", command.get_name()))).collect()
+    }
+
+    #[test]
+    fn every_command_has_examples() {
+        for (name, command) in leaves(&Arguments::command(), "weir") {
+            let after = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+            // that of nfdump has the help of nfdump
+            assert!(after.contains("Examples:") || name == "weir nfdump", "{name} has no examples");
+            assert!(after.contains(&name) || name == "weir nfdump", "the examples of {name} do not call it");
+        }
+    }
+
+    #[test]
+    fn a_letter_means_the_same_in_every_command() {
+        let mut known: BTreeMap<char, (String, String)> = BTreeMap::new();
+        for (name, command) in
+            leaves(&Arguments::command(), "weir").into_iter().filter(|(name, _)| name != "weir nfdump")
+        {
+            for argument in command.get_arguments() {
+                let (Some(letter), Some(long)) = (argument.get_short(), argument.get_long()) else { continue };
+                let (before, of) = known.entry(letter).or_insert_with(|| (long.to_owned(), name.clone()));
+                assert_eq!(before, long, "-{letter} of {name} and of {of}");
+            }
+        }
+    }
 }

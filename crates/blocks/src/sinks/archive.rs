@@ -160,10 +160,6 @@ impl ArchiveSinkOptions {
 }
 
 fn configure(options: ArchiveSinkOptions) -> Result<Opener, OptionError> {
-    // a command that builds the struct has not gone through the ranges of options
-    if options.sealing.segment_rows == 0 {
-        return Err(OptionError::new("segment_rows", "'segment_rows' is 0, but a number from 1 is needed"));
-    }
     let archive_options = options.archive_options();
     let fit =
         Fit { received_now: options.received == Received::Now, drop: options.extra_columns == ExtraColumns::Drop };

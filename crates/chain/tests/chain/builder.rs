@@ -99,3 +99,11 @@ fn inputs_that_are_wrong_come_out() {
     assert_eq!(messages(&errors), messages(&as_read));
     assert_eq!(errors[0].hint.as_deref(), Some("did you mean 'numbers'?"));
 }
+
+#[test]
+fn values_out_of_range_are_refused_as_in_a_file() {
+    let numbers = NumbersOptions { step: 0, ..NumbersOptions::default() };
+    let builder = Chain::builder("built").add("numbers", &NUMBERS, numbers, &[], ThreadChoice::Default);
+    let errors = builder.build().err().expect("errors");
+    assert_eq!(errors[0].message, "'step' is 0, but a number from 1 to 1000000 is needed");
+}

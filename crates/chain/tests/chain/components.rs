@@ -48,7 +48,7 @@ options! {
         /// For tests.
         first: u64 = 0,
         /// For tests.
-        step: u64 = 1,
+        step: u64 = 1 => 1..=1_000_000,
         /// For tests.
         fail_after: u64 = 1_000_000_000_000,
         /// For tests.

@@ -46,6 +46,9 @@ enum Work {
 ///
 /// The exit status is 1 when anything is wrong.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_long_help = "Examples:\n  weir archive check --archive /var/lib/weir\n  weir archive check --archive /var/lib/weir --repair"
+)]
 struct CheckArgs {
     #[command(flatten)]
     place: ArchiveArg,
@@ -64,6 +67,7 @@ struct CheckArgs {
 ///
 /// A collector does so by itself, in the background and in steps; this does all of it now.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = "Examples:\n  weir archive compact --archive /var/lib/weir")]
 struct CompactArgs {
     #[command(flatten)]
     place: ArchiveArg,
@@ -81,6 +85,9 @@ struct CompactArgs {
 /// when its newest flow is too old. The newest segments always stay. What flows amounted to by host, port, minute and so
 /// on stays as a summary, for weir query --approximate, until limits of its own are hit.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_long_help = "Examples:\n  weir archive expire --archive /var/lib/weir --max-age 90d --dry-run\n  weir archive expire --archive /var/lib/weir --max-size 500GiB"
+)]
 struct ExpireArgs {
     #[command(flatten)]
     place: ArchiveArg,
@@ -95,6 +102,9 @@ struct ExpireArgs {
 ///
 /// Segments are copied whole: every one that may have a flow in the range of times. What is not sealed yet is left out.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_long_help = "Examples:\n  weir archive export --archive /var/lib/weir --from 2026-11-01 --until 2026-11-02 november-1st"
+)]
 struct ExportArgs {
     #[command(flatten)]
     place: ArchiveArg,
@@ -116,6 +126,7 @@ struct ExportArgs {
 ///
 /// Files that the archive has imported before are passed over, so the same export can be imported again.
 #[derive(Debug, clap::Args)]
+#[command(after_long_help = "Examples:\n  weir archive import --archive /var/lib/weir november-1st")]
 struct ImportArgs {
     #[command(flatten)]
     place: ArchiveArg,

@@ -39,14 +39,23 @@ pub(crate) struct Args {
 #[derive(Debug, clap::Subcommand)]
 enum Action {
     /// Read a chain file and print everything that is wrong with it, without opening anything
+    #[command(after_long_help = "Examples:\n  weir chain check talkers.toml")]
     Check(FileArgs),
     /// Draw a chain with its threads and queues
+    #[command(
+        after_long_help = "Examples:\n  weir chain draw talkers.toml\n  weir chain draw talkers.toml --svg talkers.svg"
+    )]
     Draw(DrawArgs),
     /// Run a chain until its sources end, or a signal stops it
+    #[command(
+        after_long_help = "Examples:\n  weir chain run talkers.toml\n  weir chain run talkers.toml --set top.window=5m --report run.json"
+    )]
     Run(RunArgs),
     /// List the kinds of components, or print everything about one
+    #[command(after_long_help = "Examples:\n  weir chain kinds\n  weir chain kinds aggregate")]
     Kinds(kinds::Args),
     /// Print a JSON schema of chain files, for editors
+    #[command(after_long_help = "Examples:\n  weir chain schema > weir-chain.schema.json")]
     Schema,
 }
 

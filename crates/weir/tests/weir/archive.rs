@@ -104,7 +104,7 @@ fn the_books_balance_when_flows_have_expired() {
     // so little too large that flows alone go, and not the books
     let (listed, _) = good(&work(&archive, "ls", &["-l", "-o", "json"]));
     let lines: Vec<serde_json::Value> = serde_json::from_str(&listed).expect("JSON");
-    let octets: u64 = lines.iter().filter_map(|line| line["octets"].as_u64()).sum();
+    let octets: u64 = lines.iter().filter_map(|line| line["bytes"].as_u64()).sum();
     let limit = format!("{}B", octets - 1);
     good(&work(&archive, "expire", &["--max-size", &limit, "--low-water-percent", "100"]));
     let left: u64 = flows(&archive).iter().map(|line| line["rows"].as_u64().expect("rows")).sum();

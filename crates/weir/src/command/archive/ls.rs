@@ -12,17 +12,20 @@ use weir_print::{Format, OutputOptions, write_batches};
 use crate::command::ArchiveArg;
 use crate::command::FormatArg;
 
-/// List days, segments, summaries and tails, with their rows and octets
+/// List days, segments, summaries and tails, with their rows and sizes
 #[derive(Debug, clap::Args)]
+#[command(
+    after_long_help = "Examples:\n  weir archive ls --archive /var/lib/weir\n  weir archive ls --archive /var/lib/weir -l --format json"
+)]
 pub(super) struct LsArgs {
     #[command(flatten)]
     place: ArchiveArg,
     /// One line for each segment instead of each day
     #[arg(long, short = 'l')]
     long: bool,
-    /// How the list is written
-    #[arg(long, short = 'o', value_enum, default_value_t = FormatArg::Table)]
-    output: FormatArg,
+    /// Write the list in this format
+    #[arg(long, short = 'o', value_enum, value_name = "FORMAT", default_value_t = FormatArg::Table)]
+    format: FormatArg,
 }
 
 /// One line.
@@ -68,7 +71,7 @@ impl Line {
 pub(super) fn run(args: &LsArgs) -> anyhow::Result<ExitCode> {
     let found = inventory(&args.place.archive)?;
     let lines = lines(&found, args.long);
-    let format = Format::from(args.output);
+    let format = Format::from(args.format);
     let batch = if format == Format::Table { for_people(&lines)? } else { for_programs(&lines)? };
     let schema = batch.schema();
     let batches = std::iter::once(Ok::<_, std::convert::Infallible>(batch));
@@ -157,8 +160,8 @@ fn for_programs(lines: &[Line]) -> anyhow::Result<RecordBatch> {
         ("day", texts(lines, |line| line.day.clone())),
         ("segments", numbers(|line| line.segments)),
         ("rows", numbers(|line| line.rows)),
-        ("octets", numbers(|line| line.octets)),
-        ("octets_per_row", Arc::new(lines.iter().map(octets_per_row).collect::<Float64Array>())),
+        ("bytes", numbers(|line| line.octets)),
+        ("bytes_per_row", Arc::new(lines.iter().map(octets_per_row).collect::<Float64Array>())),
         ("first", times(lines, |times| times.0)),
         ("last", times(lines, |times| times.1)),
         ("file", Arc::new(files)),
@@ -178,7 +181,7 @@ fn for_people(lines: &[Line]) -> anyhow::Result<RecordBatch> {
         ("day", texts(lines, |line| line.day.clone())),
         ("segments", right(&|line| places(line.segments))),
         ("rows", right(&|line| places(line.rows))),
-        ("octets", right(&|line| amount(line.octets))),
+        ("bytes", right(&|line| amount(line.octets))),
         ("per row", right(&per_row)),
         ("first", times(lines, |times| times.0)),
         ("last", times(lines, |times| times.1)),
@@ -195,9 +198,9 @@ fn for_people(lines: &[Line]) -> anyhow::Result<RecordBatch> {
 /// Octets with a unit of 1024.
 pub(super) fn amount(octets: u64) -> String {
     let mut scaled = octets as f64;
-    for unit in ["octets", "KiB", "MiB", "GiB"] {
+    for unit in ["bytes", "KiB", "MiB", "GiB"] {
         if scaled < 1024.0 {
-            return if unit == "octets" { format!("{octets} octets") } else { format!("{scaled:.1} {unit}") };
+            return if unit == "bytes" { format!("{octets} bytes") } else { format!("{scaled:.1} {unit}") };
         }
         scaled /= 1024.0;
     }
@@ -224,7 +227,7 @@ mod tests {
     #[test]
     fn numbers_for_people() {
         assert_eq!([0, 999, 1000, 1_234_567].map(places), ["0", "999", "1,000", "1,234,567"]);
-        assert_eq!([0, 1023, 1024, 1536 << 20].map(amount), ["0 octets", "1023 octets", "1.0 KiB", "1.5 GiB"]);
+        assert_eq!([0, 1023, 1024, 1536 << 20].map(amount), ["0 bytes", "1023 bytes", "1.0 KiB", "1.5 GiB"]);
         assert_eq!(amount(u64::MAX), "16777216.0 TiB");
     }
 }
