@@ -2,6 +2,7 @@
 
 mod approximate;
 mod format;
+mod mutations;
 mod naive;
 mod questions;
 mod summaries;
