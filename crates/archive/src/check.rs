@@ -18,12 +18,13 @@ use crate::layout::{Layout, TailName};
 use crate::lock::Lock;
 use crate::manifest::rebuild::{Care, rebuild};
 use crate::manifest::{ArchiveState, Edit, Manifest, SegmentKey};
+use crate::position::TailNumber;
 use crate::readers::Lease;
 use crate::segment::SegmentName;
 use crate::summaries::SegmentSummary;
 use crate::tail::TailContents;
 use crate::upkeep::Upkeep;
-use crate::{Action, ArchiveError, Segment, disk, folder, recovery, summaries};
+use crate::{Action, ArchiveError, Position, Segment, disk, folder, recovery, summaries};
 
 /// Rows decoded at a time.
 const BATCH_ROWS: usize = 8192;
@@ -55,6 +56,8 @@ pub enum Fault {
     },
     /// A segment or summary that the manifest does not name: its rows do not count.
     NotInManifest,
+    /// A commit of the manifest is gone, and later ones are there.
+    CommitGone,
     /// A tail that should be there is gone.
     TailGone,
     /// A file in the folder of a day that is no segment.
@@ -67,6 +70,13 @@ pub enum Fault {
         octets: u64,
         /// Flows in whole frames behind them.
         rows_behind: u64,
+    },
+    /// Deliveries are missing, or twice there, between a tail and the next one.
+    Positions {
+        /// The position that was to come.
+        expected: u64,
+        /// The one that is there.
+        found: u64,
     },
 }
 
@@ -83,11 +93,15 @@ impl fmt::Display for Fault {
             }
             Self::Day { found } => write!(f, "rows of {found} are in it"),
             Self::NotInManifest => f.write_str("the manifest does not name it, so its rows do not count"),
+            Self::CommitGone => f.write_str("it is gone, and the commits after it are there"),
             Self::TailGone => f.write_str("it is gone, and nobody has sealed it"),
             Self::NoSegment => f.write_str("this is no segment"),
             Self::NoSummary => f.write_str("this is no summary"),
             Self::Tail { octets, rows_behind } => {
                 write!(f, "{octets} octets cannot be read, with {rows_behind} whole flows behind them")
+            }
+            Self::Positions { expected, found } => {
+                write!(f, "delivery {found} of the tails comes where {expected} was to come")
             }
         }
     }
@@ -122,6 +136,9 @@ pub struct CheckReport {
     pub covered: u64,
     /// Files set aside before, and left alone.
     pub set_aside: Vec<PathBuf>,
+    /// Octets at the end of the last tail that are no whole frame: of a frame that is being written, or that was when a
+    /// crash came.
+    pub torn_octets: u64,
     /// Temporary files, while there is no writer.
     pub leftovers: Vec<PathBuf>,
     /// What is wrong.
@@ -160,6 +177,7 @@ pub fn check(dir: &Path, repair: bool, mut report: impl FnMut(&Path)) -> Result<
         }
     }
     find_strangers(&layout, &state, &mut checked)?;
+    find_lost_commits(&layout, &mut checked)?;
     check_tails(&layout, &state, &mut checked, &mut report)?;
     if let Some(upkeep) = &mut upkeep {
         set_aside(upkeep, &mut checked, &damaged)?;
@@ -238,17 +256,24 @@ fn check_times(segment: &Segment, batch: &RecordBatch) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Files that are where only segments or summaries should be, those that do not count, and what others have left.
-fn find_strangers(layout: &Layout, state: &ArchiveState, checked: &mut CheckReport) -> Result<(), ArchiveError> {
+/// The files that count, and those that wait for being removed.
+fn known_files(state: &ArchiveState) -> HashSet<PathBuf> {
     let pending = state.pending.iter().map(|pending| pending.file.path());
     let live = state.segments.values().map(Segment::path);
-    let known: HashSet<PathBuf> =
-        live.chain(state.summaries.values().map(SegmentSummary::path)).chain(pending).collect();
+    live.chain(state.summaries.values().map(SegmentSummary::path)).chain(pending).collect()
+}
+
+/// Files that are where only segments or summaries should be, those that do not count, and what others have left.
+fn find_strangers(layout: &Layout, state: &ArchiveState, checked: &mut CheckReport) -> Result<(), ArchiveError> {
+    let known = known_files(state);
     let is_segment = |name: &str| SegmentName::parse(name).is_some();
-    // Segments of a tail that is being sealed, or was when a crash came: they are committed, or made again.
+    // Segments of a tail that is being sealed, or was when a crash came: they are committed, or made again. Without the
+    // tail they cannot be made again, so a commit is lost.
     let has_tail = |name: &str| {
-        SegmentName::parse(name)
-            .is_some_and(|name| name.tails.0 == name.tails.1 && state.local().has_tail(name.tails.0))
+        SegmentName::parse(name).is_some_and(|name| {
+            let tail = name.tails.0;
+            tail == name.tails.1 && state.local().has_tail(tail) && layout.tail(tail).exists()
+        })
     };
     for &table in Table::ALL {
         let partitions = layout.partitions(table)?;
@@ -256,6 +281,12 @@ fn find_strangers(layout: &Layout, state: &ArchiveState, checked: &mut CheckRepo
     }
     let none = (&Fault::NoSummary, &known);
     find_strangers_in(&layout.summary_partitions()?, (summaries::is_name, |_: &str| false), none, checked)?;
+    if checked.findings.iter().any(|finding| finding.fault == Fault::NotInManifest) {
+        // What was committed since the manifest was read is known now.
+        let now = Manifest::load_or_rebuild(layout)?;
+        let known = known_files(&now);
+        checked.findings.retain(|finding| finding.fault != Fault::NotInManifest || !known.contains(&finding.path));
+    }
     // While somebody writes or does maintenance, these are in use.
     for (lock, folder) in [(layout.lock(), layout.tmp()), (layout.upkeep_lock(), layout.merging())] {
         if Lock::is_free(&lock) {
@@ -287,6 +318,22 @@ fn find_strangers_in(
     Ok(())
 }
 
+/// Finds commits that are gone: nobody reads those behind them.
+fn find_lost_commits(layout: &Layout, checked: &mut CheckReport) -> Result<(), ArchiveError> {
+    if !Manifest::exists(layout) {
+        return Ok(());
+    }
+    let names = folder::names(&layout.manifest())?;
+    let numbers = names.iter().filter_map(|name| name.to_str()?.strip_suffix(".edit")?.parse().ok());
+    // After the listing: what is committed meanwhile is known.
+    let known = Manifest::load(layout)?.state().sequence;
+    if numbers.max().is_some_and(|last: u64| last > known) {
+        let path = layout.manifest().join(format!("{:016}.edit", known + 1));
+        checked.found(path, Fault::CommitGone);
+    }
+    Ok(())
+}
+
 fn check_tails(
     layout: &Layout,
     state: &ArchiveState,
@@ -312,6 +359,7 @@ fn check_tails(
             checked.found(layout.tail(number), Fault::TailGone);
         }
     }
+    let mut before = (first > 0).then(|| (first - 1, state.local().position));
     for number in &numbers {
         let path = layout.tail(*number);
         // One that is sealed meanwhile is checked by whoever seals it.
@@ -319,20 +367,55 @@ fn check_tails(
         report(&path);
         checked.tails += 1;
         let contents = TailContents::read(&file, &path)?;
-        let octets = contents.octets() - contents.scan.whole_octets as u64;
-        let is_last = numbers.last() == Some(number);
-        match contents.scan.end {
-            TailEnd::Damaged { rows, .. } => checked.found(path, Fault::Tail { octets, rows_behind: rows }),
-            // The end of the last one is being written, or was when the writer was killed.
-            TailEnd::Torn if !is_last => checked.found(path, Fault::Tail { octets, rows_behind: 0 }),
-            TailEnd::Torn | TailEnd::Clean => {
-                if let Err(error) = contents.batches() {
-                    checked.found(path, Fault::Unreadable(error.chain()));
-                }
+        check_tail(&path, &contents, numbers.last() == Some(number), checked);
+        if *number >= first {
+            before = before.filter(|(tail, _)| tail + 1 == *number);
+            if let Some(before) = before {
+                check_positions(layout, before, (*number, &contents), checked);
             }
+            let last = contents.scan.last().or(before.map(|(_, last)| last));
+            before = last.map(|last| (*number, last));
         }
     }
     Ok(())
+}
+
+fn check_tail(path: &Path, contents: &TailContents, is_last: bool, checked: &mut CheckReport) {
+    let octets = contents.octets_lost();
+    let rows_behind = contents.scan.behind.rows();
+    match contents.scan.end {
+        TailEnd::Damaged => checked.found(path.to_owned(), Fault::Tail { octets, rows_behind }),
+        // The end of the last one is being written, or was when the writer was killed.
+        TailEnd::Torn if !is_last => checked.found(path.to_owned(), Fault::Tail { octets, rows_behind }),
+        TailEnd::Torn | TailEnd::Clean => {
+            checked.torn_octets += octets;
+            if let Err(error) = contents.batches() {
+                checked.found(path.to_owned(), Fault::Unreadable(error.chain()));
+            }
+        }
+    }
+}
+
+/// Positions go on from one tail to the next; the first goes on from what is sealed.
+fn check_positions(
+    layout: &Layout,
+    (before, last): (TailNumber, Position),
+    (number, contents): (TailNumber, &TailContents),
+    checked: &mut CheckReport,
+) {
+    let first = contents.scan.frames.first().map(|frame| frame.header.position);
+    let (expected, Some(found)) = (last.next(), first) else { return };
+    let before = layout.tail(before);
+    let has_before = before.exists();
+    // A writer that opens the archive notes the last position of its tails before it seals them.
+    if found == expected || (found < expected && !has_before) {
+        return;
+    }
+    // What is missing is more likely the end of the one before.
+    let path = if found > expected && has_before { before } else { layout.tail(number) };
+    if checked.findings.iter().all(|finding| finding.path != path) {
+        checked.found(path, Fault::Positions { expected: expected.get(), found: found.get() });
+    }
 }
 
 /// Sets aside what is wrong. Tails are the writer's: without one, this opens the archive as a writer would.

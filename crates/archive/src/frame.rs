@@ -12,17 +12,24 @@
 //! 16  position              8
 //! 24  octets of flows       8   without padding, 0 when there are none
 //! 32  octets beside flows   8   headings and padding included
-//! 40  batches beside flows  4
+//! 40  batches beside flows  2
+//! 42  digest                2   in units of 64 octets, padding included
 //! 44  CRC-32C of payload    4   padding included
-//! 48  zeros                 8
-//! 56  octets of the digest  4   without padding, 0 when there is none
+//! 48  nonce of the tail     8   random, 0 in tails of older programs
+//! 56  number of the tail    4   its low 32 bits
 //! 60  CRC-32C of header     4   of the 60 octets before it
 //! ```
+//!
+//! The nonce and the number say which tail a frame is of: one that an older file left on the disk, or that lies in another
+//! tail, is not taken for one of this tail, nor is one that a sender put into the octets of a flow. A frame without any
+//! payload stands for one that was lost to damage (see `scan`).
 //!
 //! A heading is the name of the table, filled up with zeros to 48 octets, then the octets of the stream (8, without
 //! padding) and zeros. What the frame says about its flows comes last (see `digest`).
 
+use std::hash::{BuildHasher, RandomState};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::buffer::Buffer;
@@ -33,12 +40,15 @@ use arrow::ipc::writer::StreamEncoder;
 use weir_flow::{Delivery, FlowBatch, Table};
 
 use crate::Position;
+use crate::position::TailNumber;
 
 mod digest;
 mod pack;
+mod scan;
 
 pub use digest::FrameDigest;
 pub(crate) use pack::unpack;
+pub(crate) use scan::{Octets, Scan, TailEnd, scan};
 
 /// Octets of a header, and what payloads are padded to.
 pub(crate) const HEADER_OCTETS: usize = 64;
@@ -48,15 +58,44 @@ const VERSION: u32 = 2;
 const HEADING_OCTETS_AT: usize = 48;
 static ZEROS: [u8; HEADER_OCTETS] = [0; HEADER_OCTETS];
 
+/// No position is as large: one that is was not given out by a writer.
+const POSITIONS_END: u64 = 1 << 56;
+
+/// What the frames of one tail have in common, and those of no other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub(crate) struct TailMark {
+    /// 0 in tails of older programs, which have no mark.
+    pub(crate) nonce: u64,
+    /// The low 32 bits of the tail's number.
+    pub(crate) number: u32,
+}
+
+impl TailMark {
+    /// The mark of a new tail. Nobody can guess its nonce who has not read the file.
+    pub(crate) fn random(number: TailNumber) -> Self {
+        // The keys of this hash are random numbers of the system.
+        let nonce = RandomState::new().hash_one((number, std::process::id(), SystemTime::now()));
+        Self { nonce: nonce.max(1), number: number as u32 }
+    }
+
+    /// Whether a tail of this number may have it.
+    pub(crate) fn may_be_of(self, number: TailNumber) -> bool {
+        self == Self::default() || (self.nonce != 0 && self.number == number as u32)
+    }
+}
+
 /// The header of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct FrameHeader {
     pub(crate) position: Position,
+    /// Of the tail that it was written to.
+    pub(crate) mark: TailMark,
     pub(crate) flows_octets: u64,
     pub(crate) side_octets: u64,
     pub(crate) flows_rows: u32,
-    pub(crate) side_batches: u32,
+    pub(crate) side_batches: u16,
     pub(crate) payload_crc: u32,
+    /// Octets of the digest, padding included.
     pub(crate) digest_octets: u32,
 }
 
@@ -87,16 +126,32 @@ impl FrameHeader {
             position: Position::new(u64_at(octets, 16)),
             flows_octets: u64_at(octets, 24),
             side_octets: u64_at(octets, 32),
-            side_batches: u32_at(octets, 40),
+            side_batches: u32_at(octets, 40) as u16,
+            digest_octets: (u32_at(octets, 40) >> 16) * HEADER_OCTETS as u32,
             payload_crc: u32_at(octets, 44),
-            digest_octets: u32_at(octets, 56),
+            mark: TailMark { nonce: u64_at(octets, 48), number: u32_at(octets, 56) },
         };
         // Lengths of this size cannot be added up without care, and no frame has them.
-        let sane = header.flows_octets < 1 << 48 && header.side_octets < 1 << 48;
+        let sane =
+            header.flows_octets < 1 << 48 && header.side_octets < 1 << 48 && header.position.get() < POSITIONS_END;
         sane.then_some(header)
     }
 
-    fn to_octets(self) -> [u8; HEADER_OCTETS] {
+    /// The header of a frame that stands for a lost one.
+    pub(crate) fn lost(position: Position, mark: TailMark) -> Self {
+        Self {
+            position,
+            mark,
+            flows_octets: 0,
+            side_octets: 0,
+            flows_rows: 0,
+            side_batches: 0,
+            digest_octets: 0,
+            payload_crc: 0,
+        }
+    }
+
+    pub(crate) fn to_octets(self) -> [u8; HEADER_OCTETS] {
         let mut octets = [0; HEADER_OCTETS];
         octets[..8].copy_from_slice(MAGIC);
         octets[8..12].copy_from_slice(&VERSION.to_le_bytes());
@@ -104,9 +159,12 @@ impl FrameHeader {
         octets[16..24].copy_from_slice(&self.position.get().to_le_bytes());
         octets[24..32].copy_from_slice(&self.flows_octets.to_le_bytes());
         octets[32..40].copy_from_slice(&self.side_octets.to_le_bytes());
-        octets[40..44].copy_from_slice(&self.side_batches.to_le_bytes());
+        octets[40..42].copy_from_slice(&self.side_batches.to_le_bytes());
+        let digest_units = self.digest_octets / HEADER_OCTETS as u32;
+        octets[42..44].copy_from_slice(&(digest_units as u16).to_le_bytes());
         octets[44..48].copy_from_slice(&self.payload_crc.to_le_bytes());
-        octets[56..60].copy_from_slice(&self.digest_octets.to_le_bytes());
+        octets[48..56].copy_from_slice(&self.mark.nonce.to_le_bytes());
+        octets[56..60].copy_from_slice(&self.mark.number.to_le_bytes());
         let crc = crc32c::crc32c(&octets[..60]);
         octets[60..].copy_from_slice(&crc.to_le_bytes());
         octets
@@ -114,7 +172,7 @@ impl FrameHeader {
 
     /// Octets of the payload, padding included.
     pub(crate) fn payload_octets(&self) -> u64 {
-        self.digest_at() + padded(self.digest_octets.into())
+        self.digest_at() + u64::from(self.digest_octets)
     }
 
     /// Where in the payload the digest begins.
@@ -131,8 +189,8 @@ impl FrameHeader {
 /// A frame ready to be written: a header, then the buffers in their order.
 #[derive(Debug)]
 pub(crate) struct EncodedFrame {
+    /// Without a mark, which it gets from the tail that it is written to.
     pub(crate) header: FrameHeader,
-    pub(crate) header_octets: [u8; HEADER_OCTETS],
     /// The columns themselves as far as possible: what is written is not copied first.
     pub(crate) payload: Vec<Buffer>,
 }
@@ -152,9 +210,11 @@ impl EncodedFrame {
             side_batches += 1;
         }
         let digest = delivery.flows.as_ref().map(|flows| FrameDigest::of(flows).encode());
-        let digest_octets = digest.as_ref().map_or(0, Buffer::len) as u32;
-        payload.extend(digest);
-        payload.push(padding(digest_octets.into()));
+        let digest_octets = digest.as_ref().map_or(0, |digest| padded(digest.len() as u64)) as u32;
+        if let Some(digest) = digest {
+            let padding = padding(digest.len() as u64);
+            payload.extend([digest, padding]);
+        }
         let payload_crc = payload.iter().fold(0, |crc, buffer| crc32c::crc32c_append(crc, buffer));
         let header = FrameHeader {
             position,
@@ -164,8 +224,34 @@ impl EncodedFrame {
             side_batches,
             payload_crc,
             digest_octets,
+            mark: TailMark::default(),
         };
-        Ok(Self { header, header_octets: header.to_octets(), payload })
+        Ok(Self { header, payload })
+    }
+
+    /// The header as a tail of this mark has it.
+    pub(crate) fn header_octets(&self, mark: TailMark) -> [u8; HEADER_OCTETS] {
+        FrameHeader { mark, ..self.header }.to_octets()
+    }
+}
+
+/// A whole frame found in a tail.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FoundFrame {
+    pub(crate) header: FrameHeader,
+    /// Where its payload begins.
+    pub(crate) payload_at: usize,
+}
+
+impl FoundFrame {
+    /// Where it begins.
+    pub(crate) fn at(&self) -> usize {
+        self.payload_at - HEADER_OCTETS
+    }
+
+    /// Where it ends.
+    pub(crate) fn end(&self) -> usize {
+        self.at() + self.header.frame_octets() as usize
     }
 }
 
@@ -276,124 +362,6 @@ fn decode_stream(octets: &Buffer, at: usize, length: usize) -> Result<RecordBatc
     let mut stream = octets.slice_with_length(at, length);
     let mut decoder = StreamDecoder::new();
     decoder.decode(&mut stream)?.ok_or_else(|| ArrowError::IpcError("stream without a batch".to_owned()))
-}
-
-/// A whole frame found in a tail.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct FoundFrame {
-    pub(crate) header: FrameHeader,
-    /// Where its payload begins.
-    pub(crate) payload_at: usize,
-}
-
-/// What follows the whole frames of a tail.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TailEnd {
-    /// Nothing.
-    Clean,
-    /// Octets that are no whole frame, with no frame after them: a write that did not finish.
-    Torn,
-    /// Octets that are no whole frame, with frames after them: the file was changed after it was written.
-    Damaged {
-        /// Headers found after them.
-        frames: u64,
-        /// Flows in these frames.
-        rows: u64,
-        /// Position of the last of them.
-        last: Position,
-    },
-}
-
-/// The frames of a tail.
-#[derive(Debug)]
-pub(crate) struct Scan {
-    /// Whole frames, without a gap.
-    pub(crate) frames: Vec<FoundFrame>,
-    /// Octets that they take.
-    pub(crate) whole_octets: usize,
-    pub(crate) end: TailEnd,
-}
-
-impl Scan {
-    /// Position of the last whole frame.
-    pub(crate) fn last(&self) -> Option<Position> {
-        self.frames.last().map(|frame| frame.header.position)
-    }
-
-    /// Flows in the whole frames.
-    pub(crate) fn rows(&self) -> u64 {
-        self.frames.iter().map(|frame| u64::from(frame.header.flows_rows)).sum()
-    }
-}
-
-/// Octets in which frames are looked for: in memory, or a file of which little should be in memory.
-pub(crate) trait Octets {
-    /// How many there are.
-    fn length(&self) -> usize;
-    /// Up to [`HEADER_OCTETS`] octets at `at`, fewer when there are no more.
-    fn header_at(&self, at: usize) -> impl AsRef<[u8]>;
-    /// The checksum of `length` octets at `at`, or `None` when there are fewer.
-    fn crc_at(&self, at: usize, length: usize) -> Option<u32>;
-}
-
-impl Octets for [u8] {
-    fn length(&self) -> usize {
-        self.len()
-    }
-
-    fn header_at(&self, at: usize) -> impl AsRef<[u8]> {
-        self.get(at..).unwrap_or_default()
-    }
-
-    fn crc_at(&self, at: usize, length: usize) -> Option<u32> {
-        self.get(at..at.checked_add(length)?).map(crc32c::crc32c)
-    }
-}
-
-/// Finds the whole frames of a tail: all checksums right, positions one after another.
-pub(crate) fn scan(octets: &(impl Octets + ?Sized)) -> Scan {
-    let mut frames: Vec<FoundFrame> = Vec::new();
-    let mut at = 0;
-    while let Some(frame) = frame_at(octets, at) {
-        let follows = |before: &FoundFrame| before.header.position.next() == frame.header.position;
-        if !frames.last().is_none_or(follows) {
-            break;
-        }
-        at += frame.header.frame_octets() as usize;
-        frames.push(frame);
-    }
-    let end = if at == octets.length() { TailEnd::Clean } else { end_after(octets, at) };
-    Scan { frames, whole_octets: at, end }
-}
-
-fn frame_at(octets: &(impl Octets + ?Sized), at: usize) -> Option<FoundFrame> {
-    let header = FrameHeader::parse(octets.header_at(at).as_ref())?;
-    let payload_at = at + HEADER_OCTETS;
-    let crc = octets.crc_at(payload_at, header.payload_octets() as usize)?;
-    (crc == header.payload_crc).then_some(FoundFrame { header, payload_at })
-}
-
-fn end_after(octets: &(impl Octets + ?Sized), bad: usize) -> TailEnd {
-    let mut found = TailEnd::Torn;
-    let mut at = bad + HEADER_OCTETS;
-    while at < octets.length() {
-        // A header counts only with its whole frame: the columns of a torn frame may hold anything a sender likes.
-        if let Some(frame) = frame_at(octets, at) {
-            let (frames, rows) = match found {
-                TailEnd::Damaged { frames, rows, .. } => (frames, rows),
-                _ => (0, 0),
-            };
-            found = TailEnd::Damaged {
-                frames: frames + 1,
-                rows: rows + u64::from(frame.header.flows_rows),
-                last: frame.header.position,
-            };
-            at += frame.header.frame_octets() as usize;
-        } else {
-            at += HEADER_OCTETS;
-        }
-    }
-    found
 }
 
 #[cfg(test)]

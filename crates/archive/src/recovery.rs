@@ -14,7 +14,7 @@ use crate::manifest::{ArchiveState, Edit, Manifest, clear_new};
 use crate::portable::list;
 use crate::position::{LOCAL, TailNumber};
 use crate::segment::{SegmentName, found_segment};
-use crate::tail::{FinishedTail, TailContents, TailDamage, set_aside};
+use crate::tail::{FinishedTail, TailContents, TailDamage, first_position, set_aside};
 use crate::{Action, ArchiveError, Position, disk, folder, readers};
 
 /// What opening an archive found, cut and finished.
@@ -97,8 +97,8 @@ pub(crate) fn recover(layout: &Layout) -> Result<RecoveredTails, ArchiveError> {
     let mut position = state.local().position;
     let mut tails = VecDeque::new();
     for (index, &number) in numbers.iter().enumerate() {
-        let is_last = index + 1 == numbers.len();
-        let (tail, last_seen) = recover_tail(layout, number, is_last, &mut recovery)?;
+        let next = numbers.get(index + 1).copied();
+        let (tail, last_seen) = recover_tail(layout, number, (position, next), &mut recovery)?;
         position = position.max(last_seen);
         tails.push_back(tail);
     }
@@ -192,34 +192,42 @@ fn remove_uncommitted(layout: &Layout, state: &ArchiveState) -> Result<u64, Arch
     Ok(removed)
 }
 
-/// Brings one tail in order and makes it durable; returns the last position found in it, damage or not.
+/// Brings one tail in order and makes it durable; returns the last position found in it, damage or not. `before` is the
+/// last position before it, `next` the tail after it.
 ///
-/// Only the last tail can have a torn end from a crash. Anywhere else octets that are no frame are damage.
+/// Only the last tail can have a torn end from a crash. Anywhere else octets that are no frame are damage, and so are
+/// positions that are missing before those of the next tail.
 fn recover_tail(
     layout: &Layout,
     number: TailNumber,
-    is_last: bool,
+    (before, next): (Position, Option<TailNumber>),
     recovery: &mut Recovery,
 ) -> Result<(FinishedTail, Position), ArchiveError> {
     let path = layout.tail(number);
-    let contents = TailContents::open(&path)?;
-    let last = contents.scan.last();
-    let mut last_seen = last.unwrap_or_default();
+    let mut contents = TailContents::open(&path)?;
+    let mut last = contents.scan.last();
+    let after = next.filter(|next| *next == number + 1).and_then(|next| first_position(&layout.tail(next)));
+    let through = after.and_then(|after| after.get().checked_sub(1)).map(Position::new);
+    let is_short = through.is_some_and(|through| last.unwrap_or(before).max(before) < through);
     match contents.scan.end {
-        TailEnd::Clean => {}
-        TailEnd::Torn if is_last => {
+        TailEnd::Clean if !is_short => {}
+        TailEnd::Torn if next.is_none() => {
             recovery.torn_octets += contents.octets() - contents.scan.whole_octets as u64;
             cut(&path, contents.scan.whole_octets as u64)?;
         }
-        TailEnd::Torn | TailEnd::Damaged { .. } => {
-            let (damage, found) = set_aside(layout, number, &contents)?;
-            last_seen = last_seen.max(found);
+        TailEnd::Clean | TailEnd::Torn | TailEnd::Damaged => {
+            // The write that did not finish may have been made again, to the next tail.
+            let found = if contents.scan.end == TailEnd::Torn { last } else { None };
+            let (damage, found) = set_aside(layout, number, &contents, (Some(before), through.or(found)))?;
             recovery.damages.push(damage);
+            contents = TailContents::open(&path)?;
+            last = contents.scan.last().max(Some(found));
         }
     }
     sync(&path)?;
     let (rows, octets) = (contents.scan.rows(), contents.scan.whole_octets as u64);
-    Ok((FinishedTail { number, path, last, rows, octets, failures: 0 }, last_seen))
+    let tail = FinishedTail { number, path, last: contents.scan.last(), rows, octets, failures: 0 };
+    Ok((tail, last.unwrap_or_default()))
 }
 
 fn cut(path: &Path, octets: u64) -> Result<(), ArchiveError> {

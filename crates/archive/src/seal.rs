@@ -49,11 +49,13 @@ pub(crate) fn seal_tail(
 ) -> Result<SealReport, ArchiveError> {
     let mut sealed = SealReport::default();
     let began = Instant::now();
-    let file = TailFile::open(&tail.path)?;
-    let scan = file.scan()?;
-    let lost = scan.last() < tail.last;
-    if lost || matches!(scan.end, TailEnd::Damaged { .. }) {
-        set_aside(layout, tail.number, &TailContents::open(&tail.path)?)?;
+    let mut file = TailFile::open(&tail.path)?;
+    let mut scan = file.scan()?;
+    if scan.last() < tail.last || scan.end == TailEnd::Damaged {
+        set_aside(layout, tail.number, &TailContents::open(&tail.path)?, (None, tail.last))?;
+        // what is whole of it, the frames behind the damage too
+        file = TailFile::open(&tail.path)?;
+        scan = file.scan()?;
     }
     let mut written = Vec::new();
     if let (Some(first), Some(last)) = (scan.frames.first(), scan.last()) {

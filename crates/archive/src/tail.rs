@@ -16,7 +16,7 @@ use arrow::buffer::{Buffer, MutableBuffer};
 use arrow::error::ArrowError;
 use weir_flow::Table;
 
-use crate::frame::{EncodedFrame, HEADER_OCTETS, Octets, Scan, TailEnd, decode, scan, streams};
+use crate::frame::{EncodedFrame, FrameHeader, HEADER_OCTETS, Octets, Scan, TailMark, decode, scan, streams};
 use crate::layout::Layout;
 use crate::position::TailNumber;
 use crate::{Action, ArchiveError, Position, disk, folder};
@@ -28,12 +28,17 @@ pub(crate) use stream::Stream;
 /// Most pieces of one vectored write; the kernel takes no more (`IOV_MAX`).
 const SLICES_MAX: usize = 1024;
 
+/// Most frames in a row that frames without payload take the place of. More are missing only when the file was another.
+const LOST_FRAMES_MAX: u64 = 1 << 24;
+
 /// The tail that is written.
 #[derive(Debug)]
 pub(crate) struct LiveTail {
     pub(crate) number: TailNumber,
     pub(crate) path: PathBuf,
     pub(crate) file: Arc<File>,
+    /// What its frames have in common.
+    mark: TailMark,
     /// When its first frame came.
     pub(crate) begun: Instant,
     pub(crate) octets: u64,
@@ -54,6 +59,7 @@ impl LiveTail {
             number,
             path,
             file: Arc::new(file),
+            mark: TailMark::random(number),
             begun: Instant::now(),
             octets: 0,
             rows: 0,
@@ -71,7 +77,7 @@ impl LiveTail {
     /// Writes a frame, all of it or nothing: after an error the file is cut back to its last whole frame, or left
     /// alone from then on when even that fails. Either way its readers never take the piece for a frame.
     pub(crate) fn append(&mut self, frame: &EncodedFrame) -> Result<(), ArchiveError> {
-        if let Err(source) = write_frame(&self.file, frame) {
+        if let Err(source) = write_frame(&self.file, frame, self.mark) {
             self.broken = disk::set_length(&self.file, &self.path, self.octets).is_err();
             return Err(Action::AppendTail.failed(&self.path)(source));
         }
@@ -85,9 +91,10 @@ impl LiveTail {
     }
 }
 
-fn write_frame(mut file: &File, frame: &EncodedFrame) -> io::Result<()> {
+fn write_frame(mut file: &File, frame: &EncodedFrame, mark: TailMark) -> io::Result<()> {
+    let header = frame.header_octets(mark);
     let pieces = frame.payload.iter().map(|buffer| IoSlice::new(buffer));
-    let pieces = std::iter::once(IoSlice::new(&frame.header_octets)).chain(pieces);
+    let pieces = std::iter::once(IoSlice::new(&header)).chain(pieces);
     let mut slices: Vec<_> = pieces.filter(|piece| !piece.is_empty()).collect();
     let mut left = slices.as_mut_slice();
     while !left.is_empty() {
@@ -115,15 +122,20 @@ pub(crate) struct FinishedTail {
     pub(crate) failures: u32,
 }
 
-/// A tail that was changed after it was written. What lay before the damage is kept as if nothing had happened.
+/// A tail that was changed after it was written. Its whole frames, before the damage and behind it, are kept as if
+/// nothing had happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct TailDamage {
     /// The whole file, set aside for people to look at.
     pub path: PathBuf,
-    /// Octets of the file that are not read any more.
+    /// Octets of the file that are in no whole frame.
     pub octets_lost: u64,
-    /// Whole frames found behind the damage, among these octets; the damaged ones are not counted.
+    /// Deliveries that are lost, as far as the positions of those around them show.
+    pub frames_lost: u64,
+    /// Flows in them, as far as their headers can be read.
+    pub rows_lost: u64,
+    /// Whole frames found behind the first damage.
     pub frames_behind: u64,
     /// Flows in these frames.
     pub rows_behind: u64,
@@ -153,7 +165,7 @@ impl TailContents {
     }
 
     fn of(octets: Buffer, path: &Path) -> Self {
-        let scan = scan(&octets[..]);
+        let scan = scan(&octets[..], number_of(path));
         Self { path: path.to_owned(), octets, scan }
     }
 
@@ -162,9 +174,38 @@ impl TailContents {
         self.octets.len() as u64
     }
 
-    /// Octets up to the last whole frame.
-    pub(crate) fn whole(&self) -> &[u8] {
-        &self.octets[..self.scan.whole_octets]
+    /// Octets that are in no whole frame.
+    pub(crate) fn octets_lost(&self) -> u64 {
+        self.octets() - self.scan.whole_octets as u64 - self.scan.behind.octets()
+    }
+
+    /// Writes every whole frame, and one without payload for each position from the one after `before` through `through`
+    /// that has none. Without `before` nothing is written for what is missing in front. Returns how many of these were
+    /// written.
+    fn write_whole(&self, before: Option<Position>, through: Position, out: &mut impl Write) -> io::Result<u64> {
+        let Scan { frames, behind, mark, .. } = &self.scan;
+        let mark = mark.unwrap_or_default();
+        let mut next = before.map(Position::next);
+        let mut lost = 0;
+        let mut fill = |end: Position, out: &mut dyn Write| -> io::Result<()> {
+            let mut at = next.unwrap_or(end);
+            if end.get().saturating_sub(at.get()) > LOST_FRAMES_MAX {
+                at = end;
+            }
+            while at < end {
+                out.write_all(&FrameHeader::lost(at, mark).to_octets())?;
+                lost += 1;
+                at = at.next();
+            }
+            next = next.max(Some(end.next()));
+            Ok(())
+        };
+        for frame in frames.iter().chain(&behind.frames) {
+            fill(frame.header.position, out)?;
+            out.write_all(self.octets.get(frame.at()..frame.end()).unwrap_or_default())?;
+        }
+        fill(through.next(), out)?;
+        Ok(lost)
     }
 
     /// The batches of every table, in the order of frames. Columns lie where they were read.
@@ -209,7 +250,7 @@ impl TailFile {
 
     /// Finds the whole frames, checksums and all.
     pub(crate) fn scan(&self) -> Result<Scan, ArchiveError> {
-        let scan = scan(self);
+        let scan = scan(self, number_of(&self.path));
         match self.failure.take() {
             Some(source) => Err(Action::ReadTail.failed(&self.path)(source)),
             None => Ok(scan),
@@ -274,6 +315,19 @@ impl Octets for TailFile {
     }
 }
 
+/// The position of the first frame of a tail, as far as its header can be read.
+pub(crate) fn first_position(path: &Path) -> Option<Position> {
+    let mut header = [0; HEADER_OCTETS];
+    File::open(path).and_then(|file| file.read_exact_at(&mut header, 0)).ok()?;
+    let header = FrameHeader::parse(&header)?;
+    header.mark.may_be_of(number_of(path)).then_some(header.position)
+}
+
+/// The number in the name of a tail; no tail has the number 0.
+fn number_of(path: &Path) -> TailNumber {
+    path.file_stem().and_then(|stem| stem.to_str()?.parse().ok()).unwrap_or_default()
+}
+
 /// Reads what a file has now. Its writer may append meanwhile, or cut back the piece of a frame.
 fn read_octets(file: &File) -> io::Result<Buffer> {
     let length = file.metadata()?.len() as usize;
@@ -291,7 +345,10 @@ fn read_octets(file: &File) -> io::Result<Buffer> {
     Ok(octets.into())
 }
 
-/// Keeps a damaged tail under another name and puts its whole frames in its place. Returns the last position found.
+/// Keeps a damaged tail under another name and puts its whole frames in its place. Returns the last position of the tail.
+///
+/// Frames without payload take the place of those that are lost: in front after the position `before`, when that is
+/// known; at the end through the position `through`, or else the last that was found.
 ///
 /// The damaged file gets its second name before the new one takes its first, so a crash in between loses nothing and
 /// the next writer does the same again.
@@ -299,25 +356,36 @@ pub(crate) fn set_aside(
     layout: &Layout,
     number: TailNumber,
     contents: &TailContents,
+    (before, through): (Option<Position>, Option<Position>),
 ) -> Result<(TailDamage, Position), ArchiveError> {
-    let scan = &contents.scan;
-    let kept = scan.last();
-    let (frames_behind, rows_behind, last) = match scan.end {
-        TailEnd::Damaged { frames, rows, last } => (frames, rows, last.max(kept.unwrap_or_default())),
-        TailEnd::Clean | TailEnd::Torn => (0, 0, kept.unwrap_or_default()),
-    };
+    let behind = &contents.scan.behind;
+    let kept = contents.scan.last();
+    let whole = behind.frames.last().map(|frame| frame.header.position).or(kept);
+    let last = whole.max(through.or(behind.last)).unwrap_or_default();
     let (path, aside) = (layout.tail(number), layout.damaged(number, last));
     let rewritten = layout.tmp().join(format!("{number:016}.tail"));
-    let replaced: io::Result<()> = (|| {
+    let replaced: io::Result<u64> = (|| {
         match disk::link(&path, &aside) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             other => other?,
         }
-        disk::write_synced(&rewritten, contents.whole())?;
-        disk::rename(&rewritten, &path)
+        let mut file = disk::create(&rewritten)?;
+        let frames_lost = contents.write_whole(before, last, &mut file)?;
+        disk::written(&rewritten);
+        disk::sync(&file, &rewritten)?;
+        disk::rename(&rewritten, &path)?;
+        Ok(frames_lost)
     })();
-    replaced.map_err(Action::SetAside.failed(&path))?;
+    let frames_lost = replaced.map_err(Action::SetAside.failed(&path))?;
     folder::sync(&layout.tails())?;
-    let octets_lost = contents.octets() - scan.whole_octets as u64;
-    Ok((TailDamage { path: aside, octets_lost, frames_behind, rows_behind, kept }, last))
+    let damage = TailDamage {
+        path: aside,
+        octets_lost: contents.octets_lost(),
+        frames_lost,
+        rows_lost: behind.rows_lost,
+        frames_behind: behind.frames.len() as u64,
+        rows_behind: behind.rows(),
+        kept,
+    };
+    Ok((damage, last))
 }

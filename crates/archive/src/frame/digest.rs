@@ -67,19 +67,20 @@ impl FrameDigest {
         Buffer::from_vec(octets)
     }
 
-    /// Reads the octets; `None` when they are not what was written.
+    /// Reads the octets, behind which there may be padding; `None` when they are not what was written.
     pub(crate) fn decode(octets: &[u8]) -> Option<Self> {
+        let log_bits = u32::from_le_bytes(*octets.get(4..)?.first_chunk()?);
+        if !(LOG_BITS_MIN..=LOG_BITS_MAX).contains(&log_bits) {
+            return None;
+        }
+        let octets = octets.get(..FIXED_OCTETS + (1 << log_bits >> 3))?;
         let (crc, rest) = octets.split_first_chunk()?;
         if crc32c::crc32c(rest) != u32::from_le_bytes(*crc) {
             return None;
         }
-        let log_bits = u32::from_le_bytes(*rest.first_chunk()?);
-        let (fixed, hosts) = octets.split_at_checked(FIXED_OCTETS)?;
+        let (fixed, hosts) = octets.split_at(FIXED_OCTETS);
         let number = |at: usize| Some(i64::from_le_bytes(*fixed.get(at..)?.first_chunk()?));
         let times = |at: usize| Some((number(at)?, number(at + 8)?));
-        if !(LOG_BITS_MIN..=LOG_BITS_MAX).contains(&log_bits) || hosts.len() << 3 != 1 << log_bits {
-            return None;
-        }
         let (words, _) = hosts.as_chunks();
         let hosts = words.iter().map(|word| u64::from_le_bytes(*word)).collect();
         Some(Self { start: times(8)?, end: times(24)?, received: times(40)?, hosts })

@@ -30,6 +30,11 @@ impl Segment {
         }
     }
 
+    /// Verifies the checksums of a segment that has any.
+    pub(super) fn verify(&self) -> Result<(), ArchiveError> {
+        self.index()?.map_or(Ok(()), |index| self.check_parts(&index))
+    }
+
     fn damaged(&self, part: impl Into<String>) -> ArchiveError {
         ArchiveError::DamagedSegment { path: self.path(), part: part.into() }
     }

@@ -17,8 +17,10 @@ use crate::ArchiveError;
 impl Segment {
     /// Every row of the segment, as batches with all columns of its table.
     ///
-    /// A query engine reads the file itself, and only what it needs; this is for callers that want all of it.
+    /// A query engine reads the file itself, and only what it needs; this is for callers that want all of it. The
+    /// checksums of the whole file are verified first: pages of the side tables have none, nor have headers of pages.
     pub fn read(&self) -> Result<Vec<RecordBatch>, ArchiveError> {
+        self.verify()?;
         let reader = self.open()?.with_batch_size(8192).build().map_err(|error| self.unreadable(error))?;
         reader.map(|batch| batch.map_err(|error| self.unreadable(error.into()))).collect()
     }

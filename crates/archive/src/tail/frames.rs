@@ -11,7 +11,7 @@ use arrow::error::ArrowError;
 use weir_flow::{Column, Table};
 
 use super::stream::read_at;
-use super::{TailContents, read_octets};
+use super::{TailContents, number_of, read_octets};
 use crate::caches::Caches;
 use crate::frame::{FoundFrame, FrameDigest, FrameHeader, HEADER_OCTETS, TailEnd, decode, decode_flows};
 use crate::{Action, ArchiveError, Position};
@@ -109,7 +109,10 @@ impl TailFrames {
             return Ok(None);
         }
         let Some(header) = FrameHeader::parse(&self.file.read(at, HEADER_OCTETS)?) else { return Ok(None) };
-        let follows = self.last().is_none_or(|last| last.next() == header.position);
+        let follows = match self.frames.last() {
+            Some(last) => last.position().next() == header.position && last.found.header.mark == header.mark,
+            None => header.mark.may_be_of(number_of(&self.file.path)),
+        };
         if !follows || at + header.frame_octets() > length {
             return Ok(None);
         }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use weir_archive::{ArchiveError, ArchiveOptions, Position, Snapshot, Writer};
 use weir_flow::Table;
 
-use crate::numbered::{check, delivery, rows_up_to, take_back_commit};
+use crate::numbered::{batches, check, delivery, numbers, rows_up_to, take_back_commit};
 
 fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
     let entries = fs::read_dir(dir.join("tail")).expect("a folder of tails");
@@ -27,17 +27,29 @@ fn archive_with_tail(dir: &Path, deliveries: u64) -> (PathBuf, Vec<u64>) {
     (files(dir, "tail")[0].clone(), ends)
 }
 
+/// The numbers of all flows of an archive, and of those of some deliveries.
+fn flows(dir: &Path) -> Vec<u64> {
+    let mut found = numbers(&batches(&Snapshot::open(dir).expect("a snapshot"), weir_flow::Table::Flows), "flow_id");
+    found.sort_unstable();
+    found
+}
+
+fn flows_of(deliveries: &[u64]) -> Vec<u64> {
+    let of = |number: &u64| rows_up_to(Position::new(number - 1))..rows_up_to(Position::new(*number));
+    deliveries.iter().flat_map(of).collect()
+}
+
 fn reopen(dir: &Path) -> (Writer, weir_archive::Recovery) {
     Writer::open(dir, ArchiveOptions::default()).expect("the archive opens")
 }
 
 #[test]
 fn a_torn_frame_is_cut_and_counted() {
-    let dir = tempfile::tempdir().expect("a folder");
-    let (tail, ends) = archive_with_tail(dir.path(), 3);
-    let whole = fs::read(&tail).expect("a tail");
-    let lengths = [1, 10, 63, 64, 65, 100, 500, ends[2] - ends[1] - 64, ends[2] - ends[1] - 1];
-    for length in lengths {
+    for length in [Some(1), Some(10), Some(63), Some(64), Some(65), Some(100), Some(500), None] {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (tail, ends) = archive_with_tail(dir.path(), 3);
+        let whole = fs::read(&tail).expect("a tail");
+        let length = length.unwrap_or(ends[2] - ends[1] - 1);
         fs::write(&tail, &whole[..(ends[1] + length) as usize]).expect("written");
         assert_eq!(check(dir.path()), Position::new(2), "{length} octets of the last frame");
         let (writer, recovery) = reopen(dir.path());
@@ -45,10 +57,6 @@ fn a_torn_frame_is_cut_and_counted() {
         assert_eq!(recovery.rows, rows_up_to(Position::new(2)));
         drop(writer);
         assert_eq!(check(dir.path()), Position::new(2));
-        // What was sealed meanwhile goes, so that the tail can be put back.
-        for table in ["flows", "exporter_books"] {
-            fs::remove_dir_all(dir.path().join(table)).expect("removed");
-        }
     }
 }
 
@@ -65,7 +73,7 @@ fn appending_goes_on_after_a_torn_frame() {
 }
 
 #[test]
-fn a_damaged_tail_is_set_aside_and_the_frames_before_are_kept() {
+fn a_damaged_tail_is_set_aside_and_its_whole_frames_are_kept() {
     let dir = tempfile::tempdir().expect("a folder");
     let (tail, ends) = archive_with_tail(dir.path(), 5);
     let mut octets = fs::read(&tail).expect("a tail");
@@ -80,29 +88,123 @@ fn a_damaged_tail_is_set_aside_and_the_frames_before_are_kept() {
     let [damage] = &recovery.damages[..] else { panic!("one damage, not {recovery:?}") };
     assert_eq!((damage.frames_behind, damage.kept), (1, Some(Position::new(3))));
     assert_eq!(damage.rows_behind, delivery(Position::new(5)).rows() as u64);
-    assert_eq!(damage.octets_lost, ends[4] - ends[2]);
+    assert_eq!(damage.octets_lost, ends[3] - ends[2]);
+    // the header of the frame is whole, and says how many flows were in it
+    assert_eq!((damage.frames_lost, damage.rows_lost), (1, delivery(Position::new(4)).rows() as u64));
     assert_eq!(fs::read(&damage.path).expect("set aside"), octets);
     assert_eq!(recovery.position, Position::new(5), "a position is never given out twice");
     assert_eq!(recovery.torn_octets, 0);
     assert_eq!(writer.append(delivery(Position::new(6))).expect("appended"), Position::new(6));
     let summary = writer.close().expect("closed");
-    let rows = delivery(Position::new(6)).rows() as u64 + rows_up_to(Position::new(3));
+    let rows = rows_up_to(Position::new(6)) - delivery(Position::new(4)).rows() as u64;
     assert_eq!(summary.statistics.rows_sealed, rows);
+    assert_eq!(flows(dir.path()), flows_of(&[1, 2, 3, 5, 6]));
     assert_eq!(files(dir.path(), "damaged"), std::slice::from_ref(&damage.path));
 
     let (_writer, recovery) = reopen(dir.path());
     assert_eq!((recovery.position, recovery.damages.len()), (Position::new(6), 0));
 }
 
+/// A header that cannot be read says nothing of its frame, but the positions around it say that one is missing.
+#[test]
+fn frames_behind_a_damaged_header_are_found_again() {
+    for (damaged, left) in [(1, vec![2, 3, 4, 5]), (3, vec![1, 2, 4, 5]), (5, vec![1, 2, 3, 4])] {
+        let dir = tempfile::tempdir().expect("a folder");
+        let (tail, ends) = archive_with_tail(dir.path(), 5);
+        let mut octets = fs::read(&tail).expect("a tail");
+        let at = if damaged == 1 { 0 } else { ends[damaged - 2] as usize };
+        octets[at + 17] ^= 1;
+        fs::write(&tail, &octets).expect("written");
+        let error = Snapshot::open(dir.path()).expect_err("fewer rows than there are");
+        assert!(matches!(&error, ArchiveError::DamagedTail { path, .. } if *path == tail), "{error:?}");
+        let (writer, recovery) = reopen(dir.path());
+        let [damage] = &recovery.damages[..] else { panic!("one damage, not {recovery:?}") };
+        // what is lost at the end is not known: no position follows it
+        let known = u64::from(damaged < 5);
+        assert_eq!((damage.frames_behind, damage.frames_lost), (5 - damaged as u64, known), "frame {damaged}");
+        assert_eq!(damage.octets_lost, ends[damaged - 1] - at as u64);
+        assert_eq!(flows(dir.path()), flows_of(&left), "frame {damaged}");
+        writer.close().expect("sealed");
+        assert_eq!(flows(dir.path()), flows_of(&left), "frame {damaged}");
+        assert_eq!(weir_archive::check(dir.path(), false, |_| {}).expect("checked").findings, []);
+    }
+}
+
+/// Several damages, and the file is damaged while its writer seals it.
+#[test]
+fn frames_between_damages_are_kept_while_the_writer_seals() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let (mut writer, _) = Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive");
+    let mut ends = vec![0];
+    for number in 1..=9 {
+        writer.append(delivery(Position::new(number))).expect("appended");
+        ends.push(fs::metadata(&files(dir.path(), "tail")[0]).expect("a tail").len() as usize);
+    }
+    let tail = files(dir.path(), "tail")[0].clone();
+    let mut octets = fs::read(&tail).expect("a tail");
+    for (frame, at) in [(2, 5), (5, 70), (6, 5), (9, 80)] {
+        octets[ends[frame - 1] + at] ^= 8;
+    }
+    fs::write(&tail, &octets).expect("written");
+    writer.rotate();
+    writer.append(delivery(Position::new(10))).expect("appended");
+    writer.close().expect("sealed");
+    assert_eq!(flows(dir.path()), flows_of(&[1, 3, 4, 7, 8, 10]));
+    let aside = files(dir.path(), "damaged");
+    assert_eq!(aside.len(), 1);
+    assert_eq!(fs::read(&aside[0]).expect("set aside"), octets);
+}
+
+/// Blocks of a file that was deleted, or another file under the name: whole frames, but not those of this tail.
+#[test]
+fn frames_of_another_tail_are_not_taken_for_its_own() {
+    let (ours, other) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let (tail, ends) = archive_with_tail(ours.path(), 3);
+    let (other_tail, other_ends) = archive_with_tail(other.path(), 5);
+    let (whole, foreign) = (fs::read(&tail).expect("a tail"), fs::read(&other_tail).expect("a tail"));
+    assert_eq!(ends[..], other_ends[..3], "frames of the same length");
+    // Behind the end, where the next frame would have been, and the one after that.
+    for from in [1, 2, 3] {
+        fs::write(&tail, [&whole[..ends[2] as usize], &foreign[other_ends[from] as usize..]].concat())
+            .expect("written");
+        let opened = Snapshot::open(ours.path());
+        assert!(matches!(&opened, Err(ArchiveError::DamagedTail { path, .. }) if *path == tail), "{opened:?}");
+    }
+    // In the middle: the frame is another one, and the one behind it counts again.
+    let middle = [&whole[..ends[0] as usize], &foreign[ends[0] as usize..ends[1] as usize], &whole[ends[1] as usize..]];
+    fs::write(&tail, middle.concat()).expect("written");
+    let (writer, recovery) = reopen(ours.path());
+    let [damage] = &recovery.damages[..] else { panic!("one damage, not {recovery:?}") };
+    assert_eq!((damage.frames_behind, damage.frames_lost), (1, 1));
+    assert_eq!(flows(ours.path()), flows_of(&[1, 3]));
+    drop(writer);
+}
+
+/// A tail of another number, even of the same archive.
+#[test]
+fn another_tail_under_the_name_is_damage() {
+    let dir = tempfile::tempdir().expect("a folder");
+    drop(archive_with_tail(dir.path(), 3));
+    let tails = files(dir.path(), "tail");
+    let other = tails[0].with_file_name(format!("{:016}.tail", 2));
+    fs::rename(&tails[0], &other).expect("renamed");
+    fs::copy(&other, &tails[0]).expect("copied");
+    let opened = Snapshot::open(dir.path());
+    assert!(matches!(&opened, Err(ArchiveError::DamagedTail { path, .. }) if *path == other), "{opened:?}");
+}
+
 #[test]
 fn damage_without_any_whole_frame_leaves_an_archive_that_works() {
     let dir = tempfile::tempdir().expect("a folder");
-    let (tail, _) = archive_with_tail(dir.path(), 2);
+    let (tail, ends) = archive_with_tail(dir.path(), 2);
     let mut octets = fs::read(&tail).expect("a tail");
     octets[20] ^= 1;
+    octets[ends[1] as usize - 70] ^= 1;
     fs::write(&tail, &octets).expect("written");
     let (writer, recovery) = reopen(dir.path());
-    assert_eq!((recovery.damages.len(), recovery.rows, recovery.position), (1, 0, Position::new(2)));
+    // Of positions that only damaged frames had nothing is known, so the epoch tells those apart that are given out now.
+    assert_eq!((recovery.damages.len(), recovery.rows, recovery.position), (1, 0, Position::ZERO));
+    assert_eq!(recovery.epoch, 2);
     writer.close().expect("closed");
     assert_eq!(Snapshot::open(dir.path()).expect("a snapshot").flows(), 0);
 }

@@ -326,9 +326,12 @@ fn tell(recovery: &Recovery) {
     }
     for damage in &recovery.damages {
         tracing::warn!(
-            "a damaged tail was set aside: {} ({} octets and {} whole flows behind the damage are not read)",
+            "a damaged tail was set aside: {} ({} octets and {} deliveries with at least {} flows are lost; {} flows behind \
+             the damage are kept)",
             damage.path.display(),
             damage.octets_lost,
+            damage.frames_lost,
+            damage.rows_lost,
             damage.rows_behind
         );
     }

@@ -5,6 +5,7 @@ mod completeness;
 mod elements;
 mod format;
 mod memory;
+mod mutations;
 mod naive;
 mod networks;
 mod questions;
