@@ -146,7 +146,8 @@ impl Compaction {
         all.chunk_by(|a, b| a.is_beside(b)).find_map(|day| {
             let settled = !self.settled_only || plan::is_over(day, now_ms, self.options.compaction.settle_time);
             day.split(is_left_alone).find_map(|part| {
-                let range = plan::next(part, &self.options.compaction, settled)?;
+                let of_books = || plan::next_books(part, self.options.compaction.books_minutes_age_max, now_ms);
+                let range = plan::next(part, &self.options.compaction, settled).or_else(of_books)?;
                 Some(part.get(range)?.iter().copied().cloned().collect())
             })
         })

@@ -100,6 +100,10 @@ pub struct CompactionOptions {
     pub inputs_max: usize,
     /// Time after the end of a day until whatever fits together is merged. Default: 1 hour.
     pub settle_time: Duration,
+    /// Age of a day, from its end, up to which its books keep a row for each minute; an older one gets one row for each
+    /// exporter, Observation Domain and version. Of a window that cuts such a day, the completeness of the whole day is
+    /// known. Default: 32 days, so that the last month is known by the minute.
+    pub books_minutes_age_max: Duration,
     /// How much of its time the thread of a writer may spend on merging, in percent: it rests after each merge. A
     /// command never rests. Default: 25.
     pub busy_percent: u8,
@@ -117,6 +121,7 @@ impl Default for CompactionOptions {
             fan_in: 4,
             inputs_max: 64,
             settle_time: Duration::from_hours(1),
+            books_minutes_age_max: Duration::from_hours(32 * 24),
             busy_percent: 25,
             readers_wait_max: Duration::from_hours(1),
         }

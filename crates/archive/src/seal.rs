@@ -10,6 +10,7 @@ use arrow::datatypes::TimestampMillisecondType;
 use arrow::error::ArrowError;
 use weir_flow::{FlowBatch, Table};
 
+use crate::books::fold::BooksStep;
 use crate::civil::day_of_ms;
 use crate::frame::TailEnd;
 use crate::layout::Layout;
@@ -69,7 +70,7 @@ pub(crate) fn seal_tail(
         let began = Instant::now();
         let mut order = Some(order);
         for (&table, streams) in Table::ALL.iter().zip(&streams) {
-            let columns = Columns::of_tail(table, &file, streams);
+            let columns = Columns::of_tail(table, &file, streams).folded(BooksStep::Minute)?;
             // only flows come first, and only they have an order of their own
             let order = order.take().unwrap_or_else(|| FlowOrder::as_received(columns.rows()));
             written.extend(write_days(layout, options, &columns, order, &origin)?);

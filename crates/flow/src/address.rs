@@ -27,6 +27,19 @@ pub fn to_ip(octets: &[u8]) -> Option<IpAddr> {
     <[u8; 16]>::try_from(octets).ok().map(|v6| Ipv6Addr::from(v6).into())
 }
 
+/// Turns an address, or any octets in network order, into its network of so many bits: the bits after them become 0. A
+/// length of all bits or more leaves the address as it is, since exporters report such masks; nfdump 1.7.1 shifts by
+/// negative numbers then, and answers with whatever the processor makes of that.
+pub fn keep_prefix(octets: &mut [u8], bits: usize) {
+    for (position, octet) in octets.iter_mut().enumerate() {
+        *octet &= match bits.saturating_sub(position * 8) {
+            0 => 0,
+            kept @ 1..8 => !0 << (8 - kept),
+            _ => !0,
+        };
+    }
+}
+
 /// Prints octets as people write them: 4 as IPv4, 16 as IPv6, 6 as a MAC address, anything else in hexadecimal.
 #[derive(Debug, Clone, Copy)]
 pub struct AddressText<'a>(pub &'a [u8]);
@@ -49,6 +62,26 @@ impl fmt::Display for AddressText<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn networks_of_addresses() {
+        // the values of Python's ipaddress.ip_network(…, strict=False)
+        for (address, bits, expected) in [
+            ("10.255.3.129", 0, "0.0.0.0"),
+            ("10.255.3.129", 9, "10.128.0.0"),
+            ("10.255.3.129", 25, "10.255.3.128"),
+            ("10.255.3.129", 32, "10.255.3.129"),
+            ("2001:db8:ffff::1", 35, "2001:db8:e000::"),
+            // longer than the address
+            ("10.255.3.129", 33, "10.255.3.129"),
+            ("10.255.3.129", 200, "10.255.3.129"),
+            ("2001:db8::1", 255, "2001:db8::1"),
+        ] {
+            let mut octets = parse_address(address).expect("an address");
+            keep_prefix(&mut octets, bits);
+            assert_eq!(AddressText(&octets).to_string(), expected, "{address}/{bits}");
+        }
+    }
 
     #[test]
     fn text_and_octets_agree() {

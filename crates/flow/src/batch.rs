@@ -5,6 +5,7 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, AsArray, BinaryArray, RecordBatch, RecordBatchOptions, UInt64Array, new_null_array};
 use arrow::datatypes::{ArrowPrimitiveType, Schema};
 
+use crate::elements::without_empty_lists;
 use crate::schema::{arrow_type, field};
 use crate::{Column, Table};
 
@@ -18,6 +19,18 @@ pub struct FlowBatch {
 }
 
 const ABSENT: u8 = u8::MAX;
+
+/// The batch with null where a row has no elements, so that rows do not depend on what was in their batch.
+fn without_empty_lists_of(batch: RecordBatch, elements: u8) -> RecordBatch {
+    let Some(found) = batch.columns().get(usize::from(elements)) else { return batch };
+    let lists = without_empty_lists(found);
+    if Arc::ptr_eq(&lists, found) {
+        return batch;
+    }
+    let mut columns = batch.columns().to_vec();
+    columns[usize::from(elements)] = lists;
+    RecordBatch::try_new(batch.schema(), columns).unwrap_or(batch)
+}
 
 /// Why a record batch is not a batch of flows.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,7 +54,8 @@ pub enum BatchError {
 }
 
 impl FlowBatch {
-    /// Takes a record batch whose fields are columns of flows in the order of the table.
+    /// Takes a record batch whose fields are columns of flows in the order of the table. Empty lists of elements become
+    /// null.
     pub fn try_new(batch: RecordBatch) -> Result<Self, BatchError> {
         let mut positions = [ABSENT; Column::COUNT];
         let mut last = None;
@@ -59,7 +73,7 @@ impl FlowBatch {
             last = Some(column);
             positions[column as usize] = position as u8;
         }
-        Ok(Self { batch, positions })
+        Ok(Self { batch: without_empty_lists_of(batch, positions[Column::Elements as usize]), positions })
     }
 
     /// Builds a batch of `rows` rows from the columns that are present.

@@ -1,7 +1,8 @@
 //! The books: what happened to everything that was received, per exporter, Observation Domain and minute.
 //!
-//! Every counter only grows, so that rows of the same exporter and minute may be added up in any order. What balances,
-//! for each exporter and for all, which [`balance`] checks:
+//! Every counter only grows, so that rows of the same exporter and minute may be added up in any order. An archive does so:
+//! it keeps one row for each key and minute, and of days long past one row for each key and day, which [`SPAN_COLUMN`]
+//! says. What balances, for each exporter and for all, which [`balance`] checks:
 //!
 //! * datagrams: `datagrams` = `datagrams_decoded` + `datagrams_undecodable` + `datagrams_duplicate`;
 //! * sets: `sets_waiting_in` = `sets_waiting_out` + `sets_expired` + those that still wait;
@@ -17,18 +18,33 @@
 mod balance;
 mod completeness;
 mod filtered;
+mod sums;
 
-pub use balance::{Counts, Imbalance, balance, sets_waiting};
-pub use completeness::{BooksSums, Completeness};
+pub use balance::{Counts, Imbalance, balance, balance_rows, sets_waiting};
+pub use completeness::Completeness;
 pub use filtered::filtered_rows;
+pub use sums::BooksSums;
 
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BinaryArray, RecordBatch, TimestampMillisecondArray, UInt8Array, UInt32Array, UInt64Array,
+    ArrayRef, BinaryArray, RecordBatch, TimestampMillisecondArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
 };
 
 use crate::Table;
+
+/// The column that says how many minutes a row covers, from its `minute` on: 1, or 1440 where the minutes of a day were
+/// added up. Null in rows written before there was this column, which cover one.
+pub const SPAN_COLUMN: &str = "span_minutes";
+
+/// What the columns of the books mean that are no counters, for the reference page: name and sentence.
+pub const KEY_DOCS: [(&str, &str); 5] = [
+    ("minute", "Start of the minute of reception that the row is about, or of the day."),
+    ("exporter", "Address of the exporter; null for what is not known per exporter."),
+    ("observation_domain", "Observation Domain; null when the datagram did not get that far."),
+    ("export_version", "Version of the export protocol; null when the datagram did not get that far."),
+    (SPAN_COLUMN, "Minutes that the row covers: 1, or 1440 where an archive has added up a day; null counts as 1."),
+];
 
 macro_rules! counters {
     ($($variant:ident $name:literal $doc:literal;)*) => {
@@ -160,6 +176,7 @@ impl BooksBatch {
         let versions: UInt8Array = rows.iter().map(|row| row.export_version).collect();
         let mut columns: Vec<ArrayRef> =
             vec![Arc::new(minutes.with_timezone("UTC")), Arc::new(exporters), Arc::new(domains), Arc::new(versions)];
+        columns.push(Arc::new(UInt16Array::from(vec![1; rows.len()])));
         for &counter in Counter::ALL {
             let counts: UInt64Array = rows.iter().map(|row| Some(row.counts[counter as usize])).collect();
             columns.push(Arc::new(counts));
@@ -199,7 +216,7 @@ mod tests {
         let none = BooksRow { exporter: None, observation_domain: None, export_version: None, ..row.clone() };
         let batch = BooksBatch::from_rows(&[row, none]);
         assert_eq!(batch.record_batch().num_rows(), 2);
-        assert_eq!(batch.record_batch().num_columns(), 4 + Counter::COUNT);
+        assert_eq!(batch.record_batch().num_columns(), KEY_DOCS.len() + Counter::COUNT);
         assert!(BooksBatch::try_new(batch.record_batch().clone()).is_some());
     }
 }

@@ -8,8 +8,8 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, ListArray, StructArray, UInt16Array, UInt32Array};
-use arrow::buffer::{OffsetBuffer, ScalarBuffer};
-use arrow::datatypes::{UInt16Type, UInt32Type};
+use arrow::buffer::{BooleanBuffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::datatypes::{DataType, UInt16Type, UInt32Type};
 
 use crate::field::{element_fields, element_item_field};
 
@@ -93,8 +93,31 @@ impl ElementsColumn {
             ],
             None,
         );
-        Arc::new(ListArray::new(element_item_field(), offsets(&self.row_ends), Arc::new(entries), None))
+        let rows = offsets(&self.row_ends);
+        let filled = filled_rows(&rows);
+        Arc::new(ListArray::new(element_item_field(), rows, Arc::new(entries), filled))
     }
+}
+
+/// Which rows have an entry; `None` when all have.
+fn filled_rows(offsets: &OffsetBuffer<i32>) -> Option<NullBuffer> {
+    let rows = offsets.len() - 1;
+    let filled = NullBuffer::new(BooleanBuffer::collect_bool(rows, |row| offsets[row] < offsets[row + 1]));
+    (filled.null_count() > 0).then_some(filled)
+}
+
+/// The same `elements` column with null for rows that have none. Columns that were written earlier have empty lists
+/// there when another row of their batch had elements.
+pub fn without_empty_lists(column: &ArrayRef) -> ArrayRef {
+    let Some(lists) = column.as_list_opt::<i32>() else { return Arc::clone(column) };
+    let offsets = lists.offsets();
+    let is_empty = |row: usize| lists.is_valid(row) && offsets[row] == offsets[row + 1];
+    if !(0..lists.len()).any(is_empty) {
+        return Arc::clone(column);
+    }
+    let nulls = NullBuffer::union(lists.nulls(), filled_rows(offsets).as_ref());
+    let DataType::List(item) = lists.data_type() else { return Arc::clone(column) };
+    Arc::new(ListArray::new(Arc::clone(item), offsets.clone(), Arc::clone(lists.values()), nulls))
 }
 
 /// Ends of runs as Arrow offsets, which start with a zero.
@@ -138,4 +161,43 @@ pub fn elements_of_row(column: &ArrayRef, row: usize) -> Vec<ElementValue<'_>> {
         place: parents.is_valid(i).then(|| (parents.value(i), records.value(i))),
     };
     (first..end).map(value).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn column(rows: &[usize]) -> ElementsColumn {
+        let mut column = ElementsColumn::default();
+        for entries in rows {
+            (0..*entries).for_each(|id| column.push(32473, id as u16, &[1, 2]));
+            column.end_row();
+        }
+        column
+    }
+
+    #[test]
+    fn rows_without_elements_are_null_whatever_others_have() {
+        let all = column(&[0, 2, 0, 1]).finish();
+        assert_eq!((0..4).map(|row| all.is_null(row)).collect::<Vec<_>>(), [true, false, true, false]);
+        assert_eq!((0..4).map(|row| elements_of_row(&all, row).len()).collect::<Vec<_>>(), [0, 2, 0, 1]);
+        assert_eq!(column(&[1, 1]).finish().null_count(), 0);
+        assert_eq!(column(&[0, 0]).finish().null_count(), 2);
+    }
+
+    #[test]
+    fn empty_lists_of_earlier_columns_become_null() {
+        let now = column(&[0, 2, 0, 1, 0]).finish();
+        let lists = now.as_list::<i32>();
+        let DataType::List(item) = lists.data_type() else { panic!("no list") };
+        // as it was written: only the third row is null
+        let nulls = NullBuffer::from(vec![true, true, false, true, true]);
+        let values = Arc::clone(lists.values());
+        let earlier = ListArray::new(Arc::clone(item), lists.offsets().clone(), values, Some(nulls));
+        let earlier: ArrayRef = Arc::new(earlier);
+        assert_eq!(earlier.null_count(), 1);
+        assert_eq!(without_empty_lists(&earlier).as_ref(), now.as_ref());
+        assert_eq!(without_empty_lists(&earlier.slice(1, 2)).as_ref(), now.slice(1, 2).as_ref());
+        assert!(Arc::ptr_eq(&without_empty_lists(&now), &now), "nothing to do");
+    }
 }

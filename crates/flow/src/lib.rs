@@ -32,7 +32,7 @@ pub mod scaling;
 pub mod schema;
 mod table;
 
-pub use address::{AddressText, parse_address};
+pub use address::{AddressText, keep_prefix, parse_address};
 pub use batch::{BatchError, FlowBatch};
 pub use books::{BooksBatch, BooksRow, BooksSums, Completeness, Counter};
 pub use builder::FlowBatchBuilder;

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 
-use crate::books::Counter;
+use crate::books::{Counter, SPAN_COLUMN};
 use crate::field::{address_field, element_item_field, octets_field};
 use crate::{Column, ColumnType, Table};
 
@@ -37,6 +37,7 @@ static BOOKS: LazyLock<SchemaRef> = LazyLock::new(|| {
         address_field("exporter"),
         Field::new("observation_domain", DataType::UInt32, true),
         Field::new("export_version", DataType::UInt8, true),
+        Field::new(SPAN_COLUMN, DataType::UInt16, true),
     ];
     fields.extend(Counter::ALL.iter().map(|counter| Field::new(counter.name(), DataType::UInt64, false)));
     Arc::new(Schema::new(fields))

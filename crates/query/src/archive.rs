@@ -2,12 +2,11 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use weir_archive::Snapshot;
-use weir_flow::{Column, FlowBatch, Table};
+use weir_flow::{Column, Completeness, FlowBatch};
 
 use crate::decode::PageDecoder;
 use crate::flows::FlowSources;
@@ -15,16 +14,16 @@ use crate::group::{Grouping, Part, Sums};
 use crate::list::{Sorted, in_schema, list_columns, order_columns, schema};
 use crate::options::go_on;
 use crate::ordered::Ordered;
-use crate::passes::{decoder, parts, recount};
-use crate::run::share_out;
-use crate::scan::{Wanted, sources};
+use crate::passes::{decoder, parts};
+use crate::run::share_out_from;
+use crate::scan::{ScanUnit, Wanted};
 use crate::summary::{self, SummaryAnswer};
-use crate::{FlowQuery, QueryError, QueryOptions, Select, Sorting, TimeWindow};
+use crate::{FlowQuery, QueryError, QueryOptions, Reservation, Select, Sorting, TimeWindow};
 
 /// An archive at one position.
 #[derive(Debug)]
 pub struct Archive {
-    snapshot: Snapshot,
+    snapshot: Arc<Snapshot>,
     pub(crate) options: QueryOptions,
 }
 
@@ -34,12 +33,19 @@ const LISTED_PAGES: usize = 4;
 impl Archive {
     /// Takes a snapshot of the archive in a folder.
     pub fn open(folder: &Path, options: QueryOptions) -> Result<Self, QueryError> {
-        Ok(Self { snapshot: Snapshot::open(folder)?, options })
+        Ok(Self { snapshot: Arc::new(Snapshot::open(folder)?), options })
     }
 
     /// What is asked.
-    pub fn snapshot(&self) -> &Snapshot {
+    pub fn snapshot(&self) -> &Arc<Snapshot> {
         &self.snapshot
+    }
+
+    /// How complete the flows of a window are, by the books of its minutes, or of its days where the books are kept by
+    /// day. Opens only the books of these.
+    pub fn completeness(&self, window: &TimeWindow) -> Result<Completeness, QueryError> {
+        let (start_ms, end_ms) = window.range_ms();
+        Ok(self.snapshot.completeness(start_ms, end_ms)?)
     }
 
     /// Answers with record batches.
@@ -64,13 +70,7 @@ impl Archive {
 
     /// Where flows of a window may be.
     pub(crate) fn flows(&self, window: &TimeWindow) -> Result<FlowSources, QueryError> {
-        let (segments, tail) = sources(&self.snapshot, window)?;
-        let all = self.snapshot.segments(Table::Flows);
-        let progress = &self.options.progress;
-        progress.add_segments_all(all.len() as u64);
-        progress.add_segments_pruned((all.len() - segments.len()) as u64);
-        progress.add_rows_all(self.snapshot.rows(Table::Flows));
-        Ok(FlowSources { segments, tail })
+        FlowSources::of(&self.snapshot, window, &self.options.progress)
     }
 }
 
@@ -81,10 +81,11 @@ pub fn ask_batches<E: Into<Box<dyn std::error::Error + Send + Sync>>>(
     options: &QueryOptions,
 ) -> Result<Answer<RecordBatch>, QueryError> {
     let tail = flows.into_iter().collect::<Result<Vec<_>, E>>().map_err(|error| QueryError::Source(error.into()))?;
-    answer(&FlowSources { segments: Vec::new(), tail }, question, options, |batch| batch)
+    answer(&FlowSources::of_batches(tail), question, options, |batch| batch)
 }
 
-fn answer<T: Send + 'static>(
+/// Answers a question about flows of these sources.
+pub(crate) fn answer<T: Send + 'static>(
     flows: &FlowSources,
     question: &FlowQuery,
     options: &QueryOptions,
@@ -103,7 +104,7 @@ fn answer<T: Send + 'static>(
                     let batches = first(flows, question, &columns, *limit, options)?;
                     Ok(Answer::of_batches(schema, batches, options, each))
                 }
-                (None, None) => list(flows, question, columns, options, each),
+                (None, None) => Ok(list(flows, question, columns, options, each)),
             }
         }
         Select::Statistic { .. } | Select::Aggregate { .. } => {
@@ -120,22 +121,22 @@ fn list<T: Send + 'static>(
     columns: Vec<Column>,
     options: &QueryOptions,
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
-) -> Result<Answer<T>, QueryError> {
+) -> Answer<T> {
     let wanted = Wanted::new(question, columns.iter().copied());
-    let morsels = flows.morsels_of(&wanted, LISTED_PAGES, options)?;
+    let scan = flows.scan(&wanted, options).with_unit_pages_max(LISTED_PAGES);
     let schema = schema(&columns);
-    let (count, told, answered) = (morsels.len(), options.clone(), Arc::clone(&schema));
-    let work = move |decoder: &mut PageDecoder, number: usize| {
-        go_on(&told, 0)?;
+    let (threads, answered) = (options.threads.min(scan.units_max()), Arc::clone(&schema));
+    let memory = options.memory.reservation("rows of the answer");
+    let next = move || Ok(scan.next_unit()?.map(|unit| (unit.number() as usize, unit)));
+    let work = move |decoder: &mut PageDecoder, unit: ScanUnit| {
         let mut done = Vec::new();
-        morsels[number].read(&wanted, decoder, |batch| {
-            done.push(each(in_schema(&batch, &columns, &answered)?));
+        unit.read(decoder, |batch| {
+            done.push(Counted::new(in_schema(&batch, &columns, &answered)?, &memory, &each));
             Ok(())
         })?;
-        morsels[number].count_read(&told.progress);
         Ok(done)
     };
-    Ok(Answer { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, decoder, work) })
+    Answer { schema, unlisted_max: None, items: Ordered::spawn_from(threads, next, decoder, work) }
 }
 
 /// The first flows that are found.
@@ -151,7 +152,7 @@ fn first(
     if left == 0 {
         return Ok(batches);
     }
-    for batch in list(flows, question, columns.to_vec(), options, |batch| batch)? {
+    for batch in list(flows, question, columns.to_vec(), options, |batch| batch) {
         let batch = batch?;
         let taken = batch.num_rows().min(left);
         batches.push(batch.slice(0, taken));
@@ -174,15 +175,15 @@ fn sorted(
 ) -> Result<Vec<RecordBatch>, QueryError> {
     let read = columns.iter().copied().chain(order_columns(sorting.order).iter().copied());
     let wanted = Wanted::new(question, read);
-    let morsels = flows.morsels(&wanted, options)?;
-    let kept = AtomicUsize::new(0);
-    let make = || Ok((decoder()?, Sorted::new(sorting, limit), 0));
-    let sorted = share_out(options.threads, morsels.len(), make, |(decoder, sorted, before), number| {
-        morsels[number].read(&wanted, decoder, |batch| sorted.add(batch))?;
-        morsels[number].count_read(&options.progress);
-        go_on(options, recount(&kept, before, sorted.octets()))
+    let scan = flows.scan(&wanted, options);
+    let threads = options.threads.min(scan.units_max());
+    let make = || Ok((decoder()?, Sorted::new(sorting, limit, options.memory.reservation("sorted rows"))));
+    let next = || scan.next_unit();
+    let sorted = share_out_from(threads, next, make, |(decoder, sorted), unit| {
+        unit.read(decoder, |batch| sorted.add(unit.number(), batch))?;
+        go_on(options)
     })?;
-    let sorted = sorted.into_iter().map(|(_, sorted, _)| sorted).collect();
+    let sorted = sorted.into_iter().map(|(_, sorted)| sorted).collect();
     Sorted::finish(sorted, columns, &schema(columns))
 }
 
@@ -195,7 +196,7 @@ fn groups<T: Send + 'static>(
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
 ) -> Result<Answer<T>, QueryError> {
     let parts = parts_of_flows(flows, question, &mut grouping, options)?;
-    Ok(answer_of_groups(grouping, parts, options, each))
+    answer_of_groups(grouping, parts, options, each)
 }
 
 /// The groups of flows, at least those that the answer has.
@@ -219,17 +220,15 @@ pub(crate) fn parts_of_flows(
     if let Some(lean) = grouping.lean() {
         let wanted_first = Wanted::new(question, grouping.lean_columns(lean));
         let measures = std::mem::take(&mut grouping.counting.measures);
-        let morsels = flows.morsels(&wanted_first, options)?;
-        let parts = parts::<u64>(&morsels, &wanted_first, grouping, &lean, None, options)?;
-        only = grouping.answer(&parts).keys(&parts);
+        let parts = parts::<u64>(flows, &wanted_first, grouping, &lean, None, options)?;
+        only = grouping.answer(&parts, &options.memory.reservation("the order of groups"))?.keys(&parts);
         grouping.counting.measures = measures;
         if let Some(only) = &only {
             wanted = wanted.with_hint(grouping.hint(only));
         }
     }
     grouping.counting.passes = 1;
-    let morsels = flows.morsels(&wanted, options)?;
-    parts::<Sums>(&morsels, &wanted, grouping, &(), only.as_ref(), options)
+    parts::<Sums>(flows, &wanted, grouping, &(), only.as_ref(), options)
 }
 
 /// The answer that groups make.
@@ -238,18 +237,35 @@ fn answer_of_groups<T: Send + 'static>(
     parts: Vec<Part<Sums>>,
     options: &QueryOptions,
     each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
-) -> Answer<T> {
-    let chosen = grouping.answer(&parts);
-    let (schema, count) = (grouping.schema(), chosen.batches());
-    let work = move |(): &mut (), number: usize| Ok(vec![each(chosen.batch(&grouping, &parts, number)?)]);
-    Answer { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, || Ok(()), work) }
+) -> Result<Answer<T>, QueryError> {
+    let chosen = grouping.answer(&parts, &options.memory.reservation("the order of groups"))?;
+    let (schema, count, progress) = (grouping.schema(), chosen.batches(), Arc::clone(&options.progress));
+    let memory = options.memory.reservation("rows of the answer");
+    let work = move |(): &mut (), number: usize| {
+        Ok(vec![Counted::new(chosen.batch(&grouping, &parts, number, &progress)?, &memory, &each)])
+    };
+    Ok(Answer { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, || Ok(()), work) })
 }
 
 /// An answer on its way: its pieces come in order while threads work ahead. Dropping it ends the question.
 pub struct Answer<T> {
     schema: SchemaRef,
     unlisted_max: Option<[u64; 3]>,
-    items: Ordered<T>,
+    items: Ordered<Counted<T>>,
+}
+
+/// A piece of an answer that waits to be taken, counted as the rows that it was made of.
+struct Counted<T> {
+    item: T,
+    _memory: Reservation,
+}
+
+impl<T> Counted<T> {
+    fn new(batch: RecordBatch, memory: &Reservation, each: impl Fn(RecordBatch) -> T) -> Self {
+        let mut memory = memory.empty();
+        memory.grow(batch.get_array_memory_size());
+        Self { item: each(batch), _memory: memory }
+    }
 }
 
 impl<T: Send + 'static> Answer<T> {
@@ -260,7 +276,10 @@ impl<T: Send + 'static> Answer<T> {
         each: impl Fn(RecordBatch) -> T + Send + Sync + 'static,
     ) -> Self {
         let count = batches.len();
-        let work = move |(): &mut (), number: usize| Ok(vec![each(RecordBatch::clone(&batches[number]))]);
+        let memory = options.memory.reservation("rows of the answer");
+        let work = move |(): &mut (), number: usize| {
+            Ok(vec![Counted::new(RecordBatch::clone(&batches[number]), &memory, &each)])
+        };
         Self { schema, unlisted_max: None, items: Ordered::spawn(options.threads, count, || Ok(()), work) }
     }
 }
@@ -286,6 +305,6 @@ impl<T> Iterator for Answer<T> {
     type Item = Result<T, QueryError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.items.next()
+        self.items.next().map(|made| made.map(|made| made.item))
     }
 }

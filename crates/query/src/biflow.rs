@@ -18,6 +18,8 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use weir_flow::{Column, FlowBatch};
 
+use crate::group::add_saturating;
+
 /// Which flows are one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Conversation {
@@ -62,6 +64,7 @@ struct Sums {
     start_ms: Option<i64>,
     end_ms: Option<i64>,
     tcp_flags: u16,
+    is_saturated: bool,
 }
 
 /// Makes flows of conversations.
@@ -97,6 +100,11 @@ impl Conversations {
     /// Whether there is none yet.
     pub fn is_empty(&self) -> bool {
         self.keys.is_empty()
+    }
+
+    /// Conversations of which a sum is larger than 64 bits hold, and given as the largest number.
+    pub fn saturated(&self) -> usize {
+        self.sums.iter().filter(|sums| sums.is_saturated).count()
     }
 
     /// Counts flows.
@@ -222,12 +230,14 @@ impl<'a> Columns<'a> {
             std::mem::swap(&mut packets, &mut packets_out);
             std::mem::swap(&mut bytes, &mut bytes_out);
         }
-        let add = |sum: &mut u64, more: Option<u64>| *sum = sum.saturating_add(more.unwrap_or(0));
+        let mut is_over = false;
+        let mut add = |sum: &mut u64, more: Option<u64>| is_over |= add_saturating(sum, more.unwrap_or(0));
         add(&mut sums.flows, Some(flows.unwrap_or(1)));
         add(&mut sums.packets, packets);
         add(&mut sums.bytes, bytes);
         add(&mut sums.packets_out, packets_out);
         add(&mut sums.bytes_out, bytes_out);
+        sums.is_saturated |= is_over;
         let [start, end] =
             self.times.map(|times| times.filter(|times| times.is_valid(row)).map(|times| times.value(row)));
         sums.start_ms = sums.start_ms.into_iter().chain(start).min();

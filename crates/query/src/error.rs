@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use weir_archive::ArchiveError;
 
+use crate::MemoryError;
 use crate::decode::Damage;
 
 /// Why a question has no answer.
@@ -43,11 +44,8 @@ pub enum QueryError {
     #[error("cannot compute the answer")]
     Arrow(#[from] arrow::error::ArrowError),
     /// More groups or rows than memory was allowed for.
-    #[error("the answer needs more than {octets_max} octets of memory")]
-    Memory {
-        /// Octets allowed.
-        octets_max: usize,
-    },
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
     /// A question to which summaries of expired flows have no answer.
     #[error("{0} cannot be answered approximately")]
     NotApproximate(&'static str),
@@ -71,7 +69,7 @@ impl QueryError {
         match self {
             Self::Archive(error) => error.hint(),
             Self::Damaged { .. } => Some("`weir archive check` lists all damaged files"),
-            Self::Memory { .. } => Some("ask for fewer rows with -n, or allow more with --memory-limit"),
+            Self::Memory(_) => Some("ask for fewer rows with -n, or allow more with --memory-limit"),
             Self::NotApproximate(_) => Some(
                 "of expired flows only sums by one field are kept (srcip, dstip, srcport, dstport, proto, srcas, dstas, \
                  inif, outif, router, and ip, port, as, if), without a filter; leave out --approximate to ask the flows \

@@ -1,47 +1,51 @@
-//! Where the flows of a question are, cut into pieces of work.
+//! Where the flows of a question are.
 
-use weir_archive::Segment;
-use weir_flow::FlowBatch;
+use std::sync::Arc;
 
-use crate::run::share_out;
-use crate::scan::{Morsel, RowGroupPages, Wanted, cut, row_group_pages};
-use crate::{QueryError, QueryOptions};
+use weir_archive::{Segment, Snapshot};
+use weir_flow::{FlowBatch, Table};
 
-/// Pages of a piece of work: about 130,000 rows.
-const PAGES: usize = 16;
+use crate::scan::may_have;
+use crate::{Progress, QueryError, TimeWindow};
 
 /// Where flows are.
 pub(crate) struct FlowSources {
     pub(crate) segments: Vec<Segment>,
     pub(crate) tail: Vec<FlowBatch>,
+    /// Keeps the files of the segments in their places.
+    pub(crate) snapshot: Option<Arc<Snapshot>>,
 }
 
 impl FlowSources {
-    /// Pieces of work, in the order of the archive.
-    pub(crate) fn morsels(&self, wanted: &Wanted, options: &QueryOptions) -> Result<Vec<Morsel>, QueryError> {
-        self.morsels_of(wanted, PAGES, options)
+    /// Segments of a snapshot that may have flows of the window, and its tail.
+    pub(crate) fn of(snapshot: &Arc<Snapshot>, window: &TimeWindow, progress: &Progress) -> Result<Self, QueryError> {
+        let all = snapshot.segments(Table::Flows);
+        let of_window = all.iter().filter(|segment| may_have(window, segment.time_range_ms));
+        let segments: Vec<Segment> = of_window.cloned().collect();
+        progress.add_segments_all(all.len() as u64);
+        progress.add_segments_pruned((all.len() - segments.len()) as u64);
+        progress.add_rows_all(snapshot.rows(Table::Flows));
+        Self::of_segments(snapshot, segments, true)
     }
 
-    pub(crate) fn morsels_of(
-        &self,
-        wanted: &Wanted,
-        pages_max: usize,
-        options: &QueryOptions,
-    ) -> Result<Vec<Morsel>, QueryError> {
-        let opened = share_out(
-            options.threads,
-            self.segments.len(),
-            || Ok(Vec::new()),
-            |opened: &mut Vec<(usize, Vec<RowGroupPages>)>, number| {
-                opened.push((number, row_group_pages(&self.segments[number], wanted, &options.progress)?));
-                Ok(())
-            },
-        )?;
-        let mut opened: Vec<_> = opened.into_iter().flatten().collect();
-        opened.sort_unstable_by_key(|(number, _)| *number);
-        let opened: Vec<RowGroupPages> = opened.into_iter().flat_map(|(_, stretches)| stretches).collect();
-        let mut morsels = cut(&opened, options.threads, pages_max);
-        morsels.extend(self.tail.iter().cloned().map(Morsel::Batch));
-        Ok(morsels)
+    /// Some segments of a snapshot, and its tail if it is wanted.
+    pub(crate) fn of_segments(
+        snapshot: &Arc<Snapshot>,
+        segments: Vec<Segment>,
+        has_tail: bool,
+    ) -> Result<Self, QueryError> {
+        let tail = snapshot.tail(Table::Flows).iter().filter(|_| has_tail).cloned().map(FlowBatch::try_new);
+        let tail = tail.collect::<Result<Vec<_>, _>>().map_err(|error| QueryError::Source(error.into()))?;
+        Ok(Self { segments, tail, snapshot: Some(Arc::clone(snapshot)) })
+    }
+
+    /// Flows of no archive.
+    pub(crate) fn of_batches(tail: Vec<FlowBatch>) -> Self {
+        Self { segments: Vec::new(), tail, snapshot: None }
+    }
+
+    /// Some of the segments instead of all, and another tail.
+    pub(crate) fn with(&self, segments: Vec<Segment>, tail: Vec<FlowBatch>) -> Self {
+        Self { segments, tail, snapshot: self.snapshot.clone() }
     }
 }

@@ -3,16 +3,16 @@
 use std::sync::Arc;
 use std::thread;
 
-use crate::{Progress, QueryError};
+use crate::{MemoryPool, Progress, QueryError};
 
 /// How much a question may use.
 #[derive(Debug, Clone)]
 pub struct QueryOptions {
     /// Threads that work on it. Default: one for each core.
     pub threads: usize,
-    /// Octets that groups and sorted rows may take; what is being decoded comes on top, some megabytes a thread.
-    /// Default: 2 GiB.
-    pub memory_octets_max: usize,
+    /// Memory for what grows with the data, as groups and sorted rows do. Questions may share it: then the limit is that
+    /// of all of them together. Default: 2 GiB of its own.
+    pub memory: MemoryPool,
     /// Where progress is counted, and where it can be stopped.
     pub progress: Arc<Progress>,
     /// Whether what segments have been summed up to may replace their flows. Answers are the same either way.
@@ -28,7 +28,7 @@ impl Default for QueryOptions {
     fn default() -> Self {
         Self {
             threads: thread::available_parallelism().map_or(1, usize::from),
-            memory_octets_max: 2 << 30,
+            memory: MemoryPool::new(2 << 30),
             progress: Arc::new(Progress::default()),
             summaries: true,
             approximate: false,
@@ -36,13 +36,7 @@ impl Default for QueryOptions {
     }
 }
 
-/// Fails when the question was stopped, or takes more memory than it may.
-pub(crate) fn go_on(options: &QueryOptions, octets: usize) -> Result<(), QueryError> {
-    if options.progress.is_stopped() {
-        return Err(QueryError::Cancelled);
-    }
-    if octets > options.memory_octets_max {
-        return Err(QueryError::Memory { octets_max: options.memory_octets_max });
-    }
-    Ok(())
+/// Fails when the question was stopped.
+pub(crate) fn go_on(options: &QueryOptions) -> Result<(), QueryError> {
+    if options.progress.is_stopped() { Err(QueryError::Cancelled) } else { Ok(()) }
 }

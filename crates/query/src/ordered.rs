@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 
@@ -12,8 +13,12 @@ use crate::run::reason;
 const WAITING_MAX: usize = 4;
 
 struct State<T> {
-    next: usize,
+    /// Pieces of work that threads have taken, or are about to take.
+    begun: usize,
+    /// Results that were taken.
     taken: usize,
+    /// There are no more pieces than those that were begun.
+    is_drained: bool,
     done: BTreeMap<usize, Result<Vec<T>, QueryError>>,
     is_stopped: bool,
 }
@@ -21,7 +26,6 @@ struct State<T> {
 struct Shared<T> {
     state: Mutex<State<T>>,
     moved: Condvar,
-    count: usize,
     waiting_max: usize,
 }
 
@@ -48,51 +52,80 @@ impl<T: Send + 'static> Ordered<T> {
         make: impl Fn() -> Result<W, QueryError> + Send + Sync + 'static,
         work: impl Fn(&mut W, usize) -> Result<Vec<T>, QueryError> + Send + Sync + 'static,
     ) -> Self {
-        let threads = threads.min(count);
-        let state = State { next: 0, taken: 0, done: BTreeMap::new(), is_stopped: false };
-        let shared =
-            Shared { state: Mutex::new(state), moved: Condvar::new(), count, waiting_max: WAITING_MAX * threads };
+        let numbers = AtomicUsize::new(0);
+        let next = move || {
+            let number = numbers.fetch_add(1, Ordering::Relaxed);
+            Ok((number < count).then_some((number, number)))
+        };
+        Self::spawn_from(threads.min(count), next, make, work)
+    }
+
+    /// Does `work` for what `next` gives together with its number, until it gives no more. Numbers are given in their
+    /// order, from 0 without gaps. Every thread makes a state of its own first.
+    pub(crate) fn spawn_from<P, W>(
+        threads: usize,
+        next: impl Fn() -> Result<Option<(usize, P)>, QueryError> + Send + Sync + 'static,
+        make: impl Fn() -> Result<W, QueryError> + Send + Sync + 'static,
+        work: impl Fn(&mut W, P) -> Result<Vec<T>, QueryError> + Send + Sync + 'static,
+    ) -> Self {
+        let is_drained = threads == 0;
+        let state = State { begun: 0, taken: 0, is_drained, done: BTreeMap::new(), is_stopped: false };
+        let shared = Shared { state: Mutex::new(state), moved: Condvar::new(), waiting_max: WAITING_MAX * threads };
         let shared = Arc::new(shared);
-        let work = Arc::new((make, work));
+        let work = Arc::new((next, make, work));
         let spawned = (0..threads).map(|_| {
             let (shared, work) = (Arc::clone(&shared), Arc::clone(&work));
-            thread::spawn(move || run(&shared, &work.0, &work.1))
+            thread::spawn(move || run(&shared, &work.0, &work.1, &work.2))
         });
         let threads = spawned.collect();
         Self { shared, threads, current: Vec::new().into_iter(), is_ended: false }
     }
 }
 
-fn run<T, W>(
+fn run<T, P, W>(
     shared: &Shared<T>,
+    next: &impl Fn() -> Result<Option<(usize, P)>, QueryError>,
     make: &impl Fn() -> Result<W, QueryError>,
-    work: &impl Fn(&mut W, usize) -> Result<Vec<T>, QueryError>,
+    work: &impl Fn(&mut W, P) -> Result<Vec<T>, QueryError>,
 ) {
     let mut made = None;
     loop {
-        let number = {
-            let mut state = shared.state();
-            while !state.is_stopped && state.next < shared.count && state.next >= state.taken + shared.waiting_max {
-                state = shared.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
-            }
-            if state.is_stopped || state.next >= shared.count {
-                return;
-            }
-            state.next += 1;
-            state.next - 1
-        };
+        let mut state = shared.state();
+        while !state.is_stopped && !state.is_drained && state.begun >= state.taken + shared.waiting_max {
+            state = shared.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+        if state.is_stopped || state.is_drained {
+            return;
+        }
+        // what is given has the number of a piece that was begun, though not always of this one
+        state.begun += 1;
+        drop(state);
+        let mut number = None;
         let result = catch_unwind(AssertUnwindSafe(|| {
+            let Some((at, piece)) = next()? else { return Ok(None) };
+            number = Some(at);
             let state = match &mut made {
                 Some(state) => state,
                 none => none.insert(make()?),
             };
-            work(state, number)
+            work(state, piece).map(Some)
         }));
         let result = result.unwrap_or_else(|panic| Err(QueryError::Panicked(reason(&*panic))));
-        let failed = result.is_err();
         let mut state = shared.state();
-        state.done.insert(number, result);
-        state.is_stopped |= failed;
+        match (number, result) {
+            // who has begun a piece by now still gets one or comes here
+            (None, Ok(_)) => {
+                state.begun -= 1;
+                state.is_drained = true;
+            }
+            (number, result) => {
+                let failed = result.is_err();
+                let number = number.unwrap_or(usize::MAX);
+                let result = result.map(Option::unwrap_or_default);
+                state.done.entry(number).or_insert(result);
+                state.is_stopped |= failed;
+            }
+        }
         drop(state);
         shared.moved.notify_all();
     }
@@ -110,12 +143,12 @@ impl<T> Iterator for Ordered<T> {
                 return None;
             }
             let mut state = self.shared.state();
-            if state.taken == self.shared.count {
-                self.is_ended = true;
-                return None;
-            }
             let result = loop {
                 let number = state.taken;
+                if state.is_drained && state.taken == state.begun {
+                    self.is_ended = true;
+                    return None;
+                }
                 if let Some(result) = state.done.remove(&number) {
                     break result;
                 }

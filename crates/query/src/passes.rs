@@ -1,33 +1,39 @@
 //! Groups of flows, read as often as memory makes necessary.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use crate::decode::PageDecoder;
-use crate::group::{Collected, Count, Grouping, KeySet, Part, parts_of};
+use crate::flows::FlowSources;
+use crate::group::{Collected, Count, Grouping, KeySet, Part, Pieces, parts_of};
 use crate::options::go_on;
-use crate::run::share_out;
-use crate::scan::{Morsel, Wanted};
+use crate::run::{share_out, share_out_from};
+use crate::scan::Wanted;
 use crate::{QueryError, QueryOptions};
 
 /// Times that flows are read for one question, at most, when their groups do not fit memory at once.
 pub(crate) const PASSES_MAX: usize = 64;
+/// The same for an answer that has all groups: reading in passes only helps as far as keys repeat.
+const PASSES_OF_ALL_MAX: usize = 4;
 
 /// A decoder of pages for one thread.
 pub(crate) fn decoder() -> Result<PageDecoder, QueryError> {
     PageDecoder::new().map_err(|source| QueryError::Source(source.into()))
 }
 
-/// Puts what a thread holds now in place of what it held before; returns what all hold.
-pub(crate) fn recount(all: &AtomicUsize, before: &mut usize, now: usize) -> usize {
-    all.fetch_add(now, Ordering::Relaxed);
-    let total = all.fetch_sub(*before, Ordering::Relaxed) - *before;
-    *before = now;
-    total
+/// Whether to read the flows more often after this error; then says so to the grouping.
+pub(crate) fn is_worth_more_passes(error: &QueryError, grouping: &mut Grouping) -> bool {
+    let has_few = grouping.sorting.is_some() && grouping.limit.is_some();
+    let passes_max = if has_few { PASSES_MAX } else { PASSES_OF_ALL_MAX };
+    let is_worth = matches!(error, QueryError::Memory(_)) && grouping.counting.passes < passes_max;
+    if is_worth {
+        grouping.counting.passes *= 4;
+    }
+    is_worth
 }
 
 /// The groups of all parts, reading the flows as often as memory makes necessary.
 pub(crate) fn parts<S: Count>(
-    morsels: &[Morsel],
+    flows: &FlowSources,
     wanted: &Wanted,
     grouping: &mut Grouping,
     how: &S::How,
@@ -35,8 +41,8 @@ pub(crate) fn parts<S: Count>(
     options: &QueryOptions,
 ) -> Result<Vec<Part<S>>, QueryError> {
     loop {
-        match all_passes(morsels, wanted, grouping, how, only, options) {
-            Err(QueryError::Memory { .. }) if grouping.counting.passes < PASSES_MAX => grouping.counting.passes *= 4,
+        match all_passes(flows, wanted, grouping, how, only, options) {
+            Err(error) if is_worth_more_passes(&error, grouping) => {}
             other => return other,
         }
     }
@@ -44,7 +50,7 @@ pub(crate) fn parts<S: Count>(
 
 /// The groups of all parts, pass by pass.
 pub(crate) fn all_passes<S: Count>(
-    morsels: &[Morsel],
+    flows: &FlowSources,
     wanted: &Wanted,
     grouping: &mut Grouping,
     how: &S::How,
@@ -55,39 +61,61 @@ pub(crate) fn all_passes<S: Count>(
     for pass in 0..grouping.counting.passes {
         grouping.counting.pass = pass;
         let counting = &grouping.counting;
-        let held = AtomicUsize::new(parts.iter().map(Part::octets).sum());
-        let rows = morsels.iter().map(Morsel::rows).sum::<usize>() / options.threads.max(1);
-        let make = || Ok((decoder()?, Collected::new(rows), 0));
-        let collected = share_out(options.threads, morsels.len(), make, |(decoder, collected, before), number| {
-            morsels[number].read(wanted, decoder, |batch| {
-                collected.add(counting, how, only, &batch);
+        let scan = flows.scan(wanted, options);
+        let threads = options.threads.min(scan.units_max());
+        let make = || {
+            let decoded = options.memory.reservation("pages that are decoded");
+            Ok((decoder()?, Collected::new(counting, options), decoded))
+        };
+        let next = || scan.next_unit();
+        let collected = share_out_from(threads, next, make, |(decoder, collected, decoded), unit| {
+            unit.read(decoder, |batch| {
+                decoded.resize(batch.record_batch().get_array_memory_size());
+                collected.add(counting, how, only, &batch)?;
                 Ok(())
             })?;
-            morsels[number].count_read(&options.progress);
-            go_on(options, recount(&held, before, collected.octets()))
+            go_on(options)
         })?;
         let collected = collected.into_iter().map(|(_, collected, _)| collected).collect();
-        let collected: Vec<Collected<S>> = match Collected::join_few(collected, counting) {
-            Ok(joined) => {
-                parts.push(grouping.whole(joined));
-                continue;
-            }
-            Err(many) => many.into_iter().map(|collected| collected.finish(counting)).collect(),
-        };
-        let wanted_parts = parts_of(counting);
-        let grouping = &*grouping;
-        let grouped = share_out(
-            options.threads,
-            wanted_parts.len(),
-            || Ok(Vec::new()),
-            |grouped: &mut Vec<_>, number| {
-                grouped.push((number, grouping.part(wanted_parts[number], &collected)));
-                Ok(())
-            },
-        )?;
-        let mut grouped: Vec<(usize, Part<S>)> = grouped.into_iter().flatten().collect();
-        grouped.sort_unstable_by_key(|(number, _)| *number);
-        parts.extend(grouped.into_iter().map(|(_, part)| part));
+        parts.extend(grouped(collected, grouping, options)?);
     }
     Ok(parts)
+}
+
+/// The groups of what all threads have collected in one pass.
+pub(crate) fn grouped<S: Count>(
+    collected: Vec<Collected<S>>,
+    grouping: &Grouping,
+    options: &QueryOptions,
+) -> Result<Vec<Part<S>>, QueryError> {
+    let counting = &grouping.counting;
+    let memory = options.memory.reservation("groups");
+    let many = match Collected::join_few(collected, counting)? {
+        Ok(joined) => return Ok(vec![grouping.whole(joined, &memory)?]),
+        Err(many) => many,
+    };
+    let pieces = many.into_iter().map(|collected| collected.into_parts(counting)).reduce(|mut all, more| {
+        all.iter_mut().zip(more).for_each(|(all, more)| all.join(more));
+        all
+    });
+    // each is taken by the thread that groups it, which returns its memory
+    let pieces: Vec<Mutex<Option<Pieces<S>>>> =
+        pieces.into_iter().flatten().map(|pieces| Mutex::new(Some(pieces))).collect();
+    let wanted = parts_of(counting);
+    let grouped = share_out(
+        options.threads,
+        wanted.len(),
+        || Ok(Vec::new()),
+        |grouped: &mut Vec<_>, number| {
+            let pieces = pieces.get(wanted[number]);
+            let pieces = pieces.and_then(|pieces| pieces.lock().unwrap_or_else(PoisonError::into_inner).take());
+            if let Some(pieces) = pieces {
+                grouped.push((number, grouping.part(pieces, &memory)?));
+            }
+            go_on(options)
+        },
+    )?;
+    let mut grouped: Vec<(usize, Part<S>)> = grouped.into_iter().flatten().collect();
+    grouped.sort_unstable_by_key(|(number, _)| *number);
+    Ok(grouped.into_iter().map(|(_, part)| part).collect())
 }

@@ -57,6 +57,8 @@ counts! {
     summaries_read, add_summaries_read;
     /// Rows of flows that have expired and of which there are no sums, so that they are in no approximate answer.
     rows_unsummed, add_rows_unsummed;
+    /// Rows of the answer of which a sum is larger than 64 bits hold, and given as the largest number.
+    rows_saturated, add_rows_saturated;
     /// Rows of all segments and of the tail.
     rows_all, add_rows_all;
     /// Rows that were looked at.

@@ -23,7 +23,22 @@ pub(crate) fn share_out<W: Send>(
     make: impl Fn() -> Result<W, QueryError> + Sync,
     each: impl Fn(&mut W, usize) -> Result<(), QueryError> + Sync,
 ) -> Result<Vec<W>, QueryError> {
-    let next = AtomicUsize::new(0);
+    let numbers = AtomicUsize::new(0);
+    let next = || {
+        let number = numbers.fetch_add(1, Ordering::Relaxed);
+        Ok((number < count).then_some(number))
+    };
+    share_out_from(threads.min(count), next, make, each)
+}
+
+/// Does `each` for what `next` gives, until it gives no more, in `threads` threads, and gives what every thread made of
+/// it. The first error ends all of it.
+pub(crate) fn share_out_from<T, W: Send>(
+    threads: usize,
+    next: impl Fn() -> Result<Option<T>, QueryError> + Sync,
+    make: impl Fn() -> Result<W, QueryError> + Sync,
+    each: impl Fn(&mut W, T) -> Result<(), QueryError> + Sync,
+) -> Result<Vec<W>, QueryError> {
     let stopped = AtomicBool::new(false);
     let failure: Mutex<Option<QueryError>> = Mutex::new(None);
     let fail = |error| {
@@ -34,11 +49,8 @@ pub(crate) fn share_out<W: Send>(
         let worked = catch_unwind(AssertUnwindSafe(|| {
             let mut made = make()?;
             while !stopped.load(Ordering::Relaxed) {
-                let number = next.fetch_add(1, Ordering::Relaxed);
-                if number >= count {
-                    break;
-                }
-                each(&mut made, number)?;
+                let Some(piece) = next()? else { break };
+                each(&mut made, piece)?;
             }
             Ok(made)
         }));
@@ -54,7 +66,7 @@ pub(crate) fn share_out<W: Send>(
             }
         }
     };
-    let threads = threads.min(count).max(1);
+    let threads = threads.max(1);
     let made = thread::scope(|scope| {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         let mut made: Vec<Option<W>> = vec![work()];

@@ -6,18 +6,17 @@
 //! that flows are then read several times. Decoding is done by one thread at a time, grouping by all.
 
 use std::cmp::Ordering;
-use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, PoisonError};
 
 use arrow::array::{Array, RecordBatch, UInt32Array};
 use weir_flow::{Column, FlowBatch};
 
-use crate::group::{Collected, Grouping, Part, Sums, parts_of, rows_of};
+use crate::group::{Collected, Grouping, Part, Sums, rows_of};
 use crate::list::{in_schema, list_columns, order_columns, schema};
 use crate::options::go_on;
-use crate::passes::{PASSES_MAX, recount};
+use crate::passes::{self, PASSES_MAX, is_worth_more_passes};
 use crate::run::share_out;
-use crate::{QueryError, QueryOptions, Select, Sorting};
+use crate::{MemoryError, QueryError, QueryOptions, Select, Sorting};
 
 /// Rows of a batch of an answer.
 const BATCH_ROWS: usize = 8192;
@@ -67,7 +66,7 @@ fn listed(
     let schema = schema(columns);
     let mut left = limit.unwrap_or(usize::MAX);
     for flows in flows {
-        go_on(options, 0)?;
+        go_on(options)?;
         let batch = in_schema(&flows?, columns, &schema)?;
         let rows = batch.num_rows().min(left);
         take(batch.slice(0, rows))?;
@@ -92,12 +91,13 @@ where
 {
     let parts = loop {
         match all_passes(&mut grouping, &open, counted, options) {
-            Err(QueryError::Memory { .. }) if grouping.counting.passes < PASSES_MAX => grouping.counting.passes *= 4,
+            Err(error) if is_worth_more_passes(&error, &mut grouping) => {}
             other => break other?,
         }
     };
-    let chosen = grouping.answer(&parts);
-    (0..chosen.batches()).try_for_each(|number| take(chosen.batch(&grouping, &parts, number)?))
+    let chosen = grouping.answer(&parts, &options.memory.reservation("the order of groups"))?;
+    let progress = &options.progress;
+    (0..chosen.batches()).try_for_each(|number| take(chosen.batch(&grouping, &parts, number, progress)?))
 }
 
 fn all_passes<I>(
@@ -113,21 +113,21 @@ where
     for pass in 0..grouping.counting.passes {
         grouping.counting.pass = pass;
         let counting = &grouping.counting;
-        let held = AtomicUsize::new(parts.iter().map(Part::octets).sum());
         let flows = Mutex::new(open()?);
         let next = || flows.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let make = || Ok((Collected::<Sums>::new(0), 0));
+        let make = || Ok((Collected::<Sums>::new(counting, options), options.memory.reservation("flows")));
         // a thread goes on until there is nothing left to read
-        let collected = share_out(options.threads, options.threads, make, |(collected, before), _| {
+        let collected = share_out(options.threads, options.threads, make, |(collected, read), _| {
             while let Some(flows) = next() {
-                collected.add(counting, &(), None, &counted(&flows?));
-                go_on(options, recount(&held, before, collected.octets()))?;
+                let flows = flows?;
+                read.resize(flows.record_batch().get_array_memory_size());
+                collected.add(counting, &(), None, &counted(&flows))?;
+                go_on(options)?;
             }
             Ok(())
         })?;
-        let collected: Vec<_> = collected.into_iter().map(|(collected, _)| collected.finish(counting)).collect();
-        let grouping = &*grouping;
-        parts.extend(parts_of(counting).into_iter().map(|part| grouping.part(part, &collected)));
+        let collected = collected.into_iter().map(|(collected, _)| collected).collect();
+        parts.extend(passes::grouped(collected, grouping, options)?);
     }
     Ok(parts)
 }
@@ -147,16 +147,17 @@ where
     let mut left = limit.unwrap_or(usize::MAX);
     let mut after = None;
     for _ in 0..PASSES_MAX {
-        let mut kept = FirstRows::new(columns, sorting, left, after, options.memory_octets_max);
+        let mut kept = FirstRows::new(columns, sorting, left, after, options.memory.limit_bytes());
         for flows in open()? {
             let flows = flows?;
             kept.add(&flows, &counted(&flows))?;
-            go_on(options, 0)?;
+            go_on(options)?;
         }
         let Some(last) = kept.give(&mut left, take)? else { return Ok(()) };
         after = Some(last);
     }
-    Err(QueryError::Memory { octets_max: options.memory_octets_max })
+    let (used_bytes, limit_bytes) = (options.memory.used_bytes(), options.memory.limit_bytes());
+    Err(MemoryError { user: "sorted rows", wanted_bytes: limit_bytes, used_bytes, limit_bytes }.into())
 }
 
 /// A row that is kept: its rank, its number among all rows read, and its place.
@@ -327,7 +328,7 @@ mod tests {
     use arrow::array::{ArrayRef, BinaryArray, TimestampMillisecondArray, UInt64Array};
 
     use super::*;
-    use crate::{AggregateKey, Direction, FlowQuery, Order, StatisticKey, TimeWindow, ask_batches};
+    use crate::{AggregateKey, Direction, FlowQuery, MemoryPool, Order, StatisticKey, TimeWindow, ask_batches};
 
     const BATCHES: u64 = 40;
     const ROWS: u64 = 500;
@@ -362,7 +363,8 @@ mod tests {
             opened.set(opened.get() + 1);
             Ok(flows.iter().cloned().map(Ok))
         };
-        let options = QueryOptions { threads: 2, memory_octets_max, ..QueryOptions::default() };
+        let options =
+            QueryOptions { threads: 2, memory: MemoryPool::new(memory_octets_max), ..QueryOptions::default() };
         let mut batches = Vec::new();
         let mut take = |batch| {
             batches.push(batch);
@@ -422,11 +424,11 @@ mod tests {
 
     #[test]
     fn memory_that_holds_nothing_is_an_error() {
-        let options = QueryOptions { memory_octets_max: 10, ..QueryOptions::default() };
+        let options = QueryOptions { memory: MemoryPool::new(10), ..QueryOptions::default() };
         let flows = flows();
         let open = || Ok(flows.iter().cloned().map(Ok));
         let select = list(Order::Bytes, Direction::Descending, None);
         let asked = ask_stream(&select, open, &FlowBatch::clone, &options, &mut |_| Ok(()));
-        assert!(matches!(asked, Err(QueryError::Memory { .. })), "{asked:?}");
+        assert!(matches!(asked, Err(QueryError::Memory(_))), "{asked:?}");
     }
 }

@@ -1,25 +1,21 @@
 //! An answer on its way.
 
-use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
-use std::thread::Thread;
-use std::time::Duration;
+use std::thread::{self, Thread};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::SendableRecordBatchStream;
+use futures::task::AtomicWaker;
 use futures::{FutureExt, Stream, StreamExt};
-use tokio::runtime::Handle;
 use tokio::sync::mpsc;
 
 use crate::EngineError;
 use crate::control::Watch;
-
-/// How often a question is asked whether it must end, while it has nothing to say.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+use crate::threads::{LOOK_EVERY, QuestionThreads, panic_text};
 
 /// Batches that may wait between the engine and the reader of the answer.
 const BATCHES_WAITING_MAX: usize = 4;
@@ -36,6 +32,7 @@ pub struct Answer {
     schema: SchemaRef,
     batches: mpsc::Receiver<Message>,
     watch: Watch,
+    threads: Arc<QuestionThreads>,
     is_ended: bool,
 }
 
@@ -49,7 +46,10 @@ async fn drive(stream: &mut SendableRecordBatchStream, sender: &mpsc::Sender<Mes
         // The receiver may go while the engine is far from the next batch; without watching for it, a
         // cancelled question would run on until it had something to say.
         let batch = tokio::select! {
-            batch = stream.next() => batch.map(|batch| batch.map_err(EngineError::run)),
+            batch = stream.next() => batch.map(|batch| {
+                // a scan that was stopped fails too
+                batch.map_err(|error| watch.verdict().unwrap_or_else(|| EngineError::run(error)))
+            }),
             () = sender.closed() => return,
             error = verdict(watch, &mut looks) => Some(Err(error)),
         };
@@ -79,27 +79,33 @@ impl Wake for Unpark {
     }
 }
 
-/// What a panic said.
-fn reason(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    text.unwrap_or("no reason given").to_owned()
-}
-
 impl Answer {
-    /// Drives `stream` on the engine's runtime.
-    pub(crate) fn spawn(runtime: &Handle, mut stream: SendableRecordBatchStream, watch: Watch) -> Self {
+    /// Drives `stream` in the threads of its question.
+    pub(crate) fn spawn(threads: Arc<QuestionThreads>, mut stream: SendableRecordBatchStream, watch: Watch) -> Self {
         let (sender, batches) = mpsc::channel(BATCHES_WAITING_MAX);
         let schema = stream.schema();
         let driven_watch = watch.clone();
-        runtime.spawn(async move {
+        let answer = Self { schema, batches, watch, threads, is_ended: false };
+        // without threads, the answer says that they were stopped
+        let Some(handle) = answer.threads.handle() else { return answer };
+        handle.spawn(async move {
             // A segment with spoiled octets can make its decoder panic; the stream is not touched again after that.
             let driven = AssertUnwindSafe(drive(&mut stream, &sender, &driven_watch)).catch_unwind().await;
             if let Err(panic) = driven {
                 // An error here means that the reader of the answer is gone.
-                let _ = sender.send(Some(Err(EngineError::Panicked(reason(&*panic))))).await;
+                let _ = sender.send(Some(Err(EngineError::Panicked(panic_text(&*panic))))).await;
             }
         });
-        Self { schema, batches, watch, is_ended: false }
+        answer
+    }
+
+    /// Why the question must end now, if it must; its threads are ended then.
+    fn end_by_verdict(&mut self) -> Option<EngineError> {
+        let error = self.watch.verdict().filter(|_| !self.is_ended)?;
+        self.batches.close();
+        self.threads.end();
+        self.is_ended = true;
+        Some(error)
     }
 
     /// The item that a message stands for; `None` is a channel that closed.
@@ -115,8 +121,24 @@ impl Answer {
     }
 
     /// The answer for asynchronous callers.
+    ///
+    /// A thread looks at the control of the query, as the wait of a synchronous caller does.
     pub fn into_stream(self) -> AnswerStream {
-        AnswerStream(self)
+        let waker = Arc::new(AtomicWaker::new());
+        let (watched, watch) = (Arc::downgrade(&waker), self.watch.clone());
+        let look = move || {
+            while let Some(waker) = watched.upgrade() {
+                if watch.verdict().is_some() {
+                    waker.wake();
+                    return;
+                }
+                drop(waker);
+                thread::sleep(LOOK_EVERY);
+            }
+        };
+        // without it, the threads of the question look at the limits whenever they are not busy
+        let _ = thread::Builder::new().name("query-watch".to_owned()).spawn(look);
+        AnswerStream { answer: self, waker }
     }
 }
 
@@ -131,9 +153,7 @@ impl Iterator for Answer {
         let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
         let mut context = Context::from_waker(&waker);
         loop {
-            if let Some(error) = self.watch.verdict().filter(|_| !self.is_ended) {
-                self.batches.close();
-                self.is_ended = true;
+            if let Some(error) = self.end_by_verdict() {
                 return Some(Err(error));
             }
             if let Poll::Ready(message) = self.batches.poll_recv(&mut context) {
@@ -146,12 +166,15 @@ impl Iterator for Answer {
 
 /// An answer on its way to an asynchronous caller.
 #[derive(Debug)]
-pub struct AnswerStream(Answer);
+pub struct AnswerStream {
+    answer: Answer,
+    waker: Arc<AtomicWaker>,
+}
 
 impl AnswerStream {
     /// Columns of the answer.
     pub fn schema(&self) -> &SchemaRef {
-        &self.0.schema
+        &self.answer.schema
     }
 }
 
@@ -159,7 +182,11 @@ impl Stream for AnswerStream {
     type Item = Result<RecordBatch, EngineError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        self.0.batches.poll_recv(context).map(|message| self.0.item(message))
+        self.waker.register(context.waker());
+        if let Some(error) = self.answer.end_by_verdict() {
+            return Poll::Ready(Some(Err(error)));
+        }
+        self.answer.batches.poll_recv(context).map(|message| self.answer.item(message))
     }
 }
 
@@ -170,17 +197,26 @@ mod tests {
     use arrow::array::Int64Array;
     use arrow::datatypes::Schema;
     use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+    use std::time::Duration;
+
     use tokio::runtime::{Builder, Runtime};
 
     use super::*;
     use crate::control::QueryControl;
+    use crate::threads::EndingThreads;
 
     fn watch() -> Watch {
         Watch::new(&QueryControl::default())
     }
 
+    /// One thread for the question.
+    fn threads() -> Arc<QuestionThreads> {
+        Arc::new(QuestionThreads::start(1, &Arc::new(EndingThreads::default())).expect("a thread"))
+    }
+
+    /// Where an asynchronous caller is.
     fn runtime() -> Runtime {
-        Builder::new_multi_thread().worker_threads(1).enable_time().build().expect("a runtime")
+        Builder::new_current_thread().build().expect("a runtime")
     }
 
     fn batch() -> RecordBatch {
@@ -197,21 +233,19 @@ mod tests {
         Box::pin(RecordBatchStreamAdapter::new(schema, Box::pin(batches)))
     }
 
-    fn answer(runtime: &Runtime, next: impl FnOnce() -> Option<RecordBatch> + Send + 'static) -> Answer {
-        Answer::spawn(runtime.handle(), one_batch_and_then(batch().schema(), next), watch())
+    fn answer(next: impl FnOnce() -> Option<RecordBatch> + Send + 'static) -> Answer {
+        Answer::spawn(threads(), one_batch_and_then(batch().schema(), next), watch())
     }
 
     #[test]
     fn a_whole_answer_ends_without_an_error() {
-        let runtime = runtime();
-        let answer = answer(&runtime, || Some(batch()));
+        let answer = answer(|| Some(batch()));
         assert_eq!(answer.map(|batch| batch.expect("a batch").num_rows()).collect::<Vec<_>>(), [2, 2]);
     }
 
     #[test]
     fn a_panic_of_the_engine_ends_the_answer_with_an_error() {
-        let runtime = runtime();
-        let mut answer = answer(&runtime, || panic!("offset {} of a spoiled page", 7));
+        let mut answer = answer(|| panic!("offset {} of a spoiled page", 7));
         assert_eq!(answer.next().expect("a batch").expect("a batch").num_rows(), 2);
         let error = answer.next().expect("an error").expect_err("an error");
         let expected = "the query engine panicked: offset 7 of a spoiled page; the answer is incomplete";
@@ -221,63 +255,62 @@ mod tests {
 
     #[test]
     fn an_asynchronous_caller_is_told_too() {
-        let runtime = runtime();
-        let stream = answer(&runtime, || panic!("spoiled")).into_stream();
-        let items: Vec<_> = runtime.block_on(stream.collect());
+        let stream = answer(|| panic!("spoiled")).into_stream();
+        let items: Vec<_> = runtime().block_on(stream.collect());
         let is_ok: Vec<_> = items.iter().map(Result::is_ok).collect();
         assert_eq!(is_ok, [true, false]);
     }
 
     #[test]
     fn an_engine_that_goes_away_leaves_an_error() {
-        let runtime = runtime();
+        let threads = threads();
         let schema = batch().schema();
         let batches = futures::stream::iter([Ok(batch())]).chain(futures::stream::pending());
         let stream = Box::pin(RecordBatchStreamAdapter::new(schema, batches));
-        let mut answer = Answer::spawn(runtime.handle(), stream, watch());
+        let mut answer = Answer::spawn(Arc::clone(&threads), stream, watch());
         assert!(answer.next().expect("a batch").is_ok());
-        runtime.shutdown_background();
+        threads.end();
         assert!(matches!(answer.next(), Some(Err(EngineError::Stopped))));
         assert!(answer.next().is_none());
     }
 
-    /// The engine never says anything again, and its only thread is busy.
+    /// An answer whose only thread is busy after its first batch, until the sender is dropped.
+    fn busy_answer(control: &QueryControl) -> (std::sync::mpsc::Sender<()>, Answer) {
+        let (release, held) = std::sync::mpsc::channel::<()>();
+        let next = move || {
+            let _ = held.recv();
+            None
+        };
+        let stream = one_batch_and_then(batch().schema(), next);
+        (release, Answer::spawn(threads(), stream, Watch::new(control)))
+    }
+
+    /// The engine never says anything again.
     #[test]
     fn an_answer_that_does_not_come_ends_all_the_same() {
-        for is_stopped in [true, false] {
-            let runtime = runtime();
-            let (release, held) = std::sync::mpsc::channel::<()>();
+        for (is_stopped, is_stream) in [(true, false), (false, false), (true, true), (false, true)] {
             let time_max = (!is_stopped).then_some(Duration::from_millis(1));
             let control = QueryControl { time_max, ..QueryControl::default() };
-            let next = move || {
-                let _ = held.recv();
-                None
-            };
-            let stream = one_batch_and_then(batch().schema(), next);
-            let mut answer = Answer::spawn(runtime.handle(), stream, Watch::new(&control));
+            let (release, mut answer) = busy_answer(&control);
             if is_stopped {
                 control.progress.stop();
             }
-            let error = answer.find_map(Result::err).expect("an error");
+            let error = if is_stream {
+                let items: Vec<_> = runtime().block_on(answer.into_stream().collect());
+                items.into_iter().find_map(Result::err)
+            } else {
+                let error = answer.find_map(Result::err);
+                assert!(answer.next().is_none());
+                error
+            };
+            let error = error.expect("an error");
             let is_right = match error {
                 EngineError::Cancelled { .. } => is_stopped,
                 EngineError::TimeLimit { .. } => !is_stopped,
                 _ => false,
             };
             assert!(is_right, "{error}");
-            assert!(answer.next().is_none());
             drop(release);
         }
-    }
-
-    #[test]
-    fn a_stream_that_does_not_come_ends_too() {
-        let runtime = runtime();
-        let control = QueryControl { time_max: Some(Duration::from_millis(1)), ..QueryControl::default() };
-        let batches = futures::stream::iter([Ok(batch())]).chain(futures::stream::pending());
-        let stream = Box::pin(RecordBatchStreamAdapter::new(batch().schema(), batches));
-        let stream = Answer::spawn(runtime.handle(), stream, Watch::new(&control)).into_stream();
-        let items: Vec<_> = runtime.block_on(stream.collect());
-        assert!(matches!(items.last(), Some(Err(EngineError::TimeLimit { .. }))));
     }
 }

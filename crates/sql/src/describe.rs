@@ -6,6 +6,7 @@ use arrow::array::{ArrayRef, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, TimeUnit};
 use datafusion::common::{DataFusionError, Result, plan_datafusion_err};
 use datafusion::prelude::SessionContext;
+use weir_flow::books::KEY_DOCS;
 use weir_flow::counters::{counter_columns, key_columns};
 use weir_flow::options::COLUMN_DOCS;
 use weir_flow::schema::CONTENT_KEY;
@@ -70,10 +71,8 @@ fn meaning(table: Table, name: &str) -> (&'static str, &'static str) {
         Table::Flows => Column::by_name(name).map(|column| (column.spec().unit, column.spec().doc)),
         Table::ExporterBooks => {
             let counter = Counter::ALL.iter().find(|counter| counter.name() == name);
-            counter.map(|counter| ("", counter.doc())).or_else(|| match name {
-                "minute" => Some(("", "Minute that the counters are of.")),
-                name => Column::by_name(name).map(|column| ("", column.spec().doc)),
-            })
+            let key = || KEY_DOCS.iter().find(|(of, _)| *of == name).map(|(_, doc)| *doc);
+            counter.map(|counter| counter.doc()).or_else(key).map(|doc| ("", doc))
         }
         Table::ExporterOptions => COLUMN_DOCS.iter().find(|(of, _)| *of == name).map(|(_, doc)| ("", *doc)),
         Table::InterfaceCounters | Table::HostCounters => {

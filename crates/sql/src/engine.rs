@@ -10,11 +10,11 @@ use datafusion::datasource::ViewTable as SqlView;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::{SessionState, SessionStateBuilder};
+use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::Analyzer;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
-use tokio::runtime::Runtime;
+use futures::TryFutureExt;
 use weir_archive::{Position, Snapshot};
 use weir_flow::Table;
 use weir_flow::scaling::Corrections;
@@ -22,12 +22,14 @@ use weir_query::FlowQuery;
 
 use crate::answer::Answer;
 use crate::control::{QueryControl, Watch};
+use crate::limits::batches::BoundBatches;
+use crate::limits::{self, MemoryShares};
 use crate::literals::AddressLiterals;
 use crate::mistake::Mistake;
 use crate::scaling;
-use crate::scan::ViewTable;
+use crate::scan::ArchiveTable;
+use crate::threads::RunningQuestions;
 use crate::user_tables::UserTable;
-use crate::view::{ArchiveView, SegmentFile, TableView};
 use crate::{EngineError, describe, functions, statement, user_tables};
 
 /// Limits of the engine.
@@ -35,8 +37,9 @@ use crate::{EngineError, describe, functions, statement, user_tables};
 pub struct EngineOptions {
     /// Threads that work on a question; one per core by default.
     pub threads: usize,
-    /// Memory that all running questions may use together for sorting, grouping and joining, in octets. Beyond it
-    /// they write to disk. Batches in flight are not counted.
+    /// Memory that all running questions may use together, in octets. Half of it is for what they sort, group and join;
+    /// beyond that they write to disk. Batches on their way, and values that are repeated for each row, are bounded by
+    /// parts of the rest.
     pub memory_octets_max: usize,
     /// Space on disk that they may use, in octets.
     pub spill_octets_max: u64,
@@ -48,8 +51,8 @@ pub struct EngineOptions {
     pub tables: Vec<UserTable>,
     /// Sampling intervals that override what exporters report, for `bytes_scaled` and `packets_scaled`.
     pub corrections: Corrections,
-    /// Whether segments, row groups and pages are left out that cannot hold a wanted row. Every row is looked at
-    /// without, which is for checking answers: they are the same. Default: yes.
+    /// Whether scans filter, and leave out segments and pages that cannot hold a wanted row. Without, they give every row
+    /// and the engine filters, which is for checking answers: they are the same. Default: yes.
     pub pruning: bool,
 }
 
@@ -70,55 +73,65 @@ impl Default for EngineOptions {
 
 /// Answers questions about an archive at one position.
 ///
-/// Every question to one engine sees the same rows; to see newer ones, open another. Questions run in the engine's own
-/// threads, several at a time.
+/// Every question to one engine sees the same rows; to see newer ones, open another. Several may run at a time, each in
+/// threads of its own.
 pub struct Engine {
     context: SessionContext,
-    /// `None` only while it is dropped.
-    runtime: Option<Runtime>,
-    /// Flows as they are kept.
-    flows: Arc<ViewTable>,
+    /// Threads of a question.
+    threads: usize,
+    running: RunningQuestions,
+    /// Flows as they are kept. Tables keep the files of their position from being deleted.
+    flows: Arc<ArchiveTable>,
     position: Position,
-    /// Keeps the files of the position from being deleted.
-    _guard: Option<Arc<dyn std::any::Any + Send + Sync>>,
 }
 
 impl Engine {
     /// Opens the archive in `folder` at its newest position.
     pub fn open(folder: &Path, options: &EngineOptions) -> Result<Self, EngineError> {
-        let snapshot = Snapshot::open(folder).map_err(EngineError::Archive)?;
-        let position = snapshot.position();
-        let view = ArchiveView {
-            tables: std::array::from_fn(|index| table_view(&snapshot, Table::ALL[index])),
-            guard: Some(Arc::new(snapshot)),
-        };
-        Self::over(view, position, options)
+        Self::over(&Arc::new(Snapshot::open(folder).map_err(EngineError::Archive)?), options)
     }
 
-    /// An engine over rows from elsewhere.
-    pub fn over(view: ArchiveView, position: Position, options: &EngineOptions) -> Result<Self, EngineError> {
+    /// An engine at the position of `snapshot`.
+    pub fn over(snapshot: &Arc<Snapshot>, options: &EngineOptions) -> Result<Self, EngineError> {
+        Self::over_on(snapshot, options, &QueryControl::default())
+    }
+
+    /// As [`over`](Self::over), where reading the files of the caller is watched and limited by `control`.
+    pub fn over_on(
+        snapshot: &Arc<Snapshot>,
+        options: &EngineOptions,
+        control: &QueryControl,
+    ) -> Result<Self, EngineError> {
         let threads = options.threads.max(1);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(threads)
-            .thread_name("query")
-            .enable_time()
-            .build()
-            .map_err(EngineError::Start)?;
         let context = SessionContext::new_with_state(session(options, threads)?);
-        let planned = |error| EngineError::Plan(Box::new(error));
-        let provider = |table: Table| Arc::new(ViewTable::new(table, view.table(table).clone(), options.pruning));
+        let planned = EngineError::plan;
+        let provider = |table: Table| Arc::new(ArchiveTable::new(table, Arc::clone(snapshot), options.pruning));
         let flows = provider(Table::Flows);
         let corrections = Arc::new(options.corrections.clone());
-        let kept = context.read_table(Arc::<ViewTable>::clone(&flows)).map_err(planned)?;
+        let kept = context.read_table(Arc::<ArchiveTable>::clone(&flows)).map_err(planned)?;
         let scaled = Arc::new(SqlView::new(scaling::with_scaled(kept, &corrections).map_err(planned)?, None));
         context.register_table(Table::Flows.name(), scaled).map_err(planned)?;
         for &table in Table::ALL.iter().filter(|table| **table != Table::Flows) {
             context.register_table(table.name(), provider(table)).map_err(planned)?;
         }
-        for table in &options.tables {
-            runtime.block_on(user_tables::register(&context, table))?;
+        let engine =
+            Self { context, threads, running: RunningQuestions::default(), flows, position: snapshot.position() };
+        if !options.tables.is_empty() {
+            engine.add_tables(options.tables.clone(), control)?;
         }
-        Ok(Self { context, runtime: Some(runtime), flows, position, _guard: view.guard })
+        Ok(engine)
+    }
+
+    /// Adds files of the caller as tables: they are read to find out what their columns hold.
+    fn add_tables(&self, tables: Vec<UserTable>, control: &QueryControl) -> Result<(), EngineError> {
+        let context = self.context.clone();
+        let register = async move {
+            for table in &tables {
+                user_tables::register(&context, table).await?;
+            }
+            Ok(())
+        };
+        self.running.start(self.threads)?.wait(register, &Watch::new(control))
     }
 
     /// The position that every question sees.
@@ -135,16 +148,18 @@ impl Engine {
 
     /// As [`sql`](Self::sql), watched and limited by `control`.
     pub fn sql_on(&self, text: &str, control: &QueryControl) -> Result<Answer, EngineError> {
-        let watch = Watch::new(control);
-        let runtime = self.runtime();
-        let context = self.context_on(control);
-        let stream = runtime.block_on(statement::answer(&context, text, &control.progress));
-        let stream = stream.map_err(|error| {
-            let tables = describe::table_names(&self.context);
-            let tables: Vec<_> = tables.iter().map(String::as_str).collect();
-            EngineError::from(Mistake::explain(text, &error, &tables))
-        })?;
-        Ok(Answer::spawn(runtime.handle(), stream, watch))
+        let (context, statement, progress) = (self.context_on(control), text.to_owned(), Arc::clone(&control.progress));
+        let plan = async move {
+            statement::answer(&context, &statement, &progress).await.map_err(|error| {
+                if let Some(known) = EngineError::known(&error) {
+                    return known;
+                }
+                let tables = describe::table_names(&context);
+                let tables: Vec<_> = tables.iter().map(String::as_str).collect();
+                EngineError::from(Mistake::explain(&statement, &error, &tables))
+            })
+        };
+        self.answer(plan, control)
     }
 
     /// Asks as nfdump does: a filter, a time window, and what to make of the flows that pass.
@@ -156,12 +171,13 @@ impl Engine {
 
     /// As [`ask`](Self::ask), watched and limited by `control`.
     pub fn ask_on(&self, question: &FlowQuery, control: &QueryControl) -> Result<Answer, EngineError> {
-        let watch = Watch::new(control);
-        let runtime = self.runtime();
-        let context = self.context_on(control);
-        let stream = runtime.block_on(async { self.planned(&context, question).await?.execute_stream().await });
-        let stream = stream.map_err(|error| EngineError::Plan(Box::new(error)))?;
-        Ok(Answer::spawn(runtime.handle(), stream, watch))
+        let (context, flows, question) = (self.context_on(control), Arc::clone(&self.flows), question.clone());
+        let plan = async move {
+            let flows = flows_of(&context, &flows, &question).await?;
+            let rows = crate::ask::plan(&question, flows)?.execute_stream().await?;
+            Ok(crate::ask::named(&question, rows))
+        };
+        self.answer(plan.map_err(EngineError::plan), control)
     }
 
     /// What all flows that a question asks about carried together, whatever it makes of them and however few rows of
@@ -169,27 +185,41 @@ impl Engine {
     ///
     /// Must not be called from an asynchronous task: planning blocks.
     pub fn totals_on(&self, question: &FlowQuery, control: &QueryControl) -> Result<Totals, EngineError> {
-        let watch = Watch::new(control);
-        let runtime = self.runtime();
-        let context = self.context_on(control);
-        let stream = runtime.block_on(async {
-            let flows = self.flows_of(&context, question).await?;
-            crate::ask::totals(question, flows)?.execute_stream().await
-        });
-        let stream = stream.map_err(|error| EngineError::Plan(Box::new(error)))?;
+        let (context, flows, question) = (self.context_on(control), Arc::clone(&self.flows), question.clone());
+        let plan = async move {
+            let flows = flows_of(&context, &flows, &question).await?;
+            crate::ask::totals(&question, flows)?.execute_stream().await
+        };
         let mut totals = Totals::default();
-        for batch in Answer::spawn(runtime.handle(), stream, watch) {
+        for batch in self.answer(plan.map_err(EngineError::plan), control)? {
             totals.add(&batch?);
         }
         Ok(totals)
     }
 
-    /// Ends whatever still runs and removes what it wrote to disk; waits for that at most so long.
+    /// Plans a question in threads of its own, and begins to answer it.
+    fn answer(
+        &self,
+        plan: impl Future<Output = Result<SendableRecordBatchStream, EngineError>> + Send + 'static,
+        control: &QueryControl,
+    ) -> Result<Answer, EngineError> {
+        let watch = Watch::new(control);
+        let threads = self.running.start(self.threads)?;
+        let rows = threads.wait(plan, &watch)?;
+        Ok(Answer::spawn(threads, rows, watch))
+    }
+
+    /// Ends whatever still runs and removes what it wrote to disk; waits for that at most so long, and then removes it from
+    /// below threads that are still busy.
     ///
-    /// A dropped engine does not wait, and when the process then ends, files that did not fit into memory may stay.
-    pub fn close(mut self, wait_max: Duration) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_timeout(wait_max);
+    /// A dropped engine does neither, and when the process then ends, files that did not fit into memory may stay.
+    pub fn close(self, wait_max: Duration) {
+        self.running.end();
+        if !self.running.ending.wait(wait_max) {
+            for folder in self.context.runtime_env().disk_manager.temp_dir_paths() {
+                // what cannot be removed now goes with the thread that uses it
+                let _ = std::fs::remove_dir_all(folder);
+            }
         }
     }
 
@@ -202,28 +232,24 @@ impl Engine {
 
     /// The plan of a question, before it is optimised.
     pub fn plan_of(&self, question: &FlowQuery) -> Result<LogicalPlan, EngineError> {
-        let planned = self.runtime().block_on(self.planned(&self.context, question));
-        planned.map(DataFrame::into_unoptimized_plan).map_err(|error| EngineError::Plan(Box::new(error)))
+        let (context, flows, question) = (self.context.clone(), Arc::clone(&self.flows), question.clone());
+        let plan = async move { crate::ask::plan(&question, flows_of(&context, &flows, &question).await?) };
+        let watch = Watch::new(&QueryControl::default());
+        let planned = self.running.start(self.threads)?.wait(plan.map_err(EngineError::plan), &watch);
+        planned.map(DataFrame::into_unoptimized_plan)
     }
+}
 
-    async fn planned(&self, context: &SessionContext, question: &FlowQuery) -> datafusion::common::Result<DataFrame> {
-        crate::ask::plan(question, self.flows_of(context, question).await?)
-    }
-
-    /// Flows with the counts that a question is about.
-    async fn flows_of(&self, context: &SessionContext, question: &FlowQuery) -> datafusion::common::Result<DataFrame> {
-        if question.scaled {
-            scaling::in_place_of_counts(context.table(Table::Flows.name()).await?)
-        } else {
-            context.read_table(Arc::<ViewTable>::clone(&self.flows))
-        }
-    }
-
-    fn runtime(&self) -> &Runtime {
-        match &self.runtime {
-            Some(runtime) => runtime,
-            None => unreachable!("the runtime goes when the engine is dropped"),
-        }
+/// Flows with the counts that a question is about; `kept` are those of the archive.
+async fn flows_of(
+    context: &SessionContext,
+    kept: &Arc<ArchiveTable>,
+    question: &FlowQuery,
+) -> datafusion::common::Result<DataFrame> {
+    if question.scaled {
+        scaling::in_place_of_counts(context.table(Table::Flows.name()).await?)
+    } else {
+        context.read_table(Arc::<ArchiveTable>::clone(kept))
     }
 }
 
@@ -252,21 +278,10 @@ impl Totals {
 }
 
 impl Drop for Engine {
-    /// Stops the threads without waiting, so that an engine may also be dropped by an asynchronous task.
+    /// Ends what runs without waiting, so that an engine may also be dropped by an asynchronous task.
     fn drop(&mut self) {
-        if let Some(runtime) = self.runtime.take() {
-            runtime.shutdown_background();
-        }
+        self.running.end();
     }
-}
-
-fn table_view(snapshot: &Snapshot, table: Table) -> TableView {
-    let segments = snapshot.segments(table).iter();
-    let segments = segments.map(|segment| {
-        let file = SegmentFile::new(segment.path(), segment.octets, segment.rows);
-        Arc::new(file.with_time_range_ms(segment.time_range_ms).with_index_of(segment.clone()))
-    });
-    TableView { segments: segments.collect(), tail: snapshot.tail(table).to_vec() }
 }
 
 fn session(options: &EngineOptions, threads: usize) -> Result<SessionState, EngineError> {
@@ -278,7 +293,8 @@ fn session(options: &EngineOptions, threads: usize) -> Result<SessionState, Engi
     // Five-tuples hardly repeat: grouping them in each partition first, before the partitions exchange rows, builds
     // every table twice for nothing. The engine finds that out after this many rows; by default only after 100,000.
     config.options_mut().execution.skip_partial_aggregation_probe_rows_threshold = 16_384;
-    let runtime = limits(options).map_err(|error| EngineError::Start(std::io::Error::other(error)))?;
+    let shares = MemoryShares::of(options.memory_octets_max, threads, options.batch_rows);
+    let runtime = runtime_env(options, shares).map_err(|error| EngineError::Start(std::io::Error::other(error)))?;
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(AddressLiterals));
     let mut state = SessionStateBuilder::new()
@@ -286,19 +302,21 @@ fn session(options: &EngineOptions, threads: usize) -> Result<SessionState, Engi
         .with_runtime_env(Arc::new(runtime))
         .with_default_features()
         .with_analyzer_rules(rules)
+        .with_physical_optimizer_rule(Arc::new(BoundBatches(shares)))
         .build();
-    functions::register(&mut state).map_err(|error| EngineError::Plan(Box::new(error)))?;
+    functions::register(&mut state).map_err(EngineError::plan)?;
+    limits::functions::register(&mut state, shares).map_err(EngineError::plan)?;
     Ok(state)
 }
 
-fn limits(options: &EngineOptions) -> datafusion::common::Result<RuntimeEnv> {
+fn runtime_env(options: &EngineOptions, shares: MemoryShares) -> datafusion::common::Result<RuntimeEnv> {
     let mode = match &options.spill_folder {
         Some(folder) => DiskManagerMode::Directories(vec![folder.clone()]),
         None => DiskManagerMode::OsTmpDirectory,
     };
     let disk = DiskManagerBuilder::default().with_mode(mode).with_max_temp_directory_size(options.spill_octets_max);
     RuntimeEnvBuilder::new()
-        .with_memory_pool(Arc::new(FairSpillPool::new(options.memory_octets_max)))
+        .with_memory_pool(Arc::new(FairSpillPool::new(shares.pool)))
         .with_disk_manager_builder(disk)
         .build()
 }

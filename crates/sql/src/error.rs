@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use arrow::error::ArrowError;
 use datafusion::error::DataFusionError;
+use weir_query::QueryError;
 
 use crate::control::Reached;
 use crate::mistake::Mistake;
@@ -95,10 +96,17 @@ impl EngineError {
         }
     }
 
+    /// An error met while a question was planned.
+    pub(crate) fn plan(error: DataFusionError) -> Self {
+        Self::known(&error).unwrap_or_else(|| Self::Plan(Box::new(error)))
+    }
+
     /// An error met while a question ran.
     pub(crate) fn run(error: DataFusionError) -> Self {
+        if let Some(known) = Self::known(&error) {
+            return known;
+        }
         match error.find_root() {
-            DataFusionError::ResourcesExhausted(reason) => Self::Memory(reason.clone()),
             // What a function refuses of its arguments, the caller can put right; it knows no place.
             DataFusionError::Plan(message) => Mistake { message: message.clone(), place: None, hint: None }.into(),
             root @ DataFusionError::ParquetError(_) => Self::Unreadable(root.to_string()),
@@ -108,6 +116,27 @@ impl EngineError {
             _ => Self::Run(Box::new(error)),
         }
     }
+
+    /// What may happen in planning as well as in running: constants that need too much memory, segments that cannot be
+    /// read.
+    pub(crate) fn known(error: &DataFusionError) -> Option<Self> {
+        match error.find_root() {
+            DataFusionError::ResourcesExhausted(reason) => Some(Self::Memory(reason.clone())),
+            DataFusionError::External(error) => Some(Self::Unreadable(chain(error.downcast_ref::<QueryError>()?))),
+            _ => None,
+        }
+    }
+}
+
+/// An error with all its causes.
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
 }
 
 impl From<Mistake> for EngineError {

@@ -2,19 +2,18 @@
 //!
 //! [`weir_query`] reads segments directly and answers most questions. Only the engine scales by sampling intervals and
 //! writes to disk what memory does not hold; starting it takes longer than most questions, so it is started when it is
-//! first needed. What speaks against two ways is that each must give the same answer; tests compare them.
+//! first needed, over the snapshot that the archive was opened with: rows, totals and bars of an answer are of one
+//! position. What speaks against two ways is that each must give the same answer; tests compare them.
 
 use std::cell::OnceCell;
 use std::io::Write;
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use weir_flow::books::Completeness;
 use weir_print::{ColumnText, CsvPieces, Format, OutputOptions, PrintError, write_batches};
-use weir_query::{Archive, FlowQuery, QueryError, TimeWindow};
+use weir_query::{Archive, FlowQuery, QueryError};
 
 use crate::engine::Totals;
 use crate::output::write_answer;
@@ -24,7 +23,6 @@ use crate::{Answer, Engine, EngineError, EngineOptions, QueryControl};
 pub struct FlowAnswers {
     archive: Archive,
     approximate: bool,
-    folder: PathBuf,
     options: EngineOptions,
     control: QueryControl,
     engine: OnceCell<Engine>,
@@ -33,7 +31,10 @@ pub struct FlowAnswers {
 impl std::fmt::Debug for FlowAnswers {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let is_started = self.engine.get().is_some();
-        f.debug_struct("FlowAnswers").field("folder", &self.folder).field("engine", &is_started).finish_non_exhaustive()
+        f.debug_struct("FlowAnswers")
+            .field("archive", &self.archive)
+            .field("engine", &is_started)
+            .finish_non_exhaustive()
     }
 }
 
@@ -87,16 +88,10 @@ pub struct Written {
 }
 
 impl FlowAnswers {
-    /// Answers from `archive`, which was opened in `folder`. `approximate` tells whether flows that have expired count by
-    /// their summaries, which the engine cannot read.
-    pub fn new(
-        archive: Archive,
-        folder: PathBuf,
-        options: EngineOptions,
-        control: QueryControl,
-        approximate: bool,
-    ) -> Self {
-        Self { archive, approximate, folder, options, control, engine: OnceCell::new() }
+    /// Answers from `archive`. `approximate` tells whether flows that have expired count by their summaries, which the
+    /// engine cannot read.
+    pub fn new(archive: Archive, options: EngineOptions, control: QueryControl, approximate: bool) -> Self {
+        Self { archive, approximate, options, control, engine: OnceCell::new() }
     }
 
     /// The archive, at the position that questions see.
@@ -167,13 +162,6 @@ impl FlowAnswers {
         Ok(Totals { flows: totals.flows, packets, bytes })
     }
 
-    /// How complete the flows of a window are, by the books of its minutes.
-    pub fn completeness(&self, window: &TimeWindow) -> Result<Completeness, EngineError> {
-        let (from_ms, until_ms) = (window.from_ms.unwrap_or(i64::MIN), window.until_ms.unwrap_or(i64::MAX));
-        let books = self.archive.snapshot().books(from_ms, until_ms);
-        Ok(books.map_err(QueryError::from)?.completeness())
-    }
-
     /// Ends the engine, when it was started, and removes what it wrote to disk; waits for that at most so long.
     pub fn close(self, wait_max: Duration) {
         if let Some(engine) = self.engine.into_inner() {
@@ -204,11 +192,12 @@ impl FlowAnswers {
         }
     }
 
+    /// The engine, over the snapshot that questions without it see.
     fn engine(&self) -> Result<&Engine, EngineError> {
         if let Some(engine) = self.engine.get() {
             return Ok(engine);
         }
-        let engine = Engine::open(&self.folder, &self.options)?;
+        let engine = Engine::over(self.archive.snapshot(), &self.options)?;
         Ok(self.engine.get_or_init(|| engine))
     }
 }

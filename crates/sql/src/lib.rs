@@ -4,8 +4,9 @@
 //! statement, [`Engine::ask`] a [`FlowQuery`]; both give an [`Answer`], whose batches come while the engine still
 //! works. [`output`] writes answers as text.
 //!
-//! `DataFusion` plans and computes; what is ours is what it cannot know: where segments and tail are ([`view`]), that
-//! addresses are written as text, what nfdump's filters mean ([`filter_expr`]), and how flows are printed. What speaks
+//! `DataFusion` plans and computes; what is ours is what it cannot know: how segments and tail are read
+//! ([`FlowScanExec`]), that addresses are written as text, what nfdump's filters mean ([`filter_expr`]), and how flows
+//! are printed. What speaks
 //! against a general engine is its weight, twenty minutes of compiling and some milliseconds of start; in return
 //! every question that SQL can put is answered, with joins, windows and spilling to disk.
 //!
@@ -21,27 +22,29 @@ pub mod mistake;
 pub mod output;
 pub mod timeline;
 pub mod user_tables;
-pub mod view;
 
 mod ask;
 mod describe;
 mod explain;
+mod limits;
 mod literals;
-mod lower;
 mod scaling;
 mod scan;
 mod statement;
+mod threads;
 
 pub use answer::{Answer, AnswerStream};
 pub use control::{QueryControl, Reached};
 pub use engine::{Engine, EngineOptions, Totals};
 pub use error::EngineError;
 pub use flows::{FlowAnswer, FlowAnswers};
-pub use lower::filter_expr;
+pub use functions::filter_expr;
 pub use mistake::{Mistake, Place};
+pub use scan::encoded::PlanCodecError;
+pub use scan::flow_exec::FlowScanExec;
 pub use timeline::TimeLine;
 pub use user_tables::UserTable;
 pub use weir_query::{
-    AggregateKey, Direction, FlowQuery, Order, Progress, ProgressCounts, Select, Sorting, StatisticKey, TimeWindow,
-    WindowRule,
+    AggregateKey, Direction, FlowQuery, Measure, Order, Progress, ProgressCounts, Select, Sorting, StatisticKey,
+    TimeWindow, WindowRule,
 };

@@ -490,17 +490,12 @@ fn function(mut call: ScalarFunction, schema: &DFSchema) -> Result<Transformed<E
         return Ok(Transformed::new_transformed(Expr::ScalarFunction(call), is_rewritten));
     };
     let prefix = Prefix::parse(text).ok_or_else(|| BadLiteral::error(text, name_of(&call.args[0]), Content::Prefix))?;
-    Ok(Transformed::yes(in_prefix(&call.args[0], prefix)))
-}
-
-/// Whether an address is in a prefix, as a range by which scans prune.
-pub(crate) fn in_prefix(address: &Expr, prefix: Prefix) -> Expr {
     let (first, last) = prefix_bounds(prefix);
-    in_range(address, first, last)
+    Ok(Transformed::yes(in_range(&call.args[0], first, last)))
 }
 
 /// Whether an address is between two addresses of one family, both included.
-pub(crate) fn in_range(address: &Expr, first: Vec<u8>, last: Vec<u8>) -> Expr {
+fn in_range(address: &Expr, first: Vec<u8>, last: Vec<u8>) -> Expr {
     if first == last {
         return address.clone().eq(lit_octets(first));
     }
@@ -510,7 +505,7 @@ pub(crate) fn in_range(address: &Expr, first: Vec<u8>, last: Vec<u8>) -> Expr {
 }
 
 /// A literal that outputs print as an address.
-pub(crate) fn lit_octets(octets: Vec<u8>) -> Expr {
+fn lit_octets(octets: Vec<u8>) -> Expr {
     Expr::Literal(ScalarValue::Binary(Some(octets)), None)
 }
 

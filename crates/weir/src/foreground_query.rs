@@ -23,8 +23,8 @@ use progress_line::ProgressLine;
 const OUT_OF_TIME: u8 = 124;
 /// Added to the number of the signal that ended a question.
 const SIGNALLED: u8 = 128;
-/// How long the engine may take to remove the temporary files of a query that failed.
-pub(crate) const CLOSING_MAX: Duration = Duration::from_secs(10);
+/// How long threads of a query that failed may take to end before their temporary files are removed all the same.
+pub(crate) const CLOSING_MAX: Duration = Duration::from_millis(300);
 
 /// How long a query may run, and whether its progress is shown.
 #[derive(Debug, clap::Args)]

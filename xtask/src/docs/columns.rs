@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use weir_flow::books::KEY_DOCS;
 use weir_flow::counters::{CounterKind, KeyKind, counter_columns, key_columns};
 use weir_flow::options::COLUMN_DOCS;
 use weir_flow::registry::{NTOP_ENTERPRISE, NTOP_NETFLOW9_BASE, REVERSE_ENTERPRISE};
@@ -92,20 +93,15 @@ fn cell(text: &str) -> String {
 
 fn books_section() -> String {
     let table = Table::ExporterBooks;
-    let schema = table.schema();
-    let keys: Vec<String> = schema
-        .fields()
-        .iter()
-        .map(|field| field.name())
-        .filter(|name| Counter::ALL.iter().all(|counter| counter.name() != name.as_str()))
-        .map(|name| format!("`{name}`"))
-        .collect();
     let mut section = format!(
-        "\n## `{}`\n\nThe books: one row per {}. Counters are growth since the row before, so rows may be added up.\n\n\
-         | counter | meaning |\n| --- | --- |\n",
+        "\n## `{}`\n\nThe books: one row per exporter, Observation Domain, version and minute once it is in a segment; of days long\n\
+         past one row per day. Counters are growth, so rows may be added up.\n\n| column | meaning |\n| --- | --- |\n",
         table.name(),
-        keys.join(", ")
     );
+    for (name, doc) in KEY_DOCS {
+        let _ = writeln!(section, "| `{name}` | {} |", cell(doc));
+    }
+    section.push_str("\n| counter | meaning |\n| --- | --- |\n");
     for counter in Counter::ALL {
         let _ = writeln!(section, "| `{}` | {} |", counter.name(), cell(counter.doc()));
     }

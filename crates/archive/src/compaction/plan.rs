@@ -3,8 +3,11 @@
 use std::ops::Range;
 use std::time::Duration;
 
+use weir_flow::Table;
+
 use crate::CompactionOptions;
 use crate::Segment;
+use crate::books::days;
 use crate::civil::MS_PER_DAY;
 use crate::segment::REWRITE_ROWS_MAX;
 
@@ -32,6 +35,14 @@ pub(super) fn next(day: &[&Segment], options: &CompactionOptions, settled: bool)
         }
     }
     settled.then(|| runs(day, |_| true, options).find(|range| range.len() >= 2))?
+}
+
+/// A segment of books that are old enough to be kept by day.
+pub(super) fn next_books(day: &[&Segment], age_max: Duration, now_ms: i64) -> Option<Range<usize>> {
+    let is_due = |segment: &&Segment| {
+        segment.table == Table::ExporterBooks && days::is_due(segment.time_range_ms, age_max, now_ms)
+    };
+    day.iter().position(is_due).map(|at| at..at + 1)
 }
 
 /// How often `fan_in` goes into rows as a factor.

@@ -69,8 +69,19 @@ impl<'a> BitReader<'a> {
         Self { octets, at: 0, pending: 0, count: 0 }
     }
 
+    /// Makes at least 56 bits pending, eight octets at a time while there are as many. Bits above `count` are then the
+    /// next ones of the octets already, so that adding them once more changes nothing.
     #[inline]
     fn fill(&mut self) {
+        if self.count > 56 {
+            return;
+        }
+        if let Some(octets) = self.octets.get(self.at..).and_then(<[u8]>::first_chunk) {
+            self.pending |= u64::from_le_bytes(*octets) << self.count;
+            self.at += ((63 - self.count) / 8) as usize;
+            self.count |= 0b11_1000;
+            return;
+        }
         while self.count <= 56 {
             self.pending |= u64::from(self.octets.get(self.at).copied().unwrap_or(0)) << self.count;
             self.at += 1;
@@ -81,6 +92,12 @@ impl<'a> BitReader<'a> {
     #[inline]
     fn word(&mut self, width: u32) -> u64 {
         self.fill();
+        self.take(width)
+    }
+
+    /// Bits of which at least so many are pending.
+    #[inline]
+    fn take(&mut self, width: u32) -> u64 {
         let value = self.pending & ((1 << width) - 1);
         self.pending >>= width;
         self.count -= width;
@@ -104,8 +121,13 @@ impl<'a> BitReader<'a> {
             self.word(QUOTIENT_MAX - 32);
             return self.bits(128);
         }
-        self.word(quotient + 1);
-        let low = if low_bits <= 32 { u128::from(self.word(low_bits)) } else { self.bits(low_bits) };
+        self.take(quotient + 1);
+        let low = match low_bits {
+            // what is pending has most codes as a whole
+            bits if bits <= self.count.min(32) => u128::from(self.take(bits)),
+            bits @ 0..=32 => u128::from(self.word(bits)),
+            bits => self.bits(bits),
+        };
         u128::from(quotient) << low_bits | low
     }
 

@@ -18,6 +18,7 @@ pub(crate) mod bits;
 mod build;
 mod column_pages;
 pub(crate) mod key;
+mod lookup;
 pub(crate) mod octets;
 mod page_set;
 mod place;

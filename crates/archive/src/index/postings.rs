@@ -184,17 +184,17 @@ impl Directory {
     }
 }
 
-/// Adds the pages of a block's values from `low` to `high` in one lane.
+/// Adds the pages of a block's values from `low` to `high`, to one set for each lane.
 pub(crate) fn add_pages(
     block: &Block,
     octets: &[u8],
-    (lane, lanes): (usize, usize),
     (low, high): (u128, u128),
-    pages: &mut PageSet,
+    lanes: &mut [PageSet],
 ) -> Result<(), CorruptIndex> {
     if crc32c::crc32c(octets) != block.crc {
         return Err(CorruptIndex);
     }
+    let is_only_lane = lanes.len() == 1;
     let mut reader = BitReader::new(octets);
     let value_bits = reader.bits(LOW_BITS_BITS) as u32;
     let mut value = block.first;
@@ -206,22 +206,23 @@ pub(crate) fn add_pages(
         if value > high {
             return Ok(());
         }
-        for at in 0..lanes {
+        for pages in &mut *lanes {
+            let all = pages.pages();
             let count = usize::try_from(reader.rice(0)).map_err(|_| CorruptIndex)?;
-            if count > pages.pages() || reader.is_over() {
+            if count > all || reader.is_over() {
                 return Err(CorruptIndex);
             }
-            if count == 0 && lanes == 1 && value >= low {
-                *pages = PageSet::all(pages.pages());
+            if count == 0 && is_only_lane && value >= low {
+                *pages = PageSet::all(all);
             }
-            let bits = gap_bits(pages.pages(), count);
+            let bits = gap_bits(all, count);
             let mut next = 0usize;
             for _ in 0..count {
                 let page = usize::try_from(reader.rice(bits))
                     .ok()
                     .and_then(|gap| next.checked_add(gap))
                     .ok_or(CorruptIndex)?;
-                if value >= low && at == lane {
+                if value >= low {
                     pages.insert(page);
                 }
                 next = page.saturating_add(1);

@@ -1,26 +1,33 @@
 //! The index of a segment, read back.
 
+use std::collections::HashMap;
 use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
+use std::sync::Mutex;
 
-use weir_flow::{Column, ColumnType};
+use weir_flow::Column;
 
-use super::key::{address_key, time_key};
 use super::octets::{CorruptIndex, OctetReader};
 use super::page_set::PageSet;
-use super::place::{ChunkPlaces, HOSTS, Header, Section};
-use super::postings::{Directory, add_pages};
+use super::place::{ChunkPlaces, Header, Section};
+use super::postings::Directory;
 use super::write::{LISTS_HERE, LISTS_HOSTS, LISTS_NONE, NO_VALUE, VERSION};
 use super::zones::{ZoneMap, read_zones};
-use crate::{Action, ArchiveError};
+use crate::ArchiveError;
+
+/// A range of keys, both ends included.
+pub(super) type Keys = (u128, u128);
+
+/// Pages of ranges of hosts that were decoded, by lane: a question about either side of flows looks for the same hosts
+/// twice.
+pub(super) type FoundHosts = Mutex<HashMap<Keys, Vec<PageSet>>>;
 
 /// What a segment knows about its pages.
 #[derive(Debug)]
 pub struct SegmentIndex {
     pub(crate) path: PathBuf,
-    file: File,
+    pub(crate) file: File,
     octets: Vec<u8>,
     page_rows: u64,
     /// First row of each row group, and the number of all rows.
@@ -33,18 +40,19 @@ pub struct SegmentIndex {
     pub(crate) chunks: Range<usize>,
     /// Where the entry of each column is.
     columns: [Option<Range<usize>>; Column::COUNT],
-    hosts: Directory,
+    pub(super) hosts: Directory,
+    pub(super) found_hosts: FoundHosts,
 }
 
 /// What a column's entry says.
 pub(super) struct Entry<'a> {
-    nulls: PageSet,
-    zones: Vec<ZoneMap<'a>>,
-    lists: ValueLists<'a>,
+    pub(super) nulls: PageSet,
+    pub(super) zones: Vec<ZoneMap<'a>>,
+    pub(super) lists: ValueLists<'a>,
     pub(super) pages: OctetReader<'a>,
 }
 
-enum ValueLists<'a> {
+pub(super) enum ValueLists<'a> {
     /// The column has no value at all.
     NoValue,
     Not,
@@ -110,7 +118,21 @@ impl SegmentIndex {
                 columns[column as usize] = Some(start..start + length);
             }
         }
-        Ok(Self { path, file, octets, page_rows, group_rows, group_pages, sections, leaves, chunks, columns, hosts })
+        let found_hosts = FoundHosts::default();
+        Ok(Self {
+            path,
+            file,
+            octets,
+            page_rows,
+            group_rows,
+            group_pages,
+            sections,
+            leaves,
+            chunks,
+            columns,
+            hosts,
+            found_hosts,
+        })
     }
 
     /// How many pages the segment has.
@@ -171,38 +193,6 @@ impl SegmentIndex {
         ArchiveError::DamagedSegment { path: self.path.clone(), part }
     }
 
-    /// Pages that may have a value from `lo` to `hi`, both included, in a column of numbers. All pages when the column
-    /// is not indexed.
-    pub fn pages_of_numbers(&self, column: Column, lo: u64, hi: u64) -> Result<PageSet, ArchiveError> {
-        match column.column_type() {
-            ColumnType::U8 | ColumnType::U16 | ColumnType::U32 | ColumnType::U64 => {
-                self.pages_between(column, 0, lo.into(), hi.into())
-            }
-            _ => Ok(PageSet::all(self.pages())),
-        }
-    }
-
-    /// Pages that may have a time from `lo_ms` to `hi_ms`, both included, milliseconds since the epoch. All pages when
-    /// the column is not indexed.
-    pub fn pages_of_times(&self, column: Column, lo_ms: i64, hi_ms: i64) -> Result<PageSet, ArchiveError> {
-        match column.column_type() {
-            ColumnType::Time => self.pages_between(column, 0, time_key(lo_ms).into(), time_key(hi_ms).into()),
-            _ => Ok(PageSet::all(self.pages())),
-        }
-    }
-
-    /// Pages that may have an address from `lo` to `hi`, both included: both of 4 octets or both of 16. All pages when
-    /// the column is not indexed or the ends are not of one family.
-    pub fn pages_of_addresses(&self, column: Column, lo: &[u8], hi: &[u8]) -> Result<PageSet, ArchiveError> {
-        let keys = address_key(lo).zip(address_key(hi)).filter(|_| lo.len() == hi.len());
-        match (column.column_type(), keys) {
-            (ColumnType::Address, Some((low, high))) => {
-                self.pages_between(column, usize::from(lo.len() != 4), low, high)
-            }
-            _ => Ok(PageSet::all(self.pages())),
-        }
-    }
-
     /// Whether every value of a column is null. False as well when the index does not know the column.
     pub fn is_null(&self, column: Column) -> Result<bool, ArchiveError> {
         match self.entry(column) {
@@ -221,67 +211,10 @@ impl SegmentIndex {
         }
     }
 
-    fn pages_between(&self, column: Column, family: usize, low: u128, high: u128) -> Result<PageSet, ArchiveError> {
-        let damaged = |CorruptIndex| self.damaged(format!("index of column '{column}'"));
-        let Some(entry) = self.entry(column) else { return Ok(PageSet::all(self.pages())) };
-        let entry = entry.map_err(damaged)?;
-        if matches!(entry.lists, ValueLists::NoValue) {
-            return Ok(PageSet::none(self.pages()));
-        }
-        let Some(zone) = entry.zones.get(family) else { return Ok(PageSet::all(self.pages())) };
-        let mut pages = zone.pages(low, high);
-        if low > high || pages.is_none() {
-            return Ok(pages);
-        }
-        let mut listed = PageSet::none(self.pages());
-        match entry.lists {
-            ValueLists::NoValue | ValueLists::Not => return Ok(pages),
-            ValueLists::Here(directory, blocks) => {
-                for block in directory.covering(low, high) {
-                    let octets = blocks.get(block.offset as usize..(block.offset + block.octets) as usize);
-                    let lane = (0, usize::from(directory.lanes));
-                    octets
-                        .ok_or(CorruptIndex)
-                        .and_then(|octets| add_pages(block, octets, lane, (low, high), &mut listed))
-                        .map_err(damaged)?;
-                }
-            }
-            ValueLists::Hosts(lane) => self.add_hosts(lane, (low, high), &mut listed)?,
-        }
-        pages.and(&listed);
-        Ok(pages)
-    }
-
-    fn add_hosts(&self, lane: usize, range: (u128, u128), pages: &mut PageSet) -> Result<(), ArchiveError> {
-        let damaged = |CorruptIndex| self.damaged("lists of hosts".to_owned());
-        let blocks = self.hosts.covering(range.0, range.1);
-        let (Some(first), Some(last)) = (blocks.first(), blocks.last()) else { return Ok(()) };
-        let section =
-            self.sections.iter().find(|section| section.kind == HOSTS).ok_or(CorruptIndex).map_err(damaged)?;
-        let length = (last.offset - first.offset) as usize + last.octets as usize;
-        if u64::from(first.offset) + length as u64 > section.octets {
-            return Err(damaged(CorruptIndex));
-        }
-        let mut octets = vec![0; length];
-        self.file
-            .read_exact_at(&mut octets, section.offset + u64::from(first.offset))
-            .map_err(Action::OpenSegment.failed(&self.path))?;
-        for block in blocks {
-            let start = (block.offset - first.offset) as usize;
-            let block_octets = octets.get(start..start + block.octets as usize).ok_or(CorruptIndex).map_err(damaged)?;
-            add_pages(block, block_octets, (lane, self.hosts.lanes.into()), range, pages).map_err(damaged)?;
-        }
-        Ok(())
-    }
-
     /// The octets of a chunk's entry: by row group and leaf.
     pub(crate) fn chunk(&self, group: usize, leaf: usize) -> Result<ChunkPlaces, CorruptIndex> {
         let at = (group * self.leaves + leaf) * ChunkPlaces::OCTETS;
         let all = self.octets.get(self.chunks.clone()).ok_or(CorruptIndex)?;
         ChunkPlaces::parse(all.get(at..at + ChunkPlaces::OCTETS).ok_or(CorruptIndex)?)
-    }
-
-    pub(crate) fn file(&self) -> &File {
-        &self.file
     }
 }

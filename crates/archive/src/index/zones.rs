@@ -207,6 +207,32 @@ impl<'a> ZoneMap<'a> {
     }
 }
 
+impl ZoneMap<'_> {
+    /// Pages that have a value.
+    pub(crate) fn present(&self) -> &PageSet {
+        &self.present
+    }
+
+    /// Pages that have a value, and none outside of `low` to `high`.
+    pub(crate) fn whole_pages(&self, low: u128, high: u128) -> PageSet {
+        let mut set = PageSet::none(self.present.pages());
+        // what was cut off may have been anything
+        let cut = (1u128 << self.shift) - 1;
+        let is_whole = |(from, to): (u64, u64)| {
+            let from = self.base.saturating_add(u128::from(from) << self.shift);
+            let to = self.base.saturating_add(u128::from(to) << self.shift | cut);
+            low <= from && to <= high
+        };
+        for page in self.present.iter() {
+            let zone = narrow(self.octets, 2 * page, self.width).zip(narrow(self.octets, 2 * page + 1, self.width));
+            if zone.is_some_and(is_whole) {
+                set.insert(page);
+            }
+        }
+        set
+    }
+}
+
 /// What [`Zones::put`] wrote: pages with nulls, and the zones, of numbers or by family.
 pub(crate) fn read_zones<'a>(
     reader: &mut OctetReader<'a>,

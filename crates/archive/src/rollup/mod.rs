@@ -40,12 +40,12 @@ impl Segment {
 impl SegmentIndex {
     /// The segment's sums by one kind of key; `None` when it has none.
     pub fn rollup(&self, rollup: Rollup) -> Result<Option<RollupTable>, ArchiveError> {
-        read_rollup(&self.sections, self.file(), &self.path, rollup)
+        read_rollup(&self.sections, &self.file, &self.path, rollup)
     }
 
     /// The same as the file has them, once their checksum is right.
     pub(crate) fn rollup_octets(&self, rollup: Rollup) -> Result<Option<Vec<u8>>, ArchiveError> {
-        read_octets(&self.sections, self.file(), &self.path, rollup)
+        read_octets(&self.sections, &self.file, &self.path, rollup)
     }
 }
 

@@ -46,7 +46,7 @@ impl Segment {
     }
 
     fn check_parts(&self, index: &SegmentIndex) -> Result<(), ArchiveError> {
-        let file = index.file();
+        let file = &index.file;
         let path = self.path();
         let failed = Action::OpenSegment.failed(&path);
         let Some(header) = Header::read(file, &path)? else { return Err(self.damaged("header")) };

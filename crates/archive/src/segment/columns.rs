@@ -7,6 +7,7 @@ use weir_flow::Table;
 
 use super::Segment;
 use crate::ArchiveError;
+use crate::books::fold::{BooksFold, BooksStep, KeyColumns};
 use crate::tail::{Stream, TailFile};
 
 /// Batches of one table, each with some of its columns, still in their files.
@@ -20,6 +21,7 @@ pub(crate) struct Columns<'a> {
 enum Source<'a> {
     Tail { file: &'a TailFile, batches: &'a [Stream] },
     Segments(&'a [Segment]),
+    Folded { of: Box<Columns<'a>>, fold: BooksFold },
 }
 
 impl<'a> Columns<'a> {
@@ -33,6 +35,23 @@ impl<'a> Columns<'a> {
         Self { table, source: Source::Segments(segments) }
     }
 
+    /// Rows of the books added up by key and step of time; rows of other tables as they are.
+    pub(crate) fn folded(self, step: BooksStep) -> Result<Self, ArchiveError> {
+        let table = self.table;
+        if table != Table::ExporterBooks {
+            return Ok(self);
+        }
+        let schema = table.schema();
+        let mut keys = [const { None }; KeyColumns::NAMES.len()];
+        for (key, name) in keys.iter_mut().zip(KeyColumns::NAMES) {
+            if let Some((_, field)) = schema.column_with_name(name) {
+                *key = self.column(field)?;
+            }
+        }
+        let fold = BooksFold::new(&KeyColumns::new(keys), step);
+        Ok(Self { table, source: Source::Folded { of: Box::new(self), fold } })
+    }
+
     pub(crate) fn table(&self) -> Table {
         self.table
     }
@@ -41,6 +60,7 @@ impl<'a> Columns<'a> {
         match &self.source {
             Source::Tail { batches, .. } => batches.iter().map(Stream::rows).sum(),
             Source::Segments(segments) => segments.iter().map(|segment| segment.rows as usize).sum(),
+            Source::Folded { fold, .. } => fold.rows(),
         }
     }
 
@@ -69,11 +89,23 @@ impl<'a> Columns<'a> {
             }
             Source::Segments(segments) => {
                 for segment in *segments {
-                    segment.read_column(field.name(), |piece| {
+                    segment.read_column(field, |piece| {
                         found |= piece.null_count() < piece.len();
                         take(piece);
                     })?;
                 }
+            }
+            Source::Folded { of, fold } => {
+                if let Some(column) = fold.key_column(field) {
+                    take(column);
+                } else {
+                    let mut sums = fold.sums();
+                    // as a trait object, for this would otherwise be compiled for itself without end
+                    let mut add = |piece: ArrayRef| sums.add(&piece);
+                    of.each(field, &mut add as &mut dyn FnMut(ArrayRef))?;
+                    take(sums.finish());
+                }
+                found = true;
             }
         }
         Ok(found)

@@ -54,8 +54,9 @@ pub struct Segment {
     pub first: Position,
     /// Position of the last frame of the tails that it was made of.
     pub last: Position,
-    /// Smallest and largest of all values of `start` and `end` (of `minute` in the books), milliseconds since the
-    /// epoch; `None` when no row has either.
+    /// Smallest and largest of all values of `start` and `end` (of `minute` in the books, or from the first to the last
+    /// millisecond of the day when rows of the books cover a day), milliseconds since the epoch; `None` when no row has
+    /// either.
     pub time_range_ms: Option<(i64, i64)>,
     /// Who appended its rows.
     pub(crate) writer: WriterId,

@@ -2,7 +2,8 @@
 
 use std::fs::File;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{ArrayRef, RecordBatch, new_null_array};
+use arrow::datatypes::Field;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use parquet::errors::ParquetError;
@@ -34,13 +35,27 @@ impl Segment {
         Ok(u64::try_from(rows).unwrap_or_default())
     }
 
-    /// Gives the values of one column in all rows to `take`, in pieces.
-    pub(super) fn read_column(&self, name: &str, mut take: impl FnMut(ArrayRef)) -> Result<(), ArchiveError> {
+    /// Gives the rows of some columns to `each`, batch by batch. Columns that the segment was written before are not in
+    /// the batches.
+    pub(crate) fn read_columns(&self, names: &[&str], mut each: impl FnMut(RecordBatch)) -> Result<(), ArchiveError> {
         let builder = self.open()?;
-        let (root, _) = builder
-            .schema()
-            .column_with_name(name)
-            .ok_or_else(|| self.unreadable(ParquetError::General(format!("segment without the column '{name}'"))))?;
+        let roots = names.iter().filter_map(|name| Some(builder.schema().column_with_name(name)?.0));
+        let mask = ProjectionMask::roots(builder.parquet_schema(), roots);
+        let reader = builder.with_projection(mask).with_batch_size(8192).build();
+        for batch in reader.map_err(|error| self.unreadable(error))? {
+            each(batch.map_err(|error| self.unreadable(error.into()))?);
+        }
+        Ok(())
+    }
+
+    /// Gives the values of one column in all rows to `take`, in pieces: nulls when the segment was written before there
+    /// was this column.
+    pub(super) fn read_column(&self, field: &Field, mut take: impl FnMut(ArrayRef)) -> Result<(), ArchiveError> {
+        let builder = self.open()?;
+        let Some((root, _)) = builder.schema().column_with_name(field.name()) else {
+            take(new_null_array(field.data_type(), self.rows as usize));
+            return Ok(());
+        };
         let mask = ProjectionMask::roots(builder.parquet_schema(), [root]);
         let reader = builder.with_projection(mask).with_batch_size(COLUMN_BATCH_ROWS).build();
         for batch in reader.map_err(|error| self.unreadable(error))? {

@@ -5,6 +5,7 @@ use std::path::Path;
 use weir_flow::Table;
 
 use super::{Columns, Effort, Segment, SegmentOrigin, write_segment};
+use crate::books::fold::BooksStep;
 use crate::order::{FlowOrder, flow_order};
 use crate::{ArchiveError, ArchiveOptions};
 
@@ -15,6 +16,8 @@ pub const REWRITE_ROWS_MAX: u64 = 1 << 25;
 /// whole, to a new file at `path` that is synced. Returns the segment that it is once it has been moved to its path;
 /// `origin` is where the rows come from.
 ///
+/// Rows of the books are added up by `step`.
+///
 /// Works column by column. In memory are at most: the order of rows (4 octets a row, 28 while it is made), the
 /// addresses and their numbers (8 octets a row), one column of all rows decoded, and the encoded segment. The inputs
 /// are only read, and whether they and the new file count is the caller's business.
@@ -23,13 +26,14 @@ pub(crate) fn rewrite(
     inputs: &[Segment],
     origin: SegmentOrigin,
     path: &Path,
+    step: BooksStep,
     options: &ArchiveOptions,
 ) -> Result<Segment, ArchiveError> {
     let rows: u64 = inputs.iter().map(|segment| segment.rows).sum();
     if rows > REWRITE_ROWS_MAX {
         return Err(ArchiveError::TooManyRows { path: path.to_owned(), rows, rows_max: REWRITE_ROWS_MAX });
     }
-    let columns = Columns::of_segments(table, inputs);
+    let columns = Columns::of_segments(table, inputs).folded(step)?;
     let mut order = if table == Table::Flows { flow_order(&columns)? } else { FlowOrder::as_received(columns.rows()) };
     let rows = std::mem::take(&mut order.rows);
     let effort = Effort::merging(options);
@@ -86,7 +90,8 @@ mod tests {
             last: last.last,
         };
         let path = dir.path().join("tmp/rewritten");
-        let written = rewrite(Table::Flows, inputs, origin.clone(), &path, &options).expect("rewritten");
+        let written =
+            rewrite(Table::Flows, inputs, origin.clone(), &path, BooksStep::Minute, &options).expect("rewritten");
         std::fs::rename(&path, written.path()).expect("moved");
         assert_eq!((written.rows, &written.tails), (1000, &origin.tails));
         assert_eq!(rows(std::slice::from_ref(&written)), rows(inputs));

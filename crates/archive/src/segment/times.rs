@@ -1,7 +1,8 @@
 //! The range of times of a segment's rows.
 
 use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{Field, TimestampMillisecondType};
+use arrow::datatypes::{Field, TimestampMillisecondType, UInt16Type};
+use weir_flow::books::SPAN_COLUMN;
 
 /// The range of times in a segment's name, while its columns are written.
 #[derive(Debug, Default)]
@@ -19,6 +20,9 @@ impl TimeRange {
     }
 
     pub(super) fn add(&mut self, field: &Field, values: &ArrayRef) {
+        if field.name() == SPAN_COLUMN {
+            return self.cover(arrow::compute::max(values.as_primitive::<UInt16Type>()));
+        }
         if let Some(times) = values.as_primitive_opt::<TimestampMillisecondType>() {
             self.widen(field, arrow::compute::min(times).zip(arrow::compute::max(times)), times.null_count() > 0);
         }
@@ -34,6 +38,15 @@ impl TimeRange {
         *into = wider(*into, range);
         if nulls {
             self.lacks(field);
+        }
+    }
+
+    /// Rows of the books cover so many minutes at most. Those that cover more than one cover all of a day: then the range
+    /// ends with the last millisecond of the day, at which no minute begins.
+    fn cover(&mut self, span_minutes_max: Option<u16>) {
+        if let (Some((_, last)), Some(span)) = (&mut self.told, span_minutes_max.filter(|span| *span > 1)) {
+            let span_ms = i64::from(span) * 60_000;
+            *last = last.saturating_sub(last.rem_euclid(span_ms)).saturating_add(span_ms - 1);
         }
     }
 

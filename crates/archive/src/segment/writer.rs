@@ -157,6 +157,8 @@ impl Encoder {
 fn key_values(columns: &Columns<'_>, origin: &SegmentOrigin) -> Vec<KeyValue> {
     let order = if columns.table() == Table::Flows {
         "protocol, smaller port, side of it, boxes of addresses"
+    } else if columns.table() == Table::ExporterBooks {
+        "minute, exporter, observation domain, version"
     } else {
         "as received"
     };

@@ -1,5 +1,6 @@
 //! The archive from outside: what it promises, under every fault that can be made.
 
+mod books;
 mod check;
 mod crash;
 mod damage;

@@ -82,7 +82,7 @@ pub(crate) fn check_snapshot(snapshot: &Snapshot) -> Position {
     assert_eq!(found.len(), expected.len(), "rows at position {position}");
     assert_eq!(found, expected, "rows at position {position}");
     let books = numbers(&batches(snapshot, Table::ExporterBooks), "records_stored");
-    assert_eq!(books.len() as u64, position.get(), "one row of the books per delivery");
+    assert!(books.len() as u64 <= position.get(), "one row of the books per delivery at most");
     assert_eq!(books.iter().sum::<u64>(), found.len() as u64, "the books balance");
     position
 }

@@ -40,6 +40,21 @@ pub enum Imbalance {
         /// `records_filtered`.
         filtered: u64,
     },
+    /// The archive has other flows than were stored.
+    #[error(
+        "{stored} records were stored and {filtered} of them filtered, but {rows} are in the archive and {rows_expired} \
+         have expired"
+    )]
+    Rows {
+        /// `records_stored`.
+        stored: u64,
+        /// `records_filtered`.
+        filtered: u64,
+        /// Flows in the archive.
+        rows: u64,
+        /// Flows that have expired.
+        rows_expired: u64,
+    },
     /// More came late than had been missed.
     #[error("{late} {unit} came late of {lost} that were missing")]
     Late {
@@ -71,16 +86,17 @@ pub fn balance(counts: &Counts) -> Result<(), Imbalance> {
     let of = |counter: Counter| counts[counter as usize];
     let received = of(Counter::Datagrams);
     let decoded = of(Counter::DatagramsDecoded);
-    let accounted = decoded + of(Counter::DatagramsUndecodable) + of(Counter::DatagramsDuplicate);
+    let accounted =
+        sum(counts, &[Counter::DatagramsDecoded, Counter::DatagramsUndecodable, Counter::DatagramsDuplicate]);
     if received != accounted {
         return Err(Imbalance::Datagrams { received, accounted });
     }
-    let (came, left) = (of(Counter::SetsWaitingIn), of(Counter::SetsWaitingOut) + of(Counter::SetsExpired));
+    let (came, left) = (of(Counter::SetsWaitingIn), sum(counts, &[Counter::SetsWaitingOut, Counter::SetsExpired]));
     if left > came {
         return Err(Imbalance::Waiting { came, left });
     }
-    let undecodable = of(Counter::DatagramsUndecodable) + of(Counter::SetsUndecodable);
-    let reasons = Counter::REASONS.iter().map(|reason| of(*reason)).sum();
+    let undecodable = sum(counts, &[Counter::DatagramsUndecodable, Counter::SetsUndecodable]);
+    let reasons = sum(counts, &Counter::REASONS);
     if undecodable != reasons {
         return Err(Imbalance::Reasons { undecodable, reasons });
     }
@@ -105,10 +121,30 @@ pub fn balance(counts: &Counts) -> Result<(), Imbalance> {
     Ok(())
 }
 
+/// Checks the sum of all books of an archive against its flows: what was stored and not filtered is there, in `rows`, or
+/// has expired, in `rows_expired`.
+///
+/// # Errors
+///
+/// [`Imbalance::Rows`], when that is not so.
+pub fn balance_rows(counts: &Counts, rows: u64, rows_expired: u64) -> Result<(), Imbalance> {
+    let of = |counter: Counter| counts[counter as usize];
+    let (stored, filtered) = (of(Counter::RecordsStored), of(Counter::RecordsFiltered));
+    if stored.checked_sub(filtered) == rows.checked_add(rows_expired) && filtered <= stored {
+        return Ok(());
+    }
+    Err(Imbalance::Rows { stored, filtered, rows, rows_expired })
+}
+
 /// Data Sets that still wait for their Template.
 pub fn sets_waiting(counts: &Counts) -> u64 {
     let of = |counter: Counter| counts[counter as usize];
-    of(Counter::SetsWaitingIn).saturating_sub(of(Counter::SetsWaitingOut) + of(Counter::SetsExpired))
+    of(Counter::SetsWaitingIn).saturating_sub(sum(counts, &[Counter::SetsWaitingOut, Counter::SetsExpired]))
+}
+
+/// Some counters together; what does not fit is the largest number there is, which no counter reaches.
+pub(super) fn sum(counts: &Counts, counters: &[Counter]) -> u64 {
+    counters.iter().fold(0, |sum: u64, counter| sum.saturating_add(counts[*counter as usize]))
 }
 
 #[cfg(test)]
@@ -146,6 +182,21 @@ mod tests {
             ],
             None,
         );
+    }
+
+    #[test]
+    fn flows_are_there_or_have_expired() {
+        let mut counts = [0; Counter::COUNT];
+        counts[Counter::RecordsStored as usize] = 10;
+        counts[Counter::RecordsFiltered as usize] = 3;
+        assert_eq!(balance_rows(&counts, 7, 0), Ok(()));
+        assert_eq!(balance_rows(&counts, 2, 5), Ok(()));
+        for (rows, rows_expired) in [(7, 1), (0, 6), (u64::MAX, 8)] {
+            let found = balance_rows(&counts, rows, rows_expired);
+            assert_eq!(found, Err(Imbalance::Rows { stored: 10, filtered: 3, rows, rows_expired }));
+        }
+        counts[Counter::RecordsFiltered as usize] = 11;
+        assert!(balance_rows(&counts, u64::MAX, u64::MAX).is_err(), "neither sum is a number");
     }
 
     #[test]

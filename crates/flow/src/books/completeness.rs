@@ -3,138 +3,51 @@
 //! An answer over flows is only as good as the flows that are there. The books know what is missing by sequence
 //! numbers, what was dropped here and what could not be decoded. Some of that is known in records, some only in
 //! datagrams: those are turned into records by what datagrams of the same exporter held on average, and the result is
-//! called an estimate. The books are kept by minute of reception, so the edges of a time range are a minute wide.
+//! called an estimate. The books are kept by minute of reception, so the edges of a time range are a minute wide. Days
+//! long past are kept as one row for each exporter: of a day that a time range cuts the whole day counts, and
+//! [`Completeness::cut_days`] says so.
 
-use std::collections::BTreeMap;
 use std::fmt::{self, Write as _};
-use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, UInt8Array, UInt32Array, UInt64Array};
-use arrow::datatypes::{Schema, TimestampMillisecondType, UInt8Type, UInt32Type, UInt64Type};
+use arrow::temporal_conversions::timestamp_ms_to_datetime;
 
-use super::balance::{Counts, sets_waiting};
-use super::{BooksBatch, Counter};
-use crate::Table;
+use super::balance::{sets_waiting, sum};
+use super::{BooksSums, Counter};
 
-const MINUTE_MS: i64 = 60_000;
-
-/// Sums of books, by exporter, Observation Domain and version: what is late to one is no consolation for another.
-#[derive(Debug, Clone, Default)]
-pub struct BooksSums(BTreeMap<Key, Counts>);
-
-type Key = (Option<Vec<u8>>, Option<u32>, Option<u8>);
+const DAY_MS: i64 = 86_400_000;
 
 impl BooksSums {
-    /// Adds the lines whose minute touches a time range (milliseconds since the epoch, `end_ms` not included).
-    pub fn add(&mut self, books: &BooksBatch, start_ms: i64, end_ms: i64) {
-        self.add_rows(books.record_batch(), start_ms, end_ms);
-    }
-
-    /// As [`add`](Self::add), for rows that may lack counters: what was written before a counter existed has none of it.
-    pub fn add_rows(&mut self, batch: &RecordBatch, start_ms: i64, end_ms: i64) {
-        let column = |name| batch.column_by_name(name);
-        let (Some(minutes), Some(exporters), Some(domains), Some(versions)) =
-            (column("minute"), column("exporter"), column("observation_domain"), column("export_version"))
-        else {
-            return;
-        };
-        let (Some(minutes), Some(exporters), Some(domains), Some(versions)) = (
-            minutes.as_primitive_opt::<TimestampMillisecondType>(),
-            exporters.as_binary_opt::<i32>(),
-            domains.as_primitive_opt::<UInt32Type>(),
-            versions.as_primitive_opt::<UInt8Type>(),
-        ) else {
-            return;
-        };
-        let counters: Vec<_> =
-            Counter::ALL.iter().map(|c| column(c.name()).and_then(|c| c.as_primitive_opt::<UInt64Type>())).collect();
-        for row in 0..batch.num_rows() {
-            let minute_ms = minutes.value(row);
-            if minute_ms >= end_ms || minute_ms.saturating_add(MINUTE_MS) <= start_ms {
-                continue;
-            }
-            let mut counts = [0; Counter::COUNT];
-            for (count, values) in counts.iter_mut().zip(&counters) {
-                *count = values.filter(|values| values.is_valid(row)).map_or(0, |values| values.value(row));
-            }
-            let exporter = exporters.is_valid(row).then(|| exporters.value(row).to_vec());
-            let domain = domains.is_valid(row).then(|| domains.value(row));
-            self.add_counts((exporter, domain, versions.is_valid(row).then(|| versions.value(row))), &counts);
-        }
-    }
-
-    /// Adds counts of one exporter (address, Observation Domain, version).
-    pub fn add_counts(&mut self, key: Key, counts: &Counts) {
-        let sums = self.0.entry(key).or_insert([0; Counter::COUNT]);
-        sums.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
-    }
-
-    /// The sum of all exporters.
-    pub fn totals(&self) -> Counts {
-        let mut totals = [0; Counter::COUNT];
-        for counts in self.0.values() {
-            totals.iter_mut().zip(counts).for_each(|(total, count)| *total += count);
-        }
-        totals
-    }
-
-    /// A row for each exporter, version and Observation Domain, in that order: these three columns, then the sums of
-    /// `counters`. What is not known per exporter comes last.
-    pub fn table(&self, counters: &[Counter]) -> RecordBatch {
-        let mut rows: Vec<_> = self.0.iter().collect();
-        rows.sort_by_key(|((exporter, domain, version), _)| {
-            ((exporter.is_none(), exporter), (version.is_none(), version), (domain.is_none(), domain))
-        });
-        let exporters: BinaryArray = rows.iter().map(|((exporter, ..), _)| exporter.as_deref()).collect();
-        let domains: UInt32Array = rows.iter().map(|((_, domain, _), _)| *domain).collect();
-        let versions: UInt8Array = rows.iter().map(|((.., version), _)| *version).collect();
-        let keys: [(&str, ArrayRef); 3] = [
-            ("exporter", Arc::new(exporters)),
-            ("observation_domain", Arc::new(domains)),
-            ("export_version", Arc::new(versions)),
-        ];
-        let sums = counters.iter().map(|counter| {
-            let sums: UInt64Array = rows.iter().map(|(_, counts)| Some(counts[*counter as usize])).collect();
-            (counter.name(), Arc::new(sums) as ArrayRef)
-        });
-        let schema = Table::ExporterBooks.schema();
-        let (fields, columns): (Vec<_>, Vec<_>) = keys
-            .into_iter()
-            .chain(sums)
-            .filter_map(|(name, column)| Some((Arc::clone(schema.fields().find(name)?.1), column)))
-            .unzip();
-        match RecordBatch::try_new(Arc::new(Schema::new(fields)), columns) {
-            Ok(table) => table,
-            Err(error) => unreachable!("every column has a value in each row: {error}"),
-        }
-    }
-
     /// How complete the flows are that these sums are about.
     pub fn completeness(&self) -> Completeness {
         let mut all = Completeness::default();
         let (mut datagrams, mut records) = (0_u64, 0_u64);
-        for counts in self.0.values() {
+        let add = |to: &mut u64, count: u64| *to = to.saturating_add(count);
+        for counts in self.counts() {
             let of = |counter: Counter| counts[counter as usize];
             let decoded = of(Counter::DatagramsDecoded);
-            let located = of(Counter::RecordsStored) + of(Counter::RecordsOptions);
-            datagrams += decoded;
-            records += located;
-            all.stored += of(Counter::RecordsStored).saturating_sub(of(Counter::RecordsFiltered));
-            all.filtered += of(Counter::RecordsFiltered);
-            all.lost_records += of(Counter::RecordsLost).saturating_sub(of(Counter::RecordsLate));
+            let located = sum(counts, &[Counter::RecordsStored, Counter::RecordsOptions]);
+            add(&mut datagrams, decoded);
+            add(&mut records, located);
+            add(&mut all.stored, of(Counter::RecordsStored).saturating_sub(of(Counter::RecordsFiltered)));
+            add(&mut all.filtered, of(Counter::RecordsFiltered));
+            add(&mut all.lost_records, of(Counter::RecordsLost).saturating_sub(of(Counter::RecordsLate)));
             let lost = of(Counter::DatagramsLost).saturating_sub(of(Counter::DatagramsLate));
-            all.lost_datagrams += lost;
-            all.lost_estimate += times(lost, located, decoded);
-            all.dropped_datagrams += of(Counter::KernelDrops) + of(Counter::QueueDrops) + of(Counter::DatagramsRefused);
-            all.undecodable_datagrams += of(Counter::DatagramsUndecodable);
-            all.undecodable_sets += of(Counter::SetsUndecodable) + of(Counter::SetsExpired);
-            all.waiting_sets += sets_waiting(counts);
-            all.unsequenced_datagrams += of(Counter::DatagramsUnsequenced);
+            add(&mut all.lost_datagrams, lost);
+            add(&mut all.lost_estimate, times(lost, located, decoded));
+            let dropped = [Counter::KernelDrops, Counter::QueueDrops, Counter::DatagramsRefused];
+            add(&mut all.dropped_datagrams, sum(counts, &dropped));
+            add(&mut all.undecodable_datagrams, of(Counter::DatagramsUndecodable));
+            add(&mut all.undecodable_sets, sum(counts, &[Counter::SetsUndecodable, Counter::SetsExpired]));
+            add(&mut all.waiting_sets, sets_waiting(counts));
+            add(&mut all.unsequenced_datagrams, of(Counter::DatagramsUnsequenced));
         }
         // What was dropped before its sender was known is like the average of all; some of it is also missing by
         // sequence numbers, so the larger of both is what is missing at least.
         let dropped = times(all.dropped_datagrams, records, datagrams);
-        all.missing = (all.lost_records + all.lost_estimate).max(dropped);
+        for (place, day) in all.cut_days.iter_mut().zip(self.cut_days()) {
+            *place = Some(day);
+        }
+        all.missing = all.lost_records.saturating_add(all.lost_estimate).max(dropped);
         all
     }
 }
@@ -174,23 +87,47 @@ pub struct Completeness {
     /// Records that are missing, as far as known or estimated. Datagrams dropped here are most often missing by
     /// sequence numbers as well, so this is the larger of both and not their sum.
     pub missing: u64,
+    /// Days that the time range cuts, and of which all of the day is in these numbers because their books are kept by
+    /// day: the first and the last at most, counted from 1970-01-01 in UTC.
+    pub cut_days: [Option<i64>; 2],
 }
 
 impl Completeness {
+    /// The counters that completeness is made of; no other column of counters need be read.
+    pub const COUNTERS: &[Counter] = &[
+        Counter::DatagramsDecoded,
+        Counter::RecordsStored,
+        Counter::RecordsOptions,
+        Counter::RecordsFiltered,
+        Counter::RecordsLost,
+        Counter::RecordsLate,
+        Counter::DatagramsLost,
+        Counter::DatagramsLate,
+        Counter::KernelDrops,
+        Counter::QueueDrops,
+        Counter::DatagramsRefused,
+        Counter::DatagramsUndecodable,
+        Counter::DatagramsUnsequenced,
+        Counter::SetsUndecodable,
+        Counter::SetsExpired,
+        Counter::SetsWaitingIn,
+        Counter::SetsWaitingOut,
+    ];
+
     /// Whether nothing is known to be missing.
     pub fn is_complete(&self) -> bool {
         let Self { missing, undecodable_datagrams, undecodable_sets, waiting_sets, .. } = *self;
-        missing + undecodable_datagrams + undecodable_sets + waiting_sets + self.dropped_datagrams == 0
+        [missing, undecodable_datagrams, undecodable_sets, waiting_sets, self.dropped_datagrams] == [0; 5]
     }
 
     /// Whether part of what is missing is estimated.
     pub fn is_estimate(&self) -> bool {
-        self.lost_datagrams + self.dropped_datagrams > 0
+        self.lost_datagrams > 0 || self.dropped_datagrams > 0
     }
 
     /// The share of records that are there, in ten thousandths; less than 10,000 where any is missing.
     pub fn share(&self) -> u64 {
-        let present = self.stored + self.filtered;
+        let present = self.stored.saturating_add(self.filtered);
         if self.missing == 0 {
             return 10_000;
         }
@@ -231,14 +168,29 @@ impl fmt::Display for Completeness {
                 self.unsequenced_datagrams
             )?;
         }
+        let days: Vec<String> = self.cut_days.iter().flatten().map(|day| day_text(*day)).collect();
+        if !days.is_empty() {
+            write!(f, "\nthe books of {} are kept by day, and count as a whole", days.join(" and "))?;
+        }
         Ok(())
     }
 }
 
+/// `YYYY-MM-DD` of a day since 1970-01-01.
+fn day_text(day: i64) -> String {
+    let begin = day.checked_mul(DAY_MS).and_then(timestamp_ms_to_datetime);
+    begin.map_or_else(|| format!("day {day}"), |begin| begin.date().to_string())
+}
+
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{RecordBatch, UInt16Array};
+
     use super::*;
-    use crate::BooksRow;
+    use crate::books::SPAN_COLUMN;
+    use crate::{BooksBatch, BooksRow};
 
     fn row(minute_ms: i64, exporter: Option<u8>, values: &[(Counter, u64)]) -> BooksRow {
         let mut counts = [0; Counter::COUNT];
@@ -305,37 +257,58 @@ mod tests {
         );
     }
 
-    #[test]
-    fn a_table_has_the_sums_of_each_exporter() {
-        let of_version = |version, domain, stored| {
-            let row = row(0, Some(1), &[(Counter::RecordsStored, stored), (Counter::Octets, 1)]);
-            BooksRow { export_version: Some(version), observation_domain: domain, ..row }
-        };
-        let rows = [
-            row(0, None, &[(Counter::KernelDrops, 4)]),
-            of_version(10, Some(7), 1),
-            of_version(9, None, 2),
-            of_version(9, Some(8), 4),
-            of_version(9, Some(8), 8),
-        ];
-        let mut sums = BooksSums::default();
-        sums.add(&BooksBatch::from_rows(&rows), i64::MIN, i64::MAX);
-        let table = sums.table(&[Counter::RecordsStored, Counter::KernelDrops]);
-        let names: Vec<_> = table.schema_ref().fields().iter().map(|field| field.name().clone()).collect();
-        assert_eq!(names, ["exporter", "observation_domain", "export_version", "records_stored", "kernel_drops"]);
-        let stored = table.column(3).as_primitive::<UInt64Type>().values();
-        assert_eq!(stored, &[12, 2, 1, 0], "by version, then domain; what has no exporter is last");
-        assert!(table.column(0).is_null(3));
-        assert_eq!(sums.totals()[Counter::RecordsStored as usize], 15);
+    /// Rows that cover a day.
+    fn of_days(rows: &[BooksRow]) -> RecordBatch {
+        let batch = BooksBatch::from_rows(rows).record_batch().clone();
+        let (schema, mut columns, _) = batch.into_parts();
+        let at = schema.index_of(SPAN_COLUMN).expect("the column");
+        columns[at] = Arc::new(UInt16Array::from(vec![1440; rows.len()]));
+        RecordBatch::try_new(schema, columns).expect("the same schema")
     }
 
     #[test]
-    fn rows_from_before_a_counter_have_none_of_it() {
-        let whole = BooksBatch::from_rows(&[row(0, Some(1), &[(Counter::RecordsStored, 5)])]);
-        let old: Vec<_> = (0..4).chain([4 + Counter::RecordsStored as usize]).collect();
-        let mut sums = BooksSums::default();
-        sums.add_rows(&whole.record_batch().project(&old).expect("columns"), i64::MIN, i64::MAX);
-        let totals = sums.totals();
-        assert_eq!((totals[Counter::RecordsStored as usize], totals.iter().sum::<u64>()), (5, 5));
+    fn a_day_that_is_cut_counts_as_a_whole_and_is_named() {
+        let lost = |day: i64| row(day * DAY_MS, Some(1), &[(Counter::RecordsLost, 1), (Counter::RecordsStored, 9)]);
+        // 2026-01-01 is day 20,454 (date -u -d 2026-01-01 +%s divided by 86,400)
+        let days = of_days(&[lost(20_454), lost(20_455), lost(20_456)]);
+        let check = |start_ms: i64, end_ms: i64, stored: u64, expected: &str| {
+            let mut sums = BooksSums::default();
+            sums.add_rows(&days, start_ms, end_ms);
+            let found = sums.completeness();
+            assert_eq!((found.stored, found.to_string().as_str()), (stored, expected));
+        };
+        let text = "90.00 % complete: 1 records lost on the way";
+        check(20_455 * DAY_MS, 20_456 * DAY_MS, 9, text);
+        let noon = 20_455 * DAY_MS + DAY_MS / 2;
+        check(noon, noon + 1, 9, &format!("{text}\nthe books of 2026-01-02 are kept by day, and count as a whole"));
+        let text = "90.00 % complete: 3 records lost on the way";
+        let both = format!("{text}\nthe books of 2026-01-01 and 2026-01-03 are kept by day, and count as a whole");
+        check(20_455 * DAY_MS - 1, 20_456 * DAY_MS + 1, 27, &both);
+        check(i64::MIN, i64::MAX, 27, text);
+    }
+
+    /// With each counter alone changed, completeness changes if the counter is listed, and does not if it is not.
+    #[test]
+    fn only_the_listed_counters_matter() {
+        let mut base = [0; Counter::COUNT];
+        for counter in Completeness::COUNTERS {
+            base[*counter as usize] = 1000;
+        }
+        // so that one more of either is seen
+        base[Counter::SetsWaitingIn as usize] = 5000;
+        base[Counter::RecordsLost as usize] = 5000;
+        base[Counter::DatagramsLost as usize] = 5000;
+        base[Counter::RecordsStored as usize] = 5000;
+        let of = |counts| {
+            let mut sums = BooksSums::default();
+            sums.add_counts((None, None, None), &counts);
+            sums.completeness()
+        };
+        for counter in Counter::ALL {
+            let mut counts = base;
+            counts[*counter as usize] += 500;
+            let is_listed = Completeness::COUNTERS.contains(counter);
+            assert_eq!(of(counts) != of(base), is_listed, "{}", counter.name());
+        }
     }
 }

@@ -11,7 +11,8 @@ mod packed;
 mod values;
 
 pub(crate) use header::{PageAt, page_locations};
-pub(crate) use values::{Dictionary, PageDecoder};
+pub use values::PageDecoder;
+pub(crate) use values::{Dictionary, PageLayout};
 
 /// Octets of a page that cannot be what was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -1,9 +1,11 @@
 //! The body of a page: levels, then values.
 
+use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BinaryArray, PrimitiveArray, TimestampMillisecondArray, new_null_array};
+use arrow::array::{ArrayRef, BinaryArray, PrimitiveArray, TimestampMillisecondArray, UInt32Array, new_null_array};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::compute::take;
 use arrow::datatypes::{ArrowPrimitiveType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use weir_flow::schema::field;
 use weir_flow::{Column, ColumnType};
@@ -29,8 +31,8 @@ pub(crate) enum Dictionary {
     },
 }
 
-/// Decodes pages, one after another, in memory of its own.
-pub(crate) struct PageDecoder {
+/// Decodes pages, one after another, in memory of its own: one for each thread.
+pub struct PageDecoder {
     zstd: zstd::bulk::Decompressor<'static>,
     /// Octets as they were read.
     pub(crate) read: Vec<u8>,
@@ -46,8 +48,15 @@ struct Levels {
     values: usize,
 }
 
+impl fmt::Debug for PageDecoder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PageDecoder").finish_non_exhaustive()
+    }
+}
+
 impl PageDecoder {
-    pub(crate) fn new() -> std::io::Result<Self> {
+    /// A decoder without anything in its memory.
+    pub fn new() -> std::io::Result<Self> {
         let zstd = zstd::bulk::Decompressor::new()?;
         Ok(Self { zstd, read: Vec::new(), body: Vec::new(), deltas: Vec::new(), codes: Vec::new() })
     }
@@ -99,18 +108,22 @@ impl PageDecoder {
         }
     }
 
-    /// The rows of the page at the start of `octets`.
+    /// The rows of the page at the start of `octets`: all of `rows`, or those that are selected. What is decoded of the
+    /// others depends on the encoding.
     pub(crate) fn page(
         &mut self,
         octets: &[u8],
-        of: Column,
-        nullable: bool,
-        compressed: bool,
-        dictionary: Option<&Dictionary>,
+        layout: PageLayout<'_>,
+        rows: usize,
+        selected: Option<&[u32]>,
     ) -> Result<ArrayRef, Damage> {
+        let PageLayout { of, nullable, compressed, dictionary } = layout;
         let header = page_header(octets)?;
         if header.kind != PageKind::Data {
             return Err(Damage("a page of values is missing"));
+        }
+        if header.values != rows {
+            return Err(Damage("a page has other rows than its index says"));
         }
         self.unpack(octets, &header, compressed)?;
         let Self { body, deltas, codes, .. } = self;
@@ -121,10 +134,16 @@ impl PageDecoder {
             Levels { valid: None, values: header.values }
         };
         if levels.values == 0 {
-            return Ok(new_null_array(field(of).data_type(), header.values));
+            return Ok(new_null_array(field(of).data_type(), selected.map_or(rows, <[u32]>::len)));
         }
-        let mut page = Page { body, encoding: header.encoding, rows: header.values, levels, deltas, codes, dictionary };
-        Ok(match of.column_type() {
+        // with nulls, values are not where their rows are
+        let direct = selected.filter(|_| levels.valid.is_none());
+        if direct.is_some_and(|selected| selected.iter().any(|row| *row as usize >= rows)) {
+            return Err(SHORT);
+        }
+        let mut page =
+            Page { body, encoding: header.encoding, rows, selected: direct, levels, deltas, codes, dictionary };
+        let values: ArrayRef = match of.column_type() {
             ColumnType::U8 => Arc::new(page.numbers::<UInt8Type>()?),
             ColumnType::U16 => Arc::new(page.numbers::<UInt16Type>()?),
             ColumnType::U32 => Arc::new(page.numbers::<UInt32Type>()?),
@@ -135,8 +154,23 @@ impl PageDecoder {
             }
             ColumnType::Address | ColumnType::Mac | ColumnType::Octets => Arc::new(page.octets()?),
             ColumnType::Elements => return Err(Damage("lists are not decoded here")),
-        })
+        };
+        match selected {
+            Some(selected) if direct.is_none() => {
+                take(&values, &UInt32Array::from(selected.to_vec()), None).map_err(|_| SHORT)
+            }
+            _ => Ok(values),
+        }
     }
+}
+
+/// What must be known to decode a page of a column.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct PageLayout<'a> {
+    pub(crate) of: Column,
+    pub(crate) nullable: bool,
+    pub(crate) compressed: bool,
+    pub(crate) dictionary: Option<&'a Dictionary>,
 }
 
 /// Which rows have a value: definition levels of one bit.
@@ -206,6 +240,8 @@ struct Page<'a> {
     body: Packed<'a>,
     encoding: ValueEncoding,
     rows: usize,
+    /// Rows that are wanted, when not all are. No row is null then.
+    selected: Option<&'a [u32]>,
     levels: Levels,
     deltas: &'a mut Vec<i64>,
     codes: &'a mut Vec<u32>,
@@ -213,10 +249,17 @@ struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// The codes of the values in the dictionary, all of them smaller than `size`.
+    /// The codes of the values that are wanted, all of them smaller than `size`, the length of the dictionary.
     fn codes(&mut self, size: usize) -> Result<(), Damage> {
         let width = self.body.take(1)?[0];
         self.body.rest().hybrid(u32::from(width), self.levels.values, self.codes)?;
+        if let Some(rows) = self.selected {
+            // rows ascend, so no code is needed any more that is overwritten
+            for (to, row) in rows.iter().enumerate() {
+                self.codes[to] = self.codes[*row as usize];
+            }
+            self.codes.truncate(rows.len());
+        }
         if self.codes.iter().copied().max().is_some_and(|largest| largest as usize >= size) {
             return Err(Damage("a page refers to what its dictionary does not have"));
         }
@@ -231,14 +274,24 @@ impl Page<'_> {
         let values = self.levels.values;
         let octets = values.checked_mul(T::Native::OCTETS).ok_or(SHORT)?;
         let dense: Vec<T::Native> = match self.encoding {
-            ValueEncoding::Plain => plain(self.body.take(octets)?),
-            ValueEncoding::ByteStreamSplit => split(self.body.take(octets)?, values),
+            ValueEncoding::Plain => match self.selected {
+                None => plain(self.body.take(octets)?),
+                Some(rows) => selected_plain(self.body.take(octets)?, rows),
+            },
+            ValueEncoding::ByteStreamSplit => match self.selected {
+                None => split(self.body.take(octets)?, values),
+                Some(rows) => selected_split(self.body.take(octets)?, values, rows),
+            },
             ValueEncoding::DeltaBinaryPacked => {
                 self.body.rest().deltas(values, self.deltas)?;
                 if self.deltas.len() != values {
                     return Err(SHORT);
                 }
-                self.deltas.iter().map(|value| T::Native::from_bits(*value as u64)).collect()
+                let number = |value: &i64| T::Native::from_bits(*value as u64);
+                match self.selected {
+                    None => self.deltas.iter().map(number).collect(),
+                    Some(rows) => rows.iter().map(|row| number(&self.deltas[*row as usize])).collect(),
+                }
             }
             ValueEncoding::Dictionary => {
                 let Some(Dictionary::Numbers(numbers)) = self.dictionary else {
@@ -258,21 +311,30 @@ impl Page<'_> {
     }
 
     fn octets(&mut self) -> Result<BinaryArray, Damage> {
-        let values = self.levels.values;
+        let values = self.selected.map_or(self.levels.values, <[u32]>::len);
         let (lengths, octets): (Lengths, Buffer) = match self.encoding {
             ValueEncoding::DeltaLength => {
+                let all = self.levels.values;
                 let mut rest = self.body.rest();
-                rest.deltas(values, self.deltas)?;
-                if self.deltas.len() != values {
+                rest.deltas(all, self.deltas)?;
+                if self.deltas.len() != all {
                     return Err(SHORT);
                 }
                 let lengths = lengths(self.deltas)?;
-                let total = lengths.total(values);
-                (lengths, Buffer::from(rest.take(total)?))
+                let total = lengths.total(all);
+                let octets = rest.take(total)?;
+                match self.selected {
+                    None => (lengths, Buffer::from(octets)),
+                    Some(rows) => lengths.selected(octets, rows),
+                }
             }
             ValueEncoding::Plain => {
-                let (offsets, octets) = plain_octets(&mut self.body, values)?;
-                (Lengths::Each(offsets.windows(2).map(|pair| pair[1] - pair[0]).collect()), Buffer::from_vec(octets))
+                let (offsets, octets) = plain_octets(&mut self.body, self.levels.values)?;
+                let lengths = Lengths::Each(offsets.windows(2).map(|pair| pair[1] - pair[0]).collect());
+                match self.selected {
+                    None => (lengths, Buffer::from_vec(octets)),
+                    Some(rows) => lengths.selected(&octets, rows),
+                }
             }
             ValueEncoding::Dictionary => self.octets_of_dictionary()?,
             _ => return Err(Damage("octets are encoded as numbers")),
@@ -332,6 +394,29 @@ impl Lengths {
         }
     }
 
+    /// Values of some rows, which ascend, out of the octets of all.
+    fn selected(&self, octets: &[u8], rows: &[u32]) -> (Self, Buffer) {
+        let mut gathered = Vec::new();
+        match self {
+            Self::Same(length) => {
+                for row in rows {
+                    gathered.extend_from_slice(&octets[*row as usize * length..][..*length]);
+                }
+                (Self::Same(*length), Buffer::from_vec(gathered))
+            }
+            Self::Each(lengths) => {
+                let (mut at, mut next) = (0, 0);
+                for row in rows {
+                    let row = *row as usize;
+                    at += lengths[next..row].iter().map(|length| *length as usize).sum::<usize>();
+                    gathered.extend_from_slice(&octets[at..at + lengths[row] as usize]);
+                    (at, next) = (at + lengths[row] as usize, row + 1);
+                }
+                (Self::Each(rows.iter().map(|row| lengths[*row as usize]).collect()), Buffer::from_vec(gathered))
+            }
+        }
+    }
+
     fn total(&self, values: usize) -> usize {
         match self {
             Self::Same(length) => length.saturating_mul(values),
@@ -352,7 +437,7 @@ fn lengths(deltas: &[i64]) -> Result<Lengths, Damage> {
 }
 
 fn same_offsets(length: usize, values: usize) -> OffsetBuffer<i32> {
-    OffsetBuffer::from_lengths(std::iter::repeat_n(length, values))
+    OffsetBuffer::from_repeated_length(length, values)
 }
 
 fn plain<T: Physical>(octets: &[u8]) -> Vec<T> {
@@ -394,6 +479,28 @@ fn split<T: Physical>(octets: &[u8], values: usize) -> Vec<T> {
             all.into_iter().map(T::from_bits).collect()
         }
     }
+}
+
+/// The values of some rows.
+fn selected_plain<T: Physical>(octets: &[u8], rows: &[u32]) -> Vec<T> {
+    let value = |row: &u32| {
+        let octets = &octets[*row as usize * T::OCTETS..][..T::OCTETS];
+        T::from_bits(octets.iter().rev().fold(0, |bits, octet| bits << 8 | u64::from(*octet)))
+    };
+    rows.iter().map(value).collect()
+}
+
+/// The values of some rows, whose octets lie apart.
+fn selected_split<T: Physical>(octets: &[u8], values: usize, rows: &[u32]) -> Vec<T> {
+    let kept = size_of::<T>().min(T::OCTETS);
+    let mut all = vec![0_u64; rows.len()];
+    for index in 0..kept {
+        let stream = &octets[index * values..(index + 1) * values];
+        for (value, row) in all.iter_mut().zip(rows) {
+            *value |= u64::from(stream[*row as usize]) << (8 * index);
+        }
+    }
+    all.into_iter().map(T::from_bits).collect()
 }
 
 /// Values at the rows that have one.

@@ -2,9 +2,10 @@
 //!
 //! Every thread groups what it reads in a table of its own, which grows while flows repeat. When it is as large as it
 //! may be, its groups are dealt out to parts by their hash and it begins anew; when flows hardly repeat, they are dealt
-//! out at once. In the end each part is grouped by itself, in any thread. What speaks against it: parts hold a row for
-//! each time that a key left the table, so very many groups take more memory than a single large table would. When they
-//! take more than allowed, the flows are read several times, and each time for some of the parts only.
+//! out at once. In the end each part is grouped by itself, in any thread, with an index that is near the processor.
+//! What speaks against it: parts hold a row for each time that a key left the table, so very many groups take more memory
+//! than a single large table would. When they take more than allowed, the flows are read several times, and each time
+//! for some of the parts only.
 
 use std::hash::BuildHasher;
 
@@ -13,18 +14,28 @@ use foldhash::fast::RandomState;
 use weir_flow::FlowBatch;
 
 use super::keys::KeyLayout;
+use super::measures::MeasureColumns;
+use super::pieces::{Pieces, part_chunk_bits};
+use super::row::{GroupSums, Key};
+use super::rows::Rows;
 use super::sums::{Counters, RankingCounter, Sums};
-use super::table::{GroupSums, Groups, Key, MeasureColumns, PARTS, Rows, part_of};
-use crate::Measure;
+use super::table::{BLOCK_ROWS, Groups, PARTS, part_of};
+use crate::{Measure, MemoryError, QueryOptions, Reservation};
 
 /// Groups after which it is looked at whether flows repeat.
 const PROBE_GROUPS: usize = 1 << 14;
-/// Groups that there is room for at first, at most.
-const ROOM_GROUPS_MAX: usize = 1 << 17;
 /// Groups of other threads' tables that one thread takes over by itself, at most: dealing out fewer is not worth it.
 const JOINED_GROUPS_MAX: usize = 1 << 17;
-/// Groups of a thread's own table, at most: with 64 octets each some 64 MiB.
+/// Groups of a thread's own table, at most: with its index some 80 MiB.
 const OWN_GROUPS_MAX: usize = 1 << 20;
+/// Groups of a thread's own table, at least.
+const OWN_GROUPS_MIN: usize = 1 << 6;
+/// Bytes that a group takes in a table with its index.
+const GROUP_BYTES: usize = 96;
+/// The share of the memory that the tables of all threads may take: one part of so many.
+const OWN_SHARE: usize = 4;
+/// Rows of a chunk of a table, as a power of two.
+const OWN_CHUNK_BITS: u32 = 12;
 
 /// What a thread counts.
 #[derive(Debug, Clone)]
@@ -41,7 +52,7 @@ pub(crate) struct Counting {
 }
 
 impl Counting {
-    fn takes(&self, part: usize) -> bool {
+    pub(super) fn takes(&self, part: usize) -> bool {
         self.passes == 1 || part % self.passes == self.pass
     }
 }
@@ -77,119 +88,145 @@ impl Count for u64 {
 }
 
 /// The groups of one kind of key that a thread has seen.
-pub(crate) struct PartitionedGroups<K, S> {
+struct PartitionedGroups<K, S> {
     own: Groups<K, S>,
+    own_max: usize,
     rows_seen: usize,
     /// Flows hardly repeat, so they are dealt out at once.
     is_direct: bool,
-    pub(crate) parts: Vec<Rows<K, S>>,
+    /// None before anything was dealt out.
+    parts: Vec<Rows<K, S>>,
+    memory: Reservation,
 }
 
 impl<K: Key, S: GroupSums> PartitionedGroups<K, S> {
-    /// Capacity for this many groups.
-    fn new(groups: usize) -> Self {
+    fn new(own_max: usize, measures: usize, memory: &Reservation) -> Self {
         Self {
-            own: Groups::with_capacity(groups),
+            own: Groups::new(OWN_CHUNK_BITS, measures, memory),
+            own_max,
             rows_seen: 0,
             is_direct: false,
-            parts: (0..PARTS).map(|_| Rows::default()).collect(),
+            parts: Vec::new(),
+            memory: memory.empty(),
         }
     }
 
     #[inline]
-    fn add(&mut self, counting: &Counting, key: &K, sums: &S, more: &[Option<u64>]) {
-        let hash = counting.hasher.hash_one(key);
-        let part = part_of(hash);
-        if !counting.takes(part) {
-            return;
-        }
+    fn add(
+        &mut self,
+        counting: &Counting,
+        hash: u64,
+        key: &K,
+        sums: &S,
+        more: &[Option<u64>],
+    ) -> Result<(), MemoryError> {
         if self.is_direct {
-            self.parts[part].push(key.clone(), sums, more);
-            return;
+            return self.parts[part_of(hash)].try_push(key.clone(), *sums, more);
         }
         self.rows_seen += 1;
-        self.own.add(&counting.hasher, hash, key, sums, more, &counting.measures);
+        self.own.add(hash, key, sums, more, &counting.measures)?;
         let groups = self.own.len();
-        if groups >= PROBE_GROUPS && groups.is_power_of_two() {
+        if groups >= PROBE_GROUPS.min(self.own_max) && groups.is_power_of_two() {
             self.is_direct = self.rows_seen < groups + groups / 2;
-            if self.is_direct || groups == OWN_GROUPS_MAX {
+            if self.is_direct || groups >= self.own_max {
                 self.deal(counting);
+            }
+        }
+        Ok(())
+    }
+
+    /// Moves the groups of the table to their parts. Chunk by chunk as much memory is returned as is taken.
+    fn deal(&mut self, counting: &Counting) {
+        self.rows_seen = 0;
+        if self.parts.is_empty() {
+            let part = || Rows::new(part_chunk_bits::<K, S>(), counting.measures.len(), &self.memory);
+            self.parts = std::iter::repeat_with(part).take(PARTS).collect();
+        }
+        let measures = counting.measures.len();
+        for mut chunk in self.own.take_rows().into_chunks() {
+            let (rows, more) = chunk.drain();
+            for (number, row) in rows.enumerate() {
+                let part = part_of(counting.hasher.hash_one(&row.key));
+                self.parts[part].push(row.key, row.sums, &more[number * measures..(number + 1) * measures]);
             }
         }
     }
 
-    fn deal(&mut self, counting: &Counting) {
-        self.rows_seen = 0;
-        let count = counting.measures.len();
-        let Rows { keys, sums, more } = &self.own.rows;
-        for (group, (key, sums)) in keys.iter().zip(sums).enumerate() {
-            let part = part_of(counting.hasher.hash_one(key));
-            self.parts[part].push(key.clone(), sums, &more[group * count..(group + 1) * count]);
-        }
-        self.own.clear();
-    }
-
     /// Whether all groups are in the table.
     fn is_whole(&self) -> bool {
-        !self.is_direct && self.parts.iter().all(|part| part.keys.is_empty())
+        self.parts.is_empty()
     }
 
     /// Counts the groups of another table, too.
-    fn join(&mut self, other: &Self, counting: &Counting) {
-        let count = counting.measures.len();
-        let Rows { keys, sums, more } = &other.own.rows;
-        for (group, (key, sums)) in keys.iter().zip(sums).enumerate() {
-            let more = &more[group * count..(group + 1) * count];
-            self.own.add(&counting.hasher, counting.hasher.hash_one(key), key, sums, more, &counting.measures);
+    fn join(&mut self, other: Self, counting: &Counting) -> Result<(), MemoryError> {
+        let measures = counting.measures.len();
+        for mut chunk in other.own.into_rows().into_chunks() {
+            let (rows, more) = chunk.drain();
+            for (number, row) in rows.enumerate() {
+                let more = &more[number * measures..(number + 1) * measures];
+                let hash = counting.hasher.hash_one(&row.key);
+                self.own.add(hash, &row.key, &row.sums, more, &counting.measures)?;
+            }
         }
-    }
-
-    /// The groups of the table.
-    pub(crate) fn into_rows(self) -> Rows<K, S> {
-        self.own.rows
-    }
-
-    fn octets(&self) -> usize {
-        self.parts.iter().map(Rows::octets).sum::<usize>() + self.own.rows.octets()
+        Ok(())
     }
 }
 
 /// The groups that a thread has seen.
 pub(crate) struct Collected<S> {
-    pub(crate) short: PartitionedGroups<u128, S>,
-    pub(crate) long: PartitionedGroups<Box<[u8]>, S>,
+    short: PartitionedGroups<u128, S>,
+    long: PartitionedGroups<Box<[u8]>, S>,
+    /// The further measures of a row.
     more: Vec<Option<u64>>,
+    /// Rows that are counted together, with the hashes of their keys.
+    block: Vec<(u64, u32)>,
 }
 
 impl<S: Count> Collected<S> {
-    /// Capacity for the groups of this many flows, or of as many as usual.
-    pub(crate) fn new(rows: usize) -> Self {
+    pub(crate) fn new(counting: &Counting, options: &QueryOptions) -> Self {
+        let memory = options.memory.reservation("groups");
+        let own_bytes = options.memory.limit_bytes() / OWN_SHARE / options.threads.max(1);
+        let own_max = (own_bytes / GROUP_BYTES).clamp(OWN_GROUPS_MIN, OWN_GROUPS_MAX);
+        let own_max = 1 << own_max.ilog2();
+        let measures = counting.measures.len();
         Self {
-            short: PartitionedGroups::new(rows.min(ROOM_GROUPS_MAX)),
-            long: PartitionedGroups::new(0),
+            short: PartitionedGroups::new(own_max, measures, &memory),
+            long: PartitionedGroups::new(own_max, measures, &memory),
             more: Vec::new(),
+            block: Vec::with_capacity(BLOCK_ROWS),
         }
     }
 
     /// What all threads have seen, as that of one, when that is few groups; else what was given.
-    pub(crate) fn join_few(mut all: Vec<Self>, counting: &Counting) -> Result<Self, Vec<Self>> {
+    pub(crate) fn join_few(mut all: Vec<Self>, counting: &Counting) -> Result<Result<Self, Vec<Self>>, MemoryError> {
         let is_whole = |one: &Self| one.short.is_whole() && one.long.is_whole();
         let groups = |one: &Self| one.short.own.len() + one.long.own.len();
         all.sort_unstable_by_key(groups);
         let moved: usize = all.iter().rev().skip(1).map(groups).sum();
         if counting.passes > 1 || moved > JOINED_GROUPS_MAX || !all.iter().all(is_whole) {
-            return Err(all);
+            return Ok(Err(all));
         }
-        let Some(mut largest) = all.pop() else { return Err(all) };
-        for other in &all {
-            largest.short.join(&other.short, counting);
-            largest.long.join(&other.long, counting);
+        let Some(mut largest) = all.pop() else { return Ok(Err(all)) };
+        for other in all {
+            largest.short.join(other.short, counting)?;
+            largest.long.join(other.long, counting)?;
         }
-        Ok(largest)
+        Ok(Ok(largest))
+    }
+
+    /// All of it as one part, of which nothing was dealt out.
+    pub(crate) fn into_whole(self) -> Pieces<S> {
+        Pieces { short: vec![self.short.own.into_rows()], long: vec![self.long.own.into_rows()] }
     }
 
     /// Counts the flows of a batch.
-    pub(crate) fn add(&mut self, counting: &Counting, how: &S::How, only: Option<&KeySet>, batch: &FlowBatch) {
+    pub(crate) fn add(
+        &mut self,
+        counting: &Counting,
+        how: &S::How,
+        only: Option<&KeySet>,
+        batch: &FlowBatch,
+    ) -> Result<(), MemoryError> {
         let counters = Counters::of(batch);
         let further = MeasureColumns::of(batch, &counting.measures);
         for layout in &counting.sides {
@@ -202,6 +239,9 @@ impl<S: Count> Collected<S> {
             let keys = layout.keys(batch);
             let mut long = keys.long.iter().peekable();
             for (row, key) in keys.short.iter().enumerate() {
+                if self.block.len() == BLOCK_ROWS {
+                    self.add_block(counting, how, &keys.short, &counters, &further)?;
+                }
                 let long = long.next_if(|(number, _)| *number as usize == row);
                 let is_wanted = only.is_none_or(|only| match long {
                     None => only.short.contains(key),
@@ -210,27 +250,53 @@ impl<S: Count> Collected<S> {
                 if !is_wanted || !is_kept(row) {
                     continue;
                 }
-                if !counting.measures.is_empty() {
-                    further.row(row, &counting.measures, &mut self.more);
+                let hash = match long {
+                    None => counting.hasher.hash_one(key),
+                    Some((_, key)) => counting.hasher.hash_one(key),
+                };
+                if !counting.takes(part_of(hash)) {
+                    continue;
                 }
-                let sums = S::row(how, &counters, row);
                 match long {
-                    None => self.short.add(counting, key, &sums, &self.more),
-                    Some((_, key)) => self.long.add(counting, key, &sums, &self.more),
+                    None => self.block.push((hash, row as u32)),
+                    Some((_, key)) => {
+                        further.row(row, &counting.measures, &mut self.more);
+                        self.long.add(counting, hash, key, &S::row(how, &counters, row), &self.more)?;
+                    }
                 }
             }
+            self.add_block(counting, how, &keys.short, &counters, &further)?;
         }
+        Ok(())
     }
 
-    /// Octets of what is held.
-    pub(crate) fn octets(&self) -> usize {
-        self.short.octets() + self.long.octets()
+    /// Counts the rows of the block, and empties it.
+    fn add_block(
+        &mut self,
+        counting: &Counting,
+        how: &S::How,
+        keys: &[u128],
+        counters: &Counters<'_>,
+        further: &MeasureColumns,
+    ) -> Result<(), MemoryError> {
+        if !self.short.is_direct {
+            self.short.own.fetch(self.block.iter().map(|(hash, row)| (*hash, &keys[*row as usize])));
+        }
+        for (hash, row) in self.block.drain(..) {
+            let row = row as usize;
+            if !counting.measures.is_empty() {
+                further.row(row, &counting.measures, &mut self.more);
+            }
+            self.short.add(counting, hash, &keys[row], &S::row(how, counters, row), &self.more)?;
+        }
+        Ok(())
     }
 
-    /// Deals out what is still in the tables.
-    pub(crate) fn finish(mut self, counting: &Counting) -> Self {
+    /// What it has of each part.
+    pub(crate) fn into_parts(mut self, counting: &Counting) -> Vec<Pieces<S>> {
         self.short.deal(counting);
         self.long.deal(counting);
-        self
+        let parts = self.short.parts.into_iter().zip(self.long.parts);
+        parts.map(|(short, long)| Pieces { short: vec![short], long: vec![long] }).collect()
     }
 }

@@ -10,7 +10,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, Primiti
 use arrow::datatypes::{ArrowPrimitiveType, TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use weir_filter::{AddressSet, Comparison, Operand, Predicate, Test};
 use weir_flow::schema::field;
-use weir_flow::{Column, ColumnType, FlowBatch};
+use weir_flow::{Column, ColumnType, FlowBatch, keep_prefix};
 
 use crate::AggregateKey;
 
@@ -125,14 +125,12 @@ fn masked(addresses: &BinaryArray, length: impl Fn(usize, &[u8]) -> Option<u8>, 
             continue;
         };
         match length(row, address) {
-            Some(bits) if usize::from(bits) <= address.len() * 8 => {
+            Some(bits) => {
                 let mut kept = [0; 16];
-                let kept = &mut kept[..address.len().min(16)];
-                for (index, (to, octet)) in kept.iter_mut().zip(address).enumerate() {
-                    let bits = usize::from(bits).saturating_sub(index * 8).min(8);
-                    *to = if bits == 0 { 0 } else { octet & 0xff_u8 << (8 - bits) };
-                }
-                masked.append_value(kept);
+                let octets = address.len().min(16);
+                kept[..octets].copy_from_slice(&address[..octets]);
+                keep_prefix(&mut kept[..octets], bits.into());
+                masked.append_value(&kept[..octets]);
             }
             None if else_whole => masked.append_value(address),
             _ => masked.append_null(),
@@ -185,6 +183,26 @@ impl KeyLayout {
         Keys { short, long }
     }
 
+    /// The long key of the same values as a short one: long keys are in the order of their columns.
+    pub(crate) fn long_of(&self, short: u128) -> Box<[u8]> {
+        let mut key = Vec::with_capacity(48);
+        let mut shift: u32 = self.parts.iter().map(|part| part.bits() + 1).sum();
+        for part in &self.parts {
+            let bits = part.bits();
+            shift -= bits + 1;
+            let value = short >> shift;
+            if value >> bits & 1 == 1 {
+                key.push(NULL);
+                continue;
+            }
+            let octets = (bits / 8) as usize;
+            key.push(octets as u8);
+            let value = value & ((1 << bits) - 1);
+            key.extend_from_slice(&value.to_be_bytes()[16 - octets..]);
+        }
+        key.into_boxed_slice()
+    }
+
     fn octets(&self, values: &[Option<ArrayRef>], row: usize) -> Box<[u8]> {
         let mut key = Vec::with_capacity(48);
         for (part, values) in self.parts.iter().zip(values) {
@@ -232,7 +250,7 @@ impl KeyLayout {
 
 fn push<const N: usize>(key: &mut Vec<u8>, value: u64) {
     key.push(N as u8);
-    key.extend_from_slice(&value.to_le_bytes()[..N]);
+    key.extend_from_slice(&value.to_be_bytes()[8 - N..]);
 }
 
 /// Appends a column to the keys of all rows.
@@ -347,7 +365,7 @@ impl Value<'_> {
         match self {
             Self::Number(number) => number.map(|number| number as u64),
             Self::Octets(octets) => {
-                octets.map(|octets| octets.iter().rev().fold(0, |number, octet| number << 8 | u64::from(*octet)))
+                octets.map(|octets| octets.iter().fold(0, |number, octet| number << 8 | u64::from(*octet)))
             }
         }
     }

@@ -14,6 +14,16 @@ pub(crate) const COUNTED: [Column; 5] = [Column::Flows, Column::Packets, Column:
 
 const PACKETS: u64 = 1;
 const BYTES: u64 = 2;
+const SATURATED: u64 = 4;
+
+/// Adds to a sum. One that is larger than 64 bits hold becomes the largest number, and the result is true: the same
+/// whatever the order in which parts of it are added.
+#[inline]
+pub(crate) fn add_saturating(sum: &mut u64, more: u64) -> bool {
+    let (added, is_over) = sum.overflowing_add(more);
+    *sum = if is_over { u64::MAX } else { added };
+    is_over
+}
 
 /// Counters of a group: as large as its key leaves of a line of the processor's cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,7 +35,7 @@ pub(crate) struct Sums {
     pub(crate) start: i64,
     /// `i64::MIN` when no flow has one.
     pub(crate) end: i64,
-    /// Which of packets and bytes some flow has.
+    /// Which of packets and bytes some flow has, and whether a sum is larger than 64 bits hold.
     known: u64,
 }
 
@@ -35,12 +45,22 @@ impl Sums {
 
     #[inline]
     pub(crate) fn join(&mut self, other: &Self) {
-        self.flows = self.flows.wrapping_add(other.flows);
-        self.packets = self.packets.wrapping_add(other.packets);
-        self.bytes = self.bytes.wrapping_add(other.bytes);
+        let is_over = add_saturating(&mut self.flows, other.flows)
+            | add_saturating(&mut self.packets, other.packets)
+            | add_saturating(&mut self.bytes, other.bytes);
         self.start = self.start.min(other.start);
         self.end = self.end.max(other.end);
-        self.known |= other.known;
+        self.known |= other.known | (u64::from(is_over) * SATURATED);
+    }
+
+    /// Says that a sum of the group is larger than 64 bits hold.
+    pub(crate) fn saturate(&mut self) {
+        self.known |= SATURATED;
+    }
+
+    /// Whether a sum is larger than 64 bits hold, and given as the largest number.
+    pub(crate) fn is_saturated(&self) -> bool {
+        self.known & SATURATED != 0
     }
 
     pub(crate) fn packets(&self) -> Option<u64> {

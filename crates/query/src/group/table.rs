@@ -1,190 +1,203 @@
 //! Groups, found by their keys.
+//!
+//! An index of eight bytes a slot says where the row of a key is. Half of a slot is the hash, so that other keys are
+//! hardly ever compared and the index grows without looking at a row. Rows are looked up in blocks: all slots of a block
+//! are read first, then all rows that they name, and only then is anything counted. Reads of one step do not wait for
+//! each other, so the processor has many of them under way at once, without an instruction that only some have.
 
-use std::hash::{BuildHasher, Hash};
+use std::hint::black_box;
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{UInt8Type, UInt16Type, UInt32Type, UInt64Type};
-use foldhash::fast::RandomState;
-use hashbrown::HashTable;
-use weir_flow::{ColumnType, FlowBatch};
-
-use super::sums::Sums;
-use crate::{Measure, Sorting};
+use super::measures;
+use super::row::{GroupSums, Key};
+use super::rows::Rows;
+use crate::{Measure, MemoryError, Reservation};
 
 /// Parts that keys are dealt to by their hash, so that each part is grouped by itself.
-pub(crate) const PARTS: usize = 64;
+pub(crate) const PARTS: usize = 256;
 
-/// A key of a group.
-pub(crate) trait Key: Eq + Hash + Ord + Clone + Send + Sync {
-    /// Octets that it takes besides those of its own size.
-    fn more_octets(&self) -> usize;
-}
+/// Rows that are looked up together.
+pub(crate) const BLOCK_ROWS: usize = 256;
 
-impl Key for u128 {
-    fn more_octets(&self) -> usize {
-        0
-    }
-}
+/// Groups whose rows and slots stay near the processor anyway.
+const NEAR_GROUPS: usize = 1 << 12;
 
-impl Key for Box<[u8]> {
-    fn more_octets(&self) -> usize {
-        self.len() + 16
-    }
-}
+/// Slots that there are at first.
+const FIRST_SLOTS: usize = 64;
 
-/// What is counted for a key.
-pub(crate) trait GroupSums: Copy + Send + Sync {
-    /// Adds what was counted elsewhere.
-    fn add(&mut self, other: &Self);
-    /// A number by which groups are sorted, the smallest first.
-    fn rank(&self, sorting: Sorting) -> u64;
-}
-
-impl GroupSums for Sums {
-    #[inline]
-    fn add(&mut self, other: &Self) {
-        self.join(other);
-    }
-
-    fn rank(&self, sorting: Sorting) -> u64 {
-        self.rank_by(sorting)
-    }
-}
-
-/// One counter alone: enough to know which groups come first.
-impl GroupSums for u64 {
-    #[inline]
-    fn add(&mut self, other: &Self) {
-        *self = self.wrapping_add(*other);
-    }
-
-    fn rank(&self, _sorting: Sorting) -> u64 {
-        !*self
-    }
-}
-
-/// The part that a key of this hash belongs to. Tables use the lowest and the highest bits.
+/// The part that a key of this hash belongs to. The index uses the other half of the hash.
 pub(crate) fn part_of(hash: u64) -> usize {
-    (hash >> 48) as usize % PARTS
+    hash as usize % PARTS
 }
 
-/// Keys and what was counted for each, as columns.
-#[derive(Debug, Clone)]
-pub(crate) struct Rows<K, S> {
-    pub(crate) keys: Vec<K>,
-    pub(crate) sums: Vec<S>,
-    /// What else is measured: one number for each key and measure.
-    pub(crate) more: Vec<Option<u64>>,
+/// Where the rows of keys are: an open-addressed table with linear probing.
+struct Index {
+    /// The upper half of the hash, and the number of the row plus one; 0 for an empty slot.
+    slots: Vec<u64>,
+    /// 32 less the bits of the number of slots: the place of a key is that of the first bits of its half of the hash.
+    shift: u32,
+    used: usize,
+    memory: Reservation,
 }
 
-impl<K, S> Default for Rows<K, S> {
-    fn default() -> Self {
-        Self { keys: Vec::new(), sums: Vec::new(), more: Vec::new() }
-    }
-}
-
-impl<K: Key, S: GroupSums> Rows<K, S> {
-    pub(crate) fn push(&mut self, key: K, sums: &S, more: &[Option<u64>]) {
-        self.keys.push(key);
-        self.sums.push(*sums);
-        self.more.extend_from_slice(more);
+impl Index {
+    fn new(memory: &Reservation) -> Self {
+        Self { slots: Vec::new(), shift: 32, used: 0, memory: memory.empty() }
     }
 
-    /// Capacity for this many rows.
-    pub(crate) fn with_capacity(rows: usize) -> Self {
-        Self { keys: Vec::with_capacity(rows), sums: Vec::with_capacity(rows), more: Vec::new() }
+    #[inline]
+    fn place(&self, hash: u64) -> usize {
+        ((hash >> 32) >> self.shift) as usize
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.keys.clear();
-        self.sums.clear();
-        self.more.clear();
+    /// The row of a key, or the empty slot where it belongs. There is one while [`Self::is_full`] is false.
+    #[inline]
+    fn find(&self, hash: u64, is_row: impl Fn(usize) -> bool) -> Result<usize, usize> {
+        let mask = self.slots.len() - 1;
+        let mut place = self.place(hash);
+        loop {
+            let slot = self.slots[place];
+            if slot == 0 {
+                return Err(place);
+            }
+            if slot >> 32 == hash >> 32 {
+                let row = (slot as u32 - 1) as usize;
+                if is_row(row) {
+                    return Ok(row);
+                }
+            }
+            place = (place + 1) & mask;
+        }
     }
 
-    pub(crate) fn octets(&self) -> usize {
-        let heap: usize = self.keys.first().map_or(0, Key::more_octets);
-        self.keys.len() * (size_of::<K>() + size_of::<S>() + heap) + self.more.len() * size_of::<Option<u64>>()
+    #[inline]
+    fn is_full(&self) -> bool {
+        3 * self.used >= 2 * self.slots.len()
+    }
+
+    fn insert(&mut self, place: usize, hash: u64, row: usize) {
+        self.slots[place] = (hash >> 32 << 32) | (row as u64 + 1);
+        self.used += 1;
+    }
+
+    /// Doubles the slots.
+    #[cold]
+    fn grow(&mut self, slots: usize, may_exceed: bool) -> Result<(), MemoryError> {
+        let mut memory = self.memory.empty();
+        let bytes = slots * size_of::<u64>();
+        if may_exceed {
+            memory.grow(bytes);
+        } else {
+            memory.try_grow(bytes)?;
+        }
+        let old = std::mem::replace(&mut self.slots, vec![0; slots]);
+        self.shift = 32 - slots.trailing_zeros();
+        let mask = slots - 1;
+        for slot in old.into_iter().filter(|slot| *slot != 0) {
+            let mut place = self.place(slot);
+            while self.slots[place] != 0 {
+                place = (place + 1) & mask;
+            }
+            self.slots[place] = slot;
+        }
+        self.memory = memory;
+        Ok(())
     }
 }
 
 /// Groups, found by their keys.
 pub(crate) struct Groups<K, S> {
-    index: HashTable<u32>,
-    pub(crate) rows: Rows<K, S>,
+    index: Index,
+    /// Whether memory may be taken beyond the limit, because as much is returned soon.
+    may_exceed: bool,
+    rows: Rows<K, S>,
 }
 
 impl<K: Key, S: GroupSums> Groups<K, S> {
-    pub(crate) fn with_capacity(groups: usize) -> Self {
-        Self { index: HashTable::with_capacity(groups), rows: Rows::with_capacity(groups) }
+    pub(crate) fn new(chunk_bits: u32, measures: usize, memory: &Reservation) -> Self {
+        Self { index: Index::new(memory), may_exceed: false, rows: Rows::new(chunk_bits, measures, memory) }
+    }
+
+    /// For this many groups at most, beyond the limit of memory if necessary: the caller returns as much meanwhile.
+    pub(crate) fn beyond(groups: usize, chunk_bits: u32, measures: usize, memory: &Reservation) -> Self {
+        let mut made = Self { may_exceed: true, ..Self::new(chunk_bits, measures, memory) };
+        let slots = (groups + groups / 2).next_power_of_two().max(FIRST_SLOTS);
+        // taking memory beyond the limit does not fail
+        let _ = made.index.grow(slots, true);
+        made
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.rows.keys.len()
+        self.rows.len()
     }
 
-    pub(crate) fn clear(&mut self) {
-        self.index.clear();
-        self.rows.clear();
+    pub(crate) fn rows_mut(&mut self) -> &mut Rows<K, S> {
+        &mut self.rows
+    }
+
+    pub(crate) fn into_rows(self) -> Rows<K, S> {
+        self.rows
+    }
+
+    /// Takes all groups out.
+    pub(crate) fn take_rows(&mut self) -> Rows<K, S> {
+        let empty = Rows::new(self.rows.chunk_bits(), self.rows.measures(), &self.index.memory);
+        self.index = Index::new(&self.index.memory);
+        std::mem::replace(&mut self.rows, empty)
+    }
+
+    /// Reads where the groups of these hashes and keys are likely to be, at most [`BLOCK_ROWS`], so that they are near
+    /// when they are counted.
+    pub(crate) fn fetch<'a>(&self, keys: impl Iterator<Item = (u64, &'a K)> + Clone)
+    where
+        K: 'a,
+    {
+        if self.rows.len() < NEAR_GROUPS {
+            return;
+        }
+        let mut likely = [0_u32; BLOCK_ROWS];
+        let mut count = 0;
+        for (likely, (hash, _)) in likely.iter_mut().zip(keys.clone()) {
+            *likely = self.index.slots[self.index.place(hash)] as u32;
+            count += 1;
+        }
+        let mut read = 0;
+        for (row, (_, key)) in likely[..count].iter().zip(keys).filter(|(row, _)| **row > 0) {
+            let row = self.rows.row(*row as usize - 1);
+            read ^= row.sums.touch() ^ u64::from(row.key == *key);
+        }
+        black_box(read);
     }
 
     /// Counts for a key.
     #[inline]
     pub(crate) fn add(
         &mut self,
-        hasher: &RandomState,
         hash: u64,
         key: &K,
         sums: &S,
         more: &[Option<u64>],
         measures: &[Measure],
-    ) {
-        let Rows { keys, sums: all, more: all_more } = &mut self.rows;
-        if let Some(&group) = self.index.find(hash, |&group| keys[group as usize] == *key) {
-            let group = group as usize;
-            all[group].add(sums);
-            let into = &mut all_more[group * measures.len()..(group + 1) * measures.len()];
-            for ((into, value), measure) in into.iter_mut().zip(more).zip(measures) {
-                *into = joined(*measure, *into, *value);
+    ) -> Result<(), MemoryError> {
+        if self.index.is_full() {
+            self.index.grow((2 * self.index.slots.len()).max(FIRST_SLOTS), self.may_exceed)?;
+        }
+        match self.index.find(hash, |row| self.rows.row(row).key == *key) {
+            Ok(row) => {
+                self.rows.row_mut(row).sums.add(sums);
+                if !measures.is_empty() && measures::join(measures, self.rows.more_mut(row), more) {
+                    self.rows.row_mut(row).sums.saturate();
+                }
             }
-            return;
+            Err(place) => {
+                let row = self.rows.len();
+                if self.may_exceed {
+                    self.rows.push(key.clone(), *sums, more);
+                } else {
+                    self.rows.try_push(key.clone(), *sums, more)?;
+                }
+                self.index.insert(place, hash, row);
+            }
         }
-        let group = keys.len() as u32;
-        self.index.insert_unique(hash, group, |&group| hasher.hash_one(&keys[group as usize]));
-        self.rows.push(key.clone(), sums, more);
-    }
-}
-
-fn joined(measure: Measure, a: Option<u64>, b: Option<u64>) -> Option<u64> {
-    match (a, b) {
-        (Some(a), Some(b)) => Some(match measure {
-            Measure::Sum(_) => a.wrapping_add(b),
-            Measure::Or(_) => a | b,
-        }),
-        (one, other) => one.or(other),
-    }
-}
-
-/// The numbers of further measures, of the rows of a batch.
-pub(crate) struct MeasureColumns(Vec<Option<ArrayRef>>);
-
-impl MeasureColumns {
-    pub(crate) fn of(batch: &FlowBatch, measures: &[Measure]) -> Self {
-        Self(measures.iter().map(|measure| batch.column(measure.column()).cloned()).collect())
-    }
-
-    /// The numbers of a row, put into `into`.
-    #[inline]
-    pub(crate) fn row(&self, row: usize, measures: &[Measure], into: &mut Vec<Option<u64>>) {
-        into.clear();
-        for (values, measure) in self.0.iter().zip(measures) {
-            let values = values.as_ref().filter(|values| values.is_valid(row));
-            into.push(values.and_then(|values| match measure.column().column_type() {
-                ColumnType::U8 => Some(u64::from(values.as_primitive::<UInt8Type>().value(row))),
-                ColumnType::U16 => Some(u64::from(values.as_primitive::<UInt16Type>().value(row))),
-                ColumnType::U32 => Some(u64::from(values.as_primitive::<UInt32Type>().value(row))),
-                ColumnType::U64 => Some(values.as_primitive::<UInt64Type>().value(row)),
-                _ => None,
-            }));
-        }
+        Ok(())
     }
 }

@@ -1,44 +1,50 @@
-//! A segment, opened for reading some of its columns.
+//! A segment, of which some columns are read.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{ArrayRef, RecordBatch};
-use bytes::Bytes;
+use arrow::array::{ArrayRef, RecordBatch, UInt32Array};
+use arrow::compute::take;
 use parquet::arrow::ProjectionMask;
 use parquet::arrow::arrow_reader::{ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::basic::Compression;
-use parquet::errors::Result as ParquetResult;
-use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
-use weir_archive::Segment;
-use weir_archive::SegmentIndex;
+use parquet::file::metadata::{ColumnChunkMetaData, ParquetMetaData, RowGroupMetaData};
+use weir_archive::{Segment, SegmentIndex};
+use weir_flow::elements::without_empty_lists;
 use weir_flow::{Column, ColumnType, FlowBatch};
 
 use super::AtOffset;
+use super::elements::ElementsReader;
+use super::footer::footer;
 use crate::QueryError;
-use crate::decode::{Damage, Dictionary, PageAt, PageDecoder, page_locations};
+use crate::decode::{Damage, Dictionary, PageAt, PageDecoder, PageLayout, page_locations};
 
-/// Octets at the end of a segment that are read at once, in the hope that the footer is in them.
-const FOOTER_OCTETS: u64 = 64 << 10;
+/// Rows of a page when no column says where pages begin.
+const PAGE_ROWS: usize = 8192;
 
-/// A segment, opened for reading some of its columns.
+/// A segment, of which some columns are read. Its file is opened when the first page is read, and closed when this is
+/// dropped.
 #[derive(Debug)]
 pub(crate) struct SegmentFile {
+    segment: Segment,
     path: PathBuf,
-    file: Arc<File>,
-    octets: u64,
+    file: OnceLock<AtOffset<Arc<File>>>,
     columns: Vec<Column>,
     groups: Vec<Group>,
-    /// What the library needs; left out while pages can be read by themselves.
-    metadata: Option<Arc<ParquetMetaData>>,
+    elements: OnceLock<ElementsReader>,
+    /// What the library needs to read whole row groups; left out while pages can be read by themselves.
+    footer: Option<Arc<ParquetMetaData>>,
 }
 
 /// A row group, with the chunks of the columns that are read.
 #[derive(Debug)]
 struct Group {
     rows: u64,
+    /// Number of its first page in the segment.
+    first_page: usize,
     chunks: Vec<Chunk>,
     /// Rows that pages begin with; `None` when columns differ in it.
     pages: Option<Vec<u64>>,
@@ -57,20 +63,22 @@ struct Chunk {
 }
 
 impl SegmentFile {
-    /// Opens a segment for these columns, by its index when it has one and nothing but flat columns is asked for.
-    pub(crate) fn open(
+    /// Finds the pages of these columns, by the index when there is one.
+    pub(super) fn open(
         segment: &Segment,
         columns: &[Column],
         index: Option<&SegmentIndex>,
     ) -> Result<Self, QueryError> {
-        let path = segment.path();
-        let read = |source| QueryError::Read { path: path.clone(), source };
-        let file = segment.open_file()?;
-        let octets = file.metadata().map_err(read)?.len();
-        let mut opened =
-            Self { path, file: Arc::new(file), octets, columns: columns.to_vec(), groups: Vec::new(), metadata: None };
-        let is_flat = |column: &Column| column.column_type() != ColumnType::Elements;
-        match index.filter(|_| columns.iter().all(is_flat)) {
+        let mut opened = Self {
+            path: segment.path(),
+            segment: segment.clone(),
+            file: OnceLock::new(),
+            columns: columns.to_vec(),
+            groups: Vec::new(),
+            elements: OnceLock::new(),
+            footer: None,
+        };
+        match index {
             Some(index) => opened.by_index(index)?,
             None => opened.by_footer()?,
         }
@@ -82,6 +90,7 @@ impl SegmentFile {
         for group in 0..index.row_groups() {
             let all = index.row_group_rows(group);
             let pages = index.row_group_pages(group);
+            let first_page = pages.start;
             let firsts: Vec<u64> = pages.map(|page| index.page_rows(page).start - all.start).collect();
             let chunks =
                 columns.iter().map(|column| match column.as_ref().and_then(|column| column.groups.get(group)) {
@@ -108,32 +117,61 @@ impl SegmentFile {
                     },
                 });
             let chunks = chunks.collect();
-            self.groups.push(Group { rows: all.end - all.start, chunks, pages: Some(firsts) });
+            self.groups.push(Group { rows: all.end - all.start, first_page, chunks, pages: Some(firsts) });
         }
         Ok(())
     }
 
     fn by_footer(&mut self) -> Result<(), QueryError> {
-        let footer = footer(&self.file, self.octets);
+        let footer = footer(self.file()?);
         let footer = Arc::new(footer.map_err(|source| QueryError::Parquet { path: self.path.clone(), source })?);
+        let mut first_page = 0;
         for group in footer.row_groups() {
             let chunks =
                 self.columns.iter().map(|column| self.chunk(&footer, group, *column)).collect::<Result<Vec<_>, _>>()?;
             let rows = group.num_rows() as u64;
-            let pages = self.common_pages(rows, &chunks);
-            self.groups.push(Group { rows, chunks, pages });
+            let pages = common_pages(rows, &chunks, &self.columns);
+            let count = pages.as_ref().map_or(1, Vec::len);
+            self.groups.push(Group { rows, first_page, chunks, pages });
+            first_page += count;
         }
-        self.metadata = Some(footer);
+        if self.groups.iter().any(|group| group.pages.is_none()) {
+            self.footer = Some(footer);
+        }
+        // it is opened again when the first page is read
+        self.file = OnceLock::new();
         Ok(())
     }
 
-    pub(crate) fn row_groups(&self) -> usize {
+    /// The file, opened when it was not yet.
+    fn file(&self) -> Result<&AtOffset<Arc<File>>, QueryError> {
+        if let Some(file) = self.file.get() {
+            return Ok(file);
+        }
+        let opened = AtOffset { file: Arc::new(self.segment.open_file()?), octets: self.segment.octets };
+        // another thread may have been faster: then its file is used and this one closed
+        Ok(self.file.get_or_init(|| opened))
+    }
+
+    pub(super) fn row_groups(&self) -> usize {
         self.groups.len()
     }
 
-    /// Pages of a row group, the same in every column; 1 when columns differ and the group is read as a whole.
-    pub(crate) fn pages(&self, group: usize) -> usize {
-        self.groups[group].pages.as_ref().map_or(1, Vec::len)
+    /// Rows of a row group.
+    pub(super) fn group_rows(&self, group: usize) -> usize {
+        self.groups[group].rows as usize
+    }
+
+    /// Pages of the segment.
+    pub(super) fn pages(&self) -> usize {
+        self.groups.last().map_or(0, Group::end_page)
+    }
+
+    /// Pages of a row group, by their numbers in the segment, the same in every column; a group that is read as a whole
+    /// counts as one.
+    pub(super) fn group_pages(&self, group: usize) -> Range<usize> {
+        let group = &self.groups[group];
+        group.first_page..group.end_page()
     }
 
     fn chunk(&self, footer: &ParquetMetaData, group: &RowGroupMetaData, column: Column) -> Result<Chunk, QueryError> {
@@ -166,33 +204,10 @@ impl SegmentFile {
         page_locations(&octets)
     }
 
-    /// First rows of the pages of a group, when all columns have the same.
-    fn common_pages(&self, rows: u64, chunks: &[Chunk]) -> Option<Vec<u64>> {
-        let mut common: Option<Vec<u64>> = None;
-        for (chunk, column) in chunks.iter().zip(&self.columns) {
-            if column.column_type() == ColumnType::Elements && !chunk.absent {
-                return None;
-            }
-            if chunk.absent {
-                continue;
-            }
-            let firsts: Vec<u64> = chunk.pages.iter().map(|page| page.first_row).collect();
-            match &common {
-                _ if firsts.is_empty() => return None,
-                None => common = Some(firsts),
-                Some(common) if *common == firsts => {}
-                Some(_) => return None,
-            }
-        }
-        common.or_else(|| Some((0..rows).step_by(8192).collect()))
-    }
-
     /// Rows of a page.
-    pub(crate) fn rows(&self, group: usize, page: usize) -> usize {
-        let Group { rows, pages, .. } = &self.groups[group];
-        let Some(firsts) = pages else { return *rows as usize };
-        let end = firsts.get(page + 1).copied().unwrap_or(*rows);
-        end.saturating_sub(firsts.get(page).copied().unwrap_or(end)) as usize
+    pub(super) fn page_rows(&self, page: usize) -> usize {
+        let group = self.groups.partition_point(|group| group.first_page <= page).saturating_sub(1);
+        self.groups.get(group).map_or(0, |group| group.page_rows(page).len())
     }
 
     /// Whether pages can be read by themselves.
@@ -200,68 +215,104 @@ impl SegmentFile {
         self.groups[group].pages.is_some()
     }
 
-    fn at(&self, offset: u64, octets: usize) -> std::io::Result<Vec<u8>> {
+    fn at(&self, offset: u64, octets: usize) -> Result<Vec<u8>, QueryError> {
         let mut read = Vec::new();
         self.read_at(offset, octets, &mut read)?;
         Ok(read)
     }
 
-    fn read_at(&self, offset: u64, octets: usize, into: &mut Vec<u8>) -> std::io::Result<()> {
-        if offset.checked_add(octets as u64).is_none_or(|end| end > self.octets) {
-            return Err(std::io::ErrorKind::UnexpectedEof.into());
+    /// Reads octets of the file into the front of `into`, which is only ever made longer: octets that are overwritten
+    /// need not be zero.
+    fn read_at<'a>(&self, offset: u64, octets: usize, into: &'a mut Vec<u8>) -> Result<&'a [u8], QueryError> {
+        let file = self.file()?;
+        if offset.checked_add(octets as u64).is_none_or(|end| end > file.octets) {
+            return Err(self.unreadable(std::io::ErrorKind::UnexpectedEof.into()));
         }
-        into.resize(octets, 0);
-        self.file.read_exact_at(into, offset)
+        if into.len() < octets {
+            into.resize(octets, 0);
+        }
+        let read = &mut into[..octets];
+        file.file.read_exact_at(read, offset).map_err(|source| self.unreadable(source))?;
+        Ok(read)
     }
 
-    /// A column of a page; `None` when it has no value there.
-    pub(crate) fn column(
+    /// A column of a page, by the number of the page in the segment and the place of the column: all rows, or those that
+    /// are selected. `None` when it has no value there.
+    pub(super) fn column(
         &self,
         decoder: &mut PageDecoder,
-        group: usize,
-        page: usize,
-        position: usize,
+        (group, page): (usize, usize),
+        place: usize,
+        selected: Option<&[u32]>,
     ) -> Result<Option<ArrayRef>, QueryError> {
-        let (chunk, column) = (&self.groups[group].chunks[position], self.columns[position]);
+        let (of_group, column) = (&self.groups[group], self.columns[place]);
+        let rows = of_group.page_rows(page);
+        if column.column_type() == ColumnType::Elements {
+            let lists = self.elements_of(group, rows)?;
+            let Some((lists, selected)) = lists.as_ref().zip(selected) else { return Ok(lists) };
+            return Ok(Some(take(lists, &UInt32Array::from(selected.to_vec()), None)?));
+        }
+        let chunk = &of_group.chunks[place];
         if chunk.absent {
             return Ok(None);
         }
         let failed = |source| self.damaged(column, source);
-        let at = &chunk.pages[page];
-        let mut octets = std::mem::take(&mut decoder.read);
-        self.read_at(at.offset, at.octets, &mut octets).map_err(|source| self.unreadable(source))?;
+        let at = chunk.pages.get(page - of_group.first_page).ok_or(failed(Damage("a page is not in the index")))?;
+        let mut buffer = std::mem::take(&mut decoder.read);
+        let octets = self.read_at(at.offset, at.octets, &mut buffer)?;
         let dictionary = match (chunk.dictionary.get(), &chunk.dictionary_at) {
             (Some(dictionary), _) => Some(dictionary),
             (None, None) => None,
             (None, Some(at)) => {
-                let octets = self.at(at.offset, at.octets).map_err(|source| self.unreadable(source))?;
+                let octets = self.at(at.offset, at.octets)?;
                 let decoded = decoder.dictionary(&octets, column.column_type(), chunk.compressed).map_err(failed)?;
                 Some(chunk.dictionary.get_or_init(|| decoded))
             }
         };
-        let values = decoder.page(&octets, column, chunk.nullable, chunk.compressed, dictionary).map_err(failed)?;
-        decoder.read = octets;
-        if values.len() != self.rows(group, page) {
-            return Err(failed(Damage("a page has other rows than its index tells")));
-        }
+        let Chunk { nullable, compressed, .. } = *chunk;
+        let layout = PageLayout { of: column, nullable, compressed, dictionary };
+        let values = decoder.page(octets, layout, rows.len(), selected).map_err(failed)?;
+        decoder.read = buffer;
         Ok(Some(values))
     }
 
-    /// A whole row group by the library: for what is not laid out in pages of its own.
-    pub(crate) fn row_group(&self, group: usize) -> Result<Vec<FlowBatch>, QueryError> {
+    /// The elements of rows of a row group; `None` when none of the group has any.
+    fn elements_of(&self, group: usize, rows: Range<usize>) -> Result<Option<ArrayRef>, QueryError> {
         let failed = |source| QueryError::Parquet { path: self.path.clone(), source };
-        let Some(footer) = &self.metadata else { return Ok(Vec::new()) };
+        let reader = if let Some(reader) = self.elements.get() {
+            reader
+        } else {
+            let opened = ElementsReader::open(self.file()?).map_err(failed)?;
+            self.elements.get_or_init(|| opened)
+        };
+        reader.read(self.file()?, group, rows).map_err(failed)
+    }
+
+    /// A whole row group by the library, batch by batch: for what is not laid out in pages of its own.
+    pub(super) fn row_group(
+        &self,
+        group: usize,
+    ) -> Result<impl Iterator<Item = Result<FlowBatch, QueryError>>, QueryError> {
+        let path = self.path.clone();
+        let failed = move |source| QueryError::Parquet { path: path.clone(), source };
+        let Some(footer) = &self.footer else { return Err(self.unreadable(std::io::ErrorKind::InvalidData.into())) };
         let metadata = ArrowReaderMetadata::try_new(Arc::clone(footer), ArrowReaderOptions::new());
-        let reader = AtOffset { file: Arc::clone(&self.file), octets: self.octets };
-        let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(reader, metadata.map_err(failed)?);
+        let builder =
+            ParquetRecordBatchReaderBuilder::new_with_metadata(self.file()?.clone(), metadata.map_err(&failed)?);
         let names = self.columns.iter().map(|column| column.name());
         let mask = ProjectionMask::columns(builder.parquet_schema(), names);
-        let batches = builder.with_row_groups(vec![group]).with_projection(mask).with_batch_size(8192).build();
-        let batches = batches.map_err(failed)?.collect::<Result<Vec<RecordBatch>, _>>()?;
-        batches
-            .into_iter()
-            .map(|batch| FlowBatch::try_new(batch).map_err(|error| QueryError::Source(error.into())))
-            .collect()
+        let batches = builder.with_row_groups(vec![group]).with_projection(mask).with_batch_size(PAGE_ROWS).build();
+        let read = move |batch: RecordBatch| {
+            let schema = batch.schema();
+            let columns = schema.fields().iter().zip(batch.columns());
+            let columns = columns.map(|(field, values)| match Column::by_name(field.name()) {
+                Some(Column::Elements) => without_empty_lists(values),
+                _ => Arc::clone(values),
+            });
+            let batch = RecordBatch::try_new(Arc::clone(&schema), columns.collect())?;
+            FlowBatch::try_new(batch).map_err(|error| QueryError::Source(error.into()))
+        };
+        Ok(batches.map_err(failed)?.map(move |batch| read(batch?)))
     }
 
     fn damaged(&self, column: Column, source: Damage) -> QueryError {
@@ -270,6 +321,21 @@ impl SegmentFile {
 
     fn unreadable(&self, source: std::io::Error) -> QueryError {
         QueryError::Read { path: self.path.clone(), source }
+    }
+}
+
+impl Group {
+    fn end_page(&self) -> usize {
+        self.first_page + self.pages.as_ref().map_or(1, Vec::len)
+    }
+
+    /// Rows of a page, by its number in the segment.
+    fn page_rows(&self, page: usize) -> Range<usize> {
+        let Some(firsts) = &self.pages else { return 0..self.rows as usize };
+        let page = page - self.first_page;
+        let end = firsts.get(page + 1).copied().unwrap_or(self.rows);
+        let start = firsts.get(page).copied().unwrap_or(end).min(end);
+        start as usize..end as usize
     }
 }
 
@@ -292,20 +358,21 @@ fn dictionary_at(chunk: &ColumnChunkMetaData) -> Option<PageAt> {
     Some(PageAt { offset: at as u64, octets: octets as usize, first_row: 0 })
 }
 
-fn footer(file: &File, octets: u64) -> ParquetResult<ParquetMetaData> {
-    let start = octets.saturating_sub(FOOTER_OCTETS);
-    let mut end = vec![0; (octets - start) as usize];
-    file.read_exact_at(&mut end, start)?;
-    let mut reader = ParquetMetaDataReader::new();
-    match reader.try_parse_sized(&Bytes::from(end), octets) {
-        Ok(()) => {}
-        Err(parquet::errors::ParquetError::NeedMoreData(needed)) => {
-            let needed = (needed as u64).min(octets);
-            let mut end = vec![0; needed as usize];
-            file.read_exact_at(&mut end, octets - needed)?;
-            reader.try_parse_sized(&Bytes::from(end), octets)?;
+/// First rows of the pages of a group, when all columns have the same.
+fn common_pages(rows: u64, chunks: &[Chunk], columns: &[Column]) -> Option<Vec<u64>> {
+    let mut common: Option<Vec<u64>> = None;
+    for (chunk, column) in chunks.iter().zip(columns) {
+        // lists are read by their rows, wherever their pages are
+        if chunk.absent || column.column_type() == ColumnType::Elements {
+            continue;
         }
-        Err(error) => return Err(error),
+        let firsts: Vec<u64> = chunk.pages.iter().map(|page| page.first_row).collect();
+        match &common {
+            _ if firsts.is_empty() => return None,
+            None => common = Some(firsts),
+            Some(common) if *common == firsts => {}
+            Some(_) => return None,
+        }
     }
-    reader.finish()
+    common.or_else(|| Some((0..rows).step_by(PAGE_ROWS).collect()))
 }

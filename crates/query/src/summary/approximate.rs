@@ -6,7 +6,6 @@
 //! these sums.
 
 use std::collections::HashMap;
-use std::hash::Hash;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, RecordBatch, UInt64Array};
@@ -16,15 +15,15 @@ use weir_filter::Predicate;
 use super::past::{Amounts, ExpiredSegment, amounts};
 use super::table::{Table, rollups_of};
 use crate::archive::{Answer, Archive, parts_of_flows};
-use crate::group::{Counters, Grouping, KeyLayout, Part, RankingCounter, Rows, Sums};
+use crate::group::{Counters, Grouping, Key, KeyLayout, Part, RankingCounter, Row, Rows, Sums};
 use crate::options::go_on;
-use crate::{FlowQuery, QueryError};
+use crate::{FlowQuery, QueryError, QueryOptions, Reservation};
 
 /// Columns that follow those of the exact answer: how much flows, packets and bytes may be too small.
 pub const ERROR_COLUMNS: [&str; 3] = ["flows_error_max", "packets_error_max", "bytes_error_max"];
 
-/// Octets that a key takes with what is known of it.
-const KEY_OCTETS: usize = 200;
+/// Bytes that a key takes beyond those of its own and of what is known of it.
+const ENTRY_BYTES: usize = 16;
 
 /// What is known of a key.
 #[derive(Debug, Clone, Copy)]
@@ -69,6 +68,7 @@ impl Archive {
         let mut grouping = grouping_of(question)?;
         let rollups = rollups_of(&grouping).ok_or(QueryError::NotApproximate("a grouping by these fields"))?;
         let mut keys = Keys::default();
+        let mut memory = self.options.memory.reservation("keys of expired flows");
         let mut is_complete = true;
         for past in self.past(&question.window)? {
             for (layout, rollup) in grouping.counting.sides.iter().zip(&rollups) {
@@ -76,7 +76,8 @@ impl Archive {
                 is_complete &= past.is_whole() && table.as_ref().is_some_and(|table| table.rest.is_none());
                 keys.add(&past, table.as_ref(), layout, grouping.counting.skip_null);
             }
-            go_on(&self.options, keys.len() * KEY_OCTETS)?;
+            go_on(&self.options)?;
+            memory.try_resize(keys.bytes())?;
         }
         if !is_complete && grouping.sorting.and_then(RankingCounter::of).is_none() {
             return Err(QueryError::NotApproximate("an order other than the most flows, packets or bytes"));
@@ -84,13 +85,14 @@ impl Archive {
         let (sorting, limit) = (grouping.sorting.take(), grouping.limit.take());
         for part in parts_of_flows(&self.flows(&question.window)?, question, &mut grouping, &self.options)? {
             keys.add_exact(part);
-            go_on(&self.options, keys.len() * KEY_OCTETS)?;
+            go_on(&self.options)?;
+            memory.try_resize(keys.bytes())?;
         }
         (grouping.sorting, grouping.limit) = (sorting, limit);
         let schema = with_errors(&grouping.schema());
-        let found = keys.finish();
+        let found = keys.finish(&memory);
         let unlisted_max = found.unlisted_max;
-        let batches = found.batches(&grouping, &schema)?;
+        let batches = found.batches(&grouping, &schema, &self.options)?;
         Ok(Answer::of_batches(schema, batches, &self.options, each).with_unlisted_max(unlisted_max))
     }
 }
@@ -117,8 +119,11 @@ fn with_errors(schema: &Schema) -> SchemaRef {
 }
 
 impl Keys {
-    fn len(&self) -> usize {
-        self.short.len() + self.long.len()
+    fn bytes(&self) -> usize {
+        let long: usize = self.long.keys().map(Key::heap_bytes).sum();
+        self.short.capacity() * (size_of::<(u128, BoundedSums)>() + ENTRY_BYTES)
+            + self.long.capacity() * (size_of::<(Box<[u8]>, BoundedSums)>() + ENTRY_BYTES)
+            + long
     }
 
     /// Adds the keys of one side of a summary. Without a table a key may have all that flows of the window amount to.
@@ -167,31 +172,34 @@ impl Keys {
     }
 
     /// The groups of the answer, and how much their sums may be too small.
-    fn finish(self) -> Approximate {
+    fn finish(self, memory: &Reservation) -> Approximate {
         let all_absent = self.absent;
         let error = |known: &BoundedSums| -> Amounts {
             std::array::from_fn(|of| clamped((all_absent[of] + known.error[of]).saturating_sub(known.absent[of])))
         };
         let mut unlisted_max = all_absent.map(clamped);
-        let (short, short_errors) = listed(self.short, error, &mut unlisted_max);
-        let (long, long_errors) = listed(self.long, error, &mut unlisted_max);
-        Approximate { part: Part { short, long }, short_errors, long_errors, unlisted_max }
+        let mut part = Part::new(0, memory);
+        let short_errors = list(self.short, error, &mut unlisted_max, &mut part.short);
+        let long_errors = list(self.long, error, &mut unlisted_max, &mut part.long);
+        Approximate { part, short_errors, long_errors, unlisted_max }
     }
 }
 
-fn add_rows<K: Hash + Eq>(keys: &mut HashMap<K, BoundedSums>, rows: Rows<K, Sums>) {
-    for (key, sums) in rows.keys.into_iter().zip(rows.sums) {
+fn add_rows<K: Key>(keys: &mut HashMap<K, BoundedSums>, rows: Rows<K, Sums>) {
+    for Row { key, sums } in rows.into_rows() {
         keys.entry(key).or_insert_with(|| BoundedSums::new(Sums::NONE)).sums.join(&sums);
     }
 }
 
-/// The keys of the answer, and their errors; what the others have at most goes to `unlisted_max`.
-fn listed<K>(
+/// Appends the keys of the answer to `rows` and returns their errors; what the others have at most goes to
+/// `unlisted_max`.
+fn list<K: Key>(
     keys: HashMap<K, BoundedSums>,
     error: impl Fn(&BoundedSums) -> Amounts,
     unlisted_max: &mut Amounts,
-) -> (Rows<K, Sums>, Vec<Amounts>) {
-    let (mut rows, mut errors) = (Rows::default(), Vec::new());
+    rows: &mut Rows<K, Sums>,
+) -> Vec<Amounts> {
+    let mut errors = Vec::new();
     for (key, known) in keys {
         let error = error(&known);
         // what may have flows outside of the window only is no row
@@ -200,10 +208,9 @@ fn listed<K>(
             continue;
         }
         errors.push(error);
-        rows.keys.push(key);
-        rows.sums.push(known.sums);
+        rows.push(key, known.sums, &[]);
     }
-    (rows, errors)
+    errors
 }
 
 fn add_amounts(all: &mut [u128; 3], more: Amounts) {
@@ -211,12 +218,17 @@ fn add_amounts(all: &mut [u128; 3], more: Amounts) {
 }
 
 impl Approximate {
-    fn batches(self, grouping: &Grouping, schema: &SchemaRef) -> Result<Vec<RecordBatch>, QueryError> {
+    fn batches(
+        self,
+        grouping: &Grouping,
+        schema: &SchemaRef,
+        options: &QueryOptions,
+    ) -> Result<Vec<RecordBatch>, QueryError> {
         let parts = [self.part];
-        let chosen = grouping.answer(&parts);
+        let chosen = grouping.answer(&parts, &options.memory.reservation("the order of groups"))?;
         let mut batches = Vec::with_capacity(chosen.batches());
         for number in 0..chosen.batches() {
-            let mut columns = chosen.batch(grouping, &parts, number)?.columns().to_vec();
+            let mut columns = chosen.batch(grouping, &parts, number, &options.progress)?.columns().to_vec();
             let errors: Vec<Amounts> = chosen
                 .places(number)
                 .map(|(is_long, row)| if is_long { self.long_errors[row] } else { self.short_errors[row] })

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use arrow::array::Array;
 use weir_flow::FlowBatch;
 
-use crate::group::{Counters, KeyLayout, RankingCounter, Rows, Sums};
+use crate::group::{Counters, Key, KeyLayout, RankingCounter, Rows, Sums};
 
 /// The number that decides about a group.
 pub(super) fn decisive(lean: RankingCounter, sums: &Sums) -> u64 {
@@ -39,7 +39,7 @@ pub(super) struct SortedKeys<K> {
     looked_up: BTreeMap<K, Option<Sums>>,
 }
 
-impl<K: Ord + Clone> SortedKeys<K> {
+impl<K: Key> SortedKeys<K> {
     fn of_rows(mut rows: Vec<(K, u64, u32)>) -> Self {
         if !rows.is_sorted_by(|a, b| a.0 <= b.0) {
             rows.sort_unstable();
@@ -96,7 +96,7 @@ impl<K: Ord + Clone> SortedKeys<K> {
     pub(super) fn learn(&mut self, asked: impl IntoIterator<Item = K>, found: impl IntoIterator<Item = Rows<K, Sums>>) {
         self.looked_up.extend(asked.into_iter().map(|key| (key, None)));
         for rows in found {
-            self.looked_up.extend(rows.keys.into_iter().zip(rows.sums.into_iter().map(Some)));
+            self.looked_up.extend(rows.into_rows().map(|row| (row.key, Some(row.sums))));
         }
     }
 }

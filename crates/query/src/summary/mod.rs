@@ -64,7 +64,7 @@ pub(crate) fn of(
         }
         options.progress.add_rankings_open(1);
     }
-    let mut left = FlowSources { segments: Vec::new(), tail: flows.tail.clone() };
+    let mut left = flows.with(Vec::new(), flows.tail.clone());
     for (tables, segment) in tables.into_iter().zip(&flows.segments) {
         match tables.filter(is_complete) {
             Some(tables) => {

@@ -79,7 +79,7 @@ pub(super) fn tables(
         || Ok(Vec::new()),
         |read: &mut Vec<(usize, Option<Vec<Table>>)>, number| {
             // segments that come after the memory is full are read flow by flow
-            let is_full = held.load(Ordering::Relaxed) > options.memory_octets_max;
+            let is_full = held.load(Ordering::Relaxed) > options.memory.limit_bytes();
             let tables = if is_full { Ok(None) } else { segment_tables(&segments[number], window, rollups) };
             let tables = match tables {
                 // what is damaged is not needed: the flows have the same
@@ -92,7 +92,7 @@ pub(super) fn tables(
             let rows = tables.iter().flatten().map(|table| table.rows.rows()).sum::<usize>();
             held.fetch_add(rows * ROW_OCTETS, Ordering::Relaxed);
             read.push((number, tables));
-            go_on(options, 0)
+            go_on(options)
         },
     )?;
     let mut read: Vec<_> = read.into_iter().flatten().collect();

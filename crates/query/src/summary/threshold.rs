@@ -7,12 +7,10 @@
 //! Fagin, Lotem and Naor (2003), with bounds kept per segment instead of sorted access. When too many keys would have
 //! to be looked up, or the bounds are too wide, the ranking stays open.
 
-use weir_flow::FlowBatch;
-
 use super::lists::{Known, List, SortedKeys, keys_of};
 use super::table::Table;
 use crate::flows::FlowSources;
-use crate::group::{Grouping, KeySet, Part, RankingCounter, Rows, Sums};
+use crate::group::{Grouping, Key, KeySet, Part, RankingCounter, Rows, Sums, add_saturating};
 use crate::passes::all_passes;
 use crate::run::share_out;
 use crate::scan::Wanted;
@@ -31,7 +29,7 @@ pub(super) fn ranking(
 ) -> Result<Option<Part<Sums>>, QueryError> {
     let limit = grouping.limit.unwrap_or(usize::MAX);
     let left = tables.iter().zip(&flows.segments).filter(|(tables, _)| tables.is_none());
-    let left = FlowSources { segments: left.map(|(_, segment)| segment.clone()).collect(), tail: flows.tail.clone() };
+    let left = flows.with(left.map(|(_, segment)| segment.clone()).collect(), flows.tail.clone());
     let lists = lists_of(tables, grouping, lean, options)?;
     let mut ranking = Ranking { flows, left, question, grouping, lean, options, lists };
     // Whatever else there is only adds to the keys of these lists, so it need not be read to see that bounds are too
@@ -41,14 +39,18 @@ pub(super) fn ranking(
     }
     match ranking.read_left().and_then(|()| ranking.settle(limit)) {
         // the flows themselves can be read several times, for some of the keys each time
-        Err(QueryError::Memory { .. }) => Ok(None),
+        Err(QueryError::Memory(_)) => Ok(None),
         settled => settled,
     }
 }
 
 /// What a key that is in no list has at most.
-fn bounds_of(lists: &[List]) -> Option<u64> {
-    lists.iter().try_fold(0_u64, |sum, list| sum.checked_add(list.bound.unwrap_or(0)))
+fn bounds_of(lists: &[List]) -> u64 {
+    let mut sum = 0;
+    for list in lists {
+        add_saturating(&mut sum, list.bound.unwrap_or(0));
+    }
+    sum
 }
 
 /// The last of the `limit` largest numbers; `None` when there are fewer, or it is nothing.
@@ -99,12 +101,11 @@ fn read_list(
 ) -> Result<List, QueryError> {
     let wanted = Wanted::new(question, grouping.lean_columns(lean));
     let mut grouping = Grouping { sorting: None, limit: None, ..grouping.clone() };
-    let morsels = left.morsels(&wanted, options)?;
-    let parts = all_passes::<u64>(&morsels, &wanted, &mut grouping, &lean, None, options)?;
+    let parts = all_passes::<u64>(left, &wanted, &mut grouping, &lean, None, options)?;
     let (mut short, mut long) = (Vec::new(), Vec::new());
     for part in parts {
-        short.extend(part.short.keys.into_iter().zip(part.short.sums));
-        long.extend(part.long.keys.into_iter().zip(part.long.sums));
+        short.extend(part.short.into_rows().map(|row| (row.key, row.sums)));
+        long.extend(part.long.into_rows().map(|row| (row.key, row.sums)));
     }
     Ok(List {
         place: None,
@@ -154,7 +155,7 @@ impl Ranking<'_> {
         let Some((contenders, mut threshold)) = self.contenders(limit) else { return Ok(None) };
         // those that lists alone put first, then those that may still come before the last of them
         for end in [|between: Bounds| between.least, |between: Bounds| between.most] {
-            let Some(candidates) = self.reaching(&contenders, threshold, end) else { return Ok(None) };
+            let candidates = self.reaching(&contenders, threshold, end);
             if !self.look_up(&candidates)? {
                 return Ok(None);
             }
@@ -164,11 +165,11 @@ impl Ranking<'_> {
             }
         }
         // by now all is known of them
-        let Some(first) = self.reaching(&contenders, threshold, |between| between.most) else { return Ok(None) };
-        Ok(Some(Part {
-            short: self.joined(&first.short, |list| &list.short),
-            long: self.joined(&first.long, |list| &list.long),
-        }))
+        let first = self.reaching(&contenders, threshold, |between| between.most);
+        let mut part = Part::new(0, &self.options.memory.reservation("groups"));
+        self.join(&first.short, |list| &list.short, &mut part.short);
+        self.join(&first.long, |list| &list.long, &mut part.long);
+        Ok(Some(part))
     }
 
     /// The keys that may be among the first `limit`, perhaps with others, and what the last of them has at least.
@@ -177,7 +178,7 @@ impl Ranking<'_> {
     /// Where a list has `limit` keys with some value, the last of the first ones has no less. Who reaches that in all
     /// lists together, less what bounds may add, reaches the part of one list in some list.
     fn contenders(&self, limit: usize) -> Option<(Candidates, u64)> {
-        let bounds = bounds_of(&self.lists)?;
+        let bounds = bounds_of(&self.lists);
         let of_list = |list: &List| largest([list.short.values(), list.long.values()].concat(), limit);
         let at_least = self.lists.iter().filter_map(of_list).max().unwrap_or(0);
         let part = at_least.saturating_sub(bounds).div_ceil(self.lists.len().max(1) as u64).max(1);
@@ -198,35 +199,37 @@ impl Ranking<'_> {
     fn threshold(&self, keys: &Candidates, limit: usize) -> Option<u64> {
         let short = keys.short.iter().map(|key| self.between(key, |list| &list.short));
         let long = keys.long.iter().map(|key| self.between(key, |list| &list.long));
-        let least = short.chain(long).map(|between| Some(between?.least));
-        largest(least.collect::<Option<_>>()?, limit)
+        largest(short.chain(long).map(|between| between.least).collect(), limit)
     }
 
-    /// What a key has; `None` when that may exceed 64 bits.
-    fn between<K: Ord + Clone + 'static>(&self, key: &K, keyed: impl Fn(&List) -> &SortedKeys<K>) -> Option<Bounds> {
-        self.lists.iter().try_fold(Bounds { least: 0, most: 0 }, |sum, list| {
+    /// What a key has.
+    fn between<K: Key>(&self, key: &K, keyed: impl Fn(&List) -> &SortedKeys<K>) -> Bounds {
+        let mut sum = Bounds { least: 0, most: 0 };
+        for list in &self.lists {
             let (least, most) = match keyed(list).known(key, list.bound, self.lean) {
                 Known::All(value) | Known::Decisive(value) => (value, value),
                 Known::AtMost(bound) => (0, bound),
             };
-            Some(Bounds { least: sum.least.checked_add(least)?, most: sum.most.checked_add(most)? })
-        })
+            add_saturating(&mut sum.least, least);
+            add_saturating(&mut sum.most, most);
+        }
+        sum
     }
 
-    /// The keys one end of which reaches the threshold. `None` when sums exceed 64 bits.
-    fn reaching(&self, keys: &Candidates, threshold: u64, end: fn(Bounds) -> u64) -> Option<Candidates> {
+    /// The keys one end of which reaches the threshold.
+    fn reaching(&self, keys: &Candidates, threshold: u64, end: fn(Bounds) -> u64) -> Candidates {
         let mut reaching = Candidates::default();
         for key in &keys.short {
-            if end(self.between(key, |list| &list.short)?) >= threshold {
+            if end(self.between(key, |list| &list.short)) >= threshold {
                 reaching.short.push(*key);
             }
         }
         for key in &keys.long {
-            if end(self.between(key, |list| &list.long)?) >= threshold {
+            if end(self.between(key, |list| &list.long)) >= threshold {
                 reaching.long.push(key.clone());
             }
         }
-        Some(reaching)
+        reaching
     }
 
     /// Looks up the candidates wherever not all is known of them. False when these are too many.
@@ -259,20 +262,18 @@ impl Ranking<'_> {
             None => &self.left,
             Some((segment, side)) => {
                 grouping.counting.sides = vec![grouping.counting.sides[side].clone()];
-                of_place = FlowSources { segments: vec![segment.clone()], tail: Vec::<FlowBatch>::new() };
+                of_place = self.flows.with(vec![segment.clone()], Vec::new());
                 &of_place
             }
         };
         // as a filter, not only as a hint: of pages without such a key nothing but the key is decoded then
         let question = FlowQuery { filter: grouping.hint(only), ..self.question.clone() };
         let wanted = Wanted::new(&question, grouping.columns());
-        let morsels = flows.morsels(&wanted, self.options)?;
-        all_passes::<Sums>(&morsels, &wanted, &mut grouping, &(), Some(only), self.options)
+        all_passes::<Sums>(flows, &wanted, &mut grouping, &(), Some(only), self.options)
     }
 
     /// What these keys have, of which all is known.
-    fn joined<K: Ord + Clone + 'static>(&self, keys: &[K], keyed: impl Fn(&List) -> &SortedKeys<K>) -> Rows<K, Sums> {
-        let mut rows = Rows::default();
+    fn join<K: Key>(&self, keys: &[K], keyed: impl Fn(&List) -> &SortedKeys<K>, rows: &mut Rows<K, Sums>) {
         for key in keys {
             let known = self.lists.iter().filter_map(|list| keyed(list).sums(key, list.table.as_ref()));
             let joined = known.reduce(|mut joined, sums| {
@@ -280,11 +281,9 @@ impl Ranking<'_> {
                 joined
             });
             if let Some(sums) = joined {
-                rows.keys.push(key.clone());
-                rows.sums.push(sums);
+                rows.push(key.clone(), sums, &[]);
             }
         }
-        rows
     }
 
     /// Candidates of which a list does not know everything.

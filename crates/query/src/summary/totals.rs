@@ -16,7 +16,7 @@ use crate::flows::FlowSources;
 use crate::group::{Sums, rows_of};
 use crate::options::go_on;
 use crate::passes::decoder;
-use crate::run::share_out;
+use crate::run::share_out_from;
 use crate::scan::Wanted;
 use crate::{FlowQuery, QueryError, Select, TimeWindow};
 
@@ -36,6 +36,8 @@ pub struct Totals {
     pub start_ms: Option<i64>,
     /// Last end, milliseconds since the epoch; `None` when no flow has it.
     pub end_ms: Option<i64>,
+    /// Whether flows, packets or bytes are more than 64 bits hold, and given as the largest number.
+    pub is_saturated: bool,
     /// How much `flows` may be too small: 0 unless flows that have expired count, and their summaries lie in the window
     /// in part only. Times are those of all flows of these summaries then.
     pub flows_error_max: u64,
@@ -73,6 +75,7 @@ impl Amount {
             bytes: self.sums.bytes(),
             start_ms: self.sums.start(),
             end_ms: self.sums.end(),
+            is_saturated: self.sums.is_saturated(),
             flows_error_max,
             packets_error_max,
             bytes_error_max,
@@ -159,16 +162,21 @@ impl Archive {
         let question = FlowQuery { filter: filter.clone(), window: *window, select, scaled: false };
         let counted = [Column::Flows, Column::Packets, Column::Bytes, Column::Start, Column::End];
         let wanted = Wanted::new(&question, counted);
-        let morsels = flows.morsels(&wanted, &self.options)?;
+        let scan = flows.scan(&wanted, &self.options);
         let make = || Ok((decoder()?, Minutes::new()));
-        let read = share_out(self.options.threads, morsels.len(), make, |(decoder, minutes), number| {
-            morsels[number].read(&wanted, decoder, |batch| {
-                add_batch(minutes, &batch, per_minute, 1);
-                Ok(())
-            })?;
-            morsels[number].count_read(&self.options.progress);
-            go_on(&self.options, 0)
-        })?;
+        let threads = self.options.threads.min(scan.units_max());
+        let read = share_out_from(
+            threads,
+            || scan.next_unit(),
+            make,
+            |(decoder, minutes), unit| {
+                unit.read(decoder, |batch| {
+                    add_batch(minutes, &batch, per_minute, 1);
+                    Ok(())
+                })?;
+                go_on(&self.options)
+            },
+        )?;
         Ok(read.into_iter().map(|(_, minutes)| minutes).collect())
     }
 }

@@ -1,7 +1,13 @@
 //! Questions to an archive against answers that are counted row by row.
 
 mod approximate;
+mod completeness;
+mod elements;
 mod format;
+mod memory;
 mod naive;
+mod networks;
 mod questions;
+mod saturation;
 mod summaries;
+mod ties;

@@ -8,8 +8,8 @@ use weir_archive::{ArchiveOptions, Writer};
 use weir_flow::{Column, Delivery, FlowBatch, Table};
 use weir_generate::TrafficModel;
 use weir_query::{
-    AggregateKey, Archive, Direction, FlowQuery, Order, QueryError, QueryOptions, Select, Sorting, StatisticKey,
-    TimeWindow, WindowRule,
+    AggregateKey, Archive, Direction, FlowQuery, Order, QueryOptions, Select, Sorting, StatisticKey, TimeWindow,
+    WindowRule,
 };
 
 use crate::naive::{groups, groups_of, passing, texts, value};
@@ -183,19 +183,4 @@ fn answers_are_those_of_counting_row_by_row() {
         ..ArchiveOptions::default()
     };
     every_case(&options, &QueryOptions { threads: 3, ..QueryOptions::default() }, every_question);
-}
-
-/// So little memory that flows are read several times; without that the test could not tell.
-#[test]
-fn answers_do_not_depend_on_memory() {
-    let options = ArchiveOptions { segment_rows_max: 3000, ..ArchiveOptions::default() };
-    let asking = QueryOptions { threads: 2, memory_octets_max: 100_000, ..QueryOptions::default() };
-    every_case(&options, &asking, |case| case.first_groups(&AggregateKey::FIVE_TUPLE));
-    every_case(&options, &asking, |case| {
-        let keys = AggregateKey::FIVE_TUPLE.to_vec();
-        let select = Select::Aggregate { keys, more: Vec::new(), sorting: None, limit: None };
-        let asked = case.archive.ask(&FlowQuery { select, ..case.question.clone() });
-        let is_too_much = matches!(asked, Err(QueryError::Memory { octets_max: 100_000 }));
-        assert!(is_too_much || case.rows.len() < 2000, "{} of {} rows", case.text, case.rows.len());
-    });
 }

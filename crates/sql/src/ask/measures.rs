@@ -1,15 +1,16 @@
 //! What is counted for a group of flows, and by what answers are sorted.
 
-use datafusion::common::Result;
-use datafusion::functions_aggregate::expr_fn::{max, min, sum};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::functions_aggregate::expr_fn::{bit_or, max, min};
 use datafusion::logical_expr::expr::Case;
-use datafusion::logical_expr::{Expr, ident, lit};
+use datafusion::logical_expr::{Expr, cast, ident, lit};
 use datafusion::prelude::DataFrame;
 use weir_flow::Column;
-use weir_query::{AggregateKey, Order, Sorting, StatisticKey};
+use weir_flow::schema::arrow_type;
+use weir_query::{AggregateKey, Measure, Order, Sorting, StatisticKey};
 
 use super::flow_count;
-use crate::functions::{call, family};
+use crate::functions::{call, family, sum};
 
 /// Sorts an aggregated answer.
 pub(super) fn sorted(answer: DataFrame, sorting: Sorting) -> Result<DataFrame> {
@@ -32,17 +33,35 @@ pub(super) fn flow_measure(order: Order) -> Expr {
     }
 }
 
-/// Groups flows and counts: keys, flows, packets, bytes, start, end, duration and rates.
-fn grouped(flows: DataFrame, keys: Vec<Expr>) -> Result<DataFrame> {
+/// Groups flows and counts: keys, flows, packets, bytes, start, end, duration and rates, and further measures.
+fn grouped(flows: DataFrame, keys: Vec<Expr>, more: &[Measure]) -> Result<DataFrame> {
     let names: Vec<String> = keys.iter().map(|key| key.schema_name().to_string()).collect();
     let mut counts = sums();
     counts.extend([min(ident("start")).alias("start"), max(ident("end")).alias("end")]);
+    counts.extend(more.iter().enumerate().map(|(number, measure)| further(*measure).alias(further_name(number))));
     let counted = flows.aggregate(keys, counts)?;
     let mut columns: Vec<Expr> = names.into_iter().map(ident).collect();
     columns.extend(["flows", "packets", "bytes", "start", "end"].map(ident));
     let rates = [Order::Duration, Order::PacketsPerSecond, Order::BitsPerSecond, Order::BytesPerPacket];
     columns.extend(rates.map(|order| flow_measure(order).alias(order.column_name())));
+    columns.extend(more.iter().enumerate().map(|(number, measure)| {
+        cast(ident(further_name(number)), arrow_type(measure.column().column_type())).alias(further_name(number))
+    }));
     counted.select(columns)
+}
+
+/// A further measure of the flows of a group, null when no flow has its column.
+fn further(measure: Measure) -> Expr {
+    match measure {
+        Measure::Sum(column) => sum(ident(column.name())),
+        Measure::Or(column) => bit_or(ident(column.name())),
+    }
+}
+
+/// Name of a further measure while a question is planned: there may be two of one column, and no column of flows is
+/// called so.
+fn further_name(number: usize) -> String {
+    format!("more {number}")
 }
 
 /// What adds up.
@@ -69,15 +88,15 @@ pub(super) fn statistic(flows: DataFrame, key: StatisticKey, per_protocol: bool)
     });
     let Some(first) = sides.next() else { return Ok(flows) };
     let united = sides.try_fold(first?, |united, side| united.union(side?))?;
-    grouped(united, std::iter::once(ident(name)).chain(protocol).collect())
+    grouped(united, std::iter::once(ident(name)).chain(protocol).collect(), &[])
 }
 
-pub(super) fn aggregate(flows: DataFrame, keys: &[AggregateKey]) -> Result<DataFrame> {
+pub(super) fn aggregate(flows: DataFrame, keys: &[AggregateKey], more: &[Measure]) -> Result<DataFrame> {
     let keys: Vec<Expr> = match keys {
         [] => AggregateKey::FIVE_TUPLE.into_iter().map(key_expr).collect(),
         keys => keys.iter().copied().map(key_expr).collect(),
     };
-    grouped(flows, keys)
+    grouped(flows, keys, more)
 }
 
 /// The value that flows agree in, under the name of its column.
@@ -92,8 +111,13 @@ fn key_expr(key: AggregateKey) -> Expr {
             Expr::Case(Case::new(None, branches, Some(Box::new(address)))).alias(column.name())
         }
         AggregateKey::Network { column, mask } => {
-            let length = datafusion::logical_expr::cast(ident(mask.name()), arrow::datatypes::DataType::Int64);
-            call("prefix", vec![ident(column.name()), length]).alias(column.name())
+            let length = cast(ident(mask.name()), arrow::datatypes::DataType::Int64);
+            let masked = call("prefix", vec![ident(column.name()), length]);
+            // an address has no prefix that is longer than itself, and its flow no network
+            let is_v4 = family(ident(column.name())).eq(lit(4_u8));
+            let is_too_long = is_v4.and(ident(mask.name()).gt(lit(32_u8))).or(ident(mask.name()).gt(lit(128_u8)));
+            let branches = vec![(Box::new(is_too_long), Box::new(lit(ScalarValue::Binary(None))))];
+            Expr::Case(Case::new(None, branches, Some(Box::new(masked)))).alias(column.name())
         }
     }
 }

@@ -2,16 +2,24 @@
 
 mod measures;
 
-use datafusion::common::{Result, ScalarValue, not_impl_err};
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::{Expr, ident, lit};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::prelude::DataFrame;
+use futures::StreamExt;
 use weir_filter::Predicate;
 use weir_flow::Column;
 use weir_query::{FlowQuery, Select, Sorting, TimeWindow, WindowRule};
 
-use crate::lower::filter_expr;
+use crate::functions::filter_expr;
 
-/// The plan of a question over the table `flows`.
+/// The plan of a question over the table `flows`. Columns of further measures have names of their own in it, see
+/// [`named`].
 pub(crate) fn plan(question: &FlowQuery, flows: DataFrame) -> Result<DataFrame> {
     let flows = match condition(question) {
         Some(condition) => flows.filter(condition)?,
@@ -24,14 +32,36 @@ pub(crate) fn plan(question: &FlowQuery, flows: DataFrame) -> Result<DataFrame> 
             limited(measures::sorted(answer, *sorting)?, *limit)
         }
         Select::Aggregate { keys, more, sorting, limit } => {
-            if let Some(measure) = more.first() {
-                return not_impl_err!("'{}' of flows that are grouped", measure.name());
-            }
-            let answer = measures::aggregate(flows, keys)?;
+            let answer = measures::aggregate(flows, keys, more)?;
             let answer = sorting.map_or(Ok(answer.clone()), |sorting| measures::sorted(answer, sorting))?;
             limited(answer, *limit)
         }
     }
+}
+
+/// The rows of a plan, with the names that the question has for its columns. Two of them may have one name, which no plan
+/// of the engine may have.
+pub(crate) fn named(question: &FlowQuery, rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
+    let Select::Aggregate { more, .. } = &question.select else { return rows };
+    if more.is_empty() {
+        return rows;
+    }
+    let planned = rows.schema();
+    let others = planned.fields().len() - more.len();
+    let fields =
+        planned.fields().iter().enumerate().map(|(position, field)| match more.get(position.wrapping_sub(others)) {
+            Some(measure) => weir_flow::schema::field(measure.column()),
+            None => field.as_ref().clone(),
+        });
+    let schema: SchemaRef = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
+    let answered = Arc::clone(&schema);
+    let rows = rows.map(move |batch| {
+        let batch = batch?;
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        let schema = Arc::clone(&answered);
+        Ok(RecordBatch::try_new_with_options(schema, batch.columns().to_vec(), &options)?)
+    });
+    Box::pin(RecordBatchStreamAdapter::new(schema, rows))
 }
 
 /// What all flows of a question carried together: one row of `flows`, `packets` and `bytes`.

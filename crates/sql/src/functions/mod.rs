@@ -5,9 +5,10 @@
 mod addresses;
 mod community;
 mod elements;
+mod flow_filter;
 mod names;
 mod rates;
-mod sets;
+mod sum;
 mod times;
 
 use std::hash::{Hash, Hasher};
@@ -23,7 +24,9 @@ use datafusion::logical_expr::{
 };
 
 pub(crate) use addresses::prefix_bounds;
-pub(crate) use sets::{address_in, number_in};
+pub use flow_filter::filter_expr;
+pub(crate) use flow_filter::filter_of;
+pub(crate) use sum::sum;
 pub use weir_flow::protocol_name;
 pub use weir_print::tcp_flags_text;
 
@@ -167,6 +170,7 @@ pub(crate) fn address_arguments(name: &str) -> usize {
 }
 
 pub(crate) fn register(state: &mut SessionState) -> Result<()> {
+    state.register_udaf(sum::saturating_sum())?;
     ALL.iter().try_for_each(|function| state.register_udf(Arc::clone(function)).map(drop))
 }
 

@@ -1,19 +1,21 @@
 //! Scans of a table: segments and tail as one.
 //!
-//! A scan is the union of two plans. One reads the segments, prunes files by the times in their names, pages by the
-//! archive's index of them, row groups and pages by Parquet's statistics,
-//! and evaluates the filters while it decodes, so that columns of the answer are decoded only for rows that match.
-//! The other filters the batches of the tail. Both apply the filters completely, hence nothing above them filters
-//! again.
+//! Flows are read by the scan of `weir_query`, which knows the index of segments and decodes pages by itself: what of a
+//! condition is a filter ([`predicate`]) is given to it, and a step of the plan ([`flow_exec`]) takes units of its
+//! work. So a condition costs the same in SQL and in a filter, and is evaluated in one place. The other tables are
+//! small; they are read as Parquet ([`rows_exec`]), and the engine filters them. Nothing is opened while a question is
+//! planned: segments are left out by the times in their names ([`segments`]), and everything else happens when
+//! the plan runs, in its threads.
 
-mod at_offset;
-mod page_index;
-mod pages;
-mod reader;
+mod address_ranges;
+pub(crate) mod encoded;
+pub(crate) mod flow_exec;
+mod flow_stream;
+mod predicate;
+pub(crate) mod rows_exec;
 mod segments;
 mod table;
-mod tail;
 
-pub(crate) use at_offset::AtOffset;
-pub(crate) use reader::is_segment;
-pub(crate) use table::ViewTable;
+pub(crate) use flow_exec::FlowScanExec;
+pub(crate) use rows_exec::RowsExec;
+pub(crate) use table::ArchiveTable;

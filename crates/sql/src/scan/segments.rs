@@ -3,113 +3,132 @@
 //! The name of a segment has the range of its times, and its folder the day it was received on. An archive of a year
 //! has a hundred thousand segments; a question about an hour of it opens a dozen.
 
-use std::collections::HashSet;
-use std::sync::Arc;
+use datafusion::common::ScalarValue;
+use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
+use weir_archive::Segment;
+use weir_filter::{Predicate, Test};
+use weir_flow::Column;
 
-use arrow::array::{ArrayRef, BooleanArray, TimestampMillisecondArray, UInt64Array};
-use arrow::datatypes::SchemaRef;
-use datafusion::common::pruning::PruningStatistics;
-use datafusion::common::{Column, Result, ScalarValue};
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_optimizer::pruning::PruningPredicateBuilder;
+const DAY_MS: i64 = 86_400_000;
 
-use crate::view::SegmentFile;
+/// First and last millisecond; `None` when they are not known.
+type Range = Option<(i64, i64)>;
 
-/// What is known of segments before they are opened.
-struct Known<'a>(&'a [Arc<SegmentFile>]);
+/// What is known of the times of a segment before it is opened.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct SegmentTimes {
+    /// Of all values of `start` and `end`, or of `minute` in the books.
+    of_rows: Range,
+    received: Range,
+}
 
-impl Known<'_> {
-    /// One end of the range of a column of times, per segment.
-    fn bounds(&self, column: &Column, end: impl Fn((i64, i64)) -> i64) -> Option<ArrayRef> {
-        let range = match column.name() {
-            "start" | "end" | "minute" => SegmentFile::time_range_ms,
-            "received" => SegmentFile::received_range_ms,
-            _ => return None,
-        };
-        let bounds: TimestampMillisecondArray = self.0.iter().map(|segment| range(segment).map(&end)).collect();
-        Some(Arc::new(bounds.with_timezone("UTC")))
+impl SegmentTimes {
+    pub(super) fn of(segment: &Segment) -> Self {
+        let first = segment.day.saturating_mul(DAY_MS);
+        let received = Some((first, first.saturating_add(DAY_MS - 1)));
+        Self { of_rows: segment.time_range_ms, received }
+    }
+
+    /// Whether a flow of the segment may pass.
+    pub(super) fn may_pass(&self, predicate: &Predicate) -> bool {
+        match predicate {
+            Predicate::False => false,
+            Predicate::And(parts) => parts.iter().all(|part| self.may_pass(part)),
+            Predicate::Or(parts) => parts.iter().any(|part| self.may_pass(part)),
+            Predicate::Test(Test::Time { column, comparison, ms }) => {
+                let range = match column {
+                    Column::Start | Column::End => self.of_rows,
+                    Column::Received => self.received,
+                    _ => None,
+                };
+                match comparison.time_range(*ms) {
+                    Some(wanted) => has_common(range, wanted),
+                    None => false,
+                }
+            }
+            Predicate::True | Predicate::Not(_) | Predicate::Test(_) => true,
+        }
+    }
+
+    /// Whether a row of the segment of another table may be one for which these conditions are true.
+    pub(super) fn may_have(&self, conditions: &[Expr]) -> bool {
+        conditions.iter().all(|condition| match time_bound(condition) {
+            Some((name, wanted)) => has_common(if name == "minute" { self.of_rows } else { self.received }, wanted),
+            None => true,
+        })
     }
 }
 
-impl PruningStatistics for Known<'_> {
-    fn min_values(&self, column: &Column) -> Option<ArrayRef> {
-        self.bounds(column, |range| range.0)
-    }
-
-    fn max_values(&self, column: &Column) -> Option<ArrayRef> {
-        self.bounds(column, |range| range.1)
-    }
-
-    fn num_containers(&self) -> usize {
-        self.0.len()
-    }
-
-    fn null_counts(&self, _column: &Column) -> Option<ArrayRef> {
-        None
-    }
-
-    fn row_counts(&self) -> Option<ArrayRef> {
-        let rows: UInt64Array = self.0.iter().map(|segment| Some(segment.rows())).collect();
-        Some(Arc::new(rows))
-    }
-
-    fn contained(&self, _column: &Column, _values: &HashSet<ScalarValue>) -> Option<BooleanArray> {
-        None
-    }
+fn has_common(range: Range, wanted: (i64, i64)) -> bool {
+    range.is_none_or(|(first, last)| first <= wanted.1 && last >= wanted.0)
 }
 
-/// The segments that may hold a row for which the predicate is true.
-pub(super) fn with_possible_rows(
-    segments: &[Arc<SegmentFile>],
-    predicate: Option<&Arc<dyn PhysicalExpr>>,
-    schema: &SchemaRef,
-) -> Result<Vec<Arc<SegmentFile>>> {
-    let Some(predicate) = predicate else { return Ok(segments.to_vec()) };
-    let pruning = PruningPredicateBuilder::new().with_file_schema(Arc::clone(schema)).build(Arc::clone(predicate));
-    let Some(pruning) = pruning else { return Ok(segments.to_vec()) };
-    let is_possible = pruning.prune(&Known(segments))?;
-    let possible = segments.iter().zip(is_possible).filter(|(_, is_possible)| *is_possible);
-    Ok(possible.map(|(segment, _)| Arc::clone(segment)).collect())
+/// The column of times that a condition on another table than flows compares with a constant, and the times that it
+/// takes.
+pub(super) fn time_bound(condition: &Expr) -> Option<(&str, (i64, i64))> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = condition else { return None };
+    let (column, operator, literal) = match (&**left, &**right) {
+        (Expr::Column(column), literal) => (column, *op, literal),
+        (literal, Expr::Column(column)) => (column, op.swap()?, literal),
+        _ => return None,
+    };
+    let Expr::Literal(ScalarValue::TimestampMillisecond(Some(ms), _), _) = literal else { return None };
+    let name = column.name.as_str();
+    let range = match operator {
+        Operator::Eq => (*ms, *ms),
+        Operator::Lt | Operator::LtEq => (i64::MIN, *ms),
+        Operator::Gt | Operator::GtEq => (*ms, i64::MAX),
+        _ => return None,
+    };
+    matches!(name, "minute" | "received").then_some((name, range))
 }
 
 #[cfg(test)]
 mod tests {
-    use datafusion::common::DFSchema;
-    use datafusion::logical_expr::{Expr, ident, lit};
-    use datafusion::prelude::SessionContext;
-    use weir_flow::Table;
+    use datafusion::logical_expr::{ident, lit};
 
     use super::*;
+    use crate::scan::predicate::predicate_of;
 
     fn time(ms: i64) -> Expr {
         Expr::Literal(ScalarValue::TimestampMillisecond(Some(ms), Some("UTC".into())), None)
     }
 
-    fn possible(filter: &Expr) -> Vec<u64> {
-        let day_ms = 86_400_000;
-        let segments: Vec<_> = (1..=3)
-            .map(|day| {
-                let path = format!("flows/date=1970-01-0{day}/{day}.parquet");
-                let range = Some(((day - 1) * day_ms, day * day_ms));
-                Arc::new(SegmentFile::new(path, 0, day as u64).with_time_range_ms(range))
-            })
-            .chain([Arc::new(SegmentFile::new("flows/4.parquet", 0, 4))])
-            .collect();
-        let schema = Table::Flows.schema();
-        let columns = DFSchema::try_from(Arc::clone(&schema)).expect("a schema");
-        let filter = SessionContext::new().create_physical_expr(filter.clone(), &columns).expect("an expression");
-        let found = with_possible_rows(&segments, Some(&filter), &schema).expect("segments");
-        found.iter().map(|segment| segment.rows()).collect()
+    /// Days 1 to 3, and a segment of which nothing is known.
+    fn times() -> [SegmentTimes; 4] {
+        let day = |day: i64| Some(((day - 1) * DAY_MS, day * DAY_MS));
+        let known = |number| SegmentTimes {
+            of_rows: day(number),
+            received: day(number).map(|(first, last)| (first, last - 1)),
+        };
+        [known(1), known(2), known(3), SegmentTimes { of_rows: None, received: None }]
     }
 
-    /// The fourth segment has no times and is always possible.
+    fn possible(filter: &Expr) -> Vec<usize> {
+        let predicate = predicate_of(filter).expect("a filter");
+        (1..=4).zip(times()).filter(|(_, times)| times.may_pass(&predicate)).map(|(number, _)| number).collect()
+    }
+
     #[test]
     fn segments_of_other_times_stay_closed() {
-        assert_eq!(possible(&ident("start").gt(time(86_400_000))), [2, 3, 4]);
+        assert_eq!(possible(&ident("start").gt(time(DAY_MS))), [2, 3, 4]);
         assert_eq!(possible(&ident("end").lt(time(1000))), [1, 4]);
-        assert_eq!(possible(&ident("received").gt_eq(time(86_400_000))), [2, 3, 4]);
+        assert_eq!(possible(&ident("received").gt_eq(time(DAY_MS))), [2, 3, 4]);
         assert_eq!(possible(&ident("dst_port").eq(lit(22_u16))), [1, 2, 3, 4]);
         let without_end = ident("end").is_null().and(ident("received").lt(time(1000)));
         assert_eq!(possible(&ident("end").lt(time(1000)).or(without_end)), [1, 4]);
+    }
+
+    #[test]
+    fn books_of_other_minutes_stay_closed() {
+        let of = |condition: Expr| {
+            let numbered = (1..=4).zip(times());
+            let possible = numbered.filter(|(_, times)| times.may_have(std::slice::from_ref(&condition)));
+            possible.map(|(number, _)| number).collect::<Vec<_>>()
+        };
+        assert_eq!(of(ident("minute").gt(time(DAY_MS))), [1, 2, 3, 4]);
+        assert_eq!(of(ident("minute").gt(time(DAY_MS + 1))), [2, 3, 4]);
+        assert_eq!(of(time(DAY_MS - 1).gt_eq(ident("minute"))), [1, 4]);
+        assert_eq!(of(ident("datagrams").gt(lit(1_u64))), [1, 2, 3, 4]);
     }
 }

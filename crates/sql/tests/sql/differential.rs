@@ -5,15 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use weir_flow::Column;
+use weir_flow::{Column, FlowBatch, FlowBatchBuilder};
 use weir_query::{Archive, QueryOptions};
 use weir_sql::{
-    AggregateKey, Direction, Engine, EngineOptions, FlowQuery, Order, Progress, ProgressCounts, QueryControl, Select,
-    Sorting, StatisticKey, TimeWindow, WindowRule,
+    AggregateKey, Direction, Engine, EngineOptions, FlowQuery, Measure, Order, Progress, ProgressCounts, QueryControl,
+    Select, Sorting, StatisticKey, TimeWindow, WindowRule,
 };
 
-use crate::mixed::{Dice, PORTS, UNSEALED, archive, rows};
-use crate::rows::{NEW_YEAR_MS, lines};
+use crate::mixed::{Dice, PORTS, archive, rows};
+use crate::rows::{NEW_YEAR_MS, engine as engine_of, lines};
 
 /// Deliveries of each part of the archive: 36,000 rows merged, 36,000 sealed, 6000 in the tail.
 const PIECES: u64 = 12;
@@ -103,6 +103,9 @@ fn select(dice: &mut Dice) -> Select {
         0 => {
             let mut columns = vec![Column::FlowId, Column::SrcAddr, Column::DstAddr, Column::DstPort, Column::Protocol];
             columns.extend([Column::Start, Column::End, Column::Packets, Column::Bytes, Column::Flows]);
+            if dice.below(3) == 0 {
+                columns.push(Column::Elements);
+            }
             Select::List { columns, sorting: sorted.then(|| sorting(dice, LIST_ORDERS)), limit: None }
         }
         1 => {
@@ -118,10 +121,19 @@ fn select(dice: &mut Dice) -> Select {
                 "dstport proto",
                 "srcip4/24 dstip6/124",
                 "router inif srcas",
+                "srcnet proto",
+                "dstport srcnet",
             ];
+            let more: &[&[Measure]] = &[
+                &[],
+                &[],
+                &[Measure::Sum(Column::BytesReverse), Measure::Or(Column::TcpFlagsReverse)],
+                &[Measure::Or(Column::TcpFlags), Measure::Or(Column::TcpFlagsReverse)],
+            ];
+            let more = dice.pick(more).to_vec();
             let keys = dice.pick(names).split(' ').map(|name| AggregateKey::parse(name).expect("a key")).collect();
             let sorting = sorted.then(|| sorting(dice, ORDERS));
-            Select::Aggregate { keys, more: Vec::new(), sorting, limit: None }
+            Select::Aggregate { keys, more, sorting, limit: None }
         }
     }
 }
@@ -205,8 +217,8 @@ struct Asked<'a> {
 }
 
 impl Asked<'_> {
-    fn executor(&self, question: &FlowQuery, sorting: Option<Sorting>) -> Rows {
-        let options = QueryOptions { threads: 2, ..QueryOptions::default() };
+    fn executor(&self, question: &FlowQuery, sorting: Option<Sorting>, threads: usize) -> Rows {
+        let options = QueryOptions { threads, ..QueryOptions::default() };
         let archive = Archive::open(self.folder, options).expect("the archive");
         let batches: Result<Vec<_>, _> = archive.ask(question).expect("asked").collect();
         Rows::of(&batches.expect("an answer"), sorting)
@@ -235,8 +247,15 @@ fn the_executor_answers_as_the_engine_does() {
         let ask = |select: &Select| FlowQuery { filter: filter.clone(), window, select: select.clone(), scaled: false };
         let name = format!("{text}\n{window:?}\n{whole:?}");
         let all = asked.engine(&ask(&whole), sorting);
-        asked.executor(&ask(&whole), sorting).check_same(&all, &name);
-        asked.executor(&ask(&limited), sorting).check_first(&all, most, &format!("the first {most}, executor: {name}"));
+        asked.executor(&ask(&whole), sorting, 2).check_same(&all, &name);
+        let first = asked.executor(&ask(&limited), sorting, 2);
+        first.check_first(&all, most, &format!("the first {most}, executor: {name}"));
+        // which of several rows of one rank come first is open in SQL, but not in the executor, unless groups have no
+        // order at all
+        if sorting.is_some() || matches!(limited, Select::List { .. }) {
+            let again = asked.executor(&ask(&limited), sorting, 3);
+            assert_eq!(again.all, first.all, "the first {most}, of two and of three threads: {name}");
+        }
         asked.engine(&ask(&limited), sorting).check_first(&all, most, &format!("the first {most}, engine: {name}"));
         answered += usize::from(!all.all.is_empty());
         told += all.all.len();
@@ -294,11 +313,11 @@ fn pruning_changes_no_answer() {
         Engine::open(folder.path(), &options).expect("an engine")
     };
     let (with, without) = (open(true), open(false));
-    // of a condition that names, indexes and statistics settle for almost all, every row is tested
+    // of a condition that names and indexes settle for almost all, every row is tested
     let sql = "EXPLAIN ANALYZE SELECT flow_id FROM flows WHERE received < to_timestamp_millis(0) AND dst_port = 3306";
     let report = asked_in_sql(&without, sql).0.join("\n");
-    let tested = format!("0 of {}  that were tested in segments", rows(PIECES) - UNSEALED);
-    assert!(report.contains(&tested), "{tested}: {report}");
+    let tested = format!("[{} rows", rows(PIECES));
+    assert!(report.contains("FilterExec") && report.contains(&tested), "{tested}: {report}");
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     let (mut pages_pruned, mut segments_pruned, mut told) = (0, 0, 0);
     for _ in 0..2 * QUESTIONS {
@@ -306,11 +325,52 @@ fn pruning_changes_no_answer() {
         let (ours, seen) = asked_in_sql(&with, &sql);
         let (plain, seen_without) = asked_in_sql(&without, &sql);
         assert!(ours == plain, "{sql}\n{} rows with pruning, {} without", ours.len(), plain.len());
-        assert_eq!(seen_without.pages_all, 0, "no index is asked: {sql}");
+        assert_eq!((seen_without.pages_pruned, seen_without.segments_pruned), (0, 0), "{sql}");
         pages_pruned += seen.pages_pruned;
         segments_pruned += seen.segments_pruned;
         told += plain.len();
     }
     assert!(pages_pruned > 200 && segments_pruned > 20, "{pages_pruned} pages and {segments_pruned} segments pruned");
     assert!(told > 10_000, "{told} rows: the questions ask for nothing");
+}
+
+/// Four flows that have together more octets than a number has room for, twice, of two hosts; one of a third host.
+fn flows_that_overflow() -> FlowBatch {
+    let mut builder = FlowBatchBuilder::new(5);
+    for (host, bytes) in [(1, u64::MAX / 2), (1, u64::MAX / 2), (1, 7), (2, u64::MAX), (2, u64::MAX), (3, 5)] {
+        builder.begin_rows(1);
+        builder.time(Column::Received).repeat(NEW_YEAR_MS, 1);
+        builder.address(Column::SrcAddr).push(Some(&[10, 0, 0, host]));
+        builder.u64(Column::Packets).push(Some(1));
+        builder.u64(Column::Bytes).push(Some(bytes));
+    }
+    builder.finish()
+}
+
+/// Sums never begin again at zero: they stay at the largest number, in SQL, in groups, and of one group alone.
+#[test]
+fn sums_stay_at_the_largest_number() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = engine_of(folder.path(), &[flows_that_overflow()], &[flows_that_overflow()]);
+    let answer = |sql: &str| lines(engine.sql(sql)).unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let largest = u64::MAX.to_string();
+    let by_host = [format!("10.0.0.1,{largest}"), format!("10.0.0.2,{largest}"), "10.0.0.3,10".to_owned()];
+    assert_eq!(answer("SELECT src_addr, sum(bytes) FROM flows GROUP BY src_addr ORDER BY src_addr"), by_host);
+    assert_eq!(answer("SELECT sum(bytes) FROM flows"), std::slice::from_ref(&largest));
+    assert_eq!(answer("SELECT sum(DISTINCT bytes), count(DISTINCT packets) FROM flows"), [format!("{largest},1")]);
+    assert_eq!(answer("SELECT sum(CAST(packets AS BIGINT) * 9223372036854775807) FROM flows"), [i64::MAX.to_string()]);
+    // a window that leaves the large ones behind is exact again
+    let sliding = "SELECT sum(bytes) OVER (ORDER BY src_addr, bytes ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) AS s FROM flows ORDER BY s LIMIT 2";
+    assert_eq!(answer(sliding), ["7", "10"]);
+    assert_eq!(answer("SELECT sum(bytes) FROM flows WHERE bytes = 5 AND src_port = 7"), [""]);
+    let select = Select::Statistic {
+        key: StatisticKey::parse("srcip").expect("a key"),
+        per_protocol: false,
+        sorting: Sorting::usual(Order::Bytes),
+        limit: Some(1),
+    };
+    let filter = weir_filter::parse("src ip 10.0.0.2").expect("a filter");
+    let question = FlowQuery { filter, window: TimeWindow::default(), select, scaled: false };
+    let ranked = lines(engine.ask(&question)).expect("an answer");
+    assert!(ranked[0].starts_with(&format!("10.0.0.2,4,4,{largest},")), "{ranked:?}");
 }

@@ -1,11 +1,11 @@
-//! A lowered filter takes the flows that the filter's own mask takes.
+//! A filter in a plan takes the flows that the filter's own mask takes.
 
 use weir_filter::{AddressSet, NumberSet, Operand, Predicate, Test, parse};
 use weir_flow::elements::ElementsColumn;
 use weir_flow::{Column, FlowBatch, FlowBatchBuilder};
 use weir_sql::{Engine, FlowQuery, Select, TimeWindow};
 
-use crate::rows::{NEW_YEAR_MS, engine, lines, write_segment};
+use crate::rows::{NEW_YEAR_MS, engine, lines};
 
 /// Xorshift: the same numbers on every run.
 struct Dice(u64);
@@ -161,7 +161,7 @@ fn predicate(dice: &mut Dice, depth: u32) -> Predicate {
     }
 }
 
-/// Sets that are looked up rather than written as comparisons.
+/// Sets of many ranges.
 fn large_set(dice: &mut Dice) -> Predicate {
     let shift = dice.below(3) as u32;
     if dice.below(2) == 0 {
@@ -184,12 +184,11 @@ fn passing(engine: &Engine, filter: &Predicate) -> Vec<u64> {
 }
 
 #[test]
-fn lowered_filters_take_what_their_masks_take() {
+fn filters_in_plans_take_what_their_masks_take() {
     let mut dice = Dice(0x9e37_79b9_7f4a_7c15);
     let (sealed, tail) = (flows(&mut dice, 0, 700), flows(&mut dice, 700, 300));
     let folder = tempfile::tempdir().expect("a folder");
-    let segment = write_segment(&folder.path().join("flows.parquet"), &sealed, 128);
-    let engine = engine(vec![segment], std::slice::from_ref(&tail));
+    let engine = engine(folder.path(), std::slice::from_ref(&sealed), std::slice::from_ref(&tail));
     let singles = TESTS.iter().map(|text| parse(text).unwrap_or_else(|error| panic!("{text}: {error}")));
     let negated = singles.clone().map(Predicate::not);
     let random: Vec<_> = (0..400).map(|_| predicate(&mut dice, 3)).collect();

@@ -1,10 +1,13 @@
 //! The engine over archives whose rows are known.
 
+mod answers;
 mod control;
+mod damaged;
 mod differential;
 mod files;
 mod filters;
 mod growth;
+mod limits;
 mod mixed;
 mod questions;
 mod rows;

@@ -75,6 +75,15 @@ fn flows(dice: &mut Dice, first_id: u64, rows: u64) -> FlowBatch {
         builder.u64(Column::Packets).push(dice.some(|dice| dice.skewed(1000)));
         builder.u64(Column::Bytes).push(dice.some(|dice| dice.skewed(1_000_000)));
         builder.u64(Column::Flows).push((dice.below(20) == 0).then_some(3));
+        // some longer than an address of IPv4, a few longer than any
+        builder.u8(Column::SrcMask).push(dice.some(|dice| dice.skewed(140) as u8));
+        builder.u64(Column::BytesReverse).push((dice.below(3) == 0).then(|| dice.skewed(1000)));
+        builder.u16(Column::TcpFlagsReverse).push((dice.below(3) == 0).then(|| 1 << dice.below(9)));
+        if dice.below(50) == 0 {
+            builder.elements().push(9, 12235, &[dice.below(5) as u8]);
+            builder.elements().push(0, 82, b"eth0");
+        }
+        builder.elements().end_row();
     }
     builder.finish()
 }
@@ -108,9 +117,6 @@ pub(crate) fn archive(folder: &Path, pieces: u64) -> Writer {
     (2 * pieces..2 * pieces + 2).for_each(|piece| append(&mut writer, piece));
     writer
 }
-
-/// Flows of them in the tail.
-pub(crate) const UNSEALED: u64 = 2 * PIECE;
 
 /// Flows that [`archive`] writes.
 pub(crate) fn rows(pieces: u64) -> u64 {

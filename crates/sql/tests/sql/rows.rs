@@ -1,14 +1,9 @@
 //! Archives made for tests: half of the rows in a segment, half in the tail.
 
-use std::fs::File;
 use std::path::Path;
-use std::sync::Arc;
 
-use datafusion::parquet::arrow::ArrowWriter;
-use datafusion::parquet::file::properties::WriterProperties;
-use weir_archive::Position;
-use weir_flow::{Column, FlowBatch, FlowBatchBuilder, Table, parse_address};
-use weir_sql::view::{ArchiveView, SegmentFile, TableView};
+use weir_archive::{ArchiveOptions, CompactionOptions, Writer};
+use weir_flow::{Column, Delivery, FlowBatch, FlowBatchBuilder, parse_address};
 use weir_sql::{Answer, Engine, EngineError, EngineOptions};
 
 /// 2026-01-01T00:00:00Z.
@@ -107,43 +102,47 @@ fn unsealed() -> Vec<FlowBatch> {
     vec![first, builder.finish()]
 }
 
-/// Writes rows as a segment of small pages and row groups.
-pub(crate) fn write_segment(path: &Path, batch: &FlowBatch, group_rows: usize) -> Arc<SegmentFile> {
-    let full = batch.to_full();
-    let properties = WriterProperties::builder()
-        .set_max_row_group_row_count(Some(group_rows))
-        .set_data_page_row_count_limit(group_rows.div_ceil(4))
-        .set_write_batch_size(group_rows.div_ceil(4))
-        .build();
-    let file = File::create(path).expect("a file");
-    let mut writer = ArrowWriter::try_new(file, full.schema(), Some(properties)).expect("a writer");
-    writer.write(&full).expect("written");
-    writer.close().expect("closed");
-    let octets = path.metadata().expect("a file").len();
-    Arc::new(SegmentFile::new(path, octets, full.num_rows() as u64))
+/// Writes an archive: each batch of `segments` as a segment of its own, those of `tail` into the tail. The tail stays in
+/// the archive when the writer is dropped.
+pub(crate) fn write_archive(folder: &Path, segments: &[FlowBatch], tail: &[FlowBatch]) -> Writer {
+    let options = ArchiveOptions {
+        compaction: CompactionOptions { enabled: false, ..CompactionOptions::default() },
+        ..ArchiveOptions::default()
+    };
+    let open = || Writer::open(folder, options).expect("an archive").0;
+    let append = |writer: &mut Writer, batch: &FlowBatch| {
+        writer.append(Delivery::from(batch.clone())).expect("appended");
+    };
+    for batch in segments {
+        let mut writer = open();
+        append(&mut writer, batch);
+        writer.close().expect("sealed");
+    }
+    let mut writer = open();
+    for batch in tail {
+        append(&mut writer, batch);
+    }
+    writer
 }
 
-/// An engine of two threads over a segment and a tail.
-pub(crate) fn engine(segments: Vec<Arc<SegmentFile>>, tail: &[FlowBatch]) -> Engine {
-    engine_with(segments, tail, &EngineOptions { threads: 2, ..EngineOptions::default() })
-}
-
-pub(crate) fn engine_with(segments: Vec<Arc<SegmentFile>>, tail: &[FlowBatch], options: &EngineOptions) -> Engine {
-    try_engine(segments, tail, options).expect("an engine")
-}
-
-fn try_engine(
-    segments: Vec<Arc<SegmentFile>>,
+/// An engine over a new archive in `folder`.
+pub(crate) fn engine_with(
+    folder: &Path,
+    segments: &[FlowBatch],
     tail: &[FlowBatch],
     options: &EngineOptions,
 ) -> Result<Engine, EngineError> {
-    let tail = tail.iter().map(|batch| batch.record_batch().clone()).collect();
-    let mut view = ArchiveView::default();
-    view.tables[Table::Flows as usize] = TableView { segments, tail };
-    Engine::over(view, Position::new(7), options)
+    let _writer = write_archive(folder, segments, tail);
+    Engine::open(folder, options)
 }
 
-/// An engine over the small table, in `folder`.
+/// As [`engine_with`], of two threads.
+pub(crate) fn engine(folder: &Path, segments: &[FlowBatch], tail: &[FlowBatch]) -> Engine {
+    let options = EngineOptions { threads: 2, ..EngineOptions::default() };
+    engine_with(folder, segments, tail, &options).expect("an engine")
+}
+
+/// An engine over the small table, in an archive in `folder`.
 pub(crate) fn small_engine(folder: &Path) -> Engine {
     small_engine_with(folder, &EngineOptions { threads: 2, ..EngineOptions::default() })
 }
@@ -155,8 +154,8 @@ pub(crate) fn small_engine_with(folder: &Path, options: &EngineOptions) -> Engin
 
 /// As [`small_engine_with`], where the options may be wrong.
 pub(crate) fn try_small_engine(folder: &Path, options: &EngineOptions) -> Result<Engine, EngineError> {
-    let segment = write_segment(&folder.join("small.parquet"), &sealed(), 4);
-    try_engine(vec![segment], &unsealed(), options)
+    let archive = tempfile::tempdir_in(folder).expect("a folder").keep();
+    engine_with(&archive, &[sealed()], &unsealed(), options)
 }
 
 /// The lines of an answer as CSV without header.

@@ -26,7 +26,9 @@ fn engine(corrections: &str) -> Engine {
         "" => Corrections::default(),
         lines => Corrections::parse(&format!("{}\n{lines}", weir_flow::scaling::HEADER)).expect("a table"),
     };
-    engine_with(Vec::new(), &[flows()], &EngineOptions { threads: 1, corrections, ..EngineOptions::default() })
+    let folder = tempfile::tempdir().expect("a folder");
+    let options = EngineOptions { threads: 1, corrections, ..EngineOptions::default() };
+    engine_with(folder.path(), &[], &[flows()], &options).expect("an engine")
 }
 
 #[track_caller]

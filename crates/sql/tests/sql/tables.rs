@@ -1,10 +1,12 @@
 //! Files of whoever asks, joined with flows.
 
+use std::fs::File;
 use std::path::Path;
 
+use datafusion::parquet::arrow::ArrowWriter;
 use weir_sql::{Engine, EngineError, EngineOptions, UserTable};
 
-use crate::rows::{lines, small_engine, try_small_engine};
+use crate::rows::{lines, sealed, try_small_engine};
 
 fn engine_beside(folder: &Path, files: &[(&str, &str)]) -> Result<Engine, EngineError> {
     let mut tables = Vec::new();
@@ -58,8 +60,11 @@ fn a_column_with_other_text_stays_text() {
 #[test]
 fn a_parquet_file_is_a_table() {
     let folder = tempfile::tempdir().expect("a folder");
-    small_engine(folder.path());
     let path = folder.path().join("small.parquet");
+    let rows = sealed().to_full();
+    let mut writer = ArrowWriter::try_new(File::create(&path).expect("a file"), rows.schema(), None).expect("a writer");
+    writer.write(&rows).expect("written");
+    writer.close().expect("closed");
     let tables = vec![UserTable { name: "earlier".to_owned(), path }];
     let engine = try_small_engine(folder.path(), &EngineOptions { threads: 2, tables, ..EngineOptions::default() });
     let asked = "SELECT count(*) FROM flows JOIN earlier USING (src_addr, src_port, dst_addr, bytes)";

@@ -6,7 +6,7 @@ use std::iter;
 use std::process::ExitCode;
 
 use weir_archive::Snapshot;
-use weir_flow::books::{Completeness, Counts, balance, sets_waiting};
+use weir_flow::books::{Completeness, Counts, balance, balance_rows, sets_waiting};
 use weir_flow::{Counter, Table};
 use weir_print::{OutputOptions, PrintError, write_batches};
 
@@ -71,11 +71,14 @@ fn report(totals: &Counts, completeness: &Completeness, snapshot: &Snapshot) -> 
     if waiting > 0 {
         eprintln!("sets that still wait for their template, or waited when the collector ended: {waiting}");
     }
-    let imbalance = balance(totals).err();
-    if let Some(imbalance) = imbalance {
+    let imbalances: Vec<_> = [balance(totals), balance_rows(totals, flows, expired + set_aside)]
+        .into_iter()
+        .filter_map(Result::err)
+        .collect();
+    for imbalance in &imbalances {
         eprintln!("{imbalance}");
     }
-    let is_balanced = imbalance.is_none() && stored.saturating_sub(filtered) == flows + expired + set_aside;
+    let is_balanced = imbalances.is_empty();
     eprintln!("{}", if is_balanced { "the books balance" } else { "the books do not balance" });
     is_balanced
 }

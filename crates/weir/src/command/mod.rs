@@ -28,7 +28,7 @@ use clap::ValueEnum;
 use weir_chain::{ByteSize, Chain, ChainBuilder, Progress};
 use weir_flow::Counter;
 use weir_flow::scaling::Corrections;
-use weir_query::{Archive, QueryOptions};
+use weir_query::{Archive, MemoryPool, QueryOptions};
 use weir_sql::output::Format;
 use weir_sql::{Engine, EngineOptions, FlowAnswers, QueryControl, UserTable};
 use weir_wire::WireError;
@@ -69,7 +69,7 @@ impl ArchiveArgs {
         let usual = QueryOptions::default();
         let options = QueryOptions {
             threads: self.threads.map_or(usual.threads, NonZeroUsize::get),
-            memory_octets_max: self.memory_octets(),
+            memory: MemoryPool::new(self.memory_octets()),
             progress: Arc::clone(&control.progress),
             approximate,
             ..usual
@@ -79,7 +79,7 @@ impl ArchiveArgs {
         if scaled {
             options.corrections = self.corrections()?;
         }
-        Ok(FlowAnswers::new(archive, self.folder.archive.clone(), options, control.clone(), approximate))
+        Ok(FlowAnswers::new(archive, options, control.clone(), approximate))
     }
 
     fn memory_octets(&self) -> usize {

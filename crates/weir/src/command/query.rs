@@ -173,10 +173,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     foreground.clear_progress();
     if let Ok(rows) = result {
+        report_saturated(foreground.control().progress.counts().rows_saturated);
         let seconds = began.elapsed().as_secs_f64();
         let is_shown = !args.is_quiet() && io::stderr().is_terminal();
         if args.output.completeness || is_shown {
-            eprintln!("{}", answers.completeness(&window)?);
+            eprintln!("{}", answers.archive().completeness(&window)?);
             report_expired(args, &answers, &window, &foreground)?;
         }
         if is_shown {
@@ -235,6 +236,13 @@ fn bars(args: &Args, question: &FlowQuery, answers: &FlowAnswers) -> anyhow::Res
     };
     let column = sorting.order.column_name().to_owned();
     Ok(Some(Bars { column, total, terminal_width: terminal::width() }))
+}
+
+/// Reports on standard error that sums do not fit, with `--quiet` too: the answer is wrong without it.
+fn report_saturated(rows: u64) {
+    if rows > 0 {
+        eprintln!("{rows} rows have a sum larger than {max}, and {max} stands for it", max = u64::MAX);
+    }
 }
 
 /// Reports on standard error how many flows of the window have expired and are not in the answer.

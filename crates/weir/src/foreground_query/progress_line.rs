@@ -158,6 +158,7 @@ mod tests {
         octets_read: 0,
         summaries_read: 0,
         rows_unsummed: 0,
+        rows_saturated: 0,
     };
 
     #[test]

@@ -95,6 +95,28 @@ fn what_expires_is_told_first_and_the_newest_stays() {
 }
 
 #[test]
+fn the_books_balance_when_flows_have_expired() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = archive(folder.path(), 3);
+    let books = || good(&run(&["books", "--archive", archive.to_str().expect("UTF-8")])).1;
+    let said = books();
+    assert!(said.contains("flows in the archive: 90\n") && said.contains("the books balance"), "{said}");
+    // so little too large that flows alone go, and not the books
+    let (listed, _) = good(&work(&archive, "ls", &["-l", "-o", "json"]));
+    let lines: Vec<serde_json::Value> = serde_json::from_str(&listed).expect("JSON");
+    let octets: u64 = lines.iter().filter_map(|line| line["octets"].as_u64()).sum();
+    let limit = format!("{}B", octets - 1);
+    good(&work(&archive, "expire", &["--max-size", &limit, "--low-water-percent", "100"]));
+    let left: u64 = flows(&archive).iter().map(|line| line["rows"].as_u64().expect("rows")).sum();
+    let expected = format!("flows in the archive: {left}, expired: {}\n", 90 - left);
+    for _ in 0..2 {
+        let said = books();
+        assert!(said.contains(&expected) && said.contains("the books balance"), "{said}");
+        good(&work(&archive, "compact", &[]));
+    }
+}
+
+#[test]
 fn a_part_is_carried_to_another_archive_once() {
     let folder = tempfile::tempdir().expect("a folder");
     let archive = archive(folder.path(), 2);

@@ -1,0 +1,169 @@
+//! Units of work, made when they are asked for.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use weir_archive::{Segment, Snapshot};
+use weir_filter::Predicate;
+use weir_flow::{Column, FlowBatch};
+
+use super::Wanted;
+use super::plan::plan;
+use super::unit::{ScanUnit, UnitContent};
+use crate::flows::FlowSources;
+use crate::run::reason;
+use crate::{Progress, QueryError, QueryOptions, TimeWindow};
+
+/// Segments that are planned before their turn, at most.
+pub const SEGMENTS_AHEAD_MAX: usize = 16;
+
+/// Pages of a unit, at most: about 130,000 rows.
+const UNIT_PAGES_MAX: usize = 16;
+/// Units that a segment is cut into, at least, unless they are single pages: enough to keep many threads busy.
+const UNITS_PER_SEGMENT: usize = 32;
+
+/// The flows of a snapshot that pass a filter, in units of work; see the [module](super).
+#[derive(Debug)]
+pub struct FlowScan {
+    wanted: Arc<Wanted>,
+    segments: Vec<Segment>,
+    tail: Vec<FlowBatch>,
+    unit_pages_max: usize,
+    progress: Arc<Progress>,
+    state: Mutex<State>,
+    planned: Condvar,
+    /// Keeps the files of segments in their places.
+    _snapshot: Option<Arc<Snapshot>>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// What is left of the segments whose turn has come or comes soon; `None` while a thread plans them.
+    plans: VecDeque<Option<VecDeque<UnitContent>>>,
+    /// Segments that are in `plans` or were there.
+    segments: usize,
+    /// Batches of the tail that were given out.
+    batches: usize,
+    /// Units that were given out.
+    units: u64,
+}
+
+impl FlowSources {
+    /// The flows that are wanted, in units of work.
+    pub(crate) fn scan(&self, wanted: &Wanted, options: &QueryOptions) -> FlowScan {
+        FlowScan::of(self, wanted.clone(), &options.progress)
+    }
+}
+
+impl FlowScan {
+    /// The flows of a window that pass the filter, with these columns. Opens no file. What is read is counted in
+    /// `progress`, which also stops it.
+    pub fn new(
+        snapshot: &Arc<Snapshot>,
+        window: &TimeWindow,
+        predicate: Predicate,
+        columns: impl IntoIterator<Item = Column>,
+        progress: &Arc<Progress>,
+    ) -> Result<Self, QueryError> {
+        let wanted = Wanted::of(predicate, window, columns);
+        Ok(Self::of(&FlowSources::of(snapshot, window, progress)?, wanted, progress))
+    }
+
+    /// As [`new`](Self::new), of some segments of the snapshot only, and of its tail if it is wanted. Nothing is counted of
+    /// segments that are left out: whoever leaves them out knows why.
+    pub fn of_segments(
+        snapshot: &Arc<Snapshot>,
+        segments: Vec<Segment>,
+        has_tail: bool,
+        window: &TimeWindow,
+        predicate: Predicate,
+        columns: impl IntoIterator<Item = Column>,
+        progress: &Arc<Progress>,
+    ) -> Result<Self, QueryError> {
+        let sources = FlowSources::of_segments(snapshot, segments, has_tail)?;
+        Ok(Self::of(&sources, Wanted::of(predicate, window, columns), progress))
+    }
+
+    pub(crate) fn of(sources: &FlowSources, wanted: Wanted, progress: &Arc<Progress>) -> Self {
+        Self {
+            wanted: Arc::new(wanted),
+            segments: sources.segments.clone(),
+            tail: sources.tail.clone(),
+            unit_pages_max: UNIT_PAGES_MAX,
+            progress: Arc::clone(progress),
+            state: Mutex::default(),
+            planned: Condvar::new(),
+            _snapshot: sources.snapshot.clone(),
+        }
+    }
+
+    /// The same flows in units of at most so many pages.
+    pub(crate) fn with_unit_pages_max(self, pages: usize) -> Self {
+        Self { unit_pages_max: pages.max(1), ..self }
+    }
+
+    /// Units that there are, at most.
+    pub(crate) fn units_max(&self) -> usize {
+        let of_segment = |segment: &Segment| usize::try_from(segment.rows).unwrap_or(usize::MAX).div_ceil(1024).max(1);
+        let of_segments = self.segments.iter().map(of_segment).fold(0, usize::saturating_add);
+        of_segments.saturating_add(self.tail.len())
+    }
+
+    /// The next unit, or `None` when all have been given out. Plans the next segment when there is no unit left, or waits
+    /// for another thread that does so.
+    ///
+    /// Fails only with [`QueryError::Cancelled`].
+    pub fn next_unit(&self) -> Result<Option<ScanUnit>, QueryError> {
+        let mut state = self.state();
+        loop {
+            if self.progress.is_stopped() {
+                return Err(QueryError::Cancelled);
+            }
+            while let Some(Some(units)) = state.plans.front_mut() {
+                if let Some(content) = units.pop_front() {
+                    return Ok(Some(self.numbered(&mut state, content)));
+                }
+                state.plans.pop_front();
+            }
+            if state.segments < self.segments.len() && state.plans.len() < SEGMENTS_AHEAD_MAX {
+                let number = state.segments;
+                state.segments += 1;
+                state.plans.push_back(None);
+                drop(state);
+                let units = self.plan(&self.segments[number]);
+                state = self.state();
+                let first = state.segments - state.plans.len();
+                state.plans[number - first] = Some(units);
+                self.planned.notify_all();
+            } else if state.plans.is_empty() {
+                let Some(batch) = self.tail.get(state.batches) else { return Ok(None) };
+                state.batches += 1;
+                return Ok(Some(self.numbered(&mut state, UnitContent::Batch(batch.clone()))));
+            } else {
+                state = self.planned.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    fn numbered(&self, state: &mut State, content: UnitContent) -> ScanUnit {
+        let number = state.units;
+        state.units += 1;
+        ScanUnit { number, content, wanted: Arc::clone(&self.wanted), progress: Arc::clone(&self.progress) }
+    }
+
+    /// The units of a segment. A failure is a unit, so that its place does not depend on threads.
+    fn plan(&self, segment: &Segment) -> VecDeque<UnitContent> {
+        let length = |pages: usize| (pages / UNITS_PER_SEGMENT).clamp(1, self.unit_pages_max);
+        let planned = catch_unwind(AssertUnwindSafe(|| plan(segment, &self.wanted, &self.progress, length)));
+        match planned.unwrap_or_else(|panic| Err(QueryError::Panicked(reason(&*panic)))) {
+            Ok(units) => units,
+            Err(error) => VecDeque::from([UnitContent::Failed(Mutex::new(Some(error)))]),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // every step under the lock leaves whole values behind
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

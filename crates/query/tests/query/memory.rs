@@ -1,0 +1,139 @@
+//! What questions take of memory: as much as they are allowed, by the count of the system.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use weir_archive::{ArchiveOptions, Writer};
+use weir_filter::Predicate;
+use weir_flow::{Column, Delivery, FlowBatch, FlowBatchBuilder};
+use weir_query::{
+    AggregateKey, Archive, FlowQuery, MemoryPool, Order, Progress, QueryError, QueryOptions, Select, Sorting,
+    TimeWindow,
+};
+
+use crate::naive::texts;
+use crate::summaries::NOW_MS;
+
+const BATCH_ROWS: u64 = 8192;
+
+/// Flows of which every `repeats` have one five-tuple; one in eight is of IPv6.
+fn batch(first: u64, repeats: u64) -> FlowBatch {
+    let address = |number: u64| match number % 8 {
+        0 => [[0x20; 8], number.to_be_bytes()].concat(),
+        _ => ((number >> 24) as u32).to_be_bytes().to_vec(),
+    };
+    let mut builder = FlowBatchBuilder::new(BATCH_ROWS as usize);
+    for row in first..first + BATCH_ROWS {
+        // far apart, so that neither values nor their order are easily compressed
+        let number = (row / repeats).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        builder.begin_rows(1);
+        builder.time(Column::Received).push(Some(NOW_MS));
+        builder.time(Column::Start).push(Some(NOW_MS + row as i64 / 100));
+        builder.time(Column::End).push(Some(NOW_MS + row as i64 / 100 + 5));
+        builder.u64(Column::Packets).push(Some(number >> 60));
+        builder.u64(Column::Bytes).push(Some(number >> 40));
+        builder.address(Column::SrcAddr).push(Some(&address(number)));
+        builder.address(Column::DstAddr).push(Some(&address(number)));
+        builder.u16(Column::SrcPort).push(Some(number as u16));
+    }
+    builder.finish()
+}
+
+fn archive(folder: &Path, flows: u64, repeats: u64) {
+    let options = ArchiveOptions { segment_rows_max: 1 << 18, ..ArchiveOptions::default() };
+    let (mut writer, _) = Writer::open(folder, options).expect("an archive");
+    for first in (0..flows).step_by(BATCH_ROWS as usize) {
+        writer.append(Delivery::from(batch(first, repeats))).expect("appended");
+    }
+    writer.close().expect("closed");
+}
+
+fn select(sorting: Option<Sorting>, limit: Option<usize>) -> Select {
+    Select::Aggregate { keys: AggregateKey::FIVE_TUPLE.to_vec(), more: Vec::new(), sorting, limit }
+}
+
+fn ask(folder: &Path, select: Select, options: QueryOptions) -> Result<Vec<RecordBatch>, QueryError> {
+    let window = TimeWindow::default();
+    let question = FlowQuery { filter: Predicate::True, window, select, scaled: false };
+    Archive::open(folder, options)?.ask(&question)?.collect()
+}
+
+#[test]
+fn first_groups_are_found_in_several_passes() {
+    const FLOWS: u64 = 32 * BATCH_ROWS;
+    let folder = tempfile::tempdir().expect("a folder");
+    archive(folder.path(), FLOWS, 3);
+    let sorting = Some(Sorting::usual(Order::Bytes));
+    let all = ask(folder.path(), select(sorting, None), QueryOptions::default()).expect("an answer");
+    let expected: Vec<_> = all.iter().flat_map(texts).take(20).collect();
+    let options = |limit_bytes| {
+        let (memory, progress) = (MemoryPool::new(limit_bytes), Arc::new(Progress::default()));
+        QueryOptions { threads: 2, memory, progress, ..QueryOptions::default() }
+    };
+    // the keys and counters of 87,382 groups take 2.8 MB, pages that are decoded 1.6 MB
+    let little = options(4 << 20);
+    let found = ask(folder.path(), select(sorting, Some(20)), little.clone()).expect("an answer");
+    assert_eq!(found.iter().flat_map(texts).collect::<Vec<_>>(), expected);
+    assert!(little.progress.counts().rows_done > 2 * FLOWS, "{:?}", little.progress.counts());
+    assert_eq!(little.memory.used_bytes(), 0, "all is returned");
+    let asked = ask(folder.path(), select(None, None), options(1 << 20));
+    assert!(matches!(asked, Err(QueryError::Memory(error)) if error.limit_bytes == 1 << 20), "{asked:?}");
+}
+
+/// Peak of what this process has of memory, in bytes.
+fn resident_bytes() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("a status");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
+}
+
+const FOLDER: &str = "WEIR_TEST_MEMORY_ARCHIVE";
+const LIMIT_MB: &str = "WEIR_TEST_MEMORY_LIMIT_MB";
+
+/// Asks for all groups and for all groups in order. Does nothing unless the test below has started it.
+#[test]
+fn child_asks_within_a_limit() {
+    let (Ok(folder), Ok(limit_mb)) = (std::env::var(FOLDER), std::env::var(LIMIT_MB)) else { return };
+    let limit_bytes = limit_mb.parse::<usize>().expect("a number") << 20;
+    let keys = vec![AggregateKey::Column(Column::Protocol)];
+    let trivial = Select::Aggregate { keys, more: Vec::new(), sorting: None, limit: None };
+    ask(Path::new(&folder), trivial, QueryOptions::default()).expect("an answer");
+    let baseline_bytes = resident_bytes();
+    for sorting in [None, Some(Sorting::usual(Order::Bytes))] {
+        let options = QueryOptions { threads: 2, memory: MemoryPool::new(limit_bytes), ..QueryOptions::default() };
+        let window = TimeWindow::default();
+        let question = FlowQuery { filter: Predicate::True, window, select: select(sorting, None), scaled: false };
+        let archive = Archive::open(Path::new(&folder), options).expect("the archive");
+        let rows =
+            archive.ask(&question).map(|answer| answer.map(|batch| batch.expect("rows").num_rows()).sum::<usize>());
+        let grown_bytes = resident_bytes() - baseline_bytes;
+        let rows = match rows {
+            Ok(rows) => rows.to_string(),
+            Err(QueryError::Memory(error)) => error.to_string(),
+            Err(error) => panic!("{error}"),
+        };
+        eprintln!("{limit_mb} MB, {sorting:?}: {} MB, {rows}", grown_bytes >> 20);
+        assert!(grown_bytes <= limit_bytes / 10 * 13, "{grown_bytes} bytes of {limit_bytes}: {rows}");
+    }
+}
+
+#[test]
+fn a_limit_of_memory_is_kept() {
+    let folder = tempfile::tempdir().expect("a folder");
+    archive(folder.path(), 80 * BATCH_ROWS, 1);
+    for limit_mb in [32, 64, 128] {
+        let child = Command::new(std::env::current_exe().expect("this program"))
+            .args(["--exact", "--nocapture", "memory::child_asks_within_a_limit"])
+            .env(FOLDER, folder.path())
+            .env(LIMIT_MB, limit_mb.to_string())
+            .output()
+            .expect("a child");
+        let (text, printed) = (String::from_utf8_lossy(&child.stderr), String::from_utf8_lossy(&child.stdout));
+        assert!(child.status.success(), "{text}{printed}");
+        eprint!("{text}");
+        // 655,360 groups of 70 bytes and more
+        assert_eq!(text.contains("not enough memory"), limit_mb < 64, "{text}");
+    }
+}

@@ -1,0 +1,286 @@
+//! A scan of flows as a step of a plan.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::datatypes::{Schema, SchemaRef};
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Result, Statistics};
+use datafusion::error::DataFusionError;
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::{
+    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+    ReplaceChildrenOptions,
+};
+use weir_archive::{Segment, Snapshot};
+use weir_filter::Predicate;
+use weir_flow::schema::field;
+use weir_flow::{Column, Table};
+use weir_query::scan::FlowScan;
+use weir_query::{Progress, TimeWindow};
+
+use super::flow_stream::FlowStream;
+
+/// Rows that are worth a partition of their own.
+const PARTITION_ROWS_MIN: u64 = 1 << 16;
+
+/// How partitions divide the units of a scan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sharing {
+    /// All are of one process: each takes the next unit of one scan.
+    Queue,
+    /// Each may be in a process of its own: it scans by itself and reads the units whose number, modulo the number of
+    /// partitions, is its own. Units and their numbers are the same in every process.
+    Numbers,
+}
+
+/// The flows of some segments, and of the tail, that pass a filter.
+///
+/// Every filter is exact; rows come in no particular order. With a limit, each partition ends after as many rows.
+#[derive(Debug)]
+pub struct FlowScanExec {
+    pub(super) snapshot: Arc<Snapshot>,
+    pub(super) segments: Arc<[Segment]>,
+    pub(super) has_tail: bool,
+    pub(super) predicate: Predicate,
+    pub(super) columns: Arc<[Column]>,
+    pub(super) limit: Option<usize>,
+    pub(super) sharing: Sharing,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+    /// What the partitions share, begun by the first that is executed.
+    queue: Mutex<Option<Arc<FlowScan>>>,
+}
+
+impl FlowScanExec {
+    pub(crate) fn new(
+        snapshot: &Arc<Snapshot>,
+        segments: Vec<Segment>,
+        has_tail: bool,
+        predicate: Predicate,
+        columns: Vec<Column>,
+        partitions: usize,
+    ) -> Self {
+        let has_tail = has_tail && !snapshot.tail(Table::Flows).is_empty();
+        let rows = rows_of(snapshot, &segments, has_tail);
+        let partitions = partitions.clamp(1, (rows / PARTITION_ROWS_MIN).max(1) as usize);
+        let schema = Arc::new(Schema::new(columns.iter().map(|column| field(*column)).collect::<Vec<_>>()));
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(schema),
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        );
+        Self {
+            snapshot: Arc::clone(snapshot),
+            segments: segments.into(),
+            has_tail,
+            predicate,
+            columns: columns.into(),
+            limit: None,
+            sharing: Sharing::Queue,
+            properties: Arc::new(properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            queue: Mutex::default(),
+        }
+    }
+
+    /// As many partitions as are said, each of which may be executed in a process of its own.
+    pub(super) fn divided(self, partitions: usize) -> Self {
+        let properties = PlanProperties::clone(&self.properties);
+        let properties = properties.with_partitioning(Partitioning::UnknownPartitioning(partitions.max(1)));
+        Self { sharing: Sharing::Numbers, properties: Arc::new(properties), ..self }
+    }
+
+    /// Of which some rows are enough.
+    pub(crate) fn limited(self, limit: Option<usize>) -> Self {
+        Self { limit, ..self }
+    }
+
+    /// The same scan, not begun.
+    fn again(&self) -> Self {
+        Self {
+            snapshot: Arc::clone(&self.snapshot),
+            segments: Arc::clone(&self.segments),
+            has_tail: self.has_tail,
+            predicate: self.predicate.clone(),
+            columns: Arc::clone(&self.columns),
+            limit: self.limit,
+            sharing: self.sharing,
+            properties: Arc::clone(&self.properties),
+            metrics: ExecutionPlanMetricsSet::new(),
+            queue: Mutex::default(),
+        }
+    }
+
+    pub(super) fn partitions(&self) -> usize {
+        self.properties.partitioning.partition_count()
+    }
+
+    /// Segments that the table has, and those that are opened unless their indexes say that it is not necessary.
+    pub(crate) fn segments(&self) -> (usize, usize) {
+        (self.snapshot.segments(Table::Flows).len(), self.segments.len())
+    }
+
+    /// Rows that the table has, and those of the segments and the tail that are read.
+    pub(crate) fn rows(&self) -> (u64, u64) {
+        (self.snapshot.rows(Table::Flows), rows_of(&self.snapshot, &self.segments, self.has_tail))
+    }
+
+    /// The filter, when there is one.
+    pub(crate) fn filter(&self) -> Option<&Predicate> {
+        Some(&self.predicate).filter(|predicate| **predicate != Predicate::True)
+    }
+
+    fn scan(&self, progress: &Arc<Progress>) -> Result<Arc<FlowScan>> {
+        let columns = self.columns.iter().copied();
+        let segments = self.segments.to_vec();
+        let window = TimeWindow::default();
+        let scan = FlowScan::of_segments(
+            &self.snapshot,
+            segments,
+            self.has_tail,
+            &window,
+            self.predicate.clone(),
+            columns,
+            progress,
+        );
+        scan.map(Arc::new).map_err(|error| DataFusionError::External(Box::new(error)))
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Option<Arc<FlowScan>>> {
+        // the one step under the lock leaves whole values behind
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The scan that a partition takes units of.
+    fn scan_of_partition(&self, partition: usize, progress: &Arc<Progress>) -> Result<Arc<FlowScan>> {
+        if self.sharing == Sharing::Numbers {
+            if partition == 0 {
+                self.count(progress);
+            }
+            // what others plan too is not counted again
+            return self.scan(progress);
+        }
+        let mut queue = self.queue();
+        if let Some(scan) = &*queue {
+            return Ok(Arc::clone(scan));
+        }
+        self.count(progress);
+        let scan = self.scan(progress)?;
+        *queue = Some(Arc::clone(&scan));
+        Ok(scan)
+    }
+
+    /// Counts the table, and what of it is not opened.
+    fn count(&self, progress: &Progress) {
+        let ((segments_all, segments), (rows_all, rows)) = (self.segments(), self.rows());
+        progress.add_segments_all(segments_all as u64);
+        progress.add_segments_pruned((segments_all - segments) as u64);
+        progress.add_rows_all(rows_all);
+        progress.add_rows_pruned(rows_all - rows);
+        progress.add_octets_all(self.snapshot.segments(Table::Flows).iter().map(|segment| segment.octets).sum());
+    }
+}
+
+fn rows_of(snapshot: &Snapshot, segments: &[Segment], has_tail: bool) -> u64 {
+    let sealed: u64 = segments.iter().map(|segment| segment.rows).sum();
+    let tail = snapshot.tail(Table::Flows).iter().filter(|_| has_tail);
+    sealed + tail.map(|batch| batch.num_rows() as u64).sum::<u64>()
+}
+
+impl DisplayAs for FlowScanExec {
+    fn fmt_as(&self, _form: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (_, segments) = self.segments();
+        write!(f, "FlowScanExec: segments={segments}, tail={}", self.has_tail)?;
+        let columns: Vec<_> = self.columns.iter().map(|column| column.name()).collect();
+        write!(f, ", columns=[{}]", columns.join(", "))?;
+        if let Some(filter) = self.filter() {
+            write!(f, ", filter={filter}")?;
+        }
+        self.limit.map_or(Ok(()), |limit| write!(f, ", limit={limit}"))
+    }
+}
+
+impl ExecutionPlan for FlowScanExec {
+    fn name(&self) -> &'static str {
+        "FlowScanExec"
+    }
+
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(self.properties.eq_properties.schema())
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(self: Arc<Self>, children: Vec<Arc<dyn ExecutionPlan>>) -> Result<Arc<dyn ExecutionPlan>> {
+        self.replace_children(children, ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute))
+    }
+
+    /// A scan that is executed again begins anew.
+    fn reset_state(self: Arc<Self>) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(self.again()))
+    }
+
+    fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let progress = context.session_config().get_extension::<Progress>().unwrap_or_default();
+        let scan = self.scan_of_partition(partition, &progress)?;
+        let only = (self.sharing == Sharing::Numbers).then(|| (partition as u64, self.partitions() as u64));
+        let stream = FlowStream::new(scan, only, Arc::clone(&self.columns), self.schema(), self.limit);
+        Ok(Box::pin(stream?.with_metrics(&self.metrics, partition)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _input_stats: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let (_, rows) = self.rows();
+        let rows = self.limit.map_or(rows as usize, |limit| limit.min(rows as usize));
+        let is_exact = self.filter().is_none() && self.limit.is_none();
+        let num_rows = match args.partition() {
+            None if is_exact => Precision::Exact(rows),
+            None => Precision::Inexact(rows),
+            Some(_) => Precision::Inexact(rows / self.partitions()),
+        };
+        Ok(Arc::new(Statistics { num_rows, ..Statistics::new_unknown(&self.schema()) }))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.limit
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        Some(Arc::new(self.again().limited(limit)))
+    }
+}

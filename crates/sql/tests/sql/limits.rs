@@ -1,0 +1,159 @@
+//! What a question may use: memory of the whole process, and time, whatever the question is.
+
+use std::process::Command;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use weir_sql::{Engine, EngineError, EngineOptions, QueryControl};
+
+use crate::rows::{small_engine, small_engine_with};
+
+const STATEMENT: &str = "WEIR_TEST_STATEMENT";
+const MEMORY_OCTETS_MAX: usize = 256 << 20;
+
+/// Questions that want more memory than there is, and whether they can be answered all the same, on disk.
+const GREEDY: &[(&str, bool)] = &[
+    ("SELECT length(repeat('x', 2000000000))", false),
+    ("SELECT max(length(repeat('x', v + 1000000))) FROM generate_series(1, 100000) s(v)", false),
+    ("SELECT max(length(lpad('x', v + 1000000))) FROM generate_series(1, 100000) s(v)", false),
+    (
+        "SELECT max(length(replace(rpad('x', v, 'x'), 'x', lpad('y', v, 'y')))) FROM generate_series(1, 3000) s(v)",
+        false,
+    ),
+    ("SELECT cardinality(generate_series(1, 1000000000))", false),
+    ("SELECT count(*) FROM (SELECT unnest(generate_series(1, v * 1000)) FROM generate_series(1, 100000) s(v))", false),
+    ("SELECT cardinality(array_repeat('x', 1000000000))", false),
+    ("SELECT repeat('x', 1000000) AS t FROM generate_series(1, 100000)", false),
+    (
+        "SELECT max(length(concat(t, v))) FROM (SELECT string_agg(CAST(w AS VARCHAR), ',') AS t FROM generate_series(1, 3000000) a(w)), generate_series(1, 100000) b(v)",
+        false,
+    ),
+    (
+        "SELECT max(length(t)) FROM (SELECT t, unnest(l) FROM (SELECT string_agg(CAST(w AS VARCHAR), ',') AS t, array_agg(w) AS l FROM generate_series(1, 1000000) a(w)))",
+        false,
+    ),
+    ("SELECT max(s) FROM (SELECT sum(v) OVER () AS s, v FROM generate_series(1, 30000000) a(v))", false),
+    ("SELECT cardinality(array_agg(v)) FROM generate_series(1, 60000000) a(v)", false),
+    ("SELECT count(*) FROM generate_series(1, 20000000) a(v) JOIN generate_series(1, 20000000) b(w) ON v = w", false),
+    (
+        "SELECT count(*) FROM (SELECT v, lpad(CAST(v AS VARCHAR), 60, 'x') AS t, count(*) FROM generate_series(1, 4000000) a(v) GROUP BY v, t)",
+        true,
+    ),
+    (
+        "SELECT max(n) FROM (SELECT row_number() OVER (ORDER BY t) AS n FROM (SELECT lpad(CAST(v % 7777777 AS VARCHAR), 60, 'x') AS t FROM generate_series(1, 4000000) a(v)))",
+        true,
+    ),
+];
+
+/// The largest memory of this process so far, in octets.
+fn peak() -> usize {
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("a peak");
+    line.trim().trim_end_matches(" kB").parse::<usize>().expect("a number") << 10
+}
+
+fn ask(statement: &str) {
+    let (folder, spill) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let options = EngineOptions {
+        threads: 2,
+        memory_octets_max: MEMORY_OCTETS_MAX,
+        spill_folder: Some(spill.path().to_owned()),
+        ..EngineOptions::default()
+    };
+    let engine = small_engine_with(folder.path(), &options);
+    let mut rows = 0;
+    let ended = engine.sql(statement).and_then(|answer| {
+        for batch in answer {
+            rows += batch?.num_rows();
+        }
+        Ok(())
+    });
+    match ended {
+        Ok(()) => println!("\nanswered with {rows} rows; peak {}", peak()),
+        Err(error) => println!("\nrefused: {}; peak {}", error.to_string().replace('\n', " "), peak()),
+    }
+}
+
+/// Each question has a process of its own, whose memory is looked at as a whole.
+#[test]
+fn no_question_takes_more_memory_than_it_may() {
+    if let Ok(statement) = std::env::var(STATEMENT) {
+        return ask(&statement);
+    }
+    let this = std::env::current_exe().expect("the test's own path");
+    let mut failures = Vec::new();
+    for (statement, is_answered) in GREEDY {
+        let mut child = Command::new(&this);
+        child.args(["--exact", "limits::no_question_takes_more_memory_than_it_may", "--nocapture"]);
+        let output = child.env(STATEMENT, statement).output().expect("a child");
+        let text = String::from_utf8_lossy(&output.stdout);
+        let line = text.lines().find(|line| line.contains("; peak ")).unwrap_or("no report").to_owned();
+        println!("{statement}\n  {line}");
+        let octets = line.rsplit(' ').next().and_then(|octets| octets.parse::<usize>().ok());
+        let is_right =
+            if *is_answered { line.starts_with("answered") } else { line.starts_with("refused: not enough") };
+        if !is_right || octets.is_none_or(|octets| octets > MEMORY_OCTETS_MAX / 10 * 13) {
+            failures.push(format!("{statement}\n  {line}"));
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
+}
+
+/// Questions that take far longer than they may: in planning, in one step of a computation, while rows are sorted and
+/// grouped, while they are joined, and on the way to the first of them.
+const LONG: &[&str] = &[
+    "SELECT levenshtein(repeat('ab', 25000), repeat('ba', 25000))",
+    "SELECT count(*) FROM generate_series(1, 100000) a(v), generate_series(1, 100000) b(w), generate_series(1, 100000) c(x) WHERE (v * w + x) % 999983 = 5",
+    "SELECT max(levenshtein(lpad(CAST(v AS VARCHAR), 600, 'a'), lpad(CAST(v AS VARCHAR), 600, 'b'))) FROM generate_series(1, 1000000) s(v)",
+    "SELECT v FROM generate_series(1, 2000000000) s(v) ORDER BY v % 1000003, v",
+    "SELECT v, count(DISTINCT w) FROM (SELECT v % 1000003 AS v, v % 7 AS w FROM generate_series(1, 2000000000) s(v)) GROUP BY v",
+    "SELECT count(*) FROM generate_series(1, 40000000) a(v) JOIN generate_series(1, 3000000) b(w) ON v % 3000 = w % 3000",
+    "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT max(n) FROM t",
+];
+
+/// The caller gets its thread back long before the question would have ended. Nothing waits for the threads of the
+/// question, and nothing asks how long exactly it took: the bound is that of a question that was not ended at all.
+#[test]
+fn every_question_ends_at_its_time_limit() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let spill = tempfile::tempdir().expect("a folder");
+    let options = EngineOptions { threads: 2, spill_folder: Some(spill.path().to_owned()), ..EngineOptions::default() };
+    for (number, statement) in LONG.iter().enumerate() {
+        let engine = Arc::new(small_engine_with(folder.path(), &options));
+        let control = QueryControl { time_max: Some(Duration::from_millis(300)), ..QueryControl::default() };
+        let began = Instant::now();
+        let error = end_of(&engine, statement, &control).expect_err("too little time");
+        println!("{statement}\n  {} ms", began.elapsed().as_millis());
+        assert!(matches!(error, EngineError::TimeLimit { .. }), "{statement}: {error}");
+        // cancelled by another thread while it is planned or runs
+        let control = QueryControl::default();
+        let progress = Arc::clone(&control.progress);
+        let stopper = std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(20 * number as u64));
+            progress.stop();
+        });
+        let error = end_of(&engine, statement, &control).expect_err("cancelled");
+        assert!(matches!(error, EngineError::Cancelled { .. }), "{statement}: {error}");
+        stopper.join().expect("stopped");
+        let Some(engine) = Arc::into_inner(engine) else { panic!("nobody else has it") };
+        engine.close(Duration::from_millis(10));
+        assert!(std::fs::read_dir(spill.path()).expect("a folder").next().is_none(), "{statement}: files were left");
+    }
+}
+
+fn end_of(engine: &Engine, statement: &str, control: &QueryControl) -> Result<(), EngineError> {
+    engine.sql_on(statement, control)?.try_for_each(|batch| batch.map(drop))
+}
+
+/// A question whose thread is busy does not hold up the next one to the same engine.
+#[test]
+fn a_busy_question_does_not_hold_up_the_next() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let engine = small_engine(folder.path());
+    let control = QueryControl { time_max: Some(Duration::from_millis(50)), ..QueryControl::default() };
+    for _ in 0..3 {
+        assert!(end_of(&engine, LONG[0], &control).is_err());
+    }
+    let answer = engine.sql("SELECT count(*) FROM flows").expect("asked");
+    assert_eq!(answer.map(|batch| batch.expect("an answer").num_rows()).sum::<usize>(), 1);
+}
