@@ -100,7 +100,7 @@ def opened(command, limit_s):
     if shutil.which("strace") is None:
         return None
     with tempfile.NamedTemporaryFile("r") as log:
-        measured(["strace", "-f", "-c", "-e", "trace=openat", "-o", log.name, *command], limit_s)
+        measured(["strace", "-f", "--seccomp-bpf", "-c", "-e", "trace=openat", "-o", log.name, *command], limit_s)
         # % time, seconds, usecs/call, calls, errors when there are any, name
         found = re.search(r"^\s*\S+\s+\S+\s+\S+\s+(\d+).*\bopenat$", log.read(), re.M)
     return int(found.group(1)) if found else 0

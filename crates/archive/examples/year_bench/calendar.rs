@@ -43,7 +43,8 @@ impl Calendar {
     fn flows_before(&self, day: u64, minute: u64) -> u64 {
         let of_day = self.before_minute[MINUTES as usize];
         let all = u128::from(*self.before_day.last().unwrap_or(&1)) * u128::from(of_day);
-        let weight = self.before_day[day as usize] * of_day + weekday_percent(day) * self.before_minute[minute as usize];
+        let weight =
+            self.before_day[day as usize] * of_day + weekday_percent(day) * self.before_minute[minute as usize];
         (u128::from(self.flows) * u128::from(weight) / all) as u64
     }
 }

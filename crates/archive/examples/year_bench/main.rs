@@ -92,11 +92,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     truth.flush()?;
     fs::rename(truth_path.with_extension("new"), truth_path)?;
     let seconds = began.elapsed().as_secs_f64();
-    println!(
-        "{} flows in {seconds:.0} s, {:.2} M/s",
-        request.flows,
-        request.flows as f64 / seconds / 1e6
-    );
+    println!("{} flows in {seconds:.0} s, {:.2} M/s", request.flows, request.flows as f64 / seconds / 1e6);
     Ok(())
 }
 
