@@ -26,15 +26,15 @@ impl Snapshot {
     }
 
     fn books_of(&self, counters: &[Counter], start_ms: i64, end_ms: i64) -> Result<BooksSums, ArchiveError> {
-        let keys = KEY_DOCS.iter().map(|(name, _)| *name);
-        let columns: Vec<&str> = keys.chain(counters.iter().map(|counter| counter.name())).collect();
+        let keys: Vec<&str> = KEY_DOCS.iter().map(|(name, _)| *name).collect();
+        let counters: Vec<&str> = counters.iter().map(|counter| counter.name()).collect();
         let touches = |segment: &&Segment| {
             let covered = segment.time_range_ms.map(days::covered);
             covered.is_none_or(|(first, end)| first < end_ms && start_ms < end)
         };
         let mut sums = BooksSums::default();
         for segment in self.segments(Table::ExporterBooks).iter().filter(touches) {
-            segment.read_columns(&columns, |rows| sums.add_rows(&rows, start_ms, end_ms))?;
+            segment.read_counters(&keys, &counters, |rows| sums.add_rows(&rows, start_ms, end_ms))?;
         }
         for rows in self.tail(Table::ExporterBooks)? {
             sums.add_rows(&rows, start_ms, end_ms);

@@ -190,3 +190,24 @@ fn the_books_balance_with_flows_that_have_expired() {
     merge(dir, Duration::ZERO);
     is_balanced(true);
 }
+
+/// Calls of `read` that this thread has made.
+fn reads() -> Option<u64> {
+    let text = fs::read_to_string("/proc/thread-self/io").ok()?;
+    text.lines().find_map(|line| line.strip_prefix("syscr: "))?.parse().ok()
+}
+
+/// An archive of a year has thousands of segments of books with some fifty counters, nearly all of them zero.
+#[test]
+fn a_segment_of_the_books_takes_few_reads() {
+    let dir = tempfile::tempdir().expect("a folder");
+    add(dir.path(), &[(0..600).map(|minute| row(FIRST_MS + minute * MINUTE_MS, 1, minute as u64)).collect()]);
+    let snapshot = Snapshot::open(dir.path()).expect("a snapshot");
+    let before = reads();
+    let totals = snapshot.books(i64::MIN, i64::MAX).expect("books").totals();
+    assert_eq!((totals[Counter::RecordsStored as usize], totals[Counter::RecordsLost as usize]), (599 * 300, 600));
+    let Some((before, after)) = before.zip(reads()) else {
+        return weir_testkit::skip("proc", "the system does not count reads");
+    };
+    assert!(after - before < 20, "{} reads", after - before);
+}
