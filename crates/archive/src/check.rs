@@ -283,7 +283,8 @@ fn find_strangers(layout: &Layout, state: &ArchiveState, checked: &mut CheckRepo
     find_strangers_in(&layout.summary_partitions()?, (summaries::is_name, |_: &str| false), none, checked)?;
     if checked.findings.iter().any(|finding| finding.fault == Fault::NotInManifest) {
         // What was committed since the manifest was read is known now.
-        let known = known_files(&Manifest::load_or_rebuild(layout)?);
+        let now = Manifest::load_or_rebuild(layout)?;
+        let known = known_files(&now);
         checked.findings.retain(|finding| finding.fault != Fault::NotInManifest || !known.contains(&finding.path));
     }
     // While somebody writes or does maintenance, these are in use.
