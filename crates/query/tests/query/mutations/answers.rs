@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use arrow::array::{Array, RecordBatch};
+use arrow::array::RecordBatch;
 use weir_archive::{Position, Snapshot};
 use weir_filter::Predicate;
 use weir_flow::{Column, Table};
@@ -63,7 +63,6 @@ pub(crate) fn questions(host: &str, day_ms: i64) -> Vec<FlowQuery> {
         ("any", all, statistic("dstport", Some(10))),
         (&host, window, statistic("ip", None)),
         ("proto tcp", all, aggregate(&[Column::Protocol, Column::DstPort])),
-        ("any", all, Select::List { columns: vec![Column::Elements], sorting: None, limit: None }),
     ]
     .into_iter()
     .map(|(filter, window, select)| {
@@ -88,6 +87,15 @@ pub(crate) fn read(dir: &Path, questions: &[FlowQuery]) -> Vec<Outcome> {
         }
     }
     found
+}
+
+/// The elements without a column: in segments that have any, whole row groups are read for that, by Parquet's library.
+pub(crate) fn read_elements(dir: &Path) -> Outcome {
+    let select = Select::List { columns: vec![Column::Elements], sorting: None, limit: None };
+    let question = FlowQuery { filter: Predicate::True, window: TimeWindow::default(), select, scaled: false };
+    let options = QueryOptions { threads: 1, ..QueryOptions::default() };
+    let archive = Archive::open(dir, options).map_err(|error| chain(&error))?;
+    ask(&archive, &question)
 }
 
 fn of_snapshot(snapshot: &Snapshot) -> Vec<Outcome> {
@@ -134,5 +142,5 @@ fn of_summaries(archive: &Archive) -> Vec<Outcome> {
 fn ask(archive: &Archive, question: &FlowQuery) -> Outcome {
     let answer = archive.ask(question).map_err(|error| chain(&error))?;
     let batches = answer.collect::<Result<Vec<RecordBatch>, _>>().map_err(|error| chain(&error))?;
-    Ok(Found::Rows(batches.into_iter().filter(|batch| batch.num_rows() > 0 && batch.column(0).len() > 0).collect()))
+    Ok(Found::Rows(batches))
 }

@@ -20,6 +20,9 @@ pub(crate) enum Exception {
     /// Files that no reader reads: commits before the checkpoint, segments that were merged, lists of imports (an import
     /// verifies them), locks, leases and the reserve.
     NotRead,
+    /// A question for elements reads row groups by Parquet's library, which has no checksums of their pages, nor of the
+    /// footer: a segment that has elements can give others, or its footer makes the library panic.
+    Elements,
     /// Only the first line of the marker is read.
     MarkerEnd,
     /// Without its marker a folder is no archive, and the error names the folder.
@@ -41,6 +44,7 @@ impl Exception {
             Kind::LastTail if is_removed || is_cut_between(&written.frame_ends[1]) => Some(Self::LastTail),
             Kind::Tail if is_cut_between(&written.frame_ends[0]) => Some(Self::EarlierTail),
             Kind::OldEdit | Kind::Merged | Kind::Imported | Kind::Service => Some(Self::NotRead),
+            Kind::Flows | Kind::Index => Some(Self::Elements),
             Kind::Marker if is_removed => Some(Self::MarkerGone),
             Kind::Marker => Some(Self::MarkerEnd),
             _ => None,
@@ -50,9 +54,10 @@ impl Exception {
     pub(crate) fn excuses(self, wrong: &Wrong) -> bool {
         match self {
             Self::OtherArchive => !matches!(wrong, Wrong::Panicked),
-            Self::CommitGone | Self::MarkerGone => matches!(wrong, Wrong::Error(_)),
+            Self::Elements => matches!(wrong, Wrong::Elements(_)),
+            Self::CommitGone | Self::MarkerGone => matches!(wrong, Wrong::Error(_) | Wrong::Elements(_)),
             Self::LastTail => matches!(wrong, Wrong::Answer | Wrong::Check),
-            Self::EarlierTail => matches!(wrong, Wrong::Answer),
+            Self::EarlierTail => matches!(wrong, Wrong::Answer | Wrong::Elements(_)),
             Self::NotRead | Self::MarkerEnd => matches!(wrong, Wrong::Check),
         }
     }

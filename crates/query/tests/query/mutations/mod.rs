@@ -23,7 +23,7 @@ use weir_query::{FlowQuery, TimeWindow};
 use crate::approximate::copy;
 use crate::naive::{passing, texts, value};
 use crate::summaries::Numbers;
-use answers::{Found, LISTED, Outcome, questions, read};
+use answers::{Found, LISTED, Outcome, questions, read, read_elements};
 use exceptions::Exception;
 use mutation::{Changed, Choice, Kind, Mutation, files};
 use written::Written;
@@ -44,6 +44,7 @@ struct Examined {
     questions: Vec<FlowQuery>,
     /// What is right: in all of it, and when the end of the last tail is missing.
     right: Vec<Vec<Outcome>>,
+    elements: Outcome,
 }
 
 /// What was wrong in a case.
@@ -53,6 +54,8 @@ enum Wrong {
     Answer,
     /// An error that does not name the file.
     Error(String),
+    /// Other elements, or a panic, or an error that does not name the file.
+    Elements(String),
     /// The check found nothing.
     Check,
 }
@@ -63,6 +66,7 @@ impl fmt::Display for Wrong {
             Self::Panicked => f.write_str("a panic"),
             Self::Answer => f.write_str("another answer, and no error"),
             Self::Error(text) => write!(f, "an error that does not name the file: {text}"),
+            Self::Elements(text) => write!(f, "the question for elements: {text}"),
             Self::Check => f.write_str("the check found nothing"),
         }
     }
@@ -84,7 +88,9 @@ impl Examined {
             let _cut = Changed::new(&last, &Mutation::Truncate { octets: octets as usize });
             right.push(read(dir, &questions));
         }
-        Self { written, files, questions, right }
+        let elements = read_elements(dir);
+        assert!(elements.is_ok(), "{elements:?}");
+        Self { written, files, questions, right, elements }
     }
 
     /// Changes a file by the numbers of a seed; `None` when that is what it was.
@@ -133,6 +139,16 @@ impl Examined {
             Some(0) => {}
             Some(_) if is_said(dir) => {}
             Some(_) => wrong.push(Wrong::Answer),
+        }
+        // How many there are follows from the frames that are left.
+        if kind != Kind::LastTail {
+            match catch_unwind(|| read_elements(dir)) {
+                Err(_) => wrong.push(Wrong::Elements("a panic".to_owned())),
+                Ok(Err(text)) if is_named(&text) => {}
+                Ok(Err(text)) => wrong.push(Wrong::Elements(text)),
+                Ok(found) if found == self.elements => {}
+                Ok(Ok(_)) => wrong.push(Wrong::Elements("another answer".to_owned())),
+            }
         }
         match check(dir, false, |_| {}) {
             Err(error) if is_named(&error.to_string()) => {}
