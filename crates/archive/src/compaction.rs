@@ -69,12 +69,25 @@ pub fn compact(
     let mut compaction = Compaction { settled_only: false, ..Compaction::new(&options) };
     // One merge at a time: a writer may have to make room in between.
     Upkeep::begin(&layout)?.remove_uncommitted()?;
-    while compaction.step(&mut Upkeep::begin(&layout)?, &mut report)? {}
-    let removed = Upkeep::begin(&layout)?.remove_pending(options.compaction.readers_wait_max)?;
-    compaction.done.files_removed += removed.files;
-    compaction.done.waiting_for_readers = removed.waiting;
-    Ok(compaction.done)
+    loop {
+        let written = compaction.done.segments_written;
+        let mut upkeep = Upkeep::begin(&layout)?;
+        let goes_on = compaction.step(&mut upkeep, &mut report)?;
+        // Now and then, so that a year of segments is not on the disk twice.
+        let is_due = compaction.done.segments_written != written && (written + 1).is_multiple_of(MERGES_PER_REMOVAL);
+        if is_due || !goes_on {
+            let removed = upkeep.remove_pending(options.compaction.readers_wait_max)?;
+            compaction.done.files_removed += removed.files;
+            compaction.done.waiting_for_readers = removed.waiting;
+        }
+        if !goes_on {
+            return Ok(compaction.done);
+        }
+    }
 }
+
+/// Merges after which segments that were merged are removed.
+const MERGES_PER_REMOVAL: u64 = 16;
 
 /// One merge.
 #[derive(Debug)]

@@ -13,6 +13,7 @@ use arrow::error::ArrowError;
 use parquet::errors::ParquetError;
 use weir_flow::Table;
 
+use crate::Position;
 use crate::manifest::EditRefused;
 
 /// What was to be done to a file or folder when the system refused it.
@@ -303,6 +304,20 @@ pub enum ArchiveError {
         /// Where it was.
         path: PathBuf,
     },
+    /// A tail ends before the next one goes on.
+    #[error(
+        "tail '{}' lacks frames: it ends with {}, and the next tail goes on with delivery {next}",
+        path.display(),
+        last.map_or("nothing".to_owned(), |last| format!("delivery {last}"))
+    )]
+    MissingFrames {
+        /// The tail.
+        path: PathBuf,
+        /// Its last delivery, if it has any.
+        last: Option<Position>,
+        /// The first delivery of the next tail.
+        next: Position,
+    },
     /// The listing of tails changed each time it was read.
     #[error("archive '{}' changed during each of {attempts} attempts to list it", path.display())]
     Unsettled {
@@ -341,7 +356,9 @@ impl ArchiveError {
             Self::DamagedManifest { .. } => {
                 Some("`weir archive check --rebuild-manifest` makes it anew of the segments and tails that are there")
             }
-            Self::MissingTail { .. } => Some("put it back, or let `weir archive check --repair` go on without it"),
+            Self::MissingTail { .. } | Self::MissingFrames { .. } => {
+                Some("put it back, or let `weir archive check --repair` go on without it")
+            }
             Self::NotAnExport { .. } => Some("weir archive export writes a folder that can be imported"),
             Self::NotEmpty { .. } => Some("name a folder that does not exist yet"),
             _ => None,
@@ -375,6 +392,7 @@ impl ArchiveError {
             | Self::DamagedTail { .. }
             | Self::DamagedManifest { .. }
             | Self::MissingTail { .. }
+            | Self::MissingFrames { .. }
             | Self::DecodeFrame { .. }
             | Self::MergedRows { .. } => true,
             // Parquet's reader wraps the system's errors, of which only the end of a file is one of the file

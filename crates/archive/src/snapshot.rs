@@ -10,6 +10,7 @@ use crate::caches::Caches;
 use crate::frame::TailEnd;
 use crate::layout::Layout;
 use crate::manifest::{ArchiveState, Manifest};
+use crate::position::TailNumber;
 use crate::readers::Lease;
 use crate::summaries::SegmentSummary;
 use crate::tail::{TailFrame, TailFrames};
@@ -74,17 +75,20 @@ impl Snapshot {
     ) -> Result<Self, ArchiveError> {
         let mut position = state.local().position;
         let mut frames: Vec<TailFrame> = Vec::new();
-        let mut before: Option<&TailFrames> = None;
+        // the last tail that has frames, and the number of the last tail
+        let mut before: Option<(&TailFrames, TailNumber)> = None;
         let count = tails.len();
         for (number, tail) in tails.enumerate() {
-            let is_last = number + 1 == count;
-            read_tail(tail, is_last)?;
-            if let Some(torn) = before.take() {
-                check_torn(torn, tail.frames.first().map(TailFrame::position))?;
+            read_tail(tail, number + 1 == count)?;
+            let number = tail.number();
+            let of_chain = before.filter(|(_, last)| last + 1 == number).map(|(before, _)| before);
+            if let Some(before) = of_chain {
+                check_goes_on(before, tail)?;
             }
             frames.extend(tail.frames.iter().map(|frame| frame.with_caches(caches)));
             position = position.max(tail.last().unwrap_or_default());
-            before = (tail.end == TailEnd::Torn && !is_last).then_some(tail);
+            // one that was begun and got no frame changes nothing
+            before = Some((of_chain.filter(|_| tail.frames.is_empty()).unwrap_or(tail), number));
         }
         let (segments, caches) = (Default::default(), caches.map(Arc::clone));
         Ok(Self { state, position, segments, frames, caches, lease: Arc::new(lease) })
@@ -236,16 +240,22 @@ fn read_tail(tail: &mut TailFrames, is_last: bool) -> Result<(), ArchiveError> {
             _ if attempts < TAIL_ATTEMPTS_MAX => {}
             // whether something is missing is known when the tail after it is read
             TailEnd::Torn => return Ok(()),
-            TailEnd::Damaged { .. } => return Err(damaged(tail)),
+            TailEnd::Damaged => return Err(damaged(tail)),
         }
     }
 }
 
-/// Fails when the tail after a torn one does not go on where it ended. One whose last write failed, and could not be
-/// taken back, is torn and has everything.
-fn check_torn(torn: &TailFrames, next: Option<Position>) -> Result<(), ArchiveError> {
-    let goes_on = torn.last().is_some_and(|last| next == Some(last.next()));
-    if goes_on { Ok(()) } else { Err(damaged(torn)) }
+/// Fails when a tail does not go on where the one before has ended: then frames are missing. One whose last write failed,
+/// and could not be taken back, is torn and has everything.
+fn check_goes_on(before: &TailFrames, tail: &TailFrames) -> Result<(), ArchiveError> {
+    let Some(first) = tail.frames.first().map(TailFrame::position) else { return Ok(()) };
+    match before.last() {
+        Some(last) if last.next() == first => Ok(()),
+        // the first of all, which got no frame
+        None if before.octets_left == 0 => Ok(()),
+        _ if before.octets_left > 0 => Err(damaged(before)),
+        last => Err(ArchiveError::MissingFrames { path: before.path().to_owned(), last, next: first }),
+    }
 }
 
 fn damaged(tail: &TailFrames) -> ArchiveError {

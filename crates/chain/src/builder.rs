@@ -50,7 +50,7 @@ impl ChainBuilder {
         // the way that values of a chain file go, ranges and all
         let given = options.changed().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
         let read = read::<O>(&Given::from_table(given, Path::new("")));
-        match read.and_then(kind.configure) {
+        match read.and_then(|_| (kind.configure)(options)) {
             Ok(opener) => self.components.push(ComponentSpec {
                 name: name.to_owned(),
                 kind,

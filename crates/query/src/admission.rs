@@ -120,7 +120,9 @@ mod tests {
         let threads = [wait("third"), wait("fourth")];
         assert_eq!(admission.counts(), (2, 2));
         drop(first);
-        threads.into_iter().for_each(|thread| thread.join().expect("ended"));
+        for thread in threads {
+            thread.join().expect("ended");
+        }
         assert_eq!(order.try_iter().collect::<Vec<_>>(), ["third", "fourth"]);
         assert_eq!(admission.counts(), (1, 0));
     }

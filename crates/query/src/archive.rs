@@ -75,13 +75,13 @@ impl Archive {
         } else if question.scaled {
             return Err(QueryError::NeedsEngine("scaling by sampling intervals"));
         } else {
-            answer(&self.flows(&question.window)?, question, &self.options, each)?
+            answer(&self.flows(&question.window), question, &self.options, each)?
         };
         Ok(Answer { _admitted: admitted, ..answer })
     }
 
     /// Where flows of a window may be.
-    pub(crate) fn flows(&self, window: &TimeWindow) -> Result<FlowSources, QueryError> {
+    pub(crate) fn flows(&self, window: &TimeWindow) -> FlowSources {
         FlowSources::of(&self.snapshot, window, &self.options.progress)
     }
 }

@@ -21,14 +21,14 @@ pub(crate) struct FlowSources {
 
 impl FlowSources {
     /// Segments of a snapshot that may have flows of the window, and its tail.
-    pub(crate) fn of(snapshot: &Arc<Snapshot>, window: &TimeWindow, progress: &Progress) -> Result<Self, QueryError> {
+    pub(crate) fn of(snapshot: &Arc<Snapshot>, window: &TimeWindow, progress: &Progress) -> Self {
         let all = snapshot.segments(Table::Flows);
         let of_window = all.iter().filter(|segment| may_have(window, segment.time_range_ms));
         let segments: Vec<Segment> = of_window.cloned().collect();
         progress.add_segments_all(all.len() as u64);
         progress.add_segments_pruned((all.len() - segments.len()) as u64);
         progress.add_rows_all(snapshot.flows());
-        Ok(Self::of_segments(snapshot, segments, true))
+        Self::of_segments(snapshot, segments, true)
     }
 
     /// Some segments of a snapshot, and its tail if it is wanted.

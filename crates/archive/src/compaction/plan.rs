@@ -22,6 +22,12 @@ pub(super) fn is_over(day: &[&Segment], now_ms: i64, settle_time: Duration) -> b
 pub(super) fn next(day: &[&Segment], options: &CompactionOptions, settled: bool) -> Option<Range<usize>> {
     let fan_in = options.fan_in.max(2);
     let options = &CompactionOptions { segment_rows_max: options.segment_rows_max.min(REWRITE_ROWS_MAX), ..*options };
+    // Nothing more comes to such a run, so that tiers would only write its rows more often. One that is cut off by the
+    // number of inputs goes on: its first segment must not be written again with each piece.
+    let is_final = |range: &Range<usize>| range.len() >= 2 && range.len() < options.inputs_max;
+    if settled && let Some(range) = runs(day, |_| true, options).find(is_final) {
+        return Some(range);
+    }
     let largest_tier = tier(options.segment_rows_max, fan_in);
     for wanted in 0..=largest_tier {
         // Smaller ones among those of a tier are taken along: they would part them for ever.
@@ -119,6 +125,9 @@ mod tests {
     #[test]
     fn what_fits_together_is_merged_when_the_day_is_over() {
         check(&[10, 300, 20], true, Some(&(0..3)));
+        check(&[10, 10, 10, 10, 300, 20], true, Some(&(0..6)));
+        // more than one merge takes: the rest of the small ones first, so that the large one is written once
+        check(&[[300].as_slice(), &[2; 100]].concat(), true, Some(&(64..101)));
         check(&[900, 200, 300], true, Some(&(1..3)));
         check(&[900, 200, 900], true, None);
         check(&[1500, 1, 1500], true, None);

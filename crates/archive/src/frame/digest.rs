@@ -185,7 +185,7 @@ mod tests {
         let mut builder = FlowBatchBuilder::new(rows);
         builder.begin_rows(rows);
         builder.time(Column::Received).repeat(5000, rows);
-        builder.address(Column::SrcAddr).extend_fixed(hosts.map(|host| host.to_be_bytes()));
+        builder.address(Column::SrcAddr).extend_fixed(hosts.map(u32::to_be_bytes));
         builder.finish()
     }
 

@@ -91,16 +91,13 @@ impl Scan {
             };
             self.behind.last = self.behind.last.max(Some(header.position));
             // A header counts only with its whole frame: what follows it may be anything otherwise.
-            match whole_frame(octets, at, header) {
-                Some(frame) => {
-                    at = frame.end();
-                    end = at;
-                    self.behind.frames.push(frame);
-                }
-                None => {
-                    self.behind.rows_lost += u64::from(header.flows_rows);
-                    at += HEADER_OCTETS;
-                }
+            if let Some(frame) = whole_frame(octets, at, header) {
+                at = frame.end();
+                end = at;
+                self.behind.frames.push(frame);
+            } else {
+                self.behind.rows_lost += u64::from(header.flows_rows);
+                at += HEADER_OCTETS;
             }
         }
     }

@@ -121,6 +121,20 @@ impl Manifest {
         Ok(self.state.sequence != before)
     }
 
+    /// Fails when a commit is gone and later ones are there: what counts is not known then.
+    fn check_gap(&self) -> Result<(), ArchiveError> {
+        let next = self.state.sequence + 1;
+        if numbers(&self.folder)?.into_iter().all(|number| number < next) {
+            return Ok(());
+        }
+        // it may have been committed meanwhile
+        let path = self.edit_path(next);
+        if path.exists() || self.checkpoint_sequence()? >= next {
+            return Ok(());
+        }
+        Err(ArchiveError::DamagedManifest { path, what: "it is gone, and later commits are there".to_owned() })
+    }
+
     /// Commits what `edit` makes of the newest state: `None` when there is nothing to do. Returns whether there was.
     /// It is called again when somebody else commits first.
     pub(crate) fn commit(
@@ -238,7 +252,7 @@ impl Manifest {
             self.state = Arc::new(state.map_err(|bad| bad_file(&path, bad))?);
             self.read_edits()?;
             if self.checkpoint_sequence()? <= self.state.sequence {
-                return Ok(());
+                return self.check_gap();
             }
         }
         Err(ArchiveError::Unsettled { path: self.folder.clone(), attempts: ATTEMPTS_MAX })

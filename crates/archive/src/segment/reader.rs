@@ -56,10 +56,12 @@ impl Segment {
         let unreadable = |error| self.unreadable(error);
         let mut file = self.open_file()?;
         if self.octets > WHOLE_OCTETS_MAX {
+            self.verify()?;
             return read_counters(file, keys, counters, each).map_err(unreadable);
         }
         let mut octets = Vec::with_capacity(self.octets as usize);
         file.rewind().and_then(|()| file.read_to_end(&mut octets)).map_err(|error| unreadable(error.into()))?;
+        self.verify_octets(&octets)?;
         read_counters(Bytes::from(octets), keys, counters, each).map_err(unreadable)
     }
 

@@ -14,6 +14,7 @@ use super::stream::read_at;
 use super::{TailContents, number_of, read_octets};
 use crate::caches::Caches;
 use crate::frame::{FoundFrame, FrameDigest, FrameHeader, HEADER_OCTETS, TailEnd, decode, decode_flows};
+use crate::position::TailNumber;
 use crate::{Action, ArchiveError, Position};
 
 /// A frame of a tail: where it is, and what its header and digest say.
@@ -66,6 +67,10 @@ impl TailFrames {
 
     pub(crate) fn path(&self) -> &Path {
         &self.file.path
+    }
+
+    pub(crate) fn number(&self) -> TailNumber {
+        number_of(self.path())
     }
 
     /// Position of the last whole frame.

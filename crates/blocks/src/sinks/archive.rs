@@ -159,6 +159,7 @@ impl ArchiveSinkOptions {
     }
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "every kind is configured by a function of this type")]
 fn configure(options: ArchiveSinkOptions) -> Result<Opener, OptionError> {
     let archive_options = options.archive_options();
     let fit =

@@ -123,7 +123,9 @@ impl SegmentFile {
     }
 
     fn by_footer(&mut self) -> Result<(), QueryError> {
-        let footer = footer(self.file()?);
+        let file = self.file()?;
+        self.segment.verify_footer(&file.file)?;
+        let footer = footer(file);
         let footer = Arc::new(footer.map_err(|source| QueryError::Parquet { path: self.path.clone(), source })?);
         let mut first_page = 0;
         for group in footer.row_groups() {
@@ -282,7 +284,9 @@ impl SegmentFile {
         let reader = if let Some(reader) = self.elements.get() {
             reader
         } else {
-            let opened = ElementsReader::open(self.file()?).map_err(failed)?;
+            let file = self.file()?;
+            self.segment.verify_footer(&file.file)?;
+            let opened = ElementsReader::open(file).map_err(failed)?;
             self.elements.get_or_init(|| opened)
         };
         reader.read(self.file()?, group, rows).map_err(failed)

@@ -69,9 +69,9 @@ impl FlowScan {
         predicate: Predicate,
         columns: impl IntoIterator<Item = Column>,
         progress: &Arc<Progress>,
-    ) -> Result<Self, QueryError> {
+    ) -> Self {
         let wanted = Wanted::of(predicate, window, columns);
-        Ok(Self::of(&FlowSources::of(snapshot, window, progress)?, wanted, progress))
+        Self::of(&FlowSources::of(snapshot, window, progress), wanted, progress)
     }
 
     /// As [`new`](Self::new), of some segments of the snapshot only, and of its tail if it is wanted. Nothing is counted of
@@ -84,9 +84,9 @@ impl FlowScan {
         predicate: Predicate,
         columns: impl IntoIterator<Item = Column>,
         progress: &Arc<Progress>,
-    ) -> Result<Self, QueryError> {
+    ) -> Self {
         let sources = FlowSources::of_segments(snapshot, segments, has_tail);
-        Ok(Self::of(&sources, Wanted::of(predicate, window, columns), progress))
+        Self::of(&sources, Wanted::of(predicate, window, columns), progress)
     }
 
     pub(crate) fn of(sources: &FlowSources, wanted: Wanted, progress: &Arc<Progress>) -> Self {

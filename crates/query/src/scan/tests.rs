@@ -57,7 +57,7 @@ fn count(batches: &[RecordBatch]) -> usize {
 fn child_asks_about_more_segments_than_it_may_have_files() {
     let Some(folder) = std::env::var_os(FOLDER) else { return };
     let snapshot = Arc::new(Snapshot::open(Path::new(&folder)).expect("a snapshot"));
-    let one = FlowSources::of(&snapshot, &TimeWindow::default(), &Progress::default()).expect("sources");
+    let one = FlowSources::of(&snapshot, &TimeWindow::default(), &Progress::default());
     let many = one.with_segments(vec![one.segments[0].clone(); SEGMENTS]);
     let columns = vec![Column::SrcAddr, Column::Bytes];
     let list = |sorting, limit| Select::List { columns: columns.clone(), sorting, limit };
@@ -101,7 +101,7 @@ fn units(snapshot: &Arc<Snapshot>, threads: usize) -> BTreeMap<u64, Vec<String>>
     let filter = weir_filter::parse("dst port 443 or dst port 53").expect("a filter");
     let progress = Arc::default();
     let columns = [Column::Start, Column::SrcAddr, Column::DstPort];
-    let scan = FlowScan::new(snapshot, &TimeWindow::default(), filter, columns, &progress).expect("a scan");
+    let scan = FlowScan::new(snapshot, &TimeWindow::default(), filter, columns, &progress);
     let found = Mutex::new(BTreeMap::new());
     let make = || PageDecoder::new().map_err(|error| QueryError::Source(error.into()));
     share_out_from(
@@ -143,7 +143,7 @@ fn a_scan_that_is_stopped_plans_no_further_segment() {
     let snapshot = archive(folder.path(), 60_000, 9000);
     let progress = Arc::new(Progress::default());
     let window = TimeWindow::default();
-    let scan = FlowScan::new(&snapshot, &window, Predicate::True, [Column::Bytes], &progress).expect("a scan");
+    let scan = FlowScan::new(&snapshot, &window, Predicate::True, [Column::Bytes], &progress);
     let unit = scan.next_unit().expect("goes on").expect("a unit");
     progress.stop();
     assert!(matches!(scan.next_unit(), Err(QueryError::Cancelled)));
@@ -159,7 +159,7 @@ fn a_damaged_segment_is_an_error_at_its_place() {
     let second = &snapshot.segments(Table::Flows)[1];
     std::fs::write(second.path(), b"PAR1 not a segment").expect("written");
     let select = Select::List { columns: vec![Column::Bytes], sorting: None, limit: None };
-    let sources = FlowSources::of(&snapshot, &TimeWindow::default(), &Progress::default()).expect("sources");
+    let sources = FlowSources::of(&snapshot, &TimeWindow::default(), &Progress::default());
     let answered = answer(&sources, &question("any", select), &QueryOptions::default(), |batch| batch);
     let (mut before, mut failed) = (0, None);
     for batch in answered.expect("an answer") {
@@ -215,7 +215,7 @@ fn filters_by_page_have_the_rows_of_filters_by_batch() {
                 })
                 .sum();
             let scan = FlowScan::new(&snapshot, &window, predicate, [Column::Start, Column::Bytes], &Arc::default());
-            let (scan, mut decoder, mut found) = (scan.expect("a scan"), PageDecoder::new().expect("a decoder"), 0);
+            let (scan, mut decoder, mut found) = (scan, PageDecoder::new().expect("a decoder"), 0);
             while let Some(unit) = scan.next_unit().expect("goes on") {
                 let add = |batch: weir_flow::FlowBatch| {
                     found += batch.rows();

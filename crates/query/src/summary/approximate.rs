@@ -83,7 +83,7 @@ impl Archive {
             return Err(QueryError::NotApproximate("an order other than the most flows, packets or bytes"));
         }
         let (sorting, limit) = (grouping.sorting.take(), grouping.limit.take());
-        for part in parts_of_flows(&self.flows(&question.window)?, question, &mut grouping, &self.options)? {
+        for part in parts_of_flows(&self.flows(&question.window), question, &mut grouping, &self.options)? {
             keys.add_exact(part);
             go_on(&self.options)?;
             memory.try_resize(keys.bytes())?;

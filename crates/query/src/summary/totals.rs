@@ -116,7 +116,7 @@ impl Archive {
     }
 
     fn by_minute(&self, filter: &Predicate, window: &TimeWindow, per_minute: bool) -> Result<Minutes, QueryError> {
-        let mut flows = self.flows(window)?;
+        let mut flows = self.flows(window);
         let mut minutes = Minutes::new();
         if self.options.approximate {
             if *filter != Predicate::True {

@@ -7,7 +7,6 @@ use arrow::datatypes::{Schema, SchemaRef};
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics};
-use datafusion::error::DataFusionError;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
@@ -137,7 +136,7 @@ impl FlowScanExec {
         Some(&self.predicate).filter(|predicate| **predicate != Predicate::True)
     }
 
-    fn scan(&self, progress: &Arc<Progress>) -> Result<Arc<FlowScan>> {
+    fn scan(&self, progress: &Arc<Progress>) -> Arc<FlowScan> {
         let columns = self.columns.iter().copied();
         let segments = self.segments.to_vec();
         let window = TimeWindow::default();
@@ -150,7 +149,7 @@ impl FlowScanExec {
             columns,
             progress,
         );
-        scan.map(Arc::new).map_err(|error| DataFusionError::External(Box::new(error)))
+        Arc::new(scan)
     }
 
     fn queue(&self) -> MutexGuard<'_, Option<Arc<FlowScan>>> {
@@ -159,7 +158,7 @@ impl FlowScanExec {
     }
 
     /// The scan that a partition takes units of.
-    fn scan_of_partition(&self, partition: usize, progress: &Arc<Progress>) -> Result<Arc<FlowScan>> {
+    fn scan_of_partition(&self, partition: usize, progress: &Arc<Progress>) -> Arc<FlowScan> {
         if self.sharing == Sharing::Numbers {
             if partition == 0 {
                 self.count(progress);
@@ -169,12 +168,12 @@ impl FlowScanExec {
         }
         let mut queue = self.queue();
         if let Some(scan) = &*queue {
-            return Ok(Arc::clone(scan));
+            return Arc::clone(scan);
         }
         self.count(progress);
-        let scan = self.scan(progress)?;
+        let scan = self.scan(progress);
         *queue = Some(Arc::clone(&scan));
-        Ok(scan)
+        scan
     }
 
     /// Counts the table, and what of it is not opened.
@@ -249,7 +248,7 @@ impl ExecutionPlan for FlowScanExec {
 
     fn execute(&self, partition: usize, context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
         let progress = context.session_config().get_extension::<Progress>().unwrap_or_default();
-        let scan = self.scan_of_partition(partition, &progress)?;
+        let scan = self.scan_of_partition(partition, &progress);
         let only = (self.sharing == Sharing::Numbers).then(|| (partition as u64, self.partitions() as u64));
         let stream = FlowStream::new(scan, only, Arc::clone(&self.columns), self.schema(), self.limit);
         Ok(Box::pin(stream?.with_metrics(&self.metrics, partition)))

@@ -135,10 +135,9 @@ impl Examined {
             found.iter().all(|outcome| outcome.is_err() || right.contains(outcome))
         };
         match rights.iter().position(is_right) {
-            None => wrong.push(Wrong::Answer),
             Some(0) => {}
             Some(_) if is_said(dir) => {}
-            Some(_) => wrong.push(Wrong::Answer),
+            _ => wrong.push(Wrong::Answer),
         }
         // How many there are follows from the frames that are left.
         if kind != Kind::LastTail {
