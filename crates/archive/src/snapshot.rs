@@ -15,7 +15,7 @@ use crate::position::TailNumber;
 use crate::readers::Lease;
 use crate::summaries::SegmentSummary;
 use crate::tail::TailContents;
-use crate::{Action, ArchiveError, Position, Segment};
+use crate::{Action, ArchiveError, FollowPosition, Position, Segment};
 
 /// Attempts to open the tails of an archive whose writer seals them faster than that.
 const ATTEMPTS_MAX: u32 = 1000;
@@ -91,6 +91,11 @@ impl Snapshot {
     /// The last delivery that this snapshot holds.
     pub fn position(&self) -> Position {
         self.position
+    }
+
+    /// The same, to follow from: what comes after it is in no snapshot.
+    pub fn follow_position(&self) -> FollowPosition {
+        FollowPosition { epoch: self.state.local().epoch(), position: self.position }
     }
 
     /// Segments of a table, in the order of their days and positions.
