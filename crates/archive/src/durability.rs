@@ -4,7 +4,7 @@ use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use crate::shared::{Ending, Shared};
-use crate::{ArchiveError, Position};
+use crate::{ArchiveError, FollowOptions, FollowPosition, Follower, Position};
 
 /// A handle that reports the durable position of a writer. Clones report the same, and outlive the writer.
 #[derive(Debug, Clone)]
@@ -19,6 +19,11 @@ impl Durability {
     /// Flows that this writer was given and that survive a crash of the machine.
     pub fn rows_durable(&self) -> u64 {
         self.0.progress().rows_durable
+    }
+
+    /// Follows the archive from the process of its writer, see [`Writer::follow`](crate::Writer::follow).
+    pub fn follow(&self, after: FollowPosition, options: FollowOptions) -> Result<Follower, ArchiveError> {
+        Follower::in_process(Arc::clone(&self.0), after, options)
     }
 
     /// Waits until deliveries up to `position` are durable, or the time is over, or the writer has ended; returns the

@@ -13,8 +13,8 @@ use arrow::error::ArrowError;
 use parquet::errors::ParquetError;
 use weir_flow::Table;
 
-use crate::Position;
 use crate::manifest::EditRefused;
+use crate::{FollowPosition, Position};
 
 /// What was to be done to a file or folder when the system refused it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -318,6 +318,17 @@ pub enum ArchiveError {
         /// The first delivery of the next tail.
         next: Position,
     },
+    /// A position from which an archive cannot be followed: it was not given out there, or so long ago that its epoch is
+    /// no longer remembered.
+    #[error("archive '{}', whose epoch is {epoch}, does not know position {position}", path.display())]
+    UnknownPosition {
+        /// The archive.
+        path: PathBuf,
+        /// The position.
+        position: FollowPosition,
+        /// The newest epoch of the archive.
+        epoch: u32,
+    },
     /// The listing of tails changed each time it was read.
     #[error("archive '{}' changed during each of {attempts} attempts to list it", path.display())]
     Unsettled {
@@ -359,6 +370,7 @@ impl ArchiveError {
             Self::MissingTail { .. } | Self::MissingFrames { .. } => {
                 Some("put it back, or let `weir archive check --repair` go on without it")
             }
+            Self::UnknownPosition { .. } => Some("follow it from its start, 0:0, or from a snapshot of now"),
             Self::NotAnExport { .. } => Some("weir archive export writes a folder that can be imported"),
             Self::NotEmpty { .. } => Some("name a folder that does not exist yet"),
             _ => None,

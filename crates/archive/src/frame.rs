@@ -170,6 +170,11 @@ impl FrameHeader {
         octets
     }
 
+    /// Whether the frame stands for one that was lost: no delivery is empty.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.payload_octets() == 0
+    }
+
     /// Octets of the payload, padding included.
     pub(crate) fn payload_octets(&self) -> u64 {
         self.digest_at() + u64::from(self.digest_octets)

@@ -16,7 +16,7 @@ pub struct Inventory {
     pub commits: u64,
     /// The last delivery.
     pub position: Position,
-    /// The epoch of positions: how often, and one more, a crash may have taken away some that were seen already.
+    /// The epoch of positions: each writer begins one.
     pub epoch: u32,
     /// Segments that count, by table, day and tails.
     pub segments: Vec<Segment>,

@@ -8,6 +8,8 @@
 //! A [`Snapshot`] reads segments and tail as one table at one [`Position`], from any process and without a lock, also
 //! while a writer is at work.
 //!
+//! A [`Follower`] gives every delivery after a position once, in order, whatever happens to its file meanwhile.
+//!
 //! Which files count is decided by the `manifest` alone: a log of commits, each one file that is there or not. Sealing,
 //! merging, expiry and repair are one commit each, so a crash at any moment leaves the state before or after. What
 //! speaks against it is that files can be there which do not count; `check` finds them, and the log can be made anew of
@@ -29,6 +31,7 @@ mod durability;
 mod error;
 mod expiry;
 mod folder;
+mod follow;
 mod frame;
 mod handle;
 mod index;
@@ -42,6 +45,7 @@ mod portable;
 mod position;
 mod readers;
 mod recovery;
+mod ring;
 mod rollup;
 mod seal;
 mod segment;
@@ -62,6 +66,7 @@ pub use compaction::{CompactionReport, Merge, compact};
 pub use durability::Durability;
 pub use error::{Action, ArchiveError};
 pub use expiry::{ExpiryReport, expire};
+pub use follow::{Behind, FollowEvent, FollowOptions, FollowedDelivery, Follower};
 pub use frame::FrameDigest;
 pub use handle::{ArchiveHandle, HandleOptions};
 pub use index::{ColumnPages, GroupPages, PageEncoding, PagePlace, PageSet, SegmentIndex};
@@ -69,7 +74,7 @@ pub use inventory::{Inventory, TailInfo, inventory};
 pub use manifest::EditRefused;
 pub use options::{ArchiveOptions, CompactionOptions, ExpiryOptions, SealRetries, SummaryOptions, WhenFull};
 pub use portable::{ExportReport, ExportSelection, ImportReport, export, import};
-pub use position::Position;
+pub use position::{BadFollowPosition, FollowPosition, Position};
 pub use readers::Lease;
 pub use recovery::Recovery;
 pub use rollup::{OmittedKeys, Rollup, RollupTable};

@@ -27,8 +27,8 @@ pub struct Recovery {
     pub manifest_made: bool,
     /// Position at which the archive goes on.
     pub position: Position,
-    /// The epoch of positions from there on. It is raised when a crash of the machine may have taken away positions
-    /// that were seen already.
+    /// The epoch of positions from there on. Each writer begins one: a crash of the machine may have taken away
+    /// positions of the one before that were seen already.
     pub epoch: u32,
     /// Tails found; they are sealed first.
     pub tails: u64,
@@ -114,7 +114,7 @@ pub(crate) fn recover(layout: &Layout) -> Result<RecoveredTails, ArchiveError> {
     recovery.tails = tails.len() as u64;
     recovery.rows = tails.iter().map(|tail| tail.rows).sum();
     folder::sync(&layout.tails())?;
-    recovery.epoch = open_epoch(&mut manifest, position, !numbers.is_empty())?;
+    recovery.epoch = open_epoch(&mut manifest, position)?;
     Ok(RecoveredTails { recovery, manifest, tails, next_number })
 }
 
@@ -156,16 +156,14 @@ fn skip_missing(
     Ok(())
 }
 
-/// Commits that this writer goes on; returns the epoch of its positions. It is a new one after anything but a clean
-/// end: frames may have been seen that the machine lost.
-fn open_epoch(manifest: &mut Manifest, position: Position, is_unclean: bool) -> Result<u32, ArchiveError> {
+/// Commits that this writer goes on; returns the epoch of its positions, which is a new one each time. Whether the
+/// machine lost frames that somebody has seen cannot be told: the name of the tail may have gone with them.
+fn open_epoch(manifest: &mut Manifest, position: Position) -> Result<u32, ArchiveError> {
     let mut opened = 0;
     manifest.commit(|state| {
         let local = state.local();
-        let is_new = is_unclean || local.epochs.is_empty();
-        opened = if local.epochs.is_empty() { 1 } else { local.epoch() + u32::from(is_unclean) };
-        let edit = || Edit::Opened { writer: LOCAL, epoch: opened, position: position.max(local.position) };
-        Ok((is_new || position > local.position).then(edit))
+        opened = if local.epochs.is_empty() { 1 } else { local.epoch() + 1 };
+        Ok(Some(Edit::Opened { writer: LOCAL, epoch: opened, position: position.max(local.position) }))
     })?;
     Ok(opened)
 }

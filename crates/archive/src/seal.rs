@@ -17,7 +17,7 @@ use crate::layout::Layout;
 use crate::manifest::{Edit, Manifest};
 use crate::order::{FlowOrder, flow_order};
 use crate::position::LOCAL;
-use crate::segment::{Columns, Effort, Segment, SegmentOrigin, write_segment};
+use crate::segment::{Columns, Effort, RowDeliveries, Segment, SegmentOrigin, write_segment};
 use crate::tail::{FinishedTail, Stream, TailContents, TailFile, set_aside};
 use crate::tail_set::TailSet;
 use crate::{Action, ArchiveError, ArchiveOptions, disk, folder};
@@ -61,7 +61,8 @@ pub(crate) fn seal_tail(
     if let (Some(first), Some(last)) = (scan.frames.first(), scan.last()) {
         let tails = TailSet::range(tail.number, tail.number);
         let root = layout.shared_root();
-        let origin = SegmentOrigin { root, day: 0, tails, first: first.header.position, last };
+        let deliveries = Some(Arc::new(RowDeliveries::of_tail(tail.number, &scan.frames)));
+        let origin = SegmentOrigin { root, day: 0, tails, first: first.header.position, last, deliveries };
         let streams = file.streams(&scan)?;
         sealed.rows = scan.rows();
         check_columns(&file, &streams[Table::Flows as usize])?;

@@ -11,6 +11,7 @@ use crate::layout::Layout;
 use crate::manifest::Manifest;
 use crate::position::TailNumber;
 use crate::recovery::RecoveredTails;
+use crate::ring::Ring;
 use crate::summaries::keep::WaitingSummary;
 use crate::tail::{FinishedTail, LiveTail};
 use crate::{ArchiveError, ArchiveOptions, Position, Statistics, WhenFull};
@@ -28,6 +29,10 @@ pub(crate) struct Shared {
     tails: Mutex<Tails>,
     /// Held briefly.
     progress: Mutex<Progress>,
+    /// Of positions of this writer.
+    pub(crate) epoch: u32,
+    /// What was appended last, for followers; has a lock of its own, which is taken last.
+    pub(crate) ring: Ring,
     /// There is something to sync, or a new tail whose age counts, or the end has come.
     pub(crate) sync_wanted: Condvar,
     /// There is something to seal, or the end has come.
@@ -170,6 +175,8 @@ impl Shared {
             manifest: Mutex::new(manifest),
             tails: Mutex::new(Tails { live: None, next_number }),
             progress: Mutex::new(progress),
+            epoch: recovery.epoch,
+            ring: Ring::new(position),
             sync_wanted: Condvar::new(),
             seal_wanted: Condvar::new(),
             upkeep_wanted: Condvar::new(),
@@ -208,6 +215,7 @@ impl Shared {
     /// Says how the writer ends and wakes its threads.
     pub(crate) fn end(&self, ending: Ending) {
         self.progress().ending = ending;
+        self.ring.end();
         self.sync_wanted.notify_all();
         self.seal_wanted.notify_all();
         self.upkeep_wanted.notify_all();

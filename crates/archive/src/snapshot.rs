@@ -15,7 +15,7 @@ use crate::readers::Lease;
 use crate::summaries::SegmentSummary;
 use crate::tail::{TailFrame, TailFrames};
 use crate::tails::{TailOpener, counting_tails};
-use crate::{ArchiveError, Position, Segment, SegmentIndex};
+use crate::{ArchiveError, FollowPosition, Position, Segment, SegmentIndex};
 
 /// Attempts to open the tails of an archive whose writer seals them faster than that.
 const ATTEMPTS_MAX: u32 = 1000;
@@ -110,6 +110,11 @@ impl Snapshot {
     /// The last delivery that this snapshot holds.
     pub fn position(&self) -> Position {
         self.position
+    }
+
+    /// The same, to follow from: what comes after it is in no snapshot.
+    pub fn follow_position(&self) -> FollowPosition {
+        FollowPosition { epoch: self.state.local().epoch(), position: self.position }
     }
 
     /// Segments of a table, in the order of their days and positions.

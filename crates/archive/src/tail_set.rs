@@ -34,6 +34,22 @@ impl TailSet {
         Self::of_ranges(sets.into_iter().flat_map(|set| set.0.iter().copied()))
     }
 
+    /// Those tails that are not in the other one.
+    pub(crate) fn without(&self, other: &Self) -> Self {
+        let mut left = Vec::new();
+        for &(first, last) in &self.0 {
+            let mut at = first;
+            for &(from, to) in other.0.iter().filter(|range| range.0 <= last && range.1 >= first) {
+                if from > at {
+                    left.push((at, from - 1));
+                }
+                at = to + 1;
+            }
+            left.push((at, last));
+        }
+        Self::of_ranges(left)
+    }
+
     /// The ranges, ascending.
     pub(crate) fn ranges(&self) -> &[(TailNumber, TailNumber)] {
         &self.0
@@ -160,6 +176,7 @@ mod tests {
             prop_assert_eq!(fewer, of(&a.iter().copied().filter(|other| *other != tail).collect()));
             prop_assert_eq!((left.first(), left.last()), (a.first().copied().unwrap_or(0), a.last().copied().unwrap_or(0)));
             prop_assert_eq!(left.is_empty(), a.is_empty());
+            prop_assert_eq!(left.without(&right), of(&a.difference(&b).copied().collect()));
         }
     }
 }

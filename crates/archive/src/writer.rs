@@ -14,7 +14,10 @@ use crate::recovery::{self, recover};
 use crate::shared::{Ending, SealFailure, Shared, Tails};
 use crate::tail::LiveTail;
 use crate::threads::Threads;
-use crate::{Action, ArchiveError, ArchiveOptions, Durability, Position, Recovery, Statistics, WriterReport, space};
+use crate::{
+    Action, ArchiveError, ArchiveOptions, Durability, FollowOptions, FollowPosition, Follower, Position, Recovery,
+    Statistics, WriterReport, space,
+};
 
 /// The one writer of an archive.
 ///
@@ -67,12 +70,12 @@ impl Writer {
         if octets > octets_max {
             return Err(ArchiveError::FrameTooLarge { octets, octets_max });
         }
-        self.write(&frame)?;
+        self.write(&frame, delivery.flows.as_ref())?;
         self.position = frame.header.position;
         Ok(self.position)
     }
 
-    fn write(&self, frame: &EncodedFrame) -> Result<(), ArchiveError> {
+    fn write(&self, frame: &EncodedFrame, flows: Option<&FlowBatch>) -> Result<(), ArchiveError> {
         let shared = &*self.shared;
         let mut tails = shared.tails();
         if let Some(failure) = &shared.progress().sync_failure {
@@ -86,6 +89,7 @@ impl Writer {
         let live = self.live(&mut tails)?;
         live.append(frame).inspect_err(|error| self.ask_for_room(error))?;
         self.publish(live, header);
+        shared.ring.push(header.position, flows);
         if live.rows >= shared.options.segment_rows_max as u64 {
             shared.finish_live(&mut tails);
         }
@@ -157,6 +161,17 @@ impl Writer {
     /// A handle that reports the durable position, for other threads.
     pub fn durability(&self) -> Durability {
         Durability(Arc::clone(&self.shared))
+    }
+
+    /// The position of the last delivery, to follow from.
+    pub fn follow_position(&self) -> FollowPosition {
+        FollowPosition { epoch: self.shared.epoch, position: self.position }
+    }
+
+    /// Follows the archive from this process: what was appended last comes from memory, without a copy. The follower may
+    /// be used by another thread, and goes on when the writer has ended.
+    pub fn follow(&self, after: FollowPosition, options: FollowOptions) -> Result<Follower, ArchiveError> {
+        self.durability().follow(after, options)
     }
 
     /// What this writer has done so far.

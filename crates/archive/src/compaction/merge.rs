@@ -33,7 +33,7 @@ pub(super) fn merged(
         return Err(ArchiveError::MergedRows { path: path.to_owned(), expected: 0, found: 0 });
     };
     let tails = TailSet::union(inputs.iter().map(|input| &input.tails));
-    let origin = SegmentOrigin { root: one.root.clone(), day: one.day, tails, first, last };
+    let origin = SegmentOrigin { root: one.root.clone(), day: one.day, tails, first, last, deliveries: None };
     let ranges = inputs.iter().map(|input| input.time_range_ms);
     let step = days::step(ranges, options.compaction.books_minutes_age_max, now_ms());
     let merged = rewrite(table, inputs, origin, path, step, options)?;

@@ -39,6 +39,49 @@ impl<'a> OctetReader<'a> {
     pub(crate) fn u64(&mut self) -> Result<u64, CorruptIndex> {
         Ok(u64::from_le_bytes(self.array()?))
     }
+
+    /// A number in LEB128.
+    pub(crate) fn varint(&mut self) -> Result<u64, CorruptIndex> {
+        let mut number = 0u64;
+        for shift in (0..64).step_by(7) {
+            let octet = self.u8()?;
+            let part = u64::from(octet & 0x7f);
+            // the tenth octet has room for one bit
+            if shift == 63 && part > 1 {
+                return Err(CorruptIndex);
+            }
+            number |= part << shift;
+            if octet < 0x80 {
+                return Ok(number);
+            }
+        }
+        Err(CorruptIndex)
+    }
+
+    /// A number that may be negative, see [`zigzag`].
+    pub(crate) fn signed(&mut self) -> Result<i64, CorruptIndex> {
+        let number = self.varint()?;
+        Ok((number >> 1) as i64 ^ -((number & 1) as i64))
+    }
+}
+
+/// Writes a number in LEB128.
+pub(crate) fn put_varint(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Octets that [`put_varint`] takes for a number.
+pub(crate) fn varint_octets(number: u64) -> usize {
+    (u64::BITS - (number | 1).leading_zeros()).div_ceil(7) as usize
+}
+
+/// A number that may be negative as one that may not, small when it is near zero.
+pub(crate) fn zigzag(number: i64) -> u64 {
+    ((number << 1) ^ (number >> 63)) as u64
 }
 
 pub(crate) fn put_u32(out: &mut Vec<u8>, number: u32) {

@@ -15,6 +15,8 @@ const MAGIC: &[u8; 8] = b"weir.idx";
 
 /// The section of the blocks of hosts.
 pub(crate) const HOSTS: u8 = 0;
+/// The section that says which delivery each row came in, see [`positions`](super::positions).
+pub(crate) const POSITIONS: u8 = 1;
 /// Sections of rollups are numbered from here on.
 pub(crate) const ROLLUPS: u8 = 16;
 

@@ -23,7 +23,7 @@ use weir_flow::Table;
 use super::edit::Edit;
 use super::key::SegmentKey;
 use super::state::{ArchiveState, Epoch, PendingDeletion, PendingFile, PendingReason, WriterState};
-use crate::index::octets::{CorruptIndex, OctetReader, put_u32, put_u64};
+use crate::index::octets::{CorruptIndex, OctetReader, put_u32, put_u64, put_varint, zigzag};
 use crate::tail_set::TailSet;
 use crate::{Position, Segment, SegmentSummary};
 
@@ -95,16 +95,12 @@ pub(super) fn payload_of(octets: &[u8]) -> Result<(u64, &[u8]), BadFile> {
 struct Encoder(Vec<u8>);
 
 impl Encoder {
-    fn number(&mut self, mut number: u64) {
-        while number >= 0x80 {
-            self.0.push(number as u8 | 0x80);
-            number >>= 7;
-        }
-        self.0.push(number as u8);
+    fn number(&mut self, number: u64) {
+        put_varint(&mut self.0, number);
     }
 
     fn signed(&mut self, number: i64) {
-        self.number(((number << 1) ^ (number >> 63)) as u64);
+        self.number(zigzag(number));
     }
 
     fn all<T>(&mut self, items: impl ExactSizeIterator<Item = T>, mut put: impl FnMut(&mut Self, T)) {
@@ -160,6 +156,7 @@ impl Encoder {
         self.number(writer.position.get());
         self.number(writer.first_tail);
         self.tails(&writer.skipped);
+        self.tails(&writer.gone);
         self.all(writer.epochs.iter(), |out, epoch| {
             out.number(epoch.number.into());
             out.number(epoch.after.get());
@@ -262,25 +259,11 @@ impl<'a> Decoder<'a> {
     }
 
     fn number(&mut self) -> Decoded<u64> {
-        let mut number = 0u64;
-        for shift in (0..64).step_by(7) {
-            let octet = self.reader.u8()?;
-            let part = u64::from(octet & 0x7f);
-            // the tenth octet has room for one bit
-            if shift == 63 && part > 1 {
-                return Err(CorruptIndex);
-            }
-            number |= part << shift;
-            if octet < 0x80 {
-                return Ok(number);
-            }
-        }
-        Err(CorruptIndex)
+        self.reader.varint()
     }
 
     fn signed(&mut self) -> Decoded<i64> {
-        let number = self.number()?;
-        Ok((number >> 1) as i64 ^ -((number & 1) as i64))
+        self.reader.signed()
     }
 
     fn narrow(&mut self) -> Decoded<u32> {
@@ -365,9 +348,10 @@ impl<'a> Decoder<'a> {
     }
 
     fn writer(&mut self) -> Decoded<WriterState> {
-        let (position, first_tail, skipped) = (self.position()?, self.number()?, self.tails()?);
+        let (position, first_tail) = (self.position()?, self.number()?);
+        let (skipped, gone) = (self.tails()?, self.tails()?);
         let epochs = self.all(|from| Ok(Epoch { number: from.narrow()?, after: from.position()? }))?;
-        Ok(WriterState { position, first_tail, skipped, epochs })
+        Ok(WriterState { position, first_tail, skipped, gone, epochs })
     }
 
     fn pending(&mut self) -> Decoded<PendingDeletion> {

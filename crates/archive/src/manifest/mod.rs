@@ -18,4 +18,4 @@ pub(crate) use edit::Edit;
 pub(crate) use key::SegmentKey;
 pub(crate) use log::{Manifest, clear_new};
 pub use refused::EditRefused;
-pub(crate) use state::ArchiveState;
+pub(crate) use state::{ArchiveState, EPOCHS_MAX};

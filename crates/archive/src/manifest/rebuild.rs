@@ -177,10 +177,14 @@ impl Rebuilt {
             }
         }
         let skipped = tails.iter().filter(|tail| **tail <= sealed.0).map(|tail| (*tail, *tail));
+        // Whether a tail had flows is known only of those that still have some.
+        let live = TailSet::union(self.state.segments_of(Table::Flows).map(|segment| &segment.tails));
+        let gone = TailSet::range(1, sealed.0).without(&live);
         let local = WriterState {
             position: sealed.1,
             first_tail: sealed.0 + 1,
             skipped: TailSet::of_ranges(skipped),
+            gone,
             epochs: vec![Epoch { number: 1, after: Position::ZERO }],
         };
         self.state.writers.insert(LOCAL, local);

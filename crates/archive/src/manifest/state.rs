@@ -12,8 +12,8 @@ use crate::position::{LOCAL, TailNumber, WriterId};
 use crate::tail_set::TailSet;
 use crate::{Position, Segment, SegmentSummary};
 
-/// Epochs remembered of a writer. A follower that is further behind starts at the oldest.
-pub(crate) const EPOCHS_MAX: usize = 64;
+/// Epochs remembered of a writer, some three octets each. Positions of older ones are not known any more.
+pub(crate) const EPOCHS_MAX: usize = 1024;
 
 /// Everything that counts, as of one commit.
 ///
@@ -43,15 +43,18 @@ pub(crate) struct WriterState {
     /// Tails before this one are sealed, but for those that were skipped.
     pub(crate) first_tail: TailNumber,
     pub(crate) skipped: TailSet,
+    /// Tails of which flows are gone: expired, set aside as damaged, or lost with the tail. Of those that are not here
+    /// and have no segment of flows it is known that they had none.
+    pub(crate) gone: TailSet,
     /// The newest last; never empty once the writer has opened.
     pub(crate) epochs: Vec<Epoch>,
 }
 
-/// Positions from one on that were given out between two crashes of the machine.
+/// Positions from one on that were given out by one writer, from its opening to its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Epoch {
     pub(crate) number: u32,
-    /// The last position before it.
+    /// The last position before it. What an earlier epoch had behind it was lost in a crash of the machine.
     pub(crate) after: Position,
 }
 
@@ -120,8 +123,13 @@ impl ArchiveState {
 
     /// How far the writer of this machine has come.
     pub(crate) fn local(&self) -> &WriterState {
-        const NONE: &WriterState =
-            &WriterState { position: Position::ZERO, first_tail: 1, skipped: TailSet::EMPTY, epochs: Vec::new() };
+        const NONE: &WriterState = &WriterState {
+            position: Position::ZERO,
+            first_tail: 1,
+            skipped: TailSet::EMPTY,
+            gone: TailSet::EMPTY,
+            epochs: Vec::new(),
+        };
         self.writers.get(&LOCAL).unwrap_or(NONE)
     }
 
@@ -177,9 +185,11 @@ impl ArchiveState {
         if position < state.position {
             return Err(EditRefused::PositionGoesBack);
         }
-        match state.epochs.last() {
+        match state.epochs.last_mut() {
             Some(last) if last.number > epoch => return Err(EditRefused::EpochGoesBack),
             Some(last) if last.number == epoch => {}
+            // nothing is left of the last one
+            Some(last) if last.after == position => last.number = epoch,
             _ => state.epochs.push(Epoch { number: epoch, after: position }),
         }
         let too_many = state.epochs.len().saturating_sub(EPOCHS_MAX);
@@ -214,6 +224,8 @@ impl ArchiveState {
             state.first_tail = tails.1 + 1;
         }
         state.position = state.position.max(last);
+        let gone = without_flows(&sealed, segments);
+        state.gone = TailSet::union([&state.gone, &gone]);
         self.segments.extend(segments.iter().map(|segment| (segment.key(), segment.clone())));
         Ok(())
     }
@@ -276,6 +288,16 @@ impl ArchiveState {
         }
     }
 
+    /// Flows of these segments are no longer there.
+    fn lose_flows(&mut self, segments: &[SegmentKey]) {
+        for key in segments.iter().filter(|key| key.table == Table::Flows) {
+            if let Some(tails) = self.segments.get(key).map(|segment| segment.tails.clone()) {
+                let state = self.writer(key.writer);
+                state.gone = TailSet::union([&state.gone, &tails]);
+            }
+        }
+    }
+
     fn expire(
         &mut self,
         segments: &[SegmentKey],
@@ -295,6 +317,7 @@ impl ArchiveState {
         if !written.iter().all(of_them) {
             return Err(EditRefused::SummaryOfLiveFlows);
         }
+        self.lose_flows(segments);
         self.retire(segments, PendingReason::Expired);
         let since = self.sequence + 1;
         for key in summaries {
@@ -314,6 +337,7 @@ impl ArchiveState {
         if !summaries.iter().all(|key| self.summaries.contains_key(key)) {
             return Err(EditRefused::UnknownSummary);
         }
+        self.lose_flows(segments);
         for key in segments {
             if let Some(segment) = self.segments.remove(key).filter(|segment| segment.table == Table::Flows) {
                 self.rows_set_aside += segment.rows;
@@ -337,4 +361,12 @@ impl ArchiveState {
         self.summaries.extend(written.iter().map(|summary| (summary.key(), summary.clone())));
         Ok(())
     }
+}
+
+/// The sealed tails whose flows are lost. The last tail was read whole when anything came of it, so it had no flows if
+/// there is no segment of them; those in front of it were missing, or not part of what was imported.
+fn without_flows(sealed: &TailSet, segments: &[Segment]) -> TailSet {
+    let of_flows = segments.iter().filter(|segment| segment.table == Table::Flows).map(|segment| &segment.tails);
+    let read = if segments.is_empty() { TailSet::EMPTY } else { TailSet::range(sealed.last(), sealed.last()) };
+    sealed.without(&TailSet::union(of_flows.chain([&read])))
 }

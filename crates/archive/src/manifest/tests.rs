@@ -165,6 +165,9 @@ fn assert_same(model: &Model, state: &ArchiveState) {
     for summary in state.summaries.values() {
         found.extend(summary.tails().iter().map(|tail| ((summary.key().day, tail), Fate::Summed)));
     }
+    let gone: std::collections::BTreeSet<u64> =
+        model.iter().filter(|(_, fate)| **fate != Fate::Live).map(|((_, tail), _)| *tail).collect();
+    assert_eq!(state.local().gone.iter().collect::<Vec<_>>(), gone.into_iter().collect::<Vec<_>>());
     found.sort_unstable_by_key(|(part, _)| *part);
     let wanted: Vec<_> =
         model.iter().filter(|(_, fate)| **fate != Fate::Gone).map(|(part, fate)| (*part, *fate)).collect();

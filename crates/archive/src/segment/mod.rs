@@ -7,6 +7,7 @@
 mod check;
 mod chunk;
 mod columns;
+mod deliveries;
 mod encoder;
 mod encoding;
 mod found;
@@ -31,6 +32,7 @@ use crate::tail_set::TailSet;
 use crate::{Action, ArchiveError, Position};
 
 pub(crate) use columns::Columns;
+pub(crate) use deliveries::RowDeliveries;
 pub(crate) use encoding::{Effort, PAGE_ROWS};
 pub(crate) use found::found_segment;
 pub(crate) use name::SegmentName;

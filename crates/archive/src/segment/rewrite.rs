@@ -1,10 +1,11 @@
 //! Several segments rewritten as one, for compaction.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use weir_flow::Table;
 
-use super::{Columns, Effort, Segment, SegmentOrigin, write_segment};
+use super::{Columns, Effort, RowDeliveries, Segment, SegmentOrigin, write_segment};
 use crate::books::fold::BooksStep;
 use crate::order::{FlowOrder, flow_order};
 use crate::{ArchiveError, ArchiveOptions};
@@ -36,6 +37,9 @@ pub(crate) fn rewrite(
     let columns = Columns::of_segments(table, inputs).folded(step)?;
     let mut order = if table == Table::Flows { flow_order(&columns)? } else { FlowOrder::as_received(columns.rows()) };
     let rows = std::mem::take(&mut order.rows);
+    let is_flows = table == Table::Flows;
+    let deliveries = is_flows.then(|| RowDeliveries::of_segments(inputs).map(Arc::new)).transpose()?;
+    let origin = SegmentOrigin { deliveries, ..origin };
     let effort = Effort::merging(options);
     write_segment(path, &columns, &rows, &order, origin, options.row_group_rows_max, effort)
 }
@@ -88,6 +92,7 @@ mod tests {
             tails: TailSet::union(inputs.iter().map(|input| &input.tails)),
             first: first.first,
             last: last.last,
+            deliveries: None,
         };
         let path = dir.path().join("tmp/rewritten");
         let written =

@@ -22,11 +22,10 @@ use super::found::TAILS_KEY;
 use super::gather::Gather;
 use super::summed::ChecksumWriter;
 use super::times::TimeRange;
-use super::{Columns, Segment};
-use crate::index::{ChunkPlaces, HEADER_AT, HEADER_OCTETS, HOSTS, Header, ROLLUPS, Section};
+use super::{Columns, RowDeliveries, Segment};
+use crate::index::{ChunkPlaces, HEADER_AT, HEADER_OCTETS, HOSTS, Header, POSITIONS, ROLLUPS, Section};
 use crate::order::FlowOrder;
 use crate::position::{LOCAL, Position};
-use crate::rollup::Rollup;
 use crate::rollup::build::rollups;
 use crate::tail_set::TailSet;
 use crate::{Action, ArchiveError, disk};
@@ -40,6 +39,8 @@ pub(crate) struct SegmentOrigin {
     pub(crate) tails: TailSet,
     pub(crate) first: Position,
     pub(crate) last: Position,
+    /// Of flows: which delivery each row came in.
+    pub(crate) deliveries: Option<Arc<RowDeliveries>>,
 }
 
 /// Writes the rows `order` of `columns`, in that order, to a new file and syncs it. Returns the segment that it is once
@@ -75,15 +76,23 @@ pub(crate) fn write_segment(
         encoder.encode(field, gather, &mut buffers, &mut range_ms).map_err(failed)?;
     }
     drop(buffers);
+    let positions = match &origin.deliveries {
+        Some(deliveries) if columns.table() == Table::Flows => {
+            deliveries.of_order(columns, order)?.encode((origin.tails.first(), origin.first))
+        }
+        _ => Vec::new(),
+    };
     let (rollups, lists) = match effort.heavy_keys_min {
         None => (Vec::new(), None),
         Some(heavy_keys_min) => (rollups(columns, order, numbered, heavy_keys_min)?, Some(numbered)),
     };
-    let header = encoder.write_to(&file, order, lists, rollups).map_err(failed)?;
+    let sections = rollups.into_iter().map(|(rollup, octets)| (ROLLUPS + rollup as u8, octets));
+    let sections = sections.chain((!positions.is_empty()).then_some((POSITIONS, positions))).collect();
+    let header = encoder.write_to(&file, order, lists, sections).map_err(failed)?;
     file.write_all_at(&header.encode(), HEADER_AT).map_err(created)?;
     disk::sync(&file, path).map_err(created)?;
     let octets = file.metadata().map_err(created)?.len();
-    let SegmentOrigin { root, day, tails, first, last } = origin;
+    let SegmentOrigin { root, day, tails, first, last, .. } = origin;
     Ok(Segment {
         table: columns.table(),
         day,
@@ -107,7 +116,7 @@ impl Encoder {
         file: &File,
         order: &[u32],
         numbered: Option<&FlowOrder>,
-        rollups: Vec<(Rollup, Vec<u8>)>,
+        sections: Vec<(u8, Vec<u8>)>,
     ) -> Result<Header, ParquetError> {
         let Self { schema, properties, groups, mut index, .. } = self;
         let mut writer = SerializedFileWriter::new(ChecksumWriter::new(file), parquet_schema(&schema)?, properties)?;
@@ -142,8 +151,8 @@ impl Encoder {
         };
         let hosts = section(HOSTS, &hosts)?;
         index.add_section(hosts);
-        for (rollup, octets) in rollups {
-            index.add_section(section(ROLLUPS + rollup as u8, &octets)?);
+        for (kind, octets) in sections {
+            index.add_section(section(kind, &octets)?);
         }
         let index = section(0, &index.finish())?;
         let place = format!("{} {} {:08x}", index.offset, index.octets, index.crc);

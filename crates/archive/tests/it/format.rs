@@ -34,7 +34,7 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// A copy of the fixture that a test may change.
-fn fixture() -> tempfile::TempDir {
+pub(crate) fn fixture() -> tempfile::TempDir {
     let folder = tempfile::tempdir().expect("a folder");
     copy(&Path::new(FIXTURE).join("archive"), folder.path());
     folder

@@ -4,6 +4,7 @@ mod books;
 mod check;
 mod crash;
 mod damage;
+mod follow;
 mod format;
 mod full_disk;
 mod handle;
