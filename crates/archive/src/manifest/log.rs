@@ -34,7 +34,7 @@ use crate::{Action, ArchiveError, disk, folder, readers};
 /// A checkpoint is written after so many edits.
 const CHECKPOINT_EDITS: u64 = 32;
 /// So many edits before a checkpoint stay, for those who follow the log.
-const EDITS_KEPT: u64 = 256;
+const EDITS_KEPT: u64 = 32;
 /// Attempts to read a checkpoint and the edits after it, while others commit.
 const ATTEMPTS_MAX: u32 = 1000;
 

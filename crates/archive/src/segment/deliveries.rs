@@ -36,7 +36,9 @@ impl RowDeliveries {
         let mut all = Self::default();
         for (frame, number) in frames.iter().zip(0..) {
             let (position, rows) = (frame.header.position, frame.header.flows_rows);
-            all.deliveries.push(KnownDelivery { tail, position, rows: rows.into() });
+            // How many rows a lost one had is not known: one that is in no segment says that something is missing.
+            let known_rows = if frame.header.is_lost() { 1 } else { rows.into() };
+            all.deliveries.push(KnownDelivery { tail, position, rows: known_rows });
             all.numbers.resize(all.numbers.len() + rows as usize, number);
         }
         all
