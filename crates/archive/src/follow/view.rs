@@ -175,11 +175,12 @@ impl ArchiveView {
                 self.end = None;
             }
             let sealed = self.state.local().position;
-            let Some(tail) = self.tails.iter().rev().find(|tail| tail.first.is_some()).map(|tail| tail.number) else {
-                return Ok(sealed);
-            };
+            let begun = self.tails.iter().rev().find_map(|tail| Some((tail.number, tail.first?)));
+            let Some((tail, first)) = begun else { return Ok(sealed) };
+            // its first frame may not be whole yet
+            let before = Position::new(first.get().saturating_sub(1));
             let known = self.end.take().filter(|(cursor, _)| cursor.number == tail);
-            let start = || TailCursor::open(self.layout.tail(tail), tail).map(|cursor| Some((cursor?, Position::ZERO)));
+            let start = || TailCursor::open(self.layout.tail(tail), tail).map(|cursor| Some((cursor?, before)));
             // sealed since it was listed
             let Some((mut cursor, mut last)) = known.map_or_else(start, |known| Ok(Some(known)))? else { continue };
             while let Some(header) = cursor.header()? {
