@@ -23,7 +23,7 @@ use crate::readers::Lease;
 use crate::segment::SegmentName;
 use crate::summaries::SegmentSummary;
 use crate::tail::TailContents;
-use crate::upkeep::Upkeep;
+use crate::upkeep::{Upkeep, uncommitted};
 use crate::{Action, ArchiveError, Position, Segment, disk, folder, recovery, summaries};
 
 /// Rows decoded at a time.
@@ -139,7 +139,7 @@ pub struct CheckReport {
     /// Octets at the end of the last tail that are no whole frame: of a frame that is being written, or that was when a
     /// crash came.
     pub torn_octets: u64,
-    /// Temporary files, while there is no writer.
+    /// Files that a crash has left and whose rows are in others, while nobody is at work who would use or remove them.
     pub leftovers: Vec<PathBuf>,
     /// What is wrong.
     pub findings: Vec<Finding>,
@@ -285,7 +285,13 @@ fn find_strangers(layout: &Layout, state: &ArchiveState, checked: &mut CheckRepo
         // What was committed since the manifest was read is known now.
         let now = Manifest::load_or_rebuild(layout)?;
         let known = known_files(&now);
-        checked.findings.retain(|finding| finding.fault != Fault::NotInManifest || !known.contains(&finding.path));
+        let uncommitted: HashSet<PathBuf> = uncommitted(layout, &now)?.into_iter().collect();
+        let is_known = |path: &PathBuf| known.contains(path) || uncommitted.contains(path);
+        checked.findings.retain(|finding| finding.fault != Fault::NotInManifest || !is_known(&finding.path));
+        // while somebody does maintenance, they are about to be committed
+        if Lock::is_free(&layout.upkeep_lock()) {
+            checked.leftovers.extend(uncommitted);
+        }
     }
     // While somebody writes or does maintenance, these are in use.
     for (lock, folder) in [(layout.lock(), layout.tmp()), (layout.upkeep_lock(), layout.merging())] {

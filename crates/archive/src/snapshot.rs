@@ -36,7 +36,8 @@ const TAIL_ATTEMPTS_MAX: u32 = 3;
 ///    end although it is removed meanwhile.
 /// 4. Look whether anything was committed since; if so, start over: a tail that was sealed meanwhile may have been gone
 ///    before it was opened.
-/// 5. Read the tails. All but the last are complete, because a tail is begun only after the one before has ended.
+/// 5. Find the frames of the tails, of which the heads are enough; what is in them is read when it is asked for. All tails
+///    but the last are complete, because a tail is begun only after the one before has ended.
 #[derive(Debug)]
 pub struct Snapshot {
     state: Arc<ArchiveState>,

@@ -99,56 +99,69 @@ impl Upkeep {
         Ok(removed)
     }
 
-    /// Removes files that a crash has left before they were committed: those whose rows are in files that count.
-    /// Anything else that does not count is left alone, for people to look at. Returns how many were removed.
+    /// Removes files that a crash has left before they were committed. Anything else that does not count is left alone,
+    /// for people to look at. Returns how many were removed.
     pub(crate) fn remove_uncommitted(&mut self) -> Result<u64, ArchiveError> {
-        let state = self.state();
-        let pending: HashSet<PathBuf> = state.pending.iter().map(|pending| pending.file.path()).collect();
-        let mut removed = 0;
-        for &table in Table::ALL {
-            for partition in self.layout.partitions(table)? {
-                let Some(day) = civil::day_of_partition(&partition) else { continue };
-                let live = || state.segments_of(table).filter(|segment| segment.day == day);
-                let names: HashSet<String> = live().map(|segment| segment.name().to_string()).collect();
-                let counting = TailSet::union(live().map(|segment| &segment.tails));
-                for name in folder::names(&partition)? {
-                    let Some(parsed) = name.to_str().and_then(SegmentName::parse) else { continue };
-                    if names.contains(&parsed.to_string()) {
-                        continue;
-                    }
-                    let found = found_segment(&self.layout, (table, day), parsed, true)?;
-                    let is_ours = |found: &Segment| counting.includes(&found.tails) && !pending.contains(&found.path());
-                    if let Some(found) = found.filter(is_ours) {
-                        folder::remove_leftover(&found.path())?;
-                        removed += 1;
-                    }
-                }
-            }
-        }
-        Ok(removed + self.remove_uncommitted_summaries(&pending)?)
+        let uncommitted = uncommitted(&self.layout, self.state())?;
+        uncommitted.iter().try_for_each(|path| folder::remove_leftover(path))?;
+        Ok(uncommitted.len() as u64)
     }
+}
 
-    fn remove_uncommitted_summaries(&self, pending: &HashSet<PathBuf>) -> Result<u64, ArchiveError> {
-        let state = self.state();
-        let known: HashSet<PathBuf> = state.summaries.values().map(SegmentSummary::path).collect();
-        let mut removed = 0;
-        for partition in self.layout.summary_partitions()? {
+/// Files that were written and are not committed: segments and summaries whose rows are all in files that count, which
+/// must be there: one that was renamed is not given up for itself. Somebody is about to commit them, or a crash has
+/// left them.
+pub(crate) fn uncommitted(layout: &Layout, state: &ArchiveState) -> Result<Vec<PathBuf>, ArchiveError> {
+    let pending: HashSet<PathBuf> = state.pending.iter().map(|pending| pending.file.path()).collect();
+    let mut uncommitted = Vec::new();
+    for &table in Table::ALL {
+        for partition in layout.partitions(table)? {
             let Some(day) = civil::day_of_partition(&partition) else { continue };
-            let flows = state.segments_of(Table::Flows).filter(|segment| segment.day == day);
-            let summed = state.summaries.values().filter(|summary| summary.segment().day == day);
-            let counting = TailSet::union(flows.map(|segment| &segment.tails).chain(summed.map(SegmentSummary::tails)));
+            let live = || state.segments_of(table).filter(|segment| segment.day == day);
+            let names: HashSet<String> = live().map(|segment| segment.name().to_string()).collect();
+            let counting = TailSet::union(live().map(|segment| &segment.tails));
             for name in folder::names(&partition)? {
-                let name = name.to_string_lossy();
-                let Some(found) = found_summary(&self.layout, day, &name, true)? else { continue };
-                let path = found.path();
-                if !known.contains(&path) && !pending.contains(&path) && counting.includes(found.tails()) {
-                    folder::remove_leftover(&path)?;
-                    removed += 1;
+                let Some(parsed) = name.to_str().and_then(SegmentName::parse) else { continue };
+                if names.contains(&parsed.to_string()) {
+                    continue;
+                }
+                let found = found_segment(layout, (table, day), parsed, true)?;
+                let is_ours = |found: &Segment| counting.includes(&found.tails) && !pending.contains(&found.path());
+                let Some(found) = found.filter(is_ours) else { continue };
+                if live()
+                    .filter(|segment| segment.tails.intersects(&found.tails))
+                    .all(|segment| segment.open_file().is_ok())
+                {
+                    uncommitted.push(found.path());
                 }
             }
         }
-        Ok(removed)
     }
+    add_uncommitted_summaries(layout, state, &pending, &mut uncommitted)?;
+    Ok(uncommitted)
+}
+
+fn add_uncommitted_summaries(
+    layout: &Layout,
+    state: &ArchiveState,
+    pending: &HashSet<PathBuf>,
+    uncommitted: &mut Vec<PathBuf>,
+) -> Result<(), ArchiveError> {
+    let known: HashSet<PathBuf> = state.summaries.values().map(SegmentSummary::path).collect();
+    for partition in layout.summary_partitions()? {
+        let Some(day) = civil::day_of_partition(&partition) else { continue };
+        let flows = state.segments_of(Table::Flows).filter(|segment| segment.day == day);
+        let summed = state.summaries.values().filter(|summary| summary.segment().day == day);
+        let counting = TailSet::union(flows.map(|segment| &segment.tails).chain(summed.map(SegmentSummary::tails)));
+        for name in folder::names(&partition)? {
+            let Some(found) = found_summary(layout, day, &name.to_string_lossy(), true)? else { continue };
+            let path = found.path();
+            if !known.contains(&path) && !pending.contains(&path) && counting.includes(found.tails()) {
+                uncommitted.push(path);
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Now, in milliseconds since the epoch.

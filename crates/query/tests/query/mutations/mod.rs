@@ -152,7 +152,9 @@ impl Examined {
         match check(dir, false, |_| {}) {
             Err(error) if is_named(&error.to_string()) => {}
             Err(error) => wrong.push(Wrong::Error(format!("check: {error}"))),
-            Ok(report) if report.findings.is_empty() && report.torn_octets == 0 => wrong.push(Wrong::Check),
+            Ok(report) if report.findings.is_empty() && report.leftovers.is_empty() && report.torn_octets == 0 => {
+                wrong.push(Wrong::Check);
+            }
             Ok(_) => {}
         }
         wrong
