@@ -15,7 +15,7 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::Analyzer;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use futures::TryFutureExt;
-use weir_archive::{Position, Snapshot};
+use weir_archive::{ArchiveHandle, HandleOptions, Position, Snapshot};
 use weir_flow::Table;
 use weir_flow::scaling::Corrections;
 use weir_query::FlowQuery;
@@ -31,6 +31,9 @@ use crate::scan::ArchiveTable;
 use crate::threads::RunningQuestions;
 use crate::user_tables::UserTable;
 use crate::{EngineError, describe, functions, statement, user_tables};
+
+/// The part of the memory that indexes and frames may take, which several scans of one question share.
+const CACHE_PART: usize = 32;
 
 /// Limits of the engine.
 #[derive(Debug, Clone)]
@@ -88,7 +91,9 @@ pub struct Engine {
 impl Engine {
     /// Opens the archive in `folder` at its newest position.
     pub fn open(folder: &Path, options: &EngineOptions) -> Result<Self, EngineError> {
-        Self::over(&Arc::new(Snapshot::open(folder).map_err(EngineError::Archive)?), options)
+        let cached = HandleOptions { cache_octets_max: (options.memory_octets_max / CACHE_PART) as u64 };
+        let snapshot = ArchiveHandle::open(folder, &cached).and_then(|handle| handle.snapshot());
+        Self::over(&Arc::new(snapshot.map_err(EngineError::Archive)?), options)
     }
 
     /// An engine at the position of `snapshot`.

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use weir_archive::{Lease, Snapshot};
+use weir_archive::{ArchiveHandle, HandleOptions};
 use weir_chain::{
     Built, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, Outlet, Pulled, Role, Source, choices,
     options,
@@ -27,7 +27,10 @@ use weir_flow::Column;
 
 use ahead::Ahead;
 use reader::{Counters, RunReader, Step};
-use run::{Run, TimeWindow};
+use run::{Run, StartSpan};
+
+/// Octets of indexes that are kept between the readings of a segment.
+const CACHE_OCTETS_MAX: u64 = 32 << 20;
 
 /// Reads flows from an archive.
 pub const KIND: ComponentKind<ArchiveReaderOptions> = ComponentKind {
@@ -113,7 +116,7 @@ struct Settings {
     archive: PathBuf,
     /// In the order of the table; `None` for those that have a value.
     columns: Option<Vec<Column>>,
-    window: TimeWindow,
+    span: StartSpan,
     order: Order,
     readers: usize,
     batch_rows: usize,
@@ -124,7 +127,7 @@ struct Settings {
 fn configure(options: ArchiveReaderOptions) -> Result<Opener, OptionError> {
     let settings = Settings {
         columns: options.columns.map(columns).transpose()?,
-        window: window(options.from.as_deref(), options.to.as_deref())?,
+        span: span(options.from.as_deref(), options.to.as_deref())?,
         archive: options.archive,
         order: options.order,
         readers: options.readers,
@@ -150,13 +153,13 @@ fn columns(names: Vec<String>) -> Result<Vec<Column>, OptionError> {
     Ok(columns)
 }
 
-fn window(from: Option<&str>, to: Option<&str>) -> Result<TimeWindow, OptionError> {
+fn span(from: Option<&str>, to: Option<&str>) -> Result<StartSpan, OptionError> {
     let from_ms = from.map(|text| moment("from", text)).transpose()?;
     let to_ms = to.map(|text| moment("to", text)).transpose()?;
     if from_ms.zip(to_ms).is_some_and(|(from_ms, to_ms)| to_ms <= from_ms) {
         return Err(OptionError::new("to", "'to' is not after 'from'"));
     }
-    Ok(TimeWindow { from_ms, to_ms })
+    Ok(StartSpan { from_ms, to_ms })
 }
 
 fn moment(key: &str, text: &str) -> Result<i64, OptionError> {
@@ -182,15 +185,16 @@ enum Reading {
 
 struct ArchiveReader {
     reading: Reading,
-    /// Keeps the segments in their places until they are read.
-    _lease: Arc<Lease>,
     /// Rows that may still be handed on.
     rows_left: u64,
 }
 
 impl ArchiveReader {
     fn open(settings: Settings, context: &ComponentContext) -> Result<Self, ComponentError> {
-        let snapshot = Snapshot::open(&settings.archive).map_err(|error| {
+        // indexes are looked at as often as a segment is read
+        let cached = HandleOptions { cache_octets_max: CACHE_OCTETS_MAX };
+        let snapshot = ArchiveHandle::open(&settings.archive, &cached).and_then(|handle| handle.snapshot());
+        let snapshot = snapshot.map_err(|error| {
             let hint = error.hint();
             let error = ComponentError::caused(format!("cannot open archive '{}'", settings.archive.display()), error);
             match hint {
@@ -198,7 +202,7 @@ impl ArchiveReader {
                 None => error,
             }
         })?;
-        let runs = Run::of(&snapshot, settings.window);
+        let runs = Run::of(&Arc::new(snapshot), settings.span);
         let counters = Counters {
             segments_read: context.counters.counter("segments_read"),
             segments_damaged: context.counters.counter("segments_damaged"),
@@ -213,7 +217,7 @@ impl ArchiveReader {
         } else {
             Reading::Ahead(Ahead::start(runs, (0..readers).map(|_| reader()).collect())?)
         };
-        Ok(Self { reading, _lease: snapshot.lease(), rows_left })
+        Ok(Self { reading, rows_left })
     }
 
     /// The next step; `None` when there is nothing left.

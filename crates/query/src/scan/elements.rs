@@ -42,6 +42,11 @@ impl ElementsReader {
         Ok(Self { metadata: ArrowReaderMetadata::try_new(Arc::new(footer), ArrowReaderOptions::new())?, groups })
     }
 
+    /// Whether any row of the segment has some.
+    pub(super) fn has_any(&self) -> bool {
+        self.groups.contains(&true)
+    }
+
     /// The elements of some rows of a row group; `None` when none of the group has any.
     pub(super) fn read(
         &self,

@@ -281,15 +281,32 @@ impl SegmentFile {
     /// The elements of rows of a row group; `None` when none of the group has any.
     fn elements_of(&self, group: usize, rows: Range<usize>) -> Result<Option<ArrayRef>, QueryError> {
         let failed = |source| QueryError::Parquet { path: self.path.clone(), source };
-        let reader = if let Some(reader) = self.elements.get() {
-            reader
-        } else {
-            let file = self.file()?;
-            self.segment.verify_footer(&file.file)?;
-            let opened = ElementsReader::open(file).map_err(failed)?;
-            self.elements.get_or_init(|| opened)
-        };
-        reader.read(self.file()?, group, rows).map_err(failed)
+        self.elements_reader()?.read(self.file()?, group, rows).map_err(failed)
+    }
+
+    fn elements_reader(&self) -> Result<&ElementsReader, QueryError> {
+        if let Some(reader) = self.elements.get() {
+            return Ok(reader);
+        }
+        let file = self.file()?;
+        self.segment.verify_footer(&file.file)?;
+        let failed = |source| QueryError::Parquet { path: self.path.clone(), source };
+        let opened = ElementsReader::open(file).map_err(failed)?;
+        Ok(self.elements.get_or_init(|| opened))
+    }
+
+    /// The columns of these that have a value in some row.
+    pub(super) fn columns_with_values(&self) -> Result<Vec<Column>, QueryError> {
+        let mut found = Vec::new();
+        for (place, column) in self.columns.iter().enumerate() {
+            let has_value = if column.column_type() == ColumnType::Elements {
+                self.elements_reader()?.has_any()
+            } else {
+                self.groups.iter().any(|group| !group.chunks[place].absent)
+            };
+            found.extend(has_value.then_some(*column));
+        }
+        Ok(found)
     }
 
     /// A whole row group by the library, batch by batch: for what is not laid out in pages of its own.

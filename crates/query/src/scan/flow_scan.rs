@@ -9,6 +9,7 @@ use weir_filter::Predicate;
 use weir_flow::{Column, FlowBatch};
 
 use super::Wanted;
+use super::file::SegmentFile;
 use super::frame;
 use super::plan::plan;
 use super::unit::{ScanUnit, UnitContent};
@@ -53,6 +54,12 @@ struct State {
     units: u64,
 }
 
+/// The columns of a segment that have a value in some row. Reads no page.
+pub fn columns_with_values(snapshot: &Snapshot, segment: &Segment) -> Result<Vec<Column>, QueryError> {
+    let index = snapshot.index_of(segment)?;
+    SegmentFile::open(segment, Column::ALL, index.as_ref())?.columns_with_values()
+}
+
 impl FlowSources {
     /// The flows that are wanted, in units of work.
     pub(crate) fn scan(&self, wanted: &Wanted, options: &QueryOptions) -> FlowScan {
@@ -87,6 +94,17 @@ impl FlowScan {
     ) -> Self {
         let sources = FlowSources::of_segments(snapshot, segments, has_tail);
         Self::of(&sources, Wanted::of(predicate, window, columns), progress)
+    }
+
+    /// The flows of batches, of no archive or already read, that pass the filter, with these columns.
+    pub fn of_batches(
+        batches: Vec<FlowBatch>,
+        predicate: Predicate,
+        columns: impl IntoIterator<Item = Column>,
+        progress: &Arc<Progress>,
+    ) -> Self {
+        let wanted = Wanted::of(predicate, &TimeWindow::default(), columns);
+        Self::of(&FlowSources::of_batches(batches), wanted, progress)
     }
 
     pub(crate) fn of(sources: &FlowSources, wanted: Wanted, progress: &Arc<Progress>) -> Self {

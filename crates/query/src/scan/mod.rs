@@ -35,7 +35,7 @@ mod unit;
 mod wanted;
 mod window;
 
-pub use flow_scan::{FlowScan, SEGMENTS_AHEAD_MAX};
+pub use flow_scan::{FlowScan, SEGMENTS_AHEAD_MAX, columns_with_values};
 pub use unit::ScanUnit;
 
 pub use crate::decode::PageDecoder;

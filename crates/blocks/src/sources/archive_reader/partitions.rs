@@ -57,26 +57,21 @@ pub(super) struct Partitions {
 }
 
 impl Partitions {
-    /// Begins a run of rows with these times, without those for which `is_wanted` is false; tells how many are left.
-    pub(super) fn begin(&mut self, times: &[i64], is_wanted: Option<&[bool]>) -> usize {
+    /// Begins a run of rows with these times.
+    pub(super) fn begin(&mut self, times: &[i64]) {
         let span = self.measure(times);
         let ticks = (span >> self.tick_log2) as usize + 2;
         self.counts.clear();
         self.counts.resize(ticks, 0);
         self.no_time = ticks - 1;
         let mut counts = std::mem::take(&mut self.counts);
-        match is_wanted {
-            None => times.iter().for_each(|&time| counts[self.tick(time)] += 1),
-            Some(is_wanted) => times.iter().zip(is_wanted).for_each(|(&time, &is_wanted)| {
-                counts[self.tick(time)] += u32::from(is_wanted);
-            }),
+        for &time in times {
+            counts[self.tick(time)] += 1;
         }
         self.counts = counts;
-        let rows = self.counts.iter().map(|count| *count as usize).sum();
-        self.cut(rows);
+        self.cut(times.len());
         self.order.clear();
         (self.given, self.next) = (0..0, 0);
-        rows
     }
 
     /// Finds the first time and how long a tick is; tells the span of all times.
@@ -117,11 +112,11 @@ impl Partitions {
             self.partition_of.push(self.partitions.len() as u32);
         }
         self.partitions.push(Partition { end_tick: self.counts.len() as u32, ..partition });
-        self.slots_total = (partition.first_slot + rows_of_partition) as usize + 1;
+        self.slots_total = (partition.first_slot + rows_of_partition) as usize;
         self.times.resize(self.slots_total.max(self.times.len()), NO_TIME);
     }
 
-    /// Slots that a column must have: one for each row, the gaps, and one for all rows that are left out.
+    /// Slots that a column must have: one for each row, and the gaps.
     pub(super) fn slots_total(&self) -> usize {
         self.slots_total
     }
@@ -131,18 +126,11 @@ impl Partitions {
         self.partitions.iter_mut().for_each(|partition| partition.free = partition.first_slot);
     }
 
-    /// Gives the next rows of the run their slots, by the same times and choice as when it began.
-    pub(super) fn place(&mut self, times: &[i64], is_wanted: Option<&[bool]>) {
-        let nowhere = self.slots_total as u32 - 1;
+    /// Gives the next rows of the run their slots, by the same times as when it began.
+    pub(super) fn place(&mut self, times: &[i64]) {
         let mut slots = std::mem::take(&mut self.slots);
         slots.clear();
-        match is_wanted {
-            None => slots.extend(times.iter().map(|&time| self.next_slot(time))),
-            Some(is_wanted) => {
-                let slot = |(&time, &is_wanted)| if is_wanted { self.next_slot(time) } else { nowhere };
-                slots.extend(times.iter().zip(is_wanted).map(slot));
-            }
-        }
+        slots.extend(times.iter().map(|&time| self.next_slot(time)));
         for (&slot, &time) in slots.iter().zip(times) {
             self.times[slot as usize] = time;
         }
@@ -231,12 +219,12 @@ mod tests {
     }
 
     /// Rows in order, found through the slots: the row that lies in each slot, in the order of slots told.
-    fn ordered(times: &[i64], is_wanted: Option<&[bool]>, placed: usize, taken: usize) -> Vec<u32> {
+    fn ordered(times: &[i64], placed: usize, taken: usize) -> Vec<u32> {
         let mut partitions = Partitions::default();
-        let rows = partitions.begin(times, is_wanted);
+        partitions.begin(times);
         let mut row_of_slot = vec![u32::MAX; partitions.slots_total()];
         for (first, piece) in (0..).step_by(placed).zip(times.chunks(placed)) {
-            partitions.place(piece, is_wanted.map(|is_wanted| &is_wanted[first..first + piece.len()]));
+            partitions.place(piece);
             partitions.slots().iter().zip(first as u32..).for_each(|(&slot, row)| row_of_slot[slot as usize] = row);
         }
         let mut order = Vec::new();
@@ -244,34 +232,31 @@ mod tests {
             partitions.put_in_order(taken);
             let slots = partitions.order();
             if slots.is_empty() {
-                assert_eq!(order.len(), rows);
+                assert_eq!(order.len(), times.len());
                 return order;
             }
             order.extend(slots.iter().map(|&slot| row_of_slot[slot as usize]));
         }
     }
 
-    fn check(times: &[i64], is_wanted: Option<&[bool]>) {
+    fn check(times: &[i64]) {
         let mut expected: Vec<u32> = (0..times.len() as u32).collect();
-        expected.retain(|row| is_wanted.is_none_or(|is_wanted| is_wanted[*row as usize]));
         expected.sort_by_key(|row| times[*row as usize]);
         for (placed, taken) in [(usize::MAX, usize::MAX), (7, 10), (100, 1)] {
-            assert_eq!(ordered(times, is_wanted, placed.min(times.len()).max(1), taken), expected);
+            assert_eq!(ordered(times, placed.min(times.len()).max(1), taken), expected);
         }
     }
 
     proptest! {
         #[test]
         fn the_order_is_that_of_a_stable_sort(
-            rows in prop::collection::vec((time(), any::<bool>()), 0..500),
+            mut times in prop::collection::vec(time(), 0..500),
             broken_clock in prop::option::of(any::<i64>()),
         ) {
-            let (mut times, is_wanted): (Vec<i64>, Vec<bool>) = rows.into_iter().unzip();
             if let (Some(time), Some(first)) = (broken_clock, times.first_mut()) {
                 *first = time;
             }
-            check(&times, None);
-            check(&times, Some(&is_wanted));
+            check(&times);
         }
     }
 
@@ -279,10 +264,10 @@ mod tests {
     fn many_partitions_give_one_order() {
         // a multiplier without a common factor with 2^16 gives every number once
         let scattered: Vec<i64> = (0..1 << 16).map(|row: i64| row * 612_745 % (1 << 16)).collect();
-        check(&scattered, None);
+        check(&scattered);
         let at_once: Vec<i64> = scattered.iter().map(|time| time / 10_000).collect();
-        check(&at_once, None);
+        check(&at_once);
         let one_is_late: Vec<i64> = at_once.iter().map(|time| if *time == 5 { i64::MAX - 1 } else { *time }).collect();
-        check(&one_is_late, None);
+        check(&one_is_late);
     }
 }

@@ -2,8 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, RecordBatchOptions, new_null_array};
-use arrow::compute::filter_record_batch;
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::{Schema, SchemaRef, TimestampMillisecondType};
 use weir_chain::{ComponentError, Counter};
 use weir_flow::Column;
@@ -46,9 +45,8 @@ pub(super) struct RunReader {
     /// Rows of the run handed on so far.
     rows_given: u64,
     partitions: Partitions,
-    /// Times to sort by and whether rows are wanted, by row of the run.
+    /// Times to sort by, by row of the run.
     times: Vec<i64>,
-    is_wanted: Vec<bool>,
     /// Memory of columns, each at its place in the table.
     staged: Vec<Option<StagedColumn>>,
     /// Schema of the rows handed on last, so that it stays the same one.
@@ -90,7 +88,6 @@ impl RunReader {
             rows_given: 0,
             partitions: Partitions::default(),
             times: Vec::new(),
-            is_wanted: Vec::new(),
             staged: Column::ALL.iter().map(|_| None).collect(),
             schema: Arc::new(Schema::empty()),
         }
@@ -101,13 +98,13 @@ impl RunReader {
     pub(super) fn step(&mut self, run: &Run) -> Result<Step, ComponentError> {
         let step = self.advance(run);
         let step = match (step, run) {
-            (Err(error), Run::Segment(segment)) if self.settings.skips_damaged => {
+            (Err(error), Run::Segment(_, segment)) if self.settings.skips_damaged => {
                 tracing::warn!("segment skipped: {}", error.chain());
                 self.counters.segments_damaged.add(1);
                 self.counters.rows_damaged.add(segment.rows.saturating_sub(self.rows_given));
                 Step::Done
             }
-            (Ok(Step::Done), Run::Segment(_)) => {
+            (Ok(Step::Done), Run::Segment(..)) => {
                 self.counters.segments_read.add(1);
                 Step::Done
             }
@@ -137,74 +134,42 @@ impl RunReader {
 
     fn begin(&mut self, run: &Run) -> Result<Step, ComponentError> {
         let run = run.open()?;
-        let present = run.columns();
-        if !self.settings.window.is_open() && !present.contains(&Column::Start) {
-            return Ok(Step::Done);
-        }
-        let mut columns = present.clone();
+        let mut columns = run.columns.clone();
         if let Some(wanted) = &self.settings.columns {
             columns.retain(|column| wanted.contains(column));
         }
-        let Some(key) = self.settings.order.key().filter(|key| present.contains(key)) else {
-            return self.begin_passing(run, columns);
+        let Some(key) = self.settings.order.key().filter(|key| run.columns.contains(key)) else {
+            return Ok(self.begin_passing(run, columns));
         };
-        let input = run.read(&self.keys(key), STEP_ROWS)?;
+        let input = run.read(&[key], self.settings.span, STEP_ROWS);
         self.times.clear();
-        self.is_wanted.clear();
         self.state = State::Timing(Reading { run, input, columns });
         Ok(Step::Busy)
     }
 
-    /// Columns that the order and the choice of rows depend on.
-    fn keys(&self, key: Column) -> Vec<Column> {
-        let start = (!self.settings.window.is_open()).then_some(Column::Start);
-        let mut keys = vec![key];
-        keys.extend(start.filter(|start| *start != key));
-        keys.sort_unstable();
-        keys
-    }
-
-    fn begin_passing(&mut self, run: OpenRun, columns: Vec<Column>) -> Result<Step, ComponentError> {
-        let mut read = columns.clone();
-        if !self.settings.window.is_open() && !read.contains(&Column::Start) {
-            read.push(Column::Start);
-            read.sort_unstable();
-        }
-        let input = run.read(&read, self.settings.batch_rows)?;
+    fn begin_passing(&mut self, run: OpenRun, columns: Vec<Column>) -> Step {
+        let input = run.read(&columns, self.settings.span, self.settings.batch_rows);
         self.state = State::Passing(Reading { run, input, columns });
-        Ok(Step::Busy)
+        Step::Busy
     }
 
     /// Hands on rows as they are stored.
     fn pass(&mut self, mut reading: Reading) -> Result<Step, ComponentError> {
-        let Some(mut rows) = reading.input.next()? else { return Ok(Step::Done) };
-        if !self.settings.window.is_open() {
-            let is_wanted = BooleanArray::from(self.wanted(&rows));
-            rows = filter_record_batch(&rows, &is_wanted).map_err(cannot_arrange)?;
-        }
+        let Some(rows) = reading.input.next()? else { return Ok(Step::Done) };
         let count = rows.num_rows();
-        let columns = reading
-            .columns
-            .iter()
-            .filter_map(|column| rows.column_by_name(column.name()).map(|values| (*column, Arc::clone(values))));
-        let rows = self.assemble(count, columns.collect())?;
-        self.state = State::Passing(reading);
-        Ok(if count > 0 { Step::Rows(rows) } else { Step::Busy })
-    }
-
-    /// For each row whether its start is in the window.
-    fn wanted(&self, rows: &RecordBatch) -> Vec<bool> {
-        let starts = rows.column_by_name(Column::Start.name());
-        let Some(starts) = starts.and_then(|starts| starts.as_primitive_opt::<TimestampMillisecondType>()) else {
-            return vec![false; rows.num_rows()];
+        let values = |column: Column| match rows.column_by_name(column.name()) {
+            Some(values) => Arc::clone(values),
+            None => new_null_array(&arrow_type(column.column_type()), count),
         };
-        let window = self.settings.window;
-        starts.iter().map(|start| start.is_some_and(|start_ms| window.holds(start_ms))).collect()
+        let columns = reading.columns.iter().map(|column| (*column, values(*column))).collect();
+        let rows = self.assemble(count, columns)?;
+        self.state = State::Passing(reading);
+        Ok(Step::Rows(rows))
     }
 
     /// Reads times, and at their end gives every row its rank.
     fn time(&mut self, mut reading: Reading) -> Result<Step, ComponentError> {
-        let Some(key) = self.settings.order.key() else { return self.begin_passing(reading.run, reading.columns) };
+        let Some(key) = self.settings.order.key() else { return Ok(self.begin_passing(reading.run, reading.columns)) };
         if let Some(rows) = reading.input.next()? {
             let times = rows.column_by_name(key.name());
             match times.and_then(|times| times.as_primitive_opt::<TimestampMillisecondType>()) {
@@ -212,33 +177,26 @@ impl RunReader {
                 Some(times) if times.null_count() == 0 => self.times.extend_from_slice(times.values()),
                 Some(times) => self.times.extend(times.iter().map(|time| time.unwrap_or(NO_TIME))),
             }
-            if !self.settings.window.is_open() {
-                let is_wanted = self.wanted(&rows);
-                self.is_wanted.extend(is_wanted);
-            }
             self.state = State::Timing(reading);
             return Ok(Step::Busy);
         }
         if self.times.is_sorted() {
-            return self.begin_passing(reading.run, reading.columns);
+            return Ok(self.begin_passing(reading.run, reading.columns));
         }
-        let is_wanted = (!self.settings.window.is_open()).then_some(self.is_wanted.as_slice());
-        if self.partitions.begin(&self.times, is_wanted) == 0 {
-            return Ok(Step::Done);
-        }
-        self.begin_placing(reading.run, reading.columns)
+        self.partitions.begin(&self.times);
+        Ok(self.begin_placing(reading.run, reading.columns))
     }
 
-    fn begin_placing(&mut self, run: OpenRun, columns: Vec<Column>) -> Result<Step, ComponentError> {
+    fn begin_placing(&mut self, run: OpenRun, columns: Vec<Column>) -> Step {
         let key = self.settings.order.key();
         let others: Vec<Column> = columns.iter().copied().filter(|column| Some(*column) != key).collect();
         for column in &others {
             let staged = self.staged[*column as usize].get_or_insert_with(|| StagedColumn::new(*column, false));
             staged.begin(self.partitions.slots_total());
         }
-        let input = run.read(&others, DECODED_ROWS)?;
+        let input = run.read(&others, self.settings.span, DECODED_ROWS);
         self.state = State::Placing { reading: Reading { run, input, columns }, row: 0 };
-        Ok(Step::Busy)
+        Step::Busy
     }
 
     /// Puts the values of some rows into their slots.
@@ -251,12 +209,11 @@ impl RunReader {
             };
             let range = row..row + rows.num_rows();
             row = range.end;
-            let is_wanted = (!self.settings.window.is_open()).then(|| &self.is_wanted[range.clone()]);
-            self.partitions.place(&self.times[range], is_wanted);
+            self.partitions.place(&self.times[range]);
             if let Err((column, TooLong)) = self.put(&reading.columns, &rows) {
                 self.staged[column as usize] = Some(StagedColumn::new(column, true));
                 self.partitions.begin_again();
-                return self.begin_placing(reading.run, reading.columns);
+                return Ok(self.begin_placing(reading.run, reading.columns));
             }
         }
         self.state = State::Placing { reading, row };

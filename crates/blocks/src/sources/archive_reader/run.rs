@@ -1,23 +1,17 @@
 //! Runs: the pieces of an archive that are read one after another, segments and what is in no segment yet.
 
 use std::any::Any;
-use std::fs::File;
+use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
 use std::sync::Arc;
 
-use arrow::array::{RecordBatch, RecordBatchOptions};
-use arrow::datatypes::Schema;
-use parquet::arrow::ProjectionMask;
-use parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
-};
-use parquet::file::metadata::RowGroupMetaData;
-use parquet::file::statistics::Statistics;
+use arrow::array::RecordBatch;
 use weir_archive::{Segment, Snapshot, TailFrame};
 use weir_chain::ComponentError;
-use weir_flow::schema::{arrow_type, field};
+use weir_filter::{Comparison, Predicate, Test};
 use weir_flow::{Column, FlowBatch, Table};
+use weir_query::scan::{FlowScan, PageDecoder, columns_with_values};
+use weir_query::{Progress, QueryError, TimeWindow};
 
 /// Rows of the tail that are read as one run: as many as a segment has by default.
 const TAIL_ROWS: usize = 2_000_000;
@@ -25,17 +19,18 @@ const TAIL_ROWS: usize = 2_000_000;
 /// A piece of an archive.
 #[derive(Debug, Clone)]
 pub(super) enum Run {
-    /// A segment.
-    Segment(Segment),
+    /// A segment, which the snapshot keeps in its place.
+    Segment(Arc<Snapshot>, Segment),
     /// Deliveries that are in no segment yet, in the order in which they were appended.
     Tail(Vec<TailFrame>),
 }
 
 impl Run {
-    /// The runs of a snapshot that may have a row which starts in the window, in their order.
-    pub(super) fn of(snapshot: &Snapshot, window: TimeWindow) -> Vec<Self> {
-        let segments = snapshot.segments(Table::Flows).iter().filter(|segment| window.may_hold(segment));
-        let mut runs: Vec<Self> = segments.cloned().map(Self::Segment).collect();
+    /// The runs of a snapshot that may have a row which starts in the span, in their order.
+    pub(super) fn of(snapshot: &Arc<Snapshot>, span: StartSpan) -> Vec<Self> {
+        let segments = snapshot.segments(Table::Flows).iter().filter(|segment| span.may_hold(segment));
+        let mut runs: Vec<Self> =
+            segments.map(|segment| Self::Segment(Arc::clone(snapshot), segment.clone())).collect();
         let mut rows = TAIL_ROWS;
         for frame in snapshot.tail_frames().iter().filter(|frame| frame.flows() > 0) {
             match runs.last_mut() {
@@ -53,7 +48,7 @@ impl Run {
     /// Opens the run.
     pub(super) fn open(&self) -> Result<OpenRun, ComponentError> {
         match self {
-            Self::Segment(segment) => OpenRun::segment(segment),
+            Self::Segment(snapshot, segment) => OpenRun::segment(snapshot, segment),
             Self::Tail(frames) => OpenRun::tail(frames),
         }
     }
@@ -61,20 +56,23 @@ impl Run {
 
 /// Which flows are wanted, by their start: from the first time, and before the second.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct TimeWindow {
+pub(super) struct StartSpan {
     pub(super) from_ms: Option<i64>,
     pub(super) to_ms: Option<i64>,
 }
 
-impl TimeWindow {
+impl StartSpan {
     /// True when every flow is wanted, also one without a start.
-    pub(super) fn is_open(self) -> bool {
+    fn is_open(self) -> bool {
         self == Self::default()
     }
 
-    /// Whether a flow with this start is wanted.
-    pub(super) fn holds(self, start_ms: i64) -> bool {
-        self.from_ms.is_none_or(|from_ms| from_ms <= start_ms) && self.to_ms.is_none_or(|to_ms| start_ms < to_ms)
+    /// What a flow that is wanted passes.
+    fn predicate(self) -> Predicate {
+        let test = |comparison, ms| Predicate::Test(Test::Time { column: Column::Start, comparison, ms });
+        let from = self.from_ms.map(|ms| test(Comparison::GreaterOrEqual, ms));
+        let to = self.to_ms.map(|ms| test(Comparison::Less, ms));
+        Predicate::and(from.into_iter().chain(to))
     }
 
     fn may_hold(self, segment: &Segment) -> bool {
@@ -87,156 +85,120 @@ impl TimeWindow {
     }
 }
 
-/// A run that is open. It can be read several times.
+/// A run that is open. It can be read several times, and gives the same rows each time.
 #[derive(Debug)]
-pub(super) enum OpenRun {
-    /// A segment: its file and what its footer says.
-    ///
-    /// The library reads a `File` by seeking in duplicates of its descriptor, which share one cursor. So whoever reads
-    /// a segment opens it anew, and only one thread reads what was opened.
-    Segment { file: File, name: String, metadata: ArrowReaderMetadata, rows: usize },
-    /// Batches of flows.
+pub(super) struct OpenRun {
+    stored: Stored,
+    /// Columns that have a value in some row.
+    pub(super) columns: Vec<Column>,
+}
+
+/// Where the rows of a run are.
+#[derive(Debug)]
+enum Stored {
+    Segment(Arc<Snapshot>, Segment),
     Tail(Vec<FlowBatch>),
 }
 
-/// What is wrong with a segment.
-fn broken(name: &str, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ComponentError {
-    ComponentError::caused(format!("cannot read segment '{name}'"), cause)
+fn broken(segment: &Segment, cause: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> ComponentError {
+    ComponentError::caused(format!("cannot read segment '{}'", segment.path().display()), cause)
 }
 
 impl OpenRun {
-    fn segment(segment: &Segment) -> Result<Self, ComponentError> {
-        let name = segment.path().display().to_string();
-        let open = |path: &Path| -> Result<_, Box<dyn std::error::Error + Send + Sync>> {
-            let file = File::open(path)?;
-            let metadata = guarded(|| ArrowReaderMetadata::load(&file, ArrowReaderOptions::new()))??;
-            Ok((file, metadata))
-        };
-        let (file, metadata) = open(&segment.path()).map_err(|error| broken(&name, error))?;
-        let found = metadata.metadata().file_metadata().num_rows();
-        if u64::try_from(found) != Ok(segment.rows) || found >= i64::from(u32::MAX) {
-            return Err(broken(&name, format!("it has {found} rows, and {} by its name", segment.rows)));
+    fn segment(snapshot: &Arc<Snapshot>, segment: &Segment) -> Result<Self, ComponentError> {
+        if segment.rows >= u64::from(u32::MAX) {
+            return Err(broken(segment, "it has more rows than can be put in order"));
         }
-        for found in metadata.schema().fields() {
-            let Some(column) = Column::by_name(found.name()) else { continue };
-            let needed = arrow_type(column.column_type());
-            if !found.data_type().equals_datatype(&needed) {
-                let found = found.data_type();
-                return Err(broken(&name, format!("column '{column}' has type {found}, but {needed} is needed")));
-            }
-        }
-        Ok(Self::Segment { file, name, metadata, rows: segment.rows as usize })
+        let columns = guarded(|| columns_with_values(snapshot, segment)).map_err(|error| broken(segment, error))?;
+        Ok(Self { stored: Stored::Segment(Arc::clone(snapshot), segment.clone()), columns })
     }
 
     fn tail(frames: &[TailFrame]) -> Result<Self, ComponentError> {
         let read = |frame: &TailFrame| -> Result<_, Box<dyn std::error::Error + Send + Sync>> {
             Ok(frame.read_flows(Column::ALL)?.map(FlowBatch::try_new).transpose()?)
         };
-        let flows = frames.iter().filter_map(|frame| read(frame).transpose()).collect::<Result<_, _>>();
-        flows.map(Self::Tail).map_err(|error| ComponentError::caused("cannot read the tail of the archive", error))
+        let flows = frames.iter().filter_map(|frame| read(frame).transpose()).collect::<Result<Vec<_>, _>>();
+        let flows = flows.map_err(|error| ComponentError::caused("cannot read the tail of the archive", error))?;
+        let has_value = |column: &Column| flows.iter().any(|batch| batch.column(*column).is_some());
+        let columns = Column::ALL.iter().copied().filter(has_value).collect();
+        Ok(Self { stored: Stored::Tail(flows), columns })
     }
 
-    /// Columns that have a value in some row.
-    pub(super) fn columns(&self) -> Vec<Column> {
-        let columns = Column::ALL.iter().copied();
-        match self {
-            Self::Segment { metadata, .. } => {
-                let schema = metadata.parquet_schema();
-                let mut has_value = [false; Column::COUNT];
-                for leaf in 0..schema.num_columns() {
-                    let group_has_value = |group: &RowGroupMetaData| {
-                        let chunk = group.column(leaf);
-                        let nulls = chunk.statistics().and_then(Statistics::null_count_opt);
-                        nulls != u64::try_from(chunk.num_values()).ok()
-                    };
-                    if let Some(column) = Column::by_name(schema.get_column_root(leaf).name())
-                        && metadata.metadata().row_groups().iter().any(group_has_value)
-                    {
-                        has_value[column as usize] = true;
-                    }
-                }
-                columns.filter(|column| has_value[*column as usize]).collect()
+    /// Reads these columns of the flows that are wanted, in batches of at most so many rows. Every batch has those of
+    /// them that have a value in it.
+    pub(super) fn read(&self, columns: &[Column], span: StartSpan, batch_rows: usize) -> Input {
+        let (predicate, columns, progress) = (span.predicate(), columns.iter().copied(), Arc::new(Progress::default()));
+        let (scan, segment) = match &self.stored {
+            Stored::Segment(snapshot, segment) => {
+                let window = TimeWindow::default();
+                let segments = vec![segment.clone()];
+                let scan = FlowScan::of_segments(snapshot, segments, false, &window, predicate, columns, &progress);
+                (scan, Some(segment.clone()))
             }
-            Self::Tail(batches) => {
-                columns.filter(|column| batches.iter().any(|batch| batch.column(*column).is_some())).collect()
-            }
-        }
-    }
-
-    /// Reads these columns, which are in the order of the table, in batches of at most so many rows. Every batch has
-    /// those of them that have a value in it, or that the segment has.
-    pub(super) fn read(&self, columns: &[Column], batch_rows: usize) -> Result<Input, ComponentError> {
-        match self {
-            Self::Segment { file, name, metadata, rows } => {
-                let file = file.try_clone().map_err(|error| broken(name, error))?;
-                let builder = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata.clone());
-                let mask =
-                    ProjectionMask::columns(builder.parquet_schema(), columns.iter().map(|column| column.name()));
-                let builder = builder.with_batch_size(batch_rows).with_projection(mask);
-                let reader: Result<_, Box<dyn std::error::Error + Send + Sync>> =
-                    guarded(|| builder.build()).and_then(|reader| reader.map_err(Into::into));
-                let reader = reader.map_err(|error| broken(name, error))?;
-                Ok(Input::Segment { reader, name: name.clone(), rows_left: *rows })
-            }
-            Self::Tail(batches) => {
-                let batches = batches.iter().flat_map(|batch| cut(batch, columns, batch_rows)).collect::<Vec<_>>();
-                Ok(Input::Tail(batches.into_iter()))
-            }
-        }
+            Stored::Tail(batches) => (FlowScan::of_batches(batches.clone(), predicate, columns, &progress), None),
+        };
+        Input { scan, segment, decoder: None, ready: VecDeque::new(), batch_rows }
     }
 }
 
-/// Some columns of a batch, in pieces of at most so many rows.
-fn cut(batch: &FlowBatch, columns: &[Column], batch_rows: usize) -> Vec<RecordBatch> {
-    let present: Vec<_> =
-        columns.iter().filter_map(|&column| batch.column(column).map(|values| (column, Arc::clone(values)))).collect();
-    let schema = Arc::new(Schema::new(present.iter().map(|(column, _)| field(*column)).collect::<Vec<_>>()));
-    let options = RecordBatchOptions::new().with_row_count(Some(batch.rows()));
-    let arrays = present.into_iter().map(|(_, values)| values).collect();
-    let whole = RecordBatch::try_new_with_options(schema, arrays, &options);
-    let whole = whole.unwrap_or_else(|_| batch.record_batch().clone());
-    let starts = (0..whole.num_rows()).step_by(batch_rows);
-    starts.map(|start| whole.slice(start, batch_rows.min(whole.num_rows() - start))).collect()
-}
-
-/// The rows of a run, in the order in which they are stored.
+/// The rows of a run that are wanted, in the order in which they are stored.
 #[derive(Debug)]
-pub(super) enum Input {
-    /// Rows of a segment.
-    Segment { reader: ParquetRecordBatchReader, name: String, rows_left: usize },
-    /// Rows of the tail.
-    Tail(std::vec::IntoIter<RecordBatch>),
+pub(super) struct Input {
+    scan: FlowScan,
+    segment: Option<Segment>,
+    decoder: Option<PageDecoder>,
+    ready: VecDeque<FlowBatch>,
+    batch_rows: usize,
 }
 
 impl Input {
     /// The next batch; `None` when all rows have come.
     pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, ComponentError> {
-        match self {
-            Self::Tail(batches) => Ok(batches.next()),
-            Self::Segment { reader, name, rows_left } => {
-                let next = guarded(|| reader.next().transpose()).and_then(|next| next.map_err(Into::into));
-                let next = next.map_err(|error| broken(name, error))?;
-                let rows = next.as_ref().map_or(0, RecordBatch::num_rows);
-                match rows_left.checked_sub(rows) {
-                    Some(left) if next.is_some() || left == 0 => *rows_left = left,
-                    _ => {
-                        return Err(broken(
-                            name,
-                            format!("{rows_left} rows are left by its footer, {rows} were found"),
-                        ));
-                    }
+        loop {
+            if let Some(batch) = self.ready.pop_front() {
+                let rows = batch.record_batch();
+                if rows.num_rows() <= self.batch_rows {
+                    return Ok(Some(rows.clone()));
                 }
-                Ok(next)
+                let (first, rest) =
+                    (rows.slice(0, self.batch_rows), rows.slice(self.batch_rows, rows.num_rows() - self.batch_rows));
+                let rest = FlowBatch::try_new(rest);
+                self.ready.push_front(rest.map_err(|error| ComponentError::caused("cannot cut a batch", error))?);
+                return Ok(Some(first));
+            }
+            if !guarded(|| self.read_unit()).map_err(|error| match &self.segment {
+                Some(segment) => broken(segment, error),
+                None => ComponentError::caused("cannot read the tail of the archive", error),
+            })? {
+                return Ok(None);
             }
         }
     }
+
+    /// Reads the next unit; false when there is none.
+    fn read_unit(&mut self) -> Result<bool, QueryError> {
+        let Some(unit) = self.scan.next_unit()? else { return Ok(false) };
+        let decoder = match &mut self.decoder {
+            Some(decoder) => decoder,
+            none => none.insert(PageDecoder::new().map_err(|source| QueryError::Source(source.into()))?),
+        };
+        unit.read(decoder, |batch| {
+            self.ready.push_back(batch);
+            Ok(())
+        })?;
+        Ok(true)
+    }
 }
 
-/// Calls the library, which may panic on octets that make no sense.
-fn guarded<T>(work: impl FnOnce() -> T) -> Result<T, Box<dyn std::error::Error + Send + Sync>> {
-    catch_unwind(AssertUnwindSafe(work)).map_err(|panic: Box<dyn Any + Send>| {
+/// Calls a reader, which may panic on octets that make no sense.
+fn guarded<T, E>(work: impl FnOnce() -> Result<T, E>) -> Result<T, Box<dyn std::error::Error + Send + Sync>>
+where
+    E: std::error::Error + Send + Sync + 'static,
+{
+    let done = catch_unwind(AssertUnwindSafe(work)).map_err(|panic: Box<dyn Any + Send>| {
         let text = panic.downcast_ref::<&str>().copied().map(str::to_owned);
         let text = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
-        format!("the Parquet reader panicked: {text}").into()
-    })
+        format!("the reader panicked: {text}")
+    })?;
+    Ok(done?)
 }

@@ -10,7 +10,7 @@ use arrow::compute::{concat_batches, take_record_batch};
 use arrow::datatypes::{Field, Schema, TimestampMillisecondType};
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use weir_archive::{ArchiveOptions, Segment, Writer};
+use weir_archive::{ArchiveOptions, Segment, Snapshot, Writer};
 use weir_chain::{AnyKind, compliance};
 use weir_flow::{Delivery, FlowBatch, FlowBatchBuilder, Table};
 
@@ -143,19 +143,19 @@ fn plain(path: &Path) -> RecordBatch {
 }
 
 /// The rows of a run that start in the window, sorted by a time; those without it come last.
-fn naive(stored: &[RecordBatch], order: Order, window: TimeWindow) -> RecordBatch {
+fn naive(stored: &[RecordBatch], order: Order, span: StartSpan) -> RecordBatch {
     let times = |batch: &RecordBatch, column: Column| {
         batch.column(column as usize).as_primitive::<TimestampMillisecondType>().clone()
     };
     let sorted = stored.iter().map(|batch| {
         let starts = times(batch, Column::Start);
         let mut rows: Vec<u32> = (0..batch.num_rows() as u32).collect();
-        if !window.is_open() {
+        if span != StartSpan::default() {
             rows.retain(|&row| {
                 let row = row as usize;
                 let start = starts.value(row);
-                let after = window.from_ms.is_none_or(|from| start >= from);
-                starts.is_valid(row) && after && window.to_ms.is_none_or(|to| start < to)
+                let after = span.from_ms.is_none_or(|from| start >= from);
+                starts.is_valid(row) && after && span.to_ms.is_none_or(|to| start < to)
             });
         }
         if let Some(key) = order.key() {
@@ -224,7 +224,7 @@ fn rows_are_those_of_a_plain_reading() {
         let archive = Archive::new(kind);
         let stored = archive.stored();
         for (order, name) in [(Order::Received, "received"), (Order::Start, "start"), (Order::Stored, "stored")] {
-            let expected = naive(&stored, order, TimeWindow::default());
+            let expected = naive(&stored, order, StartSpan::default());
             for (readers, batch_rows) in [(0, 8192), (1, 300), (3, 777)] {
                 let what = format!("order = '{name}'\nreaders = {readers}\nbatch_rows = {batch_rows}");
                 let (bursts, _) = read(&archive.parameters(&what)).expect("no damage");
@@ -238,7 +238,7 @@ fn rows_are_those_of_a_plain_reading() {
 #[test]
 fn a_reader_ends_after_so_many_rows() {
     let archive = Archive::new(Kind::Narrow);
-    let expected = naive(&archive.stored(), Order::Received, TimeWindow::default());
+    let expected = naive(&archive.stored(), Order::Received, StartSpan::default());
     for (rows_max, readers) in [(1, 0), (300, 0), (2_500, 1), (2_501, 3), (1 << 40, 2)] {
         let parameters = archive.parameters(&format!("batch_rows = 300\nreaders = {readers}\nrows_max = {rows_max}"));
         let (bursts, _) = read(&parameters).expect("no damage");
@@ -251,15 +251,15 @@ fn a_reader_ends_after_so_many_rows() {
 fn a_window_chooses_by_start() {
     let archive = Archive::new(Kind::Wide);
     let stored = archive.stored();
-    let day = TimeWindow { from_ms: Some(1_763_683_000_000), to_ms: Some(1_763_683_500_000) };
+    let day = StartSpan { from_ms: Some(1_763_683_000_000), to_ms: Some(1_763_683_500_000) };
     let times = "from = '2025-11-20T23:56:40Z'\nto = '2025-11-21T01:05:00+01:00'";
     let since = "from = '2025-11-20T23:56:40Z'";
     let before = "to = '2025-11-21T00:05:00Z'";
-    for (text, window) in
-        [(times, day), (since, TimeWindow { to_ms: None, ..day }), (before, TimeWindow { from_ms: None, ..day })]
+    for (text, span) in
+        [(times, day), (since, StartSpan { to_ms: None, ..day }), (before, StartSpan { from_ms: None, ..day })]
     {
         for (order, name) in [(Order::Received, "received"), (Order::Start, "start"), (Order::Stored, "stored")] {
-            let expected = naive(&stored, order, window);
+            let expected = naive(&stored, order, span);
             assert!((2_500..10_000).contains(&expected.num_rows()), "a choice: {}", expected.num_rows());
             let (bursts, counters) =
                 read(&archive.parameters(&format!("{text}\norder = '{name}'"))).expect("no damage");
