@@ -3,6 +3,7 @@
 mod approximate;
 mod completeness;
 mod elements;
+mod files;
 mod format;
 mod memory;
 mod mutations;
