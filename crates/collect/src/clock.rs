@@ -1,9 +1,5 @@
 //! Times of a message: what turns an exporter's way of telling time into milliseconds since the epoch.
 
-use weir_wire::Template;
-
-use crate::columns::Records;
-
 /// `systemInitTimeMilliseconds`: what uptimes in IPFIX records count from, since the header has no uptime.
 pub(crate) const SYSTEM_INIT_TIME_MS: u16 = 160;
 
@@ -25,16 +21,6 @@ impl MessageClock {
         let derived_ms = system_init_ms.map(|init_ms| self.export_ms.wrapping_sub(init_ms) as u32);
         Self { uptime_ms: self.uptime_ms.or(derived_ms), ..self }
     }
-}
-
-/// When the exporter started, milliseconds since the epoch, if options data report it. Exporters that keep NetFlow's
-/// uptimes in IPFIX records report it this way and not in the records themselves.
-pub(crate) fn system_init_ms(template: &Template, records: Records<'_>) -> Option<i64> {
-    let fields = template.fields();
-    let field = fields.iter().position(|f| f.element.enterprise == 0 && f.element.id == SYSTEM_INIT_TIME_MS)?;
-    let last = records.len().checked_sub(1)?;
-    // Templates of NetFlow v9 have scope types in front, which are no elements.
-    (field >= template.scope_count()).then(|| records.number(field, last).map(|value| value as i64))?
 }
 
 /// How a field represents a time.

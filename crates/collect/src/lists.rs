@@ -47,6 +47,7 @@ pub(crate) fn write_leftovers(
     builder: &mut FlowBatchBuilder,
 ) -> u32 {
     let (mut entries, mut leaves, mut undecodable) = (Vec::new(), Vec::new(), 0);
+    let mut columns = LeafColumns { plan, last: None };
     let target = builder.elements();
     for row in 0..records.len() {
         for leftover in plan.leftovers.iter().filter(|leftover| is_kept(leftover, records, row)) {
@@ -59,6 +60,11 @@ pub(crate) fn write_leftovers(
             let position = target.row_len() as u16;
             let element = ElementId { enterprise: leftover.enterprise, id: leftover.id };
             undecodable += structured::walk(element, kind, octets, templates, &mut entries);
+            if target.row_len() + entries.len() > usize::from(u16::MAX) {
+                // their places cannot be written
+                undecodable += 1;
+                entries.truncate(1);
+            }
             for entry in &entries {
                 let ElementId { enterprise, id } = entry.element;
                 match entry.parent {
@@ -66,7 +72,7 @@ pub(crate) fn write_leftovers(
                     Some(parent) => {
                         let place = (parent.saturating_add(position), entry.record);
                         target.push_nested(enterprise, id, entry.octets, place);
-                        leaves.extend(leaf(plan, row, entry));
+                        leaves.extend(columns.leaf(row, entry));
                     }
                 }
             }
@@ -77,26 +83,51 @@ pub(crate) fn write_leftovers(
     undecodable
 }
 
-/// The leaf that an entry is, when there is a column for it that the records leave empty. Times are none: those in
-/// lists are of what happened within the flow.
-fn leaf<'a>(plan: &Plan, row: usize, entry: &ListEntry<'a>) -> Option<Leaf<'a>> {
-    let ElementId { enterprise, id } = entry.element;
-    let (column, part) = match column_of_flags(entry.element) {
-        Some(column) => (column, true),
-        None => (Column::of_element(enterprise, id)?.0, false),
-    };
-    let fits = match column.column_type() {
-        ColumnType::U8 => entry.octets.len() == 1,
-        ColumnType::U16 => matches!(entry.octets.len(), 1..=2),
-        ColumnType::U32 => matches!(entry.octets.len(), 1..=4),
-        ColumnType::U64 => matches!(entry.octets.len(), 1..=8),
-        ColumnType::Address => matches!(entry.octets.len(), 4 | 16),
-        ColumnType::Mac => entry.octets.len() == 6,
-        ColumnType::Octets => !entry.octets.is_empty(),
+/// Which columns the values in lists may fill.
+struct LeafColumns<'p> {
+    plan: &'p Plan,
+    /// The element that was asked about last: values of one element come in a row.
+    last: Option<(ElementId, Option<(Column, bool)>)>,
+}
+
+impl LeafColumns<'_> {
+    /// The leaf that an entry is, when there is a column for it that the records leave empty.
+    fn leaf<'a>(&mut self, row: usize, entry: &ListEntry<'a>) -> Option<Leaf<'a>> {
+        let found = match self.last {
+            Some((element, found)) if element == entry.element => found,
+            _ => {
+                let found = self.column(entry.element);
+                self.last = Some((entry.element, found));
+                found
+            }
+        };
+        let (column, part) = found?;
+        fits(column, entry.octets).then_some(Leaf { row, column, octets: entry.octets, part })
+    }
+
+    /// The column for an element, and whether the element has some bits of it only. Times are none: those in lists are
+    /// of what happened within the flow.
+    fn column(&self, element: ElementId) -> Option<(Column, bool)> {
+        let (column, part) = match column_of_flags(element) {
+            Some(column) => (column, true),
+            None => (Column::of_element(element.enterprise, element.id)?.0, false),
+        };
+        let open = column != Column::SamplingInterval && column != Column::SamplerId && !self.plan.writes(column);
+        open.then_some((column, part))
+    }
+}
+
+fn fits(column: Column, octets: &[u8]) -> bool {
+    match column.column_type() {
+        ColumnType::U8 => octets.len() == 1,
+        ColumnType::U16 => matches!(octets.len(), 1..=2),
+        ColumnType::U32 => matches!(octets.len(), 1..=4),
+        ColumnType::U64 => matches!(octets.len(), 1..=8),
+        ColumnType::Address => matches!(octets.len(), 4 | 16),
+        ColumnType::Mac => octets.len() == 6,
+        ColumnType::Octets => !octets.is_empty(),
         ColumnType::Time | ColumnType::Elements => false,
-    };
-    let open = column != Column::SamplingInterval && column != Column::SamplerId && !plan.writes(column);
-    (fits && open).then_some(Leaf { row, column, octets: entry.octets, part })
+    }
 }
 
 /// Writes one column after the other: of each row the only value, or bits that elements have each some of; else null.

@@ -4,6 +4,8 @@
 //! preferred element gets it and the others are kept among the elements without a column, so nothing is lost. Every
 //! field whose length a column cannot hold is kept there as well.
 
+use std::collections::BTreeMap;
+
 use weir_flow::{Column, ColumnType, registry};
 use weir_wire::element::PADDING_OCTETS;
 use weir_wire::fixed::FixedFormat;
@@ -84,6 +86,12 @@ pub(crate) struct Leftover {
     pub list: Option<ListKind>,
 }
 
+impl Leftover {
+    pub(crate) fn element(&self) -> ElementId {
+        ElementId { enterprise: self.enterprise, id: self.id }
+    }
+}
+
 /// What to do with the records of one template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Plan {
@@ -125,15 +133,15 @@ impl Plan {
             needs_uptime: false,
             wide_uptimes: Vec::new(),
         };
-        for &column in Column::ALL {
-            plan.place(column, fields);
+        for (column, claims) in claims_of(fields) {
+            plan.place(column, claims, fields);
         }
         plan.place_event_time(fields);
         plan.place_flags(fields);
         plan.place_interval(fields);
         plan.keep_the_rest(fields, header_uptime);
         for leftover in &mut plan.leftovers {
-            leftover.list = list_kind(ElementId { enterprise: leftover.enterprise, id: leftover.id });
+            leftover.list = list_kind(leftover.element());
         }
         plan.has_lists = plan.leftovers.iter().any(|leftover| leftover.list.is_some());
         if !plan.has_lists && !plan.writes(Column::SrcAddr) && !plan.writes(Column::DstAddr) {
@@ -166,16 +174,7 @@ impl Plan {
     }
 
     /// Finds the field with the best claim on a column.
-    fn place(&mut self, column: Column, fields: &[FieldSpecifier]) {
-        let mut claims: Vec<(usize, usize)> = fields
-            .iter()
-            .enumerate()
-            .filter(|(_, specifier)| fits(column, **specifier))
-            .filter_map(|(field, specifier)| {
-                let (claimed, rank) = Column::of_element(specifier.element.enterprise, specifier.element.id)?;
-                (claimed == column).then_some((rank, field))
-            })
-            .collect();
+    fn place(&mut self, column: Column, mut claims: Vec<(usize, usize)>, fields: &[FieldSpecifier]) {
         let innermost = OF_THE_PACKETS_HEADERS.contains(&column);
         claims.sort_unstable_by_key(|&(rank, field)| (rank, if innermost { fields.len() - field } else { field }));
         let Some(&(_, field)) = claims.first() else { return };
@@ -303,6 +302,18 @@ fn fits(column: Column, specifier: FieldSpecifier) -> bool {
         ColumnType::Elements => false,
         _ => length == VARIABLE_LENGTH || (1..=8).contains(&length),
     }
+}
+
+/// The fields that may fill a column, each with its rank, for every column that any may fill.
+fn claims_of(fields: &[FieldSpecifier]) -> BTreeMap<Column, Vec<(usize, usize)>> {
+    let mut claims: BTreeMap<Column, Vec<(usize, usize)>> = BTreeMap::new();
+    for (field, specifier) in fields.iter().enumerate() {
+        let of_element = Column::of_element(specifier.element.enterprise, specifier.element.id);
+        if let Some((column, rank)) = of_element.filter(|(column, _)| fits(*column, *specifier)) {
+            claims.entry(column).or_default().push((rank, field));
+        }
+    }
+    claims
 }
 
 /// The best claims of both families, in the order of the template.

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use weir_wire::{ScopeType, Template, value};
+use weir_wire::{ElementId, ScopeType, Template, value};
 
 use crate::columns::Records;
 
@@ -59,14 +59,16 @@ impl SamplerFields {
     /// The fields of a template. Scopes of NetFlow v9 are no elements, but their numbers are none of those here.
     pub(crate) fn of(template: &Template, netflow9: bool) -> Self {
         let position = |id: u16| {
-            template.fields().iter().position(|field| field.element.enterprise == 0 && field.element.id == id)
+            let mut fields = template.filled_fields();
+            fields.find(|(_, field)| field.element == ElementId::iana(id)).map(|(number, _)| number)
         };
-        let scopes = template.fields().iter().take(template.scope_count());
-        let interface = scopes.into_iter().position(|field| match field.element.id {
+        let mut scopes = template.filled_fields().filter(|(field, _)| *field < template.scope_count());
+        let interface = scopes.find(|(_, field)| match field.element.id {
             id if netflow9 => ScopeType::from_id(id) == ScopeType::Interface,
             // ingressInterface, ingressPhysicalInterface
             id => field.element.enterprise == 0 && matches!(id, 10 | 252),
         });
+        let interface = interface.map(|(field, _)| field);
         Self {
             // selectorId, samplerId
             sampler: position(302).or(position(48)),
@@ -115,13 +117,13 @@ impl SamplerFields {
 /// The samplers of one Observation Domain.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Samplers {
-    by_id: HashMap<u64, u32>,
-    by_interface: HashMap<u64, u32>,
+    by_id: HashMap<u64, u32, foldhash::fast::RandomState>,
+    by_interface: HashMap<u64, u32, foldhash::fast::RandomState>,
     any: Option<u32>,
 }
 
 /// Which sampler of a domain.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Sampler {
     /// The one that is meant when none is named.
     Any,
@@ -132,14 +134,22 @@ pub(crate) enum Sampler {
 }
 
 /// What was learned from Options Data Records.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct SamplersLearned {
-    /// Whether any interval is another than before.
-    pub changed: bool,
+    /// Intervals that are others than before.
+    pub changes: Vec<SamplerChange>,
     /// Samplers not known before.
     pub new: usize,
     /// Those beyond the limits.
     pub refused: u64,
+}
+
+/// The interval of a sampler before, if it was known, and now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct SamplerChange {
+    pub sampler: Sampler,
+    pub before: Option<u32>,
+    pub now: u32,
 }
 
 impl Samplers {
@@ -189,6 +199,15 @@ impl Samplers {
         }
     }
 
+    /// Forgets a sampler.
+    pub(crate) fn remove(&mut self, sampler: Sampler) {
+        match sampler {
+            Sampler::Any => self.any = None,
+            Sampler::Numbered(id) => drop(self.by_id.remove(&id)),
+            Sampler::OfInterface(id) => drop(self.by_interface.remove(&id)),
+        }
+    }
+
     /// The interval of a sampler. Records name sampler 0 when there was none.
     pub(crate) fn of(&self, sampler: u64) -> Option<u32> {
         self.by_id.get(&sampler).copied().or(self.any.filter(|_| sampler != 0))
@@ -213,30 +232,12 @@ impl Samplers {
             }
             free -= usize::from(!known);
             learned.new += usize::from(!known);
-            learned.changed |= self.set(sampler, interval) != Some(interval);
+            let before = self.set(sampler, interval);
+            if before != Some(interval) {
+                learned.changes.push(SamplerChange { sampler, before, now: interval });
+            }
         }
         learned
-    }
-
-    /// What all of these agree about. A sampler's number may mean one thing here and another there, and then nothing.
-    pub(crate) fn agreed<'s>(all: impl Iterator<Item = &'s Samplers> + Clone) -> Self {
-        fn agree<'m>(maps: impl Iterator<Item = &'m HashMap<u64, u32>>) -> HashMap<u64, u32> {
-            let mut agreed: HashMap<u64, Option<u32>> = HashMap::new();
-            for (&key, &interval) in maps.flatten() {
-                agreed
-                    .entry(key)
-                    .and_modify(|known| *known = known.filter(|k| *k == interval))
-                    .or_insert(Some(interval));
-            }
-            agreed.into_iter().filter_map(|(key, interval)| Some((key, interval?))).collect()
-        }
-        let mut anys = all.clone().filter_map(|samplers| samplers.any);
-        let first = anys.next();
-        Self {
-            by_id: agree(all.clone().map(|samplers| &samplers.by_id)),
-            by_interface: agree(all.map(|samplers| &samplers.by_interface)),
-            any: first.filter(|first| anys.all(|other| other == *first)),
-        }
     }
 }
 
@@ -302,24 +303,14 @@ mod tests {
     fn samplers_beyond_the_limit_are_counted() {
         let mut samplers = Samplers::default();
         let body: Vec<u8> = (0..1_030_u16).flat_map(|id| [id.to_be_bytes(), [0, 9]].concat()).collect();
-        assert_eq!(
-            learn(&mut samplers, 1, &[(302, 2), (34, 2)], &body, false),
-            SamplersLearned { changed: true, new: 1_024, refused: 6 }
-        );
+        let learned = learn(&mut samplers, 1, &[(302, 2), (34, 2)], &body, false);
+        assert_eq!((learned.changes.len(), learned.new, learned.refused), (1_024, 1_024, 6));
+        let change = SamplerChange { sampler: Sampler::Numbered(1), before: Some(9), now: 5 };
         assert_eq!(
             learn(&mut samplers, 1, &[(302, 2), (34, 2)], &[0, 1, 0, 5], false),
-            SamplersLearned { changed: true, new: 0, refused: 0 }
+            SamplersLearned { changes: vec![change], new: 0, refused: 0 }
         );
         assert_eq!(learn(&mut samplers, 1, &[(302, 2), (34, 2)], &[0, 1, 0, 5], false), SamplersLearned::default());
         assert_eq!(samplers.of(1), Some(5));
-    }
-
-    #[test]
-    fn domains_that_do_not_agree_report_nothing() {
-        let (mut first, mut second) = (Samplers::default(), Samplers::default());
-        learn(&mut first, 1, &[(302, 1), (34, 2)], &[1, 0, 10, 2, 0, 20], false);
-        learn(&mut second, 1, &[(302, 1), (34, 2)], &[1, 0, 10, 2, 0, 30, 3, 0, 40], false);
-        let agreed = Samplers::agreed([&first, &second].into_iter());
-        assert_eq!((agreed.of(1), agreed.of(2), agreed.of(3)), (Some(10), None, Some(40)));
     }
 }

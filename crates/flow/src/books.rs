@@ -87,6 +87,7 @@ counters! {
     TemplatesExpired "templates_expired" "Templates forgotten because the exporter did not send them again in time.";
     TemplatesEvicted "templates_evicted" "Templates dropped for those of other exporters, because this one sent nothing to decode with them.";
     TemplatesWithdrawn "templates_withdrawn" "Template Withdrawals received.";
+    WithdrawalsIgnored "withdrawals_ignored" "Template Withdrawals in datagrams, which change nothing (RFC 7011 section 8.4).";
     SetsWaitingIn "sets_waiting_in" "Data Sets put aside because their Template was not known yet.";
     SetsWaitingOut "sets_waiting_out" "Data Sets decoded after their Template had come.";
     SetsExpired "sets_expired" "Data Sets dropped: their Template did not come in time, or the memory and files for waiting were full.";

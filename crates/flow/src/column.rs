@@ -1,6 +1,7 @@
 //! The one table of flow columns.
 
 use std::fmt;
+use std::sync::LazyLock;
 
 use crate::registry::{NTOP_ENTERPRISE, NTOP_NETFLOW9_BASE, REVERSE_ENTERPRISE};
 
@@ -178,15 +179,31 @@ impl Column {
             NTOP_ENTERPRISE => NTOP_NETFLOW9_BASE.checked_add(id)?,
             _ => id,
         };
-        Self::ALL.iter().copied().find_map(|column| {
-            let ids = match enterprise {
-                0 | NTOP_ENTERPRISE => column.spec().elements,
-                REVERSE_ENTERPRISE => column.spec().reverse_elements,
-                _ => return None,
-            };
-            ids.iter().position(|&known| known == id).map(|rank| (column, rank))
-        })
+        let elements = match enterprise {
+            0 | NTOP_ENTERPRISE => &*ELEMENTS,
+            REVERSE_ENTERPRISE => &*REVERSE_ELEMENTS,
+            _ => return None,
+        };
+        let at = elements.binary_search_by_key(&id, |(known, ..)| *known).ok()?;
+        let (_, column, rank) = elements[at];
+        Some((column, rank))
     }
+}
+
+/// Numbers of elements with their columns and ranks, by number: templates of a thousand fields come from anybody.
+type ElementsByNumber = Box<[(u16, Column, usize)]>;
+
+static ELEMENTS: LazyLock<ElementsByNumber> = LazyLock::new(|| by_number(|column| column.spec().elements));
+static REVERSE_ELEMENTS: LazyLock<ElementsByNumber> =
+    LazyLock::new(|| by_number(|column| column.spec().reverse_elements));
+
+fn by_number(elements: impl Fn(Column) -> &'static [u16]) -> ElementsByNumber {
+    let of_column = |column: Column| elements(column).iter().zip(0..).map(move |(id, rank)| (*id, column, rank));
+    let mut all: Vec<_> = Column::ALL.iter().copied().flat_map(of_column).collect();
+    // of an element that two columns name the first counts
+    all.sort_by_key(|(id, column, _)| (*id, *column));
+    all.dedup_by_key(|(id, ..)| *id);
+    all.into_boxed_slice()
 }
 
 impl fmt::Display for Column {

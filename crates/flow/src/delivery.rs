@@ -87,6 +87,36 @@ impl Delivery {
     pub fn is_empty(&self) -> bool {
         self.flows.is_none() && self.side_tables.is_empty()
     }
+
+    /// The same in two deliveries, for whoever cannot take so much at once: flows are halved, or rows of another table
+    /// when there are no flows to halve. `None` when there are no two rows to part. Lines of the books stay together.
+    pub fn halves(&self) -> Option<[Self; 2]> {
+        let halves = |batch: &RecordBatch| {
+            let half = batch.num_rows() / 2;
+            (half > 0).then(|| [batch.slice(0, half), batch.slice(half, batch.num_rows() - half)])
+        };
+        let Self { flows, side_tables } = self;
+        if let Some([first, second]) = flows.as_ref().and_then(|flows| halves(flows.record_batch())) {
+            let [first, second] = [FlowBatch::try_new(first).ok()?, FlowBatch::try_new(second).ok()?];
+            return Some([Self { flows: Some(first), side_tables: side_tables.clone() }, Self::from(second)]);
+        }
+        let rest = |others: Vec<TableBatch>| Self { flows: None, side_tables: SideTables { books: None, others } };
+        let first = |others: Vec<TableBatch>| Self {
+            flows: flows.clone(),
+            side_tables: SideTables { books: side_tables.books.clone(), others },
+        };
+        match &side_tables.others[..] {
+            [] => None,
+            [only] if flows.is_some() || side_tables.books.is_some() => {
+                Some([first(Vec::new()), rest(vec![only.clone()])])
+            }
+            [only] => {
+                let of = |batch| vec![TableBatch { table: only.table, batch }];
+                halves(&only.batch).map(|[one, other]| [first(of(one)), rest(of(other))])
+            }
+            [one, others @ ..] => Some([first(vec![one.clone()]), rest(others.to_vec())]),
+        }
+    }
 }
 
 impl From<FlowBatch> for Delivery {

@@ -22,7 +22,7 @@ pub struct ElementsColumn {
     octet_ends: Vec<i32>,
     octets: Vec<u8>,
     /// What is in a list: its position among all entries, that of its list in the row, number of its record.
-    nested: Vec<(usize, u16, u16)>,
+    nested: Vec<(u32, u16, u16)>,
 }
 
 impl ElementsColumn {
@@ -48,7 +48,7 @@ impl ElementsColumn {
     /// Adds what is in a list: `parent` is the list's position in the row, from 0, `record` the number of the record
     /// that it stands in, or of the value itself.
     pub fn push_nested(&mut self, enterprise: u32, id: u16, octets: &[u8], (parent, record): (u16, u16)) {
-        self.nested.push((self.ids.len(), parent, record));
+        self.nested.push((self.ids.len() as u32, parent, record));
         self.push(enterprise, id, octets);
     }
 
@@ -74,6 +74,7 @@ impl ElementsColumn {
         }
         let (mut parents, mut records) = (vec![None; entries], vec![None; entries]);
         for &(entry, parent, record) in &self.nested {
+            let entry = entry as usize;
             (parents[entry], records[entry]) = (Some(parent), Some(record));
         }
         (parents.into(), records.into())

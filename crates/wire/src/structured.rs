@@ -98,7 +98,7 @@ pub fn walk<'a>(
     context: &impl ListContext,
     entries: &mut Vec<ListEntry<'a>>,
 ) -> u32 {
-    let mut walk = Walk { context, entries, undecodable: 0 };
+    let mut walk = Walk { context, entries, undecodable: 0, last: (element, Some(kind)) };
     walk.entry(element, octets, None, 0, Some(kind), 1);
     walk.undecodable
 }
@@ -110,6 +110,8 @@ struct Walk<'w, 'a, S> {
     context: &'w S,
     entries: &'w mut Vec<ListEntry<'a>>,
     undecodable: u32,
+    /// The element that was asked about last, and what it is: values of one element come in a row.
+    last: (ElementId, Option<ListKind>),
 }
 
 impl<'a, S: ListContext> Walk<'_, 'a, S> {
@@ -148,7 +150,10 @@ impl<'a, S: ListContext> Walk<'_, 'a, S> {
         if self.entries.len() >= LIST_ENTRIES_MAX {
             return Err(Spoiled);
         }
-        let list = self.context.list_kind(element);
+        if self.last.0 != element {
+            self.last = (element, self.context.list_kind(element));
+        }
+        let list = self.last.1;
         self.entry(element, octets, Some(parent), record, list, depth + 1);
         Ok(())
     }
@@ -214,11 +219,9 @@ impl<'a, S: ListContext> Walk<'_, 'a, S> {
             if template.layout().min_record_len() == 0 || cursor.rest.len() < template.layout().min_record_len() {
                 return Err(Spoiled);
             }
-            for field in template.fields() {
+            for (_, field) in template.filled_fields() {
                 let value = take(&mut cursor, field.length).ok_or(Spoiled)?;
-                if field.length > 0 {
-                    self.hold(field.element, value, (position, *record), depth)?;
-                }
+                self.hold(field.element, value, (position, *record), depth)?;
             }
             *record = record.saturating_add(1);
         }

@@ -21,6 +21,8 @@ pub struct Template {
     id: TemplateId,
     fields: Box<[FieldSpecifier]>,
     scope_count: u16,
+    /// Numbers of the fields that take octets of a record, or may.
+    filled: Box<[u16]>,
     layout: Layout,
 }
 
@@ -55,7 +57,11 @@ impl Template {
                 octets: octets_of(octets),
                 limit: octets_of(SET_BODY_OCTETS_MAX),
             }),
-            _ => Ok(Self { id, fields: fields.into_boxed_slice(), scope_count, layout }),
+            _ => {
+                let filled = fields.iter().zip(0..).filter(|(field, _)| field.length > 0).map(|(_, number)| number);
+                let filled = filled.collect();
+                Ok(Self { id, fields: fields.into_boxed_slice(), scope_count, filled, layout })
+            }
         }
     }
 
@@ -67,6 +73,12 @@ impl Template {
     /// Its fields in the order of the record, scope fields first.
     pub fn fields(&self) -> &[FieldSpecifier] {
         &self.fields
+    }
+
+    /// The fields that take octets of a record, or may, with their numbers: what is read record by record goes through
+    /// these, so that its cost is bounded by the octets received.
+    pub fn filled_fields(&self) -> impl ExactSizeIterator<Item = (usize, &FieldSpecifier)> + Clone {
+        self.filled.iter().map(|&number| (usize::from(number), &self.fields[usize::from(number)]))
     }
 
     /// How many leading fields are scope fields; 0 for data templates.

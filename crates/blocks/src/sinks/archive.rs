@@ -1,8 +1,8 @@
 //! Keeps flows, and the books that came with them, in an archive.
 //!
-//! Each burst becomes one delivery and so one frame of the archive's tail: kept or refused as a whole. Rows that lack
-//! `received` get it, because the archive is partitioned by it. What speaks against adding it here is that the time is
-//! not the collector's; the parameter says which it is.
+//! Each burst becomes one delivery and so one frame of the archive's tail, kept or refused as a whole; one that is too
+//! large for a frame becomes several. Rows that lack `received` get it, because the archive is partitioned by it. What
+//! speaks against adding it here is that the time is not the collector's; the parameter says which it is.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -233,18 +233,44 @@ impl Archive {
         ComponentError::caused(format!("cannot write to the archive {}", self.folder.display()), error)
     }
 
-    /// Appends a delivery, again and again while the disk is full and the chain goes on.
+    /// Appends a delivery, in pieces when it is too large for one frame. A single row that is too large is refused, which
+    /// is no reason to end the chain.
     fn append(&mut self, delivery: &Delivery) -> Result<(), ComponentError> {
-        let Some(writer) = &mut self.writer else { return Err(ComponentError::new("the archive is closed")) };
+        let too_large = match self.append_whole(delivery) {
+            Err(AppendError::TooLarge(error)) => error,
+            Err(AppendError::Final(error)) => return Err(error),
+            Ok(()) => {
+                self.stored.add(delivery.rows() as u64);
+                return Ok(());
+            }
+        };
+        match delivery.halves() {
+            Some(halves) => halves.iter().try_for_each(|half| self.append(half)),
+            None => {
+                self.refused.add(delivery.rows() as u64);
+                tracing::warn!("{}; it is refused", self.failed(too_large).chain());
+                Ok(())
+            }
+        }
+    }
+
+    /// Appends a delivery, again and again while the disk is full and the chain goes on.
+    fn append_whole(&mut self, delivery: &Delivery) -> Result<(), AppendError> {
+        let Some(writer) = &mut self.writer else {
+            return Err(AppendError::Final(ComponentError::new("the archive is closed")));
+        };
         let mut told = false;
         loop {
             let last_try = self.stop.is_set();
             // columns are shared, so a copy to try again with costs nothing
             let Err(error) = writer.append(delivery.clone()) else { return Ok(()) };
+            if matches!(error, ArchiveError::FrameTooLarge { .. }) {
+                return Err(AppendError::TooLarge(error));
+            }
             self.failures.add(1);
             if last_try || !error.may_pass() {
                 self.refused.add(delivery.rows() as u64);
-                return Err(self.failed(error));
+                return Err(AppendError::Final(self.failed(error)));
             }
             if !told {
                 tracing::warn!(
@@ -268,6 +294,13 @@ impl Archive {
     }
 }
 
+/// Why a delivery was not appended.
+enum AppendError {
+    /// It does not fit into a frame.
+    TooLarge(ArchiveError),
+    Final(ComponentError),
+}
+
 impl Sink for Archive {
     fn take(&mut self, burst: Burst) -> Result<(), ComponentError> {
         let (rows, side_tables) = burst.into_parts();
@@ -275,9 +308,7 @@ impl Sink for Archive {
         let flows = (count > 0).then(|| self.fit.flows(&rows)).transpose();
         let flows = flows.inspect_err(|_| self.refused.add(count as u64))?;
         let delivery = Delivery { flows, side_tables };
-        self.append(&delivery)?;
-        self.stored.add(delivery.rows() as u64);
-        Ok(())
+        self.append(&delivery)
     }
 
     fn finish(&mut self) -> Result<(), ComponentError> {
@@ -507,6 +538,26 @@ mod tests {
         let counter = |name| context.counters.counter(name).get();
         assert_eq!((counter("rows_stored"), counter("rows_refused")), (0, 10));
         assert!(counter("failures") >= 2, "it tried once more after the stop");
+    }
+
+    #[test]
+    fn what_is_too_large_for_a_frame_is_appended_in_pieces() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (fit, context) = (Fit { received_now: false, drop: false }, ComponentContext::default());
+        let options = ArchiveOptions { frame_octets_max: 20_000, ..ArchiveOptions::default() };
+        let mut sink = Archive::open(folder.path().to_owned(), &options, fit, &context).expect("an archive");
+        sink.take(Burst::new(flows(20_000, true))).expect("appended");
+        // one row cannot be parted
+        let mut builder = FlowBatchBuilder::new(1);
+        builder.begin_rows(1);
+        builder.time(Column::Received).push(Some(1_700_000_005_000));
+        builder.address(Column::SrcAddr).push(Some(&[7; 30_000]));
+        sink.take(Burst::new(builder.finish().record_batch().clone())).expect("the chain goes on");
+        sink.take(Burst::new(flows(3, true))).expect("appended");
+        sink.finish().expect("sealed");
+        let counter = |name| context.counters.counter(name).get();
+        assert_eq!((counter("rows_stored"), counter("rows_refused"), stored(folder.path())), (20_003, 1, 20_003));
+        assert!(Snapshot::open(folder.path()).expect("an archive").position().get() > 3);
     }
 
     #[test]

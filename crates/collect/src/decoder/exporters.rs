@@ -211,12 +211,11 @@ impl Exporters {
         }
         let domain = &mut self.domains[index];
         self.templates.forget(domain, |_| true);
-        self.learned.forget(domain);
+        self.learned.forget(index, domain);
         self.sources.forget(domain);
         self.sequences.forget(domain);
         self.books.ledger.close(index);
         self.domains.remove(index);
-        self.learned.forget_shared(&self.domains, index, key);
         self.forgotten = true;
     }
 
@@ -331,14 +330,19 @@ impl Exporters {
     /// Takes the records of a Template Set.
     pub(super) fn template_set(&mut self, index: u32, records: TemplateRecords<'_>, options: bool) -> DecodedSets {
         let mut decoded = DecodedSets::default();
+        let is_datagrams = self.domains[index].key.session.transport.is_datagrams();
         for record in records {
             match record {
                 Ok(TemplateRecord::Define(template)) => {
                     decoded.templates += 1;
                     self.define(index, template);
                 }
+                // RFC 7011 section 8.4: anybody can send a datagram, and a late one withdraws what was sent after it
+                Ok(TemplateRecord::Withdraw(_) | TemplateRecord::WithdrawAll) if is_datagrams => {
+                    self.books.count(index, Counter::WithdrawalsIgnored, 1);
+                }
                 Ok(TemplateRecord::Withdraw(id)) => {
-                    self.templates.forget(&mut self.domains[index], |known| known.template.id() == id);
+                    self.templates.forget_one(&mut self.domains[index], id);
                     self.books.count(index, Counter::TemplatesWithdrawn, 1);
                 }
                 // RFC 7011 section 8.1: all templates of the set's kind

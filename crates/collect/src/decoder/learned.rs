@@ -5,7 +5,7 @@ use weir_wire::{ElementId, ListKind, WireError};
 use super::domains::Domains;
 use super::samplers::{ExporterSamplers, SharedSamplers};
 use crate::Limits;
-use crate::domain::{Domain, DomainKey};
+use crate::domain::Domain;
 use crate::sampling::{Sampler, SamplersLearned};
 
 /// Most elements that are remembered to be lists, of all exporters; what comes later is ignored.
@@ -62,15 +62,15 @@ impl LearnedOptions {
     /// Applies what a set of a domain has brought to how later records are read.
     pub(super) fn apply(&mut self, domains: &mut Domains, index: u32, set: OptionsSet) {
         self.samplers += set.samplers.new;
-        self.changed |= set.samplers.changed || set.system_init_changed;
+        self.changed |= !set.samplers.changes.is_empty() || set.system_init_changed;
         if !set.lists.is_empty() {
             let lists_free = LEARNED_LISTS_MAX.saturating_sub(self.lists);
             let new = domains[index].templates.learn_lists(set.lists.into_iter().take(lists_free));
             self.lists += new;
             self.changed |= new > 0;
         }
-        if !domains[index].samplers.is_empty() {
-            self.exporters.update(index, domains.table(), true);
+        if !set.samplers.changes.is_empty() {
+            self.exporters.report(index, &domains[index], &set.samplers.changes);
         }
     }
 
@@ -78,8 +78,8 @@ impl LearnedOptions {
     #[inline]
     pub(super) fn note_flows(&mut self, domains: &mut Domains, index: u32) {
         if !domains[index].carries_flows {
+            self.exporters.flows_began(index, &domains[index]);
             domains[index].carries_flows = true;
-            self.exporters.update(index, domains.table(), false);
         }
     }
 
@@ -100,19 +100,15 @@ impl LearnedOptions {
         domain.templates.learn_lists(lists);
         self.lists += domain.templates.learned_lists().len();
         if !domain.samplers.is_empty() {
-            self.exporters.update(index, domains.table(), true);
+            self.exporters.report(index, domain, &[]);
         }
     }
 
     /// Forgets a domain that is about to be forgotten.
-    pub(super) fn forget(&mut self, domain: &Domain) {
+    pub(super) fn forget(&mut self, index: u32, domain: &Domain) {
         self.samplers -= domain.samplers.len();
         self.lists -= domain.templates.learned_lists().len();
-    }
-
-    /// Forgets what the exporter's domains agree about because of this one.
-    pub(super) fn forget_shared(&mut self, domains: &Domains, index: u32, key: DomainKey) {
-        self.exporters.forget(index, key, domains.table());
+        self.exporters.forget(index, domain);
     }
 
     /// Whether anything was learned since the last call.
@@ -126,6 +122,7 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
+    use crate::domain::DomainKey;
     use crate::session::Session;
 
     fn domains(count: u32) -> Domains {
@@ -149,7 +146,7 @@ mod tests {
         learned.apply(&mut domains, 1, set);
         assert!(learned.take_changed() && !learned.take_changed());
         assert_eq!(learned.lists, 2);
-        (0..2).for_each(|index| learned.forget(&domains[index]));
+        (0..2).for_each(|index| learned.forget(index, &domains[index]));
         assert_eq!((learned.samplers(), learned.lists), (0, 0));
     }
 
@@ -159,13 +156,13 @@ mod tests {
         let mut domains = domains(2);
         learned.restore(&mut domains, 0, vec![(Sampler::Numbered(1), 100)], Vec::new());
         let unnamed = |learned: &LearnedOptions, domains: &Domains| {
-            learned.shared_samplers(&domains[1]).and_then(|shared| shared.unnamed.only())
+            learned.shared_samplers(&domains[1]).and_then(|shared| shared.unnamed().only())
         };
         assert_eq!(unnamed(&learned, &domains), Some(100));
         assert!(learned.shared_samplers(&domains[0]).is_none(), "it has its own");
         learned.note_flows(&mut domains, 0);
         assert_eq!(unnamed(&learned, &domains), None);
-        learned.forget_shared(&domains, 0, domains[0].key);
+        learned.forget(0, &domains[0]);
         assert!(learned.shared_samplers(&domains[1]).is_none());
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::IpAddr;
 
 use crate::domain::{Domain, DomainKey};
-use crate::sampling::Samplers;
+use crate::sampling::{Sampler, SamplerChange, Samplers};
 
 /// Most domains of an exporter whose samplers are looked at for its others.
 const DOMAINS_MAX: usize = 64;
@@ -15,9 +15,69 @@ pub(super) struct SharedSamplers {
     /// Domains that reported samplers.
     domains: Vec<u32>,
     /// For records that name a sampler: what no domain contradicts.
-    pub named: Samplers,
+    named: Agreement,
     /// For records that name none: what domains without flows of their own report, which is about others then.
-    pub unnamed: Samplers,
+    unnamed: Agreement,
+}
+
+impl SharedSamplers {
+    /// For records that name a sampler.
+    pub(super) fn named(&self) -> &Samplers {
+        &self.named.agreed
+    }
+
+    /// For records that name none.
+    pub(super) fn unnamed(&self) -> &Samplers {
+        &self.unnamed.agreed
+    }
+}
+
+/// What several domains report. A sampler's number may mean one thing here and another there, and then nothing.
+///
+/// It is kept change by change: an exporter with many domains and samplers sends changes all the time, and one that
+/// means ill sends nothing else.
+#[derive(Debug, Default)]
+struct Agreement {
+    /// How many domains report which intervals.
+    votes: HashMap<Sampler, Vec<(u32, u32)>, foldhash::fast::RandomState>,
+    agreed: Samplers,
+}
+
+impl Agreement {
+    /// Takes that a domain reports an interval, and no longer the one before.
+    fn change(&mut self, sampler: Sampler, before: Option<u32>, now: Option<u32>) {
+        let votes = self.votes.entry(sampler).or_default();
+        if let Some(before) = before
+            && let Some(place) = votes.iter().position(|(interval, _)| *interval == before)
+        {
+            votes[place].1 -= 1;
+            if votes[place].1 == 0 {
+                votes.swap_remove(place);
+            }
+        }
+        if let Some(now) = now {
+            match votes.iter_mut().find(|(interval, _)| *interval == now) {
+                Some((_, count)) => *count += 1,
+                None => votes.push((now, 1)),
+            }
+        }
+        match votes[..] {
+            [(interval, _)] => drop(self.agreed.set(sampler, interval)),
+            [] => {
+                self.votes.remove(&sampler);
+                self.agreed.remove(sampler);
+            }
+            [..] => self.agreed.remove(sampler),
+        }
+    }
+
+    fn add_all(&mut self, samplers: &Samplers) {
+        samplers.all().for_each(|(sampler, interval)| self.change(sampler, None, Some(interval)));
+    }
+
+    fn remove_all(&mut self, samplers: &Samplers) {
+        samplers.all().for_each(|(sampler, interval)| self.change(sampler, Some(interval), None));
+    }
 }
 
 /// Samplers known beyond single domains, by exporter and version.
@@ -34,40 +94,98 @@ impl ExporterSamplers {
         if self.0.is_empty() { None } else { self.0.get(&exporter_of(key)) }
     }
 
-    /// Takes that a domain has reported samplers, or that the first flows of a domain have come.
-    pub(super) fn update(&mut self, index: u32, domains: &[Domain], has_samplers: bool) {
-        let Some(domain) = domains.get(index as usize) else { return };
-        let exporter = exporter_of(domain.key);
-        let shared = if has_samplers { Some(self.0.entry(exporter).or_default()) } else { self.0.get_mut(&exporter) };
-        let Some(shared) = shared else { return };
-        if has_samplers && !shared.domains.contains(&index) && shared.domains.len() < DOMAINS_MAX {
-            shared.domains.push(index);
+    /// Takes what a domain has reported about samplers.
+    pub(super) fn report(&mut self, index: u32, domain: &Domain, changes: &[SamplerChange]) {
+        let shared = self.0.entry(exporter_of(domain.key)).or_default();
+        if !shared.domains.contains(&index) {
+            if shared.domains.len() < DOMAINS_MAX {
+                shared.domains.push(index);
+                shared.named.add_all(&domain.samplers);
+                if !domain.carries_flows {
+                    shared.unnamed.add_all(&domain.samplers);
+                }
+            }
+            return;
         }
-        shared.update(domains);
+        for SamplerChange { sampler, before, now } in changes {
+            shared.named.change(*sampler, *before, Some(*now));
+            if !domain.carries_flows {
+                shared.unnamed.change(*sampler, *before, Some(*now));
+            }
+        }
+    }
+
+    /// Takes that the first flows of a domain have come.
+    pub(super) fn flows_began(&mut self, index: u32, domain: &Domain) {
+        let shared = self.0.get_mut(&exporter_of(domain.key)).filter(|shared| shared.domains.contains(&index));
+        if let Some(shared) = shared {
+            shared.unnamed.remove_all(&domain.samplers);
+        }
     }
 
     /// Forgets a domain.
-    pub(super) fn forget(&mut self, index: u32, key: DomainKey, domains: &[Domain]) {
-        let exporter = exporter_of(key);
+    pub(super) fn forget(&mut self, index: u32, domain: &Domain) {
+        let exporter = exporter_of(domain.key);
         let Some(shared) = self.0.get_mut(&exporter) else { return };
-        let before = shared.domains.len();
-        shared.domains.retain(|domain| *domain != index);
+        let Some(place) = shared.domains.iter().position(|known| *known == index) else { return };
+        shared.domains.swap_remove(place);
         if shared.domains.is_empty() {
             self.0.remove(&exporter);
-        } else if shared.domains.len() < before {
-            shared.update(domains);
+            return;
+        }
+        shared.named.remove_all(&domain.samplers);
+        if !domain.carries_flows {
+            shared.unnamed.remove_all(&domain.samplers);
         }
     }
 }
 
-impl SharedSamplers {
-    fn update(&mut self, domains: &[Domain]) {
-        let reporting = self.domains.iter().filter_map(|&index| domains.get(index as usize));
-        let without_flows = reporting.clone().filter(|domain| !domain.carries_flows);
-        let (named, unnamed) = (
-            Samplers::agreed(reporting.map(|domain| &domain.samplers)),
-            Samplers::agreed(without_flows.map(|domain| &domain.samplers)),
-        );
-        (self.named, self.unnamed) = (named, unnamed);
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sampler() -> impl Strategy<Value = Sampler> {
+        prop_oneof![Just(Sampler::Any), (0u64..3).prop_map(Sampler::Numbered), (0u64..3).prop_map(Sampler::OfInterface)]
+    }
+
+    /// What all agree about, found by looking at all.
+    fn agreed(domains: &[Samplers]) -> Vec<(Sampler, u32)> {
+        let all: Vec<(Sampler, u32)> = domains.iter().flat_map(Samplers::all).collect();
+        let is_agreed = |(sampler, interval): &(Sampler, u32)| {
+            all.iter().filter(|(other, _)| other == sampler).all(|(_, other)| other == interval)
+        };
+        all.iter().filter(|one| is_agreed(one)).copied().collect()
+    }
+
+    fn sorted(mut all: Vec<(Sampler, u32)>) -> Vec<String> {
+        all.dedup();
+        let mut texts: Vec<String> = all.iter().map(|one| format!("{one:?}")).collect();
+        texts.sort();
+        texts.dedup();
+        texts
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_kept_change_by_change_is_what_all_agree_about(
+            steps in prop::collection::vec((0usize..3, sampler(), 1u32..4, prop::bool::weighted(0.1)), 0..60),
+        ) {
+            let (mut domains, mut agreement) = (vec![Samplers::default(); 3], Agreement::default());
+            for (domain, sampler, interval, is_forgotten) in steps {
+                if is_forgotten {
+                    agreement.remove_all(&domains[domain]);
+                    domains[domain] = Samplers::default();
+                } else {
+                    let before = domains[domain].set(sampler, interval);
+                    agreement.change(sampler, before, Some(interval));
+                }
+                prop_assert_eq!(sorted(agreement.agreed.all().collect()), sorted(agreed(&domains)));
+                let reported: usize = domains.iter().map(|samplers| samplers.all().count()).sum();
+                let votes: u32 = agreement.votes.values().flatten().map(|(_, count)| count).sum();
+                prop_assert_eq!(votes as usize, reported);
+            }
+        }
     }
 }

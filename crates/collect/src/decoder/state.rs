@@ -38,7 +38,7 @@ fn stored(domain: &Domain) -> StoredDomain {
         records_since_ms: domain.activity.records_since_ms,
         system_init_ms: domain.system_init_ms,
         samplers: domain.samplers.all().collect(),
-        lists: domain.templates.learned_lists().iter().map(|(&element, &kind)| (element, kind)).collect(),
+        lists: domain.templates.learned_lists().collect(),
         templates: own.map(|known| (known.template.clone(), known.refreshed_ms)).collect(),
     }
 }

@@ -7,13 +7,13 @@ use weir_wire::{Spans, TemplateId, WireError};
 use super::fixed_format::FixedPacket;
 use super::learned::OptionsSet;
 use super::samplers::SharedSamplers;
-use crate::clock::{self, MessageClock};
+use crate::clock::MessageClock;
 use crate::columns::{self, Records};
 use crate::counters::{CounterRows, SampleOrigin};
 use crate::domain::{CompiledTemplate, Domain};
-use crate::options::{OptionsTable, RecordOrigin, lists_reported};
+use crate::options::{OptionsTable, RecordOrigin};
 use crate::plan::Plan;
-use crate::sampling::{SamplerFields, Samplers};
+use crate::sampling::Samplers;
 use crate::time_flags;
 
 /// Rows that a batch is expected to have: those of a delivery of the live collector, and a datagram's more.
@@ -62,7 +62,7 @@ impl Tables {
 
     /// Whether a delivery should be taken.
     pub(super) fn is_full(&self) -> bool {
-        self.flows.rows() >= DELIVERY_ROWS || self.octets >= DELIVERY_OCTETS || self.options.len() >= DELIVERY_ROWS
+        self.flows.rows() >= DELIVERY_ROWS || self.octets >= DELIVERY_OCTETS || self.options.is_full()
     }
 
     /// Hands out the flows, and the rows of the other tables.
@@ -126,20 +126,20 @@ impl Tables {
         clock: &MessageClock,
         samplers_free: usize,
     ) -> Option<OptionsSet> {
-        let template = &domain.templates.get(id)?.template;
+        let CompiledTemplate { template, options, .. } = domain.templates.get(id)?;
+        let plan = options.as_ref()?;
         self.octets += body.len();
         let located = template.layout().locate(body, &mut self.spans);
         let records = Records { body, located: &located };
         let before = domain.samplers.only();
-        let fields = SamplerFields::of(template, domain.key.version == 9);
-        let samplers = domain.samplers.learn(&fields, records, samplers_free);
+        let samplers = domain.samplers.learn(&plan.sampling, records, samplers_free);
         domain.inspection.sampling(before, domain.samplers.only());
-        let system_init_ms = clock::system_init_ms(template, records).or(domain.system_init_ms);
+        let system_init_ms = plan.system_init_ms(records).or(domain.system_init_ms);
         let system_init_changed = system_init_ms != domain.system_init_ms;
         domain.system_init_ms = system_init_ms;
-        let lists = if domain.key.version == 10 { lists_reported(template, records) } else { Vec::new() };
+        let lists = plan.lists_reported(records);
         let origin = RecordOrigin { key: domain.key, exporter: &domain.exporter };
-        let unlisted = self.options.append(origin, template, records, clock);
+        let unlisted = self.options.append(origin, (template, plan), records, clock);
         let (rows, problem) = (located.records, located.problem);
         Some(OptionsSet { rows, problem, samplers, lists, unlisted, system_init_changed })
     }
@@ -181,7 +181,7 @@ fn append(
     let undecodable = columns::write(plan, records, clock, &domain.templates, builder);
     time_flags::write(plan, records, clock, domain.key.session.transport, builder);
     if !plan.has_sampling_interval {
-        let (named, unnamed) = shared.map_or((&domain.samplers, &domain.samplers), |s| (&s.named, &s.unnamed));
+        let (named, unnamed) = shared.map_or((&domain.samplers, &domain.samplers), |s| (s.named(), s.unnamed()));
         write_sampling(plan, records, named, unnamed, builder);
     }
     undecodable

@@ -92,7 +92,7 @@ impl Templates {
         if changed {
             // It takes effect at once (RFC 7011 section 8.4), and even if there is no capacity for the new one: its
             // records must not be read by the old.
-            self.forget(domain, |known| known.template.id() == id);
+            self.forget_one(domain, id);
         }
         if self.add(context.domains, index, (template, now_ms), now_ms, &mut definition.evicted) {
             context.release_sets(index, id);
@@ -117,6 +117,12 @@ impl Templates {
             context.release_sets(index, id);
         }
         added
+    }
+
+    /// Forgets a template of a domain.
+    pub(super) fn forget_one(&mut self, domain: &mut Domain, id: TemplateId) {
+        let removed = domain.templates.remove_one(id);
+        self.count_removed(removed);
     }
 
     /// Forgets some templates of a domain. Returns how many.

@@ -6,7 +6,8 @@ use weir_wire::structured::ListContext;
 use weir_wire::{ElementId, ListKind, Template, TemplateId};
 
 use crate::lists;
-use crate::plan::Plan;
+use crate::options::OptionsPlan;
+use crate::plan::{Leftover, Plan};
 
 /// Longest time between templates that is taken for the exporter's refresh interval, and not for silence.
 const REFRESH_MS_MAX: i64 = 3_600_000;
@@ -18,6 +19,10 @@ const LEARNED_LISTS_MAX: usize = 1_024;
 pub(crate) struct CompiledTemplate {
     pub template: Template,
     pub plan: Plan,
+    /// How its records are read when they are options data.
+    pub options: Option<Box<OptionsPlan>>,
+    /// Of the elements known to be lists when the plan was made.
+    lists_known: usize,
     /// When it was last sent, milliseconds since the epoch.
     pub refreshed_ms: i64,
     /// Whether it was sent from another port of the exporter.
@@ -32,7 +37,9 @@ impl CompiledTemplate {
         refreshed_ms: i64,
         list_kind: impl Fn(ElementId) -> Option<ListKind>,
     ) -> Self {
-        Self { plan: Plan::compile(&template, version != 10, list_kind), template, refreshed_ms, borrowed: false }
+        let options = template.is_options().then(|| Box::new(OptionsPlan::compile(&template, version == 9)));
+        let plan = Plan::compile(&template, version != 10, list_kind);
+        Self { plan, options, lists_known: 0, template, refreshed_ms, borrowed: false }
     }
 }
 
@@ -54,7 +61,7 @@ pub(crate) struct DomainTemplates {
     /// When one came last.
     received_ms: Option<i64>,
     /// Lists among the elements whose type the exporter reported (RFC 5610).
-    learned_lists: HashMap<ElementId, ListKind>,
+    learned_lists: HashMap<ElementId, ListKind, foldhash::fast::RandomState>,
 }
 
 impl DomainTemplates {
@@ -66,7 +73,7 @@ impl DomainTemplates {
             fields: 0,
             lifetime_ms,
             received_ms: None,
-            learned_lists: HashMap::new(),
+            learned_lists: HashMap::default(),
         }
     }
 
@@ -115,8 +122,17 @@ impl DomainTemplates {
         self.fields += template.fields().len();
         let learned = &self.learned_lists;
         let list_kind = |element| lists::registered(element).or_else(|| learned.get(&element).copied());
-        let compiled = CompiledTemplate::new(template, self.version, refreshed_ms, list_kind);
+        let mut compiled = CompiledTemplate::new(template, self.version, refreshed_ms, list_kind);
+        compiled.lists_known = learned.len();
         self.compiled.insert(compiled.template.id(), compiled);
+    }
+
+    /// Forgets one template.
+    pub(crate) fn remove_one(&mut self, id: TemplateId) -> TemplateCount {
+        let Some(removed) = self.compiled.remove(&id) else { return TemplateCount::default() };
+        let fields = removed.template.fields().len();
+        self.fields -= fields;
+        TemplateCount { templates: 1, fields }
     }
 
     /// Forgets some templates.
@@ -173,11 +189,12 @@ impl DomainTemplates {
     }
 
     /// Elements known to be lists because the exporter reported their type.
-    pub(crate) fn learned_lists(&self) -> &HashMap<ElementId, ListKind> {
-        &self.learned_lists
+    pub(crate) fn learned_lists(&self) -> impl ExactSizeIterator<Item = (ElementId, ListKind)> + '_ {
+        self.learned_lists.iter().map(|(element, kind)| (*element, *kind))
     }
 
-    /// Learns that elements are lists, and compiles the templates anew. Returns how many were not known before.
+    /// Learns that elements are lists. Plans take it up when they are used, see [`update_plan`](Self::update_plan).
+    /// Returns how many were not known before.
     pub(crate) fn learn_lists(&mut self, lists: impl IntoIterator<Item = (ElementId, ListKind)>) -> usize {
         let before = self.learned_lists.len();
         for (element, kind) in lists {
@@ -185,15 +202,29 @@ impl DomainTemplates {
                 self.learned_lists.insert(element, kind);
             }
         }
-        let new = self.learned_lists.len() - before;
-        if new > 0 {
-            let (learned, header_uptime) = (&self.learned_lists, self.version != 10);
-            let list_kind = |element| lists::registered(element).or_else(|| learned.get(&element).copied());
-            for compiled in self.compiled.values_mut() {
-                compiled.plan = Plan::compile(&compiled.template, header_uptime, list_kind);
-            }
+        self.learned_lists.len() - before
+    }
+
+    /// Makes the plan of a template anew when elements were learned to be lists since it was made. One element that is
+    /// learned so costs each template at most once, and nothing those whose records do not come.
+    #[inline]
+    pub(crate) fn update_plan(&mut self, id: TemplateId) {
+        if !self.learned_lists.is_empty() {
+            self.update_plan_by_lists(id);
         }
-        new
+    }
+
+    fn update_plan_by_lists(&mut self, id: TemplateId) {
+        let (learned, header_uptime) = (&self.learned_lists, self.version != 10);
+        let Some(compiled) = self.compiled.get_mut(&id).filter(|compiled| compiled.lists_known < learned.len()) else {
+            return;
+        };
+        compiled.lists_known = learned.len();
+        let is_new = |leftover: &Leftover| leftover.list.is_none() && learned.contains_key(&leftover.element());
+        if compiled.plan.leftovers.iter().any(is_new) {
+            let list_kind = |element| lists::registered(element).or_else(|| learned.get(&element).copied());
+            compiled.plan = Plan::compile(&compiled.template, header_uptime, list_kind);
+        }
     }
 }
 

@@ -74,12 +74,13 @@ impl StateFolder {
         }
     }
 
-    fn write(&self, parts: &[Vec<u8>]) -> io::Result<()> {
+    fn write<'p>(&self, mut parts: impl Iterator<Item = &'p Vec<u8>>) -> io::Result<()> {
         let new = self.path.join(NAME_NEW);
         let mut file = File::create(&new)?;
-        parts.iter().try_for_each(|part| file.write_all(part))?;
+        parts.try_for_each(|part| file.write_all(part))?;
         file.sync_data()?;
-        fs::rename(&new, self.path.join(NAME))
+        fs::rename(&new, self.path.join(NAME))?;
+        File::open(&self.path)?.sync_all()
     }
 }
 
@@ -128,27 +129,48 @@ pub(crate) struct StatePort {
 pub(crate) fn start(
     folder: StateFolder,
     decoders: usize,
+    loaded: Vec<u8>,
     failures: Arc<WriteFailures>,
 ) -> (io::Result<JoinHandle<()>>, Vec<StatePort>) {
     let (parts, from_decoders) = bounded(decoders.max(1));
     let ports = (0..decoders)
-        .map(|decoder| StatePort { decoder, parts: parts.clone(), exported_at: None, changed: false, refreshed: false })
+        .map(|decoder| StatePort {
+            decoder,
+            parts: parts.clone(),
+            exported_at: None,
+            changed: !loaded.is_empty(),
+            refreshed: false,
+        })
         .collect();
-    let work = move || keep(&folder, &from_decoders, decoders, &failures);
+    let work = move || keep(&folder, &from_decoders, decoders, loaded, &failures);
     (thread::Builder::new().name("weir-state".to_owned()).spawn(work), ports)
 }
 
-fn keep(folder: &StateFolder, parts: &Receiver<(usize, Vec<u8>)>, decoders: usize, failures: &WriteFailures) {
+/// Writes what decoders export. Until each has exported for the first time, what was stored of its exporters is only in
+/// what the process began with, which is written too: of what several parts know about a domain the latest counts.
+fn keep(
+    folder: &StateFolder,
+    parts: &Receiver<(usize, Vec<u8>)>,
+    decoders: usize,
+    loaded: Vec<u8>,
+    failures: &WriteFailures,
+) {
     let mut latest = vec![Vec::new(); decoders];
+    let mut loaded = Some(loaded);
+    let mut exported = vec![false; decoders];
     let mut failing = false;
     while let Ok((decoder, part)) = parts.recv() {
         for (decoder, part) in std::iter::once((decoder, part)).chain(parts.try_iter()) {
             if let Some(slot) = latest.get_mut(decoder) {
                 *slot = part;
+                exported[decoder] = true;
             }
         }
+        if exported.iter().all(|exported| *exported) {
+            loaded = None;
+        }
         // A disk that is full is tried again with the next change; the file from before is still there.
-        let written = folder.write(&latest);
+        let written = folder.write(latest.iter().chain(&loaded));
         if let Err(error) = &written {
             failures.add(&folder.path.join(NAME), error, !failing);
         }

@@ -37,9 +37,10 @@ impl Persistence {
         let failed = |source| CollectError::State { path: path.clone(), source };
         let folder = StateFolder::open(path).map_err(failed)?;
         let (stored, notice) = folder.load();
+        let whole = if notice.is_none() { stored.clone() } else { Vec::new() };
         let failures = Arc::<WriteFailures>::default();
         let (spool_thread, spool_ports) = thread::start(&folder.spool(), &options.limits, decoders)?;
-        let (state_thread, state_ports) = file::start(folder, decoders, Arc::clone(&failures));
+        let (state_thread, state_ports) = file::start(folder, decoders, whole, Arc::clone(&failures));
         let threads = [spool_thread, state_thread].into_iter().collect::<Result<_, _>>();
         Ok(Self {
             threads: threads.map_err(CollectError::Thread)?,

@@ -38,6 +38,12 @@ unsafe impl GlobalAlloc for Counting {
         // SAFETY: as required of our caller
         unsafe { System.dealloc(pointer, layout) }
     }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count(size as isize - layout.size() as isize);
+        // SAFETY: as required of our caller
+        unsafe { System.realloc(pointer, layout, size) }
+    }
 }
 
 /// Octets that this thread has allocated and not given back.

@@ -1,6 +1,7 @@
 //! The Collecting Process from datagrams to deliveries: templates that come late, sequence numbers, books that
 //! balance, and the live collector over loopback.
 
+mod budget;
 mod counting;
 mod exporter;
 mod hold;
@@ -15,7 +16,7 @@ use std::time::Duration;
 
 use arrow::array::AsArray;
 use arrow::datatypes::{TimestampMillisecondType, UInt16Type, UInt32Type, UInt64Type};
-use weir_collect::{Collector, CollectorOptions, Decoder, Limits, Listener, Next};
+use weir_collect::{Collector, CollectorOptions, Decoder, Limits, Listener, Next, Session, Transport};
 use weir_flow::elements::elements_of_row;
 use weir_flow::{BooksBatch, Column, Counter, Delivery, FlowBatch};
 use weir_wire::netflow5::field;
@@ -193,22 +194,25 @@ fn what_waits_too_long_is_counted() {
     );
 }
 
-#[test]
-fn a_withdrawn_template_is_forgotten_and_a_new_one_takes_its_id() {
-    let mut decoder = Decoder::new(Limits::default());
-    decoder.datagram(source(1), RECEIVED_MS, &templates_only(0));
-    decoder.datagram(source(1), RECEIVED_MS, &data(0, &[1]));
+/// A template, a record, a withdrawal, and another template of the same ID with a record.
+fn withdrawal_and_redefinition() -> [Vec<u8>; 4] {
     let withdrawal = ipfix_message(1, |message| {
         let id = TemplateId::new(256).expect("id");
         message.withdraw(weir_wire::message_builder::TemplateKind::Data, id).expect("fits");
     });
-    decoder.datagram(source(1), RECEIVED_MS, &withdrawal);
     let other = template(256, &[(12, 4)], 0);
     let redefinition = ipfix_message(1, |message| {
         message.template(&other).expect("fits");
         message.record(&other, |out| out.extend([10, 9, 9, 9])).expect("fits");
     });
-    decoder.datagram(source(1), RECEIVED_MS, &redefinition);
+    [templates_only(0), data(0, &[1]), withdrawal, redefinition]
+}
+
+#[test]
+fn a_withdrawn_template_is_forgotten_and_a_new_one_takes_its_id() {
+    let mut decoder = Decoder::new(Limits::default());
+    let session = Session { transport: Transport::Tcp, source: source(1) };
+    withdrawal_and_redefinition().iter().for_each(|message| decoder.message(session, RECEIVED_MS, message));
     let delivery = decoder.take_delivery();
     let flows = delivery.flows.as_ref().expect("flows");
     let destinations: Vec<_> = flows.binary(Column::DstAddr).expect("column").iter().collect();
@@ -217,11 +221,33 @@ fn a_withdrawn_template_is_forgotten_and_a_new_one_takes_its_id() {
         &delivery,
         &[
             (Counter::Datagrams, 4),
+            (Counter::StreamMessages, 4),
             (Counter::Templates, 2),
             (Counter::TemplatesWithdrawn, 1),
             (Counter::RecordsStored, 2),
         ],
     );
+}
+
+/// RFC 7011 section 8.4: a datagram withdraws nothing. Data after it is decoded, and a new template counts as changed.
+#[test]
+fn a_withdrawal_in_a_datagram_is_ignored() {
+    for transport in [Transport::Udp, Transport::Dtls] {
+        let mut decoder = Decoder::new(Limits::default());
+        let session = Session { transport, source: source(1) };
+        let [template, first, withdrawal, redefinition] = withdrawal_and_redefinition();
+        let all = ipfix_message(1, |message| {
+            message.withdraw_all(weir_wire::message_builder::TemplateKind::Data).expect("fits");
+        });
+        for message in [template, first, withdrawal, all, data(1, &[2]), redefinition] {
+            decoder.message(session, RECEIVED_MS, &message);
+        }
+        let counts = counts(decoder.take_delivery().books());
+        let count = |counter: Counter| counts[counter as usize];
+        assert_eq!((count(Counter::WithdrawalsIgnored), count(Counter::TemplatesWithdrawn)), (2, 0));
+        assert_eq!((count(Counter::RecordsStored), count(Counter::SetsWaitingIn)), (3, 0));
+        assert_eq!(count(Counter::TemplatesChanged), 1);
+    }
 }
 
 #[test]

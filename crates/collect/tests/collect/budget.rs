@@ -1,0 +1,289 @@
+//! What an octet may cost: the work and the memory for datagrams that mean ill, against those of ordinary ones.
+//!
+//! Times are the least of several rounds of one run, and only their ratios count. Whoever finds a datagram that costs
+//! more adds it here.
+
+use std::time::{Duration, Instant};
+
+use weir_collect::{Decoder, Limits};
+use weir_wire::{ElementId, FieldSpecifier, ObservationDomainId, Template, TemplateId, ipfix};
+
+use crate::{EXPORT_SECS, RECEIVED_MS, counting, source};
+
+/// Times as much work for an octet as an ordinary one costs, at most; without optimisation calls cost more than work.
+const TIMES_MAX: f64 = if cfg!(debug_assertions) { 60.0 } else { 20.0 };
+/// Times as much memory.
+const MEMORY_TIMES_MAX: f64 = 8.0;
+const ROUNDS: usize = 3;
+const DATAGRAM_OCTETS: usize = 1_400;
+
+/// Datagrams to begin with, and those that are measured.
+#[derive(Default)]
+struct Load {
+    setup: Vec<Vec<u8>>,
+    measured: Vec<Vec<u8>>,
+}
+
+/// What an octet costs.
+#[derive(Debug, Clone, Copy)]
+struct Cost {
+    nanoseconds: f64,
+    octets: f64,
+}
+
+fn decode(decoder: &mut Decoder, datagrams: &[Vec<u8>]) {
+    for datagram in datagrams {
+        decoder.datagram(source(1), RECEIVED_MS, datagram);
+        if decoder.is_full() {
+            while !decoder.take_delivery().is_empty() {}
+        }
+    }
+}
+
+fn cost(load: &Load) -> Cost {
+    let octets: usize = load.measured.iter().map(Vec::len).sum();
+    let mut best = Cost { nanoseconds: f64::MAX, octets: f64::MAX };
+    for _ in 0..ROUNDS {
+        let mut decoder = Decoder::new(Limits::default());
+        decode(&mut decoder, &load.setup);
+        while !decoder.take_delivery().is_empty() {}
+        counting::take_most();
+        let (before, began) = (counting::live(), Instant::now());
+        decode(&mut decoder, &load.measured);
+        let took: Duration = began.elapsed();
+        let grown = (counting::take_most() - before).max(0);
+        best.nanoseconds = best.nanoseconds.min(took.as_nanos() as f64 / octets as f64);
+        best.octets = best.octets.min(grown as f64 / octets as f64);
+    }
+    best
+}
+
+/// Messages of one domain, numbered on.
+struct Sender {
+    domain: u32,
+    sequence: u32,
+}
+
+impl Sender {
+    fn new(domain: u32) -> Self {
+        Self { domain, sequence: 0 }
+    }
+
+    fn message(&mut self, write: impl FnOnce(&mut ipfix::MessageBuilder<'_>)) -> Vec<u8> {
+        let mut out = Vec::new();
+        let domain = ObservationDomainId(self.domain);
+        let header = ipfix::Header { length: 0, export_time_secs: EXPORT_SECS, sequence: self.sequence, domain };
+        let mut message = ipfix::MessageBuilder::new(&mut out, &header);
+        write(&mut message);
+        message.finish();
+        // no two are the same, or they were dropped as such
+        self.sequence += 1;
+        out
+    }
+
+    fn template(&mut self, template: &Template) -> Vec<u8> {
+        self.message(|message| message.template(template).expect("fits"))
+    }
+
+    /// A message whose body is these octets.
+    fn raw(&mut self, body: &[u8]) -> Vec<u8> {
+        let mut out = self.message(|_| ());
+        out.extend_from_slice(body);
+        let length = (out.len() as u16).to_be_bytes();
+        out[2..4].copy_from_slice(&length);
+        out
+    }
+}
+
+fn of_fields(id: u16, fields: impl IntoIterator<Item = FieldSpecifier>, scopes: u16) -> Template {
+    Template::new(TemplateId::new(id).expect("an ID"), fields.into_iter().collect(), scopes).expect("a template")
+}
+
+/// A set of this ID with this body.
+fn set(id: u16, body: &[u8]) -> Vec<u8> {
+    [&id.to_be_bytes()[..], &(body.len() as u16 + 4).to_be_bytes(), body].concat()
+}
+
+/// Numbers that look like chance, so that records differ.
+fn chance(number: u64) -> u64 {
+    number.wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29).wrapping_mul(0xbf58_476d_1ce4_e5b9)
+}
+
+/// What routers send: records of 52 octets.
+fn ordinary() -> Load {
+    let fields = [(8, 4), (12, 4), (15, 4), (10, 4), (14, 4), (2, 4), (1, 4), (152, 8), (153, 8), (7, 2), (11, 2)];
+    let template = of_fields(256, fields.map(|(id, length)| FieldSpecifier::iana(id, length)), 0);
+    let mut sender = Sender::new(1);
+    let setup = vec![sender.template(&template)];
+    let measured = (0..600).map(|datagram: u64| {
+        let body: Vec<u8> =
+            (0..DATAGRAM_OCTETS as u64 / 8).flat_map(|at| chance(datagram << 10 | at).to_be_bytes()).collect();
+        sender.raw(&set(256, &body[..body.len() / 52 * 52]))
+    });
+    Load { setup, measured: measured.collect() }
+}
+
+/// Records of two octets whose template has a thousand scopes of no octets.
+fn scopes_without_octets() -> Load {
+    let scopes = (0..1_023).map(|_| FieldSpecifier::iana(480, 0));
+    let template = of_fields(256, scopes.chain([FieldSpecifier::iana(34, 2)]), 1_023);
+    let mut sender = Sender::new(1);
+    let measured = (0..40).map(|datagram: u64| {
+        let body: Vec<u8> =
+            (0..DATAGRAM_OCTETS as u64 / 8).flat_map(|at| chance(datagram << 10 | at).to_be_bytes()).collect();
+        sender.raw(&set(256, &body))
+    });
+    let measured = measured.collect();
+    Load { setup: vec![Sender::new(1).template(&template)], measured }
+}
+
+/// Options about more things than are remembered.
+fn options_beyond_what_is_remembered() -> Load {
+    let template = of_fields(256, [FieldSpecifier::iana(145, 4), FieldSpecifier::iana(82, 4)], 1);
+    let mut sender = Sender::new(1);
+    let mut number = 0_u32;
+    let mut datagrams = |count: usize| -> Vec<Vec<u8>> {
+        let mut one = || {
+            let body = (0..170).flat_map(|_| {
+                number += 1;
+                [number.to_be_bytes(), *b"eth0"].concat()
+            });
+            set(256, &body.collect::<Vec<u8>>())
+        };
+        (0..count).map(|_| sender.raw(&one())).collect()
+    };
+    let mut setup = vec![Sender::new(1).template(&template)];
+    setup.extend(datagrams((1 << 18) / 170 + 2));
+    Load { setup, measured: datagrams(200) }
+}
+
+/// Records of types, each in a set of its own, to a domain with many templates.
+fn types_of_elements() -> Load {
+    let mut sender = Sender::new(1);
+    let mut setup = Vec::new();
+    for number in 0..100_u16 {
+        let fields =
+            (0..340_u16).map(|id| FieldSpecifier { element: ElementId { enterprise: 35_566, id: id + 1 }, length: 1 });
+        let template = of_fields(300 + number, fields.chain([FieldSpecifier::iana(number + 1, 4)]), 0);
+        setup.push(sender.template(&template));
+    }
+    // privateEnterpriseNumber, informationElementId, informationElementDataType (RFC 5610)
+    let types =
+        of_fields(256, [FieldSpecifier::iana(346, 4), FieldSpecifier::iana(303, 2), FieldSpecifier::iana(339, 1)], 2);
+    setup.push(sender.template(&types));
+    let mut id = 0_u16;
+    let measured = (0..8).map(|_| {
+        let sets = (0..120).flat_map(|_| {
+            id += 1;
+            // basicList
+            set(256, &[&35_566_u32.to_be_bytes()[..], &id.to_be_bytes(), &[20]].concat())
+        });
+        sender.raw(&sets.collect::<Vec<u8>>())
+    });
+    let measured = measured.collect();
+    Load { setup, measured }
+}
+
+/// Samplers of an exporter with 64 domains, told again, or changing all the time.
+fn samplers(changing: bool) -> Load {
+    // selectorId, samplingInterval
+    let template = of_fields(256, [FieldSpecifier::iana(302, 2), FieldSpecifier::iana(34, 4)], 1);
+    let record = |id: u16, interval: u32| [&id.to_be_bytes()[..], &interval.to_be_bytes()].concat();
+    let mut setup = Vec::new();
+    for domain in 0..64 {
+        let mut sender = Sender::new(domain);
+        setup.push(sender.template(&template));
+        for part in 0..8_u16 {
+            let body: Vec<u8> = (0..128).flat_map(|id| record(part * 128 + id, 100)).collect();
+            setup.push(sender.raw(&set(256, &body)));
+        }
+    }
+    let mut sender = Sender::new(0);
+    let measured = (0..40_u32).map(|datagram| {
+        let sets: Vec<u8> =
+            (0..140_u16).flat_map(|id| set(256, &record(id, if changing { datagram } else { 100 }))).collect();
+        sender.raw(&sets)
+    });
+    let measured = measured.collect();
+    Load { setup, measured }
+}
+
+/// Lists of records whose template has a thousand fields of no octets.
+fn lists_over_fields_without_octets() -> Load {
+    let mut sender = Sender::new(1);
+    let empty = (0..1_023).map(|_| FieldSpecifier::iana(95, 0));
+    let inner = of_fields(257, empty.chain([FieldSpecifier::iana(4, 1)]), 0);
+    // subTemplateList
+    let outer = of_fields(256, [FieldSpecifier::iana(292, 65_535)], 0);
+    let setup = vec![sender.template(&inner), sender.template(&outer)];
+    let measured = (0..200).map(|_| {
+        let list = [&[3][..], &257_u16.to_be_bytes(), &[6; 1_200]].concat();
+        sender.raw(&set(256, &[&[255][..], &(list.len() as u16).to_be_bytes(), &list].concat()))
+    });
+    let measured = measured.collect();
+    Load { setup, measured }
+}
+
+/// A template that is another each time, alone or among thousands.
+fn templates_that_change(others: u16, fields: u16) -> Load {
+    let mut sender = Sender::new(1);
+    let setup = (0..others).map(|id| sender.template(&of_fields(300 + id, [FieldSpecifier::iana(1, 4)], 0))).collect();
+    let measured = (0..400_u16).map(|round| {
+        let ids = (0..fields).map(|field| FieldSpecifier::iana(1 + (field + round) % 400, 4));
+        sender.template(&of_fields(256, ids, 0))
+    });
+    let measured = measured.collect();
+    Load { setup, measured }
+}
+
+/// Records of one octet, each in a set of its own.
+fn small_sets() -> Load {
+    let mut sender = Sender::new(1);
+    let setup = vec![sender.template(&of_fields(256, [FieldSpecifier::iana(4, 1)], 0))];
+    let measured =
+        (0..200).map(|_| sender.raw(&(0..280_u16).flat_map(|value| set(256, &[value as u8])).collect::<Vec<u8>>()));
+    let measured = measured.collect();
+    Load { setup, measured }
+}
+
+/// Options whose records have a thousand scopes, of one octet each.
+fn scopes_of_one_octet() -> Load {
+    let mut sender = Sender::new(1);
+    let scopes = (0..1_023).map(|_| FieldSpecifier::iana(480, 1));
+    let template = of_fields(256, scopes.chain([FieldSpecifier::iana(34, 1)]), 1_023);
+    let setup = vec![sender.template(&template)];
+    let measured = (0..200).map(|datagram: u64| {
+        let body: Vec<u8> = (0..128).flat_map(|at| chance(datagram << 10 | at).to_be_bytes()).collect();
+        sender.raw(&set(256, &body))
+    });
+    let measured = measured.collect();
+    Load { setup, measured }
+}
+
+#[test]
+fn no_octet_costs_much_more_than_others() {
+    let base = cost(&ordinary());
+    println!("ordinary: {base:?}");
+    let loads = [
+        ("scopes without octets", scopes_without_octets()),
+        ("scopes of one octet", scopes_of_one_octet()),
+        ("options beyond what is remembered", options_beyond_what_is_remembered()),
+        ("types of elements", types_of_elements()),
+        ("samplers told again", samplers(false)),
+        ("samplers that change", samplers(true)),
+        ("lists over fields without octets", lists_over_fields_without_octets()),
+        ("a template that changes", templates_that_change(0, 340)),
+        ("a small template that changes among thousands", templates_that_change(4_000, 1)),
+        ("small sets", small_sets()),
+    ];
+    let mut failures = Vec::new();
+    for (name, load) in loads {
+        let cost = cost(&load);
+        let (times, memory) = (cost.nanoseconds / base.nanoseconds, cost.octets / base.octets);
+        println!("{name}: {cost:?}, {times:.1} times the work, {memory:.1} times the memory");
+        if times > TIMES_MAX || memory > MEMORY_TIMES_MAX {
+            failures.push(name);
+        }
+    }
+    assert!(failures.is_empty(), "{failures:?}");
+}
