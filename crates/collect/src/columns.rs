@@ -106,8 +106,12 @@ pub(crate) fn write(
 
 fn interval(records: Records<'_>, record: usize, fields: (usize, usize), form: IntervalForm) -> Option<u32> {
     let (selected, other) = records.number(fields.0, record).zip(records.number(fields.1, record))?;
-    let observed = if form == IntervalForm::Space { selected.saturating_add(other) } else { other };
-    Rate::new(selected, observed)?.interval()
+    let rate = match form {
+        IntervalForm::Space => Rate::new(selected, selected.saturating_add(other)),
+        IntervalForm::Population => Rate::new(selected, other),
+        IntervalForm::Alone => Rate::new(1, selected).filter(|_| selected > 1),
+    };
+    rate?.interval()
 }
 
 /// Whether a field without a column is kept: addresses of both families share one where only one of them is set.
@@ -227,8 +231,9 @@ fn write_time(
     records: Records<'_>,
     clock: &MessageClock,
 ) {
-    if let (FieldPositions::Fixed { offset, stride, length: 4 }, TimeForm::Uptime, Some(uptime)) =
-        (records.located.field(field), form, clock.uptime_ms)
+    let base = init_time.filter(|_| form == TimeForm::Uptime);
+    if let (FieldPositions::Fixed { offset, stride, length: 4 }, TimeForm::Uptime, Some(uptime), None) =
+        (records.located.field(field), form, clock.uptime_ms, base)
     {
         let export_ms = clock.export_ms;
         target.extend(records.strided::<4>(offset, stride).map(|octets| {
@@ -238,12 +243,11 @@ fn write_time(
         return;
     }
     for record in 0..records.len() {
-        let base = init_time.filter(|_| form == TimeForm::Uptime).and_then(|base| records.number(base, record));
-        let value = records.number(field, record);
-        target.push(match (value, base) {
-            (Some(value), Some(base)) => Some(base.saturating_add(value) as i64),
-            (Some(value), None) => form.to_ms(value, clock),
-            (None, _) => None,
-        });
+        // an uptime has 32 bits and wraps, so it counts back from the uptime at the export
+        let clock = match base.and_then(|base| records.number(base, record)) {
+            Some(base) => MessageClock { uptime_ms: Some(clock.export_ms.wrapping_sub(base as i64) as u32), ..*clock },
+            None => *clock,
+        };
+        target.push(records.number(field, record).and_then(|value| form.to_ms(value, &clock)));
     }
 }

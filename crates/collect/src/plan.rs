@@ -57,6 +57,9 @@ pub(crate) enum IntervalForm {
     Space,
     /// All packets of which some are selected (`samplingPopulation`).
     Population,
+    /// Nothing: there is one number only, of packets that are selected in a row (`samplingPacketInterval`). Exporters
+    /// that send it alone mean one packet of so many, and 1 says nothing.
+    Alone,
 }
 
 impl Op {
@@ -228,6 +231,13 @@ impl Plan {
         if let Some(pair) = pair {
             self.ops.retain(|op| op.column() != Column::SamplingInterval);
             self.ops.push(pair);
+        }
+        for op in &mut self.ops {
+            if let Op::Number { column: Column::SamplingInterval, field } = *op
+                && fields[field].element == ElementId::iana(305)
+            {
+                *op = Op::Interval { selected: field, other: field, form: IntervalForm::Alone };
+            }
         }
     }
 

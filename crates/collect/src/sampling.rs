@@ -110,7 +110,8 @@ impl SamplerFields {
             // Cisco IOS XR reports n out of N and in the same record an interval of 1, which means nothing then
             .or_else(|| Rate::new(number(self.size)?, number(self.population)?))
             .or_else(probability)
-            .or_else(|| plain(self.packets))
+            // alone it is what some exporters have for an interval, which 1 cannot be
+            .or_else(|| plain(self.packets).filter(|rate| rate.observed > 1))
     }
 }
 

@@ -1,6 +1,7 @@
 //! How each version carries each column, derived from the column table of `weir-flow` and, for NetFlow v5, the table of
 //! its record in `weir-wire`.
 
+use weir_flow::registry::REVERSE_ENTERPRISE;
 use weir_flow::{Column, ColumnType};
 use weir_wire::fixed::FixedField;
 use weir_wire::{VARIABLE_LENGTH, netflow5};
@@ -12,6 +13,8 @@ use crate::config::Version;
 pub(crate) struct Carriage {
     /// Octets of the field; [`VARIABLE_LENGTH`] when each record states them. Addresses have this many in IPv4.
     pub width: u16,
+    /// Whose elements they are; 0 for those of IANA.
+    pub enterprise: u32,
     /// Elements for IPv4 and IPv6, the same when the family does not matter. Meaningless in NetFlow v5.
     pub elements: [u16; 2],
 }
@@ -32,6 +35,10 @@ pub(crate) fn carriage(version: Version, column: Column) -> Option<Carriage> {
     }
     let spec = column.spec();
     let width = width(version, column)?;
+    // RFC 5103 section 6.1: the opposite direction has the elements of this one, under a number of its own
+    if let (Version::Ipfix, Some(reverse)) = (version, spec.reverse_elements.first()) {
+        return Some(Carriage { width, enterprise: REVERSE_ENTERPRISE, elements: [*reverse; 2] });
+    }
     let first = *spec.elements.first()?;
     let elements = match column {
         Column::Start if version == Version::V9 => [22; 2],
@@ -41,7 +48,7 @@ pub(crate) fn carriage(version: Version, column: Column) -> Option<Carriage> {
         _ if differs_by_family(column) => [first, *spec.elements.get(1)?],
         _ => [first; 2],
     };
-    Some(Carriage { width, elements })
+    Some(Carriage { width, enterprise: 0, elements })
 }
 
 /// In place of the numbers of autonomous systems that do not fit into two octets (RFC 6793 section 9).
@@ -106,6 +113,13 @@ mod tests {
         check(Version::V9, Column::ApplicationId, None);
         check(Version::Ipfix, Column::ApplicationId, Some((VARIABLE_LENGTH, [95, 95])));
         check(Version::Ipfix, Column::Received, None);
+        // responderOctets of NetFlow v9; IPFIX has the opposite of every element
+        check(Version::V9, Column::BytesReverse, Some((8, [232, 232])));
+        check(Version::V9, Column::TcpFlagsReverse, None);
+        for (column, element) in [(Column::BytesReverse, 1), (Column::TcpFlagsReverse, 6), (Column::EndReverse, 153)] {
+            let carriage = carriage(Version::Ipfix, column).expect("it is carried");
+            assert_eq!((carriage.enterprise, carriage.elements), (29_305, [element; 2]));
+        }
     }
 
     #[test]

@@ -46,20 +46,20 @@ impl Plan {
     ) -> (Self, Vec<FieldSpecifier>) {
         let (mut plan, mut fields, mut last) = (Self::default(), Vec::new(), Vec::new());
         let present = Column::ALL.iter().filter(|&&column| shape.present & bit(column) != 0);
-        for (&column, Carriage { width, elements }) in
+        for (&column, Carriage { width, enterprise, elements }) in
             present.filter_map(|column| Some((column, carriage(version, *column)?)))
         {
             let wide = shape.wide & bit(family_column(column)) != 0;
-            let id = elements[usize::from(wide)];
+            let element = ElementId { enterprise, id: elements[usize::from(wide)] };
             if width == VARIABLE_LENGTH {
                 plan.variable.push(column);
-                last.push(specifier(version, id, width));
+                last.push(specifier(version, element, width));
                 continue;
             }
             let width = if shape.wide & bit(column) == 0 { width } else { 16 };
             plan.fixed.push((column, plan.fixed_octets, width.into()));
             plan.fixed_octets += usize::from(width);
-            fields.push(specifier(version, id, width));
+            fields.push(specifier(version, element, width));
         }
         if let Some(sampler) = sampler.filter(|_| shape.present & bit(Column::SamplerId) == 0)
             && let Some(Carriage { elements, .. }) = carriage(version, Column::SamplerId)
@@ -136,13 +136,11 @@ fn family_column(column: Column) -> Column {
 
 /// The field of an element in the table of columns. Field types of ntop in `NetFlow` v9 have numbers that IPFIX has no room
 /// for; there they are under ntop's own number.
-fn specifier(version: Version, id: u16, length: u16) -> FieldSpecifier {
-    match id.checked_sub(NTOP_NETFLOW9_BASE) {
-        Some(id) if version == Version::Ipfix => {
-            FieldSpecifier { element: ElementId { enterprise: NTOP_ENTERPRISE, id }, length }
-        }
-        _ => FieldSpecifier::iana(id, length),
-    }
+fn specifier(version: Version, element: ElementId, length: u16) -> FieldSpecifier {
+    let of_ntop = element.id.checked_sub(NTOP_NETFLOW9_BASE);
+    let of_ntop = of_ntop.filter(|_| version == Version::Ipfix && element.enterprise == 0);
+    let of_ntop = of_ntop.map(|id| ElementId { enterprise: NTOP_ENTERPRISE, id });
+    FieldSpecifier { element: of_ntop.unwrap_or(element), length }
 }
 
 fn push(out: &mut Vec<u8>, value: &[u8]) {

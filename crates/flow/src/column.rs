@@ -105,7 +105,7 @@ columns! {
     DstAs "dst_as" U32 "" [17] [] "dst as", "Autonomous system number of the destination.";
     SrcMask "src_mask" U8 "bits" [9, 29] [] "smask", "Length of the routing prefix of the source.";
     DstMask "dst_mask" U8 "bits" [13, 30] [] "dmask", "Length of the routing prefix of the destination.";
-    SamplingInterval "sampling_interval" U32 "packets" [305, 34, 50] [] "1 in", "Sampling interval in force when the flow was measured: one packet of this many; null when the exporter reported none.";
+    SamplingInterval "sampling_interval" U32 "packets" [34, 50, 305] [] "1 in", "Sampling interval in force when the flow was measured: one packet of this many; null when the exporter reported none.";
     EngineType "engine_type" U8 "" [38] [] "engine", "Type of the switching engine (NetFlow v5 header).";
     EngineId "engine_id" U8 "" [39] [] "eid", "Number of the switching engine (NetFlow v5 header).";
     SamplerId "sampler_id" U32 "" [302, 48] [] "sampler", "Identifier of the sampler that selected the packets.";

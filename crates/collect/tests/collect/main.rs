@@ -250,6 +250,45 @@ fn a_withdrawal_in_a_datagram_is_ignored() {
     }
 }
 
+/// Decodes records of one template in one IPFIX message.
+fn flows_of(fields: &[(u16, u16)], record: &[u8]) -> FlowBatch {
+    let template = template(256, fields, 0);
+    let mut decoder = Decoder::new(Limits::default());
+    let message = ipfix_message(0, |message| {
+        message.template(&template).expect("fits");
+        message.record(&template, |out| out.extend_from_slice(record)).expect("fits");
+    });
+    decoder.datagram(source(1), RECEIVED_MS, &message);
+    decoder.take_delivery().flows.expect("a flow")
+}
+
+/// The exporter has been up for 60 days, longer than an uptime of 32 bits; the flow began 5 s before the export.
+#[test]
+fn an_uptime_that_has_wrapped_counts_back_from_the_export() {
+    let export_ms = i64::from(EXPORT_SECS) * 1000;
+    let up_ms = 60 * 86_400_000_i64;
+    let uptime = (up_ms - 5_000) as u32;
+    // flowStartSysUpTime, systemInitTimeMilliseconds
+    let record = [&uptime.to_be_bytes()[..], &((export_ms - up_ms) as u64).to_be_bytes()].concat();
+    let flows = flows_of(&[(22, 4), (160, 8)], &record);
+    let start = flows.primitive::<TimestampMillisecondType>(Column::Start).expect("a column").value(0);
+    assert_eq!(start, export_ms - 5_000);
+}
+
+/// RFC 5477 section 8.2: samplingPacketInterval is how many packets are selected in a row.
+#[test]
+fn packets_selected_in_a_row_are_no_interval_beside_one() {
+    let interval = |fields: &[(u16, u16)], record: &[u8]| {
+        let flows = flows_of(fields, record);
+        flows.primitive::<UInt32Type>(Column::SamplingInterval).and_then(|values| values.iter().next().flatten())
+    };
+    assert_eq!(interval(&[(34, 2), (305, 2)], &[3, 232, 0, 1]), Some(1000));
+    assert_eq!(interval(&[(305, 2), (34, 2)], &[0, 1, 3, 232]), Some(1000));
+    assert_eq!(interval(&[(305, 2), (306, 2)], &[0, 1, 3, 231]), Some(1000));
+    assert_eq!(interval(&[(305, 2), (4, 1)], &[3, 232, 6]), Some(1000));
+    assert_eq!(interval(&[(305, 2), (4, 1)], &[0, 1, 6]), None);
+}
+
 #[test]
 fn gaps_are_counted_in_the_unit_of_each_protocol() {
     let mut decoder = Decoder::new(Limits::default());
