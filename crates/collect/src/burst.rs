@@ -61,6 +61,21 @@ impl Burst {
         self.arrivals.push(arrival);
     }
 
+    /// Whether there is no datagram in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.arrivals.is_empty()
+    }
+
+    /// Whether no more fits into it.
+    pub(crate) fn is_full(&self) -> bool {
+        self.arrivals.len() >= BURST_DATAGRAMS
+    }
+
+    /// Octets of memory that it takes.
+    pub(crate) fn octets(&self) -> usize {
+        self.memory.len() + self.long.iter().map(|(_, octets)| octets.len()).sum::<usize>()
+    }
+
     /// The datagrams in order of arrival.
     pub(crate) fn datagrams(&self) -> impl Iterator<Item = (&Arrival, &[u8])> {
         let mut long = self.long.iter().peekable();

@@ -25,9 +25,9 @@ pub const KIND: ComponentKind<CollectorSourceOptions> = ComponentKind {
     inputs: &[],
     doc: "Receives NetFlow v1, v5, v7 and v9, IPFIX and sFlow version 5 over UDP and DTLS, and IPFIX over TCP, TLS and \
           SCTP. It hands on flows, in the order in which each socket received them, together with the lines of the books \
-          that account for them. Of UDP and DTLS, what does not fit into its queue is dropped there and counted in \
-          queue_drops, what the kernel drops in kernel_drops; an exporter on a connection is slowed down instead. When the \
-          chain stops, it hands on what the kernel still holds first. Its counters are those of the books, one for each \
+          that account for them. While the chain takes nothing, datagrams wait in a queue and then in the kernel's buffer; \
+          what that drops is counted in kernel_drops, and of DTLS what does not fit into the queue in queue_drops. An \
+          exporter on a connection is slowed down instead. When the chain stops, it hands on what the kernel still holds first. Its counters are those of the books, one for each \
           kind of decoding error, and one for each reason why a connection was refused or closed.",
     configure,
 };

@@ -17,6 +17,7 @@
 //!
 //! Sessions over TCP, TLS, SCTP and DTLS have threads of their own and share one decoder: see [`crate::stream`].
 
+mod queue;
 mod udp;
 
 use std::hash::BuildHasher;
@@ -28,7 +29,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
+use queue::{BurstSender, burst_queue};
 use weir_flow::{Counter, Delivery};
 use weir_secure::{TlsError, TlsServerOptions};
 
@@ -52,8 +54,8 @@ pub struct CollectorOptions {
     pub sockets: usize,
     /// Receive buffer to ask for, in octets per socket.
     pub buffer_octets: usize,
-    /// Bursts of up to 64 datagrams that wait for a decoder; when full, datagrams are dropped and counted
-    /// under `queue_drops`.
+    /// Bursts of up to 64 datagrams that wait for a decoder, 64 MiB of them at most; when there is no room, datagrams stay
+    /// in the buffer of the kernel.
     pub queue_bursts_max: usize,
     /// Deliveries between the decoders and the owner of the collector.
     pub queue_deliveries_max: usize,
@@ -274,8 +276,8 @@ impl Collector {
         // Dropped before the collector when a thread cannot be started: the keepers end when all ports are gone.
         let mut ports = persistence.ports;
         let shared = Arc::clone(&collector.shared);
-        let queues: Vec<_> = sockets.iter().map(|_| bounded(options.queue_bursts_max.max(1))).collect();
-        let senders: Vec<Sender<_>> = queues.iter().map(|(bursts, _)| bursts.clone()).collect();
+        let queues: Vec<_> = sockets.iter().map(|_| burst_queue(options.queue_bursts_max)).collect();
+        let senders: Vec<BurstSender> = queues.iter().map(|(bursts, _)| bursts.clone()).collect();
         let udp_decoders = sockets.len();
         for socket in sockets {
             let work = ReceiveThread { socket, queues: senders.clone(), shared: Arc::clone(&shared) };

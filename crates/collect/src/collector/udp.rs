@@ -7,8 +7,9 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TrySendError};
+use crossbeam_channel::RecvTimeoutError;
 
+use super::queue::{BurstReceiver, BurstSender};
 use super::{CollectError, CollectorOptions, Shared, lock};
 use crate::burst::{BURST_DATAGRAMS, Burst};
 use crate::deliver::Outgoing;
@@ -70,11 +71,14 @@ fn not_dealt_out(socket: &ReceiveSocket, error: &io::Error) -> String {
     )
 }
 
-/// The receive thread: from the socket into the queues, and never waiting for a queue.
+/// The receive thread: from the socket into the queues. While a decoder has no room, a burst is filled further, and what
+/// does not fit into it stays in the buffer of the kernel: that is the larger one, and what is dropped there is counted
+/// exactly. What speaks against it is that a decoder which cannot keep up holds up the others of the socket; but what
+/// holds it up for long, a disk, holds up all of them.
 pub(super) struct ReceiveThread {
     pub(super) socket: ReceiveSocket,
     /// One for each decoder.
-    pub(super) queues: Vec<Sender<Arc<Burst>>>,
+    pub(super) queues: Vec<BurstSender>,
     pub(super) shared: Arc<Shared>,
 }
 
@@ -82,9 +86,9 @@ impl ReceiveThread {
     pub(super) fn run(self) -> ReceiveSocket {
         let mut buffers = ReceiveBuffers::new();
         let mut drain_until = None;
+        let mut burst = self.shared.pool.take();
         loop {
-            let mut burst = self.shared.pool.take();
-            let received = match self.socket.receive(&mut buffers, &mut burst) {
+            let received = match self.receive(&mut buffers, &mut burst) {
                 Ok(received) => received,
                 Err(error) => {
                     *lock(&self.shared.failure) = Some(CollectError::Receive(error));
@@ -92,37 +96,48 @@ impl ReceiveThread {
                 }
             };
             let is_stopped = self.shared.stop.load(Ordering::Acquire);
-            // nothing comes any more after the last one, so waiting for the queue costs nothing then
-            self.hand_on(burst, is_stopped);
+            if !is_stopped && !self.has_room_for(&burst) {
+                thread::sleep(GATHER);
+                continue;
+            }
+            // after a stop nothing comes any more, so waiting for the queue costs nothing then
+            self.hand_on(std::mem::replace(&mut burst, self.shared.pool.take()));
             if is_stopped {
                 let until = *drain_until.get_or_insert_with(|| Instant::now() + DRAIN_MAX);
-                if received == 0 || Instant::now() >= until {
+                if received == Some(0) || Instant::now() >= until {
                     return self.socket;
                 }
-            } else if (1..BURST_DATAGRAMS / 2).contains(&received) {
+            } else if received.is_some_and(|received| (1..BURST_DATAGRAMS / 2).contains(&received)) {
                 thread::sleep(GATHER);
             }
         }
     }
 
-    /// Gives the burst to every decoder that has datagrams in it. When a queue is full they are dropped: taking
-    /// datagrams from the kernel only to drop them keeps the ones that come fresh, and the count exact.
-    fn hand_on(&self, burst: Burst, may_wait: bool) {
+    /// Receives datagrams, or `None` when no more fit into the burst.
+    fn receive(&self, buffers: &mut ReceiveBuffers, burst: &mut Burst) -> io::Result<Option<usize>> {
+        if burst.is_full() { Ok(None) } else { self.socket.receive(buffers, burst).map(Some) }
+    }
+
+    /// How many datagrams of a burst are for each decoder.
+    fn shares<'b>(&'b self, burst: &'b Burst) -> impl Iterator<Item = (&'b BurstSender, usize)> {
+        self.queues.iter().enumerate().map(move |(number, queue)| {
+            (queue, burst.datagrams().filter(|(arrival, _)| self.owner(arrival.source) == number).count())
+        })
+    }
+
+    fn has_room_for(&self, burst: &Burst) -> bool {
+        self.queues.iter().all(BurstSender::has_room)
+            || self.shares(burst).all(|(queue, datagrams)| datagrams == 0 || queue.has_room())
+    }
+
+    /// Gives the burst to every decoder that has datagrams in it.
+    fn hand_on(&self, burst: Burst) {
         let burst = Arc::new(burst);
-        for (number, queue) in self.queues.iter().enumerate() {
-            let owned = burst.datagrams().filter(|(arrival, _)| self.owner(arrival.source) == number).count();
-            if owned == 0 {
-                continue;
-            }
-            let share = Arc::clone(&burst);
-            let dropped = if may_wait {
-                queue.send(share).map_err(|unsent| unsent.0)
-            } else {
-                queue.try_send(share).map_err(TrySendError::into_inner)
-            };
-            if let Err(share) = dropped {
-                self.shared.queue_drops.fetch_add(owned as u64, Ordering::Relaxed);
-                self.shared.pool.give_back(share);
+        for (queue, datagrams) in self.shares(&burst).filter(|(_, datagrams)| *datagrams > 0) {
+            // only a decoder that has ended does not take it
+            if let Err(unsent) = queue.send(Arc::clone(&burst)) {
+                self.shared.queue_drops.fetch_add(datagrams as u64, Ordering::Relaxed);
+                self.shared.pool.give_back(unsent);
             }
         }
         self.shared.pool.give_back(burst);
@@ -136,7 +151,7 @@ impl ReceiveThread {
 pub(super) struct DecodeThread {
     /// How many decoders share the exporters.
     pub(super) decoders: usize,
-    pub(super) bursts: Receiver<Arc<Burst>>,
+    pub(super) bursts: BurstReceiver,
     pub(super) outgoing: Outgoing,
     pub(super) relay: Option<Arc<Relay>>,
 }

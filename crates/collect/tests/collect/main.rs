@@ -469,8 +469,24 @@ fn the_doctor_listens() {
     assert_eq!(found, ["loss", "foreign", "clock_off"]);
 }
 
+/// Nobody takes deliveries for a while, at a low rate: what waits in the kernel is not given up.
 #[test]
-fn queues_that_are_full_drop_and_count() {
+fn a_stall_loses_nothing() {
+    let options = CollectorOptions { queue_bursts_max: 2, queue_deliveries_max: 1, delivery_rows_max: 1, ..any_port() };
+    let mut collector = start(&options);
+    let sender = UdpSocket::bind("127.0.0.1:0").expect("bind");
+    let sent = 600;
+    for number in 0..sent {
+        sender.send_to(&netflow5_packet(number, 1, 0), collector.sockets()[0].local).expect("send");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let stored: usize = drain(&mut collector).iter().map(Delivery::rows).sum();
+    let total = |counter| collector.statistics().iter().map(|decoder| decoder.total(counter)).sum::<u64>();
+    assert_eq!((stored, total(Counter::QueueDrops), total(Counter::KernelDrops)), (sent as usize, 0, 0));
+}
+
+#[test]
+fn what_queues_have_no_room_for_is_stored_or_counted() {
     let options = CollectorOptions { queue_bursts_max: 1, queue_deliveries_max: 1, delivery_rows_max: 1, ..any_port() };
     // nobody takes deliveries while datagrams come
     let mut collector = start(&options);
