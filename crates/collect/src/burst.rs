@@ -61,11 +61,6 @@ impl Burst {
         self.arrivals.push(arrival);
     }
 
-    /// Whether there is no datagram in it.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.arrivals.is_empty()
-    }
-
     /// Whether no more fits into it.
     pub(crate) fn is_full(&self) -> bool {
         self.arrivals.len() >= BURST_DATAGRAMS

@@ -105,6 +105,7 @@ counters! {
     DomainsEvicted "domains_evicted" "Times that the Observation Domain was forgotten because others wanted its place.";
     SpoolDamaged "spool_damaged" "Places in files of waiting Data Sets where something was damaged; not known per exporter.";
     DatagramsRefused "datagrams_refused" "Datagrams of new exporters for which no other had to give way; not known per exporter.";
+    DatagramsNotAllowed "datagrams_not_allowed" "Datagrams of senders that are not among those allowed; not known per exporter.";
     KernelDrops "kernel_drops" "Datagrams that the kernel dropped because the socket buffer was full; not known per exporter.";
     QueueDrops "queue_drops" "Datagrams dropped between socket and decoder because the queue was full; not known per exporter.";
     DatagramsDecoded "datagrams_decoded" "Datagrams whose header was read, and whose sets are accounted for.";

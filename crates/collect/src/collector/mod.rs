@@ -37,7 +37,7 @@ use weir_secure::{TlsError, TlsServerOptions};
 use self::udp::{DecodeThread, ReceiveThread};
 use crate::burst::Pool;
 use crate::deliver::Outgoing;
-use crate::relay::{Relay, RelayError, RelayOptions};
+use crate::relay::{Network, Relay, RelayError, RelayOptions};
 use crate::socket::{self, ReceiveSocket, SocketInfo};
 use crate::spool::SpoolError;
 use crate::state::file::WriteFailures;
@@ -50,6 +50,9 @@ use crate::{Decoder, DecoderStatistics, Diagnosis, Limits, Listener, ListenerInf
 pub struct CollectorOptions {
     /// Where to listen, over any transports.
     pub listeners: Vec<Listener>,
+    /// Networks of those who may send; everybody when there is none. What others send is counted under
+    /// `datagrams_not_allowed` and `connections_refused`, and not looked at.
+    pub allowed: Vec<Network>,
     /// Sockets that share the port of a UDP listener, each with a receive thread; also the number of decode threads.
     pub sockets: usize,
     /// Receive buffer to ask for, in octets per socket.
@@ -83,6 +86,7 @@ impl CollectorOptions {
     pub fn new(listen: SocketAddr) -> Self {
         Self {
             listeners: vec![Listener::udp(listen)],
+            allowed: Vec::new(),
             sockets: 1,
             buffer_octets: 64 << 20,
             queue_bursts_max: 256,
@@ -212,7 +216,8 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    fn new(inodes: Vec<u64>, decoders: usize, limits: SessionLimits) -> Arc<Self> {
+    fn new(inodes: Vec<u64>, decoders: usize, options: &CollectorOptions) -> Arc<Self> {
+        let (limits, allowed) = (options.sessions.clone(), options.allowed.clone());
         let tally = Arc::<Tally>::default();
         Arc::new(Self {
             stop: AtomicBool::new(false),
@@ -225,7 +230,7 @@ impl Shared {
             failure: Mutex::new(None),
             pool: Pool::default(),
             seed: foldhash::fast::RandomState::default(),
-            sessions: Sessions::new(limits, Arc::clone(&tally)),
+            sessions: Sessions::new(limits, allowed, Arc::clone(&tally)),
             tally,
         })
     }
@@ -253,7 +258,7 @@ impl Collector {
         let listening = listening::bind(options)?;
         let inodes = sockets.iter().filter_map(ReceiveSocket::inode).chain(listening.inodes()).collect();
         let decoders = sockets.len() + usize::from(!listening.is_empty());
-        let shared = Shared::new(inodes, decoders, options.sessions.clone());
+        let shared = Shared::new(inodes, decoders, options);
         let relay = match &options.relay {
             Some(relay) => Some(Relay::start(relay, &shared.tally)?),
             None => None,

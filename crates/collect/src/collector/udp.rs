@@ -8,13 +8,15 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::RecvTimeoutError;
+use weir_flow::Counter;
 
 use super::queue::{BurstReceiver, BurstSender};
 use super::{CollectError, CollectorOptions, Shared, lock};
 use crate::burst::{BURST_DATAGRAMS, Burst};
 use crate::deliver::Outgoing;
 use crate::relay::Relay;
-use crate::socket::{ReceiveBuffers, ReceiveSocket};
+use crate::relay::network::is_allowed;
+use crate::socket::{self, ReceiveBuffers, ReceiveSocket};
 use crate::{Listener, Transport};
 
 /// How long a receive thread lets datagrams gather in the kernel when it has found few.
@@ -163,8 +165,13 @@ impl DecodeThread {
         loop {
             match self.bursts.recv_deadline(self.outgoing.due(&decoder)) {
                 Ok(burst) => {
+                    let mut not_allowed = 0;
                     for (arrival, payload) in burst.datagrams() {
                         if !self.owns(arrival.source) {
+                            continue;
+                        }
+                        if !self.allows(arrival.source) {
+                            not_allowed += 1;
                             continue;
                         }
                         decoder.datagram(arrival.source, arrival.received_ms, payload);
@@ -172,8 +179,12 @@ impl DecodeThread {
                             self.outgoing.deliver(&mut decoder);
                         }
                     }
+                    if not_allowed > 0 {
+                        decoder.count_unassigned(socket::now_ms(), Counter::DatagramsNotAllowed, not_allowed);
+                    }
                     if let Some(relay) = &self.relay {
-                        let own = burst.datagrams().filter(|(arrival, _)| self.owns(arrival.source));
+                        let own = burst.datagrams();
+                        let own = own.filter(|(arrival, _)| self.owns(arrival.source) && self.allows(arrival.source));
                         relay.datagrams(own.map(|(arrival, payload)| (arrival.source, payload)));
                     }
                     self.outgoing.shared.pool.give_back(burst);
@@ -184,6 +195,11 @@ impl DecodeThread {
             self.outgoing.deliver_when_due(&mut decoder);
         }
         self.outgoing.finish(&mut decoder);
+    }
+
+    /// Whether what comes from an address is to be decoded at all.
+    fn allows(&self, source: SocketAddr) -> bool {
+        is_allowed(&self.outgoing.options.allowed, source.ip().to_canonical())
     }
 
     /// Whether this is the decoder of what comes from an address.

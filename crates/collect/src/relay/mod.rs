@@ -8,7 +8,7 @@
 //! datagrams are sent under the address and port of the exporter, through a raw socket, for which the system asks a
 //! privilege. What speaks against it: networks that check sources drop such datagrams, and no error ever comes back.
 
-mod network;
+pub(crate) mod network;
 mod raw;
 
 use std::io;

@@ -33,6 +33,11 @@ impl Network {
     }
 }
 
+/// Whether an address is in one of these networks; where none is named, all are.
+pub(crate) fn is_allowed(networks: &[Network], address: IpAddr) -> bool {
+    networks.is_empty() || networks.iter().any(|network| network.contains(address))
+}
+
 impl FromStr for Network {
     type Err = NetworkError;
 

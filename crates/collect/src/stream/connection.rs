@@ -85,7 +85,7 @@ struct Reading<'c> {
 
 impl Reading<'_> {
     fn handshake(&self, tls: &TlsServer, mut timed: Timed) -> Result<TlsStream<Timed>, Reason> {
-        let _under_way = self.sessions.handshake()?;
+        let _under_way = self.sessions.handshake(self.open.session)?;
         timed.deadline = Instant::now() + self.sessions.limits.handshake_timeout;
         Ok(tls.accept(timed)?)
     }

@@ -142,7 +142,7 @@ impl Serving<'_> {
         self.end(source);
         let canonical = SocketAddr::new(source.ip().to_canonical(), source.port());
         let session = Session { transport: Transport::Dtls, source: canonical };
-        let under_way = match self.sessions.handshake() {
+        let under_way = match self.sessions.handshake(session) {
             Ok(under_way) => under_way,
             Err(reason) => return self.sessions.tally.count_reason(reason),
         };

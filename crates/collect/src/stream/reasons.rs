@@ -31,9 +31,11 @@ macro_rules! reasons {
 
 reasons! {
     ConnectionsRefused {
+        NotAllowed "connections_not_allowed",
         TooManyConnections "connections_over_limit",
         TooManyOfSource "connections_of_source_over_limit",
         TooManyHandshakes "handshakes_over_limit",
+        TooManyHandshakesOfSource "handshakes_of_source_over_limit",
         SessionExists "session_exists",
         NoResources "connections_without_resources",
     }

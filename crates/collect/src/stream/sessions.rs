@@ -1,7 +1,8 @@
 //! The sessions that are open, within their limits.
 
-use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::collections::{HashMap, HashSet};
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -9,6 +10,7 @@ use weir_flow::Counter;
 
 use super::reasons::{Reason, Tally};
 use crate::Session;
+use crate::relay::network::{Network, is_allowed};
 
 /// What exporters may take up by connections. Each limit has a counter for when it is hit; the reasons are reported by
 /// [`crate::DecoderStatistics::problems`].
@@ -17,10 +19,13 @@ pub struct SessionLimits {
     /// Most connections and DTLS sessions at a time; more are refused and counted under `connections_refused`. A
     /// connection costs a thread, and some 100 KiB when a message has begun.
     pub connections_max: usize,
-    /// Most of them from one address, so that one sender cannot keep the others out.
+    /// Most of them from one source, so that one sender cannot keep the others out. A source is an address, or the 64
+    /// bits of an IPv6 network in front of it: whoever has one address of those has all.
     pub connections_per_source_max: usize,
     /// Most handshakes of TLS or DTLS that are under way.
     pub handshakes_max: usize,
+    /// Most of them from one source.
+    pub handshakes_per_source_max: usize,
     /// Longest time for a handshake; then it counts under `handshakes_failed`.
     pub handshake_timeout: Duration,
     /// Longest time from the first octet of a message to its last; then the connection is closed and counted under
@@ -39,6 +44,7 @@ impl Default for SessionLimits {
             connections_max: 1024,
             connections_per_source_max: 256,
             handshakes_max: 128,
+            handshakes_per_source_max: 32,
             handshake_timeout: Duration::from_secs(10),
             message_timeout: Duration::from_mins(1),
             idle_timeout: Duration::from_mins(30),
@@ -53,14 +59,25 @@ pub(crate) struct Sessions {
     pub limits: SessionLimits,
     pub tally: Arc<Tally>,
     stop: AtomicBool,
+    /// Who may begin one; everybody when there is none.
+    allowed: Vec<Network>,
     open: Mutex<HashSet<Session>>,
-    handshakes: AtomicUsize,
+    /// How many are under way from each source.
+    handshakes: Mutex<HashMap<IpAddr, usize>>,
+}
+
+/// What counts as one source.
+fn source_of(session: Session) -> IpAddr {
+    match session.source.ip() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),
+    }
 }
 
 impl Sessions {
-    pub(crate) fn new(limits: SessionLimits, tally: Arc<Tally>) -> Arc<Self> {
-        let (open, handshakes) = (Mutex::default(), AtomicUsize::new(0));
-        Arc::new(Self { limits, tally, stop: AtomicBool::new(false), open, handshakes })
+    pub(crate) fn new(limits: SessionLimits, allowed: Vec<Network>, tally: Arc<Tally>) -> Arc<Self> {
+        let (open, handshakes) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { limits, tally, stop: AtomicBool::new(false), allowed, open, handshakes })
     }
 
     pub(crate) fn stop(&self) {
@@ -75,8 +92,10 @@ impl Sessions {
     pub(crate) fn begin(self: &Arc<Self>, session: Session) -> Option<Open> {
         let refused = {
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-            let of_source = open.iter().filter(|known| known.source.ip() == session.source.ip());
-            if open.len() >= self.limits.connections_max {
+            let of_source = open.iter().filter(|known| source_of(**known) == source_of(session));
+            if !is_allowed(&self.allowed, session.source.ip()) {
+                Some(Reason::NotAllowed)
+            } else if open.len() >= self.limits.connections_max {
                 Some(Reason::TooManyConnections)
             } else if of_source.count() >= self.limits.connections_per_source_max {
                 Some(Reason::TooManyOfSource)
@@ -93,13 +112,19 @@ impl Sessions {
         Some(Open { session, sessions: Arc::clone(self) })
     }
 
-    /// Lets a handshake begin, unless there are too many.
-    pub(crate) fn handshake(self: &Arc<Self>) -> Result<UnderWay, Reason> {
-        let under_way = UnderWay(Arc::clone(self));
-        if self.handshakes.fetch_add(1, Ordering::Relaxed) < self.limits.handshakes_max {
-            return Ok(under_way);
+    /// Lets the handshake of a session begin, unless there are too many.
+    pub(crate) fn handshake(self: &Arc<Self>, session: Session) -> Result<UnderWay, Reason> {
+        let source = source_of(session);
+        let mut handshakes = self.handshakes.lock().unwrap_or_else(PoisonError::into_inner);
+        let of_source = handshakes.get(&source).copied().unwrap_or(0);
+        if handshakes.values().sum::<usize>() >= self.limits.handshakes_max {
+            return Err(Reason::TooManyHandshakes);
         }
-        Err(Reason::TooManyHandshakes)
+        if of_source >= self.limits.handshakes_per_source_max {
+            return Err(Reason::TooManyHandshakesOfSource);
+        }
+        handshakes.insert(source, of_source + 1);
+        Ok(UnderWay { source, sessions: Arc::clone(self) })
     }
 }
 
@@ -118,10 +143,17 @@ impl Drop for Open {
 
 /// A handshake that counts against the limit until it is dropped.
 #[derive(Debug)]
-pub(crate) struct UnderWay(Arc<Sessions>);
+pub(crate) struct UnderWay {
+    source: IpAddr,
+    sessions: Arc<Sessions>,
+}
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
-        self.0.handshakes.fetch_sub(1, Ordering::Relaxed);
+        let mut handshakes = self.sessions.handshakes.lock().unwrap_or_else(PoisonError::into_inner);
+        match handshakes.get_mut(&self.source) {
+            Some(count) if *count > 1 => *count -= 1,
+            _ => drop(handshakes.remove(&self.source)),
+        }
     }
 }

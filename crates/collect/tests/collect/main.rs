@@ -469,6 +469,22 @@ fn the_doctor_listens() {
     assert_eq!(found, ["loss", "foreign", "clock_off"]);
 }
 
+/// What others send is counted and not decoded.
+#[test]
+fn only_those_who_are_allowed_are_heard() {
+    let allowed = vec!["127.0.0.2".parse().expect("a network"), "192.0.2.0/24".parse().expect("a network")];
+    let mut collector = start(&CollectorOptions { allowed, ..any_port() });
+    for (host, number) in [(1, 0), (2, 0), (3, 0), (2, 1), (1, 1)] {
+        let sender = UdpSocket::bind(SocketAddr::from(([127, 0, 0, host], 0))).expect("bind");
+        sender.send_to(&netflow5_packet(number, 1, 0), collector.sockets()[0].local).expect("send");
+    }
+    let deliveries = drain(&mut collector);
+    let total = |counter| collector.statistics().iter().map(|decoder| decoder.total(counter)).sum::<u64>();
+    assert_eq!((total(Counter::Datagrams), total(Counter::DatagramsNotAllowed)), (2, 3));
+    let booked: u64 = deliveries.iter().map(|d| counts(d.books())[Counter::DatagramsNotAllowed as usize]).sum();
+    assert_eq!((booked, deliveries.iter().map(Delivery::rows).sum::<usize>()), (3, 2));
+}
+
 /// Nobody takes deliveries for a while, at a low rate: what waits in the kernel is not given up.
 #[test]
 fn a_stall_loses_nothing() {

@@ -51,6 +51,9 @@ options! {
         /// after a restart is decoded; made when missing. Without it nothing is kept, and data waits for its template in
         /// memory only.
         state: Option<PathBuf>,
+        /// Take datagrams and connections from these networks only, such as 192.0.2.0/24; without it from everybody. What
+        /// others send is counted in datagrams_not_allowed and connections_refused, and not looked at.
+        allow: Vec<String> = Vec::new(),
         /// Sockets that share the port of a UDP listener, each with a thread that receives and one that decodes.
         sockets: usize = 1 => 1..=1024,
         /// Receive buffer to ask the kernel for, per socket.
@@ -71,8 +74,12 @@ options! {
         /// Accept at most this many connections and DTLS sessions at a time; more are refused and counted in
         /// connections_refused.
         connections_max: usize = 1024 => 1..=1 << 20,
-        /// Accept at most this many of them from one address.
+        /// Accept at most this many of them from one address, or from one IPv6 network of 64 bits.
         connections_per_source_max: usize = 256 => 1..=1 << 20,
+        /// At most this many handshakes of TLS and DTLS at a time; more are refused.
+        handshakes_max: usize = 128 => 1..=1 << 20,
+        /// At most this many of them from one address, or from one IPv6 network of 64 bits.
+        handshakes_per_source_max: usize = 32 => 1..=1 << 20,
         /// Close connections without a message for this long; they are counted in connections_failed.
         idle_timeout: TimeSpan = TimeSpan::from_secs(1800),
     }
@@ -177,6 +184,7 @@ pub(super) fn collector_options(options: CollectorSourceOptions) -> Result<Colle
         return Err(OptionError::new("listen", "'listen' names no address"));
     };
     Ok(CollectorOptions {
+        allowed: parse_all(&listening.allow, "allow")?,
         sockets: listening.sockets,
         buffer_octets: listening.buffer.bytes() as usize,
         queue_bursts_max: listening.queue_datagram_bursts,
@@ -187,6 +195,8 @@ pub(super) fn collector_options(options: CollectorSourceOptions) -> Result<Colle
         sessions: SessionLimits {
             connections_max: connections.connections_max,
             connections_per_source_max: connections.connections_per_source_max,
+            handshakes_max: connections.handshakes_max,
+            handshakes_per_source_max: connections.handshakes_per_source_max,
             idle_timeout: connections.idle_timeout.duration(),
             ..SessionLimits::default()
         },
