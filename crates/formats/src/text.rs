@@ -265,7 +265,7 @@ impl Rows {
     /// Takes the values of a line as a row.
     fn take(&mut self, parts: &[Part], names: &[String], values: &[String]) -> Result<(), String> {
         self.cells.clear();
-        let (mut duration_ms, mut source, mut destination) = (None, None, None);
+        let (mut duration_ms, mut protocol, mut source, mut destination) = (None, None, None, None);
         for ((part, name), value) in parts.iter().zip(names).zip(values) {
             let value = value.trim();
             if *part == Part::Ignored || cell::is_empty(value) {
@@ -279,6 +279,7 @@ impl Rows {
                 }
                 Part::DurationSecs => duration_ms = Some(cell::secs_as_ms(value).ok_or_else(bad)?),
                 Part::DurationMs => duration_ms = Some(value.parse().map_err(|_| bad())?),
+                Part::ZeekProtocol => protocol = Some(value.parse::<u8>().map_err(|_| bad())?),
                 Part::ZeekSource => source = Some(value.parse::<u16>().map_err(|_| bad())?),
                 Part::ZeekDestination => destination = Some(value.parse::<u16>().map_err(|_| bad())?),
                 Part::Engine => {
@@ -291,6 +292,7 @@ impl Rows {
                 Part::Ignored => {}
             }
         }
+        self.protocol(protocol);
         self.ports(source, destination);
         self.times(duration_ms)?;
         self.push();
@@ -308,9 +310,28 @@ impl Rows {
         self.cells.iter().find(|(known, _)| *known == column).map(|(_, cell)| cell)
     }
 
-    /// Ports of Zeek, which for ICMP are type and code.
+    /// The protocol of Zeek: its number, where there is one, and else what its name tells. It calls ICMP of both families
+    /// by one name.
+    fn protocol(&mut self, number: Option<u8>) {
+        const ICMP: u64 = 1;
+        const ICMPV6: u8 = 58;
+        let is_v6 = matches!(self.get(Column::SrcAddr), Some(Cell::Octets(address)) if address.len() == 16);
+        let named = match self.get(Column::Protocol) {
+            Some(Cell::Number(ICMP)) if is_v6 => Some(ICMPV6),
+            _ => None,
+        };
+        if let Some(number) = number.or(named) {
+            self.cells.retain(|(column, _)| *column != Column::Protocol);
+            self.set(Column::Protocol, Cell::Number(number.into()));
+        }
+    }
+
+    /// Ports of Zeek, which for ICMP are type and code. Where the type asks for an answer, the second is not the code but
+    /// the type of the answer.
     fn ports(&mut self, source: Option<u16>, destination: Option<u16>) {
         let icmp = matches!(self.get(Column::Protocol), Some(Cell::Number(1 | 58)));
+        let is_pair = icmp && source.zip(destination).is_some_and(|pair| cell::is_icmp_pair(pair));
+        let destination = if is_pair { Some(0) } else { destination };
         let columns = if icmp { [Column::IcmpType, Column::IcmpCode] } else { [Column::SrcPort, Column::DstPort] };
         for (column, port) in columns.into_iter().zip([source, destination]) {
             if let Some(port) = port {

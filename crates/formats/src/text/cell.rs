@@ -60,6 +60,24 @@ pub(crate) fn protocol(text: &str) -> Option<u8> {
     PROTOCOLS.get(&text.to_ascii_lowercase()).copied()
 }
 
+/// Whether two types of ICMP or ICMPv6 are question and answer, as Zeek takes them.
+pub(crate) fn is_icmp_pair((first, second): (u16, u16)) -> bool {
+    const PAIRS: [(u16, u16); 11] = [
+        (8, 0),
+        (13, 14),
+        (15, 16),
+        (10, 9),
+        (17, 18),
+        (128, 129),
+        (133, 134),
+        (135, 136),
+        (130, 131),
+        (139, 140),
+        (144, 145),
+    ];
+    PAIRS.contains(&(first, second)) || PAIRS.contains(&(second, first))
+}
+
 /// Letters of set bits, in any order, with dots or blanks where a bit is not set.
 fn tcp_flags(text: &str) -> Option<u16> {
     let mut flags = 0;

@@ -13,6 +13,8 @@ pub(crate) enum Part {
     DurationMs,
     /// A port, or the type of ICMP.
     ZeekSource,
+    /// The number of the protocol, which Zeek's name for it does not always tell.
+    ZeekProtocol,
     /// A port, or the code of ICMP.
     ZeekDestination,
     /// Type and number of the engine, `0/0`.
@@ -33,7 +35,7 @@ const NAMES: &[(&str, Part)] = &[
     ("id.orig_p", Part::ZeekSource),
     ("id.resp_p", Part::ZeekDestination),
     ("proto", of(Column::Protocol)),
-    ("ip_proto", of(Column::Protocol)),
+    ("ip_proto", Part::ZeekProtocol),
     ("orig_pkts", of(Column::Packets)),
     ("orig_ip_bytes", of(Column::Bytes)),
     ("resp_pkts", of(Column::PacketsReverse)),

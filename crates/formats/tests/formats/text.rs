@@ -114,6 +114,25 @@ fn zeek_in_both_forms() {
     println!("{} logs", logs.len());
 }
 
+/// Zeek calls ICMP of both families by one name, and other protocols by none; of messages that are answered the second
+/// port is the type of the answer.
+#[test]
+fn protocols_and_codes_of_zeek() {
+    let text = "#separator \\x09\n#fields\tts\tid.orig_h\tid.orig_p\tid.resp_h\tid.resp_p\tproto\tip_proto\n\
+        1565635849.0\t2001:db8::1\t128\t2001:db8::2\t129\ticmp\t58\n\
+        1565635849.0\t2001:db8::1\t135\t2001:db8::2\t136\ticmp\t-\n\
+        1565635849.0\t10.0.0.1\t8\t10.0.0.2\t0\ticmp\t1\n\
+        1565635849.0\t10.0.0.1\t14\t10.0.0.2\t13\ticmp\t1\n\
+        1565635849.0\t10.0.0.1\t3\t10.0.0.2\t13\ticmp\t1\n\
+        1565635849.0\t10.0.0.1\t0\t10.0.0.2\t0\tunknown_transport\t132\n";
+    let (_folder, path) = written("conn.log", text);
+    let (batches, lost) = read(&path, Some(Format::Zeek), &[]);
+    assert_eq!(lost.records, 0, "{lost:?}");
+    assert_eq!(texts(&batches, Column::Protocol), ["58", "58", "1", "1", "1", "132"]);
+    assert_eq!(texts(&batches, Column::IcmpType), ["128", "135", "8", "14", "3", "-"]);
+    assert_eq!(texts(&batches, Column::IcmpCode), ["0", "0", "0", "0", "13", "-"]);
+}
+
 /// As in the manual of rwcut, with its blanks.
 #[test]
 fn rwcut() {

@@ -67,6 +67,10 @@ const ANY: ([u8; 4], u16) = ([127, 0, 0, 1], 0);
 fn shake(files: &Authority, shows: Option<&Certificate>, datagrams: Datagrams) -> Option<SslStream<Datagrams>> {
     let connector = files.exporter(SslMethod::dtls_client(), shows);
     let ssl = connector.configure().and_then(|configuration| configuration.into_ssl("localhost")).expect("a session");
+    shake_with(ssl, datagrams)
+}
+
+fn shake_with(ssl: openssl::ssl::Ssl, datagrams: Datagrams) -> Option<SslStream<Datagrams>> {
     let mut stream = SslStream::new(ssl, datagrams).expect("a session");
     for _ in 0..100 {
         match stream.connect() {
@@ -80,6 +84,21 @@ fn shake(files: &Authority, shows: Option<&Certificate>, datagrams: Datagrams) -
 
 fn connect(files: &Authority, shows: Option<&Certificate>, to: SocketAddr) -> Option<SslStream<Datagrams>> {
     shake(files, shows, Datagrams::from(ANY.into(), to, &[]))
+}
+
+/// A suite whose sessions end at the first forged record is not offered.
+#[test]
+fn suites_without_authenticated_encryption_are_refused() {
+    let files = Authority::new();
+    let mut running = Running::start(&options(files.options(ClientAuth::None)));
+    for (suite, is_taken) in [("ECDHE-RSA-AES128-SHA256:ECDHE-ECDSA-AES128-SHA256", false), ("DEFAULT", true)] {
+        let connector = files.exporter(SslMethod::dtls_client(), None);
+        let mut ssl = connector.configure().and_then(|c| c.into_ssl("localhost")).expect("a session");
+        ssl.set_cipher_list(suite).expect("known");
+        let taken = shake_with(ssl, Datagrams::from(ANY.into(), running.address(), &[])).is_some();
+        assert_eq!(taken, is_taken, "{suite}");
+    }
+    running.finish();
 }
 
 #[test]
