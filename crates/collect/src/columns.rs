@@ -2,8 +2,8 @@
 
 use weir_flow::builder::{NumberColumn, OctetsColumn};
 use weir_flow::{Column, ColumnType, FlowBatchBuilder};
+use weir_wire::FieldPositions;
 use weir_wire::value::be_uint;
-use weir_wire::{FieldPositions, LocatedRecords};
 
 use arrow::datatypes::ArrowPrimitiveType;
 
@@ -11,50 +11,10 @@ use crate::clock::{MessageClock, TimeForm};
 use crate::domain::DomainTemplates;
 use crate::lists;
 use crate::observed::{self, ObservedPacket};
-use crate::plan::{IntervalForm, Leftover, Op, Plan};
+use crate::plan::{IntervalForm, Op, Plan};
+use crate::records::{Records, is_set};
 use crate::sampling::Rate;
 use crate::section;
-
-/// The records of one set.
-#[derive(Clone, Copy)]
-pub(crate) struct Records<'a> {
-    pub body: &'a [u8],
-    pub located: &'a LocatedRecords<'a>,
-}
-
-impl<'a> Records<'a> {
-    pub(crate) fn len(self) -> usize {
-        self.located.records
-    }
-
-    pub(crate) fn octets(self, positions: &FieldPositions<'_>, record: usize) -> &'a [u8] {
-        positions.octets(self.body, record).unwrap_or_default()
-    }
-
-    /// The octets of a field of a record.
-    pub(crate) fn octets_of(self, field: usize, record: usize) -> &'a [u8] {
-        self.octets(&self.located.field(field), record)
-    }
-
-    /// An integer of any length up to eight octets.
-    pub(crate) fn number(self, field: usize, record: usize) -> Option<u64> {
-        be_uint(self.octets(&self.located.field(field), record))
-    }
-
-    /// Values of a field that has the same offset in every record.
-    #[inline]
-    fn strided<const N: usize>(
-        self,
-        offset: usize,
-        stride: usize,
-    ) -> impl ExactSizeIterator<Item = [u8; N]> + use<'a, N> {
-        let whole = &self.body[..self.len() * stride];
-        // `locate` has checked that every record is whole, so the default is never taken
-        whole
-            .chunks_exact(stride.max(1))
-            .map(move |record| record.get(offset..).and_then(|rest| rest.first_chunk::<N>()).copied().unwrap_or([0; N]))
-    }
-}
 
 /// Appends the records to their columns; the group of rows must have been begun. `templates` are those of the
 /// domain, by which lists are read. Returns how many lists could not be read.
@@ -91,9 +51,9 @@ pub(crate) fn write(
             }
         }
     }
-    let sections = section::read(plan, records);
+    let sections = plan.section.map(|section| section::read(section, records));
     if let Some(rows) = &sections {
-        section::write(plan, rows, builder);
+        section::write(rows, builder, |column| plan.writes(column));
     }
     if plan.has_lists {
         return lists::write_leftovers(plan, records, templates, builder);
@@ -114,13 +74,6 @@ fn interval(records: Records<'_>, record: usize, fields: (usize, usize), form: I
     rate?.interval()
 }
 
-/// Whether a field without a column is kept: addresses of both families share one where only one of them is set.
-pub(crate) fn is_kept(leftover: &Leftover, records: Records<'_>, record: usize) -> bool {
-    leftover.other_family.is_none_or(|other| {
-        is_set(records.octets_of(leftover.field, record)) && is_set(records.octets_of(other, record))
-    })
-}
-
 fn write_leftovers(
     plan: &Plan,
     records: Records<'_>,
@@ -129,7 +82,7 @@ fn write_leftovers(
 ) {
     let target = builder.elements();
     for record in 0..records.len() {
-        for leftover in plan.leftovers.iter().filter(|leftover| is_kept(leftover, records, record)) {
+        for leftover in plan.leftovers.iter().filter(|leftover| leftover.is_kept(records, record)) {
             target.push(leftover.enterprise, leftover.id, records.octets_of(leftover.field, record));
         }
         if let Some(row) = sections.and_then(|rows| rows.get(record)) {
@@ -218,10 +171,6 @@ fn write_either(target: &mut OctetsColumn, first: usize, second: usize, records:
         let set = [second, first].into_iter().find(|octets| is_set(octets));
         target.push(Some(set.unwrap_or(neither)));
     }
-}
-
-fn is_set(octets: &[u8]) -> bool {
-    octets.iter().any(|octet| *octet != 0)
 }
 
 fn write_time(

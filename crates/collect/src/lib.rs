@@ -7,8 +7,8 @@
 //!
 //! # Invariants
 //!
-//! The receive thread only moves datagrams from a socket into a bounded queue. It does not decode, and nothing
-//! downstream can make it wait; what does not fit is dropped there and counted.
+//! The receive thread only moves datagrams from a socket into a bounded queue, and does not decode. While there is no
+//! room in the queue, datagrams wait in the buffer of the kernel, which counts what it drops.
 //!
 //! Every datagram received ends up in exactly one of the counters of [`weir_flow::books`], and the lines of the books
 //! travel in the same [`weir_flow::Delivery`] as the flows that they account for.
@@ -21,10 +21,13 @@ mod domain;
 pub mod inspection;
 mod ledger;
 pub mod limits;
+mod list_kinds;
 mod lists;
 mod observed;
 mod options;
+mod options_plan;
 mod plan;
+mod records;
 mod sampling;
 mod section;
 mod sequence;

@@ -3,30 +3,14 @@
 //! A value in a list fills a column when the record has just one such value, so that there is no doubt which is meant.
 //! It stays among the elements as well, since a column does not say from where it came.
 
-use weir_flow::registry::{self, DataType};
 use weir_flow::{Column, ColumnType, FlowBatchBuilder};
+use weir_wire::ElementId;
 use weir_wire::structured::{self, ListEntry};
 use weir_wire::value::be_uint;
-use weir_wire::{ElementId, ListKind};
 
-use crate::columns::{Records, is_kept};
 use crate::domain::DomainTemplates;
 use crate::plan::{Plan, column_of_flags};
-
-/// Which kind of list values of this type are.
-pub(crate) const fn kind_of(data_type: DataType) -> Option<ListKind> {
-    match data_type {
-        DataType::BasicList => Some(ListKind::Basic),
-        DataType::SubTemplateList => Some(ListKind::SubTemplate),
-        DataType::SubTemplateMultiList => Some(ListKind::SubTemplateMulti),
-        _ => None,
-    }
-}
-
-/// Which kind of list the registry says that an element is.
-pub(crate) fn registered(element: ElementId) -> Option<ListKind> {
-    kind_of(registry::element(element.enterprise, element.id)?.data_type)
-}
+use crate::records::Records;
 
 /// A value in a list whose column the record leaves empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,7 +34,7 @@ pub(crate) fn write_leftovers(
     let mut columns = LeafColumns { plan, last: None };
     let target = builder.elements();
     for row in 0..records.len() {
-        for leftover in plan.leftovers.iter().filter(|leftover| is_kept(leftover, records, row)) {
+        for leftover in plan.leftovers.iter().filter(|leftover| leftover.is_kept(records, row)) {
             let octets = records.octets_of(leftover.field, row);
             let Some(kind) = leftover.list else {
                 target.push(leftover.enterprise, leftover.id, octets);

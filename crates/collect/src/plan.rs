@@ -12,6 +12,7 @@ use weir_wire::fixed::FixedFormat;
 use weir_wire::{ElementId, FieldSpecifier, ListKind, Template, TemplateId, VARIABLE_LENGTH};
 
 use crate::clock::{SYSTEM_INIT_TIME_MS, TimeForm};
+use crate::records::{Records, is_set};
 use crate::section::Section;
 
 /// `observationTimeSeconds` to `observationTimeNanoseconds`: an event's only time.
@@ -92,6 +93,13 @@ pub(crate) struct Leftover {
 impl Leftover {
     pub(crate) fn element(&self) -> ElementId {
         ElementId { enterprise: self.enterprise, id: self.id }
+    }
+
+    /// Whether it is kept of a record: addresses of both families share a column where only one of them is set.
+    pub(crate) fn is_kept(&self, records: Records<'_>, record: usize) -> bool {
+        self.other_family.is_none_or(|other| {
+            is_set(records.octets_of(self.field, record)) && is_set(records.octets_of(other, record))
+        })
     }
 }
 
@@ -368,7 +376,7 @@ mod tests {
     use super::*;
 
     fn compile(template: &Template, header_uptime: bool) -> Plan {
-        Plan::compile(template, header_uptime, crate::lists::registered)
+        Plan::compile(template, header_uptime, crate::list_kinds::registered)
     }
 
     fn template(fields: &[(u32, u16, u16)]) -> Template {

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use weir_wire::{ElementId, ScopeType, Template, value};
 
-use crate::columns::Records;
+use crate::records::Records;
 
 /// Most samplers of one domain that are remembered; the oldest knowledge stays, what comes later is counted.
 pub(crate) const SAMPLERS_MAX: usize = 1_024;

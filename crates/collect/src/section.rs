@@ -8,9 +8,8 @@ use weir_flow::FlowBatchBuilder;
 use weir_wire::FieldSpecifier;
 use weir_wire::packet::{self, LinkType};
 
-use crate::columns::Records;
 use crate::observed::{self, ObservedPacket};
-use crate::plan::Plan;
+use crate::records::Records;
 
 /// `layer2packetSectionData`, deprecated by the next one.
 const LAYER2_SECTION: u16 = 104;
@@ -85,16 +84,15 @@ impl Section {
     }
 }
 
-/// Reads the sections of all records, where the plan has one to read.
-pub(crate) fn read<'a>(plan: &Plan, records: Records<'a>) -> Option<Vec<ObservedPacket<'a>>> {
-    let section = plan.section?;
-    Some((0..records.len()).map(|record| section.observed(records, record)).collect())
+/// Reads the sections of all records.
+pub(crate) fn read(section: Section, records: Records<'_>) -> Vec<ObservedPacket<'_>> {
+    (0..records.len()).map(|record| section.observed(records, record)).collect()
 }
 
-/// Writes the columns that no field of the records has.
-pub(crate) fn write(plan: &Plan, rows: &[ObservedPacket<'_>], builder: &mut FlowBatchBuilder) {
-    let counted = plan.writes(Column::Packets) || plan.writes(Column::Bytes);
-    observed::write(rows, builder, &|column| plan.writes(column) || (column == Column::Bytes && counted));
+/// Writes the columns that no field of the records has: those that are not written already.
+pub(crate) fn write(rows: &[ObservedPacket<'_>], builder: &mut FlowBatchBuilder, is_written: impl Fn(Column) -> bool) {
+    let counted = is_written(Column::Packets) || is_written(Column::Bytes);
+    observed::write(rows, builder, &|column| is_written(column) || (column == Column::Bytes && counted));
     if !counted {
         builder.u64(Column::Packets).repeat(1, rows.len());
     }

@@ -8,7 +8,6 @@ use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use nix::errno::Errno;
-use nix::libc::{sock_filter, sock_fprog};
 use nix::sys::socket::{MsgFlags, MultiHeaders, SockaddrStorage, recvmmsg, setsockopt, sockopt};
 use socket2::{Domain, Protocol, Socket, Type};
 
@@ -107,27 +106,12 @@ impl ReceiveSocket {
         (self.socket, self.info)
     }
 
-    /// Has the kernel deal out datagrams evenly over the sockets that share this one's port, independent of the sender: by
-    /// default it sends all of one exporter to the same socket, which then does the work alone.
-    pub(crate) fn deal_out_over(&self, sockets: usize) -> io::Result<()> {
-        let instruction = |code, k| sock_filter { code, jt: 0, jf: 0, k };
-        // load a random number, take it modulo the number of sockets, return it
-        let mut program =
-            [instruction(0x20, SKF_AD_OFF + SKF_AD_RANDOM), instruction(0x94, sockets as u32), instruction(0x16, 0)];
-        let program = sock_fprog { len: program.len() as u16, filter: program.as_mut_ptr() };
-        Ok(setsockopt(&self.socket, sockopt::AttachReusePortCbpf, &program)?)
-    }
-
     /// What identifies the socket in the kernel's tables.
     pub(crate) fn inode(&self) -> Option<u64> {
         let path = format!("/proc/self/fd/{}", self.socket.as_raw_fd());
         fs::metadata(path).ok().map(|metadata| metadata.ino())
     }
 }
-
-/// Where classic BPF keeps what is not in the packet, and there a random number (`linux/filter.h`).
-const SKF_AD_OFF: u32 = -0x1000_i32 as u32;
-const SKF_AD_RANDOM: u32 = 56;
 
 /// Source of a datagram whose sender the kernel does not name.
 const UNKNOWN_SOURCE: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::UNSPECIFIED), 0);
@@ -183,27 +167,6 @@ mod tests {
         assert_eq!(drops_in_table(table, &[4711]), 12);
         assert_eq!(drops_in_table(table, &[4711, 4712]), 17);
         assert_eq!(drops_in_table(table, &[1]), 0);
-    }
-
-    #[test]
-    fn one_exporter_is_dealt_out_over_all_sockets() {
-        let first = ReceiveSocket::bind(SocketAddr::from(([127, 0, 0, 1], 0)), 1 << 20, true).expect("bind");
-        let others: Vec<_> =
-            (0..2).map(|_| ReceiveSocket::bind(first.info.local, 1 << 20, true).expect("bind")).collect();
-        first.deal_out_over(3).expect("a program");
-        let sender = UdpSocket::bind("127.0.0.1:0").expect("sender");
-        for _ in 0..60 {
-            sender.send_to(b"x", first.info.local).expect("send");
-        }
-        let (mut buffers, mut burst) = (ReceiveBuffers::new(), Burst::new());
-        let mut received = Vec::new();
-        for socket in std::iter::once(&first).chain(&others) {
-            burst.clear();
-            received.push(socket.receive(&mut buffers, &mut burst).expect("receive"));
-        }
-        assert_eq!(received.iter().sum::<usize>(), 60);
-        // missed by chance once in 10^9 times
-        assert!(received.iter().all(|count| (1..60).contains(count)), "{received:?}");
     }
 
     #[test]

@@ -8,8 +8,8 @@ use weir_flow::builder::GroupTimes;
 use weir_flow::{Column, FlowBatchBuilder};
 
 use crate::clock::{CLOCKS_BEGIN_MS, MessageClock, is_absolute};
-use crate::columns::Records;
 use crate::plan::Plan;
+use crate::records::Records;
 use crate::session::Transport;
 
 /// The exporter's clock is before 2000.

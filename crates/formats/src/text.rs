@@ -330,7 +330,7 @@ impl Rows {
     /// the type of the answer.
     fn ports(&mut self, source: Option<u16>, destination: Option<u16>) {
         let icmp = matches!(self.get(Column::Protocol), Some(Cell::Number(1 | 58)));
-        let is_pair = icmp && source.zip(destination).is_some_and(|pair| cell::is_icmp_pair(pair));
+        let is_pair = icmp && source.zip(destination).is_some_and(cell::is_icmp_pair);
         let destination = if is_pair { Some(0) } else { destination };
         let columns = if icmp { [Column::IcmpType, Column::IcmpCode] } else { [Column::SrcPort, Column::DstPort] };
         for (column, port) in columns.into_iter().zip([source, destination]) {

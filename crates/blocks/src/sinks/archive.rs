@@ -244,14 +244,12 @@ impl Archive {
                 return Ok(());
             }
         };
-        match delivery.halves() {
-            Some(halves) => halves.iter().try_for_each(|half| self.append(half)),
-            None => {
-                self.refused.add(delivery.rows() as u64);
-                tracing::warn!("{}; it is refused", self.failed(too_large).chain());
-                Ok(())
-            }
+        if let Some(halves) = delivery.halves() {
+            return halves.iter().try_for_each(|half| self.append(half));
         }
+        self.refused.add(delivery.rows() as u64);
+        tracing::warn!("{}; it is refused", self.failed(too_large).chain());
+        Ok(())
     }
 
     /// Appends a delivery, again and again while the disk is full and the chain goes on.
@@ -551,7 +549,7 @@ mod tests {
         let mut builder = FlowBatchBuilder::new(1);
         builder.begin_rows(1);
         builder.time(Column::Received).push(Some(1_700_000_005_000));
-        builder.address(Column::SrcAddr).push(Some(&[7; 30_000]));
+        builder.address(Column::SrcAddr).push(Some(&vec![7; 30_000]));
         sink.take(Burst::new(builder.finish().record_batch().clone())).expect("the chain goes on");
         sink.take(Burst::new(flows(3, true))).expect("appended");
         sink.finish().expect("sealed");

@@ -252,8 +252,7 @@ impl Collector {
         if options.listeners.is_empty() {
             return Err(CollectError::NoListener);
         }
-        let mut notices = Vec::new();
-        let sockets = udp::bind_all(options, &mut notices)?;
+        let sockets = udp::bind_all(options)?;
         let persistence = Persistence::open(options, sockets.len())?;
         let listening = listening::bind(options)?;
         let inodes = sockets.iter().filter_map(ReceiveSocket::inode).chain(listening.inodes()).collect();
@@ -273,7 +272,7 @@ impl Collector {
             acceptors: Vec::new(),
             relay: relay_thread,
             keepers: persistence.threads,
-            notices: notices.into_iter().chain(persistence.notice).collect(),
+            notices: persistence.notice.into_iter().collect(),
             unwritten: persistence.failures,
             deliveries: Some(from_decoders),
             shared,

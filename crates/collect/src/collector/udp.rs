@@ -25,23 +25,16 @@ const GATHER: Duration = Duration::from_millis(1);
 const DRAIN_MAX: Duration = Duration::from_secs(5);
 
 /// The sockets of all UDP listeners.
-pub(super) fn bind_all(
-    options: &CollectorOptions,
-    notices: &mut Vec<String>,
-) -> Result<Vec<ReceiveSocket>, CollectError> {
+pub(super) fn bind_all(options: &CollectorOptions) -> Result<Vec<ReceiveSocket>, CollectError> {
     let mut sockets = Vec::new();
     for listen in options.listeners.iter().filter(|listen| listen.transport == Transport::Udp) {
-        sockets.extend(bind_listener(*listen, options, notices)?);
+        sockets.extend(bind_listener(*listen, options)?);
     }
     Ok(sockets)
 }
 
 /// The sockets of one UDP listener.
-fn bind_listener(
-    listen: Listener,
-    options: &CollectorOptions,
-    notices: &mut Vec<String>,
-) -> Result<Vec<ReceiveSocket>, CollectError> {
+fn bind_listener(listen: Listener, options: &CollectorOptions) -> Result<Vec<ReceiveSocket>, CollectError> {
     let bind = |address| {
         let share = options.sockets > 1;
         ReceiveSocket::bind(address, options.buffer_octets, share)
@@ -58,19 +51,8 @@ fn bind_listener(
     for _ in 1..options.sockets.max(1) {
         sockets.push(bind(shared)?);
     }
-    // Kernels that cannot (before 4.5) send all datagrams of one exporter to the same socket, as they always did.
-    let dealt = if sockets.len() > 1 { sockets[0].deal_out_over(sockets.len()) } else { Ok(()) };
-    notices.extend(dealt.err().map(|error| not_dealt_out(&sockets[0], &error)));
+    // The kernel sends all datagrams of one exporter to the same socket, so that they are decoded in their order.
     Ok(sockets)
-}
-
-/// What to say when datagrams cannot be dealt out.
-fn not_dealt_out(socket: &ReceiveSocket, error: &io::Error) -> String {
-    format!(
-        "the kernel does not deal out datagrams over the sockets of {}: {error}; all datagrams of one exporter come to \
-         the same socket\nhint: one busy exporter keeps one thread busy; several exporters share the threads",
-        socket.info.local
-    )
 }
 
 /// The receive thread: from the socket into the queues. While a decoder has no room, a burst is filled further, and what

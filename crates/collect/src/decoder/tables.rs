@@ -8,11 +8,12 @@ use super::fixed_format::FixedPacket;
 use super::learned::OptionsSet;
 use super::samplers::SharedSamplers;
 use crate::clock::MessageClock;
-use crate::columns::{self, Records};
+use crate::columns;
 use crate::counters::{CounterRows, SampleOrigin};
 use crate::domain::{CompiledTemplate, Domain};
 use crate::options::{OptionsTable, RecordOrigin};
 use crate::plan::Plan;
+use crate::records::Records;
 use crate::sampling::Samplers;
 use crate::time_flags;
 

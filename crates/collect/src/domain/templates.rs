@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use weir_wire::structured::ListContext;
 use weir_wire::{ElementId, ListKind, Template, TemplateId};
 
-use crate::lists;
-use crate::options::OptionsPlan;
+use crate::list_kinds;
+use crate::options_plan::OptionsPlan;
 use crate::plan::{Leftover, Plan};
 
 /// Longest time between templates that is taken for the exporter's refresh interval, and not for silence.
@@ -121,7 +121,7 @@ impl DomainTemplates {
     pub(crate) fn insert(&mut self, template: Template, refreshed_ms: i64) {
         self.fields += template.fields().len();
         let learned = &self.learned_lists;
-        let list_kind = |element| lists::registered(element).or_else(|| learned.get(&element).copied());
+        let list_kind = |element| list_kinds::registered(element).or_else(|| learned.get(&element).copied());
         let mut compiled = CompiledTemplate::new(template, self.version, refreshed_ms, list_kind);
         compiled.lists_known = learned.len();
         self.compiled.insert(compiled.template.id(), compiled);
@@ -222,7 +222,7 @@ impl DomainTemplates {
         compiled.lists_known = learned.len();
         let is_new = |leftover: &Leftover| leftover.list.is_none() && learned.contains_key(&leftover.element());
         if compiled.plan.leftovers.iter().any(is_new) {
-            let list_kind = |element| lists::registered(element).or_else(|| learned.get(&element).copied());
+            let list_kind = |element| list_kinds::registered(element).or_else(|| learned.get(&element).copied());
             compiled.plan = Plan::compile(&compiled.template, header_uptime, list_kind);
         }
     }
@@ -234,7 +234,7 @@ impl ListContext for DomainTemplates {
     }
 
     fn list_kind(&self, element: ElementId) -> Option<ListKind> {
-        lists::registered(element).or_else(|| self.learned_lists.get(&element).copied())
+        list_kinds::registered(element).or_else(|| self.learned_lists.get(&element).copied())
     }
 }
 

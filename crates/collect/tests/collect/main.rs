@@ -212,7 +212,9 @@ fn withdrawal_and_redefinition() -> [Vec<u8>; 4] {
 fn a_withdrawn_template_is_forgotten_and_a_new_one_takes_its_id() {
     let mut decoder = Decoder::new(Limits::default());
     let session = Session { transport: Transport::Tcp, source: source(1) };
-    withdrawal_and_redefinition().iter().for_each(|message| decoder.message(session, RECEIVED_MS, message));
+    for message in &withdrawal_and_redefinition() {
+        decoder.message(session, RECEIVED_MS, message);
+    }
     let delivery = decoder.take_delivery();
     let flows = delivery.flows.as_ref().expect("flows");
     let destinations: Vec<_> = flows.binary(Column::DstAddr).expect("column").iter().collect();
@@ -467,6 +469,29 @@ fn the_doctor_listens() {
     assert_eq!(exporters, [(5, 150, Some(30)), (b'E', 0, Some(0))]);
     let found: Vec<_> = report.findings.iter().map(|finding| finding.ailment.name()).collect();
     assert_eq!(found, ["loss", "foreign", "clock_off"]);
+}
+
+/// However many sockets share a port, the datagrams of one exporter are decoded in the order in which they came.
+#[test]
+fn several_sockets_keep_the_order_of_each_exporter() {
+    let mut collector = start(&CollectorOptions { sockets: 4, ..any_port() });
+    let target = collector.sockets()[0].local;
+    let senders: Vec<_> = (0..6).map(|_| UdpSocket::bind("127.0.0.1:0").expect("bind")).collect();
+    let each = 2_000;
+    for number in 0..each {
+        for sender in &senders {
+            sender.send_to(&netflow5_packet(number * 2, 2, 0), target).expect("send");
+        }
+        // no more on its way than the socket buffers hold
+        if number % 16 == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    let stored: usize = drain(&mut collector).iter().map(Delivery::rows).sum();
+    let total = |counter| collector.statistics().iter().map(|decoder| decoder.total(counter)).sum::<u64>();
+    assert_eq!(stored, 2 * each as usize * senders.len());
+    let wrong = [Counter::RecordsLost, Counter::RecordsLate, Counter::DatagramsReordered, Counter::SequenceResets];
+    assert_eq!(wrong.map(total), [0; 4]);
 }
 
 /// What others send is counted and not decoded.
