@@ -119,7 +119,8 @@ pub fn push_element_value(text: &mut String, data_type: DataType, octets: &[u8])
             [2] => Some(write!(text, "false")),
             _ => None,
         },
-        T::Text => std::str::from_utf8(octets).ok().map(|value| write!(text, "{value}")),
+        // fields of fixed length are filled up with zeros
+        T::Text => std::str::from_utf8(octets).ok().map(|value| write!(text, "{}", value.trim_end_matches('\0'))),
         T::DateTimeSeconds => {
             let time = unsigned(octets).and_then(|seconds| Timestamp::from_second(seconds as i64).ok());
             time.map(|time| write!(text, "{time}"))
@@ -189,6 +190,7 @@ mod tests {
         assert_eq!(text(DataType::Boolean, &[2]), "false");
         assert_eq!(text(DataType::Boolean, &[3]), "0x03");
         assert_eq!(text(DataType::Text, b"example"), "example");
+        assert_eq!(text(DataType::Text, b"ker\0beros\0\0\0"), "ker\0beros");
         assert_eq!(text(DataType::DateTimeSeconds, &[0, 0, 0, 0]), "1970-01-01T00:00:00Z");
         // RFC 7011 section 6.1.9 leads to 1970-01-01 at 2208988800 seconds of NTP.
         assert_eq!(
