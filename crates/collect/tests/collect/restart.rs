@@ -1,7 +1,7 @@
 //! What one process knew, the next one knows: templates, samplers, waiting data.
 
 use std::fs;
-use std::net::UdpSocket;
+use std::net::{SocketAddr, UdpSocket};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -204,6 +204,43 @@ fn a_collector_that_is_killed_leaves_what_it_knew_ten_seconds_ago() {
     wait_until(&mut after, &mut taken, |_, taken| !taken.flows.is_empty());
     assert_eq!((taken.numbers(1), taken.count(Counter::SetsWaitingIn)), (vec![0, 1, 2], 0));
     assert!(Collector::start(&options(folder.path())).is_err(), "two collectors cannot have one folder");
+}
+
+/// Several decoders share the file. That one of them has learnt something must not cost what is known of the exporters of
+/// the others, whenever the process is killed.
+#[test]
+fn the_exporters_of_all_decoders_are_known_after_a_kill() {
+    let bind = |host: u8| UdpSocket::bind(SocketAddr::from(([127, 0, 0, host], 0))).expect("bind");
+    let senders: Vec<_> = (1..=8).map(bind).collect();
+    let mut exporters: Vec<_> = (1..=8).map(|host| TestExporter::new([127, 0, 0, host], 0, host.into())).collect();
+    let with_decoders = |path: &Path| CollectorOptions { sockets: 4, ..options(path) };
+    let first = tempfile::tempdir().expect("folder");
+    let mut collector = start(&with_decoders(first.path()));
+    for (sender, exporter) in senders.iter().zip(&mut exporters) {
+        sender.send_to(&exporter.templates(), collector.sockets()[0].local).expect("send");
+    }
+    let templates =
+        |collector: &Collector| collector.statistics().iter().map(|decoder| decoder.templates).sum::<usize>();
+    wait_until(&mut collector, &mut Taken::default(), |collector, _| templates(collector) == 8);
+    drain(&mut collector);
+    drop(collector);
+    // the next process is killed as soon as it has written the file, for the news of one exporter
+    let state = first.path().join("exporters.state");
+    let before = fs::read(&state).expect("state");
+    let mut collector = start(&with_decoders(first.path()));
+    let news = ipfix_message(0, |message| message.template(&template(300, &[(8, 4)], 0)).expect("fits"));
+    senders[0].send_to(&news, collector.sockets()[0].local).expect("send");
+    wait_until(&mut collector, &mut Taken::default(), |_, _| fs::read(&state).expect("state") != before);
+    let killed = tempfile::tempdir().expect("folder");
+    copy(first.path(), killed.path());
+    let mut after = start(&with_decoders(killed.path()));
+    for (sender, exporter) in senders.iter().zip(&mut exporters) {
+        sender.send_to(&exporter.data(1), after.sockets()[0].local).expect("send");
+    }
+    let mut taken = Taken::default();
+    wait_until(&mut after, &mut taken, |collector, taken| taken.flows.len() as u64 + waiting_in(collector) >= 8);
+    assert_eq!(waiting_in(&after), 0, "data of exporters that were known does not wait");
+    drain(&mut collector);
 }
 
 #[test]
