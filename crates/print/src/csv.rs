@@ -6,16 +6,18 @@ use arrow::datatypes::Schema;
 use crate::OutputOptions;
 use crate::cell::{Cells, Kind};
 use crate::digits::Clock;
+use crate::harmless::make_harmless;
 use crate::printer::{Flush, RowFormat};
 
 pub(crate) struct Csv {
     header: bool,
+    raw: bool,
     clock: Clock,
 }
 
 impl Csv {
     pub(crate) fn new(options: &OutputOptions) -> Self {
-        Self { header: options.header, clock: Clock::new() }
+        Self { header: options.header, raw: options.raw, clock: Clock::new() }
     }
 }
 
@@ -66,6 +68,9 @@ impl RowFormat for Csv {
                 let start = text.len();
                 cells.push(row, &mut self.clock, text);
                 if cells.kind() == Kind::Text {
+                    if !self.raw {
+                        make_harmless(text, start);
+                    }
                     quote(text, start);
                 }
             }

@@ -52,12 +52,14 @@ pub struct OutputOptions {
     pub header: bool,
     /// Whether tables head columns with short labels rather than with their names in SQL.
     pub labels: bool,
+    /// Whether CSV has texts as they came, with characters that a terminal obeys and what a spreadsheet computes.
+    pub raw: bool,
     /// Bars next to the rows of tables.
     pub bars: Option<Bars>,
 }
 
 impl Default for OutputOptions {
     fn default() -> Self {
-        Self { zone: TimeZone::UTC, scaled: true, header: true, labels: false, bars: None }
+        Self { zone: TimeZone::UTC, scaled: true, header: true, labels: false, raw: false, bars: None }
     }
 }

@@ -6,6 +6,7 @@ use weir_flow::{Column, protocol_name};
 
 use crate::cell::Cells;
 use crate::digits::{Clock, ZonedClock, push_f64, push_u64};
+use crate::harmless::is_obeyed;
 use crate::names::tcp_flags_text;
 
 /// What the values of a column mean to people.
@@ -63,12 +64,12 @@ pub(crate) fn heading(field: &Field, labels: bool) -> String {
 
 /// Text without characters that a terminal obeys.
 pub(crate) fn clean(text: &str) -> String {
-    if !text.chars().any(char::is_control) {
+    if !text.chars().any(is_obeyed) {
         return text.to_owned();
     }
     let mut clean = String::with_capacity(text.len());
     for letter in text.chars() {
-        if letter.is_control() { clean.extend(letter.escape_default()) } else { clean.push(letter) }
+        if is_obeyed(letter) { clean.extend(letter.escape_default()) } else { clean.push(letter) }
     }
     clean
 }

@@ -5,6 +5,7 @@ use arrow::datatypes::Schema;
 
 use crate::cell::{Cells, Kind};
 use crate::digits::{Clock, push_hex};
+use crate::harmless::is_obeyed;
 use crate::printer::{Flush, RowFormat};
 
 pub(crate) struct Json {
@@ -60,10 +61,20 @@ impl Json {
     }
 }
 
-/// Appends a string with its quotes; `octets` are UTF-8.
+/// Appends a string with its quotes; `octets` are UTF-8. Characters that a terminal obeys are escaped.
 fn push_string(text: &mut Vec<u8>, octets: &[u8]) {
     text.push(b'"');
-    for &octet in octets {
+    let mut left = octets;
+    while let Some((&octet, rest)) = left.split_first() {
+        if matches!(octet, 0xc2 | 0xe2)
+            && let Some(letter) = first_letter(left).filter(|letter| is_obeyed(*letter))
+        {
+            text.extend_from_slice(b"\\u");
+            push_hex(text, &(u32::from(letter) as u16).to_be_bytes());
+            left = &left[letter.len_utf8()..];
+            continue;
+        }
+        left = rest;
         match octet {
             b'"' => text.extend_from_slice(b"\\\""),
             b'\\' => text.extend_from_slice(b"\\\\"),
@@ -78,6 +89,11 @@ fn push_string(text: &mut Vec<u8>, octets: &[u8]) {
         }
     }
     text.push(b'"');
+}
+
+/// The first letter of UTF-8.
+fn first_letter(octets: &[u8]) -> Option<char> {
+    octets.get(..octets.len().min(4))?.utf8_chunks().next()?.valid().chars().next()
 }
 
 impl RowFormat for Json {

@@ -21,6 +21,7 @@ pub mod digits;
 pub mod ordered;
 
 mod cell;
+mod harmless;
 mod human;
 mod pieces;
 

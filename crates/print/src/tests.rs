@@ -55,7 +55,10 @@ fn csv_quotes_what_needs_quotes() {
         2026-01-01T00:00:00.123Z,10.0.0.1,6,18,1250000,\"a,\"\"b\"\"\",0.5\n\
         1970-01-01T00:00:00.000Z,2001:db8::1,253,,999,\"\u{1b}[31m\n\",NaN\n\
         1969-12-31T23:59:59.999Z,,,0,18446744073709551615,,2\n";
-    assert_eq!(written(&[batch()], Format::Csv, &OutputOptions::default()), expected);
+    let raw = OutputOptions { raw: true, ..OutputOptions::default() };
+    assert_eq!(written(&[batch()], Format::Csv, &raw), expected);
+    let harmless = expected.replace("\"\u{1b}[31m\n\"", "\\u{1b}[31m\\n");
+    assert_eq!(written(&[batch()], Format::Csv, &OutputOptions::default()), harmless);
     let bare = OutputOptions { header: false, ..OutputOptions::default() };
     assert_eq!(written(&[], Format::Csv, &bare), "");
 }
@@ -72,6 +75,10 @@ fn json_is_one_array_or_one_object_a_line() {
     let twice = format!("[\n{},\n{}\n]\n", rows.join(",\n"), rows.join(",\n"));
     assert_eq!(written(&[batch(), batch()], Format::Json, &options), twice);
     assert_eq!(written(&[], Format::Json, &options), "[]\n");
+    // what a terminal obeys beyond ASCII
+    let notes: ArrayRef = Arc::new(StringArray::from(vec!["a\u{9b}b\u{202e}c€"]));
+    let batch = RecordBatch::try_from_iter([("note", notes)]).expect("a batch");
+    assert_eq!(written(&[batch], Format::Ndjson, &options), "{\"note\":\"a\\u009bb\\u202ec€\"}\n");
 }
 
 #[test]

@@ -124,6 +124,9 @@ struct OutputArgs {
     /// Write the answer in this format
     #[arg(long, short = 'o', value_enum, value_name = "FORMAT", default_value_t = FormatArg::Table, help_heading = "Output")]
     format: FormatArg,
+    /// Write texts in CSV as they came, control characters and what a spreadsheet computes included
+    #[arg(long, help_heading = "Output")]
+    raw: bool,
     /// Print plain numbers in tables rather than 1.2 M
     #[arg(long, short = 'N', help_heading = "Output")]
     plain_numbers: bool,
@@ -198,7 +201,14 @@ fn write(
     foreground: &ForegroundQuery,
 ) -> anyhow::Result<u64> {
     let scaled = !args.output.plain_numbers;
-    let options = OutputOptions { zone: args.zone(), scaled, header: !args.is_quiet(), labels: true, bars: None };
+    let options = OutputOptions {
+        zone: args.zone(),
+        scaled,
+        header: !args.is_quiet(),
+        labels: true,
+        raw: args.output.raw,
+        bars: None,
+    };
     let mut rows = 0;
     for (number, question) in questions.enumerate() {
         if number > 0 && args.is_table() && writeln!(foreground.output()).is_err() {

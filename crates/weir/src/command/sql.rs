@@ -40,6 +40,9 @@ pub(crate) struct Args {
     /// Write the answer in this format
     #[arg(long, short = 'o', value_enum, value_name = "FORMAT", default_value_t = FormatArg::Table, help_heading = "Output")]
     format: FormatArg,
+    /// Write texts in CSV as they came, control characters and what a spreadsheet computes included
+    #[arg(long, help_heading = "Output")]
+    raw: bool,
     /// Do not report the number of rows and the time taken
     #[arg(long, short = 'q', help_heading = "Output")]
     quiet: bool,
@@ -70,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Writes the answer; gives the number of its rows.
 fn write(args: &Args, statement: &str, engine: &Engine, foreground: &ForegroundQuery) -> anyhow::Result<u64> {
     let answer = engine.sql_on(statement, foreground.control())?;
-    let options = OutputOptions { scaled: false, ..OutputOptions::default() };
+    let options = OutputOptions { scaled: false, raw: args.raw, ..OutputOptions::default() };
     Ok(write_answer(answer, args.format.into(), &options, &mut foreground.output())?)
 }
 
