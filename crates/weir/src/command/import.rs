@@ -121,8 +121,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// Counters of what could not be read.
+const DAMAGE: [&str; 5] =
+    ["records_damaged", "blocks_damaged", "messages_damaged", "datagrams_undecodable", "sets_undecodable"];
+
 impl Args {
-    /// Reads files of one kind; true when one of them could not be read.
+    /// Reads files of one kind; true when one of them could not be read, or nothing of all.
     fn import(&self, part: &Part) -> anyhow::Result<bool> {
         let Some(chain) = show_or_build(self.chain(part), false)? else { return Ok(false) };
         let octets = part.files.iter().filter_map(|path| fs::metadata(path).ok()).map(|file| file.len()).sum();
@@ -149,7 +153,12 @@ impl Args {
             );
         }
         ended.context("importing ended")?;
-        Ok(counter("files_failed") > 0)
+        let read = ["records_stored", "records_options", "templates"].map(&counter);
+        let is_nothing_read = read == [0; 3] && DAMAGE.iter().any(|name| counter(name) > 0);
+        if is_nothing_read {
+            eprintln!("error: nothing could be read");
+        }
+        Ok(is_nothing_read || counter("files_failed") > 0)
     }
 
     /// All files that are named, by the source that reads them.

@@ -65,6 +65,16 @@ fn foreign_files_of_every_kind_are_imported() {
 
 /// The nfcapd files of the corpus: the archive has as many flows, packets and octets as the files say.
 #[test]
+fn a_file_of_which_nothing_can_be_read_is_a_failure() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("flows.csv");
+    std::fs::write(&path, "start,src_addr,dst_addr,protocol,packets,bytes\nbad,,,,,\nworse,,,,,\n").expect("written");
+    let output = import(&folder.path().join("archive"), &[path.to_str().expect("UTF-8")]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+    assert!(text(&output.stderr).contains("error: nothing could be read"), "{}", text(&output.stderr));
+}
+
+#[test]
 fn foreign_nfcapd_files_are_imported() {
     let Some(corpus) = weir_testkit::corpus() else { return };
     let folder = tempfile::tempdir().expect("a folder");
