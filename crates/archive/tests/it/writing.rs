@@ -29,6 +29,44 @@ fn a_second_writer_is_told_who_the_first_is() {
     assert!(!recovery.created);
 }
 
+const FEW_FILES: &str = "WEIR_ARCHIVE_FEW_FILES";
+
+/// Not a test by itself: a writer in a process that has no file left when it syncs for the first time.
+#[test]
+fn child_syncs_when_there_are_files_again() {
+    let Some(dir) = std::env::var_os(FEW_FILES) else { return };
+    let options = ArchiveOptions { commit_interval: Duration::from_millis(300), ..ArchiveOptions::default() };
+    let (mut writer, _) = Writer::open(std::path::Path::new(&dir), options).expect("an archive");
+    writer.append(delivery(Position::new(1))).expect("appended");
+    let mut files = Vec::new();
+    while let Ok(file) = fs::File::open("/dev/null") {
+        files.push(file);
+    }
+    std::thread::sleep(Duration::from_millis(800));
+    assert_eq!(writer.durable(), Position::ZERO, "the folder could not be synced");
+    writer.append(delivery(Position::new(2))).expect("the tail is open");
+    drop(files);
+    let began = Instant::now();
+    while writer.durable() < Position::new(2) {
+        assert!(began.elapsed() < LONG, "it is never durable");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    writer.close().expect("sealed");
+}
+
+#[test]
+fn a_process_without_files_left_syncs_later() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let child = std::process::Command::new("sh")
+        .args(["-c", "ulimit -n 40 && exec \"$0\" --exact --nocapture writing::child_syncs_when_there_are_files_again"])
+        .arg(std::env::current_exe().expect("this program"))
+        .env(FEW_FILES, dir.path())
+        .output()
+        .expect("a child");
+    assert!(child.status.success(), "{}", String::from_utf8_lossy(&child.stderr));
+    assert_eq!(check(dir.path()), Position::new(2));
+}
+
 #[test]
 fn other_folders_are_left_alone() {
     let dir = tempfile::tempdir().expect("a folder");
