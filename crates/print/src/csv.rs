@@ -3,21 +3,21 @@
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 
-use crate::OutputOptions;
 use crate::cell::{Cells, Kind};
 use crate::digits::Clock;
 use crate::harmless::make_harmless;
 use crate::printer::{Flush, RowFormat};
+use crate::{OutputOptions, Texts};
 
 pub(crate) struct Csv {
     header: bool,
-    raw: bool,
+    texts: Texts,
     clock: Clock,
 }
 
 impl Csv {
     pub(crate) fn new(options: &OutputOptions) -> Self {
-        Self { header: options.header, raw: options.raw, clock: Clock::new() }
+        Self { header: options.header, texts: options.texts, clock: Clock::new() }
     }
 }
 
@@ -68,7 +68,7 @@ impl RowFormat for Csv {
                 let start = text.len();
                 cells.push(row, &mut self.clock, text);
                 if cells.kind() == Kind::Text {
-                    if !self.raw {
+                    if self.texts == Texts::Harmless {
                         make_harmless(text, start);
                     }
                     quote(text, start);

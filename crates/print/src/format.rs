@@ -52,14 +52,24 @@ pub struct OutputOptions {
     pub header: bool,
     /// Whether tables head columns with short labels rather than with their names in SQL.
     pub labels: bool,
-    /// Whether CSV has texts as they came, with characters that a terminal obeys and what a spreadsheet computes.
-    pub raw: bool,
+    /// What CSV does with texts.
+    pub texts: Texts,
     /// Bars next to the rows of tables.
     pub bars: Option<Bars>,
 }
 
+/// What CSV does with texts, of which many came over the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Texts {
+    /// Writes out what a terminal obeys, and puts an apostrophe before what a spreadsheet would compute.
+    #[default]
+    Harmless,
+    /// Has them as they came.
+    Raw,
+}
+
 impl Default for OutputOptions {
     fn default() -> Self {
-        Self { zone: TimeZone::UTC, scaled: true, header: true, labels: false, raw: false, bars: None }
+        Self { zone: TimeZone::UTC, scaled: true, header: true, labels: false, texts: Texts::Harmless, bars: None }
     }
 }

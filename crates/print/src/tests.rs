@@ -11,7 +11,7 @@ use jiff::tz::TimeZone;
 use proptest::prelude::*;
 use weir_flow::schema::CONTENT_KEY;
 
-use crate::{Format, OutputOptions, PrintError, Printer, write_batches};
+use crate::{Format, OutputOptions, PrintError, Printer, Texts, write_batches};
 
 fn batch() -> RecordBatch {
     let addresses = BinaryArray::from_opt_vec(vec![
@@ -55,7 +55,7 @@ fn csv_quotes_what_needs_quotes() {
         2026-01-01T00:00:00.123Z,10.0.0.1,6,18,1250000,\"a,\"\"b\"\"\",0.5\n\
         1970-01-01T00:00:00.000Z,2001:db8::1,253,,999,\"\u{1b}[31m\n\",NaN\n\
         1969-12-31T23:59:59.999Z,,,0,18446744073709551615,,2\n";
-    let raw = OutputOptions { raw: true, ..OutputOptions::default() };
+    let raw = OutputOptions { texts: Texts::Raw, ..OutputOptions::default() };
     assert_eq!(written(&[batch()], Format::Csv, &raw), expected);
     let harmless = expected.replace("\"\u{1b}[31m\n\"", "\\u{1b}[31m\\n");
     assert_eq!(written(&[batch()], Format::Csv, &OutputOptions::default()), harmless);

@@ -172,6 +172,11 @@ pub(crate) fn print_books(progress: &Progress, block: &str) {
     }
 }
 
+/// What CSV does with texts, by the flag `--raw`.
+fn texts(raw: bool) -> weir_print::Texts {
+    if raw { weir_print::Texts::Raw } else { weir_print::Texts::Harmless }
+}
+
 /// Prints what the archive of a chain took.
 pub(crate) fn print_archived(progress: &Progress) {
     let Some(archive) = progress.component("archive") else { return };

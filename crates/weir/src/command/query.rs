@@ -13,7 +13,7 @@ use weir_nfdump::times;
 use weir_print::{Bars, OutputOptions};
 use weir_sql::{AggregateKey, FlowAnswers, FlowQuery, Order, Select, Sorting, TimeWindow, WindowRule};
 
-use super::{ArchiveArgs, FormatArg};
+use super::{ArchiveArgs, FormatArg, texts};
 use crate::foreground_query::{CLOSING_MAX, ForegroundArgs, ForegroundQuery, When, parse_filter, terminal};
 
 /// Rows of a ranking unless --limit asks for another number.
@@ -206,7 +206,7 @@ fn write(
         scaled,
         header: !args.is_quiet(),
         labels: true,
-        raw: args.output.raw,
+        texts: texts(args.output.raw),
         bars: None,
     };
     let mut rows = 0;

@@ -8,7 +8,7 @@ use anyhow::Context;
 use weir_sql::output::{OutputOptions, write_answer};
 use weir_sql::{Engine, UserTable};
 
-use super::{ArchiveArgs, FormatArg};
+use super::{ArchiveArgs, FormatArg, texts};
 use crate::foreground_query::{CLOSING_MAX, ForegroundArgs, ForegroundQuery};
 
 /// Examples at the end of the long help.
@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Writes the answer; gives the number of its rows.
 fn write(args: &Args, statement: &str, engine: &Engine, foreground: &ForegroundQuery) -> anyhow::Result<u64> {
     let answer = engine.sql_on(statement, foreground.control())?;
-    let options = OutputOptions { scaled: false, raw: args.raw, ..OutputOptions::default() };
+    let options = OutputOptions { scaled: false, texts: texts(args.raw), ..OutputOptions::default() };
     Ok(write_answer(answer, args.format.into(), &options, &mut foreground.output())?)
 }
 
