@@ -87,6 +87,11 @@ pub(crate) fn sync_folder(path: &Path) -> io::Result<()> {
     noted(File::open(path).and_then(|folder| folder.sync_all()), Change::SyncFolder(path))
 }
 
+/// The same for a folder that is open: then no file need be opened for it.
+pub(crate) fn sync_open_folder(folder: &File, path: &Path) -> io::Result<()> {
+    noted(folder.sync_all(), Change::SyncFolder(path))
+}
+
 pub(crate) fn rename(from: &Path, to: &Path) -> io::Result<()> {
     noted(fs::rename(from, to), Change::Rename(from, to))
 }

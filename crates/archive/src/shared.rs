@@ -14,7 +14,7 @@ use crate::recovery::RecoveredTails;
 use crate::ring::Ring;
 use crate::summaries::keep::WaitingSummary;
 use crate::tail::{FinishedTail, LiveTail};
-use crate::{ArchiveError, ArchiveOptions, Position, Statistics, WhenFull};
+use crate::{Action, ArchiveError, ArchiveOptions, Position, Statistics, WhenFull};
 
 /// Shared by the writer and its threads.
 ///
@@ -22,6 +22,8 @@ use crate::{ArchiveError, ArchiveOptions, Position, Statistics, WhenFull};
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) layout: Layout,
+    /// The folder of tails, open as long as somebody writes, so that syncing it takes no further file.
+    pub(crate) tails_folder: File,
     pub(crate) options: ArchiveOptions,
     /// Held while a tail is sealed; maintenance has its own, and commits are safe from each other.
     pub(crate) manifest: Mutex<Manifest>,
@@ -149,7 +151,13 @@ impl Sealing {
 }
 
 impl Shared {
-    pub(crate) fn new(layout: Layout, options: &ArchiveOptions, recovered: RecoveredTails) -> Self {
+    pub(crate) fn new(
+        layout: Layout,
+        options: &ArchiveOptions,
+        recovered: RecoveredTails,
+    ) -> Result<Self, ArchiveError> {
+        let tails = layout.tails();
+        let tails_folder = File::open(&tails).map_err(Action::SyncFolder.failed(&tails))?;
         let RecoveredTails { recovery, manifest, tails: finished, next_number } = recovered;
         let position = recovery.position;
         let progress = Progress {
@@ -169,8 +177,9 @@ impl Shared {
             upkeep_failure: None,
             counted: Statistics::default(),
         };
-        Self {
+        Ok(Self {
             layout,
+            tails_folder,
             options: *options,
             manifest: Mutex::new(manifest),
             tails: Mutex::new(Tails { live: None, next_number }),
@@ -181,7 +190,7 @@ impl Shared {
             seal_wanted: Condvar::new(),
             upkeep_wanted: Condvar::new(),
             durable_moved: Condvar::new(),
-        }
+        })
     }
 
     // A thread that panicked while it held a lock left whole values behind: no step under a lock can panic half-way

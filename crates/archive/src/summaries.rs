@@ -108,6 +108,11 @@ impl SegmentSummary {
         Ok(())
     }
 
+    /// Whether the file is there, and is this summary.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.open().is_ok()
+    }
+
     /// Opens the file, once it is certain that it is this summary: that it has the size that was written, and names
     /// the tails of its segment.
     fn open(&self) -> Result<File, ArchiveError> {

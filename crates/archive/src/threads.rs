@@ -11,7 +11,7 @@ use crate::seal::{SealReport, seal_tail};
 use crate::shared::{Ending, Progress, SealFailure, Shared, SyncFailure};
 use crate::tail::FinishedTail;
 use crate::upkeep::round;
-use crate::{ArchiveError, disk, folder};
+use crate::{ArchiveError, disk};
 
 /// The threads of a writer.
 #[derive(Debug)]
@@ -117,8 +117,8 @@ fn run_sync(shared: &Shared) {
 /// Makes durable what was appended so far. Frames that come meanwhile are for the next time.
 ///
 /// A failed sync is never tried again: the kernel may have dropped the pages and marked them clean, so that the next
-/// sync would succeed without having written anything. That the folder could not be opened, because too many files are,
-/// is no failed sync.
+/// sync would succeed without having written anything. So nothing is opened here: that too many files are open is no
+/// failed sync.
 fn sync(shared: &Shared) {
     let mut progress = shared.progress();
     let files = std::mem::take(&mut progress.unsynced);
@@ -126,46 +126,29 @@ fn sync(shared: &Shared) {
     let folder_unsynced = std::mem::take(&mut progress.folder_unsynced);
     let (position, rows) = (progress.appended, progress.rows_appended);
     drop(progress);
-    let (mut failure, mut is_postponed) = (None, false);
+    let mut failure = None;
     for (path, file) in files {
         if let Err(source) = disk::sync_data(&file, &path) {
             failure = Some(SyncFailure::new(path, source));
             break;
         }
     }
+    let tails = shared.layout.tails();
     if failure.is_none()
         && folder_unsynced
-        && let Err(ArchiveError::Io { path, source, .. }) = folder::sync(&shared.layout.tails())
+        && let Err(source) = disk::sync_open_folder(&shared.tails_folder, &tails)
     {
-        if is_out_of_files(&source) {
-            is_postponed = true;
-            thread::sleep(OUT_OF_FILES_PAUSE);
-        } else {
-            failure = Some(SyncFailure::new(path, source));
-        }
+        failure = Some(SyncFailure::new(tails, source));
     }
     let mut progress = shared.progress();
     if failure.is_some() {
         progress.sync_failure = failure;
-    } else if is_postponed {
-        progress.folder_unsynced = true;
-        progress.unsynced_since.get_or_insert_with(Instant::now);
     } else {
         progress.durable = position;
         progress.rows_durable = rows;
     }
     drop(progress);
     shared.durable_moved.notify_all();
-}
-
-/// Time to wait when no more files can be opened.
-const OUT_OF_FILES_PAUSE: Duration = Duration::from_millis(50);
-
-/// Whether no more files can be opened, by this process or by all: no `fsync` fails so.
-fn is_out_of_files(error: &std::io::Error) -> bool {
-    const ENFILE: i32 = 23;
-    const EMFILE: i32 = 24;
-    matches!(error.raw_os_error(), Some(ENFILE | EMFILE))
 }
 
 /// Ends the live tail if it is old enough still: the writer may have begun another one meanwhile.

@@ -150,13 +150,19 @@ fn add_uncommitted_summaries(
     let known: HashSet<PathBuf> = state.summaries.values().map(SegmentSummary::path).collect();
     for partition in layout.summary_partitions()? {
         let Some(day) = civil::day_of_partition(&partition) else { continue };
-        let flows = state.segments_of(Table::Flows).filter(|segment| segment.day == day);
-        let summed = state.summaries.values().filter(|summary| summary.segment().day == day);
-        let counting = TailSet::union(flows.map(|segment| &segment.tails).chain(summed.map(SegmentSummary::tails)));
+        let flows = || state.segments_of(Table::Flows).filter(|segment| segment.day == day);
+        let summed = || state.summaries.values().filter(|summary| summary.segment().day == day);
+        let counting = TailSet::union(flows().map(|segment| &segment.tails).chain(summed().map(SegmentSummary::tails)));
         for name in folder::names(&partition)? {
             let Some(found) = found_summary(layout, day, &name.to_string_lossy(), true)? else { continue };
             let path = found.path();
-            if !known.contains(&path) && !pending.contains(&path) && counting.includes(found.tails()) {
+            if known.contains(&path) || pending.contains(&path) || !counting.includes(found.tails()) {
+                continue;
+            }
+            let tails = found.tails();
+            let flows_in_place =
+                flows().filter(|segment| segment.tails.intersects(tails)).all(|segment| segment.open_file().is_ok());
+            if flows_in_place && summed().filter(|s| s.tails().intersects(tails)).all(SegmentSummary::is_in_place) {
                 uncommitted.push(path);
             }
         }

@@ -46,7 +46,7 @@ impl Writer {
         recovered.recovery.created = created;
         let recovery = recovered.recovery.clone();
         let position = recovery.position;
-        let shared = Arc::new(Shared::new(layout, &options.within_bounds(), recovered));
+        let shared = Arc::new(Shared::new(layout, &options.within_bounds(), recovered)?);
         let threads = Threads::start(&shared)?;
         Ok((Self { shared, position, threads, _lock: lock }, recovery))
     }

@@ -156,6 +156,28 @@ fn sums_stay_when_flows_go() {
     }
 }
 
+/// Maintenance removes what a crash has left and others have the sums of, and never the only file that has them.
+#[test]
+fn a_summary_that_was_renamed_is_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path();
+    archive(dir, 100, true);
+    assert!(expired(dir, &EVERYTHING).segments.len() > 3);
+    let path = files(dir).remove(0);
+    let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+    // a name of the same tails, with other times
+    let (stem, _) = name.rsplit_once("_t").expect("times");
+    let other = path.with_file_name(format!("{stem}_t0to1.rollups"));
+    // beside the summary itself it is one that a crash has left
+    fs::copy(&path, &other).expect("copied");
+    expired(dir, &ExpiryOptions::default());
+    assert!(!other.exists() && path.exists());
+    fs::rename(&path, &other).expect("renamed");
+    expired(dir, &ExpiryOptions::default());
+    assert!(other.exists(), "it has these sums alone");
+    assert!(!check(dir, false, |_| {}).expect("checked").findings.is_empty());
+}
+
 /// The state that a crash between writing summaries and removing segments leaves.
 #[test]
 fn nothing_counts_twice_while_flows_are_there_still() {

@@ -33,32 +33,35 @@ const FEW_FILES: &str = "WEIR_ARCHIVE_FEW_FILES";
 
 /// Not a test by itself: a writer in a process that has no file left when it syncs for the first time.
 #[test]
-fn child_syncs_when_there_are_files_again() {
+fn child_syncs_without_files_left() {
     let Some(dir) = std::env::var_os(FEW_FILES) else { return };
-    let options = ArchiveOptions { commit_interval: Duration::from_millis(300), ..ArchiveOptions::default() };
+    let options = ArchiveOptions { commit_interval: Duration::from_millis(500), ..ArchiveOptions::default() };
     let (mut writer, _) = Writer::open(std::path::Path::new(&dir), options).expect("an archive");
     writer.append(delivery(Position::new(1))).expect("appended");
     let mut files = Vec::new();
     while let Ok(file) = fs::File::open("/dev/null") {
         files.push(file);
     }
-    std::thread::sleep(Duration::from_millis(800));
-    assert_eq!(writer.durable(), Position::ZERO, "the folder could not be synced");
+    assert_eq!(writer.durable(), Position::ZERO, "it is not synced before");
+    let durable = |position: Position, writer: &Writer| {
+        let began = Instant::now();
+        while writer.durable() < position {
+            assert!(began.elapsed() < LONG, "it is never durable");
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    };
+    durable(Position::new(1), &writer);
     writer.append(delivery(Position::new(2))).expect("the tail is open");
+    durable(Position::new(2), &writer);
     drop(files);
-    let began = Instant::now();
-    while writer.durable() < Position::new(2) {
-        assert!(began.elapsed() < LONG, "it is never durable");
-        std::thread::sleep(Duration::from_millis(10));
-    }
     writer.close().expect("sealed");
 }
 
 #[test]
-fn a_process_without_files_left_syncs_later() {
+fn a_process_without_files_left_syncs() {
     let dir = tempfile::tempdir().expect("a folder");
     let child = std::process::Command::new("sh")
-        .args(["-c", "ulimit -n 40 && exec \"$0\" --exact --nocapture writing::child_syncs_when_there_are_files_again"])
+        .args(["-c", "ulimit -n 40 && exec \"$0\" --exact --nocapture writing::child_syncs_without_files_left"])
         .arg(std::env::current_exe().expect("this program"))
         .env(FEW_FILES, dir.path())
         .output()
