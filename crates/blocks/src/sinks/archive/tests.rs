@@ -1,0 +1,190 @@
+//! The sink by itself.
+
+use weir_archive::Snapshot;
+use weir_chain::{AnyKind, compliance};
+use weir_flow::FlowBatchBuilder;
+
+use super::*;
+
+/// The compliance test takes a reference that lives as long as the program.
+const ARCHIVE: &'static dyn AnyKind = &KIND;
+
+fn flows(count: u64, received: bool) -> RecordBatch {
+    let mut builder = FlowBatchBuilder::new(count as usize);
+    builder.begin_rows(count as usize);
+    if received {
+        builder.time(Column::Received).repeat(1_700_000_005_000, count as usize);
+    }
+    builder.time(Column::End).repeat(1_700_000_000_000, count as usize);
+    builder.u64(Column::Bytes).extend((0..count as usize).map(|bytes| bytes as u64));
+    builder.finish().record_batch().clone()
+}
+
+fn stored(folder: &std::path::Path) -> u64 {
+    Snapshot::open(folder).expect("an archive").flows()
+}
+
+#[test]
+fn complies() {
+    for burst_rows in [1, 7, 1000] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let parameters = format!("archive = '{}'", folder.path().display());
+        let counters = compliance::sink(ARCHIVE, &parameters, &[flows(50, true), flows(20, true)], burst_rows);
+        assert_eq!(stored(folder.path()), 70);
+        let count = |name| counters.iter().find(|(known, _)| *known == name).map(|(_, value)| *value);
+        assert_eq!((count("rows_stored"), count("rows_durable")), (Some(70), Some(70)));
+        assert_eq!(count("segments_sealed"), Some(1));
+    }
+}
+
+#[test]
+fn rows_without_reception_get_the_time_of_their_end() {
+    let fit = Fit { received_now: false, drop: false };
+    let flows = fit.flows(&flows(3, false)).expect("flows");
+    let received = flows.primitive::<TimestampMillisecondType>(Column::Received).expect("a column");
+    assert_eq!(received.values(), &[1_700_000_000_000; 3]);
+    let now = Fit { received_now: true, drop: false }.flows(&self::flows(1, false)).expect("flows");
+    let received = now.primitive::<TimestampMillisecondType>(Column::Received).expect("a column");
+    assert!(received.value(0) > 1_700_000_000_000);
+}
+
+#[test]
+fn columns_that_are_no_flows_are_an_error_or_left_out() {
+    let mut rows = flows(2, true);
+    let known = rows.schema();
+    let fields = known.fields().iter().cloned();
+    let extra = Arc::new(arrow::datatypes::Field::new("label", arrow::datatypes::DataType::UInt64, true));
+    let schema = Arc::new(arrow::datatypes::Schema::new(fields.chain([extra]).collect::<Vec<_>>()));
+    let columns = rows.columns().iter().cloned().chain([Arc::clone(rows.column(2))]).collect();
+    rows = RecordBatch::try_new(schema, columns).expect("rows");
+    let error = Fit { received_now: false, drop: false }.flows(&rows).expect_err("an error");
+    assert!(error.to_string().starts_with("'label' is no column of flows"), "{error}");
+    assert_eq!(Fit { received_now: false, drop: true }.flows(&rows).expect("flows").rows(), 2);
+}
+
+/// Opens a sink, lets `repair` work as soon as writing has failed once, and gives the sink rows until it has.
+fn fail_and(
+    folder: &std::path::Path,
+    mut rows: impl FnMut() -> RecordBatch,
+    repair: impl FnOnce(&ComponentContext) + Send,
+) -> (ComponentContext, Result<(), ComponentError>) {
+    let (Built::Sink(mut sink), context) = compliance::open(ARCHIVE, &format!("archive = '{}'", folder.display()))
+    else {
+        panic!("a sink")
+    };
+    let failures = context.counters.counter("failures");
+    std::fs::rename(folder.join("tail"), folder.join("away")).expect("moved away");
+    let given = thread::scope(|scope| {
+        let context = &context;
+        let failed = failures.clone();
+        scope.spawn(move || {
+            while failed.get() == 0 {
+                thread::yield_now();
+            }
+            repair(context);
+        });
+        loop {
+            let given = sink.take(Burst::new(rows()));
+            if given.is_err() || failures.get() > 0 {
+                return given;
+            }
+        }
+    });
+    let given = given.and_then(|()| sink.finish());
+    (context, given)
+}
+
+fn move_back(folder: &std::path::Path) {
+    std::fs::rename(folder.join("away"), folder.join("tail")).expect("moved back");
+}
+
+#[test]
+fn a_failure_that_passes_costs_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (context, given) = fail_and(folder.path(), || flows(10, true), |_| move_back(folder.path()));
+    given.expect("kept in the end");
+    let counter = |name| context.counters.counter(name).get();
+    assert_eq!((counter("rows_stored"), counter("rows_refused"), stored(folder.path())), (10, 0, 10));
+}
+
+#[test]
+fn a_failure_that_lasts_ends_with_the_chain() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (context, given) = fail_and(folder.path(), || flows(10, true), |context| context.stop.set());
+    let error = given.expect_err("there is no folder").chain();
+    assert!(error.contains("cannot create tail"), "{error}");
+    let counter = |name| context.counters.counter(name).get();
+    assert_eq!((counter("rows_stored"), counter("rows_refused")), (0, 10));
+    assert!(counter("failures") >= 2, "it tried once more after the stop");
+}
+
+#[test]
+fn what_is_too_large_for_a_frame_is_appended_in_pieces() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (fit, context) = (Fit { received_now: false, drop: false }, ComponentContext::default());
+    let options = ArchiveOptions { frame_octets_max: 20_000, ..ArchiveOptions::default() };
+    let mut sink = Archive::open(folder.path().to_owned(), &options, fit, &context).expect("an archive");
+    sink.take(Burst::new(flows(20_000, true))).expect("appended");
+    // one row cannot be parted
+    let mut builder = FlowBatchBuilder::new(1);
+    builder.begin_rows(1);
+    builder.time(Column::Received).push(Some(1_700_000_005_000));
+    builder.address(Column::SrcAddr).push(Some(&vec![7; 30_000]));
+    sink.take(Burst::new(builder.finish().record_batch().clone())).expect("the chain goes on");
+    sink.take(Burst::new(flows(3, true))).expect("appended");
+    sink.finish().expect("sealed");
+    let counter = |name| context.counters.counter(name).get();
+    assert_eq!((counter("rows_stored"), counter("rows_refused"), stored(folder.path())), (20_003, 1, 20_003));
+    assert!(Snapshot::open(folder.path()).expect("an archive").position().get() > 3);
+}
+
+#[test]
+fn a_full_disk_makes_the_sink_wait_until_there_is_room() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mount = |arguments: &[&str]| {
+        let output = std::process::Command::new(arguments[0]).args(&arguments[1..]).arg(folder.path()).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    if !mount(&["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs"]) {
+        weir_testkit::skip("root", "mounting a small disk needs root");
+        return;
+    }
+    let archive = folder.path().join("archive");
+    std::fs::create_dir(&archive).expect("a folder");
+    let ballast = folder.path().join("ballast");
+    std::fs::write(&ballast, vec![1; 1 << 20]).expect("room");
+    let mut given = 0;
+    let (Built::Sink(mut sink), context) = compliance::open(ARCHIVE, &format!("archive = '{}'", archive.display()))
+    else {
+        panic!("a sink")
+    };
+    let failures = context.counters.counter("failures");
+    thread::scope(|scope| {
+        let failed = failures.clone();
+        scope.spawn(move || {
+            while failed.get() == 0 {
+                thread::yield_now();
+            }
+            std::fs::remove_file(&ballast).expect("removed");
+        });
+        while failures.get() == 0 {
+            sink.take(Burst::new(flows(1000, true))).expect("kept in the end");
+            given += 1000;
+        }
+    });
+    sink.finish().expect("sealed");
+    let found = stored(&archive);
+    drop(sink);
+    assert!(mount(&["umount", "-l"]));
+    assert_eq!((found, context.counters.counter("rows_refused").get()), (given, 0));
+}
+
+#[test]
+fn an_archive_with_a_writer_is_an_error_that_names_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let _writer = Writer::open(folder.path(), ArchiveOptions::default()).expect("an archive");
+    let fit = Fit { received_now: false, drop: false };
+    let opened = Archive::open(folder.path().to_owned(), &ArchiveOptions::default(), fit, &ComponentContext::default());
+    let error = opened.err().expect("one writer at a time");
+    assert!(error.chain().contains(&folder.path().display().to_string()), "{}", error.chain());
+}
