@@ -24,9 +24,9 @@ const SEARCHED_AFTER_MS: u64 = 60_000;
 /// Rows, and octets that they take, from which on they should be handed out before more is decoded.
 const ROWS_MAX: usize = 65_536;
 const OCTETS_MAX: usize = 16 << 20;
-/// Octets of what is received for each row that is written, at least: shorter records than that describe nothing, and a
-/// row takes many times as much.
-const RECORD_OCTETS_MIN: usize = 4;
+/// Octets of what is received for each row that is written, at least: a row takes many times as much. Of a set with many
+/// shorter records the others are written when they are sent again, for what was written before takes no row then.
+const RECORD_OCTETS_MIN: usize = 8;
 /// Records of a set that are written however short they are.
 const FEW_RECORDS: usize = 8;
 /// Octets of a row without its scope and elements, about, and of an element without its value.

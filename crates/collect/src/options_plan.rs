@@ -29,7 +29,8 @@ const ELEMENT_TYPE: u16 = 339;
 /// Exporter addresses, process identifiers, line cards, observation domains.
 const SYSTEM_SCOPES: [u16; 7] = [130, 131, 141, 143, 144, 149, 211];
 
-/// Octets of the text of a scope, about; what is longer is cut there, and is among the elements.
+/// Octets of the text of a scope, about. What is longer is cut there, and ends in an ellipsis; in IPFIX the whole of it
+/// is among the elements.
 const SCOPE_OCTETS_MAX: usize = 1024;
 
 /// Where the records of an options template have what the table has columns for.
@@ -192,11 +193,14 @@ impl OptionsPlan {
                 ScopeName::Element(ElementId { enterprise, id }) => write!(text, "{enterprise}/{id}="),
             };
             let octets = records.octets_of(scope.field, record);
-            let octets = &octets[..octets.len().min(SCOPE_OCTETS_MAX / 4)];
-            let _ = match be_uint(octets) {
+            let shown = &octets[..octets.len().min(SCOPE_OCTETS_MAX / 4)];
+            let _ = match be_uint(shown) {
                 Some(number) if scope.is_number => write!(text, "{number}"),
-                _ => write!(text, "{}", AddressText(octets)),
+                _ => write!(text, "{}", AddressText(shown)),
             };
+            if shown.len() < octets.len() {
+                text.push('…');
+            }
         }
     }
 

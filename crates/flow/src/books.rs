@@ -101,13 +101,13 @@ counters! {
     SetsReserved "sets_reserved" "Sets with a Set ID that the standards reserve, skipped.";
     ListsUndecodable "lists_undecodable" "Lists in records (RFC 6313), or parts of them, whose Template is not known or that are damaged; they are kept as octets.";
     SamplersRefused "samplers_refused" "Samplers reported by Options Data Records beyond the limits on samplers.";
-    OptionsUnlisted "options_unlisted" "Options Data Records that did not go to `exporter_options`: too many different ones came within an hour, or many of fewer than 4 octets.";
+    OptionsUnlisted "options_unlisted" "Options Data Records that did not go to `exporter_options`: too many different ones came within an hour, or many of fewer than 8 octets.";
     DomainsEvicted "domains_evicted" "Times that the Observation Domain was forgotten because others wanted its place.";
     SpoolDamaged "spool_damaged" "Places in files of waiting Data Sets where something was damaged; not known per exporter.";
     DatagramsRefused "datagrams_refused" "Datagrams of new exporters for which no other had to give way; not known per exporter.";
     DatagramsNotAllowed "datagrams_not_allowed" "Datagrams of senders that are not among those allowed; not known per exporter.";
     KernelDrops "kernel_drops" "Datagrams that the kernel dropped because the socket buffer was full; not known per exporter.";
-    QueueDrops "queue_drops" "Datagrams dropped between socket and decoder because the queue was full; not known per exporter.";
+    QueueDrops "queue_drops" "Datagrams of DTLS dropped between socket and decoder because the queue was full; not known per exporter.";
     DatagramsDecoded "datagrams_decoded" "Datagrams whose header was read, and whose sets are accounted for.";
     DatagramsDuplicate "datagrams_duplicate" "Datagrams that came again with the same octets, dropped.";
     DatagramsReordered "datagrams_reordered" "Datagrams that came after later ones.";

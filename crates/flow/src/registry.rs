@@ -142,12 +142,12 @@ pub struct Element {
 }
 
 struct Registry {
-    by_id: HashMap<(u32, u16), Element>,
+    by_id: HashMap<(u32, u16), Element, foldhash::fast::RandomState>,
     by_name: HashMap<String, (u32, u16)>,
 }
 
 static REGISTRY: LazyLock<Registry> = LazyLock::new(|| {
-    let mut registry = Registry { by_id: HashMap::new(), by_name: HashMap::new() };
+    let mut registry = Registry { by_id: HashMap::default(), by_name: HashMap::new() };
     for line in lines(include_str!("registry/iana.tsv")) {
         registry.read_line(0, &line);
     }

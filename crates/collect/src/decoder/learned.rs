@@ -69,7 +69,7 @@ impl LearnedOptions {
             self.lists += new;
             self.changed |= new > 0;
         }
-        if !set.samplers.changes.is_empty() {
+        if !domains[index].samplers.is_empty() {
             self.exporters.report(index, &domains[index], &set.samplers.changes);
         }
     }

@@ -94,7 +94,8 @@ impl ExporterSamplers {
         if self.0.is_empty() { None } else { self.0.get(&exporter_of(key)) }
     }
 
-    /// Takes what a domain has reported about samplers.
+    /// Takes what a domain has reported about samplers, of which it knows some: what has changed, or all when it is new
+    /// here, as one is for which there was no place before.
     pub(super) fn report(&mut self, index: u32, domain: &Domain, changes: &[SamplerChange]) {
         let shared = self.0.entry(exporter_of(domain.key)).or_default();
         if !shared.domains.contains(&index) {

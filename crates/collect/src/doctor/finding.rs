@@ -55,8 +55,8 @@ macro_rules! ailments {
 }
 
 ailments! {
-    KernelDrops "kernel_drops" Error "raise net.core.rmem_max (sysctl) and --buffer, or share the port among more --sockets";
-    QueueDrops "queue_drops" Error "the machine decodes or writes too slowly: use more --sockets, or faster disks";
+    KernelDrops "kernel_drops" Error "raise net.core.rmem_max (sysctl) and --buffer; if it goes on, decoding or the disk is too slow: share the port among more --sockets";
+    QueueDrops "queue_drops" Error "the machine decodes what comes over DTLS, or writes, too slowly: use more cores, or faster disks";
     ExportersRefused "exporters_refused" Error "more exporters and Observation Domains than the limit domains_max: raise it, or find the sender that floods the port";
     CutShort "cut_short" Warning "take the capture with the whole length of packets (tcpdump -s 0) and all fragments; set the exporter's datagrams to less than the path MTU";
     Loss "loss" Error "datagrams are lost between exporter and collector: look for full queues and policers on the path, and at the exporter's own drop counters";
