@@ -6,7 +6,9 @@
 use crate::decoder::sflow::Source;
 use crate::domain::Domain;
 use crate::ledger::{Account, Ledger};
-use crate::sequence::{GAPS_MAX, Gap};
+use weir_flow::SequenceKey;
+
+use crate::sequence::{GAPS_MAX, Gap, SequencePosition};
 use crate::waiting::spooled::OUTBOX_OCTETS_MAX;
 
 /// What one decoder may keep. A sender of datagrams can fill these, and no more.
@@ -93,6 +95,8 @@ const GAPS_OCTETS: usize = GAPS_MAX * size_of::<Gap>();
 pub(crate) const UNSETTLED_MAX: usize = 1 << 18;
 /// Octets of each: a queue may have twice the capacity that it needs.
 pub(crate) const UNSETTLED_OCTETS: usize = 96;
+/// Octets of the account of an exporter that had one before this process: its place in a map that is at least half full.
+pub(crate) const RESUMABLE_OCTETS: usize = 2 * (size_of::<SequenceKey>() + size_of::<SequencePosition>()) + 64;
 /// Octets of all elements that are known to be lists.
 const LEARNED_LISTS_OCTETS: usize = (1 << 16) * 64;
 /// Octets of a set that waits on disk: its key here, and key and place in the index of the spool.
@@ -112,6 +116,7 @@ impl Limits {
             + OUTBOX_OCTETS_MAX
             + self.spool_sets_max * SPOOLED_OCTETS
             + UNSETTLED_MAX * UNSETTLED_OCTETS
+            + self.domains_max * RESUMABLE_OCTETS
             + Ledger::octets_max(self.domains_max)
     }
 

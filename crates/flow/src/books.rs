@@ -10,7 +10,8 @@
 //!   `errors_template` and `errors_record`;
 //! * records: every Data Record located is one of `records_stored` or `records_options`; flows in the archive are
 //!   `records_stored` - `records_filtered`;
-//! * loss: `records_late` is part of `records_lost`, and `datagrams_late` of `datagrams_lost`.
+//! * loss: `records_late` and `records_lost_down` are parts of `records_lost`, and `datagrams_late` and
+//!   `datagrams_lost_down` of `datagrams_lost`.
 //!
 //! What never reached the decoder is in `kernel_drops`, `queue_drops` and `datagrams_refused`, and in none of the
 //! equations. [`BooksSums`] says what all of it means for an answer.
@@ -96,6 +97,8 @@ counters! {
     RecordsLate "records_late" "Records in datagrams that came after later ones: counted as lost before, and here to be subtracted.";
     DatagramsLate "datagrams_late" "Datagrams of NetFlow v9 and sFlow that came after later ones: counted as lost before, and here to be subtracted.";
     SequenceResets "sequence_resets" "Jumps of the sequence number too large for loss: a restarted exporter.";
+    RecordsLostDown "records_lost_down" "Those of `records_lost` that were missed while the collector was down: after its last delivery that the archive has, and before it went on.";
+    DatagramsLostDown "datagrams_lost_down" "Those of `datagrams_lost` that were missed while the collector was down, as above.";
     DatagramsUndecodable "datagrams_undecodable" "Datagrams of which nothing could be decoded.";
     SetsUndecodable "sets_undecodable" "Sets with an error, and samples and records of sFlow; what is before the error is kept.";
     SetsReserved "sets_reserved" "Sets with a Set ID that the standards reserve, skipped.";

@@ -300,7 +300,7 @@ pub fn key_columns(table: Table) -> impl Iterator<Item = &'static KeyColumn> {
     let (keys, more): (&[KeyColumn], &[KeyColumn]) = match table {
         Table::InterfaceCounters => (KEYS, &[]),
         Table::HostCounters => (KEYS, HOST_KEYS),
-        Table::Flows | Table::ExporterBooks | Table::ExporterOptions => (&[], &[]),
+        Table::Flows | Table::ExporterBooks | Table::ExporterOptions | Table::ExporterSequences => (&[], &[]),
     };
     keys.iter().chain(more)
 }
@@ -310,7 +310,7 @@ pub fn counter_columns(table: Table) -> &'static [CounterColumn] {
     match table {
         Table::InterfaceCounters => &INTERFACE_COLUMNS,
         Table::HostCounters => &HOST_COLUMNS,
-        Table::Flows | Table::ExporterBooks | Table::ExporterOptions => &[],
+        Table::Flows | Table::ExporterBooks | Table::ExporterOptions | Table::ExporterSequences => &[],
     }
 }
 

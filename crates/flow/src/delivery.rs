@@ -89,32 +89,38 @@ impl Delivery {
     }
 
     /// The same in two deliveries, for whoever cannot take so much at once: flows are halved, or rows of another table
-    /// when there are no flows to halve. `None` when there are no two rows to part. Lines of the books stay together.
+    /// when there are no flows to halve. `None` when there are no two rows to part. The books, and where sequence numbers
+    /// stand, are in the second: they tell of all that is in both.
     pub fn halves(&self) -> Option<[Self; 2]> {
         let halves = |batch: &RecordBatch| {
             let half = batch.num_rows() / 2;
             (half > 0).then(|| [batch.slice(0, half), batch.slice(half, batch.num_rows() - half)])
         };
-        let Self { flows, side_tables } = self;
+        let Self { flows, side_tables: SideTables { books, others } } = self;
+        let piece = |flows: Option<FlowBatch>, books: &Option<BooksBatch>, others: &[TableBatch]| Self {
+            flows,
+            side_tables: SideTables { books: books.clone(), others: others.to_vec() },
+        };
         if let Some([first, second]) = flows.as_ref().and_then(|flows| halves(flows.record_batch())) {
             let [first, second] = [FlowBatch::try_new(first).ok()?, FlowBatch::try_new(second).ok()?];
-            return Some([Self { flows: Some(first), side_tables: side_tables.clone() }, Self::from(second)]);
+            let (last, rest): (Vec<_>, Vec<_>) =
+                others.iter().cloned().partition(|other| other.table == Table::ExporterSequences);
+            return Some([piece(Some(first), &None, &rest), piece(Some(second), books, &last)]);
         }
-        let rest = |others: Vec<TableBatch>| Self { flows: None, side_tables: SideTables { books: None, others } };
-        let first = |others: Vec<TableBatch>| Self {
-            flows: flows.clone(),
-            side_tables: SideTables { books: side_tables.books.clone(), others },
-        };
-        match &side_tables.others[..] {
+        match &others[..] {
             [] => None,
-            [only] if flows.is_some() || side_tables.books.is_some() => {
-                Some([first(Vec::new()), rest(vec![only.clone()])])
+            [_] if flows.is_some() => Some([piece(flows.clone(), &None, &[]), piece(None, books, others)]),
+            [only] if books.is_some() && only.table == Table::ExporterSequences => {
+                Some([piece(None, books, &[]), piece(None, &None, others)])
             }
+            [_] if books.is_some() => Some([piece(None, &None, others), piece(None, books, &[])]),
             [only] => {
-                let of = |batch| vec![TableBatch { table: only.table, batch }];
-                halves(&only.batch).map(|[one, other]| [first(of(one)), rest(of(other))])
+                let of = |batch| [TableBatch { table: only.table, batch }];
+                halves(&only.batch).map(|[one, other]| [piece(None, &None, &of(one)), piece(None, &None, &of(other))])
             }
-            [one, others @ ..] => Some([first(vec![one.clone()]), rest(others.to_vec())]),
+            [one, others @ ..] => {
+                Some([piece(flows.clone(), &None, std::slice::from_ref(one)), piece(None, books, others)])
+            }
         }
     }
 }

@@ -30,6 +30,7 @@ mod protocols;
 pub mod registry;
 pub mod scaling;
 pub mod schema;
+pub mod sequences;
 mod table;
 
 pub use address::{AddressText, keep_prefix, parse_address};
@@ -42,4 +43,5 @@ pub use delivery::{Delivery, SideTables, TableBatch};
 pub use options::{OptionsKind, OptionsRow, OptionsRows};
 pub use protocols::{PROTOCOLS, Protocol, protocol_name};
 pub use registry::{DataType, Element, element, element_by_name};
+pub use sequences::{SequenceKey, SequenceRow};
 pub use table::Table;

@@ -19,6 +19,7 @@ impl Table {
             Self::ExporterOptions => OPTIONS.clone(),
             Self::InterfaceCounters => INTERFACE_COUNTERS.clone(),
             Self::HostCounters => HOST_COUNTERS.clone(),
+            Self::ExporterSequences => SEQUENCES.clone(),
         }
     }
 }
@@ -60,6 +61,23 @@ static OPTIONS: LazyLock<SchemaRef> = LazyLock::new(|| {
         Field::new("packets_selected", DataType::UInt64, true),
         Field::new("packets_observed", DataType::UInt64, true),
         Field::new("elements", DataType::List(element_item_field()), true),
+    ]))
+});
+
+static SEQUENCES: LazyLock<SchemaRef> = LazyLock::new(|| {
+    Arc::new(Schema::new(vec![
+        Field::new("received", arrow_type(ColumnType::Time), false),
+        Field::new("since", arrow_type(ColumnType::Time), false),
+        address_field("exporter"),
+        Field::new("exporter_port", DataType::UInt16, false),
+        Field::new("observation_domain", DataType::UInt32, false),
+        Field::new("export_version", DataType::UInt8, false),
+        Field::new("sequence_unit", DataType::Utf8, false),
+        Field::new("sequence_first", DataType::UInt32, true),
+        Field::new("sequence_next", DataType::UInt32, false),
+        Field::new("sequence_next_is_least", DataType::Boolean, false),
+        Field::new("exported", arrow_type(ColumnType::Time), false),
+        Field::new("uptime_ms", DataType::UInt32, true),
     ]))
 });
 

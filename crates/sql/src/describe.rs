@@ -10,6 +10,7 @@ use weir_flow::books::KEY_DOCS;
 use weir_flow::counters::{counter_columns, key_columns};
 use weir_flow::options::COLUMN_DOCS;
 use weir_flow::schema::CONTENT_KEY;
+use weir_flow::sequences::SEQUENCE_DOCS;
 use weir_flow::{Column, Counter, Table};
 
 /// What a table of the archive holds, in words.
@@ -18,6 +19,7 @@ pub(crate) fn table_doc(table: Table) -> &'static str {
         Table::Flows => "flows, one row each",
         Table::ExporterBooks => "what became of everything received, per exporter, Observation Domain and minute",
         Table::ExporterOptions => "Options Data Records that were new or changed: interfaces, samplers, applications",
+        Table::ExporterSequences => "where the sequence numbers of exporters stood",
         Table::InterfaceCounters => "counters of interfaces, one row per counters sample of sFlow",
         Table::HostCounters => "counters of hosts, one row per counters sample of sFlow",
     }
@@ -75,6 +77,7 @@ fn meaning(table: Table, name: &str) -> (&'static str, &'static str) {
             counter.map(|counter| counter.doc()).or_else(key).map(|doc| ("", doc))
         }
         Table::ExporterOptions => COLUMN_DOCS.iter().find(|(of, _)| *of == name).map(|(_, doc)| ("", *doc)),
+        Table::ExporterSequences => SEQUENCE_DOCS.iter().find(|(of, _)| *of == name).map(|(_, doc)| ("", *doc)),
         Table::InterfaceCounters | Table::HostCounters => {
             let counter = counter_columns(table).iter().find(|column| column.name == name);
             let key = || key_columns(table).find(|key| key.name == name).map(|key| ("", key.doc));

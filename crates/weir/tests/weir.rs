@@ -31,5 +31,7 @@ mod meter;
 mod meter_live;
 #[path = "weir/meter_routes.rs"]
 mod meter_routes;
+#[path = "weir/missing.rs"]
+mod missing;
 #[path = "weir/query.rs"]
 mod query;

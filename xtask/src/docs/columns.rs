@@ -6,6 +6,7 @@ use weir_flow::books::KEY_DOCS;
 use weir_flow::counters::{CounterKind, KeyKind, counter_columns, key_columns};
 use weir_flow::options::COLUMN_DOCS;
 use weir_flow::registry::{NTOP_ENTERPRISE, NTOP_NETFLOW9_BASE, REVERSE_ENTERPRISE};
+use weir_flow::sequences::SEQUENCE_DOCS;
 use weir_flow::{Column, ColumnType, Counter, Table, element};
 use weir_wire::fixed::FixedField;
 use weir_wire::netflow5;
@@ -39,6 +40,7 @@ pub(crate) fn render() -> String {
     page.push_str(&options_section());
     page.push_str(&counters_section(Table::InterfaceCounters, "network interfaces"));
     page.push_str(&counters_section(Table::HostCounters, "hosts, virtual machines and network devices"));
+    page.push_str(&sequences_section());
     page
 }
 
@@ -121,6 +123,19 @@ fn options_section() -> String {
     section
 }
 
+fn sequences_section() -> String {
+    let table = Table::ExporterSequences;
+    let mut section = format!(
+        "\n## `{}`\n\nWhere the sequence numbers of exporters stood: what the archive has, and from where the next collector goes on. \
+         Rows of one\nexporter that go on from one another are one row in a segment.\n\n| column | meaning |\n| --- | --- |\n",
+        table.name(),
+    );
+    for (name, doc) in SEQUENCE_DOCS {
+        let _ = writeln!(section, "| `{name}` | {} |", cell(doc));
+    }
+    section
+}
+
 /// A table of counters: its keys, and what each counter is.
 fn counters_section(table: Table, whose: &str) -> String {
     let mut section = format!(
@@ -170,7 +185,7 @@ mod tests {
         for name in Column::ALL.iter().map(|column| column.name()).chain(Counter::ALL.iter().map(|c| c.name())) {
             assert!(page.contains(&format!("\n| `{name}` |")), "{name}");
         }
-        for table in [Table::ExporterBooks, Table::InterfaceCounters, Table::HostCounters] {
+        for table in [Table::ExporterBooks, Table::InterfaceCounters, Table::HostCounters, Table::ExporterSequences] {
             for field in table.schema().fields() {
                 assert!(page.contains(&format!("\n| `{}` |", field.name())), "{}", field.name());
             }

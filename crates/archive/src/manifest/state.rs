@@ -261,8 +261,7 @@ impl ArchiveState {
         let found = found.ok_or(EditRefused::UnknownSegment)?;
         let rows: u64 = found.iter().map(|segment| segment.rows).sum();
         let tails = TailSet::union(found.iter().map(|segment| &segment.tails));
-        // Books are folded when they are merged; of everything else each row stays.
-        let same_rows = if output.table == Table::ExporterBooks { output.rows <= rows } else { output.rows == rows };
+        let same_rows = if output.table.is_folded() { output.rows <= rows } else { output.rows == rows };
         let same = found.iter().all(|segment| segment.is_beside(output)) && tails == output.tails && same_rows;
         let mut distinct = inputs.to_vec();
         distinct.sort_unstable();

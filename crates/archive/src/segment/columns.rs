@@ -8,6 +8,7 @@ use weir_flow::Table;
 use super::Segment;
 use crate::ArchiveError;
 use crate::books::fold::{BooksFold, BooksStep, KeyColumns};
+use crate::sequences::fold::{SequenceColumns, SequenceFold};
 use crate::tail::{Stream, TailFile};
 
 /// Batches of one table, each with some of its columns, still in their files.
@@ -21,7 +22,14 @@ pub(crate) struct Columns<'a> {
 enum Source<'a> {
     Tail { file: &'a TailFile, batches: &'a [Stream] },
     Segments(&'a [Segment]),
-    Folded { of: Box<Columns<'a>>, fold: BooksFold },
+    Folded { of: Box<Columns<'a>>, fold: Fold },
+}
+
+/// Which rows become one.
+#[derive(Debug)]
+enum Fold {
+    Books(BooksFold),
+    Sequences(SequenceFold),
 }
 
 impl<'a> Columns<'a> {
@@ -35,21 +43,30 @@ impl<'a> Columns<'a> {
         Self { table, source: Source::Segments(segments) }
     }
 
-    /// Rows of the books added up by key and step of time; rows of other tables as they are.
+    /// Rows of the books added up by key and step of time, and those of sequence numbers that go on from one another as
+    /// one; rows of other tables as they are.
     pub(crate) fn folded(self, step: BooksStep) -> Result<Self, ArchiveError> {
         let table = self.table;
-        if table != Table::ExporterBooks {
-            return Ok(self);
-        }
-        let schema = table.schema();
-        let mut keys = [const { None }; KeyColumns::NAMES.len()];
-        for (key, name) in keys.iter_mut().zip(KeyColumns::NAMES) {
+        let fold = match table {
+            Table::ExporterBooks => Fold::Books(BooksFold::new(&KeyColumns::new(self.named(KeyColumns::NAMES)?), step)),
+            Table::ExporterSequences => {
+                let columns = SequenceColumns::new(self.named(SequenceColumns::NAMES)?);
+                Fold::Sequences(SequenceFold::new(columns.as_ref()))
+            }
+            _ => return Ok(self),
+        };
+        Ok(Self { table, source: Source::Folded { of: Box::new(self), fold } })
+    }
+
+    /// The columns of these names; `None` for one that no batch has.
+    fn named<const N: usize>(&self, names: [&str; N]) -> Result<[Option<ArrayRef>; N], ArchiveError> {
+        let (schema, mut columns) = (self.table.schema(), [const { None }; N]);
+        for (column, name) in columns.iter_mut().zip(names) {
             if let Some((_, field)) = schema.column_with_name(name) {
-                *key = self.column(field)?;
+                *column = self.column(field)?;
             }
         }
-        let fold = BooksFold::new(&KeyColumns::new(keys), step);
-        Ok(Self { table, source: Source::Folded { of: Box::new(self), fold } })
+        Ok(columns)
     }
 
     pub(crate) fn table(&self) -> Table {
@@ -60,7 +77,8 @@ impl<'a> Columns<'a> {
         match &self.source {
             Source::Tail { batches, .. } => batches.iter().map(Stream::rows).sum(),
             Source::Segments(segments) => segments.iter().map(|segment| segment.rows as usize).sum(),
-            Source::Folded { fold, .. } => fold.rows(),
+            Source::Folded { fold: Fold::Books(fold), .. } => fold.rows(),
+            Source::Folded { fold: Fold::Sequences(fold), .. } => fold.rows(),
         }
     }
 
@@ -95,7 +113,17 @@ impl<'a> Columns<'a> {
                     })?;
                 }
             }
-            Source::Folded { of, fold } => {
+            Source::Folded { of, fold: Fold::Sequences(fold) } => {
+                // as a trait object, for this would otherwise be compiled for itself without end
+                let mut pieces = Vec::new();
+                let mut add = |piece: ArrayRef| pieces.push(piece);
+                found = of.each(field, &mut add as &mut dyn FnMut(ArrayRef))?;
+                if found {
+                    let failed = |source| self.failed(field, source);
+                    take(fold.column(field, &joined(pieces).map_err(failed)?).map_err(failed)?);
+                }
+            }
+            Source::Folded { of, fold: Fold::Books(fold) } => {
                 if let Some(column) = fold.key_column(field) {
                     take(column);
                 } else {

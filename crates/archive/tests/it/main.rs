@@ -16,6 +16,7 @@ mod readers;
 mod rollup;
 mod round_trip;
 mod sealing;
+mod sequences;
 mod summaries;
 mod upkeep;
 mod writing;

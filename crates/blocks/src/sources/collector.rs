@@ -6,12 +6,15 @@
 mod filter;
 pub mod options;
 
+use std::path::Path;
 use std::time::Duration;
 
+use weir_archive::{ArchiveError, Snapshot};
 use weir_chain::{
     Built, Burst, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet, Pulled, Role, Source,
 };
-use weir_collect::{Collector, ListenerInfo, Next, Transport};
+use weir_collect::{Collector, CollectorOptions, ListenerInfo, Next, Transport};
+use weir_flow::SequenceRow;
 
 use crate::books_counters::BooksCounters;
 use filter::{FlowFilter, filtered_counter};
@@ -37,14 +40,32 @@ const WAIT: Duration = Duration::from_millis(100);
 
 fn configure(options: CollectorSourceOptions) -> Result<Opener, OptionError> {
     let filter = FlowFilter::configure(options.listening.filter.as_deref(), "filter")?;
+    let archive = options.archive.clone();
     let options = collector_options(options)?;
     Ok(Box::new(move |context| {
+        let sequences = archive.map(|folder| last_sequences(&folder, &context.notices));
+        let options = CollectorOptions { sequences, ..options };
         let collector = Collector::start(&options).map_err(|error| ComponentError::caused("cannot collect", error))?;
         collector.notices().iter().for_each(|notice| context.notices.send(notice));
         announce(&collector, &context.notices);
         let (counters, filtered) = (BooksCounters::new(context), filtered_counter(context));
         Ok(Built::Source(Box::new(Live { collector, filter: filter.clone(), counters, filtered })))
     }))
+}
+
+/// Where the sequence numbers of exporters stand in an archive; an archive that cannot be read is no reason not to
+/// collect.
+fn last_sequences(folder: &Path, notices: &Notices) -> Vec<SequenceRow> {
+    match Snapshot::open(folder).and_then(|snapshot| snapshot.last_sequences()) {
+        Ok(rows) => rows,
+        // it is made by the sink
+        Err(ArchiveError::NotAnArchive { .. }) => Vec::new(),
+        Err(error) => {
+            let error = ComponentError::caused("what was missed since the last start is not counted", error);
+            notices.send(&error.chain());
+            Vec::new()
+        }
+    }
 }
 
 /// Says where the collector listens. Scripts wait for this line, whatever is logged.

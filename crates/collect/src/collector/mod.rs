@@ -31,7 +31,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, bounded};
 use queue::{BurstSender, burst_queue};
-use weir_flow::{Counter, Delivery};
+use weir_flow::{Counter, Delivery, SequenceRow};
 use weir_secure::{TlsError, TlsServerOptions};
 
 use self::udp::{DecodeThread, ReceiveThread};
@@ -77,7 +77,10 @@ pub struct CollectorOptions {
     /// Folder in which templates, samplers and waiting data are kept from one process to the next; made when it is not
     /// there. `None`: nothing is kept, and data waits in memory only.
     pub state: Option<PathBuf>,
-    /// Whether data may be read by templates that the exporter has sent from another port.
+    /// Where the sequence numbers of exporters stood in what is kept of a process before this one, empty when it is
+    /// not known; deliveries tell where they stand then. `None`: nobody keeps it.
+    pub sequences: Option<Vec<SequenceRow>>,
+    /// Whether data may be read by templates, and scaled by samplers, that the exporter has sent from another port.
     pub templates_across_ports: bool,
 }
 
@@ -98,6 +101,7 @@ impl CollectorOptions {
             tls: None,
             relay: None,
             state: None,
+            sequences: None,
             templates_across_ports: false,
         }
     }
@@ -237,7 +241,7 @@ impl Shared {
 
     /// The decoder of everything that comes from an address.
     fn owner(&self, source: SocketAddr, decoders: usize) -> usize {
-        if decoders == 1 { 0 } else { self.seed.hash_one(source.ip()) as usize % decoders }
+        if decoders == 1 { 0 } else { self.seed.hash_one(source.ip().to_canonical()) as usize % decoders }
     }
 }
 

@@ -3,7 +3,7 @@
 //! The parts are kept apart: each has its own state and limits, and returns what it did. Here it is entered in the
 //! books, and here the parts are brought together where something concerns several of them.
 
-use weir_flow::{BooksRow, Counter, EXPORT_VERSION_SFLOW5};
+use weir_flow::{BooksRow, Counter, EXPORT_VERSION_SFLOW5, SequenceRow};
 use weir_wire::{Template, TemplateId, TemplateRecord, TemplateRecords, WireError};
 
 use super::books::{Books, class_counter};
@@ -119,6 +119,11 @@ impl Exporters {
         lines
     }
 
+    /// Where sequence numbers stand of the domains that something came from since the last call, if that is asked for.
+    pub(super) fn take_sequences(&mut self) -> Vec<SequenceRow> {
+        self.sequences.take_rows(&mut self.domains)
+    }
+
     /// What was seen of each domain so far.
     pub(super) fn diagnoses(&self) -> Vec<Diagnosis> {
         let domains = self.domains.table().iter().zip(0..);
@@ -138,10 +143,13 @@ impl Exporters {
             spool_sets_max: self.waiting.spooled_keys(),
             ..self.limits.clone()
         };
-        let at_most = OUTBOX_OCTETS_MAX + limits::UNSETTLED_MAX * limits::UNSETTLED_OCTETS;
+        let at_most = OUTBOX_OCTETS_MAX
+            + limits::UNSETTLED_MAX * limits::UNSETTLED_OCTETS
+            + kept.domains_max * limits::RESUMABLE_OCTETS;
         kept.octets_max() - at_most
             + self.waiting.outbox_octets()
             + self.sequences.unsettled() * limits::UNSETTLED_OCTETS
+            + self.sequences.resumable() * limits::RESUMABLE_OCTETS
     }
 }
 
@@ -189,7 +197,9 @@ impl Exporters {
             self.books.ledger.count_unassigned(Counter::DatagramsRefused, 1);
             return None;
         };
-        self.domains.insert(index, Domain::new(key, &self.limits));
+        let mut domain = Domain::new(key, &self.limits);
+        self.sequences.begin(&mut domain);
+        self.domains.insert(index, domain);
         self.books.ledger.open(index, key);
         Some(index)
     }
@@ -292,7 +302,7 @@ impl Exporters {
         let received_ms = self.now_ms;
         let domain = &mut self.domains[index];
         domain.inspection.clock(received_ms, arrival);
-        let outcome = self.sequences.observe(domain, arrival, hash);
+        let outcome = self.sequences.observe(index, domain, arrival, hash);
         self.books.count(index, Counter::DatagramsDecoded, 1);
         let offset_ms = arrival.export_ms.saturating_sub(received_ms).clamp(-CLOCK_OFFSET_MS_MAX, CLOCK_OFFSET_MS_MAX);
         let clock = if offset_ms < 0 { Counter::ClockBehindMs } else { Counter::ClockAheadMs };

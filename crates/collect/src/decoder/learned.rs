@@ -43,6 +43,11 @@ impl LearnedOptions {
         Self { samplers_max: limits.samplers_max, samplers: 0, lists: 0, exporters, changed: false }
     }
 
+    /// Takes what one port of an exporter reports about samplers for all its ports.
+    pub(super) fn share_across_ports(&mut self) {
+        self.exporters.share_across_ports();
+    }
+
     /// Samplers known, of all domains.
     pub(super) fn samplers(&self) -> usize {
         self.samplers

@@ -27,7 +27,8 @@ mod templates;
 
 use std::net::SocketAddr;
 
-use weir_flow::{BooksBatch, Counter, Delivery, SideTables};
+use weir_flow::sequences::sequence_rows;
+use weir_flow::{BooksBatch, Counter, Delivery, SequenceRow, SideTables};
 use weir_wire::{Set, Sets, TemplateId, WireError, fixed, ipfix, netflow9};
 
 use crate::Limits;
@@ -89,10 +90,11 @@ impl Decoder {
         Self { exporters: Exporters::new(limits), fixed_formats: FixedFormats::new(), tables: Tables::new() }
     }
 
-    /// Lets domains of UDP take templates that the same domain has sent from another port.
+    /// Lets domains of UDP take templates that the same domain has sent from another port, and samplers that the exporter has.
     #[must_use]
     pub fn with_templates_across_ports(mut self) -> Self {
         self.exporters.domains.group_by_port();
+        self.exporters.learned.share_across_ports();
         self
     }
 
@@ -101,6 +103,15 @@ impl Decoder {
     #[must_use]
     pub fn with_spool(mut self) -> Self {
         self.exporters.waiting.enable_spool();
+        self
+    }
+
+    /// Goes on with the sequence numbers of exporters where a process before this one ended, as far as an archive has what
+    /// came, and has deliveries tell where they stand: rows of [`weir_flow::sequences`]. What is missing in between counts
+    /// as lost.
+    #[must_use]
+    pub fn with_sequences(mut self, rows: impl IntoIterator<Item = SequenceRow>) -> Self {
+        self.exporters.sequences.resume(rows);
         self
     }
 
@@ -133,8 +144,12 @@ impl Decoder {
     /// template may fill more than one.
     pub fn take_delivery(&mut self) -> Delivery {
         self.decode_released();
+        // before domains are forgotten whose lines are taken
+        let mut sequences = self.exporters.take_sequences();
         let lines = self.exporters.take_lines();
-        let (flows, others) = self.tables.take();
+        sequences.extend(self.exporters.take_sequences());
+        let (flows, mut others) = self.tables.take();
+        others.extend(sequence_rows(&sequences));
         let books = (!lines.is_empty()).then(|| BooksBatch::from_rows(&lines));
         Delivery { flows, side_tables: SideTables { books, others } }
     }

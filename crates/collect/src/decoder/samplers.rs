@@ -1,10 +1,15 @@
 //! Samplers that an exporter reports in another Observation Domain than that of its flows.
+//!
+//! Domains of one transport session share them: address and port identify one of UDP (RFC 7011 section 10.3.1). Where it was
+//! asked for, all ports of an address do; unasked, one datagram from any port of a forged address would change what the
+//! exporter's flows are scaled by.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 
 use crate::domain::{Domain, DomainKey};
 use crate::sampling::{Sampler, SamplerChange, Samplers};
+use crate::session::{Session, Transport};
 
 /// Most domains of an exporter whose samplers are looked at for its others.
 const DOMAINS_MAX: usize = 64;
@@ -80,24 +85,37 @@ impl Agreement {
     }
 }
 
-/// Samplers known beyond single domains, by exporter and version.
+/// Samplers known beyond single domains, by session and version.
 #[derive(Debug, Default)]
-pub(super) struct ExporterSamplers(HashMap<(IpAddr, u8), SharedSamplers, foldhash::fast::RandomState>);
-
-fn exporter_of(key: DomainKey) -> (IpAddr, u8) {
-    (key.session.source.ip().to_canonical(), key.version)
+pub(super) struct ExporterSamplers {
+    exporters: HashMap<Exporter, SharedSamplers, foldhash::fast::RandomState>,
+    across_ports: bool,
 }
 
+/// A session and a version; without the port where all ports of an address are one exporter.
+type Exporter = (Transport, IpAddr, Option<u16>, u8);
+
 impl ExporterSamplers {
+    /// Takes all ports of an address for one exporter.
+    pub(super) fn share_across_ports(&mut self) {
+        self.across_ports = true;
+    }
+
+    fn exporter_of(&self, key: DomainKey) -> Exporter {
+        let Session { transport, source } = key.session;
+        (transport, source.ip().to_canonical(), (!self.across_ports).then_some(source.port()), key.version)
+    }
+
     /// What holds for a domain that knows of no sampler itself.
     pub(super) fn of(&self, key: DomainKey) -> Option<&SharedSamplers> {
-        if self.0.is_empty() { None } else { self.0.get(&exporter_of(key)) }
+        if self.exporters.is_empty() { None } else { self.exporters.get(&self.exporter_of(key)) }
     }
 
     /// Takes what a domain has reported about samplers, of which it knows some: what has changed, or all when it is new
     /// here, as one is for which there was no place before.
     pub(super) fn report(&mut self, index: u32, domain: &Domain, changes: &[SamplerChange]) {
-        let shared = self.0.entry(exporter_of(domain.key)).or_default();
+        let exporter = self.exporter_of(domain.key);
+        let shared = self.exporters.entry(exporter).or_default();
         if !shared.domains.contains(&index) {
             if shared.domains.len() < DOMAINS_MAX {
                 shared.domains.push(index);
@@ -118,7 +136,8 @@ impl ExporterSamplers {
 
     /// Takes that the first flows of a domain have come.
     pub(super) fn flows_began(&mut self, index: u32, domain: &Domain) {
-        let shared = self.0.get_mut(&exporter_of(domain.key)).filter(|shared| shared.domains.contains(&index));
+        let exporter = self.exporter_of(domain.key);
+        let shared = self.exporters.get_mut(&exporter).filter(|shared| shared.domains.contains(&index));
         if let Some(shared) = shared {
             shared.unnamed.remove_all(&domain.samplers);
         }
@@ -126,12 +145,12 @@ impl ExporterSamplers {
 
     /// Forgets a domain.
     pub(super) fn forget(&mut self, index: u32, domain: &Domain) {
-        let exporter = exporter_of(domain.key);
-        let Some(shared) = self.0.get_mut(&exporter) else { return };
+        let exporter = self.exporter_of(domain.key);
+        let Some(shared) = self.exporters.get_mut(&exporter) else { return };
         let Some(place) = shared.domains.iter().position(|known| *known == index) else { return };
         shared.domains.swap_remove(place);
         if shared.domains.is_empty() {
-            self.0.remove(&exporter);
+            self.exporters.remove(&exporter);
             return;
         }
         shared.named.remove_all(&domain.samplers);

@@ -1,9 +1,14 @@
 //! The accounts of sequence numbers of all domains, with one bound over all of them.
 
+use std::collections::HashMap;
+
+use weir_flow::{SequenceKey, SequenceRow};
+
+use super::domains::Domains;
 use crate::Limits;
 use crate::domain::Domain;
 use crate::limits::UNSETTLED_MAX;
-use crate::sequence::{Arrival, DatagramHasher, Outcome};
+use crate::sequence::{Arrival, DatagramHasher, Outcome, SequencePosition, SequenceUnit};
 
 /// What the accounts of all domains have in common.
 #[derive(Debug)]
@@ -12,13 +17,66 @@ pub(super) struct Sequences {
     /// What the accounts have not settled, of all domains.
     unsettled: usize,
     hasher: DatagramHasher,
+    /// `None` when nobody asks where they stand.
+    standing: Option<Standing>,
+}
+
+/// Where the accounts stand, as the next process is told.
+#[derive(Debug, Default)]
+struct Standing {
+    /// Where those of the process before this one stood, of exporters that have not been heard since.
+    before: HashMap<SequenceKey, SequencePosition>,
+    /// Domains that something came from since the last rows.
+    moved: Vec<u32>,
+    /// Of domains that are forgotten by now.
+    rows: Vec<SequenceRow>,
 }
 
 impl Sequences {
     /// None yet.
     pub(super) fn new(limits: &Limits) -> Self {
         let duplicate_datagrams_max = limits.duplicate_datagrams_max;
-        Self { duplicate_datagrams_max, unsettled: 0, hasher: DatagramHasher::default() }
+        Self { duplicate_datagrams_max, unsettled: 0, hasher: DatagramHasher::default(), standing: None }
+    }
+
+    /// Has rows made of where the accounts stand, and goes on from those of the process before.
+    pub(super) fn resume(&mut self, rows: impl IntoIterator<Item = SequenceRow>) {
+        let before = rows.into_iter().filter_map(|row| {
+            let unit = SequenceUnit::by_name(&row.unit)?;
+            let SequenceRow { key, received_ms, since_ms, first, next, is_least, exported_ms, uptime_ms, .. } = row;
+            let export_ms = exported_ms;
+            let position =
+                SequencePosition { unit, first, next, is_least, received_ms, since_ms, export_ms, uptime_ms };
+            Some((key, position))
+        });
+        self.standing.get_or_insert_default().before.extend(before);
+    }
+
+    /// Exporters whose accounts may still be gone on with.
+    pub(super) fn resumable(&self) -> usize {
+        self.standing.as_ref().map_or(0, |standing| standing.before.len())
+    }
+
+    /// Goes on with the account of a new domain, if it had one in the process before.
+    pub(super) fn begin(&mut self, domain: &mut Domain) {
+        let Some(standing) = self.standing.as_mut().filter(|standing| !standing.before.is_empty()) else { return };
+        if let Some(position) = domain.key.sequence_key().and_then(|key| standing.before.remove(&key)) {
+            domain.sequence.resume(&position);
+        }
+    }
+
+    /// Where the accounts stand of all domains that something came from since the last call.
+    pub(super) fn take_rows(&mut self, domains: &mut Domains) -> Vec<SequenceRow> {
+        let Some(Standing { moved, rows, .. }) = &mut self.standing else { return Vec::new() };
+        let mut rows = std::mem::take(rows);
+        for index in moved.drain(..) {
+            let domain = &mut domains[index];
+            // another may have its place by now, and is there twice then
+            if domain.sequence.take_untold() {
+                rows.extend(row(domain));
+            }
+        }
+        rows
     }
 
     /// The hash of a datagram, for [`Sequences::observe`]; `None` when it is a duplicate.
@@ -33,8 +91,13 @@ impl Sequences {
         (!domain.duplicates.has(sequence, hash)).then_some(hash)
     }
 
-    /// Takes the next message of a domain, with its hash.
-    pub(super) fn observe(&mut self, domain: &mut Domain, arrival: &Arrival, hash: u64) -> Outcome {
+    /// Takes the next message of a domain at this place, with its hash.
+    pub(super) fn observe(&mut self, index: u32, domain: &mut Domain, arrival: &Arrival, hash: u64) -> Outcome {
+        if let Some(standing) = &mut self.standing
+            && domain.sequence.note_untold()
+        {
+            standing.moved.push(index);
+        }
         let before = domain.sequence.unsettled();
         let outcome = domain.sequence.observe(arrival);
         if domain.sequence.unit().of(arrival) > 0 || !arrival.complete {
@@ -60,8 +123,13 @@ impl Sequences {
     }
 
     /// Forgets the account of a domain that is about to be forgotten.
-    pub(super) fn forget(&mut self, domain: &Domain) {
+    pub(super) fn forget(&mut self, domain: &mut Domain) {
         self.unsettled -= domain.sequence.unsettled();
+        if let Some(standing) = &mut self.standing
+            && domain.sequence.take_untold()
+        {
+            standing.rows.extend(row(domain));
+        }
     }
 
     /// Keeps what all accounts have not settled within its bound: a domain that would go beyond it leaves its own
@@ -82,6 +150,15 @@ impl Sequences {
     }
 }
 
+/// Where the account of a domain stands.
+fn row(domain: &mut Domain) -> Option<SequenceRow> {
+    let key = domain.key.sequence_key()?;
+    let position = domain.sequence.tell()?;
+    let SequencePosition { unit, first, next, is_least, received_ms, since_ms, export_ms, uptime_ms } = position;
+    let unit = unit.name().to_owned();
+    Some(SequenceRow { key, received_ms, since_ms, unit, first, next, is_least, exported_ms: export_ms, uptime_ms })
+}
+
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
@@ -96,7 +173,7 @@ mod tests {
     }
 
     fn arrival(sequence: u32, complete: bool) -> Arrival {
-        Arrival { sequence, records: 1, all_records: 1, complete, export_ms: 0, uptime_ms: None }
+        Arrival { sequence, records: 1, all_records: 1, complete, received_ms: 0, export_ms: 0, uptime_ms: None }
     }
 
     #[test]
@@ -104,7 +181,7 @@ mod tests {
         for (transport, is_duplicate) in [(Transport::Udp, true), (Transport::Tcp, false)] {
             let (mut sequences, mut domain) = (Sequences::new(&Limits::default()), domain(transport));
             let hash = sequences.hash_unless_duplicate(&domain, 7, b"message").expect("new");
-            sequences.observe(&mut domain, &arrival(7, true), hash);
+            sequences.observe(0, &mut domain, &arrival(7, true), hash);
             assert_eq!(sequences.hash_unless_duplicate(&domain, 7, b"message").is_none(), is_duplicate);
             assert!(sequences.hash_unless_duplicate(&domain, 7, b"another").is_some());
         }
@@ -117,7 +194,7 @@ mod tests {
         for domain in &mut domains {
             for number in 0..10 {
                 let arrival = arrival(number * 10, false);
-                sequences.observe(domain, &arrival, 0);
+                sequences.observe(0, domain, &arrival, 0);
                 sequences.sets_wait(domain, &arrival, number.into()..u64::from(number) + 1);
             }
         }
@@ -128,7 +205,7 @@ mod tests {
         assert_eq!(outcome.lost, 5, "one record known at once, four of the set that waited");
         let left: usize = domains.iter().map(|domain| domain.sequence.unsettled()).sum();
         assert_eq!((sequences.unsettled(), left), (unsettled - 2, unsettled - 2));
-        sequences.forget(&domains[0]);
+        sequences.forget(&mut domains[0]);
         assert_eq!(sequences.unsettled(), domains[1].sequence.unsettled());
     }
 }

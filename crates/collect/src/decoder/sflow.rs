@@ -150,7 +150,7 @@ pub(super) fn domain_key(session: Session, header: &Header<'_>) -> DomainKey {
 pub(super) fn arrival(agent: &mut AgentState, received_ms: i64, header: &Header<'_>) -> Arrival {
     let export_ms = agent.export_ms(received_ms, header.uptime_ms);
     let (sequence, uptime_ms) = (header.sequence, Some(header.uptime_ms));
-    Arrival { sequence, records: 1, all_records: 1, complete: true, export_ms, uptime_ms }
+    Arrival { sequence, records: 1, all_records: 1, complete: true, received_ms, export_ms, uptime_ms }
 }
 
 /// Decodes the samples of a datagram of a domain.

@@ -73,6 +73,17 @@ impl Line {
         }
     }
 
+    /// Goes on from where a line of a process before this one ended.
+    pub(super) fn resume(expected: u32, open: bool) -> Self {
+        let (gaps, undecided) = (VecDeque::new(), VecDeque::new());
+        Self { first: expected, expected, open, datagrams: EARLY_DATAGRAMS, gaps, undecided }
+    }
+
+    /// Whether the datagram before `expected` may have had more units than are known.
+    pub(super) fn is_open(&self) -> bool {
+        self.open
+    }
+
     /// Ranges of which it is not known yet whether something is missing in them.
     #[inline]
     pub(super) fn undecided(&self) -> usize {

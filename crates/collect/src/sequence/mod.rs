@@ -9,12 +9,15 @@
 //! next to the first, and when another datagram goes on with that one, the exporter has started again or much was lost;
 //! a single odd datagram changes nothing. Where headers have the exporter's uptime, a restart needs no such proof.
 //!
+//! A line goes on where that of a process before this one ended, when somebody remembers: see [`SequencePosition`].
+//!
 //! What cannot be known: what was lost before the first datagram or after the last one, of the exporter and of each of
 //! its starts; what came late after more gaps than are remembered; and, in IPFIX, which has no uptime, a restart
 //! whose numbers go on close ahead of where they were.
 
 mod duplicates;
 mod line;
+mod resume;
 #[cfg(test)]
 mod tests;
 mod unit;
@@ -27,11 +30,14 @@ use crate::clock::MessageClock;
 pub(crate) use duplicates::{DatagramHasher, Duplicates};
 use line::{GAP_SURE, Line, Placed};
 pub(crate) use line::{GAPS_MAX, Gap};
+use resume::Course;
+pub(crate) use resume::SequencePosition;
 pub use unit::SequenceUnit;
 use unit::Steps;
 
-/// A jump ahead by more than this is taken for a restart of the exporter, not for loss.
-const GAP_MAX: i32 = 1 << 20;
+/// A jump ahead by more than this is taken for a restart of the exporter, not for loss, unless time and uptime say that
+/// so much may be missing: see [`resume`].
+const GAP_MAX: u32 = 1 << 20;
 /// Datagrams with records that wait for their template and whose number of units will be known then.
 const WAITING_MAX: usize = 4_096;
 /// An uptime that went back by less than this, in milliseconds, may be that of a datagram that came late.
@@ -52,6 +58,8 @@ pub(crate) struct Arrival {
     pub all_records: u32,
     /// False when some records could not be counted.
     pub complete: bool,
+    /// When it was received, milliseconds since the epoch.
+    pub received_ms: i64,
     /// Time of export by the exporter's clock, milliseconds since the epoch.
     pub export_ms: i64,
     /// Uptime of the exporter, where the header has it.
@@ -61,9 +69,9 @@ pub(crate) struct Arrival {
 impl Arrival {
     /// A message with this number and clock. `records` are Data Records, and Data and Template Records.
     pub(crate) fn of_message(sequence: u32, clock: &MessageClock, records: [u32; 2], complete: bool) -> Self {
-        let MessageClock { export_ms, uptime_ms, .. } = *clock;
+        let MessageClock { received_ms, export_ms, uptime_ms } = *clock;
         let [records, all_records] = records;
-        Self { sequence, records, all_records, complete, export_ms, uptime_ms }
+        Self { sequence, records, all_records, complete, received_ms, export_ms, uptime_ms }
     }
 }
 
@@ -72,6 +80,8 @@ impl Arrival {
 pub(crate) struct Outcome {
     /// Units found missing.
     pub lost: u32,
+    /// Those of them that were missed before this process began.
+    pub lost_down: u32,
     /// Units that had been counted as lost, and came.
     pub late: u32,
     /// What had been counted as lost by a rule that proved wrong, to be taken back.
@@ -120,6 +130,7 @@ pub(crate) struct Sequence {
     candidate: Option<Box<Candidate>>,
     newest_export_ms: i64,
     newest_uptime_ms: Option<u32>,
+    course: Course,
     /// Lost less late, as counted by the rule in force.
     missing: u64,
     waiting: VecDeque<WaitingDatagram>,
@@ -141,6 +152,7 @@ impl Sequence {
             candidate: None,
             newest_export_ms: i64::MIN,
             newest_uptime_ms: None,
+            course: Course::default(),
             missing: 0,
             waiting: VecDeque::new(),
             strays: 0,
@@ -168,7 +180,11 @@ impl Sequence {
         if !self.unit.shows_loss() {
             return Outcome { unsequenced: true, ..Outcome::default() };
         }
-        let outcome = self.place(arrival);
+        let mut outcome = self.place(arrival);
+        if self.course.is_resumed && (outcome != Outcome::default() || self.candidate.is_none()) {
+            self.course.is_resumed = false;
+            outcome.lost_down = outcome.lost;
+        }
         self.missing = (self.missing + u64::from(outcome.lost)).saturating_sub(u64::from(outcome.late));
         outcome
     }
@@ -187,6 +203,7 @@ impl Sequence {
         let (units, complete) = self.units(arrival);
         self.line = Some(Line::begin(arrival.sequence, units, complete));
         self.candidate = None;
+        self.course.begin(arrival.received_ms);
         self.newest_export_ms = arrival.export_ms;
         self.newest_uptime_ms = arrival.uptime_ms;
     }
@@ -211,6 +228,7 @@ impl Sequence {
         let placed = line.take(arrival.sequence, units, complete, can_be_late);
         let Some(placed) = placed else { return self.stray(arrival) };
         if !placed.reordered {
+            self.course.pace.advance(ahead as u32 + units, arrival.received_ms);
             self.newest_export_ms = self.newest_export_ms.max(arrival.export_ms);
             self.newest_uptime_ms = arrival.uptime_ms;
         }
@@ -248,7 +266,9 @@ impl Sequence {
                 run: 1,
                 newest_export_ms: arrival.export_ms,
             }));
-            return Outcome::default();
+            // nobody listened meanwhile, so that much is missing was to be expected
+            let is_plausible = self.course.is_resumed && self.may_be_missing(arrival.sequence, arrival);
+            return if is_plausible { self.confirm(arrival) } else { Outcome::default() };
         };
         candidate.newest_export_ms = candidate.newest_export_ms.max(arrival.export_ms);
         candidate.outcome.lost += placed.lost;
@@ -263,28 +283,42 @@ impl Sequence {
 
     /// The strays go on with one another: their line is the one in force now.
     fn confirm(&mut self, arrival: &Arrival) -> Outcome {
-        let (Some(line), Some(candidate)) = (&mut self.line, self.candidate.take()) else { return Outcome::default() };
+        let Some(candidate) = self.candidate.take() else { return Outcome::default() };
+        let is_loss = self.may_be_missing(candidate.line.first, arrival);
+        let Some(line) = &mut self.line else { return Outcome::default() };
         let Candidate { line: other, mut outcome, newest_export_ms, .. } = *candidate;
-        if (GAP_SURE as i32..=GAP_MAX).contains(&line.ahead(other.first)) {
+        if is_loss {
+            let missing = other.first.wrapping_sub(line.expected);
             outcome.lost += line.join(other);
+            self.course.pace.advance(missing, arrival.received_ms);
         } else {
             *line = other;
             outcome.reset = true;
+            self.course.begin(arrival.received_ms);
         }
         self.newest_export_ms = newest_export_ms;
         self.newest_uptime_ms = arrival.uptime_ms;
         outcome
     }
 
+    /// Whether all up to this number may have been sent since the line went on, and have got lost.
+    fn may_be_missing(&self, sequence: u32, arrival: &Arrival) -> bool {
+        let have_uptimes = self.newest_uptime_ms.is_some() && arrival.uptime_ms.is_some();
+        let missing_max = GAP_MAX.saturating_add(self.course.pace.units_at_most(arrival.received_ms, have_uptimes));
+        let ahead = self.line.as_ref().and_then(|line| u32::try_from(line.ahead(sequence)).ok());
+        ahead.is_some_and(|ahead| (GAP_SURE..=missing_max).contains(&ahead))
+    }
+
     /// What the books count of an outcome.
-    pub(crate) fn counts(&self, outcome: Outcome) -> [(Counter, u64); 5] {
+    pub(crate) fn counts(&self, outcome: Outcome) -> [(Counter, u64); 6] {
         let unit = if outcome.taken_back > 0 { self.unit_before } else { self.unit };
-        let (lost, late) = match unit {
-            SequenceUnit::Datagrams => (Counter::DatagramsLost, Counter::DatagramsLate),
-            _ => (Counter::RecordsLost, Counter::RecordsLate),
+        let (lost, down, late) = match unit {
+            SequenceUnit::Datagrams => (Counter::DatagramsLost, Counter::DatagramsLostDown, Counter::DatagramsLate),
+            _ => (Counter::RecordsLost, Counter::RecordsLostDown, Counter::RecordsLate),
         };
         [
             (lost, u64::from(outcome.lost)),
+            (down, u64::from(outcome.lost_down)),
             (late, u64::from(outcome.late) + outcome.taken_back),
             (Counter::DatagramsReordered, u64::from(outcome.reordered)),
             (Counter::SequenceResets, u64::from(outcome.reset)),

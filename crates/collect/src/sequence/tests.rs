@@ -3,7 +3,7 @@
 use super::*;
 
 fn arrival(sequence: u32, records: u32) -> Arrival {
-    Arrival { sequence, records, all_records: records, complete: true, export_ms: 0, uptime_ms: None }
+    Arrival { sequence, records, all_records: records, complete: true, received_ms: 0, export_ms: 0, uptime_ms: None }
 }
 
 /// Observes (number, records), and checks lost, late and resets.

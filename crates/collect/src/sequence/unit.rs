@@ -47,6 +47,11 @@ impl SequenceUnit {
         }
     }
 
+    /// The unit of this name.
+    pub(crate) fn by_name(name: &str) -> Option<Self> {
+        [Self::Records, Self::Datagrams, Self::AllRecords].into_iter().find(|unit| unit.name() == name)
+    }
+
     /// Whether gaps in such numbers show loss.
     pub fn shows_loss(self) -> bool {
         !matches!(self, Self::Nothing | Self::Unknown)
@@ -114,7 +119,8 @@ impl Steps {
     /// The rule to go by, given the one of the standard and the one in force.
     pub(super) fn rule(&self, standard: SequenceUnit, now: SequenceUnit) -> SequenceUnit {
         if self.seen < STEPS_MIN {
-            return standard;
+            // that of the standard, or of a process before this one
+            return now;
         }
         let follow =
             |rule| SequenceUnit::RULES.iter().zip(self.follow).find(|(r, _)| **r == rule).map_or(0, |(_, n)| n);

@@ -4,8 +4,8 @@
 //! its own, next to the old one, and then renamed over it, so that it is whole whenever the process is killed. It is
 //! written every [`WRITE_INTERVAL`](file::WRITE_INTERVAL) when something has changed, and at the end.
 //!
-//! Sequence numbers are not stored: by a number that is some seconds old, what was received in these seconds would
-//! count as lost.
+//! Sequence numbers are not stored here: by a number that is some seconds old, what was received in these seconds would
+//! count as lost. They are told with the flows, see [`crate::Decoder::with_sequences`].
 
 pub(crate) mod file;
 pub(crate) mod format;

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use weir_flow::SequenceRow;
+
 use super::file::{self, StateFolder, StatePort, WriteFailures};
 use crate::spool::thread::{self, SpoolPort};
 use crate::{CollectError, CollectorOptions, Decoder};
@@ -75,6 +77,13 @@ impl DecoderPersistence {
         let mut decoder = Decoder::new(options.limits.clone());
         if options.templates_across_ports {
             decoder = decoder.with_templates_across_ports();
+        }
+        if let Some(rows) = &options.sequences {
+            let is_of_udp = |row: &&SequenceRow| {
+                let address = weir_flow::address::to_ip(&row.key.exporter);
+                address.is_some_and(|address| is_own(SocketAddr::new(address, row.key.exporter_port)))
+            };
+            decoder = decoder.with_sequences(rows.iter().filter(is_of_udp).cloned());
         }
         if self.ports.is_some() {
             decoder = decoder.with_spool();

@@ -8,6 +8,7 @@ mod hold;
 mod hostile;
 mod lifetime;
 mod restart;
+mod resumed;
 mod transports;
 mod truth;
 
@@ -348,6 +349,29 @@ fn options_report_the_sampling_interval() {
     let expected =
         [(Counter::Datagrams, 1), (Counter::Templates, 2), (Counter::RecordsStored, 1), (Counter::RecordsOptions, 1)];
     check_counts(&delivery, &expected);
+}
+
+/// Anybody can send a datagram with an exporter's address.
+#[test]
+fn samplers_of_another_port_change_nothing_unless_told() {
+    let options = template(257, &[(1, 4), (34, 4)], 1);
+    let told = ipfix_message(0, |message| {
+        message.template(&options).expect("fits");
+        message.record(&options, |out| out.extend([0, 0, 0, 0, 0, 15, 66, 64])).expect("fits");
+    });
+    for across_ports in [false, true] {
+        let mut decoder = Decoder::new(Limits::default());
+        if across_ports {
+            decoder = decoder.with_templates_across_ports();
+        }
+        decoder.datagram(source(9), RECEIVED_MS, &told);
+        decoder.datagram(source(1), RECEIVED_MS, &templates_only(0));
+        decoder.datagram(source(1), RECEIVED_MS, &data(0, &[1]));
+        let delivery = decoder.take_delivery();
+        let intervals =
+            delivery.flows.as_ref().and_then(|flows| flows.primitive::<UInt32Type>(Column::SamplingInterval));
+        assert_eq!(intervals.map(|intervals| intervals.value(0)), across_ports.then_some(1_000_000));
+    }
 }
 
 #[test]

@@ -14,10 +14,10 @@ use weir_flow::Counter;
 use weir_wire::{FieldSpecifier, ObservationDomainId, Template, TemplateId, fixed, ipfix, netflow5, netflow9};
 
 /// A small generator (`SplitMix64`).
-struct Noise(u64);
+pub(crate) struct Noise(pub(crate) u64);
 
 impl Noise {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -25,11 +25,11 @@ impl Noise {
         z ^ (z >> 31)
     }
 
-    fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next() % limit
     }
 
-    fn one_in(&mut self, odds: u64) -> bool {
+    pub(crate) fn one_in(&mut self, odds: u64) -> bool {
         odds > 0 && self.below(odds) == 0
     }
 }

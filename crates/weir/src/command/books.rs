@@ -5,7 +5,7 @@ use std::io;
 use std::iter;
 use std::process::ExitCode;
 
-use weir_archive::Snapshot;
+use weir_archive::{SequenceHole, Snapshot};
 use weir_flow::Counter;
 use weir_flow::books::{Completeness, Counts, balance, balance_rows, sets_waiting};
 use weir_print::{OutputOptions, PrintError, write_batches};
@@ -49,12 +49,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Err(PrintError::Batches(error)) => match error {},
         Ok(_) => {}
     }
-    let is_balanced = report(&totals, &sums.completeness(), &snapshot);
+    let is_balanced = report(&totals, &sums.completeness(), &snapshot.sequence_holes()?, &snapshot);
     Ok(if is_balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Reports on standard error whether the books balance with each other and with the flows of the archive.
-fn report(totals: &Counts, completeness: &Completeness, snapshot: &Snapshot) -> bool {
+fn report(totals: &Counts, completeness: &Completeness, holes: &[SequenceHole], snapshot: &Snapshot) -> bool {
     let (flows, expired, set_aside) = (snapshot.flows(), snapshot.rows_expired(), snapshot.rows_set_aside());
     let total = |counter: Counter| totals[counter as usize];
     let (stored, filtered) = (total(Counter::RecordsStored), total(Counter::RecordsFiltered));
@@ -70,9 +70,23 @@ fn report(totals: &Counts, completeness: &Completeness, snapshot: &Snapshot) -> 
         "missing by sequence numbers: {lost_records} records and {lost_datagrams} datagrams; dropped here: \
          {dropped_datagrams} datagrams"
     );
+    let down = [Counter::RecordsLostDown, Counter::DatagramsLostDown].map(total);
+    if down != [0; 2] {
+        eprintln!("of them missed while the collector was down: {} records and {} datagrams", down[0], down[1]);
+    }
     let waiting = sets_waiting(totals);
     if waiting > 0 {
         eprintln!("sets that still wait for their template, or waited when the collector ended: {waiting}");
+    }
+    for hole in holes {
+        let SequenceHole { key, unit, missing, between_ms: [after_ms, until_ms] } = hole;
+        let exporter = weir_flow::AddressText(&key.exporter);
+        let [after, until] = [after_ms, until_ms].map(|ms| weir_print::time_text(*ms));
+        eprintln!(
+            "gone from the archive: {missing} {unit} of {exporter}, port {}, Observation Domain {}, received after {after} \
+             and until {until}",
+            key.exporter_port, key.observation_domain
+        );
     }
     let imbalances: Vec<_> = [balance(totals), balance_rows(totals, flows, expired + set_aside)]
         .into_iter()
@@ -81,7 +95,7 @@ fn report(totals: &Counts, completeness: &Completeness, snapshot: &Snapshot) -> 
     for imbalance in &imbalances {
         eprintln!("{imbalance}");
     }
-    let is_balanced = imbalances.is_empty();
+    let is_balanced = imbalances.is_empty() && holes.is_empty();
     eprintln!("{}", if is_balanced { "the books balance" } else { "the books do not balance" });
     is_balanced
 }

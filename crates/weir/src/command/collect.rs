@@ -75,6 +75,7 @@ impl Args {
         let mut listening = self.listening.0.clone();
         listening.state.get_or_insert_with(|| self.archive.archive.join("collector"));
         let source = CollectorSourceOptions {
+            archive: Some(self.archive.archive.clone()),
             listening,
             connections: self.connections.0.clone(),
             tls: self.tls.0.clone(),

@@ -22,7 +22,12 @@ choices! {
 
 options! {
     /// Options of the source `collector`.
-    pub struct CollectorSourceOptions {}
+    pub struct CollectorSourceOptions {
+        /// Folder of the archive that the flows go to. Sequence numbers go on from where that archive has them: what exporters
+        /// sent while the collector was down, and what did not get into the archive, counts as lost. Without it nothing is
+        /// known of the time before the start.
+        archive: Option<PathBuf>,
+    }
     includes {
         /// Where datagrams and connections come in.
         listening: ListenOptions,
@@ -62,8 +67,8 @@ options! {
         queue_datagram_bursts: usize = 256 => 1..=1 << 20,
         /// Deliveries of some 32768 flows between the decoders and the chain.
         queue_deliveries: usize = 8 => 1..=1 << 20,
-        /// Decode data by templates that the exporter sent from another port, for exporters that send both from different
-        /// ports; wrong where several exporters share an address.
+        /// Decode data by templates, and scale it by samplers, that the exporter sent from another port, for exporters that
+        /// send them from different ports; wrong where several exporters share an address.
         templates_across_ports: bool = false,
     }
 }
@@ -178,7 +183,7 @@ pub(super) fn limits(options: &LimitOptions) -> Limits {
 
 /// What the options mean to the crate that collects.
 pub(super) fn collector_options(options: CollectorSourceOptions) -> Result<CollectorOptions, OptionError> {
-    let CollectorSourceOptions { listening, connections, tls, relaying, limits } = options;
+    let CollectorSourceOptions { listening, connections, tls, relaying, limits, archive: _ } = options;
     let listeners: Vec<Listener> = parse_all(&listening.listen, "listen")?;
     let Some(first) = listeners.first() else {
         return Err(OptionError::new("listen", "'listen' names no address"));
