@@ -1,6 +1,7 @@
 //! Certificates made for a test.
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use openssl::asn1::Asn1Time;
 use openssl::bn::BigNum;
@@ -106,10 +107,14 @@ fn name_of(common_name: &str) -> openssl::x509::X509Name {
     name.build()
 }
 
+/// Certificates made by this process: no two have the same serial number.
+static MADE: AtomicU32 = AtomicU32::new(1);
+
 fn begin(says: &Says<'_>, key: &PKey<Private>) -> X509Builder {
     let mut builder = X509::builder().expect("a builder");
     builder.set_version(2).expect("version 3");
-    let serial = BigNum::from_slice(&std::process::id().to_be_bytes()).and_then(|number| number.to_asn1_integer());
+    let serial = [std::process::id(), MADE.fetch_add(1, Ordering::Relaxed)].map(u32::to_be_bytes).concat();
+    let serial = BigNum::from_slice(&serial).and_then(|number| number.to_asn1_integer());
     builder.set_serial_number(&serial.expect("a number")).expect("a number");
     builder.set_subject_name(&name_of(says.common_name)).expect("a name");
     builder.set_pubkey(key).expect("a key");

@@ -24,6 +24,7 @@ pub mod outlet;
 mod option_error;
 pub mod options;
 pub mod registry;
+mod reload;
 
 pub mod builder;
 pub mod chain;
@@ -56,6 +57,7 @@ pub use options::{
 };
 pub use outlet::Outlet;
 pub use registry::{AnyKind, Built, ComponentContext, ComponentKind, NoOptions, ONE_INPUT, Opener, Registry, Role};
+pub use reload::ReloadSignal;
 pub use run::{ChainError, Progress, Running};
 pub use sink::Sink;
 pub use source::{Pulled, Source};

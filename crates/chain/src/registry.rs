@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::options::{self, Given, OptionSpec, Options};
-use crate::{ComponentError, Counters, Notices, OptionError, Sink, Source, StopSignal, Transform};
+use crate::{ComponentError, Counters, Notices, OptionError, ReloadSignal, Sink, Source, StopSignal, Transform};
 
 /// What a component gets when it is made.
 #[derive(Debug, Clone, Default)]
@@ -14,6 +14,8 @@ pub struct ComponentContext {
     pub counters: Counters,
     /// Set when the chain is to stop.
     pub stop: StopSignal,
+    /// Set when files are to be read again.
+    pub reload: ReloadSignal,
     /// Where lines for whoever runs the chain go.
     pub notices: Notices,
 }

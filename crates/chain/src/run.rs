@@ -26,7 +26,7 @@ use crate::run::feed::Feed;
 use crate::run::progress::{ComponentCounters, QueueCounters, ThreadCounters};
 use crate::run::slot::{Out, Slot, Work};
 use crate::run::worker::Worker;
-use crate::{Built, Chain, ComponentContext, ComponentError, Counters, Notices, StopSignal};
+use crate::{Built, Chain, ComponentContext, ComponentError, Counters, Notices, ReloadSignal, StopSignal};
 
 /// Why a chain ended before its time, or could not begin.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +81,7 @@ pub(crate) struct Shared {
     pub name: String,
     pub started: Instant,
     pub stop: StopSignal,
+    pub reload: ReloadSignal,
     pub components: Vec<ComponentCounters>,
     pub threads: Vec<ThreadCounters>,
     pub queues: Vec<Arc<QueueCounters>>,
@@ -104,8 +105,14 @@ impl Chain {
 
     /// The same, with somewhere for the notices of components to go.
     pub fn start_with(self, notices: &Notices) -> Result<Running, ChainError> {
-        let stop = StopSignal::new();
-        let (meters, mut slots) = open(self.components, &self.graph, &stop, notices)?;
+        let (stop, reload) = (StopSignal::new(), ReloadSignal::default());
+        let context = ComponentContext {
+            stop: stop.clone(),
+            reload: reload.clone(),
+            notices: notices.clone(),
+            ..ComponentContext::default()
+        };
+        let (meters, mut slots) = open(self.components, &self.graph, &context)?;
         let started = Instant::now();
         let threads: Vec<_> =
             self.graph.threads.iter().map(|thread| ThreadCounters::new(thread.name.clone())).collect();
@@ -114,6 +121,7 @@ impl Chain {
             name: self.name,
             started,
             stop,
+            reload,
             components: meters,
             threads,
             queues,
@@ -158,20 +166,14 @@ impl Chain {
 fn open(
     components: Vec<ComponentSpec>,
     graph: &Graph,
-    stop: &StopSignal,
-    notices: &Notices,
+    context: &ComponentContext,
 ) -> Result<(Vec<ComponentCounters>, Vec<Option<Slot>>), ChainError> {
     let mut specs: Vec<_> = components.into_iter().map(Some).collect();
     let mut opened: Vec<Option<(ComponentCounters, Slot)>> = specs.iter().map(|_| None).collect();
     for &index in graph.order.iter().rev() {
         let Some(component) = specs[index].take() else { continue };
         let counters = Counters::new();
-        let context = ComponentContext {
-            name: component.name.clone(),
-            counters: counters.clone(),
-            stop: stop.clone(),
-            notices: notices.clone(),
-        };
+        let context = ComponentContext { name: component.name.clone(), counters: counters.clone(), ..context.clone() };
         let work = (component.opener)(&context)
             .and_then(|built| as_told(built, component.kind.role()))
             .map_err(|source| ChainError::Open { component: component.name.clone(), source })?;
@@ -197,6 +199,11 @@ impl Running {
     /// Asks the sources to end. What is on its way is still processed.
     pub fn stop(&self) {
         self.shared.stop.set();
+    }
+
+    /// Asks the components to read again what they have from files: certificates, networks, labels.
+    pub fn reload(&self) {
+        self.shared.reload.ask();
     }
 
     /// The signal that [`stop`](Self::stop) sets, for handlers of signals.

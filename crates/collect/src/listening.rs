@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use crossbeam_channel::bounded;
-use weir_secure::{DtlsServer, TlsServer};
+use weir_secure::{DtlsServer, TlsError, TlsServer, TlsServerOptions};
 
 use crate::collector::{CollectError, CollectorOptions, spawn};
 use crate::deliver::Outgoing;
@@ -28,21 +28,40 @@ pub struct ListenerInfo {
 pub(crate) struct Listening {
     acceptors: Vec<Acceptor>,
     dtls: Vec<DtlsListener>,
+    /// Those of the listeners of TLS and DTLS.
+    pub servers: SecureServers,
+}
+
+/// What sessions of TLS and DTLS are begun with, while the listeners are at work.
+#[derive(Debug, Default)]
+pub(crate) struct SecureServers {
+    tls: Vec<TlsServer>,
+    dtls: Vec<Arc<DtlsServer>>,
+}
+
+impl SecureServers {
+    /// Has them read the files of certificates again.
+    pub(crate) fn reload(&self, options: &TlsServerOptions) -> Result<(), TlsError> {
+        self.tls.iter().try_for_each(|server| server.reload(options))?;
+        self.dtls.iter().try_for_each(|server| server.reload(options))
+    }
 }
 
 /// Binds the listeners of all transports but plain UDP.
 pub(crate) fn bind(options: &CollectorOptions) -> Result<Listening, CollectError> {
-    let mut listening = Listening { acceptors: Vec::new(), dtls: Vec::new() };
+    let mut listening = Listening { acceptors: Vec::new(), dtls: Vec::new(), servers: SecureServers::default() };
     for &listen in options.listeners.iter().filter(|listen| listen.transport != Transport::Udp) {
         let cannot = |source| bind_error(listen, source);
         let tls = || options.tls.as_ref().ok_or(CollectError::NoCertificate { listen });
         match listen.transport {
             Transport::Dtls => {
-                let server = DtlsServer::new(tls()?)?;
+                let server = Arc::new(DtlsServer::new(tls()?)?);
+                listening.servers.dtls.push(Arc::clone(&server));
                 listening.dtls.push(DtlsListener::bind(listen, options.buffer_octets, server).map_err(cannot)?);
             }
             transport => {
                 let tls = if transport == Transport::Tls { Some(TlsServer::new(tls()?)?) } else { None };
+                listening.servers.tls.extend(tls.clone());
                 listening.acceptors.push(Acceptor::bind(listen, tls).map_err(cannot)?);
             }
         }

@@ -24,6 +24,9 @@ pub enum AcceptError {
     /// The client's certificate does not lead to an authority that we trust.
     #[error("the client's certificate is not trusted")]
     CertificateUntrusted,
+    /// The client's certificate was revoked, or there is no list in which that could be looked up.
+    #[error("the client's certificate is revoked, or there is no revocation list of its authority that is in force")]
+    CertificateRevoked,
     /// The client's certificate has none of the names that are admitted.
     #[error("the client's certificate has none of the admitted names")]
     NameNotAdmitted,
@@ -48,6 +51,8 @@ impl AcceptError {
             X509VerifyResult::OK => {}
             // X509_V_ERR_CERT_NOT_YET_VALID and X509_V_ERR_CERT_HAS_EXPIRED
             result if matches!(result.as_raw(), 9 | 10) => return Self::CertificateExpired,
+            // X509_V_ERR_UNABLE_TO_GET_CRL, _CRL_NOT_YET_VALID, _CRL_HAS_EXPIRED and _CERT_REVOKED
+            result if matches!(result.as_raw(), 3 | 11 | 12 | 23) => return Self::CertificateRevoked,
             _ => return Self::CertificateUntrusted,
         }
         let has_reason = |text: &str| {

@@ -15,7 +15,7 @@ use openssl::error::ErrorStack;
 use openssl::ssl::{ErrorCode, SslMethod, SslOptions, SslStream, SslVersion};
 
 use crate::cookie::{self, ClientHello, Cookies};
-use crate::identity::Identity;
+use crate::identity::{CurrentIdentity, Identity};
 use crate::{AcceptError, TlsError, TlsServerOptions};
 
 /// Longest datagram that a handshake sends: below what links on the Internet carry whole.
@@ -25,7 +25,7 @@ const RECORD_OCTETS: usize = 16_384;
 
 /// Accepts sessions of DTLS.
 pub struct DtlsServer {
-    identity: Identity,
+    identity: CurrentIdentity,
     cookies: Cookies,
 }
 
@@ -38,16 +38,13 @@ impl fmt::Debug for DtlsServer {
 impl DtlsServer {
     /// Reads the files.
     pub fn new(options: &TlsServerOptions) -> Result<Self, TlsError> {
-        let identity = Identity::new(options, SslMethod::dtls_server(), SslVersion::DTLS1_2, |context| {
-            cookie::require(context);
-            // Under a suite of another kind OpenSSL ends the session when a forged record fails its check, and anybody can
-            // send a datagram under the address of an exporter.
-            context.set_cipher_list("ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:DHE+CHACHA20")?;
-            // sessions are given the longest datagram that they may send
-            context.set_options(SslOptions::NO_QUERY_MTU);
-            Ok(())
-        })?;
-        Ok(Self { identity, cookies: Cookies::new()? })
+        Ok(Self { identity: CurrentIdentity::new(identity(options)?), cookies: Cookies::new()? })
+    }
+
+    /// Reads the files again, for the sessions that begin from now on. When that fails, the old ones stay in use.
+    pub fn reload(&self, options: &TlsServerOptions) -> Result<(), TlsError> {
+        self.identity.replace(identity(options)?);
+        Ok(())
     }
 
     /// Whether a hello has the cookie of its handshake, so that its sender can receive at this address.
@@ -68,16 +65,29 @@ impl DtlsServer {
         client: SocketAddr,
         hello: &ClientHello<'_>,
     ) -> Result<DtlsSession, AcceptError> {
+        let identity = self.identity.get();
         let begin = || {
-            let mut ssl = self.identity.session()?;
+            let mut ssl = identity.session()?;
             ssl.set_mtu(HANDSHAKE_OCTETS)?;
             let inbox = VecDeque::from([hello.without_cookie()]);
             SslStream::new(ssl, Link { socket: Arc::clone(socket), client, inbox, is_muted: false })
         };
         let stream = begin().map_err(|_: ErrorStack| AcceptError::NoResources)?;
-        let (identity, random) = (self.identity.clone(), hello.random.to_vec());
+        let random = hello.random.to_vec();
         Ok(DtlsSession { stream, identity, is_established: false, random, active_at: Instant::now() })
     }
+}
+
+fn identity(options: &TlsServerOptions) -> Result<Identity, TlsError> {
+    Identity::new(options, SslMethod::dtls_server(), SslVersion::DTLS1_2, |context| {
+        cookie::require(context);
+        // Under a suite of another kind OpenSSL ends the session when a forged record fails its check, and anybody can
+        // send a datagram under the address of an exporter.
+        context.set_cipher_list("ECDHE+AESGCM:ECDHE+CHACHA20:DHE+AESGCM:DHE+CHACHA20")?;
+        // sessions are given the longest datagram that they may send
+        context.set_options(SslOptions::NO_QUERY_MTU);
+        Ok(())
+    })
 }
 
 /// What a datagram, or time, has led to.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use openssl::error::ErrorStack;
 use openssl::ssl::{
@@ -11,7 +11,7 @@ use openssl::ssl::{
 use openssl::x509::store::X509StoreBuilder;
 
 use crate::names;
-use crate::pem::{TlsError, authorities, load_identity};
+use crate::pem::{TlsError, add_revocations, authorities, load_identity};
 
 /// The certificate of a server, and the clients that it admits.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +22,9 @@ pub struct TlsServerOptions {
     pub key: PathBuf,
     /// PEM file of the authorities that sign the certificates of clients.
     pub authorities: Option<PathBuf>,
+    /// PEM file of revocation lists of these authorities (RFC 5280 section 5): with one, each certificate is looked for in
+    /// the list of its authority, and refused where there is none.
+    pub revocations: Option<PathBuf>,
     /// Whether clients must show a certificate.
     pub client_auth: ClientAuth,
     /// Names of which the certificate of a client must have one; empty for any.
@@ -102,6 +105,28 @@ fn load_authorities(context: &mut SslContextBuilder, options: &TlsServerOptions)
         context.add_client_ca(&authority)?;
         store.add_cert(authority)?;
     }
+    if let Some(path) = &options.revocations {
+        add_revocations(&mut store, path)?;
+    }
     context.set_verify_cert_store(store.build())?;
     Ok(())
+}
+
+/// What the sessions of a server are made with from now on. Clones share it.
+#[derive(Debug, Clone)]
+pub(crate) struct CurrentIdentity(Arc<RwLock<Identity>>);
+
+impl CurrentIdentity {
+    pub(crate) fn new(identity: Identity) -> Self {
+        Self(Arc::new(RwLock::new(identity)))
+    }
+
+    pub(crate) fn get(&self) -> Identity {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Sessions that have begun keep the one that they began with.
+    pub(crate) fn replace(&self, identity: Identity) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = identity;
+    }
 }

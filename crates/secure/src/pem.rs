@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 
 use openssl::error::ErrorStack;
 use openssl::pkey::PKey;
-use openssl::ssl::SslContextBuilder;
+use openssl::ssl::{SslContextBuilder, SslFiletype};
 use openssl::x509::X509;
+use openssl::x509::store::{X509Lookup, X509StoreBuilder};
+use openssl::x509::verify::X509VerifyFlags;
 
 /// What a PEM file holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,6 +21,8 @@ pub enum PemContent {
     Key,
     /// The authorities that sign the certificates of the other end.
     Authorities,
+    /// Certificates that their authorities have revoked.
+    Revocations,
 }
 
 impl fmt::Display for PemContent {
@@ -27,6 +31,7 @@ impl fmt::Display for PemContent {
             Self::Certificate => "certificate",
             Self::Key => "private key",
             Self::Authorities => "authorities",
+            Self::Revocations => "revocation list",
         })
     }
 }
@@ -125,6 +130,21 @@ const ENCRYPTED: &[u8] = b"ENCRYPTED";
 /// The certificates of authorities in a file.
 pub(crate) fn authorities(path: &Path) -> Result<Vec<X509>, TlsError> {
     certificates(PemContent::Authorities, path)
+}
+
+/// Has certificates looked for in the revocation lists of a file.
+pub(crate) fn add_revocations(store: &mut X509StoreBuilder, path: &Path) -> Result<(), TlsError> {
+    let content = PemContent::Revocations;
+    let wrong = |source| TlsError::Parse { content, path: path.to_owned(), encrypted: false, source };
+    // OpenSSL reads the file itself, and says less about one that is not there; its binding takes no other names
+    read(content, path)?;
+    if path.to_str().is_none_or(|name| name.contains('\0')) {
+        let source = io::Error::new(io::ErrorKind::InvalidInput, "the name of the file is not UTF-8");
+        return Err(TlsError::Read { content, path: path.to_owned(), source });
+    }
+    let lookup = store.add_lookup(X509Lookup::file())?;
+    lookup.load_crl_file(path, SslFiletype::PEM).map_err(wrong)?;
+    Ok(store.set_flags(X509VerifyFlags::CRL_CHECK)?)
 }
 
 fn certificates(content: PemContent, path: &Path) -> Result<Vec<X509>, TlsError> {

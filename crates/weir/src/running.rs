@@ -11,24 +11,26 @@ use weir_chain::{Chain, ChainError, Notices, Progress, Running};
 /// Exit status of a process that a second interrupt ended.
 const INTERRUPTED: i32 = 130;
 
-/// Catches SIGINT and SIGTERM from the moment it is made.
+/// Catches SIGINT, SIGTERM and SIGHUP from the moment it is made.
 pub(crate) struct Foreground {
     runtime: Runtime,
     interrupt: Signal,
     terminate: Signal,
+    hang_up: Signal,
 }
 
 impl Foreground {
     pub(crate) fn new() -> anyhow::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
-        let (interrupt, terminate) = {
+        let [interrupt, terminate, hang_up] = {
             let _entered = runtime.enter();
-            (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?)
+            [signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?, signal(SignalKind::hangup())?]
         };
-        Ok(Self { runtime, interrupt, terminate })
+        Ok(Self { runtime, interrupt, terminate, hang_up })
     }
 
-    /// Starts a chain and runs it to its end. A signal stops it in order, a second one at once. `started` is called
+    /// Starts a chain and runs it to its end. A signal stops it in order, a second one at once; SIGHUP has it read its files
+    /// again. `started` is called
     /// when every component is open, `report` each time that `every` has passed.
     pub(crate) fn run(
         mut self,
@@ -50,6 +52,7 @@ impl Foreground {
                     _ = ticks.tick() => report(&running.progress()),
                     _ = self.interrupt.recv() => stop(&running, &mut stopping),
                     _ = self.terminate.recv() => stop(&running, &mut stopping),
+                    _ = self.hang_up.recv() => running.reload(),
                 }
             }
         });

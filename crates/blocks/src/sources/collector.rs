@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use weir_archive::{ArchiveError, Snapshot};
 use weir_chain::{
-    Built, Burst, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet, Pulled, Role, Source,
+    Built, Burst, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet, Pulled, ReloadSignal,
+    Role, Source,
 };
 use weir_collect::{Collector, CollectorOptions, ListenerInfo, Next, Transport};
 use weir_flow::SequenceRow;
@@ -40,16 +41,17 @@ const WAIT: Duration = Duration::from_millis(100);
 
 fn configure(options: CollectorSourceOptions) -> Result<Opener, OptionError> {
     let filter = FlowFilter::configure(options.listening.filter.as_deref(), "filter")?;
-    let archive = options.archive.clone();
-    let options = collector_options(options)?;
+    let given = options;
+    let options = collector_options(given.clone())?;
     Ok(Box::new(move |context| {
-        let sequences = archive.map(|folder| last_sequences(&folder, &context.notices));
+        let sequences = given.archive.as_ref().map(|folder| last_sequences(folder, &context.notices));
         let options = CollectorOptions { sequences, ..options };
         let collector = Collector::start(&options).map_err(|error| ComponentError::caused("cannot collect", error))?;
         collector.notices().iter().for_each(|notice| context.notices.send(notice));
         announce(&collector, &context.notices);
         let (counters, filtered) = (BooksCounters::new(context), filtered_counter(context));
-        Ok(Built::Source(Box::new(Live { collector, filter: filter.clone(), counters, filtered })))
+        let reload = Reload { signal: context.reload.clone(), given, notices: context.notices.clone() };
+        Ok(Built::Source(Box::new(Live { collector, filter: filter.clone(), counters, filtered, reload })))
     }))
 }
 
@@ -99,10 +101,36 @@ struct Live {
     filter: FlowFilter,
     counters: BooksCounters,
     filtered: Counter,
+    reload: Reload,
+}
+
+/// What is read again when that is asked for.
+struct Reload {
+    signal: ReloadSignal,
+    given: CollectorSourceOptions,
+    notices: Notices,
+}
+
+impl Reload {
+    /// Reads the files again if that was asked for. What cannot be read stays as it was.
+    fn look(&mut self, collector: &Collector) {
+        if !self.signal.take() {
+            return;
+        }
+        let options = collector_options(self.given.clone()).map_err(|error| ComponentError::new(error.message));
+        let reloaded = options.and_then(|options| {
+            collector.reload(&options).map_err(|error| ComponentError::caused("the files of certificates", error))
+        });
+        match reloaded {
+            Ok(()) => self.notices.send("certificates, revocation lists and networks were read again"),
+            Err(error) => self.notices.send(&format!("nothing new is used: {}", error.chain())),
+        }
+    }
 }
 
 impl Source for Live {
     fn pull(&mut self, out: &mut Outlet) -> Result<Pulled, ComponentError> {
+        self.reload.look(&self.collector);
         let next = self.collector.next(WAIT);
         self.counters.set(&self.collector.statistics());
         if let Some(notice) = self.collector.take_notice() {
@@ -228,6 +256,36 @@ mod tests {
         let counter = |name| context.counters.counter(name).get();
         assert_eq!((counter("records_stored"), counter("connections_accepted")), (100, 1));
         assert!(out.drain().next().is_some());
+    }
+
+    /// The networks in a file are read again when that is asked for, and a file that is no good changes nothing.
+    #[test]
+    fn networks_in_a_file_are_read_again() {
+        let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        writeln!(file, "# routers\n192.0.2.0/24").expect("written");
+        let text = format!("listen = '{free}'\nallow = '@{}'", file.path().display());
+        let (Built::Source(mut source), context) = compliance::open(COLLECTOR, &text) else { panic!("a source") };
+        let mut out = Outlet::new();
+        let mut until = |name: &'static str, count: u64, source: &mut Box<dyn Source>| {
+            let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+            let give_up = std::time::Instant::now() + Duration::from_secs(20);
+            while context.counters.counter(name).get() < count {
+                assert!(std::time::Instant::now() < give_up, "{name}");
+                socket.send_to(b"no flows", free).expect("sent");
+                source.pull(&mut out).expect("no failure");
+            }
+        };
+        until("datagrams_not_allowed", 1, &mut source);
+        writeln!(file, "127.0.0.1 # and this host").expect("written");
+        context.reload.ask();
+        until("datagrams_undecodable", 1, &mut source);
+        for bad in ["", "no network"] {
+            std::fs::write(file.path(), bad).expect("written");
+            context.reload.ask();
+            let seen = context.counters.counter("datagrams_undecodable").get();
+            until("datagrams_undecodable", seen + 2, &mut source);
+        }
     }
 
     #[test]

@@ -37,6 +37,7 @@ use weir_secure::{TlsError, TlsServerOptions};
 use self::udp::{DecodeThread, ReceiveThread};
 use crate::burst::Pool;
 use crate::deliver::Outgoing;
+use crate::listening::SecureServers;
 use crate::relay::{Network, Relay, RelayError, RelayOptions};
 use crate::socket::{self, ReceiveSocket, SocketInfo};
 use crate::spool::SpoolError;
@@ -191,6 +192,7 @@ pub struct Collector {
     /// The threads that write the state and the spool; they end after the decoders.
     keepers: Vec<JoinHandle<()>>,
     notices: Vec<String>,
+    servers: SecureServers,
     /// Failures to store the state.
     unwritten: Arc<WriteFailures>,
     /// `None` once the collector has ended.
@@ -258,7 +260,7 @@ impl Collector {
         }
         let sockets = udp::bind_all(options)?;
         let persistence = Persistence::open(options, sockets.len())?;
-        let listening = listening::bind(options)?;
+        let mut listening = listening::bind(options)?;
         let inodes = sockets.iter().filter_map(ReceiveSocket::inode).chain(listening.inodes()).collect();
         let decoders = sockets.len() + usize::from(!listening.is_empty());
         let shared = Shared::new(inodes, decoders, options);
@@ -277,6 +279,7 @@ impl Collector {
             relay: relay_thread,
             keepers: persistence.threads,
             notices: persistence.notice.into_iter().collect(),
+            servers: std::mem::take(&mut listening.servers),
             unwritten: persistence.failures,
             deliveries: Some(from_decoders),
             shared,
@@ -321,7 +324,14 @@ impl Collector {
 
     /// A warning since the start, returned once; a line, perhaps with a hint.
     pub fn take_notice(&self) -> Option<String> {
-        self.unwritten.take_notice()
+        self.unwritten.take_notice().or_else(|| self.shared.tally.take_notice())
+    }
+
+    /// Takes the networks of these options for those who may send from now on, and reads the files of certificates again.
+    /// Sessions that have begun go on. When the files cannot be used, those from before stay in use.
+    pub fn reload(&self, options: &CollectorOptions) -> Result<(), CollectError> {
+        self.shared.sessions.allowed.replace(&options.allowed);
+        Ok(options.tls.as_ref().map_or(Ok(()), |tls| self.servers.reload(tls))?)
     }
 
     /// What the decoders have seen up to now, at most a delivery interval ago.

@@ -147,12 +147,13 @@ impl DecodeThread {
         loop {
             match self.bursts.recv_deadline(self.outgoing.due(&decoder)) {
                 Ok(burst) => {
-                    let mut not_allowed = 0;
+                    let (allowed, mut not_allowed) = (shared.sessions.allowed.networks(), 0);
+                    let allows = |source: SocketAddr| is_allowed(&allowed, source.ip().to_canonical());
                     for (arrival, payload) in burst.datagrams() {
                         if !self.owns(arrival.source) {
                             continue;
                         }
-                        if !self.allows(arrival.source) {
+                        if !allows(arrival.source) {
                             not_allowed += 1;
                             continue;
                         }
@@ -166,7 +167,7 @@ impl DecodeThread {
                     }
                     if let Some(relay) = &self.relay {
                         let own = burst.datagrams();
-                        let own = own.filter(|(arrival, _)| self.owns(arrival.source) && self.allows(arrival.source));
+                        let own = own.filter(|(arrival, _)| self.owns(arrival.source) && allows(arrival.source));
                         relay.datagrams(own.map(|(arrival, payload)| (arrival.source, payload)));
                     }
                     self.outgoing.shared.pool.give_back(burst);
@@ -177,11 +178,6 @@ impl DecodeThread {
             self.outgoing.deliver_when_due(&mut decoder);
         }
         self.outgoing.finish(&mut decoder);
-    }
-
-    /// Whether what comes from an address is to be decoded at all.
-    fn allows(&self, source: SocketAddr) -> bool {
-        is_allowed(&self.outgoing.options.allowed, source.ip().to_canonical())
     }
 
     /// Whether this is the decoder of what comes from an address.

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::str::FromStr;
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// A network: an address and the number of bits that count. As text `192.0.2.0/24`, or an address for itself alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,6 +37,24 @@ impl Network {
 /// Whether an address is in one of these networks; where none is named, all are.
 pub(crate) fn is_allowed(networks: &[Network], address: IpAddr) -> bool {
     networks.is_empty() || networks.iter().any(|network| network.contains(address))
+}
+
+/// The networks of those who may send, as they are now; everybody when there is none.
+#[derive(Debug)]
+pub(crate) struct Allowed(RwLock<Arc<[Network]>>);
+
+impl Allowed {
+    pub(crate) fn new(networks: Vec<Network>) -> Self {
+        Self(RwLock::new(networks.into()))
+    }
+
+    pub(crate) fn networks(&self) -> Arc<[Network]> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(crate) fn replace(&self, networks: &[Network]) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = networks.into();
+    }
 }
 
 impl FromStr for Network {

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::TcpStream;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crossbeam_channel::Sender;
@@ -30,8 +31,14 @@ impl Connection {
         let Self { stream, open, sessions, queue, tls } = self;
         let session = open.session;
         let timed = match configure(&stream, session.transport, sessions.limits.handshake_timeout) {
-            Ok(()) => Timed { stream, deadline: Instant::now(), sessions: Arc::clone(&sessions), stopping_since: None },
-            Err(_) => return sessions.tally.count_reason(Reason::Broken),
+            Ok(()) => Timed {
+                stream,
+                deadline: Instant::now(),
+                sessions: Arc::clone(&sessions),
+                stopping_since: None,
+                given_up: None,
+            },
+            Err(_) => return sessions.tally.count_peer(Reason::Broken, session.source),
         };
         let reading = Reading { open: &open, sessions: &sessions, queue: &queue };
         // Whatever carried the octets is closed last: while it is open, the exporter cannot begin another session from
@@ -52,7 +59,7 @@ impl Connection {
             },
         };
         if let Some(reason) = failed {
-            sessions.tally.count_reason(reason);
+            sessions.tally.count_peer(reason, session.source);
         }
         // fails only when the collector is being dropped
         let _ = queue.send(Read::End(session));
@@ -85,9 +92,14 @@ struct Reading<'c> {
 
 impl Reading<'_> {
     fn handshake(&self, tls: &TlsServer, mut timed: Timed) -> Result<TlsStream<Timed>, Reason> {
-        let _under_way = self.sessions.handshake(self.open.session)?;
+        let under_way = self.sessions.handshake(self.open.session);
         timed.deadline = Instant::now() + self.sessions.limits.handshake_timeout;
-        Ok(tls.accept(timed)?)
+        timed.given_up = Some(under_way.given_up());
+        let mut stream = tls
+            .accept(timed)
+            .map_err(|error| if under_way.is_given_up() { Reason::TooManyHandshakes } else { error.into() })?;
+        stream.get_mut().given_up = None;
+        Ok(stream)
     }
 
     /// Reads messages until the connection ends. Returns why it was closed for an error.
@@ -136,12 +148,15 @@ struct Timed {
     deadline: Instant,
     sessions: Arc<Sessions>,
     stopping_since: Option<Instant>,
+    /// Set when others have taken the place of this handshake.
+    given_up: Option<Arc<AtomicBool>>,
 }
 
 impl io::Read for Timed {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
-            if Instant::now() >= self.deadline {
+            let is_given_up = self.given_up.as_ref().is_some_and(|given_up| given_up.load(Ordering::Acquire));
+            if is_given_up || Instant::now() >= self.deadline {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             let stopping = self.sessions.is_stopping();

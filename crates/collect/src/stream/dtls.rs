@@ -20,13 +20,13 @@ use crate::{Listener, Session, Transport};
 /// A socket that DTLS sessions come to.
 pub(crate) struct DtlsListener {
     socket: Arc<UdpSocket>,
-    server: DtlsServer,
+    server: Arc<DtlsServer>,
     pub info: SocketInfo,
     pub inode: Option<u64>,
 }
 
 impl DtlsListener {
-    pub(crate) fn bind(listener: Listener, buffer_octets: usize, server: DtlsServer) -> io::Result<Self> {
+    pub(crate) fn bind(listener: Listener, buffer_octets: usize, server: Arc<DtlsServer>) -> io::Result<Self> {
         let socket = ReceiveSocket::bind(listener.address, buffer_octets, false)?;
         let inode = socket.inode();
         let (socket, info) = socket.into_parts();
@@ -89,6 +89,9 @@ impl Peer {
     fn tend(&mut self, limits: &SessionLimits) -> Result<Progress, Reason> {
         let waited = self.dtls.inactive_for();
         if !self.dtls.is_established() {
+            if self.under_way.as_ref().is_some_and(UnderWay::is_given_up) {
+                return Err(Reason::TooManyHandshakes);
+            }
             if waited > limits.handshake_timeout {
                 return Err(Reason::HandshakeTooSlow);
             }
@@ -142,11 +145,8 @@ impl Serving<'_> {
         self.end(source);
         let canonical = SocketAddr::new(source.ip().to_canonical(), source.port());
         let session = Session { transport: Transport::Dtls, source: canonical };
-        let under_way = match self.sessions.handshake(session) {
-            Ok(under_way) => under_way,
-            Err(reason) => return self.sessions.tally.count_reason(reason),
-        };
         let Some(open) = self.sessions.begin(session) else { return };
+        let under_way = self.sessions.handshake(session);
         match listener.server.begin(&listener.socket, source, hello) {
             Ok(dtls) => {
                 let mut peer = Peer { dtls, open, under_way: Some(under_way) };
@@ -154,7 +154,7 @@ impl Serving<'_> {
                 self.peers.insert(source, peer);
                 self.progressed(source, progress);
             }
-            Err(error) => self.sessions.tally.count_reason(error.into()),
+            Err(error) => self.sessions.tally.count_peer(error.into(), canonical),
         }
     }
 
@@ -167,8 +167,8 @@ impl Serving<'_> {
         match progress.end {
             None => return,
             Some(SessionEnd::Closed) => {}
-            Some(SessionEnd::Refused(error)) => self.sessions.tally.count_reason(error.into()),
-            Some(SessionEnd::Broken) => self.sessions.tally.count_reason(Reason::Broken),
+            Some(SessionEnd::Refused(error)) => self.sessions.tally.count_peer(error.into(), session.source),
+            Some(SessionEnd::Broken) => self.sessions.tally.count_peer(Reason::Broken, session.source),
         }
         self.end(source);
     }
@@ -190,7 +190,7 @@ impl Serving<'_> {
             match outcome {
                 Ok(progress) => self.progressed(source, progress),
                 Err(reason) => {
-                    self.sessions.tally.count_reason(reason);
+                    self.sessions.tally.count_peer(reason, source);
                     self.end(source);
                 }
             }

@@ -35,7 +35,16 @@ impl Framing {
                 Err(problem) => break Some(problem),
             }
         };
-        self.unfinished = held.split_off(whole);
+        let rest = held.get(whole..).unwrap_or_default();
+        if whole == 0 {
+            // as much room as the message needs, however small the pieces that it comes in are
+            let length = next(rest).ok().flatten().unwrap_or_default();
+            held.reserve_exact(length.saturating_sub(held.len()));
+            self.unfinished = held;
+            return (Vec::new(), problem);
+        }
+        self.unfinished = rest.to_vec();
+        held.truncate(whole);
         (held, problem)
     }
 

@@ -133,7 +133,7 @@ impl Acceptor {
         let thread = thread::Builder::new().name("weir-session".to_owned()).stack_size(STACK_OCTETS);
         // the thread ends with the connection; that all have ended is seen by their ends of the queue
         if thread.spawn(move || work.run()).is_err() {
-            sessions.tally.count_reason(Reason::NoResources);
+            sessions.tally.count_peer(Reason::NoResources, source);
         }
     }
 }

@@ -1,6 +1,10 @@
 //! What happened to connections, counted by reason.
 
+use std::collections::VecDeque;
+use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use weir_flow::Counter;
 use weir_secure::AcceptError;
@@ -35,7 +39,6 @@ reasons! {
         TooManyConnections "connections_over_limit",
         TooManyOfSource "connections_of_source_over_limit",
         TooManyHandshakes "handshakes_over_limit",
-        TooManyHandshakesOfSource "handshakes_of_source_over_limit",
         SessionExists "session_exists",
         NoResources "connections_without_resources",
     }
@@ -53,6 +56,7 @@ reasons! {
         NoCertificate "handshake_no_certificate",
         CertificateExpired "handshake_certificate_expired",
         CertificateUntrusted "handshake_certificate_untrusted",
+        CertificateRevoked "handshake_certificate_revoked",
         NameNotAllowed "handshake_name_not_allowed",
         RefusedByPeer "handshake_refused_by_peer",
         NotTls "handshake_protocol",
@@ -80,6 +84,7 @@ impl From<AcceptError> for Reason {
             AcceptError::NoCertificate => Self::NoCertificate,
             AcceptError::CertificateExpired => Self::CertificateExpired,
             AcceptError::CertificateUntrusted => Self::CertificateUntrusted,
+            AcceptError::CertificateRevoked => Self::CertificateRevoked,
             AcceptError::NameNotAdmitted => Self::NameNotAllowed,
             AcceptError::RefusedByPeer => Self::RefusedByPeer,
             AcceptError::NotTls => Self::NotTls,
@@ -95,7 +100,21 @@ pub(crate) struct Tally {
     /// What is in the books already.
     booked: [AtomicU64; Tally::COUNTERS.len()],
     reasons: [AtomicU64; Reason::ALL.len()],
+    /// What is said about each reason.
+    told: Mutex<[Told; Reason::ALL.len()]>,
+    notices: Mutex<VecDeque<String>>,
 }
+
+/// What was said about a reason.
+#[derive(Debug, Clone, Copy, Default)]
+struct Told {
+    at: Option<Instant>,
+    /// How often it has occurred since.
+    since: u64,
+}
+
+/// A reason is not said more often: whoever floods us must not fill the log.
+const TOLD_INTERVAL: Duration = Duration::from_mins(1);
 
 impl Tally {
     const COUNTERS: [Counter; 7] = [
@@ -117,6 +136,29 @@ impl Tally {
     pub(crate) fn count_reason(&self, reason: Reason) {
         self.reasons[reason as usize].fetch_add(1, Ordering::Relaxed);
         self.count(reason.counter(), 1);
+    }
+
+    /// Counts why a session of a peer was refused or closed, and says so, once a minute for each reason.
+    pub(crate) fn count_peer(&self, reason: Reason, peer: SocketAddr) {
+        self.count_reason(reason);
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = &mut told[reason as usize];
+        if told.at.is_some_and(|at| at.elapsed() < TOLD_INTERVAL) {
+            told.since += 1;
+            return;
+        }
+        let more = match told.since {
+            0 => String::new(),
+            since => format!(", and {since} more since that was said last"),
+        };
+        *told = Told { at: Some(Instant::now()), since: 0 };
+        let notice = format!("session of {peer} refused or closed: {}{more}", reason.label());
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).push_back(notice);
+    }
+
+    /// Something that was to be said, returned once.
+    pub(crate) fn take_notice(&self) -> Option<String> {
+        self.notices.lock().unwrap_or_else(PoisonError::into_inner).pop_front()
     }
 
     /// What has been counted since the last call.

@@ -1,6 +1,6 @@
 //! The sessions that are open, within their limits.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashSet, VecDeque};
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,7 +10,7 @@ use weir_flow::Counter;
 
 use super::reasons::{Reason, Tally};
 use crate::Session;
-use crate::relay::network::{Network, is_allowed};
+use crate::relay::network::{Allowed, Network, is_allowed};
 
 /// What exporters may take up by connections. Each limit has a counter for when it is hit; the reasons are reported by
 /// [`crate::DecoderStatistics::problems`].
@@ -22,9 +22,9 @@ pub struct SessionLimits {
     /// Most of them from one source, so that one sender cannot keep the others out. A source is an address, or the 64
     /// bits of an IPv6 network in front of it: whoever has one address of those has all.
     pub connections_per_source_max: usize,
-    /// Most handshakes of TLS or DTLS that are under way.
+    /// Most handshakes of TLS or DTLS that are under way. When there are more, the oldest is given up.
     pub handshakes_max: usize,
-    /// Most of them from one source.
+    /// Most of them from one source; when there are more, its oldest is given up.
     pub handshakes_per_source_max: usize,
     /// Longest time for a handshake; then it counts under `handshakes_failed`.
     pub handshake_timeout: Duration,
@@ -59,11 +59,18 @@ pub(crate) struct Sessions {
     pub limits: SessionLimits,
     pub tally: Arc<Tally>,
     stop: AtomicBool,
-    /// Who may begin one; everybody when there is none.
-    allowed: Vec<Network>,
+    /// Who may send.
+    pub allowed: Allowed,
     open: Mutex<HashSet<Session>>,
-    /// How many are under way from each source.
-    handshakes: Mutex<HashMap<IpAddr, usize>>,
+    /// Those under way, the oldest first, but for those that were given up.
+    handshakes: Mutex<VecDeque<HalfOpen>>,
+}
+
+/// A handshake that is under way.
+#[derive(Debug)]
+struct HalfOpen {
+    source: IpAddr,
+    given_up: Arc<AtomicBool>,
 }
 
 /// What counts as one source.
@@ -77,6 +84,7 @@ fn source_of(session: Session) -> IpAddr {
 impl Sessions {
     pub(crate) fn new(limits: SessionLimits, allowed: Vec<Network>, tally: Arc<Tally>) -> Arc<Self> {
         let (open, handshakes) = (Mutex::default(), Mutex::default());
+        let allowed = Allowed::new(allowed);
         Arc::new(Self { limits, tally, stop: AtomicBool::new(false), allowed, open, handshakes })
     }
 
@@ -93,7 +101,7 @@ impl Sessions {
         let refused = {
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
             let of_source = open.iter().filter(|known| source_of(**known) == source_of(session));
-            if !is_allowed(&self.allowed, session.source.ip()) {
+            if !is_allowed(&self.allowed.networks(), session.source.ip()) {
                 Some(Reason::NotAllowed)
             } else if open.len() >= self.limits.connections_max {
                 Some(Reason::TooManyConnections)
@@ -105,26 +113,30 @@ impl Sessions {
             }
         };
         if let Some(reason) = refused {
-            self.tally.count_reason(reason);
+            self.tally.count_peer(reason, session.source);
             return None;
         }
         self.tally.count(Counter::ConnectionsAccepted, 1);
         Some(Open { session, sessions: Arc::clone(self) })
     }
 
-    /// Lets the handshake of a session begin, unless there are too many.
-    pub(crate) fn handshake(self: &Arc<Self>, session: Session) -> Result<UnderWay, Reason> {
+    /// Lets the handshake of a session begin. When there are too many, the oldest is given up: whoever floods us begins new
+    /// ones all the time, and an exporter is done with its own long before it is the oldest.
+    pub(crate) fn handshake(self: &Arc<Self>, session: Session) -> UnderWay {
         let source = source_of(session);
         let mut handshakes = self.handshakes.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_source = handshakes.get(&source).copied().unwrap_or(0);
-        if handshakes.values().sum::<usize>() >= self.limits.handshakes_max {
-            return Err(Reason::TooManyHandshakes);
+        let of_source = handshakes.iter().filter(|known| known.source == source).count();
+        let oldest = if of_source >= self.limits.handshakes_per_source_max {
+            handshakes.iter().position(|known| known.source == source)
+        } else {
+            (handshakes.len() >= self.limits.handshakes_max).then_some(0)
+        };
+        if let Some(oldest) = oldest.and_then(|at| handshakes.remove(at)) {
+            oldest.given_up.store(true, Ordering::Release);
         }
-        if of_source >= self.limits.handshakes_per_source_max {
-            return Err(Reason::TooManyHandshakesOfSource);
-        }
-        handshakes.insert(source, of_source + 1);
-        Ok(UnderWay { source, sessions: Arc::clone(self) })
+        let given_up = Arc::<AtomicBool>::default();
+        handshakes.push_back(HalfOpen { source, given_up: Arc::clone(&given_up) });
+        UnderWay { given_up, sessions: Arc::clone(self) }
     }
 }
 
@@ -144,16 +156,25 @@ impl Drop for Open {
 /// A handshake that counts against the limit until it is dropped.
 #[derive(Debug)]
 pub(crate) struct UnderWay {
-    source: IpAddr,
+    given_up: Arc<AtomicBool>,
     sessions: Arc<Sessions>,
+}
+
+impl UnderWay {
+    /// Whether others have taken its place.
+    pub(crate) fn is_given_up(&self) -> bool {
+        self.given_up.load(Ordering::Acquire)
+    }
+
+    /// For whoever waits for the handshake: see [`is_given_up`](Self::is_given_up).
+    pub(crate) fn given_up(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.given_up)
+    }
 }
 
 impl Drop for UnderWay {
     fn drop(&mut self) {
         let mut handshakes = self.sessions.handshakes.lock().unwrap_or_else(PoisonError::into_inner);
-        match handshakes.get_mut(&self.source) {
-            Some(count) if *count > 1 => *count -= 1,
-            _ => drop(handshakes.remove(&self.source)),
-        }
+        handshakes.retain(|known| !Arc::ptr_eq(&known.given_up, &self.given_up));
     }
 }

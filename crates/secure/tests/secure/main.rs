@@ -46,6 +46,7 @@ impl Authority {
             certificate: self.path("server.pem"),
             key: self.path("server.key"),
             authorities: Some(self.path("ca.pem")),
+            revocations: None,
             client_auth,
             peers: peers.iter().map(|&name| name.to_owned()).collect(),
         }

@@ -2,10 +2,14 @@
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-use weir_secure::{AcceptError, ClientAuth, ConnectError, TlsClient, TlsClientOptions, TlsServer, TlsStream};
+use weir_secure::{
+    AcceptError, ClientAuth, ConnectError, TlsClient, TlsClientOptions, TlsServer, TlsServerOptions, TlsStream,
+};
 use weir_testkit::certificates::Certificate;
 
 use super::{Authority, Says};
@@ -76,6 +80,43 @@ fn clients_are_refused_for_a_reason() {
     let server = TlsServer::new(&files.server(ClientAuth::Request, &[])).expect("a server");
     assert_eq!(refusal(&files.client(None), &server), None);
     assert_eq!(refusal(&files.client(Some("stranger")), &server), Some(AcceptError::CertificateUntrusted));
+}
+
+/// Runs OpenSSL's own certificate authority.
+fn ca(openssl: &Path, files: &Authority, arguments: &[&str]) {
+    let mut command = Command::new(openssl);
+    command.args(["ca", "-config", "ca.cnf", "-keyfile", "ca.key", "-cert", "ca.pem"]).args(arguments);
+    let run = command.current_dir(files.folder.path()).output().expect("openssl runs");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+}
+
+#[test]
+fn revoked_certificates_are_refused_once_the_list_is_read() {
+    let Some(openssl) = weir_testkit::program("openssl") else { return };
+    let files = Authority::new();
+    for name in ["good", "bad"] {
+        files.sign(name, &Says::name(name));
+    }
+    files.write("index.txt", b"");
+    files.write(
+        "ca.cnf",
+        b"[ca]\ndefault_ca = own\n[own]\ndatabase = index.txt\ndefault_md = sha256\ndefault_crl_days = 1\n",
+    );
+    ca(&openssl, &files, &["-gencrl", "-out", "crl.pem"]);
+    let options =
+        TlsServerOptions { revocations: Some(files.path("crl.pem")), ..files.server(ClientAuth::Require, &[]) };
+    let server = TlsServer::new(&options).expect("a server");
+    assert_eq!(refusal(&files.client(Some("bad")), &server), None);
+    ca(&openssl, &files, &["-revoke", "bad.pem"]);
+    ca(&openssl, &files, &["-gencrl", "-out", "crl.pem"]);
+    assert_eq!(refusal(&files.client(Some("bad")), &server), None, "nobody has read it");
+    server.reload(&options).expect("good files");
+    assert_eq!(refusal(&files.client(Some("bad")), &server), Some(AcceptError::CertificateRevoked));
+    assert_eq!(refusal(&files.client(Some("good")), &server), None);
+    files.write("crl.pem", b"no list");
+    let error = server.reload(&options).expect_err("no list").to_string();
+    assert!(error.ends_with("crl.pem holds no revocation list in PEM form"), "{error}");
+    assert_eq!(refusal(&files.client(Some("bad")), &server), Some(AcceptError::CertificateRevoked), "as before");
 }
 
 #[test]

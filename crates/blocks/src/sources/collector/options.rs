@@ -56,8 +56,9 @@ options! {
         /// after a restart is decoded; made when missing. Without it nothing is kept, and data waits for its template in
         /// memory only.
         state: Option<PathBuf>,
-        /// Take datagrams and connections from these networks only, such as 192.0.2.0/24; without it from everybody. What
-        /// others send is counted in datagrams_not_allowed and connections_refused, and not looked at.
+        /// Take datagrams and connections from these networks only, such as 192.0.2.0/24, or from those in a file, @FILE, with
+        /// one in each line; without it from everybody. What others send is counted in datagrams_not_allowed and
+        /// connections_refused, and not looked at. SIGHUP has the file read again.
         allow: Vec<String> = Vec::new(),
         /// Sockets that share the port of a UDP listener, each with a thread that receives and one that decodes.
         sockets: usize = 1 => 1..=1024,
@@ -99,6 +100,9 @@ options! {
         tls_key: Option<PathBuf>,
         /// PEM file of the authorities that sign the certificates of exporters.
         tls_ca: Option<PathBuf>,
+        /// PEM file of revocation lists of these authorities, one of each: what is in them is refused. SIGHUP has this file and
+        /// those of certificates read again.
+        tls_crl: Option<PathBuf>,
         /// Whether exporters must show a certificate.
         tls_client_auth: ClientCertificate = ClientCertificate::Require,
         /// Accept only exporters whose certificate has one of these names: DNS names, addresses, or common names of
@@ -189,7 +193,7 @@ pub(super) fn collector_options(options: CollectorSourceOptions) -> Result<Colle
         return Err(OptionError::new("listen", "'listen' names no address"));
     };
     Ok(CollectorOptions {
-        allowed: parse_all(&listening.allow, "allow")?,
+        allowed: parse_all(&with_files(&listening.allow, "allow")?, "allow")?,
         sockets: listening.sockets,
         buffer_octets: listening.buffer.bytes() as usize,
         queue_bursts_max: listening.queue_datagram_bursts,
@@ -212,6 +216,27 @@ pub(super) fn collector_options(options: CollectorSourceOptions) -> Result<Colle
     })
 }
 
+/// The texts of an option, and for each `@FILE` the lines of the file; what follows a `#` is a remark.
+fn with_files(texts: &[String], key: &'static str) -> Result<Vec<String>, OptionError> {
+    let mut all = Vec::new();
+    for text in texts {
+        let Some(path) = text.strip_prefix('@') else {
+            all.push(text.clone());
+            continue;
+        };
+        let lines = std::fs::read_to_string(path)
+            .map_err(|error| OptionError::new(key, format!("cannot read the networks in {path}: {error}")))?;
+        let before = all.len();
+        let lines = lines.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+        all.extend(lines.filter(|line| !line.is_empty()).map(str::to_owned));
+        if all.len() == before {
+            // no networks at all would let everybody in
+            return Err(OptionError::new(key, format!("{path} has no network in it")));
+        }
+    }
+    Ok(all)
+}
+
 /// The texts of an option as what they mean.
 fn parse_all<T: FromStr<Err: Display>>(texts: &[String], key: &'static str) -> Result<Vec<T>, OptionError> {
     let parse = |text: &String| {
@@ -229,9 +254,9 @@ fn parse_all<T: FromStr<Err: Display>>(texts: &[String], key: &'static str) -> R
 
 /// Certificates, where there is a listener that needs them.
 fn tls_options(options: ListenerTlsOptions, listeners: &[Listener]) -> Result<Option<TlsServerOptions>, OptionError> {
-    let ListenerTlsOptions { tls_cert, tls_key, tls_ca, tls_client_auth, tls_peers } = options;
+    let ListenerTlsOptions { tls_cert, tls_key, tls_ca, tls_crl, tls_client_auth, tls_peers } = options;
     if !listeners.iter().any(|listener| listener.is_secure()) {
-        let files = [("tls_cert", &tls_cert), ("tls_key", &tls_key), ("tls_ca", &tls_ca)];
+        let files = [("tls_cert", &tls_cert), ("tls_key", &tls_key), ("tls_ca", &tls_ca), ("tls_crl", &tls_crl)];
         return match files.into_iter().find(|(_, path)| path.is_some()) {
             Some((key, _)) => Err(OptionError::new(key, format!("'{key}' has no effect: no listener has TLS or DTLS"))
                 .with_hint("listen on tls://0.0.0.0:4740 or dtls://0.0.0.0:4740")),
@@ -245,6 +270,7 @@ fn tls_options(options: ListenerTlsOptions, listeners: &[Listener]) -> Result<Op
         certificate: file("tls_cert", tls_cert)?,
         key: file("tls_key", tls_key)?,
         authorities: tls_ca,
+        revocations: tls_crl,
         client_auth: match tls_client_auth {
             ClientCertificate::Require => ClientAuth::Require,
             ClientCertificate::Request => ClientAuth::Request,

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, TryRecvError, bounded};
-use weir_chain::{Counter, Counters};
+use weir_chain::{ComponentContext, Counter, ReloadSignal};
 
 use super::tables::{Refreshed, Tables};
 
@@ -15,16 +15,21 @@ pub(super) struct Reload {
     running: Option<Receiver<(Tables, Refreshed)>>,
     loaded: Counter,
     failed: Counter,
+    asked: ReloadSignal,
 }
 
 impl Reload {
-    pub(super) fn new(every: Duration, meter: &Counters) -> Self {
+    pub(super) fn new(every: Duration, context: &ComponentContext) -> Self {
+        let meter = &context.counters;
         let (loaded, failed) = (meter.counter("files_reloaded"), meter.counter("reloads_failed"));
-        Self { every, next: Instant::now() + every, running: None, loaded, failed }
+        Self { every, next: Instant::now() + every, running: None, loaded, failed, asked: context.reload.clone() }
     }
 
     /// Takes over what a look has found, or begins one when it is time.
     pub(super) fn tick(&mut self, tables: &mut Tables) {
+        if self.asked.take() {
+            self.next = Instant::now();
+        }
         match self.running.as_ref().map(Receiver::try_recv) {
             Some(Ok((found, refreshed))) => {
                 *tables = found;

@@ -37,6 +37,7 @@ impl Authority {
             certificate: path("server.pem"),
             key: path("server.key"),
             authorities: Some(path("ca.pem")),
+            revocations: None,
             client_auth,
             peers: Vec::new(),
         }

@@ -25,6 +25,7 @@ fn the_certificates_of_the_page_are_good() {
         certificate: file("collector.pem"),
         key: file("collector.key"),
         authorities: Some(file("authority.pem")),
+        revocations: None,
         client_auth: ClientAuth::Require,
         peers: vec!["router-1.example.net".to_owned()],
     };

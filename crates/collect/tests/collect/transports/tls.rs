@@ -122,11 +122,15 @@ fn half_open_handshakes_are_bounded() {
     let mut running = Running::start(&CollectorOptions { sessions, ..options(files.options(ClientAuth::None)) });
     let hanging: Vec<_> = (0..5).map(|_| TcpStream::connect(running.address()).expect("connected")).collect();
     running.until_problem("handshakes_over_limit", 3);
-    drop(hanging);
-    running.until_problem("handshake_cut_short", 2);
+    // the oldest of them gives way to an exporter
     let mut stream = files.connect(running.address(), None).expect("a handshake");
     stream.write_all(&messages()).expect("sent");
     running.until_counted(Counter::RecordsStored, 2);
+    running.until_problem("handshakes_over_limit", 4);
+    drop(hanging);
+    running.until_problem("handshake_cut_short", 1);
+    let told = running.collector.take_notice().expect("the first one is named");
+    assert!(told.starts_with("session of 127.0.0.1:") && told.ends_with(": handshakes_over_limit"), "{told}");
     running.finish();
 }
 
@@ -143,11 +147,42 @@ fn handshakes_of_one_source_leave_room_for_others() {
         TcpStream::from(socket)
     };
     let hanging: Vec<_> = (0..9).map(|_| from_another()).collect();
-    running.until_problem("handshakes_of_source_over_limit", 6);
+    running.until_problem("handshakes_over_limit", 6);
     let mut stream = files.connect(running.address(), None).expect("a handshake");
     stream.write_all(&messages()).expect("sent");
     running.until_counted(Counter::RecordsStored, 2);
     drop(hanging);
+    running.finish();
+}
+
+/// A renewed certificate is used from the next session on, and sessions that are there go on.
+#[test]
+fn certificates_are_read_again_without_ending_sessions() {
+    let files = Authority::new();
+    let tls = files.options(ClientAuth::None);
+    let options = options(tls.clone());
+    let mut running = Running::start(&options);
+    let mut before = files.connect(running.address(), None).expect("a handshake");
+    before.write_all(&messages()).expect("sent");
+    running.until_counted(Counter::RecordsStored, 2);
+    let serial = |stream: &openssl::ssl::SslStream<TcpStream>| {
+        let shown = stream.ssl().peer_certificate().expect("a certificate");
+        shown.to_der().expect("octets")
+    };
+    let renewed = files.authority.sign(&Says { dns: &["localhost"], ..Says::name("renewed") });
+    renewed.write(files.folder.path(), "server");
+    running.collector.reload(&options).expect("good files");
+    let mut after = files.connect(running.address(), None).expect("a handshake");
+    assert_eq!(serial(&after), renewed.certificate.to_der().expect("octets"));
+    assert_ne!(serial(&before), serial(&after));
+    before.write_all(&data(2, &[3])).expect("sent");
+    after.write_all(&messages()).expect("sent");
+    running.until_counted(Counter::RecordsStored, 5);
+    // what cannot be used changes nothing
+    files.write("server.pem", b"no certificate");
+    let error = running.collector.reload(&options).expect_err("a bad file");
+    assert_eq!(error.to_string(), "cannot offer TLS");
+    assert!(files.connect(running.address(), None).is_some());
     running.finish();
 }
 

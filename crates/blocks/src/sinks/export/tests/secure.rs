@@ -27,6 +27,7 @@ impl Secure {
             certificate: path("server.pem"),
             key: path("server.key"),
             authorities: Some(path("ca.pem")),
+            revocations: None,
             client_auth,
             peers: vec!["exporter".to_owned()].into_iter().filter(|_| client_auth == ClientAuth::Require).collect(),
         };
