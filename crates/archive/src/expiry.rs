@@ -3,7 +3,8 @@
 //! The rules are those of nfexpire: when a limit is hit, data goes down to a percentage of the limit, so that not every
 //! look removes a little. A segment expires as a whole, when its newest row is too old; nothing goes early. What came
 //! beside the flows (books, options, counters) is small and tells for years what was collected, so it has an age of its
-//! own, and by size it goes only when no flows are left that could.
+//! own, and by size it goes only when no flows are left that could, and it is too large by itself: flows that are not
+//! sealed yet may be more than the limit for a while, and would take the books of all that went before.
 //!
 //! Segments of the newest tail never go.
 //!
@@ -194,11 +195,16 @@ fn which(state: &ArchiveState, options: &ExpiryOptions, octets: u64, now_ms: i64
         }
     }
     if let Some(octets_max) = options.octets_max.filter(|octets_max| left > *octets_max) {
+        let low_water = options.low_water(octets_max);
+        let beside = rest.iter().filter(|segment| segment.table != Table::Flows);
+        let mut left_beside: u64 = beside.map(|segment| segment.octets).sum();
         for segment in rest {
-            if left <= options.low_water(octets_max) {
+            let is_beside = segment.table != Table::Flows;
+            if left <= low_water || is_beside && left_beside <= low_water {
                 break;
             }
             left = left.saturating_sub(segment.octets);
+            left_beside -= if is_beside { segment.octets } else { 0 };
             expired.push(Segment::clone(segment));
         }
     }
@@ -260,8 +266,11 @@ mod tests {
         check(&both, &options, &[(Table::Flows, 96)]);
         let options = ExpiryOptions { octets_max: Some(79), low_water_percent: 70, ..NONE() };
         check(&both, &options, &[96, 97, 98].map(|day| (Table::Flows, day)));
-        let all = [(Table::Flows, 96), (Table::Flows, 97), (Table::Flows, 98), (Table::ExporterBooks, 96)];
-        check(&both, &ExpiryOptions { octets_max: Some(45), low_water_percent: 90, ..NONE() }, &all);
+        // the books are not too much by themselves, though flows that must stay are
+        let flows = [96, 97, 98].map(|day| (Table::Flows, day));
+        check(&both, &ExpiryOptions { octets_max: Some(45), low_water_percent: 90, ..NONE() }, &flows);
+        let all = [&flows[..], &[(Table::ExporterBooks, 96)]].concat();
+        check(&both, &ExpiryOptions { octets_max: Some(30), low_water_percent: 90, ..NONE() }, &all);
         let books = ExpiryOptions { side_tables_age_max: Some(DAY * 2), low_water_percent: 100, ..NONE() };
         check(&both, &books, &[96, 97].map(|day| (Table::ExporterBooks, day)));
     }
