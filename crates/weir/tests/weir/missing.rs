@@ -95,7 +95,9 @@ fn every_flow_is_stored_or_booked() {
     let send = |length: Duration, exporters: &mut [Numbered]| {
         let until = Instant::now() + length;
         while Instant::now() < until {
-            exporters.iter_mut().for_each(|exporter| exporter.send(free));
+            for exporter in &mut *exporters {
+                exporter.send(free);
+            }
             std::thread::sleep(Duration::from_millis(3));
         }
     };
