@@ -3,8 +3,8 @@
 //! The rules are those of nfexpire: when a limit is hit, data goes down to a percentage of the limit, so that not every
 //! look removes a little. A segment expires as a whole, when its newest row is too old; nothing goes early. What came
 //! beside the flows (books, options, counters) is small and tells for years what was collected, so it has an age of its
-//! own, and by size it goes only when no flows are left that could, and it is too large by itself: flows that are not
-//! sealed yet may be more than the limit for a while, and would take the books of all that went before.
+//! own, and by size it goes only when no flows are left that could, and it is more than half of the limit by itself:
+//! flows that are not sealed yet may be more than the limit for a while, and would take the books of all before.
 //!
 //! Segments of the newest tail never go.
 //!
@@ -200,7 +200,7 @@ fn which(state: &ArchiveState, options: &ExpiryOptions, octets: u64, now_ms: i64
         let mut left_beside: u64 = beside.map(|segment| segment.octets).sum();
         for segment in rest {
             let is_beside = segment.table != Table::Flows;
-            if left <= low_water || is_beside && left_beside <= low_water {
+            if left <= low_water || is_beside && left_beside <= low_water / 2 {
                 break;
             }
             left = left.saturating_sub(segment.octets);
@@ -266,11 +266,14 @@ mod tests {
         check(&both, &options, &[(Table::Flows, 96)]);
         let options = ExpiryOptions { octets_max: Some(79), low_water_percent: 70, ..NONE() };
         check(&both, &options, &[96, 97, 98].map(|day| (Table::Flows, day)));
-        // the books are not too much by themselves, though flows that must stay are
-        let flows = [96, 97, 98].map(|day| (Table::Flows, day));
-        check(&both, &ExpiryOptions { octets_max: Some(45), low_water_percent: 90, ..NONE() }, &flows);
-        let all = [&flows[..], &[(Table::ExporterBooks, 96)]].concat();
-        check(&both, &ExpiryOptions { octets_max: Some(30), low_water_percent: 90, ..NONE() }, &all);
+        let all = [(Table::Flows, 96), (Table::Flows, 97), (Table::Flows, 98), (Table::ExporterBooks, 96)];
+        check(&both, &ExpiryOptions { octets_max: Some(45), low_water_percent: 90, ..NONE() }, &all);
+        // whatever is not sealed yet, books that are small stay
+        let mut state = ArchiveState::new();
+        state.segments.extend(both.concat().into_iter().map(|segment| (segment.key(), segment)));
+        let options = ExpiryOptions { octets_max: Some(100), low_water_percent: 100, ..NONE() };
+        let expired = which(&state, &options, 1_000_000, NOW_MS);
+        assert!(expired.len() == 3 && expired.iter().all(|segment| segment.table == Table::Flows), "{expired:?}");
         let books = ExpiryOptions { side_tables_age_max: Some(DAY * 2), low_water_percent: 100, ..NONE() };
         check(&both, &books, &[96, 97].map(|day| (Table::ExporterBooks, day)));
     }
