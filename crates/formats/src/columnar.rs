@@ -15,12 +15,13 @@ use arrow::array::{
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, TimeUnit, TimestampMillisecondType, UInt32Type};
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::errors::ParquetError;
 use weir_flow::schema::arrow_type;
 use weir_flow::{Column, ColumnType, FlowBatch};
 
-use crate::FormatError;
 use crate::text::cell::{self, Cell};
 use crate::text::fields;
+use crate::{FormatError, panics};
 
 /// The first and the last octets of every file.
 pub(crate) const MAGIC: &[u8] = b"PAR1";
@@ -44,8 +45,8 @@ impl Reader {
     pub fn open(path: impl AsRef<Path>, mapping: &[(String, Column)]) -> Result<Self, FormatError> {
         let path = path.as_ref().to_owned();
         let file = File::open(&path).map_err(|error| FormatError::open(&path, error))?;
-        let failed = |error: parquet::errors::ParquetError| FormatError::read(&path, std::io::Error::other(error));
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file).map_err(failed)?;
+        let failed = |error: ParquetError| FormatError::read(&path, std::io::Error::other(error));
+        let builder = guarded(|| ParquetRecordBatchReaderBuilder::try_new(file)).map_err(failed)?;
         let schema = Arc::clone(builder.schema());
         let (mut columns, mut ignored) = (Vec::new(), Vec::new());
         for field in schema.fields() {
@@ -60,7 +61,7 @@ impl Reader {
         if columns.iter().flatten().count() == 0 {
             return Err(FormatError::NotThis { path, expected: "a Parquet file of flows: no column has a known name" });
         }
-        let batches = builder.with_batch_size(BATCH_ROWS).build().map_err(failed)?;
+        let batches = guarded(|| builder.with_batch_size(BATCH_ROWS).build()).map_err(failed)?;
         Ok(Self { path, batches, columns, ignored, values_refused: 0, rows_refused: 0, ended: false })
     }
 
@@ -131,12 +132,23 @@ impl Iterator for Reader {
         if self.ended {
             return None;
         }
-        let batch = match self.batches.next()? {
-            Ok(rows) => self.batch(&rows),
+        let batches = &mut self.batches;
+        let batch = match guarded(|| batches.next().transpose()) {
+            Ok(None) => return None,
+            Ok(Some(rows)) => self.batch(&rows),
             Err(error) => Err(FormatError::read(&self.path, std::io::Error::other(error))),
         };
         self.ended = batch.is_err();
         Some(batch)
+    }
+}
+
+/// Reads something of a file with the library, which panics on some that are damaged: that is an error like others.
+/// Whatever was being read is not used again, so nothing half done is seen.
+fn guarded<T, E: Into<ParquetError>>(read: impl FnOnce() -> Result<T, E>) -> Result<T, ParquetError> {
+    match panics::caught(read) {
+        Ok(result) => result.map_err(Into::into),
+        Err(message) => Err(ParquetError::General(format!("the file is damaged: {message}"))),
     }
 }
 

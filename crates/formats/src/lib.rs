@@ -12,6 +12,7 @@ pub mod text;
 mod any;
 mod error;
 mod lzo;
+mod panics;
 
 pub use any::{AnyReader, Format, Lost};
 pub use error::FormatError;

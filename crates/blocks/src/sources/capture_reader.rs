@@ -21,6 +21,7 @@ use weir_collect::capture::{self, CapturedDatagram, DatagramReader};
 use weir_collect::{Decoder, Limits, Session};
 use weir_flow::Delivery;
 
+use super::reception::Reception;
 use crate::books_counters::BooksCounters;
 
 /// Captures of export datagrams.
@@ -35,7 +36,8 @@ pub const KIND: ComponentKind<CaptureReaderOptions> = ComponentKind {
           does not tell. A file that cannot be opened or read to its end is counted in files_failed and told; the other \
           files are read all the same. It counts frames, datagrams_udp, datagrams_skipped (no NetFlow or IPFIX), \
           datagrams_truncated (cut short by the capture), messages, messages_damaged and octets_skipped (of IPFIX \
-          files), octets_read, and what the books count.",
+          files), times_replaced (times of reception that cannot be, or that are of more than 1000 days in one file: the \
+          present stands for them), octets_read, and what the books count.",
     configure,
 };
 
@@ -117,6 +119,7 @@ struct Reading {
     books: BooksCounters,
     counters: CaptureCounters,
     notices: Notices,
+    reception: Reception,
     /// IPFIX files read, which distinguishes their sessions.
     files: u16,
 }
@@ -154,6 +157,7 @@ impl Reading {
                 failed: counter("files_failed"),
             },
             notices: context.notices.clone(),
+            reception: Reception::new(context),
             files: 0,
             books: BooksCounters::new(context),
         }
@@ -173,6 +177,7 @@ impl Reading {
     }
 
     fn file(&mut self, path: &Path) -> Result<(), ComponentError> {
+        self.reception.begin_file();
         let name = path.display();
         let path = if path.ends_with("-") { Path::new("-") } else { path };
         let mut input = match Input::open(path) {
@@ -222,7 +227,7 @@ impl Reading {
             }
             match messages.next_message() {
                 Ok(Some(message)) => {
-                    last_ms = export_ms(message);
+                    last_ms = self.reception.judged(export_ms(message));
                     self.decoder.message(session, last_ms, message);
                 }
                 Ok(None) => break Ok(()),
@@ -253,7 +258,8 @@ impl Reading {
             self.counters.skipped.add(1);
             return;
         }
-        self.decoder.datagram(datagram.source, datagram.captured_ms, datagram.payload);
+        let received_ms = self.reception.judged(datagram.captured_ms);
+        self.decoder.datagram(datagram.source, received_ms, datagram.payload);
         if self.decoder.is_full() {
             self.deliver();
         }

@@ -24,6 +24,8 @@ use weir_formats::{AnyReader, Format, FormatError};
 
 use accounts::Accounts;
 
+use super::reception::Reception;
+
 /// Files of other programs.
 pub const KIND: ComponentKind<FileReaderOptions> = ComponentKind {
     name: "file-reader",
@@ -35,7 +37,8 @@ pub const KIND: ComponentKind<FileReaderOptions> = ComponentKind {
           order of the files, with lines of the books that count them as stored, and with what a file tells of samplers \
           and interfaces. A file that cannot be opened or read to its end is counted in files_failed and told; what was \
           read of it is kept. It counts files_read, records_stored, records_damaged (records and lines that could not be \
-          read), blocks_damaged, values_lost and octets_read.",
+          read), blocks_damaged, values_lost, times_replaced (times of reception that cannot be, or that are of more than \
+          1000 days in one file: the present stands for them) and octets_read.",
     configure,
 };
 
@@ -158,6 +161,7 @@ struct Reading {
     blocks_damaged: Counter,
     values_lost: Counter,
     octets: Counter,
+    reception: Reception,
     notices: Notices,
 }
 
@@ -183,6 +187,7 @@ impl Reading {
             blocks_damaged: counter("blocks_damaged"),
             values_lost: counter("values_lost"),
             octets: counter("octets_read"),
+            reception: Reception::new(context),
             notices: context.notices.clone(),
         }
     }
@@ -206,6 +211,7 @@ impl Reading {
     fn file(&mut self, path: &Path) -> Result<(), FormatError> {
         let octets = fs::metadata(path).map_or(0, |file| file.len());
         let mut reader = AnyReader::open(path, self.format, &self.mapping)?;
+        self.reception.begin_file();
         let before = self.octets.get();
         let read = self.batches(&mut reader, before);
         self.octets.add((before + octets).saturating_sub(self.octets.get()));
@@ -235,7 +241,7 @@ impl Reading {
     /// Hands on all batches of a file.
     fn batches(&mut self, reader: &mut AnyReader, before: u64) -> Result<(), FormatError> {
         while let Some(flows) = reader.next() {
-            let flows = flows?;
+            let flows = self.reception.judged_flows(flows?);
             self.octets.add((before + reader.octets_read()).saturating_sub(self.octets.get()));
             let books = self.accounts.of(&flows);
             let rows = flows.rows() as u64;
