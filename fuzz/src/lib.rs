@@ -13,6 +13,7 @@ mod framing;
 #[path = "../../crates/wire/tests/wire/sampled_walk.rs"]
 mod sampled_walk;
 
+mod decoding;
 mod metering;
 
 use framing::{Framing, messages};
@@ -146,6 +147,11 @@ pub fn structured(input: &[u8]) {
     };
     walk.list(kind, list, weir_wire::ObservationDomainId(0));
     canary(&walk);
+}
+
+/// Decodes datagrams of several exporters, within the time and memory that their octets may cost.
+pub fn decoder(data: &[u8]) {
+    decoding::decoder(data);
 }
 
 /// Panics once two records have been decoded, or two values found in a list. The way there is a valid header, and for v9,
