@@ -16,6 +16,7 @@ pub mod transforms;
 mod books_counters;
 mod filter_error;
 mod plot;
+mod reception;
 pub mod row_file;
 
 use weir_chain::{AnyKind, Registry};

@@ -21,8 +21,8 @@ use weir_collect::capture::{self, CapturedDatagram, DatagramReader};
 use weir_collect::{Decoder, Limits, Session};
 use weir_flow::Delivery;
 
-use super::reception::Reception;
 use crate::books_counters::BooksCounters;
+use crate::reception::Reception;
 
 /// Captures of export datagrams.
 pub const KIND: ComponentKind<CaptureReaderOptions> = ComponentKind {

@@ -24,7 +24,7 @@ use weir_formats::{AnyReader, Format, FormatError};
 
 use accounts::Accounts;
 
-use super::reception::Reception;
+use crate::reception::Reception;
 
 /// Files of other programs.
 pub const KIND: ComponentKind<FileReaderOptions> = ComponentKind {

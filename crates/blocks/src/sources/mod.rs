@@ -6,7 +6,6 @@ pub mod collector;
 pub mod file_reader;
 pub mod generator;
 pub mod meter;
-mod reception;
 pub mod router_generator;
 
 pub mod traffic;

@@ -20,7 +20,7 @@ const DAY_MS: i64 = 86_400_000;
 const DAYS_MAX: usize = 1_000;
 
 /// Judges times of reception, and counts those that it replaces.
-pub(super) struct Reception {
+pub(crate) struct Reception {
     now_ms: i64,
     /// Days of the file that is being read.
     days: HashSet<i64>,
@@ -28,18 +28,18 @@ pub(super) struct Reception {
 }
 
 impl Reception {
-    pub(super) fn new(context: &ComponentContext) -> Self {
+    pub(crate) fn new(context: &ComponentContext) -> Self {
         let now_ms = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_millis() as i64);
         Self { now_ms, days: HashSet::new(), replaced: context.counters.counter("times_replaced") }
     }
 
     /// Another file begins.
-    pub(super) fn begin_file(&mut self) {
+    pub(crate) fn begin_file(&mut self) {
         self.days.clear();
     }
 
     /// The time, or now where it makes no sense. A clock may be a day ahead of ours.
-    pub(super) fn judged(&mut self, received_ms: i64) -> i64 {
+    pub(crate) fn judged(&mut self, received_ms: i64) -> i64 {
         let day = received_ms.div_euclid(DAY_MS);
         let is_possible = (FIRST_MS..=self.now_ms.saturating_add(DAY_MS)).contains(&received_ms);
         if is_possible && (self.days.contains(&day) || self.days.len() < DAYS_MAX) {
@@ -51,7 +51,7 @@ impl Reception {
     }
 
     /// Flows whose times of reception are judged.
-    pub(super) fn judged_flows(&mut self, flows: FlowBatch) -> FlowBatch {
+    pub(crate) fn judged_flows(&mut self, flows: FlowBatch) -> FlowBatch {
         let Some(times) = flows.column(Column::Received).map(AsArray::as_primitive::<TimestampMillisecondType>) else {
             return flows;
         };
