@@ -220,7 +220,8 @@ impl ExporterConfig {
             announces_apart: false,
             sampling: None,
             interfaces: Vec::new(),
-            uptime_ms: 10 * 86_400_000,
+            // as old as flows may be, 24 days
+            uptime_ms: i32::MAX as u32,
         }
     }
 

@@ -8,7 +8,8 @@ pub enum Refusal {
     Address,
     /// A number or text that does not fit into its field.
     Value,
-    /// A time that 32 bits of uptime cannot express: after the export, or more than 24 days before it.
+    /// A time that 32 bits of uptime cannot express: after the export, more than 24 days before it, or before the exporter
+    /// began.
     Time,
     /// The record or its template does not fit into a datagram.
     Length,

@@ -121,7 +121,7 @@ impl Exporter {
         let mut first = 0;
         while first < columns.rows {
             let end = columns.rows.min(first + CHUNK_ROWS);
-            self.shapes.classify(self.config.version, &columns, first..end, now_ms);
+            self.shapes.classify(self.config.version, &columns, first..end, clock);
             match &mut self.protocol {
                 Protocol::Packets(packets) => packets.add(&columns, &self.shapes, first, clock.boot_ms),
                 Protocol::Messages(messages) => messages.add(&columns, &mut self.shapes, first, clock.boot_ms),

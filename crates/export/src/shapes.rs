@@ -10,6 +10,7 @@ use crate::carriage::is_system;
 use crate::columns::{Carried, Columns, Elements, Values};
 use crate::config::Version;
 use crate::exported::Refusal;
+use crate::exporter::Clock;
 
 /// A set of columns, one bit each.
 pub(crate) type ColumnSet = u128;
@@ -41,7 +42,7 @@ const AGE_MAX_MS: i64 = i32::MAX as i64;
 
 impl Shapes {
     /// Looks at these rows, one column after another.
-    pub(crate) fn classify(&mut self, version: Version, columns: &Columns<'_>, rows: Range<usize>, now_ms: i64) {
+    pub(crate) fn classify(&mut self, version: Version, columns: &Columns<'_>, rows: Range<usize>, clock: Clock) {
         let all = columns.carried.iter().fold(0, |all, carried| all | bit(carried.column));
         self.shapes.clear();
         self.shapes.resize(rows.len(), Shape { present: all, wide: 0 });
@@ -55,16 +56,17 @@ impl Shapes {
                     }
                 }
             }
-            self.check(version, carried, rows.clone(), now_ms);
+            self.check(version, carried, rows.clone(), clock);
         }
     }
 
-    fn check(&mut self, version: Version, carried: &Carried<'_>, rows: Range<usize>, now_ms: i64) {
+    fn check(&mut self, version: Version, carried: &Carried<'_>, rows: Range<usize>, clock: Clock) {
         match carried.values {
             Values::Time(times) => {
                 let (oldest, newest) = match version {
                     Version::Ipfix => (0, i64::MAX),
-                    _ => (now_ms.saturating_sub(AGE_MAX_MS), now_ms),
+                    // before the exporter began there is no uptime
+                    _ => (clock.now_ms.saturating_sub(AGE_MAX_MS).max(clock.boot_ms), clock.now_ms),
                 };
                 self.refuse(carried, &times[rows], Refusal::Time, |&time| (oldest..=newest).contains(&time));
             }

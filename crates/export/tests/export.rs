@@ -197,11 +197,26 @@ fn number(octets: &[u8]) -> u64 {
 
 #[test]
 fn uptime_wraps() {
-    // The exporter starts to count again while the flow goes on.
-    let config = ExporterConfig { uptime_ms: 2_000, ..ExporterConfig::new(Version::V9) };
+    // 49.7 days after its start the exporter counts again from 0, while the flow goes on
+    let config = ExporterConfig { uptime_ms: u32::MAX - 8_000, ..ExporterConfig::new(Version::V9) };
+    let (mut exporter, mut datagrams) = (Exporter::new(config).expect("settings"), Vec::new());
+    let mut sink = |datagram: weir_export::Datagram<'_>| datagrams.push(datagram.octets.to_vec());
+    exporter.announce(NOW_MS - 10_000, &mut sink);
     let batches = [batch(3, 100)];
-    let (_, datagrams) = export(config, &batches);
+    exporter.encode(&batches[0], NOW_MS, &mut sink);
+    exporter.flush(NOW_MS, &mut sink);
+    let uptime = |datagram: &Vec<u8>| u32::from_be_bytes(datagram[4..8].try_into().expect("four octets"));
+    assert!(datagrams.last().map(uptime).is_some_and(|uptime| uptime < 3_000));
     assert_eq!(numbered(Received::of(&datagrams).rows), expected(&batches));
+}
+
+/// Collectors that take uptimes as they are would read such flows 49.7 days late.
+#[test]
+fn what_was_before_the_exporter_began_is_refused() {
+    let config = ExporterConfig { uptime_ms: 5_001, ..ExporterConfig::new(Version::V9) };
+    // they began 5.000, 5.001 and 5.002 seconds ago
+    let (exporter, _) = export(config, &[batch(3, 100)]);
+    assert_eq!((exporter.exported().flows, exporter.exported().refused_for(Refusal::Time)), (2, 1));
 }
 
 #[test]

@@ -57,8 +57,8 @@ pub const KIND: ComponentKind<ExportOptions> = ComponentKind {
           takes rows with columns of flows; other columns are left out. A null goes out as an absent field in NetFlow v9 \
           and IPFIX and as 0 in NetFlow v5. A flow that the protocol cannot tell exactly is refused whole and counted by \
           reason: `records_refused_address` (an IPv6 address in NetFlow v5), `records_refused_value` (a number that is \
-          too large for its field), `records_refused_time` (NetFlow v5 and v9: after the export or more than 24 days \
-          before it), `records_refused_length` and `records_refused_template`. Values without a field in the protocol \
+          too large for its field), `records_refused_time` (NetFlow v5 and v9: after the export, more than 24 days \
+          before it, or before the exporter began), `records_refused_length` and `records_refused_template`. Values without a field in the protocol \
           are counted in `values_left_out`, their flows go out without them. Rows of `exporter_options` beside the flows \
           are told as well, those of interfaces and samplers of the first exporter whose rows come, NetFlow v5 only the \
           sampling interval: `options_told`; the others are counted in `options_left_out`. \

@@ -139,16 +139,31 @@ impl<'a> DatagramReader<'a> {
 /// Captures often hold other traffic as well; a live collector has its own port and needs no such guess.
 pub fn looks_like_export(payload: &[u8]) -> bool {
     let word = |at: usize| payload.get(at..at + 2).map(|two| usize::from(u16::from_be_bytes([two[0], two[1]])));
+    let long = |at: usize| payload.get(at..)?.first_chunk::<4>().map(|four| u32::from_be_bytes(*four));
     match (word(0), word(2)) {
         // other protocols begin with a 1 too, so the length has to agree
         (Some(1), Some(records @ 1..=60)) => payload.len().wrapping_sub(16 + records * 48) <= 4,
         (Some(7), Some(records @ 1..=60)) => payload.len().wrapping_sub(24 + records * 52) <= 4,
-        (Some(5), Some(records @ 1..=60)) => payload.len() >= 24 && payload.len() <= 24 + records * 48 + 4,
+        // the count may be wrong, and there may be more behind the records; then the time must be one
+        (Some(5), Some(records @ 1..=60)) => {
+            payload.len() >= 24 && (payload.len() <= 24 + records * 48 + 4 || is_time(long(8), long(12)))
+        }
         (Some(9), Some(records)) => payload.len() >= 20 && records > 0 && records <= payload.len(),
-        (Some(0), Some(5)) => weir_wire::sflow::decode(payload).is_ok_and(|datagram| datagram.header.samples > 0),
+        // even when the rest is damaged: version, kind of address, and the octets of a header
+        (Some(0), Some(5)) => match (long(4), payload.len()) {
+            (Some(1), 28..) => long(24) != Some(0),
+            (Some(2), 40..) => long(36) != Some(0),
+            _ => false,
+        },
         (Some(10), Some(length)) => payload.len() >= 16 && length >= 16 && length <= payload.len() + 4,
         _ => false,
     }
+}
+
+/// Whether seconds since the epoch and nanoseconds can be a time of export: from 1996, when NetFlow began, to 2100.
+fn is_time(seconds: Option<u32>, nanoseconds: Option<u32>) -> bool {
+    seconds.is_some_and(|seconds| (820_454_400..4_102_444_800).contains(&seconds))
+        && nanoseconds.is_some_and(|nanoseconds| nanoseconds < 1_000_000_000)
 }
 
 #[cfg(test)]
@@ -179,6 +194,19 @@ mod tests {
         // a binding request of STUN with eight octets, and a read request of TFTP
         assert!(!of(1, 8, 28));
         assert!(!looks_like_export(b"\0\x01file\0octet\0"));
+        // more behind the records of NetFlow v5 than there should be, or fewer counted than there are; and an error of TFTP
+        let mut longer = vec![0; 24 + 3 * 48 + 9];
+        longer[..4].copy_from_slice(&[0, 5, 0, 2]);
+        assert!(!looks_like_export(&longer), "no time");
+        longer[8..12].copy_from_slice(&1_700_000_000_u32.to_be_bytes());
+        assert!(looks_like_export(&longer));
+        assert!(!looks_like_export(&[&b"\0\x05\0\x01"[..], &[b'x'; 90]].concat()));
+        // a datagram of sFlow whose samples are damaged, and one of another protocol
+        let mut sampled = vec![0xff; 40];
+        sampled[..8].copy_from_slice(&[0, 0, 0, 5, 0, 0, 0, 1]);
+        assert!(looks_like_export(&sampled));
+        sampled[7] = 3;
+        assert!(!looks_like_export(&sampled));
     }
 
     /// Reads a capture whose datagrams are all that of [`capture`], and returns how many it has and the error.
