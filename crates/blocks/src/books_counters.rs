@@ -1,7 +1,15 @@
 //! The books of decoders as counters of a component.
 
+use std::io;
+use std::thread;
+use std::time::Duration;
+
+use crossbeam_channel::{RecvTimeoutError, Sender, bounded};
 use weir_chain::{ComponentContext, Counter};
-use weir_collect::DecoderStatistics;
+use weir_collect::{DecoderStatistics, Drops};
+
+/// How often drops are looked at.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The counters of the books and of decoding errors as counters of a component.
 #[derive(Debug)]
@@ -33,6 +41,22 @@ impl BooksCounters {
             raise(&self.context.counters.counter(label), sum);
         }
     }
+}
+
+/// Brings the counters of drops up to what was dropped, once a second until the sender of the channel is gone: while the
+/// chain takes nothing, nobody else looks.
+pub(crate) fn watch_drops(context: &ComponentContext, drops: Drops) -> io::Result<Sender<()>> {
+    let (alive, watched) = bounded(0);
+    let counters = context.counters.clone();
+    let work = move || {
+        while watched.recv_timeout(LOOK_INTERVAL) == Err(RecvTimeoutError::Timeout) {
+            for (counter, count) in drops.read() {
+                raise(&counters.counter(counter.name()), count);
+            }
+        }
+    };
+    thread::Builder::new().name("weir-drops".to_owned()).spawn(work)?;
+    Ok(alive)
 }
 
 fn raise(counter: &Counter, to: u64) {

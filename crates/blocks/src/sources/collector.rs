@@ -9,6 +9,7 @@ pub mod options;
 use std::path::Path;
 use std::time::Duration;
 
+use crossbeam_channel::Sender;
 use weir_archive::{ArchiveError, Snapshot};
 use weir_chain::{
     Built, Burst, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet, Pulled, ReloadSignal,
@@ -17,7 +18,7 @@ use weir_chain::{
 use weir_collect::{Collector, CollectorOptions, ListenerInfo, Next, Transport};
 use weir_flow::SequenceRow;
 
-use crate::books_counters::BooksCounters;
+use crate::books_counters::{BooksCounters, watch_drops};
 use filter::{FlowFilter, filtered_counter};
 pub use options::CollectorSourceOptions;
 use options::collector_options;
@@ -50,8 +51,17 @@ fn configure(options: CollectorSourceOptions) -> Result<Opener, OptionError> {
         collector.notices().iter().for_each(|notice| context.notices.send(notice));
         announce(&collector, &context.notices);
         let (counters, filtered) = (BooksCounters::new(context), filtered_counter(context));
+        let drops = watch_drops(context, collector.drops())
+            .map_err(|error| ComponentError::caused("cannot start a thread", error))?;
         let reload = Reload { signal: context.reload.clone(), given, notices: context.notices.clone() };
-        Ok(Built::Source(Box::new(Live { collector, filter: filter.clone(), counters, filtered, reload })))
+        Ok(Built::Source(Box::new(Live {
+            collector,
+            filter: filter.clone(),
+            counters,
+            filtered,
+            reload,
+            _drops: drops,
+        })))
     }))
 }
 
@@ -102,6 +112,8 @@ struct Live {
     counters: BooksCounters,
     filtered: Counter,
     reload: Reload,
+    /// While it is there, somebody looks at what is dropped.
+    _drops: Sender<()>,
 }
 
 /// What is read again when that is asked for.
@@ -234,6 +246,22 @@ mod tests {
         assert_eq!(numbers, (0..20_000).collect::<Vec<_>>());
         let counter = |name| context.counters.counter(name).get();
         assert_eq!((booked, counter("records_stored"), counter("datagrams")), (20_000, 20_000, sent.datagrams));
+    }
+
+    /// While the chain takes nothing, what the kernel drops meanwhile shows all the same.
+    #[test]
+    fn drops_show_while_nothing_is_taken() {
+        let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
+        let text = format!("listen = '{free}'\nbuffer = '4KiB'\nqueue_datagram_bursts = 1\nqueue_deliveries = 1");
+        let (Built::Source(_source), context) = compliance::open(COLLECTOR, &text) else { panic!("a source") };
+        let mut flows = TrafficModel::new(1).flows(1_000_000).expect("a model");
+        let streams = [Stream { source: None, config: ExporterConfig::new(Version::V5) }];
+        send(&mut flows, &streams, &SendPlan { target: free, ..SendPlan::to_loopback(0) }).expect("sent");
+        let until = std::time::Instant::now() + Duration::from_secs(20);
+        while context.counters.counter("kernel_drops").get() == 0 {
+            assert!(std::time::Instant::now() < until, "nothing shows");
+            std::thread::sleep(Duration::from_millis(50));
+        }
     }
 
     #[test]

@@ -241,9 +241,28 @@ impl Shared {
         })
     }
 
+    /// What queue and kernel have dropped so far.
+    fn drops(&self) -> [(Counter, u64); 2] {
+        [
+            (Counter::QueueDrops, self.queue_drops.load(Ordering::Relaxed)),
+            (Counter::KernelDrops, socket::kernel_drops(&self.inodes)),
+        ]
+    }
+
     /// The decoder of everything that comes from an address.
     fn owner(&self, source: SocketAddr, decoders: usize) -> usize {
         if decoders == 1 { 0 } else { self.seed.hash_one(source.ip().to_canonical()) as usize % decoders }
+    }
+}
+
+/// Reads what this machine has dropped so far, while nobody takes deliveries.
+#[derive(Debug, Clone)]
+pub struct Drops(Arc<Shared>);
+
+impl Drops {
+    /// The counters of drops with their values since the start. The kernel's is 0 once the sockets are closed.
+    pub fn read(&self) -> [(Counter, u64); 2] {
+        self.0.drops()
     }
 }
 
@@ -343,6 +362,12 @@ impl Collector {
             statistics.push(DecoderStatistics { problems, ..Decoder::new(Limits::default()).statistics() });
         }
         statistics
+    }
+
+    /// Where drops can be read as they happen; [`statistics`](Self::statistics) has them when they are in the books, for
+    /// which deliveries must be taken.
+    pub fn drops(&self) -> Drops {
+        Drops(Arc::clone(&self.shared))
     }
 
     /// What was seen of each Observation Domain, once the collector has ended.
@@ -459,11 +484,8 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 /// Enters the drops of queue and kernel that are not in the books yet.
 pub(crate) fn book_drops(shared: &Shared, decoder: &mut Decoder) {
     let now_ms = socket::now_ms();
-    let drops = [
-        (Counter::QueueDrops, shared.queue_drops.load(Ordering::Relaxed), &shared.queue_drops_booked),
-        (Counter::KernelDrops, socket::kernel_drops(&shared.inodes), &shared.kernel_drops_booked),
-    ];
-    for (counter, seen, booked) in drops {
+    let booked = [&shared.queue_drops_booked, &shared.kernel_drops_booked];
+    for ((counter, seen), booked) in shared.drops().into_iter().zip(booked) {
         let before = booked.fetch_max(seen, Ordering::Relaxed);
         decoder.count_unassigned(now_ms, counter, seen.saturating_sub(before));
     }
