@@ -234,7 +234,9 @@ impl Decoder {
         exporters.follow(index, &arrival, hash);
         self.tables.add_octets(payload.len());
         let (domain, sources) = (&mut exporters.domains[index], &mut exporters.sources);
-        let mut samples = SampleDecoder { domain, sources, tables: &mut self.tables, received_ms, arrival };
+        let sender =
+            Some(session.source.ip().to_canonical()).filter(|sender| *sender != domain.key.session.source.ip());
+        let mut samples = SampleDecoder { domain, sources, tables: &mut self.tables, received_ms, arrival, sender };
         let decoded = samples.decode(&header, datagram.samples);
         exporters.count_samples(index, &decoded);
         Ok(())

@@ -20,6 +20,10 @@ use crate::session::Session;
 /// enterprise of the structure, with its format as the element's number. IANA assigns no enterprise up there.
 const STRUCTURES: u32 = 1 << 31;
 
+/// The address that a datagram came from, among the elements: exporterIPv4Address and exporterIPv6Address.
+const EXPORTER_IPV4_ADDRESS: u16 = 130;
+const EXPORTER_IPV6_ADDRESS: u16 = 131;
+
 /// What is followed of one source of samples.
 #[derive(Debug, Clone)]
 pub(crate) struct Source {
@@ -161,6 +165,8 @@ pub(super) struct SampleDecoder<'d> {
     pub received_ms: i64,
     /// That of the datagram.
     pub arrival: Arrival,
+    /// Where the datagram came from, when that is not the agent that it names: whoever may send can speak for any.
+    pub sender: Option<IpAddr>,
 }
 
 impl SampleDecoder<'_> {
@@ -210,6 +216,10 @@ impl SampleDecoder<'_> {
         let target = builder.elements();
         for (row, records) in rows.iter().zip(records) {
             observed::push_elements(row, target);
+            if let Some(sender) = self.sender {
+                let id = if sender.is_ipv4() { EXPORTER_IPV4_ADDRESS } else { EXPORTER_IPV6_ADDRESS };
+                weir_flow::address::with_octets(sender, |octets| target.push(0, id, octets));
+            }
             for record in records.flatten() {
                 push_record(&record, target);
             }
@@ -252,8 +262,13 @@ impl SampleDecoder<'_> {
             decoded.sources_refused += 1;
             return;
         };
+        let outcome = source.flow_samples.observe(&Arrival { sequence: sample.sequence, ..self.arrival });
+        decoded.add(outcome);
+        if outcome.reordered {
+            // its count is an older one, and would make the next count again
+            return;
+        }
         let before = source.drops.replace(sample.drops);
-        decoded.add(source.flow_samples.observe(&Arrival { sequence: sample.sequence, ..self.arrival }));
         // A count that went back is that of an agent that has started again.
         let grown = before.map_or(0, |before| sample.drops.wrapping_sub(before));
         if grown < 1 << 31 {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use weir_flow::SequenceRow;
+use weir_flow::{EXPORT_VERSION_SFLOW5, SequenceRow};
 
 use super::file::{self, StateFolder, StatePort, WriteFailures};
 use crate::spool::thread::{self, SpoolPort};
@@ -81,7 +81,9 @@ impl DecoderPersistence {
         if let Some(rows) = &options.sequences {
             let is_of_udp = |row: &&SequenceRow| {
                 let address = weir_flow::address::to_ip(&row.key.exporter);
-                address.is_some_and(|address| is_own(SocketAddr::new(address, row.key.exporter_port)))
+                // agents of sFlow may send from any address, so whichever decoder hears of one goes on with it
+                row.key.export_version == EXPORT_VERSION_SFLOW5
+                    || address.is_some_and(|address| is_own(SocketAddr::new(address, row.key.exporter_port)))
             };
             decoder = decoder.with_sequences(rows.iter().filter(is_of_udp).cloned());
         }

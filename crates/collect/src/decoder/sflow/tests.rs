@@ -118,6 +118,8 @@ fn a_sampled_packet_is_a_flow_of_one_packet() {
         (0, 56, hex("020000000003")),
         (0, 80, hex("020000000004")),
         (0, 245, hex("0007")),
+        // the datagram did not come from the agent's own address
+        (0, 130, vec![198, 51, 100, 9]),
         (0, 244, vec![3]),
     ];
     assert_eq!(elements(&flows), expected);
@@ -158,7 +160,8 @@ fn what_routers_know_has_columns_and_nothing_is_lost() {
     assert_eq!(octets(&flows, Column::BgpNextHop), [192, 0, 2, 9]);
     assert_eq!(octets(&flows, Column::NatSrcAddr), [198, 51, 100, 1]);
     let communities = [hex("03 01e3 0004"), words(&[0xfbf4_0001])].concat();
-    let expected = [(0, 485, communities), (STRUCTURES, 1003, path), (STRUCTURES + 4300, 9, vec![1, 2, 3, 4])];
+    let sender = (0, 130, vec![198, 51, 100, 9]);
+    let expected = [sender, (0, 485, communities), (STRUCTURES, 1003, path), (STRUCTURES + 4300, 9, vec![1, 2, 3, 4])];
     assert_eq!(elements(&flows), expected);
     assert_eq!(decoder.statistics().total(Counter::StructuresSkipped), 1);
 }
