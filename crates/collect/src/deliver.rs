@@ -49,7 +49,10 @@ impl Outgoing {
 
     /// A decoder of the options, which knows what was remembered of its own exporters.
     pub(crate) fn decoder(&mut self, is_own: impl Fn(SocketAddr) -> bool) -> Decoder {
-        self.persistence.decoder(&self.options, is_own)
+        let decoder = self.persistence.decoder(&self.options, is_own);
+        // what is not this decoder's own need not be kept
+        self.options.sequences = None;
+        decoder
     }
 
     /// When the next delivery is due.

@@ -40,8 +40,14 @@ pub(crate) struct SecureServers {
 }
 
 impl SecureServers {
-    /// Has them read the files of certificates again.
+    /// Has them read the files of certificates again; all of them, or none when the files cannot be used.
     pub(crate) fn reload(&self, options: &TlsServerOptions) -> Result<(), TlsError> {
+        if !self.tls.is_empty() {
+            TlsServer::new(options)?;
+        }
+        if !self.dtls.is_empty() {
+            DtlsServer::new(options)?;
+        }
         self.tls.iter().try_for_each(|server| server.reload(options))?;
         self.dtls.iter().try_for_each(|server| server.reload(options))
     }

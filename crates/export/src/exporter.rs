@@ -2,6 +2,7 @@
 
 use weir_flow::{Column, FlowBatch};
 
+use crate::clock::Clock;
 use crate::columns::{Columns, Values};
 use crate::config::{ConfigError, ExporterConfig, Version};
 use crate::exported::{Exported, Refusal};
@@ -25,20 +26,6 @@ impl Datagram<'_> {
     /// Whether it has templates and options only.
     pub fn is_announcement(&self) -> bool {
         self.flows == 0
-    }
-}
-
-/// When it is, and when the exporter started, in milliseconds since the epoch.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Clock {
-    pub now_ms: i64,
-    pub boot_ms: i64,
-}
-
-impl Clock {
-    /// Uptime at a moment, modulo 2^32.
-    pub(crate) fn uptime_at(self, moment_ms: i64) -> u32 {
-        moment_ms.wrapping_sub(self.boot_ms) as u32
     }
 }
 

@@ -19,6 +19,7 @@ pub mod exporter;
 pub mod session;
 
 mod carriage;
+mod clock;
 mod columns;
 mod message;
 mod options;

@@ -6,10 +6,11 @@ use weir_wire::message_builder::{FinishedMessage, MessageBuilder};
 use weir_wire::sets::SET_HEADER_LEN;
 use weir_wire::{FieldSpecifier, ObservationDomainId, Template, TemplateId, WireError, ipfix, netflow9};
 
+use crate::clock::Clock;
 use crate::columns::Columns;
 use crate::config::{ExporterConfig, SamplingAnnouncement, Version};
 use crate::exported::{Exported, Refusal};
-use crate::exporter::{Clock, Datagram, OptionsError};
+use crate::exporter::{Datagram, OptionsError};
 use crate::options::{Change, Options, OptionsData};
 use crate::records::Plan;
 use crate::shapes::{ElementShapes, Shape, Shapes};

@@ -3,10 +3,11 @@
 use weir_wire::fixed::{Header, PacketBuilder};
 use weir_wire::netflow5::{FORMAT, HEADER_LEN, RECORD_LEN};
 
+use crate::clock::Clock;
 use crate::columns::Columns;
 use crate::config::ExporterConfig;
 use crate::exported::Exported;
-use crate::exporter::{Clock, Datagram};
+use crate::exporter::Datagram;
 use crate::records::Plan;
 use crate::shapes::Shapes;
 use crate::stage::Stage;

@@ -7,10 +7,10 @@ use weir_flow::{Column, ColumnType, element};
 use weir_wire::{ElementId, FieldSpecifier, VARIABLE_LENGTH};
 
 use crate::carriage::is_system;
+use crate::clock::Clock;
 use crate::columns::{Carried, Columns, Elements, Values};
 use crate::config::Version;
 use crate::exported::Refusal;
-use crate::exporter::Clock;
 
 /// A set of columns, one bit each.
 pub(crate) type ColumnSet = u128;

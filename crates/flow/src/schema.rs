@@ -75,6 +75,7 @@ static SEQUENCES: LazyLock<SchemaRef> = LazyLock::new(|| {
         Field::new("sequence_unit", DataType::Utf8, false),
         Field::new("sequence_first", DataType::UInt32, true),
         Field::new("sequence_next", DataType::UInt32, false),
+        Field::new("sequence_units", DataType::UInt64, false),
         Field::new("sequence_next_is_least", DataType::Boolean, false),
         Field::new("exported", arrow_type(ColumnType::Time), false),
         Field::new("uptime_ms", DataType::UInt32, true),

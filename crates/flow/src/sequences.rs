@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use arrow::array::{
     Array, ArrayRef, AsArray, BooleanArray, RecordBatch, StringArray, TimestampMillisecondArray, UInt8Array,
-    UInt16Array, UInt32Array,
+    UInt16Array, UInt32Array, UInt64Array,
 };
-use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type};
+use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 
 use crate::{Table, TableBatch};
 
@@ -44,6 +44,8 @@ pub struct SequenceRow {
     pub first: Option<u32>,
     /// Number that the next datagram is to have.
     pub next: u32,
+    /// How far the numbers went in this row: their difference without the wraps at 2^32.
+    pub units: u64,
     /// Whether it may be a larger one, because not all records of the last datagram could be counted.
     pub is_least: bool,
     /// Time of export of the last datagram by the exporter's clock, milliseconds since the epoch.
@@ -58,7 +60,8 @@ impl SequenceRow {
         if next.first != Some(self.next) || next.unit != self.unit {
             return Some(next);
         }
-        *self = Self { first: self.first, since_ms: self.since_ms, ..next };
+        let units = self.units.saturating_add(next.units);
+        *self = Self { first: self.first, since_ms: self.since_ms, units, ..next };
         None
     }
 }
@@ -81,6 +84,7 @@ pub fn sequence_rows(rows: &[SequenceRow]) -> Option<TableBatch> {
         Arc::new(StringArray::from_iter_values(rows.iter().map(|row| &row.unit))),
         Arc::new(rows.iter().map(|row| row.first).collect::<UInt32Array>()),
         Arc::new(UInt32Array::from_iter_values(rows.iter().map(|row| row.next))),
+        Arc::new(UInt64Array::from_iter_values(rows.iter().map(|row| row.units))),
         Arc::new(rows.iter().map(|row| Some(row.is_least)).collect::<BooleanArray>()),
         times(|row| row.exported_ms),
         Arc::new(rows.iter().map(|row| row.uptime_ms).collect::<UInt32Array>()),
@@ -107,6 +111,7 @@ fn read(batch: &RecordBatch) -> Option<Vec<SequenceRow>> {
     let versions = column("export_version")?.as_primitive_opt::<UInt8Type>()?;
     let units = column("sequence_unit")?.as_string_opt::<i32>()?;
     let (firsts, nexts, uptimes) = (u32s("sequence_first")?, u32s("sequence_next")?, u32s("uptime_ms")?);
+    let advances = column("sequence_units")?.as_primitive_opt::<UInt64Type>()?;
     let least = column("sequence_next_is_least")?.as_boolean_opt()?;
     let rows = (0..batch.num_rows()).map(|row| SequenceRow {
         key: SequenceKey {
@@ -120,6 +125,7 @@ fn read(batch: &RecordBatch) -> Option<Vec<SequenceRow>> {
         unit: units.value(row).to_owned(),
         first: firsts.is_valid(row).then(|| firsts.value(row)),
         next: nexts.value(row),
+        units: advances.value(row),
         is_least: least.value(row),
         exported_ms: exported.value(row),
         uptime_ms: uptimes.is_valid(row).then(|| uptimes.value(row)),
@@ -144,6 +150,7 @@ pub const SEQUENCE_DOCS: &[(&str, &str)] = &[
         "Sequence Number that the first datagram was to have; null when nothing is known of what was before it.",
     ),
     ("sequence_next", "Sequence Number that the datagram after the last one is to have."),
+    ("sequence_units", "How far the numbers went in the row: their difference without the wraps at 2^32."),
     (
         "sequence_next_is_least",
         "Whether that number may be larger, because not all records of the last datagram could be counted.",
@@ -166,6 +173,7 @@ mod tests {
             unit: "datagrams".to_owned(),
             first,
             next,
+            units: 5,
             is_least: false,
             exported_ms: 1_900,
             uptime_ms: Some(77),
@@ -188,7 +196,7 @@ mod tests {
         let mut whole = row(None, 10);
         let next = SequenceRow { received_ms: 4_000, since_ms: 2_000, ..row(Some(10), 25) };
         assert_eq!(whole.follow(next), None);
-        assert_eq!(whole, SequenceRow { received_ms: 4_000, ..row(None, 25) });
+        assert_eq!(whole, SequenceRow { received_ms: 4_000, units: 10, ..row(None, 25) });
         assert!(whole.follow(row(Some(26), 30)).is_some(), "something is missing between them");
         assert!(whole.follow(row(None, 30)).is_some(), "nobody knows");
     }

@@ -22,8 +22,8 @@ pub struct TlsServerOptions {
     pub key: PathBuf,
     /// PEM file of the authorities that sign the certificates of clients.
     pub authorities: Option<PathBuf>,
-    /// PEM file of revocation lists of these authorities (RFC 5280 section 5): with one, each certificate is looked for in
-    /// the list of its authority, and refused where there is none.
+    /// PEM file of revocation lists of these authorities (RFC 5280 section 5): with one, the certificate of a client is looked
+    /// for in the list of its authority, and refused where there is none.
     pub revocations: Option<PathBuf>,
     /// Whether clients must show a certificate.
     pub client_auth: ClientAuth,
@@ -97,7 +97,8 @@ fn load_authorities(context: &mut SslContextBuilder, options: &TlsServerOptions)
         ClientAuth::Require => SslVerifyMode::PEER | SslVerifyMode::FAIL_IF_NO_PEER_CERT,
     });
     let Some(path) = &options.authorities else {
-        return if options.client_auth == ClientAuth::None { Ok(()) } else { Err(TlsError::NoAuthorities) };
+        let needs_none = options.client_auth == ClientAuth::None && options.revocations.is_none();
+        return if needs_none { Ok(()) } else { Err(TlsError::NoAuthorities) };
     };
     let mut store = X509StoreBuilder::new()?;
     for authority in authorities(path)? {

@@ -1,13 +1,14 @@
 //! Rows of the table `exporter_sequences` of which one goes on where another ends, as one row.
 //!
-//! Such a row has where the first one begins, `sequence_first` and `since`, and all else of the last one.
+//! Such a row has where the first one begins, `sequence_first` and `since`, and all else of the last one but `sequence_units`, which are added up.
 //! Rows are left in the order of their last datagrams.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, new_null_array};
+use arrow::array::{Array, ArrayRef, AsArray, UInt32Array, UInt64Array, new_null_array};
 use arrow::compute::take;
-use arrow::datatypes::{Field, TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type};
+use arrow::datatypes::{Field, TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use arrow::error::ArrowError;
 
 /// The columns by which rows are found to go on from one another.
@@ -46,17 +47,19 @@ impl SequenceColumns {
 pub(crate) struct SequenceFold {
     /// Of each row that is left, the first and the last of those that it was made of.
     rows: Vec<(u32, u32)>,
+    /// The row that is left of each row.
+    row_of: Vec<u32>,
 }
 
 impl SequenceFold {
     pub(crate) fn new(columns: Option<&SequenceColumns>) -> Self {
-        let Some(SequenceColumns { columns }) = columns else { return Self { rows: Vec::new() } };
+        let Some(SequenceColumns { columns }) = columns else { return Self { rows: Vec::new(), row_of: Vec::new() } };
         let [received, exporters, ports, domains, versions, units, nexts, firsts] = columns;
         let received = received.as_primitive::<TimestampMillisecondType>();
         let (exporters, units) = (exporters.as_binary::<i32>(), units.as_string::<i32>());
         let (ports, versions) = (ports.as_primitive::<UInt16Type>(), versions.as_primitive::<UInt8Type>());
         let [domains, firsts, nexts] = [domains, firsts, nexts].map(AsArray::as_primitive::<UInt32Type>);
-        let mut rows: Vec<(u32, u32)> = Vec::new();
+        let (mut rows, mut row_of): (Vec<(u32, u32)>, Vec<u32>) = (Vec::new(), Vec::new());
         // by who sends, the row that was left last, and where it ends
         let mut last: HashMap<(&[u8], u16, u32, u8), usize> = HashMap::new();
         for row in 0..received.len() {
@@ -67,15 +70,24 @@ impl SequenceFold {
                     && firsts.value(row) == nexts.value(before)
                     && units.value(row) == units.value(before)
             });
-            if let Some(at) = goes_on {
+            let at = if let Some(at) = goes_on {
                 rows[at].1 = row as u32;
+                at
             } else {
                 last.insert(key, rows.len());
                 rows.push((row as u32, row as u32));
-            }
+                rows.len() - 1
+            };
+            row_of.push(at as u32);
         }
-        rows.sort_by_key(|(_, last)| received.value(*last as usize));
-        Self { rows }
+        let mut order: Vec<usize> = (0..rows.len()).collect();
+        order.sort_by_key(|at| received.value(rows[*at].1 as usize));
+        let mut places = vec![0; rows.len()];
+        order.iter().zip(0..).for_each(|(at, place)| places[*at] = place);
+        for at in &mut row_of {
+            *at = places[*at as usize];
+        }
+        Self { rows: order.into_iter().map(|at| rows[at]).collect(), row_of }
     }
 
     /// Rows that are left.
@@ -85,6 +97,14 @@ impl SequenceFold {
 
     /// A column of the rows that are left, of the column of all rows.
     pub(crate) fn column(&self, field: &Field, of_all: &ArrayRef) -> Result<ArrayRef, ArrowError> {
+        if field.name() == "sequence_units" {
+            let mut sums = vec![0_u64; self.rows.len()];
+            for (place, units) in self.row_of.iter().zip(of_all.as_primitive::<UInt64Type>().values()) {
+                let sum = &mut sums[*place as usize];
+                *sum = sum.saturating_add(*units);
+            }
+            return Ok(Arc::new(UInt64Array::from(sums)));
+        }
         let is_of_first = matches!(field.name().as_str(), "sequence_first" | "since");
         let rows = self.rows.iter().map(|(first, last)| if is_of_first { *first } else { *last });
         take(of_all, &UInt32Array::from_iter_values(rows), None)
@@ -93,8 +113,6 @@ impl SequenceFold {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use arrow::array::RecordBatch;
     use weir_flow::sequences::{read_sequence_rows, sequence_rows};
     use weir_flow::{SequenceKey, SequenceRow, Table};
@@ -115,6 +133,7 @@ mod tests {
             unit: "data records".to_owned(),
             first,
             next,
+            units: 10,
             is_least: false,
             exported_ms: received_ms - 5,
             uptime_ms: None,
@@ -145,7 +164,7 @@ mod tests {
         let expected = [
             row(2, [11, 21], Some(100), 7),
             row(2, [31, 41], None, 9),
-            row(1, [10, 60], None, 300),
+            SequenceRow { units: 30, ..row(1, [10, 60], None, 300) },
             row(1, [70, 80], Some(350), 400),
         ];
         assert_eq!(folded(&rows), expected);

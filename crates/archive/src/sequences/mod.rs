@@ -2,15 +2,30 @@
 
 pub(crate) mod fold;
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 
 use weir_flow::sequences::read_sequence_rows;
 use weir_flow::{SequenceKey, SequenceRow, Table};
 
+use crate::civil::day_of_ms;
+use crate::upkeep::now_ms;
 use crate::{ArchiveError, Segment, Snapshot};
 
 /// Days before that of the last row whose rows are read as well.
 const DAYS_BEFORE: i64 = 1;
+
+/// Most exporters that are gone on with: more are made up.
+const LAST_MAX: usize = 1 << 17;
+
+/// Leaves those heard last.
+fn keep_newest(last: &mut HashMap<SequenceKey, SequenceRow>) {
+    if last.len() > LAST_MAX {
+        let mut times: Vec<i64> = last.values().map(|row| row.received_ms).collect();
+        let (_, oldest, _) = times.select_nth_unstable_by(LAST_MAX - 1, |one, other| other.cmp(one));
+        let oldest = *oldest;
+        last.retain(|_, row| row.received_ms >= oldest);
+    }
+}
 
 /// Something that an archive had, and has no more.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,30 +42,37 @@ pub struct SequenceHole {
 
 impl Snapshot {
     /// Where the sequence numbers of all exporters stand that were heard on the last day of the archive or on the day
-    /// before: the last row of each, which tells of the time from where nothing is missing on.
+    /// before: the last row of each in the order in which they were written, of the exporters heard last if there are more
+    /// than [`LAST_MAX`]. Days to come do not count: a clock was wrong.
     pub fn last_sequences(&self) -> Result<Vec<SequenceRow>, ArchiveError> {
-        let segments = self.segments(Table::ExporterSequences);
-        let last_day = segments.iter().map(|segment| segment.day).max();
+        let today = day_of_ms(now_ms());
+        let is_past = |segment: &&Segment| segment.day <= today + 1;
+        let segments = self.segments(Table::ExporterSequences).iter().filter(is_past);
+        let last_day = segments.map(|segment| segment.day).max();
         let first_day = last_day.map_or(i64::MIN, |day| day.saturating_sub(DAYS_BEFORE));
-        let mut last: BTreeMap<SequenceKey, SequenceRow> = BTreeMap::new();
+        let mut last: HashMap<SequenceKey, SequenceRow> = HashMap::new();
         self.each_sequence(
-            |segment| segment.day >= first_day,
-            |row| match last.get_mut(&row.key) {
-                None => {
-                    last.insert(row.key.clone(), row);
-                }
-                Some(before) => {
-                    if let Some(row) = before.follow(row).filter(|row| row.received_ms >= before.received_ms) {
-                        *before = row;
-                    }
+            |segment| (first_day..=today + 1).contains(&segment.day),
+            |row| {
+                let before = last.remove(&row.key);
+                let row = match before {
+                    Some(mut before) => before.follow(row).unwrap_or(before),
+                    None => row,
+                };
+                last.insert(row.key.clone(), row);
+                if last.len() >= 2 * LAST_MAX {
+                    keep_newest(&mut last);
                 }
             },
         )?;
-        Ok(last.into_values().collect())
+        keep_newest(&mut last);
+        let mut last: Vec<SequenceRow> = last.into_values().collect();
+        last.sort_by_key(|row| std::cmp::Reverse(row.received_ms));
+        Ok(last)
     }
 
-    /// What the archive had and has no more, though it has not expired: files were removed or damaged. It shows where a
-    /// row goes on from one that is not there.
+    /// What the archive told that it had and tells no more, though it has not expired: files of this table were removed or
+    /// damaged, and perhaps those of flows that came with them. It shows where a row goes on from one that is not there.
     pub fn sequence_holes(&self) -> Result<Vec<SequenceHole>, ArchiveError> {
         let mut rows: BTreeMap<SequenceKey, Vec<SequenceRow>> = BTreeMap::new();
         self.each_sequence(
@@ -87,7 +109,9 @@ impl Snapshot {
         mut take: impl FnMut(SequenceRow),
     ) -> Result<(), ArchiveError> {
         let segments = self.segments(Table::ExporterSequences).iter();
-        for segment in segments.filter(|segment| is_wanted(segment)) {
+        let mut segments: Vec<&Segment> = segments.filter(|segment| is_wanted(segment)).collect();
+        segments.sort_by_key(|segment| segment.last);
+        for segment in segments {
             segment.read()?.iter().flat_map(read_sequence_rows).for_each(&mut take);
         }
         self.tail(Table::ExporterSequences)?.iter().flat_map(read_sequence_rows).for_each(&mut take);

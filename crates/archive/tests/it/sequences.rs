@@ -24,6 +24,7 @@ fn row(port: u16, hour: u32, first: Option<u32>) -> SequenceRow {
         unit: "data records".to_owned(),
         first,
         next: hour * 1000,
+        units: u64::from(u32::MAX),
         is_least: hour % 2 == 1,
         // an exporter whose clock is wrong must not change where rows are kept
         exported_ms: 5,
@@ -54,15 +55,16 @@ fn rows_that_go_on_become_one_when_they_are_sealed_and_merged() {
     archive_of(dir, delivery(&[row(1, 1, None), row(2, 1, Some(7)), row(1, 2, Some(1000)), row(2, 3, Some(1000))]));
     let [mut one, mut other] = [row(1, 2, None), row(2, 3, Some(7))];
     (one.since_ms, other.since_ms) = (row(1, 1, None).since_ms, row(2, 1, None).since_ms);
+    (one.units, other.units) = (2 * u64::from(u32::MAX), 2 * u64::from(u32::MAX));
     assert_eq!(sealed(dir), [one.clone(), other.clone()]);
     archive_of(dir, delivery(&[row(1, 4, Some(2000)), row(2, 5, None)]));
     assert_eq!(sealed(dir).len(), 4);
     let last = || Snapshot::open(dir).and_then(|snapshot| snapshot.last_sequences()).expect("readable");
     let before = last();
     merge(dir);
-    let whole = SequenceRow { since_ms: one.since_ms, ..row(1, 4, None) };
+    let whole = SequenceRow { since_ms: one.since_ms, units: 3 * u64::from(u32::MAX), ..row(1, 4, None) };
     assert_eq!(sealed(dir), [other, whole.clone(), row(2, 5, None)]);
-    assert_eq!((last(), before), (vec![whole, row(2, 5, None)], last()));
+    assert_eq!((last(), before), (vec![row(2, 5, None), whole], last()));
     assert_eq!(Snapshot::open(dir).and_then(|snapshot| snapshot.sequence_holes()).expect("readable"), []);
     assert_eq!(check(dir, false, |_| {}).expect("checked").findings, []);
 }
@@ -99,5 +101,22 @@ fn only_who_was_heard_of_late_is_gone_on_with() {
     }
     let snapshot = Snapshot::open(dir).expect("a snapshot");
     let last = snapshot.last_sequences().expect("readable");
-    assert_eq!(last.iter().map(|row| row.key.exporter_port).collect::<Vec<_>>(), [2, 3]);
+    assert_eq!(last.iter().map(|row| row.key.exporter_port).collect::<Vec<_>>(), [3, 2]);
+}
+
+/// A clock that was wrong for a while does not decide from where the collector goes on.
+#[test]
+fn days_to_come_do_not_count() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let dir = folder.path();
+    // in the year 2100, and then as it should be
+    let mut wrong = row(1, 2, None);
+    wrong.received_ms += 74 * 365 * 24 * HOUR_MS;
+    archive_of(dir, delivery(&[wrong]));
+    archive_of(dir, delivery(&[row(1, 3, None)]));
+    let last = || Snapshot::open(dir).and_then(|snapshot| snapshot.last_sequences()).expect("readable");
+    assert_eq!(last(), [row(1, 3, None)]);
+    // what was written last counts, whatever the clock said
+    archive_of(dir, delivery(&[row(1, 1, None)]));
+    assert_eq!(last(), [row(1, 1, None)]);
 }

@@ -45,7 +45,7 @@ fn configure(options: CollectorSourceOptions) -> Result<Opener, OptionError> {
     let given = options;
     let options = collector_options(given.clone())?;
     Ok(Box::new(move |context| {
-        let sequences = given.archive.as_ref().map(|folder| last_sequences(folder, &context.notices));
+        let sequences = given.archive.as_ref().map(|folder| last_sequences(folder, &context.notices).into());
         let options = CollectorOptions { sequences, ..options };
         let collector = Collector::start(&options).map_err(|error| ComponentError::caused("cannot collect", error))?;
         collector.notices().iter().for_each(|notice| context.notices.send(notice));

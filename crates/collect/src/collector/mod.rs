@@ -80,7 +80,7 @@ pub struct CollectorOptions {
     pub state: Option<PathBuf>,
     /// Where the sequence numbers of exporters stood in what is kept of a process before this one, empty when it is
     /// not known; deliveries tell where they stand then. `None`: nobody keeps it.
-    pub sequences: Option<Vec<SequenceRow>>,
+    pub sequences: Option<Arc<[SequenceRow]>>,
     /// Whether data may be read by templates, and scaled by samplers, that the exporter has sent from another port.
     pub templates_across_ports: bool,
 }
@@ -347,10 +347,13 @@ impl Collector {
     }
 
     /// Takes the networks of these options for those who may send from now on, and reads the files of certificates again.
-    /// Sessions that have begun go on. When the files cannot be used, those from before stay in use.
+    /// Sessions that have begun go on. When the files cannot be used, nothing changes.
     pub fn reload(&self, options: &CollectorOptions) -> Result<(), CollectError> {
+        if let Some(tls) = &options.tls {
+            self.servers.reload(tls)?;
+        }
         self.shared.sessions.allowed.replace(&options.allowed);
-        Ok(options.tls.as_ref().map_or(Ok(()), |tls| self.servers.reload(tls))?)
+        Ok(())
     }
 
     /// What the decoders have seen up to now, at most a delivery interval ago.

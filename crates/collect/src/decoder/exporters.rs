@@ -198,7 +198,7 @@ impl Exporters {
             return None;
         };
         let mut domain = Domain::new(key, &self.limits);
-        self.sequences.begin(&mut domain);
+        self.sequences.begin(&mut domain, self.now_ms);
         self.domains.insert(index, domain);
         self.books.ledger.open(index, key);
         Some(index)

@@ -10,6 +10,9 @@ use crate::domain::Domain;
 use crate::limits::UNSETTLED_MAX;
 use crate::sequence::{Arrival, DatagramHasher, Outcome, SequencePosition, SequenceUnit};
 
+/// An account of a process before is not gone on with after this time, in milliseconds.
+const RESUMED_AGE_MAX_MS: i64 = 2 * 86_400_000;
+
 /// What the accounts of all domains have in common.
 #[derive(Debug)]
 pub(super) struct Sequences {
@@ -17,6 +20,8 @@ pub(super) struct Sequences {
     /// What the accounts have not settled, of all domains.
     unsettled: usize,
     hasher: DatagramHasher,
+    /// Most accounts of the process before that are remembered.
+    resumable_max: usize,
     /// `None` when nobody asks where they stand.
     standing: Option<Standing>,
 }
@@ -36,20 +41,22 @@ impl Sequences {
     /// None yet.
     pub(super) fn new(limits: &Limits) -> Self {
         let duplicate_datagrams_max = limits.duplicate_datagrams_max;
-        Self { duplicate_datagrams_max, unsettled: 0, hasher: DatagramHasher::default(), standing: None }
+        let (hasher, resumable_max) = (DatagramHasher::default(), limits.domains_max);
+        Self { duplicate_datagrams_max, unsettled: 0, hasher, resumable_max, standing: None }
     }
 
     /// Has rows made of where the accounts stand, and goes on from those of the process before.
     pub(super) fn resume(&mut self, rows: impl IntoIterator<Item = SequenceRow>) {
         let before = rows.into_iter().filter_map(|row| {
             let unit = SequenceUnit::by_name(&row.unit)?;
-            let SequenceRow { key, received_ms, since_ms, first, next, is_least, exported_ms, uptime_ms, .. } = row;
-            let export_ms = exported_ms;
+            let SequenceRow { key, received_ms, since_ms, first, next, units, is_least, uptime_ms, .. } = row;
+            let export_ms = row.exported_ms;
             let position =
-                SequencePosition { unit, first, next, is_least, received_ms, since_ms, export_ms, uptime_ms };
+                SequencePosition { unit, first, next, units, is_least, received_ms, since_ms, export_ms, uptime_ms };
             Some((key, position))
         });
-        self.standing.get_or_insert_default().before.extend(before);
+        let standing = self.standing.get_or_insert_default();
+        standing.before.extend(before.take(self.resumable_max));
     }
 
     /// Exporters whose accounts may still be gone on with.
@@ -57,10 +64,13 @@ impl Sequences {
         self.standing.as_ref().map_or(0, |standing| standing.before.len())
     }
 
-    /// Goes on with the account of a new domain, if it had one in the process before.
-    pub(super) fn begin(&mut self, domain: &mut Domain) {
+    /// Goes on with the account of a new domain, if it had one in the process before and that is not long ago.
+    pub(super) fn begin(&mut self, domain: &mut Domain, now_ms: i64) {
         let Some(standing) = self.standing.as_mut().filter(|standing| !standing.before.is_empty()) else { return };
-        if let Some(position) = domain.key.sequence_key().and_then(|key| standing.before.remove(&key)) {
+        let position = domain.key.sequence_key().and_then(|key| standing.before.remove(&key));
+        // domains that are restored at the start have no time yet
+        let is_old = |ms: i64| now_ms > 0 && now_ms.saturating_sub(ms) > RESUMED_AGE_MAX_MS;
+        if let Some(position) = position.filter(|position| !is_old(position.received_ms)) {
             domain.sequence.resume(&position);
         }
     }
@@ -125,9 +135,11 @@ impl Sequences {
     /// Forgets the account of a domain that is about to be forgotten.
     pub(super) fn forget(&mut self, domain: &mut Domain) {
         self.unsettled -= domain.sequence.unsettled();
-        if let Some(standing) = &mut self.standing
-            && domain.sequence.take_untold()
-        {
+        let Some(standing) = &mut self.standing else { return };
+        if let Some((key, position)) = domain.key.sequence_key().zip(domain.sequence.unheard()) {
+            // it had to give way before it was heard, and may still be
+            standing.before.insert(key, position);
+        } else if domain.sequence.take_untold() {
             standing.rows.extend(row(domain));
         }
     }
@@ -150,13 +162,15 @@ impl Sequences {
     }
 }
 
-/// Where the account of a domain stands.
+/// Where the account of a domain stands. Nothing is told of one without records: anybody can make up any number of those.
 fn row(domain: &mut Domain) -> Option<SequenceRow> {
+    domain.activity.records_since_ms?;
     let key = domain.key.sequence_key()?;
     let position = domain.sequence.tell()?;
-    let SequencePosition { unit, first, next, is_least, received_ms, since_ms, export_ms, uptime_ms } = position;
+    let SequencePosition { unit, first, next, units, is_least, received_ms, since_ms, export_ms, uptime_ms } = position;
     let unit = unit.name().to_owned();
-    Some(SequenceRow { key, received_ms, since_ms, unit, first, next, is_least, exported_ms: export_ms, uptime_ms })
+    let exported_ms = export_ms;
+    Some(SequenceRow { key, received_ms, since_ms, unit, first, next, units, is_least, exported_ms, uptime_ms })
 }
 
 #[cfg(test)]

@@ -74,9 +74,9 @@ impl Line {
     }
 
     /// Goes on from where a line of a process before this one ended.
-    pub(super) fn resume(expected: u32, open: bool) -> Self {
+    pub(super) fn resume(expected: u32) -> Self {
         let (gaps, undecided) = (VecDeque::new(), VecDeque::new());
-        Self { first: expected, expected, open, datagrams: EARLY_DATAGRAMS, gaps, undecided }
+        Self { first: expected, expected, open: false, datagrams: EARLY_DATAGRAMS, gaps, undecided }
     }
 
     /// Whether the datagram before `expected` may have had more units than are known.

@@ -180,9 +180,9 @@ impl Sequence {
         if !self.unit.shows_loss() {
             return Outcome { unsequenced: true, ..Outcome::default() };
         }
+        let was_resumed = self.course.is_resumed;
         let mut outcome = self.place(arrival);
-        if self.course.is_resumed && (outcome != Outcome::default() || self.candidate.is_none()) {
-            self.course.is_resumed = false;
+        if was_resumed && !self.course.is_resumed {
             outcome.lost_down = outcome.lost;
         }
         self.missing = (self.missing + u64::from(outcome.lost)).saturating_sub(u64::from(outcome.late));
@@ -195,7 +195,12 @@ impl Sequence {
         self.candidate = None;
         self.waiting.clear();
         let taken_back = std::mem::take(&mut self.missing);
+        let course = self.course.clone();
         self.begin(arrival);
+        if !rule.shows_loss() {
+            // that is still to be told
+            self.course = course.ended();
+        }
         Outcome { taken_back, unsequenced: !rule.shows_loss(), ..Outcome::default() }
     }
 
@@ -228,6 +233,7 @@ impl Sequence {
         let placed = line.take(arrival.sequence, units, complete, can_be_late);
         let Some(placed) = placed else { return self.stray(arrival) };
         if !placed.reordered {
+            self.course.is_resumed = false;
             self.course.pace.advance(ahead as u32 + units, arrival.received_ms);
             self.newest_export_ms = self.newest_export_ms.max(arrival.export_ms);
             self.newest_uptime_ms = arrival.uptime_ms;
@@ -238,15 +244,22 @@ impl Sequence {
         Outcome { lost: placed.lost, late: placed.late, reordered: placed.reordered, ..Outcome::default() }
     }
 
+    /// How far the exporter's start has moved by the uptimes, and how far the uptime went back, in milliseconds; `None`
+    /// without uptimes. A wrap of the uptime moves no start.
+    fn moved_ms(&self, arrival: &Arrival) -> Option<[i64; 2]> {
+        let (before_ms, now_ms) = self.newest_uptime_ms.zip(arrival.uptime_ms)?;
+        let back_ms = i64::from(before_ms) - i64::from(now_ms);
+        let moved_ms = arrival.export_ms.saturating_sub(self.newest_export_ms).saturating_add(back_ms);
+        // to the nearest multiple of a wrap
+        let moved_ms = moved_ms.saturating_add(UPTIME_WRAP_MS / 2).rem_euclid(UPTIME_WRAP_MS) - UPTIME_WRAP_MS / 2;
+        Some([moved_ms, back_ms])
+    }
+
     /// Whether the uptime shows that the exporter has started again. It also goes back when a datagram comes late, when
     /// it wraps, and seems to when the clock is set: then the exporter's start stays where it was.
     fn has_restarted(&self, arrival: &Arrival) -> bool {
-        let Some((before_ms, now_ms)) = self.newest_uptime_ms.zip(arrival.uptime_ms) else { return false };
-        let back_ms = i64::from(before_ms) - i64::from(now_ms);
-        let moved_ms = arrival.export_ms - self.newest_export_ms + back_ms;
-        back_ms > i64::from(UPTIME_BACK_MS)
-            && moved_ms > START_MOVES_MS
-            && (moved_ms - UPTIME_WRAP_MS).abs() > START_MOVES_MS
+        self.moved_ms(arrival)
+            .is_some_and(|[moved_ms, back_ms]| back_ms > i64::from(UPTIME_BACK_MS) && moved_ms > START_MOVES_MS)
     }
 
     /// Takes a datagram that the line in force has no place for.
@@ -290,6 +303,7 @@ impl Sequence {
         if is_loss {
             let missing = other.first.wrapping_sub(line.expected);
             outcome.lost += line.join(other);
+            self.course.is_resumed = false;
             self.course.pace.advance(missing, arrival.received_ms);
         } else {
             *line = other;
@@ -303,8 +317,13 @@ impl Sequence {
 
     /// Whether all up to this number may have been sent since the line went on, and have got lost.
     fn may_be_missing(&self, sequence: u32, arrival: &Arrival) -> bool {
-        let have_uptimes = self.newest_uptime_ms.is_some() && arrival.uptime_ms.is_some();
-        let missing_max = GAP_MAX.saturating_add(self.course.pace.units_at_most(arrival.received_ms, have_uptimes));
+        let moved_ms = self.moved_ms(arrival).map(|[moved_ms, _]| moved_ms);
+        // one that has started again while nobody listened, or another behind the same address and port
+        if moved_ms.is_some_and(|moved_ms| moved_ms.abs() > START_MOVES_MS) {
+            return false;
+        }
+        let missing_max =
+            GAP_MAX.saturating_add(self.course.pace.units_at_most(arrival.received_ms, moved_ms.is_some()));
         let ahead = self.line.as_ref().and_then(|line| u32::try_from(line.ahead(sequence)).ok());
         ahead.is_some_and(|ahead| (GAP_SURE..=missing_max).contains(&ahead))
     }

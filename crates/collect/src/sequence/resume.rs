@@ -5,6 +5,8 @@ use super::{Sequence, SequenceUnit};
 
 /// Units that an exporter sends in a millisecond, at most: no larger number can be missing after a silence.
 const UNITS_PER_MS_MAX: u64 = 10_000;
+/// Numbers from here on are behind.
+const AHEAD_MAX: u32 = i32::MAX as u32;
 /// An exporter without uptimes may have been this many times as fast as before in a silence.
 const FASTER_MAX: u64 = 4;
 
@@ -20,20 +22,23 @@ impl Pace {
     /// The line went on by so many units.
     #[inline]
     pub(super) fn advance(&mut self, units: u32, now_ms: i64) {
-        self.units += u64::from(units);
+        self.units = self.units.saturating_add(units.into());
         self.last_ms = now_ms;
     }
 
-    /// Units that may be missing after the silence that ends now. Where uptimes show that the exporter has not started
-    /// again, it is as many as any exporter sends; otherwise not many more than this one would have sent.
-    pub(super) fn units_at_most(&self, now_ms: i64, have_uptimes: bool) -> u32 {
+    /// Units that may be missing after the silence that ends now. Where it `is_sure` that the exporter has not started again,
+    /// it is as many as any exporter sends; otherwise not many more than this one would have sent. After a silence in which
+    /// the numbers may have gone round, nothing is known.
+    pub(super) fn units_at_most(&self, now_ms: i64, is_sure: bool) -> u32 {
         let silence_ms = u64::try_from(now_ms.saturating_sub(self.last_ms)).unwrap_or_default();
-        let most = silence_ms.saturating_mul(UNITS_PER_MS_MAX);
-        let run_ms = u64::try_from(self.last_ms.saturating_sub(self.began_ms)).unwrap_or_default();
-        let expected = u128::from(self.units) * u128::from(FASTER_MAX * silence_ms) / u128::from(run_ms.max(1_000));
-        let units = if have_uptimes { most } else { most.min(u64::try_from(expected).unwrap_or(u64::MAX)) };
-        // half of all numbers are behind
-        u32::try_from(units).unwrap_or(u32::MAX).min(i32::MAX as u32)
+        let run_ms = u64::try_from(self.last_ms.saturating_sub(self.began_ms)).unwrap_or_default().max(1_000);
+        let sent = u128::from(self.units) * u128::from(silence_ms) / u128::from(run_ms);
+        if sent > u128::from(AHEAD_MAX) {
+            return 0;
+        }
+        let most = u128::from(silence_ms) * u128::from(UNITS_PER_MS_MAX);
+        let units = if is_sure { most } else { most.min(sent * u128::from(FASTER_MAX)) };
+        units.min(AHEAD_MAX.into()) as u32
     }
 }
 
@@ -43,11 +48,21 @@ pub(super) struct Course {
     pub pace: Pace,
     /// The line is that of a process before this one, and nothing has come for it yet.
     pub is_resumed: bool,
-    /// Where the line stood when that was last told, and when something was received before that; `None` when the exporter
-    /// has begun anew since.
-    told: Option<(u32, i64)>,
+    /// `None` when the exporter has begun anew since anything was told.
+    told: Option<Told>,
     /// Something has come since that was told.
     is_untold: bool,
+}
+
+/// What was told last.
+#[derive(Debug, Clone, Copy)]
+struct Told {
+    /// Where the line stood.
+    next: u32,
+    /// When something was received before that.
+    received_ms: i64,
+    /// Units of the line until then.
+    units: u64,
 }
 
 impl Course {
@@ -55,6 +70,12 @@ impl Course {
     pub(super) fn begin(&mut self, now_ms: i64) {
         self.pace = Pace { began_ms: now_ms, last_ms: now_ms, units: 0 };
         self.told = None;
+        self.is_resumed = false;
+    }
+
+    /// Numbers say nothing any more.
+    pub(super) fn ended(self) -> Self {
+        Self { is_resumed: false, ..self }
     }
 }
 
@@ -66,6 +87,8 @@ pub(crate) struct SequencePosition {
     pub first: Option<u32>,
     /// Number of the next datagram.
     pub next: u32,
+    /// How far the numbers went.
+    pub units: u64,
     /// Whether that may be a larger one.
     pub is_least: bool,
     /// When something was received last, and since when this tells, milliseconds since the epoch.
@@ -87,40 +110,65 @@ impl Sequence {
         std::mem::take(&mut self.course.is_untold)
     }
 
-    /// Tells where the line stands; `None` when there is none, or numbers tell nothing. The next call tells how it went on
-    /// from there.
+    /// Tells where the line stands; `None` when there is none. The next call tells how it went on from there. That numbers tell
+    /// nothing any more is told once.
     pub(crate) fn tell(&mut self) -> Option<SequencePosition> {
-        let line = self.line.as_ref().filter(|_| self.unit.shows_loss())?;
-        let (next, Pace { began_ms, last_ms, .. }) = (line.expected, self.course.pace);
-        let told = self.course.told.replace((next, last_ms));
+        let line = self.line.as_ref()?;
+        let (next, Pace { began_ms, last_ms, units }) = (line.expected, self.course.pace);
+        let told = self.course.told;
+        let shows_loss = self.unit.shows_loss();
+        if !shows_loss && told.is_none() {
+            return None;
+        }
+        self.course.told = shows_loss.then_some(Told { next, received_ms: last_ms, units });
         Some(SequencePosition {
             unit: self.unit,
-            first: told.map(|(next, _)| next),
+            first: told.filter(|_| shows_loss).map(|told| told.next),
             next,
+            units: units - told.map_or(0, |told| told.units.min(units)),
             is_least: line.is_open(),
             received_ms: last_ms,
-            since_ms: told.map_or(began_ms, |(_, told_ms)| told_ms),
+            since_ms: told.map_or(began_ms, |told| told.received_ms),
             export_ms: self.newest_export_ms,
             uptime_ms: self.newest_uptime_ms,
         })
     }
 
     /// Goes on from where the sequence stood in a process before this one, unless something has come already.
+    ///
+    /// What waited there for its template is gone with that process, so that nothing stays undecided: records that could not be
+    /// counted count as lost.
     pub(crate) fn resume(&mut self, position: &SequencePosition) {
-        let SequencePosition { unit, next, is_least, since_ms, received_ms, .. } = *position;
+        let SequencePosition { unit, next, units, since_ms, received_ms, .. } = *position;
         if self.line.is_some() || !unit.shows_loss() {
             return;
         }
-        let units = position.first.map_or(0, |first| next.wrapping_sub(first));
         self.unit = unit;
-        self.line = Some(Line::resume(next, is_least));
+        self.line = Some(Line::resume(next));
         self.newest_export_ms = position.export_ms;
         self.newest_uptime_ms = position.uptime_ms;
         self.course = Course {
-            pace: Pace { began_ms: since_ms, last_ms: received_ms, units: units.into() },
+            pace: Pace { began_ms: since_ms, last_ms: received_ms, units },
             is_resumed: true,
-            told: Some((next, received_ms)),
+            told: Some(Told { next, received_ms, units }),
             is_untold: false,
         };
+    }
+
+    /// What was resumed, when nothing has come for it.
+    pub(crate) fn unheard(&self) -> Option<SequencePosition> {
+        let line = self.line.as_ref().filter(|_| self.course.is_resumed)?;
+        let Pace { began_ms, last_ms, units } = self.course.pace;
+        Some(SequencePosition {
+            unit: self.unit,
+            first: None,
+            next: line.expected,
+            units,
+            is_least: false,
+            received_ms: last_ms,
+            since_ms: began_ms,
+            export_ms: self.newest_export_ms,
+            uptime_ms: self.newest_uptime_ms,
+        })
     }
 }

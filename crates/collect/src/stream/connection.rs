@@ -13,7 +13,7 @@ use super::{DRAIN_MAX, Framing, Open, Read, Reason, Sessions, configure, is_time
 use crate::socket::now_ms;
 
 /// Octets read at a time.
-const READ_OCTETS: usize = 32 << 10;
+const READ_OCTETS: usize = 16 << 10;
 
 /// A connection and what its thread needs.
 pub(super) struct Connection {
@@ -106,7 +106,8 @@ impl Reading<'_> {
     fn messages(&self, carrier: &mut impl Carrier) -> Option<Reason> {
         let limits = &self.sessions.limits;
         let mut framing = Framing::default();
-        let mut buffer = vec![0; READ_OCTETS];
+        // on the stack, which is a thread's own anyway
+        let mut buffer = [0; READ_OCTETS];
         carrier.set_deadline(Instant::now() + limits.idle_timeout);
         loop {
             let begun = framing.unfinished_octets() > 0;

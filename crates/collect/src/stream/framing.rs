@@ -14,43 +14,90 @@ pub enum FramingError {
     MessageLength,
 }
 
+/// Octets of a piece in which an unfinished message is kept. A message of 65,535 octets in one piece would make the allocator
+/// set half a mebibyte apart in each thread.
+const PIECE_OCTETS: usize = 4096;
+
 /// What has come of a stream and is not handed on yet: less than one message, 65,534 octets at most.
 #[derive(Debug, Default)]
 pub struct Framing {
-    unfinished: Vec<u8>,
+    /// All but the last are full.
+    pieces: Vec<Vec<u8>>,
+    octets: usize,
+    /// Of the message, once enough of it has come to know.
+    length: Option<usize>,
 }
 
 impl Framing {
     /// Takes what has come. Returns the octets of all messages that are whole now, one after the other, and why there
     /// will be no more of them.
-    pub fn push(&mut self, octets: &[u8]) -> (Vec<u8>, Option<FramingError>) {
-        let mut held = std::mem::take(&mut self.unfinished);
-        held.extend_from_slice(octets);
-        let mut whole = 0;
+    pub fn push(&mut self, mut octets: &[u8]) -> (Vec<u8>, Option<FramingError>) {
+        let mut whole = Vec::new();
+        if self.octets > 0 {
+            match self.finish(&mut octets) {
+                Ok(Some(message)) => whole = message,
+                Ok(None) => return (whole, None),
+                Err(problem) => return (whole, Some(problem)),
+            }
+        }
+        let mut end = 0;
         let problem = loop {
-            let rest = held.get(whole..).unwrap_or_default();
+            let rest = octets.get(end..).unwrap_or_default();
             match next(rest) {
-                Ok(Some(length)) if length <= rest.len() => whole += length,
-                Ok(_) => break None,
+                Ok(Some(length)) if length <= rest.len() => end += length,
+                Ok(length) => {
+                    self.length = length;
+                    break None;
+                }
                 Err(problem) => break Some(problem),
             }
         };
-        let rest = held.get(whole..).unwrap_or_default();
-        if whole == 0 {
-            // as much room as the message needs, however small the pieces that it comes in are
-            let length = next(rest).ok().flatten().unwrap_or_default();
-            held.reserve_exact(length.saturating_sub(held.len()));
-            self.unfinished = held;
-            return (Vec::new(), problem);
-        }
-        self.unfinished = rest.to_vec();
-        held.truncate(whole);
-        (held, problem)
+        let (messages, rest) = octets.split_at(end);
+        whole.extend_from_slice(messages);
+        self.keep(rest);
+        (whole, problem)
     }
 
     /// Octets of a message that has begun.
     pub fn unfinished_octets(&self) -> usize {
-        self.unfinished.len()
+        self.octets
+    }
+
+    /// Takes what the unfinished message lacks off the front. Returns it when it is whole.
+    fn finish(&mut self, octets: &mut &[u8]) -> Result<Option<Vec<u8>>, FramingError> {
+        while self.length.is_none() {
+            let Some((first, rest)) = octets.split_at_checked(1) else { return Ok(None) };
+            self.keep(first);
+            *octets = rest;
+            self.length = next(self.pieces.first().map_or(&[], Vec::as_slice))?;
+        }
+        let lacking = self.length.unwrap_or_default().saturating_sub(self.octets);
+        let (more, rest) = octets.split_at(lacking.min(octets.len()));
+        *octets = rest;
+        if more.len() < lacking {
+            self.keep(more);
+            return Ok(None);
+        }
+        let mut message = Vec::with_capacity(self.octets + lacking);
+        self.pieces.drain(..).for_each(|piece| message.extend(piece));
+        message.extend_from_slice(more);
+        (self.octets, self.length) = (0, None);
+        Ok(Some(message))
+    }
+
+    /// Keeps the beginning of a message, or more of it.
+    fn keep(&mut self, mut octets: &[u8]) {
+        self.octets += octets.len();
+        while !octets.is_empty() {
+            match self.pieces.last_mut().filter(|piece| piece.len() < PIECE_OCTETS) {
+                Some(piece) => {
+                    let (more, rest) = octets.split_at(octets.len().min(PIECE_OCTETS - piece.len()));
+                    piece.extend_from_slice(more);
+                    octets = rest;
+                }
+                None => self.pieces.push(Vec::with_capacity(octets.len().min(PIECE_OCTETS))),
+            }
+        }
     }
 }
 

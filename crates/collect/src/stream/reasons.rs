@@ -38,7 +38,6 @@ reasons! {
         NotAllowed "connections_not_allowed",
         TooManyConnections "connections_over_limit",
         TooManyOfSource "connections_of_source_over_limit",
-        TooManyHandshakes "handshakes_over_limit",
         SessionExists "session_exists",
         NoResources "connections_without_resources",
     }
@@ -51,6 +50,7 @@ reasons! {
         Broken "stream_broken",
     }
     HandshakesFailed {
+        TooManyHandshakes "handshakes_over_limit",
         HandshakeTooSlow "handshake_too_slow",
         HandshakeCutShort "handshake_cut_short",
         NoCertificate "handshake_no_certificate",

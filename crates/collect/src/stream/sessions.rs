@@ -33,7 +33,7 @@ pub struct SessionLimits {
     pub message_timeout: Duration,
     /// Longest time without a message; then the same happens.
     pub idle_timeout: Duration,
-    /// Reads of up to 32 KiB between all connections and their decoder. A connection waits while they are full, a DTLS
+    /// Reads of up to 16 KiB between all connections and their decoder. A connection waits while they are full, a DTLS
     /// session does not: what does not fit is dropped and counted under `queue_drops`.
     pub queue_reads_max: usize,
 }

@@ -233,3 +233,114 @@ fn a_long_silence_is_loss_and_a_leap_is_none() {
         assert_eq!(found, expected, "version {version}, {missing} in {silence_ms} ms");
     }
 }
+
+/// Sends for some time at an even rate.
+fn run(exporter: &mut Exporter, decoder: &mut Decoder, kept: &mut Kept, datagrams: u32, records: u32) {
+    for _ in 0..datagrams {
+        exporter.now_ms += 10;
+        decoder.datagram(source(1), exporter.now_ms, &exporter.next(records));
+    }
+    kept.keep(&decoder.take_delivery());
+}
+
+/// IPFIX has no uptime, so how much may be missing follows from how much there was before: in the first process after the
+/// first as well as later, when rows of many processes have become one.
+#[test]
+fn a_minute_without_a_collector_is_loss_for_an_exporter_without_uptimes() {
+    let (mut kept, mut exporter) = (Kept::default(), Exporter::new(10, u32::MAX - 100_000));
+    for process in 1..=4 {
+        let mut decoder = decoder(&kept);
+        run(&mut exporter, &mut decoder, &mut kept, 600, 1_000);
+        assert_eq!(books(&kept, 10)[1], (process - 1) * 6_000_000, "process {process}");
+        exporter.skip(6_000_000);
+        exporter.now_ms += 60_000;
+        let mut rows = std::mem::take(&mut kept.sequences).into_iter();
+        let mut whole = rows.next().expect("a row");
+        rows.for_each(|row| assert_eq!(whole.follow(row), None, "they go on from one another"));
+        kept.sequences.push(whole);
+    }
+    assert_eq!(kept.count(Counter::SequenceResets), 0);
+}
+
+/// The uptime is larger than before, and yet the exporter has started again, hours ago, while nobody listened.
+#[test]
+fn an_exporter_that_started_again_long_ago_lost_nothing_that_is_known() {
+    for version in [5, 9] {
+        let (mut kept, mut before) = (Kept::default(), Exporter::new(version, 1_000));
+        run(&mut before, &mut decoder(&kept), &mut kept, 10, 10);
+        let day_ms = 86_400_000;
+        let started_ms = RECEIVED_MS + day_ms / 2;
+        let mut after = Exporter { started_ms, now_ms: RECEIVED_MS + day_ms, ..Exporter::new(version, 700_000_000) };
+        run(&mut after, &mut decoder(&kept), &mut kept, 10, 10);
+        assert_eq!((books(&kept, version)[1], kept.count(Counter::SequenceResets)), (0, 1), "version {version}");
+    }
+}
+
+#[test]
+fn what_is_lost_later_was_not_missed_while_down() {
+    let (mut kept, mut exporter) = (Kept::default(), Exporter::new(10, 1_000_000));
+    run(&mut exporter, &mut decoder(&kept), &mut kept, 10, 10);
+    let mut other = decoder(&kept);
+    // one from long before comes first
+    other.datagram(source(1), exporter.now_ms, &Exporter::new(10, 5).next(10));
+    run(&mut exporter, &mut other, &mut kept, 10, 10);
+    exporter.skip(70);
+    run(&mut exporter, &mut other, &mut kept, 10, 10);
+    assert_eq!(books(&kept, 10)[1..], [70, 0]);
+}
+
+/// A process ends while a set waits for its template: it is gone with the process, and all that came to nobody is known.
+#[test]
+fn a_set_that_waited_at_the_end_hides_nothing() {
+    let (mut kept, mut exporter) = (Kept::default(), Exporter::new(10, 1_000));
+    let mut one = decoder(&kept);
+    run(&mut exporter, &mut one, &mut kept, 5, 10);
+    let mut waits = exporter.next(10);
+    let at = waits.len() - 10 * 16 - 4;
+    waits.drain(16..at);
+    let (length, set) = ((waits.len() as u16).to_be_bytes(), 900_u16.to_be_bytes());
+    waits[2..4].copy_from_slice(&length);
+    waits[16..18].copy_from_slice(&set);
+    one.datagram(source(1), exporter.now_ms, &waits);
+    kept.keep(&one.take_delivery());
+    assert_eq!(kept.count(Counter::SetsWaitingIn), 1);
+    exporter.skip(800_000);
+    run(&mut exporter, &mut decoder(&kept), &mut kept, 5, 10);
+    assert_eq!(books(&kept, 10), [100, 800_010, 800_010], "with the ten that waited");
+}
+
+/// Numbers that follow no rule say nothing, neither in this process nor in the next one.
+#[test]
+fn lawless_numbers_are_not_gone_on_with() {
+    let (mut kept, mut noise) = (Kept::default(), Noise(1));
+    let mut exporter = Exporter::new(10, 1_000);
+    for _ in 0..2 {
+        let mut decoder = decoder(&kept);
+        for _ in 0..200 {
+            exporter.sequence = noise.next() as u32;
+            run(&mut exporter, &mut decoder, &mut kept, 1, 10);
+        }
+    }
+    assert_eq!(kept.last()[0].unit, "nothing recognizable");
+    assert_eq!(kept.count(Counter::RecordsLostDown), 0);
+}
+
+/// Who floods the table of domains does not make an exporter's account forgotten that has not been heard yet.
+#[test]
+fn an_account_that_gave_way_unheard_is_gone_on_with() {
+    let (mut kept, mut exporter) = (Kept::default(), Exporter::new(10, 1_000));
+    let mut one = decoder(&kept);
+    run(&mut exporter, &mut one, &mut kept, 5, 10);
+    let limits = Limits { domains_max: 4, ..Limits::default() };
+    let mut other = Decoder::new(limits).with_sequences(kept.last());
+    other.import_state(&one.export_state()).expect("its own state");
+    exporter.now_ms += 3_600_000;
+    for port in 100..200 {
+        other.datagram(source(port), exporter.now_ms, &Exporter::new(10, 0).next(1));
+    }
+    while !other.take_delivery().is_empty() {}
+    exporter.skip(50);
+    other.datagram(source(1), exporter.now_ms, &exporter.next(10));
+    let counts = counts(other.take_delivery().books());
+    assert_eq!(counts[Counter::RecordsLostDown as usize], 50);
+}

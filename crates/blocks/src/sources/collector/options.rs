@@ -24,7 +24,8 @@ options! {
     /// Options of the source `collector`.
     pub struct CollectorSourceOptions {
         /// Folder of the archive that the flows go to. Sequence numbers go on from where that archive has them: what exporters
-        /// sent while the collector was down, and what did not get into the archive, counts as lost. Without it nothing is
+        /// sent while the collector was down, and what did not get into the archive, counts as lost. Nothing between this
+        /// component and the archive should hold flows back, and nothing else should bring these flows. Without it nothing is
         /// known of the time before the start.
         archive: Option<PathBuf>,
     }

@@ -61,7 +61,7 @@ pub(super) fn configure(options: EnrichOptions) -> Result<Opener, OptionError> {
         let tables = Tables::load(&files)?;
         let start = || Names::start(limits, &system_resolver(), &context.counters);
         let names = reverse_dns.then(start).transpose()?;
-        let reload = (!every.is_zero()).then(|| Reload::new(every, context));
+        let reload = Some(Reload::new(every, context));
         Ok(Built::Transform(Box::new(Enrich { tables, overwrite, names, reload, plan: None })))
     }))
 }

@@ -8,10 +8,11 @@ use weir_chain::{ComponentContext, Counter, ReloadSignal};
 
 use super::tables::{Refreshed, Tables};
 
-/// Looks at the files from time to time.
+/// Looks at the files from time to time, and when that is asked for.
 pub(super) struct Reload {
+    /// Zero: when it is asked for only.
     every: Duration,
-    next: Instant,
+    next: Option<Instant>,
     running: Option<Receiver<(Tables, Refreshed)>>,
     loaded: Counter,
     failed: Counter,
@@ -22,13 +23,14 @@ impl Reload {
     pub(super) fn new(every: Duration, context: &ComponentContext) -> Self {
         let meter = &context.counters;
         let (loaded, failed) = (meter.counter("files_reloaded"), meter.counter("reloads_failed"));
-        Self { every, next: Instant::now() + every, running: None, loaded, failed, asked: context.reload.clone() }
+        let next = (!every.is_zero()).then(|| Instant::now() + every);
+        Self { every, next, running: None, loaded, failed, asked: context.reload.clone() }
     }
 
     /// Takes over what a look has found, or begins one when it is time.
     pub(super) fn tick(&mut self, tables: &mut Tables) {
         if self.asked.take() {
-            self.next = Instant::now();
+            self.next = Some(Instant::now());
         }
         match self.running.as_ref().map(Receiver::try_recv) {
             Some(Ok((found, refreshed))) => {
@@ -41,14 +43,14 @@ impl Reload {
                 self.failed.add(1);
                 self.running = None;
             }
-            None if Instant::now() >= self.next => self.begin(tables.clone()),
+            None if self.next.is_some_and(|next| Instant::now() >= next) => self.begin(tables.clone()),
             // still at work, or not yet time
             Some(Err(TryRecvError::Empty)) | None => {}
         }
     }
 
     fn begin(&mut self, mut tables: Tables) {
-        self.next = Instant::now() + self.every;
+        self.next = (!self.every.is_zero()).then(|| Instant::now() + self.every);
         let (send, receive) = bounded(1);
         let work = move || {
             let refreshed = tables.refresh();
