@@ -30,8 +30,9 @@ Examples:
 /// Receive NetFlow, IPFIX and sFlow and keep the flows in an archive
 ///
 /// SIGINT and SIGTERM end it in order: what the kernel still holds is read, everything is written, synced and sealed,
-/// and the books are printed. What must survive a restart (templates, samplers, waiting data) is kept in the folder
-/// collector of the archive, unless --state names another one.
+/// and the books are printed. SIGHUP has it read certificates, revocation lists and files of networks again. What must
+/// survive a restart (templates, samplers, waiting data) is kept in the folder collector of the archive, unless
+/// --state names another one.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
