@@ -55,7 +55,7 @@ pub use inspection::Diagnosis;
 pub use limits::Limits;
 pub use listener::{Listener, ListenerError};
 pub use listening::ListenerInfo;
-pub use relay::{Network, RelayOptions};
+pub use relay::{AgentRule, Network, RelayOptions};
 pub use sequence::SequenceUnit;
 pub use session::{Session, Transport};
 pub use socket::SocketInfo;

@@ -38,7 +38,7 @@ use self::udp::{DecodeThread, ReceiveThread};
 use crate::burst::Pool;
 use crate::deliver::Outgoing;
 use crate::listening::SecureServers;
-use crate::relay::{Network, Relay, RelayError, RelayOptions};
+use crate::relay::{AgentRule, Network, Relay, RelayError, RelayOptions};
 use crate::socket::{self, ReceiveSocket, SocketInfo};
 use crate::spool::SpoolError;
 use crate::state::file::WriteFailures;
@@ -54,6 +54,8 @@ pub struct CollectorOptions {
     /// Networks of those who may send; everybody when there is none. What others send is counted under
     /// `datagrams_not_allowed` and `connections_refused`, and not looked at.
     pub allowed: Vec<Network>,
+    /// Who may speak for agents of sFlow besides themselves; `None`: everybody for all.
+    pub agent_rules: Option<Vec<AgentRule>>,
     /// Sockets that share the port of a UDP listener, each with a receive thread; also the number of decode threads.
     pub sockets: usize,
     /// Receive buffer to ask for, in octets per socket.
@@ -91,6 +93,7 @@ impl CollectorOptions {
         Self {
             listeners: vec![Listener::udp(listen)],
             allowed: Vec::new(),
+            agent_rules: None,
             sockets: 1,
             buffer_octets: 64 << 20,
             queue_bursts_max: 256,

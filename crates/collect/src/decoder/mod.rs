@@ -34,6 +34,7 @@ use weir_wire::{Set, Sets, TemplateId, WireError, fixed, ipfix, netflow9};
 use crate::Limits;
 use crate::clock::MessageClock;
 use crate::inspection::Diagnosis;
+use crate::relay::network::AgentRule;
 use crate::sequence::Arrival;
 use crate::session::Session;
 use crate::spool::{Answer, Request};
@@ -56,6 +57,8 @@ pub struct Decoder {
     exporters: Exporters,
     fixed_formats: FixedFormats,
     tables: Tables,
+    /// Who may speak for which agent of sFlow; `None`: everybody for all.
+    agent_rules: Option<Vec<AgentRule>>,
 }
 
 /// What a decoder has seen since it began.
@@ -87,7 +90,12 @@ impl DecoderStatistics {
 impl Decoder {
     /// A decoder that knows no exporter yet.
     pub fn new(limits: Limits) -> Self {
-        Self { exporters: Exporters::new(limits), fixed_formats: FixedFormats::new(), tables: Tables::new() }
+        Self {
+            exporters: Exporters::new(limits),
+            fixed_formats: FixedFormats::new(),
+            tables: Tables::new(),
+            agent_rules: None,
+        }
     }
 
     /// Lets domains of UDP take templates that the same domain has sent from another port, and samplers that the exporter has.
@@ -95,6 +103,14 @@ impl Decoder {
     pub fn with_templates_across_ports(mut self) -> Self {
         self.exporters.domains.group_by_port();
         self.exporters.learned.share_across_ports();
+        self
+    }
+
+    /// Takes sFlow only from those who may speak for the agent that they name: itself, and whom a rule lets. Datagrams of others
+    /// count under `datagrams_not_allowed`.
+    #[must_use]
+    pub fn with_agent_rules(mut self, rules: Vec<AgentRule>) -> Self {
+        self.agent_rules = Some(rules);
         self
     }
 
@@ -228,7 +244,14 @@ impl Decoder {
     fn sflow(&mut self, session: Session, received_ms: i64, payload: &[u8]) -> Result<(), WireError> {
         let datagram = weir_wire::sflow::decode(payload)?;
         let (header, exporters) = (datagram.header, &mut self.exporters);
-        let Some(index) = exporters.enter(sflow::domain_key(session, &header), payload.len()) else { return Ok(()) };
+        let key = sflow::domain_key(session, &header);
+        let (agent, source) = (key.session.source.ip(), session.source.ip().to_canonical());
+        let lets = |rules: &Vec<AgentRule>| rules.iter().any(|rule| rule.allows(agent, source));
+        if agent != source && !self.agent_rules.as_ref().is_none_or(lets) {
+            exporters.books.ledger.count_unassigned(Counter::DatagramsNotAllowed, 1);
+            return Ok(());
+        }
+        let Some(index) = exporters.enter(key, payload.len()) else { return Ok(()) };
         let Some(hash) = exporters.hash_unless_duplicate(index, header.sequence, payload) else { return Ok(()) };
         let arrival = sflow::arrival(&mut exporters.domains[index].agent, received_ms, &header);
         exporters.follow(index, &arrival, hash);

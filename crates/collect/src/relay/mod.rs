@@ -19,7 +19,7 @@ use std::thread::{self, JoinHandle};
 use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
 use weir_flow::Counter;
 
-pub use network::{Network, NetworkError};
+pub use network::{AgentRule, Network, NetworkError};
 
 use self::raw::RawSocket;
 use crate::stream::{Reason, Tally};

@@ -34,6 +34,30 @@ impl Network {
     }
 }
 
+/// Sources that may speak for agents of sFlow, whose addresses are in the datagrams. As text `198.51.100.0/24=192.0.2.7`: agents,
+/// then sources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AgentRule {
+    agents: Network,
+    sources: Network,
+}
+
+impl AgentRule {
+    /// Whether this rule lets a source speak for an agent.
+    pub(crate) fn allows(self, agent: IpAddr, source: IpAddr) -> bool {
+        self.agents.contains(agent) && self.sources.contains(source)
+    }
+}
+
+impl FromStr for AgentRule {
+    type Err = NetworkError;
+
+    fn from_str(text: &str) -> Result<Self, NetworkError> {
+        let (agents, sources) = text.split_once('=').ok_or_else(|| NetworkError { text: text.to_owned() })?;
+        Ok(Self { agents: agents.trim().parse()?, sources: sources.trim().parse()? })
+    }
+}
+
 /// Whether an address is in one of these networks; where none is named, all are.
 pub(crate) fn is_allowed(networks: &[Network], address: IpAddr) -> bool {
     networks.is_empty() || networks.iter().any(|network| network.contains(address))

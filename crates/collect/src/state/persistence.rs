@@ -78,6 +78,9 @@ impl DecoderPersistence {
         if options.templates_across_ports {
             decoder = decoder.with_templates_across_ports();
         }
+        if let Some(rules) = &options.agent_rules {
+            decoder = decoder.with_agent_rules(rules.clone());
+        }
         if let Some(rows) = &options.sequences {
             let is_of_udp = |row: &&SequenceRow| {
                 let address = weir_flow::address::to_ip(&row.key.exporter);

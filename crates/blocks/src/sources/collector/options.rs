@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use weir_chain::{ByteSize, OptionError, TimeSpan, choices, options};
-use weir_collect::{CollectorOptions, Limits, Listener, RelayOptions, SessionLimits};
+use weir_collect::{AgentRule, CollectorOptions, Limits, Listener, RelayOptions, SessionLimits};
 use weir_secure::{ClientAuth, TlsServerOptions};
 
 choices! {
@@ -61,6 +61,11 @@ options! {
         /// one in each line; without it from everybody. What others send is counted in datagrams_not_allowed and
         /// connections_refused, and not looked at. SIGHUP has the file read again.
         allow: Vec<String> = Vec::new(),
+        /// Take sFlow only from agents themselves, and from those who may speak for them: each as AGENTS=SOURCES, two networks
+        /// or addresses, such as 198.51.100.0/24=192.0.2.7 for a relay. Datagrams of others are counted in
+        /// datagrams_not_allowed. `self` alone lets nobody speak for others. Without it whoever may send can speak for any
+        /// agent.
+        sflow_agents: Vec<String> = Vec::new(),
         /// Sockets that share the port of a UDP listener, each with a thread that receives and one that decodes.
         sockets: usize = 1 => 1..=1024,
         /// Receive buffer to ask the kernel for, per socket.
@@ -195,6 +200,7 @@ pub(super) fn collector_options(options: CollectorSourceOptions) -> Result<Colle
     };
     Ok(CollectorOptions {
         allowed: parse_all(&with_files(&listening.allow, "allow")?, "allow")?,
+        agent_rules: agent_rules(&listening.sflow_agents)?,
         sockets: listening.sockets,
         buffer_octets: listening.buffer.bytes() as usize,
         queue_bursts_max: listening.queue_datagram_bursts,
@@ -215,6 +221,14 @@ pub(super) fn collector_options(options: CollectorSourceOptions) -> Result<Colle
         listeners: listeners.clone(),
         ..CollectorOptions::new(first.address)
     })
+}
+
+/// Who may speak for agents of sFlow.
+fn agent_rules(texts: &[String]) -> Result<Option<Vec<AgentRule>>, OptionError> {
+    let rules: Vec<String> = texts.iter().filter(|text| *text != "self").cloned().collect();
+    let error = |error: OptionError| error.with_hint("write 198.51.100.0/24=192.0.2.7: agents, then sources");
+    let rules = parse_all(&rules, "sflow_agents").map_err(error)?;
+    Ok((!texts.is_empty()).then_some(rules))
 }
 
 /// The texts of an option, and for each `@FILE` the lines of the file; what follows a `#` is a remark.

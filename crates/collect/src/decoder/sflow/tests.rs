@@ -284,3 +284,29 @@ fn a_section_is_read_as_far_as_it_was_exported() {
     assert_eq!(octets(&flows, Column::SrcAddr), [203, 0, 113, 1]);
     assert_eq!(number(&flows, Column::Protocol), None);
 }
+
+/// Anybody can name any agent in a datagram.
+#[test]
+fn who_may_speak_for_an_agent_can_be_bound() {
+    let payload = datagram(1, &[flow_sample(1, 0, &[raw_header(64, &[0; 64])])]);
+    let agent = SocketAddr::from(([192, 0, 2, 1], 6343));
+    let [relay, stranger] = [9, 10].map(|last| SocketAddr::from(([198, 51, 100, last], 6343)));
+    let rule = || "192.0.2.0/24=198.51.100.9".parse().expect("a rule");
+    for (rules, allowed) in [(None, 3), (Some(vec![rule()]), 2), (Some(Vec::new()), 1)] {
+        let mut decoder = Decoder::new(Limits::default());
+        if let Some(rules) = rules {
+            decoder = decoder.with_agent_rules(rules);
+        }
+        for (sequence, source) in (1_u32..).zip([agent, relay, stranger]) {
+            let mut payload = payload.clone();
+            payload[16..20].copy_from_slice(&sequence.to_be_bytes());
+            decoder.datagram(source, 1_000, &payload);
+        }
+        let statistics = decoder.statistics();
+        let found = [Counter::DatagramsDecoded, Counter::DatagramsNotAllowed].map(|counter| statistics.total(counter));
+        assert_eq!(found, [allowed, 3 - allowed]);
+    }
+    for wrong in ["192.0.2.0/24", "192.0.2.0/24=", "a=b"] {
+        assert!(wrong.parse::<crate::AgentRule>().is_err(), "{wrong}");
+    }
+}
