@@ -49,7 +49,7 @@ pub mod stream;
 pub mod capture;
 pub mod doctor;
 
-pub use collector::{CollectError, Collector, CollectorOptions, Drops, Next};
+pub use collector::{CollectError, Collector, CollectorOptions, Drops, Next, Senders};
 pub use decoder::{Decoder, DecoderStatistics};
 pub use inspection::Diagnosis;
 pub use limits::Limits;

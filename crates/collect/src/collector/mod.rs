@@ -46,16 +46,23 @@ use crate::state::persistence::Persistence;
 use crate::stream::{SessionLimits, Sessions, Tally};
 use crate::{Decoder, DecoderStatistics, Diagnosis, Limits, Listener, ListenerInfo, listening};
 
+/// Who may send.
+#[derive(Debug, Clone, Default)]
+pub struct Senders {
+    /// Networks of those who may; everybody when there is none. What others send is counted under
+    /// `datagrams_not_allowed` and `connections_refused`, and not looked at.
+    pub allowed: Vec<Network>,
+    /// Who may speak for agents of sFlow besides themselves; `None`: everybody for all.
+    pub agent_rules: Option<Vec<AgentRule>>,
+}
+
 /// How to collect.
 #[derive(Debug, Clone)]
 pub struct CollectorOptions {
     /// Where to listen, over any transports.
     pub listeners: Vec<Listener>,
-    /// Networks of those who may send; everybody when there is none. What others send is counted under
-    /// `datagrams_not_allowed` and `connections_refused`, and not looked at.
-    pub allowed: Vec<Network>,
-    /// Who may speak for agents of sFlow besides themselves; `None`: everybody for all.
-    pub agent_rules: Option<Vec<AgentRule>>,
+    /// Who may send.
+    pub senders: Senders,
     /// Sockets that share the port of a UDP listener, each with a receive thread; also the number of decode threads.
     pub sockets: usize,
     /// Receive buffer to ask for, in octets per socket.
@@ -92,8 +99,7 @@ impl CollectorOptions {
     pub fn new(listen: SocketAddr) -> Self {
         Self {
             listeners: vec![Listener::udp(listen)],
-            allowed: Vec::new(),
-            agent_rules: None,
+            senders: Senders::default(),
             sockets: 1,
             buffer_octets: 64 << 20,
             queue_bursts_max: 256,
@@ -226,7 +232,7 @@ pub(crate) struct Shared {
 
 impl Shared {
     fn new(inodes: Vec<u64>, decoders: usize, options: &CollectorOptions) -> Arc<Self> {
-        let (limits, allowed) = (options.sessions.clone(), options.allowed.clone());
+        let (limits, allowed) = (options.sessions.clone(), options.senders.allowed.clone());
         let tally = Arc::<Tally>::default();
         Arc::new(Self {
             stop: AtomicBool::new(false),
@@ -355,7 +361,7 @@ impl Collector {
         if let Some(tls) = &options.tls {
             self.servers.reload(tls)?;
         }
-        self.shared.sessions.allowed.replace(&options.allowed);
+        self.shared.sessions.allowed.replace(&options.senders.allowed);
         Ok(())
     }
 

@@ -78,7 +78,7 @@ impl DecoderPersistence {
         if options.templates_across_ports {
             decoder = decoder.with_templates_across_ports();
         }
-        if let Some(rules) = &options.agent_rules {
+        if let Some(rules) = &options.senders.agent_rules {
             decoder = decoder.with_agent_rules(rules.clone());
         }
         if let Some(rows) = &options.sequences {

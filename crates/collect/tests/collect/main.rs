@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use arrow::array::AsArray;
 use arrow::datatypes::{TimestampMillisecondType, UInt16Type, UInt32Type, UInt64Type};
-use weir_collect::{Collector, CollectorOptions, Decoder, Limits, Listener, Next, Session, Transport};
+use weir_collect::{Collector, CollectorOptions, Decoder, Limits, Listener, Next, Senders, Session, Transport};
 use weir_flow::elements::elements_of_row;
 use weir_flow::{BooksBatch, Column, Counter, Delivery, FlowBatch};
 use weir_wire::netflow5::field;
@@ -522,7 +522,8 @@ fn several_sockets_keep_the_order_of_each_exporter() {
 #[test]
 fn only_those_who_are_allowed_are_heard() {
     let allowed = vec!["127.0.0.2".parse().expect("a network"), "192.0.2.0/24".parse().expect("a network")];
-    let mut collector = start(&CollectorOptions { allowed, ..any_port() });
+    let senders = Senders { allowed, ..Senders::default() };
+    let mut collector = start(&CollectorOptions { senders, ..any_port() });
     for (host, number) in [(1, 0), (2, 0), (3, 0), (2, 1), (1, 1)] {
         let sender = UdpSocket::bind(SocketAddr::from(([127, 0, 0, host], 0))).expect("bind");
         sender.send_to(&netflow5_packet(number, 1, 0), collector.sockets()[0].local).expect("send");

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use weir_chain::{ByteSize, OptionError, TimeSpan, choices, options};
-use weir_collect::{AgentRule, CollectorOptions, Limits, Listener, RelayOptions, SessionLimits};
+use weir_collect::{AgentRule, CollectorOptions, Limits, Listener, RelayOptions, Senders, SessionLimits};
 use weir_secure::{ClientAuth, TlsServerOptions};
 
 choices! {
@@ -199,8 +199,10 @@ pub(super) fn collector_options(options: CollectorSourceOptions) -> Result<Colle
         return Err(OptionError::new("listen", "'listen' names no address"));
     };
     Ok(CollectorOptions {
-        allowed: parse_all(&with_files(&listening.allow, "allow")?, "allow")?,
-        agent_rules: agent_rules(&listening.sflow_agents)?,
+        senders: Senders {
+            allowed: parse_all(&with_files(&listening.allow, "allow")?, "allow")?,
+            agent_rules: agent_rules(&listening.sflow_agents)?,
+        },
         sockets: listening.sockets,
         buffer_octets: listening.buffer.bytes() as usize,
         queue_bursts_max: listening.queue_datagram_bursts,
