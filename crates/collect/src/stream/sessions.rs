@@ -17,7 +17,7 @@ use crate::relay::network::{Allowed, Network, is_allowed};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionLimits {
     /// Most connections and DTLS sessions at a time; more are refused and counted under `connections_refused`. A
-    /// connection costs a thread, and some 100 KiB when a message has begun.
+    /// connection costs a thread, and up to some 450 KiB while a message of 64 KiB is unfinished.
     pub connections_max: usize,
     /// Most of them from one source, so that one sender cannot keep the others out. A source is an address, or the 64
     /// bits of an IPv6 network in front of it: whoever has one address of those has all.
