@@ -12,7 +12,7 @@ use crate::verdict::Verdict;
 /// The rooms in data-path order; each has the folder `crates/<word>`. The last is the binary, which nothing may use.
 pub(crate) const ROOMS: &[&str] = &[
     "wire", "flow", "filter", "secure", "capture", "routes", "export", "generate", "print", "chain", "rows", "meter",
-    "collect", "archive", "formats", "query", "nfdump", "blocks", "sql", "weir",
+    "collect", "archive", "formats", "query", "nfdump", "blocks", "sql", "watch", "weir",
 ];
 /// Packages for development only, and their folders.
 const DEV_ONLY: &[&str] = &["testkit", "xtask"];
@@ -61,7 +61,7 @@ pub(crate) fn look_once(root: &Path) -> anyhow::Result<Verdict> {
         .map(|(package, features, other)| format!("{package} has features [{features}], and in tests [{other}]"))
         .collect();
     Ok(Verdict {
-        seen: format!("{} packages of sql and weir", plain.len()),
+        seen: format!("{} packages of sql, watch and weir", plain.len()),
         violations,
         warnings: Vec::new(),
         hint: "drop the development dependency of sql or weir that turns them on, or move its test to a crate above",
@@ -70,7 +70,8 @@ pub(crate) fn look_once(root: &Path) -> anyhow::Result<Verdict> {
 
 /// Packages that query and weir are built from, each with its features.
 fn features(root: &Path, edges: &str) -> anyhow::Result<BTreeMap<String, String>> {
-    let arguments = ["tree", "--prefix", "none", "-p", "weir-sql", "-p", "weir", "-f", "{p}\t{f}", "-e", edges];
+    let arguments =
+        ["tree", "--prefix", "none", "-p", "weir-sql", "-p", "weir-watch", "-p", "weir", "-f", "{p}\t{f}", "-e", edges];
     let output = cargo(root, &arguments)?;
     let listing = String::from_utf8_lossy(&output).into_owned();
     let lines = listing.lines().filter_map(|line| line.trim_end_matches(" (*)").split_once('\t'));

@@ -8,8 +8,8 @@ use anyhow::Context;
 
 use crate::verdict::Verdict;
 
-/// The two packages that compile the query engine.
-const ENGINE_PACKAGES: [&str; 2] = ["weir-sql", "weir"];
+/// The packages that compile the query engine.
+const ENGINE_PACKAGES: [&str; 3] = ["weir-sql", "weir-watch", "weir"];
 /// How long fetching the advisory database may take.
 const FETCH_TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -21,14 +21,14 @@ pub(crate) fn fmt(root: &Path) -> anyhow::Result<Verdict> {
 
 /// Clippy on everything before the query engine, with all targets and warnings as errors.
 pub(crate) fn clippy_rooms(root: &Path) -> anyhow::Result<Verdict> {
-    let [query, weir] = ENGINE_PACKAGES;
-    clippy(root, &["--workspace", "--exclude", query, "--exclude", weir])
+    let [sql, watch, weir] = ENGINE_PACKAGES;
+    clippy(root, &["--workspace", "--exclude", sql, "--exclude", watch, "--exclude", weir])
 }
 
-/// Clippy on `query` and `weir`. The release profile, so that build scripts and macros are those of the build.
+/// Clippy on `sql`, `watch` and `weir`. The release profile, so that build scripts and macros are those of the build.
 pub(crate) fn clippy_engine(root: &Path) -> anyhow::Result<Verdict> {
-    let [query, weir] = ENGINE_PACKAGES;
-    clippy(root, &["--release", "-p", query, "-p", weir])
+    let [sql, watch, weir] = ENGINE_PACKAGES;
+    clippy(root, &["--release", "-p", sql, "-p", watch, "-p", weir])
 }
 
 fn clippy(root: &Path, packages: &[&str]) -> anyhow::Result<Verdict> {

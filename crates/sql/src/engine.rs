@@ -28,6 +28,7 @@ use crate::literals::AddressLiterals;
 use crate::mistake::Mistake;
 use crate::scaling;
 use crate::scan::ArchiveTable;
+use crate::standing::planner::WindowPlanner;
 use crate::threads::RunningQuestions;
 use crate::user_tables::UserTable;
 use crate::{EngineError, describe, functions, statement, user_tables};
@@ -108,7 +109,12 @@ impl Engine {
         control: &QueryControl,
     ) -> Result<Self, EngineError> {
         let threads = options.threads.max(1);
-        let context = SessionContext::new_with_state(session(options, threads)?);
+        let shares = MemoryShares::of(options.memory_octets_max, threads, options.batch_rows);
+        let runtime = runtime_env(options, shares).map_err(|error| EngineError::Start(std::io::Error::other(error)))?;
+        let mut state = session(options, threads, Arc::new(runtime))?;
+        let planner = WindowPlanner::batch(&state);
+        state.register_relation_planner(Arc::new(planner)).map_err(EngineError::plan)?;
+        let context = SessionContext::new_with_state(state);
         let planned = EngineError::plan;
         let provider = |table: Table| Arc::new(ArchiveTable::new(table, Arc::clone(snapshot), options.pruning));
         let flows = provider(Table::Flows);
@@ -289,7 +295,12 @@ impl Drop for Engine {
     }
 }
 
-fn session(options: &EngineOptions, threads: usize) -> Result<SessionState, EngineError> {
+/// A session with our functions, rules and limits, whose memory is that of `runtime`.
+pub(crate) fn session(
+    options: &EngineOptions,
+    threads: usize,
+    runtime: Arc<RuntimeEnv>,
+) -> Result<SessionState, EngineError> {
     let mut config = SessionConfig::new()
         .with_target_partitions(threads)
         .with_batch_size(options.batch_rows.max(1))
@@ -299,12 +310,11 @@ fn session(options: &EngineOptions, threads: usize) -> Result<SessionState, Engi
     // every table twice for nothing. The engine finds that out after this many rows; by default only after 100,000.
     config.options_mut().execution.skip_partial_aggregation_probe_rows_threshold = 16_384;
     let shares = MemoryShares::of(options.memory_octets_max, threads, options.batch_rows);
-    let runtime = runtime_env(options, shares).map_err(|error| EngineError::Start(std::io::Error::other(error)))?;
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(AddressLiterals));
     let mut state = SessionStateBuilder::new()
         .with_config(config)
-        .with_runtime_env(Arc::new(runtime))
+        .with_runtime_env(runtime)
         .with_default_features()
         .with_analyzer_rules(rules)
         .with_physical_optimizer_rule(Arc::new(BoundBatches(shares)))
@@ -314,7 +324,7 @@ fn session(options: &EngineOptions, threads: usize) -> Result<SessionState, Engi
     Ok(state)
 }
 
-fn runtime_env(options: &EngineOptions, shares: MemoryShares) -> datafusion::common::Result<RuntimeEnv> {
+pub(crate) fn runtime_env(options: &EngineOptions, shares: MemoryShares) -> datafusion::common::Result<RuntimeEnv> {
     let mode = match &options.spill_folder {
         Some(folder) => DiskManagerMode::Directories(vec![folder.clone()]),
         None => DiskManagerMode::OsTmpDirectory,

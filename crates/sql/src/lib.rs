@@ -20,6 +20,7 @@ pub mod flows;
 pub mod functions;
 pub mod mistake;
 pub mod output;
+pub mod standing;
 pub mod timeline;
 pub mod user_tables;
 

@@ -1,6 +1,8 @@
 //! A chain at work in the foreground: signals, progress, its end.
 
 use std::process;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
@@ -57,6 +59,41 @@ impl Foreground {
             }
         });
         Ok(running.wait())
+    }
+}
+
+/// Whether the process was asked to stop, for a command that looks at it from time to time.
+pub(crate) struct Signals {
+    is_stopping: Arc<AtomicBool>,
+}
+
+impl Signals {
+    /// Catches SIGINT and SIGTERM from now on; a second one ends the process at once.
+    pub(crate) fn new() -> anyhow::Result<Self> {
+        let mut foreground = Foreground::new()?;
+        let is_stopping = Arc::new(AtomicBool::new(false));
+        let caught = Arc::clone(&is_stopping);
+        let wait = move || {
+            foreground.runtime.block_on(async {
+                loop {
+                    tokio::select! {
+                        _ = foreground.interrupt.recv() => {}
+                        _ = foreground.terminate.recv() => {}
+                    }
+                    if caught.swap(true, Ordering::Relaxed) {
+                        eprintln!("interrupted again: ending without finishing");
+                        process::exit(INTERRUPTED);
+                    }
+                }
+            });
+        };
+        std::thread::Builder::new().name("signals".to_owned()).spawn(wait)?;
+        Ok(Self { is_stopping })
+    }
+
+    /// Whether one came.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.is_stopping.load(Ordering::Relaxed)
     }
 }
 

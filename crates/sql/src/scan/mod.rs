@@ -18,4 +18,4 @@ mod table;
 
 pub(crate) use flow_exec::FlowScanExec;
 pub(crate) use rows_exec::RowsExec;
-pub(crate) use table::ArchiveTable;
+pub(crate) use table::{ArchiveTable, pushdown_of};

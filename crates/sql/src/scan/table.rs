@@ -27,6 +27,16 @@ pub(crate) struct ArchiveTable {
     pruning: bool,
 }
 
+/// What scans of a table do with a condition.
+pub(crate) fn pushdown_of(table: Table, filter: &Expr) -> TableProviderFilterPushDown {
+    match table {
+        Table::Flows if predicate_of(filter).is_some() => TableProviderFilterPushDown::Exact,
+        Table::Flows => TableProviderFilterPushDown::Unsupported,
+        _ if time_bound(filter).is_some() => TableProviderFilterPushDown::Inexact,
+        _ => TableProviderFilterPushDown::Unsupported,
+    }
+}
+
 impl ArchiveTable {
     pub(crate) fn new(table: Table, snapshot: Arc<Snapshot>, pruning: bool) -> Self {
         Self { table, schema: table.schema(), snapshot, pruning }
@@ -66,12 +76,8 @@ impl TableProvider for ArchiveTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        let decide = |filter: &&Expr| match self.table {
-            _ if !self.pruning => TableProviderFilterPushDown::Unsupported,
-            Table::Flows if predicate_of(filter).is_some() => TableProviderFilterPushDown::Exact,
-            Table::Flows => TableProviderFilterPushDown::Unsupported,
-            _ if time_bound(filter).is_some() => TableProviderFilterPushDown::Inexact,
-            _ => TableProviderFilterPushDown::Unsupported,
+        let decide = |filter: &&Expr| {
+            if self.pruning { pushdown_of(self.table, filter) } else { TableProviderFilterPushDown::Unsupported }
         };
         Ok(filters.iter().map(decide).collect())
     }

@@ -17,6 +17,7 @@ pub(crate) mod nfdump;
 pub(crate) mod query;
 pub(crate) mod shell;
 pub(crate) mod sql;
+pub(crate) mod watch;
 
 use std::fs;
 use std::num::NonZeroUsize;

@@ -1,0 +1,169 @@
+//! What a window found narrows what history is asked.
+//!
+//! Where rows of a window are joined with history, and rows of history without a partner count for nothing, the part of
+//! the plan that reads the window is answered first. Its keys become a list in the condition on history, by which the
+//! archive's index of hosts finds the pages: a hundred addresses cost milliseconds in a month. When the window found
+//! nothing, history is not asked at all.
+
+use std::sync::Arc;
+
+use arrow::array::{Array, ArrayRef, RecordBatch};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, JoinType, Result, ScalarValue};
+use datafusion::datasource::{MemTable, provider_as_source};
+use datafusion::logical_expr::{Expr, Join, LogicalPlan, LogicalPlanBuilder, ident, lit};
+
+use super::history::HistoryTable;
+use super::planner::{of_provider, windows_of};
+
+/// Keys that a list may have; beyond that history is asked without.
+const KEYS_MAX: usize = 20_000;
+
+/// A part of a plan that reads the window alone and is joined with history.
+pub(crate) struct LivePart {
+    plan: LogicalPlan,
+}
+
+impl LivePart {
+    pub(crate) fn plan(&self) -> &LogicalPlan {
+        &self.plan
+    }
+}
+
+/// The sides of a join of the window with history: whether the left one is the window's.
+fn sides(join: &Join) -> Result<Option<bool>> {
+    let (left, right) = (reads(&join.left)?, reads(&join.right)?);
+    let is_kept = |types: &[JoinType]| types.contains(&join.join_type);
+    Ok(match (left, right) {
+        (Reads::Window, Reads::History)
+            if is_kept(&[
+                JoinType::Inner,
+                JoinType::Left,
+                JoinType::LeftSemi,
+                JoinType::LeftAnti,
+                JoinType::LeftMark,
+            ]) =>
+        {
+            Some(true)
+        }
+        (Reads::History, Reads::Window)
+            if is_kept(&[
+                JoinType::Inner,
+                JoinType::Right,
+                JoinType::RightSemi,
+                JoinType::RightAnti,
+                JoinType::RightMark,
+            ]) =>
+        {
+            Some(false)
+        }
+        _ => None,
+    })
+}
+
+/// What a plan reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Reads {
+    Window,
+    History,
+    /// Both, or neither.
+    Other,
+}
+
+fn reads(plan: &LogicalPlan) -> Result<Reads> {
+    let has_window = !windows_of(plan)?.is_empty();
+    let mut has_history = false;
+    plan.apply_with_subqueries(|node| {
+        has_history |= of_provider(node, |_: &HistoryTable| ()).is_some();
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(match (has_window, has_history) {
+        (true, false) => Reads::Window,
+        (false, true) => Reads::History,
+        _ => Reads::Other,
+    })
+}
+
+/// The parts to answer first, in the order in which [`narrowed`] wants their rows.
+pub(crate) fn live_parts(plan: &LogicalPlan) -> Result<Vec<LivePart>> {
+    let mut parts = Vec::new();
+    plan.apply(|node| {
+        let LogicalPlan::Join(join) = node else { return Ok(TreeNodeRecursion::Continue) };
+        let Some(is_left) = sides(join)? else { return Ok(TreeNodeRecursion::Continue) };
+        let live = if is_left { &join.left } else { &join.right };
+        parts.push(LivePart { plan: live.as_ref().clone() });
+        Ok(TreeNodeRecursion::Jump)
+    })?;
+    Ok(parts)
+}
+
+/// The plan with the rows of its live parts in their places, and history narrowed to their keys.
+pub(crate) fn narrowed(plan: LogicalPlan, answers: Vec<Vec<RecordBatch>>) -> Result<LogicalPlan> {
+    let mut answers = answers.into_iter();
+    let plan = plan.transform_down(|node| {
+        let LogicalPlan::Join(join) = node else { return Ok(Transformed::no(node)) };
+        let Some(is_left) = sides(&join)? else { return Ok(Transformed::no(LogicalPlan::Join(join))) };
+        let Some(rows) = answers.next() else { return Ok(Transformed::no(LogicalPlan::Join(join))) };
+        let joined = with_rows(join, is_left, rows)?;
+        Ok(Transformed::new(joined, true, TreeNodeRecursion::Jump))
+    })?;
+    Ok(plan.data)
+}
+
+fn with_rows(mut join: Join, is_left: bool, rows: Vec<RecordBatch>) -> Result<LogicalPlan> {
+    let (live, history) = if is_left { (&join.left, &join.right) } else { (&join.right, &join.left) };
+    let mut conditions = Vec::new();
+    for (left, right) in &join.on {
+        let (of_live, of_history) = if is_left { (left, right) } else { (right, left) };
+        let (Expr::Column(key), Expr::Column(_)) = (of_live, of_history) else { continue };
+        if let Some(keys) = keys_of(&rows, live, key)? {
+            conditions.push(of_history.clone().in_list(keys, false));
+        }
+    }
+    let rows = Arc::new(rows_of(live, rows)?);
+    let history = match conditions.into_iter().reduce(Expr::and) {
+        Some(condition) => Arc::new(LogicalPlanBuilder::from(history.as_ref().clone()).filter(condition)?.build()?),
+        None => Arc::clone(history),
+    };
+    (join.left, join.right) = if is_left { (rows, history) } else { (history, rows) };
+    Ok(LogicalPlan::Join(join))
+}
+
+/// The values of a key; `None` when they are too many, or null may be equal to null.
+fn keys_of(rows: &[RecordBatch], live: &LogicalPlan, key: &Column) -> Result<Option<Vec<Expr>>> {
+    let Some(position) = live.schema().maybe_index_of_column(key) else { return Ok(None) };
+    let mut seen = std::collections::HashSet::new();
+    for batch in rows {
+        let values: &ArrayRef = batch.column(position);
+        if values.null_count() > 0 {
+            return Ok(None);
+        }
+        for row in 0..values.len() {
+            seen.insert(ScalarValue::try_from_array(values, row)?);
+            if seen.len() > KEYS_MAX {
+                return Ok(None);
+            }
+        }
+    }
+    Ok(Some(seen.into_iter().map(lit).collect()))
+}
+
+/// Rows in place of the plan that made them, with the same columns.
+fn rows_of(plan: &LogicalPlan, rows: Vec<RecordBatch>) -> Result<LogicalPlan> {
+    let fields: Vec<_> =
+        plan.schema().iter().map(|(qualifier, field)| (qualifier.cloned(), Arc::clone(field))).collect();
+    let named = fields.iter().enumerate().map(|(position, (_, field))| {
+        Arc::new(field.as_ref().clone().with_name(format!("c{position}")).with_nullable(true))
+    });
+    let schema = Arc::new(arrow::datatypes::Schema::new(named.collect::<Vec<_>>()));
+    let batches = rows.into_iter().map(|batch| {
+        let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(RecordBatch::try_new_with_options(Arc::clone(&schema), batch.columns().to_vec(), &options)?)
+    });
+    let table = MemTable::try_new(Arc::clone(&schema), vec![batches.collect::<Result<Vec<_>>>()?])?;
+    let columns = fields.iter().enumerate().map(|(position, (qualifier, field))| {
+        ident(format!("c{position}")).alias_qualified(qualifier.clone(), field.name())
+    });
+    let columns: Vec<_> = columns.collect();
+    LogicalPlanBuilder::scan("rows of the window", provider_as_source(Arc::new(table)), None)?.project(columns)?.build()
+}

@@ -1,0 +1,26 @@
+//! Standing questions: SQL over a window of the live stream, asked again whenever a window closes.
+//!
+//! A window is a relation. `TUMBLE(flows, received, INTERVAL '1' SECOND)` is, each time, a table of the rows of one
+//! window that has closed, so a standing question is a bounded question that is asked once for each window, and plain
+//! SQL over the same rows is its oracle. `HISTORY(flows, INTERVAL '7' DAY)` is the archive before the window, at a
+//! snapshot that has the window's last row: the time column of the two decides, so no row is in both or in neither.
+//!
+//! The statement is planned once ([`planner`]). A question without history keeps its physical plan, and only the rows
+//! in the [`slot`] change. One with history is optimised again for each window, because the bounds of the time range
+//! decide which segments are opened; the part that asks the window alone is answered first, and its keys narrow the
+//! part that asks history ([`keys`]). What speaks against a plan for each window is its cost of some milliseconds; what
+//! an incremental engine would save there it would lose in exactness, for late rows and in backtests.
+
+mod arguments;
+pub mod dialect;
+mod history;
+mod keys;
+pub(crate) mod planner;
+mod query;
+mod slot;
+mod window_exec;
+mod window_time;
+
+pub use query::{QuerySetup, StandingEngine, StandingOptions, StandingQuery};
+pub use slot::{Window, WindowRows};
+pub use window_time::{WindowKind, WindowSpec};

@@ -1,0 +1,377 @@
+//! A standing question, and the engine that answers it.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Result, ScalarValue};
+use datafusion::datasource::ViewTable as SqlView;
+use datafusion::error::DataFusionError;
+use datafusion::execution::SessionState;
+use datafusion::execution::runtime_env::RuntimeEnv;
+use datafusion::logical_expr::{Expr, LogicalPlan};
+use datafusion::physical_plan::execution_plan::reset_plan_states;
+use datafusion::physical_plan::{ExecutionPlan, displayable, execute_stream};
+use datafusion::prelude::{SQLOptions, SessionContext};
+use futures::StreamExt;
+use tokio::runtime::{Builder, Runtime};
+use weir_archive::Snapshot;
+use weir_flow::scaling::Corrections;
+use weir_flow::{Column, Table};
+
+use super::dialect::{self, Parameters};
+use super::history::BaseTable;
+use super::keys::{live_parts, narrowed};
+use super::planner::{Standing, WindowPlanner, bound_of, of_provider, windows_of};
+use super::slot::{Slot, Window, WindowRows};
+use super::window_exec::WindowTable;
+use super::window_time::WindowSpec;
+use crate::engine::{EngineOptions, runtime_env, session};
+use crate::limits::MemoryShares;
+use crate::mistake::Mistake;
+use crate::{EngineError, describe, scaling};
+
+/// Limits of standing questions.
+#[derive(Debug, Clone)]
+pub struct StandingOptions {
+    /// Memory that all questions may use together, in octets. Rows of windows do not count.
+    pub memory_octets_max: usize,
+    /// Folder for what does not fit; the system's folder of temporary files by default.
+    pub spill_folder: Option<PathBuf>,
+    /// Sampling intervals that override what exporters report.
+    pub corrections: Corrections,
+}
+
+impl Default for StandingOptions {
+    fn default() -> Self {
+        Self { memory_octets_max: 2 << 30, spill_folder: None, corrections: Corrections::default() }
+    }
+}
+
+/// What a statement needs besides its text.
+#[derive(Debug, Clone)]
+pub struct QuerySetup {
+    /// The time of flows by which history lies before a window, and that `[range by …]` goes by.
+    pub time: Column,
+    /// Names for statements over flows, as `WITH` would give them.
+    pub views: Vec<(String, String)>,
+    /// What `:name` stands for in the statement and the views.
+    pub parameters: Parameters,
+}
+
+impl Default for QuerySetup {
+    fn default() -> Self {
+        Self { time: Column::Received, views: Vec::new(), parameters: Parameters::default() }
+    }
+}
+
+/// Prepares standing questions, which share its memory.
+#[derive(Debug)]
+pub struct StandingEngine {
+    runtime: Arc<RuntimeEnv>,
+    options: EngineOptions,
+}
+
+impl StandingEngine {
+    /// An engine without questions.
+    pub fn new(options: &StandingOptions) -> Result<Self, EngineError> {
+        let options = EngineOptions {
+            threads: 1,
+            memory_octets_max: options.memory_octets_max,
+            spill_folder: options.spill_folder.clone(),
+            corrections: options.corrections.clone(),
+            ..EngineOptions::default()
+        };
+        let shares = MemoryShares::of(options.memory_octets_max, 1, options.batch_rows);
+        let runtime = runtime_env(&options, shares).map_err(EngineError::plan)?;
+        Ok(Self { runtime: Arc::new(runtime), options })
+    }
+
+    /// Plans a statement. Must not be called from an asynchronous task.
+    pub fn prepare(&self, text: &str, setup: &QuerySetup) -> Result<StandingQuery, EngineError> {
+        let runtime = Builder::new_current_thread().enable_time().build().map_err(EngineError::Start)?;
+        let standing =
+            Arc::new(Standing { slot: Arc::new(Slot::default()), time: setup.time, found: Mutex::default() });
+        let mut state = session(&self.options, 1, Arc::clone(&self.runtime))?;
+        // a plan that runs again and again must not keep what one run learned
+        state.config_mut().options_mut().optimizer.enable_dynamic_filter_pushdown = false;
+        let planner = WindowPlanner::standing(&state, &standing);
+        state.register_relation_planner(Arc::new(planner)).map_err(EngineError::plan)?;
+        let context = SessionContext::new_with_state(state);
+        self.add_tables(&context)?;
+        for (name, view) in &setup.views {
+            let plan = runtime.block_on(planned(&context, view, setup))?;
+            let view = Arc::new(SqlView::new(plan, None));
+            context.register_table(name.as_str(), view).map_err(EngineError::plan)?;
+        }
+        let plan = runtime.block_on(planned(&context, text, setup))?;
+        StandingQuery::new(runtime, context, plan, &standing)
+    }
+
+    fn add_tables(&self, context: &SessionContext) -> Result<(), EngineError> {
+        let planned = EngineError::plan;
+        let flows = context.read_table(Arc::new(BaseTable(Table::Flows))).map_err(planned)?;
+        let corrections = Arc::new(self.options.corrections.clone());
+        let scaled = SqlView::new(scaling::with_scaled(flows, &corrections).map_err(planned)?, None);
+        context.register_table(Table::Flows.name(), Arc::new(scaled)).map_err(planned)?;
+        for &table in Table::ALL.iter().filter(|table| **table != Table::Flows) {
+            context.register_table(table.name(), Arc::new(BaseTable(table))).map_err(planned)?;
+        }
+        Ok(())
+    }
+}
+
+/// The plan of a statement, before it is optimised.
+async fn planned(context: &SessionContext, text: &str, setup: &QuerySetup) -> Result<LogicalPlan, EngineError> {
+    let text = dialect::rewritten(text, &setup.parameters)?;
+    let plan = async {
+        let plan = context.state().create_logical_plan(&text).await?;
+        let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
+        read_only.verify_plan(&plan)?;
+        Ok(plan)
+    };
+    plan.await.map_err(|error: DataFusionError| explained(context, &text, &error))
+}
+
+fn explained(context: &SessionContext, text: &str, error: &DataFusionError) -> EngineError {
+    if let Some(known) = EngineError::known(error) {
+        return known;
+    }
+    let tables = describe::table_names(context);
+    let tables: Vec<_> = tables.iter().map(String::as_str).collect();
+    EngineError::from(Mistake::explain(text, error, &tables))
+}
+
+/// A statement that is asked for each window.
+pub struct StandingQuery {
+    runtime: Runtime,
+    context: SessionContext,
+    slot: Arc<Slot>,
+    plan: LogicalPlan,
+    /// The physical plan, when it is the same for each window.
+    kept: Option<Arc<dyn ExecutionPlan>>,
+    bounds: Vec<super::planner::Bound>,
+    windows: Vec<Option<WindowSpec>>,
+    columns: Vec<Column>,
+    has_history: bool,
+}
+
+impl std::fmt::Debug for StandingQuery {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StandingQuery").field("windows", &self.windows).finish_non_exhaustive()
+    }
+}
+
+impl StandingQuery {
+    fn new(
+        runtime: Runtime,
+        context: SessionContext,
+        plan: LogicalPlan,
+        standing: &Arc<Standing>,
+    ) -> Result<Self, EngineError> {
+        let found = std::mem::take(&mut *standing.found());
+        let used = windows_of(&plan).map_err(EngineError::plan)?;
+        let windows = found.windows.iter().enumerate().map(|(at, spec)| used.contains(&at).then_some(*spec)).collect();
+        let mut query = Self {
+            runtime,
+            context,
+            slot: Arc::clone(&standing.slot),
+            plan,
+            kept: None,
+            bounds: found.bounds,
+            windows,
+            columns: Vec::new(),
+            has_history: found.has_history,
+        };
+        query.check_windows()?;
+        let optimised = query.optimised(Window::default()).map_err(EngineError::plan)?;
+        query.columns = columns_of(&optimised).map_err(EngineError::plan)?;
+        for spec in query.windows.iter().flatten() {
+            if !query.columns.contains(&spec.time) {
+                query.columns.push(spec.time);
+            }
+        }
+        if !query.has_history {
+            query.kept = Some(query.physical(&optimised).map_err(EngineError::plan)?);
+        }
+        Ok(query)
+    }
+
+    /// All windows of a statement end together.
+    fn check_windows(&self) -> Result<(), EngineError> {
+        let mistake = |message: &str, hint: &str| {
+            Err(EngineError::from(Mistake { message: message.to_owned(), place: None, hint: Some(hint.to_owned()) }))
+        };
+        let mut specs = self.windows.iter().flatten();
+        let Some(first) = specs.next() else {
+            return mistake(
+                "the statement has no window, so there is no time to ask it again",
+                "read flows as TUMBLE(flows, received, INTERVAL '1' MINUTE)",
+            );
+        };
+        let phase = |spec: &WindowSpec| (spec.kind.offset_ms + spec.kind.size_ms).rem_euclid(spec.kind.slide_ms);
+        for spec in specs {
+            let is_alike = spec.time == first.time && spec.kind.slide_ms == first.kind.slide_ms;
+            if !is_alike || phase(spec) != phase(first) {
+                return mistake(
+                    "the windows of the statement do not end together",
+                    "give all of them the same time, slide and offset; their sizes may differ",
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// The windows that the statement reads, by number; `None` for a number that is not used.
+    pub fn windows(&self) -> &[Option<WindowSpec>] {
+        &self.windows
+    }
+
+    /// The columns of flows that rows of windows must have, if they have a value.
+    pub fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
+    /// Whether it asks the archive too.
+    pub fn has_history(&self) -> bool {
+        self.has_history
+    }
+
+    /// Columns of the answer.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(self.plan.schema().inner())
+    }
+
+    /// Answers the statement about windows that ended together: the rows of each, in the order of
+    /// [`windows`](Self::windows), and the archive, with at least the rows before them.
+    ///
+    /// Must not be called from an asynchronous task.
+    pub fn answer(
+        &mut self,
+        rows: Vec<WindowRows>,
+        history: Option<&Arc<Snapshot>>,
+        time_max: Duration,
+    ) -> Result<Vec<RecordBatch>, EngineError> {
+        let first = rows.iter().zip(&self.windows).filter(|(_, spec)| spec.is_some()).map(|(rows, _)| rows.window);
+        // history ends where the shortest of the windows begins
+        let window = first.max_by_key(|window| window.start_ms).unwrap_or_default();
+        {
+            let mut held = self.slot.held();
+            held.rows = rows;
+            held.history = history.cloned();
+        }
+        let answer = self.run(window, Instant::now() + time_max);
+        *self.slot.held() = super::slot::Held::default();
+        answer
+    }
+
+    fn run(&self, window: Window, until: Instant) -> Result<Vec<RecordBatch>, EngineError> {
+        if let Some(kept) = &self.kept {
+            let plan = reset_plan_states(Arc::clone(kept)).map_err(EngineError::run)?;
+            return self.collected(plan, until);
+        }
+        let plan = self.optimised(window).map_err(EngineError::plan)?;
+        let parts = live_parts(&plan).map_err(EngineError::plan)?;
+        if parts.is_empty() {
+            return self.collected(self.physical(&plan).map_err(EngineError::plan)?, until);
+        }
+        let answers = parts.iter().map(|part| {
+            let part = self.physical(part.plan()).map_err(EngineError::plan)?;
+            self.collected(part, until)
+        });
+        let answers = answers.collect::<Result<Vec<_>, EngineError>>()?;
+        let plan = narrowed(plan, answers).and_then(|plan| self.context.state().optimize(&plan));
+        let plan = plan.and_then(|plan| self.physical(&plan)).map_err(EngineError::plan)?;
+        self.collected(plan, until)
+    }
+
+    /// The plan for a window, optimised.
+    fn optimised(&self, window: Window) -> Result<LogicalPlan> {
+        let bound = self.plan.clone().transform_up_with_subqueries(|node| {
+            node.map_expressions(|expression| {
+                expression.transform_up(|expression| match &expression {
+                    Expr::Placeholder(placeholder) => {
+                        let bound = bound_of(placeholder).and_then(|number| self.bounds.get(number));
+                        Ok(match bound {
+                            Some(bound) => Transformed::yes(time(bound.at(window))),
+                            None => Transformed::no(expression),
+                        })
+                    }
+                    _ => Ok(Transformed::no(expression)),
+                })
+            })
+        })?;
+        self.context.state().optimize(&bound.data)
+    }
+
+    fn physical(&self, optimised: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
+        let state: SessionState = self.context.state();
+        let planner = Arc::clone(state.query_planner());
+        self.runtime.block_on(async { planner.create_physical_plan(optimised, &state).await })
+    }
+
+    fn collected(&self, plan: Arc<dyn ExecutionPlan>, until: Instant) -> Result<Vec<RecordBatch>, EngineError> {
+        let task = self.context.task_ctx();
+        let rows = async {
+            let mut stream = execute_stream(plan, task).map_err(EngineError::run)?;
+            let mut batches = Vec::new();
+            while let Some(batch) = stream.next().await {
+                let batch = batch.map_err(EngineError::run)?;
+                if batch.num_rows() > 0 {
+                    batches.push(batch);
+                }
+                if Instant::now() > until {
+                    return Err(EngineError::Stopped);
+                }
+            }
+            Ok(batches)
+        };
+        self.runtime.block_on(rows)
+    }
+
+    /// How the statement is answered: its windows, columns and plan.
+    pub fn explain(&self) -> String {
+        let mut text = String::new();
+        for spec in self.windows.iter().flatten() {
+            let WindowSpec { kind, time } = spec;
+            let (size, slide) =
+                (Duration::from_millis(kind.size_ms as u64), Duration::from_millis(kind.slide_ms as u64));
+            // writing to a string cannot fail
+            let _ = writeln!(text, "window: {size:?} of {}, one every {slide:?}", time.name());
+        }
+        let names: Vec<_> = self.columns.iter().map(|column| column.name()).collect();
+        let _ = writeln!(text, "columns: {}", names.join(", "));
+        let _ = writeln!(text, "history: {}", if self.has_history { "asked for each window" } else { "not asked" });
+        let plan = match &self.kept {
+            Some(kept) => displayable(kept.as_ref()).indent(false).to_string(),
+            None => self.optimised(Window::default()).map(|plan| plan.display_indent().to_string()).unwrap_or_default(),
+        };
+        text.push_str(&plan);
+        text
+    }
+}
+
+fn time(ms: i64) -> Expr {
+    Expr::Literal(ScalarValue::TimestampMillisecond(Some(ms), Some("UTC".into())), None)
+}
+
+/// The columns that a plan reads of windows.
+fn columns_of(plan: &LogicalPlan) -> Result<Vec<Column>> {
+    let mut columns = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        if of_provider(node, WindowTable::relation).is_some() {
+            let found = node.schema().fields().iter().filter_map(|field| Column::by_name(field.name()));
+            for column in found {
+                if !columns.contains(&column) {
+                    columns.push(column);
+                }
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(columns)
+}

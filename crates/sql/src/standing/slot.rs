@@ -1,0 +1,76 @@
+//! Where the rows of a window are while a standing question is answered about it.
+
+use std::hash::{Hash, Hasher};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::array::RecordBatch;
+use weir_archive::Snapshot;
+
+/// A range of time: from `start_ms` up to and without `end_ms`, milliseconds since the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct Window {
+    /// When it begins.
+    pub start_ms: i64,
+    /// When it ends.
+    pub end_ms: i64,
+}
+
+/// The rows of one window.
+#[derive(Debug, Clone, Default)]
+pub struct WindowRows {
+    /// The window.
+    pub window: Window,
+    /// Its rows: columns of flows, in any order; one that is missing is null.
+    pub batches: Vec<RecordBatch>,
+}
+
+/// What a slot holds: rows for each window relation of the statement, and the archive.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    pub(crate) rows: Vec<WindowRows>,
+    pub(crate) history: Option<Arc<Snapshot>>,
+}
+
+/// Where the relations of one statement find their rows. Plans hold it, so its content can change between two runs of
+/// the same plan.
+#[derive(Debug, Default)]
+pub(crate) struct Slot(Mutex<Held>);
+
+impl Slot {
+    pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
+        // every step under this lock leaves whole values behind
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The window of a relation.
+    pub(crate) fn window(&self, relation: usize) -> Window {
+        self.held().rows.get(relation).map(|rows| rows.window).unwrap_or_default()
+    }
+
+    /// The rows of a relation.
+    pub(crate) fn batches(&self, relation: usize) -> Vec<RecordBatch> {
+        self.held().rows.get(relation).map(|rows| rows.batches.clone()).unwrap_or_default()
+    }
+}
+
+/// A relation of a slot. Two are the same when they are the same place.
+#[derive(Debug, Clone)]
+pub(crate) struct Place {
+    pub(crate) slot: Arc<Slot>,
+    pub(crate) relation: usize,
+}
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.slot, &other.slot) && self.relation == other.relation
+    }
+}
+
+impl Eq for Place {}
+
+impl Hash for Place {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        Arc::as_ptr(&self.slot).hash(state);
+        self.relation.hash(state);
+    }
+}

@@ -1,0 +1,65 @@
+//! What happened to a watch, in numbers.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::panes::PaneCounts;
+
+/// What happened to a watch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct WatchCounts {
+    /// What happened to rows.
+    pub panes: PaneCounts,
+    /// Windows that closed.
+    pub windows_closed: u64,
+    /// Windows that were asked and answered.
+    pub windows_answered: u64,
+    /// Windows that were not asked, because too many waited.
+    pub windows_shed: u64,
+    /// Windows whose statement failed.
+    pub windows_failed: u64,
+    /// Reports that were made and are new.
+    pub reports: u64,
+    /// Reports that were left out, because their key was reported lately.
+    pub reports_suppressed: u64,
+    /// Reports that were left out, because their key is acknowledged.
+    pub reports_acknowledged: u64,
+    /// The longest time that an answer took, in milliseconds.
+    pub answer_ms_max: u64,
+}
+
+/// Counters of a watch, which its threads share.
+#[derive(Debug, Default)]
+pub(crate) struct Counting {
+    pub(crate) panes: Mutex<PaneCounts>,
+    pub(crate) windows_closed: AtomicU64,
+    pub(crate) windows_answered: AtomicU64,
+    pub(crate) windows_shed: AtomicU64,
+    pub(crate) windows_failed: AtomicU64,
+    pub(crate) reports: AtomicU64,
+    pub(crate) reports_suppressed: AtomicU64,
+    pub(crate) reports_acknowledged: AtomicU64,
+    pub(crate) answer_ms_max: AtomicU64,
+}
+
+pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // every step under these locks leaves whole values behind
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Counting {
+    pub(crate) fn counts(&self) -> WatchCounts {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        WatchCounts {
+            panes: *locked(&self.panes),
+            windows_closed: of(&self.windows_closed),
+            windows_answered: of(&self.windows_answered),
+            windows_shed: of(&self.windows_shed),
+            windows_failed: of(&self.windows_failed),
+            reports: of(&self.reports),
+            reports_suppressed: of(&self.reports_suppressed),
+            reports_acknowledged: of(&self.reports_acknowledged),
+            answer_ms_max: of(&self.answer_ms_max),
+        }
+    }
+}

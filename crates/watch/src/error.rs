@@ -1,0 +1,67 @@
+//! Why a watch cannot be read or run.
+
+use std::io;
+use std::path::PathBuf;
+
+use weir_archive::ArchiveError;
+use weir_chain::OptionError;
+use weir_sql::EngineError;
+
+/// Why a watch cannot be read or run.
+#[derive(Debug, thiserror::Error)]
+pub enum WatchError {
+    /// A watch file cannot be read.
+    #[error("cannot read {}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A watch file is no TOML, or one of its options is wrong.
+    #[error("{}: {}{}", path.display(), error.message, error.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: OptionError,
+    },
+    /// The statement of a watch is wrong.
+    #[error("watch '{name}': the statement cannot be planned")]
+    Statement {
+        /// The watch.
+        name: String,
+        /// Why.
+        source: Box<EngineError>,
+    },
+    /// The statement failed for a window.
+    #[error("watch '{name}': the statement failed for the window that ends at {window_end}")]
+    Answer {
+        /// The watch.
+        name: String,
+        /// When the window ends.
+        window_end: String,
+        /// Why.
+        source: Box<EngineError>,
+    },
+    /// Two watches have one name.
+    #[error("two watches are named '{name}'")]
+    TwoOfName {
+        /// The name.
+        name: String,
+    },
+    /// The archive cannot be read.
+    #[error("cannot read the archive")]
+    Archive(#[from] ArchiveError),
+    /// The journal cannot be written or read.
+    #[error("cannot use {}", path.display())]
+    Journal {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A thread could not be started.
+    #[error("cannot start a thread")]
+    Thread(#[source] io::Error),
+}

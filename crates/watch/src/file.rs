@@ -1,0 +1,201 @@
+//! The file of a watch.
+
+use std::path::Path;
+
+use toml::{Table, Value};
+use weir_chain::options::Given;
+use weir_chain::{OptionError, TimeSpan, choices, options};
+use weir_flow::Column;
+use weir_sql::standing::QuerySetup;
+use weir_sql::standing::dialect::{Parameter, Parameters};
+
+use crate::WatchError;
+use crate::actions::ActionOptions;
+
+choices! {
+    /// How serious a report is.
+    pub enum Severity {
+        /// Good to know.
+        Info = "info",
+        /// Look at it some time.
+        Notice = "notice",
+        /// Look at it today.
+        Warning = "warning",
+        /// Look at it now.
+        Critical = "critical",
+    }
+}
+
+choices! {
+    /// The time of a flow that decides in which window it is.
+    pub enum TimeColumn {
+        /// When the collector received it.
+        Received = "received",
+        /// When it began.
+        Start = "start",
+        /// When it ended.
+        End = "end",
+    }
+}
+
+impl TimeColumn {
+    /// The column.
+    pub fn column(self) -> Column {
+        match self {
+            Self::Received => Column::Received,
+            Self::Start => Column::Start,
+            Self::End => Column::End,
+        }
+    }
+}
+
+options! {
+    /// Options of a watch, which its file gives.
+    pub struct WatchOptions {
+        /// Ask this statement for each window that closes. Each row of its answer is evidence.
+        query: String,
+        /// Do not run the watch.
+        paused: bool = false,
+    }
+    includes {
+        /// How windows close.
+        windows: WindowOptions,
+        /// What is reported.
+        reports: ReportOptions,
+    }
+}
+
+options! {
+    /// How the windows of a watch close, and its limits.
+    pub struct WindowOptions {
+        /// Put flows into windows by this time, and count history back from it.
+        time: TimeColumn = TimeColumn::Received,
+        /// Close a window this long after its end. Flows that come later count as late.
+        lateness: TimeSpan = TimeSpan::ZERO,
+        /// Close windows by the clock when no flow was received for this long.
+        idle: TimeSpan = TimeSpan::from_secs(1),
+        /// Leave out a flow that is dated this much after its reception, and count it: it must not move time.
+        skew: TimeSpan = TimeSpan::from_secs(60),
+        /// Ask also for windows that have no flow.
+        empty_windows: bool = false,
+        /// Keep at most this many flows of open windows. Those beyond are left out and counted in `rows_shed`.
+        rows_max: u64 = 20_000_000 => 1..=1_000_000_000_000,
+        /// Keep at most this many closed windows waiting for their answer. Further ones are not asked and counted in
+        /// `windows_shed`.
+        windows_waiting_max: usize = 64 => 1..=100_000,
+        /// Give an answer up after this time.
+        answer_time_max: TimeSpan = TimeSpan::from_secs(60),
+    }
+}
+
+options! {
+    /// What a watch reports.
+    pub struct ReportOptions {
+        /// Say in one line what the watch finds.
+        title: String = String::new(),
+        /// Give reports this severity.
+        severity: Severity = Severity::Notice,
+        /// Make a report for each value of these columns of the answer. Without, a window makes one report of all rows.
+        key: Vec<String> = Vec::new(),
+        /// Do not report a key again within this time.
+        repeat_after: TimeSpan = TimeSpan::from_secs(600),
+        /// Make at most this many reports of a window; one more has the number of those left out.
+        reports_max: usize = 100 => 1..=1_000_000,
+        /// Put at most this many rows into a report.
+        evidence_rows_max: usize = 20 => 1..=10_000,
+        /// Print this command with a report, with `{column}` for values of its first row, and `{archive}`, `{from}` and
+        /// `{to}`.
+        next: String = String::new(),
+        /// Explain how the watch decides, for readers of its reports.
+        method: String = String::new(),
+        /// Explain what it takes for something else, and what it misses.
+        pitfalls: String = String::new(),
+    }
+}
+
+/// A watch, as its file has it.
+#[derive(Debug, Clone)]
+pub struct WatchFile {
+    /// Its name: that of the file without its ending.
+    pub name: String,
+    /// Its options.
+    pub options: WatchOptions,
+    /// What the statement needs besides its text.
+    pub setup: QuerySetup,
+    /// Where its reports go besides the journal.
+    pub actions: Vec<ActionOptions>,
+}
+
+impl WatchFile {
+    /// Reads a file.
+    pub fn read(path: &Path) -> Result<Self, WatchError> {
+        let text =
+            std::fs::read_to_string(path).map_err(|source| WatchError::Read { path: path.to_owned(), source })?;
+        let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        Self::parse(&text, &name, path.parent().unwrap_or(Path::new("")))
+            .map_err(|error| WatchError::File { path: path.to_owned(), error })
+    }
+
+    /// Reads the text of a file; relative paths in it are relative to `folder`.
+    pub fn parse(text: &str, name: &str, folder: &Path) -> Result<Self, OptionError> {
+        let is_fit = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if name.is_empty() || !name.chars().all(is_fit) {
+            let message = format!("'{}' is no name of a watch", name.escape_debug());
+            return Err(OptionError::new("", message).with_hint("use letters, digits, - and _ in the name of the file"));
+        }
+        let mut table: Table =
+            text.parse().map_err(|error: toml::de::Error| OptionError::new("", error.to_string()))?;
+        let parameters = sub_table(&mut table, "parameters")?;
+        let views = sub_table(&mut table, "views")?;
+        let actions = match table.remove("actions") {
+            None => Vec::new(),
+            Some(Value::Array(actions)) => actions,
+            Some(_) => return Err(OptionError::new("actions", "each action is a table [[actions]]")),
+        };
+        let options: WatchOptions = weir_chain::options::read(&Given::from_table(table, folder))?;
+        let parameters: Result<Parameters, _> =
+            parameters.into_iter().map(|(name, value)| Ok((name.clone(), parameter(&name, &value)?))).collect();
+        let views = views.into_iter().map(|(name, value)| match value {
+            Value::String(text) => Ok((name, text)),
+            _ => Err(OptionError::new("views", format!("view '{name}' is no statement in quotes"))),
+        });
+        let setup = QuerySetup {
+            time: options.windows.time.column(),
+            views: views.collect::<Result<_, _>>()?,
+            parameters: parameters?,
+        };
+        let actions = actions.into_iter().map(|action| match action {
+            Value::Table(table) => ActionOptions::read(table, folder),
+            _ => Err(OptionError::new("actions", "each action is a table [[actions]]")),
+        });
+        let actions = actions.collect::<Result<_, _>>()?;
+        Ok(Self { name: name.to_owned(), options, setup, actions })
+    }
+}
+
+fn sub_table(table: &mut Table, key: &str) -> Result<Table, OptionError> {
+    match table.remove(key) {
+        None => Ok(Table::new()),
+        Some(Value::Table(found)) => Ok(found),
+        Some(_) => Err(OptionError::new(key, format!("'{key}' is a table [{key}]"))),
+    }
+}
+
+/// A text that is a length of time is one; all other texts are texts.
+fn parameter(name: &str, value: &Value) -> Result<Parameter, OptionError> {
+    match value {
+        Value::String(text) => Ok(match text.parse::<TimeSpan>() {
+            Ok(span) if !span.is_zero() => Parameter::Span(span.millis()),
+            _ => Parameter::Text(text.clone()),
+        }),
+        Value::Integer(number) => Ok(Parameter::Number(number.to_string())),
+        Value::Float(number) => Ok(Parameter::Number(number.to_string())),
+        Value::Boolean(is_true) => Ok(Parameter::Number(is_true.to_string())),
+        Value::Array(items) => {
+            items.iter().map(|item| parameter(name, item)).collect::<Result<_, _>>().map(Parameter::List)
+        }
+        Value::Datetime(_) | Value::Table(_) => {
+            Err(OptionError::new("parameters", format!("parameter '{name}' is no text, number or list of them")))
+        }
+    }
+}

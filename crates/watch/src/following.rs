@@ -1,0 +1,174 @@
+//! The thread that follows an archive and cuts its flows for all watches.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender};
+use weir_archive::{ArchiveHandle, FollowEvent, FollowOptions, FollowPosition, FollowedDelivery, Follower};
+use weir_flow::Column;
+
+use crate::WatchError;
+use crate::counting::{Counting, locked};
+use crate::flows::Flows;
+use crate::panes::{ClosedWindow, Panes};
+use crate::shared::{Shared, now_ms};
+
+/// How long the follower waits for a delivery before it looks at the clock.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How long following is tried again after an error.
+const RETRY_EVERY: Duration = Duration::from_secs(1);
+/// How often following is tried again before the runner ends.
+const RETRIES_MAX: u32 = 60;
+
+/// Opens a follower of the archive after a position.
+pub type Follow = Box<dyn Fn(FollowPosition, FollowOptions) -> Result<Follower, WatchError> + Send>;
+
+/// What the thread that follows is told.
+pub(crate) enum Control {
+    /// A watch that has caught up.
+    Join(Box<Followed>),
+    /// A watch that goes.
+    Leave(String),
+}
+
+/// What the thread that follows has of a watch.
+pub(crate) struct Followed {
+    pub(crate) name: String,
+    pub(crate) panes: Panes,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) time: Column,
+    /// Windows that end here or before were asked.
+    pub(crate) asked_through_ms: Option<i64>,
+    /// Deliveries up to this one are in the panes already.
+    pub(crate) after: FollowPosition,
+    pub(crate) idle: Duration,
+    pub(crate) closed: Sender<ClosedWindow>,
+    pub(crate) counting: Arc<Counting>,
+    pub(crate) is_shedding: bool,
+}
+
+impl Followed {
+    /// Puts what the archive has of open windows into the panes.
+    fn load(&mut self, handle: &ArchiveHandle) -> Result<(), WatchError> {
+        let snapshot = Arc::new(handle.snapshot()?);
+        self.after = snapshot.follow_position();
+        let begin_ms = self.asked_through_ms.unwrap_or_else(now_ms);
+        let from_ms = self.panes.first_end_after(begin_ms).saturating_sub(self.panes.size_max_ms());
+        let panes = &mut self.panes;
+        Flows::at(&snapshot)?.read(&self.columns, self.time, from_ms, i64::MAX, |rows| panes.load(rows))?;
+        self.panes.begin_at(begin_ms);
+        Ok(())
+    }
+
+    fn hand_over(&mut self, closed: Vec<ClosedWindow>) -> Option<String> {
+        *locked(&self.counting.panes) = self.panes.counts();
+        let was_shedding = self.is_shedding;
+        for window in closed {
+            self.counting.windows_closed.fetch_add(1, Ordering::Relaxed);
+            self.is_shedding = self.closed.try_send(window).is_err();
+            self.counting.windows_shed.fetch_add(u64::from(self.is_shedding), Ordering::Relaxed);
+        }
+        (self.is_shedding && !was_shedding)
+            .then(|| format!("watch '{}' is too slow: windows are not asked (windows_shed)", self.name))
+    }
+}
+
+/// The thread that follows.
+pub(crate) struct Following {
+    pub(crate) follow: Follow,
+    pub(crate) follower: Follower,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) watches: Vec<Followed>,
+    pub(crate) controls: Receiver<Control>,
+    pub(crate) shared: Shared,
+}
+
+impl Following {
+    pub(crate) fn run(&mut self) -> Result<(), WatchError> {
+        let (mut last_event, mut retries) = (Instant::now(), 0);
+        while !self.shared.is_ending() {
+            while let Ok(control) = self.controls.try_recv() {
+                self.obey(control)?;
+            }
+            match self.follower.next_timeout(LOOK_EVERY) {
+                Ok(Some(event)) => {
+                    (last_event, retries) = (Instant::now(), 0);
+                    self.take(event);
+                }
+                Ok(None) => self.idle(last_event.elapsed()),
+                // a file can come back, or be set aside
+                Err(error) if retries < RETRIES_MAX => {
+                    if retries == 0 {
+                        self.shared.notice(format!("cannot follow the archive, trying again: {error}"));
+                    }
+                    retries += 1;
+                    thread::sleep(RETRY_EVERY);
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(())
+    }
+
+    fn obey(&mut self, control: Control) -> Result<(), WatchError> {
+        match control {
+            Control::Leave(name) => self.watches.retain(|watch| watch.name != name),
+            Control::Join(mut watch) => {
+                watch.load(&self.shared.handle)?;
+                let missing: Vec<_> = watch.columns.iter().filter(|column| !self.columns.contains(column)).collect();
+                if !missing.is_empty() {
+                    self.columns.extend(missing);
+                    let options = FollowOptions { columns: Some(self.columns.clone()), ..FollowOptions::default() };
+                    self.follower = (self.follow)(self.follower.position(), options)?;
+                }
+                self.watches.push(*watch);
+            }
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, event: FollowEvent) {
+        match event {
+            FollowEvent::Delivery(delivery) => self.take_delivery(&delivery),
+            FollowEvent::Gap { after, through } => self.shared.notice(format!(
+                "flows of the deliveries after {after} up to {through} are gone; watches have not seen them"
+            )),
+            FollowEvent::Rewound { from, to } => {
+                self.shared.notice(format!("the archive went back from {from} to {to} in a crash"));
+            }
+            _ => {}
+        }
+    }
+
+    fn take_delivery(&mut self, delivery: &FollowedDelivery) {
+        if delivery.rows_missing > 0 {
+            self.shared.notice(format!("{} flows of delivery {} are gone", delivery.rows_missing, delivery.position));
+        }
+        let Some(flows) = &delivery.flows else { return };
+        let now_ms = now_ms();
+        for watch in self.watches.iter_mut().filter(|watch| delivery.position > watch.after) {
+            let mut closed = Vec::new();
+            watch.panes.take(flows.record_batch(), &mut closed);
+            if let Some(notice) = watch.hand_over(closed) {
+                self.shared.notice(notice);
+            }
+            if watch.panes.rewind(now_ms) {
+                let name = &watch.name;
+                self.shared.notice(format!("watch '{name}': flows were ahead of the clock; it goes on from now"));
+            }
+        }
+    }
+
+    /// Nothing came for so long: windows close by the clock.
+    fn idle(&mut self, quiet: Duration) {
+        for watch in self.watches.iter_mut().filter(|watch| quiet >= watch.idle) {
+            let mut closed = Vec::new();
+            watch.panes.advance(now_ms().saturating_sub(watch.idle.as_millis() as i64), &mut closed);
+            if let Some(notice) = watch.hand_over(closed) {
+                self.shared.notice(notice);
+            }
+        }
+    }
+}

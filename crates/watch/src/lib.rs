@@ -1,0 +1,39 @@
+//! Standing questions over now and then.
+//!
+//! A *watch* is a file with a statement ([`WatchFile`]): SQL over a window of the live stream, joined with the history of
+//! the archive where it says so. A [`Runner`] follows an archive, cuts its flows into *panes* as wide as the slide of the
+//! windows ([`panes`]), asks the statement whenever a window closes, and makes [`Report`]s of the rows. [`backtest`] asks
+//! the same of the past.
+//!
+//! The process that collects does not wait for any of this: the runner follows the archive, from memory in the same
+//! process and from files in another, and what it cannot keep up with it reads later. So a watch sees each flow that
+//! the archive has, exactly once, also over restarts: the [`journal`] keeps how far each watch is, and reports are
+//! durable before they are sent. What speaks against following is a delay, of the collector's deliveries (at most 0.2 s).
+
+pub mod actions;
+pub mod backtest;
+pub mod error;
+pub mod file;
+pub mod journal;
+pub mod panes;
+pub mod report;
+pub mod runner;
+
+mod counting;
+mod flows;
+mod following;
+mod shared;
+mod template;
+mod watch;
+mod worker;
+
+pub use backtest::{Backtest, Firing, Outcome};
+pub use counting::WatchCounts;
+pub use error::WatchError;
+pub use file::{Severity, TimeColumn, WatchFile, WatchOptions};
+pub use following::Follow;
+pub use journal::acknowledge;
+pub use report::Report;
+pub use runner::{Runner, RunnerOptions};
+pub use shared::Message;
+pub use watch::plan;

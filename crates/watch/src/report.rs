@@ -1,0 +1,202 @@
+//! A report: what a watch found in a window.
+
+use arrow::array::RecordBatch;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+use weir_print::{Format, OutputOptions, write_batches};
+use weir_sql::standing::Window;
+
+use crate::file::{Severity, WatchFile};
+use crate::template;
+
+/// What a watch found in a window.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Report {
+    /// Its name: the same when the same window is asked again.
+    pub id: String,
+    /// The watch.
+    pub watch: String,
+    /// What the watch finds, in one line.
+    pub title: String,
+    /// How serious it is.
+    pub severity: Severity,
+    /// The window: the longest of the statement.
+    pub window: Window,
+    /// Values of the key columns, `name=value`, separated by commas; empty without keys.
+    pub key: String,
+    /// Rows of the answer that belong to it.
+    pub rows: u64,
+    /// The first of them.
+    pub evidence: Vec<Map<String, Value>>,
+    /// The command to run next; empty when the watch has none.
+    pub next: String,
+    /// Records that exporters sent and that were not received, around the time of the window; `None` when unknown.
+    pub records_lost: Option<u64>,
+    /// Reports of this key that were left out since the last one, because it was reported before.
+    pub suppressed: u64,
+}
+
+impl Report {
+    /// As an object of JSON.
+    pub fn json(&self) -> Value {
+        json!({
+            "id": self.id,
+            "watch": self.watch,
+            "title": self.title,
+            "severity": severity_name(self.severity),
+            "window_start": time_text(self.window.start_ms),
+            "window_end": time_text(self.window.end_ms),
+            "key": self.key,
+            "rows": self.rows,
+            "evidence": self.evidence,
+            "records_lost": self.records_lost,
+            "suppressed": self.suppressed,
+            "next": self.next,
+        })
+    }
+
+    /// In one line for people, and one for the command to run next.
+    pub fn text(&self) -> String {
+        let severity = severity_name(self.severity);
+        let first = self.evidence.first().map(row_text).unwrap_or_default();
+        let more = match self.rows {
+            0 | 1 => String::new(),
+            rows => format!(" (and {} more rows)", rows - 1),
+        };
+        let lost = match self.records_lost {
+            Some(lost) if lost > 0 => format!(" [incomplete: {lost} records lost]"),
+            _ => String::new(),
+        };
+        let again = match self.suppressed {
+            0 => String::new(),
+            times => format!(" [{times} times since the last report]"),
+        };
+        let time = time_text(self.window.end_ms);
+        let mut text = format!("{time} {severity} {}: {first}{more}{again}{lost}", self.watch);
+        if !self.next.is_empty() {
+            text.push_str("\n    next: ");
+            text.push_str(&self.next);
+        }
+        text
+    }
+}
+
+/// A severity as its word.
+pub fn severity_name(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Info => "info",
+        Severity::Notice => "notice",
+        Severity::Warning => "warning",
+        Severity::Critical => "critical",
+    }
+}
+
+/// A time in RFC 3339.
+pub fn time_text(ms: i64) -> String {
+    Timestamp::from_millisecond(ms).map_or_else(|_| format!("{ms} ms"), |time| format!("{time:.3}"))
+}
+
+fn row_text(row: &Map<String, Value>) -> String {
+    let values = row.iter().map(|(name, value)| match value {
+        Value::String(text) => format!("{name}={}", text.escape_debug()),
+        other => format!("{name}={other}"),
+    });
+    values.collect::<Vec<_>>().join(" ")
+}
+
+/// The rows of an answer as objects, as `weir sql` writes them.
+fn objects(batches: &[RecordBatch]) -> Vec<Map<String, Value>> {
+    let Some(first) = batches.first() else { return Vec::new() };
+    let mut text = Vec::new();
+    let rows = batches.iter().cloned().map(Ok::<_, std::convert::Infallible>);
+    // writing to memory cannot fail
+    let _ = write_batches(rows, &first.schema(), Format::Ndjson, &OutputOptions::default(), &mut text);
+    let lines = text.split(|octet| *octet == b'\n').filter(|line| !line.is_empty());
+    lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
+}
+
+/// Key of the report of all keys of a window that there were too many of.
+pub const TOO_MANY: &str = "(further keys)";
+
+/// What reports of a watch are made with.
+#[derive(Debug)]
+pub struct ReportMaker {
+    name: String,
+    title: String,
+    severity: Severity,
+    key: Vec<String>,
+    evidence_rows_max: usize,
+    reports_max: usize,
+    next: String,
+    archive: String,
+}
+
+impl ReportMaker {
+    /// For a watch; `archive` is what commands to run next name.
+    pub fn new(file: &WatchFile, archive: &str) -> Self {
+        let options = &file.options;
+        Self {
+            name: file.name.clone(),
+            title: if options.reports.title.is_empty() { file.name.clone() } else { options.reports.title.clone() },
+            severity: options.reports.severity,
+            key: options.reports.key.clone(),
+            evidence_rows_max: options.reports.evidence_rows_max,
+            reports_max: options.reports.reports_max,
+            next: options.reports.next.clone(),
+            archive: archive.to_owned(),
+        }
+    }
+
+    /// The reports of an answer: one for each key, in the order of their first rows; none when there is no row.
+    pub fn reports(&self, window: Window, answer: &[RecordBatch]) -> Vec<Report> {
+        let mut reports: Vec<Report> = Vec::new();
+        let mut places = std::collections::HashMap::new();
+        for row in objects(answer) {
+            let key =
+                self.key.iter().map(|name| format!("{name}={}", plain(row.get(name)))).collect::<Vec<_>>().join(",");
+            let place = *places.entry(key.clone()).or_insert_with(|| {
+                if reports.len() < self.reports_max {
+                    reports.push(self.report(window, key, &row));
+                } else if reports.len() == self.reports_max {
+                    reports.push(Report { next: String::new(), ..self.report(window, TOO_MANY.to_owned(), &row) });
+                }
+                reports.len() - 1
+            });
+            let Some(report) = reports.get_mut(place) else { continue };
+            report.rows += 1;
+            if report.evidence.len() < self.evidence_rows_max {
+                report.evidence.push(row);
+            }
+        }
+        reports
+    }
+
+    fn report(&self, window: Window, key: String, row: &Map<String, Value>) -> Report {
+        Report {
+            id: format!("{}/{}/{key}", self.name, time_text(window.end_ms)),
+            watch: self.name.clone(),
+            title: self.title.clone(),
+            severity: self.severity,
+            window,
+            next: template::filled(&self.next, &|name| match name {
+                "archive" => Some(self.archive.clone()),
+                "from" => Some(time_text(window.start_ms)),
+                "to" => Some(time_text(window.end_ms)),
+                name => row.get(name).map(|value| plain(Some(value))),
+            }),
+            key,
+            rows: 0,
+            evidence: Vec::new(),
+            records_lost: None,
+            suppressed: 0,
+        }
+    }
+}
+
+fn plain(value: Option<&Value>) -> String {
+    match value {
+        None | Some(Value::Null) => String::new(),
+        Some(Value::String(text)) => text.clone(),
+        Some(other) => other.to_string(),
+    }
+}

@@ -1,0 +1,58 @@
+//! What the threads of a runner share.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crossbeam_channel::{Receiver, Sender, unbounded};
+use weir_archive::ArchiveHandle;
+use weir_chain::StopSignal;
+
+use crate::journal::Journal;
+use crate::report::Report;
+
+/// What a runner has to say while it runs.
+#[derive(Debug)]
+pub enum Message {
+    /// A new report, which is in the journal.
+    Report(Box<Report>),
+    /// Something that whoever runs it should know.
+    Notice(String),
+}
+
+/// As many permits as statements may run at a time: one is taken to run, and put back.
+pub(crate) fn permits(count: usize) -> (Sender<()>, Receiver<()>) {
+    let (put, take) = unbounded();
+    for _ in 0..count {
+        // the receiver is here
+        let _ = put.send(());
+    }
+    (put, take)
+}
+/// What all watches share.
+#[derive(Debug, Clone)]
+pub(crate) struct Shared {
+    pub(crate) archive: String,
+    pub(crate) journal: Arc<Mutex<Journal>>,
+    pub(crate) handle: Arc<ArchiveHandle>,
+    pub(crate) permits: (Sender<()>, Receiver<()>),
+    pub(crate) messages: Sender<Message>,
+    pub(crate) is_failed: Arc<AtomicBool>,
+    pub(crate) stop: StopSignal,
+}
+
+impl Shared {
+    pub(crate) fn notice(&self, text: String) {
+        // nobody may be there to read it, and nothing waits for that
+        let _ = self.messages.try_send(Message::Notice(text));
+    }
+
+    pub(crate) fn is_ending(&self) -> bool {
+        self.stop.is_set() || self.is_failed.load(Ordering::Relaxed)
+    }
+}
+
+/// The time of the clock, in milliseconds since the epoch.
+pub(crate) fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as i64)
+}

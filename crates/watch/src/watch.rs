@@ -1,0 +1,136 @@
+//! A watch at work: its statement, and which of its reports are new.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use weir_archive::Snapshot;
+use weir_sql::standing::{StandingEngine, StandingOptions, StandingQuery, Window};
+
+use crate::WatchError;
+use crate::file::WatchFile;
+use crate::panes::{ClosedWindow, PaneOptions, Panes};
+use crate::report::{Report, ReportMaker, time_text};
+
+/// Keys whose last report is remembered.
+const KEYS_MAX: usize = 1_000_000;
+
+/// A watch whose statement is planned.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    pub(crate) file: WatchFile,
+    pub(crate) query: StandingQuery,
+    maker: ReportMaker,
+}
+
+impl Watch {
+    pub(crate) fn prepare(file: WatchFile, engine: &StandingEngine, archive: &str) -> Result<Self, WatchError> {
+        let name = file.name.clone();
+        let failed = |source| WatchError::Statement { name, source: Box::new(source) };
+        let query = engine.prepare(&file.options.query, &file.setup).map_err(failed)?;
+        let maker = ReportMaker::new(&file, archive);
+        let watch = Self { file, query, maker };
+        watch.check_keys()?;
+        Ok(watch)
+    }
+
+    /// Keys are columns of the answer.
+    fn check_keys(&self) -> Result<(), WatchError> {
+        let schema = self.query.schema();
+        for key in &self.file.options.reports.key {
+            if schema.field_with_name(key).is_err() {
+                let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+                let message = format!("the key '{key}' is no column of the answer, which has {}", names.join(", "));
+                let mistake = weir_sql::Mistake { message, place: None, hint: None };
+                let source = Box::new(weir_sql::EngineError::Mistake(Box::new(mistake)));
+                return Err(WatchError::Statement { name: self.file.name.clone(), source });
+            }
+        }
+        Ok(())
+    }
+
+    /// Panes for its windows. A prepared statement has a window.
+    pub(crate) fn panes(&self) -> Option<Panes> {
+        let options = &self.file.options;
+        Panes::new(PaneOptions {
+            windows: self.query.windows().to_vec(),
+            columns: self.query.columns().to_vec(),
+            lateness_ms: options.windows.lateness.millis(),
+            skew_ms: options.windows.skew.millis(),
+            rows_max: options.windows.rows_max,
+            empty_windows: options.windows.empty_windows,
+        })
+    }
+
+    /// The length of the longest window, and the slide.
+    pub(crate) fn lengths(&self) -> (i64, i64) {
+        let kinds = || self.query.windows().iter().flatten().map(|spec| spec.kind);
+        let size_ms = kinds().map(|kind| kind.size_ms).max().unwrap_or(0);
+        (size_ms, kinds().map(|kind| kind.slide_ms).next().unwrap_or(0))
+    }
+
+    /// The answer about a window, and its reports.
+    pub(crate) fn ask(
+        &mut self,
+        closed: ClosedWindow,
+        history: Option<&Arc<Snapshot>>,
+    ) -> Result<(Vec<RecordBatch>, Vec<Report>), WatchError> {
+        let (size_ms, _) = self.lengths();
+        let window = Window { start_ms: closed.end_ms.saturating_sub(size_ms), end_ms: closed.end_ms };
+        let time_max = Duration::from_millis(self.file.options.windows.answer_time_max.millis().unsigned_abs());
+        let answer = self.query.answer(closed.rows, history, time_max).map_err(|source| WatchError::Answer {
+            name: self.file.name.clone(),
+            window_end: time_text(window.end_ms),
+            source: Box::new(source),
+        })?;
+        let reports = self.maker.reports(window, &answer);
+        Ok((answer, reports))
+    }
+}
+
+/// Plans the statement of a watch, and tells how it is answered.
+pub fn plan(file: WatchFile) -> Result<String, WatchError> {
+    let name = file.name.clone();
+    let engine = StandingEngine::new(&StandingOptions::default())
+        .map_err(|source| WatchError::Statement { name, source: Box::new(source) })?;
+    Ok(Watch::prepare(file, &engine, "")?.query.explain())
+}
+
+/// Which keys were reported lately.
+#[derive(Debug)]
+pub(crate) struct Repeats {
+    repeat_after_ms: i64,
+    last: HashMap<String, (i64, u64)>,
+}
+
+impl Repeats {
+    pub(crate) fn new(file: &WatchFile, last: HashMap<String, i64>) -> Self {
+        let last = last.into_iter().map(|(key, end_ms)| (key, (end_ms, 0))).collect();
+        Self { repeat_after_ms: file.options.reports.repeat_after.millis(), last }
+    }
+
+    /// Whether a report is new. One that is not is counted, for the next that is.
+    pub(crate) fn is_new(&mut self, report: &mut Report) -> bool {
+        let end_ms = report.window.end_ms;
+        if self.last.len() >= KEYS_MAX {
+            let repeat_after_ms = self.repeat_after_ms;
+            self.last.retain(|_, (last_ms, _)| end_ms - *last_ms < repeat_after_ms);
+        }
+        match self.last.get_mut(&report.key) {
+            Some((last_ms, suppressed)) if end_ms - *last_ms < self.repeat_after_ms => {
+                *suppressed += 1;
+                false
+            }
+            Some(entry) => {
+                report.suppressed = entry.1;
+                *entry = (end_ms, 0);
+                true
+            }
+            None => {
+                self.last.insert(report.key.clone(), (end_ms, 0));
+                true
+            }
+        }
+    }
+}

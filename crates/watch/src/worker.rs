@@ -1,0 +1,219 @@
+//! The thread that asks the statement of a watch.
+
+use std::collections::HashSet;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Sender, bounded};
+use weir_archive::FollowPosition;
+
+use crate::WatchError;
+use crate::counting::{Counting, locked};
+use crate::flows::{Flows, Pieces};
+use crate::following::{Control, Followed};
+use crate::journal::{Acknowledged, WatchState};
+use crate::panes::ClosedWindow;
+use crate::report::Report;
+use crate::shared::{Message, Shared, now_ms};
+use crate::watch::{Repeats, Watch};
+
+/// How often the state of a watch without reports is kept.
+const COMMIT_EVERY: Duration = Duration::from_secs(5);
+
+/// The thread that asks the statement of a watch.
+pub(crate) struct Worker {
+    watch: Watch,
+    counting: Arc<Counting>,
+    shared: Shared,
+    repeats: Repeats,
+    /// Reports that were kept before a crash, and whose window is asked again.
+    known: HashSet<String>,
+    acknowledged: Acknowledged,
+    folder: PathBuf,
+    last_commit: Instant,
+    uncommitted: Option<WatchState>,
+}
+
+impl Worker {
+    pub(crate) fn start(
+        watch: Watch,
+        counting: Arc<Counting>,
+        control: Sender<Control>,
+        shared: &Shared,
+    ) -> Result<JoinHandle<Result<(), WatchError>>, WatchError> {
+        let name = watch.file.name.clone();
+        let (state, reported, folder) = {
+            let journal = locked(&shared.journal);
+            let state = journal.state(&name)?.filter(|state| state.windows == watch.lengths());
+            let after_ms = state.map_or(i64::MIN, |state| state.window_end_ms);
+            (state, journal.reported(&name, &watch.file.options, after_ms)?, journal.folder().to_owned())
+        };
+        let mut worker = Self {
+            repeats: Repeats::new(&watch.file, reported.last),
+            watch,
+            counting,
+            shared: shared.clone(),
+            known: reported.ids,
+            acknowledged: Acknowledged::default(),
+            folder,
+            last_commit: Instant::now(),
+            uncommitted: None,
+        };
+        let run = move || {
+            let result = worker.run(state, &control);
+            worker.shared.is_failed.fetch_or(result.is_err(), Ordering::Relaxed);
+            result
+        };
+        thread::Builder::new().name(format!("watch-{name}")).spawn(run).map_err(WatchError::Thread)
+    }
+
+    fn run(&mut self, state: Option<WatchState>, control: &Sender<Control>) -> Result<(), WatchError> {
+        let asked_through_ms = state.map(|state| self.catch_up(state.window_end_ms)).transpose()?;
+        let (closed, windows) = bounded(self.watch.file.options.windows.windows_waiting_max);
+        if let Some(mut panes) = self.watch.panes() {
+            panes.skip_through(asked_through_ms.unwrap_or(i64::MIN));
+            let followed = Followed {
+                name: self.watch.file.name.clone(),
+                panes,
+                columns: self.watch.query.columns().to_vec(),
+                time: self.watch.file.options.windows.time.column(),
+                asked_through_ms,
+                after: FollowPosition::START,
+                idle: Duration::from_millis(self.watch.file.options.windows.idle.millis().unsigned_abs()),
+                closed,
+                counting: Arc::clone(&self.counting),
+                is_shedding: false,
+            };
+            // when nobody follows any more, the channel of windows ends at once
+            let _ = control.send(Control::Join(Box::new(followed)));
+        }
+        while let Ok(window) = windows.recv() {
+            self.ask(window)?;
+        }
+        match self.uncommitted.take() {
+            Some(state) => locked(&self.shared.journal).commit(&self.watch.file.name, &[], &state),
+            None => Ok(()),
+        }
+    }
+
+    /// Asks for the windows since the last one that was asked, as far as they must have ended; gives the end of the last.
+    fn catch_up(&mut self, through_ms: i64) -> Result<i64, WatchError> {
+        let Some(mut panes) = self.watch.panes() else { return Ok(through_ms) };
+        let options = &self.watch.file.options;
+        let wait_ms =
+            options.windows.lateness.millis().saturating_add(options.windows.idle.millis()).saturating_add(1_000);
+        let (time, columns) = (options.windows.time.column(), self.watch.query.columns().to_vec());
+        let snapshot = Arc::new(self.shared.handle.snapshot()?);
+        let flows = Flows::at(&snapshot)?;
+        panes.skip_through(through_ms);
+        panes.begin_at(through_ms);
+        let end_ms = panes.first_end_after(now_ms().saturating_sub(wait_ms)).saturating_sub(self.watch.lengths().1);
+        let from_ms = panes.first_end_after(through_ms).saturating_sub(panes.size_max_ms());
+        let mut pieces = Pieces::from(&flows, &columns, time, from_ms);
+        let mut asked_through_ms = through_ms;
+        while pieces.at_ms() < end_ms && !self.shared.is_ending() {
+            pieces.load(&mut panes, end_ms)?;
+            let mut closed = Vec::new();
+            panes.close_through(pieces.at_ms(), &mut closed);
+            for window in closed {
+                asked_through_ms = window.end_ms;
+                self.counting.windows_closed.fetch_add(1, Ordering::Relaxed);
+                self.ask(window)?;
+            }
+            asked_through_ms = asked_through_ms.max(panes.closed_through().unwrap_or(asked_through_ms));
+        }
+        Ok(asked_through_ms)
+    }
+
+    /// Asks about a window, and keeps what it finds. A statement that fails is reported and counted.
+    fn ask(&mut self, window: ClosedWindow) -> Result<(), WatchError> {
+        let state = WatchState { window_end_ms: window.end_ms, windows: self.watch.lengths() };
+        let permit = self.shared.permits.1.recv();
+        let asked = Instant::now();
+        let history = if self.watch.query.has_history() { self.shared.handle.snapshot().map(Some) } else { Ok(None) };
+        let answer = match history {
+            Ok(snapshot) => self.watch.ask(window, snapshot.map(Arc::new).as_ref()).map(|(_, reports)| reports),
+            Err(error) => Err(error.into()),
+        };
+        if permit.is_ok() {
+            // the receiver is here
+            let _ = self.shared.permits.0.send(());
+        }
+        self.counting.answer_ms_max.fetch_max(asked.elapsed().as_millis() as u64, Ordering::Relaxed);
+        match answer {
+            Ok(reports) => {
+                self.counting.windows_answered.fetch_add(1, Ordering::Relaxed);
+                self.keep(reports, state)
+            }
+            Err(error) => {
+                self.counting.windows_failed.fetch_add(1, Ordering::Relaxed);
+                self.shared.notice(with_causes(&error));
+                self.keep(Vec::new(), state)
+            }
+        }
+    }
+
+    /// Keeps what is new of the reports, and then sends it.
+    fn keep(&mut self, reports: Vec<Report>, state: WatchState) -> Result<(), WatchError> {
+        let name = self.watch.file.name.clone();
+        let mut new = self.new_of(reports);
+        if new.is_empty() && self.last_commit.elapsed() < COMMIT_EVERY {
+            self.uncommitted = Some(state);
+            return Ok(());
+        }
+        if let Some(window) = new.first().map(|report| report.window) {
+            let lost = self.lost(window.start_ms, window.end_ms);
+            for report in &mut new {
+                report.records_lost = lost;
+            }
+        }
+        locked(&self.shared.journal).commit(&name, &new, &state)?;
+        (self.last_commit, self.uncommitted) = (Instant::now(), None);
+        self.counting.reports.fetch_add(new.len() as u64, Ordering::Relaxed);
+        for report in new {
+            // whoever printed them may have gone; they are in the journal
+            let _ = self.shared.messages.send(Message::Report(Box::new(report)));
+        }
+        Ok(())
+    }
+
+    fn new_of(&mut self, reports: Vec<Report>) -> Vec<Report> {
+        if !reports.is_empty() {
+            self.acknowledged.refresh(&self.folder);
+        }
+        let mut new = Vec::new();
+        for mut report in reports {
+            if self.known.remove(&report.id) {
+                continue;
+            }
+            if self.acknowledged.has(&report.watch, &report.key, report.window.end_ms) {
+                self.counting.reports_acknowledged.fetch_add(1, Ordering::Relaxed);
+            } else if self.repeats.is_new(&mut report) {
+                new.push(report);
+            } else {
+                self.counting.reports_suppressed.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+        new
+    }
+
+    /// Records that the books of these times have as lost.
+    fn lost(&self, from_ms: i64, to_ms: i64) -> Option<u64> {
+        let complete = self.shared.handle.snapshot().ok()?.completeness(from_ms, to_ms).ok()?;
+        Some(complete.lost_records.saturating_add(complete.lost_estimate))
+    }
+}
+
+/// An error with its causes.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,186 @@
+//! The watches that come with weir: each finds what was planted for it, and nothing in quiet traffic.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use weir_watch::{Backtest, RunnerOptions, WatchFile};
+
+use crate::scene::{Flow, NEW_YEAR_MS, Random, archive};
+
+const DAY_MS: i64 = 86_400_000;
+/// Length of the scene that is tested.
+const HOUR_MS: i64 = 3_600_000;
+
+fn shipped(name: &str) -> WatchFile {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../../watches/{name}.toml"));
+    WatchFile::read(&path).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Hosts inside that talk to servers outside, each to its own few, at the same times each day for a week and an hour; and
+/// that are answered.
+fn quiet() -> Vec<Flow> {
+    let mut random = Random::new(5);
+    let mut flows = Vec::new();
+    for day in 0..8 {
+        let begin_ms = NEW_YEAR_MS - (7 - day) * DAY_MS;
+        for second in (0..3_600).step_by(4) {
+            let host = random.below(20);
+            let server = host % 5 + random.below(2);
+            let (src, dst) = (format!("10.0.0.{}", host + 1), format!("203.1.114.{}", server + 1));
+            let at_ms = begin_ms + second * 1_000 + random.below(4_000) as i64;
+            let bytes = 20_000 + random.below(40_000);
+            let there = Flow {
+                bytes: bytes / 10,
+                packets: 12,
+                ports: (40_000 + random.below(9_000) as u16, 443),
+                ..Flow::new(at_ms, &src, &dst)
+            };
+            let back = Flow { bytes, packets: 30, ports: (443, there.ports.0), ..Flow::new(at_ms + 1, &dst, &src) };
+            flows.extend([there, back]);
+        }
+    }
+    flows
+}
+
+/// The keys that a watch reports for the hour after the new year.
+fn reported(name: &str, planted: Vec<Flow>) -> BTreeSet<String> {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut flows = quiet();
+    flows.extend(planted);
+    flows.sort_by_key(|flow| flow.received_ms);
+    archive(folder.path(), &flows);
+    let mut backtest = Backtest::new(shipped(name), &RunnerOptions::new(folder.path()))
+        .unwrap_or_else(|error| panic!("{name}: {:?}", std::error::Error::source(&error).map(ToString::to_string)));
+    let outcome = backtest.run(Some(NEW_YEAR_MS), Some(NEW_YEAR_MS + HOUR_MS), |_, _| ());
+    let outcome = outcome
+        .unwrap_or_else(|error| panic!("{name}: {:?}", std::error::Error::source(&error).map(ToString::to_string)));
+    let reports = outcome.firings.into_iter().flat_map(|firing| firing.reports);
+    reports.map(|report| if report.key.is_empty() { "window".to_owned() } else { report.key }).collect()
+}
+
+fn at(minute: i64) -> i64 {
+    NEW_YEAR_MS + minute * 60_000
+}
+
+fn check(name: &str, planted: Vec<Flow>, expected: &[&str]) {
+    assert_eq!(reported(name, Vec::new()), BTreeSet::new(), "{name} in quiet traffic");
+    assert_eq!(reported(name, planted), expected.iter().map(|key| (*key).to_owned()).collect(), "{name}");
+}
+
+#[test]
+fn elephants() {
+    let planted = (0..30)
+        .map(|second| Flow { bytes: 50_000_000, ..Flow::new(at(20) + second * 1_000, "10.0.0.3", "203.1.114.4") });
+    check("elephants", planted.collect(), &["src_addr=10.0.0.3"]);
+}
+
+#[test]
+fn mice() {
+    let planted = (0..30)
+        .map(|second| Flow { bytes: 50_000_000, ..Flow::new(at(20) + second * 1_000, "10.0.9.9", "203.1.114.4") });
+    check("mice", planted.collect(), &["src_addr=10.0.9.9"]);
+}
+
+#[test]
+fn portscan() {
+    let planted = (0..200).map(|n| Flow {
+        packets: 1,
+        bytes: 44,
+        ports: (50_000, n as u16 + 1),
+        ..Flow::new(at(20) + n * 100, "198.51.77.7", &format!("10.0.0.{}", n % 4 + 1))
+    });
+    check("portscan", planted.collect(), &["src_addr=198.51.77.7"]);
+}
+
+#[test]
+fn anomalies() {
+    let planted =
+        (0..100).map(|n| Flow { bytes: 5_000_000, ..Flow::new(at(21) + n * 1_000, "10.0.0.19", "198.51.77.8") });
+    check("anomalies", planted.collect(), &["window"]);
+}
+
+#[test]
+fn dispersion() {
+    let planted = (0..14).map(|n| Flow::new(at(2 + 4 * n), "198.18.7.7", "10.0.0.5"));
+    check("dispersion", planted.collect(), &["network=198.18.7.0/24"]);
+}
+
+#[test]
+fn beaconing() {
+    let planted = (0..59).map(|n| Flow::new(at(n) + n % 3 * 700, "10.0.0.6", "198.51.77.9"));
+    check("beaconing", planted.collect(), &["src_addr=10.0.0.6,dst_addr=198.51.77.9,dst_port=443"]);
+}
+
+#[test]
+fn new_service() {
+    let planted =
+        (0..9).map(|n| Flow { ports: (3389, 50_000), ..Flow::new(at(30) + n * 1_000, "10.0.0.8", "203.1.114.4") });
+    check("new-service", planted.collect(), &["dst_addr=10.0.0.8,dst_port=3389"]);
+}
+
+#[test]
+fn first_contact() {
+    let planted = (0..9).map(|n| Flow { bytes: 300_000, ..Flow::new(at(30) + n * 1_000, "10.0.0.8", "198.51.77.10") });
+    check("first-contact", planted.collect(), &["dst_addr=198.51.77.10"]);
+}
+
+#[test]
+fn ddos() {
+    let planted = (0..3_000).map(|n| Flow {
+        protocol: 17,
+        packets: 1_000,
+        bytes: 400_000,
+        ports: (123, 80),
+        ..Flow::new(at(30) + n * 5, &format!("198.51.{}.{}", n % 5, n % 250), "10.0.0.2")
+    });
+    check("ddos", planted.collect(), &["victim=10.0.0.2"]);
+}
+
+#[test]
+fn exfiltration() {
+    let planted =
+        (0..60).map(|n| Flow { bytes: 20_000_000, ..Flow::new(at(20) + n * 1_000, "10.0.0.11", "198.51.77.11") });
+    check("exfiltration", planted.collect(), &["src_addr=10.0.0.11,dst_addr=198.51.77.11"]);
+}
+
+#[test]
+fn bogons() {
+    let planted = (0..60).map(|n| Flow::new(at(20) + n * 100, &format!("240.1.2.{}", n + 1), "10.0.0.11"));
+    check("bogons", planted.collect(), &["exporter=198.51.100.1,in_if=,network=240.0.0.0/8"]);
+}
+
+#[test]
+fn brute_force() {
+    let planted = (0..100).map(|n| Flow {
+        packets: 14,
+        bytes: 2_000 + n as u64 % 9,
+        ports: (50_000 + n as u16, 22),
+        ..Flow::new(at(20) + n * 900, "198.51.77.12", "10.0.0.2")
+    });
+    check("brute-force", planted.collect(), &["src_addr=198.51.77.12,dst_port=22"]);
+}
+
+/// Every shipped watch says how it decides and what it takes for something else.
+#[test]
+fn every_watch_is_explained() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../watches");
+    let mut count = 0;
+    for entry in std::fs::read_dir(folder).expect("watches") {
+        let path = entry.expect("a file").path();
+        let file = WatchFile::read(&path).unwrap_or_else(|error| panic!("{error}"));
+        let options = &file.options.reports;
+        for (what, text) in [
+            ("title", &options.title),
+            ("method", &options.method),
+            ("pitfalls", &options.pitfalls),
+            ("next", &options.next),
+        ] {
+            assert!(!text.is_empty(), "{} has no {what}", path.display());
+        }
+        weir_watch::plan(file).unwrap_or_else(|error| {
+            panic!("{}: {:?}", path.display(), std::error::Error::source(&error).map(ToString::to_string))
+        });
+        count += 1;
+    }
+    assert!(count >= 15, "{count}");
+}

@@ -1,0 +1,187 @@
+//! Watches that follow an archive while it is written, stop, and go on.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use weir_archive::Writer;
+use weir_chain::StopSignal;
+use weir_flow::Delivery;
+use weir_watch::journal::REPORTS;
+use weir_watch::{Message, Report, Runner, RunnerOptions, WatchFile, acknowledge};
+
+use crate::scene::{Flow, batch, plain, watch, writer};
+
+const QUERY: &str = "SELECT src_addr, count(*) AS flows, sum(bytes) AS bytes FROM TUMBLE(flows, received, INTERVAL '1' SECOND) GROUP BY src_addr";
+
+fn now_ms() -> i64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as i64
+}
+
+fn counting(name: &str) -> WatchFile {
+    watch(name, QUERY, "key = ['src_addr']\nrepeat_after = '0s'\nidle = '300ms'")
+}
+
+/// Appends flows that are received now, of some hosts.
+fn append(writer: &mut Writer, number: u64) {
+    let flows: Vec<_> = (0..5)
+        .map(|host| Flow { bytes: number * 10 + host, ..Flow::new(now_ms(), &format!("10.0.0.{host}"), "192.0.2.1") })
+        .collect();
+    writer.append(Delivery::from(batch(&flows))).expect("appended");
+}
+
+/// Takes reports until none has come for a while.
+fn reports(runner: &Runner, quiet: Duration) -> Vec<Report> {
+    let mut found = Vec::new();
+    while let Some(message) = runner.next_timeout(quiet) {
+        match message {
+            Message::Report(report) => found.push(*report),
+            Message::Notice(text) => panic!("{text}"),
+        }
+    }
+    found
+}
+
+/// What the journal has: each report as the end of its window, its host, flows and octets.
+fn journal(folder: &Path) -> BTreeMap<(i64, String), String> {
+    let text = std::fs::read_to_string(folder.join("watch").join(REPORTS)).expect("a journal");
+    let mut found = BTreeMap::new();
+    for line in text.lines() {
+        let value: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        let end: jiff::Timestamp = value["window_end"].as_str().expect("a time").parse().expect("a time");
+        let row = &value["evidence"][0];
+        let host = row["src_addr"].as_str().expect("an address").to_owned();
+        let counts = format!("{},{}", row["flows"], row["bytes"]);
+        let before = found.insert((end.as_millisecond(), host.clone()), counts);
+        assert!(before.is_none(), "{host} is reported twice for the window until {end}");
+    }
+    found
+}
+
+/// The same in plain SQL.
+fn oracle(folder: &Path) -> BTreeMap<(i64, String), String> {
+    let text =
+        "SELECT date_bin(INTERVAL '1' SECOND, received) AS w, src_addr, count(*), sum(bytes) FROM flows GROUP BY 1, 2";
+    let rows = plain(folder, text).into_iter().map(|line| {
+        let parts: Vec<&str> = line.split(',').collect();
+        let start: jiff::Timestamp = parts[0].parse().expect("a time");
+        ((start.as_millisecond() + 1_000, parts[1].to_owned()), format!("{},{}", parts[2], parts[3]))
+    });
+    rows.collect()
+}
+
+#[test]
+fn every_window_is_reported_once_over_restarts() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = writer(folder.path());
+    append(&mut writer, 1);
+    let options = RunnerOptions::new(folder.path());
+    for round in 0..3 {
+        let stop = StopSignal::new();
+        let mut runner = Runner::start(&options, &stop).expect("a runner");
+        runner.add(counting("count")).expect("a watch");
+        let until = Instant::now() + Duration::from_millis(2_300);
+        while Instant::now() < until {
+            append(&mut writer, 10 + round);
+            std::thread::sleep(Duration::from_millis(40));
+        }
+        // in the middle of a window
+        runner.end(|_| ()).expect("no error");
+        append(&mut writer, 20 + round);
+        std::thread::sleep(Duration::from_millis(700));
+        append(&mut writer, 30 + round);
+    }
+    let stop = StopSignal::new();
+    let mut runner = Runner::start(&options, &stop).expect("a runner");
+    runner.add(counting("count")).expect("a watch");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    // no flow comes any more: the clock closes the last window
+    while journal(folder.path()) != oracle(folder.path()) && Instant::now() < deadline {
+        reports(&runner, Duration::from_millis(200));
+    }
+    runner.end(|_| ()).expect("no error");
+    assert_eq!(journal(folder.path()), oracle(folder.path()));
+}
+
+#[test]
+fn watches_come_and_go_without_touching_others() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = writer(folder.path());
+    append(&mut writer, 1);
+    let stop = StopSignal::new();
+    let mut runner = Runner::start(&RunnerOptions::new(folder.path()), &stop).expect("a runner");
+    runner.add(counting("one")).expect("a watch");
+    assert!(runner.add(counting("one")).is_err(), "two of a name");
+    runner.add(counting("two")).expect("a watch");
+    let mut seen = std::collections::BTreeSet::new();
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while seen.len() < 2 && Instant::now() < deadline {
+        append(&mut writer, 2);
+        seen.extend(reports(&runner, Duration::from_millis(50)).into_iter().map(|report| report.watch));
+    }
+    assert_eq!(seen.len(), 2);
+    assert!(runner.remove("two").expect("no error"));
+    assert!(!runner.remove("two").expect("no error"));
+    reports(&runner, Duration::from_millis(50));
+    let mut seen = Vec::new();
+    while seen.is_empty() && Instant::now() < deadline {
+        append(&mut writer, 3);
+        seen.extend(reports(&runner, Duration::from_millis(50)).into_iter().map(|report| report.watch));
+    }
+    assert!(seen.iter().all(|watch| watch == "one"), "{seen:?}");
+    let second = Runner::start(&RunnerOptions::new(folder.path()), &stop).expect_err("the journal has an owner");
+    assert!(format!("{:?}", std::error::Error::source(&second)).contains("another process"), "{second:?}");
+    runner.end(|_| ()).expect("no error");
+}
+
+#[test]
+fn what_is_repeated_or_acknowledged_is_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = writer(folder.path());
+    append(&mut writer, 1);
+    let options = RunnerOptions::new(folder.path());
+    let stop = StopSignal::new();
+    let mut runner = Runner::start(&options, &stop).expect("a runner");
+    let until_ms = now_ms() + 3_600_000;
+    acknowledge(&options.journal_folder(), "count", Some("src_addr=10.0.0.3"), until_ms).expect("kept");
+    runner.add(watch("count", QUERY, "key = ['src_addr']\nrepeat_after = '1h'\nidle = '300ms'")).expect("a watch");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let mut found = Vec::new();
+    while runner.counts()[0].1.reports_suppressed < 4 && Instant::now() < deadline {
+        append(&mut writer, 2);
+        found.extend(reports(&runner, Duration::from_millis(50)));
+    }
+    let counts = runner.end(|_| ()).expect("no error")[0].1;
+    let mut keys: Vec<_> = found.iter().map(|report| report.key.as_str()).collect();
+    keys.sort_unstable();
+    assert_eq!(keys, ["src_addr=10.0.0.0", "src_addr=10.0.0.1", "src_addr=10.0.0.2", "src_addr=10.0.0.4"]);
+    assert!(counts.reports_acknowledged >= 1 && counts.reports == 4, "{counts:?}");
+}
+
+/// The statement of one fails when it runs; the other goes on.
+#[test]
+fn a_statement_that_fails_is_said_and_counted() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = writer(folder.path());
+    append(&mut writer, 1);
+    let stop = StopSignal::new();
+    let mut runner = Runner::start(&RunnerOptions::new(folder.path()), &stop).expect("a runner");
+    let broken = "SELECT cast(host(src_addr) AS INT) AS number FROM TUMBLE(flows, received, INTERVAL '1' SECOND)";
+    runner.add(watch("broken", broken, "idle = '300ms'")).expect("a watch");
+    runner.add(counting("count")).expect("a watch");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let (mut notices, mut found) = (0, 0);
+    while (notices == 0 || found == 0) && Instant::now() < deadline {
+        append(&mut writer, 2);
+        match runner.next_timeout(Duration::from_millis(50)) {
+            Some(Message::Notice(text)) => {
+                assert!(text.contains("'broken'") && text.contains("10.0.0."), "{text}");
+                notices += 1;
+            }
+            Some(Message::Report(_)) => found += 1,
+            None => {}
+        }
+    }
+    let counts = runner.end(|_| ()).expect("no error");
+    assert!(counts[0].1.windows_failed > 0 && counts[1].1.windows_failed == 0, "{counts:?}");
+}

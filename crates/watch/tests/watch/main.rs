@@ -1,0 +1,8 @@
+//! Watches against plain SQL over the same flows, and against models.
+
+mod detections;
+mod following;
+mod oracle;
+mod panes;
+mod paper;
+mod scene;

@@ -1,0 +1,155 @@
+//! Each window's answer is that of plain SQL over the rows of the window.
+
+use std::collections::BTreeMap;
+
+use weir_watch::{Backtest, RunnerOptions};
+
+use crate::scene::{NEW_YEAR_MS, archive, lines, plain, time, traffic, watch};
+
+/// A standing question; the lengths of its windows and their slide; the same in plain SQL, where `{s}` and `{e}` are the
+/// times of the window, `{rows}` says which rows are in it, and `{before}` which are of the hour before it.
+struct Case {
+    standing: &'static str,
+    size_ms: i64,
+    slide_ms: i64,
+    time: &'static str,
+    plain: &'static str,
+}
+
+const CASES: &[Case] = &[
+    Case {
+        standing: "SELECT window_start, window_end, src_addr, sum(bytes) AS bytes, count(*) AS flows \
+                   FROM TUMBLE(flows, received, INTERVAL '10' SECOND) GROUP BY window_start, window_end, src_addr",
+        size_ms: 10_000,
+        slide_ms: 10_000,
+        time: "received",
+        plain: "SELECT {s}, {e}, src_addr, sum(bytes), count(*) FROM flows WHERE {rows} GROUP BY src_addr",
+    },
+    Case {
+        standing: "SELECT src_addr, dst_addr, sum(bytes) AS bytes FROM HOP(flows, received, INTERVAL '5' SECOND, INTERVAL '20' SECOND) \
+                   GROUP BY 1, 2 QUALIFY row_number() OVER (ORDER BY sum(bytes) DESC, src_addr, dst_addr) <= 3",
+        size_ms: 20_000,
+        slide_ms: 5_000,
+        time: "received",
+        plain: "SELECT src_addr, dst_addr, sum(bytes) AS bytes FROM flows WHERE {rows} GROUP BY 1, 2 \
+                ORDER BY bytes DESC, src_addr, dst_addr LIMIT 3",
+    },
+    Case {
+        standing: "SELECT count(*) AS flows, count(DISTINCT src_addr) AS hosts FROM HOP(flows, start, INTERVAL '1' SECOND, INTERVAL '7' SECOND)",
+        size_ms: 7_000,
+        slide_ms: 1_000,
+        time: "start",
+        plain: "SELECT count(*), count(DISTINCT src_addr) FROM flows WHERE {rows}",
+    },
+    Case {
+        standing: "WITH now AS (SELECT src_addr, sum(bytes) AS bytes FROM TUMBLE(flows, received, INTERVAL '10' SECOND) GROUP BY src_addr), \
+                   before AS (SELECT src_addr, sum(bytes) AS bytes, count(*) AS flows FROM HISTORY(flows, INTERVAL '1' HOUR) GROUP BY src_addr) \
+                   SELECT now.src_addr, now.bytes, before.bytes AS bytes_before, before.flows \
+                   FROM now LEFT JOIN before ON before.src_addr = now.src_addr",
+        size_ms: 10_000,
+        slide_ms: 10_000,
+        time: "received",
+        plain: "WITH now AS (SELECT src_addr, sum(bytes) AS bytes FROM flows WHERE {rows} GROUP BY src_addr), \
+                before AS (SELECT src_addr, sum(bytes) AS bytes, count(*) AS flows FROM flows WHERE {before} GROUP BY src_addr) \
+                SELECT now.src_addr, now.bytes, before.bytes, before.flows FROM now LEFT JOIN before ON before.src_addr = now.src_addr",
+    },
+    Case {
+        standing: "SELECT src_addr, dst_port, count(*) AS flows FROM TUMBLE(flows, received, INTERVAL '20' SECOND) AS live \
+                   WHERE src_addr NOT IN (SELECT src_addr FROM HISTORY(flows, INTERVAL '1' HOUR) GROUP BY src_addr ORDER BY sum(bytes) DESC, src_addr LIMIT 4) \
+                   GROUP BY src_addr, dst_port",
+        size_ms: 20_000,
+        slide_ms: 20_000,
+        time: "received",
+        plain: "SELECT src_addr, dst_port, count(*) FROM flows WHERE {rows} AND src_addr NOT IN (\
+                SELECT src_addr FROM flows WHERE {before} GROUP BY src_addr ORDER BY sum(bytes) DESC, src_addr LIMIT 4) GROUP BY src_addr, dst_port",
+    },
+    Case {
+        standing: "SELECT DISTINCT dst_addr FROM TUMBLE(flows, received, INTERVAL '10' SECOND) EXCEPT \
+                   SELECT dst_addr FROM HISTORY(flows, INTERVAL '1' HOUR)",
+        size_ms: 10_000,
+        slide_ms: 10_000,
+        time: "received",
+        plain: "SELECT DISTINCT dst_addr FROM flows WHERE {rows} EXCEPT SELECT dst_addr FROM flows WHERE {before}",
+    },
+    Case {
+        standing: "SELECT short.src_addr, short.bytes, long.bytes AS bytes_long FROM \
+                   (SELECT src_addr, sum(bytes) AS bytes FROM TUMBLE(flows, received, INTERVAL '5' SECOND) GROUP BY 1) short JOIN \
+                   (SELECT src_addr, sum(bytes) AS bytes FROM HOP(flows, received, INTERVAL '5' SECOND, INTERVAL '30' SECOND) GROUP BY 1) long \
+                   ON short.src_addr = long.src_addr",
+        size_ms: 5_000,
+        slide_ms: 5_000,
+        time: "received",
+        plain: "SELECT short.src_addr, short.bytes, long.bytes FROM \
+                (SELECT src_addr, sum(bytes) AS bytes FROM flows WHERE {rows} GROUP BY 1) short JOIN \
+                (SELECT src_addr, sum(bytes) AS bytes FROM flows WHERE received >= {e} - INTERVAL '30' SECOND AND received < {e} GROUP BY 1) long \
+                ON short.src_addr = long.src_addr",
+    },
+    Case {
+        standing: "SELECT f.src_addr, sum(f.bytes_scaled) AS bytes, max(f.window_end) AS until FROM \
+                   TUMBLE((SELECT * FROM flows WHERE protocol = 17), received, INTERVAL '10' SECOND, INTERVAL '3' SECOND) f GROUP BY f.src_addr",
+        size_ms: 10_000,
+        slide_ms: 10_000,
+        time: "received",
+        plain: "SELECT src_addr, sum(bytes_scaled), {e} FROM flows WHERE protocol = 17 AND {rows} GROUP BY src_addr",
+    },
+];
+
+fn filled(case: &Case, end_ms: i64) -> String {
+    let start_ms = end_ms - case.size_ms;
+    let (start, end, column) = (time(start_ms), time(end_ms), case.time);
+    let text = case.plain.replace("{rows}", &format!("\"{column}\" >= {{s}} AND \"{column}\" < {{e}}"));
+    let text = text.replace("{before}", &format!("\"{column}\" >= {{s}} - INTERVAL '1' HOUR AND \"{column}\" < {{s}}"));
+    text.replace("{s}", &start).replace("{e}", &end)
+}
+
+#[test]
+fn each_window_is_answered_as_plain_sql_answers() {
+    for seed in 0..3 {
+        let folder = tempfile::tempdir().expect("a folder");
+        let flows = traffic(seed, 3_000, NEW_YEAR_MS - 100_000, 200_000);
+        archive(folder.path(), &flows);
+        for (number, case) in CASES.iter().enumerate() {
+            let file = watch("case", case.standing, &format!("time = '{}'\nrepeat_after = '0s'", case.time));
+            let mut backtest = Backtest::new(file, &RunnerOptions::new(folder.path())).expect(case.standing);
+            let mut answers = BTreeMap::new();
+            let outcome = backtest.run(None, None, |window, answer| {
+                assert!(answers.insert(window.end_ms, lines(answer)).is_none(), "a window twice");
+            });
+            let outcome = outcome.expect("windows");
+            assert_eq!(outcome.windows, answers.len() as u64);
+            let of_flow =
+                |flow: &crate::scene::Flow| if case.time == "start" { flow.start_ms } else { flow.received_ms };
+            // every window that has a flow is there, and no other
+            let expected: std::collections::BTreeSet<i64> = flows
+                .iter()
+                .flat_map(|flow| {
+                    let phase = if number == 7 { 3_000 } else { 0 };
+                    let first =
+                        (of_flow(flow) - phase).div_euclid(case.slide_ms) * case.slide_ms + case.slide_ms + phase;
+                    let size_ms = if number == 6 { 30_000 } else { case.size_ms };
+                    (0..size_ms / case.slide_ms).map(move |slides| first + slides * case.slide_ms)
+                })
+                .collect();
+            assert_eq!(answers.keys().copied().collect::<std::collections::BTreeSet<_>>(), expected, "case {number}");
+            for (end_ms, answer) in answers {
+                let plain = plain(folder.path(), &filled(case, end_ms));
+                assert_eq!(answer, plain, "case {number}, seed {seed}, window until {end_ms}");
+            }
+        }
+    }
+}
+
+#[test]
+fn over_an_archive_every_row_is_in_each_of_its_windows() {
+    let folder = tempfile::tempdir().expect("a folder");
+    archive(folder.path(), &traffic(7, 500, NEW_YEAR_MS, 60_000));
+    let hop = "SELECT window_start, count(*), sum(bytes) FROM HOP(flows, received, INTERVAL '5' SECOND, INTERVAL '15' SECOND) GROUP BY 1";
+    let by_hand = "SELECT w, count(*), sum(bytes) FROM (\
+                   SELECT date_bin(INTERVAL '5' SECOND, received) - i AS w, bytes FROM flows \
+                   CROSS JOIN (VALUES (INTERVAL '0' SECOND), (INTERVAL '5' SECOND), (INTERVAL '10' SECOND)) AS t(i)) GROUP BY 1";
+    assert_eq!(plain(folder.path(), hop), plain(folder.path(), by_hand));
+    let tumble = "SELECT window_start, window_end, src_addr, count(*) FROM TUMBLE(flows, received, INTERVAL '1' MINUTE) GROUP BY ALL";
+    let by_hand = "SELECT date_bin(INTERVAL '1' MINUTE, received), date_bin(INTERVAL '1' MINUTE, received) + INTERVAL '1' MINUTE, \
+                   src_addr, count(*) FROM flows GROUP BY ALL";
+    assert_eq!(plain(folder.path(), tumble), plain(folder.path(), by_hand));
+}

@@ -1,0 +1,168 @@
+//! Windows of the stream against a model that looks at one row at a time.
+
+use std::collections::BTreeMap;
+
+use arrow::array::AsArray;
+use arrow::datatypes::UInt64Type;
+use weir_flow::Column;
+use weir_sql::standing::{WindowKind, WindowSpec};
+use weir_watch::panes::{ClosedWindow, PaneCounts, PaneOptions, Panes};
+
+use crate::scene::{Flow, NEW_YEAR_MS, Random, batch};
+
+fn options(size_ms: i64, slide_ms: i64, lateness_ms: i64, time: Column) -> PaneOptions {
+    let kind = WindowKind { size_ms, slide_ms, offset_ms: 0 };
+    PaneOptions {
+        windows: vec![Some(WindowSpec { kind, time })],
+        columns: vec![Column::Bytes, time],
+        lateness_ms,
+        skew_ms: 60_000,
+        rows_max: u64::MAX,
+        empty_windows: false,
+    }
+}
+
+/// The `bytes` of the rows of windows, by when they end.
+fn rows_of(closed: &[ClosedWindow]) -> BTreeMap<i64, Vec<u64>> {
+    let mut rows = BTreeMap::new();
+    for window in closed {
+        let batches = window.rows.iter().flat_map(|rows| &rows.batches);
+        let mut found: Vec<u64> = batches
+            .flat_map(|batch| {
+                batch.column_by_name("bytes").expect("bytes").as_primitive::<UInt64Type>().values().to_vec()
+            })
+            .collect();
+        found.sort_unstable();
+        assert!(rows.insert(window.end_ms, found).is_none(), "window {} twice", window.end_ms);
+    }
+    rows
+}
+
+/// What windows hold when each row is looked at alone.
+fn model(flows: &[Flow], options: &PaneOptions, until_ms: i64) -> (BTreeMap<i64, Vec<u64>>, u64, u64) {
+    let spec = options.windows[0].expect("a window");
+    let WindowKind { size_ms, slide_ms, .. } = spec.kind;
+    let mut open: BTreeMap<i64, Vec<u64>> = BTreeMap::new();
+    let mut closed = BTreeMap::new();
+    let (mut latest, mut late, mut dropped) = (i64::MIN, 0, 0);
+    let mut edge = i64::MIN;
+    let close = |open: &mut BTreeMap<i64, Vec<u64>>, closed: &mut BTreeMap<i64, Vec<u64>>, edge: i64| {
+        let still = open.split_off(&(edge + 1));
+        closed.append(&mut std::mem::replace(open, still));
+    };
+    for flow in flows {
+        let time_ms = if spec.time == Column::Start { flow.start_ms } else { flow.received_ms };
+        if time_ms > latest {
+            if edge == i64::MIN {
+                edge = (time_ms - options.lateness_ms).div_euclid(slide_ms) * slide_ms;
+            }
+            latest = time_ms;
+            edge = edge.max((latest - options.lateness_ms).div_euclid(slide_ms) * slide_ms);
+            close(&mut open, &mut closed, edge);
+        }
+        let first = time_ms.div_euclid(slide_ms) * slide_ms + slide_ms;
+        let ends: Vec<i64> = (0..size_ms / slide_ms).map(|slides| first + slides * slide_ms).collect();
+        if first <= edge {
+            late += 1;
+            dropped += u64::from(ends.iter().all(|end| *end <= edge));
+        }
+        for end in ends.into_iter().filter(|end| *end > edge) {
+            open.entry(end).or_default().push(flow.bytes);
+        }
+    }
+    close(&mut open, &mut closed, (until_ms - options.lateness_ms).div_euclid(slide_ms) * slide_ms);
+    for rows in closed.values_mut() {
+        rows.sort_unstable();
+    }
+    (closed, late, dropped)
+}
+
+/// Flows in disorder: starts are spread, and now and then nothing comes for long.
+fn disorder(seed: u64) -> Vec<Flow> {
+    let mut random = Random::new(seed);
+    let mut now_ms = NEW_YEAR_MS;
+    (0..2_000)
+        .map(|number| {
+            now_ms += if random.below(300) == 0 { 40_000 } else { random.below(60) as i64 };
+            let start_ms = now_ms - random.below(9_000) as i64;
+            Flow { start_ms, bytes: number, ..Flow::new(now_ms, "10.0.0.1", "192.0.2.1") }
+        })
+        .collect()
+}
+
+#[test]
+fn windows_are_those_of_a_model_however_flows_are_delivered() {
+    for seed in 0..40 {
+        let mut random = Random::new(seed + 1_000);
+        let flows = disorder(seed);
+        let slide_ms = [1_000, 2_000, 5_000][random.below(3) as usize];
+        let size_ms = slide_ms * (1 + random.below(6) as i64);
+        let lateness_ms = [0, 0, 500, 3_000, 20_000][random.below(5) as usize];
+        let time = [Column::Start, Column::Received][random.below(2) as usize];
+        let options = options(size_ms, slide_ms, lateness_ms, time);
+        let until_ms = flows.last().expect("flows").received_ms + 100_000;
+        let (expected, late, dropped) = model(&flows, &options, until_ms);
+        for _ in 0..3 {
+            let mut panes = Panes::new(options.clone()).expect("windows");
+            let (mut rest, mut closed) = (flows.as_slice(), Vec::new());
+            while !rest.is_empty() {
+                let (part, left) = rest.split_at(rest.len().min(1 + random.below(200) as usize));
+                panes.take(batch(part).record_batch(), &mut closed);
+                rest = left;
+            }
+            panes.advance(until_ms, &mut closed);
+            assert_eq!(rows_of(&closed), expected, "seed {seed}: {size_ms} {slide_ms} {lateness_ms} {time:?}");
+            let PaneCounts { rows, rows_late, rows_late_dropped, .. } = panes.counts();
+            assert_eq!((rows, rows_late, rows_late_dropped), (flows.len() as u64, late, dropped), "seed {seed}");
+            assert_eq!(panes.rows_kept(), 0, "all windows have closed");
+        }
+    }
+}
+
+#[test]
+fn a_row_of_the_future_moves_no_time() {
+    let mut panes = Panes::new(options(1_000, 1_000, 0, Column::Start)).expect("windows");
+    let mut flows = disorder(1);
+    flows[5].start_ms += 400 * 86_400_000;
+    let mut closed = Vec::new();
+    panes.take(batch(&flows).record_batch(), &mut closed);
+    panes.advance(flows.last().expect("flows").received_ms + 1_000, &mut closed);
+    assert_eq!(panes.counts().rows_future, 1);
+    let kept: usize = rows_of(&closed).values().map(Vec::len).sum();
+    assert_eq!(kept as u64 + panes.counts().rows_late_dropped + 1, flows.len() as u64);
+}
+
+#[test]
+fn a_clock_that_was_ahead_for_a_while_blinds_nobody() {
+    let mut panes = Panes::new(options(1_000, 1_000, 0, Column::Received)).expect("windows");
+    let flow = |ms: i64| Flow::new(NEW_YEAR_MS + ms, "10.0.0.1", "192.0.2.1");
+    let mut closed = Vec::new();
+    panes.take(batch(&[flow(100)]).record_batch(), &mut closed);
+    let year_ms = 400 * 86_400_000;
+    panes.take(batch(&[flow(year_ms), flow(year_ms + 10)]).record_batch(), &mut closed);
+    assert!(panes.rewind(NEW_YEAR_MS + 5_000), "times are ahead of the clock");
+    assert_eq!(panes.counts().rows_future, 2);
+    closed.clear();
+    panes.take(batch(&[flow(5_100), flow(6_100)]).record_batch(), &mut closed);
+    assert_eq!(rows_of(&closed).keys().copied().collect::<Vec<_>>(), [NEW_YEAR_MS + 6_000]);
+    assert!(!panes.rewind(NEW_YEAR_MS + 7_000));
+}
+
+#[test]
+fn what_does_not_fit_is_counted() {
+    let options = PaneOptions { rows_max: 100, ..options(1_000_000_000, 1_000_000_000, 0, Column::Received) };
+    let mut panes = Panes::new(options).expect("windows");
+    let flows = disorder(3);
+    panes.take(batch(&flows).record_batch(), &mut Vec::new());
+    assert_eq!((panes.rows_kept(), panes.counts().rows_shed), (100, flows.len() as u64 - 100));
+}
+
+#[test]
+fn empty_windows_close_when_asked_for() {
+    let options = PaneOptions { empty_windows: true, ..options(1_000, 1_000, 0, Column::Received) };
+    let mut panes = Panes::new(options).expect("windows");
+    let mut closed = Vec::new();
+    panes.take(batch(&[Flow::new(NEW_YEAR_MS, "10.0.0.1", "192.0.2.1")]).record_batch(), &mut closed);
+    panes.advance(NEW_YEAR_MS + 5_500, &mut closed);
+    assert_eq!(rows_of(&closed).values().map(Vec::len).collect::<Vec<_>>(), [1, 0, 0, 0, 0]);
+}

@@ -1,0 +1,161 @@
+//! `weir watch`: standing questions over now and then.
+
+mod backtest;
+mod run;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+use weir_chain::{ByteSize, TimeSpan};
+use weir_sql::standing::StandingOptions;
+use weir_watch::{RunnerOptions, WatchError, WatchFile, acknowledge, plan};
+
+use super::ArchiveArg;
+
+/// Run standing questions on live flows and their history, and test them on the past
+///
+/// A watch is a file with a statement of SQL that names a window of the live stream. It is asked each time a window
+/// closes; each row of the answer is evidence of a report.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    work: Work,
+}
+
+#[derive(Debug, Subcommand)]
+enum Work {
+    Run(run::RunArgs),
+    Test(backtest::TestArgs),
+    Check(CheckArgs),
+    Explain(ExplainArgs),
+    Ack(AckArgs),
+}
+
+/// Check watch files: the options, the statement and its windows
+///
+/// The exit status is 1 when a file is wrong.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "Examples:\n  weir watch check watches\n  weir watch check watches/portscan.toml")]
+struct CheckArgs {
+    /// Watch files, or folders of them
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+}
+
+/// Print the windows, columns and plan of a watch
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = "Examples:\n  weir watch explain watches/portscan.toml")]
+struct ExplainArgs {
+    /// The watch file
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+}
+
+/// Acknowledge reports of a watch: none is made of the key until the time is over
+#[derive(Debug, clap::Args)]
+#[command(
+    after_long_help = "Examples:\n  weir watch ack -R flows portscan --key src_addr=198.51.100.7\n  weir watch ack -R flows portscan --for 7d"
+)]
+struct AckArgs {
+    #[command(flatten)]
+    journal: JournalArgs,
+    /// Name of the watch
+    #[arg(value_name = "WATCH")]
+    watch: String,
+    /// Acknowledge this key only, as its reports have it; all of them by default
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// For this long
+    #[arg(long = "for", value_name = "DURATION", default_value = "1d")]
+    length: TimeSpan,
+}
+
+/// The archive, and what is kept of watches.
+#[derive(Debug, clap::Args)]
+struct JournalArgs {
+    #[command(flatten)]
+    folder: ArchiveArg,
+    /// Keep reports and the state of watches in this folder [default: watch in the archive]
+    #[arg(long, value_name = "DIR")]
+    journal: Option<PathBuf>,
+}
+
+impl JournalArgs {
+    fn options(&self, memory_limit: ByteSize) -> RunnerOptions {
+        let memory_octets_max = usize::try_from(memory_limit.bytes()).unwrap_or(usize::MAX);
+        let standing = StandingOptions { memory_octets_max, ..StandingOptions::default() };
+        RunnerOptions { journal: self.journal.clone(), standing, ..RunnerOptions::new(&self.folder.archive) }
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.work {
+        Work::Run(args) => run::run(args),
+        Work::Test(args) => backtest::run(args),
+        Work::Check(args) => check(args),
+        Work::Explain(args) => {
+            print!("{}", plan(WatchFile::read(&args.file)?)?);
+            Ok(ExitCode::SUCCESS)
+        }
+        Work::Ack(args) => {
+            let options = args.journal.options(ByteSize::default());
+            let now_ms = jiff::Timestamp::now().as_millisecond();
+            let until_ms = now_ms.saturating_add(args.length.millis());
+            acknowledge(&options.journal_folder(), &args.watch, args.key.as_deref(), until_ms)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    let mut has_mistake = false;
+    for path in paths(&args.files)?.keys() {
+        let planned = WatchFile::read(path).and_then(|file| {
+            let windows = plan(file)?;
+            Ok(windows.lines().next().unwrap_or_default().to_owned())
+        });
+        match planned {
+            Ok(window) => println!("{}: {window}", path.display()),
+            Err(error) => {
+                has_mistake = true;
+                eprintln!("error: {}", with_path(path, error));
+            }
+        }
+    }
+    Ok(if has_mistake { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// An error with its causes and the file that it is of.
+fn with_path(path: &Path, error: WatchError) -> String {
+    let names_it = matches!(error, WatchError::Read { .. } | WatchError::File { .. });
+    let error = anyhow::Error::from(error);
+    if names_it { format!("{error:#}") } else { format!("{}: {error:#}", path.display()) }
+}
+
+/// Watch files by path, with when they were changed and their length. A folder stands for its files that end in `.toml`.
+fn paths(given: &[PathBuf]) -> anyhow::Result<BTreeMap<PathBuf, (Option<SystemTime>, u64)>> {
+    let mut found = BTreeMap::new();
+    for path in given {
+        let about = std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
+        if !about.is_dir() {
+            found.insert(path.clone(), (about.modified().ok(), about.len()));
+            continue;
+        }
+        for entry in std::fs::read_dir(path).with_context(|| format!("cannot read {}", path.display()))? {
+            let path = entry?.path();
+            if path.extension().is_some_and(|ending| ending == "toml")
+                && let Ok(about) = std::fs::metadata(&path)
+            {
+                found.insert(path, (about.modified().ok(), about.len()));
+            }
+        }
+    }
+    if found.is_empty() {
+        bail!("there is no watch file, whose name ends in .toml");
+    }
+    Ok(found)
+}

@@ -1,0 +1,175 @@
+//! `weir watch run`.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime};
+
+use weir_chain::{ByteSize, StopSignal};
+use weir_watch::{Message, Runner, WatchCounts, WatchError, WatchFile};
+
+use super::{JournalArgs, paths, with_path};
+use crate::running::Signals;
+
+/// How often the files are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
+
+/// Examples at the end of the long help.
+const EXAMPLES: &str = "\
+Examples:
+  weir watch run -R flows watches
+  weir watch run -R flows watches/portscan.toml --json";
+
+/// Run watches on an archive while it grows
+///
+/// Each report is one line on standard output and is kept in the journal. A watch goes on where it was when it ran last:
+/// windows that closed meanwhile are asked first. Files that are added, changed or removed are noticed within 2 s, and so
+/// is a pause, which is a line 'paused = true'. Ends in order at SIGINT or SIGTERM.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    journal: JournalArgs,
+    /// Watch files, or folders of them
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// Print reports as objects of JSON, one a line
+    #[arg(long)]
+    json: bool,
+    /// Sort, group and join in at most this much memory
+    #[arg(long, value_name = "SIZE", default_value = "2GiB", help_heading = "Limits")]
+    memory_limit: ByteSize,
+}
+
+pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
+    let (signals, stop) = (Signals::new()?, StopSignal::new());
+    let mut watches = Watches { seen: BTreeMap::new(), is_first: true };
+    let mut runner = Runner::start(&args.journal.options(args.memory_limit), &stop)?;
+    watches.refresh(&mut runner, &args.files)?;
+    eprintln!(
+        "{} watches run; reports are kept in {}",
+        watches.seen.len(),
+        args.journal.options(args.memory_limit).journal_folder().display()
+    );
+    let mut looked = Instant::now();
+    while !signals.is_stopping() && !runner.is_ended() {
+        if let Some(message) = runner.next_timeout(Duration::from_millis(50))
+            && !print(args, message)
+        {
+            break;
+        }
+        if looked.elapsed() >= LOOK_EVERY {
+            looked = Instant::now();
+            watches.refresh(&mut runner, &args.files)?;
+        }
+    }
+    let counts = runner.end(|message| {
+        print(args, message);
+    })?;
+    for (name, counts) in &counts {
+        summary(name, counts);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints a message; false when nobody reads reports any more.
+fn print(args: &RunArgs, message: Message) -> bool {
+    match message {
+        Message::Notice(text) => {
+            eprintln!("{text}");
+            true
+        }
+        Message::Report(report) => {
+            let text = if args.json { report.json().to_string() } else { report.text() };
+            let mut out = io::stdout().lock();
+            writeln!(out, "{text}").and_then(|()| out.flush()).is_ok()
+        }
+    }
+}
+
+fn summary(name: &str, counts: &WatchCounts) {
+    let WatchCounts { panes, windows_closed, windows_answered, windows_shed, windows_failed, reports, .. } = counts;
+    let mut text = format!(
+        "{name}: {} flows, {windows_answered} of {windows_closed} windows answered, {reports} reports, {} repeated",
+        panes.rows, counts.reports_suppressed
+    );
+    let rest = [
+        ("rows_late", panes.rows_late),
+        ("rows_late_dropped", panes.rows_late_dropped),
+        ("rows_future", panes.rows_future),
+        ("rows_without_time", panes.rows_without_time),
+        ("rows_shed", panes.rows_shed),
+        ("windows_shed", *windows_shed),
+        ("windows_failed", *windows_failed),
+        ("reports_acknowledged", counts.reports_acknowledged),
+    ];
+    for (counter, count) in rest.into_iter().filter(|(_, count)| *count > 0) {
+        text = format!("{text}, {counter} {count}");
+    }
+    eprintln!("{text}");
+}
+
+/// The files that run, as they were when they were read.
+struct Watches {
+    seen: BTreeMap<PathBuf, (Option<SystemTime>, u64)>,
+    is_first: bool,
+}
+
+impl Watches {
+    /// Makes the runner run what the files say. At first a file that is wrong is an error; later it is reported, and what ran
+    /// before goes on.
+    fn refresh(&mut self, runner: &mut Runner, files: &[PathBuf]) -> anyhow::Result<()> {
+        let found = match paths(files) {
+            Ok(found) => found,
+            Err(error) if self.is_first => return Err(error),
+            Err(_) => BTreeMap::new(),
+        };
+        let gone: Vec<_> = self.seen.keys().filter(|path| !found.contains_key(*path)).cloned().collect();
+        for path in gone {
+            self.seen.remove(&path);
+            if runner.remove(&name_of(&path))? {
+                eprintln!("watch '{}' is removed", name_of(&path));
+            }
+        }
+        for (path, about) in found {
+            if self.seen.get(&path) == Some(&about) {
+                continue;
+            }
+            let begun = self.begin(runner, &path);
+            match begun {
+                Err(error) if self.is_first => return Err(error.into()),
+                Err(error) => eprintln!("error: {}", with_path(&path, error)),
+                Ok(()) => {}
+            }
+            self.seen.insert(path, about);
+        }
+        self.is_first = false;
+        Ok(())
+    }
+
+    fn begin(&self, runner: &mut Runner, path: &std::path::Path) -> Result<(), WatchError> {
+        let file = WatchFile::read(path)?;
+        // planned first, so that a mistake leaves the old one running
+        let is_paused = file.options.paused;
+        weir_watch::plan(file.clone())?;
+        let was_there = runner.remove(&file.name)?;
+        let name = file.name.clone();
+        if !is_paused {
+            runner.add(file)?;
+        }
+        if !self.is_first {
+            let what = match (is_paused, was_there) {
+                (true, _) => "paused",
+                (false, true) => "changed",
+                (false, false) => "added",
+            };
+            eprintln!("watch '{name}' is {what}");
+        }
+        Ok(())
+    }
+}
+
+fn name_of(path: &std::path::Path) -> String {
+    path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
