@@ -14,6 +14,7 @@
 
 mod event;
 mod follower;
+pub(crate) mod local;
 mod tail_cursor;
 mod view;
 mod window;

@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use weir_flow::{Column, Delivery, FlowBatch};
 
+use crate::follow::local;
 use crate::frame::{EncodedFrame, FrameHeader};
 use crate::layout::Layout;
 use crate::lock::Lock;
@@ -48,6 +49,7 @@ impl Writer {
         let position = recovery.position;
         let shared = Arc::new(Shared::new(layout, &options.within_bounds(), recovered)?);
         let threads = Threads::start(&shared)?;
+        local::enter(dir, &shared);
         Ok((Self { shared, position, threads, _lock: lock }, recovery))
     }
 

@@ -1,6 +1,6 @@
 //! How many flows a second standing questions take that are fed from memory.
 //!
-//! usage: throughput [--size SECONDS] [--rate FLOWS_PER_SECOND] [--seconds N] [--hosts N] [--together] FILE...
+//! usage: throughput [--rate N] [--seconds N] [--hosts N] [--together] FILE...
 //!
 //! Flows are made first: `rate` for each second of `seconds` in deliveries of 32,768, whose addresses are drawn from `hosts`
 //! by a power law. Then each watch takes them: cutting them into panes and answering each window that closes, on one

@@ -10,7 +10,7 @@ use weir_sql::standing::QuerySetup;
 use weir_sql::standing::dialect::{Parameter, Parameters};
 
 use crate::WatchError;
-use crate::actions::ActionOptions;
+use crate::actions::Action;
 
 choices! {
     /// How serious a report is.
@@ -123,7 +123,7 @@ pub struct WatchFile {
     /// What the statement needs besides its text.
     pub setup: QuerySetup,
     /// Where its reports go besides the journal.
-    pub actions: Vec<ActionOptions>,
+    pub actions: Vec<Action>,
 }
 
 impl WatchFile {
@@ -165,7 +165,7 @@ impl WatchFile {
             parameters: parameters?,
         };
         let actions = actions.into_iter().map(|action| match action {
-            Value::Table(table) => ActionOptions::read(table, folder),
+            Value::Table(table) => Action::read(table, folder),
             _ => Err(OptionError::new("actions", "each action is a table [[actions]]")),
         });
         let actions = actions.collect::<Result<_, _>>()?;

@@ -28,6 +28,8 @@ pub struct Report {
     pub rows: u64,
     /// The first of them.
     pub evidence: Vec<Map<String, Value>>,
+    /// The columns of the answer, in their order.
+    pub columns: Vec<String>,
     /// The command to run next; empty when the watch has none.
     pub next: String,
     /// Records that exporters sent and that were not received, around the time of the window; `None` when unknown.
@@ -58,7 +60,7 @@ impl Report {
     /// In one line for people, and one for the command to run next.
     pub fn text(&self) -> String {
         let severity = severity_name(self.severity);
-        let first = self.evidence.first().map(row_text).unwrap_or_default();
+        let first = self.evidence.first().map(|row| row_text(row, &self.columns)).unwrap_or_default();
         let more = match self.rows {
             0 | 1 => String::new(),
             rows => format!(" (and {} more rows)", rows - 1),
@@ -96,10 +98,11 @@ pub fn time_text(ms: i64) -> String {
     Timestamp::from_millisecond(ms).map_or_else(|_| format!("{ms} ms"), |time| format!("{time:.3}"))
 }
 
-fn row_text(row: &Map<String, Value>) -> String {
-    let values = row.iter().map(|(name, value)| match value {
-        Value::String(text) => format!("{name}={}", text.escape_debug()),
-        other => format!("{name}={other}"),
+fn row_text(row: &Map<String, Value>, columns: &[String]) -> String {
+    let values = columns.iter().filter_map(|name| match row.get(name)? {
+        Value::Null => None,
+        Value::String(text) => Some(format!("{name}={}", text.escape_debug())),
+        other => Some(format!("{name}={other}")),
     });
     values.collect::<Vec<_>>().join(" ")
 }
@@ -150,15 +153,20 @@ impl ReportMaker {
     /// The reports of an answer: one for each key, in the order of their first rows; none when there is no row.
     pub fn reports(&self, window: Window, answer: &[RecordBatch]) -> Vec<Report> {
         let mut reports: Vec<Report> = Vec::new();
+        let fields = answer.first().map(|batch| batch.schema_ref().fields().clone()).unwrap_or_default();
+        let columns: Vec<String> = fields.iter().map(|field| field.name().clone()).collect();
         let mut places = std::collections::HashMap::new();
         for row in objects(answer) {
             let key =
                 self.key.iter().map(|name| format!("{name}={}", plain(row.get(name)))).collect::<Vec<_>>().join(",");
             let place = *places.entry(key.clone()).or_insert_with(|| {
                 if reports.len() < self.reports_max {
-                    reports.push(self.report(window, key, &row));
+                    reports.push(self.report(window, key, &columns, &row));
                 } else if reports.len() == self.reports_max {
-                    reports.push(Report { next: String::new(), ..self.report(window, TOO_MANY.to_owned(), &row) });
+                    reports.push(Report {
+                        next: String::new(),
+                        ..self.report(window, TOO_MANY.to_owned(), &columns, &row)
+                    });
                 }
                 reports.len() - 1
             });
@@ -171,7 +179,7 @@ impl ReportMaker {
         reports
     }
 
-    fn report(&self, window: Window, key: String, row: &Map<String, Value>) -> Report {
+    fn report(&self, window: Window, key: String, columns: &[String], row: &Map<String, Value>) -> Report {
         Report {
             id: format!("{}/{}/{key}", self.name, time_text(window.end_ms)),
             watch: self.name.clone(),
@@ -187,6 +195,7 @@ impl ReportMaker {
             key,
             rows: 0,
             evidence: Vec::new(),
+            columns: columns.to_vec(),
             records_lost: None,
             suppressed: 0,
         }

@@ -9,7 +9,7 @@
 //! snapshot, and deliveries after the position of that snapshot. So watches come and go without touching one another.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -21,7 +21,8 @@ use weir_flow::Column;
 use weir_sql::standing::{StandingEngine, StandingOptions};
 
 use crate::WatchError;
-use crate::counting::{Counting, WatchCounts};
+use crate::actions::Courier;
+use crate::counting::{Counting, WatchCounts, locked};
 use crate::file::WatchFile;
 use crate::following::{Control, Follow, Following, LOOK_EVERY};
 use crate::journal::Journal;
@@ -81,13 +82,29 @@ struct Running {
     name: String,
     counting: Arc<Counting>,
     worker: JoinHandle<Result<(), WatchError>>,
+    couriers: Vec<JoinHandle<()>>,
+    /// Set when the worker has ended, so that couriers send what is left and end.
+    is_ending: Arc<AtomicBool>,
+}
+
+impl Running {
+    fn end(self) -> Result<(), WatchError> {
+        let ended = ended(self.worker);
+        self.is_ending.store(true, Ordering::Relaxed);
+        for courier in self.couriers {
+            if let Err(panic) = courier.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+        ended
+    }
 }
 
 impl Runner {
-    /// Follows the archive from another process; watches are [added](Self::add). It ends when `stop` is set.
+    /// Follows the archive, from memory when its writer is in this process; watches are [added](Self::add). It ends when `stop` is set.
     pub fn start(options: &RunnerOptions, stop: &StopSignal) -> Result<Self, WatchError> {
         let archive = options.archive.clone();
-        let follow = move |after, options| Ok(Follower::open(&archive, after, options)?);
+        let follow = move |after, options| Ok(Follower::attach(&archive, after, options)?);
         Self::start_on(options, stop, Box::new(follow))
     }
 
@@ -130,10 +147,16 @@ impl Runner {
         if self.watches.iter().any(|watch| watch.name == name) {
             return Err(WatchError::TwoOfName { name });
         }
+        let actions = file.actions.clone();
         let watch = Watch::prepare(file, &self.engine, &shared.archive)?;
         let counting = Arc::new(Counting::default());
+        let (folder, is_ending) = (locked(&shared.journal).folder().to_owned(), Arc::default());
+        let couriers = actions.iter().enumerate();
+        let couriers =
+            couriers.map(|(number, action)| Courier::start(&name, number, action, &folder, &is_ending, shared));
+        let couriers = couriers.collect::<Result<_, _>>()?;
         let worker = Worker::start(watch, Arc::clone(&counting), self.control.clone(), shared)?;
-        self.watches.push(Running { name, counting, worker });
+        self.watches.push(Running { name, counting, worker, couriers, is_ending });
         Ok(())
     }
 
@@ -148,7 +171,7 @@ impl Runner {
             let _ = self.control.send(Control::Leave(name.to_owned()));
             thread::sleep(LOOK_EVERY);
         }
-        ended(watch.worker).map(|()| true)
+        watch.end().map(|()| true)
     }
 
     /// The next message; `None` when there is none within the time.
@@ -171,14 +194,14 @@ impl Runner {
         self.stop.set();
         self.shared = None;
         drop(self.control);
+        let (watches, follower) = (std::mem::take(&mut self.watches), self.follower);
+        let counting: Vec<_> = watches.iter().map(|watch| (watch.name.clone(), Arc::clone(&watch.counting))).collect();
+        let ending = thread::spawn(move || watches.into_iter().map(Running::end).fold(Ok(()), Result::and));
+        // until every thread that has something to say has ended
         self.messages.iter().for_each(&mut rest);
-        ended(self.follower)?;
-        let mut counts = Vec::new();
-        for watch in self.watches {
-            ended(watch.worker)?;
-            counts.push((watch.name, watch.counting.counts()));
-        }
-        Ok(counts)
+        ended(follower)?;
+        ended(ending)?;
+        Ok(counting.into_iter().map(|(name, counting)| (name, counting.counts())).collect())
     }
 }
 

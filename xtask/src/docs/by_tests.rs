@@ -60,6 +60,12 @@ const BY_TESTS: &[ByTests] = &[
         needs_engine: false,
     },
     ByTests {
+        binary: &["--release", "-p", "weir-watch", "--test", "watch"],
+        tests: &["page::the_page_is_fresh"],
+        pages: &["docs/reference/watch.md"],
+        needs_engine: true,
+    },
+    ByTests {
         binary: &["--release", "-p", "weir", "--test", "weir"],
         tests: &["the_reference_of_the_command_line_is_fresh", "guides::"],
         pages: &["docs/reference/cli.md"],

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use weir_flow::{Column, FlowBatch};
 
 use super::event::{Behind, FollowEvent, FollowOptions, FollowedDelivery};
+use super::local;
 use super::tail_cursor::{TailCursor, TakenFrame};
 use super::view::{ArchiveView, InTails};
 use super::window::{SealedDeliveries, SealedDelivery, Window};
@@ -94,6 +95,14 @@ impl Follower {
             return Err(follower.view.unknown(after));
         }
         Ok(follower)
+    }
+
+    /// As [`open`](Self::open); when the writer is in this process, deliveries come from its memory.
+    pub fn attach(dir: &Path, after: FollowPosition, options: FollowOptions) -> Result<Self, ArchiveError> {
+        match local::writer(dir) {
+            Some(shared) => Self::in_process(shared, after, options),
+            None => Self::open(dir, after, options),
+        }
     }
 
     /// Follows the archive of a writer in this process.

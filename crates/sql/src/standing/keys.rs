@@ -61,16 +61,63 @@ fn sides(join: &Join) -> Result<Option<bool>> {
     })
 }
 
+/// Whether a node is a join by which what the window found narrows history.
+pub(crate) fn is_narrowed(node: &LogicalPlan) -> Result<bool> {
+    let LogicalPlan::Join(join) = node else { return Ok(false) };
+    let Some(is_left) = sides(join)? else { return Ok(false) };
+    Ok(join.on.iter().any(|on| key_of(join, on, is_left).is_some()))
+}
+
+/// The columns of a condition of a join: that of the window, and that of history if a list of its values comes down to the
+/// columns that the archive has an index of.
+fn key_of<'a>(join: &'a Join, on: &'a (Expr, Expr), is_left: bool) -> Option<(&'a Column, &'a Column)> {
+    let (live, history) = if is_left { (&on.0, &on.1) } else { (&on.1, &on.0) };
+    let plan = if is_left { &join.right } else { &join.left };
+    match (live, history) {
+        (Expr::Column(live), Expr::Column(history)) if is_kept(plan, history) => Some((live, history)),
+        _ => None,
+    }
+}
+
+/// Whether a column is one that the archive keeps, and a condition on it holds for rows as it does for what is made of them.
+fn is_kept(plan: &LogicalPlan, column: &Column) -> bool {
+    match plan {
+        LogicalPlan::TableScan(_) => true,
+        LogicalPlan::Projection(projection) => {
+            let position = projection.schema.maybe_index_of_column(column);
+            let mut expression = position.and_then(|position| projection.expr.get(position));
+            while let Some(Expr::Alias(alias)) = expression {
+                expression = Some(&alias.expr);
+            }
+            matches!(expression, Some(Expr::Column(inner)) if is_kept(&projection.input, inner))
+        }
+        LogicalPlan::Aggregate(aggregate) => {
+            let is_group =
+                aggregate.group_expr.iter().any(|group| matches!(group, Expr::Column(group) if group == column));
+            is_group && is_kept(&aggregate.input, column)
+        }
+        LogicalPlan::SubqueryAlias(alias) => {
+            let position = alias.schema.maybe_index_of_column(column);
+            let inner = position.and_then(|position| alias.input.schema().columns().get(position).cloned());
+            inner.is_some_and(|inner| is_kept(&alias.input, &inner))
+        }
+        LogicalPlan::Filter(filter) => is_kept(&filter.input, column),
+        LogicalPlan::Distinct(distinct) => is_kept(distinct.input(), column),
+        _ => false,
+    }
+}
+
 /// What a plan reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reads {
+pub(crate) enum Reads {
     Window,
     History,
     /// Both, or neither.
     Other,
 }
 
-fn reads(plan: &LogicalPlan) -> Result<Reads> {
+/// What a plan reads.
+pub(crate) fn reads(plan: &LogicalPlan) -> Result<Reads> {
     let has_window = !windows_of(plan)?.is_empty();
     let mut has_history = false;
     plan.apply_with_subqueries(|node| {
@@ -89,7 +136,8 @@ pub(crate) fn live_parts(plan: &LogicalPlan) -> Result<Vec<LivePart>> {
     let mut parts = Vec::new();
     plan.apply(|node| {
         let LogicalPlan::Join(join) = node else { return Ok(TreeNodeRecursion::Continue) };
-        let Some(is_left) = sides(join)? else { return Ok(TreeNodeRecursion::Continue) };
+        let sides = if is_narrowed(node)? { sides(join)? } else { None };
+        let Some(is_left) = sides else { return Ok(TreeNodeRecursion::Continue) };
         let live = if is_left { &join.left } else { &join.right };
         parts.push(LivePart { plan: live.as_ref().clone() });
         Ok(TreeNodeRecursion::Jump)
@@ -101,8 +149,10 @@ pub(crate) fn live_parts(plan: &LogicalPlan) -> Result<Vec<LivePart>> {
 pub(crate) fn narrowed(plan: LogicalPlan, answers: Vec<Vec<RecordBatch>>) -> Result<LogicalPlan> {
     let mut answers = answers.into_iter();
     let plan = plan.transform_down(|node| {
+        let is_narrowed = is_narrowed(&node)?;
         let LogicalPlan::Join(join) = node else { return Ok(Transformed::no(node)) };
-        let Some(is_left) = sides(&join)? else { return Ok(Transformed::no(LogicalPlan::Join(join))) };
+        let sides = if is_narrowed { sides(&join)? } else { None };
+        let Some(is_left) = sides else { return Ok(Transformed::no(LogicalPlan::Join(join))) };
         let Some(rows) = answers.next() else { return Ok(Transformed::no(LogicalPlan::Join(join))) };
         let joined = with_rows(join, is_left, rows)?;
         Ok(Transformed::new(joined, true, TreeNodeRecursion::Jump))
@@ -113,11 +163,10 @@ pub(crate) fn narrowed(plan: LogicalPlan, answers: Vec<Vec<RecordBatch>>) -> Res
 fn with_rows(mut join: Join, is_left: bool, rows: Vec<RecordBatch>) -> Result<LogicalPlan> {
     let (live, history) = if is_left { (&join.left, &join.right) } else { (&join.right, &join.left) };
     let mut conditions = Vec::new();
-    for (left, right) in &join.on {
-        let (of_live, of_history) = if is_left { (left, right) } else { (right, left) };
-        let (Expr::Column(key), Expr::Column(_)) = (of_live, of_history) else { continue };
+    for on in &join.on {
+        let Some((key, of_history)) = key_of(&join, on, is_left) else { continue };
         if let Some(keys) = keys_of(&rows, live, key)? {
-            conditions.push(of_history.clone().in_list(keys, false));
+            conditions.push(Expr::Column(of_history.clone()).in_list(keys, false));
         }
     }
     let rows = Arc::new(rows_of(live, rows)?);
@@ -149,7 +198,7 @@ fn keys_of(rows: &[RecordBatch], live: &LogicalPlan, key: &Column) -> Result<Opt
 }
 
 /// Rows in place of the plan that made them, with the same columns.
-fn rows_of(plan: &LogicalPlan, rows: Vec<RecordBatch>) -> Result<LogicalPlan> {
+pub(crate) fn rows_of(plan: &LogicalPlan, rows: Vec<RecordBatch>) -> Result<LogicalPlan> {
     let fields: Vec<_> =
         plan.schema().iter().map(|(qualifier, field)| (qualifier.cloned(), Arc::clone(field))).collect();
     let named = fields.iter().enumerate().map(|(position, (_, field))| {

@@ -52,7 +52,7 @@ pub(crate) struct Bound {
     /// Added to the anchor.
     plus_ms: i64,
     /// The anchor is rounded down to a multiple of this, if it is more than 1.
-    every_ms: i64,
+    pub(crate) every_ms: i64,
 }
 
 impl Bound {

@@ -25,6 +25,7 @@ use weir_flow::{Column, Table};
 
 use super::dialect::{self, Parameters};
 use super::history::BaseTable;
+use super::kept::{KeptAnswers, SharedAnswers, is_worth};
 use super::keys::{live_parts, narrowed};
 use super::planner::{Standing, WindowPlanner, bound_of, of_provider, windows_of};
 use super::slot::{Slot, Window, WindowRows};
@@ -34,6 +35,11 @@ use crate::engine::{EngineOptions, runtime_env, session};
 use crate::limits::MemoryShares;
 use crate::mistake::Mistake;
 use crate::{EngineError, describe, scaling};
+
+/// The part of the memory that kept answers of history may take.
+const KEPT_PART: usize = 4;
+/// Stack of a thread: plans of deep expressions are walked recursively.
+const STACK_OCTETS: usize = 8 << 20;
 
 /// Limits of standing questions.
 #[derive(Debug, Clone)]
@@ -74,6 +80,9 @@ impl Default for QuerySetup {
 pub struct StandingEngine {
     runtime: Arc<RuntimeEnv>,
     options: EngineOptions,
+    answers: SharedAnswers,
+    /// Threads for what reads history alone.
+    wide: Arc<Runtime>,
 }
 
 impl StandingEngine {
@@ -88,7 +97,11 @@ impl StandingEngine {
         };
         let shares = MemoryShares::of(options.memory_octets_max, 1, options.batch_rows);
         let runtime = runtime_env(&options, shares).map_err(EngineError::plan)?;
-        Ok(Self { runtime: Arc::new(runtime), options })
+        let answers = Arc::new(KeptAnswers::new(options.memory_octets_max / KEPT_PART));
+        let mut wide = Builder::new_multi_thread();
+        let wide = wide.thread_name("history").thread_stack_size(STACK_OCTETS).enable_time().build();
+        let wide = Arc::new(wide.map_err(EngineError::Start)?);
+        Ok(Self { runtime: Arc::new(runtime), options, answers, wide })
     }
 
     /// Plans a statement. Must not be called from an asynchronous task.
@@ -109,7 +122,8 @@ impl StandingEngine {
             context.register_table(name.as_str(), view).map_err(EngineError::plan)?;
         }
         let plan = runtime.block_on(planned(&context, text, setup))?;
-        StandingQuery::new(runtime, context, plan, &standing)
+        let threads = Threads { one: runtime, wide: Arc::clone(&self.wide) };
+        StandingQuery::new(threads, context, plan, &standing, &self.answers)
     }
 
     fn add_tables(&self, context: &SessionContext) -> Result<(), EngineError> {
@@ -146,9 +160,17 @@ fn explained(context: &SessionContext, text: &str, error: &DataFusionError) -> E
     EngineError::from(Mistake::explain(text, error, &tables))
 }
 
+/// Where a statement runs.
+struct Threads {
+    /// The thread that asks.
+    one: Runtime,
+    /// For what reads history alone.
+    wide: Arc<Runtime>,
+}
+
 /// A statement that is asked for each window.
 pub struct StandingQuery {
-    runtime: Runtime,
+    threads: Threads,
     context: SessionContext,
     slot: Arc<Slot>,
     plan: LogicalPlan,
@@ -158,6 +180,7 @@ pub struct StandingQuery {
     windows: Vec<Option<WindowSpec>>,
     columns: Vec<Column>,
     has_history: bool,
+    answers: SharedAnswers,
 }
 
 impl std::fmt::Debug for StandingQuery {
@@ -168,16 +191,17 @@ impl std::fmt::Debug for StandingQuery {
 
 impl StandingQuery {
     fn new(
-        runtime: Runtime,
+        threads: Threads,
         context: SessionContext,
         plan: LogicalPlan,
         standing: &Arc<Standing>,
+        answers: &SharedAnswers,
     ) -> Result<Self, EngineError> {
         let found = std::mem::take(&mut *standing.found());
         let used = windows_of(&plan).map_err(EngineError::plan)?;
         let windows = found.windows.iter().enumerate().map(|(at, spec)| used.contains(&at).then_some(*spec)).collect();
         let mut query = Self {
-            runtime,
+            threads,
             context,
             slot: Arc::clone(&standing.slot),
             plan,
@@ -186,6 +210,7 @@ impl StandingQuery {
             windows,
             columns: Vec::new(),
             has_history: found.has_history,
+            answers: Arc::clone(answers),
         };
         query.check_windows()?;
         let optimised = query.optimised(Window::default()).map_err(EngineError::plan)?;
@@ -274,7 +299,10 @@ impl StandingQuery {
             let plan = reset_plan_states(Arc::clone(kept)).map_err(EngineError::run)?;
             return self.collected(plan, until);
         }
-        let plan = self.optimised(window).map_err(EngineError::plan)?;
+        let mut plan = self.optimised(window).map_err(EngineError::plan)?;
+        if self.bounds.iter().any(|bound| is_worth(bound.every_ms)) {
+            plan = self.answers.filled_in(plan, |part| self.wide_answer(part, until))?.map_err(EngineError::plan)?;
+        }
         let parts = live_parts(&plan).map_err(EngineError::plan)?;
         if parts.is_empty() {
             return self.collected(self.physical(&plan).map_err(EngineError::plan)?, until);
@@ -311,10 +339,29 @@ impl StandingQuery {
     fn physical(&self, optimised: &LogicalPlan) -> Result<Arc<dyn ExecutionPlan>> {
         let state: SessionState = self.context.state();
         let planner = Arc::clone(state.query_planner());
-        self.runtime.block_on(async { planner.create_physical_plan(optimised, &state).await })
+        self.threads.one.block_on(async { planner.create_physical_plan(optimised, &state).await })
+    }
+
+    /// Answers what reads history alone, on all cores.
+    fn wide_answer(&self, part: &LogicalPlan, until: Instant) -> Result<Vec<RecordBatch>, EngineError> {
+        let mut state = self.context.state();
+        let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        state.config_mut().options_mut().execution.target_partitions = cores;
+        let planner = Arc::clone(state.query_planner());
+        let plan = self.threads.wide.block_on(async { planner.create_physical_plan(part, &state).await });
+        self.collected_on(&self.threads.wide, plan.map_err(EngineError::plan)?, until)
     }
 
     fn collected(&self, plan: Arc<dyn ExecutionPlan>, until: Instant) -> Result<Vec<RecordBatch>, EngineError> {
+        self.collected_on(&self.threads.one, plan, until)
+    }
+
+    fn collected_on(
+        &self,
+        runtime: &Runtime,
+        plan: Arc<dyn ExecutionPlan>,
+        until: Instant,
+    ) -> Result<Vec<RecordBatch>, EngineError> {
         let task = self.context.task_ctx();
         let rows = async {
             let mut stream = execute_stream(plan, task).map_err(EngineError::run)?;
@@ -330,7 +377,7 @@ impl StandingQuery {
             }
             Ok(batches)
         };
-        self.runtime.block_on(rows)
+        runtime.block_on(rows)
     }
 
     /// How the statement is answered: its windows, columns and plan.

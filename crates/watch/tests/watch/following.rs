@@ -185,3 +185,54 @@ fn a_statement_that_fails_is_said_and_counted() {
     let counts = runner.end(|_| ()).expect("no error");
     assert!(counts[0].1.windows_failed > 0 && counts[1].1.windows_failed == 0, "{counts:?}");
 }
+
+/// A server of syslog that is down when reports are made gets them all, in order, when it is up; so does a file.
+#[test]
+fn actions_get_every_report_in_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = writer(folder.path());
+    append(&mut writer, 1);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    drop(listener);
+    let file = folder.path().join("reports.txt");
+    let actions = format!("[[actions]]\nsyslog = 'tcp://{address}'\n[[actions]]\nfile = '{}'", file.display());
+    let options = RunnerOptions::new(folder.path());
+    let counted =
+        || watch("count", QUERY, &format!("key = ['src_addr']\nrepeat_after = '0s'\nidle = '300ms'\n{actions}"));
+    for _ in 0..2 {
+        let stop = StopSignal::new();
+        let mut runner = Runner::start(&options, &stop).expect("a runner");
+        runner.add(counted()).expect("a watch");
+        let deadline = Instant::now() + Duration::from_secs(30);
+        let mut found = 0;
+        while found < 5 && Instant::now() < deadline {
+            append(&mut writer, 2);
+            found += usize::from(matches!(runner.next_timeout(Duration::from_millis(50)), Some(Message::Report(_))));
+        }
+        runner.end(|_| ()).expect("no error");
+    }
+    let listener = std::net::TcpListener::bind(address).expect("the port again");
+    let stop = StopSignal::new();
+    let mut runner = Runner::start(&options, &stop).expect("a runner");
+    runner.add(counted()).expect("a watch");
+    let (mut server, _) = listener.accept().expect("a connection");
+    std::thread::sleep(Duration::from_millis(1_500));
+    runner.end(|_| ()).expect("no error");
+    let mut received = String::new();
+    std::io::Read::read_to_string(&mut server, &mut received).expect("text");
+    let journal = std::fs::read_to_string(folder.path().join("watch").join(REPORTS)).expect("a journal");
+    let ids: Vec<String> = journal
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<serde_json::Value>(line).expect("JSON")["id"].as_str().expect("an id").to_owned()
+        })
+        .collect();
+    assert!(ids.len() >= 10);
+    let sent: Vec<&str> =
+        received.split(" id=").skip(1).map(|rest| rest.split('<').next().expect("a message")).collect();
+    // what follows an id is the length of the next message
+    assert_eq!(sent.len(), ids.len(), "{received}");
+    assert!(sent.iter().zip(&ids).all(|(sent, id)| sent.starts_with(id.as_str())), "{sent:?} {ids:?}");
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), journal);
+}

@@ -3,6 +3,7 @@
 mod detections;
 mod following;
 mod oracle;
+mod page;
 mod panes;
 mod paper;
 mod scene;

@@ -1,6 +1,10 @@
 //! `weir collect`: from sockets of any transport into an archive.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
 
 use anyhow::Context;
 use tracing::info;
@@ -11,9 +15,11 @@ use weir_blocks::sources::collector::options::{
 use weir_blocks::sources::collector::{self, CollectorSourceOptions};
 use weir_chain::config::ThreadChoice;
 use weir_chain::run::ComponentProgress;
-use weir_chain::{Chain, ChainBuilder, Progress, TimeSpan};
+use weir_chain::{Chain, ChainBuilder, Progress, Running, TimeSpan};
 use weir_flow::Counter;
+use weir_watch::RunnerOptions;
 
+use super::watch::{Attended, planned};
 use super::{ArchiveArg, print_archived, print_books, show_or_build};
 use crate::flags::Flags;
 use crate::running::Foreground;
@@ -44,6 +50,11 @@ pub(crate) struct Args {
     /// Print this command as a chain file, and exit
     #[arg(long)]
     show_chain: bool,
+    /// Run this watch file, or those of this folder, on what is collected; the option may be repeated
+    ///
+    /// Reports are printed and kept as weir watch run does it, without reading what was written back.
+    #[arg(long = "watch", value_name = "FILE", help_heading = "Watching")]
+    watches: Vec<PathBuf>,
     #[command(flatten)]
     listening: Flags<ListenOptions>,
     #[command(flatten)]
@@ -63,14 +74,65 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Some(chain) = show_or_build(args.chain(), args.show_chain)? else { return Ok(ExitCode::SUCCESS) };
     let every = (!args.report_interval.is_zero()).then(|| args.report_interval.duration());
-    let (progress, ended) = Foreground::new()?.run(chain, every, |_| {}, log_progress)?;
+    if !args.watches.is_empty() {
+        planned(&args.watches)?;
+    }
+    let watching = args.attended().map(Watching::new);
+    let begin = |_: &Running| watching.iter().for_each(Watching::begin);
+    let (progress, ended) = Foreground::new()?.run(chain, every, begin, log_progress)?;
+    if let Some(watching) = watching {
+        watching.end();
+    }
     print_books(&progress, "collector");
     print_archived(&progress);
     ended.context("collecting ended")?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// Watches next to the chain, in a thread that ends after it.
+struct Watching {
+    attended: Arc<Attended>,
+    is_stopping: Arc<AtomicBool>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Watching {
+    fn new(attended: Attended) -> Self {
+        Self { attended: Arc::new(attended), is_stopping: Arc::default(), thread: Mutex::default() }
+    }
+
+    /// Begins, once the archive is open. Collecting goes on whatever becomes of the watches.
+    fn begin(&self) {
+        let (attended, is_stopping) = (Arc::clone(&self.attended), Arc::clone(&self.is_stopping));
+        let run = move || {
+            if let Err(error) = attended.run(|| is_stopping.load(Ordering::Relaxed)) {
+                eprintln!("error: the watches have ended: {error:#}");
+            }
+        };
+        match thread::Builder::new().name("watch".to_owned()).spawn(run) {
+            Ok(thread) => *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread),
+            Err(error) => eprintln!("error: the watches cannot begin: {error}"),
+        }
+    }
+
+    /// Ends when all closed windows are answered.
+    fn end(self) {
+        self.is_stopping.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.into_inner().unwrap_or_else(PoisonError::into_inner)
+            && thread.join().is_err()
+        {
+            eprintln!("error: the watches have ended by a panic");
+        }
+    }
+}
+
 impl Args {
+    /// The watches of these arguments, if any.
+    fn attended(&self) -> Option<Attended> {
+        let options = RunnerOptions::new(&self.archive.archive);
+        (!self.watches.is_empty()).then(|| Attended { options, files: self.watches.clone(), json: false })
+    }
+
     /// The chain that these arguments describe.
     fn chain(&self) -> ChainBuilder {
         let mut listening = self.listening.0.clone();

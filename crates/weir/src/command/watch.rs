@@ -3,6 +3,8 @@
 mod backtest;
 mod run;
 
+pub(crate) use run::Attended;
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -134,6 +136,17 @@ fn with_path(path: &Path, error: WatchError) -> String {
     let names_it = matches!(error, WatchError::Read { .. } | WatchError::File { .. });
     let error = anyhow::Error::from(error);
     if names_it { format!("{error:#}") } else { format!("{}: {error:#}", path.display()) }
+}
+
+/// Plans every watch of some files, so that a mistake is met before anything runs.
+pub(crate) fn planned(files: &[PathBuf]) -> anyhow::Result<()> {
+    for path in paths(files)?.keys() {
+        let planned = WatchFile::read(path).and_then(plan);
+        if let Err(error) = planned {
+            bail!("{}", with_path(path, error));
+        }
+    }
+    Ok(())
 }
 
 /// Watch files by path, with when they were changed and their length. A folder stands for its files that end in `.toml`.

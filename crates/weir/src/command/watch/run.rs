@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
 
 use weir_chain::{ByteSize, StopSignal};
-use weir_watch::{Message, Runner, WatchCounts, WatchError, WatchFile};
+use weir_watch::{Message, Runner, RunnerOptions, WatchCounts, WatchError, WatchFile};
 
 use super::{JournalArgs, paths, with_path};
 use crate::running::Signals;
@@ -43,47 +43,62 @@ pub(super) struct RunArgs {
 }
 
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
-    let (signals, stop) = (Signals::new()?, StopSignal::new());
-    let mut watches = Watches { seen: BTreeMap::new(), is_first: true };
-    let mut runner = Runner::start(&args.journal.options(args.memory_limit), &stop)?;
-    watches.refresh(&mut runner, &args.files)?;
-    eprintln!(
-        "{} watches run; reports are kept in {}",
-        watches.seen.len(),
-        args.journal.options(args.memory_limit).journal_folder().display()
-    );
-    let mut looked = Instant::now();
-    while !signals.is_stopping() && !runner.is_ended() {
-        if let Some(message) = runner.next_timeout(Duration::from_millis(50))
-            && !print(args, message)
-        {
-            break;
-        }
-        if looked.elapsed() >= LOOK_EVERY {
-            looked = Instant::now();
-            watches.refresh(&mut runner, &args.files)?;
-        }
-    }
-    let counts = runner.end(|message| {
-        print(args, message);
-    })?;
-    for (name, counts) in &counts {
-        summary(name, counts);
-    }
+    let signals = Signals::new()?;
+    let options = args.journal.options(args.memory_limit);
+    let attended = Attended { options, files: args.files.clone(), json: args.json };
+    attended.run(|| signals.is_stopping())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a message; false when nobody reads reports any more.
-fn print(args: &RunArgs, message: Message) -> bool {
-    match message {
-        Message::Notice(text) => {
-            eprintln!("{text}");
-            true
+/// Watch files that are run, and how their reports are printed.
+pub(crate) struct Attended {
+    pub(crate) options: RunnerOptions,
+    pub(crate) files: Vec<PathBuf>,
+    pub(crate) json: bool,
+}
+
+impl Attended {
+    /// Runs the watches until `is_stopping`, or until nobody reads reports any more.
+    pub(crate) fn run(&self, is_stopping: impl Fn() -> bool) -> anyhow::Result<()> {
+        let stop = StopSignal::new();
+        let mut watches = Watches { seen: BTreeMap::new(), is_first: true };
+        let mut runner = Runner::start(&self.options, &stop)?;
+        watches.refresh(&mut runner, &self.files)?;
+        let journal = self.options.journal_folder();
+        eprintln!("{} watches run; reports are kept in {}", watches.seen.len(), journal.display());
+        let mut looked = Instant::now();
+        while !is_stopping() && !runner.is_ended() {
+            if let Some(message) = runner.next_timeout(Duration::from_millis(50))
+                && !self.print(message)
+            {
+                break;
+            }
+            if looked.elapsed() >= LOOK_EVERY {
+                looked = Instant::now();
+                watches.refresh(&mut runner, &self.files)?;
+            }
         }
-        Message::Report(report) => {
-            let text = if args.json { report.json().to_string() } else { report.text() };
-            let mut out = io::stdout().lock();
-            writeln!(out, "{text}").and_then(|()| out.flush()).is_ok()
+        let counts = runner.end(|message| {
+            self.print(message);
+        })?;
+        for (name, counts) in &counts {
+            summary(name, counts);
+        }
+        Ok(())
+    }
+
+    /// Prints a message; false when nobody reads reports any more.
+    fn print(&self, message: Message) -> bool {
+        match message {
+            Message::Notice(text) => {
+                eprintln!("{text}");
+                true
+            }
+            Message::Report(report) => {
+                let text = if self.json { report.json().to_string() } else { report.text() };
+                let mut out = io::stdout().lock();
+                writeln!(out, "{text}").and_then(|()| out.flush()).is_ok()
+            }
         }
     }
 }

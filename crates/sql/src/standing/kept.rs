@@ -1,0 +1,147 @@
+//! Answers of history that several windows share.
+//!
+//! Where the times of history are rounded (`every => INTERVAL '1' HOUR`), what does not depend on the window is the same
+//! for all windows of an hour, and for all watches that ask it. It is answered once and kept, by the text of its plan,
+//! which has the bounds of the times in it. What is largest for its last use is dropped when there is no room.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use arrow::array::RecordBatch;
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::logical_expr::LogicalPlan;
+
+use super::keys::{Reads, is_narrowed, reads, rows_of};
+
+/// Answers by the text of their plans.
+#[derive(Debug)]
+pub(crate) struct KeptAnswers {
+    octets_max: usize,
+    kept: Mutex<Kept>,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    answers: HashMap<String, Answer>,
+    octets: usize,
+    uses: u64,
+}
+
+#[derive(Debug)]
+struct Answer {
+    rows: Vec<RecordBatch>,
+    octets: usize,
+    used: u64,
+}
+
+impl KeptAnswers {
+    pub(crate) fn new(octets_max: usize) -> Self {
+        Self { octets_max, kept: Mutex::default() }
+    }
+
+    fn get(&self, text: &str) -> Option<Vec<RecordBatch>> {
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.uses += 1;
+        let uses = kept.uses;
+        let answer = kept.answers.get_mut(text)?;
+        answer.used = uses;
+        Some(answer.rows.clone())
+    }
+
+    fn put(&self, text: String, rows: &[RecordBatch]) {
+        let octets = text.len() + rows.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
+        if octets > self.octets_max / 2 {
+            return;
+        }
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        while kept.octets + octets > self.octets_max {
+            let oldest = kept.answers.iter().min_by_key(|(_, answer)| answer.used).map(|(text, _)| text.clone());
+            let Some(gone) = oldest.and_then(|text| kept.answers.remove(&text)) else { break };
+            kept.octets -= gone.octets;
+        }
+        let used = kept.uses;
+        if let Some(before) = kept.answers.insert(text, Answer { rows: rows.to_vec(), octets, used }) {
+            kept.octets -= before.octets;
+        }
+        kept.octets += octets;
+    }
+
+    /// The plan with rows in place of the parts that read history alone; `answer` answers those that are not kept.
+    pub(crate) fn filled_in<E>(
+        &self,
+        plan: LogicalPlan,
+        mut answer: impl FnMut(&LogicalPlan) -> Result<Vec<RecordBatch>, E>,
+    ) -> Result<Result<LogicalPlan>, E> {
+        let parts = match history_parts(&plan) {
+            Ok(parts) => parts,
+            Err(error) => return Ok(Err(error)),
+        };
+        let mut answers = Vec::new();
+        for part in &parts {
+            let text = part.display_indent_schema().to_string();
+            if let Some(rows) = self.get(&text) {
+                answers.push(rows);
+                continue;
+            }
+            let rows = answer(part)?;
+            self.put(text, &rows);
+            answers.push(rows);
+        }
+        Ok(replaced(plan, answers))
+    }
+}
+
+/// The largest parts of a plan that read history alone, except where the window narrows them.
+fn history_parts(plan: &LogicalPlan) -> Result<Vec<LogicalPlan>> {
+    let mut parts = Vec::new();
+    plan.apply(|node| {
+        Ok(match part_of(node)? {
+            Part::Whole => {
+                parts.push(node.clone());
+                TreeNodeRecursion::Jump
+            }
+            Part::Other => TreeNodeRecursion::Jump,
+            Part::Look => TreeNodeRecursion::Continue,
+        })
+    })?;
+    Ok(parts)
+}
+
+enum Part {
+    Whole,
+    Other,
+    Look,
+}
+
+fn part_of(node: &LogicalPlan) -> Result<Part> {
+    Ok(match reads(node)? {
+        Reads::History => Part::Whole,
+        Reads::Window => Part::Other,
+        Reads::Other if is_narrowed(node)? => Part::Other,
+        Reads::Other => Part::Look,
+    })
+}
+
+fn replaced(plan: LogicalPlan, answers: Vec<Vec<RecordBatch>>) -> Result<LogicalPlan> {
+    let mut answers = answers.into_iter();
+    let plan = plan.transform_down(|node| {
+        Ok(match part_of(&node)? {
+            Part::Whole => match answers.next() {
+                Some(rows) => Transformed::new(rows_of(&node, rows)?, true, TreeNodeRecursion::Jump),
+                None => Transformed::no(node),
+            },
+            Part::Other => Transformed::new(node, false, TreeNodeRecursion::Jump),
+            Part::Look => Transformed::no(node),
+        })
+    })?;
+    Ok(plan.data)
+}
+
+/// Whether bounds make kept answers worth their memory.
+pub(crate) fn is_worth(every_ms: i64) -> bool {
+    every_ms >= 10_000
+}
+
+/// Shared by all questions of an engine.
+pub(crate) type SharedAnswers = Arc<KeptAnswers>;
