@@ -20,6 +20,7 @@ pub mod report;
 pub mod runner;
 
 mod counting;
+mod courier;
 mod flows;
 mod following;
 mod shared;

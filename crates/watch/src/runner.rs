@@ -21,8 +21,8 @@ use weir_flow::Column;
 use weir_sql::standing::{StandingEngine, StandingOptions};
 
 use crate::WatchError;
-use crate::actions::Courier;
 use crate::counting::{Counting, WatchCounts, locked};
+use crate::courier::Courier;
 use crate::file::WatchFile;
 use crate::following::{Control, Follow, Following, LOOK_EVERY};
 use crate::journal::Journal;

@@ -35,3 +35,5 @@ mod meter_routes;
 mod missing;
 #[path = "weir/query.rs"]
 mod query;
+#[path = "weir/watches.rs"]
+mod watches;

@@ -304,17 +304,14 @@ impl StandingQuery {
             plan = self.answers.filled_in(plan, |part| self.wide_answer(part, until))?.map_err(EngineError::plan)?;
         }
         let parts = live_parts(&plan).map_err(EngineError::plan)?;
-        if parts.is_empty() {
-            return self.collected(self.physical(&plan).map_err(EngineError::plan)?, until);
-        }
         let answers = parts.iter().map(|part| {
             let part = self.physical(part.plan()).map_err(EngineError::plan)?;
             self.collected(part, until)
         });
         let answers = answers.collect::<Result<Vec<_>, EngineError>>()?;
-        let plan = narrowed(plan, answers).and_then(|plan| self.context.state().optimize(&plan));
-        let plan = plan.and_then(|plan| self.physical(&plan)).map_err(EngineError::plan)?;
-        self.collected(plan, until)
+        let plan = if parts.is_empty() { Ok(plan) } else { narrowed(plan, answers) };
+        let plan = plan.and_then(|plan| self.context.state().optimize(&plan)).map_err(EngineError::plan)?;
+        self.wide_answer(&plan, until)
     }
 
     /// The plan for a window, optimised.

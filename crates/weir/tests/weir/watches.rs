@@ -1,0 +1,150 @@
+//! `weir watch` as processes: killed at any moment, next to a collector, and with wrong files.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::Value;
+use weir_archive::{ArchiveOptions, Writer};
+use weir_flow::{Column, Delivery, FlowBatchBuilder};
+
+use crate::process::run;
+
+const WATCH: &str = r#"
+key = ["src_addr"]
+repeat_after = "0s"
+idle = "400ms"
+query = "SELECT src_addr, count(*) AS flows, sum(bytes) AS bytes FROM HOP(flows, received, INTERVAL '500 milliseconds', INTERVAL '1' SECOND) GROUP BY src_addr"
+"#;
+
+fn append(writer: &mut Writer, number: u64) {
+    let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as i64;
+    let mut builder = FlowBatchBuilder::new(4);
+    builder.begin_rows(4);
+    for host in 0..4 {
+        builder.time(Column::Received).push(Some(now_ms));
+        builder.address(Column::SrcAddr).push(Some(&[10, 0, 0, host]));
+        builder.u64(Column::Bytes).push(Some(number));
+    }
+    writer.append(Delivery::from(builder.finish())).expect("appended");
+}
+
+/// The journal: end of the window and host, with flows and octets.
+fn journal(archive: &Path) -> BTreeMap<(String, String), (u64, u64)> {
+    let text = std::fs::read_to_string(archive.join("watch/reports.ndjson")).unwrap_or_default();
+    let mut found = BTreeMap::new();
+    for line in text.lines() {
+        let report: Value = serde_json::from_str(line).expect("whole lines of JSON");
+        let row = &report["evidence"][0];
+        let text = |value: &Value| value.as_str().expect("text").to_owned();
+        let key = (text(&report["window_end"]), text(&row["src_addr"]));
+        let counts = (row["flows"].as_u64().expect("a number"), row["bytes"].as_u64().expect("a number"));
+        assert!(found.insert(key.clone(), counts).is_none(), "{key:?} is reported twice");
+    }
+    found
+}
+
+/// The same in plain SQL.
+fn oracle(archive: &Path) -> BTreeMap<(String, String), (u64, u64)> {
+    let half = "INTERVAL '500 milliseconds'";
+    let statement = format!(
+        "SELECT date_bin({half}, received) + {half} * 1 + late AS until, src_addr, count(*) AS flows, sum(bytes) AS bytes \
+         FROM flows CROSS JOIN (VALUES (INTERVAL '0 milliseconds'), ({half})) AS t(late) GROUP BY 1, 2"
+    )
+    .replace(" * 1", "");
+    let output = run(&["sql", "-R", archive.to_str().expect("UTF-8"), "-o", "ndjson", &statement]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let lines = String::from_utf8(output.stdout).expect("UTF-8");
+    let rows = lines.lines().map(|line| {
+        let row: Value = serde_json::from_str(line).expect("JSON");
+        let until: jiff::Timestamp = row["until"].as_str().expect("a time").parse().expect("a time");
+        let key = (format!("{until:.3}"), row["src_addr"].as_str().expect("an address").to_owned());
+        (key, (row["flows"].as_u64().expect("a number"), row["bytes"].as_u64().expect("a number")))
+    });
+    rows.collect()
+}
+
+fn watch(archive: &Path, file: &Path) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_weir"))
+        .args(["watch", "run", "-R"])
+        .args([archive, file])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("a process")
+}
+
+#[test]
+fn every_window_is_reported_once_however_often_it_is_killed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (archive, file) = (folder.path().join("archive"), folder.path().join("count.toml"));
+    std::fs::write(&file, WATCH).expect("a file");
+    let mut writer = Writer::open(&archive, ArchiveOptions::default()).expect("an archive").0;
+    append(&mut writer, 0);
+    let mut child = watch(&archive, &file);
+    // until it has asked a window: where a watch begins is its own affair
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while journal(&archive).is_empty() && Instant::now() < deadline {
+        append(&mut writer, 1);
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let first = journal(&archive).into_keys().next().expect("a report").0;
+    for round in 0..8_u64 {
+        let until = Instant::now() + Duration::from_millis(300 + round * 7919 % 900);
+        while Instant::now() < until {
+            append(&mut writer, round);
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        child.kill().expect("it runs");
+        child.wait().expect("it ends");
+        append(&mut writer, 100 + round);
+        std::thread::sleep(Duration::from_millis(round * 104_729 % 700));
+        child = watch(&archive, &file);
+    }
+    writer.close().expect("sealed");
+    let expected = || oracle(&archive).into_iter().filter(|(key, _)| key.0 >= first).collect::<BTreeMap<_, _>>();
+    let deadline = Instant::now() + Duration::from_mins(1);
+    while journal(&archive) != expected() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    child.kill().expect("it runs");
+    child.wait().expect("it ends");
+    assert_eq!(journal(&archive), expected());
+}
+
+#[test]
+fn wrong_files_are_told() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("w.toml");
+    let check = |text: &str| {
+        std::fs::write(&file, text).expect("a file");
+        let output = run(&["watch", "check", file.to_str().expect("UTF-8")]);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        String::from_utf8(output.stderr).expect("UTF-8")
+    };
+    for (text, expected) in [
+        ("", "'query' must be given"),
+        ("query = 'SELECT 1'", "the statement has no window"),
+        ("query = 'SELECT * FROM flows'", "has no window"),
+        ("query = \"SELECT * FROM TUMBLE(flows, bytes, INTERVAL '1' SECOND)\"", "'bytes' is no time of flows"),
+        ("query = \"SELECT * FROM TUMBLE(flows, received)\"", "TUMBLE needs size"),
+        ("query = \"SELECT * FROM TUMBLE(flows, received, '1s')\"", "no length of time"),
+        ("query = \"SELECT * FROM TUMBLE(flowz, received, INTERVAL '1' SECOND)\"", "flowz"),
+        ("query = \"SELECT * FROM TUMBLE(flows, received, :w)\"", "no parameter is named 'w'"),
+        (
+            "query = \"SELECT * FROM HOP(flows, received, INTERVAL '2' SECOND, INTERVAL '5' SECOND)\"",
+            "no whole number of slides",
+        ),
+        ("query = \"DELETE FROM flows\"", "only questions are answered"),
+        (
+            "query = \"SELECT count(*) AS n FROM TUMBLE(flows, received, INTERVAL '1' SECOND)\"\nkey = ['m']",
+            "the key 'm' is no column",
+        ),
+        ("query = ''\nlatenes = '1s'", "did you mean 'lateness'?"),
+        ("query = 'a'\n[[actions]]\nsyslog = 'x'", "write tcp://HOST:PORT"),
+    ] {
+        let error = check(text);
+        assert!(error.contains(expected), "{text}: {error}");
+    }
+}
