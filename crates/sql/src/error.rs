@@ -78,6 +78,9 @@ pub enum EngineError {
          question by time to find it"
     )]
     Panicked(String),
+    /// The answer about a window took longer than it may.
+    #[error("the answer took longer than it may\nhint: raise answer_time_max, or narrow the statement")]
+    AnswerTime,
     /// The engine went away before the last batch.
     #[error("the query engine was stopped; the answer is incomplete")]
     Stopped,

@@ -15,7 +15,7 @@ use crate::WatchError;
 use crate::file::WatchFile;
 use crate::flows::{Flows, Pieces};
 use crate::panes::{ClosedWindow, Panes};
-use crate::report::Report;
+use crate::report::{Report, capped};
 use crate::runner::RunnerOptions;
 use crate::watch::{Repeats, Watch};
 
@@ -39,6 +39,8 @@ pub struct Outcome {
     pub rows: u64,
     /// Reports that repeated a key too soon.
     pub suppressed: u64,
+    /// Flows that were left out because windows had more than `rows_max`.
+    pub rows_shed: u64,
     /// How long it took.
     pub elapsed: Duration,
     /// The first and the last time of windows that were asked.
@@ -107,6 +109,7 @@ impl Backtest {
             let at_ms = pieces.at_ms();
             self.ask_closed(&mut panes, at_ms, &mut repeats, &mut outcome, &mut window)?;
         }
+        outcome.rows_shed = panes.counts().rows_shed;
         outcome.elapsed = began.elapsed();
         Ok(outcome)
     }
@@ -120,8 +123,10 @@ impl Backtest {
         window: &mut impl FnMut(&ClosedWindow, &[RecordBatch]),
     ) -> Result<(), WatchError> {
         let mut closed = Vec::new();
-        panes.close_through(through_ms, &mut closed);
-        for closed_window in closed {
+        // one after the other: windows that overlap share their rows, but a list of them is long
+        while let Some(end_ms) = panes.next_end_through(through_ms) {
+            panes.close_through(end_ms, &mut closed);
+            let Some(closed_window) = closed.pop() else { continue };
             let end_ms = closed_window.end_ms;
             outcome.windows += 1;
             let (first_ms, _) = outcome.range_ms.unwrap_or((end_ms, end_ms));
@@ -132,6 +137,7 @@ impl Backtest {
             let all = reports.len();
             reports.retain_mut(|report| repeats.is_new(report));
             outcome.suppressed += (all - reports.len()) as u64;
+            let reports = capped(reports, self.watch.file.options.reports.reports_max);
             if !reports.is_empty() {
                 outcome.firings.push(Firing { reports, window_end_ms: end_ms });
             }

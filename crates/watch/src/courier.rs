@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -26,6 +26,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 const RETRY_AFTER: (Duration, Duration) = (Duration::from_millis(500), Duration::from_mins(1));
 /// How long a receiver may take to accept a report.
 const SEND_MAX: Duration = Duration::from_secs(10);
+/// How long a watch that ends may go on sending; the next start sends the rest.
+const ENDING_MAX: Duration = Duration::from_secs(2);
+/// Octets of a datagram of syslog; what is longer is cut (RFC 5426 section 3.2).
+const DATAGRAM_MAX: usize = 8_192;
 /// Facility of messages to syslog: local use 0 (RFC 5424 section 6.2.1).
 const FACILITY: u8 = 16;
 
@@ -71,7 +75,11 @@ impl Receiver {
                 let message = syslog(report);
                 stream.write_all(format!("{} {message}", message.len()).as_bytes())
             }
-            Self::Udp(socket) => socket.send(syslog(report).as_bytes()).map(drop),
+            Self::Udp(socket) => {
+                let message = syslog(report);
+                let end = message.floor_char_boundary(DATAGRAM_MAX);
+                socket.send(&message.as_bytes()[..end]).map(drop)
+            }
         }
     }
 }
@@ -94,6 +102,12 @@ fn syslog(report: &Value) -> String {
     format!("<{}>1 {} - weir - {watch} - {message}", FACILITY * 8 + severity, text("window_end"))
 }
 
+/// A number of an action that stays the same when others come and go (FNV-1a).
+fn number_of(action: &Action) -> u64 {
+    let text = format!("{action:?}");
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, octet| (hash ^ u64::from(octet)).wrapping_mul(0x0100_0000_01b3))
+}
+
 /// Sends the reports of a watch, in a thread of its own.
 pub(crate) struct Courier {
     watch: String,
@@ -108,7 +122,6 @@ impl Courier {
     /// Begins after the reports that are in the journal when the action is new.
     pub(crate) fn start(
         watch: &str,
-        number: usize,
         action: &Action,
         folder: &Path,
         is_ending: &Arc<AtomicBool>,
@@ -118,7 +131,7 @@ impl Courier {
             watch: watch.to_owned(),
             action: action.clone(),
             journal: folder.join(REPORTS),
-            cursor: folder.join(format!("{watch}.{number}.sent")),
+            cursor: folder.join(format!("{watch}.{:016x}.sent", number_of(action))),
             is_ending: Arc::clone(is_ending),
             shared: shared.clone(),
         };
@@ -131,7 +144,9 @@ impl Courier {
 
     fn keep(&self, sent: u64) -> io::Result<()> {
         let new = self.cursor.with_extension("sent.new");
-        std::fs::write(&new, sent.to_string())?;
+        let mut file = File::create(&new)?;
+        file.write_all(sent.to_string().as_bytes())?;
+        file.sync_data()?;
         std::fs::rename(&new, &self.cursor)
     }
 
@@ -172,9 +187,18 @@ impl Courier {
     }
 
     fn send_new(&self, receiver: &mut Option<Receiver>) -> io::Result<()> {
+        let began = Instant::now();
         let text = std::fs::read_to_string(&self.cursor)?;
-        let mut sent: u64 = text.trim().parse().map_err(|_| io::Error::other("the cursor of the action is damaged"))?;
         let mut journal = File::open(&self.journal)?;
+        let length = journal.metadata()?.len();
+        let known = text.trim().parse().ok().filter(|sent: &u64| *sent <= length);
+        let Some(mut sent) = known else {
+            self.shared.notice(format!(
+                "watch '{}': how far reports were sent is not known; it begins at the end",
+                self.watch
+            ));
+            return self.keep(length);
+        };
         journal.seek(SeekFrom::Start(sent))?;
         let mut lines = BufReader::new(journal);
         let mut line = String::new();
@@ -192,6 +216,9 @@ impl Courier {
             sent += line.len() as u64;
             self.keep(sent)?;
             line.clear();
+            if self.is_ending.load(Ordering::Relaxed) && began.elapsed() > ENDING_MAX {
+                return Ok(());
+            }
         }
         Ok(())
     }

@@ -65,3 +65,14 @@ pub enum WatchError {
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
 }
+
+/// An error with its causes.
+pub(crate) fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text = format!("{text}: {cause}");
+        source = cause.source();
+    }
+    text
+}

@@ -99,7 +99,7 @@ options! {
         key: Vec<String> = Vec::new(),
         /// Do not report a key again within this time.
         repeat_after: TimeSpan = TimeSpan::from_secs(600),
-        /// Make at most this many reports of a window; one more has the number of those left out.
+        /// Make at most this many reports of a window; one more stands for those left out.
         reports_max: usize = 100 => 1..=1_000_000,
         /// Put at most this many rows into a report.
         evidence_rows_max: usize = 20 => 1..=10_000,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::TimestampMillisecondType;
+use arrow::datatypes::{Int64Type, TimestampMillisecondType};
 use weir_archive::Snapshot;
 use weir_flow::Column;
 use weir_sql::{Engine, EngineError, EngineOptions};
@@ -74,7 +74,13 @@ impl<'a> Pieces<'a> {
 
     /// Loads the next piece, which ends at `end_ms` at the latest; gives its rows.
     pub(crate) fn load(&mut self, panes: &mut Panes, end_ms: i64) -> Result<u64, WatchError> {
-        let to_ms = self.at_ms.saturating_add(self.width_ms).min(end_ms);
+        let rows_max = panes.rows_max().min(4 * PIECE_ROWS) / 2;
+        // a quiet time may end within what would be read at once
+        let mut to_ms = self.at_ms.saturating_add(self.width_ms).min(end_ms);
+        while self.width_ms > 1_000 && self.flows.count(self.time, self.at_ms, to_ms)? > rows_max {
+            self.width_ms = (self.width_ms / 2).max(1_000);
+            to_ms = self.at_ms.saturating_add(self.width_ms).min(end_ms);
+        }
         let rows = self.flows.read(&self.columns, self.time, self.at_ms, to_ms, |rows| panes.load(rows))?;
         self.at_ms = to_ms;
         self.width_ms = match rows {
@@ -92,6 +98,19 @@ fn reading(source: EngineError) -> WatchError {
 }
 
 impl Flows {
+    /// How many flows there are whose time is from `from_ms` up to and without `to_ms`.
+    fn count(&self, time: Column, from_ms: i64, to_ms: i64) -> Result<u64, WatchError> {
+        let (time, from, to) = (time.name(), timestamp(from_ms), timestamp(to_ms));
+        let text = format!("SELECT count(*) AS flows FROM flows WHERE \"{time}\" >= {from} AND \"{time}\" < {to}");
+        let mut count = 0;
+        for batch in self.engine.sql(&text).map_err(reading)? {
+            let batch = batch.map_err(reading)?;
+            let flows = batch.column_by_name("flows").and_then(|flows| flows.as_primitive_opt::<Int64Type>());
+            count += flows.and_then(arrow::compute::sum).unwrap_or(0);
+        }
+        Ok(count.unsigned_abs())
+    }
+
     /// The first and the last time of flows.
     pub(crate) fn extent(&self, time: Column) -> Result<Option<(i64, i64)>, WatchError> {
         let time = time.name();

@@ -11,6 +11,7 @@ use weir_flow::Column;
 
 use crate::WatchError;
 use crate::counting::{Counting, locked};
+use crate::error::with_causes;
 use crate::flows::Flows;
 use crate::panes::{ClosedWindow, Panes};
 use crate::shared::{Shared, now_ms};
@@ -94,8 +95,12 @@ impl Following {
             }
             match self.follower.next_timeout(LOOK_EVERY) {
                 Ok(Some(event)) => {
-                    (last_event, retries) = (Instant::now(), 0);
-                    self.take(event);
+                    retries = 0;
+                    if self.take(event) {
+                        last_event = Instant::now();
+                    } else {
+                        self.idle(last_event.elapsed());
+                    }
                 }
                 Ok(None) => self.idle(last_event.elapsed()),
                 // a file can come back, or be set aside
@@ -116,7 +121,12 @@ impl Following {
         match control {
             Control::Leave(name) => self.watches.retain(|watch| watch.name != name),
             Control::Join(mut watch) => {
-                watch.load(&self.shared.handle)?;
+                if let Err(error) = watch.load(&self.shared.handle) {
+                    let name = &watch.name;
+                    self.shared
+                        .notice(format!("watch '{name}' ends, the archive cannot be read: {}", with_causes(&error)));
+                    return Ok(());
+                }
                 let missing: Vec<_> = watch.columns.iter().filter(|column| !self.columns.contains(column)).collect();
                 if !missing.is_empty() {
                     self.columns.extend(missing);
@@ -129,9 +139,13 @@ impl Following {
         Ok(())
     }
 
-    fn take(&mut self, event: FollowEvent) {
+    /// Whether there were flows.
+    fn take(&mut self, event: FollowEvent) -> bool {
         match event {
-            FollowEvent::Delivery(delivery) => self.take_delivery(&delivery),
+            FollowEvent::Delivery(delivery) => {
+                self.take_delivery(&delivery);
+                return delivery.flows.is_some();
+            }
             FollowEvent::Gap { after, through } => self.shared.notice(format!(
                 "flows of the deliveries after {after} up to {through} are gone; watches have not seen them"
             )),
@@ -140,6 +154,7 @@ impl Following {
             }
             _ => {}
         }
+        false
     }
 
     fn take_delivery(&mut self, delivery: &FollowedDelivery) {

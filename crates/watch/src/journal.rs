@@ -125,7 +125,12 @@ impl Journal {
                 text.push('\n');
             }
             let path = self.folder.join(REPORTS);
+            let length = self.reports.metadata().map_err(cannot_use(&path))?.len();
             let written = self.reports.write_all(text.as_bytes()).and_then(|()| self.reports.sync_data());
+            if written.is_err() {
+                // a part of a line must not become one with the next; when this fails too, the next start cuts it off
+                let _ = self.reports.set_len(length);
+            }
             written.map_err(cannot_use(&path))?;
         }
         let path = self.state_path(watch);

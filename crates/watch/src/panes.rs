@@ -116,6 +116,11 @@ impl Panes {
         self.counts
     }
 
+    /// Rows that are kept at most.
+    pub fn rows_max(&self) -> u64 {
+        self.options.rows_max
+    }
+
     /// Rows that are kept.
     pub fn rows_kept(&self) -> u64 {
         self.rows_kept
@@ -156,11 +161,7 @@ impl Panes {
                 self.counts.rows_without_time += 1;
                 continue;
             }
-            let is_future = received.is_some_and(|received| {
-                received.is_valid(row) && time_ms > received.value(row).saturating_add(self.options.skew_ms)
-            });
-            if is_future {
-                self.counts.rows_future += 1;
+            if self.is_future(time_ms, received, row) {
                 continue;
             }
             if time_ms > self.latest_ms {
@@ -181,6 +182,7 @@ impl Panes {
     pub fn load(&mut self, rows: &RecordBatch) {
         let Some(times) = times(rows, self.first.time) else { return };
         let kept = self.projected(rows);
+        let received = if self.first.time == Column::Received { None } else { self::times(rows, Column::Received) };
         let mut parts: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
         let mut last: Option<(i64, i64)> = None;
         let slide_ms = self.first.kind.slide_ms;
@@ -191,6 +193,9 @@ impl Panes {
                 continue;
             }
             let time_ms = times.value(row);
+            if self.is_future(time_ms, received, row) {
+                continue;
+            }
             match last {
                 Some((start, end)) if (start..end).contains(&time_ms) => current.push(row as u32),
                 _ => {
@@ -223,6 +228,11 @@ impl Panes {
         self.advance(end_ms.saturating_add(self.options.lateness_ms), closed);
     }
 
+    /// The end of the next window to close, when it is this time or before.
+    pub fn next_end_through(&self, through_ms: i64) -> Option<i64> {
+        self.next_end_ms.filter(|end_ms| *end_ms <= through_ms)
+    }
+
     /// The end of the last window that has closed, with rows or without.
     pub fn closed_through(&self) -> Option<i64> {
         self.next_end_ms.map(|end_ms| end_ms.saturating_sub(self.first.kind.slide_ms))
@@ -236,7 +246,9 @@ impl Panes {
     /// Goes on from now when times are ahead of the clock, which then was wrong for a while: otherwise every row would be
     /// late until the clock has come there. Rows of windows that have not begun are dropped, and counted as such.
     pub fn rewind(&mut self, now_ms: i64) -> bool {
-        if self.latest_ms <= now_ms.saturating_add(self.options.skew_ms) {
+        let skewed_ms = now_ms.saturating_add(self.options.skew_ms);
+        let is_ahead = self.next_end_ms.is_some_and(|end_ms| end_ms > self.first.kind.first_end_after(skewed_ms));
+        if self.latest_ms <= skewed_ms && !is_ahead {
             return false;
         }
         let open_end_ms = self.first.kind.first_end_after(now_ms);
@@ -264,6 +276,15 @@ impl Panes {
             self.latest_ms = self.latest_ms.max(max);
         }
         is_open.then_some(end_ms)
+    }
+
+    /// Whether a row is dated too long after its reception, which is counted.
+    fn is_future(&mut self, time_ms: i64, received: Option<&TimestampMillisecondArray>, row: usize) -> bool {
+        let is_future = received.is_some_and(|received| {
+            received.is_valid(row) && time_ms > received.value(row).saturating_add(self.options.skew_ms)
+        });
+        self.counts.rows_future += u64::from(is_future);
+        is_future
     }
 
     fn closes(&mut self) -> bool {

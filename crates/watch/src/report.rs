@@ -107,15 +107,37 @@ fn row_text(row: &Map<String, Value>, columns: &[String]) -> String {
     values.collect::<Vec<_>>().join(" ")
 }
 
+/// Rows of an answer that are looked at; an answer is for people.
+const ROWS_MAX: usize = 100_000;
+
 /// The rows of an answer as objects, as `weir sql` writes them.
 fn objects(batches: &[RecordBatch]) -> Vec<Map<String, Value>> {
     let Some(first) = batches.first() else { return Vec::new() };
     let mut text = Vec::new();
-    let rows = batches.iter().cloned().map(Ok::<_, std::convert::Infallible>);
+    let mut left = ROWS_MAX;
+    let rows = batches.iter().map(|batch| {
+        let rows = batch.num_rows().min(left);
+        left -= rows;
+        Ok::<_, std::convert::Infallible>(batch.slice(0, rows))
+    });
     // writing to memory cannot fail
     let _ = write_batches(rows, &first.schema(), Format::Ndjson, &OutputOptions::default(), &mut text);
     let lines = text.split(|octet| *octet == b'\n').filter(|line| !line.is_empty());
     lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
+}
+
+/// At most so many reports of a window; one more stands for those left out.
+pub(crate) fn capped(mut reports: Vec<Report>, reports_max: usize) -> Vec<Report> {
+    if reports.len() <= reports_max {
+        return reports;
+    }
+    let rest = reports.split_off(reports_max);
+    let rows = rest.iter().map(|report| report.rows).sum();
+    if let Some(first) = rest.into_iter().next() {
+        let id = format!("{}/{}/{TOO_MANY}", first.watch, time_text(first.window.end_ms));
+        reports.push(Report { id, key: TOO_MANY.to_owned(), rows, next: String::new(), ..first });
+    }
+    reports
 }
 
 /// Key of the report of all keys of a window that there were too many of.
@@ -129,7 +151,6 @@ pub struct ReportMaker {
     severity: Severity,
     key: Vec<String>,
     evidence_rows_max: usize,
-    reports_max: usize,
     next: String,
     archive: String,
 }
@@ -144,7 +165,6 @@ impl ReportMaker {
             severity: options.reports.severity,
             key: options.reports.key.clone(),
             evidence_rows_max: options.reports.evidence_rows_max,
-            reports_max: options.reports.reports_max,
             next: options.reports.next.clone(),
             archive: archive.to_owned(),
         }
@@ -160,14 +180,7 @@ impl ReportMaker {
             let key =
                 self.key.iter().map(|name| format!("{name}={}", plain(row.get(name)))).collect::<Vec<_>>().join(",");
             let place = *places.entry(key.clone()).or_insert_with(|| {
-                if reports.len() < self.reports_max {
-                    reports.push(self.report(window, key, &columns, &row));
-                } else if reports.len() == self.reports_max {
-                    reports.push(Report {
-                        next: String::new(),
-                        ..self.report(window, TOO_MANY.to_owned(), &columns, &row)
-                    });
-                }
+                reports.push(self.report(window, key, &columns, &row));
                 reports.len() - 1
             });
             let Some(report) = reports.get_mut(place) else { continue };

@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
+use crossbeam_channel::{Receiver, Sender, unbounded};
 use weir_archive::{ArchiveHandle, FollowOptions, Follower, HandleOptions};
 use weir_chain::StopSignal;
 use weir_flow::Column;
@@ -29,9 +29,6 @@ use crate::journal::Journal;
 use crate::shared::{Message, Shared, permits};
 use crate::watch::Watch;
 use crate::worker::Worker;
-
-/// Reports that may wait to be printed.
-const REPORTS_WAITING_MAX: usize = 10_000;
 
 /// Options of a [`Runner`].
 #[derive(Debug, Clone)]
@@ -81,22 +78,23 @@ pub struct Runner {
 struct Running {
     name: String,
     counting: Arc<Counting>,
-    worker: JoinHandle<Result<(), WatchError>>,
+    worker: JoinHandle<()>,
     couriers: Vec<JoinHandle<()>>,
+    /// Set when the worker is to end.
+    leaving: Arc<AtomicBool>,
     /// Set when the worker has ended, so that couriers send what is left and end.
     is_ending: Arc<AtomicBool>,
 }
 
 impl Running {
-    fn end(self) -> Result<(), WatchError> {
-        let ended = ended(self.worker);
+    fn end(self) {
+        let ended = self.worker.join();
         self.is_ending.store(true, Ordering::Relaxed);
-        for courier in self.couriers {
-            if let Err(panic) = courier.join() {
+        for thread in self.couriers.into_iter().map(JoinHandle::join).chain([ended]) {
+            if let Err(panic) = thread {
                 std::panic::resume_unwind(panic);
             }
         }
-        ended
     }
 }
 
@@ -115,7 +113,8 @@ impl Runner {
         let journal = Journal::open(&options.journal_folder())?;
         let handle = ArchiveHandle::open(&options.archive, &HandleOptions::default())?;
         let after = handle.snapshot()?.follow_position();
-        let (sender, messages) = bounded(REPORTS_WAITING_MAX);
+        // whoever lets a watch go waits for it, and must not be what it waits for
+        let (sender, messages) = unbounded();
         let (control, controls) = unbounded();
         let shared = Shared {
             archive: options.archive.display().to_string(),
@@ -150,20 +149,20 @@ impl Runner {
         let actions = file.actions.clone();
         let watch = Watch::prepare(file, &self.engine, &shared.archive)?;
         let counting = Arc::new(Counting::default());
-        let (folder, is_ending) = (locked(&shared.journal).folder().to_owned(), Arc::default());
-        let couriers = actions.iter().enumerate();
-        let couriers =
-            couriers.map(|(number, action)| Courier::start(&name, number, action, &folder, &is_ending, shared));
+        let (folder, leaving) = (locked(&shared.journal).folder().to_owned(), Arc::default());
+        let is_ending = Arc::<AtomicBool>::default();
+        let couriers = actions.iter().map(|action| Courier::start(&name, action, &folder, &is_ending, shared));
         let couriers = couriers.collect::<Result<_, _>>()?;
-        let worker = Worker::start(watch, Arc::clone(&counting), self.control.clone(), shared)?;
-        self.watches.push(Running { name, counting, worker, couriers, is_ending });
+        let worker = Worker::start(watch, Arc::clone(&counting), self.control.clone(), &leaving, shared)?;
+        self.watches.push(Running { name, counting, worker, couriers, leaving, is_ending });
         Ok(())
     }
 
-    /// Lets a watch go: windows that have closed are still asked. False when there is none of the name.
-    pub fn remove(&mut self, name: &str) -> Result<bool, WatchError> {
-        let Some(at) = self.watches.iter().position(|watch| watch.name == name) else { return Ok(false) };
+    /// Lets a watch go: windows that wait are asked when it comes back. False when there is none of the name.
+    pub fn remove(&mut self, name: &str) -> bool {
+        let Some(at) = self.watches.iter().position(|watch| watch.name == name) else { return false };
         let watch = self.watches.remove(at);
+        watch.leaving.store(true, Ordering::Relaxed);
         // the thread may have ended by an error, which the end tells
         let _ = self.control.send(Control::Leave(name.to_owned()));
         while !watch.worker.is_finished() {
@@ -171,7 +170,8 @@ impl Runner {
             let _ = self.control.send(Control::Leave(name.to_owned()));
             thread::sleep(LOOK_EVERY);
         }
-        watch.end().map(|()| true)
+        watch.end();
+        true
     }
 
     /// The next message; `None` when there is none within the time.
@@ -189,14 +189,18 @@ impl Runner {
         self.watches.iter().map(|watch| (watch.name.clone(), watch.counting.counts())).collect()
     }
 
-    /// Stops, and waits until closed windows are answered; messages that are left go to `rest`.
+    /// Stops, and waits for answers that are on their way; messages that are left go to `rest`. Windows that wait are asked by
+    /// the next start.
     pub fn end(mut self, mut rest: impl FnMut(Message)) -> Result<Vec<(String, WatchCounts)>, WatchError> {
         self.stop.set();
         self.shared = None;
         drop(self.control);
         let (watches, follower) = (std::mem::take(&mut self.watches), self.follower);
         let counting: Vec<_> = watches.iter().map(|watch| (watch.name.clone(), Arc::clone(&watch.counting))).collect();
-        let ending = thread::spawn(move || watches.into_iter().map(Running::end).fold(Ok(()), Result::and));
+        let ending = thread::spawn(move || {
+            watches.into_iter().for_each(Running::end);
+            Ok(())
+        });
         // until every thread that has something to say has ended
         self.messages.iter().for_each(&mut rest);
         ended(follower)?;

@@ -41,7 +41,24 @@ pub(crate) struct Shared {
     pub(crate) stop: StopSignal,
 }
 
+/// The right to run a statement; it is given back when this is dropped.
+pub(crate) struct Permit(Sender<()>);
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        // nobody waits when the receiver has gone
+        let _ = self.0.send(());
+    }
+}
+
 impl Shared {
+    /// Waits until a statement may run.
+    pub(crate) fn permit(&self) -> Permit {
+        // the sender is here, so there will be one
+        let _ = self.permits.1.recv();
+        Permit(self.permits.0.clone())
+    }
+
     pub(crate) fn notice(&self, text: String) {
         // nobody may be there to read it, and nothing waits for that
         let _ = self.messages.try_send(Message::Notice(text));

@@ -118,7 +118,8 @@ impl Repeats {
             self.last.retain(|_, (last_ms, _)| end_ms - *last_ms < repeat_after_ms);
         }
         match self.last.get_mut(&report.key) {
-            Some((last_ms, suppressed)) if end_ms - *last_ms < self.repeat_after_ms => {
+            // a clock that was ahead may have reported it in what is the future now
+            Some((last_ms, suppressed)) if (0..self.repeat_after_ms).contains(&(end_ms - *last_ms)) => {
                 *suppressed += 1;
                 false
             }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -12,16 +12,19 @@ use weir_archive::FollowPosition;
 
 use crate::WatchError;
 use crate::counting::{Counting, locked};
+use crate::error::with_causes;
 use crate::flows::{Flows, Pieces};
 use crate::following::{Control, Followed};
 use crate::journal::{Acknowledged, WatchState};
 use crate::panes::ClosedWindow;
-use crate::report::Report;
+use crate::report::{Report, capped};
 use crate::shared::{Message, Shared, now_ms};
 use crate::watch::{Repeats, Watch};
 
 /// How often the state of a watch without reports is kept.
 const COMMIT_EVERY: Duration = Duration::from_secs(5);
+/// How long after a failure the journal is written again.
+const COMMIT_AGAIN: Duration = Duration::from_millis(500);
 
 /// The thread that asks the statement of a watch.
 pub(crate) struct Worker {
@@ -33,8 +36,21 @@ pub(crate) struct Worker {
     known: HashSet<String>,
     acknowledged: Acknowledged,
     folder: PathBuf,
+    /// Set when the watch is to end.
+    leaving: Arc<AtomicBool>,
     last_commit: Instant,
     uncommitted: Option<WatchState>,
+}
+
+/// Ends the runner when a thread panics: nobody would ask its windows.
+struct TellsPanic(Arc<AtomicBool>);
+
+impl Drop for TellsPanic {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.store(true, Ordering::Relaxed);
+        }
+    }
 }
 
 impl Worker {
@@ -42,8 +58,9 @@ impl Worker {
         watch: Watch,
         counting: Arc<Counting>,
         control: Sender<Control>,
+        leaving: &Arc<AtomicBool>,
         shared: &Shared,
-    ) -> Result<JoinHandle<Result<(), WatchError>>, WatchError> {
+    ) -> Result<JoinHandle<()>, WatchError> {
         let name = watch.file.name.clone();
         let (state, reported, folder) = {
             let journal = locked(&shared.journal);
@@ -59,19 +76,19 @@ impl Worker {
             known: reported.ids,
             acknowledged: Acknowledged::default(),
             folder,
+            leaving: Arc::clone(leaving),
             last_commit: Instant::now(),
             uncommitted: None,
         };
         let run = move || {
-            let result = worker.run(state, &control);
-            worker.shared.is_failed.fetch_or(result.is_err(), Ordering::Relaxed);
-            result
+            let _panics = TellsPanic(Arc::clone(&worker.shared.is_failed));
+            worker.run(state, &control);
         };
         thread::Builder::new().name(format!("watch-{name}")).spawn(run).map_err(WatchError::Thread)
     }
 
-    fn run(&mut self, state: Option<WatchState>, control: &Sender<Control>) -> Result<(), WatchError> {
-        let asked_through_ms = state.map(|state| self.catch_up(state.window_end_ms)).transpose()?;
+    fn run(&mut self, state: Option<WatchState>, control: &Sender<Control>) {
+        let asked_through_ms = state.and_then(|state| self.caught_up(state.window_end_ms));
         let (closed, windows) = bounded(self.watch.file.options.windows.windows_waiting_max);
         if let Some(mut panes) = self.watch.panes() {
             panes.skip_through(asked_through_ms.unwrap_or(i64::MIN));
@@ -91,21 +108,52 @@ impl Worker {
             let _ = control.send(Control::Join(Box::new(followed)));
         }
         while let Ok(window) = windows.recv() {
-            self.ask(window)?;
+            if self.is_leaving() {
+                // the next start asks what waits
+                break;
+            }
+            self.ask(window);
         }
-        match self.uncommitted.take() {
-            Some(state) => locked(&self.shared.journal).commit(&self.watch.file.name, &[], &state),
-            None => Ok(()),
+        if let Some(state) = self.uncommitted.take() {
+            self.commit(&[], &state);
         }
     }
 
-    /// Asks for the windows since the last one that was asked, as far as they must have ended; gives the end of the last.
-    fn catch_up(&mut self, through_ms: i64) -> Result<i64, WatchError> {
+    fn is_leaving(&self) -> bool {
+        self.shared.is_ending() || self.leaving.load(Ordering::Relaxed)
+    }
+
+    /// Asks for the windows since the last one that was asked, until the rest is of the last seconds; gives the end of the
+    /// last. `None` when the watch begins anew.
+    fn caught_up(&mut self, mut through_ms: i64) -> Option<i64> {
+        let name = self.watch.file.name.clone();
+        let windows = &self.watch.file.options.windows;
+        if through_ms > now_ms().saturating_add(windows.skew.millis()) {
+            self.shared.notice(format!("watch '{name}': its last window is ahead of the clock; it begins anew"));
+            return None;
+        }
+        let wait_ms = windows.lateness.millis().saturating_add(windows.idle.millis()).saturating_add(1_000);
+        let near_ms = wait_ms.saturating_add(2 * self.watch.lengths().1);
+        loop {
+            match self.catch_up(through_ms, wait_ms) {
+                Ok(reached_ms) if reached_ms == through_ms || now_ms() - reached_ms < near_ms || self.is_leaving() => {
+                    return Some(reached_ms);
+                }
+                Ok(reached_ms) => through_ms = reached_ms,
+                Err(error) => {
+                    let error = with_causes(&error);
+                    self.shared.notice(format!("watch '{name}' cannot catch up, and goes on from now: {error}"));
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Asks for the windows after one, as far as they must have ended; gives the end of the last.
+    fn catch_up(&mut self, through_ms: i64, wait_ms: i64) -> Result<i64, WatchError> {
         let Some(mut panes) = self.watch.panes() else { return Ok(through_ms) };
-        let options = &self.watch.file.options;
-        let wait_ms =
-            options.windows.lateness.millis().saturating_add(options.windows.idle.millis()).saturating_add(1_000);
-        let (time, columns) = (options.windows.time.column(), self.watch.query.columns().to_vec());
+        let time = self.watch.file.options.windows.time.column();
+        let columns = self.watch.query.columns().to_vec();
         let snapshot = Arc::new(self.shared.handle.snapshot()?);
         let flows = Flows::at(&snapshot)?;
         panes.skip_through(through_ms);
@@ -114,55 +162,56 @@ impl Worker {
         let from_ms = panes.first_end_after(through_ms).saturating_sub(panes.size_max_ms());
         let mut pieces = Pieces::from(&flows, &columns, time, from_ms);
         let mut asked_through_ms = through_ms;
-        while pieces.at_ms() < end_ms && !self.shared.is_ending() {
+        let mut closed = Vec::new();
+        while pieces.at_ms() < end_ms {
             pieces.load(&mut panes, end_ms)?;
-            let mut closed = Vec::new();
-            panes.close_through(pieces.at_ms(), &mut closed);
-            for window in closed {
-                asked_through_ms = window.end_ms;
-                self.counting.windows_closed.fetch_add(1, Ordering::Relaxed);
-                self.ask(window)?;
+            while let Some(next_ms) = panes.next_end_through(pieces.at_ms()) {
+                if self.is_leaving() {
+                    return Ok(asked_through_ms);
+                }
+                panes.close_through(next_ms, &mut closed);
+                for window in closed.drain(..) {
+                    self.counting.windows_closed.fetch_add(1, Ordering::Relaxed);
+                    self.ask(window);
+                }
+                asked_through_ms = panes.closed_through().unwrap_or(next_ms);
             }
-            asked_through_ms = asked_through_ms.max(panes.closed_through().unwrap_or(asked_through_ms));
+            *locked(&self.counting.panes) = panes.counts();
         }
         Ok(asked_through_ms)
     }
 
     /// Asks about a window, and keeps what it finds. A statement that fails is reported and counted.
-    fn ask(&mut self, window: ClosedWindow) -> Result<(), WatchError> {
+    fn ask(&mut self, window: ClosedWindow) {
         let state = WatchState { window_end_ms: window.end_ms, windows: self.watch.lengths() };
-        let permit = self.shared.permits.1.recv();
+        let permit = self.shared.permit();
         let asked = Instant::now();
         let history = if self.watch.query.has_history() { self.shared.handle.snapshot().map(Some) } else { Ok(None) };
         let answer = match history {
             Ok(snapshot) => self.watch.ask(window, snapshot.map(Arc::new).as_ref()).map(|(_, reports)| reports),
             Err(error) => Err(error.into()),
         };
-        if permit.is_ok() {
-            // the receiver is here
-            let _ = self.shared.permits.0.send(());
-        }
+        drop(permit);
         self.counting.answer_ms_max.fetch_max(asked.elapsed().as_millis() as u64, Ordering::Relaxed);
         match answer {
             Ok(reports) => {
                 self.counting.windows_answered.fetch_add(1, Ordering::Relaxed);
-                self.keep(reports, state)
+                self.keep(reports, state);
             }
             Err(error) => {
                 self.counting.windows_failed.fetch_add(1, Ordering::Relaxed);
                 self.shared.notice(with_causes(&error));
-                self.keep(Vec::new(), state)
+                self.keep(Vec::new(), state);
             }
         }
     }
 
     /// Keeps what is new of the reports, and then sends it.
-    fn keep(&mut self, reports: Vec<Report>, state: WatchState) -> Result<(), WatchError> {
-        let name = self.watch.file.name.clone();
+    fn keep(&mut self, reports: Vec<Report>, state: WatchState) {
         let mut new = self.new_of(reports);
         if new.is_empty() && self.last_commit.elapsed() < COMMIT_EVERY {
             self.uncommitted = Some(state);
-            return Ok(());
+            return;
         }
         if let Some(window) = new.first().map(|report| report.window) {
             let lost = self.lost(window.start_ms, window.end_ms);
@@ -170,14 +219,33 @@ impl Worker {
                 report.records_lost = lost;
             }
         }
-        locked(&self.shared.journal).commit(&name, &new, &state)?;
+        if !self.commit(&new, &state) {
+            return;
+        }
         (self.last_commit, self.uncommitted) = (Instant::now(), None);
         self.counting.reports.fetch_add(new.len() as u64, Ordering::Relaxed);
         for report in new {
             // whoever printed them may have gone; they are in the journal
             let _ = self.shared.messages.send(Message::Report(Box::new(report)));
         }
-        Ok(())
+    }
+
+    /// Writes the journal, again and again while that fails: a disk that is full has room some time. False when the watch
+    /// ended before.
+    fn commit(&self, reports: &[Report], state: &WatchState) -> bool {
+        let mut is_told = false;
+        loop {
+            let committed = locked(&self.shared.journal).commit(&self.watch.file.name, reports, state);
+            let Err(error) = committed else { return true };
+            if !is_told {
+                is_told = true;
+                self.shared.notice(format!("reports cannot be kept, trying again: {}", with_causes(&error)));
+            }
+            if self.is_leaving() {
+                return false;
+            }
+            thread::sleep(COMMIT_AGAIN);
+        }
     }
 
     fn new_of(&mut self, reports: Vec<Report>) -> Vec<Report> {
@@ -197,7 +265,7 @@ impl Worker {
                 self.counting.reports_suppressed.fetch_add(1, Ordering::Relaxed);
             }
         }
-        new
+        capped(new, self.watch.file.options.reports.reports_max)
     }
 
     /// Records that the books of these times have as lost.
@@ -205,15 +273,4 @@ impl Worker {
         let complete = self.shared.handle.snapshot().ok()?.completeness(from_ms, to_ms).ok()?;
         Some(complete.lost_records.saturating_add(complete.lost_estimate))
     }
-}
-
-/// An error with its causes.
-fn with_causes(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

@@ -67,11 +67,12 @@ impl KeptAnswers {
         kept.octets += octets;
     }
 
-    /// The plan with rows in place of the parts that read history alone; `answer` answers those that are not kept.
+    /// The plan with rows in place of the parts that read history alone; `answer` answers those that are not kept, and gives
+    /// up where an answer has more octets than this: that part stays in the plan.
     pub(crate) fn filled_in<E>(
         &self,
         plan: LogicalPlan,
-        mut answer: impl FnMut(&LogicalPlan) -> Result<Vec<RecordBatch>, E>,
+        mut answer: impl FnMut(&LogicalPlan, usize) -> Result<Option<Vec<RecordBatch>>, E>,
     ) -> Result<Result<LogicalPlan>, E> {
         let parts = match history_parts(&plan) {
             Ok(parts) => parts,
@@ -81,11 +82,13 @@ impl KeptAnswers {
         for part in &parts {
             let text = part.display_indent_schema().to_string();
             if let Some(rows) = self.get(&text) {
-                answers.push(rows);
+                answers.push(Some(rows));
                 continue;
             }
-            let rows = answer(part)?;
-            self.put(text, &rows);
+            let rows = answer(part, self.octets_max / 2)?;
+            if let Some(rows) = &rows {
+                self.put(text, rows);
+            }
             answers.push(rows);
         }
         Ok(replaced(plan, answers))
@@ -116,20 +119,32 @@ enum Part {
 
 fn part_of(node: &LogicalPlan) -> Result<Part> {
     Ok(match reads(node)? {
-        Reads::History => Part::Whole,
-        Reads::Window => Part::Other,
+        Reads::History if is_reduced(node) => Part::Whole,
+        Reads::History | Reads::Window => Part::Other,
         Reads::Other if is_narrowed(node)? => Part::Other,
         Reads::Other => Part::Look,
     })
 }
 
-fn replaced(plan: LogicalPlan, answers: Vec<Vec<RecordBatch>>) -> Result<LogicalPlan> {
+/// Whether a plan makes fewer rows of those that it reads.
+fn is_reduced(plan: &LogicalPlan) -> bool {
+    match plan {
+        LogicalPlan::Aggregate(_) | LogicalPlan::Distinct(_) | LogicalPlan::Limit(_) => true,
+        LogicalPlan::Projection(_) | LogicalPlan::SubqueryAlias(_) | LogicalPlan::Filter(_) => {
+            plan.inputs().first().is_some_and(|input| is_reduced(input))
+        }
+        LogicalPlan::Sort(sort) => sort.fetch.is_some() || is_reduced(&sort.input),
+        _ => false,
+    }
+}
+
+fn replaced(plan: LogicalPlan, answers: Vec<Option<Vec<RecordBatch>>>) -> Result<LogicalPlan> {
     let mut answers = answers.into_iter();
     let plan = plan.transform_down(|node| {
         Ok(match part_of(&node)? {
-            Part::Whole => match answers.next() {
+            Part::Whole => match answers.next().flatten() {
                 Some(rows) => Transformed::new(rows_of(&node, rows)?, true, TreeNodeRecursion::Jump),
-                None => Transformed::no(node),
+                None => Transformed::new(node, false, TreeNodeRecursion::Jump),
             },
             Part::Other => Transformed::new(node, false, TreeNodeRecursion::Jump),
             Part::Look => Transformed::no(node),

@@ -32,6 +32,10 @@ impl LivePart {
 
 /// The sides of a join of the window with history: whether the left one is the window's.
 fn sides(join: &Join) -> Result<Option<bool>> {
+    if join.null_aware {
+        // NOT IN: one null of history decides, and no list of keys has it
+        return Ok(None);
+    }
     let (left, right) = (reads(&join.left)?, reads(&join.right)?);
     let is_kept = |types: &[JoinType]| types.contains(&join.join_type);
     Ok(match (left, right) {
@@ -201,9 +205,10 @@ fn keys_of(rows: &[RecordBatch], live: &LogicalPlan, key: &Column) -> Result<Opt
 pub(crate) fn rows_of(plan: &LogicalPlan, rows: Vec<RecordBatch>) -> Result<LogicalPlan> {
     let fields: Vec<_> =
         plan.schema().iter().map(|(qualifier, field)| (qualifier.cloned(), Arc::clone(field))).collect();
-    let named = fields.iter().enumerate().map(|(position, (_, field))| {
-        Arc::new(field.as_ref().clone().with_name(format!("c{position}")).with_nullable(true))
-    });
+    let named = fields
+        .iter()
+        .enumerate()
+        .map(|(position, (_, field))| Arc::new(field.as_ref().clone().with_name(format!("c{position}"))));
     let schema = Arc::new(arrow::datatypes::Schema::new(named.collect::<Vec<_>>()));
     let batches = rows.into_iter().map(|batch| {
         let options = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));

@@ -290,6 +290,12 @@ fn of_stream(rows: LogicalPlan, time: &SqlColumn, kind: WindowKind, standing: &A
     let Some(column) = column else {
         return plan_err!("'{}' is no time of flows\nhint: use received, start or end", time.name);
     };
+    if column != standing.time {
+        let (name, usual) = (column.name(), standing.time.name());
+        return plan_err!(
+            "windows go by '{name}', and the watch by '{usual}'\nhint: write time = \"{name}\" in the file of the watch"
+        );
+    }
     let relation = {
         let mut found = standing.found();
         found.windows.push(WindowSpec { kind, time: column });

@@ -213,17 +213,46 @@ impl StandingQuery {
             answers: Arc::clone(answers),
         };
         query.check_windows()?;
+        query.check_times()?;
         let optimised = query.optimised(Window::default()).map_err(EngineError::plan)?;
         query.columns = columns_of(&optimised).map_err(EngineError::plan)?;
-        for spec in query.windows.iter().flatten() {
-            if !query.columns.contains(&spec.time) {
-                query.columns.push(spec.time);
+        // which window a row is in, and whether it is dated after it was received
+        let times = query.windows.iter().flatten().map(|spec| spec.time).chain([Column::Received]);
+        for time in times.collect::<Vec<_>>() {
+            if !query.columns.contains(&time) {
+                query.columns.push(time);
             }
         }
         if !query.has_history {
             query.kept = Some(query.physical(&optimised).map_err(EngineError::plan)?);
         }
         Ok(query)
+    }
+
+    /// The time at which a statement is asked says nothing about its window.
+    fn check_times(&self) -> Result<(), EngineError> {
+        let mut found = None;
+        let looked = self.plan.apply_with_subqueries(|node| {
+            node.apply_expressions(|expression| {
+                expression.apply(|expression| {
+                    if let Expr::ScalarFunction(call) = expression
+                        && ["now", "current_timestamp", "current_date", "current_time", "today"].contains(&call.name())
+                    {
+                        found = Some(call.name().to_owned());
+                    }
+                    Ok(TreeNodeRecursion::Continue)
+                })
+            })
+        });
+        looked.map_err(EngineError::plan)?;
+        match found {
+            Some(name) => Err(EngineError::from(Mistake {
+                message: format!("{name}() is not the time of a window"),
+                place: None,
+                hint: Some("use the column window_end".to_owned()),
+            })),
+            None => Ok(()),
+        }
     }
 
     /// All windows of a statement end together.
@@ -301,7 +330,10 @@ impl StandingQuery {
         }
         let mut plan = self.optimised(window).map_err(EngineError::plan)?;
         if self.bounds.iter().any(|bound| is_worth(bound.every_ms)) {
-            plan = self.answers.filled_in(plan, |part| self.wide_answer(part, until))?.map_err(EngineError::plan)?;
+            plan = self
+                .answers
+                .filled_in(plan, |part, octets_max| self.wide_answer(part, until, octets_max))?
+                .map_err(EngineError::plan)?;
         }
         let parts = live_parts(&plan).map_err(EngineError::plan)?;
         let answers = parts.iter().map(|part| {
@@ -311,7 +343,8 @@ impl StandingQuery {
         let answers = answers.collect::<Result<Vec<_>, EngineError>>()?;
         let plan = if parts.is_empty() { Ok(plan) } else { narrowed(plan, answers) };
         let plan = plan.and_then(|plan| self.context.state().optimize(&plan)).map_err(EngineError::plan)?;
-        self.wide_answer(&plan, until)
+        let answer = self.wide_answer(&plan, until, usize::MAX)?;
+        Ok(answer.unwrap_or_default())
     }
 
     /// The plan for a window, optimised.
@@ -339,18 +372,23 @@ impl StandingQuery {
         self.threads.one.block_on(async { planner.create_physical_plan(optimised, &state).await })
     }
 
-    /// Answers what reads history alone, on all cores.
-    fn wide_answer(&self, part: &LogicalPlan, until: Instant) -> Result<Vec<RecordBatch>, EngineError> {
+    /// Answers what reads history, on all cores; `None` when the answer has more octets than this.
+    fn wide_answer(
+        &self,
+        part: &LogicalPlan,
+        until: Instant,
+        octets_max: usize,
+    ) -> Result<Option<Vec<RecordBatch>>, EngineError> {
         let mut state = self.context.state();
         let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
         state.config_mut().options_mut().execution.target_partitions = cores;
         let planner = Arc::clone(state.query_planner());
         let plan = self.threads.wide.block_on(async { planner.create_physical_plan(part, &state).await });
-        self.collected_on(&self.threads.wide, plan.map_err(EngineError::plan)?, until)
+        self.collected_on(&self.threads.wide, plan.map_err(EngineError::plan)?, until, octets_max)
     }
 
     fn collected(&self, plan: Arc<dyn ExecutionPlan>, until: Instant) -> Result<Vec<RecordBatch>, EngineError> {
-        self.collected_on(&self.threads.one, plan, until)
+        Ok(self.collected_on(&self.threads.one, plan, until, usize::MAX)?.unwrap_or_default())
     }
 
     fn collected_on(
@@ -358,21 +396,25 @@ impl StandingQuery {
         runtime: &Runtime,
         plan: Arc<dyn ExecutionPlan>,
         until: Instant,
-    ) -> Result<Vec<RecordBatch>, EngineError> {
+        octets_max: usize,
+    ) -> Result<Option<Vec<RecordBatch>>, EngineError> {
         let task = self.context.task_ctx();
         let rows = async {
             let mut stream = execute_stream(plan, task).map_err(EngineError::run)?;
-            let mut batches = Vec::new();
-            while let Some(batch) = stream.next().await {
+            let (mut batches, mut octets) = (Vec::new(), 0);
+            loop {
+                let next = tokio::time::timeout_at(until.into(), stream.next()).await;
+                let Ok(next) = next else { return Err(EngineError::AnswerTime) };
+                let Some(batch) = next else { return Ok(Some(batches)) };
                 let batch = batch.map_err(EngineError::run)?;
+                octets += batch.get_array_memory_size();
+                if octets > octets_max {
+                    return Ok(None);
+                }
                 if batch.num_rows() > 0 {
                     batches.push(batch);
                 }
-                if Instant::now() > until {
-                    return Err(EngineError::Stopped);
-                }
             }
-            Ok(batches)
         };
         runtime.block_on(rows)
     }

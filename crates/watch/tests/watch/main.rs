@@ -2,6 +2,7 @@
 
 mod detections;
 mod following;
+mod found;
 mod oracle;
 mod page;
 mod panes;

@@ -130,7 +130,12 @@ impl Args {
     /// The watches of these arguments, if any.
     fn attended(&self) -> Option<Attended> {
         let options = RunnerOptions::new(&self.archive.archive);
-        (!self.watches.is_empty()).then(|| Attended { options, files: self.watches.clone(), json: false })
+        (!self.watches.is_empty()).then(|| Attended {
+            options,
+            files: self.watches.clone(),
+            json: false,
+            ends_with_reader: false,
+        })
     }
 
     /// The chain that these arguments describe.

@@ -149,8 +149,22 @@ pub(crate) fn planned(files: &[PathBuf]) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// As [`paths`], of those that are there; there may be none.
+fn paths_there(given: &[PathBuf]) -> anyhow::Result<BTreeMap<PathBuf, (Option<SystemTime>, u64)>> {
+    let there = given.iter().filter(|path| path.try_exists().unwrap_or(true)).cloned().collect::<Vec<_>>();
+    looked_up(&there)
+}
+
 /// Watch files by path, with when they were changed and their length. A folder stands for its files that end in `.toml`.
 fn paths(given: &[PathBuf]) -> anyhow::Result<BTreeMap<PathBuf, (Option<SystemTime>, u64)>> {
+    let found = looked_up(given)?;
+    if found.is_empty() {
+        bail!("there is no watch file, whose name ends in .toml");
+    }
+    Ok(found)
+}
+
+fn looked_up(given: &[PathBuf]) -> anyhow::Result<BTreeMap<PathBuf, (Option<SystemTime>, u64)>> {
     let mut found = BTreeMap::new();
     for path in given {
         let about = std::fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -166,9 +180,6 @@ fn paths(given: &[PathBuf]) -> anyhow::Result<BTreeMap<PathBuf, (Option<SystemTi
                 found.insert(path, (about.modified().ok(), about.len()));
             }
         }
-    }
-    if found.is_empty() {
-        bail!("there is no watch file, whose name ends in .toml");
     }
     Ok(found)
 }

@@ -90,7 +90,11 @@ fn summary(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
         "{reports} reports ({:.1} a day) and {suppressed} repeated, of {windows} windows and {rows} flows in {:.2} s",
         reports as f64 / days,
         elapsed.as_secs_f64()
-    )
+    )?;
+    if outcome.rows_shed > 0 {
+        writeln!(out, "{} flows were left out: a window has more than rows_max", outcome.rows_shed)?;
+    }
+    Ok(())
 }
 
 /// A mark for each part of the range: how many reports there were.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant, SystemTime};
 use weir_chain::{ByteSize, StopSignal};
 use weir_watch::{Message, Runner, RunnerOptions, WatchCounts, WatchError, WatchFile};
 
-use super::{JournalArgs, paths, with_path};
+use super::{JournalArgs, paths, paths_there, with_path};
 use crate::running::Signals;
 
 /// How often the files are looked at.
@@ -45,7 +45,7 @@ pub(super) struct RunArgs {
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let signals = Signals::new()?;
     let options = args.journal.options(args.memory_limit);
-    let attended = Attended { options, files: args.files.clone(), json: args.json };
+    let attended = Attended { options, files: args.files.clone(), json: args.json, ends_with_reader: true };
     attended.run(|| signals.is_stopping())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -55,6 +55,8 @@ pub(crate) struct Attended {
     pub(crate) options: RunnerOptions,
     pub(crate) files: Vec<PathBuf>,
     pub(crate) json: bool,
+    /// Whether the watches end when nobody reads reports any more.
+    pub(crate) ends_with_reader: bool,
 }
 
 impl Attended {
@@ -66,12 +68,17 @@ impl Attended {
         watches.refresh(&mut runner, &self.files)?;
         let journal = self.options.journal_folder();
         eprintln!("{} watches run; reports are kept in {}", watches.seen.len(), journal.display());
-        let mut looked = Instant::now();
+        let (mut looked, mut is_read) = (Instant::now(), true);
         while !is_stopping() && !runner.is_ended() {
             if let Some(message) = runner.next_timeout(Duration::from_millis(50))
+                && is_read
                 && !self.print(message)
             {
-                break;
+                is_read = false;
+                if self.ends_with_reader {
+                    break;
+                }
+                eprintln!("reports cannot be printed any more; they are kept in {}", journal.display());
             }
             if looked.elapsed() >= LOOK_EVERY {
                 looked = Instant::now();
@@ -135,15 +142,16 @@ impl Watches {
     /// Makes the runner run what the files say. At first a file that is wrong is an error; later it is reported, and what ran
     /// before goes on.
     fn refresh(&mut self, runner: &mut Runner, files: &[PathBuf]) -> anyhow::Result<()> {
-        let found = match paths(files) {
+        let found = match if self.is_first { paths(files) } else { paths_there(files) } {
             Ok(found) => found,
             Err(error) if self.is_first => return Err(error),
-            Err(_) => BTreeMap::new(),
+            // what cannot be looked at now has not gone
+            Err(_) => return Ok(()),
         };
         let gone: Vec<_> = self.seen.keys().filter(|path| !found.contains_key(*path)).cloned().collect();
         for path in gone {
             self.seen.remove(&path);
-            if runner.remove(&name_of(&path))? {
+            if runner.remove(&name_of(&path)) {
                 eprintln!("watch '{}' is removed", name_of(&path));
             }
         }
@@ -165,10 +173,13 @@ impl Watches {
 
     fn begin(&self, runner: &mut Runner, path: &std::path::Path) -> Result<(), WatchError> {
         let file = WatchFile::read(path)?;
+        if self.seen.keys().any(|other| other != path && name_of(other) == file.name) {
+            return Err(WatchError::TwoOfName { name: file.name });
+        }
         // planned first, so that a mistake leaves the old one running
         let is_paused = file.options.paused;
         weir_watch::plan(file.clone())?;
-        let was_there = runner.remove(&file.name)?;
+        let was_there = runner.remove(&file.name);
         let name = file.name.clone();
         if !is_paused {
             runner.add(file)?;
