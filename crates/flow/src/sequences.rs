@@ -111,7 +111,12 @@ fn read(batch: &RecordBatch) -> Option<Vec<SequenceRow>> {
     let versions = column("export_version")?.as_primitive_opt::<UInt8Type>()?;
     let units = column("sequence_unit")?.as_string_opt::<i32>()?;
     let (firsts, nexts, uptimes) = (u32s("sequence_first")?, u32s("sequence_next")?, u32s("uptime_ms")?);
-    let advances = column("sequence_units")?.as_primitive_opt::<UInt64Type>()?;
+    // of rows that were written before there was this column, the difference of the numbers
+    let advances = column("sequence_units").and_then(|units| units.as_primitive_opt::<UInt64Type>());
+    let difference = |row: usize| {
+        let first = firsts.is_valid(row).then(|| firsts.value(row));
+        first.map_or(0, |first| nexts.value(row).wrapping_sub(first).into())
+    };
     let least = column("sequence_next_is_least")?.as_boolean_opt()?;
     let rows = (0..batch.num_rows()).map(|row| SequenceRow {
         key: SequenceKey {
@@ -125,7 +130,7 @@ fn read(batch: &RecordBatch) -> Option<Vec<SequenceRow>> {
         unit: units.value(row).to_owned(),
         first: firsts.is_valid(row).then(|| firsts.value(row)),
         next: nexts.value(row),
-        units: advances.value(row),
+        units: advances.filter(|units| units.is_valid(row)).map_or_else(|| difference(row), |units| units.value(row)),
         is_least: least.value(row),
         exported_ms: exported.value(row),
         uptime_ms: uptimes.is_valid(row).then(|| uptimes.value(row)),
@@ -189,6 +194,16 @@ mod tests {
         let schema = Table::ExporterSequences.schema();
         assert_eq!(documented, schema.fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>());
         assert!(sequence_rows(&[]).is_none());
+    }
+
+    /// A table as archives had it before `sequence_units`.
+    #[test]
+    fn rows_without_units_have_the_difference() {
+        let rows = [SequenceRow { units: 0, ..row(None, 10) }, SequenceRow { units: 7, ..row(Some(u32::MAX - 2), 4) }];
+        let batch = sequence_rows(&rows).expect("rows");
+        let mut old = batch.record_batch().clone();
+        old.remove_column(old.schema().index_of("sequence_units").expect("a column"));
+        assert_eq!(read_sequence_rows(&old), rows);
     }
 
     #[test]

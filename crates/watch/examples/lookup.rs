@@ -1,4 +1,4 @@
-//! How long history takes: statements of watches are asked for windows of 100 hosts, over histories of different lengths.
+//! How long history takes: statements of watches are asked for windows of 100 flows, over histories of different lengths.
 //!
 //! usage: lookup ARCHIVE [--queries N] FILE...
 //!
@@ -20,7 +20,7 @@ const DAY_MS: i64 = 86_400_000;
 /// 2026-01-29T00:00:00Z, when the fifth week begins.
 const WEEK_5_MS: i64 = 1_767_225_600_000 + 28 * DAY_MS;
 
-/// A second of flows of 100 hosts out of some 220,000, drawn as the example `history` draws them.
+/// A second of 100 flows, of hosts out of some 220,000 that are drawn as the example `history` draws them: some are the same.
 fn window(start_ms: i64, seed: u64) -> WindowRows {
     let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut builder = FlowBatchBuilder::new(100);

@@ -15,9 +15,9 @@ use crate::WatchError;
 use crate::file::WatchFile;
 use crate::flows::{Flows, Pieces};
 use crate::panes::{ClosedWindow, Panes};
-use crate::report::{Report, capped};
+use crate::report::Report;
 use crate::runner::RunnerOptions;
-use crate::watch::{Repeats, Watch};
+use crate::watch::{RepeatFilter, Selection, Watch};
 
 /// When a watch would have reported.
 #[derive(Debug, Clone)]
@@ -100,7 +100,7 @@ impl Backtest {
         }
         let at_ms = from_ms.saturating_sub(panes.size_max_ms()).max(first_ms);
         panes.begin_at(from_ms);
-        let mut repeats = Repeats::new(&self.watch.file, std::collections::HashMap::new());
+        let mut repeats = RepeatFilter::new(&self.watch.file, std::collections::HashMap::new());
         let time = self.watch.file.options.windows.time.column();
         let flows = Arc::clone(&self.flows);
         let mut pieces = Pieces::from(&flows, self.watch.query.columns(), time, at_ms);
@@ -118,7 +118,7 @@ impl Backtest {
         &mut self,
         panes: &mut Panes,
         through_ms: i64,
-        repeats: &mut Repeats,
+        repeats: &mut RepeatFilter,
         outcome: &mut Outcome,
         window: &mut impl FnMut(&ClosedWindow, &[RecordBatch]),
     ) -> Result<(), WatchError> {
@@ -132,12 +132,11 @@ impl Backtest {
             let (first_ms, _) = outcome.range_ms.unwrap_or((end_ms, end_ms));
             outcome.range_ms = Some((first_ms, end_ms));
             let asked = ClosedWindow { rows: Vec::new(), ..closed_window.clone() };
-            let (answer, mut reports) = self.watch.ask(closed_window, Some(&self.snapshot))?;
+            let (answer, reports) = self.watch.ask(closed_window, Some(&self.snapshot))?;
             window(&asked, &answer);
-            let all = reports.len();
-            reports.retain_mut(|report| repeats.is_new(report));
-            outcome.suppressed += (all - reports.len()) as u64;
-            let reports = capped(reports, self.watch.file.options.reports.reports_max);
+            let Selection { new: reports, suppressed } =
+                repeats.select(reports, self.watch.file.options.reports.reports_max);
+            outcome.suppressed += suppressed;
             if !reports.is_empty() {
                 outcome.firings.push(Firing { reports, window_end_ms: end_ms });
             }

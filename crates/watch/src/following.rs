@@ -10,7 +10,7 @@ use weir_archive::{ArchiveHandle, FollowEvent, FollowOptions, FollowPosition, Fo
 use weir_flow::Column;
 
 use crate::WatchError;
-use crate::counting::{Counting, locked};
+use crate::counters::{WatchCounters, locked};
 use crate::error::with_causes;
 use crate::flows::Flows;
 use crate::panes::{ClosedWindow, Panes};
@@ -27,15 +27,15 @@ const RETRIES_MAX: u32 = 60;
 pub type Follow = Box<dyn Fn(FollowPosition, FollowOptions) -> Result<Follower, WatchError> + Send>;
 
 /// What the thread that follows is told.
-pub(crate) enum Control {
+pub(crate) enum FollowCommand {
     /// A watch that has caught up.
-    Join(Box<Followed>),
+    Join(Box<FollowedWatch>),
     /// A watch that goes.
     Leave(String),
 }
 
 /// What the thread that follows has of a watch.
-pub(crate) struct Followed {
+pub(crate) struct FollowedWatch {
     pub(crate) name: String,
     pub(crate) panes: Panes,
     pub(crate) columns: Vec<Column>,
@@ -46,11 +46,13 @@ pub(crate) struct Followed {
     pub(crate) after: FollowPosition,
     pub(crate) idle: Duration,
     pub(crate) closed: Sender<ClosedWindow>,
-    pub(crate) counting: Arc<Counting>,
+    pub(crate) counters: Arc<WatchCounters>,
     pub(crate) is_shedding: bool,
+    /// Whether the last delivery was ahead of the clock.
+    pub(crate) is_ahead: bool,
 }
 
-impl Followed {
+impl FollowedWatch {
     /// Puts what the archive has of open windows into the panes.
     fn load(&mut self, handle: &ArchiveHandle) -> Result<(), WatchError> {
         let snapshot = Arc::new(handle.snapshot()?);
@@ -64,12 +66,12 @@ impl Followed {
     }
 
     fn hand_over(&mut self, closed: Vec<ClosedWindow>) -> Option<String> {
-        *locked(&self.counting.panes) = self.panes.counts();
+        *locked(&self.counters.panes) = self.panes.counts();
         let was_shedding = self.is_shedding;
         for window in closed {
-            self.counting.windows_closed.fetch_add(1, Ordering::Relaxed);
+            self.counters.windows_closed.fetch_add(1, Ordering::Relaxed);
             self.is_shedding = self.closed.try_send(window).is_err();
-            self.counting.windows_shed.fetch_add(u64::from(self.is_shedding), Ordering::Relaxed);
+            self.counters.windows_shed.fetch_add(u64::from(self.is_shedding), Ordering::Relaxed);
         }
         (self.is_shedding && !was_shedding)
             .then(|| format!("watch '{}' is too slow: windows are not asked (windows_shed)", self.name))
@@ -77,16 +79,16 @@ impl Followed {
 }
 
 /// The thread that follows.
-pub(crate) struct Following {
+pub(crate) struct FollowThread {
     pub(crate) follow: Follow,
     pub(crate) follower: Follower,
     pub(crate) columns: Vec<Column>,
-    pub(crate) watches: Vec<Followed>,
-    pub(crate) controls: Receiver<Control>,
+    pub(crate) watches: Vec<FollowedWatch>,
+    pub(crate) controls: Receiver<FollowCommand>,
     pub(crate) shared: Shared,
 }
 
-impl Following {
+impl FollowThread {
     pub(crate) fn run(&mut self) -> Result<(), WatchError> {
         let (mut last_event, mut retries) = (Instant::now(), 0);
         while !self.shared.is_ending() {
@@ -106,7 +108,7 @@ impl Following {
                 // a file can come back, or be set aside
                 Err(error) if retries < RETRIES_MAX => {
                     if retries == 0 {
-                        self.shared.notice(format!("cannot follow the archive, trying again: {error}"));
+                        self.shared.notice(format!("cannot follow the archive, trying again: {}", with_causes(&error)));
                     }
                     retries += 1;
                     thread::sleep(RETRY_EVERY);
@@ -117,10 +119,10 @@ impl Following {
         Ok(())
     }
 
-    fn obey(&mut self, control: Control) -> Result<(), WatchError> {
+    fn obey(&mut self, control: FollowCommand) -> Result<(), WatchError> {
         match control {
-            Control::Leave(name) => self.watches.retain(|watch| watch.name != name),
-            Control::Join(mut watch) => {
+            FollowCommand::Leave(name) => self.watches.retain(|watch| watch.name != name),
+            FollowCommand::Join(mut watch) => {
                 if let Err(error) = watch.load(&self.shared.handle) {
                     let name = &watch.name;
                     self.shared
@@ -169,10 +171,12 @@ impl Following {
             if let Some(notice) = watch.hand_over(closed) {
                 self.shared.notice(notice);
             }
-            if watch.panes.rewind(now_ms) {
+            let is_ahead = watch.panes.rewind(now_ms);
+            if is_ahead && !watch.is_ahead {
                 let name = &watch.name;
                 self.shared.notice(format!("watch '{name}': flows were ahead of the clock; it goes on from now"));
             }
+            watch.is_ahead = is_ahead;
         }
     }
 

@@ -17,6 +17,9 @@ use crate::{WatchError, WatchOptions};
 
 /// File of reports.
 pub const REPORTS: &str = "reports.ndjson";
+/// How much of the file of reports is read back when a watch begins: some hundred thousand of them. What a crash left to do
+/// is at its end, and a key that was reported before is reported again at worst.
+const READ_BACK_MAX: u64 = 64 << 20;
 /// File of acknowledgements.
 pub const ACKNOWLEDGED: &str = "acknowledged.ndjson";
 
@@ -40,7 +43,7 @@ pub struct Journal {
 
 /// What was reported before.
 #[derive(Debug, Default)]
-pub struct Reported {
+pub struct PreviousReports {
     /// Ids of reports of windows that end after the state of their watch.
     pub ids: HashSet<String>,
     /// When a key of a watch was last reported: the end of the window.
@@ -116,53 +119,45 @@ impl Journal {
         self.folder.join(format!("{watch}.state"))
     }
 
-    /// Keeps reports, and then how far their watch is.
-    pub fn commit(&mut self, watch: &str, reports: &[Report], state: &WatchState) -> Result<(), WatchError> {
-        if !reports.is_empty() {
-            let mut text = String::new();
-            for report in reports {
-                text.push_str(&report.json().to_string());
-                text.push('\n');
-            }
-            let path = self.folder.join(REPORTS);
-            let length = self.reports.metadata().map_err(cannot_use(&path))?.len();
-            let written = self.reports.write_all(text.as_bytes()).and_then(|()| self.reports.sync_data());
-            if written.is_err() {
-                // a part of a line must not become one with the next; when this fails too, the next start cuts it off
-                let _ = self.reports.set_len(length);
-            }
-            written.map_err(cannot_use(&path))?;
+    /// Appends reports and syncs them: all of them or, on an error, none.
+    pub fn append(&mut self, reports: &[Report]) -> Result<(), WatchError> {
+        let path = self.folder.join(REPORTS);
+        let mut text = String::new();
+        for report in reports {
+            text.push_str(&report.json().to_string());
+            text.push('\n');
         }
-        let path = self.state_path(watch);
-        let new = path.with_extension("state.new");
-        let (size_ms, slide_ms) = state.windows;
-        let text = json!({
-            "window_end_ms": state.window_end_ms,
-            "size_ms": size_ms,
-            "slide_ms": slide_ms,
-        });
-        let replace = || {
-            let mut file = File::create(&new)?;
-            file.write_all(text.to_string().as_bytes())?;
-            file.sync_data()?;
-            std::fs::rename(&new, &path)
-        };
-        replace().map_err(cannot_use(&path))
+        let length = self.reports.metadata().map_err(cannot_use(&path))?.len();
+        let written = self.reports.write_all(text.as_bytes()).and_then(|()| self.reports.sync_data());
+        if written.is_err() {
+            // a part of a line must not become one with the next; when this fails too, the next start cuts it off
+            let _ = self.reports.set_len(length);
+        }
+        written.map_err(cannot_use(&path))
     }
 
-    /// What a watch reported before.
-    pub fn reported(&self, watch: &str, options: &WatchOptions, after_ms: i64) -> Result<Reported, WatchError> {
+    /// Replaces how far a watch is; its reports are appended before.
+    pub fn keep_state(&self, watch: &str, state: &WatchState) -> Result<(), WatchError> {
+        let path = self.state_path(watch);
+        let (size_ms, slide_ms) = state.windows;
+        let text = json!({ "window_end_ms": state.window_end_ms, "size_ms": size_ms, "slide_ms": slide_ms });
+        replace(&path, text.to_string().as_bytes()).map_err(cannot_use(&path))
+    }
+
+    /// What a watch reported before, as far as the last part of the file tells.
+    pub fn reported(&self, watch: &str, options: &WatchOptions, after_ms: i64) -> Result<PreviousReports, WatchError> {
         let path = self.folder.join(REPORTS);
-        let mut reported = Reported::default();
-        let file = File::open(&path).map_err(cannot_use(&path))?;
+        let mut reported = PreviousReports::default();
+        let mut file = File::open(&path).map_err(cannot_use(&path))?;
+        let length = file.metadata().map_err(cannot_use(&path))?.len();
+        let begin = length.saturating_sub(READ_BACK_MAX);
+        file.seek(SeekFrom::Start(begin)).map_err(cannot_use(&path))?;
         let since_ms = after_ms.saturating_sub(options.reports.repeat_after.millis());
-        for line in BufReader::new(file).lines() {
+        // the first line may be a part of one
+        for line in BufReader::new(file).split(b'\n').skip(usize::from(begin > 0)) {
             let line = line.map_err(cannot_use(&path))?;
-            // most lines are of other watches; what a person broke in the file is no report
-            if !line.contains(watch) {
-                continue;
-            }
-            let Ok(value) = serde_json::from_str::<Value>(&line) else { continue };
+            // what a person broke in the file is no report
+            let Ok(value) = serde_json::from_slice::<Value>(&line) else { continue };
             let text = |name: &str| value.get(name).and_then(Value::as_str).unwrap_or_default();
             let end = text("window_end").parse::<jiff::Timestamp>().map(jiff::Timestamp::as_millisecond);
             let Ok(end_ms) = end else { continue };
@@ -179,6 +174,21 @@ impl Journal {
     }
 }
 
+/// Replaces a small file: a crash leaves what was there or what is new.
+pub(crate) fn replace(path: &Path, octets: &[u8]) -> io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let mut file = File::create(&new)?;
+    file.write_all(octets)?;
+    file.sync_data()?;
+    std::fs::rename(&new, path)
+}
+
+/// Whether a watch has run on the archive of a journal.
+pub fn has_run(folder: &Path, watch: &str) -> bool {
+    folder.join(format!("{watch}.state")).exists()
+}
+
 /// Acknowledges reports of a watch, of one key or of all, until a time.
 pub fn acknowledge(folder: &Path, watch: &str, key: Option<&str>, until_ms: i64) -> Result<(), WatchError> {
     let path = folder.join(ACKNOWLEDGED);
@@ -193,12 +203,12 @@ pub fn acknowledge(folder: &Path, watch: &str, key: Option<&str>, until_ms: i64)
 
 /// Acknowledgements, as far as they were read.
 #[derive(Debug, Default)]
-pub struct Acknowledged {
+pub struct Acknowledgements {
     length: u64,
     lines: Vec<(String, Option<String>, i64)>,
 }
 
-impl Acknowledged {
+impl Acknowledgements {
     /// Reads the file when it has changed.
     pub fn refresh(&mut self, folder: &Path) {
         let path = folder.join(ACKNOWLEDGED);

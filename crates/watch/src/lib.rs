@@ -19,8 +19,8 @@ pub mod panes;
 pub mod report;
 pub mod runner;
 
-mod counting;
-mod courier;
+mod action_sender;
+mod counters;
 mod flows;
 mod following;
 mod shared;
@@ -29,7 +29,7 @@ mod watch;
 mod worker;
 
 pub use backtest::{Backtest, Firing, Outcome};
-pub use counting::WatchCounts;
+pub use counters::WatchCounts;
 pub use error::WatchError;
 pub use file::{Severity, TimeColumn, WatchFile, WatchOptions};
 pub use following::Follow;

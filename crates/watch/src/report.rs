@@ -126,18 +126,16 @@ fn objects(batches: &[RecordBatch]) -> Vec<Map<String, Value>> {
     lines.filter_map(|line| serde_json::from_slice(line).ok()).collect()
 }
 
-/// At most so many reports of a window; one more stands for those left out.
-pub(crate) fn capped(mut reports: Vec<Report>, reports_max: usize) -> Vec<Report> {
-    if reports.len() <= reports_max {
-        return reports;
-    }
-    let rest = reports.split_off(reports_max);
-    let rows = rest.iter().map(|report| report.rows).sum();
-    if let Some(first) = rest.into_iter().next() {
-        let id = format!("{}/{}/{TOO_MANY}", first.watch, time_text(first.window.end_ms));
-        reports.push(Report { id, key: TOO_MANY.to_owned(), rows, next: String::new(), ..first });
-    }
-    reports
+/// The id of the report that stands for the keys of a window that there are too many of.
+pub(crate) fn too_many_id(report: &Report) -> String {
+    format!("{}/{}/{TOO_MANY}", report.watch, time_text(report.window.end_ms))
+}
+
+/// One report for several of a window; `None` for none.
+pub(crate) fn too_many(reports: Vec<Report>) -> Option<Report> {
+    let rows = reports.iter().map(|report| report.rows).sum();
+    let first = reports.into_iter().next()?;
+    Some(Report { id: too_many_id(&first), key: TOO_MANY.to_owned(), rows, next: String::new(), ..first })
 }
 
 /// Key of the report of all keys of a window that there were too many of.

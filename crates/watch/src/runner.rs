@@ -14,21 +14,24 @@ use std::sync::{Arc, Mutex};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, unbounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use weir_archive::{ArchiveHandle, FollowOptions, Follower, HandleOptions};
 use weir_chain::StopSignal;
 use weir_flow::Column;
 use weir_sql::standing::{StandingEngine, StandingOptions};
 
 use crate::WatchError;
-use crate::counting::{Counting, WatchCounts, locked};
-use crate::courier::Courier;
+use crate::action_sender::ActionSender;
+use crate::counters::{WatchCounters, WatchCounts, locked};
 use crate::file::WatchFile;
-use crate::following::{Control, Follow, Following, LOOK_EVERY};
+use crate::following::{Follow, FollowCommand, FollowThread, LOOK_EVERY};
 use crate::journal::Journal;
 use crate::shared::{Message, Shared, permits};
 use crate::watch::Watch;
 use crate::worker::Worker;
+
+/// Messages that may wait to be printed. Nothing waits for that: further reports are in the journal only, and counted.
+const MESSAGES_MAX: usize = 10_000;
 
 /// Options of a [`Runner`].
 #[derive(Debug, Clone)]
@@ -65,32 +68,32 @@ impl RunnerOptions {
 #[derive(Debug)]
 pub struct Runner {
     messages: Receiver<Message>,
-    control: Sender<Control>,
+    control: Sender<FollowCommand>,
     engine: StandingEngine,
     shared: Option<Shared>,
-    watches: Vec<Running>,
+    watches: Vec<RunningWatch>,
     follower: JoinHandle<Result<(), WatchError>>,
     stop: StopSignal,
 }
 
 /// A watch of a runner.
 #[derive(Debug)]
-struct Running {
+struct RunningWatch {
     name: String,
-    counting: Arc<Counting>,
+    counters: Arc<WatchCounters>,
     worker: JoinHandle<()>,
-    couriers: Vec<JoinHandle<()>>,
+    senders: Vec<JoinHandle<()>>,
     /// Set when the worker is to end.
     leaving: Arc<AtomicBool>,
-    /// Set when the worker has ended, so that couriers send what is left and end.
+    /// Set when the worker has ended, so that senders send what is left and end.
     is_ending: Arc<AtomicBool>,
 }
 
-impl Running {
+impl RunningWatch {
     fn end(self) {
         let ended = self.worker.join();
         self.is_ending.store(true, Ordering::Relaxed);
-        for thread in self.couriers.into_iter().map(JoinHandle::join).chain([ended]) {
+        for thread in self.senders.into_iter().map(JoinHandle::join).chain([ended]) {
             if let Err(panic) = thread {
                 std::panic::resume_unwind(panic);
             }
@@ -110,11 +113,11 @@ impl Runner {
     pub fn start_on(options: &RunnerOptions, stop: &StopSignal, follow: Follow) -> Result<Self, WatchError> {
         let engine = StandingEngine::new(&options.standing)
             .map_err(|source| WatchError::Statement { name: String::new(), source: Box::new(source) })?;
-        let journal = Journal::open(&options.journal_folder())?;
+        // first, so that no journal is made where there is no archive
         let handle = ArchiveHandle::open(&options.archive, &HandleOptions::default())?;
+        let journal = Journal::open(&options.journal_folder())?;
         let after = handle.snapshot()?.follow_position();
-        // whoever lets a watch go waits for it, and must not be what it waits for
-        let (sender, messages) = unbounded();
+        let (sender, messages) = bounded(MESSAGES_MAX);
         let (control, controls) = unbounded();
         let shared = Shared {
             archive: options.archive.display().to_string(),
@@ -128,7 +131,7 @@ impl Runner {
         let columns = vec![Column::Received];
         let follower = follow(after, FollowOptions { columns: Some(columns.clone()), ..FollowOptions::default() })?;
         let mut following =
-            Following { follow, follower, columns, watches: Vec::new(), controls, shared: shared.clone() };
+            FollowThread { follow, follower, columns, watches: Vec::new(), controls, shared: shared.clone() };
         let run = move || {
             let result = following.run();
             following.shared.is_failed.fetch_or(result.is_err(), Ordering::Relaxed);
@@ -148,13 +151,21 @@ impl Runner {
         }
         let actions = file.actions.clone();
         let watch = Watch::prepare(file, &self.engine, &shared.archive)?;
-        let counting = Arc::new(Counting::default());
+        let counters = Arc::new(WatchCounters::default());
         let (folder, leaving) = (locked(&shared.journal).folder().to_owned(), Arc::default());
         let is_ending = Arc::<AtomicBool>::default();
-        let couriers = actions.iter().map(|action| Courier::start(&name, action, &folder, &is_ending, shared));
-        let couriers = couriers.collect::<Result<_, _>>()?;
-        let worker = Worker::start(watch, Arc::clone(&counting), self.control.clone(), &leaving, shared)?;
-        self.watches.push(Running { name, counting, worker, couriers, leaving, is_ending });
+        let mut senders = Vec::new();
+        let start = || {
+            for action in &actions {
+                senders.push(ActionSender::start(&name, action, &folder, &is_ending, shared)?);
+            }
+            Worker::start(watch, Arc::clone(&counters), self.control.clone(), &leaving, shared)
+        };
+        let worker = start().inspect_err(|_| {
+            // those that have started must not wait for a watch that will not come
+            is_ending.store(true, Ordering::Relaxed);
+        })?;
+        self.watches.push(RunningWatch { name, counters, worker, senders, leaving, is_ending });
         Ok(())
     }
 
@@ -164,10 +175,10 @@ impl Runner {
         let watch = self.watches.remove(at);
         watch.leaving.store(true, Ordering::Relaxed);
         // the thread may have ended by an error, which the end tells
-        let _ = self.control.send(Control::Leave(name.to_owned()));
+        let _ = self.control.send(FollowCommand::Leave(name.to_owned()));
         while !watch.worker.is_finished() {
             // it may be joining just now
-            let _ = self.control.send(Control::Leave(name.to_owned()));
+            let _ = self.control.send(FollowCommand::Leave(name.to_owned()));
             thread::sleep(LOOK_EVERY);
         }
         watch.end();
@@ -186,7 +197,7 @@ impl Runner {
 
     /// What happened to each watch.
     pub fn counts(&self) -> Vec<(String, WatchCounts)> {
-        self.watches.iter().map(|watch| (watch.name.clone(), watch.counting.counts())).collect()
+        self.watches.iter().map(|watch| (watch.name.clone(), watch.counters.counts())).collect()
     }
 
     /// Stops, and waits for answers that are on their way; messages that are left go to `rest`. Windows that wait are asked by
@@ -196,16 +207,16 @@ impl Runner {
         self.shared = None;
         drop(self.control);
         let (watches, follower) = (std::mem::take(&mut self.watches), self.follower);
-        let counting: Vec<_> = watches.iter().map(|watch| (watch.name.clone(), Arc::clone(&watch.counting))).collect();
+        let counters: Vec<_> = watches.iter().map(|watch| (watch.name.clone(), Arc::clone(&watch.counters))).collect();
         let ending = thread::spawn(move || {
-            watches.into_iter().for_each(Running::end);
+            watches.into_iter().for_each(RunningWatch::end);
             Ok(())
         });
         // until every thread that has something to say has ended
         self.messages.iter().for_each(&mut rest);
         ended(follower)?;
         ended(ending)?;
-        Ok(counting.into_iter().map(|(name, counting)| (name, counting.counts())).collect())
+        Ok(counters.into_iter().map(|(name, counters)| (name, counters.counts())).collect())
     }
 }
 

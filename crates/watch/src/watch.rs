@@ -11,7 +11,7 @@ use weir_sql::standing::{StandingEngine, StandingOptions, StandingQuery, Window}
 use crate::WatchError;
 use crate::file::WatchFile;
 use crate::panes::{ClosedWindow, PaneOptions, Panes};
-use crate::report::{Report, ReportMaker, time_text};
+use crate::report::{Report, ReportMaker, time_text, too_many};
 
 /// Keys whose last report is remembered.
 const KEYS_MAX: usize = 1_000_000;
@@ -99,39 +99,73 @@ pub fn plan(file: WatchFile) -> Result<String, WatchError> {
 
 /// Which keys were reported lately.
 #[derive(Debug)]
-pub(crate) struct Repeats {
+pub(crate) struct RepeatFilter {
     repeat_after_ms: i64,
     last: HashMap<String, (i64, u64)>,
+    /// When keys of long ago were dropped last.
+    cleaned_ms: i64,
 }
 
-impl Repeats {
+impl RepeatFilter {
     pub(crate) fn new(file: &WatchFile, last: HashMap<String, i64>) -> Self {
         let last = last.into_iter().map(|(key, end_ms)| (key, (end_ms, 0))).collect();
-        Self { repeat_after_ms: file.options.reports.repeat_after.millis(), last }
+        Self { repeat_after_ms: file.options.reports.repeat_after.millis(), last, cleaned_ms: i64::MIN }
     }
 
-    /// Whether a report is new. One that is not is counted, for the next that is.
-    pub(crate) fn is_new(&mut self, report: &mut Report) -> bool {
-        let end_ms = report.window.end_ms;
-        if self.last.len() >= KEYS_MAX {
-            let repeat_after_ms = self.repeat_after_ms;
-            self.last.retain(|_, (last_ms, _)| end_ms - *last_ms < repeat_after_ms);
+    /// The reports that are new, at most this many and one that stands for the rest. Keys of the rest are reported when
+    /// there is room.
+    pub(crate) fn select(&mut self, reports: Vec<Report>, reports_max: usize) -> Selection {
+        let mut selection = Selection { new: Vec::new(), suppressed: 0 };
+        let mut rest = Vec::new();
+        for mut report in reports {
+            if self.is_repeated(&report) {
+                selection.suppressed += 1;
+            } else if selection.new.len() < reports_max {
+                self.remember(&mut report);
+                selection.new.push(report);
+            } else {
+                rest.push(report);
+            }
         }
+        selection.new.extend(too_many(rest));
+        selection
+    }
+
+    /// Whether its key was reported lately; then it is counted for the next report.
+    fn is_repeated(&mut self, report: &Report) -> bool {
+        let end_ms = report.window.end_ms;
         match self.last.get_mut(&report.key) {
             // a clock that was ahead may have reported it in what is the future now
             Some((last_ms, suppressed)) if (0..self.repeat_after_ms).contains(&(end_ms - *last_ms)) => {
                 *suppressed += 1;
-                false
-            }
-            Some(entry) => {
-                report.suppressed = entry.1;
-                *entry = (end_ms, 0);
                 true
             }
-            None => {
-                self.last.insert(report.key.clone(), (end_ms, 0));
-                true
-            }
+            _ => false,
         }
     }
+
+    fn remember(&mut self, report: &mut Report) {
+        let end_ms = report.window.end_ms;
+        if self.last.len() >= KEYS_MAX && end_ms > self.cleaned_ms {
+            let repeat_after_ms = self.repeat_after_ms;
+            self.last.retain(|_, (last_ms, _)| end_ms - *last_ms < repeat_after_ms);
+            self.cleaned_ms = end_ms;
+        }
+        let room = KEYS_MAX.saturating_sub(self.last.len());
+        if let Some((_, suppressed)) = self.last.remove(&report.key) {
+            report.suppressed = suppressed;
+        } else if room == 0 {
+            // it is reported again rather than remembered
+            return;
+        }
+        self.last.insert(report.key.clone(), (end_ms, 0));
+    }
+}
+
+/// What is left of the reports of a window.
+#[derive(Debug)]
+pub(crate) struct Selection {
+    pub(crate) new: Vec<Report>,
+    /// Reports whose key was reported lately.
+    pub(crate) suppressed: u64,
 }

@@ -11,15 +11,15 @@ use crossbeam_channel::{Sender, bounded};
 use weir_archive::FollowPosition;
 
 use crate::WatchError;
-use crate::counting::{Counting, locked};
+use crate::counters::{WatchCounters, locked};
 use crate::error::with_causes;
 use crate::flows::{Flows, Pieces};
-use crate::following::{Control, Followed};
-use crate::journal::{Acknowledged, WatchState};
+use crate::following::{FollowCommand, FollowedWatch};
+use crate::journal::{Acknowledgements, WatchState};
 use crate::panes::ClosedWindow;
-use crate::report::{Report, capped};
+use crate::report::{Report, too_many_id};
 use crate::shared::{Message, Shared, now_ms};
-use crate::watch::{Repeats, Watch};
+use crate::watch::{RepeatFilter, Watch};
 
 /// How often the state of a watch without reports is kept.
 const COMMIT_EVERY: Duration = Duration::from_secs(5);
@@ -29,23 +29,25 @@ const COMMIT_AGAIN: Duration = Duration::from_millis(500);
 /// The thread that asks the statement of a watch.
 pub(crate) struct Worker {
     watch: Watch,
-    counting: Arc<Counting>,
+    counters: Arc<WatchCounters>,
     shared: Shared,
-    repeats: Repeats,
+    repeats: RepeatFilter,
     /// Reports that were kept before a crash, and whose window is asked again.
     known: HashSet<String>,
-    acknowledged: Acknowledged,
+    acknowledged: Acknowledgements,
     folder: PathBuf,
     /// Set when the watch is to end.
     leaving: Arc<AtomicBool>,
     last_commit: Instant,
     uncommitted: Option<WatchState>,
+    /// Whether the last statement failed, which is reported once.
+    is_failing: bool,
 }
 
 /// Ends the runner when a thread panics: nobody would ask its windows.
-struct TellsPanic(Arc<AtomicBool>);
+struct PanicFlag(Arc<AtomicBool>);
 
-impl Drop for TellsPanic {
+impl Drop for PanicFlag {
     fn drop(&mut self) {
         if thread::panicking() {
             self.0.store(true, Ordering::Relaxed);
@@ -56,8 +58,8 @@ impl Drop for TellsPanic {
 impl Worker {
     pub(crate) fn start(
         watch: Watch,
-        counting: Arc<Counting>,
-        control: Sender<Control>,
+        counters: Arc<WatchCounters>,
+        control: Sender<FollowCommand>,
         leaving: &Arc<AtomicBool>,
         shared: &Shared,
     ) -> Result<JoinHandle<()>, WatchError> {
@@ -69,30 +71,31 @@ impl Worker {
             (state, journal.reported(&name, &watch.file.options, after_ms)?, journal.folder().to_owned())
         };
         let mut worker = Self {
-            repeats: Repeats::new(&watch.file, reported.last),
+            repeats: RepeatFilter::new(&watch.file, reported.last),
             watch,
-            counting,
+            counters,
             shared: shared.clone(),
             known: reported.ids,
-            acknowledged: Acknowledged::default(),
+            acknowledged: Acknowledgements::default(),
             folder,
             leaving: Arc::clone(leaving),
             last_commit: Instant::now(),
             uncommitted: None,
+            is_failing: false,
         };
         let run = move || {
-            let _panics = TellsPanic(Arc::clone(&worker.shared.is_failed));
+            let _panics = PanicFlag(Arc::clone(&worker.shared.is_failed));
             worker.run(state, &control);
         };
         thread::Builder::new().name(format!("watch-{name}")).spawn(run).map_err(WatchError::Thread)
     }
 
-    fn run(&mut self, state: Option<WatchState>, control: &Sender<Control>) {
+    fn run(&mut self, state: Option<WatchState>, control: &Sender<FollowCommand>) {
         let asked_through_ms = state.and_then(|state| self.caught_up(state.window_end_ms));
         let (closed, windows) = bounded(self.watch.file.options.windows.windows_waiting_max);
         if let Some(mut panes) = self.watch.panes() {
             panes.skip_through(asked_through_ms.unwrap_or(i64::MIN));
-            let followed = Followed {
+            let followed = FollowedWatch {
                 name: self.watch.file.name.clone(),
                 panes,
                 columns: self.watch.query.columns().to_vec(),
@@ -101,11 +104,12 @@ impl Worker {
                 after: FollowPosition::START,
                 idle: Duration::from_millis(self.watch.file.options.windows.idle.millis().unsigned_abs()),
                 closed,
-                counting: Arc::clone(&self.counting),
+                counters: Arc::clone(&self.counters),
                 is_shedding: false,
+                is_ahead: false,
             };
             // when nobody follows any more, the channel of windows ends at once
-            let _ = control.send(Control::Join(Box::new(followed)));
+            let _ = control.send(FollowCommand::Join(Box::new(followed)));
         }
         while let Ok(window) = windows.recv() {
             if self.is_leaving() {
@@ -171,17 +175,18 @@ impl Worker {
                 }
                 panes.close_through(next_ms, &mut closed);
                 for window in closed.drain(..) {
-                    self.counting.windows_closed.fetch_add(1, Ordering::Relaxed);
+                    self.counters.windows_closed.fetch_add(1, Ordering::Relaxed);
                     self.ask(window);
                 }
                 asked_through_ms = panes.closed_through().unwrap_or(next_ms);
             }
-            *locked(&self.counting.panes) = panes.counts();
+            *locked(&self.counters.panes) = panes.counts();
         }
         Ok(asked_through_ms)
     }
 
-    /// Asks about a window, and keeps what it finds. A statement that fails is reported and counted.
+    /// Asks about a window, and keeps what it finds. A statement that fails is counted, and
+    /// reported until one works again.
     fn ask(&mut self, window: ClosedWindow) {
         let state = WatchState { window_end_ms: window.end_ms, windows: self.watch.lengths() };
         let permit = self.shared.permit();
@@ -192,15 +197,18 @@ impl Worker {
             Err(error) => Err(error.into()),
         };
         drop(permit);
-        self.counting.answer_ms_max.fetch_max(asked.elapsed().as_millis() as u64, Ordering::Relaxed);
+        self.counters.answer_ms_max.fetch_max(asked.elapsed().as_millis() as u64, Ordering::Relaxed);
         match answer {
             Ok(reports) => {
-                self.counting.windows_answered.fetch_add(1, Ordering::Relaxed);
+                self.counters.windows_answered.fetch_add(1, Ordering::Relaxed);
+                self.is_failing = false;
                 self.keep(reports, state);
             }
             Err(error) => {
-                self.counting.windows_failed.fetch_add(1, Ordering::Relaxed);
-                self.shared.notice(with_causes(&error));
+                self.counters.windows_failed.fetch_add(1, Ordering::Relaxed);
+                if !std::mem::replace(&mut self.is_failing, true) {
+                    self.shared.notice(with_causes(&error));
+                }
                 self.keep(Vec::new(), state);
             }
         }
@@ -223,49 +231,53 @@ impl Worker {
             return;
         }
         (self.last_commit, self.uncommitted) = (Instant::now(), None);
-        self.counting.reports.fetch_add(new.len() as u64, Ordering::Relaxed);
+        self.counters.reports.fetch_add(new.len() as u64, Ordering::Relaxed);
         for report in new {
-            // whoever printed them may have gone; they are in the journal
-            let _ = self.shared.messages.send(Message::Report(Box::new(report)));
+            // nothing waits for whoever prints them; they are in the journal
+            let is_full = self.shared.messages.try_send(Message::Report(Box::new(report))).is_err();
+            self.counters.reports_unprinted.fetch_add(u64::from(is_full), Ordering::Relaxed);
         }
     }
 
-    /// Writes the journal, again and again while that fails: a disk that is full has room some time. False when the watch
-    /// ended before.
+    /// Writes the journal: the reports, and then how far the watch is. False when the watch ended before that was possible.
     fn commit(&self, reports: &[Report], state: &WatchState) -> bool {
-        let mut is_told = false;
-        loop {
-            let committed = locked(&self.shared.journal).commit(&self.watch.file.name, reports, state);
-            let Err(error) = committed else { return true };
-            if !is_told {
-                is_told = true;
-                self.shared.notice(format!("reports cannot be kept, trying again: {}", with_causes(&error)));
+        let name = &self.watch.file.name;
+        let is_appended = reports.is_empty() || self.persist(|| locked(&self.shared.journal).append(reports));
+        is_appended && self.persist(|| locked(&self.shared.journal).keep_state(name, state))
+    }
+
+    /// Does something with the journal again and again until it works: a disk that is full has room some time. False when the
+    /// watch ended before.
+    fn persist(&self, write: impl Fn() -> Result<(), WatchError>) -> bool {
+        let mut is_reported = false;
+        while let Err(error) = write() {
+            if !is_reported {
+                is_reported = true;
+                self.shared.notice(format!("the journal cannot be written, trying again: {}", with_causes(&error)));
             }
             if self.is_leaving() {
                 return false;
             }
             thread::sleep(COMMIT_AGAIN);
         }
+        true
     }
 
-    fn new_of(&mut self, reports: Vec<Report>) -> Vec<Report> {
-        if !reports.is_empty() {
-            self.acknowledged.refresh(&self.folder);
+    fn new_of(&mut self, mut reports: Vec<Report>) -> Vec<Report> {
+        let Some(first) = reports.first() else { return reports };
+        if self.known.contains(&too_many_id(first)) {
+            // the window was reported as a whole before a crash
+            return Vec::new();
         }
-        let mut new = Vec::new();
-        for mut report in reports {
-            if self.known.remove(&report.id) {
-                continue;
-            }
-            if self.acknowledged.has(&report.watch, &report.key, report.window.end_ms) {
-                self.counting.reports_acknowledged.fetch_add(1, Ordering::Relaxed);
-            } else if self.repeats.is_new(&mut report) {
-                new.push(report);
-            } else {
-                self.counting.reports_suppressed.fetch_add(1, Ordering::Relaxed);
-            }
-        }
-        capped(new, self.watch.file.options.reports.reports_max)
+        self.acknowledged.refresh(&self.folder);
+        reports.retain(|report| !self.known.remove(&report.id));
+        let unknown = reports.len();
+        reports.retain(|report| !self.acknowledged.has(&report.watch, &report.key, report.window.end_ms));
+        let acknowledged = unknown - reports.len();
+        let selection = self.repeats.select(reports, self.watch.file.options.reports.reports_max);
+        self.counters.reports_acknowledged.fetch_add(acknowledged as u64, Ordering::Relaxed);
+        self.counters.reports_suppressed.fetch_add(selection.suppressed, Ordering::Relaxed);
+        selection.new
     }
 
     /// Records that the books of these times have as lost.

@@ -49,14 +49,14 @@ pub(super) struct Course {
     /// The line is that of a process before this one, and nothing has come for it yet.
     pub is_resumed: bool,
     /// `None` when the exporter has begun anew since anything was told.
-    told: Option<Told>,
+    told: Option<LastRow>,
     /// Something has come since that was told.
     is_untold: bool,
 }
 
 /// What was told last.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct LastRow {
     /// Where the line stood.
     next: u32,
     /// When something was received before that.
@@ -120,7 +120,7 @@ impl Sequence {
         if !shows_loss && told.is_none() {
             return None;
         }
-        self.course.told = shows_loss.then_some(Told { next, received_ms: last_ms, units });
+        self.course.told = shows_loss.then_some(LastRow { next, received_ms: last_ms, units });
         Some(SequencePosition {
             unit: self.unit,
             first: told.filter(|_| shows_loss).map(|told| told.next),
@@ -150,7 +150,7 @@ impl Sequence {
         self.course = Course {
             pace: Pace { began_ms: since_ms, last_ms: received_ms, units },
             is_resumed: true,
-            told: Some(Told { next, received_ms, units }),
+            told: Some(LastRow { next, received_ms, units }),
             is_untold: false,
         };
     }

@@ -17,5 +17,5 @@ mod segments;
 mod table;
 
 pub(crate) use flow_exec::FlowScanExec;
-pub(crate) use rows_exec::RowsExec;
+pub(crate) use rows_exec::{RowsExec, padded};
 pub(crate) use table::{ArchiveTable, pushdown_of};

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions, new_null_array};
 use arrow::datatypes::SchemaRef;
+use arrow::error::ArrowError;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{Result, Statistics};
@@ -99,7 +100,7 @@ impl RowsReader {
                 if let Some(batch) = reader.next() {
                     let batch = batch.map_err(|error| unreadable(segment, error.into()))?;
                     self.progress.add_rows_done(batch.num_rows() as u64);
-                    return self.padded(&batch).map(Some);
+                    return Ok(Some(padded(&batch, &self.schema)?));
                 }
                 self.open = None;
                 self.progress.add_segments_done(1);
@@ -111,19 +112,19 @@ impl RowsReader {
             }
             let Some(batch) = self.tail.pop_front() else { return Ok(None) };
             self.progress.add_rows_done(batch.num_rows() as u64);
-            return self.padded(&batch).map(Some);
+            return Ok(Some(padded(&batch, &self.schema)?));
         }
     }
+}
 
-    /// The columns of the answer out of a batch, absent ones as nulls.
-    fn padded(&self, batch: &RecordBatch) -> Result<RecordBatch, QueryError> {
-        let columns = self.schema.fields().iter().map(|field| match batch.column_by_name(field.name()) {
-            Some(values) => Arc::clone(values),
-            None => new_null_array(field.data_type(), batch.num_rows()),
-        });
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        Ok(RecordBatch::try_new_with_options(Arc::clone(&self.schema), columns.collect(), &options)?)
-    }
+/// The columns of a schema out of a batch, absent ones as nulls.
+pub(crate) fn padded(batch: &RecordBatch, schema: &SchemaRef) -> Result<RecordBatch, ArrowError> {
+    let columns = schema.fields().iter().map(|field| match batch.column_by_name(field.name()) {
+        Some(values) => Arc::clone(values),
+        None => new_null_array(field.data_type(), batch.num_rows()),
+    });
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns.collect(), &options)
 }
 
 fn open(segment: &Segment, schema: &SchemaRef, batch_rows: usize) -> Result<ParquetRecordBatchReader, QueryError> {

@@ -89,7 +89,7 @@ impl<'a> Call<'a> {
         Some(ms).filter(|ms| *ms > 0).ok_or_else(wrong)
     }
 
-    /// A length of time that may be negative or absent.
+    /// A length of time that windows begin later by; none by default.
     pub(super) fn offset(&mut self, context: &mut dyn RelationPlannerContext) -> Result<i64> {
         self.optional("offset").map_or(Ok(0), |value| self.millis(value, context))
     }

@@ -11,24 +11,13 @@ use arrow::array::{Array, ArrayRef, RecordBatch};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, JoinType, Result, ScalarValue};
 use datafusion::datasource::{MemTable, provider_as_source};
-use datafusion::logical_expr::{Expr, Join, LogicalPlan, LogicalPlanBuilder, ident, lit};
+use datafusion::logical_expr::{Distinct, Expr, Join, LogicalPlan, LogicalPlanBuilder, ident, lit};
 
 use super::history::HistoryTable;
 use super::planner::{of_provider, windows_of};
 
 /// Keys that a list may have; beyond that history is asked without.
 const KEYS_MAX: usize = 20_000;
-
-/// A part of a plan that reads the window alone and is joined with history.
-pub(crate) struct LivePart {
-    plan: LogicalPlan,
-}
-
-impl LivePart {
-    pub(crate) fn plan(&self) -> &LogicalPlan {
-        &self.plan
-    }
-}
 
 /// The sides of a join of the window with history: whether the left one is the window's.
 fn sides(join: &Join) -> Result<Option<bool>> {
@@ -106,7 +95,7 @@ fn is_kept(plan: &LogicalPlan, column: &Column) -> bool {
             inner.is_some_and(|inner| is_kept(&alias.input, &inner))
         }
         LogicalPlan::Filter(filter) => is_kept(&filter.input, column),
-        LogicalPlan::Distinct(distinct) => is_kept(distinct.input(), column),
+        LogicalPlan::Distinct(Distinct::All(input)) => is_kept(input, column),
         _ => false,
     }
 }
@@ -135,15 +124,15 @@ pub(crate) fn reads(plan: &LogicalPlan) -> Result<Reads> {
     })
 }
 
-/// The parts to answer first, in the order in which [`narrowed`] wants their rows.
-pub(crate) fn live_parts(plan: &LogicalPlan) -> Result<Vec<LivePart>> {
+/// The parts that read the window alone and are joined with history, in the order in which [`narrowed`] wants their rows.
+pub(crate) fn live_parts(plan: &LogicalPlan) -> Result<Vec<LogicalPlan>> {
     let mut parts = Vec::new();
     plan.apply(|node| {
         let LogicalPlan::Join(join) = node else { return Ok(TreeNodeRecursion::Continue) };
         let sides = if is_narrowed(node)? { sides(join)? } else { None };
         let Some(is_left) = sides else { return Ok(TreeNodeRecursion::Continue) };
         let live = if is_left { &join.left } else { &join.right };
-        parts.push(LivePart { plan: live.as_ref().clone() });
+        parts.push(live.as_ref().clone());
         Ok(TreeNodeRecursion::Jump)
     })?;
     Ok(parts)

@@ -25,7 +25,7 @@ use weir_flow::{Column, ColumnType, Table};
 use super::arguments::{Call, named_table};
 use super::history::{BaseTable, HistoryTable};
 use super::slot::{Place, Slot, Window};
-use super::window_exec::WindowTable;
+use super::window_table::WindowTable;
 use super::window_time::{WindowKind, WindowSpec, WindowTime};
 
 /// Name of the column with the time that a window begins.
@@ -68,7 +68,7 @@ impl Bound {
 
 /// What was found in a statement.
 #[derive(Debug, Default)]
-pub(crate) struct Found {
+pub(crate) struct StatementRelations {
     pub(crate) windows: Vec<WindowSpec>,
     pub(crate) bounds: Vec<Bound>,
     pub(crate) has_history: bool,
@@ -76,15 +76,15 @@ pub(crate) struct Found {
 
 /// A standing question that is being planned.
 #[derive(Debug)]
-pub(crate) struct Standing {
+pub(crate) struct StatementContext {
     pub(crate) slot: Arc<Slot>,
     /// The time of rows of flows that history goes by.
     pub(crate) time: Column,
-    pub(crate) found: Mutex<Found>,
+    pub(crate) found: Mutex<StatementRelations>,
 }
 
-impl Standing {
-    pub(crate) fn found(&self) -> MutexGuard<'_, Found> {
+impl StatementContext {
+    pub(crate) fn found(&self) -> MutexGuard<'_, StatementRelations> {
         // every step under this lock leaves whole values behind
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -111,7 +111,7 @@ pub(crate) fn bound_of(placeholder: &Placeholder) -> Option<usize> {
 #[derive(Debug)]
 pub(crate) struct WindowPlanner {
     /// `None` over an archive.
-    standing: Option<Arc<Standing>>,
+    standing: Option<Arc<StatementContext>>,
     /// Where tables are: the planner looks only for those that are named outside of arguments.
     catalogs: Arc<dyn CatalogProviderList>,
 }
@@ -122,7 +122,7 @@ impl WindowPlanner {
         Self { standing: None, catalogs: Arc::clone(state.catalog_list()) }
     }
 
-    pub(crate) fn standing(state: &SessionState, standing: &Arc<Standing>) -> Self {
+    pub(crate) fn standing(state: &SessionState, standing: &Arc<StatementContext>) -> Self {
         Self { standing: Some(Arc::clone(standing)), catalogs: Arc::clone(state.catalog_list()) }
     }
 
@@ -213,7 +213,7 @@ impl WindowPlanner {
         &self,
         function: &str,
         call: &mut Call<'_>,
-        standing: Option<&Arc<Standing>>,
+        standing: Option<&Arc<StatementContext>>,
         context: &mut dyn RelationPlannerContext,
     ) -> Result<LogicalPlan> {
         let rows = self.relation(call, context)?;
@@ -247,7 +247,7 @@ impl WindowPlanner {
 }
 
 /// The column of a relation that is the time of the watch; any column when its rows are those of windows already.
-fn usual_time(rows: &LogicalPlan, standing: &Arc<Standing>) -> Result<Expr> {
+fn usual_time(rows: &LogicalPlan, standing: &Arc<StatementContext>) -> Result<Expr> {
     let is_of_windows = !windows_of(rows)?.is_empty();
     let columns = rows.schema().columns();
     let found = columns.into_iter().find(|column| is_of_windows || origin(rows, column) == Some(standing.time));
@@ -280,7 +280,12 @@ fn interval(ms: i64) -> ScalarValue {
 }
 
 /// A relation of the stream, whose rows are those of one window.
-fn of_stream(rows: LogicalPlan, time: &SqlColumn, kind: WindowKind, standing: &Arc<Standing>) -> Result<LogicalPlan> {
+fn of_stream(
+    rows: LogicalPlan,
+    time: &SqlColumn,
+    kind: WindowKind,
+    standing: &Arc<StatementContext>,
+) -> Result<LogicalPlan> {
     let inner = windows_of(&rows)?;
     let column = match inner.first() {
         // windows of what windows gave: by the time of the rows that those are made of
@@ -421,7 +426,7 @@ fn position_in(schema: &DFSchema, column: &SqlColumn) -> Option<usize> {
 }
 
 /// The archive in a range of times.
-fn in_history(rows: LogicalPlan, standing: &Arc<Standing>, ranges: &[(Bound, Bound)]) -> Result<LogicalPlan> {
+fn in_history(rows: LogicalPlan, standing: &Arc<StatementContext>, ranges: &[(Bound, Bound)]) -> Result<LogicalPlan> {
     standing.found().has_history = true;
     let rows = with_sources(rows, &|read| match read {
         Source::Base(table) => Some(Arc::new(HistoryTable::new(table, Arc::clone(&standing.slot))) as _),
@@ -451,7 +456,7 @@ fn time_column(table: Table, of_flows: Column) -> &'static str {
 fn history(
     rows: LogicalPlan,
     call: &mut Call<'_>,
-    standing: &Arc<Standing>,
+    standing: &Arc<StatementContext>,
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
     let length = call.required("length")?;
@@ -467,7 +472,7 @@ fn history(
 fn same_time(
     rows: LogicalPlan,
     call: &mut Call<'_>,
-    standing: &Arc<Standing>,
+    standing: &Arc<StatementContext>,
     context: &mut dyn RelationPlannerContext,
 ) -> Result<LogicalPlan> {
     const DAY_MS: i64 = 86_400_000;

@@ -23,21 +23,21 @@ use weir_archive::Snapshot;
 use weir_flow::scaling::Corrections;
 use weir_flow::{Column, Table};
 
+use super::cache::{HistoryCache, is_worth};
 use super::dialect::{self, Parameters};
 use super::history::BaseTable;
-use super::kept::{KeptAnswers, SharedAnswers, is_worth};
 use super::keys::{live_parts, narrowed};
-use super::planner::{Standing, WindowPlanner, bound_of, of_provider, windows_of};
+use super::planner::{StatementContext, WindowPlanner, bound_of, of_provider, windows_of};
 use super::slot::{Slot, Window, WindowRows};
-use super::window_exec::WindowTable;
+use super::window_table::WindowTable;
 use super::window_time::WindowSpec;
 use crate::engine::{EngineOptions, runtime_env, session};
 use crate::limits::MemoryShares;
 use crate::mistake::Mistake;
 use crate::{EngineError, describe, scaling};
 
-/// The part of the memory that kept answers of history may take.
-const KEPT_PART: usize = 4;
+/// The part of the memory that answers of history may take.
+const CACHE_PART: usize = 4;
 /// Stack of a thread: plans of deep expressions are walked recursively.
 const STACK_OCTETS: usize = 8 << 20;
 
@@ -80,7 +80,7 @@ impl Default for QuerySetup {
 pub struct StandingEngine {
     runtime: Arc<RuntimeEnv>,
     options: EngineOptions,
-    answers: SharedAnswers,
+    cache: Arc<HistoryCache>,
     /// Threads for what reads history alone.
     wide: Arc<Runtime>,
 }
@@ -97,18 +97,18 @@ impl StandingEngine {
         };
         let shares = MemoryShares::of(options.memory_octets_max, 1, options.batch_rows);
         let runtime = runtime_env(&options, shares).map_err(EngineError::plan)?;
-        let answers = Arc::new(KeptAnswers::new(options.memory_octets_max / KEPT_PART));
+        let cache = Arc::new(HistoryCache::new(options.memory_octets_max / CACHE_PART));
         let mut wide = Builder::new_multi_thread();
         let wide = wide.thread_name("history").thread_stack_size(STACK_OCTETS).enable_time().build();
         let wide = Arc::new(wide.map_err(EngineError::Start)?);
-        Ok(Self { runtime: Arc::new(runtime), options, answers, wide })
+        Ok(Self { runtime: Arc::new(runtime), options, cache, wide })
     }
 
     /// Plans a statement. Must not be called from an asynchronous task.
     pub fn prepare(&self, text: &str, setup: &QuerySetup) -> Result<StandingQuery, EngineError> {
         let runtime = Builder::new_current_thread().enable_time().build().map_err(EngineError::Start)?;
         let standing =
-            Arc::new(Standing { slot: Arc::new(Slot::default()), time: setup.time, found: Mutex::default() });
+            Arc::new(StatementContext { slot: Arc::new(Slot::default()), time: setup.time, found: Mutex::default() });
         let mut state = session(&self.options, 1, Arc::clone(&self.runtime))?;
         // a plan that runs again and again must not keep what one run learned
         state.config_mut().options_mut().optimizer.enable_dynamic_filter_pushdown = false;
@@ -123,7 +123,7 @@ impl StandingEngine {
         }
         let plan = runtime.block_on(planned(&context, text, setup))?;
         let threads = Threads { one: runtime, wide: Arc::clone(&self.wide) };
-        StandingQuery::new(threads, context, plan, &standing, &self.answers)
+        StandingQuery::new(threads, context, plan, &standing, &self.cache)
     }
 
     fn add_tables(&self, context: &SessionContext) -> Result<(), EngineError> {
@@ -180,7 +180,7 @@ pub struct StandingQuery {
     windows: Vec<Option<WindowSpec>>,
     columns: Vec<Column>,
     has_history: bool,
-    answers: SharedAnswers,
+    cache: Arc<HistoryCache>,
 }
 
 impl std::fmt::Debug for StandingQuery {
@@ -194,8 +194,8 @@ impl StandingQuery {
         threads: Threads,
         context: SessionContext,
         plan: LogicalPlan,
-        standing: &Arc<Standing>,
-        answers: &SharedAnswers,
+        standing: &Arc<StatementContext>,
+        cache: &Arc<HistoryCache>,
     ) -> Result<Self, EngineError> {
         let found = std::mem::take(&mut *standing.found());
         let used = windows_of(&plan).map_err(EngineError::plan)?;
@@ -210,7 +210,7 @@ impl StandingQuery {
             windows,
             columns: Vec::new(),
             has_history: found.has_history,
-            answers: Arc::clone(answers),
+            cache: Arc::clone(cache),
         };
         query.check_windows()?;
         query.check_times()?;
@@ -319,7 +319,7 @@ impl StandingQuery {
             held.history = history.cloned();
         }
         let answer = self.run(window, Instant::now() + time_max);
-        *self.slot.held() = super::slot::Held::default();
+        *self.slot.held() = super::slot::SlotContent::default();
         answer
     }
 
@@ -331,13 +331,13 @@ impl StandingQuery {
         let mut plan = self.optimised(window).map_err(EngineError::plan)?;
         if self.bounds.iter().any(|bound| is_worth(bound.every_ms)) {
             plan = self
-                .answers
-                .filled_in(plan, |part, octets_max| self.wide_answer(part, until, octets_max))?
+                .cache
+                .substituted(plan, |part, octets_max| self.wide_answer(part, until, octets_max))?
                 .map_err(EngineError::plan)?;
         }
         let parts = live_parts(&plan).map_err(EngineError::plan)?;
         let answers = parts.iter().map(|part| {
-            let part = self.physical(part.plan()).map_err(EngineError::plan)?;
+            let part = self.physical(part).map_err(EngineError::plan)?;
             self.collected(part, until)
         });
         let answers = answers.collect::<Result<Vec<_>, EngineError>>()?;

@@ -26,7 +26,7 @@ pub struct WindowRows {
 
 /// What a slot holds: rows for each window relation of the statement, and the archive.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct SlotContent {
     pub(crate) rows: Vec<WindowRows>,
     pub(crate) history: Option<Arc<Snapshot>>,
 }
@@ -34,10 +34,10 @@ pub(crate) struct Held {
 /// Where the relations of one statement find their rows. Plans hold it, so its content can change between two runs of
 /// the same plan.
 #[derive(Debug, Default)]
-pub(crate) struct Slot(Mutex<Held>);
+pub(crate) struct Slot(Mutex<SlotContent>);
 
 impl Slot {
-    pub(crate) fn held(&self) -> MutexGuard<'_, Held> {
+    pub(crate) fn held(&self) -> MutexGuard<'_, SlotContent> {
         // every step under this lock leaves whole values behind
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

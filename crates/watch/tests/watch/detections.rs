@@ -2,10 +2,15 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
-use weir_watch::{Backtest, RunnerOptions, WatchFile};
+use arrow::array::{
+    ArrayRef, BinaryArray, RecordBatch, TimestampMillisecondArray, UInt8Array, UInt32Array, UInt64Array, new_null_array,
+};
+use weir_flow::{BooksBatch, BooksRow, Counter, Delivery, SideTables, Table, TableBatch};
+use weir_watch::{Backtest, RunnerOptions, WatchError, WatchFile};
 
-use crate::scene::{Flow, NEW_YEAR_MS, Random, archive};
+use crate::scene::{Flow, NEW_YEAR_MS, Random, archive, writer};
 
 const DAY_MS: i64 = 86_400_000;
 /// Length of the scene that is tested.
@@ -44,16 +49,23 @@ fn quiet() -> Vec<Flow> {
 
 /// The keys that a watch reports for the hour after the new year.
 fn reported(name: &str, planted: Vec<Flow>) -> BTreeSet<String> {
+    reported_with(name, planted, SideTables::default())
+}
+
+/// As [`reported`], with rows beside the flows.
+fn reported_with(name: &str, planted: Vec<Flow>, side_tables: SideTables) -> BTreeSet<String> {
     let folder = tempfile::tempdir().expect("a folder");
     let mut flows = quiet();
     flows.extend(planted);
     flows.sort_by_key(|flow| flow.received_ms);
     archive(folder.path(), &flows);
-    let mut backtest = Backtest::new(shipped(name), &RunnerOptions::new(folder.path()))
-        .unwrap_or_else(|error| panic!("{name}: {:?}", std::error::Error::source(&error).map(ToString::to_string)));
+    writer(folder.path()).append(Delivery { flows: None, side_tables }).expect("appended");
+    let failed =
+        |error: &WatchError| format!("{name}: {:?}", std::error::Error::source(error).map(ToString::to_string));
+    let backtest = Backtest::new(shipped(name), &RunnerOptions::new(folder.path()));
+    let mut backtest = backtest.unwrap_or_else(|error| panic!("{}", failed(&error)));
     let outcome = backtest.run(Some(NEW_YEAR_MS), Some(NEW_YEAR_MS + HOUR_MS), |_, _| ());
-    let outcome = outcome
-        .unwrap_or_else(|error| panic!("{name}: {:?}", std::error::Error::source(&error).map(ToString::to_string)));
+    let outcome = outcome.unwrap_or_else(|error| panic!("{}", failed(&error)));
     let reports = outcome.firings.into_iter().flat_map(|firing| firing.reports);
     reports.map(|report| if report.key.is_empty() { "window".to_owned() } else { report.key }).collect()
 }
@@ -158,6 +170,62 @@ fn brute_force() {
         ..Flow::new(at(20) + n * 900, "198.51.77.12", "10.0.0.2")
     });
     check("brute-force", planted.collect(), &["src_addr=198.51.77.12,dst_port=22"]);
+}
+
+/// The books of an exporter that flows in each minute of an hour around the new year.
+fn books(exporter: u8) -> SideTables {
+    let rows: Vec<BooksRow> = (-45..15)
+        .map(|minute| {
+            let mut counts = [0; Counter::COUNT];
+            counts[Counter::RecordsStored as usize] = 10;
+            let exporter = Some(vec![198, 51, 100, exporter]);
+            BooksRow { minute_ms: at(minute), exporter, observation_domain: Some(0), export_version: Some(10), counts }
+        })
+        .collect();
+    SideTables { books: Some(BooksBatch::from_rows(&rows)), ..SideTables::default() }
+}
+
+#[test]
+fn exporter_silent() {
+    // the quiet traffic is of the exporter that ends in 1; of the one that ends in 9 no flow comes
+    assert_eq!(reported_with("exporter-silent", Vec::new(), books(1)), BTreeSet::new());
+    let expected = BTreeSet::from(["exporter=198.51.100.9".to_owned()]);
+    assert_eq!(reported_with("exporter-silent", Vec::new(), books(9)), expected);
+}
+
+#[test]
+fn sampling_changed() {
+    let planted = (0..9)
+        .map(|n| Flow { sampling_interval: Some(512), ..Flow::new(at(30) + n * 1_000, "10.0.0.8", "203.1.114.4") });
+    check("sampling-changed", planted.collect(), &["exporter=198.51.100.1,sampling_interval=512"]);
+}
+
+/// Two counters samples of an interface that has taken in so many octets between them.
+fn interface(octets: u64) -> SideTables {
+    let schema = Table::InterfaceCounters.schema();
+    let columns = schema.fields().iter().map(|field| -> ArrayRef {
+        match field.name().as_str() {
+            "received" => Arc::new(TimestampMillisecondArray::from(vec![at(1), at(14)]).with_timezone("UTC")),
+            "exporter" => Arc::new(BinaryArray::from(vec![&[198, 51, 100, 1][..]; 2])),
+            "if_index" => Arc::new(UInt32Array::from(vec![7, 7])),
+            "in_octets" => Arc::new(UInt64Array::from(vec![1_000, 1_000 + octets])),
+            _ if field.is_nullable() => new_null_array(field.data_type(), 2),
+            _ => arrow::compute::cast(&UInt8Array::from(vec![0, 0]), field.data_type()).expect("a number"),
+        }
+    });
+    let batch = RecordBatch::try_new(Arc::clone(&schema), columns.collect()).expect("columns of the table");
+    let rows = TableBatch::try_new(Table::InterfaceCounters, batch).expect("rows of the table");
+    SideTables { others: vec![rows], ..SideTables::default() }
+}
+
+#[test]
+fn interface_mismatch() {
+    // flows of the interface: of the sampled ones each stands for a hundred
+    let flows = || (0..100).map(|n| Flow { in_if: Some(7), ..Flow::new(at(2) + n * 1_000, "10.0.0.8", "203.1.114.4") });
+    let sampled = || flows().map(|flow| Flow { bytes: 30_000, sampling_interval: Some(100), ..flow }).collect();
+    assert_eq!(reported_with("interface-mismatch", sampled(), interface(300_000_000)), BTreeSet::new());
+    let expected = BTreeSet::from(["exporter=198.51.100.1,if_index=7".to_owned()]);
+    assert_eq!(reported_with("interface-mismatch", flows().collect(), interface(300_000_000)), expected);
 }
 
 /// Every shipped watch says how it decides and what it takes for something else.

@@ -166,3 +166,94 @@ fn a_state_of_the_future_begins_anew() {
     runner.end(|_| ()).expect("no error");
     assert!(is_told && is_reported);
 }
+
+/// Long addresses that begin alike are different questions to the cache.
+#[test]
+fn history_of_another_address_is_another_answer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (one, other) = ("2001:db8::1:1:0:1", "2001:db8::1:1:0:2");
+    let flows: Vec<_> = (0..6)
+        .map(|n| Flow::new(NEW_YEAR_MS + n, if n < 1 { one } else { other }, "2001:db8::9"))
+        .chain([Flow::new(NEW_YEAR_MS + 3_600_000, one, other)])
+        .collect();
+    archive(folder.path(), &flows);
+    let of = |address: &str| {
+        format!(
+            "(SELECT count(*) FROM HISTORY(flows, INTERVAL '1' DAY, every => INTERVAL '1' HOUR) WHERE src_addr = '{address}')"
+        )
+    };
+    let query = format!(
+        "SELECT DISTINCT {} AS a, {} AS b FROM TUMBLE(flows, received, INTERVAL '1' SECOND)",
+        of(one),
+        of(other)
+    );
+    let mut backtest = Backtest::new(watch("w", &query, ""), &RunnerOptions::new(folder.path())).expect("a watch");
+    let mut answers = Vec::new();
+    backtest.run(Some(NEW_YEAR_MS + 1_800_000), None, |_, answer| answers.push(lines(answer))).expect("windows");
+    assert_eq!(answers, [vec!["1,5".to_owned()]]);
+}
+
+/// Keys that found no room are reported when there is some.
+#[test]
+fn keys_beyond_the_limit_are_not_forgotten() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let flows: Vec<_> = (0..3)
+        .flat_map(|second| {
+            (1..6).map(move |host| Flow::new(NEW_YEAR_MS + second * 1_000, &format!("10.0.0.{host}"), "192.0.2.1"))
+        })
+        .collect();
+    archive(folder.path(), &flows);
+    let query = "SELECT src_addr, count(*) AS flows FROM TUMBLE(flows, received, INTERVAL '1' SECOND) GROUP BY 1 ORDER BY src_addr";
+    let file = watch("w", query, "key = ['src_addr']\nrepeat_after = '1h'\nreports_max = 2");
+    let outcome = Backtest::new(file, &RunnerOptions::new(folder.path())).expect("a watch").run(None, None, |_, _| ());
+    let firings = outcome.expect("windows").firings;
+    let keys: Vec<Vec<String>> = firings
+        .iter()
+        .map(|firing| firing.reports.iter().map(|report| report.key.replace("src_addr=10.0.0.", "")).collect())
+        .collect();
+    let rest = "(further keys)";
+    assert_eq!(keys, [vec!["1", "2", rest], vec!["3", "4", rest], vec!["5"]]);
+    assert_eq!(firings[0].reports[2].rows, 3);
+}
+
+/// While how far a watch is cannot be written, its reports are written once.
+#[test]
+fn a_state_that_cannot_be_written_repeats_no_report() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = writer(folder.path());
+    let now_ms = || SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as i64;
+    let mut append = || {
+        let flow = Flow::new(now_ms(), "10.0.0.1", "192.0.2.1");
+        writer.append(weir_flow::Delivery::from(batch(&[flow]))).expect("appended");
+    };
+    append();
+    let options = RunnerOptions::new(folder.path());
+    let journal = options.journal_folder();
+    // a folder where the new state should be
+    std::fs::create_dir_all(journal.join("w.state.new")).expect("a folder");
+    let stop = StopSignal::new();
+    let mut runner = Runner::start(&options, &stop).expect("a runner");
+    let query = "SELECT window_end, count(*) AS flows FROM TUMBLE(flows, received, INTERVAL '1' SECOND) GROUP BY 1";
+    runner.add(watch("w", query, "repeat_after = '0s'\nidle = '300ms'")).expect("a watch");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let (mut is_told, mut reports) = (false, 0);
+    while reports < 2 && Instant::now() < deadline {
+        append();
+        match runner.next_timeout(Duration::from_millis(50)) {
+            Some(Message::Notice(text)) => {
+                assert!(text.contains("the journal cannot be written, trying again"), "{text}");
+                is_told = true;
+                // several tries later
+                std::thread::sleep(Duration::from_millis(1_200));
+                std::fs::remove_dir(journal.join("w.state.new")).expect("removed");
+            }
+            Some(Message::Report(_)) => reports += 1,
+            None => {}
+        }
+    }
+    runner.end(|_| ()).expect("no error");
+    let text = std::fs::read_to_string(journal.join(weir_watch::journal::REPORTS)).expect("a journal");
+    let ids: Vec<&str> = text.lines().map(|line| line.split("\"id\":").nth(1).expect("an id")).collect();
+    let different: std::collections::BTreeSet<&&str> = ids.iter().collect();
+    assert!(is_told && ids.len() >= 2 && different.len() == ids.len(), "{text}");
+}

@@ -23,6 +23,8 @@ pub(crate) struct Flow {
     pub(crate) protocol: u8,
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
+    pub(crate) sampling_interval: Option<u32>,
+    pub(crate) in_if: Option<u32>,
 }
 
 impl Flow {
@@ -37,6 +39,8 @@ impl Flow {
             protocol: 6,
             packets: 10,
             bytes: 1_000,
+            sampling_interval: None,
+            in_if: None,
         }
     }
 }
@@ -100,6 +104,8 @@ pub(crate) fn batch(flows: &[Flow]) -> FlowBatch {
         builder.u8(Column::Protocol).push(Some(flow.protocol));
         builder.u64(Column::Packets).push(Some(flow.packets));
         builder.u64(Column::Bytes).push(Some(flow.bytes));
+        builder.u32(Column::SamplingInterval).push(flow.sampling_interval);
+        builder.u32(Column::InIf).push(flow.in_if);
     }
     builder.finish()
 }

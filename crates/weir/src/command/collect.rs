@@ -19,7 +19,7 @@ use weir_chain::{Chain, ChainBuilder, Progress, Running, TimeSpan};
 use weir_flow::Counter;
 use weir_watch::RunnerOptions;
 
-use super::watch::{Attended, planned};
+use super::watch::{WatchSession, planned};
 use super::{ArchiveArg, print_archived, print_books, show_or_build};
 use crate::flags::Flags;
 use crate::running::Foreground;
@@ -77,8 +77,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.watches.is_empty() {
         planned(&args.watches)?;
     }
-    let watching = args.attended().map(Watching::new);
-    let begin = |_: &Running| watching.iter().for_each(Watching::begin);
+    let watching = args.attended().map(WatchThread::new);
+    let begin = |_: &Running| watching.iter().for_each(WatchThread::begin);
     let (progress, ended) = Foreground::new()?.run(chain, every, begin, log_progress)?;
     if let Some(watching) = watching {
         watching.end();
@@ -90,14 +90,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Watches next to the chain, in a thread that ends after it.
-struct Watching {
-    attended: Arc<Attended>,
+struct WatchThread {
+    attended: Arc<WatchSession>,
     is_stopping: Arc<AtomicBool>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
-impl Watching {
-    fn new(attended: Attended) -> Self {
+impl WatchThread {
+    fn new(attended: WatchSession) -> Self {
         Self { attended: Arc::new(attended), is_stopping: Arc::default(), thread: Mutex::default() }
     }
 
@@ -128,9 +128,9 @@ impl Watching {
 
 impl Args {
     /// The watches of these arguments, if any.
-    fn attended(&self) -> Option<Attended> {
+    fn attended(&self) -> Option<WatchSession> {
         let options = RunnerOptions::new(&self.archive.archive);
-        (!self.watches.is_empty()).then(|| Attended {
+        (!self.watches.is_empty()).then(|| WatchSession {
             options,
             files: self.watches.clone(),
             json: false,

@@ -3,9 +3,10 @@
 mod backtest;
 mod run;
 
-pub(crate) use run::Attended;
+pub(crate) use run::WatchSession;
 
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -14,6 +15,7 @@ use anyhow::{Context, bail};
 use clap::Subcommand;
 use weir_chain::{ByteSize, TimeSpan};
 use weir_sql::standing::StandingOptions;
+use weir_watch::journal::has_run;
 use weir_watch::{RunnerOptions, WatchError, WatchFile, acknowledge, plan};
 
 use super::ArchiveArg;
@@ -100,11 +102,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Work::Test(args) => backtest::run(args),
         Work::Check(args) => check(args),
         Work::Explain(args) => {
-            print!("{}", plan(WatchFile::read(&args.file)?)?);
+            // whoever reads it may have gone
+            drop(write!(io::stdout(), "{}", plan(WatchFile::read(&args.file)?)?));
             Ok(ExitCode::SUCCESS)
         }
         Work::Ack(args) => {
             let options = args.journal.options(ByteSize::default());
+            if !has_run(&options.journal_folder(), &args.watch) {
+                bail!("no watch '{}' has run on this archive", args.watch);
+            }
             let now_ms = jiff::Timestamp::now().as_millisecond();
             let until_ms = now_ms.saturating_add(args.length.millis());
             acknowledge(&options.journal_folder(), &args.watch, args.key.as_deref(), until_ms)?;
@@ -121,7 +127,7 @@ fn check(args: &CheckArgs) -> anyhow::Result<ExitCode> {
             Ok(windows.lines().next().unwrap_or_default().to_owned())
         });
         match planned {
-            Ok(window) => println!("{}: {window}", path.display()),
+            Ok(window) => drop(writeln!(io::stdout(), "{}: {window}", path.display())),
             Err(error) => {
                 has_mistake = true;
                 eprintln!("error: {}", with_path(path, error));

@@ -79,7 +79,7 @@ fn test(args: &TestArgs, file: &std::path::Path) -> anyhow::Result<Outcome> {
 fn summary(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
     let Outcome { windows, rows, suppressed, elapsed, .. } = outcome;
     let Some((first_ms, last_ms)) = outcome.range_ms else {
-        return writeln!(out, "no window with flows; {rows} flows read");
+        return writeln!(out, "no window has flows; flows read: {rows}");
     };
     writeln!(out, "\n{}  {}", time_text(first_ms), line(outcome, first_ms, last_ms))?;
     writeln!(out, "{}", time_text(last_ms))?;
@@ -87,7 +87,7 @@ fn summary(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
     let reports = outcome.reports();
     writeln!(
         out,
-        "{reports} reports ({:.1} a day) and {suppressed} repeated, of {windows} windows and {rows} flows in {:.2} s",
+        "reports: {reports} ({:.1} a day), repeated: {suppressed}; windows: {windows}; flows: {rows}, read in {:.2} s",
         reports as f64 / days,
         elapsed.as_secs_f64()
     )?;
@@ -144,7 +144,7 @@ fn difference(one: &Outcome, other: &Outcome, is_json: bool, out: &mut impl Writ
         }
     }
     if !is_json {
-        writeln!(out, "{} reports and {} reports, {both} of them the same", one.reports(), other.reports())?;
+        writeln!(out, "reports: {} and {}, the same in both: {both}", one.reports(), other.reports())?;
     }
     Ok(())
 }

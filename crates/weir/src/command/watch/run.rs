@@ -15,6 +15,9 @@ use crate::running::Signals;
 /// How often the files are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 
+/// How often what watches leave out is printed, when it has grown.
+const LOSSES_EVERY: Duration = Duration::from_mins(1);
+
 /// Examples at the end of the long help.
 const EXAMPLES: &str = "\
 Examples:
@@ -45,13 +48,13 @@ pub(super) struct RunArgs {
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let signals = Signals::new()?;
     let options = args.journal.options(args.memory_limit);
-    let attended = Attended { options, files: args.files.clone(), json: args.json, ends_with_reader: true };
+    let attended = WatchSession { options, files: args.files.clone(), json: args.json, ends_with_reader: true };
     attended.run(|| signals.is_stopping())?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Watch files that are run, and how their reports are printed.
-pub(crate) struct Attended {
+pub(crate) struct WatchSession {
     pub(crate) options: RunnerOptions,
     pub(crate) files: Vec<PathBuf>,
     pub(crate) json: bool,
@@ -59,16 +62,28 @@ pub(crate) struct Attended {
     pub(crate) ends_with_reader: bool,
 }
 
-impl Attended {
+impl WatchSession {
     /// Runs the watches until `is_stopping`, or until nobody reads reports any more.
     pub(crate) fn run(&self, is_stopping: impl Fn() -> bool) -> anyhow::Result<()> {
         let stop = StopSignal::new();
-        let mut watches = Watches { seen: BTreeMap::new(), is_first: true };
         let mut runner = Runner::start(&self.options, &stop)?;
-        watches.refresh(&mut runner, &self.files)?;
+        let outcome = self.attend(&mut runner, is_stopping);
+        let counts = runner.end(|message| {
+            self.print(message);
+        })?;
+        for (name, counts) in &counts {
+            eprintln!("{}", summary(name, counts));
+        }
+        outcome
+    }
+
+    fn attend(&self, runner: &mut Runner, is_stopping: impl Fn() -> bool) -> anyhow::Result<()> {
+        let mut watches = LoadedFiles { seen: BTreeMap::new(), is_first: true };
+        watches.refresh(runner, &self.files)?;
         let journal = self.options.journal_folder();
-        eprintln!("{} watches run; reports are kept in {}", watches.seen.len(), journal.display());
+        eprintln!("{} watches run; reports are kept in {}", runner.counts().len(), journal.display());
         let (mut looked, mut is_read) = (Instant::now(), true);
+        let mut losses = Losses::default();
         while !is_stopping() && !runner.is_ended() {
             if let Some(message) = runner.next_timeout(Duration::from_millis(50))
                 && is_read
@@ -82,14 +97,9 @@ impl Attended {
             }
             if looked.elapsed() >= LOOK_EVERY {
                 looked = Instant::now();
-                watches.refresh(&mut runner, &self.files)?;
+                watches.refresh(runner, &self.files)?;
+                losses.print(runner);
             }
-        }
-        let counts = runner.end(|message| {
-            self.print(message);
-        })?;
-        for (name, counts) in &counts {
-            summary(name, counts);
         }
         Ok(())
     }
@@ -110,35 +120,48 @@ impl Attended {
     }
 }
 
-fn summary(name: &str, counts: &WatchCounts) {
-    let WatchCounts { panes, windows_closed, windows_answered, windows_shed, windows_failed, reports, .. } = counts;
-    let mut text = format!(
-        "{name}: {} flows, {windows_answered} of {windows_closed} windows answered, {reports} reports, {} repeated",
-        panes.rows, counts.reports_suppressed
+/// What a watch did, in a line.
+fn summary(name: &str, counts: &WatchCounts) -> String {
+    let WatchCounts { panes, windows_closed, windows_answered, reports, reports_suppressed, .. } = counts;
+    let text = format!(
+        "{name}: flows {}, windows {windows_closed}, answered {windows_answered}, reports {reports}, repeated {reports_suppressed}",
+        panes.rows
     );
-    let rest = [
-        ("rows_late", panes.rows_late),
-        ("rows_late_dropped", panes.rows_late_dropped),
-        ("rows_future", panes.rows_future),
-        ("rows_without_time", panes.rows_without_time),
-        ("rows_shed", panes.rows_shed),
-        ("windows_shed", *windows_shed),
-        ("windows_failed", *windows_failed),
-        ("reports_acknowledged", counts.reports_acknowledged),
-    ];
-    for (counter, count) in rest.into_iter().filter(|(_, count)| *count > 0) {
-        text = format!("{text}, {counter} {count}");
+    let rest = counts.losses().into_iter().chain([("reports_acknowledged", counts.reports_acknowledged)]);
+    rest.filter(|(_, count)| *count > 0).fold(text, |text, (counter, count)| format!("{text}, {counter} {count}"))
+}
+
+/// What was left out by watches, as it was printed last.
+#[derive(Default)]
+struct Losses {
+    printed: BTreeMap<String, [u64; 8]>,
+    printed_at: Option<Instant>,
+}
+
+impl Losses {
+    /// Prints the counters of watches that have left out more, once a minute.
+    fn print(&mut self, runner: &Runner) {
+        if self.printed_at.is_some_and(|at| at.elapsed() < LOSSES_EVERY) {
+            return;
+        }
+        for (name, counts) in runner.counts() {
+            let now = counts.losses().map(|(_, count)| count);
+            let before = self.printed.insert(name.clone(), now).unwrap_or_default();
+            if now != before {
+                self.printed_at = Some(Instant::now());
+                eprintln!("{}", summary(&name, &counts));
+            }
+        }
     }
-    eprintln!("{text}");
 }
 
 /// The files that run, as they were when they were read.
-struct Watches {
+struct LoadedFiles {
     seen: BTreeMap<PathBuf, (Option<SystemTime>, u64)>,
     is_first: bool,
 }
 
-impl Watches {
+impl LoadedFiles {
     /// Makes the runner run what the files say. At first a file that is wrong is an error; later it is reported, and what ran
     /// before goes on.
     fn refresh(&mut self, runner: &mut Runner, files: &[PathBuf]) -> anyhow::Result<()> {

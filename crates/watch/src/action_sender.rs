@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::WatchError;
 use crate::actions::Action;
-use crate::journal::REPORTS;
+use crate::journal::{REPORTS, replace};
 use crate::shared::Shared;
 
 /// How often the journal is looked at.
@@ -109,7 +109,7 @@ fn number_of(action: &Action) -> u64 {
 }
 
 /// Sends the reports of a watch, in a thread of its own.
-pub(crate) struct Courier {
+pub(crate) struct ActionSender {
     watch: String,
     action: Action,
     journal: PathBuf,
@@ -118,7 +118,7 @@ pub(crate) struct Courier {
     shared: Shared,
 }
 
-impl Courier {
+impl ActionSender {
     /// Begins after the reports that are in the journal when the action is new.
     pub(crate) fn start(
         watch: &str,
@@ -127,7 +127,7 @@ impl Courier {
         is_ending: &Arc<AtomicBool>,
         shared: &Shared,
     ) -> Result<JoinHandle<()>, WatchError> {
-        let courier = Self {
+        let sender = Self {
             watch: watch.to_owned(),
             action: action.clone(),
             journal: folder.join(REPORTS),
@@ -135,19 +135,15 @@ impl Courier {
             is_ending: Arc::clone(is_ending),
             shared: shared.clone(),
         };
-        if !courier.cursor.exists() {
-            let end = std::fs::metadata(&courier.journal).map_or(0, |about| about.len());
-            courier.keep(end).map_err(|source| WatchError::Journal { path: courier.cursor.clone(), source })?;
+        if !sender.cursor.exists() {
+            let end = std::fs::metadata(&sender.journal).map_or(0, |about| about.len());
+            sender.keep(end).map_err(|source| WatchError::Journal { path: sender.cursor.clone(), source })?;
         }
-        thread::Builder::new().name(format!("action-{watch}")).spawn(move || courier.run()).map_err(WatchError::Thread)
+        thread::Builder::new().name(format!("action-{watch}")).spawn(move || sender.run()).map_err(WatchError::Thread)
     }
 
     fn keep(&self, sent: u64) -> io::Result<()> {
-        let new = self.cursor.with_extension("sent.new");
-        let mut file = File::create(&new)?;
-        file.write_all(sent.to_string().as_bytes())?;
-        file.sync_data()?;
-        std::fs::rename(&new, &self.cursor)
+        replace(&self.cursor, sent.to_string().as_bytes())
     }
 
     /// Sends until the watch ends, and then what can still be sent at once.
@@ -202,7 +198,10 @@ impl Courier {
         journal.seek(SeekFrom::Start(sent))?;
         let mut lines = BufReader::new(journal);
         let mut line = String::new();
+        // lines of other watches are passed over, and kept at the end as passed
+        let mut kept = sent;
         while lines.read_line(&mut line)? > 0 && line.ends_with('\n') {
+            sent += line.len() as u64;
             let report: Option<Value> = serde_json::from_str(&line).ok();
             if let Some(report) =
                 report.filter(|report| report.get("watch").and_then(Value::as_str) == Some(&self.watch))
@@ -212,15 +211,15 @@ impl Courier {
                     None => open(&self.action)?,
                 };
                 receiver.insert(opened).send(line.trim_end(), &report)?;
+                self.keep(sent)?;
+                kept = sent;
             }
-            sent += line.len() as u64;
-            self.keep(sent)?;
             line.clear();
             if self.is_ending.load(Ordering::Relaxed) && began.elapsed() > ENDING_MAX {
-                return Ok(());
+                break;
             }
         }
-        Ok(())
+        if kept < sent { self.keep(sent) } else { Ok(()) }
     }
 }
 

@@ -24,13 +24,32 @@ pub struct WatchCounts {
     pub reports_suppressed: u64,
     /// Reports that were left out, because their key is acknowledged.
     pub reports_acknowledged: u64,
+    /// Reports that were not printed, because too many waited for it; they are in the journal.
+    pub reports_unprinted: u64,
     /// The longest time that an answer took, in milliseconds.
     pub answer_ms_max: u64,
 }
 
+impl WatchCounts {
+    /// The counters of what was left out, with their names.
+    pub fn losses(&self) -> [(&'static str, u64); 8] {
+        let PaneCounts { rows_late, rows_late_dropped, rows_without_time, rows_future, rows_shed, .. } = self.panes;
+        [
+            ("rows_late", rows_late),
+            ("rows_late_dropped", rows_late_dropped),
+            ("rows_without_time", rows_without_time),
+            ("rows_future", rows_future),
+            ("rows_shed", rows_shed),
+            ("windows_shed", self.windows_shed),
+            ("windows_failed", self.windows_failed),
+            ("reports_unprinted", self.reports_unprinted),
+        ]
+    }
+}
+
 /// Counters of a watch, which its threads share.
 #[derive(Debug, Default)]
-pub(crate) struct Counting {
+pub(crate) struct WatchCounters {
     pub(crate) panes: Mutex<PaneCounts>,
     pub(crate) windows_closed: AtomicU64,
     pub(crate) windows_answered: AtomicU64,
@@ -39,6 +58,7 @@ pub(crate) struct Counting {
     pub(crate) reports: AtomicU64,
     pub(crate) reports_suppressed: AtomicU64,
     pub(crate) reports_acknowledged: AtomicU64,
+    pub(crate) reports_unprinted: AtomicU64,
     pub(crate) answer_ms_max: AtomicU64,
 }
 
@@ -47,7 +67,7 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl Counting {
+impl WatchCounters {
     pub(crate) fn counts(&self) -> WatchCounts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         WatchCounts {
@@ -59,6 +79,7 @@ impl Counting {
             reports: of(&self.reports),
             reports_suppressed: of(&self.reports_suppressed),
             reports_acknowledged: of(&self.reports_acknowledged),
+            reports_unprinted: of(&self.reports_unprinted),
             answer_ms_max: of(&self.answer_ms_max),
         }
     }

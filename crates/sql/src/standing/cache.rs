@@ -5,7 +5,7 @@
 //! which has the bounds of the times in it. What is largest for its last use is dropped when there is no room.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use arrow::array::RecordBatch;
 use datafusion::common::Result;
@@ -14,16 +14,16 @@ use datafusion::logical_expr::LogicalPlan;
 
 use super::keys::{Reads, is_narrowed, reads, rows_of};
 
-/// Answers by the text of their plans.
+/// Answers by their plans.
 #[derive(Debug)]
-pub(crate) struct KeptAnswers {
+pub(crate) struct HistoryCache {
     octets_max: usize,
-    kept: Mutex<Kept>,
+    entries: Mutex<Entries>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
-    answers: HashMap<String, Answer>,
+struct Entries {
+    answers: HashMap<LogicalPlan, Answer>,
     octets: usize,
     uses: u64,
 }
@@ -35,41 +35,41 @@ struct Answer {
     used: u64,
 }
 
-impl KeptAnswers {
+impl HistoryCache {
     pub(crate) fn new(octets_max: usize) -> Self {
-        Self { octets_max, kept: Mutex::default() }
+        Self { octets_max, entries: Mutex::default() }
     }
 
-    fn get(&self, text: &str) -> Option<Vec<RecordBatch>> {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.uses += 1;
-        let uses = kept.uses;
-        let answer = kept.answers.get_mut(text)?;
+    fn get(&self, plan: &LogicalPlan) -> Option<Vec<RecordBatch>> {
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        entries.uses += 1;
+        let uses = entries.uses;
+        let answer = entries.answers.get_mut(plan)?;
         answer.used = uses;
         Some(answer.rows.clone())
     }
 
-    fn put(&self, text: String, rows: &[RecordBatch]) {
-        let octets = text.len() + rows.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
+    fn put(&self, plan: &LogicalPlan, rows: &[RecordBatch]) {
+        let octets = rows.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
         if octets > self.octets_max / 2 {
             return;
         }
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        while kept.octets + octets > self.octets_max {
-            let oldest = kept.answers.iter().min_by_key(|(_, answer)| answer.used).map(|(text, _)| text.clone());
-            let Some(gone) = oldest.and_then(|text| kept.answers.remove(&text)) else { break };
-            kept.octets -= gone.octets;
+        let mut entries = self.entries.lock().unwrap_or_else(PoisonError::into_inner);
+        while entries.octets + octets > self.octets_max {
+            let oldest = entries.answers.iter().min_by_key(|(_, answer)| answer.used).map(|(plan, _)| plan.clone());
+            let Some(gone) = oldest.and_then(|plan| entries.answers.remove(&plan)) else { break };
+            entries.octets -= gone.octets;
         }
-        let used = kept.uses;
-        if let Some(before) = kept.answers.insert(text, Answer { rows: rows.to_vec(), octets, used }) {
-            kept.octets -= before.octets;
+        let used = entries.uses;
+        if let Some(before) = entries.answers.insert(plan.clone(), Answer { rows: rows.to_vec(), octets, used }) {
+            entries.octets -= before.octets;
         }
-        kept.octets += octets;
+        entries.octets += octets;
     }
 
     /// The plan with rows in place of the parts that read history alone; `answer` answers those that are not kept, and gives
     /// up where an answer has more octets than this: that part stays in the plan.
-    pub(crate) fn filled_in<E>(
+    pub(crate) fn substituted<E>(
         &self,
         plan: LogicalPlan,
         mut answer: impl FnMut(&LogicalPlan, usize) -> Result<Option<Vec<RecordBatch>>, E>,
@@ -80,14 +80,13 @@ impl KeptAnswers {
         };
         let mut answers = Vec::new();
         for part in &parts {
-            let text = part.display_indent_schema().to_string();
-            if let Some(rows) = self.get(&text) {
+            if let Some(rows) = self.get(part) {
                 answers.push(Some(rows));
                 continue;
             }
             let rows = answer(part, self.octets_max / 2)?;
             if let Some(rows) = &rows {
-                self.put(text, rows);
+                self.put(part, rows);
             }
             answers.push(rows);
         }
@@ -153,10 +152,7 @@ fn replaced(plan: LogicalPlan, answers: Vec<Option<Vec<RecordBatch>>>) -> Result
     Ok(plan.data)
 }
 
-/// Whether bounds make kept answers worth their memory.
+/// Whether bounds make answers worth their memory.
 pub(crate) fn is_worth(every_ms: i64) -> bool {
     every_ms >= 10_000
 }
-
-/// Shared by all questions of an engine.
-pub(crate) type SharedAnswers = Arc<KeptAnswers>;
