@@ -35,7 +35,7 @@ impl Drop for Collector {
 }
 
 impl Collector {
-    /// Starts it and waits until its socket is there.
+    /// Starts it and waits until it waits for datagrams.
     fn start(port: u16, folder: &Path) -> Self {
         let child = Command::new("nfcapd")
             .args(["-b", "127.0.0.1", "-p", &port.to_string(), "-B", "4000000", "-w"])
@@ -45,13 +45,21 @@ impl Collector {
             .spawn()
             .expect("nfcapd");
         let collector = Self(child);
-        wait_until("nfcapd listens", || waiting_octets(port).is_some());
+        wait_until("nfcapd listens", || collector.is_waiting(port));
         collector
+    }
+
+    /// Whether it sleeps in front of an empty socket. An empty socket alone is not enough: what nfcapd has read and not
+    /// handled yet is lost when it is ended then.
+    fn is_waiting(&self, port: u16) -> bool {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.0.id())).unwrap_or_default();
+        let is_sleeping = stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('S'));
+        is_sleeping && waiting_octets(port) == Some(0)
     }
 
     /// Lets it read everything that was sent, then write its file.
     fn finish(mut self, port: u16) {
-        wait_until("nfcapd has read all", || waiting_octets(port) == Some(0));
+        wait_until("nfcapd has read all", || self.is_waiting(port));
         let pid = Pid::from_raw(self.0.id().try_into().expect("a process id"));
         kill(pid, Signal::SIGTERM).expect("nfcapd runs");
         assert!(self.0.wait().expect("its end").success());
