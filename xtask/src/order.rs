@@ -12,7 +12,7 @@ use crate::verdict::Verdict;
 /// The rooms in data-path order; each has the folder `crates/<word>`. The last is the binary, which nothing may use.
 pub(crate) const ROOMS: &[&str] = &[
     "wire", "flow", "filter", "secure", "capture", "routes", "export", "generate", "print", "chain", "rows", "meter",
-    "collect", "archive", "formats", "query", "nfdump", "blocks", "sql", "watch", "weir",
+    "collect", "archive", "series", "formats", "query", "nfdump", "blocks", "sql", "watch", "weir",
 ];
 /// Packages for development only, and their folders.
 const DEV_ONLY: &[&str] = &["testkit", "xtask"];
