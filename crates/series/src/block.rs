@@ -18,8 +18,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use crate::column::{Fields, pack, unpack};
-use crate::content::Runs;
 use crate::resolution::{BLOCK_STEPS, Resolution};
+use crate::runs::Runs;
 use crate::{FamilyId, SeriesError};
 
 const MAGIC: &[u8; 8] = b"weirblck";

@@ -38,6 +38,7 @@ mod frame;
 mod reader;
 mod resolution;
 mod rows;
+mod runs;
 mod turning;
 mod writer;
 
@@ -45,6 +46,6 @@ pub use catalogue::Catalogue;
 pub use error::SeriesError;
 pub use family::{Coverage, Family, FamilyId, Metric, MetricKind, SeriesId};
 pub use reader::{Fetched, FetchedSeries, Point, SeriesStore};
-pub use resolution::{Resolution, StoreOptions};
+pub use resolution::{Resolution, StoreOptions, check as check_resolutions};
 pub use rows::{FamilyRows, StepRows};
 pub use writer::{StatisticsWriter, WriterCounts};

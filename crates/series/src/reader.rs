@@ -6,6 +6,7 @@ use crate::consolidation::FOLDS;
 use crate::content::Content;
 use crate::folder::{Description, Folder};
 use crate::resolution::Resolution;
+use crate::runs::Runs;
 use crate::{Catalogue, Family, FamilyId, SeriesError, SeriesId};
 
 /// A store that is read, also while it is written.
@@ -155,7 +156,7 @@ impl SeriesStore {
 
 impl Fetched {
     /// Appends the values of a block that begins `offset` steps after the first step.
-    fn append(&mut self, runs: &crate::content::Runs, offset: i64, places: &mut Vec<u32>) {
+    fn append(&mut self, runs: &Runs, offset: i64, places: &mut Vec<u32>) {
         for (index, &id) in runs.ids.iter().enumerate() {
             if places.len() <= id as usize {
                 places.resize(id as usize + 1, 0);

@@ -56,7 +56,7 @@ impl Resolution {
         (time_secs.rem_euclid(self.block_secs()) / i64::from(self.step_secs)) as usize
     }
 
-    /// When the step began that a time is in.
+    /// When the step began, in seconds since the epoch, that a time is in.
     pub fn step_of(self, time_secs: i64) -> i64 {
         time_secs - time_secs.rem_euclid(i64::from(self.step_secs))
     }
@@ -73,7 +73,7 @@ impl Resolution {
 }
 
 /// Checks that each resolution can be made of the one before it.
-pub(crate) fn check(resolutions: &[Resolution]) -> Result<(), SeriesError> {
+pub fn check(resolutions: &[Resolution]) -> Result<(), SeriesError> {
     let wrong = |text: String| Err(SeriesError::Resolutions(text));
     if resolutions.is_empty() || resolutions.iter().any(|resolution| resolution.step_secs == 0) {
         return wrong("there must be a step, and none of 0 s".to_owned());

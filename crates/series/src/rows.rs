@@ -1,6 +1,6 @@
 //! The values of one step.
 
-use crate::{Family, FamilyId, MetricKind};
+use crate::{Family, FamilyId, MetricKind, SeriesId};
 
 /// Values of some series of a family in one step: the numbers of the series, ascending, and a column for each metric.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -22,6 +22,14 @@ impl FamilyRows {
     /// No rows of this many metrics.
     pub fn new(metrics: usize) -> Self {
         Self { ids: Vec::new(), columns: vec![Vec::new(); metrics] }
+    }
+
+    /// Appends the values of a series, one for each metric.
+    pub fn push(&mut self, id: SeriesId, values: &[u64]) {
+        self.ids.push(id.0);
+        for (column, value) in self.columns.iter_mut().zip(values) {
+            column.push(*value);
+        }
     }
 
     /// Sorts the rows by the numbers of their series.
