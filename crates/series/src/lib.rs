@@ -39,6 +39,7 @@ mod reader;
 mod resolution;
 mod rows;
 mod runs;
+mod table;
 mod turning;
 mod writer;
 
@@ -48,4 +49,5 @@ pub use family::{Coverage, Family, FamilyId, Metric, MetricKind, SeriesId};
 pub use reader::{Fetched, FetchedSeries, Point, SeriesStore};
 pub use resolution::{Resolution, StoreOptions, check as check_resolutions};
 pub use rows::{FamilyRows, StepRows};
+pub use table::{RowSelection, SeriesRows};
 pub use writer::{StatisticsWriter, WriterCounts};

@@ -41,6 +41,14 @@ pub struct FetchedSeries {
     columns: Vec<Vec<u64>>,
 }
 
+/// Which series are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Ids<'a> {
+    List(&'a [SeriesId]),
+    /// From one number to another one, which is included.
+    Range(u32, u32),
+}
+
 /// A metric of a series in one step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Point {
@@ -116,6 +124,18 @@ impl SeriesStore {
         from_secs: i64,
         until_secs: i64,
     ) -> Result<Fetched, SeriesError> {
+        let ids = ids.map_or(Ids::Range(0, u32::MAX), Ids::List);
+        self.fetch_ids(family, ids, resolution, from_secs, until_secs)
+    }
+
+    pub(crate) fn fetch_ids(
+        &self,
+        family: FamilyId,
+        ids: Ids<'_>,
+        resolution: Resolution,
+        from_secs: i64,
+        until_secs: i64,
+    ) -> Result<Fetched, SeriesError> {
         let step = i64::from(resolution.step_secs);
         let first_secs = from_secs + (-from_secs).rem_euclid(step);
         let steps = usize::try_from((until_secs - first_secs + step - 1).div_euclid(step)).unwrap_or(0);
@@ -139,13 +159,15 @@ impl SeriesStore {
                 }
             }
             match ids {
-                Some(ids) => {
+                Ids::List(ids) => {
                     for id in ids {
                         let runs = content.runs(family, spec, id.0, id.0)?;
                         fetched.append(&runs, offset, &mut places);
                     }
                 }
-                None => fetched.append(&content.runs(family, spec, 0, u32::MAX)?, offset, &mut places),
+                Ids::Range(first, last) => {
+                    fetched.append(&content.runs(family, spec, first, last)?, offset, &mut places);
+                }
             }
         }
         fetched.series.retain(|series| !series.steps.is_empty());

@@ -19,6 +19,7 @@ use weir_archive::{ArchiveHandle, HandleOptions, Position, Snapshot};
 use weir_flow::Table;
 use weir_flow::scaling::Corrections;
 use weir_query::FlowQuery;
+use weir_series::SeriesStore;
 
 use crate::answer::Answer;
 use crate::control::{QueryControl, Watch};
@@ -28,6 +29,7 @@ use crate::literals::AddressLiterals;
 use crate::mistake::Mistake;
 use crate::scaling;
 use crate::scan::ArchiveTable;
+use crate::series_table::SeriesTable;
 use crate::standing::planner::WindowPlanner;
 use crate::threads::RunningQuestions;
 use crate::user_tables::UserTable;
@@ -53,6 +55,8 @@ pub struct EngineOptions {
     pub batch_rows: usize,
     /// Files that are tables next to those of the archive.
     pub tables: Vec<UserTable>,
+    /// Folder of statistics, which are the table `series`; without it there is no such table.
+    pub statistics: Option<PathBuf>,
     /// Sampling intervals that override what exporters report, for `bytes_scaled` and `packets_scaled`.
     pub corrections: Corrections,
     /// Whether scans filter, and leave out segments and pages that cannot hold a wanted row. Without, they give every row
@@ -69,6 +73,7 @@ impl Default for EngineOptions {
             spill_folder: None,
             batch_rows: 8192,
             tables: Vec::new(),
+            statistics: None,
             corrections: Corrections::default(),
             pruning: true,
         }
@@ -124,6 +129,10 @@ impl Engine {
         context.register_table(Table::Flows.name(), scaled).map_err(planned)?;
         for &table in Table::ALL.iter().filter(|table| **table != Table::Flows) {
             context.register_table(table.name(), provider(table)).map_err(planned)?;
+        }
+        if let Some(folder) = &options.statistics {
+            let store = SeriesStore::open(folder).map_err(EngineError::Series)?;
+            context.register_table("series", Arc::new(SeriesTable::new(store))).map_err(planned)?;
         }
         let engine =
             Self { context, threads, running: RunningQuestions::default(), flows, position: snapshot.position() };

@@ -31,6 +31,7 @@ mod limits;
 mod literals;
 mod scaling;
 mod scan;
+mod series_table;
 mod statement;
 mod threads;
 

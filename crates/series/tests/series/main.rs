@@ -2,4 +2,5 @@
 
 mod killed;
 mod model;
+mod rrdtool;
 mod store;

@@ -15,6 +15,7 @@ pub(crate) mod import;
 pub(crate) mod meter;
 pub(crate) mod nfdump;
 pub(crate) mod query;
+pub(crate) mod series;
 pub(crate) mod shell;
 pub(crate) mod sql;
 pub(crate) mod watch;
@@ -92,6 +93,8 @@ impl ArchiveArgs {
         if let Some(threads) = self.threads {
             options.threads = threads.get();
         }
+        let statistics = self.folder.archive.join(series::FOLDER);
+        options.statistics = statistics.join("store.toml").is_file().then_some(statistics);
         options
     }
 
