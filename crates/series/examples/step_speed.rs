@@ -1,7 +1,8 @@
 //! What a step costs: `step_speed FOLDER SERIES STEPS [STEP_SECS]` writes steps of one counter for each series into a new
 //! store (60 s, 5 min and 1 h by default) and prints how long each took, then reads one series and all of a step.
 //!
-//! With the resolutions as they are, a year of steps is only a matter of STEPS.
+//! With the resolutions as they are, a year of steps is only a matter of STEPS. With `STEP_SPEED_LINES` in the environment it
+//! waits for a line of its input before each step and prints the microseconds that it took, for `bench/statistics/run`.
 
 use std::hint::black_box;
 use std::path::Path;
@@ -28,6 +29,7 @@ fn main() {
     }
     let first = 1_700_000_000 / 3_600 * 3_600;
     let mut state = 1_u64;
+    let lines = std::env::var_os("STEP_SPEED_LINES").is_some();
     let mut taken = Vec::with_capacity(steps);
     for step in 0..steps {
         let ids: Vec<u32> = (0..series).collect();
@@ -37,9 +39,15 @@ fn main() {
         });
         let values = values.collect();
         let rows = StepRows { families: vec![(family, FamilyRows { ids, columns: vec![values] })] };
+        if lines {
+            let _ = std::io::stdin().read_line(&mut String::new());
+        }
         let begun = Instant::now();
         writer.write_step(first + step as i64 * i64::from(step_secs), rows).expect("written");
         taken.push(begun.elapsed());
+        if lines {
+            println!("{}", begun.elapsed().as_micros());
+        }
     }
     report(&taken);
     let begun = Instant::now();

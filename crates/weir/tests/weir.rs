@@ -35,5 +35,7 @@ mod meter_routes;
 mod missing;
 #[path = "weir/query.rs"]
 mod query;
+#[path = "weir/series.rs"]
+mod series;
 #[path = "weir/watches.rs"]
 mod watches;

@@ -27,7 +27,7 @@ const FOLDS: [Fold; 4] = [
 /// The value of a step; `None` when it is not known. Some gaps are longer than a coarser step.
 fn value(step: i64) -> Option<u64> {
     let dice = (step as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-    let is_gap = dice % 7 == 0 || (300..420).contains(&(step % 700));
+    let is_gap = dice.is_multiple_of(7) || (300..420).contains(&(step % 700));
     (!is_gap).then_some(dice % 1_000_003)
 }
 
