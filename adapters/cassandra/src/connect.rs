@@ -66,9 +66,10 @@ pub(crate) fn message(error: &dyn std::error::Error) -> String {
 /// What an error of a statement means.
 pub(crate) fn statement_error(options: &CassandraOptions, statement: &str, error: &ExecutionError) -> CassandraError {
     let message = message(error);
-    match is_final(error) {
-        true => CassandraError::Refused { statement: statement.chars().take(60).collect(), message },
-        false => CassandraError::Unavailable { hosts: options.to.hosts_text(), message },
+    if is_final(error) {
+        CassandraError::Refused { statement: statement.chars().take(60).collect(), message }
+    } else {
+        CassandraError::Unavailable { hosts: options.to.hosts_text(), message }
     }
 }
 

@@ -15,9 +15,11 @@ const LONG: u8 = 4;
 pub(crate) fn encode(elements: &[ElementValue<'_>], blob: &mut Vec<u8>) {
     blob.push(VERSION);
     for element in elements {
-        let flags = u8::from(element.place.is_some()) * IN_LIST
-            | u8::from(element.enterprise != 0) * HAS_ENTERPRISE
-            | u8::from(element.octets.len() > usize::from(u16::MAX)) * LONG;
+        let is_long = element.octets.len() > usize::from(u16::MAX);
+        let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
+        let flags = flag(element.place.is_some(), IN_LIST)
+            | flag(element.enterprise != 0, HAS_ENTERPRISE)
+            | flag(is_long, LONG);
         blob.push(flags);
         blob.extend_from_slice(&element.id.to_be_bytes());
         if element.enterprise != 0 {
@@ -27,10 +29,10 @@ pub(crate) fn encode(elements: &[ElementValue<'_>], blob: &mut Vec<u8>) {
             blob.extend_from_slice(&parent.to_be_bytes());
             blob.extend_from_slice(&record.to_be_bytes());
         }
-        if flags & LONG == 0 {
-            blob.extend_from_slice(&(element.octets.len() as u16).to_be_bytes());
-        } else {
+        if is_long {
             blob.extend_from_slice(&(element.octets.len() as u32).to_be_bytes());
+        } else {
+            blob.extend_from_slice(&(element.octets.len() as u16).to_be_bytes());
         }
         blob.extend_from_slice(element.octets);
     }

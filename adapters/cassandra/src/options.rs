@@ -1,5 +1,6 @@
 //! What users can set of a cluster and what is written to it.
 
+use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -144,7 +145,7 @@ impl CassandraOptions {
             let (name, count) = centre.split_once(':').ok_or_else(wrong)?;
             let is_name = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
             let count = factor(count).filter(|_| !name.is_empty() && name.chars().all(is_name)).ok_or_else(wrong)?;
-            centres.push_str(&format!(", '{name}': {count}"));
+            let _ = write!(centres, ", '{name}': {count}");
         }
         Ok(format!("{{'class': 'NetworkTopologyStrategy'{centres}}}"))
     }

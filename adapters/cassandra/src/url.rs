@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt;
+use std::fmt::{self, Write};
 
 use weir_chain::options::{self, Given, OptionText, Options, Problem, ValueType};
 
@@ -163,7 +163,7 @@ fn escaped(text: &str) -> String {
         if plain(octet) && octet != b':' {
             escaped.push(octet.into());
         } else {
-            escaped.push_str(&format!("%{octet:02x}"));
+            let _ = write!(escaped, "%{octet:02x}");
         }
     }
     escaped

@@ -178,7 +178,7 @@ impl<S: ForwardStore> Forwarder<S> {
                 Ok(true) => follow_retries = 0,
                 Ok(false) => {}
                 Err(error) if follow_retries >= FOLLOW_RETRIES_MAX => {
-                    self.keep()?;
+                    self.keep();
                     return Err(ForwardError::Follow { folder: self.archive, source: error });
                 }
                 Err(error) => {
@@ -193,14 +193,16 @@ impl<S: ForwardStore> Forwarder<S> {
                 self.collect(if has_room { Duration::from_millis(1) } else { TURN })?;
                 self.begin_again();
             }
-            self.keep_sometimes()?;
+            if self.kept_at.elapsed() >= self.options.keep_interval {
+                self.keep();
+            }
         }
         let began = Instant::now();
         while self.rows_in_flight > 0 && began.elapsed() < grace && self.pause.until.is_none() {
             self.collect(TURN)?;
         }
         self.account_for_gap();
-        self.keep()?;
+        self.keep();
         Ok(self.counters.read())
     }
 
@@ -304,7 +306,7 @@ impl<S: ForwardStore> Forwarder<S> {
                     self.pending.insert(position, Pending::Ended(counts));
                 }
                 Err(error @ StoreError::Refused(_)) => {
-                    self.keep()?;
+                    self.keep();
                     return Err(ForwardError::Store(error));
                 }
                 Err(error) => {
@@ -334,15 +336,8 @@ impl<S: ForwardStore> Forwarder<S> {
         }
     }
 
-    fn keep_sometimes(&mut self) -> Result<(), ForwardError> {
-        if self.kept_at.elapsed() < self.options.keep_interval {
-            return Ok(());
-        }
-        self.keep()
-    }
-
     /// Writes how far it is. A disk that is full for a while is no reason to end: what is repeated is only more.
-    fn keep(&mut self) -> Result<(), ForwardError> {
+    fn keep(&mut self) {
         self.kept_at = Instant::now();
         let behind = self.follower.behind().map_or(0, |behind| behind.deliveries);
         let waiting = self.pending.values().filter(|pending| !matches!(pending, Pending::Ended(_))).count();
@@ -352,13 +347,12 @@ impl<S: ForwardStore> Forwarder<S> {
             ..self.state.counts
         });
         if self.kept == self.state {
-            return Ok(());
+            return;
         }
         match self.files.keep(&self.state) {
             Ok(()) => self.kept = self.state,
             Err(error) => tracing::warn!("how far forwarding is cannot be kept, trying again: {error}"),
         }
-        Ok(())
     }
 
     /// Works out how many flows a gap had: at the end of the archive, what was ever appended and not seen is lost.

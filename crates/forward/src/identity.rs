@@ -55,7 +55,7 @@ fn hash_rows(flows: &FlowBatch) -> Vec<u64> {
             ColumnType::U32 => add_numbers::<UInt32Type>(&mut hashes, values, seed, u64::from),
             ColumnType::U64 => add_numbers::<UInt64Type>(&mut hashes, values, seed, |value| value),
             ColumnType::Time => {
-                add_numbers::<TimestampMillisecondType>(&mut hashes, values, seed, |value| value as u64)
+                add_numbers::<TimestampMillisecondType>(&mut hashes, values, seed, |value| value as u64);
             }
             ColumnType::Address | ColumnType::Mac | ColumnType::Octets => add_octets(&mut hashes, values, seed),
             ColumnType::Elements => add_elements(&mut hashes, values, seed),
@@ -80,13 +80,17 @@ fn add_numbers<T: ArrowPrimitiveType>(
         return;
     }
     for (hash, value) in hashes.iter_mut().zip(values) {
-        value.into_iter().for_each(|value| add(hash, seed, number(value)));
+        if let Some(value) = value {
+            add(hash, seed, number(value));
+        }
     }
 }
 
 fn add_octets(hashes: &mut [u64], values: &ArrayRef, seed: u64) {
     for (hash, value) in hashes.iter_mut().zip(values.as_binary::<i32>()) {
-        value.into_iter().for_each(|octets| add(hash, seed, hash_octets(octets)));
+        if let Some(octets) = value {
+            add(hash, seed, hash_octets(octets));
+        }
     }
 }
 

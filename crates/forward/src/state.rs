@@ -4,6 +4,7 @@
 //! that stands for the archive in keys of rows is next to it. Files are replaced as a whole, so a crash leaves the old one
 //! or the new one, and their checksum tells a damaged one from a good one.
 
+use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -137,7 +138,7 @@ impl StateFiles {
     pub(crate) fn keep(&self, state: &ForwardState) -> Result<(), StateError> {
         let mut text = format!("position {}\n", state.position);
         for (name, count) in state.counts.named() {
-            text.push_str(&format!("{name} {count}\n"));
+            let _ = writeln!(text, "{name} {count}");
         }
         write(&self.path(), &text)
     }

@@ -68,10 +68,11 @@ impl Predicate {
             _ if column == Column::Received => return None,
             (Operand::Number(number), ColumnType::U8) => i16::try_from(*number).ok()?.to_be_bytes().to_vec(),
             (Operand::Number(number), ColumnType::U16) => i32::try_from(*number).ok()?.to_be_bytes().to_vec(),
-            (Operand::Number(number), ColumnType::U32) => i64::try_from(*number).ok()?.to_be_bytes().to_vec(),
+            (Operand::Number(number), ColumnType::U32 | ColumnType::Time) => {
+                i64::try_from(*number).ok()?.to_be_bytes().to_vec()
+            }
             // stored with the same bits, so large ones are negative there and have another order
             (Operand::Number(number), ColumnType::U64) if is_equal => number.to_be_bytes().to_vec(),
-            (Operand::Number(number), ColumnType::Time) => i64::try_from(*number).ok()?.to_be_bytes().to_vec(),
             (Operand::Octets(octets), ColumnType::Address) if is_equal && [4, 16].contains(&octets.len()) => {
                 octets.clone()
             }

@@ -94,19 +94,10 @@ impl Cluster {
     fn partitions(&self, columns: &Arc<FlowColumns>, shard: i16) -> Vec<PartitionRows> {
         let width_ms = self.options.writing.bucket.millis();
         let mut rows: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
-        let mut last: Option<(i64, Vec<u32>)> = None;
         for row in 0..columns.rows() {
             let bucket_ms = columns.received_ms(row).div_euclid(width_ms) * width_ms;
-            match &mut last {
-                Some((at, found)) if *at == bucket_ms => found.push(row as u32),
-                _ => {
-                    let next = (bucket_ms, rows.remove(&bucket_ms).unwrap_or_default());
-                    rows.extend(last.replace(next));
-                    last.iter_mut().for_each(|(_, found)| found.push(row as u32));
-                }
-            }
+            rows.entry(bucket_ms).or_default().push(row as u32);
         }
-        rows.extend(last);
         let partition = |(bucket_ms, rows): (i64, Vec<u32>)| PartitionRows {
             columns: Arc::clone(columns),
             place: Place { bucket_ms, shard },

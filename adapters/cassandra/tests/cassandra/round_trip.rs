@@ -35,7 +35,7 @@ fn push(flows: &mut FlowBatchBuilder, column: Column, row: u64, at: u64) {
         ColumnType::U64 => flows.u64(column).push(Some(number)),
         ColumnType::Time => flows.time(column).push(Some([0, -1, i64::MAX, BEGIN_MS][row as usize % 4])),
         ColumnType::Address if row.is_multiple_of(2) => {
-            flows.address(column).push(Some(&(number as u32).to_be_bytes()))
+            flows.address(column).push(Some(&(number as u32).to_be_bytes()));
         }
         ColumnType::Address => flows.address(column).push(Some(&u128::from(number).to_be_bytes())),
         ColumnType::Mac => flows.address(column).push(Some(&number.to_be_bytes()[2..])),
@@ -43,7 +43,7 @@ fn push(flows: &mut FlowBatchBuilder, column: Column, row: u64, at: u64) {
         ColumnType::Elements => {
             let elements = flows.elements();
             elements.push(0, 352, octets);
-            elements.push(29305, u16::MAX, &[7; 70_000]);
+            elements.push(29305, u16::MAX, &vec![7; 70_000]);
             elements.push_nested(35632, 1, b"in a list", (1, 65_535));
             elements.end_row();
         }
