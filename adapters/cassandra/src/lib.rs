@@ -24,6 +24,9 @@ mod values;
 pub mod reader;
 pub mod writer;
 
+pub mod sink;
+pub mod source;
+
 mod connect;
 mod error;
 
@@ -32,3 +35,11 @@ pub use options::CassandraOptions;
 pub use reader::{CassandraReader, Operand, Operator, Predicate, ScanRange};
 pub use url::CassandraUrl;
 pub use writer::CassandraStore;
+
+use weir_chain::AnyKind;
+
+/// Every kind of component of this crate.
+pub fn kinds() -> impl Iterator<Item = &'static dyn AnyKind> {
+    let kinds: [&'static dyn AnyKind; 2] = [&sink::KIND, &source::KIND];
+    kinds.into_iter()
+}

@@ -95,6 +95,32 @@ impl CassandraReader {
         columns: Option<&[Column]>,
         predicates: &[Predicate],
     ) -> Result<impl Stream<Item = Result<FlowBatch, CassandraError>> + Send + use<>, CassandraError> {
+        let partitions = self.partitions_of(range, columns, predicates).await?;
+        let reader = self.clone();
+        let batches = partitions.map(move |partition| reader.clone().pages_or_error(partition));
+        Ok(batches.flatten_unordered(self.partitions_max))
+    }
+
+    /// As [`scan`](Self::scan), but partition by partition: by their buckets, then by their shards, and within each by when
+    /// flows were received. Slower, as nothing is read at the same time.
+    pub async fn scan_in_order(
+        &self,
+        range: ScanRange,
+        columns: Option<&[Column]>,
+        predicates: &[Predicate],
+    ) -> Result<impl Stream<Item = Result<FlowBatch, CassandraError>> + Send + use<>, CassandraError> {
+        let partitions = self.partitions_of(range, columns, predicates).await?;
+        let reader = self.clone();
+        Ok(partitions.map(move |partition| reader.clone().pages_or_error(partition)).flatten())
+    }
+
+    /// The partitions that a range may have, in order.
+    async fn partitions_of(
+        &self,
+        range: ScanRange,
+        columns: Option<&[Column]>,
+        predicates: &[Predicate],
+    ) -> Result<impl Stream<Item = Result<Partition, CassandraError>> + Send + use<>, CassandraError> {
         let scan = Arc::new(self.prepare_scan(range, columns, predicates).await?);
         let days = self.days(&scan.range).await?;
         let reader = self.clone();
@@ -102,13 +128,17 @@ impl CassandraReader {
             let (reader, scan) = (reader.clone(), Arc::clone(&scan));
             async move { reader.partitions(day_ms, &scan).await }
         });
-        let partitions = partitions.map_ok(|found| stream::iter(found.into_iter().map(Ok))).try_flatten();
-        let reader = self.clone();
-        let batches = partitions.map(move |partition| match partition {
-            Ok(partition) => reader.clone().pages(partition),
+        Ok(partitions.map_ok(|found| stream::iter(found.into_iter().map(Ok))).try_flatten())
+    }
+
+    fn pages_or_error(
+        self,
+        partition: Result<Partition, CassandraError>,
+    ) -> BoxStream<'static, Result<FlowBatch, CassandraError>> {
+        match partition {
+            Ok(partition) => self.pages(partition),
             Err(error) => stream::once(async { Err(error) }).boxed(),
-        });
-        Ok(batches.flatten_unordered(self.partitions_max))
+        }
     }
 
     async fn prepare_scan(

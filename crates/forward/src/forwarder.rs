@@ -81,6 +81,13 @@ pub enum ForwardError {
         /// The file to delete.
         state: PathBuf,
     },
+    /// There can be no thread for it.
+    #[error("forwarding cannot begin")]
+    Thread {
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
     /// The store will not take anything.
     #[error("{0}")]
     Store(StoreError),

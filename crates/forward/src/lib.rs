@@ -11,6 +11,7 @@
 
 pub mod forwarder;
 pub mod store;
+pub mod thread;
 
 pub mod identity;
 
@@ -21,3 +22,4 @@ pub use counters::{ForwardCounters, ForwardCounts};
 pub use forwarder::{ForwardError, ForwardOptions, Forwarder};
 pub use state::{ForwardState, StateError};
 pub use store::{ForwardDelivery, ForwardOutcome, ForwardStore, StoreError, StoredRows};
+pub use thread::ForwardThread;

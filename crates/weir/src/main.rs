@@ -38,6 +38,8 @@ enum Command {
     Nfdump(Box<command::nfdump::Args>),
     Sql(command::sql::Args),
     Watch(command::watch::Args),
+    #[cfg(feature = "cassandra")]
+    Forward(command::forward::Args),
     Books(command::books::Args),
     Archive(command::archive::Args),
     Doctor(command::doctor::Args),
@@ -58,6 +60,8 @@ fn main() -> ExitCode {
         Command::Nfdump(args) => Ok(command::nfdump::run(&args)),
         Command::Sql(args) => command::sql::run(&args),
         Command::Watch(args) => command::watch::run(&args),
+        #[cfg(feature = "cassandra")]
+        Command::Forward(args) => command::forward::run(&args),
         Command::Books(args) => command::books::run(&args),
         Command::Archive(args) => command::archive::run(&args),
         Command::Doctor(args) => command::doctor::run(&args),
