@@ -54,7 +54,7 @@ pub struct CassandraOptions {
     pub durable: bool,
     /// Where each node keeps its data, in the order of the nodes; a folder of its own for those without one.
     pub data: Vec<PathBuf>,
-    /// More lines of `cassandra.yaml`.
+    /// More lines of `cassandra.yaml`, each in place of the one with its key.
     pub more: String,
 }
 
@@ -233,7 +233,8 @@ impl Cassandra {
                 .replace("@AUTHENTICATOR@", classes.0)
                 .replace("@AUTHORIZER@", classes.1)
                 .replace("@COMMITLOG@", commitlog)
-                .replace("@MORE@", &self.options.more);
+                .replace("@MORE@", "");
+            let text = with_lines(&text, if file.ends_with("yaml") { &self.options.more } else { "" });
             fs::write(home.join(file), text).expect("the configuration");
         }
     }
@@ -278,6 +279,14 @@ impl Drop for Cassandra {
         }
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// A configuration with other lines in place of those that have the same keys.
+fn with_lines(text: &str, more: &str) -> String {
+    let key = |line: &str| line.split_once(':').map(|(key, _)| key.to_owned()).filter(|key| !key.starts_with(' '));
+    let keys: Vec<_> = more.lines().filter_map(key).collect();
+    let kept = text.lines().filter(|line| key(line).is_none_or(|key| !keys.contains(&key)));
+    kept.chain(more.lines()).flat_map(|line| [line, "\n"]).collect()
 }
 
 fn last_lines(text: &str) -> String {

@@ -71,7 +71,8 @@ impl ForwardStore for Table {
 
     /// The newest first, one at a time; a failed one is stored in part.
     fn ended(&mut self, timeout: Duration) -> Vec<ForwardOutcome> {
-        let Some(delivery) = self.begun.lock().expect("begun").pop().filter(|_| !self.is_stuck) else {
+        let next = if self.is_stuck { None } else { self.begun.lock().expect("begun").pop() };
+        let Some(delivery) = next else {
             std::thread::sleep(timeout);
             return Vec::new();
         };
@@ -82,9 +83,10 @@ impl ForwardStore for Table {
         let rows: Vec<_> = delivery.row_keys.iter().copied().zip(numbers.values().iter().copied()).collect();
         let stored = if fails { &rows[..rows.len() / 2] } else { &rows[..] };
         self.rows.lock().expect("rows").extend(stored.iter().copied());
-        let result = match fails {
-            true => Err(StoreError::Unavailable("away".to_owned())),
-            false => Ok(StoredRows { stored: rows.len() as u64, refused: 0 }),
+        let result = if fails {
+            Err(StoreError::Unavailable("away".to_owned()))
+        } else {
+            Ok(StoredRows { stored: rows.len() as u64, refused: 0 })
         };
         vec![ForwardOutcome { position: delivery.position, result }]
     }
@@ -100,7 +102,7 @@ fn options() -> ForwardOptions {
 }
 
 fn forward(dir: &Path, store: Table) -> Result<ForwardCounts, ForwardError> {
-    Forwarder::open(dir, options(), store, ForwardCounters::default())?.run(|| false, || true, Duration::from_secs(60))
+    Forwarder::open(dir, options(), store, ForwardCounters::default())?.run(|| false, || true, Duration::from_mins(1))
 }
 
 #[test]
@@ -182,11 +184,13 @@ fn what_expires_before_it_was_forwarded_is_counted() {
     forward(dir.path(), table.clone()).expect("forwarded");
     append(&mut writer, 4..10);
     writer.close().expect("sealed");
-    // everything of that day goes
-    let limits = ExpiryOptions { octets_max: Some(1), ..ExpiryOptions::default() };
-    expire(dir.path(), &limits, false).expect("expired");
     let (mut writer, _) = Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive");
     append(&mut writer, 10..12);
+    writer.close().expect("sealed");
+    // the older of the two segments goes
+    let to = |octets| ExpiryOptions { octets_max: Some(octets), low_water_percent: 100, ..ExpiryOptions::default() };
+    let octets = expire(dir.path(), &to(u64::MAX), true).expect("looked").octets_before;
+    assert_eq!(expire(dir.path(), &to(octets - 1), false).expect("expired").segments.len(), 1);
     let counts = forward(dir.path(), table.clone()).expect("forwarded");
     assert_eq!((counts.rows_forwarded, counts.rows_lost, counts.deliveries_lost), (6 * ROWS, 6 * ROWS, 6));
     assert!(table.numbers().into_iter().eq((0..4 * ROWS).chain(10 * ROWS..12 * ROWS)));

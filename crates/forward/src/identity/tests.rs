@@ -34,7 +34,8 @@ fn sorted(mut keys: Vec<i64>) -> Vec<i64> {
 fn keys_do_not_change() {
     // what is stored in clusters has them: when this fails, rows that are there are not overwritten any more
     let keys = row_keys(at(3, 17), &flows(&[53, 80, 53], false));
-    assert_eq!(keys, PINNED);
+    // by the same steps in Python, whose numbers do not overflow
+    assert_eq!(keys, [5285007224031243298, 2358333719717929440, -6997764149431417134]);
 }
 
 #[test]
