@@ -1,12 +1,14 @@
 //! `weir forward`: an archive into a cluster, while it grows or to its end.
 
+use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use weir_cassandra::{CassandraOptions, CassandraStore, CassandraUrl};
+use weir_chain::run::ComponentProgress;
 use weir_chain::{OptionText, Problem, TimeSpan};
 use weir_forward::{ForwardCounts, ForwardOptions, ForwardThread};
 
@@ -106,7 +108,7 @@ pub(crate) fn summary(counts: &ForwardCounts, begun: &ForwardCounts) -> String {
         ("failures", since(|counts| counts.failures)),
     ];
     for (what, count) in rest.into_iter().filter(|(_, count)| *count > 0) {
-        text.push_str(&format!(", {count} {what}"));
+        let _ = write!(text, ", {count} {what}");
     }
     text
 }
@@ -139,6 +141,15 @@ impl ForwardBeside {
         Ok(())
     }
 
+    /// As [`end`](Self::end): of interfaces what is stored within a moment, of files everything, unless a signal comes.
+    pub(crate) fn end_of(self, is_live: bool) -> anyhow::Result<()> {
+        if is_live {
+            return self.end(after(LIVE_GRACE));
+        }
+        let signals = Signals::new()?;
+        self.end(|| signals.is_stopping())
+    }
+
     /// What was counted, for the log.
     pub(crate) fn counts(&self) -> Option<String> {
         let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
@@ -146,5 +157,23 @@ impl ForwardBeside {
     }
 }
 
-/// Forwarding that several closures of a command share.
-pub(crate) type SharedForward = Arc<ForwardBeside>;
+/// How long flows of interfaces and sockets get to be stored when their command ends.
+pub(crate) const LIVE_GRACE: Duration = Duration::from_secs(10);
+
+/// Says that it is time to stop once so much time has passed.
+pub(crate) fn after(length: Duration) -> impl Fn() -> bool {
+    let began = Instant::now();
+    move || began.elapsed() >= length
+}
+
+/// Prints what a sink `cassandra` stored.
+pub(crate) fn print_stored(sink: &ComponentProgress) {
+    let of = |name: &str| sink.counter(name);
+    let mut text = format!("cassandra: {} flows stored of {} spooled", of("rows_forwarded"), of("rows_spooled"));
+    for (name, what) in [("rows_refused", "that it can never take"), ("rows_lost", "lost")] {
+        if of(name) > 0 {
+            let _ = write!(text, ", {} {what}", of(name));
+        }
+    }
+    eprintln!("{text}");
+}
