@@ -3,6 +3,7 @@
 //! A test that needs something from outside calls [`skip`] and passes when it is absent, so that a bare checkout can be
 //! tested; it fails when the environment says that it must be there, so that a full machine tests everything.
 
+pub mod cassandra;
 pub mod certificates;
 pub mod console;
 pub mod namespace;

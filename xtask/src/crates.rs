@@ -8,13 +8,12 @@ use crate::files;
 /// A source of a crate: its path below `src`, and its text.
 pub(crate) type SourceFile = (String, String);
 
-/// Sources of every crate by its folder below `crates`, those that only tests compile included.
+/// Sources of every crate by its folder below `crates` or `adapters`, those that only tests compile included.
 pub(crate) fn sources(root: &Path) -> anyhow::Result<BTreeMap<String, Vec<SourceFile>>> {
     let mut crates: BTreeMap<String, Vec<SourceFile>> = BTreeMap::new();
     for path in files::listed(root)? {
-        let Some((name, file)) = path.strip_prefix("crates/").and_then(|rest| rest.split_once("/src/")) else {
-            continue;
-        };
+        let below = path.strip_prefix("crates/").or_else(|| path.strip_prefix("adapters/"));
+        let Some((name, file)) = below.and_then(|rest| rest.split_once("/src/")) else { continue };
         if !files::has_extension(file, "rs") {
             continue;
         }

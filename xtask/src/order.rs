@@ -9,11 +9,36 @@ use serde_json::Value;
 
 use crate::verdict::Verdict;
 
-/// The rooms in data-path order; each has the folder `crates/<word>`. The last is the binary, which nothing may use.
+/// The rooms in data-path order; each has the folder `crates/<word>`, or that of [`ADAPTERS`]. The last is the binary, which
+/// nothing may use.
 pub(crate) const ROOMS: &[&str] = &[
-    "wire", "flow", "filter", "secure", "capture", "routes", "export", "generate", "print", "chain", "rows", "meter",
-    "collect", "archive", "series", "formats", "query", "nfdump", "blocks", "sql", "watch", "weir",
+    "wire",
+    "flow",
+    "filter",
+    "secure",
+    "capture",
+    "routes",
+    "export",
+    "generate",
+    "print",
+    "chain",
+    "rows",
+    "meter",
+    "collect",
+    "archive",
+    "series",
+    "forward",
+    "formats",
+    "query",
+    "nfdump",
+    "blocks",
+    "cassandra",
+    "sql",
+    "watch",
+    "weir",
 ];
+/// Rooms that speak with the systems of others; each has the folder `adapters/<word>`.
+const ADAPTERS: &[&str] = &["cassandra"];
 /// Packages for development only, and their folders.
 const DEV_ONLY: &[&str] = &["testkit", "xtask"];
 /// The first room that may pull the query engine.
@@ -150,6 +175,12 @@ fn word(package: &str) -> &str {
     package.strip_prefix("weir-").unwrap_or(package)
 }
 
+/// The folder of a room.
+pub(crate) fn folder_of(room: &str) -> String {
+    let parent = if ADAPTERS.contains(&room) { "adapters" } else { "crates" };
+    format!("{parent}/{room}")
+}
+
 fn rank(room: &str) -> Option<usize> {
     ROOMS.iter().position(|known| *known == room)
 }
@@ -161,7 +192,7 @@ fn may_not_pull_engine(room: &str) -> bool {
 fn wrong_place(member: &Package) -> Option<String> {
     let (name, room) = (&member.name, word(&member.name));
     let expected = match (rank(room), DEV_ONLY.contains(&room)) {
-        (Some(_), _) => format!("crates/{room}"),
+        (Some(_), _) => folder_of(room),
         (None, true) => room.to_owned(),
         (None, false) => return Some(format!("{name}: has no place in the order of the crates")),
     };
@@ -225,8 +256,7 @@ mod tests {
             let from = package(&mut packages, name.trim_start_matches('*'));
             if !name.starts_with('*') {
                 let room = word(name);
-                packages[from].folder =
-                    Some(if DEV_ONLY.contains(&room) { room.into() } else { format!("crates/{room}") });
+                packages[from].folder = Some(if DEV_ONLY.contains(&room) { room.into() } else { folder_of(room) });
             }
             for dependency in dependencies.split(", ").filter(|name| !name.is_empty()) {
                 let to = package(&mut packages, dependency.trim_start_matches("dev "));
@@ -298,6 +328,10 @@ mod tests {
         let mut packages = workspace(&["weir-wire:"]);
         packages[0].folder = Some("wire".into());
         assert_eq!(violations(&packages), ["weir-wire: is in wire, its folder is crates/wire"]);
+        let mut packages = workspace(&["weir-cassandra:"]);
+        packages[0].folder = Some("crates/cassandra".into());
+        let wrong = "weir-cassandra: is in crates/cassandra, its folder is adapters/cassandra";
+        assert_eq!(violations(&packages), [wrong]);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 use std::path::Path;
 
 use crate::crates;
+use crate::order::folder_of;
 use crate::source::Source;
 use crate::verdict::Verdict;
 
@@ -23,7 +24,7 @@ pub(crate) fn look(root: &Path) -> anyhow::Result<Verdict> {
         for (file, text) in crates::outside_tests(sources) {
             files += 1;
             let lines = printing_lines(text);
-            found.extend(lines.into_iter().map(|line| (format!("crates/{name}/src/{file}"), line)));
+            found.extend(lines.into_iter().map(|line| (format!("{}/src/{file}", folder_of(name)), line)));
         }
     }
     Ok(Verdict {

@@ -39,6 +39,8 @@ enum Command {
     Sql(command::sql::Args),
     Series(command::series::Args),
     Watch(command::watch::Args),
+    #[cfg(feature = "cassandra")]
+    Forward(command::forward::Args),
     Books(command::books::Args),
     Archive(command::archive::Args),
     Doctor(command::doctor::Args),
@@ -60,6 +62,8 @@ fn main() -> ExitCode {
         Command::Sql(args) => command::sql::run(&args),
         Command::Series(args) => command::series::run(&args),
         Command::Watch(args) => command::watch::run(&args),
+        #[cfg(feature = "cassandra")]
+        Command::Forward(args) => command::forward::run(&args),
         Command::Books(args) => command::books::run(&args),
         Command::Archive(args) => command::archive::run(&args),
         Command::Doctor(args) => command::doctor::run(&args),

@@ -9,7 +9,7 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::Value;
 
-use crate::order::{ROOMS, cargo_metadata};
+use crate::order::{ROOMS, cargo_metadata, folder_of};
 
 /// Lines that a generated table is between.
 const BEGIN: &str = "<!-- crates: begin, written by `cargo xtask docs` -->\n";
@@ -18,6 +18,7 @@ const END: &str = "<!-- crates: end -->\n";
 /// What the tables have of a crate.
 #[derive(Debug, PartialEq, Eq)]
 struct Crate {
+    /// Relative to the workspace.
     folder: String,
     description: String,
     look: String,
@@ -28,8 +29,7 @@ struct Crate {
 pub(super) fn readme(root: &Path, page: &str) -> anyhow::Result<String> {
     let mut table = "| crate | what it does |\n| --- | --- |\n".to_owned();
     for Crate { folder, description, .. } in crates(&cargo_metadata(root)?)? {
-        let name = format!("`crates/{folder}`");
-        let _ = writeln!(table, "| [{name}](crates/{folder}) | {} |", lowered(&description));
+        let _ = writeln!(table, "| [`{folder}`]({folder}) | {} |", lowered(&description));
     }
     replaced(page, &table).context("README.md")
 }
@@ -38,12 +38,14 @@ pub(super) fn readme(root: &Path, page: &str) -> anyhow::Result<String> {
 pub(super) fn code_map(root: &Path, page: &str) -> anyhow::Result<String> {
     let mut table = "| crate | look first at | never |\n| --- | --- | --- |\n".to_owned();
     for Crate { folder, look, never, .. } in crates(&cargo_metadata(root)?)? {
-        let _ = writeln!(table, "| `{folder}` | {look} | {never} |");
+        // those of this project are known by their names, and adapters by where they are
+        let name = folder.strip_prefix("crates/").unwrap_or(&folder);
+        let _ = writeln!(table, "| `{name}` | {look} | {never} |");
     }
     replaced(page, &table).context("ARCHITECTURE.md")
 }
 
-/// Every crate below `crates`, in the order of the dependencies.
+/// Every crate, in the order of the dependencies.
 fn crates(metadata: &Value) -> anyhow::Result<Vec<Crate>> {
     let packages = metadata["packages"].as_array().context("cargo metadata lists no packages")?;
     let found = ROOMS.iter().map(|room| {
@@ -53,11 +55,12 @@ fn crates(metadata: &Value) -> anyhow::Result<Vec<Crate>> {
         let text = |value: &Value, key: &str| {
             let text = value[key].as_str().map(str::to_owned);
             text.with_context(|| {
-                format!("crates/{room}/Cargo.toml has no '{key}' (see [package.metadata.weir] of others)")
+                let folder = folder_of(room);
+                format!("{folder}/Cargo.toml has no '{key}' (see [package.metadata.weir] of others)")
             })
         };
         Ok(Crate {
-            folder: (*room).to_owned(),
+            folder: folder_of(room),
             description: text(package, "description")?,
             look: text(&package["metadata"]["weir"], "look")?,
             never: text(&package["metadata"]["weir"], "never")?,
@@ -70,9 +73,8 @@ fn crates(metadata: &Value) -> anyhow::Result<Vec<Crate>> {
 pub(super) fn stale_places(root: &Path) -> anyhow::Result<Vec<String>> {
     let crates = crates(&cargo_metadata(root)?)?;
     let stale = crates.iter().flat_map(|Crate { folder, look, .. }| {
-        let missing =
-            places(look).filter(move |place| !root.join("crates").join(folder).join("src").join(place).exists());
-        missing.map(move |place| format!("crates/{folder}/Cargo.toml: 'look' names '{place}', which is not in its src"))
+        let missing = places(look).filter(move |place| !root.join(folder).join("src").join(place).exists());
+        missing.map(move |place| format!("{folder}/Cargo.toml: 'look' names '{place}', which is not in its src"))
     });
     Ok(stale.collect())
 }
@@ -119,7 +121,7 @@ mod tests {
     fn crates_come_in_the_order_of_their_dependencies() {
         let found = crates(&metadata(&serde_json::json!({"look": "a.rs", "never": "b"}))).expect("crates");
         assert_eq!(found.len(), ROOMS.len());
-        assert_eq!((found[0].folder.as_str(), found[0].look.as_str()), ("wire", "a.rs"));
+        assert_eq!((found[0].folder.as_str(), found[0].look.as_str()), ("crates/wire", "a.rs"));
     }
 
     #[test]

@@ -100,7 +100,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Action::Run(args) => run_chain(args)?,
         Action::Kinds(args) => kinds::run(args)?,
         // whoever reads it may have had enough before the end
-        Action::Schema => drop(writeln!(std::io::stdout(), "{:#}", schema(&weir_blocks::registry()))),
+        Action::Schema => drop(writeln!(std::io::stdout(), "{:#}", schema(&crate::command::registry()))),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -123,7 +123,7 @@ impl FileArgs {
                 Err(error) => bail!("--set: {}\nhint: {}", error.message, error.hint.unwrap_or_default()),
             }
         }
-        Chain::parse(&text, folder, &weir_blocks::registry(), &settings).map_err(|errors| {
+        Chain::parse(&text, folder, &crate::command::registry(), &settings).map_err(|errors| {
             let told: Vec<_> = errors.iter().map(|error| format!("{name}: {error}")).collect();
             anyhow::anyhow!("{}", told.join("\nerror: "))
         })

@@ -31,6 +31,8 @@ Examples:
     weir collect --listen 0.0.0.0:2055 --archive flows --max-age 90d --max-size 500GB
   IPFIX over TLS from exporters with a certificate of your own authority:
     weir collect --listen tls://0.0.0.0:4740 --tls-cert own.pem --tls-key own.key --tls-ca ca.pem --archive flows
+  Also store flows in Cassandra, three times and for 90 days:
+    weir collect --archive flows --max-age 7d --to 'cassandra://10.0.0.1,10.0.0.2/weir?replication=3&ttl=90d'
   See the chain that this command is:
     weir collect --archive flows --show-chain";
 
@@ -56,6 +58,13 @@ pub(crate) struct Args {
     /// Reports are printed and kept as weir watch run does it, without reading what was written back.
     #[arg(long = "watch", value_name = "FILE", help_heading = "Watching")]
     watches: Vec<PathBuf>,
+    /// Also store flows in this cluster and keyspace: cassandra://HOST,HOST:PORT/KEYSPACE
+    ///
+    /// The archive is where flows wait while the cluster is away; its limits bound how long. Options follow a question mark, as
+    /// those of weir forward, which does the same in a process of its own.
+    #[cfg(feature = "cassandra")]
+    #[arg(long, value_name = "URL", value_parser = super::forward::cluster, help_heading = "Storing elsewhere")]
+    to: Option<weir_cassandra::CassandraOptions>,
     #[command(flatten)]
     listening: Flags<ListenOptions>,
     #[command(flatten)]
@@ -88,13 +97,29 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         planned(&args.watches)?;
     }
     let watching = args.attended().map(WatchThread::new);
-    let begin = |_: &Running| watching.iter().for_each(WatchThread::begin);
-    let (progress, ended) = Foreground::new()?.run(chain, every, begin, log_progress)?;
+    #[cfg(feature = "cassandra")]
+    let forwarding = super::forward::ForwardBeside::default();
+    let begin = |_: &Running| {
+        watching.iter().for_each(WatchThread::begin);
+        #[cfg(feature = "cassandra")]
+        forwarding.begin(&args.archive.archive, args.to.as_ref());
+    };
+    let report = |progress: &Progress| {
+        log_progress(progress);
+        #[cfg(feature = "cassandra")]
+        forwarding.counts().iter().for_each(|counts| info!("{counts}"));
+    };
+    let (progress, ended) = Foreground::new()?.run(chain, every, begin, report)?;
     if let Some(watching) = watching {
         watching.end();
     }
+    // what came last gets a moment to be stored; the rest waits in the archive
+    #[cfg(feature = "cassandra")]
+    let forwarded = forwarding.end(super::forward::after(super::forward::LIVE_GRACE));
     print_books(&progress, "collector");
     print_archived(&progress);
+    #[cfg(feature = "cassandra")]
+    forwarded?;
     ended.context("collecting ended")?;
     Ok(ExitCode::SUCCESS)
 }

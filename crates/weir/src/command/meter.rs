@@ -34,6 +34,8 @@ Examples:
     weir meter eth0 --archive flows --measures application
   As a probe that sends NetFlow v9 to two collectors:
     weir meter eth0 --to 192.0.2.1:2055 --to 192.0.2.2:2055 --protocol netflow-v9
+  Straight into Cassandra, from every host that has traffic of its own:
+    weir meter eth0 --to 'cassandra://10.0.0.1,10.0.0.2/weir?replication=3&ttl=90d' --spool /var/lib/weir/spool
   Only web traffic, one flow for both directions:
     weir meter trace.pcap --packet-filter 'tcp port 443' --biflow --format table";
 
@@ -92,12 +94,47 @@ struct OutputArgs {
     #[arg(long, short = 'R', value_name = "DIR", env = "WEIR_ARCHIVE")]
     archive: Option<PathBuf>,
     /// Send flows to this collector: HOST:PORT or udp://HOST:PORT, for IPFIX also tcp://…, tls://… or sctp://…; or - for
-    /// standard output; may be repeated
+    /// standard output, or cassandra://HOST/KEYSPACE to store them there; may be repeated
+    ///
+    /// Flows for Cassandra wait in the archive, or without one in the spool, while the cluster is away. Options of the cluster
+    /// follow a question mark, as those of weir forward.
     #[arg(long, value_name = "HOST:PORT|URL|-", value_parser = Destination::parse)]
     to: Vec<Destination>,
+    /// Without an archive, keep flows for Cassandra in this folder until the cluster has them
+    #[cfg(feature = "cassandra")]
+    #[arg(long, value_name = "DIR", default_value = "weir-spool")]
+    spool: PathBuf,
+    /// Remove the oldest flows from the spool when it has this size, stored or not
+    #[cfg(feature = "cassandra")]
+    #[arg(long, value_name = "SIZE", default_value = "10GiB")]
+    spool_size: weir_chain::ByteSize,
     /// Format on standard output
     #[arg(long, short = 'o', value_enum, default_value_t = TextFormat::Csv)]
     format: TextFormat,
+}
+
+#[cfg(feature = "cassandra")]
+impl OutputArgs {
+    /// The cluster that flows are stored in, if any.
+    fn cluster(&self) -> Option<&weir_cassandra::CassandraOptions> {
+        self.to.iter().find_map(|to| match to {
+            Destination::Cassandra(options) => Some(options.as_ref()),
+            _ => None,
+        })
+    }
+
+    /// Begins to forward the archive that flows are written to.
+    fn begin(&self, forwarding: &super::forward::ForwardBeside) {
+        if let Some(archive) = &self.archive {
+            forwarding.begin(archive, self.cluster());
+        }
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        let clusters = self.to.iter().filter(|to| matches!(to, Destination::Cassandra(_))).count();
+        ensure!(clusters <= 1, "flows are stored in one cluster; weir forward stores the archive in another");
+        Ok(())
+    }
 }
 
 /// How flows are written to standard output.
@@ -125,16 +162,22 @@ impl From<TextFormat> for RowFormat {
 }
 
 /// Where flows are sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 enum Destination {
     StandardOutput,
     Collector(Target),
+    #[cfg(feature = "cassandra")]
+    Cassandra(Box<weir_cassandra::CassandraOptions>),
 }
 
 impl Destination {
     fn parse(text: &str) -> Result<Self, String> {
         if text == "-" {
             return Ok(Self::StandardOutput);
+        }
+        #[cfg(feature = "cassandra")]
+        if text.starts_with(weir_cassandra::url::SCHEME) {
+            return super::forward::cluster(text).map(|options| Self::Cassandra(Box::new(options)));
         }
         Target::parse_text(text).map(Self::Collector).map_err(|problem| match problem {
             Problem::Because(message, Some(hint)) => format!("{message}\nhint: {hint}"),
@@ -149,14 +192,27 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         list_interfaces()?;
         return Ok(ExitCode::SUCCESS);
     }
+    #[cfg(feature = "cassandra")]
+    args.output.check()?;
     let sources = args.sources()?;
     let is_live = !sources.interfaces.is_empty();
     let Some(chain) = show_or_build(args.chain(sources), args.show_chain)? else { return Ok(ExitCode::SUCCESS) };
     let every = (is_live && !args.report_interval.is_zero()).then(|| args.report_interval.duration());
     let begun = Instant::now();
-    let (progress, ended) = Foreground::new()?.run(chain, every, |_| {}, log_progress)?;
+    #[cfg(feature = "cassandra")]
+    let forwarding = super::forward::ForwardBeside::default();
+    let begin = |_: &weir_chain::Running| {
+        #[cfg(feature = "cassandra")]
+        args.output.begin(&forwarding);
+    };
+    let (progress, ended) = Foreground::new()?.run(chain, every, begin, log_progress)?;
     print_packets(&progress, begun.elapsed());
     print_archived(&progress);
+    // flows of files are all stored before it ends, those of interfaces get a moment
+    #[cfg(feature = "cassandra")]
+    forwarding.end_of(is_live)?;
+    #[cfg(feature = "cassandra")]
+    progress.component("cassandra").iter().for_each(|stored| super::forward::print_stored(stored));
     ended.context("metering ended")?;
     let unsent = progress.component("export").and_then(unsent);
     if let Some(unsent) = &unsent {
@@ -260,18 +316,29 @@ impl Args {
     }
 
     fn sinks(&self, mut chain: ChainBuilder, input: &str, is_live: bool, columns: &[Column]) -> ChainBuilder {
-        let OutputArgs { archive, to, format } = &self.output;
+        let OutputArgs { archive, to, format, .. } = &self.output;
         let collectors: Vec<Target> = to
             .iter()
             .filter_map(|to| match to {
                 Destination::Collector(target) => Some(target.clone()),
-                Destination::StandardOutput => None,
+                _ => None,
             })
             .collect();
-        let is_printed = to.contains(&Destination::StandardOutput) || (archive.is_none() && collectors.is_empty());
+        let asks_for_text = to.iter().any(|to| matches!(to, Destination::StandardOutput));
+        let is_printed = asks_for_text || (archive.is_none() && to.is_empty());
         if let Some(folder) = archive {
             let options = ArchiveSinkOptions { archive: folder.clone(), ..ArchiveSinkOptions::default() };
             chain = chain.add("archive", &archive_sink::KIND, options, &[input], ThreadChoice::Default);
+        }
+        #[cfg(feature = "cassandra")]
+        if let (None, Some(cluster)) = (archive, self.output.cluster()) {
+            let options = weir_cassandra::sink::CassandraSinkOptions {
+                spool: self.output.spool.clone(),
+                spool_size: self.output.spool_size,
+                cassandra: cluster.clone(),
+                ..weir_cassandra::sink::CassandraSinkOptions::default()
+            };
+            chain = chain.add("cassandra", &weir_cassandra::sink::KIND, options, &[input], ThreadChoice::Default);
         }
         if !collectors.is_empty() {
             let options = self.export(collectors, is_live);

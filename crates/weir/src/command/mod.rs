@@ -10,6 +10,8 @@ pub(crate) mod books;
 pub(crate) mod chain;
 pub(crate) mod collect;
 pub(crate) mod doctor;
+#[cfg(feature = "cassandra")]
+pub(crate) mod forward;
 pub(crate) mod generate;
 pub(crate) mod import;
 pub(crate) mod meter;
@@ -139,6 +141,15 @@ pub(crate) struct ArchiveArg {
     /// Folder of the archive
     #[arg(long, short = 'R', value_name = "DIR", env = "WEIR_ARCHIVE")]
     pub(crate) archive: PathBuf,
+}
+
+/// Every kind of component that chain files may name.
+pub(crate) fn registry() -> weir_chain::Registry {
+    #[cfg_attr(not(feature = "cassandra"), expect(unused_mut, reason = "no other crate has kinds"))]
+    let mut registry = weir_blocks::registry();
+    #[cfg(feature = "cassandra")]
+    weir_cassandra::kinds().for_each(|kind| registry.add(kind));
+    registry
 }
 
 /// The chain that a command is, when it is to run; with `shows` it is printed as a chain file instead.

@@ -1,0 +1,135 @@
+//! From options to a session.
+
+use std::sync::Arc;
+
+use openssl::ssl::{SslContext, SslContextBuilder, SslFiletype, SslMethod, SslVerifyMode};
+use scylla::client::execution_profile::ExecutionProfile;
+use scylla::client::session::Session;
+use scylla::client::session_builder::SessionBuilder;
+use scylla::errors::{DbError, ExecutionError, RequestAttemptError};
+use scylla::policies::retry::DefaultRetryPolicy;
+use scylla::statement::Consistency;
+
+use crate::options::WriteConsistency;
+use crate::{CassandraError, CassandraOptions};
+
+/// Connects to a cluster.
+pub(crate) async fn connect(options: &CassandraOptions) -> Result<Session, CassandraError> {
+    let hosts = options.to.hosts_text();
+    let profile = ExecutionProfile::builder()
+        .consistency(consistency(options.writing.consistency))
+        .request_timeout(Some(options.request_timeout()))
+        // what is sent can be sent again, so the driver may ask another replica
+        .retry_policy(Arc::new(DefaultRetryPolicy::new()))
+        .build();
+    let mut builder = SessionBuilder::new()
+        .known_nodes(&options.to.hosts)
+        .default_execution_profile_handle(profile.into_handle())
+        .connection_timeout(options.request_timeout())
+        .keepalive_interval(std::time::Duration::from_secs(5))
+        .keepalive_timeout(options.request_timeout())
+        .fetch_schema_metadata(false);
+    if let Some((name, password)) = user(options)? {
+        builder = builder.user(name, password);
+    }
+    if options.is_encrypted() {
+        builder = builder.tls_context(Some(tls(options)?));
+    }
+    builder.build().await.map_err(|error| {
+        // the driver keeps why each connection failed in the texts of its errors only
+        let message = crate::connect::message(&error);
+        let refused = ["credentials", "username and/or password", "requires authentication", "MissingAuthentication"];
+        let is_refused = refused.iter().any(|part| message.contains(part)) && !message.contains("Unable to perform");
+        if is_refused {
+            CassandraError::Authentication { hosts, message }
+        } else {
+            CassandraError::Unavailable { hosts, message }
+        }
+    })
+}
+
+/// What the driver says, with causes, in one line.
+pub(crate) fn message(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.contains(&cause_text) {
+            text.push_str(": ");
+            text.push_str(&cause_text);
+        }
+        source = cause.source();
+    }
+    text.replace('\n', " ")
+}
+
+/// What an error of a statement means.
+pub(crate) fn statement_error(options: &CassandraOptions, statement: &str, error: &ExecutionError) -> CassandraError {
+    let message = message(error);
+    if is_final(error) {
+        CassandraError::Refused { statement: statement.chars().take(60).collect(), message }
+    } else {
+        CassandraError::Unavailable { hosts: options.to.hosts_text(), message }
+    }
+}
+
+/// Whether the server would give the same answer again.
+pub(crate) fn is_final(error: &ExecutionError) -> bool {
+    let db_error = match error {
+        ExecutionError::LastAttemptError(RequestAttemptError::DbError(error, _)) => error,
+        ExecutionError::LastAttemptError(RequestAttemptError::SerializationError(_)) | ExecutionError::BadQuery(_) => {
+            return true;
+        }
+        _ => return false,
+    };
+    matches!(
+        db_error,
+        DbError::SyntaxError
+            | DbError::Invalid
+            | DbError::Unauthorized
+            | DbError::ConfigError
+            | DbError::AlreadyExists { .. }
+    )
+}
+
+fn user(options: &CassandraOptions) -> Result<Option<(String, String)>, CassandraError> {
+    let Some(path) = &options.connection.user_file else { return Ok(options.to.user.clone()) };
+    let wrong = |message: String| CassandraError::File { path: path.display().to_string(), message };
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
+    let line = text.lines().next().unwrap_or_default();
+    let (name, password) =
+        line.split_once(':').ok_or_else(|| wrong("its first line is not name:password".to_owned()))?;
+    Ok(Some((name.to_owned(), password.to_owned())))
+}
+
+fn tls(options: &CassandraOptions) -> Result<SslContext, CassandraError> {
+    let connection = &options.connection;
+    let plain = |error: openssl::error::ErrorStack| CassandraError::Options(format!("TLS cannot be set up: {error}"));
+    let mut builder = SslContextBuilder::new(SslMethod::tls_client()).map_err(plain)?;
+    builder.set_verify(SslVerifyMode::PEER);
+    let of_file = |path: &std::path::Path, result: Result<(), openssl::error::ErrorStack>| {
+        result.map_err(|error| CassandraError::File { path: path.display().to_string(), message: error.to_string() })
+    };
+    match &connection.tls_ca {
+        Some(path) => of_file(path, builder.set_ca_file(path))?,
+        None => builder.set_default_verify_paths().map_err(plain)?,
+    }
+    if let Some(path) = &connection.tls_cert {
+        of_file(path, builder.set_certificate_chain_file(path))?;
+    }
+    if let Some(path) = &connection.tls_key {
+        of_file(path, builder.set_private_key_file(path, SslFiletype::PEM))?;
+    }
+    Ok(builder.build())
+}
+
+fn consistency(consistency: WriteConsistency) -> Consistency {
+    match consistency {
+        WriteConsistency::LocalQuorum => Consistency::LocalQuorum,
+        WriteConsistency::Quorum => Consistency::Quorum,
+        WriteConsistency::One => Consistency::One,
+        WriteConsistency::LocalOne => Consistency::LocalOne,
+        WriteConsistency::Two => Consistency::Two,
+        WriteConsistency::All => Consistency::All,
+    }
+}

@@ -1,0 +1,178 @@
+//! The tables, and how they come about.
+//!
+//! `flows` has a partition for each bucket of time and shard. Within it rows are ordered by when they were received; origin
+//! and row make a key that is the same whenever the same flow of the same archive is written. `buckets` names the partitions
+//! that there are, so that a reader of a year asks for no partition that nobody wrote; a writer adds a line before it
+//! writes the first row to a partition. Unsigned numbers are in the next larger signed type; those of 64 bits are in `bigint`
+//! with the same bits, because a `varint` costs the server several times as much, so numbers of 2^63 and more are negative there.
+
+use futures::TryStreamExt;
+use scylla::client::session::Session;
+use weir_flow::{Column, ColumnType};
+
+use crate::connect::statement_error;
+use crate::options::Model;
+use crate::{CassandraError, CassandraOptions};
+
+/// The version of the layout that this version of weir reads and writes. New columns do not change it.
+pub const LAYOUT_VERSION: i32 = 1;
+/// Columns of the key of `flows`, before those of weir; `received` is both.
+pub(crate) const FLOW_KEY: &[(&str, &str)] = &[
+    ("bucket", "timestamp"),
+    ("shard", "smallint"),
+    ("received", "timestamp"),
+    ("origin", "bigint"),
+    ("row", "bigint"),
+];
+
+/// The CQL type of a column of weir.
+pub(crate) fn cql_type(column: Column) -> &'static str {
+    match column.column_type() {
+        ColumnType::U8 => "smallint",
+        ColumnType::U16 => "int",
+        ColumnType::U32 | ColumnType::U64 => "bigint",
+        ColumnType::Time => "timestamp",
+        ColumnType::Address => "inet",
+        ColumnType::Mac | ColumnType::Octets | ColumnType::Elements => "blob",
+    }
+}
+
+/// The name of a column in CQL. Every name is quoted: some, as `end`, might become words of the language.
+pub(crate) fn quoted(column: Column) -> String {
+    format!("\"{}\"", column.name())
+}
+
+/// Columns of `flows` that are no part of its key.
+pub(crate) fn value_columns() -> impl Iterator<Item = Column> {
+    Column::ALL.iter().copied().filter(|column| *column != Column::Received)
+}
+
+/// Makes sure that the tables are there and of this version.
+pub(crate) async fn prepare(session: &Session, options: &CassandraOptions) -> Result<(), CassandraError> {
+    let keyspace = &options.to.keyspace;
+    if options.schema.create_schema {
+        let replication = options.replication().map_err(|error| CassandraError::Options(error.message))?;
+        run(session, options, &format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {replication}"))
+            .await?;
+    }
+    let found = columns(session, options).await?;
+    if found.iter().any(|(table, _)| table == "weir_layout") {
+        check_version(session, options).await?;
+    }
+    let missing = missing_statements(options, &found);
+    if !missing.is_empty() && !options.schema.create_schema {
+        return Err(CassandraError::Schema(format!(
+            "keyspace '{keyspace}' has not all tables of weir, and create_schema is off; run once with it on"
+        )));
+    }
+    for statement in &missing {
+        run(session, options, statement).await?;
+    }
+    if !missing.is_empty() {
+        let version = LAYOUT_VERSION;
+        let insert = format!("INSERT INTO {keyspace}.weir_layout (part, version) VALUES ('tables', {version})");
+        run(session, options, &insert).await?;
+    }
+    Ok(())
+}
+
+async fn run(session: &Session, options: &CassandraOptions, statement: &str) -> Result<(), CassandraError> {
+    session.query_unpaged(statement, ()).await.map(drop).or_else(|error| {
+        // another writer was faster; columns are added without IF NOT EXISTS on older servers
+        let text = error.to_string();
+        if statement.starts_with("ALTER") && text.contains("already exists") {
+            return Ok(());
+        }
+        Err(statement_error(options, statement, &error))
+    })
+}
+
+/// Names of tables and columns that the keyspace has.
+async fn columns(session: &Session, options: &CassandraOptions) -> Result<Vec<(String, String)>, CassandraError> {
+    let statement = "SELECT table_name, column_name FROM system_schema.columns WHERE keyspace_name = ?";
+    let unavailable = |error: &dyn std::error::Error| CassandraError::Unavailable {
+        hosts: options.to.hosts_text(),
+        message: crate::connect::message(error),
+    };
+    let rows = session.query_iter(statement, (&options.to.keyspace,)).await.map_err(|error| unavailable(&error))?;
+    let rows = rows.rows_stream::<(String, String)>().map_err(|error| unavailable(&error))?;
+    rows.try_collect().await.map_err(|error| unavailable(&error))
+}
+
+async fn check_version(session: &Session, options: &CassandraOptions) -> Result<(), CassandraError> {
+    let keyspace = &options.to.keyspace;
+    let statement = format!("SELECT version FROM {keyspace}.weir_layout WHERE part = 'tables'");
+    let found = session.query_unpaged(&*statement, ()).await;
+    let found = found.map_err(|error| statement_error(options, &statement, &error))?;
+    let version = found.into_rows_result().ok().and_then(|rows| rows.maybe_first_row::<(i32,)>().ok().flatten());
+    match version {
+        Some((version,)) if version > LAYOUT_VERSION => Err(CassandraError::Schema(format!(
+            "the tables in keyspace '{keyspace}' have layout {version}, and this version of weir knows {LAYOUT_VERSION} at most"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// What makes the tables out of those that there are.
+fn missing_statements(options: &CassandraOptions, found: &[(String, String)]) -> Vec<String> {
+    let keyspace = &options.to.keyspace;
+    let has_table = |table: &str| found.iter().any(|(other, _)| other == table);
+    let mut statements = Vec::new();
+    if !has_table("weir_layout") {
+        statements
+            .push(format!("CREATE TABLE IF NOT EXISTS {keyspace}.weir_layout (part text PRIMARY KEY, version int)"));
+    }
+    if !has_table("buckets") {
+        statements.push(format!(
+            "CREATE TABLE IF NOT EXISTS {keyspace}.buckets (model text, day timestamp, bucket timestamp, shard smallint, \
+             width_ms int, PRIMARY KEY ((model, day), bucket, shard)) WITH {}",
+            lifetime(options)
+        ));
+    }
+    match options.model {
+        Model::Flows if !has_table("flows") => statements.push(create_flows(options)),
+        Model::Flows => {
+            let missing = value_columns()
+                .filter(|column| !found.iter().any(|(table, name)| table == "flows" && name == column.name()));
+            statements.extend(
+                missing
+                    .map(|column| format!("ALTER TABLE {keyspace}.flows ADD {} {}", quoted(column), cql_type(column))),
+            );
+        }
+        Model::Packets if !has_table("packets") => statements.push(create_packets(options)),
+        Model::Packets => {}
+    }
+    statements
+}
+
+fn create_flows(options: &CassandraOptions) -> String {
+    let keyspace = &options.to.keyspace;
+    let mut columns: Vec<String> = FLOW_KEY.iter().map(|(name, cql_type)| format!("{name} {cql_type}")).collect();
+    columns.extend(value_columns().map(|column| format!("{} {}", quoted(column), cql_type(column))));
+    format!(
+        "CREATE TABLE IF NOT EXISTS {keyspace}.flows ({}, PRIMARY KEY ((bucket, shard), received, origin, row)) WITH {}",
+        columns.join(", "),
+        lifetime(options)
+    )
+}
+
+fn create_packets(options: &CassandraOptions) -> String {
+    let keyspace = &options.to.keyspace;
+    format!(
+        "CREATE TABLE IF NOT EXISTS {keyspace}.packets (second timestamp, shard smallint, origin bigint, packet bigint, \
+         flows smallint, message blob, PRIMARY KEY ((second, shard), origin, packet)) WITH {}",
+        lifetime(options)
+    )
+}
+
+/// How a table of a time series is compacted and expires: files of one window of time expire together.
+fn lifetime(options: &CassandraOptions) -> String {
+    let ttl = options.ttl_secs();
+    // some 30 windows, as the documentation of Cassandra recommends
+    let hours = if ttl == 0 { 24 } else { (ttl / 30).div_ceil(3600).clamp(1, 24 * 30) };
+    let compaction = format!(
+        "compaction = {{'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': 'HOURS', \
+         'compaction_window_size': {hours}}}"
+    );
+    format!("{compaction} AND default_time_to_live = {ttl}")
+}

@@ -1,0 +1,164 @@
+//! What becomes of one delivery.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use scylla::client::session::Session;
+use scylla::statement::batch::{Batch, BatchType};
+use scylla::statement::prepared::PreparedStatement;
+use scylla::value::CqlTimestamp;
+use tokio::sync::{Mutex, OnceCell, Semaphore};
+use weir_forward::{ForwardDelivery, StoredRows};
+
+use super::insert::{Inserts, prepare, using_ttl};
+use crate::connect::{connect, is_final, message, statement_error};
+use crate::options::DAY_MS;
+use crate::values::{FlowColumns, PartitionRows, Place};
+use crate::{CassandraError, CassandraOptions, schema};
+
+/// Partitions that are known to be in the table of buckets.
+const BUCKETS_MAX: usize = 65_536;
+
+/// A cluster, once it was reached.
+pub(super) struct Cluster {
+    options: CassandraOptions,
+    session: OnceCell<Arc<Connected>>,
+    batches: Semaphore,
+}
+
+/// A session, and what was prepared on it.
+pub(super) struct Connected {
+    session: Session,
+    inserts: Inserts,
+    insert_bucket: PreparedStatement,
+    buckets: Mutex<HashSet<Place>>,
+}
+
+impl Cluster {
+    pub(super) fn new(options: CassandraOptions) -> Self {
+        let batches = Semaphore::new(options.writing.batches_in_flight);
+        Self { options, session: OnceCell::new(), batches }
+    }
+
+    /// The session; connects when there is none yet.
+    pub(super) async fn ready(&self) -> Result<Arc<Connected>, CassandraError> {
+        let connected = self.session.get_or_try_init(|| async {
+            let session = connect(&self.options).await?;
+            schema::prepare(&session, &self.options).await?;
+            let keyspace = &self.options.to.keyspace;
+            // the line stays a day longer than what is in the partition
+            let ttl = self.options.ttl_secs();
+            let ttl = if ttl == 0 { 0 } else { ttl + DAY_MS.unsigned_abs() / 1000 };
+            let text = format!(
+                "INSERT INTO {keyspace}.buckets (model, day, bucket, shard, width_ms) VALUES ('flows', ?, ?, ?, ?){}",
+                using_ttl(ttl)
+            );
+            let insert_bucket = prepare(&text, &session, &self.options).await?;
+            let (inserts, buckets) = (Inserts::default(), Mutex::default());
+            Ok(Arc::new(Connected { session, inserts, insert_bucket, buckets }))
+        });
+        connected.await.map(Arc::clone)
+    }
+
+    /// Stores a delivery: all of its rows, but for those that the server can never take.
+    pub(super) async fn store(&self, delivery: ForwardDelivery) -> Result<StoredRows, CassandraError> {
+        let connected = self.ready().await?;
+        let rows = delivery.flows.rows() as u64;
+        let Some(columns) = FlowColumns::of(&delivery).map(Arc::new) else {
+            tracing::warn!("{rows} flows without a time of reception cannot be stored");
+            return Ok(StoredRows { stored: 0, refused: rows });
+        };
+        let statement = connected.inserts.of(columns.columns().collect(), &connected.session, &self.options).await?;
+        let shard = (delivery.position.position.get() % u64::from(self.options.writing.shards)) as i16;
+        let mut sending = FuturesUnordered::new();
+        let mut stored = StoredRows::default();
+        for partition in self.partitions(&columns, shard) {
+            self.note_bucket(&connected, partition.place).await?;
+            for piece in partition.cut(self.options.batch_octets()) {
+                while sending.len() >= self.options.writing.batches_in_flight {
+                    stored += sending.next().await.transpose()?.unwrap_or_default();
+                }
+                sending.push(self.send(&connected.session, &statement, piece));
+            }
+        }
+        while let Some(sent) = sending.next().await {
+            stored += sent?;
+        }
+        Ok(stored)
+    }
+
+    /// The rows of a delivery by partition.
+    fn partitions(&self, columns: &Arc<FlowColumns>, shard: i16) -> Vec<PartitionRows> {
+        let width_ms = self.options.writing.bucket.millis();
+        let mut rows: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
+        for row in 0..columns.rows() {
+            let bucket_ms = columns.received_ms(row).div_euclid(width_ms) * width_ms;
+            rows.entry(bucket_ms).or_default().push(row as u32);
+        }
+        let partition = |(bucket_ms, rows): (i64, Vec<u32>)| PartitionRows {
+            columns: Arc::clone(columns),
+            place: Place { bucket_ms, shard },
+            range: (0, rows.len()),
+            rows: rows.into(),
+        };
+        rows.into_iter().map(partition).collect()
+    }
+
+    /// Makes readers find a partition, before anything is in it.
+    async fn note_bucket(&self, connected: &Connected, place: Place) -> Result<(), CassandraError> {
+        if connected.buckets.lock().await.contains(&place) {
+            return Ok(());
+        }
+        let day = CqlTimestamp(place.bucket_ms.div_euclid(DAY_MS) * DAY_MS);
+        let width_ms = self.options.writing.bucket.millis() as i32;
+        let values = (day, CqlTimestamp(place.bucket_ms), place.shard, width_ms);
+        let sent = connected.session.execute_unpaged(&connected.insert_bucket, values).await;
+        sent.map_err(|error| statement_error(&self.options, "INSERT INTO buckets", &error))?;
+        let mut buckets = connected.buckets.lock().await;
+        if buckets.len() >= BUCKETS_MAX {
+            buckets.clear();
+        }
+        buckets.insert(place);
+        Ok(())
+    }
+
+    /// Sends rows of one partition; in halves when the server refuses all of them together.
+    fn send<'a>(
+        &'a self,
+        session: &'a Session,
+        statement: &'a PreparedStatement,
+        rows: PartitionRows,
+    ) -> BoxFuture<'a, Result<StoredRows, CassandraError>> {
+        Box::pin(async move {
+            let count = rows.len();
+            let sent = {
+                let _permit = self.batches.acquire().await;
+                if count == 1 {
+                    // no batch, so no limit of batches
+                    session.execute_unpaged(statement, &rows).await
+                } else {
+                    let mut batch = Batch::new(BatchType::Unlogged);
+                    batch.statements = vec![statement.clone().into(); count];
+                    batch.set_is_idempotent(true);
+                    session.batch(&batch, &rows).await
+                }
+            };
+            let Err(error) = sent else { return Ok(StoredRows { stored: count as u64, refused: 0 }) };
+            if !is_final(&error) {
+                return Err(statement_error(&self.options, "a batch of flows", &error));
+            }
+            if count == 1 {
+                tracing::warn!("a flow cannot be stored, ever: {}", message(&error));
+                return Ok(StoredRows { stored: 0, refused: 1 });
+            }
+            let mut stored = StoredRows::default();
+            for half in rows.halves() {
+                stored += self.send(session, statement, half).await?;
+            }
+            Ok(stored)
+        })
+    }
+}

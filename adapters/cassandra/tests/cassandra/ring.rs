@@ -1,0 +1,141 @@
+//! A ring of three nodes with three replicas, of which one at a time is killed, paused, cut off, or has a full disk.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use weir_archive::{ArchiveOptions, Writer};
+use weir_cassandra::CassandraOptions;
+use weir_flow::Delivery;
+use weir_testkit::cassandra::{Cassandra, CassandraOptions as NodeOptions};
+
+use crate::cluster::{Background, assert_each_once, numbered, options};
+
+/// Flows of a delivery.
+const ROWS: u64 = 1000;
+/// Size of the disk that becomes full.
+const DISK: &str = "256M";
+
+/// A small file system in memory; unmounted when it is dropped.
+struct SmallDisk {
+    folder: PathBuf,
+}
+
+impl SmallDisk {
+    /// `None` where it cannot be mounted, which takes root.
+    fn mount(folder: &Path) -> Option<Self> {
+        std::fs::create_dir_all(folder).expect("a folder");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={DISK}"), "tmpfs"]).arg(folder);
+        let is_mounted = mount.output().is_ok_and(|output| output.status.success());
+        is_mounted.then(|| Self { folder: folder.to_owned() })
+    }
+
+    /// Fills it up, and returns the file that does.
+    fn fill(&self) -> PathBuf {
+        let file = self.folder.join("filler");
+        let _ = Command::new("dd").args(["if=/dev/zero", "bs=1M"]).arg(format!("of={}", file.display())).output();
+        file
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.folder).status();
+    }
+}
+
+/// An archive that grows while it is forwarded.
+struct Load {
+    writer: Writer,
+    forwarding: Background,
+    options: CassandraOptions,
+    appended: u64,
+    _dir: tempfile::TempDir,
+}
+
+impl Load {
+    fn start(cluster: &Cassandra) -> Self {
+        let dir = tempfile::tempdir().expect("a folder");
+        let options =
+            options(cluster, "replication=3&consistency=quorum&shards=16&bucket=1s&request_timeout=2s&batch_size=4kB");
+        let (writer, _) = Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive");
+        let forwarding = Background::start(dir.path(), &options);
+        Self { writer, forwarding, options, appended: 0, _dir: dir }
+    }
+
+    /// Appends deliveries over some seconds.
+    fn go_on(&mut self) {
+        for _ in 0..60 {
+            let (from, to) = (self.appended, self.appended + ROWS);
+            self.writer.append(Delivery::from(numbered(from..to))).expect("appended");
+            self.appended = to;
+            std::thread::sleep(Duration::from_millis(30));
+        }
+    }
+
+    fn wait(&self) {
+        self.forwarding.wait_for(self.appended);
+    }
+}
+
+#[test]
+fn a_ring_that_loses_one_node_at_a_time_loses_no_flow() {
+    let scratch = tempfile::tempdir().expect("a folder");
+    let disk = SmallDisk::mount(&scratch.path().join("disk"));
+    let mut data: Vec<PathBuf> = Vec::new();
+    if let Some(disk) = &disk {
+        let others = ["a", "b"].map(|name| scratch.path().join(name));
+        data = others.into_iter().chain([disk.folder.clone()]).collect();
+    }
+    let nodes = NodeOptions { nodes: 3, heap_mib: 320, durable: false, data, ..NodeOptions::default() };
+    let Some(cluster) = Cassandra::start(&nodes) else { return };
+    let mut load = Load::start(&cluster);
+    load.go_on();
+    load.wait();
+
+    // killed: two of three replicas have what it has not; it is back, and gets what it missed
+    cluster.kill(1);
+    load.go_on();
+    load.wait();
+    cluster.restart(1);
+    load.go_on();
+    load.wait();
+
+    // paused: connections stay and nothing answers, as when it is cut off without a word
+    cluster.pause(0);
+    load.go_on();
+    load.wait();
+    cluster.resume(0);
+    load.go_on();
+    load.wait();
+
+    // two are away: nothing can be stored, and nothing is lost
+    cluster.pause(0);
+    cluster.pause(1);
+    load.go_on();
+    cluster.resume(0);
+    cluster.resume(1);
+    load.wait();
+
+    if let Some(disk) = &disk {
+        let filler = disk.fill();
+        load.go_on();
+        load.wait();
+        std::fs::remove_file(filler).expect("room again");
+        // a node whose commit log failed stops serving; it is started again
+        cluster.kill(2);
+        cluster.restart(2);
+        load.go_on();
+        load.wait();
+    } else {
+        weir_testkit::skip("root", "a small disk cannot be mounted, so none becomes full");
+    }
+
+    let Load { writer, forwarding, options, appended, _dir: dir } = load;
+    let counts = forwarding.end();
+    writer.close().expect("closed");
+    assert_eq!((counts.rows_forwarded, counts.rows_refused, counts.rows_lost), (appended, 0, 0), "{counts:?}");
+    assert_each_once(&options, appended);
+    drop(dir);
+}

@@ -1,0 +1,84 @@
+//! One node that is killed, paused, or refuses.
+
+use std::time::Duration;
+
+use weir_archive::{ArchiveOptions, Writer};
+use weir_cassandra::CassandraUrl;
+use weir_chain::OptionText;
+use weir_flow::Delivery;
+use weir_forward::{ForwardError, StoreError};
+use weir_testkit::cassandra::{Cassandra, CassandraOptions as NodeOptions};
+
+use crate::cluster::{Background, assert_each_once, forward, numbered, numbers, options, write};
+
+/// Flows of a delivery.
+const ROWS: u64 = 2000;
+
+#[test]
+fn a_node_that_is_killed_and_paused_under_load_loses_nothing() {
+    let Some(cluster) = Cassandra::start(&NodeOptions::default()) else { return };
+    let dir = tempfile::tempdir().expect("a folder");
+    let options = options(&cluster, "shards=4&request_timeout=1s");
+    let (mut writer, _) = Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive");
+    let mut append = |at: u64| {
+        writer.append(Delivery::from(numbered(at * ROWS..(at + 1) * ROWS))).expect("appended");
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    append(0);
+    let forwarding = Background::start(dir.path(), &options);
+    (1..50).for_each(&mut append);
+    forwarding.wait_for(10 * ROWS);
+    cluster.kill(0);
+    (50..100).for_each(&mut append);
+    cluster.restart(0);
+    forwarding.wait_for(60 * ROWS);
+    cluster.pause(0);
+    (100..150).for_each(&mut append);
+    // longer than a request may take
+    std::thread::sleep(Duration::from_millis(2500));
+    cluster.resume(0);
+    (150..200).for_each(&mut append);
+    let counts = forwarding.end();
+    assert_eq!((counts.rows_forwarded, counts.rows_refused, counts.rows_lost), (200 * ROWS, 0, 0));
+    assert!(counts.failures > 0 && counts.retries > 0, "{counts:?}");
+    assert_each_once(&options, 200 * ROWS);
+}
+
+#[test]
+fn a_forwarder_that_is_killed_repeats_rows_and_stores_none_twice() {
+    let Some(cluster) = Cassandra::shared() else { return };
+    let dir = tempfile::tempdir().expect("a folder");
+    let options = options(&cluster, "shards=4");
+    write(dir.path(), (0..40).map(|at| numbered(at * ROWS..(at + 1) * ROWS)));
+    let state = dir.path().join("forward/forward");
+    // what a crash leaves: a position behind what was written
+    forward(dir.path(), &options).expect("forwarded");
+    let end = std::fs::read(&state).expect("a state");
+    std::fs::remove_file(&state).expect("removed");
+    forward(dir.path(), &options).expect("forwarded");
+    assert_eq!(std::fs::read(&state).expect("a state"), end, "counts are of what was acknowledged once");
+    assert_each_once(&options, 40 * ROWS);
+}
+
+#[test]
+fn a_wrong_password_ends_it_and_a_right_one_does_not() {
+    let node = NodeOptions { authenticated: true, ..NodeOptions::default() };
+    let Some(cluster) = Cassandra::start(&node) else { return };
+    let dir = tempfile::tempdir().expect("a folder");
+    write(dir.path(), [numbered(0..100)]);
+    let with = |user: &str| {
+        let text = format!("cassandra://{user}{}/t?shards=1", cluster.hosts());
+        CassandraUrl::parse_text(&text).and_then(|url| url.options()).expect("options")
+    };
+    for user in ["", "cassandra:wrong@"] {
+        let error = forward(dir.path(), &with(user)).expect_err("refused");
+        assert!(matches!(error, ForwardError::Store(StoreError::Refused(_))), "{error}");
+    }
+    let right = with("cassandra:cassandra@");
+    assert_eq!(forward(dir.path(), &right).expect("forwarded").rows_forwarded, 100);
+    let file = dir.path().join("user");
+    std::fs::write(&file, "cassandra:cassandra\n").expect("a file");
+    let mut of_file = with("");
+    of_file.connection.user_file = Some(file);
+    assert!(numbers(&of_file).into_iter().eq(0..100));
+}

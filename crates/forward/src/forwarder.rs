@@ -1,0 +1,415 @@
+//! The forwarder: follows an archive and hands its deliveries to a store.
+//!
+//! One thread, which the caller gives it. Deliveries are handed over as long as what has begun stays within limits; they end
+//! in any order, and the position that is kept is the last one before the first that has not ended. After an error of the
+//! store nothing new begins for a while that doubles up to a limit; then what failed is begun again, oldest first.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use weir_archive::{ArchiveError, FollowEvent, FollowOptions, FollowPosition, FollowedDelivery, Follower, Snapshot};
+
+use crate::identity::row_keys;
+use crate::state::StateFiles;
+use crate::{
+    ForwardCounters, ForwardCounts, ForwardDelivery, ForwardOutcome, ForwardState, ForwardStore, StateError, StoreError,
+};
+
+/// How long the forwarder waits at most for one thing before it looks at the others.
+const TURN: Duration = Duration::from_millis(20);
+/// How often following is tried again after an error, with a pause each.
+const FOLLOW_RETRIES_MAX: u32 = 60;
+/// The pause before following is tried again.
+const FOLLOW_RETRY_EVERY: Duration = Duration::from_secs(1);
+
+/// Options of a [`Forwarder`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForwardOptions {
+    /// Name under which the archive keeps how far the forwarder is.
+    pub name: String,
+    /// Deliveries that have begun and not ended, at most.
+    pub deliveries_in_flight_max: usize,
+    /// Rows of them, at most; one delivery may have more.
+    pub rows_in_flight_max: u64,
+    /// How often the position is written: what is repeated after a crash.
+    pub keep_interval: Duration,
+    /// The pause after the first error of the store.
+    pub retry_after: Duration,
+    /// The longest pause after an error of the store.
+    pub retry_after_max: Duration,
+}
+
+impl Default for ForwardOptions {
+    fn default() -> Self {
+        Self {
+            name: "forward".to_owned(),
+            deliveries_in_flight_max: 64,
+            rows_in_flight_max: 131_072,
+            keep_interval: Duration::from_secs(1),
+            retry_after: Duration::from_millis(100),
+            retry_after_max: Duration::from_secs(5),
+        }
+    }
+}
+
+/// Why forwarding ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ForwardError {
+    /// The state cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The archive cannot be followed.
+    #[error("cannot follow the archive {folder}")]
+    Follow {
+        /// Its folder.
+        folder: PathBuf,
+        /// Why.
+        #[source]
+        source: ArchiveError,
+    },
+    /// The archive does not know the position that was kept.
+    #[error(
+        "the archive {folder} does not know the position {position} that was forwarded last: it was made anew, or replaced by \
+         an older copy; delete {state} to forward it from its begin (rows that are stored are not stored twice)"
+    )]
+    UnknownPosition {
+        /// Its folder.
+        folder: PathBuf,
+        /// The position.
+        position: FollowPosition,
+        /// The file to delete.
+        state: PathBuf,
+    },
+    /// There can be no thread for it.
+    #[error("forwarding cannot begin")]
+    Thread {
+        /// Why.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The store will not take anything.
+    #[error("{0}")]
+    Store(StoreError),
+}
+
+/// Follows an archive and hands its deliveries to a store.
+pub struct Forwarder<S> {
+    archive: PathBuf,
+    options: ForwardOptions,
+    store: S,
+    files: StateFiles,
+    follower: Follower,
+    origin: i64,
+    /// Deliveries that were read and are not below `kept`, by position.
+    pending: BTreeMap<FollowPosition, Pending>,
+    /// Up to here everything has ended.
+    state: ForwardState,
+    kept: ForwardState,
+    kept_at: Instant,
+    rows_in_flight: u64,
+    pause: Pause,
+    /// Flows may have been lost whose number is not known yet.
+    has_gap: bool,
+    counters: ForwardCounters,
+}
+
+/// A delivery that is not kept as forwarded yet.
+#[derive(Debug)]
+enum Pending {
+    /// The store has it.
+    Begun(Box<ForwardDelivery>),
+    /// The store failed to take it.
+    Failed(Box<ForwardDelivery>),
+    /// It needs nothing more; what to count for it.
+    Ended(ForwardCounts),
+}
+
+/// When the store is tried again after an error.
+#[derive(Debug, Default)]
+struct Pause {
+    until: Option<Instant>,
+    length: Duration,
+    /// Whether the error was logged.
+    is_logged: bool,
+}
+
+impl<S: ForwardStore> Forwarder<S> {
+    /// Follows the archive in a folder from where the forwarder of this name was. From memory, when the writer of the
+    /// archive is in this process.
+    pub fn open(
+        archive: &Path,
+        options: ForwardOptions,
+        store: S,
+        counters: ForwardCounters,
+    ) -> Result<Self, ForwardError> {
+        // an error about the archive comes before a folder is made where there is none
+        let _ = Follower::open(archive, FollowPosition::START, FollowOptions::default())
+            .map_err(|source| ForwardError::Follow { folder: archive.to_owned(), source })?;
+        let files = StateFiles::open(archive, &options.name)?;
+        let (state, origin) = (files.load()?, files.origin()?);
+        let follower = attach(archive, state.position, &options.name)?;
+        let forwarder = Self {
+            archive: archive.to_owned(),
+            options,
+            store,
+            files,
+            follower,
+            origin,
+            pending: BTreeMap::new(),
+            state,
+            kept: state,
+            kept_at: Instant::now(),
+            rows_in_flight: 0,
+            pause: Pause::default(),
+            has_gap: false,
+            counters,
+        };
+        forwarder.count();
+        Ok(forwarder)
+    }
+
+    /// Forwards until it is to stop, or until everything is forwarded when `until_end` says so. What has begun then gets
+    /// `grace` to end. Returns what was counted; whether anything waits is in `deliveries_waiting`.
+    pub fn run(
+        mut self,
+        is_stopping: impl Fn() -> bool,
+        until_end: impl Fn() -> bool,
+        grace: Duration,
+    ) -> Result<ForwardCounts, ForwardError> {
+        let mut follow_retries = 0;
+        while !is_stopping() {
+            let is_quiet = self.pending.is_empty();
+            match self.read(if is_quiet { TURN } else { Duration::ZERO }) {
+                Ok(false) if is_quiet && until_end() => break,
+                Ok(true) => follow_retries = 0,
+                Ok(false) => {}
+                Err(error) if follow_retries >= FOLLOW_RETRIES_MAX => {
+                    self.keep();
+                    return Err(ForwardError::Follow { folder: self.archive, source: error });
+                }
+                Err(error) => {
+                    follow_retries += 1;
+                    tracing::warn!("cannot follow the archive, trying again: {error}");
+                    std::thread::sleep(FOLLOW_RETRY_EVERY);
+                }
+            }
+            if !self.pending.is_empty() {
+                // while there is room, what comes next must not wait for what has begun
+                let has_room = self.has_room() && self.pause.until.is_none();
+                self.collect(if has_room { Duration::from_millis(1) } else { TURN })?;
+                self.begin_again();
+            }
+            if self.kept_at.elapsed() >= self.options.keep_interval {
+                self.keep();
+            }
+        }
+        let began = Instant::now();
+        while self.rows_in_flight > 0 && began.elapsed() < grace && self.pause.until.is_none() {
+            self.collect(TURN)?;
+        }
+        self.account_for_gap();
+        self.keep();
+        Ok(self.counters.read())
+    }
+
+    /// Reads what comes next in the archive and hands it to the store, if there is room; whether there was something.
+    fn read(&mut self, timeout: Duration) -> Result<bool, ArchiveError> {
+        if !self.has_room() || self.pause.until.is_some() {
+            return Ok(true);
+        }
+        let Some(event) = self.follower.next_timeout(timeout)? else {
+            if self.pending.is_empty() {
+                self.account_for_gap();
+            }
+            return Ok(false);
+        };
+        match event {
+            FollowEvent::Delivery(delivery) => self.take(delivery),
+            FollowEvent::Gap { after, through } => {
+                let lost = through.position.get() - after.position.get();
+                tracing::warn!(
+                    "{lost} deliveries, {} to {through}, are gone from the archive before they were forwarded",
+                    after.position.next()
+                );
+                self.has_gap = true;
+                self.end(through, ForwardCounts { deliveries_lost: lost, ..ForwardCounts::default() });
+            }
+            FollowEvent::Rewound { from, to } => {
+                tracing::warn!("a crash took the archive back from {from} to {to}; what comes next has new keys");
+                // what was handed over before has positions of an epoch that has ended, so nothing is confused
+                self.end(to, ForwardCounts { rewinds: 1, ..ForwardCounts::default() });
+            }
+            _ => {}
+        }
+        Ok(true)
+    }
+
+    fn has_room(&self) -> bool {
+        let begun = self.pending.len() < self.options.deliveries_in_flight_max;
+        begun && self.rows_in_flight < self.options.rows_in_flight_max
+    }
+
+    fn take(&mut self, delivery: FollowedDelivery) {
+        let FollowedDelivery { position, flows, rows_missing, .. } = delivery;
+        if rows_missing > 0 {
+            tracing::warn!("{rows_missing} flows of delivery {position} are gone before they were forwarded");
+            self.state.counts.rows_lost += rows_missing;
+        }
+        let Some(flows) = flows.filter(|flows| flows.rows() > 0) else {
+            return self.end(position, ForwardCounts { deliveries_forwarded: 1, ..ForwardCounts::default() });
+        };
+        let row_keys = row_keys(position, &flows).into();
+        self.rows_in_flight += flows.rows() as u64;
+        let delivery = ForwardDelivery { position, flows, origin: self.origin, row_keys };
+        self.pending.insert(position, Pending::Begun(Box::new(delivery.clone())));
+        self.store.begin(delivery);
+    }
+
+    /// A position needs nothing more.
+    fn end(&mut self, position: FollowPosition, counts: ForwardCounts) {
+        self.pending.insert(position, Pending::Ended(counts));
+        self.advance();
+    }
+
+    /// Moves on over everything that has ended.
+    fn advance(&mut self) {
+        while let Some(first) = self.pending.first_entry() {
+            let Pending::Ended(counts) = first.get() else { break };
+            let total = &mut self.state.counts;
+            total.rows_forwarded += counts.rows_forwarded;
+            total.rows_refused += counts.rows_refused;
+            total.deliveries_forwarded += counts.deliveries_forwarded;
+            total.deliveries_lost += counts.deliveries_lost;
+            total.rewinds += counts.rewinds;
+            self.state.position = *first.key();
+            first.remove();
+        }
+        self.count();
+    }
+
+    fn count(&self) {
+        let counts = ForwardCounts { rows_in_flight: self.rows_in_flight, ..self.state.counts };
+        let waiting = self.counters.read().deliveries_waiting;
+        self.counters.write(&ForwardCounts { deliveries_waiting: waiting, ..counts });
+    }
+
+    /// Takes what the store has ended.
+    fn collect(&mut self, timeout: Duration) -> Result<(), ForwardError> {
+        let pause = self.pause.until.map(|until| until.saturating_duration_since(Instant::now()));
+        let timeout = pause.map_or(timeout, |pause| pause.min(timeout));
+        for ForwardOutcome { position, result } in self.store.ended(timeout) {
+            let Some(Pending::Begun(delivery)) = self.pending.remove(&position) else { continue };
+            match result {
+                Ok(rows) => {
+                    self.rows_in_flight -= delivery.flows.rows() as u64;
+                    self.pause.succeeded();
+                    let counts = ForwardCounts {
+                        rows_forwarded: rows.stored,
+                        rows_refused: rows.refused,
+                        deliveries_forwarded: 1,
+                        ..ForwardCounts::default()
+                    };
+                    self.pending.insert(position, Pending::Ended(counts));
+                }
+                Err(error @ StoreError::Refused(_)) => {
+                    self.keep();
+                    return Err(ForwardError::Store(error));
+                }
+                Err(error) => {
+                    self.state.counts.failures += 1;
+                    self.pause.failed(&error, &self.options);
+                    self.pending.insert(position, Pending::Failed(delivery));
+                }
+            }
+        }
+        self.advance();
+        Ok(())
+    }
+
+    /// Begins again what failed, once the pause is over.
+    fn begin_again(&mut self) {
+        if self.pause.until.is_none_or(|until| Instant::now() < until) {
+            return;
+        }
+        self.pause.until = None;
+        for pending in self.pending.values_mut() {
+            if let Pending::Failed(delivery) = pending {
+                let again = delivery.clone();
+                self.store.begin((*again).clone());
+                *pending = Pending::Begun(again);
+                self.state.counts.retries += 1;
+            }
+        }
+    }
+
+    /// Writes how far it is. A disk that is full for a while is no reason to end: what is repeated is only more.
+    fn keep(&mut self) {
+        self.kept_at = Instant::now();
+        let behind = self.follower.behind().map_or(0, |behind| behind.deliveries);
+        let waiting = self.pending.values().filter(|pending| !matches!(pending, Pending::Ended(_))).count();
+        self.counters.write(&ForwardCounts {
+            deliveries_waiting: behind + waiting as u64,
+            rows_in_flight: self.rows_in_flight,
+            ..self.state.counts
+        });
+        if self.kept == self.state {
+            return;
+        }
+        match self.files.keep(&self.state) {
+            Ok(()) => self.kept = self.state,
+            Err(error) => tracing::warn!("how far forwarding is cannot be kept, trying again: {error}"),
+        }
+    }
+
+    /// Works out how many flows a gap had: at the end of the archive, what was ever appended and not seen is lost.
+    fn account_for_gap(&mut self) {
+        let is_counted = self.state.counts.rewinds == 0 && self.pending.is_empty();
+        if !self.has_gap || !is_counted {
+            return;
+        }
+        let Ok(snapshot) = Snapshot::open(&self.archive) else { return };
+        if snapshot.follow_position() != self.follower.position() {
+            return;
+        }
+        let appended = snapshot.flows() + snapshot.rows_expired() + snapshot.rows_set_aside();
+        let counts = &mut self.state.counts;
+        let lost = appended.saturating_sub(counts.rows_forwarded + counts.rows_refused);
+        counts.rows_lost = counts.rows_lost.max(lost);
+        self.has_gap = false;
+        self.count();
+    }
+}
+
+impl Pause {
+    fn failed(&mut self, error: &StoreError, options: &ForwardOptions) {
+        if !self.is_logged {
+            tracing::warn!("the store takes nothing, trying again until it does: {error}");
+            self.is_logged = true;
+        }
+        // of deliveries that fail together the first one counts
+        if self.until.is_none() {
+            self.length = (self.length * 2).clamp(options.retry_after, options.retry_after_max);
+            self.until = Some(Instant::now() + self.length);
+        }
+    }
+
+    fn succeeded(&mut self) {
+        if self.is_logged {
+            tracing::info!("the store takes flows again");
+        }
+        // what failed still waits for its turn
+        *self = Self { until: self.until, ..Self::default() };
+    }
+}
+
+fn attach(archive: &Path, after: FollowPosition, name: &str) -> Result<Follower, ForwardError> {
+    Follower::attach(archive, after, FollowOptions::default()).map_err(|source| match source {
+        ArchiveError::UnknownPosition { .. } => ForwardError::UnknownPosition {
+            folder: archive.to_owned(),
+            position: after,
+            state: archive.join(crate::state::FOLDER).join(name),
+        },
+        source => ForwardError::Follow { folder: archive.to_owned(), source },
+    })
+}

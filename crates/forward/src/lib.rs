@@ -1,0 +1,25 @@
+//! Deliveries of an archive to a store elsewhere, each once.
+//!
+//! **The archive is the spool.** A collector or meter appends to an archive and is done; a [`Forwarder`] follows the archive,
+//! in the same process or in another, and hands each delivery to a [`ForwardStore`]. A store that is away costs nothing but
+//! room on the disk, up to the limits of the archive; what expires before it was forwarded is counted as lost. What speaks
+//! against it is that every row is written to the local disk first, also when the store is well.
+//!
+//! **Each once.** The forwarder keeps its position after rows were acknowledged, so a crash repeats some deliveries. Rows
+//! therefore have keys that depend on nothing but the archive, the delivery and what is in the row ([`identity`]): storing
+//! a row again writes over itself.
+
+pub mod forwarder;
+pub mod store;
+pub mod thread;
+
+pub mod identity;
+
+pub mod counters;
+pub mod state;
+
+pub use counters::{ForwardCounters, ForwardCounts};
+pub use forwarder::{ForwardError, ForwardOptions, Forwarder};
+pub use state::{ForwardState, StateError};
+pub use store::{ForwardDelivery, ForwardOutcome, ForwardStore, StoreError, StoredRows};
+pub use thread::ForwardThread;

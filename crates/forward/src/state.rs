@@ -1,0 +1,194 @@
+//! How far a forwarder is, on disk.
+//!
+//! A forwarder of an archive has a name and a small file of that name in the folder `forward` of the archive; the number
+//! that stands for the archive in keys of rows is next to it. Files are replaced as a whole, so a crash leaves the old one
+//! or the new one, and their checksum tells a damaged one from a good one.
+
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use weir_archive::FollowPosition;
+
+use crate::ForwardCounts;
+
+/// Folder of what is kept of forwarders, in the folder of the archive.
+pub const FOLDER: &str = "forward";
+/// File of the number of the archive.
+const ORIGIN: &str = "origin";
+/// First line of each file, with the version of the format.
+const HEADING: &str = "weir forward 1";
+
+/// Why the state of a forwarder cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// A file cannot be read or written.
+    #[error("cannot use {path}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Another process forwards the archive under this name.
+    #[error("another process has {path}: the archive is being forwarded under this name")]
+    Locked {
+        /// The lock.
+        path: PathBuf,
+    },
+    /// A file is not what was written.
+    #[error(
+        "{path} is damaged; delete it to forward the archive from its begin (rows that are stored are not stored twice)"
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A name that is no name of a file.
+    #[error(
+        "'{name}' cannot be the name of a forwarder: letters, digits, '.', '-' and '_' can, and '.' does not come first"
+    )]
+    BadName {
+        /// The name.
+        name: String,
+    },
+}
+
+/// How far a forwarder is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ForwardState {
+    /// All deliveries up to this one were acknowledged, or are lost.
+    pub position: FollowPosition,
+    /// What was counted up to there.
+    pub counts: ForwardCounts,
+}
+
+impl Default for ForwardState {
+    fn default() -> Self {
+        Self { position: FollowPosition::START, counts: ForwardCounts::default() }
+    }
+}
+
+/// The files of a forwarder; no other process has them as long as this lives.
+#[derive(Debug)]
+pub(crate) struct StateFiles {
+    folder: PathBuf,
+    name: String,
+    _lock: File,
+}
+
+impl StateFiles {
+    /// Opens the files in the folder of an archive; made when missing.
+    pub(crate) fn open(archive: &Path, name: &str) -> Result<Self, StateError> {
+        let is_letter = |letter: char| letter.is_ascii_alphanumeric() || ".-_".contains(letter);
+        if name.is_empty() || name.starts_with('.') || name == ORIGIN || !name.chars().all(is_letter) {
+            return Err(StateError::BadName { name: name.to_owned() });
+        }
+        let folder = archive.join(FOLDER);
+        std::fs::create_dir_all(&folder).map_err(failed(&folder))?;
+        let path = folder.join(format!("{name}.lock"));
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&path).map_err(failed(&path))?;
+        lock.try_lock().map_err(|_| StateError::Locked { path })?;
+        Ok(Self { folder, name: name.to_owned(), _lock: lock })
+    }
+
+    /// The number of the archive, drawn when it has none.
+    pub(crate) fn origin(&self) -> Result<i64, StateError> {
+        let path = self.folder.join(ORIGIN);
+        // several forwarders may begin at once
+        let lock_path = self.folder.join("origin.lock");
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
+        let lock = lock.map_err(failed(&lock_path))?;
+        lock.lock().map_err(failed(&lock_path))?;
+        if let Some(lines) = read(&path)? {
+            return value(&lines, "origin").ok_or(StateError::Damaged { path });
+        }
+        let mut octets = [0; 8];
+        let source = Path::new("/dev/urandom");
+        File::open(source).and_then(|mut file| file.read_exact(&mut octets)).map_err(failed(source))?;
+        let origin = i64::from_le_bytes(octets);
+        write(&path, &format!("origin {origin}\n"))?;
+        Ok(origin)
+    }
+
+    /// How far it is; at the begin when it never ran.
+    pub(crate) fn load(&self) -> Result<ForwardState, StateError> {
+        let path = self.path();
+        let Some(lines) = read(&path)? else { return Ok(ForwardState::default()) };
+        let parse = || {
+            Some(ForwardState {
+                position: value(&lines, "position")?,
+                counts: ForwardCounts {
+                    rows_forwarded: value(&lines, "rows_forwarded")?,
+                    rows_refused: value(&lines, "rows_refused")?,
+                    rows_lost: value(&lines, "rows_lost")?,
+                    deliveries_forwarded: value(&lines, "deliveries_forwarded")?,
+                    deliveries_lost: value(&lines, "deliveries_lost")?,
+                    rewinds: value(&lines, "rewinds")?,
+                    ..ForwardCounts::default()
+                },
+            })
+        };
+        parse().ok_or(StateError::Damaged { path })
+    }
+
+    /// Replaces how far it is.
+    pub(crate) fn keep(&self, state: &ForwardState) -> Result<(), StateError> {
+        let mut text = format!("position {}\n", state.position);
+        for (name, count) in state.counts.named() {
+            let _ = writeln!(text, "{name} {count}");
+        }
+        write(&self.path(), &text)
+    }
+
+    fn path(&self) -> PathBuf {
+        self.folder.join(&self.name)
+    }
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> StateError + use<> {
+    let path = path.to_owned();
+    |source| StateError::File { path, source }
+}
+
+/// The lines of a file; `None` when there is none.
+fn read(path: &Path) -> Result<Option<String>, StateError> {
+    let text = match std::fs::read(path) {
+        Ok(octets) => String::from_utf8_lossy(&octets).into_owned(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(failed(path)(error)),
+    };
+    let damaged = || StateError::Damaged { path: path.to_owned() };
+    let (body, sum) = text.trim_end().rsplit_once('\n').ok_or_else(damaged)?;
+    let body = format!("{body}\n");
+    let is_whole = sum == checksum(&body) && body.lines().next() == Some(HEADING);
+    is_whole.then_some(Some(body)).ok_or_else(damaged)
+}
+
+/// Replaces a file, and returns when a crash of the machine cannot bring the old one back.
+fn write(path: &Path, lines: &str) -> Result<(), StateError> {
+    let body = format!("{HEADING}\n{lines}");
+    let new = path.with_extension("new");
+    let replace = || {
+        let mut file = File::create(&new)?;
+        writeln!(file, "{body}{}", checksum(&body))?;
+        file.sync_data()?;
+        std::fs::rename(&new, path)?;
+        path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+    };
+    replace().map_err(failed(path))
+}
+
+fn checksum(body: &str) -> String {
+    format!("crc32c {:08x}", crc32c::crc32c(body.as_bytes()))
+}
+
+fn value<T: std::str::FromStr>(lines: &str, name: &str) -> Option<T> {
+    let found = lines.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    found?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,42 @@
+use weir_archive::Position;
+
+use super::*;
+
+#[test]
+fn what_was_kept_is_read_back_and_damage_is_found() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let files = StateFiles::open(dir.path(), "store").expect("files");
+    assert_eq!(files.load().expect("nothing yet"), ForwardState::default());
+    let counts = ForwardCounts { rows_forwarded: 12, rows_lost: 3, deliveries_lost: 1, ..ForwardCounts::default() };
+    let state = ForwardState { position: FollowPosition { epoch: 2, position: Position::new(9) }, counts };
+    files.keep(&state).expect("kept");
+    assert_eq!(files.load().expect("a state"), state);
+    let path = dir.path().join("forward/store");
+    let octets = std::fs::read(&path).expect("the file");
+    for at in 0..octets.len() - 1 {
+        let mut damaged = octets.clone();
+        damaged[at] ^= 1;
+        std::fs::write(&path, damaged).expect("written");
+        assert!(matches!(files.load(), Err(StateError::Damaged { .. })), "octet {at}");
+        std::fs::write(&path, &octets[..at]).expect("written");
+        assert!(matches!(files.load(), Err(StateError::Damaged { .. })), "cut at {at}");
+    }
+}
+
+#[test]
+fn an_archive_has_one_number_and_a_name_one_forwarder() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let first = StateFiles::open(dir.path(), "a").expect("files");
+    let other = StateFiles::open(dir.path(), "b").expect("files");
+    let origin = first.origin().expect("a number");
+    assert_eq!([other.origin().expect("the same"), first.origin().expect("the same")], [origin; 2]);
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let files = StateFiles::open(elsewhere.path(), "a").expect("files");
+    assert_ne!(files.origin().expect("another"), origin);
+    assert!(matches!(StateFiles::open(dir.path(), "a"), Err(StateError::Locked { .. })));
+    drop(first);
+    StateFiles::open(dir.path(), "a").expect("free again");
+    for name in ["", ".a", "../a", "a/b", "origin"] {
+        assert!(matches!(StateFiles::open(dir.path(), name), Err(StateError::BadName { .. })), "{name}");
+    }
+}

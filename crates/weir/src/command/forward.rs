@@ -1,0 +1,179 @@
+//! `weir forward`: an archive into a cluster, while it grows or to its end.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::Context;
+use weir_cassandra::{CassandraOptions, CassandraStore, CassandraUrl};
+use weir_chain::run::ComponentProgress;
+use weir_chain::{OptionText, Problem, TimeSpan};
+use weir_forward::{ForwardCounts, ForwardOptions, ForwardThread};
+
+use super::ArchiveArg;
+use crate::running::Signals;
+
+/// How often it is looked at whether a signal came.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Examples at the end of the long help.
+const EXAMPLES: &str = "\
+Examples:
+  Store what an archive has and will have in a keyspace of three replicas, for 90 days:
+    weir forward -R flows --to 'cassandra://10.0.0.1,10.0.0.2/weir?replication=3&ttl=90d'
+  Store what an archive has, and end:
+    weir forward -R flows --to cassandra://localhost/weir --until-end
+  With a user whose name and password are in a file, over TLS:
+    weir forward -R flows --to 'cassandra://db.example/weir?user_file=user&tls_ca=ca.pem'";
+
+/// Store the flows of an archive in Cassandra, while it grows
+///
+/// Each flow is stored once: the archive keeps how far it was forwarded, and the keys of flows make storing one again change
+/// nothing. While the cluster is away flows wait in the archive, and are stored when it is back. What the limits of the archive
+/// remove before it was stored is counted as lost. A collector or meter may write the archive meanwhile; weir collect and
+/// weir meter do the same in one process with --to.
+///
+/// Ends in order at SIGINT or SIGTERM. The exit status is 0 also when flows wait; how many deliveries do is printed.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    archive: ArchiveArg,
+    /// Store flows in this cluster and keyspace: cassandra://HOST,HOST:PORT/KEYSPACE
+    ///
+    /// Options follow a question mark: cassandra://host/keyspace?replication=3&ttl=90d. They are those of the sink cassandra, see
+    /// weir chain kinds cassandra.
+    #[arg(long, value_name = "URL", value_parser = cluster)]
+    to: CassandraOptions,
+    /// Keep how far the archive was forwarded under this name; each cluster needs one of its own
+    #[arg(long, value_name = "NAME", default_value = "cassandra")]
+    name: String,
+    /// End when everything that the archive has is stored
+    #[arg(long)]
+    until_end: bool,
+    /// Log progress this often; 0s: never
+    #[arg(long, value_name = "DURATION", default_value = "1m")]
+    report_interval: TimeSpan,
+}
+
+/// Reads the address of a cluster with its options.
+pub(crate) fn cluster(text: &str) -> Result<CassandraOptions, String> {
+    CassandraUrl::parse_text(text).and_then(|url| url.options()).map_err(|problem| match problem {
+        Problem::Because(message, Some(hint)) => format!("{message}\nhint: {hint}"),
+        Problem::Because(message, None) => message,
+        Problem::Needs(needed) => format!("{needed} is needed"),
+    })
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let signals = Signals::new()?;
+    let forwarding = start(&args.archive.archive, &args.to, &args.name)?;
+    let begun = forwarding.begun();
+    let every = (!args.report_interval.is_zero()).then(|| args.report_interval.duration());
+    let mut reported = Instant::now();
+    while !args.until_end && !signals.is_stopping() && !forwarding.has_ended() {
+        std::thread::sleep(LOOK_EVERY);
+        if every.is_some_and(|every| reported.elapsed() >= every) {
+            reported = Instant::now();
+            tracing::info!("{}", summary(&forwarding.counts(), &begun));
+        }
+    }
+    // with --until-end a signal is what stops it, and without it has come
+    let is_stopping = || signals.is_stopping();
+    let counts = forwarding.end(is_stopping).context("forwarding ended")?;
+    eprintln!("{}", summary(&counts, &begun));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn start(archive: &Path, options: &CassandraOptions, name: &str) -> anyhow::Result<ForwardThread> {
+    let store = CassandraStore::new(options.clone())?;
+    let options = ForwardOptions { name: name.to_owned(), ..ForwardOptions::default() };
+    Ok(ForwardThread::start(archive, options, store)?)
+}
+
+/// What was forwarded since it began, and what was not.
+pub(crate) fn summary(counts: &ForwardCounts, begun: &ForwardCounts) -> String {
+    let since = |of: fn(&ForwardCounts) -> u64| of(counts).saturating_sub(of(begun));
+    let mut text = format!(
+        "cassandra: {} flows stored, {} deliveries wait",
+        since(|counts| counts.rows_forwarded),
+        counts.deliveries_waiting
+    );
+    let rest = [
+        ("flows that it can never take", since(|counts| counts.rows_refused)),
+        ("flows lost", since(|counts| counts.rows_lost)),
+        ("deliveries lost", since(|counts| counts.deliveries_lost)),
+        ("failures", since(|counts| counts.failures)),
+    ];
+    for (what, count) in rest.into_iter().filter(|(_, count)| *count > 0) {
+        let _ = write!(text, ", {count} {what}");
+    }
+    text
+}
+
+/// Forwarding beside a chain that writes the archive.
+#[derive(Default)]
+pub(crate) struct ForwardBeside {
+    running: Mutex<Option<ForwardThread>>,
+}
+
+impl ForwardBeside {
+    /// Begins, once the archive is open. Flows are kept whatever becomes of it.
+    pub(crate) fn begin(&self, archive: &Path, options: Option<&CassandraOptions>) {
+        let Some(options) = options else { return };
+        match start(archive, options, "cassandra") {
+            Ok(started) => *self.running.lock().unwrap_or_else(PoisonError::into_inner) = Some(started),
+            Err(error) => eprintln!("error: flows are not stored in Cassandra: {error:#}"),
+        }
+    }
+
+    /// Ends forwarding when everything is stored, or `is_stopping` says that it must, and prints what came of it.
+    pub(crate) fn end(self, is_stopping: impl Fn() -> bool) -> anyhow::Result<()> {
+        let Some(running) = self.running.into_inner().unwrap_or_else(PoisonError::into_inner) else { return Ok(()) };
+        let begun = running.begun();
+        let counts = running.end(is_stopping).context("storing flows in Cassandra ended")?;
+        eprintln!("{}", summary(&counts, &begun));
+        if counts.deliveries_waiting > 0 {
+            eprintln!("hint: weir forward stores what waits in the archive, and so does the next run");
+        }
+        Ok(())
+    }
+
+    /// As [`end`](Self::end): of interfaces what is stored within a moment, of files everything, unless a signal comes.
+    pub(crate) fn end_of(self, is_live: bool) -> anyhow::Result<()> {
+        if is_live {
+            return self.end(after(LIVE_GRACE));
+        }
+        let signals = Signals::new()?;
+        self.end(|| signals.is_stopping())
+    }
+
+    /// What was counted, for the log.
+    pub(crate) fn counts(&self) -> Option<String> {
+        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
+        running.as_ref().map(|running| summary(&running.counts(), &running.begun()))
+    }
+}
+
+/// How long flows of interfaces and sockets get to be stored when their command ends.
+pub(crate) const LIVE_GRACE: Duration = Duration::from_secs(10);
+
+/// Says that it is time to stop once so much time has passed.
+pub(crate) fn after(length: Duration) -> impl Fn() -> bool {
+    let began = Instant::now();
+    move || began.elapsed() >= length
+}
+
+/// Prints what a sink `cassandra` stored.
+pub(crate) fn print_stored(sink: &ComponentProgress) {
+    let of = |name: &str| sink.counter(name);
+    let mut text = format!("cassandra: {} flows stored of {} spooled", of("rows_forwarded"), of("rows_spooled"));
+    for (name, what) in [("rows_refused", "that it can never take"), ("rows_lost", "lost")] {
+        if of(name) > 0 {
+            let _ = write!(text, ", {} {what}", of(name));
+        }
+    }
+    eprintln!("{text}");
+}
