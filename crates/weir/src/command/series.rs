@@ -12,11 +12,12 @@ use std::time::SystemTime;
 
 use anyhow::{Context, anyhow, bail};
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use arrow::datatypes::Schema;
 use clap::Subcommand;
 use weir_chain::TimeSpan;
 use weir_nfdump::times;
 use weir_print::{OutputOptions, PrintError, write_batches};
-use weir_series::{Coverage, FamilyId, Resolution, RowSelection, SeriesError, SeriesStore};
+use weir_series::{Coverage, Family, FamilyId, Resolution, RowSelection, SeriesError, SeriesStore};
 
 use super::FormatArg;
 
@@ -203,14 +204,13 @@ fn ls(args: &LsArgs) -> anyhow::Result<()> {
         return print(iter::once(Ok(RecordBatch::try_from_iter([("key", keys)])?)), args.format);
     }
     let families = || (0..).map(FamilyId).zip(store.families());
-    let texts = |of: &dyn Fn((FamilyId, &weir_series::Family)) -> String| -> ArrayRef {
+    let texts = |of: &dyn Fn((FamilyId, &Family)) -> String| -> ArrayRef {
         Arc::new(families().map(of).map(Some).collect::<StringArray>())
     };
     let keys: UInt64Array = families().map(|(id, _)| Some(catalogue.series(id).count() as u64)).collect();
-    let metrics = |family: &weir_series::Family| {
-        family.metrics.iter().map(|metric| metric.name.as_str()).collect::<Vec<_>>().join(" ")
-    };
-    let coverage = |family: &weir_series::Family| match family.coverage {
+    let metrics =
+        |family: &Family| family.metrics.iter().map(|metric| metric.name.as_str()).collect::<Vec<_>>().join(" ");
+    let coverage = |family: &Family| match family.coverage {
         Coverage::Complete => "all",
         Coverage::Largest => "the largest of each step, and other",
     };
@@ -239,18 +239,35 @@ fn utc(secs: i64) -> String {
 
 fn fetch(args: &FetchArgs) -> anyhow::Result<()> {
     let store = args.store.open()?;
-    family(&store, &args.by)?;
+    let id = family(&store, &args.by)?;
     let (resolution, from_secs, until_secs) = args.steps.selected(&store)?;
     let keys = (!args.keys.is_empty()).then(|| args.keys.clone());
     let selection = RowSelection { resolution, families: Some(vec![args.by.clone()]), keys, from_secs, until_secs };
-    let rows = Arc::new(store).rows(&selection)?;
-    let schema = rows.schema();
-    let batches = rows.map(|batch| batch.map_err(anyhow::Error::from));
-    let mut batches = batches.peekable();
+    let store = Arc::new(store);
+    let is_finest = resolution == store.resolutions()[0];
+    let spec = &store.families()[usize::from(id.0)];
+    let rows = store.rows(&selection)?;
+    let columns = columns_of(&rows.schema(), spec, is_finest);
+    let empty = RecordBatch::new_empty(rows.schema()).project(&columns)?;
+    let mut batches = rows.map(|batch| Ok(batch?.project(&columns)?)).peekable();
     if batches.peek().is_none() {
-        return print(iter::once(Ok(RecordBatch::new_empty(schema))), args.format);
+        return print(iter::once(Ok(empty)), args.format);
     }
     print(batches, args.format)
+}
+
+/// The columns that say something of a family: those of its metrics, and in the finest steps only their values.
+fn columns_of(schema: &Schema, family: &Family, is_finest: bool) -> Vec<usize> {
+    let says_something = |name: &str| {
+        let metric = ["_min", "_max", "_last"].iter().find_map(|ending| name.strip_suffix(ending));
+        match (metric, family.metric(metric.unwrap_or(name))) {
+            (Some(_), known) => known.is_some() && !is_finest,
+            (None, Some(_)) => true,
+            (None, None) => matches!(name, "time" | "step" | "by" | "key") || name == "known" && !is_finest,
+        }
+    };
+    let fields = schema.fields().iter().enumerate();
+    fields.filter(|(_, field)| says_something(field.name())).map(|(place, _)| place).collect()
 }
 
 /// Writes batches to standard output.

@@ -71,7 +71,7 @@ fn what_is_kept_is_listed_and_fetched() {
     let bytes = |step: &str| -> Vec<(u64, u64)> {
         let text = done(folder.path(), &[&fetch[..], &[step]].concat());
         let rows = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
-        rows.map(|row| (row["bytes"].as_u64().expect("bytes"), row["peers_max"].as_u64().expect("peers"))).collect()
+        rows.map(|row| (row["bytes"].as_u64().expect("bytes"), row["peers"].as_u64().expect("peers"))).collect()
     };
     assert_eq!(bytes("1s"), [(100, 1), (400, 1), (800, 1)]);
     // the minute of the last flow is not over
