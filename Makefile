@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo build test check bench
+.PHONY: help demo build test test-cassandra check bench
 
 # Cargo builds into ./target unless the environment says otherwise; the demo must find the binary there.
 CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -10,7 +10,7 @@ export CARGO_TARGET_DIR
 WEIR := $(CARGO_TARGET_DIR)/release/weir
 
 help: ## list the targets
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 20
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 20
 
 demo: build ## collect, keep and query generated flows, and see that none is lost
 	@WEIR="$(WEIR)" bash demo/run.sh
@@ -24,6 +24,10 @@ build: ## build the release binary
 test: ## install what tests compare with, then run every check and test
 	@bash .ci/packages build test
 	@bash .ci/test
+
+test-cassandra: ## test the Cassandra adapter against real nodes, one and a ring of three
+	@bash .ci/packages build test
+	WEIR_REQUIRE_CASSANDRA=1 cargo test --package weir-cassandra
 
 check: ## the house rules, rustfmt, clippy, licences
 	@bash .ci/packages build

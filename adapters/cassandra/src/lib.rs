@@ -19,6 +19,7 @@ pub mod url;
 pub mod schema;
 
 mod element_blob;
+pub mod packets;
 mod values;
 
 pub mod reader;
@@ -32,6 +33,7 @@ mod error;
 
 pub use error::CassandraError;
 pub use options::CassandraOptions;
+pub use packets::ExportPacket;
 pub use reader::{CassandraReader, Operand, Operator, Predicate, ScanRange};
 pub use url::CassandraUrl;
 pub use writer::CassandraStore;

@@ -4,6 +4,7 @@
 //! page by page; a page becomes one batch. Values go from the frame into column builders, without a row or a value of
 //! the driver in between. Batches come in no order: whoever wants one sorts.
 
+mod packets;
 mod page;
 mod predicate;
 
@@ -29,6 +30,8 @@ pub use predicate::{Operand, Operator, Predicate};
 /// What to read, by when flows were received: milliseconds since the epoch, the end not included.
 pub type ScanRange = Range<i64>;
 
+/// The model that flows are read from.
+const FLOWS: &str = "flows";
 /// Partitions that are read at the same time, unless it is said otherwise.
 const PARTITIONS_MAX: usize = 8;
 /// Rows of a page, unless it is said otherwise.
@@ -70,8 +73,7 @@ impl CassandraReader {
         let session = connect(&options).await?;
         let keyspace = &options.to.keyspace;
         let days = format!("SELECT DISTINCT model, day FROM {keyspace}.buckets");
-        let buckets =
-            format!("SELECT bucket, shard, width_ms FROM {keyspace}.buckets WHERE model = 'flows' AND day = ?");
+        let buckets = format!("SELECT bucket, shard, width_ms FROM {keyspace}.buckets WHERE model = ? AND day = ?");
         let days = prepare(&session, &options, &days).await?;
         let buckets = prepare(&session, &options, &buckets).await?;
         let inner = Arc::new(Inner { session, options, days, buckets });
@@ -122,7 +124,7 @@ impl CassandraReader {
         predicates: &[Predicate],
     ) -> Result<impl Stream<Item = Result<Partition, CassandraError>> + Send + use<>, CassandraError> {
         let scan = Arc::new(self.prepare_scan(range, columns, predicates).await?);
-        let days = self.days(&scan.range).await?;
+        let days = self.days(&scan.range, FLOWS).await?;
         let reader = self.clone();
         let partitions = stream::iter(days).then(move |day_ms| {
             let (reader, scan) = (reader.clone(), Arc::clone(&scan));
@@ -167,13 +169,13 @@ impl CassandraReader {
     }
 
     /// The days of the range that have anything.
-    async fn days(&self, range: &ScanRange) -> Result<Vec<i64>, CassandraError> {
+    async fn days(&self, range: &ScanRange, of_model: &str) -> Result<Vec<i64>, CassandraError> {
         let Inner { session, days, .. } = &*self.inner;
         let rows = session.execute_iter(days.clone(), ()).await.map_err(|error| self.failed(&error))?;
         let rows = rows.rows_stream::<(String, CqlTimestamp)>().map_err(|error| self.failed(&error))?;
         let rows: Vec<_> = rows.try_collect().await.map_err(|error| self.failed(&error))?;
         let is_in_range = |day_ms: &i64| *day_ms < range.end && range.start < day_ms.saturating_add(DAY_MS);
-        let days = rows.into_iter().filter(|(model, _)| model == "flows").map(|(_, day)| day.0);
+        let days = rows.into_iter().filter(|(model, _)| model == of_model).map(|(_, day)| day.0);
         let mut days: Vec<_> = days.filter(is_in_range).collect();
         days.sort_unstable();
         Ok(days)
@@ -181,17 +183,22 @@ impl CassandraReader {
 
     /// The partitions of a day that overlap the range.
     async fn partitions(&self, day_ms: i64, scan: &Arc<Scan>) -> Result<Vec<Partition>, CassandraError> {
+        let places = self.places(day_ms, &scan.range, FLOWS).await?;
+        Ok(places.into_iter().map(|place| Partition { place, scan: Arc::clone(scan) }).collect())
+    }
+
+    /// Where a model has anything of a day within the range, in order.
+    async fn places(&self, day_ms: i64, range: &ScanRange, model: &str) -> Result<Vec<Place>, CassandraError> {
         let Inner { session, buckets, .. } = &*self.inner;
-        let rows = session.execute_iter(buckets.clone(), (CqlTimestamp(day_ms),)).await;
+        let rows = session.execute_iter(buckets.clone(), (model, CqlTimestamp(day_ms))).await;
         let rows = rows.map_err(|error| self.failed(&error))?;
         let rows = rows.rows_stream::<(CqlTimestamp, i16, i32)>().map_err(|error| self.failed(&error))?;
         let rows: Vec<_> = rows.try_collect().await.map_err(|error| self.failed(&error))?;
         let is_in_range = |(bucket, _, width): &(CqlTimestamp, i16, i32)| {
-            bucket.0 < scan.range.end && scan.range.start < bucket.0.saturating_add(i64::from(*width))
+            bucket.0 < range.end && range.start < bucket.0.saturating_add(i64::from(*width))
         };
         let place = |(bucket, shard, _): (CqlTimestamp, i16, i32)| Place { bucket_ms: bucket.0, shard };
-        let places = rows.into_iter().filter(is_in_range).map(place);
-        Ok(places.map(|place| Partition { place, scan: Arc::clone(scan) }).collect())
+        Ok(rows.into_iter().filter(is_in_range).map(place).collect())
     }
 
     /// The pages of a partition.

@@ -12,6 +12,7 @@ use weir_flow::{Column, ColumnType};
 
 use crate::connect::statement_error;
 use crate::options::Model;
+use crate::packets::PACKET_COLUMNS;
 use crate::{CassandraError, CassandraOptions};
 
 /// The version of the layout that this version of weir reads and writes. New columns do not change it.
@@ -157,10 +158,11 @@ fn create_flows(options: &CassandraOptions) -> String {
 }
 
 fn create_packets(options: &CassandraOptions) -> String {
-    let keyspace = &options.to.keyspace;
+    let columns: Vec<_> = PACKET_COLUMNS.iter().map(|(name, cql_type)| format!("{name} {cql_type}")).collect();
     format!(
-        "CREATE TABLE IF NOT EXISTS {keyspace}.packets (second timestamp, shard smallint, origin bigint, packet bigint, \
-         flows smallint, message blob, PRIMARY KEY ((second, shard), origin, packet)) WITH {}",
+        "CREATE TABLE IF NOT EXISTS {}.packets ({}, PRIMARY KEY ((second, shard), origin, packet)) WITH {}",
+        options.to.keyspace,
+        columns.join(", "),
         lifetime(options)
     )
 }

@@ -173,17 +173,6 @@ pub(crate) struct PartitionRows {
 }
 
 impl PartitionRows {
-    /// Number of rows.
-    pub(crate) fn len(&self) -> usize {
-        self.range.1 - self.range.0
-    }
-
-    /// The first and the second half.
-    pub(crate) fn halves(&self) -> [Self; 2] {
-        let middle = self.range.0 + self.len() / 2;
-        [(self.range.0, middle), (middle, self.range.1)].map(|range| Self { range, ..self.clone() })
-    }
-
     /// Cuts the rows so that each piece takes about so many octets.
     pub(crate) fn cut(self, octets_max: usize) -> Vec<Self> {
         let mut pieces = Vec::new();
@@ -198,6 +187,21 @@ impl PartitionRows {
         }
         pieces.push(Self { range: (begin, self.range.1), ..self });
         pieces
+    }
+}
+
+impl crate::writer::Piece for PartitionRows {
+    fn len(&self) -> usize {
+        self.range.1 - self.range.0
+    }
+
+    fn flows(&self) -> u64 {
+        self.len() as u64
+    }
+
+    fn halves(&self) -> [Self; 2] {
+        let middle = self.range.0 + self.len() / 2;
+        [(self.range.0, middle), (middle, self.range.1)].map(|range| Self { range, ..self.clone() })
     }
 }
 

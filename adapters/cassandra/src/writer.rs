@@ -16,6 +16,7 @@ use weir_forward::{ForwardDelivery, ForwardOutcome, ForwardStore};
 
 use crate::{CassandraError, CassandraOptions};
 use task::Cluster;
+pub(crate) use task::Piece;
 
 /// Threads of the runtime.
 const THREADS: usize = 2;

@@ -8,6 +8,7 @@ use tokio::sync::Mutex;
 use weir_flow::Column;
 
 use crate::connect::statement_error;
+use crate::packets::PACKET_COLUMNS;
 use crate::schema::{FLOW_KEY, quoted};
 use crate::{CassandraError, CassandraOptions};
 
@@ -59,6 +60,14 @@ fn insert(columns: &[Column], options: &CassandraOptions) -> String {
     let marks = vec!["?"; names.len()].join(", ");
     let keyspace = &options.to.keyspace;
     format!("INSERT INTO {keyspace}.flows ({}) VALUES ({marks}){}", names.join(", "), using_ttl(options.ttl_secs()))
+}
+
+/// The statement that writes a packet.
+pub(super) fn insert_packet(options: &CassandraOptions) -> String {
+    let names = PACKET_COLUMNS.map(|(name, _)| name).join(", ");
+    let marks = ["?"; PACKET_COLUMNS.len()].join(", ");
+    let keyspace = &options.to.keyspace;
+    format!("INSERT INTO {keyspace}.packets ({names}) VALUES ({marks}){}", using_ttl(options.ttl_secs()))
 }
 
 /// The end of a statement that writes rows which expire.

@@ -7,20 +7,35 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use scylla::client::session::Session;
+use scylla::serialize::batch::BatchValues;
+use scylla::serialize::row::SerializeRow;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlTimestamp;
 use tokio::sync::{Mutex, OnceCell, Semaphore};
 use weir_forward::{ForwardDelivery, StoredRows};
 
-use super::insert::{Inserts, prepare, using_ttl};
+use super::insert::{Inserts, insert_packet, prepare, using_ttl};
 use crate::connect::{connect, is_final, message, statement_error};
-use crate::options::DAY_MS;
+use crate::options::{DAY_MS, Model};
+use crate::packets::{PartitionPackets, SECOND_MS, packets};
 use crate::values::{FlowColumns, PartitionRows, Place};
 use crate::{CassandraError, CassandraOptions, schema};
 
 /// Partitions that are known to be in the table of buckets.
 const BUCKETS_MAX: usize = 65_536;
+
+/// What belongs to one partition, and may be sent together.
+pub(crate) trait Piece: BatchValues + SerializeRow + Clone + Send + Sync {
+    /// Statements of it.
+    fn len(&self) -> usize;
+
+    /// Flows of it.
+    fn flows(&self) -> u64;
+
+    /// The first and the second half.
+    fn halves(&self) -> [Self; 2];
+}
 
 /// A cluster, once it was reached.
 pub(super) struct Cluster {
@@ -33,6 +48,8 @@ pub(super) struct Cluster {
 pub(super) struct Connected {
     session: Session,
     inserts: Inserts,
+    /// In the model of packets.
+    insert_packet: Option<PreparedStatement>,
     insert_bucket: PreparedStatement,
     buckets: Mutex<HashSet<Place>>,
 }
@@ -53,12 +70,17 @@ impl Cluster {
             let ttl = self.options.ttl_secs();
             let ttl = if ttl == 0 { 0 } else { ttl + DAY_MS.unsigned_abs() / 1000 };
             let text = format!(
-                "INSERT INTO {keyspace}.buckets (model, day, bucket, shard, width_ms) VALUES ('flows', ?, ?, ?, ?){}",
+                "INSERT INTO {keyspace}.buckets (model, day, bucket, shard, width_ms) VALUES ('{}', ?, ?, ?, ?){}",
+                self.options.model.word(),
                 using_ttl(ttl)
             );
             let insert_bucket = prepare(&text, &session, &self.options).await?;
+            let insert_packet = match self.options.model {
+                Model::Flows => None,
+                Model::Packets => Some(prepare(&insert_packet(&self.options), &session, &self.options).await?),
+            };
             let (inserts, buckets) = (Inserts::default(), Mutex::default());
-            Ok(Arc::new(Connected { session, inserts, insert_bucket, buckets }))
+            Ok(Arc::new(Connected { session, inserts, insert_packet, insert_bucket, buckets }))
         });
         connected.await.map(Arc::clone)
     }
@@ -66,23 +88,71 @@ impl Cluster {
     /// Stores a delivery: all of its rows, but for those that the server can never take.
     pub(super) async fn store(&self, delivery: ForwardDelivery) -> Result<StoredRows, CassandraError> {
         let connected = self.ready().await?;
+        let shard = (delivery.position.position.get() % u64::from(self.options.writing.shards)) as i16;
+        match &connected.insert_packet {
+            Some(statement) => self.store_packets(&connected, statement, &delivery, shard).await,
+            None => self.store_flows(&connected, &delivery, shard).await,
+        }
+    }
+
+    async fn store_flows(
+        &self,
+        connected: &Connected,
+        delivery: &ForwardDelivery,
+        shard: i16,
+    ) -> Result<StoredRows, CassandraError> {
         let rows = delivery.flows.rows() as u64;
-        let Some(columns) = FlowColumns::of(&delivery).map(Arc::new) else {
+        let Some(columns) = FlowColumns::of(delivery).map(Arc::new) else {
             tracing::warn!("{rows} flows without a time of reception cannot be stored");
             return Ok(StoredRows { stored: 0, refused: rows });
         };
         let statement = connected.inserts.of(columns.columns().collect(), &connected.session, &self.options).await?;
-        let shard = (delivery.position.position.get() % u64::from(self.options.writing.shards)) as i16;
+        let mut pieces = Vec::new();
+        for partition in self.partitions(&columns, shard) {
+            self.note_bucket(connected, partition.place, self.options.writing.bucket.millis()).await?;
+            pieces.extend(partition.cut(self.options.batch_octets()));
+        }
+        self.send_all(&connected.session, &statement, pieces).await
+    }
+
+    async fn store_packets(
+        &self,
+        connected: &Connected,
+        statement: &PreparedStatement,
+        delivery: &ForwardDelivery,
+        shard: i16,
+    ) -> Result<StoredRows, CassandraError> {
+        let (seconds, refused) = packets(delivery, usize::from(self.options.writing.packet_flows));
+        let mut pieces = Vec::new();
+        for (second_ms, packets) in seconds {
+            let place = Place { bucket_ms: second_ms, shard };
+            self.note_bucket(connected, place, SECOND_MS).await?;
+            let range = (0, packets.len());
+            let partition = PartitionPackets { packets: packets.into(), place, origin: delivery.origin, range };
+            pieces.extend(partition.cut(self.options.batch_octets()));
+        }
+        if refused > 0 {
+            tracing::warn!("{refused} flows cannot be expressed in IPFIX and are not stored");
+        }
+        let mut stored = self.send_all(&connected.session, statement, pieces).await?;
+        stored.refused += refused;
+        Ok(stored)
+    }
+
+    /// Sends all pieces of a delivery, some at a time.
+    async fn send_all<P: Piece>(
+        &self,
+        session: &Session,
+        statement: &PreparedStatement,
+        pieces: Vec<P>,
+    ) -> Result<StoredRows, CassandraError> {
         let mut sending = FuturesUnordered::new();
         let mut stored = StoredRows::default();
-        for partition in self.partitions(&columns, shard) {
-            self.note_bucket(&connected, partition.place).await?;
-            for piece in partition.cut(self.options.batch_octets()) {
-                while sending.len() >= self.options.writing.batches_in_flight {
-                    stored += sending.next().await.transpose()?.unwrap_or_default();
-                }
-                sending.push(self.send(&connected.session, &statement, piece));
+        for piece in pieces {
+            while sending.len() >= self.options.writing.batches_in_flight {
+                stored += sending.next().await.transpose()?.unwrap_or_default();
             }
+            sending.push(self.send(session, statement, piece));
         }
         while let Some(sent) = sending.next().await {
             stored += sent?;
@@ -108,13 +178,12 @@ impl Cluster {
     }
 
     /// Makes readers find a partition, before anything is in it.
-    async fn note_bucket(&self, connected: &Connected, place: Place) -> Result<(), CassandraError> {
+    async fn note_bucket(&self, connected: &Connected, place: Place, width_ms: i64) -> Result<(), CassandraError> {
         if connected.buckets.lock().await.contains(&place) {
             return Ok(());
         }
         let day = CqlTimestamp(place.bucket_ms.div_euclid(DAY_MS) * DAY_MS);
-        let width_ms = self.options.writing.bucket.millis() as i32;
-        let values = (day, CqlTimestamp(place.bucket_ms), place.shard, width_ms);
+        let values = (day, CqlTimestamp(place.bucket_ms), place.shard, width_ms as i32);
         let sent = connected.session.execute_unpaged(&connected.insert_bucket, values).await;
         sent.map_err(|error| statement_error(&self.options, "INSERT INTO buckets", &error))?;
         let mut buckets = connected.buckets.lock().await;
@@ -126,11 +195,11 @@ impl Cluster {
     }
 
     /// Sends rows of one partition; in halves when the server refuses all of them together.
-    fn send<'a>(
+    fn send<'a, P: Piece + 'a>(
         &'a self,
         session: &'a Session,
         statement: &'a PreparedStatement,
-        rows: PartitionRows,
+        rows: P,
     ) -> BoxFuture<'a, Result<StoredRows, CassandraError>> {
         Box::pin(async move {
             let count = rows.len();
@@ -146,13 +215,13 @@ impl Cluster {
                     session.batch(&batch, &rows).await
                 }
             };
-            let Err(error) = sent else { return Ok(StoredRows { stored: count as u64, refused: 0 }) };
+            let Err(error) = sent else { return Ok(StoredRows { stored: rows.flows(), refused: 0 }) };
             if !is_final(&error) {
                 return Err(statement_error(&self.options, "a batch of flows", &error));
             }
             if count == 1 {
-                tracing::warn!("a flow cannot be stored, ever: {}", message(&error));
-                return Ok(StoredRows { stored: 0, refused: 1 });
+                tracing::warn!("{} flows cannot be stored, ever: {}", rows.flows(), message(&error));
+                return Ok(StoredRows { stored: 0, refused: rows.flows() });
             }
             let mut stored = StoredRows::default();
             for half in rows.halves() {

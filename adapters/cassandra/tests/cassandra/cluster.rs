@@ -11,7 +11,9 @@ use arrow::datatypes::DataType;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use futures::TryStreamExt;
 use weir_archive::{ArchiveOptions, Writer};
-use weir_cassandra::{CassandraOptions, CassandraReader, CassandraStore, CassandraUrl, Predicate, ScanRange};
+use weir_cassandra::{
+    CassandraOptions, CassandraReader, CassandraStore, CassandraUrl, ExportPacket, Predicate, ScanRange,
+};
 use weir_chain::OptionText;
 use weir_flow::{Column, Delivery, FlowBatch, FlowBatchBuilder};
 use weir_forward::{ForwardCounters, ForwardCounts, ForwardError, ForwardOptions, Forwarder};
@@ -106,6 +108,15 @@ pub(crate) fn read(
         let reader = CassandraReader::connect(options.clone()).await.expect("a reader").with_limits(4, 1000);
         let batches = reader.scan(range, columns, predicates).await.expect("a scan");
         batches.try_collect().await.expect("batches")
+    })
+}
+
+/// All export packets of a keyspace.
+pub(crate) fn read_packets(options: &CassandraOptions) -> Vec<ExportPacket> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let reader = CassandraReader::connect(options.clone()).await.expect("a reader");
+        reader.packets(i64::MIN..i64::MAX).await.expect("packets").try_collect().await.expect("packets")
     })
 }
 

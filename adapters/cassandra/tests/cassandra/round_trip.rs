@@ -4,7 +4,7 @@ use weir_cassandra::{Operand, Operator, Predicate};
 use weir_flow::{Column, ColumnType, FlowBatch, FlowBatchBuilder};
 use weir_testkit::cassandra::Cassandra;
 
-use crate::cluster::{BEGIN_MS, forward, numbered, options, read, rows, write};
+use crate::cluster::{BEGIN_MS, forward, numbered, options, read, read_packets, rows, write};
 
 /// Every column with its smallest, its largest and another value, and null; rows that are equal in everything.
 fn extremes() -> FlowBatch {
@@ -104,4 +104,65 @@ fn a_range_some_columns_and_predicates_are_read() {
     assert_eq!(of(&read(&options, range, Some(&columns), &[address])), expected);
     let none = read(&options, BEGIN_MS - 86_400_000..BEGIN_MS, None, &[]);
     assert!(none.is_empty());
+}
+
+#[test]
+fn export_packets_are_messages_that_anybody_can_read() {
+    let Some(cluster) = Cassandra::shared() else { return };
+    let dir = tempfile::tempdir().expect("a folder");
+    let options = options(&cluster, "model=packets&shards=2&packet_flows=30");
+    let archive = dir.path().join("archive");
+    write(&archive, (0..5).map(|at| numbered(at * 4000..(at + 1) * 4000)));
+    let counts = forward(&archive, &options).expect("forwarded");
+    assert_eq!((counts.rows_forwarded, counts.rows_refused), (20_000, 0));
+    let messages = |file: &std::path::Path| {
+        let found = read_packets(&options);
+        let octets: Vec<u8> = found.iter().flat_map(|packet| packet.message.clone()).collect();
+        std::fs::write(file, octets).expect("a file");
+        found
+    };
+    let file = dir.path().join("messages.ipfix");
+    let packets = messages(&file);
+    assert!(packets.iter().all(|packet| (1..=30).contains(&packet.flows)));
+    assert_eq!(packets.iter().map(|packet| u64::from(packet.flows)).sum::<u64>(), 20_000);
+    // seconds of 10,000 flows: some 134 packets for each delivery of a second
+    assert!(packets.len() < 20_000 / 30 + 20, "{} packets", packets.len());
+    let parameters = format!("files = ['{}']", file.display());
+    let outcome = weir_chain::compliance::source(&weir_blocks::sources::capture_reader::KIND, &parameters);
+    let rows = outcome.rows.expect("flows");
+    let numbers = rows.column_by_name("flow_id").expect("numbers");
+    let numbers = arrow::array::AsArray::as_primitive::<arrow::datatypes::UInt64Type>(numbers);
+    let mut numbers: Vec<u64> = numbers.values().to_vec();
+    numbers.sort_unstable();
+    assert!(numbers.into_iter().eq(0..20_000), "each flow once");
+
+    // the same packets again, though deliveries come in another order of rows by now
+    std::fs::remove_file(archive.join("forward/forward")).expect("removed");
+    forward(&archive, &options).expect("forwarded");
+    let sorted = |mut packets: Vec<weir_cassandra::ExportPacket>| {
+        packets.sort_by(|a, b| a.message.cmp(&b.message));
+        packets
+    };
+    assert_eq!(sorted(messages(&file)), sorted(packets));
+}
+
+#[test]
+fn components_of_chains_keep_their_contracts() {
+    let Some(cluster) = Cassandra::shared() else { return };
+    let dir = tempfile::tempdir().expect("a folder");
+    let parameters =
+        format!("to = 'cassandra://{}/chains'\nbucket = '1m'\nspool = '{}'", cluster.hosts(), dir.path().display());
+    let flows = numbered(0..3000);
+    let counters =
+        weir_chain::compliance::sink(&weir_cassandra::sink::KIND, &parameters, &[flows.record_batch().clone()], 700);
+    let counter = |name: &str| counters.iter().find(|(known, _)| *known == name).expect("a counter").1;
+    assert_eq!([counter("rows_spooled"), counter("rows_forwarded"), counter("rows_lost")], [3000, 3000, 0]);
+
+    let outcome = weir_chain::compliance::source(
+        &weir_cassandra::source::KIND,
+        &format!("to = 'cassandra://{}/chains'", cluster.hosts()),
+    );
+    assert_eq!(outcome.counter("rows_read"), 3000);
+    let found = FlowBatch::try_new(outcome.rows.expect("flows")).expect("flows");
+    assert_eq!(rows([&found]), rows([&flows]));
 }
