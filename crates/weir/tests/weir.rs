@@ -15,6 +15,9 @@ mod rows;
 mod archive;
 #[path = "weir/chain.rs"]
 mod chain;
+#[cfg(feature = "cassandra")]
+#[path = "weir/cluster.rs"]
+mod cluster;
 #[path = "weir/commands.rs"]
 mod commands;
 #[path = "weir/damage.rs"]
