@@ -9,8 +9,10 @@ use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::path::Path;
+use std::sync::Arc;
 
 use crate::folder::{self, Folder};
+use crate::shared_file::SharedFile;
 use crate::{FamilyId, SeriesError, SeriesId};
 
 /// The series of a store.
@@ -31,12 +33,12 @@ struct Keys {
 const FILE: &str = "catalogue";
 
 impl Catalogue {
-    /// Reads the catalogue of a store. What is behind a damaged line is not in it.
+    /// Reads the catalogue of a store. Keys whose lines are damaged are not in it.
     pub(crate) fn read(folder: &Folder) -> Result<Self, SeriesError> {
         Ok(Self::read_counted(&folder.0.join(FILE))?.0)
     }
 
-    /// The same with the octets that were understood.
+    /// The same with the octets of whole lines.
     fn read_counted(path: &Path) -> Result<(Self, u64), SeriesError> {
         let octets = match fs::read(path) {
             Ok(octets) => octets,
@@ -45,8 +47,11 @@ impl Catalogue {
         };
         let (mut catalogue, mut understood) = (Self::default(), 0);
         for line in octets.split_inclusive(|&octet| octet == b'\n') {
-            let Some((family, id, key)) = line.strip_suffix(b"\n").and_then(parsed) else { break };
-            catalogue.insert(family, id, &key);
+            // a process that died has not finished the last line; another line that is damaged costs its own key only
+            let Some(whole) = line.strip_suffix(b"\n") else { break };
+            if let Some((family, id, key)) = parsed(whole) {
+                catalogue.insert(family, id, &key);
+            }
             understood += line.len() as u64;
         }
         Ok((catalogue, understood))
@@ -141,7 +146,8 @@ fn unescaped(text: &str) -> String {
 pub(crate) struct CatalogueWriter {
     catalogue: Catalogue,
     folder: Folder,
-    file: File,
+    file: Arc<File>,
+    shared: SharedFile,
     /// Lines that are not written yet.
     waiting: String,
     octets: u64,
@@ -158,7 +164,9 @@ impl CatalogueWriter {
         // a line that was not finished
         file.set_len(octets).map_err(SeriesError::io("shorten", &path))?;
         let next = catalogue.families.iter().map(|family| family.keys.len() as u32).collect();
-        Ok(Self { catalogue, folder: folder.clone(), file, waiting: String::new(), octets, next })
+        let (file, shared) = (Arc::new(file), SharedFile::default());
+        shared.set(Arc::clone(&file));
+        Ok(Self { catalogue, folder: folder.clone(), file, shared, waiting: String::new(), octets, next })
     }
 
     pub(crate) fn catalogue(&self) -> &Catalogue {
@@ -187,7 +195,7 @@ impl CatalogueWriter {
             return Ok(());
         }
         let path = self.folder.0.join(FILE);
-        if let Err(error) = self.file.write_all(self.waiting.as_bytes()) {
+        if let Err(error) = (&*self.file).write_all(self.waiting.as_bytes()) {
             // half a line would hide all that come after it
             let _ = self.file.set_len(self.octets);
             return Err(SeriesError::io("write", &path)(error));
@@ -197,8 +205,18 @@ impl CatalogueWriter {
         Ok(())
     }
 
-    pub(crate) fn sync(&self) -> io::Result<()> {
-        self.file.sync_data()
+    /// The file, to be synced before steps that have its keys.
+    pub(crate) fn shared(&self) -> SharedFile {
+        self.shared.clone()
+    }
+
+    /// Gives this number and those below it to no other series.
+    pub(crate) fn reserve(&mut self, family: FamilyId, last: u32) {
+        let place = usize::from(family.0);
+        if self.next.len() <= place {
+            self.next.resize(place + 1, 0);
+        }
+        self.next[place] = self.next[place].max(last.saturating_add(1));
     }
 
     /// Writes the catalogue anew without the series that are not `used`. The largest number of each family stays, so
@@ -216,7 +234,9 @@ impl CatalogueWriter {
         }
         let path = self.folder.0.join(FILE);
         folder::replace(&path, text.as_bytes())?;
-        self.file = OpenOptions::new().append(true).open(&path).map_err(SeriesError::io("open", &path))?;
+        let file = OpenOptions::new().append(true).open(&path).map_err(SeriesError::io("open", &path))?;
+        self.file = Arc::new(file);
+        self.shared.set(Arc::clone(&self.file));
         (self.catalogue, self.octets) = (kept, text.len() as u64);
         Ok(())
     }

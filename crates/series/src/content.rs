@@ -21,21 +21,48 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    /// Opens a block. A file of steps that was turned around meanwhile is looked for as a block.
+    /// Opens a block. A file that was turned around or back meanwhile is looked for as the other kind.
     pub(crate) fn open(
         folder: &Folder,
         resolution: Resolution,
         block: i64,
         kind: FileKind,
     ) -> Result<Option<Self>, SeriesError> {
+        Self::opened(folder, resolution, block, kind, false)
+    }
+
+    /// The same without steps whose checksums are wrong.
+    pub(crate) fn verified(
+        folder: &Folder,
+        resolution: Resolution,
+        block: i64,
+        kind: FileKind,
+    ) -> Result<Option<Self>, SeriesError> {
+        Self::opened(folder, resolution, block, kind, true)
+    }
+
+    fn opened(
+        folder: &Folder,
+        resolution: Resolution,
+        block: i64,
+        kind: FileKind,
+        verify: bool,
+    ) -> Result<Option<Self>, SeriesError> {
         let opened = |kind| match kind {
             FileKind::Block => Ok(BlockFile::open(folder.file(resolution, block, kind), resolution)?.map(Self::Block)),
-            FileKind::Steps => StepsFile::open(folder, resolution, block, false).map(|file| file.map(Self::Steps)),
+            FileKind::Steps => StepsFile::open(folder, resolution, block, verify).map(|file| file.map(Self::Steps)),
         };
+        let other = if kind == FileKind::Steps { FileKind::Block } else { FileKind::Steps };
         match opened(kind)? {
-            None if kind == FileKind::Steps => opened(FileKind::Block),
+            None => opened(other),
             found => Ok(found),
         }
+    }
+
+    /// When the steps begin that it has.
+    pub(crate) fn times(&self, resolution: Resolution, block: i64) -> impl Iterator<Item = i64> + '_ {
+        let time = move |place: i64| block * resolution.block_secs() + place * i64::from(resolution.step_secs);
+        (0..).zip(self.known()).filter(|(_, known)| **known > 0).map(move |(place, _)| time(place))
     }
 
     /// For each step how many of the finest steps are in it; 0 for a gap.
@@ -178,6 +205,6 @@ impl StepsFile {
 fn amended(old: u64, new: u64, family: &Family, column: usize) -> u64 {
     match family.metrics.get(column).map(|metric| metric.kind) {
         Some(MetricKind::Counter) => old.saturating_add(new),
-        _ => new,
+        _ => old.max(new),
     }
 }

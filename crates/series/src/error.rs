@@ -87,12 +87,34 @@ pub enum SeriesError {
         /// Most steps.
         max: usize,
     },
+    /// Series could not be made rows.
+    #[error("cannot make rows of series: {0}")]
+    Rows(String),
+    /// Too many steps wait to be consolidated, as on a full disk.
+    #[error("too many steps wait to be consolidated")]
+    Busy,
     /// The thread that consolidates has ended.
     #[error("consolidating has ended: {0}")]
     Consolidation(String),
 }
 
 impl SeriesError {
+    /// Whether a file is damaged, so that trying again is of no use.
+    pub fn is_damage(&self) -> bool {
+        match self {
+            Self::Damaged { .. } => true,
+            Self::Io { source, .. } => {
+                matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether it may pass: a full disk, or steps that wait to be consolidated.
+    pub fn may_pass(&self) -> bool {
+        matches!(self, Self::Io { .. } | Self::Busy) && !self.is_damage()
+    }
+
     /// Makes an error of what the system said about a file.
     pub(crate) fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + 'a {
         move |source| Self::Io { action, path: path.to_owned(), source }

@@ -21,7 +21,41 @@ pub(crate) struct Description {
     version: u32,
     pub(crate) resolutions: Vec<Resolution>,
     #[serde(default)]
-    pub(crate) families: Vec<Family>,
+    pub(crate) families: Vec<DescribedFamily>,
+}
+
+/// A family, and in which times it was counted.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct DescribedFamily {
+    #[serde(flatten)]
+    pub(crate) family: Family,
+    /// From which second until which other one, the last one without an end. Outside of them nothing is known of it.
+    #[serde(default)]
+    pub(crate) counted: Vec<Counted>,
+}
+
+/// A time in which a family was counted, in seconds since the epoch.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Counted {
+    from_secs: Option<i64>,
+    until_secs: Option<i64>,
+}
+
+impl DescribedFamily {
+    /// Whether the family was counted in a step.
+    pub(crate) fn is_counted(&self, time_secs: i64) -> bool {
+        self.counted.iter().any(|counted| {
+            counted.from_secs.is_none_or(|from| from <= time_secs)
+                && counted.until_secs.is_none_or(|until| time_secs < until)
+        })
+    }
+}
+
+impl Description {
+    /// The families alone.
+    pub(crate) fn specs(&self) -> Vec<Family> {
+        self.families.iter().map(|described| described.family.clone()).collect()
+    }
 }
 
 /// Whether the steps of a block have been turned around.
@@ -31,19 +65,30 @@ pub(crate) enum FileKind {
     Block,
 }
 
+/// The lock of a store, held while this lives.
+#[derive(Debug)]
+pub(crate) struct Lock(File);
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        // Closing the file is not enough: a process that this one is just starting holds a copy of it for a moment.
+        let _ = self.0.unlock();
+    }
+}
+
 /// The folder of a store.
 #[derive(Debug, Clone)]
 pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Folder {
-    /// Takes the lock of the writer; it is given back when the file is closed.
-    pub(crate) fn lock(&self) -> Result<File, SeriesError> {
+    /// Takes the lock of the writer.
+    pub(crate) fn lock(&self) -> Result<Lock, SeriesError> {
         fs::create_dir_all(&self.0).map_err(SeriesError::io("make the folder", &self.0))?;
         let path = self.0.join("lock");
         let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
         let file = open.map_err(SeriesError::io("open", &path))?;
         match file.try_lock() {
-            Ok(()) => Ok(file),
+            Ok(()) => Ok(Lock(file)),
             Err(TryLockError::WouldBlock) => Err(SeriesError::Locked(self.0.clone())),
             Err(TryLockError::Error(source)) => Err(SeriesError::io("lock", &path)(source)),
         }
@@ -79,10 +124,10 @@ impl Folder {
         }
         wanted.resolutions = resolutions.to_vec();
         for family in families {
-            match wanted.families.iter().find(|known| known.name == family.name) {
-                Some(known) if known == family => {}
+            match wanted.families.iter().find(|known| known.family.name == family.name) {
+                Some(known) if known.family == *family => {}
                 Some(_) => return Err(SeriesError::OtherMetrics(family.name.clone())),
-                None => wanted.families.push(family.clone()),
+                None => wanted.families.push(DescribedFamily { family: family.clone(), counted: Vec::new() }),
             }
         }
         if found.as_ref() != Some(&wanted) {
@@ -90,6 +135,32 @@ impl Folder {
             replace(&self.0.join(DESCRIPTION), text.as_bytes())?;
         }
         Ok(wanted)
+    }
+
+    /// Notes that these families are counted after the last step, and the others no more.
+    pub(crate) fn count(
+        &self,
+        description: &mut Description,
+        families: &[Family],
+        last_secs: Option<i64>,
+    ) -> Result<(), SeriesError> {
+        let before = description.clone();
+        let next_secs = last_secs.map(|last| last + 1);
+        for described in &mut description.families {
+            let is_open = described.counted.last().is_some_and(|counted| counted.until_secs.is_none());
+            match (families.contains(&described.family), is_open) {
+                (true, false) => described.counted.push(Counted { from_secs: next_secs, until_secs: None }),
+                (false, true) => described.counted.iter_mut().for_each(|counted| {
+                    counted.until_secs = counted.until_secs.or(next_secs);
+                }),
+                _ => {}
+            }
+        }
+        if before != *description {
+            let text = toml::to_string(description).unwrap_or_default();
+            replace(&self.0.join(DESCRIPTION), text.as_bytes())?;
+        }
+        Ok(())
     }
 
     /// The folder of a resolution.

@@ -39,6 +39,7 @@ mod reader;
 mod resolution;
 mod rows;
 mod runs;
+mod shared_file;
 mod table;
 mod turning;
 mod writer;

@@ -1,11 +1,11 @@
 //! Reads series.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use crate::consolidation::FOLDS;
 use crate::content::Content;
-use crate::folder::{Description, Folder};
+use crate::folder::{Description, FileKind, Folder};
 use crate::resolution::Resolution;
 use crate::runs::Runs;
 use crate::{Catalogue, Family, FamilyId, SeriesError, SeriesId};
@@ -15,6 +15,7 @@ use crate::{Catalogue, Family, FamilyId, SeriesError, SeriesId};
 pub struct SeriesStore {
     folder: Folder,
     description: Description,
+    families: Vec<Family>,
 }
 
 /// Series as they were read: one entry for each step of the time asked for.
@@ -24,6 +25,7 @@ pub struct Fetched {
     pub first_secs: i64,
     /// Length of a step in seconds.
     pub step_secs: u32,
+    is_finest: bool,
     /// For each step how many of the finest steps are known of it; 0 for a gap.
     pub known: Vec<u32>,
     /// The series that have a value in these steps, ascending.
@@ -35,12 +37,16 @@ pub struct Fetched {
 pub struct FetchedSeries {
     /// Its number.
     pub id: SeriesId,
+    is_finest: bool,
     /// The steps that have it, as places in [`Fetched::known`], ascending.
     pub steps: Vec<u32>,
     /// The values, for each column: the metrics in the finest resolution; the number of finest steps, and then sum, smallest,
     /// largest and last value of each metric in coarser ones.
     columns: Vec<Vec<u64>>,
 }
+
+/// The blocks of a resolution.
+pub(crate) type Blocks = BTreeMap<i64, FileKind>;
 
 /// Most steps that are read at once: five years of an hour, and eight months of a second.
 const STEPS_MAX: usize = 20_000_000;
@@ -73,7 +79,8 @@ impl SeriesStore {
     pub fn open(dir: &Path) -> Result<Self, SeriesError> {
         let folder = Folder(dir.to_owned());
         let description = folder.description()?.ok_or_else(|| SeriesError::NoStore(dir.to_owned()))?;
-        Ok(Self { folder, description })
+        let families = description.specs();
+        Ok(Self { folder, description, families })
     }
 
     /// The resolutions, the finest first.
@@ -83,7 +90,7 @@ impl SeriesStore {
 
     /// The families, in the order of their numbers.
     pub fn families(&self) -> &[Family] {
-        &self.description.families
+        &self.families
     }
 
     /// A family by its name.
@@ -112,8 +119,8 @@ impl SeriesStore {
     }
 
     /// The blocks that there are.
-    pub(crate) fn blocks(&self, resolution: Resolution) -> Result<BTreeSet<i64>, SeriesError> {
-        Ok(self.folder.blocks(resolution)?.into_keys().collect())
+    pub(crate) fn blocks(&self, resolution: Resolution) -> Result<Blocks, SeriesError> {
+        self.folder.blocks(resolution)
     }
 
     /// The finest resolution that still has the step of a time, when the newest is at `newest_secs`.
@@ -133,17 +140,20 @@ impl SeriesStore {
         from_secs: i64,
         until_secs: i64,
     ) -> Result<Fetched, SeriesError> {
-        let ids = ids.map_or(Ids::Range(0, u32::MAX), Ids::List);
-        self.fetch_ids(family, ids, resolution, from_secs, until_secs)
+        // a series that is asked for twice is read once
+        let listed = ids.map(|ids| ids.iter().copied().collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>());
+        let ids = listed.as_deref().map_or(Ids::Range(0, u32::MAX), Ids::List);
+        self.fetch_ids(family, ids, resolution, (from_secs, until_secs), &self.blocks(resolution)?)
     }
 
+    /// The same of these blocks.
     pub(crate) fn fetch_ids(
         &self,
         family: FamilyId,
         ids: Ids<'_>,
         resolution: Resolution,
-        from_secs: i64,
-        until_secs: i64,
+        (from_secs, until_secs): (i64, i64),
+        blocks: &Blocks,
     ) -> Result<Fetched, SeriesError> {
         let step = i64::from(resolution.step_secs);
         let first_secs = from_secs.saturating_add(step - 1).div_euclid(step).saturating_mul(step);
@@ -152,23 +162,30 @@ impl SeriesStore {
         if steps > STEPS_MAX {
             return Err(SeriesError::TooManySteps { steps, max: STEPS_MAX });
         }
-        let mut fetched =
-            Fetched { first_secs, step_secs: resolution.step_secs, known: vec![0; steps], series: Vec::new() };
+        let is_finest = resolution == self.resolutions()[0];
+        let mut fetched = Fetched {
+            first_secs,
+            step_secs: resolution.step_secs,
+            is_finest,
+            known: vec![0; steps],
+            series: Vec::new(),
+        };
         let Some(spec) = self.families().get(usize::from(family.0)) else {
             return Err(SeriesError::Unknown { kind: "family", name: family.0.to_string() });
         };
         let last_secs = first_secs + (steps as i64 - 1) * step;
         let wanted = resolution.block_of(first_secs)..=resolution.block_of(last_secs);
         let mut places: Vec<u32> = Vec::new();
-        for (block, kind) in self.folder.blocks(resolution)? {
-            if !wanted.contains(&block) || steps == 0 {
-                continue;
-            }
+        for (&block, &kind) in blocks.range(wanted).filter(|_| steps > 0) {
             let Some(content) = Content::open(&self.folder, resolution, block, kind)? else { continue };
             let offset = (block * resolution.block_secs() - first_secs) / step;
+            let counted = &self.description.families[usize::from(family.0)];
             for (place, &known) in (offset..).zip(content.known()) {
+                let time_secs = first_secs + place * step;
+                // a step that ends later may have steps in which the family was counted
+                let is_known = counted.is_counted(time_secs) || counted.is_counted(time_secs + step - 1);
                 if let Some(out) = usize::try_from(place).ok().and_then(|place| fetched.known.get_mut(place)) {
-                    *out = known;
+                    *out = if is_known { known } else { 0 };
                 }
             }
             match ids {
@@ -190,6 +207,15 @@ impl SeriesStore {
 }
 
 impl Fetched {
+    /// Adds these series without a value, where they have none: in a complete family they were zero in every known step.
+    pub(crate) fn add_silent(&mut self, ids: impl Iterator<Item = SeriesId>) {
+        let known: BTreeSet<SeriesId> = self.series.iter().map(|series| series.id).collect();
+        let is_finest = self.is_finest;
+        let silent = ids.filter(|id| !known.contains(id));
+        self.series.extend(silent.map(|id| FetchedSeries { id, is_finest, steps: Vec::new(), columns: Vec::new() }));
+        self.series.sort_by_key(|series| series.id);
+    }
+
     /// Appends the values of a block that begins `offset` steps after the first step.
     fn append(&mut self, runs: &Runs, offset: i64, places: &mut Vec<u32>) {
         for (index, &id) in runs.ids.iter().enumerate() {
@@ -199,7 +225,12 @@ impl Fetched {
             let place = &mut places[id as usize];
             if *place == 0 {
                 let columns = vec![Vec::new(); runs.columns.len()];
-                self.series.push(FetchedSeries { id: SeriesId(id), steps: Vec::new(), columns });
+                self.series.push(FetchedSeries {
+                    id: SeriesId(id),
+                    is_finest: self.is_finest,
+                    steps: Vec::new(),
+                    columns,
+                });
                 *place = self.series.len() as u32;
             }
             let series = &mut self.series[*place as usize - 1];
@@ -228,7 +259,7 @@ impl Fetched {
         series: &'a FetchedSeries,
         metric: usize,
     ) -> impl Iterator<Item = Option<Point>> + 'a {
-        let is_finest = series.columns.len() == family.metrics.len();
+        let is_finest = self.is_finest;
         let absent = family.absent_is_zero(metric).then_some(Point { sum: 0, min: 0, max: 0, last: 0, count: 0 });
         let mut next = 0;
         (0..).zip(&self.known).map(move |(step, &known)| {
@@ -245,6 +276,12 @@ impl Fetched {
 }
 
 impl FetchedSeries {
+    /// How many of the finest steps of a step have the series.
+    pub fn count(&self, step: u32) -> u32 {
+        let Ok(row) = self.steps.binary_search(&step) else { return 0 };
+        if self.is_finest { 1 } else { self.columns[0][row] as u32 }
+    }
+
     fn point(&self, row: usize, metric: usize, is_finest: bool) -> Point {
         if is_finest {
             let value = self.columns[metric][row];

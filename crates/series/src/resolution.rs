@@ -29,8 +29,8 @@ pub struct StoreOptions {
     pub waiting_steps_max: usize,
     /// How often written steps are synced to the disk, in milliseconds. Default: 1,000.
     pub sync_interval_ms: u64,
-    /// Steps that are more than this many seconds ahead of the clock when the store is opened for writing are set aside. Default:
-    /// 3,600.
+    /// Steps that are more than this many seconds ahead of the clock when the store is opened for writing, and as far from the step
+    /// before them, are set aside: the clock was ahead when they were written. Default: 3,600.
     pub ahead_secs_max: u64,
 }
 

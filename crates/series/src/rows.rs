@@ -47,7 +47,7 @@ impl FamilyRows {
         }
     }
 
-    /// Puts more values of the same step in: counters are added up, gauges are replaced.
+    /// Puts more values of the same step in: counters are added up, of gauges the largest counts.
     fn amend(&mut self, more: &Self, family: &Family) {
         let mut merged = Self::new(self.columns.len());
         let (mut own, mut other) = (0, 0);
@@ -61,7 +61,7 @@ impl FamilyRows {
                     .map(|(taken, rows, at)| taken.then(|| rows.columns[metric][at]));
                 values.push(match (family.metrics[metric].kind, old, new) {
                     (MetricKind::Counter, old, new) => old.unwrap_or(0).saturating_add(new.unwrap_or(0)),
-                    (MetricKind::Gauge, old, new) => new.or(old).unwrap_or(0),
+                    (MetricKind::Gauge, old, new) => old.max(new).unwrap_or(0),
                 });
             }
             own += usize::from(take_own);
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn counters_are_added_and_gauges_replaced() {
+    fn counters_are_added_and_the_largest_gauge_counts() {
         let mut family = Family::counters("host", &["bytes", "peers"]);
         family.metrics[1].kind = MetricKind::Gauge;
         let mut rows = FamilyRows { ids: vec![1, 3], columns: vec![vec![10, 30], vec![4, 6]] };

@@ -7,6 +7,7 @@
 //! | `by` | the family |
 //! | `key` | the key |
 //! | `known` | how many of the finest steps are known of it |
+//! | `count` | how many of the finest steps have the key |
 //! | a metric, `bytes` say | the sum of a counter over the step, the average of a gauge; null when nothing is known |
 //! | `bytes_min`, `bytes_max`, `bytes_last` | smallest, largest and last value of a finest step in it |
 //!
@@ -17,9 +18,9 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, StringBuilder, TimestampMillisecondBuilder, UInt32Builder, UInt64Builder};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
-use crate::reader::{Fetched, Ids, SeriesStore};
+use crate::reader::{Blocks, Fetched, Ids, SeriesStore};
 use crate::resolution::Resolution;
-use crate::{Catalogue, Family, FamilyId, MetricKind, Point, SeriesError, SeriesId};
+use crate::{Catalogue, Coverage, Family, FamilyId, MetricKind, Point, SeriesError, SeriesId};
 
 /// Series of a block that become rows at once.
 const SLICE_SERIES: u32 = 1 << 14;
@@ -49,6 +50,7 @@ pub struct SeriesRows {
     schema: SchemaRef,
     metrics: Vec<String>,
     resolution: Resolution,
+    blocks: Blocks,
     parts: std::vec::IntoIter<Part>,
 }
 
@@ -88,6 +90,7 @@ impl SeriesStore {
             Field::new("by", DataType::Utf8, false),
             Field::new("key", DataType::Utf8, false),
             Field::new("known", DataType::UInt32, false),
+            Field::new("count", DataType::UInt32, false),
         ];
         for name in self.metric_names() {
             fields.extend(ENDINGS.map(|ending| Field::new(format!("{name}{ending}"), DataType::UInt64, true)));
@@ -115,7 +118,7 @@ impl SeriesStore {
                 listed.map(|keys| keys.iter().filter_map(|key| catalogue.id(family, key)).collect());
             let last = catalogue.series(family).last().map_or(0, |(id, _)| id.0);
             // only blocks that are there: between two of them there may be decades
-            for &block in blocks.range(resolution.block_of(from)..=resolution.block_of(until - 1)) {
+            for (&block, _) in blocks.range(resolution.block_of(from)..=resolution.block_of(until - 1)) {
                 let begin = block * resolution.block_secs();
                 let (from_secs, until_secs) = (from.max(begin), until.min(begin + resolution.block_secs()));
                 if let Some(ids) = &listed {
@@ -134,6 +137,7 @@ impl SeriesStore {
             schema: self.schema(),
             metrics: self.metric_names(),
             resolution,
+            blocks,
             parts: parts.into_iter(),
         })
     }
@@ -150,10 +154,21 @@ impl SeriesRows {
             PartIds::List(ids) => Ids::List(ids),
             PartIds::Range(first, last) => Ids::Range(*first, *last),
         };
-        let fetched = self.store.fetch_ids(part.family, ids, self.resolution, part.from_secs, part.until_secs)?;
+        let times = (part.from_secs, part.until_secs);
+        let mut fetched = self.store.fetch_ids(part.family, ids, self.resolution, times, &self.blocks)?;
         let family = &self.store.families()[usize::from(part.family.0)];
+        if family.coverage == Coverage::Complete {
+            // whichever blocks a question reads, each series has a row for each known step
+            match &part.ids {
+                PartIds::List(ids) => fetched.add_silent(ids.iter().copied()),
+                PartIds::Range(first, last) => {
+                    let ids = self.catalogue.series(part.family).map(|(id, _)| id);
+                    fetched.add_silent(ids.filter(|id| (*first..=*last).contains(&id.0)));
+                }
+            }
+        }
         let rows = Rows::new(&self.metrics, family);
-        Ok(rows.filled(&fetched, part.family, &self.catalogue, &self.schema))
+        rows.filled(&fetched, part.family, &self.catalogue, &self.schema)
     }
 }
 
@@ -180,6 +195,7 @@ struct Rows<'a> {
     by: StringBuilder,
     key: StringBuilder,
     known: UInt32Builder,
+    count: UInt32Builder,
     values: Vec<UInt64Builder>,
 }
 
@@ -193,6 +209,7 @@ impl<'a> Rows<'a> {
             by: StringBuilder::new(),
             key: StringBuilder::new(),
             known: UInt32Builder::new(),
+            count: UInt32Builder::new(),
             values: metrics.iter().flat_map(|_| ENDINGS.map(|_| UInt64Builder::new())).collect(),
         }
     }
@@ -204,7 +221,7 @@ impl<'a> Rows<'a> {
         id: FamilyId,
         catalogue: &Catalogue,
         schema: &SchemaRef,
-    ) -> Option<RecordBatch> {
+    ) -> Result<Option<RecordBatch>, SeriesError> {
         let mut rows = 0_usize;
         for series in &fetched.series {
             let Some(key) = catalogue.key(id, series.id) else { continue };
@@ -220,6 +237,7 @@ impl<'a> Rows<'a> {
                 self.by.append_value(&self.family.name);
                 self.key.append_value(key);
                 self.known.append_value(known);
+                self.count.append_value(series.count(step as u32));
                 for (place, values) in self.places.iter().zip(self.values.chunks_mut(ENDINGS.len())) {
                     let point = place.and_then(|metric| metrics[metric][step]);
                     let kind = place.map(|metric| self.family.metrics[metric].kind);
@@ -232,7 +250,7 @@ impl<'a> Rows<'a> {
             }
         }
         if rows == 0 {
-            return None;
+            return Ok(None);
         }
         let mut columns: Vec<ArrayRef> = vec![
             Arc::new(self.time.finish()),
@@ -240,9 +258,11 @@ impl<'a> Rows<'a> {
             Arc::new(self.by.finish()),
             Arc::new(self.key.finish()),
             Arc::new(self.known.finish()),
+            Arc::new(self.count.finish()),
         ];
         columns.extend(self.values.iter_mut().map(|column| Arc::new(column.finish()) as ArrayRef));
-        RecordBatch::try_new(Arc::clone(schema), columns).ok()
+        let batch = RecordBatch::try_new(Arc::clone(schema), columns);
+        batch.map(Some).map_err(|error| SeriesError::Rows(error.to_string()))
     }
 }
 

@@ -5,16 +5,15 @@ mod steps_writer;
 mod stored_steps;
 
 use std::collections::HashSet;
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use self::background::{Background, Message};
-use self::steps_writer::{Resolved, StepsWriter};
+use self::background::{Background, Message, SharedFiles};
+use self::steps_writer::{Resolved, StepsWriter, latest_believed};
 use crate::catalogue::CatalogueWriter;
 use crate::content::Content;
-use crate::folder::Folder;
+use crate::folder::{Folder, Lock};
 use crate::resolution::Resolution;
 use crate::{Catalogue, Family, FamilyId, SeriesError, SeriesId, StepRows, StoreOptions};
 
@@ -33,7 +32,7 @@ pub struct StatisticsWriter {
     background: Background,
     counts: Arc<Counts>,
     /// Held while the writer lives.
-    _lock: File,
+    _lock: Lock,
 }
 
 /// What a writer has done.
@@ -52,6 +51,8 @@ pub struct WriterCounts {
     pub octets_cut: u64,
     /// Steps left out because their checksums were wrong.
     pub steps_damaged: u64,
+    /// Files that were damaged: set aside when they were the newest, else not read.
+    pub files_damaged: u64,
     /// Files set aside because their steps were of a clock that was ahead.
     pub files_set_aside: u64,
 }
@@ -64,6 +65,7 @@ struct Counts {
     failures: AtomicU64,
     octets_cut: AtomicU64,
     steps_damaged: AtomicU64,
+    files_damaged: AtomicU64,
     files_set_aside: AtomicU64,
 }
 
@@ -72,17 +74,29 @@ impl StatisticsWriter {
     pub fn open(dir: &Path, options: &StoreOptions, families: &[Family]) -> Result<Self, SeriesError> {
         let folder = Folder(dir.to_owned());
         let lock = folder.lock()?;
-        let description = folder.describe(&options.resolutions, families)?;
-        let families = Arc::new(description.families);
-        let catalogue = CatalogueWriter::open(&folder)?;
+        let mut description = folder.describe(&options.resolutions, families)?;
+        let counted = families;
+        let families = Arc::new(description.specs());
+        let mut catalogue = CatalogueWriter::open(&folder)?;
         let counts = Arc::new(Counts::default());
-        let resolutions = description.resolutions;
+        let resolutions = description.resolutions.clone();
         let of = Resolved { resolution: resolutions[0], is_finest: true, families: &families };
-        let steps = StepsWriter::open(&folder, of, options.latest_secs(), &counts)?;
+        let latest_secs = latest_believed(&folder, resolutions[0], options)?;
+        let steps = StepsWriter::open(&folder, of, latest_secs, &counts)?;
+        for (family, last) in steps.last_ids(&families)? {
+            catalogue.reserve(family, last);
+        }
         let last_secs = steps.last_secs();
-        let shared = steps.shared();
-        let background =
-            Background::start(folder.clone(), options, Arc::clone(&families), Arc::clone(&counts), shared)?;
+        folder.count(&mut description, counted, last_secs)?;
+        let shared = SharedFiles { catalogue: catalogue.shared(), finest: steps.shared() };
+        let background = Background::start(
+            folder.clone(),
+            options,
+            Arc::clone(&families),
+            Arc::clone(&counts),
+            shared,
+            latest_secs,
+        )?;
         Ok(Self { families, folder, resolutions, catalogue, steps, last_secs, background, counts, _lock: lock })
     }
 
@@ -114,14 +128,14 @@ impl StatisticsWriter {
     /// Writes the step that a time is in. A step may be written in parts, whose counters are added up; an earlier step than
     /// the last one is refused. Rows must be sorted, see [`FamilyRows::sorted`](crate::FamilyRows::sorted).
     ///
-    /// When this has returned, the step survives the end of this process. After an error nothing of it was written, and
-    /// it may be tried again.
+    /// When this has returned, the step survives the end of this process. After an error that
+    /// [may pass](SeriesError::may_pass) nothing of it was written, and it may be tried again.
     pub fn write_step(&mut self, time_secs: i64, rows: StepRows) -> Result<(), SeriesError> {
         let time_secs = self.resolutions[0].step_of(time_secs);
         if let Some(last_secs) = self.last_secs.filter(|&last| time_secs < last) {
             return Err(SeriesError::StepInThePast { time_secs, last_secs });
         }
-        self.background.check()?;
+        self.background.wait_for_room()?;
         self.catalogue.flush()?;
         self.steps.write(time_secs, 1, &rows.families)?;
         self.last_secs = Some(time_secs);
@@ -157,6 +171,7 @@ impl StatisticsWriter {
             failures: of(&counts.failures),
             octets_cut: of(&counts.octets_cut),
             steps_damaged: of(&counts.steps_damaged),
+            files_damaged: of(&counts.files_damaged),
             files_set_aside: of(&counts.files_set_aside),
         }
     }
@@ -165,7 +180,6 @@ impl StatisticsWriter {
     /// are made when the store is opened again.
     pub fn close(mut self) -> Result<WriterCounts, SeriesError> {
         self.background.end()?;
-        let _ = self.catalogue.sync();
         Ok(self.counts())
     }
 }

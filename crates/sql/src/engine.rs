@@ -157,9 +157,14 @@ impl Engine {
     /// The same with statistics and files of the caller as tables.
     fn with_files(self, options: &EngineOptions, control: &QueryControl) -> Result<Self, EngineError> {
         if let Some(folder) = &options.statistics {
-            let store = SeriesStore::open(folder).map_err(EngineError::Series)?;
-            let table = Arc::new(SeriesTable::new(store));
-            self.context.register_table("series", table).map_err(EngineError::plan)?;
+            // questions about flows do not fail because of statistics
+            match SeriesStore::open(folder) {
+                Ok(store) => {
+                    let table = Arc::new(SeriesTable::new(store));
+                    self.context.register_table("series", table).map_err(EngineError::plan)?;
+                }
+                Err(error) => tracing::warn!("there is no table series: {error}"),
+            }
         }
         if !options.tables.is_empty() {
             self.add_tables(options.tables.clone(), control)?;

@@ -33,8 +33,9 @@ pub const KIND: ComponentKind<StatisticsSinkOptions> = ComponentKind {
           each step has the largest by bytes, and the sum of the others as the key `other`, so totals are exact. A step \
           without rows is written as well while the sink runs, so that silence can be told from a gap. A full disk is \
           waited for, and is an error when the chain is stopped meanwhile. Counts rows_counted, rows_late (counted in a \
-          later step), rows_without_time, keys_refused (their rows are counted as `other`), steps_written, \
-          steps_consolidated, blocks_written, steps_damaged and failures.",
+          later step), rows_without_time (counted at the time of the row before), keys_refused (their rows are counted as \
+          `other`), steps_written, steps_consolidated, blocks_written, failures and writer_failures (tried again), octets_cut of \
+          unfinished writes, steps_damaged, files_damaged and files_set_aside (of a clock that was ahead).",
     configure,
 };
 
@@ -85,6 +86,8 @@ options! {
         lateness: TimeSpan = TimeSpan::from_secs(2),
         /// Count this many distinct keys of a step at most; the rest is counted as `other`.
         keys_max: usize = 1 << 20 => 1..=1 << 28,
+        /// Keep this many series at most; new keys are counted as `other` until old ones have expired.
+        series_max: usize = 1 << 20 => 1..=1 << 28,
     }
 }
 
@@ -137,6 +140,8 @@ struct StatisticsSink {
     steps: OpenSteps,
     families: Vec<CountedFamily>,
     top: usize,
+    series_max: usize,
+    keys_refused: Counter,
     /// The last step that this process has written.
     written_secs: Option<i64>,
     /// Series in the catalogue when it was last looked for unused ones.
@@ -144,7 +149,7 @@ struct StatisticsSink {
     stop: StopSignal,
     steps_written: Counter,
     failures: Counter,
-    counted: [(Counter, Reading); 4],
+    counted: [(Counter, Reading); 7],
 }
 
 impl StatisticsSink {
@@ -168,6 +173,8 @@ impl StatisticsSink {
             store: store.clone(),
             families,
             top: options.series.top,
+            series_max: options.series.series_max,
+            keys_refused: counters.counter("keys_refused"),
             written_secs: None,
             stop: context.stop.clone(),
             steps_written: counters.counter("steps_written"),
@@ -177,6 +184,9 @@ impl StatisticsSink {
                 (counters.counter("blocks_written"), |counts| counts.blocks),
                 (counters.counter("steps_damaged"), |counts| counts.steps_damaged),
                 (counters.counter("writer_failures"), |counts| counts.failures),
+                (counters.counter("octets_cut"), |counts| counts.octets_cut),
+                (counters.counter("files_damaged"), |counts| counts.files_damaged),
+                (counters.counter("files_set_aside"), |counts| counts.files_set_aside),
             ],
         })
     }
@@ -220,7 +230,7 @@ impl StatisticsSink {
     fn write_silence(&mut self, until_secs: i64) -> Result<(), ComponentError> {
         let step_secs = self.steps.step_secs();
         let Some(written) = self.written_secs else { return Ok(()) };
-        if (until_secs - written) / step_secs > EMPTY_STEPS_MAX {
+        if until_secs.saturating_sub(written) / step_secs > EMPTY_STEPS_MAX {
             return Ok(());
         }
         let mut time_secs = written + step_secs;
@@ -236,7 +246,8 @@ impl StatisticsSink {
         let mut step = StepRows::default();
         let Some(writer) = &mut self.writer else { return Ok(step) };
         for (counted, family) in counts.families.iter().zip(&self.families) {
-            let rows = counted.rows(family, self.top, writer)?;
+            let (rows, refused) = counted.rows(family, self.top, self.series_max, writer)?;
+            self.keys_refused.add(refused);
             if let Some(id) = writer.family(&family.spec.name).filter(|_| !rows.ids.is_empty()) {
                 step.families.push((id, rows));
             }
@@ -253,7 +264,7 @@ impl StatisticsSink {
             let is_last = self.stop.is_set();
             match writer.write_step(time_secs, rows.clone()) {
                 Ok(()) => break,
-                Err(error) if is_last || !matches!(error, SeriesError::Io { .. }) => {
+                Err(error) if is_last || !error.may_pass() => {
                     return Err(failed(&self.folder, error));
                 }
                 Err(error) => {
@@ -281,14 +292,16 @@ impl StatisticsSink {
     }
 
     /// Forgets keys that are in no step any more, once they may be half of all.
-    fn forget_unused(&mut self) -> Result<(), ComponentError> {
-        let Some(writer) = &mut self.writer else { return Ok(()) };
+    fn forget_unused(&mut self) {
+        let Some(writer) = &mut self.writer else { return };
         if writer.catalogue().len() < SERIES_MANY.max(2 * self.series_used) {
-            return Ok(());
+            return;
         }
-        writer.forget_unused().map_err(|error| failed(&self.folder, error))?;
+        if let Err(error) = writer.forget_unused() {
+            self.failures.add(1);
+            tracing::warn!("keys that are not used any more are kept: {}", failed(&self.folder, error).chain());
+        }
         self.series_used = writer.catalogue().len();
-        Ok(())
     }
 }
 
@@ -323,13 +336,15 @@ impl Sink for StatisticsSink {
     fn tick(&mut self) -> Result<(), ComponentError> {
         let now_ms = now_ms();
         if self.steps.is_live() {
+            self.come_back(now_ms)?;
             self.steps.advance(now_ms);
             self.write_until(self.steps.edge_secs())?;
         }
         if let Some(writer) = &self.writer {
             self.count(&writer.counts());
         }
-        self.forget_unused()
+        self.forget_unused();
+        Ok(())
     }
 
     fn state(&self) -> State {

@@ -8,12 +8,13 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use super::Counts;
-use super::steps_writer::{Resolved, SharedFile, StepsWriter};
+use super::steps_writer::{Resolved, StepsWriter};
 use super::stored_steps::steps_of;
 use crate::consolidation::{Consolidated, OpenStep};
 use crate::content::Content;
 use crate::folder::{FileKind, Folder};
 use crate::resolution::Resolution;
+use crate::shared_file::SharedFile;
 use crate::turning::turn_around;
 use crate::{Family, FamilyId, FamilyRows, SeriesError, StepRows, StoreOptions};
 
@@ -25,6 +26,13 @@ const RETRY: Duration = Duration::from_millis(500);
 pub(super) enum Message {
     /// A step of the finest resolution.
     Step { time_secs: i64, rows: StepRows },
+}
+
+/// Files of the writer that the thread syncs.
+#[derive(Debug)]
+pub(super) struct SharedFiles {
+    pub(super) catalogue: SharedFile,
+    pub(super) finest: SharedFile,
 }
 
 /// The thread, from outside.
@@ -43,9 +51,11 @@ impl Background {
         options: &StoreOptions,
         families: Arc<Vec<Family>>,
         counts: Arc<Counts>,
-        finest: SharedFile,
+        shared: SharedFiles,
+        latest_secs: i64,
     ) -> Result<Self, SeriesError> {
-        let is_stopping = Arc::new(AtomicBool::new(false));
+        // what fails while the store is opened is not tried again
+        let is_stopping = Arc::new(AtomicBool::new(true));
         let failure = Arc::new(Mutex::new(None));
         let mut worker = Worker {
             levels: Vec::new(),
@@ -59,15 +69,16 @@ impl Background {
         };
         for &resolution in &options.resolutions[1..] {
             let of = Resolved { resolution, is_finest: false, families: &worker.families };
-            let writer = StepsWriter::open(&worker.folder, of, options.latest_secs(), &worker.counts)?;
+            let writer = StepsWriter::open(&worker.folder, of, latest_secs, &worker.counts)?;
             worker.levels.push(Level { resolution, open: OpenStep::new(resolution), writer });
         }
         worker.catch_up()?;
+        is_stopping.store(false, Ordering::Relaxed);
         let (sender, receiver) = bounded(options.waiting_steps_max.max(1));
         let sync_interval = Duration::from_millis(options.sync_interval_ms.max(1));
         let failed = Arc::clone(&failure);
         let run = move || {
-            if let Err(error) = worker.run(&receiver, &finest, sync_interval) {
+            if let Err(error) = worker.run(&receiver, &shared, sync_interval) {
                 *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
             }
         };
@@ -84,10 +95,26 @@ impl Background {
         }
     }
 
-    /// Gives the thread something to do, and waits while it has too much.
+    /// Waits a while until the thread can take another step.
+    pub(super) fn wait_for_room(&self) -> Result<(), SeriesError> {
+        let begun = Instant::now();
+        while self.sender.as_ref().is_some_and(Sender::is_full) {
+            self.check()?;
+            if begun.elapsed() > RETRY {
+                return Err(SeriesError::Busy);
+            }
+            thread::sleep(Duration::from_millis(1));
+        }
+        self.check()
+    }
+
+    /// Gives the thread a step, for which there is room.
     pub(super) fn send(&self, message: Message) -> Result<(), SeriesError> {
-        let sent = self.sender.as_ref().is_some_and(|sender| sender.send(message).is_ok());
-        if sent { Ok(()) } else { self.check() }
+        if self.sender.as_ref().is_some_and(|sender| sender.send(message).is_ok()) {
+            return Ok(());
+        }
+        self.check()?;
+        Err(SeriesError::Consolidation("its thread has ended".to_owned()))
     }
 
     /// Waits until everything is done.
@@ -135,7 +162,7 @@ impl Worker {
     fn run(
         &mut self,
         receiver: &Receiver<Message>,
-        finest: &SharedFile,
+        shared: &SharedFiles,
         sync_interval: Duration,
     ) -> Result<(), SeriesError> {
         let mut synced = Instant::now();
@@ -146,17 +173,18 @@ impl Worker {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
             if synced.elapsed() >= sync_interval {
-                self.sync(finest);
+                self.sync(shared);
                 synced = Instant::now();
             }
         }
-        self.sync(finest);
+        self.sync(shared);
         Ok(())
     }
 
-    fn sync(&self, finest: &SharedFile) {
+    fn sync(&self, shared: &SharedFiles) {
         let levels = self.levels.iter().map(|level| level.writer.shared());
-        for file in levels.chain([finest.clone()]) {
+        // keys before the steps that have them
+        for file in [shared.catalogue.clone(), shared.finest.clone()].into_iter().chain(levels) {
             if file.sync().is_err() {
                 self.counts.failures.fetch_add(1, Ordering::Relaxed);
             }
@@ -234,7 +262,7 @@ impl Worker {
         loop {
             let is_last = self.is_stopping.load(Ordering::Relaxed);
             match work(self) {
-                Err(error) if is_last || !matches!(error, SeriesError::Io { .. }) => return Err(error),
+                Err(error) if is_last || !error.may_pass() => return Err(error),
                 Err(_) => {
                     self.counts.failures.fetch_add(1, Ordering::Relaxed);
                     thread::sleep(RETRY);
@@ -271,7 +299,14 @@ impl Worker {
         from: i64,
     ) -> Result<(), SeriesError> {
         let is_finest = level == 0;
-        let Some(content) = Content::open(&self.folder, finer, block, kind)? else { return Ok(()) };
+        let content = match Content::verified(&self.folder, finer, block, kind) {
+            Err(error) if error.is_damage() => {
+                self.counts.files_damaged.fetch_add(1, Ordering::Relaxed);
+                return Ok(());
+            }
+            content => content?,
+        };
+        let Some(content) = content else { return Ok(()) };
         for step in steps_of(&content, finer, block, &self.families, from, is_finest)? {
             if is_finest {
                 // the newest step may get another part

@@ -3,8 +3,8 @@
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Counts;
 use super::stored_steps::steps_of;
@@ -12,11 +12,8 @@ use crate::content::{Content, StepsFile};
 use crate::folder::{FileKind, Folder, replace};
 use crate::frame::{self, FILE_HEAD_LEN};
 use crate::resolution::Resolution;
-use crate::{Family, FamilyId, FamilyRows, SeriesError};
-
-/// The file that is being written, for the thread that syncs it.
-#[derive(Debug, Clone, Default)]
-pub(super) struct SharedFile(Arc<Mutex<Option<Arc<File>>>>);
+use crate::shared_file::SharedFile;
+use crate::{Family, FamilyId, FamilyRows, SeriesError, StoreOptions};
 
 /// A resolution of a store, and what its steps have.
 #[derive(Debug, Clone, Copy)]
@@ -66,17 +63,24 @@ impl StepsWriter {
             buffer: Vec::new(),
         };
         for (block, kind) in folder.blocks(resolution)?.into_iter().rev() {
+            let path = folder.file(resolution, block, kind);
             if block > resolution.block_of(latest_secs) {
-                set_aside(&folder.file(resolution, block, kind))?;
+                set_aside(&path, ".ahead")?;
                 counts.files_set_aside.fetch_add(1, Ordering::Relaxed);
                 continue;
             }
-            match kind {
-                FileKind::Steps => writer.recover(block, latest_secs, counts)?,
+            let recovered = match kind {
+                FileKind::Steps => writer.recover(block, latest_secs, counts),
                 FileKind::Block => {
-                    turn_back(folder, &of, block)?;
-                    writer.recover(block, latest_secs, counts)?;
+                    turn_back(folder, &of, block).and_then(|()| writer.recover(block, latest_secs, counts))
                 }
+            };
+            match recovered {
+                Err(error) if error.is_damage() => {
+                    set_aside(&path, ".damaged")?;
+                    counts.files_damaged.fetch_add(1, Ordering::Relaxed);
+                }
+                recovered => recovered?,
             }
             if writer.last_secs.is_some() {
                 break;
@@ -93,6 +97,11 @@ impl StepsWriter {
         let len = open.file.metadata().map_err(SeriesError::io("read", &open.path))?.len();
         let future = steps.frames.iter().position(|frame| frame.time_secs > latest_secs);
         let octets = future.map_or(steps.octets, |first| steps.frames[first].offset).max(FILE_HEAD_LEN);
+        if future.is_some() {
+            let kept = aside(&open.path, ".ahead");
+            fs::copy(&open.path, kept).map_err(SeriesError::io("copy", &open.path))?;
+            counts.files_set_aside.fetch_add(1, Ordering::Relaxed);
+        }
         if len > octets {
             open.file.set_len(octets).map_err(SeriesError::io("shorten", &open.path))?;
             counts.octets_cut.fetch_add(len - octets, Ordering::Relaxed);
@@ -101,7 +110,7 @@ impl StepsWriter {
         let kept = &steps.frames[..future.unwrap_or(steps.frames.len())];
         self.last_secs = kept.last().map(|frame| frame.time_secs);
         if self.last_secs.is_some() {
-            self.shared.set(Some(Arc::clone(&open.file)));
+            self.shared.set(Arc::clone(&open.file));
             self.open = Some(open);
         }
         Ok(())
@@ -114,6 +123,15 @@ impl StepsWriter {
         let head = frame::file_head(self.resolution.step_secs);
         file.write_all_at(&head, 0).map_err(SeriesError::io("write", &path))?;
         Ok(OpenFile { block, path, file: Arc::new(file), octets: FILE_HEAD_LEN })
+    }
+
+    /// The largest number of a series of each family in the file that is written.
+    pub(super) fn last_ids(&self, families: &[Family]) -> Result<Vec<(FamilyId, u32)>, SeriesError> {
+        let Some(open) = &self.open else { return Ok(Vec::new()) };
+        let Some(steps) = StepsFile::open(&self.folder, self.resolution, open.block, true)? else {
+            return Ok(Vec::new());
+        };
+        (0..families.len() as u16).map(FamilyId).map(|id| Ok((id, steps.last_id(id)?))).collect()
     }
 
     /// The last step that was written.
@@ -135,7 +153,7 @@ impl StepsWriter {
         let block = self.resolution.block_of(time_secs);
         if self.open.as_ref().is_none_or(|open| open.block != block) {
             let open = self.opened(block)?;
-            self.shared.set(Some(Arc::clone(&open.file)));
+            self.shared.set(Arc::clone(&open.file));
             self.open = Some(open);
         }
         let Some(open) = &mut self.open else { return Ok(()) };
@@ -152,11 +170,41 @@ impl StepsWriter {
     }
 }
 
-/// Gives a file a name under which nobody reads it.
-fn set_aside(path: &Path) -> Result<(), SeriesError> {
+/// The latest step that is believed. When the clock was ahead for a while, what was written then is in the future, and far from
+/// what was written before; anything else is a clock that is behind now, and no reason to doubt what there is.
+pub(super) fn latest_believed(folder: &Folder, finest: Resolution, options: &StoreOptions) -> Result<i64, SeriesError> {
+    let latest = options.latest_secs();
+    let (mut believed, mut doubted) = (None, None);
+    for (block, kind) in folder.blocks(finest)? {
+        if (block + 1).saturating_mul(finest.block_secs()) <= latest {
+            believed = Some((block + 1) * finest.block_secs());
+            continue;
+        }
+        let Ok(Some(content)) = Content::open(folder, finest, block, kind) else { continue };
+        for time_secs in content.times(finest, block) {
+            if time_secs <= latest {
+                believed = Some(time_secs);
+            } else {
+                doubted = doubted.or(Some(time_secs));
+            }
+        }
+    }
+    let is_far = believed
+        .zip(doubted)
+        .is_some_and(|(before, after)| after.saturating_sub(before).unsigned_abs() > options.ahead_secs_max);
+    Ok(if is_far { latest } else { i64::MAX })
+}
+
+/// The name of a file that is not read any more.
+fn aside(path: &Path, why: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
-    name.push(".ahead");
-    fs::rename(path, name).map_err(SeriesError::io("rename", path))
+    name.push(why);
+    name.into()
+}
+
+/// Gives a file a name under which it is not read.
+fn set_aside(path: &Path, why: &str) -> Result<(), SeriesError> {
+    fs::rename(path, aside(path, why)).map_err(SeriesError::io("rename", path))
 }
 
 /// Makes steps of a block again, so that more can be written behind them: its successors were set aside.
@@ -170,16 +218,4 @@ fn turn_back(folder: &Folder, of: &Resolved<'_>, block: i64) -> Result<(), Serie
     replace(&folder.file(of.resolution, block, FileKind::Steps), &octets)?;
     let path = folder.file(of.resolution, block, FileKind::Block);
     fs::remove_file(&path).map_err(SeriesError::io("remove", &path))
-}
-
-impl SharedFile {
-    fn set(&self, file: Option<Arc<File>>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = file;
-    }
-
-    /// Makes what was written durable.
-    pub(super) fn sync(&self) -> std::io::Result<()> {
-        let file = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        file.map_or(Ok(()), |file| file.sync_data())
-    }
 }

@@ -71,7 +71,7 @@ fn run(events: &[Event]) -> Result<(), TestCaseError> {
                     let known = values[family].entry(now).or_default();
                     for (id, row) in rows {
                         let known = known.entry(*id).or_default();
-                        *known = [known[0] + row[0], row[1]];
+                        *known = [known[0] + row[0], known[1].max(row[1])];
                     }
                     let id = writer.family(&families[family].name).expect("a family");
                     let mut sorted = FamilyRows::new(2);

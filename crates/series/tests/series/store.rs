@@ -133,3 +133,60 @@ fn series_that_are_in_no_step_are_forgotten() {
     let family = writer.family("total").expect("a family");
     assert_eq!(writer.series(family, "key 3").0, 1_000);
 }
+
+#[test]
+fn a_family_is_unknown_while_it_is_not_counted() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let all = ["total", "protocol"].map(|name| Family::counters(name, &["bytes"]));
+    let mut time = 1_000;
+    for families in [&all[..1], &all[..], &all[1..], &all[..]] {
+        let mut writer = StatisticsWriter::open(dir.path(), &options(&[(1, 10_000)]), families).expect("a writer");
+        for _ in 0..3 {
+            let rows = families.iter().map(|family| {
+                let id = writer.family(&family.name).expect("the family");
+                let key = writer.series(id, "key");
+                (id, FamilyRows { ids: vec![key.0], columns: vec![vec![1]] })
+            });
+            let mut rows: Vec<_> = rows.collect();
+            // in every other step there is nothing
+            rows.retain(|_| time % 2 == 0);
+            writer.write_step(time, StepRows { families: rows }).expect("written");
+            time += 1;
+        }
+        writer.close().expect("closed");
+    }
+    let store = SeriesStore::open(dir.path()).expect("a store");
+    for (name, wanted) in [
+        ("total", [Some(1), Some(0), Some(1), Some(0), Some(1), Some(0), None, None, None, Some(0), Some(1), Some(0)]),
+        (
+            "protocol",
+            [None, None, None, Some(0), Some(1), Some(0), Some(1), Some(0), Some(1), Some(0), Some(1), Some(0)],
+        ),
+    ] {
+        let (id, spec) = store.family(name).expect("the family");
+        let fetched = store.fetch(id, None, store.resolutions()[0], 1_000, 1_012).expect("fetched");
+        let points = fetched.points(spec, &fetched.series[0], 0);
+        let found: Vec<_> = points.map(|point| point.map(|point| point.sum)).collect();
+        assert_eq!(found, wanted, "{name}");
+    }
+}
+
+#[test]
+fn keys_and_numbers_survive_damage_of_the_catalogue() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut writer = open(dir.path(), &[(1, 1_000), (60, 10_000)]).expect("a writer");
+    for key in ["a", "b", "c"] {
+        let step = one(&mut writer, key, 1);
+        writer.write_step(writer.last_secs().map_or(0, |last| last + 1), step).expect("written");
+    }
+    writer.close().expect("closed");
+    let path = dir.path().join("catalogue");
+    let text = fs::read_to_string(&path).expect("text");
+    let lines: Vec<&str> = text.lines().collect();
+    // the key of the middle line is damaged, and the last line was lost with the power
+    fs::write(&path, format!("{}\n{}\n", lines[0], lines[1].replace('b', "x"))).expect("written");
+    let mut writer = open(dir.path(), &[(1, 1_000), (60, 10_000)]).expect("a writer");
+    let family = writer.family("total").expect("the family");
+    assert_eq!(writer.series(family, "a").0, 0);
+    assert_eq!(writer.series(family, "d").0, 3, "2 is in a step");
+}

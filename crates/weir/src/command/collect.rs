@@ -84,7 +84,7 @@ pub(crate) struct Args {
     /// weir series lists and draws them, and weir sql has them as the table series. --show-chain prints the options of the
     /// sink statistics, to be changed in a chain file.
     #[arg(
-        long, value_name = "DIR", num_args = 0..=1, require_equals = true, help_heading = "Statistics"
+        long, value_name = "DIR", num_args = 0..=1, help_heading = "Statistics"
     )]
     #[expect(clippy::option_option, reason = "not given, given without a folder, given with one")]
     statistics: Option<Option<PathBuf>>,

@@ -17,7 +17,7 @@ use clap::Subcommand;
 use weir_chain::TimeSpan;
 use weir_nfdump::times;
 use weir_print::{OutputOptions, PrintError, write_batches};
-use weir_series::{Coverage, Family, FamilyId, Resolution, RowSelection, SeriesError, SeriesStore};
+use weir_series::{Catalogue, Coverage, Family, FamilyId, Resolution, RowSelection, SeriesError, SeriesStore};
 
 use super::FormatArg;
 
@@ -29,6 +29,9 @@ pub(crate) const FOLDER: &str = "statistics";
 /// Statistics are series of flows, packets and bytes for each key, in steps of a second, a minute, 5 minutes and an hour.
 /// The sink statistics of a chain and weir collect --statistics keep them.
 #[derive(Debug, clap::Args)]
+#[command(
+    after_long_help = "Examples:\n  weir collect --archive flows --statistics\n  weir series ls -R flows\n  weir series plot -R flows --by total --last 1d"
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     work: Work,
@@ -44,12 +47,11 @@ enum Work {
 
 /// Where the statistics are.
 #[derive(Debug, clap::Args)]
-#[group(required = true, multiple = false)]
 struct StoreArgs {
     /// Folder of the archive, which has the statistics in its folder statistics
     #[arg(long, short = 'R', value_name = "DIR", env = "WEIR_ARCHIVE")]
     archive: Option<PathBuf>,
-    /// Folder of the statistics
+    /// Folder of the statistics, when they are not those of the archive
     #[arg(long, value_name = "DIR")]
     statistics: Option<PathBuf>,
 }
@@ -192,6 +194,15 @@ fn family(store: &SeriesStore, by: &str) -> anyhow::Result<FamilyId> {
     })
 }
 
+/// Checks that there are series of these keys.
+fn check_keys(catalogue: &Catalogue, id: FamilyId, by: &str, keys: &[String]) -> anyhow::Result<()> {
+    let unknown: Vec<_> = keys.iter().filter(|key| catalogue.id(id, key).is_none()).map(String::as_str).collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    bail!("there are no series by {by} of {}\nhint: weir series ls --by {by} lists the keys", unknown.join(", "))
+}
+
 fn ls(args: &LsArgs) -> anyhow::Result<()> {
     let store = args.store.open()?;
     let catalogue = store.catalogue()?;
@@ -241,6 +252,7 @@ fn fetch(args: &FetchArgs) -> anyhow::Result<()> {
     let store = args.store.open()?;
     let id = family(&store, &args.by)?;
     let (resolution, from_secs, until_secs) = args.steps.selected(&store)?;
+    check_keys(&store.catalogue()?, id, &args.by, &args.keys)?;
     let keys = (!args.keys.is_empty()).then(|| args.keys.clone());
     let selection = RowSelection { resolution, families: Some(vec![args.by.clone()]), keys, from_secs, until_secs };
     let store = Arc::new(store);
@@ -263,7 +275,9 @@ fn columns_of(schema: &Schema, family: &Family, is_finest: bool) -> Vec<usize> {
         match (metric, family.metric(metric.unwrap_or(name))) {
             (Some(_), known) => known.is_some() && !is_finest,
             (None, Some(_)) => true,
-            (None, None) => matches!(name, "time" | "step" | "by" | "key") || name == "known" && !is_finest,
+            (None, None) => {
+                matches!(name, "time" | "step" | "by" | "key") || matches!(name, "known" | "count") && !is_finest
+            }
         }
     };
     let fields = schema.fields().iter().enumerate();

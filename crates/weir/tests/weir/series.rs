@@ -141,5 +141,5 @@ fn mistakes_have_hints() {
     let step = failed(folder.path(), &["series", "fetch", "-R", "flows", "--by", "total", "--step", "2s"]);
     assert_eq!(step, "error: there are no steps of 2s\nhint: there are steps of 1s, 60s, 300s, 3600s\n");
     let key = failed(folder.path(), &["series", "plot", "-R", "flows", "--by", "src_addr", "--key", "192.0.2.77"]);
-    assert_eq!(key, "error: there are no series by src_addr of 192.0.2.77\n");
+    assert!(key.starts_with("error: there are no series by src_addr of 192.0.2.77\nhint: "), "{key}");
 }

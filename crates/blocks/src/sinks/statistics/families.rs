@@ -79,6 +79,9 @@ fn counted_family(name: &str, options: &SeriesOptions) -> Result<CountedFamily, 
     };
     let keys: Vec<KeyColumn> =
         if name == "total" { Vec::new() } else { name.split('+').map(key).collect::<Result<_, _>>()? };
+    if keys.iter().enumerate().any(|(at, key)| keys[..at].iter().any(|other| other.column == key.column)) {
+        return Err(OptionError::new("by", format!("'{name}' has a column twice")));
+    }
     let peer = match &keys[..] {
         [one] if options.peers && one.column == Column::SrcAddr => Some(Column::DstAddr),
         [one] if options.peers && one.column == Column::DstAddr => Some(Column::SrcAddr),

@@ -14,6 +14,9 @@ use weir_series::{FamilyRows, Resolution, StatisticsWriter};
 use super::families::{CountedFamily, OTHER};
 use super::{LIVE_MS, SamplingScale, SeriesOptions};
 
+/// The latest time that is believed: the end of the year 9999.
+const TIME_MS_MAX: i64 = 253_402_300_799_000;
+
 /// What is counted of a key: flows, packets, bytes, peers.
 type Cell = [u64; 4];
 
@@ -177,7 +180,7 @@ impl OpenSteps {
         for row in 0..rows.num_rows() {
             let known = number(time, row).or_else(|| number(end, row));
             timeless += u64::from(known.is_none());
-            let time_ms = known.unwrap_or(now_ms);
+            let time_ms = known.or(self.latest_ms).unwrap_or(now_ms).clamp(0, TIME_MS_MAX);
             // what an exporter dates after it was received would close every step before it
             let time_ms =
                 number(received, row).map_or(time_ms, |received| time_ms.min(received.saturating_add(LIVE_MS)));
@@ -279,28 +282,40 @@ impl FamilyCounts {
         &self,
         family: &CountedFamily,
         top: usize,
+        series_max: usize,
         writer: &mut StatisticsWriter,
-    ) -> Result<FamilyRows, ComponentError> {
+    ) -> Result<(FamilyRows, u64), ComponentError> {
         let metrics = family.spec.metrics.len();
         let mut rows = FamilyRows::new(metrics);
-        let Some(id) = writer.family(&family.spec.name) else { return Ok(rows) };
+        let Some(id) = writer.family(&family.spec.name) else { return Ok((rows, 0)) };
         let mut order: Vec<u32> = (0..self.cells.len() as u32).collect();
         let mut other = self.other;
         if family.spec.coverage == weir_series::Coverage::Largest && order.len() > top {
             let by_bytes = |key: &u32| std::cmp::Reverse(self.cells[*key as usize][2]);
             order.select_nth_unstable_by_key(top, by_bytes);
-            for key in order.drain(top..) {
-                let sums = other.iter_mut().zip(&self.cells[key as usize]).take(3);
-                sums.for_each(|(sum, more)| *sum = sum.saturating_add(*more));
-            }
+            order.drain(top..).for_each(|key| add_to(&mut other, &self.cells[key as usize]));
         }
         let texts = family.texts(&self.keys, &order)?;
+        let mut refused = 0;
         for (key, text) in order.iter().zip(&texts) {
-            rows.push(writer.series(id, text), &self.cells[*key as usize][..metrics]);
+            let cell = &self.cells[*key as usize];
+            if writer.catalogue().len() >= series_max && writer.catalogue().id(id, text).is_none() {
+                refused += 1;
+                add_to(&mut other, cell);
+            } else {
+                rows.push(writer.series(id, text), &cell[..metrics]);
+            }
         }
         if other != Cell::default() {
             rows.push(writer.series(id, OTHER), &other[..metrics]);
         }
-        Ok(rows.sorted())
+        Ok((rows.sorted(), refused))
+    }
+}
+
+/// Adds flows, packets and bytes of a key to those of the others; their peers are not known.
+fn add_to(other: &mut Cell, cell: &Cell) {
+    for (sum, more) in other.iter_mut().zip(cell).take(3) {
+        *sum = sum.saturating_add(*more);
     }
 }

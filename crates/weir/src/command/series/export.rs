@@ -6,7 +6,7 @@ use std::io::{self, BufWriter, Write};
 use clap::ValueEnum;
 use weir_series::{Catalogue, Family, FamilyId, Fetched, FetchedSeries, MetricKind, Resolution, SeriesId, SeriesStore};
 
-use super::{StepArgs, StoreArgs, family};
+use super::{StepArgs, StoreArgs, check_keys, family};
 
 /// Print series for other programs
 ///
@@ -54,6 +54,7 @@ pub(super) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     let id = family(&store, &args.by)?;
     let catalogue = store.catalogue()?;
     let (resolution, from, until) = args.steps.selected(&store)?;
+    check_keys(&catalogue, id, &args.by, &args.keys)?;
     let ids: Vec<SeriesId> = args.keys.iter().filter_map(|key| catalogue.id(id, key)).collect();
     let ids = (!args.keys.is_empty()).then_some(&ids[..]);
     let fetched = store.fetch(id, ids, resolution, from, until)?;

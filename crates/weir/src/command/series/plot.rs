@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use weir_print::plot::{Measure, PictureFile, Plot, RateChart, Series, terminal as letters};
 use weir_series::{Fetched, FetchedSeries, Resolution, SeriesId, SeriesStore};
 
-use super::{StepArgs, StoreArgs, family};
+use super::{StepArgs, StoreArgs, check_keys, family};
 use crate::foreground_query::terminal;
 
 /// Columns of a terminal whose width is not known.
@@ -103,11 +103,7 @@ fn chart(
     let Some(metric) = spec.metric(name) else { bail!("series by {} have no {name}", args.by) };
     let catalogue = store.catalogue()?;
     let ids: Vec<SeriesId> = args.keys.iter().filter_map(|key| catalogue.id(id, key)).collect();
-    if ids.len() < args.keys.len() {
-        let unknown: Vec<_> =
-            args.keys.iter().filter(|key| catalogue.id(id, key).is_none()).map(String::as_str).collect();
-        bail!("there are no series by {} of {}", args.by, unknown.join(", "));
-    }
+    check_keys(&catalogue, id, &args.by, &args.keys)?;
     let fetched = store.fetch(id, (!ids.is_empty()).then_some(&ids[..]), resolution, from, until)?;
     let sums = |series: &FetchedSeries| -> u64 {
         fetched.points(spec, series, metric).flatten().map(|point| point.sum).fold(0, u64::saturating_add)
@@ -120,13 +116,14 @@ fn chart(
     if largest.is_empty() {
         bail!("there are no steps of this time");
     }
+    let finest_secs = store.resolutions()[0].step_secs;
     // several steps share a cell when they are more than cells
     let width = fetched.known.len().div_ceil(cells.max(1)).max(1);
     let series = largest.iter().map(|(_, series)| {
         let sums: Vec<u64> =
             fetched.points(spec, series, metric).map(|point| point.map_or(0, |point| point.sum)).collect();
         let label = catalogue.key(id, series.id).unwrap_or("?").to_owned();
-        Series { label, rates: rates(&fetched, &sums, width, factor) }
+        Series { label, rates: rates(&fetched, &sums, width, factor / f64::from(finest_secs)) }
     });
     Ok(RateChart {
         title: format!("{name} by {}", args.by),
@@ -138,12 +135,12 @@ fn chart(
     })
 }
 
-/// The mean rate of each cell, over the steps that are known of it.
+/// The mean rate of each cell, over the finest steps that are known of it; `factor` makes a sum over one of them a rate.
 fn rates(fetched: &Fetched, sums: &[u64], width: usize, factor: f64) -> Vec<f64> {
     let cell = |(sums, known): (&[u64], &[u32])| {
         let sum: u64 = sums.iter().fold(0, |sum, more| sum.saturating_add(*more));
-        let steps = known.iter().filter(|known| **known > 0).count();
-        sum as f64 * factor / (steps.max(1) as f64 * f64::from(fetched.step_secs))
+        let steps: u64 = known.iter().map(|known| u64::from(*known)).sum();
+        sum as f64 * factor / steps.max(1) as f64
     };
     sums.chunks(width).zip(fetched.known.chunks(width)).map(cell).collect()
 }
