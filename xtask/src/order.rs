@@ -26,6 +26,7 @@ pub(crate) const ROOMS: &[&str] = &[
     "meter",
     "collect",
     "archive",
+    "series",
     "forward",
     "formats",
     "query",

@@ -16,6 +16,8 @@
 //! merging/                              segments being merged
 //! imported/                             which files have been imported already
 //! collector/                            not ours: what `weir collect` remembers of its exporters
+//! statistics/                           not ours: statistics over time
+//! forward/                              not ours: how far flows were forwarded to other stores
 //! ```
 
 use std::fs;
@@ -35,6 +37,8 @@ const MARKER_TEXT: &str = "weir archive, version 2";
 /// Archives of this version have no manifest. They are read as they are, and get one from the first who writes.
 const MARKER_TEXT_1: &str = "weir archive, version 1";
 const LOCK: &str = "lock";
+/// Folders that are not the archive's own: what `weir collect` remembers, statistics, and how far flows were forwarded.
+const GUESTS: [&str; 3] = ["collector", "statistics", "forward"];
 /// Folders that are made before the marker.
 const FOLDERS: [&str; 5] = ["tail", "tmp", "merging", "readers", "manifest"];
 
@@ -167,10 +171,11 @@ impl Layout {
         folder::create_all(&self.root)?;
         match self.check() {
             Err(ArchiveError::NotAnArchive { path }) => {
-                // What a crash during creation can leave is no reason to refuse the folder.
+                // What a crash during creation can leave is no reason to refuse the folder, nor is what is put into it by
+                // others of the same process, which may come first.
                 let ours = |name: &std::ffi::OsString| {
                     let tables = || Table::ALL.iter().map(|table| table.name());
-                    tables().chain(FOLDERS).chain([LOCK, MARKER_NEW]).any(|own| name == own)
+                    tables().chain(FOLDERS).chain(GUESTS).chain([LOCK, MARKER_NEW]).any(|own| name == own)
                 };
                 if folder::names(&self.root)?.iter().all(ours) && !self.has_files()? {
                     return Ok(true);

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::UInt64Type;
+use datafusion::catalog::TableProvider;
 use datafusion::datasource::ViewTable as SqlView;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
@@ -19,6 +20,7 @@ use weir_archive::{ArchiveHandle, HandleOptions, Position, Snapshot};
 use weir_flow::Table;
 use weir_flow::scaling::Corrections;
 use weir_query::FlowQuery;
+use weir_series::SeriesStore;
 
 use crate::answer::Answer;
 use crate::control::{QueryControl, Watch};
@@ -28,7 +30,9 @@ use crate::literals::AddressLiterals;
 use crate::mistake::Mistake;
 use crate::scaling;
 use crate::scan::ArchiveTable;
+use crate::series_table::SeriesTable;
 use crate::standing::planner::WindowPlanner;
+use crate::stored_flows::{StoredFlows, StoredTable};
 use crate::threads::RunningQuestions;
 use crate::user_tables::UserTable;
 use crate::{EngineError, describe, functions, statement, user_tables};
@@ -53,6 +57,8 @@ pub struct EngineOptions {
     pub batch_rows: usize,
     /// Files that are tables next to those of the archive.
     pub tables: Vec<UserTable>,
+    /// Folder of statistics, which are the table `series`; without it there is no such table.
+    pub statistics: Option<PathBuf>,
     /// Sampling intervals that override what exporters report, for `bytes_scaled` and `packets_scaled`.
     pub corrections: Corrections,
     /// Whether scans filter, and leave out segments and pages that cannot hold a wanted row. Without, they give every row
@@ -69,6 +75,7 @@ impl Default for EngineOptions {
             spill_folder: None,
             batch_rows: 8192,
             tables: Vec::new(),
+            statistics: None,
             corrections: Corrections::default(),
             pruning: true,
         }
@@ -85,8 +92,9 @@ pub struct Engine {
     threads: usize,
     running: RunningQuestions,
     /// Flows as they are kept. Tables keep the files of their position from being deleted.
-    flows: Arc<ArchiveTable>,
-    position: Position,
+    flows: Arc<dyn TableProvider>,
+    /// `None` when the flows are not those of an archive.
+    position: Option<Position>,
 }
 
 impl Engine {
@@ -108,6 +116,29 @@ impl Engine {
         options: &EngineOptions,
         control: &QueryControl,
     ) -> Result<Self, EngineError> {
+        let provider = |table: Table| Arc::new(ArchiveTable::new(table, Arc::clone(snapshot), options.pruning));
+        let engine = Self::with_flows(provider(Table::Flows), Some(snapshot.position()), options)?;
+        for &table in Table::ALL.iter().filter(|table| **table != Table::Flows) {
+            engine.context.register_table(table.name(), provider(table)).map_err(EngineError::plan)?;
+        }
+        engine.with_files(options, control)
+    }
+
+    /// An engine over flows that another store keeps. It has no other table but files of the caller.
+    pub fn over_stored(
+        store: Arc<dyn StoredFlows>,
+        options: &EngineOptions,
+        control: &QueryControl,
+    ) -> Result<Self, EngineError> {
+        Self::with_flows(Arc::new(StoredTable::new(store)), None, options)?.with_files(options, control)
+    }
+
+    /// An engine with the table `flows`.
+    fn with_flows(
+        flows: Arc<dyn TableProvider>,
+        position: Option<Position>,
+        options: &EngineOptions,
+    ) -> Result<Self, EngineError> {
         let threads = options.threads.max(1);
         let shares = MemoryShares::of(options.memory_octets_max, threads, options.batch_rows);
         let runtime = runtime_env(options, shares).map_err(|error| EngineError::Start(std::io::Error::other(error)))?;
@@ -116,21 +147,24 @@ impl Engine {
         state.register_relation_planner(Arc::new(planner)).map_err(EngineError::plan)?;
         let context = SessionContext::new_with_state(state);
         let planned = EngineError::plan;
-        let provider = |table: Table| Arc::new(ArchiveTable::new(table, Arc::clone(snapshot), options.pruning));
-        let flows = provider(Table::Flows);
         let corrections = Arc::new(options.corrections.clone());
-        let kept = context.read_table(Arc::<ArchiveTable>::clone(&flows)).map_err(planned)?;
+        let kept = context.read_table(Arc::clone(&flows)).map_err(planned)?;
         let scaled = Arc::new(SqlView::new(scaling::with_scaled(kept, &corrections).map_err(planned)?, None));
         context.register_table(Table::Flows.name(), scaled).map_err(planned)?;
-        for &table in Table::ALL.iter().filter(|table| **table != Table::Flows) {
-            context.register_table(table.name(), provider(table)).map_err(planned)?;
+        Ok(Self { context, threads, running: RunningQuestions::default(), flows, position })
+    }
+
+    /// The same with statistics and files of the caller as tables.
+    fn with_files(self, options: &EngineOptions, control: &QueryControl) -> Result<Self, EngineError> {
+        if let Some(folder) = &options.statistics {
+            let store = SeriesStore::open(folder).map_err(EngineError::Series)?;
+            let table = Arc::new(SeriesTable::new(store));
+            self.context.register_table("series", table).map_err(EngineError::plan)?;
         }
-        let engine =
-            Self { context, threads, running: RunningQuestions::default(), flows, position: snapshot.position() };
         if !options.tables.is_empty() {
-            engine.add_tables(options.tables.clone(), control)?;
+            self.add_tables(options.tables.clone(), control)?;
         }
-        Ok(engine)
+        Ok(self)
     }
 
     /// Adds files of the caller as tables: they are read to find out what their columns hold.
@@ -145,8 +179,8 @@ impl Engine {
         self.running.start(self.threads)?.wait(register, &Watch::new(control))
     }
 
-    /// The position that every question sees.
-    pub fn position(&self) -> Position {
+    /// The position of the archive that every question sees; `None` when the flows are not those of an archive.
+    pub fn position(&self) -> Option<Position> {
         self.position
     }
 
@@ -254,13 +288,13 @@ impl Engine {
 /// Flows with the counts that a question is about; `kept` are those of the archive.
 async fn flows_of(
     context: &SessionContext,
-    kept: &Arc<ArchiveTable>,
+    kept: &Arc<dyn TableProvider>,
     question: &FlowQuery,
 ) -> datafusion::common::Result<DataFrame> {
     if question.scaled {
         scaling::in_place_of_counts(context.table(Table::Flows.name()).await?)
     } else {
-        context.read_table(Arc::<ArchiveTable>::clone(kept))
+        context.read_table(Arc::clone(kept))
     }
 }
 

@@ -15,6 +15,9 @@ pub enum EngineError {
     /// The archive could not be opened.
     #[error("cannot open the archive")]
     Archive(#[source] weir_archive::ArchiveError),
+    /// The statistics could not be opened.
+    #[error("cannot open the statistics")]
+    Series(#[source] weir_series::SeriesError),
     /// The question was not one for this engine, and was not answered without it either.
     #[error(transparent)]
     Query(#[from] weir_query::QueryError),

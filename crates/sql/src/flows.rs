@@ -21,7 +21,8 @@ use crate::{Answer, Engine, EngineError, EngineOptions, QueryControl};
 
 /// Answers questions about the flows of an archive.
 pub struct FlowAnswers {
-    archive: Archive,
+    /// `None` when flows are kept elsewhere, and only the engine can answer.
+    archive: Option<Archive>,
     approximate: bool,
     options: EngineOptions,
     control: QueryControl,
@@ -91,17 +92,28 @@ impl FlowAnswers {
     /// Answers from `archive`. `approximate` tells whether flows that have expired count by their summaries, which the
     /// engine cannot read.
     pub fn new(archive: Archive, options: EngineOptions, control: QueryControl, approximate: bool) -> Self {
-        Self { archive, approximate, options, control, engine: OnceCell::new() }
+        Self { archive: Some(archive), approximate, options, control, engine: OnceCell::new() }
     }
 
-    /// The archive, at the position that questions see.
-    pub fn archive(&self) -> &Archive {
-        &self.archive
+    /// Answers about the flows that an engine has, whichever store keeps them.
+    pub fn by(engine: Engine, control: QueryControl) -> Self {
+        let options = EngineOptions::default();
+        Self { archive: None, approximate: false, options, control, engine: OnceCell::from(engine) }
+    }
+
+    /// The archive, at the position that questions see; `None` when flows are kept elsewhere.
+    pub fn archive(&self) -> Option<&Archive> {
+        self.archive.as_ref()
+    }
+
+    /// Asks the archive, without the engine.
+    fn direct<'a, T>(&'a self, ask: impl FnOnce(&'a Archive) -> Result<T, QueryError>) -> Result<T, QueryError> {
+        self.archive.as_ref().map_or(Err(QueryError::NeedsEngine("flows that are kept elsewhere")), ask)
     }
 
     /// Answers with record batches.
     pub fn ask(&self, question: &FlowQuery) -> Result<FlowAnswer, EngineError> {
-        match self.archive.ask(question) {
+        match self.direct(|archive| archive.ask(question)) {
             Ok(answer) => Ok(FlowAnswer::Direct(answer)),
             Err(error) => self.by_engine(question, error).map(FlowAnswer::Engine),
         }
@@ -117,7 +129,7 @@ impl FlowAnswers {
     ) -> Result<Written, EngineError> {
         let written = match format {
             Format::Csv => self.write_csv(question, options, to),
-            _ => self.archive.ask(question).map(|answer| {
+            _ => self.direct(|archive| archive.ask(question)).map(|answer| {
                 let (schema, unlisted_max) = (Arc::clone(answer.schema()), answer.unlisted_max());
                 write_batches(answer, &schema, format, options, to).map(|rows| Written { rows, unlisted_max })
             }),
@@ -154,10 +166,10 @@ impl FlowAnswers {
 
     /// What all flows that a question is about carried together.
     pub fn totals(&self, question: &FlowQuery) -> Result<Totals, EngineError> {
-        if question.scaled {
+        let Some(archive) = self.archive.as_ref().filter(|_| !question.scaled) else {
             return self.engine()?.totals_on(question, &self.control);
-        }
-        let totals = self.archive.totals(&question.filter, &question.window)?;
+        };
+        let totals = archive.totals(&question.filter, &question.window)?;
         let (packets, bytes) = (totals.packets.unwrap_or(0), totals.bytes.unwrap_or(0));
         Ok(Totals { flows: totals.flows, packets, bytes })
     }
@@ -177,7 +189,7 @@ impl FlowAnswers {
     ) -> Result<Result<Written, PrintError<QueryError>>, QueryError> {
         let pieces = Arc::new(CsvPieces::new(options));
         let maker = Arc::clone(&pieces);
-        let answer = self.archive.ask_each(question, move |batch| maker.piece(&batch))?;
+        let answer = self.direct(|archive| archive.ask_each(question, move |batch| maker.piece(&batch)))?;
         let (schema, unlisted_max) = (Arc::clone(answer.schema()), answer.unlisted_max());
         Ok(pieces.write(answer, &schema, to).map(|rows| Written { rows, unlisted_max }))
     }
@@ -197,7 +209,7 @@ impl FlowAnswers {
         if let Some(engine) = self.engine.get() {
             return Ok(engine);
         }
-        let engine = Engine::over(self.archive.snapshot(), &self.options)?;
+        let engine = Engine::over(self.direct(|archive| Ok(archive.snapshot()))?, &self.options)?;
         Ok(self.engine.get_or_init(|| engine))
     }
 }

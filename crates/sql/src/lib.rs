@@ -21,6 +21,7 @@ pub mod functions;
 pub mod mistake;
 pub mod output;
 pub mod standing;
+pub mod stored_flows;
 pub mod timeline;
 pub mod user_tables;
 
@@ -31,6 +32,7 @@ mod limits;
 mod literals;
 mod scaling;
 mod scan;
+mod series_table;
 mod statement;
 mod threads;
 

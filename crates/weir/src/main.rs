@@ -37,6 +37,7 @@ enum Command {
     Query(command::query::Args),
     Nfdump(Box<command::nfdump::Args>),
     Sql(command::sql::Args),
+    Series(command::series::Args),
     Watch(command::watch::Args),
     #[cfg(feature = "cassandra")]
     Forward(command::forward::Args),
@@ -59,6 +60,7 @@ fn main() -> ExitCode {
         Command::Query(args) => command::query::run(&args),
         Command::Nfdump(args) => Ok(command::nfdump::run(&args)),
         Command::Sql(args) => command::sql::run(&args),
+        Command::Series(args) => command::series::run(&args),
         Command::Watch(args) => command::watch::run(&args),
         #[cfg(feature = "cassandra")]
         Command::Forward(args) => command::forward::run(&args),

@@ -15,6 +15,9 @@ mod rows;
 mod archive;
 #[path = "weir/chain.rs"]
 mod chain;
+#[cfg(feature = "cassandra")]
+#[path = "weir/cluster.rs"]
+mod cluster;
 #[path = "weir/commands.rs"]
 mod commands;
 #[path = "weir/damage.rs"]
@@ -35,5 +38,7 @@ mod meter_routes;
 mod missing;
 #[path = "weir/query.rs"]
 mod query;
+#[path = "weir/series.rs"]
+mod series;
 #[path = "weir/watches.rs"]
 mod watches;

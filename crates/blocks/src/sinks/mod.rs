@@ -4,6 +4,7 @@ pub mod archive;
 pub mod counter;
 pub mod dumper;
 pub mod export;
+pub mod statistics;
 
 use weir_chain::AnyKind;
 
@@ -14,4 +15,5 @@ pub const KINDS: &[&'static dyn AnyKind] = &[
     &counter::KIND,
     &dumper::KIND,
     &export::KIND,
+    &statistics::KIND,
 ];

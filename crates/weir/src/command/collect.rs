@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use anyhow::Context;
 use tracing::info;
 use weir_blocks::sinks::archive::{self, ArchiveSinkOptions, RetentionOptions, SealingOptions};
+use weir_blocks::sinks::statistics::{self, StatisticsSinkOptions};
 use weir_blocks::sources::collector::options::{
     ConnectionOptions, LimitOptions, ListenOptions, ListenerTlsOptions, RelayingOptions,
 };
@@ -20,7 +21,7 @@ use weir_flow::Counter;
 use weir_watch::RunnerOptions;
 
 use super::watch::{WatchSession, planned};
-use super::{ArchiveArg, print_archived, print_books, show_or_build};
+use super::{ArchiveArg, print_archived, print_books, series, show_or_build};
 use crate::flags::Flags;
 use crate::running::Foreground;
 
@@ -78,6 +79,15 @@ pub(crate) struct Args {
     sealing: Flags<SealingOptions>,
     #[command(flatten)]
     retention: Flags<RetentionOptions>,
+    /// Keep statistics over time in this folder [default: the folder statistics of the archive]
+    ///
+    /// weir series lists and draws them, and weir sql has them as the table series. --show-chain prints the options of the
+    /// sink statistics, to be changed in a chain file.
+    #[arg(
+        long, value_name = "DIR", num_args = 0..=1, require_equals = true, help_heading = "Statistics"
+    )]
+    #[expect(clippy::option_option, reason = "not given, given without a folder, given with one")]
+    statistics: Option<Option<PathBuf>>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -182,10 +192,16 @@ impl Args {
             ..ArchiveSinkOptions::default()
         };
         // deliveries stay as the collector makes them, with the books that account for them
-        Chain::builder("collect")
+        let chain = Chain::builder("collect")
             .queues(0, 8)
             .add("collector", &collector::KIND, source, &[], ThreadChoice::Default)
-            .add("archive", &archive::KIND, sink, &["collector"], ThreadChoice::Own)
+            .add("archive", &archive::KIND, sink, &["collector"], ThreadChoice::Own);
+        let Some(folder) = &self.statistics else { return chain };
+        let options = StatisticsSinkOptions {
+            statistics: folder.clone().unwrap_or_else(|| self.archive.archive.join(series::FOLDER)),
+            ..StatisticsSinkOptions::default()
+        };
+        chain.add("statistics", &statistics::KIND, options, &["collector"], ThreadChoice::Own)
     }
 }
 

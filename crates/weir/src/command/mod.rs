@@ -8,6 +8,8 @@
 pub(crate) mod archive;
 pub(crate) mod books;
 pub(crate) mod chain;
+#[cfg(feature = "cassandra")]
+mod cluster;
 pub(crate) mod collect;
 pub(crate) mod doctor;
 #[cfg(feature = "cassandra")]
@@ -17,6 +19,7 @@ pub(crate) mod import;
 pub(crate) mod meter;
 pub(crate) mod nfdump;
 pub(crate) mod query;
+pub(crate) mod series;
 pub(crate) mod shell;
 pub(crate) mod sql;
 pub(crate) mod watch;
@@ -33,14 +36,16 @@ use weir_flow::Counter;
 use weir_flow::scaling::Corrections;
 use weir_query::{Archive, MemoryPool, QueryOptions};
 use weir_sql::output::Format;
+use weir_sql::stored_flows::StoredFlows;
 use weir_sql::{Engine, EngineOptions, FlowAnswers, QueryControl, UserTable};
 use weir_wire::WireError;
 
 /// Where the archive is and how much a question may use.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ArchiveArgs {
-    #[command(flatten)]
-    folder: ArchiveArg,
+    /// Folder of the archive, or the keyspace of a cluster that has flows: cassandra://HOST/KEYSPACE
+    #[arg(long, short = 'R', value_name = "DIR", env = "WEIR_ARCHIVE")]
+    archive: PathBuf,
     /// Sort, group and join in at most this much memory; write the rest to temporary files
     #[arg(long, value_name = "SIZE", default_value = "2GiB", help_heading = "Limits")]
     memory_limit: ByteSize,
@@ -58,7 +63,23 @@ impl ArchiveArgs {
     /// Opens the SQL engine, with files as tables next to those of the archive.
     pub(crate) fn engine(&self, tables: Vec<UserTable>) -> anyhow::Result<Engine> {
         let options = EngineOptions { tables, corrections: self.corrections()?, ..self.engine_options() };
-        Ok(Engine::open(&self.folder.archive, &options)?)
+        match self.elsewhere()? {
+            Some(store) => Ok(Engine::over_stored(store, &options, &QueryControl::default())?),
+            None => Ok(Engine::open(&self.archive, &options)?),
+        }
+    }
+
+    /// The store that the argument names when it is no folder.
+    #[cfg(feature = "cassandra")]
+    fn elsewhere(&self) -> anyhow::Result<Option<Arc<dyn StoredFlows>>> {
+        let named = cluster::ClusterFlows::named(&self.archive)?;
+        Ok(named.map(|flows| Arc::new(flows) as Arc<dyn StoredFlows>))
+    }
+
+    #[cfg(not(feature = "cassandra"))]
+    #[expect(clippy::unnecessary_wraps, clippy::unused_self, reason = "there is no other store without the feature")]
+    fn elsewhere(&self) -> anyhow::Result<Option<Arc<dyn StoredFlows>>> {
+        Ok(None)
     }
 
     /// Opens the archive for questions about flows. Corrections of sampling are read only when they are `scaled`;
@@ -69,6 +90,13 @@ impl ArchiveArgs {
         scaled: bool,
         approximate: bool,
     ) -> anyhow::Result<FlowAnswers> {
+        if let Some(store) = self.elsewhere()? {
+            if approximate {
+                anyhow::bail!("only an archive keeps summaries of flows that have expired");
+            }
+            let options = EngineOptions { corrections: self.corrections()?, ..self.engine_options() };
+            return Ok(FlowAnswers::by(Engine::over_stored(store, &options, control)?, control.clone()));
+        }
         let usual = QueryOptions::default();
         let options = QueryOptions {
             threads: self.threads.map_or(usual.threads, NonZeroUsize::get),
@@ -77,7 +105,7 @@ impl ArchiveArgs {
             approximate,
             ..usual
         };
-        let archive = Archive::open(&self.folder.archive, options)?;
+        let archive = Archive::open(&self.archive, options)?;
         let mut options = self.engine_options();
         if scaled {
             options.corrections = self.corrections()?;
@@ -94,6 +122,8 @@ impl ArchiveArgs {
         if let Some(threads) = self.threads {
             options.threads = threads.get();
         }
+        let statistics = self.archive.join(series::FOLDER);
+        options.statistics = statistics.join("store.toml").is_file().then_some(statistics);
         options
     }
 

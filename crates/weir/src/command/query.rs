@@ -11,6 +11,7 @@ use jiff::tz::TimeZone;
 use weir_flow::Column;
 use weir_nfdump::times;
 use weir_print::{Bars, OutputOptions};
+use weir_query::Archive;
 use weir_sql::{AggregateKey, FlowAnswers, FlowQuery, Order, Select, Sorting, TimeWindow, WindowRule};
 
 use super::{ArchiveArgs, FormatArg, texts};
@@ -179,9 +180,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         report_saturated(foreground.control().progress.counts().rows_saturated);
         let seconds = began.elapsed().as_secs_f64();
         let is_shown = !args.is_quiet() && io::stderr().is_terminal();
-        if args.output.completeness || is_shown {
-            eprintln!("{}", answers.archive().completeness(&window)?);
-            report_expired(args, &answers, &window, &foreground)?;
+        if let Some(archive) = answers.archive().filter(|_| args.output.completeness || is_shown) {
+            eprintln!("{}", archive.completeness(&window)?);
+            report_expired(args, archive, &window, &foreground)?;
         }
         if is_shown {
             eprintln!("{rows} rows in {seconds:.3} s");
@@ -258,7 +259,7 @@ fn report_saturated(rows: u64) {
 /// Reports on standard error how many flows of the window have expired and are not in the answer.
 fn report_expired(
     args: &Args,
-    answers: &FlowAnswers,
+    archive: &Archive,
     window: &TimeWindow,
     foreground: &ForegroundQuery,
 ) -> anyhow::Result<()> {
@@ -269,7 +270,7 @@ fn report_expired(
         }
         return Ok(());
     }
-    let flows = answers.archive().rows_expired(window)?;
+    let flows = archive.rows_expired(window)?;
     if flows > 0 {
         eprintln!("{flows} flows of this time have expired\nhint: --approximate counts what is kept of them");
     }

@@ -115,7 +115,8 @@ fn flows(args: &Args, question: &impl Fn(Select) -> FlowQuery, answers: &FlowAns
 fn minutes(args: &Args, answers: &FlowAnswers) -> anyhow::Result<TimeLine> {
     let mut line = TimeLine::new(args.plot.plot_of.measure(), args.window.window(), args.zone());
     let filter = crate::foreground_query::parse_filter(&args.filter.join(" "))?;
-    let minutes = answers.archive().minutes(&filter, &args.window.window())?;
+    let Some(archive) = answers.archive() else { bail!("only an archive keeps summaries of flows that have expired") };
+    let minutes = archive.minutes(&filter, &args.window.window())?;
     line.add_minutes(&minutes)?;
     let errors: u64 = minutes.values().map(|minute| minute.flows_error_max).sum();
     if errors > 0 && !args.is_quiet() {

@@ -1,0 +1,347 @@
+//! Steps turned around: all values of a series in a block of 288 steps next to each other.
+//!
+//! ```text
+//! file     run* family* footer footer_len:u32 footer_crc:u32 "weirblck"
+//! run      len:u32 crc:u32 then presence: 0 for all known steps, or 1 and a bit for each of 288; then for each column
+//!          its chunks
+//! family   for each series, ascending: number:u32, then for each: offset of its run:u64
+//! footer   version:u32 step_secs:u32 known:u32 (288 times) families:u16
+//!          (family:u16 series:u32 columns:u8 offset of its directory:u64)*
+//! ```
+//!
+//! Everything has the lowest octet first. The numbers of series are dense, so the place of one in the directory is guessed
+//! from the first and the last one and found with one or two reads.
+
+use std::fs::{self, File};
+use std::io::{self, BufWriter, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use crate::column::{Fields, pack, unpack};
+use crate::resolution::{BLOCK_STEPS, Resolution};
+use crate::runs::Runs;
+use crate::{FamilyId, SeriesError};
+
+const MAGIC: &[u8; 8] = b"weirblck";
+const VERSION: u32 = 1;
+const TRAILER_LEN: u64 = 16;
+/// Octets of the presence of steps, one bit each.
+const PRESENCE_LEN: usize = BLOCK_STEPS / 8;
+/// Octets that are read of a run at first; most are shorter.
+const RUN_READ: usize = 4096;
+/// Octets that are read at once when many runs are.
+const RUNS_READ: usize = 1 << 20;
+
+/// A family in a block.
+#[derive(Debug, Clone, Copy)]
+struct Section {
+    family: FamilyId,
+    series: u32,
+    columns: u8,
+    /// Where its directory is.
+    directory: u64,
+}
+
+/// A block that can be read.
+#[derive(Debug)]
+pub(crate) struct BlockFile {
+    path: PathBuf,
+    file: File,
+    pub(crate) known: [u32; BLOCK_STEPS],
+    sections: Vec<Section>,
+}
+
+impl BlockFile {
+    /// Opens a block; `None` when there is no such file.
+    pub(crate) fn open(path: PathBuf, resolution: Resolution) -> Result<Option<Self>, SeriesError> {
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(SeriesError::io("open", &path)(error)),
+        };
+        let footer = footer(&file).map_err(SeriesError::io("read", &path))?;
+        let parsed = footer.and_then(|footer| parsed_footer(&footer, resolution.step_secs));
+        let Some((known, sections)) = parsed else {
+            return Err(SeriesError::Damaged { path, what: "it has no footer of a block of this resolution" });
+        };
+        Ok(Some(Self { path, file, known, sections }))
+    }
+
+    fn section(&self, family: FamilyId) -> Option<&Section> {
+        self.sections.iter().find(|section| section.family == family)
+    }
+
+    /// The series of a family.
+    pub(crate) fn ids(&self, family: FamilyId) -> Result<Vec<u32>, SeriesError> {
+        let Some(section) = self.section(family) else { return Ok(Vec::new()) };
+        let octets = self.octets(section.directory, section.series as usize * 4);
+        let octets = octets.map_err(SeriesError::io("read", &self.path))?;
+        Ok(octets.chunks_exact(4).filter_map(|octets| Fields(octets).u32()).collect())
+    }
+
+    /// Reads the series `first..=last` of a family.
+    pub(crate) fn runs(&self, family: FamilyId, first: u32, last: u32) -> Result<Runs, SeriesError> {
+        let Some(section) = self.section(family) else { return Ok(Runs::default()) };
+        let mut runs = Runs::new(usize::from(section.columns));
+        let io = |source| SeriesError::io("read", &self.path)(source);
+        let from = self.lower_bound(section, first).map_err(io)?;
+        let until = match last.checked_add(1) {
+            Some(_) if last == first => {
+                from + u32::from(from < section.series && self.id(section, from).map_err(io)? == first)
+            }
+            Some(end) => self.lower_bound(section, end).map_err(io)?,
+            None => section.series,
+        };
+        if from >= until {
+            return Ok(runs);
+        }
+        let count = (until - from) as usize;
+        let ids = self.octets(section.directory + u64::from(from) * 4, count * 4).map_err(io)?;
+        let offsets = section.directory + u64::from(section.series) * 4 + u64::from(from) * 8;
+        let offsets = self.octets(offsets, count * 8).map_err(io)?;
+        let read_ahead = if count == 1 { RUN_READ } else { RUNS_READ };
+        let mut window = Window { start: 0, octets: Vec::new(), end: section.directory, read_ahead };
+        for (mut id, mut offset) in ids.chunks_exact(4).map(Fields).zip(offsets.chunks_exact(8).map(Fields)) {
+            let (Some(id), Some(offset)) = (id.u32(), offset.u64()) else { continue };
+            let head = window.octets(&self.file, offset, 8).map_err(io)?;
+            let len = 8 + u32::from_le_bytes([head[0], head[1], head[2], head[3]]) as usize;
+            let run = window.octets(&self.file, offset, len).map_err(io)?;
+            if self.unpack_run(run, &mut runs).is_none() {
+                return Err(SeriesError::Damaged {
+                    path: self.path.clone(),
+                    what: "a series of it has a wrong checksum",
+                });
+            }
+            runs.end_run(id);
+        }
+        Ok(runs)
+    }
+
+    fn octets(&self, offset: u64, len: usize) -> io::Result<Vec<u8>> {
+        let mut octets = vec![0; len];
+        self.file.read_exact_at(&mut octets, offset)?;
+        Ok(octets)
+    }
+
+    fn id(&self, section: &Section, index: u32) -> io::Result<u32> {
+        let mut octets = [0; 4];
+        self.file.read_exact_at(&mut octets, section.directory + u64::from(index) * 4)?;
+        Ok(u32::from_le_bytes(octets))
+    }
+
+    /// How many series have smaller numbers. Numbers are dense, so the place is guessed first.
+    fn lower_bound(&self, section: &Section, id: u32) -> io::Result<u32> {
+        if section.series == 0 {
+            return Ok(0);
+        }
+        let (mut low, mut high) = (0, section.series - 1);
+        let (mut low_id, mut high_id) = (self.id(section, low)?, self.id(section, high)?);
+        if id <= low_id {
+            return Ok(0);
+        }
+        if id > high_id {
+            return Ok(section.series);
+        }
+        // the series at `low` is smaller, that at `high` is not
+        let mut guesses = 0;
+        while high - low > 1 {
+            let share = u64::from(id - low_id) * u64::from(high - low) / u64::from(high_id - low_id);
+            let guess = if guesses % 2 == 0 { low + share as u32 } else { low + (high - low) / 2 };
+            let middle = guess.clamp(low + 1, high - 1);
+            guesses += 1;
+            match self.id(section, middle)? {
+                found if found == id => return Ok(middle),
+                found if found < id => (low, low_id) = (middle, found),
+                found => (high, high_id) = (middle, found),
+            }
+        }
+        Ok(high)
+    }
+
+    fn unpack_run(&self, run: &[u8], runs: &mut Runs) -> Option<()> {
+        let mut fields = Fields(run);
+        fields.u32()?;
+        (fields.u32()? == crc32c::crc32c(fields.0)).then_some(())?;
+        let before = runs.places.len();
+        let places = 0..BLOCK_STEPS as u16;
+        if fields.u8()? == 0 {
+            runs.places.extend(places.filter(|&place| self.known[usize::from(place)] > 0));
+        } else {
+            let bits = fields.octets(PRESENCE_LEN)?;
+            runs.places.extend(places.filter(|place| bits[usize::from(place / 8)] >> (place % 8) & 1 == 1));
+        }
+        let count = runs.places.len() - before;
+        runs.columns.iter_mut().try_for_each(|column| unpack(&mut fields.0, count, column))
+    }
+}
+
+/// A part of a file in memory. Runs that are next to each other are read together.
+#[derive(Debug)]
+struct Window {
+    start: u64,
+    octets: Vec<u8>,
+    /// Where runs end in the file.
+    end: u64,
+    read_ahead: usize,
+}
+
+impl Window {
+    /// The octets at an offset.
+    fn octets(&mut self, file: &File, offset: u64, len: usize) -> io::Result<&[u8]> {
+        let wanted_end = offset.saturating_add(len as u64);
+        if wanted_end > self.end {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "a series of the block has an absurd length"));
+        }
+        if offset < self.start || wanted_end > self.start + self.octets.len() as u64 {
+            let len = (self.read_ahead.max(len) as u64).min(self.end - offset);
+            self.octets.resize(len as usize, 0);
+            file.read_exact_at(&mut self.octets, offset)?;
+            self.start = offset;
+        }
+        let from = (offset - self.start) as usize;
+        Ok(&self.octets[from..from + len])
+    }
+}
+
+fn footer(file: &File) -> io::Result<Option<Vec<u8>>> {
+    let len = file.metadata()?.len();
+    if len < TRAILER_LEN {
+        return Ok(None);
+    }
+    // the trailer and, nearly always, the footer in one read
+    let end_len = len.min(2048);
+    let mut end = vec![0; end_len as usize];
+    file.read_exact_at(&mut end, len - end_len)?;
+    let mut trailer = Fields(&end[end.len() - TRAILER_LEN as usize..]);
+    let (Some(footer_len), Some(checksum)) = (trailer.u32(), trailer.u32()) else { return Ok(None) };
+    let footer_len = u64::from(footer_len);
+    if trailer.0 != MAGIC || footer_len > len - TRAILER_LEN || footer_len > 1 << 21 {
+        return Ok(None);
+    }
+    let footer = if footer_len + TRAILER_LEN <= end.len() as u64 {
+        let until = end.len() - TRAILER_LEN as usize;
+        end[until - footer_len as usize..until].to_vec()
+    } else {
+        let mut footer = vec![0; footer_len as usize];
+        file.read_exact_at(&mut footer, len - TRAILER_LEN - footer_len)?;
+        footer
+    };
+    Ok((crc32c::crc32c(&footer) == checksum).then_some(footer))
+}
+
+fn parsed_footer(footer: &[u8], step_secs: u32) -> Option<([u32; BLOCK_STEPS], Vec<Section>)> {
+    let mut fields = Fields(footer);
+    (fields.u32()? == VERSION && fields.u32()? == step_secs).then_some(())?;
+    let mut known = [0; BLOCK_STEPS];
+    for known in &mut known {
+        *known = fields.u32()?;
+    }
+    let count = fields.u16()?;
+    let mut sections = Vec::with_capacity(usize::from(count));
+    for _ in 0..count {
+        let (family, series) = (FamilyId(fields.u16()?), fields.u32()?);
+        sections.push(Section { family, series, columns: fields.u8()?, directory: fields.u64()? });
+    }
+    Some((known, sections))
+}
+
+/// Writes a block, which gets its name when it is whole.
+#[derive(Debug)]
+pub(crate) struct BlockWriter {
+    path: PathBuf,
+    part: PathBuf,
+    file: BufWriter<File>,
+    octets: u64,
+    known: [u32; BLOCK_STEPS],
+    step_secs: u32,
+    sections: Vec<Section>,
+    /// Series of the family that is being written, and where their runs are.
+    ids: Vec<u8>,
+    offsets: Vec<u8>,
+    run: Vec<u8>,
+}
+
+impl BlockWriter {
+    pub(crate) fn create(path: &Path, resolution: Resolution, known: &[u32; BLOCK_STEPS]) -> Result<Self, SeriesError> {
+        let part = path.with_extension("part");
+        let file = File::create(&part).map_err(SeriesError::io("create", &part))?;
+        Ok(Self {
+            path: path.to_owned(),
+            part,
+            file: BufWriter::with_capacity(1 << 20, file),
+            octets: 0,
+            known: *known,
+            step_secs: resolution.step_secs,
+            sections: Vec::new(),
+            ids: Vec::new(),
+            offsets: Vec::new(),
+            run: Vec::new(),
+        })
+    }
+
+    /// Appends series of the family that is being written; their numbers are above those written before.
+    pub(crate) fn write(&mut self, runs: &Runs) -> Result<(), SeriesError> {
+        let known_steps = self.known.iter().filter(|known| **known > 0).count();
+        for (index, id) in runs.ids.iter().enumerate() {
+            let rows = runs.rows(index);
+            self.run.clear();
+            self.run.resize(8, 0);
+            if rows.len() == known_steps {
+                self.run.push(0);
+            } else {
+                self.run.push(1);
+                let mut bits = [0_u8; PRESENCE_LEN];
+                for place in &runs.places[rows.clone()] {
+                    bits[usize::from(place / 8)] |= 1 << (place % 8);
+                }
+                self.run.extend_from_slice(&bits);
+            }
+            for column in &runs.columns {
+                pack(&column[rows.clone()], &mut self.run);
+            }
+            let len = (self.run.len() - 8) as u32;
+            let checksum = crc32c::crc32c(&self.run[8..]);
+            self.run[..4].copy_from_slice(&len.to_le_bytes());
+            self.run[4..8].copy_from_slice(&checksum.to_le_bytes());
+            self.ids.extend_from_slice(&id.to_le_bytes());
+            self.offsets.extend_from_slice(&self.octets.to_le_bytes());
+            self.file.write_all(&self.run).map_err(SeriesError::io("write", &self.part))?;
+            self.octets += self.run.len() as u64;
+        }
+        Ok(())
+    }
+
+    /// Ends the family that is being written.
+    pub(crate) fn end_family(&mut self, family: FamilyId, columns: usize) -> Result<(), SeriesError> {
+        let series = (self.ids.len() / 4) as u32;
+        let section = Section { family, series, columns: columns as u8, directory: self.octets };
+        self.sections.push(section);
+        for octets in [&self.ids, &self.offsets] {
+            self.file.write_all(octets).map_err(SeriesError::io("write", &self.part))?;
+            self.octets += octets.len() as u64;
+        }
+        self.ids.clear();
+        self.offsets.clear();
+        Ok(())
+    }
+
+    /// Ends the block, which is durable then.
+    pub(crate) fn finish(mut self) -> Result<(), SeriesError> {
+        let mut footer = [VERSION.to_le_bytes(), self.step_secs.to_le_bytes()].concat();
+        footer.extend(self.known.iter().flat_map(|known| known.to_le_bytes()));
+        footer.extend_from_slice(&(self.sections.len() as u16).to_le_bytes());
+        for section in &self.sections {
+            footer.extend_from_slice(&section.family.0.to_le_bytes());
+            footer.extend_from_slice(&section.series.to_le_bytes());
+            footer.push(section.columns);
+            footer.extend_from_slice(&section.directory.to_le_bytes());
+        }
+        let trailer =
+            [&(footer.len() as u32).to_le_bytes()[..], &crc32c::crc32c(&footer).to_le_bytes(), &MAGIC[..]].concat();
+        let written = self.file.write_all(&footer).and_then(|()| self.file.write_all(&trailer));
+        written.and_then(|()| self.file.flush()).map_err(SeriesError::io("write", &self.part))?;
+        self.file.get_ref().sync_all().map_err(SeriesError::io("sync", &self.part))?;
+        fs::rename(&self.part, &self.path).map_err(SeriesError::io("rename", &self.part))?;
+        crate::folder::sync_parent(&self.path)
+    }
+}

@@ -1,0 +1,177 @@
+//! Coarser steps, made of finer ones as these end.
+//!
+//! A coarser step has, for each series, how many finest steps have it, and for each metric their sum, smallest,
+//! largest and last value: `count sum min max last sum min max last …`. It is made of the resolution before it, so an
+//! hour is twelve numbers of 5 minutes, and nothing is read back. It is written when the first step after it comes.
+
+use crate::resolution::Resolution;
+use crate::{Family, FamilyId, FamilyRows};
+
+/// Columns of each metric in a coarser step.
+pub(crate) const FOLDS: usize = 4;
+
+/// Columns of a family in a coarser step.
+pub(crate) fn coarse_columns(family: &Family) -> usize {
+    1 + FOLDS * family.metrics.len()
+}
+
+/// A finished step: its time, how many finest steps are known of it, and its rows.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Consolidated {
+    pub(crate) time_secs: i64,
+    pub(crate) known: u32,
+    pub(crate) groups: Vec<(FamilyId, FamilyRows)>,
+}
+
+/// The step of a coarser resolution that is not over.
+#[derive(Debug)]
+pub(crate) struct OpenStep {
+    resolution: Resolution,
+    /// When it began; `None` before the first step.
+    time_secs: Option<i64>,
+    known: u32,
+    /// Finer steps that are in it.
+    parts: u32,
+    families: Vec<OpenFamily>,
+}
+
+/// What is known of a family in the step that is not over.
+#[derive(Debug, Default)]
+struct OpenFamily {
+    /// The place of each series in `ids`, one more than it; 0 when it has none.
+    places: Vec<u32>,
+    ids: Vec<u32>,
+    counts: Vec<u32>,
+    /// The number of the last finer step that has the series.
+    last_parts: Vec<u32>,
+    /// For each series and metric its folds.
+    folds: Vec<[u64; FOLDS]>,
+}
+
+impl OpenStep {
+    pub(crate) fn new(resolution: Resolution) -> Self {
+        Self { resolution, time_secs: None, known: 0, parts: 0, families: Vec::new() }
+    }
+
+    /// Takes a step of the finest resolution. The step that it ends, if any, is returned.
+    pub(crate) fn take_finest(
+        &mut self,
+        time_secs: i64,
+        rows: &[(FamilyId, FamilyRows)],
+        families: &[Family],
+    ) -> Option<Consolidated> {
+        self.take(time_secs, 1, rows, families, true)
+    }
+
+    /// Takes a step of a resolution that is consolidated itself.
+    pub(crate) fn take_coarser(&mut self, step: &Consolidated, families: &[Family]) -> Option<Consolidated> {
+        self.take(step.time_secs, step.known, &step.groups, families, false)
+    }
+
+    /// Ends the step if it is over at a time.
+    pub(crate) fn end_before(&mut self, time_secs: i64, families: &[Family]) -> Option<Consolidated> {
+        let is_over = self.time_secs.is_some_and(|step| step < self.resolution.step_of(time_secs));
+        is_over.then(|| self.end(families)).flatten()
+    }
+
+    fn take(
+        &mut self,
+        time_secs: i64,
+        known: u32,
+        groups: &[(FamilyId, FamilyRows)],
+        families: &[Family],
+        is_finest: bool,
+    ) -> Option<Consolidated> {
+        let step = self.resolution.step_of(time_secs);
+        let ended = (self.time_secs != Some(step)).then(|| self.end(families)).flatten();
+        self.time_secs = Some(step);
+        self.known += known;
+        self.parts += 1;
+        self.families.resize_with(families.len(), OpenFamily::default);
+        for (id, rows) in groups {
+            let place = usize::from(id.0);
+            if let (Some(open), Some(family)) = (self.families.get_mut(place), families.get(place)) {
+                open.take(rows, family, self.parts, is_finest);
+            }
+        }
+        ended
+    }
+
+    /// Ends the step.
+    fn end(&mut self, families: &[Family]) -> Option<Consolidated> {
+        let time_secs = self.time_secs.take()?;
+        let (known, parts) = (self.known, self.parts);
+        (self.known, self.parts) = (0, 0);
+        let open = (0..).map(FamilyId).zip(self.families.iter_mut().zip(families));
+        let groups = open.filter(|(_, (open, _))| !open.ids.is_empty());
+        let groups = groups.map(|(id, (open, family))| (id, open.end(family, known, parts))).collect();
+        Some(Consolidated { time_secs, known, groups })
+    }
+}
+
+impl OpenFamily {
+    fn take(&mut self, rows: &FamilyRows, family: &Family, part: u32, is_finest: bool) {
+        let metrics = family.metrics.len();
+        if let Some(&last) = rows.ids.last().filter(|&&last| last as usize >= self.places.len()) {
+            self.places.resize(last as usize + 1, 0);
+        }
+        for (row, &id) in rows.ids.iter().enumerate() {
+            let place = &mut self.places[id as usize];
+            if *place == 0 {
+                self.ids.push(id);
+                *place = self.ids.len() as u32;
+                self.counts.push(0);
+                self.last_parts.push(0);
+                self.folds.extend(std::iter::repeat_n([0, u64::MAX, 0, 0], metrics));
+            }
+            let series = *place as usize - 1;
+            let count = if is_finest { 1 } else { rows.columns[0][row] as u32 };
+            self.counts[series] += count;
+            self.last_parts[series] = part;
+            let folds = &mut self.folds[series * metrics..][..metrics];
+            for (metric, [sum, min, max, last]) in folds.iter_mut().enumerate() {
+                let more = if is_finest {
+                    [rows.columns[metric][row]; FOLDS]
+                } else {
+                    [0, 1, 2, 3].map(|fold| rows.columns[1 + FOLDS * metric + fold][row])
+                };
+                *sum = sum.saturating_add(more[0]);
+                *min = (*min).min(more[1]);
+                *max = (*max).max(more[2]);
+                *last = more[3];
+            }
+        }
+    }
+
+    /// The rows of the step, and nothing for the next one.
+    fn end(&mut self, family: &Family, known: u32, parts: u32) -> FamilyRows {
+        let metrics = family.metrics.len();
+        let mut order: Vec<u32> = (0..self.ids.len() as u32).collect();
+        order.sort_unstable_by_key(|&series| self.ids[series as usize]);
+        let mut rows = FamilyRows::new(coarse_columns(family));
+        rows.ids = order.iter().map(|&series| self.ids[series as usize]).collect();
+        rows.columns[0] = order.iter().map(|&series| u64::from(self.counts[series as usize])).collect();
+        for metric in 0..metrics {
+            let absent_is_zero = family.absent_is_zero(metric);
+            for (fold, column) in rows.columns[1 + FOLDS * metric..][..FOLDS].iter_mut().enumerate() {
+                column.extend(order.iter().map(|&series| {
+                    let value = self.folds[series as usize * metrics + metric][fold];
+                    let was_absent = match fold {
+                        1 => self.counts[series as usize] < known,
+                        3 => self.last_parts[series as usize] < parts,
+                        _ => false,
+                    };
+                    if absent_is_zero && was_absent { 0 } else { value }
+                }));
+            }
+        }
+        for &id in &self.ids {
+            self.places[id as usize] = 0;
+        }
+        self.ids.clear();
+        self.counts.clear();
+        self.last_parts.clear();
+        self.folds.clear();
+        rows
+    }
+}

@@ -1,0 +1,92 @@
+//! Everything that can fail.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a store could not be opened, written or read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SeriesError {
+    /// The system refused something about a file or folder.
+    #[error("cannot {action} {}", path.display())]
+    Io {
+        /// What was to be done.
+        action: &'static str,
+        /// To which file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Another process writes to the store.
+    #[error("another process writes to the store {}", .0.display())]
+    Locked(PathBuf),
+    /// The folder has no store.
+    #[error("there is no store of statistics in {}", .0.display())]
+    NoStore(PathBuf),
+    /// A file is not what it should be.
+    #[error("{} is damaged: {what}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The description of the store is not readable.
+    #[error("cannot understand {}: {what}", path.display())]
+    Description {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// A later version of weir wrote the store.
+    #[error("{} has version {found}, and this program knows {known}", path.display())]
+    Version {
+        /// The description of the store.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// The newest version that can be read.
+        known: u32,
+    },
+    /// The store has a family of the same name with other metrics.
+    #[error("the store has a family '{0}' with other metrics")]
+    OtherMetrics(String),
+    /// The store has other resolutions.
+    #[error("the store has the steps {found}, not {wanted}")]
+    OtherResolutions {
+        /// The steps of the store.
+        found: String,
+        /// The steps asked for.
+        wanted: String,
+    },
+    /// Resolutions that cannot be consolidated one from the other, or are kept too shortly.
+    #[error("wrong resolutions: {0}")]
+    Resolutions(String),
+    /// A step that is not after the last one.
+    #[error("the step at {time_secs} s is before the last one, at {last_secs} s")]
+    StepInThePast {
+        /// The step.
+        time_secs: i64,
+        /// The last step that was written.
+        last_secs: i64,
+    },
+    /// A family, resolution or series that the store does not have.
+    #[error("the store has no {kind} '{name}'")]
+    Unknown {
+        /// What kind of thing it is.
+        kind: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// The thread that consolidates has ended.
+    #[error("consolidating has ended: {0}")]
+    Consolidation(String),
+}
+
+impl SeriesError {
+    /// Makes an error of what the system said about a file.
+    pub(crate) fn io<'a>(action: &'static str, path: &'a Path) -> impl FnOnce(io::Error) -> Self + 'a {
+        move |source| Self::Io { action, path: path.to_owned(), source }
+    }
+}

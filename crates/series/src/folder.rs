@@ -1,0 +1,152 @@
+//! The files of a store: names, the lock, the description.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::resolution::{self, Resolution, steps_text};
+use crate::{Family, SeriesError};
+
+/// Version of the layout that this program writes, and the newest that it reads.
+const VERSION: u32 = 1;
+/// The description of a store.
+const DESCRIPTION: &str = "store.toml";
+
+/// What a store has: its resolutions and families, in the order of their numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Description {
+    version: u32,
+    pub(crate) resolutions: Vec<Resolution>,
+    #[serde(default)]
+    pub(crate) families: Vec<Family>,
+}
+
+/// Whether the steps of a block have been turned around.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum FileKind {
+    Steps,
+    Block,
+}
+
+/// The folder of a store.
+#[derive(Debug, Clone)]
+pub(crate) struct Folder(pub(crate) PathBuf);
+
+impl Folder {
+    /// Takes the lock of the writer; it is given back when the file is closed.
+    pub(crate) fn lock(&self) -> Result<File, SeriesError> {
+        fs::create_dir_all(&self.0).map_err(SeriesError::io("make the folder", &self.0))?;
+        let path = self.0.join("lock");
+        let open = OpenOptions::new().write(true).create(true).truncate(false).open(&path);
+        let file = open.map_err(SeriesError::io("open", &path))?;
+        match file.try_lock() {
+            Ok(()) => Ok(file),
+            Err(TryLockError::WouldBlock) => Err(SeriesError::Locked(self.0.clone())),
+            Err(TryLockError::Error(source)) => Err(SeriesError::io("lock", &path)(source)),
+        }
+    }
+
+    /// Reads the description; `None` when the folder has none.
+    pub(crate) fn description(&self) -> Result<Option<Description>, SeriesError> {
+        let path = self.0.join(DESCRIPTION);
+        let text = match fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(SeriesError::io("read", &path)(error)),
+        };
+        let wrong = |what: String| SeriesError::Description { path: path.clone(), what };
+        let found: Description = toml::from_str(&text).map_err(|error| wrong(error.message().to_owned()))?;
+        if found.version > VERSION {
+            return Err(SeriesError::Version { path, found: found.version, known: VERSION });
+        }
+        resolution::check(&found.resolutions)?;
+        Ok(Some(found))
+    }
+
+    /// The description with these families in it, written anew when something is added.
+    pub(crate) fn describe(&self, resolutions: &[Resolution], families: &[Family]) -> Result<Description, SeriesError> {
+        resolution::check(resolutions)?;
+        let found = self.description()?;
+        let fresh = || Description { version: VERSION, resolutions: resolutions.to_vec(), families: Vec::new() };
+        let mut wanted = found.clone().unwrap_or_else(fresh);
+        let steps = |resolutions: &[Resolution]| resolutions.iter().map(|one| one.step_secs).collect::<Vec<_>>();
+        if steps(&wanted.resolutions) != steps(resolutions) {
+            let (found, wanted) = (steps_text(&wanted.resolutions), steps_text(resolutions));
+            return Err(SeriesError::OtherResolutions { found, wanted });
+        }
+        wanted.resolutions = resolutions.to_vec();
+        for family in families {
+            match wanted.families.iter().find(|known| known.name == family.name) {
+                Some(known) if known == family => {}
+                Some(_) => return Err(SeriesError::OtherMetrics(family.name.clone())),
+                None => wanted.families.push(family.clone()),
+            }
+        }
+        if found.as_ref() != Some(&wanted) {
+            let text = toml::to_string(&wanted).unwrap_or_default();
+            replace(&self.0.join(DESCRIPTION), text.as_bytes())?;
+        }
+        Ok(wanted)
+    }
+
+    /// The folder of a resolution.
+    pub(crate) fn of(&self, resolution: Resolution) -> PathBuf {
+        self.0.join(resolution.folder_name())
+    }
+
+    /// The file of a block.
+    pub(crate) fn file(&self, resolution: Resolution, block: i64, kind: FileKind) -> PathBuf {
+        let ending = match kind {
+            FileKind::Steps => "steps",
+            FileKind::Block => "block",
+        };
+        self.of(resolution).join(format!("{block}.{ending}"))
+    }
+
+    /// The blocks of a resolution in the order of time. A block that is turned around replaces its steps.
+    pub(crate) fn blocks(&self, resolution: Resolution) -> Result<BTreeMap<i64, FileKind>, SeriesError> {
+        let mut blocks = BTreeMap::new();
+        let path = self.of(resolution);
+        let entries = match fs::read_dir(&path) {
+            Ok(entries) => entries,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(blocks),
+            Err(error) => return Err(SeriesError::io("list", &path)(error)),
+        };
+        for entry in entries {
+            let entry = entry.map_err(SeriesError::io("list", &path))?;
+            let name = entry.file_name();
+            let Some((number, ending)) = name.to_str().and_then(|name| name.split_once('.')) else { continue };
+            let kind = match ending {
+                "steps" => FileKind::Steps,
+                "block" => FileKind::Block,
+                _ => continue,
+            };
+            let Ok(number) = number.parse() else { continue };
+            let known = blocks.entry(number).or_insert(kind);
+            *known = (*known).max(kind);
+        }
+        Ok(blocks)
+    }
+}
+
+/// Gives a file other contents, all at once.
+pub(crate) fn replace(path: &Path, octets: &[u8]) -> Result<(), SeriesError> {
+    let part = path.with_extension("part");
+    let write = || {
+        let mut file = File::create(&part)?;
+        file.write_all(octets)?;
+        file.sync_all()?;
+        fs::rename(&part, path)
+    };
+    write().map_err(SeriesError::io("write", path))?;
+    sync_parent(path)
+}
+
+/// Makes the name of a file durable.
+pub(crate) fn sync_parent(path: &Path) -> Result<(), SeriesError> {
+    let Some(parent) = path.parent() else { return Ok(()) };
+    File::open(parent).and_then(|folder| folder.sync_all()).map_err(SeriesError::io("sync", parent))
+}

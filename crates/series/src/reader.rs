@@ -1,0 +1,243 @@
+//! Reads series.
+
+use std::path::Path;
+
+use crate::consolidation::FOLDS;
+use crate::content::Content;
+use crate::folder::{Description, Folder};
+use crate::resolution::Resolution;
+use crate::runs::Runs;
+use crate::{Catalogue, Family, FamilyId, SeriesError, SeriesId};
+
+/// A store that is read, also while it is written.
+#[derive(Debug)]
+pub struct SeriesStore {
+    folder: Folder,
+    description: Description,
+}
+
+/// Series as they were read: one entry for each step of the time asked for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Fetched {
+    /// When the first step begins, in seconds since the epoch.
+    pub first_secs: i64,
+    /// Length of a step in seconds.
+    pub step_secs: u32,
+    /// For each step how many of the finest steps are known of it; 0 for a gap.
+    pub known: Vec<u32>,
+    /// The series that have a value in these steps, ascending.
+    pub series: Vec<FetchedSeries>,
+}
+
+/// The values of one series.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FetchedSeries {
+    /// Its number.
+    pub id: SeriesId,
+    /// The steps that have it, as places in [`Fetched::known`], ascending.
+    pub steps: Vec<u32>,
+    /// The values, for each column: the metrics in the finest resolution; the number of finest steps, and then sum, smallest,
+    /// largest and last value of each metric in coarser ones.
+    columns: Vec<Vec<u64>>,
+}
+
+/// Which series are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Ids<'a> {
+    List(&'a [SeriesId]),
+    /// From one number to another one, which is included.
+    Range(u32, u32),
+}
+
+/// A metric of a series in one step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Point {
+    /// Sum over the finest steps.
+    pub sum: u64,
+    /// Smallest value of a finest step.
+    pub min: u64,
+    /// Largest value of a finest step.
+    pub max: u64,
+    /// Value of the last finest step.
+    pub last: u64,
+    /// Finest steps that the sum is of. The average is the sum divided by it.
+    pub count: u32,
+}
+
+impl SeriesStore {
+    /// Opens the store in a folder for reading.
+    pub fn open(dir: &Path) -> Result<Self, SeriesError> {
+        let folder = Folder(dir.to_owned());
+        let description = folder.description()?.ok_or_else(|| SeriesError::NoStore(dir.to_owned()))?;
+        Ok(Self { folder, description })
+    }
+
+    /// The resolutions, the finest first.
+    pub fn resolutions(&self) -> &[Resolution] {
+        &self.description.resolutions
+    }
+
+    /// The families, in the order of their numbers.
+    pub fn families(&self) -> &[Family] {
+        &self.description.families
+    }
+
+    /// A family by its name.
+    pub fn family(&self, name: &str) -> Option<(FamilyId, &Family)> {
+        let place = self.families().iter().position(|family| family.name == name)?;
+        Some((FamilyId(place as u16), &self.families()[place]))
+    }
+
+    /// Reads which series there are.
+    pub fn catalogue(&self) -> Result<Catalogue, SeriesError> {
+        Catalogue::read(&self.folder)
+    }
+
+    /// The times of the first and the last step of a resolution; `None` when it has none.
+    pub fn extent(&self, resolution: Resolution) -> Result<Option<(i64, i64)>, SeriesError> {
+        let blocks = self.folder.blocks(resolution)?;
+        let mut times = (None, None);
+        for (&block, &kind) in &blocks {
+            let Some(content) = Content::open(&self.folder, resolution, block, kind)? else { continue };
+            let time = |place: usize| block * resolution.block_secs() + place as i64 * i64::from(resolution.step_secs);
+            let first = content.known().iter().position(|&known| known > 0);
+            let last = content.known().iter().rposition(|&known| known > 0);
+            times = (times.0.or(first.map(time)), last.map(time).or(times.1));
+        }
+        Ok(times.0.zip(times.1))
+    }
+
+    /// The finest resolution that still has the step of a time, when the newest is at `newest_secs`.
+    pub fn resolution_for(&self, from_secs: i64, newest_secs: i64) -> Resolution {
+        let kept = |resolution: &&Resolution| from_secs >= newest_secs.saturating_sub(resolution.keep_secs as i64);
+        let resolutions = self.resolutions();
+        *resolutions.iter().find(kept).unwrap_or(&resolutions[resolutions.len() - 1])
+    }
+
+    /// Reads the series `ids` of a family, or all of them, from one time until another, in seconds since the epoch. The
+    /// steps are those that begin in it.
+    pub fn fetch(
+        &self,
+        family: FamilyId,
+        ids: Option<&[SeriesId]>,
+        resolution: Resolution,
+        from_secs: i64,
+        until_secs: i64,
+    ) -> Result<Fetched, SeriesError> {
+        let ids = ids.map_or(Ids::Range(0, u32::MAX), Ids::List);
+        self.fetch_ids(family, ids, resolution, from_secs, until_secs)
+    }
+
+    pub(crate) fn fetch_ids(
+        &self,
+        family: FamilyId,
+        ids: Ids<'_>,
+        resolution: Resolution,
+        from_secs: i64,
+        until_secs: i64,
+    ) -> Result<Fetched, SeriesError> {
+        let step = i64::from(resolution.step_secs);
+        let first_secs = from_secs + (-from_secs).rem_euclid(step);
+        let steps = usize::try_from((until_secs - first_secs + step - 1).div_euclid(step)).unwrap_or(0);
+        let mut fetched =
+            Fetched { first_secs, step_secs: resolution.step_secs, known: vec![0; steps], series: Vec::new() };
+        let Some(spec) = self.families().get(usize::from(family.0)) else {
+            return Err(SeriesError::Unknown { kind: "family", name: family.0.to_string() });
+        };
+        let last_secs = first_secs + (steps as i64 - 1) * step;
+        let wanted = resolution.block_of(first_secs)..=resolution.block_of(last_secs);
+        let mut places: Vec<u32> = Vec::new();
+        for (block, kind) in self.folder.blocks(resolution)? {
+            if !wanted.contains(&block) || steps == 0 {
+                continue;
+            }
+            let Some(content) = Content::open(&self.folder, resolution, block, kind)? else { continue };
+            let offset = (block * resolution.block_secs() - first_secs) / step;
+            for (place, &known) in (offset..).zip(content.known()) {
+                if let Some(out) = usize::try_from(place).ok().and_then(|place| fetched.known.get_mut(place)) {
+                    *out = known;
+                }
+            }
+            match ids {
+                Ids::List(ids) => {
+                    for id in ids {
+                        let runs = content.runs(family, spec, id.0, id.0)?;
+                        fetched.append(&runs, offset, &mut places);
+                    }
+                }
+                Ids::Range(first, last) => {
+                    fetched.append(&content.runs(family, spec, first, last)?, offset, &mut places);
+                }
+            }
+        }
+        fetched.series.retain(|series| !series.steps.is_empty());
+        fetched.series.sort_by_key(|series| series.id);
+        Ok(fetched)
+    }
+}
+
+impl Fetched {
+    /// Appends the values of a block that begins `offset` steps after the first step.
+    fn append(&mut self, runs: &Runs, offset: i64, places: &mut Vec<u32>) {
+        for (index, &id) in runs.ids.iter().enumerate() {
+            if places.len() <= id as usize {
+                places.resize(id as usize + 1, 0);
+            }
+            let place = &mut places[id as usize];
+            if *place == 0 {
+                let columns = vec![Vec::new(); runs.columns.len()];
+                self.series.push(FetchedSeries { id: SeriesId(id), steps: Vec::new(), columns });
+                *place = self.series.len() as u32;
+            }
+            let series = &mut self.series[*place as usize - 1];
+            let rows = runs.rows(index);
+            let steps = runs.places[rows.clone()].iter().map(|&place| offset + i64::from(place));
+            // steps before the first one and after the last one are left out
+            let before = steps.clone().take_while(|&step| step < 0).count();
+            let inside = steps.clone().filter(|step| (0..self.known.len() as i64).contains(step)).count();
+            series.steps.extend(steps.skip(before).take(inside).map(|step| step as u32));
+            let rows = rows.start + before..rows.start + before + inside;
+            for (out, values) in series.columns.iter_mut().zip(&runs.columns) {
+                out.extend_from_slice(&values[rows.clone()]);
+            }
+        }
+    }
+
+    /// When a step begins, in seconds since the epoch.
+    pub fn time_secs(&self, step: usize) -> i64 {
+        self.first_secs + step as i64 * i64::from(self.step_secs)
+    }
+
+    /// The values of a metric of a series, for each step; `None` where nothing is known.
+    pub fn points<'a>(
+        &'a self,
+        family: &'a Family,
+        series: &'a FetchedSeries,
+        metric: usize,
+    ) -> impl Iterator<Item = Option<Point>> + 'a {
+        let is_finest = series.columns.len() == family.metrics.len();
+        let absent = family.absent_is_zero(metric).then_some(Point { sum: 0, min: 0, max: 0, last: 0, count: 0 });
+        let mut next = 0;
+        (0..).zip(&self.known).map(move |(step, &known)| {
+            if series.steps.get(next) != Some(&step) {
+                return absent.map(|point| Point { count: known, ..point }).filter(|_| known > 0);
+            }
+            let point = series.point(next, metric, is_finest);
+            next += 1;
+            // of a family with every key each known step is known of each series
+            let count = if absent.is_some() { known } else { point.count };
+            Some(Point { count, ..point })
+        })
+    }
+}
+
+impl FetchedSeries {
+    fn point(&self, row: usize, metric: usize, is_finest: bool) -> Point {
+        if is_finest {
+            let value = self.columns[metric][row];
+            return Point { sum: value, min: value, max: value, last: value, count: 1 };
+        }
+        let [sum, min, max, last] = [0, 1, 2, 3].map(|fold| self.columns[1 + FOLDS * metric + fold][row]);
+        Point { sum, min, max, last, count: self.columns[0][row] as u32 }
+    }
+}

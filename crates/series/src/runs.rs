@@ -1,0 +1,31 @@
+//! Values series by series.
+
+/// The values of some series of one family in one block, series by series, each in the order of its steps.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Runs {
+    /// The series, ascending.
+    pub(crate) ids: Vec<u32>,
+    /// Where the values of each series begin, and where the last ones end.
+    pub(crate) starts: Vec<usize>,
+    /// The place of each value's step in the block.
+    pub(crate) places: Vec<u16>,
+    /// The values, for each column.
+    pub(crate) columns: Vec<Vec<u64>>,
+}
+
+impl Runs {
+    pub(crate) fn new(columns: usize) -> Self {
+        Self { ids: Vec::new(), starts: vec![0], places: Vec::new(), columns: vec![Vec::new(); columns] }
+    }
+
+    /// Ends the values of a series, which have been put behind those of the series before.
+    pub(crate) fn end_run(&mut self, id: u32) {
+        self.ids.push(id);
+        self.starts.push(self.places.len());
+    }
+
+    /// The rows of the series at this index.
+    pub(crate) fn rows(&self, index: usize) -> std::ops::Range<usize> {
+        self.starts[index]..self.starts[index + 1]
+    }
+}

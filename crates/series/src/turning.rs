@@ -1,0 +1,75 @@
+//! Turns finished steps around into blocks, and removes what is older than its retention.
+
+use std::fs;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::block::BlockWriter;
+use crate::content::StepsFile;
+use crate::folder::{FileKind, Folder};
+use crate::resolution::Resolution;
+use crate::{Family, FamilyId, SeriesError};
+
+/// Rows that are in memory at once.
+const SLICE_ROWS: u64 = 4 << 20;
+
+/// Turns around the steps of all blocks before `current`, and removes blocks before `oldest`. Returns how many blocks were
+/// made.
+pub(crate) fn turn_around(
+    folder: &Folder,
+    resolution: Resolution,
+    families: &[Family],
+    current: i64,
+    oldest: i64,
+    damaged: &AtomicU64,
+) -> Result<u64, SeriesError> {
+    let mut made = 0;
+    for (block, kind) in folder.blocks(resolution)? {
+        if block < oldest {
+            remove(folder, resolution, block, FileKind::Block)?;
+            remove(folder, resolution, block, FileKind::Steps)?;
+        } else if block < current {
+            if kind == FileKind::Steps {
+                damaged.fetch_add(make_block(folder, resolution, families, block)?, Ordering::Relaxed);
+                made += 1;
+            }
+            remove(folder, resolution, block, FileKind::Steps)?;
+        }
+    }
+    Ok(made)
+}
+
+fn remove(folder: &Folder, resolution: Resolution, block: i64, kind: FileKind) -> Result<(), SeriesError> {
+    let path = folder.file(resolution, block, kind);
+    match fs::remove_file(&path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(SeriesError::io("remove", &path)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Returns how many steps were left out because they are damaged.
+fn make_block(folder: &Folder, resolution: Resolution, families: &[Family], block: i64) -> Result<u64, SeriesError> {
+    let Some(steps) = StepsFile::open(folder, resolution, block, true)? else { return Ok(0) };
+    let path = folder.file(resolution, block, FileKind::Block);
+    let mut writer = BlockWriter::create(&path, resolution, steps.known())?;
+    for (id, family) in (0..).map(FamilyId).zip(families) {
+        let (mut rows, mut columns) = (0, 0);
+        for (_, group) in steps.groups(id) {
+            rows += u64::from(group.rows);
+            columns = columns.max(usize::from(group.columns));
+        }
+        if rows == 0 {
+            continue;
+        }
+        // numbers are dense, so slices of numbers have about the same number of rows each
+        let last = steps.last_id(id)?;
+        let slices = rows.div_ceil(SLICE_ROWS).min(u64::from(last) + 1);
+        let bound = |slice: u64| (slice * (u64::from(last) + 1) / slices) as u32;
+        for slice in 0..slices {
+            writer.write(&steps.runs(id, family, bound(slice), bound(slice + 1).wrapping_sub(1))?)?;
+        }
+        writer.end_family(id, columns)?;
+    }
+    writer.finish()?;
+    Ok(steps.damaged)
+}

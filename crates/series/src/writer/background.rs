@@ -1,0 +1,326 @@
+//! The thread that makes coarser steps and blocks.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+
+use super::Counts;
+use super::steps_writer::{SharedFile, StepsWriter};
+use crate::consolidation::{Consolidated, OpenStep, coarse_columns};
+use crate::content::Content;
+use crate::folder::{FileKind, Folder};
+use crate::resolution::Resolution;
+use crate::turning::turn_around;
+use crate::{Family, FamilyId, FamilyRows, SeriesError, StepRows, StoreOptions};
+
+/// Pause before what failed is tried again.
+const RETRY: Duration = Duration::from_millis(500);
+
+/// What the thread is given.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// A step of the finest resolution.
+    Step { time_secs: i64, rows: StepRows },
+}
+
+/// The thread, from outside.
+#[derive(Debug)]
+pub(super) struct Background {
+    sender: Option<Sender<Message>>,
+    thread: Option<JoinHandle<()>>,
+    is_stopping: Arc<AtomicBool>,
+    failure: Arc<Mutex<Option<String>>>,
+}
+
+impl Background {
+    /// Makes the coarser steps that a process before has not made, and starts the thread.
+    pub(super) fn start(
+        folder: Folder,
+        options: &StoreOptions,
+        families: Arc<Vec<Family>>,
+        counts: Arc<Counts>,
+        finest: SharedFile,
+    ) -> Result<Self, SeriesError> {
+        let is_stopping = Arc::new(AtomicBool::new(false));
+        let failure = Arc::new(Mutex::new(None));
+        let mut worker = Worker {
+            levels: Vec::new(),
+            finest: options.resolutions[0],
+            folder,
+            families,
+            counts,
+            pending: None,
+            turned: vec![i64::MIN; options.resolutions.len()],
+            is_stopping: Arc::clone(&is_stopping),
+        };
+        for &resolution in &options.resolutions[1..] {
+            let writer = StepsWriter::open(&worker.folder, resolution, &worker.counts)?;
+            worker.levels.push(Level { resolution, open: OpenStep::new(resolution), writer });
+        }
+        worker.catch_up()?;
+        let (sender, receiver) = bounded(options.waiting_steps_max.max(1));
+        let sync_interval = Duration::from_millis(options.sync_interval_ms.max(1));
+        let failed = Arc::clone(&failure);
+        let run = move || {
+            if let Err(error) = worker.run(&receiver, &finest, sync_interval) {
+                *failed.lock().unwrap_or_else(PoisonError::into_inner) = Some(error.to_string());
+            }
+        };
+        let thread = thread::Builder::new().name("weir-series".to_owned()).spawn(run);
+        let thread = thread.map_err(|error| SeriesError::Consolidation(error.to_string()))?;
+        Ok(Self { sender: Some(sender), thread: Some(thread), is_stopping, failure })
+    }
+
+    /// Fails when the thread has ended.
+    pub(super) fn check(&self) -> Result<(), SeriesError> {
+        match &*self.failure.lock().unwrap_or_else(PoisonError::into_inner) {
+            Some(failure) => Err(SeriesError::Consolidation(failure.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Gives the thread something to do, and waits while it has too much.
+    pub(super) fn send(&self, message: Message) -> Result<(), SeriesError> {
+        let sent = self.sender.as_ref().is_some_and(|sender| sender.send(message).is_ok());
+        if sent { Ok(()) } else { self.check() }
+    }
+
+    /// Waits until everything is done.
+    pub(super) fn end(&mut self) -> Result<(), SeriesError> {
+        self.is_stopping.store(true, Ordering::Relaxed);
+        self.sender = None;
+        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+            return Err(SeriesError::Consolidation("its thread has panicked".to_owned()));
+        }
+        self.check()
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        // whoever has closed the writer was told; the steps are in their files either way
+        let _ = self.end();
+    }
+}
+
+/// A coarser resolution.
+#[derive(Debug)]
+struct Level {
+    resolution: Resolution,
+    open: OpenStep,
+    writer: StepsWriter,
+}
+
+#[derive(Debug)]
+struct Worker {
+    folder: Folder,
+    families: Arc<Vec<Family>>,
+    finest: Resolution,
+    /// Coarser resolutions, the finest of them first.
+    levels: Vec<Level>,
+    /// The last finest step, of which another part may come.
+    pending: Option<(i64, StepRows)>,
+    /// For each resolution the block before which everything is turned around.
+    turned: Vec<i64>,
+    counts: Arc<Counts>,
+    is_stopping: Arc<AtomicBool>,
+}
+
+impl Worker {
+    fn run(
+        &mut self,
+        receiver: &Receiver<Message>,
+        finest: &SharedFile,
+        sync_interval: Duration,
+    ) -> Result<(), SeriesError> {
+        let mut synced = Instant::now();
+        loop {
+            match receiver.recv_timeout(sync_interval) {
+                Ok(Message::Step { time_secs, rows }) => self.take(time_secs, rows)?,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            if synced.elapsed() >= sync_interval {
+                self.sync(finest);
+                synced = Instant::now();
+            }
+        }
+        self.sync(finest);
+        Ok(())
+    }
+
+    fn sync(&self, finest: &SharedFile) {
+        let levels = self.levels.iter().map(|level| level.writer.shared());
+        for file in levels.chain([finest.clone()]) {
+            if file.sync().is_err() {
+                self.counts.failures.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Takes a finest step. It is consolidated when the next one comes, for it may come in parts.
+    fn take(&mut self, time_secs: i64, rows: StepRows) -> Result<(), SeriesError> {
+        match &mut self.pending {
+            Some((pending_secs, pending)) if *pending_secs == time_secs => {
+                pending.amend(rows, &self.families);
+                return Ok(());
+            }
+            _ => {}
+        }
+        if let Some((ended_secs, ended)) = self.pending.replace((time_secs, rows)) {
+            self.consolidate_finest(ended_secs, &ended.families)?;
+        }
+        self.end_before(time_secs)?;
+        self.turn(0, self.finest, time_secs)
+    }
+
+    fn consolidate_finest(&mut self, time_secs: i64, rows: &[(FamilyId, FamilyRows)]) -> Result<(), SeriesError> {
+        let families = Arc::clone(&self.families);
+        let ended = self.levels.first_mut().and_then(|level| level.open.take_finest(time_secs, rows, &families));
+        self.write_from(0, ended)
+    }
+
+    /// Ends every coarser step that is over at a time.
+    fn end_before(&mut self, time_secs: i64) -> Result<(), SeriesError> {
+        let families = Arc::clone(&self.families);
+        for level in 0..self.levels.len() {
+            let ended = self.levels[level].open.end_before(time_secs, &families);
+            self.write_from(level, ended)?;
+        }
+        Ok(())
+    }
+
+    /// Writes a step of a level, and takes it into the next one, and so on.
+    fn write_from(&mut self, level: usize, ended: Option<Consolidated>) -> Result<(), SeriesError> {
+        let families = Arc::clone(&self.families);
+        let (mut level, mut ended) = (level, ended);
+        while let Some(step) = ended {
+            let (resolution, last) = (self.levels[level].resolution, self.levels[level].writer.last_secs());
+            // what a process before has written already is only counted into the next level
+            if last.is_none_or(|last| step.time_secs > last) {
+                self.retried(|worker| worker.levels[level].writer.write(step.time_secs, step.known, &step.groups))?;
+                self.counts.steps_consolidated.fetch_add(1, Ordering::Relaxed);
+            }
+            self.turn(level + 1, resolution, step.time_secs)?;
+            level += 1;
+            ended = self.levels.get_mut(level).and_then(|next| next.open.take_coarser(&step, &families));
+        }
+        Ok(())
+    }
+
+    /// Turns the blocks of a resolution around that have ended, once for each block.
+    fn turn(&mut self, at: usize, resolution: Resolution, time_secs: i64) -> Result<(), SeriesError> {
+        let current = resolution.block_of(time_secs);
+        if self.turned[at] >= current {
+            return Ok(());
+        }
+        let oldest = resolution.oldest_block(time_secs);
+        let made = self.retried(|worker| {
+            turn_around(&worker.folder, resolution, &worker.families, current, oldest, &worker.counts.steps_damaged)
+        })?;
+        self.counts.blocks.fetch_add(made, Ordering::Relaxed);
+        self.turned[at] = current;
+        Ok(())
+    }
+
+    /// Tries something again and again: a full disk is waited for. When the writer is closed meanwhile, it is tried once
+    /// more, and what was not done is done when the store is opened again.
+    fn retried<T>(&mut self, mut work: impl FnMut(&mut Self) -> Result<T, SeriesError>) -> Result<T, SeriesError> {
+        loop {
+            let is_last = self.is_stopping.load(Ordering::Relaxed);
+            match work(self) {
+                Err(error) if is_last || !matches!(error, SeriesError::Io { .. }) => return Err(error),
+                Err(_) => {
+                    self.counts.failures.fetch_add(1, Ordering::Relaxed);
+                    thread::sleep(RETRY);
+                }
+                done => return done,
+            }
+        }
+    }
+
+    /// Makes what is missing of coarser steps out of finer ones, as far as these are kept. The coarsest resolution is
+    /// first: steps that a finer one is still missing come to it later than those that are there.
+    fn catch_up(&mut self) -> Result<(), SeriesError> {
+        for level in (0..self.levels.len()).rev() {
+            let finer = if level == 0 { self.finest } else { self.levels[level - 1].resolution };
+            let coarse = self.levels[level].resolution;
+            let last = self.levels[level].writer.last_secs();
+            let from = last.map_or(i64::MIN, |last| last + i64::from(coarse.step_secs));
+            for (block, kind) in self.folder.blocks(finer)? {
+                if (block + 1).saturating_mul(finer.block_secs()) > from {
+                    self.replay(level, finer, block, kind, from)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the steps of a block from `from` on into a level.
+    fn replay(
+        &mut self,
+        level: usize,
+        finer: Resolution,
+        block: i64,
+        kind: FileKind,
+        from: i64,
+    ) -> Result<(), SeriesError> {
+        let is_finest = level == 0;
+        for step in self.steps_of(finer, block, kind, from, is_finest)? {
+            if is_finest {
+                // the newest step may get another part
+                let rows = StepRows { families: step.groups };
+                if let Some((ended_secs, ended)) = self.pending.replace((step.time_secs, rows)) {
+                    self.consolidate_finest(ended_secs, &ended.families)?;
+                }
+                continue;
+            }
+            let families = Arc::clone(&self.families);
+            let ended = self.levels[level].open.take_coarser(&step, &families);
+            self.write_from(level, ended)?;
+        }
+        Ok(())
+    }
+
+    /// The steps of a block from a time on, in order.
+    fn steps_of(
+        &self,
+        resolution: Resolution,
+        block: i64,
+        kind: FileKind,
+        from: i64,
+        is_finest: bool,
+    ) -> Result<Vec<Consolidated>, SeriesError> {
+        let time = |place: usize| block * resolution.block_secs() + place as i64 * i64::from(resolution.step_secs);
+        let Some(content) = Content::open(&self.folder, resolution, block, kind)? else { return Ok(Vec::new()) };
+        let known = (0..).zip(content.known()).filter(|&(place, &known)| known > 0 && time(place) >= from);
+        let step = |(place, &known): (usize, &u32)| Consolidated { time_secs: time(place), known, groups: Vec::new() };
+        let mut steps: Vec<_> = known.map(step).collect();
+        for (id, family) in (0..).map(FamilyId).zip(self.families.iter()) {
+            let width = if is_finest { family.metrics.len() } else { coarse_columns(family) };
+            for step in &mut steps {
+                step.groups.push((id, FamilyRows::new(width)));
+            }
+            let runs = content.runs(id, family, 0, u32::MAX)?;
+            for (index, &series) in runs.ids.iter().enumerate() {
+                for row in runs.rows(index) {
+                    let at = steps.binary_search_by_key(&time(usize::from(runs.places[row])), |step| step.time_secs);
+                    let Ok(at) = at else { continue };
+                    if let Some((_, rows)) = steps[at].groups.last_mut() {
+                        rows.ids.push(series);
+                        for (out, values) in rows.columns.iter_mut().zip(&runs.columns) {
+                            out.push(values[row]);
+                        }
+                    }
+                }
+            }
+        }
+        for step in &mut steps {
+            step.groups.retain(|(_, rows)| !rows.ids.is_empty());
+        }
+        Ok(steps)
+    }
+}

@@ -1,0 +1,6 @@
+//! A store of statistics from outside: what was written is read, at any age.
+
+mod killed;
+mod model;
+mod rrdtool;
+mod store;

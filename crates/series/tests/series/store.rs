@@ -1,0 +1,135 @@
+//! What a store promises beside its values.
+
+use std::fs;
+use std::path::Path;
+
+use weir_series::{Family, FamilyRows, Resolution, SeriesError, SeriesStore, StatisticsWriter, StepRows, StoreOptions};
+
+fn options(resolutions: &[(u32, u64)]) -> StoreOptions {
+    let of = |&(step_secs, keep_secs)| Resolution { step_secs, keep_secs };
+    StoreOptions { resolutions: resolutions.iter().map(of).collect(), ..StoreOptions::default() }
+}
+
+fn one(writer: &mut StatisticsWriter, key: &str, value: u64) -> StepRows {
+    let family = writer.family("total").expect("a family");
+    let id = writer.series(family, key);
+    StepRows { families: vec![(family, FamilyRows { ids: vec![id.0], columns: vec![vec![value]] })] }
+}
+
+fn open(dir: &Path, resolutions: &[(u32, u64)]) -> Result<StatisticsWriter, SeriesError> {
+    StatisticsWriter::open(dir, &options(resolutions), &[Family::counters("total", &["bytes"])])
+}
+
+#[test]
+fn old_blocks_are_removed_and_coarser_steps_stay() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut writer = open(dir.path(), &[(1, 600), (60, 1_000_000)]).expect("a writer");
+    for time in 0..5_000 {
+        let step = one(&mut writer, "all", 1);
+        writer.write_step(time, step).expect("written");
+    }
+    let counts = writer.close().expect("closed");
+    assert_eq!((counts.steps, counts.steps_consolidated), (5_000, 83));
+    let store = SeriesStore::open(dir.path()).expect("a store");
+    let [fine, coarse] = [store.resolutions()[0], store.resolutions()[1]];
+    let (first, last) = store.extent(fine).expect("read").expect("steps");
+    // looked at when a block of 288 steps begins, and the block that the limit is in stays
+    assert_eq!((first, last), (14 * 288, 4_999));
+    assert!(first <= 4_999 - 600 && first > 4_999 - 600 - 2 * 288);
+    assert_eq!(store.extent(coarse).expect("read"), Some((0, 82 * 60)));
+    assert_eq!(store.resolution_for(4_900, 4_999), fine);
+    assert_eq!(store.resolution_for(100, 4_999), coarse);
+    let (family, spec) = store.family("total").expect("a family");
+    let fetched = store.fetch(family, None, coarse, 0, 5_000).expect("fetched");
+    let sums = fetched.points(spec, &fetched.series[0], 0).flatten().map(|point| point.sum).sum::<u64>();
+    assert_eq!(sums, 83 * 60);
+}
+
+#[test]
+fn mistakes_are_errors_that_say_what_is_wrong() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let none = SeriesStore::open(dir.path()).expect_err("no store").to_string();
+    assert_eq!(none, format!("there is no store of statistics in {}", dir.path().display()));
+    let text = |resolutions: &[(u32, u64)]| open(dir.path(), resolutions).expect_err("an error").to_string();
+    assert_eq!(text(&[(7, 100), (10, 100)]), "wrong resolutions: 10 s is no multiple of 7 s");
+    assert_eq!(
+        text(&[(5, 9), (10, 100)]),
+        "wrong resolutions: steps of 5 s are kept for 9 s, and one of 10 s is made of them"
+    );
+    assert_eq!(text(&[]), "wrong resolutions: there must be a step, and none of 0 s");
+    let mut writer = open(dir.path(), &[(5, 100)]).expect("a writer");
+    assert!(matches!(open(dir.path(), &[(5, 100)]), Err(SeriesError::Locked(_))));
+    let step = one(&mut writer, "all", 1);
+    writer.write_step(100, step.clone()).expect("written");
+    assert!(matches!(writer.write_step(99, step), Err(SeriesError::StepInThePast { time_secs: 95, last_secs: 100 })));
+    writer.close().expect("closed");
+    assert_eq!(text(&[(10, 100)]), "the store has the steps 5 s, not 10 s");
+    let other = StatisticsWriter::open(dir.path(), &options(&[(5, 100)]), &[Family::counters("total", &["flows"])]);
+    assert_eq!(other.expect_err("an error").to_string(), "the store has a family 'total' with other metrics");
+    let description = dir.path().join("store.toml");
+    let newer = fs::read_to_string(&description).expect("text").replace("version = 1", "version = 9");
+    fs::write(&description, newer).expect("written");
+    assert!(matches!(SeriesStore::open(dir.path()), Err(SeriesError::Version { found: 9, known: 1, .. })));
+}
+
+#[test]
+fn a_damaged_block_is_an_error_that_names_it_and_damaged_steps_are_counted() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut writer = open(dir.path(), &[(1, 10_000)]).expect("a writer");
+    for time in 0..400 {
+        let step = one(&mut writer, "all", time as u64);
+        writer.write_step(time, step).expect("written");
+    }
+    writer.close().expect("closed");
+    let flip = |path: &Path, at: usize| {
+        let mut octets = fs::read(path).expect("a file");
+        octets[at] ^= 1;
+        fs::write(path, octets).expect("written");
+    };
+    flip(&dir.path().join("1s/0.block"), 20);
+    let store = SeriesStore::open(dir.path()).expect("a store");
+    let (family, _) = store.family("total").expect("a family");
+    let error = store.fetch(family, None, store.resolutions()[0], 0, 300).expect_err("damaged").to_string();
+    assert!(error.ends_with("1s/0.block is damaged: a series of it has a wrong checksum"), "{error}");
+    let steps = dir.path().join("1s/1.steps");
+    let len = fs::metadata(&steps).expect("a file").len() as usize;
+    flip(&steps, len - 1);
+    let writer = open(dir.path(), &[(1, 10_000)]).expect("a writer");
+    assert_eq!((writer.last_secs(), writer.counts().steps_damaged), (Some(398), 1));
+}
+
+#[test]
+fn a_store_is_read_while_it_is_written() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut writer = open(dir.path(), &[(1, 100_000), (60, 100_000)]).expect("a writer");
+    let store = SeriesStore::open(dir.path()).expect("a store");
+    let (family, spec) = store.family("total").expect("a family");
+    for time in 0..2_000 {
+        let step = one(&mut writer, "all", 3);
+        writer.write_step(time, step).expect("written");
+        if time % 37 == 0 {
+            let fetched = store.fetch(family, None, store.resolutions()[0], 0, 3_000).expect("fetched");
+            let values: Vec<_> = fetched.points(spec, &fetched.series[0], 0).flatten().map(|point| point.sum).collect();
+            assert_eq!(values, vec![3; time as usize + 1]);
+        }
+    }
+}
+
+#[test]
+fn series_that_are_in_no_step_are_forgotten() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut writer = open(dir.path(), &[(1, 10)]).expect("a writer");
+    for time in 0..1_000 {
+        let step = one(&mut writer, &format!("key {time}"), 1);
+        writer.write_step(time, step).expect("written");
+    }
+    assert_eq!(writer.catalogue().len(), 1_000);
+    let writer_counts = writer.close().expect("closed");
+    assert_eq!(writer_counts.blocks, 3);
+    let mut writer = open(dir.path(), &[(1, 10)]).expect("a writer");
+    assert_eq!(writer.forget_unused().expect("written"), 576);
+    assert_eq!(writer.catalogue().len(), 424);
+    // the number of a series that was forgotten is not given to another one
+    let family = writer.family("total").expect("a family");
+    assert_eq!(writer.series(family, "key 3").0, 1_000);
+}

@@ -1,0 +1,100 @@
+//! Flows that a cluster of Cassandra keeps, for questions.
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+
+use anyhow::Context;
+use futures::StreamExt;
+use tokio::runtime::{Builder, Runtime};
+use weir_cassandra::{CassandraReader, Operand, Operator, Predicate};
+use weir_flow::FlowBatch;
+use weir_sql::stored_flows::{ComparedValue, Comparison, FlowComparison, FlowSelection, StoredBatches, StoredFlows};
+
+/// What the address of a cluster begins with.
+const SCHEME: &str = "cassandra://";
+/// Batches that are read ahead.
+const AHEAD: usize = 4;
+
+/// The flows of a keyspace.
+pub(crate) struct ClusterFlows {
+    reader: CassandraReader,
+    runtime: Arc<Runtime>,
+}
+
+impl std::fmt::Debug for ClusterFlows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("ClusterFlows")
+    }
+}
+
+/// A batch of flows, or why there is none.
+type Read = Result<FlowBatch, Box<dyn Error + Send + Sync>>;
+
+impl ClusterFlows {
+    /// Connects to the cluster that an argument for the folder of an archive names; `None` when it is a folder.
+    pub(crate) fn named(archive: &Path) -> anyhow::Result<Option<Self>> {
+        let Some(url) = archive.to_str().filter(|text| text.starts_with(SCHEME)) else { return Ok(None) };
+        let options = super::forward::cluster(url).map_err(anyhow::Error::msg)?;
+        let runtime =
+            Builder::new_multi_thread().worker_threads(1).thread_name("weir-cassandra").enable_all().build()?;
+        let reader = runtime.block_on(CassandraReader::connect(options)).context("cannot read from Cassandra")?;
+        Ok(Some(Self { reader, runtime: Arc::new(runtime) }))
+    }
+}
+
+impl StoredFlows for ClusterFlows {
+    fn read(&self, selection: FlowSelection) -> StoredBatches {
+        let (sender, batches) = sync_channel(AHEAD);
+        let reader = self.reader.clone();
+        self.runtime.spawn_blocking(move || {
+            tokio::runtime::Handle::current().block_on(read(&reader, &selection, &sender));
+        });
+        Box::new(Batches { batches, _runtime: Arc::clone(&self.runtime) })
+    }
+}
+
+/// Batches as they come. The threads that read them live as long.
+struct Batches {
+    batches: Receiver<Read>,
+    _runtime: Arc<Runtime>,
+}
+
+impl Iterator for Batches {
+    type Item = Read;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.batches.recv().ok()
+    }
+}
+
+/// Reads until the end, or until nobody takes batches any more.
+async fn read(reader: &CassandraReader, selection: &FlowSelection, batches: &SyncSender<Read>) {
+    let predicates: Vec<Predicate> = selection.comparisons.iter().map(predicate).collect();
+    let found = match reader.scan(selection.received_ms.clone(), Some(&selection.columns), &predicates).await {
+        Ok(found) => found,
+        Err(error) => return drop(batches.send(Err(error.into()))),
+    };
+    let mut found = std::pin::pin!(found);
+    while let Some(batch) = found.next().await {
+        if batches.send(batch.map_err(Into::into)).is_err() {
+            return;
+        }
+    }
+}
+
+fn predicate(comparison: &FlowComparison) -> Predicate {
+    let operator = match comparison.operator {
+        Comparison::Equal => Operator::Equal,
+        Comparison::Less => Operator::Less,
+        Comparison::LessOrEqual => Operator::LessOrEqual,
+        Comparison::Greater => Operator::Greater,
+        Comparison::GreaterOrEqual => Operator::GreaterOrEqual,
+    };
+    let operand = match &comparison.value {
+        ComparedValue::Number(number) => Operand::Number(*number),
+        ComparedValue::Octets(octets) => Operand::Octets(octets.clone()),
+    };
+    Predicate { column: comparison.column, operator, operand }
+}

@@ -1,0 +1,286 @@
+//! `weir series`: statistics over time.
+
+mod export;
+mod plot;
+
+use std::io;
+use std::iter;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::SystemTime;
+
+use anyhow::{Context, anyhow, bail};
+use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
+use arrow::datatypes::Schema;
+use clap::Subcommand;
+use weir_chain::TimeSpan;
+use weir_nfdump::times;
+use weir_print::{OutputOptions, PrintError, write_batches};
+use weir_series::{Coverage, Family, FamilyId, Resolution, RowSelection, SeriesError, SeriesStore};
+
+use super::FormatArg;
+
+/// Folder of the statistics of an archive.
+pub(crate) const FOLDER: &str = "statistics";
+
+/// List, print, plot and export statistics over time
+///
+/// Statistics are series of flows, packets and bytes for each key, in steps of a second, a minute, 5 minutes and an hour.
+/// The sink statistics of a chain and weir collect --statistics keep them.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    work: Work,
+}
+
+#[derive(Debug, Subcommand)]
+enum Work {
+    Ls(LsArgs),
+    Fetch(FetchArgs),
+    Plot(plot::PlotArgs),
+    Export(export::ExportArgs),
+}
+
+/// Where the statistics are.
+#[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
+struct StoreArgs {
+    /// Folder of the archive, which has the statistics in its folder statistics
+    #[arg(long, short = 'R', value_name = "DIR", env = "WEIR_ARCHIVE")]
+    archive: Option<PathBuf>,
+    /// Folder of the statistics
+    #[arg(long, value_name = "DIR")]
+    statistics: Option<PathBuf>,
+}
+
+impl StoreArgs {
+    fn open(&self) -> anyhow::Result<SeriesStore> {
+        let folder = match (&self.statistics, &self.archive) {
+            (Some(folder), _) => folder.clone(),
+            (None, Some(archive)) => archive.join(FOLDER),
+            (None, None) => bail!("no folder of statistics is named\nhint: -R ARCHIVE or --statistics DIR"),
+        };
+        SeriesStore::open(&folder).map_err(|error| match error {
+            SeriesError::NoStore(_) => {
+                anyhow!("{error}\nhint: weir collect --statistics keeps statistics of what it collects")
+            }
+            error => error.into(),
+        })
+    }
+}
+
+/// Which steps.
+#[derive(Debug, clap::Args)]
+struct StepArgs {
+    /// Take steps from this time on, such as 2026-11-21T08:30 or 2026-11-21T08:30:00Z
+    #[arg(long, value_name = "TIME", value_parser = times::moment, allow_hyphen_values = true, conflicts_with = "last")]
+    from: Option<i64>,
+    /// Take steps before this time
+    #[arg(long, value_name = "TIME", value_parser = times::moment, allow_hyphen_values = true)]
+    until: Option<i64>,
+    /// Take the steps of this long until now, such as 1h or 7d
+    #[arg(long, value_name = "DURATION")]
+    last: Option<TimeSpan>,
+    /// Take steps of this length [default: the shortest that are kept for so long]
+    #[arg(long, value_name = "DURATION")]
+    step: Option<TimeSpan>,
+}
+
+impl StepArgs {
+    /// The time asked for, in seconds since the epoch; all of it when nothing is asked.
+    fn range(&self) -> (i64, i64) {
+        let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs() as i64);
+        let last = self.last.map(|last| now.saturating_sub(last.duration().as_secs() as i64));
+        let from = self.from.map(|ms| ms.div_euclid(1_000)).or(last);
+        (from.unwrap_or(i64::MIN), self.until.map_or(i64::MAX, |ms| ms.div_euclid(1_000)))
+    }
+
+    /// The steps that are read, and from when until when.
+    fn selected(&self, store: &SeriesStore) -> anyhow::Result<(Resolution, i64, i64)> {
+        let (from, until) = self.range();
+        let resolution = match self.step {
+            Some(step) => store
+                .resolutions()
+                .iter()
+                .copied()
+                .find(|one| u64::from(one.step_secs) == step.duration().as_secs())
+                .with_context(|| {
+                    format!("there are no steps of {step}\nhint: there are steps of {}", steps_text(store))
+                })?,
+            None => finest_with(store, from)?,
+        };
+        let (first, last) = store.extent(resolution)?.unwrap_or((0, 0));
+        Ok((resolution, from.max(first), until.min(last.saturating_add(1))))
+    }
+}
+
+/// The finest resolution that still has steps of this time; the finest of all when the time is open.
+fn finest_with(store: &SeriesStore, from: i64) -> anyhow::Result<Resolution> {
+    for &resolution in store.resolutions() {
+        if store.extent(resolution)?.is_some_and(|(first, _)| first <= from) {
+            return Ok(resolution);
+        }
+    }
+    let has_steps = |resolution: &&Resolution| store.extent(**resolution).is_ok_and(|extent| extent.is_some());
+    let known = store.resolutions().iter().filter(has_steps);
+    // nothing reaches back so far: what reaches furthest
+    let furthest = known.min_by_key(|resolution| store.extent(**resolution).ok().flatten().map(|(first, _)| first));
+    Ok(furthest.copied().unwrap_or(store.resolutions()[0]))
+}
+
+fn steps_text(store: &SeriesStore) -> String {
+    let steps: Vec<String> = store.resolutions().iter().map(|one| format!("{}s", one.step_secs)).collect();
+    steps.join(", ")
+}
+
+/// List what statistics there are, or the keys of one kind
+#[derive(Debug, clap::Args)]
+#[command(
+    after_long_help = "Examples:\n  weir series ls -R flows\n  weir series ls -R flows --by src_addr --match 192.0.2."
+)]
+struct LsArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// List the keys of these series
+    #[arg(long, value_name = "NAME")]
+    by: Option<String>,
+    /// List the keys that have this text
+    #[arg(long = "match", value_name = "TEXT", requires = "by")]
+    matched: Option<String>,
+    /// Write the list in this format
+    #[arg(long, short = 'o', value_enum, value_name = "FORMAT", default_value_t = FormatArg::Table)]
+    format: FormatArg,
+}
+
+/// Print series as rows: time, key, and the sum, smallest, largest and last value of each metric
+#[derive(Debug, clap::Args)]
+#[command(
+    after_long_help = "Examples:\n  weir series fetch -R flows --by total --last 1h\n  weir series fetch -R flows --by src_addr --key 192.0.2.7 --step 5m --format csv"
+)]
+struct FetchArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
+    steps: StepArgs,
+    /// Print these series: total, exporter, src_addr and so on, as weir series ls lists them
+    #[arg(long, value_name = "NAME")]
+    by: String,
+    /// Print the series of this key; the option may be repeated [default: all]
+    #[arg(long = "key", value_name = "KEY")]
+    keys: Vec<String>,
+    /// Write the rows in this format
+    #[arg(long, short = 'o', value_enum, value_name = "FORMAT", default_value_t = FormatArg::Table)]
+    format: FormatArg,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    match &args.work {
+        Work::Ls(args) => ls(args)?,
+        Work::Fetch(args) => fetch(args)?,
+        Work::Plot(args) => plot::run(args)?,
+        Work::Export(args) => export::run(args)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Checks that there are such series.
+fn family(store: &SeriesStore, by: &str) -> anyhow::Result<FamilyId> {
+    store.family(by).map(|(id, _)| id).with_context(|| {
+        let names: Vec<&str> = store.families().iter().map(|family| family.name.as_str()).collect();
+        format!("there are no series by {by}\nhint: there are series by {}", names.join(", "))
+    })
+}
+
+fn ls(args: &LsArgs) -> anyhow::Result<()> {
+    let store = args.store.open()?;
+    let catalogue = store.catalogue()?;
+    if let Some(by) = &args.by {
+        let family = family(&store, by)?;
+        let is_wanted = |key: &&str| args.matched.as_ref().is_none_or(|text| key.contains(text.as_str()));
+        let mut keys: Vec<&str> = catalogue.series(family).map(|(_, key)| key).filter(is_wanted).collect();
+        keys.sort_unstable();
+        let keys: ArrayRef = Arc::new(StringArray::from(keys));
+        return print(iter::once(Ok(RecordBatch::try_from_iter([("key", keys)])?)), args.format);
+    }
+    let families = || (0..).map(FamilyId).zip(store.families());
+    let texts = |of: &dyn Fn((FamilyId, &Family)) -> String| -> ArrayRef {
+        Arc::new(families().map(of).map(Some).collect::<StringArray>())
+    };
+    let keys: UInt64Array = families().map(|(id, _)| Some(catalogue.series(id).count() as u64)).collect();
+    let metrics =
+        |family: &Family| family.metrics.iter().map(|metric| metric.name.as_str()).collect::<Vec<_>>().join(" ");
+    let coverage = |family: &Family| match family.coverage {
+        Coverage::Complete => "all",
+        Coverage::Largest => "the largest of each step, and other",
+    };
+    let table = RecordBatch::try_from_iter([
+        ("by", texts(&|(_, family)| family.name.clone())),
+        ("keys", Arc::new(keys) as ArrayRef),
+        ("metrics", texts(&|(_, family)| metrics(family))),
+        ("kept", texts(&|(_, family)| coverage(family).to_owned())),
+    ])?;
+    print(iter::once(Ok(table)), args.format)?;
+    for &resolution in store.resolutions() {
+        let keep = TimeSpan::from_secs(resolution.keep_secs);
+        let step = TimeSpan::from_secs(u64::from(resolution.step_secs));
+        match store.extent(resolution)? {
+            Some((first, last)) => eprintln!("steps of {step}, kept for {keep}: {} to {}", utc(first), utc(last)),
+            None => eprintln!("steps of {step}, kept for {keep}: none yet"),
+        }
+    }
+    Ok(())
+}
+
+/// A time as text.
+fn utc(secs: i64) -> String {
+    jiff::Timestamp::from_second(secs).map_or_else(|_| secs.to_string(), |time| time.to_string())
+}
+
+fn fetch(args: &FetchArgs) -> anyhow::Result<()> {
+    let store = args.store.open()?;
+    let id = family(&store, &args.by)?;
+    let (resolution, from_secs, until_secs) = args.steps.selected(&store)?;
+    let keys = (!args.keys.is_empty()).then(|| args.keys.clone());
+    let selection = RowSelection { resolution, families: Some(vec![args.by.clone()]), keys, from_secs, until_secs };
+    let store = Arc::new(store);
+    let is_finest = resolution == store.resolutions()[0];
+    let spec = &store.families()[usize::from(id.0)];
+    let rows = store.rows(&selection)?;
+    let columns = columns_of(&rows.schema(), spec, is_finest);
+    let empty = RecordBatch::new_empty(rows.schema()).project(&columns)?;
+    let mut batches = rows.map(|batch| Ok(batch?.project(&columns)?)).peekable();
+    if batches.peek().is_none() {
+        return print(iter::once(Ok(empty)), args.format);
+    }
+    print(batches, args.format)
+}
+
+/// The columns that say something of a family: those of its metrics, and in the finest steps only their values.
+fn columns_of(schema: &Schema, family: &Family, is_finest: bool) -> Vec<usize> {
+    let says_something = |name: &str| {
+        let metric = ["_min", "_max", "_last"].iter().find_map(|ending| name.strip_suffix(ending));
+        match (metric, family.metric(metric.unwrap_or(name))) {
+            (Some(_), known) => known.is_some() && !is_finest,
+            (None, Some(_)) => true,
+            (None, None) => matches!(name, "time" | "step" | "by" | "key") || name == "known" && !is_finest,
+        }
+    };
+    let fields = schema.fields().iter().enumerate();
+    fields.filter(|(_, field)| says_something(field.name())).map(|(place, _)| place).collect()
+}
+
+/// Writes batches to standard output.
+fn print(batches: impl Iterator<Item = anyhow::Result<RecordBatch>>, format: FormatArg) -> anyhow::Result<()> {
+    let mut batches = batches.peekable();
+    let Some(Ok(first)) = batches.peek() else { return batches.next().transpose().map(drop) };
+    let schema = first.schema();
+    let options = OutputOptions { scaled: false, ..OutputOptions::default() };
+    match write_batches(batches, &schema, format.into(), &options, &mut io::stdout().lock()) {
+        // the reader has gone
+        Err(PrintError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(PrintError::Write(error)) => Err(error.into()),
+        Err(PrintError::Batches(error)) => Err(error),
+        Ok(_) => Ok(()),
+    }
+}

@@ -1,0 +1,154 @@
+//! `weir series export`: for programs that keep series themselves.
+
+use std::fmt::Write as _;
+use std::io::{self, BufWriter, Write};
+
+use clap::ValueEnum;
+use weir_series::{Catalogue, Family, FamilyId, Fetched, FetchedSeries, MetricKind, Resolution, SeriesId, SeriesStore};
+
+use super::{StepArgs, StoreArgs, family};
+
+/// Print series for other programs
+///
+/// openmetrics is for promtool tsdb create-blocks-from openmetrics; rrdtool prints commands for rrdtool -, which make
+/// one file of each series in the current folder.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_long_help = "Examples:\n  weir series export -R flows --by exporter --step 1m --to openmetrics > exporters.om\n  weir series export -R flows --by total --step 5m --to rrdtool | rrdtool -"
+)]
+pub(super) struct ExportArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    #[command(flatten)]
+    steps: StepArgs,
+    /// Export these series: total, exporter, src_addr and so on
+    #[arg(long, value_name = "NAME")]
+    by: String,
+    /// Export the series of this key; the option may be repeated [default: all]
+    #[arg(long = "key", value_name = "KEY")]
+    keys: Vec<String>,
+    /// The format
+    #[arg(long, value_enum, value_name = "FORMAT", default_value_t = Format::Openmetrics)]
+    to: Format,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// OpenMetrics 1.0 with the times of steps
+    Openmetrics,
+    /// Commands for rrdtool
+    Rrdtool,
+}
+
+/// What is exported.
+struct Exported<'a> {
+    spec: &'a Family,
+    id: FamilyId,
+    resolution: Resolution,
+    fetched: Fetched,
+    catalogue: &'a Catalogue,
+}
+
+pub(super) fn run(args: &ExportArgs) -> anyhow::Result<()> {
+    let store: SeriesStore = args.store.open()?;
+    let id = family(&store, &args.by)?;
+    let catalogue = store.catalogue()?;
+    let (resolution, from, until) = args.steps.selected(&store)?;
+    let ids: Vec<SeriesId> = args.keys.iter().filter_map(|key| catalogue.id(id, key)).collect();
+    let ids = (!args.keys.is_empty()).then_some(&ids[..]);
+    let fetched = store.fetch(id, ids, resolution, from, until)?;
+    let spec = &store.families()[usize::from(id.0)];
+    let exported = Exported { spec, id, resolution, fetched, catalogue: &catalogue };
+    let mut out = BufWriter::new(io::stdout().lock());
+    let written = match args.to {
+        Format::Openmetrics => exported.write_openmetrics(&mut out),
+        Format::Rrdtool => exported.write_rrdtool(&mut out),
+    };
+    match written.and_then(|()| out.flush()) {
+        // the reader has gone
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        written => Ok(written?),
+    }
+}
+
+impl Exported<'_> {
+    fn key(&self, series: &FetchedSeries) -> &str {
+        self.catalogue.key(self.id, series.id).unwrap_or("?")
+    }
+
+    /// Series as OpenMetrics has them: counters grow from the first step on, gauges have the average of each step.
+    fn write_openmetrics(&self, out: &mut impl Write) -> io::Result<()> {
+        let step = i64::from(self.fetched.step_secs);
+        for (metric, spec) in self.spec.metrics.iter().enumerate() {
+            let (kind, ending) = match spec.kind {
+                MetricKind::Counter => ("counter", "_total"),
+                MetricKind::Gauge => ("gauge", ""),
+            };
+            writeln!(out, "# TYPE weir_{} {kind}", spec.name)?;
+            writeln!(out, "# HELP weir_{} {} in steps of {step} seconds.", spec.name, spec.name)?;
+            for series in &self.fetched.series {
+                let (by, key) = (label(&self.spec.name), label(self.key(series)));
+                let mut total = 0_u64;
+                for (at, point) in self.fetched.points(self.spec, series, metric).enumerate() {
+                    let Some(point) = point else { continue };
+                    total = total.saturating_add(point.sum);
+                    // a step is known when it has ended
+                    let time = self.fetched.time_secs(at) + step;
+                    let value = if spec.kind == MetricKind::Counter {
+                        total
+                    } else {
+                        point.sum / u64::from(point.count.max(1))
+                    };
+                    writeln!(out, "weir_{}{ending}{{by=\"{by}\",key=\"{key}\"}} {value} {time}", spec.name)?;
+                }
+            }
+        }
+        writeln!(out, "# EOF")
+    }
+
+    /// Commands that make a file of each series and put its steps in. Counters are given as what there was in each step
+    /// (ABSOLUTE), which rrdtool makes a rate of.
+    fn write_rrdtool(&self, out: &mut impl Write) -> io::Result<()> {
+        let step = i64::from(self.fetched.step_secs);
+        let rows = self.resolution.keep_secs / u64::from(self.resolution.step_secs);
+        for series in &self.fetched.series {
+            let file = file_name(&self.spec.name, self.key(series));
+            let start = self.fetched.first_secs;
+            write!(out, "create {file} --start {start} --step {step}")?;
+            for spec in &self.spec.metrics {
+                let kind = if spec.kind == MetricKind::Counter { "ABSOLUTE" } else { "GAUGE" };
+                write!(out, " DS:{}:{kind}:{}:0:U", spec.name, 2 * step)?;
+            }
+            writeln!(out, " RRA:AVERAGE:0.5:1:{rows} RRA:MAX:0.5:12:{}", rows / 12 + 1)?;
+            let metrics: Vec<Vec<_>> = (0..self.spec.metrics.len())
+                .map(|metric| self.fetched.points(self.spec, series, metric).collect())
+                .collect();
+            for at in 0..self.fetched.known.len() {
+                let mut line = format!("update {file} {}", self.fetched.time_secs(at) + step);
+                for (points, spec) in metrics.iter().zip(&self.spec.metrics) {
+                    let _ = match (points[at], spec.kind) {
+                        (None, _) => write!(line, ":U"),
+                        (Some(point), MetricKind::Counter) => write!(line, ":{}", point.sum),
+                        (Some(point), MetricKind::Gauge) => {
+                            write!(line, ":{}", point.sum / u64::from(point.count.max(1)))
+                        }
+                    };
+                }
+                writeln!(out, "{line}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The value of a label, quoted as OpenMetrics has it.
+fn label(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+/// The name of a file without letters that a shell or rrdtool reads otherwise.
+fn file_name(by: &str, key: &str) -> String {
+    let clean =
+        |letter: char| if letter.is_ascii_alphanumeric() || letter == '.' || letter == '_' { letter } else { '-' };
+    format!("{}.rrd", format!("{by}_{key}").chars().map(clean).collect::<String>())
+}

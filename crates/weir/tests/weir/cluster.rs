@@ -1,0 +1,61 @@
+//! Questions to flows that a cluster keeps: the answers are those of the archive that they came from.
+
+use std::process::Output;
+
+use weir_testkit::cassandra::Cassandra;
+
+use crate::process::run;
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+#[test]
+fn a_cluster_answers_as_the_archive_does() {
+    let Some(cluster) = Cassandra::shared() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let (capture, archive) = (path("export.pcap"), path("flows"));
+    text(&run(&["generate", "--write", &capture, "--protocol", "ipfix", "--records", "4000", "--seed", "11"]));
+    text(&run(&["import", &capture, "--archive", &archive]));
+    let url = format!("cassandra://{}/answers", cluster.hosts());
+    let forwarded = run(&["forward", "-R", &archive, "--to", &url, "--until-end"]);
+    text(&forwarded);
+    let said = String::from_utf8_lossy(&forwarded.stderr).into_owned();
+    assert!(said.contains("4000 flows stored, 0 deliveries wait"), "{said}");
+    let same = |arguments: &[&str]| {
+        let ask =
+            |place: &str| text(&run(&[&arguments[..1], &["-R", place, "-o", "csv", "-q"], &arguments[1..]].concat()));
+        let wanted = ask(&archive);
+        assert!(wanted.lines().count() > 1, "{arguments:?} has no answer");
+        assert_eq!(ask(&url), wanted, "{arguments:?}");
+    };
+    same(&["sql", "SELECT count(*), sum(packets), sum(bytes), min(start), max(received) FROM flows"]);
+    same(&[
+        "sql",
+        "SELECT protocol, count(*) AS n FROM flows WHERE dst_port = 443 AND bytes >= 1000 GROUP BY protocol ORDER BY n, protocol",
+    ]);
+    same(&[
+        "sql",
+        "SELECT * FROM flows WHERE src_port < 1024 ORDER BY start, src_addr, dst_addr, src_port, dst_port, bytes, flow_id",
+    ]);
+    same(&["sql", "SELECT count(*) FROM flows WHERE received >= (SELECT min(received) FROM flows)"]);
+    same(&["query", "-s", "srcip/bytes", "-n", "10", "proto tcp"]);
+    same(&["query", "-A", "proto,dstport", "-O", "flows", "-n", "20", "net 10.0.0.0/8 or port 53"]);
+    let host = text(&run(&[
+        "sql",
+        "-R",
+        &archive,
+        "-o",
+        "csv",
+        "-q",
+        "SELECT src_addr FROM flows ORDER BY bytes DESC, start LIMIT 1",
+    ]));
+    let host = host.lines().nth(1).expect("a host").to_owned();
+    same(&["sql", &format!("SELECT count(*), sum(bytes) FROM flows WHERE src_addr = '{host}'")]);
+    let missing = run(&["sql", "-R", &format!("cassandra://{}/nothing", cluster.hosts()), "SELECT 1 FROM flows"]);
+    assert_eq!(missing.status.code(), Some(1));
+    let wrong = run(&["sql", "-R", "cassandra://", "SELECT 1"]);
+    assert!(String::from_utf8_lossy(&wrong.stderr).starts_with("error: "), "{wrong:?}");
+}

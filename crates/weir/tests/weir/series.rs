@@ -1,0 +1,145 @@
+//! Statistics as people have them: collected, listed, asked in SQL, drawn, exported.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use crate::process::weir;
+
+/// Four flows of two hosts in the steps of seconds 0, 0, 1 and 130, kept by a chain in an archive and in statistics.
+fn kept(folder: &Path) {
+    let flows = "start,end,src_addr,dst_addr,protocol,packets,bytes\n\
+                 1704103200.000,1704103200.500,192.0.2.1,10.0.0.9,17,1,100\n\
+                 1704103200.000,1704103200.900,192.0.2.2,10.0.0.9,6,2,200\n\
+                 1704103201.000,1704103201.500,192.0.2.1,10.0.0.9,6,4,400\n\
+                 1704103330.000,1704103330.100,192.0.2.1,10.0.0.8,6,8,800\n";
+    fs::write(folder.join("flows.csv"), flows).expect("written");
+    let chain = r#"
+        [components.file]
+        type = "file-reader"
+        files = ["flows.csv"]
+        [components.archive]
+        type = "archive"
+        inputs = ["file"]
+        archive = "flows"
+        [components.statistics]
+        type = "statistics"
+        inputs = ["file"]
+        statistics = "flows/statistics"
+        time = "end"
+        by = ["total", "src_addr", "protocol"]
+    "#;
+    fs::write(folder.join("chain.toml"), chain).expect("written");
+    done(folder, &["chain", "run", "chain.toml"]);
+}
+
+fn ask(folder: &Path, arguments: &[&str]) -> Output {
+    weir().args(arguments).current_dir(folder).env("TZ", "UTC").output().expect("weir runs")
+}
+
+/// What a command prints.
+#[track_caller]
+fn done(folder: &Path, arguments: &[&str]) -> String {
+    let output = ask(folder, arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// The error of a command.
+#[track_caller]
+fn failed(folder: &Path, arguments: &[&str]) -> String {
+    let output = ask(folder, arguments);
+    assert!(!output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
+    String::from_utf8(output.stderr).expect("UTF-8")
+}
+
+#[test]
+fn what_is_kept_is_listed_and_fetched() {
+    let folder = tempfile::tempdir().expect("a folder");
+    kept(folder.path());
+    let list = done(folder.path(), &["series", "ls", "-R", "flows", "-o", "csv"]);
+    let largest = "\"the largest of each step, and other\"";
+    let wanted = format!(
+        "by,keys,metrics,kept\ntotal,1,flows packets bytes,all\nsrc_addr,2,flows packets bytes peers,{largest}\n\
+         protocol,2,flows packets bytes,all\n"
+    );
+    assert_eq!(list, wanted);
+    let keys =
+        done(folder.path(), &["series", "ls", "-R", "flows", "--by", "src_addr", "--match", ".2.2", "-o", "csv"]);
+    assert_eq!(keys, "key\n192.0.2.2\n");
+    let fetch = ["series", "fetch", "-R", "flows", "--by", "src_addr", "--key", "192.0.2.1", "-o", "ndjson", "--step"];
+    let bytes = |step: &str| -> Vec<(u64, u64)> {
+        let text = done(folder.path(), &[&fetch[..], &[step]].concat());
+        let rows = text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+        rows.map(|row| (row["bytes"].as_u64().expect("bytes"), row["peers"].as_u64().expect("peers"))).collect()
+    };
+    assert_eq!(bytes("1s"), [(100, 1), (400, 1), (800, 1)]);
+    // the minute of the last flow is not over
+    assert_eq!(bytes("1m"), [(500, 1)]);
+}
+
+#[test]
+fn series_are_a_table_whose_questions_name_a_step() {
+    let folder = tempfile::tempdir().expect("a folder");
+    kept(folder.path());
+    let sql = |statement: &str| done(folder.path(), &["sql", "-R", "flows", "-q", "-o", "csv", statement]);
+    let hosts =
+        sql("SELECT key, sum(bytes) AS bytes FROM series WHERE by = 'src_addr' AND step = 1 GROUP BY key ORDER BY key");
+    assert_eq!(hosts, "key,bytes\n192.0.2.1,1300\n192.0.2.2,200\n");
+    let flows = sql("SELECT src_addr AS key, sum(bytes) AS bytes FROM flows GROUP BY src_addr ORDER BY src_addr");
+    assert_eq!(hosts, flows);
+    // silence between flows is known, so it is zero; there is no row before the first and after the last
+    let steps = sql("SELECT count(*) AS steps, sum(known) AS known FROM series WHERE by = 'total' AND step = 1");
+    assert_eq!(steps, "steps,known\n131,131\n");
+    let window = "SELECT bytes FROM series WHERE by IN ('total', 'exporter') AND step = 1 AND time >= '2024-01-01T10:00:01Z' AND \
+                  time < '2024-01-01T10:00:02Z'";
+    assert_eq!(sql(window), "bytes\n400\n");
+    let open = failed(folder.path(), &["sql", "-R", "flows", "SELECT count(*) FROM series"]);
+    assert!(open.contains("must name the length of a step") && open.contains("1, 60, 300, 3600 seconds"), "{open}");
+    let wrong = failed(folder.path(), &["sql", "-R", "flows", "SELECT count(*) FROM series WHERE step = 7"]);
+    assert!(wrong.contains("have no steps of this length"), "{wrong}");
+}
+
+#[test]
+fn plots_and_exports_have_the_same_numbers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    kept(folder.path());
+    let plot = done(folder.path(), &["series", "plot", "-R", "flows", "--by", "src_addr", "--step", "1s", "--utc"]);
+    assert!(plot.contains("192.0.2.1") && plot.contains("2024-01-01 10:00:00"), "{plot}");
+    done(folder.path(), &["series", "plot", "-R", "flows", "hosts.svg"]);
+    assert!(fs::read_to_string(folder.path().join("hosts.svg")).expect("a picture").starts_with("<svg"));
+    let metrics =
+        done(folder.path(), &["series", "export", "-R", "flows", "--by", "protocol", "--key", "TCP", "--step", "1s"]);
+    let last = "weir_bytes_total{by=\"protocol\",key=\"TCP\"} 1400 1704103331";
+    assert!(metrics.contains(last) && metrics.ends_with("# EOF\n"), "{metrics}");
+    let Some(tool) = weir_testkit::program("rrdtool") else { return };
+    let export = ["series", "export", "-R", "flows", "--by", "total", "--step", "1s", "--to", "rrdtool"];
+    fs::write(folder.path().join("commands"), done(folder.path(), &export)).expect("written");
+    let commands = fs::File::open(folder.path().join("commands")).expect("a file");
+    let made = Command::new(&tool).arg("-").current_dir(folder.path()).stdin(commands).stdout(Stdio::null()).status();
+    assert!(made.expect("rrdtool runs").success());
+    let fetch = ["fetch", "total_total.rrd", "AVERAGE", "-r", "1", "-s", "1704103200", "-e", "1704103202"];
+    let rates = Command::new(&tool).args(fetch).current_dir(folder.path()).output().expect("rrdtool runs");
+    let rates = String::from_utf8(rates.stdout).expect("text");
+    // rrdtool dates a step by its end
+    let line = rates.lines().find(|line| line.starts_with("1704103202:")).expect("a step");
+    let numbers: Vec<f64> = line.split(' ').skip(1).map(|number| number.parse().expect("a number")).collect();
+    assert_eq!(numbers, [1.0, 4.0, 400.0]);
+}
+
+#[test]
+fn mistakes_have_hints() {
+    let folder = tempfile::tempdir().expect("a folder");
+    kept(folder.path());
+    let none = failed(folder.path(), &["series", "ls", "--statistics", "nothing"]);
+    assert_eq!(
+        none,
+        "error: there is no store of statistics in nothing\nhint: weir collect --statistics keeps statistics of what it collects\n"
+    );
+    let by = failed(folder.path(), &["series", "fetch", "-R", "flows", "--by", "host"]);
+    assert_eq!(by, "error: there are no series by host\nhint: there are series by total, src_addr, protocol\n");
+    let step = failed(folder.path(), &["series", "fetch", "-R", "flows", "--by", "total", "--step", "2s"]);
+    assert_eq!(step, "error: there are no steps of 2s\nhint: there are steps of 1s, 60s, 300s, 3600s\n");
+    let key = failed(folder.path(), &["series", "plot", "-R", "flows", "--by", "src_addr", "--key", "192.0.2.77"]);
+    assert_eq!(key, "error: there are no series by src_addr of 192.0.2.77\n");
+}
