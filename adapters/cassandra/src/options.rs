@@ -63,7 +63,8 @@ options! {
     pub struct ConnectionOptions {
         /// Read name and password from this file, `name:password` in its first line, in place of the address.
         user_file: Option<PathBuf>,
-        /// Encrypt connections. Certificates of nodes are checked against those that the system trusts.
+        /// Encrypt connections. Certificates of nodes must be of an authority that the system trusts; the names in them are not
+        /// compared.
         tls: bool = false,
         /// Encrypt connections, and trust the certificates in this file (PEM) only.
         tls_ca: Option<PathBuf>,
@@ -98,7 +99,7 @@ options! {
         /// Spread flows of a bucket over this many partitions.
         shards: u16 = 8 => 1..=4096,
         /// Send about this many bytes in a batch. All flows of a batch are of one partition, so limits of servers on batches do not count.
-        batch_size: ByteSize = ByteSize::from_bytes(32 << 10) => 1..=1 << 24,
+        batch_size: ByteSize = ByteSize::from_bytes(64 << 10) => 1..=1 << 24,
         /// Have at most this many batches without an answer.
         batches_in_flight: usize = 32 => 1..=4096,
         /// Put this many flows into an export packet, in the model of packets.
