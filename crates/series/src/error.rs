@@ -79,6 +79,14 @@ pub enum SeriesError {
         /// Its name.
         name: String,
     },
+    /// More steps than are read at once.
+    #[error("{steps} steps are too many to read at once, {max} are not: name a shorter time or longer steps")]
+    TooManySteps {
+        /// Steps of the time asked for.
+        steps: usize,
+        /// Most steps.
+        max: usize,
+    },
     /// The thread that consolidates has ended.
     #[error("consolidating has ended: {0}")]
     Consolidation(String),

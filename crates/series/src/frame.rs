@@ -98,6 +98,8 @@ fn encode_group(rows: &FamilyRows, out: &mut Vec<u8>) {
 /// A frame in a file, without its rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Frame {
+    /// Where it begins in its file.
+    pub(crate) offset: u64,
     pub(crate) time_secs: i64,
     /// How many finest steps are in it.
     pub(crate) known: u32,
@@ -175,7 +177,7 @@ fn frame_at(file: &File, at: u64, len: u64) -> io::Result<Option<FrameAt>> {
     if crc32c::crc32c(&head) != head_crc {
         return Ok(None);
     }
-    let frame = parsed_head(&head, body, body_len);
+    let frame = parsed_head(&head, at, body, body_len);
     Ok(frame.map(|frame| (frame, (body, body_len, body_crc), (PRELUDE_LEN + head_len) as u64 + body_len)))
 }
 
@@ -191,7 +193,7 @@ fn is_whole(file: &File, from: u64, len: u64, checksum: u32) -> io::Result<bool>
     Ok(found == checksum)
 }
 
-fn parsed_head(head: &[u8], body: u64, body_len: u64) -> Option<Frame> {
+fn parsed_head(head: &[u8], at: u64, body: u64, body_len: u64) -> Option<Frame> {
     let mut fields = Fields(head);
     let (time_secs, known, count) = (fields.u64()? as i64, fields.u32()?, fields.u16()?);
     let mut groups = Vec::with_capacity(usize::from(count));
@@ -201,7 +203,7 @@ fn parsed_head(head: &[u8], body: u64, body_len: u64) -> Option<Frame> {
         (offset.checked_add(len)? <= body_len).then_some(())?;
         groups.push(Group { family, rows, columns, offset: body + offset, len });
     }
-    Some(Frame { time_secs, known, groups })
+    Some(Frame { offset: at, time_secs, known, groups })
 }
 
 impl Frame {

@@ -1,5 +1,6 @@
 //! Reads series.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
 use crate::consolidation::FOLDS;
@@ -40,6 +41,9 @@ pub struct FetchedSeries {
     /// largest and last value of each metric in coarser ones.
     columns: Vec<Vec<u64>>,
 }
+
+/// Most steps that are read at once: five years of an hour, and eight months of a second.
+const STEPS_MAX: usize = 20_000_000;
 
 /// Which series are read.
 #[derive(Debug, Clone, Copy)]
@@ -107,6 +111,11 @@ impl SeriesStore {
         Ok(times.0.zip(times.1))
     }
 
+    /// The blocks that there are.
+    pub(crate) fn blocks(&self, resolution: Resolution) -> Result<BTreeSet<i64>, SeriesError> {
+        Ok(self.folder.blocks(resolution)?.into_keys().collect())
+    }
+
     /// The finest resolution that still has the step of a time, when the newest is at `newest_secs`.
     pub fn resolution_for(&self, from_secs: i64, newest_secs: i64) -> Resolution {
         let kept = |resolution: &&Resolution| from_secs >= newest_secs.saturating_sub(resolution.keep_secs as i64);
@@ -137,8 +146,12 @@ impl SeriesStore {
         until_secs: i64,
     ) -> Result<Fetched, SeriesError> {
         let step = i64::from(resolution.step_secs);
-        let first_secs = from_secs + (-from_secs).rem_euclid(step);
-        let steps = usize::try_from((until_secs - first_secs + step - 1).div_euclid(step)).unwrap_or(0);
+        let first_secs = from_secs.saturating_add(step - 1).div_euclid(step).saturating_mul(step);
+        let span = until_secs.saturating_sub(first_secs).saturating_add(step - 1);
+        let steps = usize::try_from(span.div_euclid(step)).unwrap_or(0);
+        if steps > STEPS_MAX {
+            return Err(SeriesError::TooManySteps { steps, max: STEPS_MAX });
+        }
         let mut fetched =
             Fetched { first_secs, step_secs: resolution.step_secs, known: vec![0; steps], series: Vec::new() };
         let Some(spec) = self.families().get(usize::from(family.0)) else {

@@ -1,6 +1,7 @@
 //! How long steps are, and how long they are kept.
 
 use std::fmt::Write;
+use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
 
@@ -28,6 +29,17 @@ pub struct StoreOptions {
     pub waiting_steps_max: usize,
     /// How often written steps are synced to the disk, in milliseconds. Default: 1,000.
     pub sync_interval_ms: u64,
+    /// Steps that are more than this many seconds ahead of the clock when the store is opened for writing are set aside. Default:
+    /// 3,600.
+    pub ahead_secs_max: u64,
+}
+
+impl StoreOptions {
+    /// The latest step that is believed.
+    pub(crate) fn latest_secs(&self) -> i64 {
+        let now = SystemTime::UNIX_EPOCH.elapsed().map_or(i64::MAX, |since| since.as_secs() as i64);
+        now.saturating_add_unsigned(self.ahead_secs_max)
+    }
 }
 
 impl Default for StoreOptions {
@@ -36,7 +48,7 @@ impl Default for StoreOptions {
         let of = |step_secs, keep_secs| Resolution { step_secs, keep_secs };
         let day = 86_400;
         let resolutions = vec![of(1, 3_600), of(60, 2 * day), of(300, 400 * day), of(3_600, 5 * 366 * day)];
-        Self { resolutions, waiting_steps_max: 16, sync_interval_ms: 1_000 }
+        Self { resolutions, waiting_steps_max: 16, sync_interval_ms: 1_000, ahead_secs_max: 3_600 }
     }
 }
 
@@ -64,6 +76,12 @@ impl Resolution {
     /// The oldest block that is kept when the newest step is at this time.
     pub(crate) fn oldest_block(self, newest_secs: i64) -> i64 {
         self.block_of(newest_secs.saturating_sub(i64::try_from(self.keep_secs).unwrap_or(i64::MAX)))
+    }
+
+    /// How many blocks the retention has, the one that is written and the one that is partly over included.
+    pub(crate) fn blocks_kept(self) -> usize {
+        let blocks = self.keep_secs.div_ceil(self.block_secs().unsigned_abs());
+        usize::try_from(blocks).unwrap_or(usize::MAX).saturating_add(1)
     }
 
     /// The name of its folder, such as `60s`.

@@ -104,23 +104,26 @@ impl SeriesStore {
             Some((first, last)) => (selection.from_secs.max(first), selection.until_secs.min(last.saturating_add(1))),
             None => (0, 0),
         };
+        let blocks = self.blocks(resolution)?;
         for (family, spec) in (0..).map(FamilyId).zip(self.families()) {
             let is_wanted = selection.families.as_ref().is_none_or(|names| names.contains(&spec.name));
             if !is_wanted || from >= until {
                 continue;
             }
-            if let Some(keys) = &selection.keys {
-                let ids: Vec<_> = keys.iter().filter_map(|key| catalogue.id(family, key)).collect();
-                parts.push(Part { family, ids: PartIds::List(ids), from_secs: from, until_secs: until });
-                continue;
-            }
+            let listed = selection.keys.as_ref();
+            let listed: Option<Vec<_>> =
+                listed.map(|keys| keys.iter().filter_map(|key| catalogue.id(family, key)).collect());
             let last = catalogue.series(family).last().map_or(0, |(id, _)| id.0);
-            for block in resolution.block_of(from)..=resolution.block_of(until - 1) {
+            // only blocks that are there: between two of them there may be decades
+            for &block in blocks.range(resolution.block_of(from)..=resolution.block_of(until - 1)) {
                 let begin = block * resolution.block_secs();
                 let (from_secs, until_secs) = (from.max(begin), until.min(begin + resolution.block_secs()));
-                for slice in 0..=last / SLICE_SERIES {
-                    let first = slice * SLICE_SERIES;
-                    let ids = PartIds::Range(first, first + (SLICE_SERIES - 1));
+                if let Some(ids) = &listed {
+                    parts.push(Part { family, ids: PartIds::List(ids.clone()), from_secs, until_secs });
+                    continue;
+                }
+                for first in (0..=last).step_by(SLICE_SERIES as usize) {
+                    let ids = PartIds::Range(first, first.saturating_add(SLICE_SERIES - 1));
                     parts.push(Part { family, ids, from_secs, until_secs });
                 }
             }

@@ -24,8 +24,11 @@ pub(crate) fn turn_around(
     damaged: &AtomicU64,
 ) -> Result<u64, SeriesError> {
     let mut made = 0;
-    for (block, kind) in folder.blocks(resolution)? {
-        if block < oldest {
+    let blocks = folder.blocks(resolution)?;
+    // as many blocks stay as the retention has: a clock that is years ahead must not remove what there is
+    let newest: usize = blocks.len().saturating_sub(resolution.blocks_kept());
+    for (rank, (block, kind)) in blocks.into_iter().enumerate() {
+        if block < oldest && rank < newest {
             remove(folder, resolution, block, FileKind::Block)?;
             remove(folder, resolution, block, FileKind::Steps)?;
         } else if block < current {

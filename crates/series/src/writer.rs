@@ -2,6 +2,7 @@
 
 mod background;
 mod steps_writer;
+mod stored_steps;
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -10,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use self::background::{Background, Message};
-use self::steps_writer::StepsWriter;
+use self::steps_writer::{Resolved, StepsWriter};
 use crate::catalogue::CatalogueWriter;
 use crate::content::Content;
 use crate::folder::Folder;
@@ -51,6 +52,8 @@ pub struct WriterCounts {
     pub octets_cut: u64,
     /// Steps left out because their checksums were wrong.
     pub steps_damaged: u64,
+    /// Files set aside because their steps were of a clock that was ahead.
+    pub files_set_aside: u64,
 }
 
 #[derive(Debug, Default)]
@@ -61,6 +64,7 @@ struct Counts {
     failures: AtomicU64,
     octets_cut: AtomicU64,
     steps_damaged: AtomicU64,
+    files_set_aside: AtomicU64,
 }
 
 impl StatisticsWriter {
@@ -73,7 +77,8 @@ impl StatisticsWriter {
         let catalogue = CatalogueWriter::open(&folder)?;
         let counts = Arc::new(Counts::default());
         let resolutions = description.resolutions;
-        let steps = StepsWriter::open(&folder, resolutions[0], &counts)?;
+        let of = Resolved { resolution: resolutions[0], is_finest: true, families: &families };
+        let steps = StepsWriter::open(&folder, of, options.latest_secs(), &counts)?;
         let last_secs = steps.last_secs();
         let shared = steps.shared();
         let background =
@@ -152,6 +157,7 @@ impl StatisticsWriter {
             failures: of(&counts.failures),
             octets_cut: of(&counts.octets_cut),
             steps_damaged: of(&counts.steps_damaged),
+            files_set_aside: of(&counts.files_set_aside),
         }
     }
 

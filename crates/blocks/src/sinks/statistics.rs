@@ -133,6 +133,7 @@ struct StatisticsSink {
     /// `None` once it is closed.
     writer: Option<StatisticsWriter>,
     folder: PathBuf,
+    store: StoreOptions,
     steps: OpenSteps,
     families: Vec<CountedFamily>,
     top: usize,
@@ -164,6 +165,7 @@ impl StatisticsSink {
             series_used: writer.catalogue().len(),
             writer: Some(writer),
             folder,
+            store: store.clone(),
             families,
             top: options.series.top,
             written_secs: None,
@@ -177,6 +179,26 @@ impl StatisticsSink {
                 (counters.counter("writer_failures"), |counts| counts.failures),
             ],
         })
+    }
+
+    /// Opens the store again after the clock was ahead: what it has of that time is set aside, or nothing could be written
+    /// until the clock is there again.
+    fn come_back(&mut self, now_ms: i64) -> Result<(), ComponentError> {
+        let latest = now_ms.div_euclid(1_000).saturating_add_unsigned(self.store.ahead_secs_max);
+        if !self.steps.is_live() || self.written_secs.max(Some(self.steps.floor_secs())) <= Some(latest) {
+            return Ok(());
+        }
+        self.write_until(i64::MAX)?;
+        let Some(writer) = self.writer.take() else { return Ok(()) };
+        let failed = |error| failed(&self.folder, error);
+        writer.close().map_err(failed)?;
+        let specs: Vec<_> = self.families.iter().map(|family| family.spec.clone()).collect();
+        let writer = StatisticsWriter::open(&self.folder, &self.store, &specs).map_err(failed)?;
+        tracing::warn!("the clock was ahead: statistics of that time are set aside in {}", self.folder.display());
+        self.written_secs = None;
+        self.steps.begin_again(writer.last_secs());
+        self.writer = Some(writer);
+        Ok(())
     }
 
     /// Writes the steps that end before a time, those without rows included.
@@ -284,7 +306,9 @@ impl Sink for StatisticsSink {
         if rows.num_rows() == 0 {
             return Ok(());
         }
-        self.steps.take(rows, &self.families, now_ms())?;
+        let now_ms = now_ms();
+        self.come_back(now_ms)?;
+        self.steps.take(rows, &self.families, now_ms)?;
         self.write_until(self.steps.edge_secs())
     }
 

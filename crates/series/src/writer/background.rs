@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 
 use super::Counts;
-use super::steps_writer::{SharedFile, StepsWriter};
-use crate::consolidation::{Consolidated, OpenStep, coarse_columns};
+use super::steps_writer::{Resolved, SharedFile, StepsWriter};
+use super::stored_steps::steps_of;
+use crate::consolidation::{Consolidated, OpenStep};
 use crate::content::Content;
 use crate::folder::{FileKind, Folder};
 use crate::resolution::Resolution;
@@ -57,7 +58,8 @@ impl Background {
             is_stopping: Arc::clone(&is_stopping),
         };
         for &resolution in &options.resolutions[1..] {
-            let writer = StepsWriter::open(&worker.folder, resolution, &worker.counts)?;
+            let of = Resolved { resolution, is_finest: false, families: &worker.families };
+            let writer = StepsWriter::open(&worker.folder, of, options.latest_secs(), &worker.counts)?;
             worker.levels.push(Level { resolution, open: OpenStep::new(resolution), writer });
         }
         worker.catch_up()?;
@@ -269,7 +271,8 @@ impl Worker {
         from: i64,
     ) -> Result<(), SeriesError> {
         let is_finest = level == 0;
-        for step in self.steps_of(finer, block, kind, from, is_finest)? {
+        let Some(content) = Content::open(&self.folder, finer, block, kind)? else { return Ok(()) };
+        for step in steps_of(&content, finer, block, &self.families, from, is_finest)? {
             if is_finest {
                 // the newest step may get another part
                 let rows = StepRows { families: step.groups };
@@ -283,44 +286,5 @@ impl Worker {
             self.write_from(level, ended)?;
         }
         Ok(())
-    }
-
-    /// The steps of a block from a time on, in order.
-    fn steps_of(
-        &self,
-        resolution: Resolution,
-        block: i64,
-        kind: FileKind,
-        from: i64,
-        is_finest: bool,
-    ) -> Result<Vec<Consolidated>, SeriesError> {
-        let time = |place: usize| block * resolution.block_secs() + place as i64 * i64::from(resolution.step_secs);
-        let Some(content) = Content::open(&self.folder, resolution, block, kind)? else { return Ok(Vec::new()) };
-        let known = (0..).zip(content.known()).filter(|&(place, &known)| known > 0 && time(place) >= from);
-        let step = |(place, &known): (usize, &u32)| Consolidated { time_secs: time(place), known, groups: Vec::new() };
-        let mut steps: Vec<_> = known.map(step).collect();
-        for (id, family) in (0..).map(FamilyId).zip(self.families.iter()) {
-            let width = if is_finest { family.metrics.len() } else { coarse_columns(family) };
-            for step in &mut steps {
-                step.groups.push((id, FamilyRows::new(width)));
-            }
-            let runs = content.runs(id, family, 0, u32::MAX)?;
-            for (index, &series) in runs.ids.iter().enumerate() {
-                for row in runs.rows(index) {
-                    let at = steps.binary_search_by_key(&time(usize::from(runs.places[row])), |step| step.time_secs);
-                    let Ok(at) = at else { continue };
-                    if let Some((_, rows)) = steps[at].groups.last_mut() {
-                        rows.ids.push(series);
-                        for (out, values) in rows.columns.iter_mut().zip(&runs.columns) {
-                            out.push(values[row]);
-                        }
-                    }
-                }
-            }
-        }
-        for step in &mut steps {
-            step.groups.retain(|(_, rows)| !rows.ids.is_empty());
-        }
-        Ok(steps)
     }
 }

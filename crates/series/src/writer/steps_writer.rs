@@ -2,20 +2,29 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::Counts;
+use super::stored_steps::steps_of;
 use crate::content::{Content, StepsFile};
-use crate::folder::{FileKind, Folder};
+use crate::folder::{FileKind, Folder, replace};
 use crate::frame::{self, FILE_HEAD_LEN};
 use crate::resolution::Resolution;
-use crate::{FamilyId, FamilyRows, SeriesError};
+use crate::{Family, FamilyId, FamilyRows, SeriesError};
 
 /// The file that is being written, for the thread that syncs it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SharedFile(Arc<Mutex<Option<Arc<File>>>>);
+
+/// A resolution of a store, and what its steps have.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Resolved<'a> {
+    pub(super) resolution: Resolution,
+    pub(super) is_finest: bool,
+    pub(super) families: &'a [Family],
+}
 
 /// Appends steps to the files of one resolution.
 #[derive(Debug)]
@@ -37,8 +46,15 @@ struct OpenFile {
 }
 
 impl StepsWriter {
-    /// Opens the newest block of a resolution, and cuts off what was not finished.
-    pub(super) fn open(folder: &Folder, resolution: Resolution, counts: &Counts) -> Result<Self, SeriesError> {
+    /// Opens the newest block of a resolution, and cuts off what was not finished. Steps after `latest_secs` are those of a clock
+    /// that was ahead: they are set aside, or none could be written until that time has come.
+    pub(super) fn open(
+        folder: &Folder,
+        of: Resolved<'_>,
+        latest_secs: i64,
+        counts: &Counts,
+    ) -> Result<Self, SeriesError> {
+        let resolution = of.resolution;
         let path = folder.of(resolution);
         fs::create_dir_all(&path).map_err(SeriesError::io("make the folder", &path))?;
         let mut writer = Self {
@@ -50,9 +66,17 @@ impl StepsWriter {
             buffer: Vec::new(),
         };
         for (block, kind) in folder.blocks(resolution)?.into_iter().rev() {
+            if block > resolution.block_of(latest_secs) {
+                set_aside(&folder.file(resolution, block, kind))?;
+                counts.files_set_aside.fetch_add(1, Ordering::Relaxed);
+                continue;
+            }
             match kind {
-                FileKind::Steps => writer.recover(block, counts)?,
-                FileKind::Block => writer.last_secs = last_of_block(folder, resolution, block)?,
+                FileKind::Steps => writer.recover(block, latest_secs, counts)?,
+                FileKind::Block => {
+                    turn_back(folder, &of, block)?;
+                    writer.recover(block, latest_secs, counts)?;
+                }
             }
             if writer.last_secs.is_some() {
                 break;
@@ -62,18 +86,20 @@ impl StepsWriter {
     }
 
     /// Opens a file of steps that another process has left.
-    fn recover(&mut self, block: i64, counts: &Counts) -> Result<(), SeriesError> {
+    fn recover(&mut self, block: i64, latest_secs: i64, counts: &Counts) -> Result<(), SeriesError> {
         let Some(steps) = StepsFile::open(&self.folder, self.resolution, block, true)? else { return Ok(()) };
         counts.steps_damaged.fetch_add(steps.damaged, Ordering::Relaxed);
         let mut open = self.opened(block)?;
         let len = open.file.metadata().map_err(SeriesError::io("read", &open.path))?.len();
-        let octets = steps.octets.max(FILE_HEAD_LEN);
+        let future = steps.frames.iter().position(|frame| frame.time_secs > latest_secs);
+        let octets = future.map_or(steps.octets, |first| steps.frames[first].offset).max(FILE_HEAD_LEN);
         if len > octets {
             open.file.set_len(octets).map_err(SeriesError::io("shorten", &open.path))?;
             counts.octets_cut.fetch_add(len - octets, Ordering::Relaxed);
         }
         open.octets = octets;
-        self.last_secs = steps.frames.last().map(|frame| frame.time_secs);
+        let kept = &steps.frames[..future.unwrap_or(steps.frames.len())];
+        self.last_secs = kept.last().map(|frame| frame.time_secs);
         if self.last_secs.is_some() {
             self.shared.set(Some(Arc::clone(&open.file)));
             self.open = Some(open);
@@ -126,11 +152,24 @@ impl StepsWriter {
     }
 }
 
-/// The last step of a block that was turned around.
-fn last_of_block(folder: &Folder, resolution: Resolution, block: i64) -> Result<Option<i64>, SeriesError> {
-    let content = Content::open(folder, resolution, block, FileKind::Block)?;
-    let place = content.and_then(|content| content.known().iter().rposition(|&known| known > 0));
-    Ok(place.map(|place| block * resolution.block_secs() + place as i64 * i64::from(resolution.step_secs)))
+/// Gives a file a name under which nobody reads it.
+fn set_aside(path: &Path) -> Result<(), SeriesError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".ahead");
+    fs::rename(path, name).map_err(SeriesError::io("rename", path))
+}
+
+/// Makes steps of a block again, so that more can be written behind them: its successors were set aside.
+fn turn_back(folder: &Folder, of: &Resolved<'_>, block: i64) -> Result<(), SeriesError> {
+    let Some(content) = Content::open(folder, of.resolution, block, FileKind::Block)? else { return Ok(()) };
+    let mut octets = frame::file_head(of.resolution.step_secs);
+    for step in steps_of(&content, of.resolution, block, of.families, i64::MIN, of.is_finest)? {
+        frame::encode(step.time_secs, step.known, &step.groups, &mut octets);
+    }
+    // while both are there the block counts, so a crash in between costs nothing
+    replace(&folder.file(of.resolution, block, FileKind::Steps), &octets)?;
+    let path = folder.file(of.resolution, block, FileKind::Block);
+    fs::remove_file(&path).map_err(SeriesError::io("remove", &path))
 }
 
 impl SharedFile {

@@ -78,6 +78,17 @@ impl OpenSteps {
         }
     }
 
+    /// Begins anew with the steps from this one on.
+    pub(super) fn begin_again(&mut self, last_secs: Option<i64>) {
+        self.floor_secs = last_secs.unwrap_or(i64::MIN);
+        self.latest_ms = None;
+    }
+
+    /// The earliest step that rows can be counted in.
+    pub(super) fn floor_secs(&self) -> i64 {
+        self.floor_secs
+    }
+
     /// Seconds of a step.
     pub(super) fn step_secs(&self) -> i64 {
         i64::from(self.resolution.step_secs)
@@ -160,14 +171,16 @@ impl OpenSteps {
     fn steps_of(&mut self, rows: &RecordBatch, now_ms: i64) -> Result<Vec<i64>, ComponentError> {
         let time = numbers::<TimestampMillisecondType>(rows, self.time)?;
         let end = numbers::<TimestampMillisecondType>(rows, Column::End)?;
+        let received = numbers::<TimestampMillisecondType>(rows, Column::Received)?;
         let (mut late, mut timeless) = (0, 0);
         let mut steps = Vec::with_capacity(rows.num_rows());
         for row in 0..rows.num_rows() {
             let known = number(time, row).or_else(|| number(end, row));
             timeless += u64::from(known.is_none());
             let time_ms = known.unwrap_or(now_ms);
-            // what claims to be of the future counts as now, once it is known that now is the time of the rows
-            let time_ms = if self.is_live { time_ms.min(now_ms + LIVE_MS) } else { time_ms };
+            // what an exporter dates after it was received would close every step before it
+            let time_ms =
+                number(received, row).map_or(time_ms, |received| time_ms.min(received.saturating_add(LIVE_MS)));
             self.latest_ms = self.latest_ms.max(Some(time_ms));
             let step = self.resolution.step_of(time_ms.div_euclid(1_000));
             late += u64::from(step < self.floor_secs);

@@ -155,6 +155,23 @@ fn another_process_goes_on_in_the_step_that_the_first_one_has_ended_in() {
 }
 
 #[test]
+fn a_clock_that_was_ahead_costs_what_was_counted_meanwhile_and_no_more() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let now = now_ms() - FIRST_MS;
+    let year = 366 * 86_400_000;
+    // one step of each time, the last one when the clock is right again
+    let times = [now - 5_000, now, now + year, now + year + 9_000, now + 1_000, now + 2_000];
+    let rows = times.map(|time| (time, [1, 2], 6, 1, None));
+    compliance::sink(STATISTICS, &parameters(dir.path(), "by = ['total']"), &[batch(&rows)], 1);
+    let bytes: u64 = stored(dir.path(), "total").values().map(|keys| keys["total"][2]).sum();
+    assert_eq!(bytes, 4);
+    let is_aside = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.is_ok_and(|entry| entry.path().extension().is_some_and(|end| end == "ahead"))
+    };
+    assert!(std::fs::read_dir(dir.path().join("1s")).expect("a folder").any(is_aside));
+}
+
+#[test]
 fn wrong_options_are_errors_that_say_what_is_meant() {
     let text = |change: fn(&mut SeriesOptions)| {
         let mut options = StatisticsSinkOptions::default();
