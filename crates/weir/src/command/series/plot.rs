@@ -85,9 +85,9 @@ pub(super) fn run(args: &PlotArgs) -> anyhow::Result<()> {
 
 /// The finest resolution, not finer than `finest`, whose steps fit into the picture; the coarsest when none does.
 fn fitting(store: &SeriesStore, finest: Resolution, secs: i64, cells: usize) -> Resolution {
-    let coarser = store.resolutions().iter().copied().filter(|one| one.step_secs >= finest.step_secs);
+    let mut coarser = store.resolutions().iter().copied().filter(|one| one.step_secs >= finest.step_secs);
     let fits = |one: &Resolution| secs / i64::from(one.step_secs) <= cells as i64;
-    coarser.clone().find(fits).or(coarser.last()).unwrap_or(finest)
+    coarser.clone().find(fits).or(coarser.next_back()).unwrap_or(finest)
 }
 
 fn chart(
