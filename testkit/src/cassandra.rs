@@ -247,7 +247,7 @@ impl Cassandra {
         let ready = wait_until(START_TIMEOUT, || {
             let has_ended = || {
                 let mut node = self.node(node);
-                node.as_mut().is_none_or(|node| !Path::new("/proc").join(&node.pid).exists())
+                node.as_mut().is_none_or(|node| !is_running(&node.pid))
             };
             if has_ended() {
                 return Some(false);
@@ -296,6 +296,12 @@ fn last_lines(text: &str) -> String {
 
 fn ip(node: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 0, 1 + node as u8)
+}
+
+/// Whether a process runs; one that has ended and that nobody has waited for does not.
+fn is_running(pid: &str) -> bool {
+    let state = fs::read_to_string(Path::new("/proc").join(pid).join("stat")).unwrap_or_default();
+    state.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with('Z'))
 }
 
 /// A port that is free on the addresses of all nodes.

@@ -20,6 +20,7 @@ pub mod schema;
 
 mod element_blob;
 pub mod packets;
+mod piece;
 mod values;
 
 pub mod reader;

@@ -1,9 +1,12 @@
 //! What users can set of a cluster and what is written to it.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use weir_chain::options::{Given, OptionText, Options, Problem, read};
 use weir_chain::{ByteSize, OptionError, TimeSpan, choices, options};
 
 use crate::CassandraUrl;
@@ -60,7 +63,8 @@ options! {
     pub struct ConnectionOptions {
         /// Read name and password from this file, `name:password` in its first line, in place of the address.
         user_file: Option<PathBuf>,
-        /// Encrypt connections. Certificates of nodes are checked against those that the system trusts.
+        /// Encrypt connections. Certificates of nodes must be of an authority that the system trusts; the names in them are not
+        /// compared.
         tls: bool = false,
         /// Encrypt connections, and trust the certificates in this file (PEM) only.
         tls_ca: Option<PathBuf>,
@@ -95,7 +99,7 @@ options! {
         /// Spread flows of a bucket over this many partitions.
         shards: u16 = 8 => 1..=4096,
         /// Send about this many bytes in a batch. All flows of a batch are of one partition, so limits of servers on batches do not count.
-        batch_size: ByteSize = ByteSize::from_bytes(32 << 10) => 1..=1 << 24,
+        batch_size: ByteSize = ByteSize::from_bytes(64 << 10) => 1..=1 << 24,
         /// Have at most this many batches without an answer.
         batches_in_flight: usize = 32 => 1..=4096,
         /// Put this many flows into an export packet, in the model of packets.
@@ -105,6 +109,29 @@ options! {
 
 /// A day, of which buckets are parts.
 pub(crate) const DAY_MS: i64 = 86_400_000;
+
+impl CassandraUrl {
+    /// The options that the address has, over the defaults of all others.
+    pub fn options(&self) -> Result<CassandraOptions, Problem> {
+        let mut words: BTreeMap<&'static str, Vec<OsString>> = BTreeMap::new();
+        let specs = CassandraOptions::specs();
+        for (key, value) in &self.settings {
+            let Some(spec) = specs.iter().find(|spec| spec.key == key && key != "to") else {
+                let keys: Vec<_> = specs.iter().map(|spec| spec.key).filter(|key| *key != "to").collect();
+                return Err(Problem::Because(
+                    format!("'{}' is no option of cassandra", key.escape_debug()),
+                    Some(format!("options are: {}", keys.join(", "))),
+                ));
+            };
+            words.entry(spec.key).or_default().push(value.into());
+        }
+        words.insert("to", vec![self.text().into()]);
+        let found = read::<CassandraOptions>(&Given::from_words(words));
+        let found = found.map_err(|error| Problem::Because(error.message, error.hint))?;
+        found.check().map_err(|error| Problem::Because(error.message, error.hint))?;
+        Ok(found)
+    }
+}
 
 impl CassandraOptions {
     /// Refuses what no type does.

@@ -167,20 +167,7 @@ impl PartitionPackets {
     }
 }
 
-/// Columns of the table, in the order in which they are written.
-pub(crate) const PACKET_COLUMNS: [(&str, &str); 9] = [
-    ("second", "timestamp"),
-    ("shard", "smallint"),
-    ("origin", "bigint"),
-    ("packet", "bigint"),
-    ("received", "timestamp"),
-    ("exporter", "inet"),
-    ("observation_domain", "bigint"),
-    ("flows", "smallint"),
-    ("message", "blob"),
-];
-
-impl crate::writer::Piece for PartitionPackets {
+impl crate::piece::Piece for PartitionPackets {
     fn len(&self) -> usize {
         self.range.1 - self.range.0
     }

@@ -12,7 +12,6 @@ use weir_flow::{Column, ColumnType};
 
 use crate::connect::statement_error;
 use crate::options::Model;
-use crate::packets::PACKET_COLUMNS;
 use crate::{CassandraError, CassandraOptions};
 
 /// The version of the layout that this version of weir reads and writes. New columns do not change it.
@@ -24,6 +23,19 @@ pub(crate) const FLOW_KEY: &[(&str, &str)] = &[
     ("received", "timestamp"),
     ("origin", "bigint"),
     ("row", "bigint"),
+];
+
+/// Columns of `packets`, in the order in which they are written; the first four are the key.
+pub(crate) const PACKET_COLUMNS: [(&str, &str); 9] = [
+    ("second", "timestamp"),
+    ("shard", "smallint"),
+    ("origin", "bigint"),
+    ("packet", "bigint"),
+    ("received", "timestamp"),
+    ("exporter", "inet"),
+    ("observation_domain", "bigint"),
+    ("flows", "smallint"),
+    ("message", "blob"),
 ];
 
 /// The CQL type of a column of weir.

@@ -1,12 +1,8 @@
 //! Where a cluster is: `cassandra://user:password@host:port,host2/keyspace?option=value`.
 
-use std::collections::BTreeMap;
-use std::ffi::OsString;
 use std::fmt::{self, Write};
 
-use weir_chain::options::{self, Given, OptionText, Options, Problem, ValueType};
-
-use crate::CassandraOptions;
+use weir_chain::options::{OptionText, Problem, ValueType};
 
 /// The scheme of such addresses, with what follows it.
 pub const SCHEME: &str = "cassandra://";
@@ -23,7 +19,7 @@ pub struct CassandraUrl {
     /// The keyspace.
     pub keyspace: String,
     /// What follows the question mark, in its order.
-    settings: Vec<(String, String)>,
+    pub(crate) settings: Vec<(String, String)>,
 }
 
 /// The password is not shown: options are logged.
@@ -34,27 +30,6 @@ impl fmt::Debug for CassandraUrl {
 }
 
 impl CassandraUrl {
-    /// The options that the address has, over the defaults of all others.
-    pub fn options(&self) -> Result<CassandraOptions, Problem> {
-        let mut words: BTreeMap<&'static str, Vec<OsString>> = BTreeMap::new();
-        let specs = CassandraOptions::specs();
-        for (key, value) in &self.settings {
-            let Some(spec) = specs.iter().find(|spec| spec.key == key && key != "to") else {
-                let keys: Vec<_> = specs.iter().map(|spec| spec.key).filter(|key| *key != "to").collect();
-                return Err(Problem::Because(
-                    format!("'{}' is no option of cassandra", key.escape_debug()),
-                    Some(format!("options are: {}", keys.join(", "))),
-                ));
-            };
-            words.entry(spec.key).or_default().push(value.into());
-        }
-        words.insert("to", vec![self.text().into()]);
-        let read = options::read::<CassandraOptions>(&Given::from_words(words));
-        let read = read.map_err(|error| Problem::Because(error.message, error.hint))?;
-        read.check().map_err(|error| Problem::Because(error.message, error.hint))?;
-        Ok(read)
-    }
-
     /// The nodes, for messages.
     pub fn hosts_text(&self) -> String {
         self.hosts.join(",")

@@ -190,7 +190,7 @@ impl PartitionRows {
     }
 }
 
-impl crate::writer::Piece for PartitionRows {
+impl crate::piece::Piece for PartitionRows {
     fn len(&self) -> usize {
         self.range.1 - self.range.0
     }

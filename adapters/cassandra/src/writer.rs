@@ -16,7 +16,6 @@ use weir_forward::{ForwardDelivery, ForwardOutcome, ForwardStore};
 
 use crate::{CassandraError, CassandraOptions};
 use task::Cluster;
-pub(crate) use task::Piece;
 
 /// Threads of the runtime.
 const THREADS: usize = 2;

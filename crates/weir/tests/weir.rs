@@ -24,6 +24,9 @@ mod commands;
 mod damage;
 #[path = "weir/foreign.rs"]
 mod foreign;
+#[cfg(feature = "cassandra")]
+#[path = "weir/forward.rs"]
+mod forward;
 #[path = "weir/guides.rs"]
 mod guides;
 #[path = "weir/kill.rs"]

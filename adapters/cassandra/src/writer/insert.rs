@@ -8,8 +8,7 @@ use tokio::sync::Mutex;
 use weir_flow::Column;
 
 use crate::connect::statement_error;
-use crate::packets::PACKET_COLUMNS;
-use crate::schema::{FLOW_KEY, quoted};
+use crate::schema::{FLOW_KEY, PACKET_COLUMNS, quoted};
 use crate::{CassandraError, CassandraOptions};
 
 /// Statements that are remembered. Deliveries of one exporter have a few sets of columns.

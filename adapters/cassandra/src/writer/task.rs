@@ -7,8 +7,6 @@ use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use scylla::client::session::Session;
-use scylla::serialize::batch::BatchValues;
-use scylla::serialize::row::SerializeRow;
 use scylla::statement::batch::{Batch, BatchType};
 use scylla::statement::prepared::PreparedStatement;
 use scylla::value::CqlTimestamp;
@@ -19,23 +17,12 @@ use super::insert::{Inserts, insert_packet, prepare, using_ttl};
 use crate::connect::{connect, is_final, message, statement_error};
 use crate::options::{DAY_MS, Model};
 use crate::packets::{PartitionPackets, SECOND_MS, packets};
+use crate::piece::Piece;
 use crate::values::{FlowColumns, PartitionRows, Place};
 use crate::{CassandraError, CassandraOptions, schema};
 
 /// Partitions that are known to be in the table of buckets.
 const BUCKETS_MAX: usize = 65_536;
-
-/// What belongs to one partition, and may be sent together.
-pub(crate) trait Piece: BatchValues + SerializeRow + Clone + Send + Sync {
-    /// Statements of it.
-    fn len(&self) -> usize;
-
-    /// Flows of it.
-    fn flows(&self) -> u64;
-
-    /// The first and the second half.
-    fn halves(&self) -> [Self; 2];
-}
 
 /// A cluster, once it was reached.
 pub(super) struct Cluster {

@@ -12,9 +12,11 @@ fn flows(ports: &[u16], with_null_column: bool) -> FlowBatch {
     flows.begin_rows(ports.len());
     flows.time(Column::Received).repeat(1_772_323_200_000, ports.len());
     flows.address(Column::SrcAddr).repeat(&[192, 0, 2, 1], ports.len());
-    flows.u16(Column::DstPort).extend(ports.iter().copied().collect::<Vec<_>>().into_iter());
+    flows.u16(Column::DstPort).extend(ports.iter().copied());
     if with_null_column {
-        ports.iter().for_each(|_| flows.u64(Column::Bytes).push(None));
+        for _ in ports {
+            flows.u64(Column::Bytes).push(None);
+        }
     }
     for port in ports {
         if *port == 80 {

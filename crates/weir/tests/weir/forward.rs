@@ -1,0 +1,92 @@
+//! Flows into a cluster: by a meter with a spool and with an archive, by a collector, and by `weir forward`.
+
+use std::path::Path;
+use std::process::Output;
+
+use weir_testkit::cassandra::Cassandra;
+use weir_testkit::write_capture;
+
+use crate::process::{Collector, run};
+
+/// Flows of the capture, a packet each.
+const FLOWS: u32 = 300;
+
+fn errors(output: &Output) -> String {
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Writes a capture of UDP from as many ports as there are flows.
+fn capture(path: &Path) {
+    let frame = |number: u32| {
+        let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+        frame.extend([0x45, 0, 0, 28, 0, 1, 0, 0, 64, 17, 0, 0, 192, 0, 2, 1, 192, 0, 2, 2]);
+        frame.extend((1024 + number as u16).to_be_bytes());
+        frame.extend([0, 53, 0, 8, 0, 0]);
+        frame
+    };
+    write_capture(path, (0..FLOWS).map(|number| (1_700_000_000_000_000 + i64::from(number) * 1000, frame(number))));
+}
+
+/// Number of flows in a cluster, and of their source ports.
+fn counted(url: &str) -> String {
+    let sql = "SELECT count(*), count(DISTINCT src_port) FROM flows";
+    let output = run(&["sql", "-R", url, "-o", "csv", "-q", sql]);
+    errors(&output);
+    String::from_utf8_lossy(&output.stdout).lines().nth(1).unwrap_or_default().to_owned()
+}
+
+#[test]
+fn meters_and_archives_store_each_flow_once() {
+    let Some(cluster) = Cassandra::shared() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let url = |keyspace: &str| format!("cassandra://{}/{keyspace}", cluster.hosts());
+    let (file, spool, archive) = (path("trace.pcap"), path("spool"), path("flows"));
+    capture(Path::new(&file));
+
+    let spooled = errors(&run(&["meter", &file, "--to", &url("spooled"), "--spool", &spool]));
+    assert!(spooled.contains("cassandra: 300 flows stored of 300 spooled"), "{spooled}");
+    assert_eq!(counted(&url("spooled")), "300,300");
+
+    let beside = errors(&run(&["meter", &file, "--to", &url("beside"), "--archive", &archive]));
+    assert!(beside.contains("cassandra: 300 flows stored, 0 deliveries wait"), "{beside}");
+    assert_eq!(counted(&url("beside")), "300,300");
+
+    // nothing is left to forward under that name; under another everything is, and changes nothing
+    let again = errors(&run(&["forward", "-R", &archive, "--to", &url("beside"), "--until-end"]));
+    assert!(again.contains("cassandra: 0 flows stored, 0 deliveries wait"), "{again}");
+    let other = ["forward", "-R", &archive, "--to", &url("beside"), "--name", "other", "--until-end"];
+    assert!(errors(&run(&other)).contains("cassandra: 300 flows stored"));
+    assert_eq!(counted(&url("beside")), "300,300");
+}
+
+#[test]
+fn a_collector_stores_what_it_receives() {
+    let Some(cluster) = Cassandra::shared() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("trace.pcap");
+    capture(&file);
+    let url = format!("cassandra://{}/collected", cluster.hosts());
+    let collector = Collector::start(&folder.path().join("flows"), &["--to", &url]);
+    let to = collector.address.to_string();
+    errors(&run(&["meter", file.to_str().expect("UTF-8"), "--to", &to, "--protocol", "ipfix"]));
+    collector.stop();
+    assert_eq!(counted(&url), "300,300");
+}
+
+#[test]
+fn wrong_addresses_are_explained() {
+    for (to, expected) in [
+        ("cassandra://host", "names no keyspace"),
+        ("cassandra://host/flows?replicas=3", "'replicas' is no option of cassandra"),
+        ("cassandra://host/flows?bucket=7s", "of which a day is no multiple"),
+    ] {
+        let output = run(&["forward", "-R", "nowhere", "--to", to]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && told.contains(expected), "{told}");
+    }
+    let output = run(&["forward", "-R", "nowhere", "--to", "cassandra://127.0.0.1:1/flows", "--until-end"]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && told.contains("cannot follow the archive nowhere"), "{told}");
+}
