@@ -42,7 +42,7 @@ fn a_cluster_answers_as_the_archive_does() {
     ]);
     same(&["sql", "SELECT count(*) FROM flows WHERE received >= (SELECT min(received) FROM flows)"]);
     same(&["query", "-s", "srcip/bytes", "-n", "10", "proto tcp"]);
-    same(&["query", "-A", "proto,dstport", "-O", "flows", "-n", "20", "net 10.0.0.0/8 or port 53"]);
+    same(&["query", "-A", "proto,dstport", "-O", "bytes", "-n", "20", "net 10.0.0.0/8 or port 53"]);
     let host = text(&run(&[
         "sql",
         "-R",
