@@ -30,7 +30,7 @@ pub struct StoreOptions {
     /// How often written steps are synced to the disk, in milliseconds. Default: 1,000.
     pub sync_interval_ms: u64,
     /// Steps that are more than this many seconds ahead of the clock when the store is opened for writing, and as far from the step
-    /// before them, are set aside: the clock was ahead when they were written. Default: 3,600.
+    /// before them, are set aside: the clock was ahead when they were written. Default: 120.
     pub ahead_secs_max: u64,
 }
 
@@ -48,7 +48,7 @@ impl Default for StoreOptions {
         let of = |step_secs, keep_secs| Resolution { step_secs, keep_secs };
         let day = 86_400;
         let resolutions = vec![of(1, 3_600), of(60, 2 * day), of(300, 400 * day), of(3_600, 5 * 366 * day)];
-        Self { resolutions, waiting_steps_max: 16, sync_interval_ms: 1_000, ahead_secs_max: 3_600 }
+        Self { resolutions, waiting_steps_max: 16, sync_interval_ms: 1_000, ahead_secs_max: 120 }
     }
 }
 

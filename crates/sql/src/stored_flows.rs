@@ -210,7 +210,7 @@ impl PartitionStream for StoredPart {
                 let batch = batch.map_err(DataFusionError::External);
                 let rows = batch.and_then(|batch| Ok(padded(batch.record_batch(), &schema)?));
                 let is_last = rows.is_err();
-                // nobody takes batches any more
+                // the question has ended
                 if sender.blocking_send(rows).is_err() || is_last {
                     break;
                 }

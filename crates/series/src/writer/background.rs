@@ -130,7 +130,7 @@ impl Background {
 
 impl Drop for Background {
     fn drop(&mut self) {
-        // whoever has closed the writer was told; the steps are in their files either way
+        // close has returned the error; the steps are in their files either way
         let _ = self.end();
     }
 }

@@ -69,7 +69,7 @@ impl Iterator for Batches {
     }
 }
 
-/// Reads until the end, or until nobody takes batches any more.
+/// Reads until the end, or until the question has ended.
 async fn read(reader: &CassandraReader, selection: &FlowSelection, batches: &SyncSender<Read>) {
     let predicates: Vec<Predicate> = selection.comparisons.iter().map(predicate).collect();
     let found = match reader.scan(selection.received_ms.clone(), Some(&selection.columns), &predicates).await {

@@ -24,6 +24,9 @@ use super::FormatArg;
 /// Folder of the statistics of an archive.
 pub(crate) const FOLDER: &str = "statistics";
 
+/// The key of what is not among the largest keys.
+const OTHER: &str = "other";
+
 /// List, print, plot and export statistics over time
 ///
 /// Statistics are series of flows, packets and bytes for each key, in steps of a second, a minute, 5 minutes and an hour.

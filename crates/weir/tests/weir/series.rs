@@ -106,6 +106,9 @@ fn plots_and_exports_have_the_same_numbers() {
     kept(folder.path());
     let plot = done(folder.path(), &["series", "plot", "-R", "flows", "--by", "src_addr", "--step", "1s", "--utc"]);
     assert!(plot.contains("192.0.2.1") && plot.contains("2024-01-01 10:00:00"), "{plot}");
+    let one = ["series", "plot", "-R", "flows", "--by", "src_addr", "--step", "1s", "--utc", "--limit", "1"];
+    let largest = done(folder.path(), &one);
+    assert!(largest.contains("192.0.2.1") && largest.contains("other") && !largest.contains("192.0.2.2"), "{largest}");
     done(folder.path(), &["series", "plot", "-R", "flows", "hosts.svg"]);
     assert!(fs::read_to_string(folder.path().join("hosts.svg")).expect("a picture").starts_with("<svg"));
     let metrics =

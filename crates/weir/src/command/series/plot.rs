@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use weir_print::plot::{Measure, PictureFile, Plot, RateChart, Series, terminal as letters};
 use weir_series::{Fetched, FetchedSeries, Resolution, SeriesId, SeriesStore};
 
-use super::{StepArgs, StoreArgs, check_keys, family};
+use super::{OTHER, StepArgs, StoreArgs, check_keys, family};
 use crate::foreground_query::terminal;
 
 /// Columns of a terminal whose width is not known.
@@ -30,7 +30,7 @@ pub(super) struct PlotArgs {
     /// Draw the series of this key; the option may be repeated [default: the largest]
     #[arg(long = "key", value_name = "KEY")]
     keys: Vec<String>,
-    /// Draw this many of the largest series
+    /// Draw this many of the largest series, and the sum of the others
     #[arg(long, short = 'n', value_name = "N", default_value_t = 5)]
     limit: usize,
     /// Draw this per second
@@ -105,26 +105,21 @@ fn chart(
     let ids: Vec<SeriesId> = args.keys.iter().filter_map(|key| catalogue.id(id, key)).collect();
     check_keys(&catalogue, id, &args.by, &args.keys)?;
     let fetched = store.fetch(id, (!ids.is_empty()).then_some(&ids[..]), resolution, from, until)?;
-    let sums = |series: &FetchedSeries| -> u64 {
-        fetched.points(spec, series, metric).flatten().map(|point| point.sum).fold(0, u64::saturating_add)
+    let sums = |series: &FetchedSeries| -> Vec<u64> {
+        fetched.points(spec, series, metric).map(|point| point.map_or(0, |point| point.sum)).collect()
     };
-    let mut largest: Vec<(u64, &FetchedSeries)> = fetched.series.iter().map(|series| (sums(series), series)).collect();
-    largest.sort_by_key(|(sum, series)| (std::cmp::Reverse(*sum), series.id));
-    if ids.is_empty() {
-        largest.truncate(args.limit.clamp(1, Plot::RATES_SERIES_MAX));
-    }
-    if largest.is_empty() {
+    let labelled = fetched.series.iter().map(|series| (catalogue.key(id, series.id).unwrap_or("?"), sums(series)));
+    let limit = if ids.is_empty() { args.limit.clamp(1, Plot::RATES_SERIES_MAX - 1) } else { usize::MAX };
+    let drawn = with_other(labelled.collect(), limit);
+    if drawn.is_empty() {
         bail!("there are no steps of this time");
     }
-    let finest_secs = store.resolutions()[0].step_secs;
+    let factor = factor / f64::from(store.resolutions()[0].step_secs);
     // several steps share a cell when they are more than cells
     let width = fetched.known.len().div_ceil(cells.max(1)).max(1);
-    let series = largest.iter().map(|(_, series)| {
-        let sums: Vec<u64> =
-            fetched.points(spec, series, metric).map(|point| point.map_or(0, |point| point.sum)).collect();
-        let label = catalogue.key(id, series.id).unwrap_or("?").to_owned();
-        Series { label, rates: rates(&fetched, &sums, width, factor / f64::from(finest_secs)) }
-    });
+    let series = drawn
+        .into_iter()
+        .map(|(label, sums)| Series { label: label.to_owned(), rates: rates(&fetched, &sums, width, factor) });
     Ok(RateChart {
         title: format!("{name} by {}", args.by),
         measure,
@@ -133,6 +128,19 @@ fn chart(
         step_ms: i64::from(fetched.step_secs) * 1_000 * width as i64,
         series: series.collect(),
     })
+}
+
+/// The largest series, and the sum of the rest together with what the statistics have as the sum of other keys.
+fn with_other(mut series: Vec<(&str, Vec<u64>)>, limit: usize) -> Vec<(&str, Vec<u64>)> {
+    let total = |sums: &[u64]| sums.iter().fold(0_u64, |sum, more| sum.saturating_add(*more));
+    series.sort_by_key(|(key, sums)| (*key == OTHER, std::cmp::Reverse(total(sums))));
+    let others = series.split_off(series.len().min(limit).min(series.iter().filter(|(key, _)| *key != OTHER).count()));
+    let rest = others.into_iter().map(|(_, sums)| sums).reduce(|mut sum, more| {
+        sum.iter_mut().zip(more).for_each(|(sum, more)| *sum = sum.saturating_add(more));
+        sum
+    });
+    series.extend(rest.filter(|rest| total(rest) > 0).map(|rest| (OTHER, rest)));
+    series
 }
 
 /// The mean rate of each cell, over the finest steps that are known of it; `factor` makes a sum over one of them a rate.
