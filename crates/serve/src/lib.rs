@@ -1,0 +1,1 @@
+//! Everything over HTTP: questions, watches, metrics, pages.
