@@ -6,6 +6,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use crate::columns::ColumnRule;
 use crate::config::{BURST_RECORDS, ComponentSpec, Place, QUEUE_BURSTS, QueueSpec, ThreadChoice};
 use crate::graph::Graph;
 use crate::options::{Given, read};
@@ -57,6 +58,7 @@ impl ChainBuilder {
                 inputs,
                 thread,
                 queue: self.queue,
+                columns: ColumnRule::Kept,
                 opener,
                 place: Place(None),
             }),

@@ -27,6 +27,7 @@ use std::path::{Path, PathBuf};
 use toml::Value;
 use toml::de::{DeTable, DeValue};
 
+use crate::columns::ColumnRule;
 use crate::option_error::unknown_key;
 use crate::options::Given;
 use crate::registry::Role;
@@ -75,6 +76,8 @@ pub struct ComponentSpec {
     pub thread: ThreadChoice,
     /// The queue in front of it, if there is one.
     pub queue: QueueSpec,
+    /// What it does to columns that flows do not have.
+    pub(crate) columns: ColumnRule,
     /// Makes the component.
     pub(crate) opener: Opener,
     /// Where the chain file tells of it.
@@ -316,7 +319,8 @@ impl Reader<'_> {
             self.error(place, format!("component '{name}' has no inputs"), hint);
         }
         let place_of = |key: &str| entries.iter().find(|entry| entry.key == key).map_or(place, |entry| entry.place);
-        let opener = match kind.configure(&Given::from_table(given, &self.folder)) {
+        let given = Given::from_table(given, &self.folder);
+        let opener = match kind.configure(&given) {
             Ok(opener) => opener,
             Err(error) => {
                 let error = with_component_keys(error, kind);
@@ -325,7 +329,8 @@ impl Reader<'_> {
             }
         };
         let inputs = inputs.unwrap_or_default();
-        Some(ComponentSpec { name, kind, inputs, thread, queue, opener, place })
+        let columns = kind.columns(&given);
+        Some(ComponentSpec { name, kind, inputs, thread, queue, columns, opener, place })
     }
 
     fn thread(&mut self, name: &str, kind: &dyn AnyKind, entry: &Entry) -> ThreadChoice {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::ConfigError;
+use crate::columns;
 use crate::config::{ComponentSpec, Place, QueueSpec, ThreadChoice, error_at};
 use crate::option_error::unknown_key;
 use crate::registry::Role;
@@ -57,6 +58,7 @@ impl Graph {
     pub(crate) fn new(text: &str, components: &[ComponentSpec]) -> Result<Self, Vec<ConfigError>> {
         let mut edges = connect(text, components)?;
         let order = sort(text, components, &edges).map_err(|error| vec![error])?;
+        columns::check(text, components, &edges, &order)?;
         let (threads, thread_of) = assign(text, components, &edges, &order).map_err(|error| vec![error])?;
         for edge in &mut edges {
             edge.queue = (thread_of[edge.from] != thread_of[edge.to]).then(|| components[edge.to].queue);

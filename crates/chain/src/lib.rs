@@ -28,6 +28,7 @@ mod reload;
 
 pub mod builder;
 pub mod chain;
+mod columns;
 pub mod config;
 pub mod graph;
 
@@ -47,6 +48,7 @@ pub use toml;
 pub use builder::ChainBuilder;
 pub use burst::Burst;
 pub use chain::Chain;
+pub use columns::{ColumnRule, KindWithColumns};
 pub use config::Setting;
 pub use counters::{Counter, Counters};
 pub use error::{ComponentError, ConfigError};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::columns::ColumnRule;
 use crate::options::{self, Given, OptionSpec, Options};
 use crate::{ComponentError, Counters, Notices, OptionError, ReloadSignal, Sink, Source, StopSignal, Transform};
 
@@ -73,6 +74,10 @@ pub trait AnyKind: Sync {
     fn options(&self) -> Vec<OptionSpec>;
     /// Reads the options and makes sense of them.
     fn configure(&self, given: &Given) -> Result<Opener, OptionError>;
+    /// What a component with these options does to columns that flows do not have.
+    fn columns(&self, _given: &Given) -> ColumnRule {
+        ColumnRule::Kept
+    }
 }
 
 impl<O: Options> AnyKind for ComponentKind<O> {

@@ -12,6 +12,7 @@ mod value;
 
 pub(crate) use value::{FLAG_LETTERS, time_text};
 
+use std::net::IpAddr;
 use std::ops::Range;
 
 use jiff::tz::TimeZone;
@@ -179,6 +180,12 @@ impl<'a> Parser<'a> {
                 let word = self.word();
                 let hint = match crate::error::nearest(word, ["and", "or"]) {
                     Some(meant) => format!("did you mean '{meant}'?"),
+                    None if word.parse::<IpAddr>().is_ok() => {
+                        format!("several values are written as a list, such as 'ip in [192.0.2.1 {word}]'")
+                    }
+                    None if word.bytes().all(|octet| octet.is_ascii_digit()) => {
+                        format!("several values are written as a list, such as 'port in [80 {word}]'")
+                    }
                     None => format!("write 'and {word}' or 'or {word}'"),
                 };
                 error(format!("expected 'and' or 'or' before '{word}'")).with_hint(hint)

@@ -31,6 +31,7 @@ pub mod registry;
 pub mod scaling;
 pub mod schema;
 pub mod sequences;
+mod services;
 mod table;
 
 pub use address::{AddressText, keep_prefix, parse_address};
@@ -44,4 +45,5 @@ pub use options::{OptionsKind, OptionsRow, OptionsRows};
 pub use protocols::{PROTOCOLS, Protocol, protocol_name};
 pub use registry::{DataType, Element, element, element_by_name};
 pub use sequences::{SequenceKey, SequenceRow};
+pub use services::{SERVICES, service_name, service_port};
 pub use table::Table;

@@ -5,7 +5,8 @@
 //! of a terminal, an IPv6 address least of all; only bars give way.
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::Schema;
+use arrow::datatypes::{DataType, Schema};
+use jiff::tz::TimeZone;
 
 use crate::OutputOptions;
 use crate::bars::{Bars, push_bar};
@@ -26,6 +27,8 @@ struct Layout {
 pub(crate) struct Table {
     header: bool,
     labels: bool,
+    /// Name of the zone that times are printed in.
+    zone: String,
     writer: Writer,
     layout: Vec<Layout>,
     is_laid_out: bool,
@@ -62,6 +65,7 @@ impl Table {
         Self {
             header: options.header,
             labels: options.labels,
+            zone: zone_name(&options.zone),
             writer: Writer::new(options.zone.clone(), options.scaled),
             layout: Vec::new(),
             is_laid_out: false,
@@ -104,6 +108,12 @@ impl Table {
     }
 }
 
+/// The name of a zone, or how far it is ahead of UTC.
+fn zone_name(zone: &TimeZone) -> String {
+    let offset = || zone.to_fixed_offset().map_or_else(|_| "local".to_owned(), |offset| offset.to_string());
+    zone.iana_name().map_or_else(offset, str::to_owned)
+}
+
 /// Letters of a text; wide letters of some scripts count as one.
 fn width(text: &[u8]) -> usize {
     text.iter().filter(|octet| **octet & 0xc0 != 0x80).count()
@@ -129,7 +139,10 @@ fn push_aligned(text: &mut Vec<u8>, cell: &[u8], layout: &Layout, is_last: bool)
 impl RowFormat for Table {
     fn begin(&mut self, schema: &Schema, _text: &mut Vec<u8>) {
         let layout = schema.fields().iter().map(|field| {
-            let heading = heading(field, self.labels);
+            let mut heading = heading(field, self.labels);
+            if matches!(field.data_type(), DataType::Timestamp(..)) {
+                heading = format!("{heading} {}", self.zone);
+            }
             let width = heading.chars().count();
             Layout { heading, meaning: Meaning::of(field), is_right_aligned: is_right_aligned(field), width }
         });

@@ -29,6 +29,7 @@ mod run;
 pub mod scan;
 mod stream;
 mod summary;
+pub mod times;
 
 pub use admission::{Admission, Admitted};
 pub use archive::{Answer, Archive, ask_batches};

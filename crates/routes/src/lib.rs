@@ -28,6 +28,8 @@ pub use builder::{AsChoice, Defect, LoadReport, RouteTableBuilder, RoutingError}
 mod input;
 mod mrt;
 mod prefix_lines;
+mod text_tables;
+pub use text_tables::{InterfaceNames, TextTableError, read_labels};
 
 #[cfg(test)]
 mod database_file;

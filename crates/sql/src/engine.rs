@@ -8,33 +8,40 @@ use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::UInt64Type;
 use datafusion::catalog::TableProvider;
 use datafusion::datasource::ViewTable as SqlView;
+use datafusion::error::DataFusionError;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::{SendableRecordBatchStream, SessionState, SessionStateBuilder};
+use datafusion::execution::{FunctionRegistry, SendableRecordBatchStream, SessionState, SessionStateBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::optimizer::Analyzer;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use futures::TryFutureExt;
+use jiff::tz::TimeZone;
 use weir_archive::{ArchiveHandle, HandleOptions, Position, Snapshot};
 use weir_flow::Table;
 use weir_flow::scaling::Corrections;
 use weir_query::FlowQuery;
+use weir_routes::InterfaceNames;
 use weir_series::SeriesStore;
 
 use crate::answer::Answer;
 use crate::control::{QueryControl, Watch};
+use crate::enrichment::{self, Enrichment, ReportedNames};
 use crate::limits::batches::BoundBatches;
 use crate::limits::{self, MemoryShares};
 use crate::literals::AddressLiterals;
 use crate::mistake::Mistake;
+use crate::operators::Operators;
 use crate::scaling;
 use crate::scan::ArchiveTable;
 use crate::series_table::SeriesTable;
 use crate::standing::planner::WindowPlanner;
+use crate::statement::Parsed;
 use crate::stored_flows::{StoredFlows, StoredTable};
 use crate::threads::RunningQuestions;
 use crate::user_tables::UserTable;
+use crate::values::NamedValues;
 use crate::{EngineError, describe, functions, statement, user_tables};
 
 /// The part of the memory that indexes and frames may take, which several scans of one question share.
@@ -59,6 +66,10 @@ pub struct EngineOptions {
     pub tables: Vec<UserTable>,
     /// Folder of statistics, which are the table `series`; without it there is no such table.
     pub statistics: Option<PathBuf>,
+    /// What is known about addresses and interfaces from files.
+    pub enrichment: Arc<Enrichment>,
+    /// Zone of times that are written without one, and of days in functions; UTC by default.
+    pub zone: TimeZone,
     /// Sampling intervals that override what exporters report, for `bytes_scaled` and `packets_scaled`.
     pub corrections: Corrections,
     /// Whether scans filter, and leave out segments and pages that cannot hold a wanted row. Without, they give every row
@@ -76,6 +87,8 @@ impl Default for EngineOptions {
             batch_rows: 8192,
             tables: Vec::new(),
             statistics: None,
+            enrichment: Arc::default(),
+            zone: TimeZone::UTC,
             corrections: Corrections::default(),
             pruning: true,
         }
@@ -95,6 +108,7 @@ pub struct Engine {
     flows: Arc<dyn TableProvider>,
     /// `None` when the flows are not those of an archive.
     position: Option<Position>,
+    reported: ReportedNames,
 }
 
 impl Engine {
@@ -143,6 +157,10 @@ impl Engine {
         let shares = MemoryShares::of(options.memory_octets_max, threads, options.batch_rows);
         let runtime = runtime_env(options, shares).map_err(|error| EngineError::Start(std::io::Error::other(error)))?;
         let mut state = session(options, threads, Arc::new(runtime))?;
+        let reported = ReportedNames::default();
+        for function in enrichment::functions(&options.enrichment, &reported) {
+            state.register_udf(function).map_err(EngineError::plan)?;
+        }
         let planner = WindowPlanner::batch(&state);
         state.register_relation_planner(Arc::new(planner)).map_err(EngineError::plan)?;
         let context = SessionContext::new_with_state(state);
@@ -151,7 +169,7 @@ impl Engine {
         let kept = context.read_table(Arc::clone(&flows)).map_err(planned)?;
         let scaled = Arc::new(SqlView::new(scaling::with_scaled(kept, &corrections).map_err(planned)?, None));
         context.register_table(Table::Flows.name(), scaled).map_err(planned)?;
-        Ok(Self { context, threads, running: RunningQuestions::default(), flows, position })
+        Ok(Self { context, threads, running: RunningQuestions::default(), flows, position, reported })
     }
 
     /// The same with statistics and files of the caller as tables.
@@ -198,16 +216,31 @@ impl Engine {
 
     /// As [`sql`](Self::sql), watched and limited by `control`.
     pub fn sql_on(&self, text: &str, control: &QueryControl) -> Result<Answer, EngineError> {
+        if self.position.is_some() && self.reported.get().is_none() && enrichment::needs_reported(text) {
+            let mut names = InterfaceNames::default();
+            for batch in self.planned(enrichment::REPORTED, control)? {
+                enrichment::add_reported(&mut names, &batch?);
+            }
+            // another thread may have been first, with the same names
+            let _ = self.reported.set(names);
+        }
+        self.planned(text, control)
+    }
+
+    fn planned(&self, text: &str, control: &QueryControl) -> Result<Answer, EngineError> {
         let (context, statement, progress) = (self.context_on(control), text.to_owned(), Arc::clone(&control.progress));
         let plan = async move {
-            statement::answer(&context, &statement, &progress).await.map_err(|error| {
-                if let Some(known) = EngineError::known(&error) {
-                    return known;
-                }
-                let tables = describe::table_names(&context);
-                let tables: Vec<_> = tables.iter().map(String::as_str).collect();
-                EngineError::from(Mistake::explain(&statement, &error, &tables))
-            })
+            let mistake = |error: &DataFusionError, original: &dyn Fn(u64, u64) -> u64| {
+                EngineError::known(error).unwrap_or_else(|| {
+                    let tables = describe::table_names(&context);
+                    let tables: Vec<_> = tables.iter().map(String::as_str).collect();
+                    Mistake::explain(&statement, error, &tables, original).into()
+                })
+            };
+            let parsed = Parsed::new(&context, &statement).map_err(|error| mistake(&error, &|_, column| column))?;
+            let quoted = parsed.quoted();
+            let answer = statement::answer(&context, parsed, &progress).await;
+            answer.map_err(|error| mistake(&error, &|line, column| quoted.original(line, column)))
         };
         self.answer(plan, control)
     }
@@ -351,6 +384,7 @@ pub(crate) fn session(
     let shares = MemoryShares::of(options.memory_octets_max, threads, options.batch_rows);
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(AddressLiterals));
+    rules.insert(1, Arc::new(NamedValues { zone: options.zone.clone() }));
     let mut state = SessionStateBuilder::new()
         .with_config(config)
         .with_runtime_env(runtime)
@@ -359,6 +393,7 @@ pub(crate) fn session(
         .with_physical_optimizer_rule(Arc::new(BoundBatches(shares)))
         .build();
     functions::register(&mut state).map_err(EngineError::plan)?;
+    state.register_expr_planner(Arc::new(Operators)).map_err(EngineError::plan)?;
     limits::functions::register(&mut state, shares).map_err(EngineError::plan)?;
     Ok(state)
 }

@@ -78,6 +78,9 @@ pub enum EngineError {
          question by time to find it"
     )]
     Panicked(String),
+    /// A file of countries, autonomous systems, labels or interfaces cannot be used.
+    #[error("cannot look up addresses")]
+    Enrichment(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// The answer about a window took longer than it may.
     #[error("the answer took longer than it may\nhint: raise answer_time_max, or narrow the statement")]
     AnswerTime,
@@ -99,6 +102,10 @@ impl EngineError {
         }
     }
 
+    pub(crate) fn enrichment(error: impl std::error::Error + Send + Sync + 'static) -> Self {
+        Self::Enrichment(Box::new(error))
+    }
+
     /// An error met while a question was planned.
     pub(crate) fn plan(error: DataFusionError) -> Self {
         Self::known(&error).unwrap_or_else(|| Self::Plan(Box::new(error)))
@@ -116,6 +123,8 @@ impl EngineError {
             DataFusionError::ArrowError(source, _) if matches!(**source, ArrowError::ParquetError(_)) => {
                 Self::Unreadable(source.to_string())
             }
+            DataFusionError::Execution(message) => Mistake::said(message).into(),
+            DataFusionError::ArrowError(source, _) if is_about_values(source) => Mistake::computed(source).into(),
             _ => Self::Run(Box::new(error)),
         }
     }
@@ -129,6 +138,17 @@ impl EngineError {
             _ => None,
         }
     }
+}
+
+/// Whether values of the question are wrong, rather than the engine or a file.
+fn is_about_values(error: &ArrowError) -> bool {
+    matches!(
+        error,
+        ArrowError::CastError(_)
+            | ArrowError::ParseError(_)
+            | ArrowError::DivideByZero
+            | ArrowError::ArithmeticOverflow(_)
+    )
 }
 
 /// An error with all its causes.

@@ -29,14 +29,15 @@ use weir_flow::schema::CONTENT_KEY;
 
 use crate::functions::{self, family, prefix_bounds};
 
-/// A text that should be an address and is none.
+/// A text that should be an address, a number or a time, and is none.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("'{}' is no {wanted}, but {} is compared with it", text.escape_debug(), name)]
 pub(crate) struct BadLiteral {
     pub(crate) text: String,
     /// What it is compared with.
     name: String,
-    wanted: Content,
+    wanted: &'static str,
+    hint: String,
 }
 
 /// What a binary value holds.
@@ -47,30 +48,40 @@ enum Content {
     Prefix,
 }
 
-impl std::fmt::Display for Content {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
+impl Content {
+    fn wanted(self) -> &'static str {
+        match self {
             Self::Address => "address",
             Self::Mac => "MAC address",
             Self::Prefix => "prefix",
-        })
+        }
+    }
+
+    fn hint(self, name: &str, text: &str) -> String {
+        match self {
+            Self::Address if Prefix::parse(text).is_some() => {
+                format!("a prefix is tested by cidr({name}, '{text}')")
+            }
+            Self::Address => "addresses are written as '192.0.2.1' or '2001:db8::1'".to_owned(),
+            Self::Mac => "MAC addresses are written as '00:1b:21:01:02:ff'".to_owned(),
+            Self::Prefix => "prefixes are written as '192.0.2.0/24' or '2001:db8::/32'".to_owned(),
+        }
+    }
+
+    fn error(self, text: &str, name: String) -> DataFusionError {
+        let hint = self.hint(&name, text);
+        BadLiteral::error(text, name, self.wanted(), hint)
     }
 }
 
 impl BadLiteral {
-    pub(crate) fn hint(&self) -> String {
-        match self.wanted {
-            Content::Address if Prefix::parse(&self.text).is_some() => {
-                format!("a prefix is tested by cidr({}, '{}')", self.name, self.text)
-            }
-            Content::Address => "addresses are written as '192.0.2.1' or '2001:db8::1'".to_owned(),
-            Content::Mac => "MAC addresses are written as '00:1b:21:01:02:ff'".to_owned(),
-            Content::Prefix => "prefixes are written as '192.0.2.0/24' or '2001:db8::/32'".to_owned(),
-        }
+    pub(crate) fn hint(&self) -> &str {
+        &self.hint
     }
 
-    fn error(text: &str, name: String, wanted: Content) -> DataFusionError {
-        DataFusionError::External(Box::new(Self { text: text.to_owned(), name, wanted }))
+    /// `wanted` is what it is compared with, and `name` the name of that.
+    pub(crate) fn error(text: &str, name: String, wanted: &'static str, hint: String) -> DataFusionError {
+        DataFusionError::External(Box::new(Self { text: text.to_owned(), name, wanted, hint }))
     }
 }
 
@@ -261,13 +272,13 @@ fn refuse_pattern(value: &Expr, schema: &DFSchema) -> Result<()> {
     content_of(value, schema).map_or(Ok(()), |content| Err(Unfit::pattern(value, content)))
 }
 
-fn is_comparison(operator: Operator) -> bool {
+pub(crate) fn is_comparison(operator: Operator) -> bool {
     use Operator::{Eq, Gt, GtEq, IsDistinctFrom, IsNotDistinctFrom, Lt, LtEq, NotEq};
     matches!(operator, Eq | NotEq | Lt | LtEq | Gt | GtEq | IsDistinctFrom | IsNotDistinctFrom)
 }
 
 /// The text of a literal.
-fn text_of(expression: &Expr) -> Option<&str> {
+pub(crate) fn text_of(expression: &Expr) -> Option<&str> {
     match expression {
         Expr::Literal(ScalarValue::Utf8(text) | ScalarValue::Utf8View(text) | ScalarValue::LargeUtf8(text), _) => {
             text.as_deref()
@@ -342,11 +353,11 @@ fn octets_of(text: &str, beside: &Expr, content: Content) -> Result<Vec<u8>> {
         Content::Mac => parse_mac(text).map(|mac| mac.to_vec()),
         _ => parse_address(text),
     };
-    octets.ok_or_else(|| BadLiteral::error(text, name_of(beside), content))
+    octets.ok_or_else(|| content.error(text, name_of(beside)))
 }
 
 /// An expression as errors name it: columns without their table.
-fn name_of(expression: &Expr) -> String {
+pub(crate) fn name_of(expression: &Expr) -> String {
     match expression {
         Expr::Column(column) => column.name.clone(),
         other => other.schema_name().to_string(),
@@ -489,7 +500,7 @@ fn function(mut call: ScalarFunction, schema: &DFSchema) -> Result<Transformed<E
     let Some(text) = text_of(&call.args[1]).filter(|_| is_address) else {
         return Ok(Transformed::new_transformed(Expr::ScalarFunction(call), is_rewritten));
     };
-    let prefix = Prefix::parse(text).ok_or_else(|| BadLiteral::error(text, name_of(&call.args[0]), Content::Prefix))?;
+    let prefix = Prefix::parse(text).ok_or_else(|| Content::Prefix.error(text, name_of(&call.args[0])))?;
     let (first, last) = prefix_bounds(prefix);
     Ok(Transformed::yes(in_range(&call.args[0], first, last)))
 }

@@ -1,12 +1,17 @@
 //! What is wrong with a question, where, and what to write instead.
 
+pub(crate) mod phrases;
+
 use std::fmt;
 
-use datafusion::common::utils::datafusion_strsim::levenshtein;
+use arrow::error::ArrowError;
 use datafusion::common::{Diagnostic, SchemaError};
 use datafusion::error::DataFusionError;
+use weir_query::times::TimeError;
 
 use crate::literals::{BadLiteral, Unfit};
+use crate::other_names;
+use crate::statement::NoQuestion;
 
 /// A mistake in the text of a question. Its text is made for people: message, place with a caret, hint.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -67,23 +72,77 @@ impl fmt::Display for Mistake {
 }
 
 impl Mistake {
-    /// Explains why `sql` cannot be planned. `tables` are the names that may follow FROM.
-    pub(crate) fn explain(sql: &str, error: &DataFusionError, tables: &[&str]) -> Self {
+    /// Explains why `sql` cannot be planned. `tables` are the names that may follow FROM; `original` gives the column in
+    /// `sql` of a place, by its line and column, in the text that was planned.
+    pub(crate) fn explain(
+        sql: &str,
+        error: &DataFusionError,
+        tables: &[&str],
+        original: &dyn Fn(u64, u64) -> u64,
+    ) -> Self {
+        let notes = error.diagnostic().map(|found| found.notes.iter().map(|note| note.message.clone()).collect());
+        let notes: Vec<String> = notes.unwrap_or_default();
+        phrases::refined(sql, Self::of(sql, error, tables, original), &notes)
+    }
+
+    fn of(sql: &str, error: &DataFusionError, tables: &[&str], original: &dyn Fn(u64, u64) -> u64) -> Self {
         let diagnostic = error.diagnostic();
-        let place = diagnostic.and_then(|diagnostic| place_of(sql, diagnostic));
+        let place = diagnostic.and_then(|diagnostic| place_of(sql, diagnostic, original));
         match error.find_root() {
             DataFusionError::SQL(error, _) => parser_mistake(sql, &error.to_string()),
-            DataFusionError::SchemaError(error, _) => schema_mistake(error, place),
+            DataFusionError::SchemaError(error, _) => schema_mistake(sql, error, place),
             DataFusionError::External(error) => {
                 let hint = error.downcast_ref::<Unfit>().map(|unfit| unfit.hint.clone());
+                let hint = hint.or_else(|| error.is::<NoQuestion>().then(|| NoQuestion::HINT.to_owned()));
                 let other = || Self { message: error.to_string(), place, hint };
                 error.downcast_ref::<BadLiteral>().map_or_else(other, |bad| literal_mistake(sql, bad))
             }
+            DataFusionError::ArrowError(error, _) => Self::computed(error).at(sql),
             root => {
                 let message = diagnostic.map_or_else(|| root.strip_backtrace(), |found| found.message.clone());
                 other_mistake(&plain(&message), place, diagnostic, tables)
             }
         }
+    }
+}
+
+impl Mistake {
+    /// What values of the question cannot be computed with. No place is known.
+    pub(crate) fn computed(error: &ArrowError) -> Self {
+        let text = error.to_string();
+        let text = text.split_once("error: ").map_or(text.as_str(), |(_, rest)| rest);
+        let quoted = text.split_once('\'').and_then(|(_, rest)| rest.rsplit_once('\'')).map(|(inner, _)| inner);
+        let (message, hint) = match (error, quoted) {
+            (ArrowError::CastError(_) | ArrowError::ParseError(_), Some(value)) if text.contains("imestamp") => {
+                let value = value.split('\'').next().unwrap_or(value);
+                (format!("'{value}' is no time"), Some(TimeError::HINT))
+            }
+            (ArrowError::CastError(_), Some(value)) => {
+                let value = value.split('\'').next().unwrap_or(value);
+                (format!("'{value}' is no number"), Some("try_cast(... AS BIGINT) gives null for what is no number"))
+            }
+            (ArrowError::DivideByZero, _) => {
+                ("a number is divided by zero".to_owned(), Some("nullif(divisor, 0) gives null instead"))
+            }
+            (ArrowError::ArithmeticOverflow(_), _) => {
+                ("a number is too large for its type".to_owned(), Some("cast the numbers first: CAST(... AS DOUBLE)"))
+            }
+            _ => (plain(text.lines().next().unwrap_or(text)), None),
+        };
+        Self { message, place: None, hint: hint.map(str::to_owned) }
+    }
+
+    /// What a function of the engine says of its arguments.
+    pub(crate) fn said(message: &str) -> Self {
+        let message = plain(message.lines().next().unwrap_or(message));
+        phrases::refined("", Self { message, place: None, hint: None }, &[])
+    }
+
+    /// With the place of the value that the message begins with, if it is in the question.
+    fn at(mut self, sql: &str) -> Self {
+        let value = self.message.strip_prefix('\'').and_then(|rest| rest.split_once('\'')).map(|(value, _)| value);
+        self.place = value.and_then(|value| Place::find(sql, &format!("'{value}'")));
+        self
     }
 }
 
@@ -100,11 +159,11 @@ fn plain(message: &str) -> String {
     }
 }
 
-fn place_of(sql: &str, diagnostic: &Diagnostic) -> Option<Place> {
+fn place_of(sql: &str, diagnostic: &Diagnostic, original: &dyn Fn(u64, u64) -> u64) -> Option<Place> {
     let span = diagnostic.span?;
     let (start, end) = (span.start, span.end);
     let width = if start.line == end.line { end.column.saturating_sub(start.column) } else { 1 };
-    Place::new(sql, start.line as usize, start.column as usize, width as usize)
+    Place::new(sql, start.line as usize, original(start.line, start.column) as usize, width as usize)
 }
 
 fn other_mistake(message: &str, place: Option<Place>, diagnostic: Option<&Diagnostic>, tables: &[&str]) -> Mistake {
@@ -121,7 +180,7 @@ fn other_mistake(message: &str, place: Option<Place>, diagnostic: Option<&Diagno
         return Mistake { message: format!("no function '{name}'"), place, hint };
     }
     if message.starts_with("DDL not") || message.starts_with("DML not") || message.starts_with("statement not") {
-        let hint = Some("one statement that reads: SELECT, EXPLAIN, SHOW or DESCRIBE".to_owned());
+        let hint = Some(NoQuestion::HINT.to_owned());
         return Mistake { message: "only questions are answered".to_owned(), place, hint };
     }
     let help = diagnostic.and_then(|found| found.helps.first()).map(|help| help.message.clone());
@@ -144,10 +203,19 @@ fn parser_mistake(sql: &str, message: &str) -> Mistake {
     Mistake { message: plain(message), place: Place::new(sql, line, column, width), hint: None }
 }
 
-fn schema_mistake(error: &SchemaError, place: Option<Place>) -> Mistake {
+fn schema_mistake(sql: &str, error: &SchemaError, place: Option<Place>) -> Mistake {
     match error {
         SchemaError::FieldNotFound { field, valid_fields } => {
-            let hint = nearest(field.name(), valid_fields.iter().map(datafusion::common::Column::name));
+            let names: Vec<&str> = valid_fields.iter().map(datafusion::common::Column::name).collect();
+            let is_of_no_table = field.relation.as_ref().is_some_and(|table| {
+                !valid_fields.is_empty() && valid_fields.iter().all(|known| known.relation.as_ref() != Some(table))
+            });
+            if let Some(table) = field.relation.as_ref().filter(|_| is_of_no_table) {
+                return unknown_table(&table.to_string(), valid_fields, place);
+            }
+            let meant = other_names::meant(field.name(), &names).map(|meant| format!("did you mean {meant}?"));
+            let hint = meant.or_else(|| phrases::unknown_name(sql, field.name(), !names.is_empty()));
+            let hint = hint.or_else(|| nearest(field.name(), names.iter().copied()));
             let hint = hint.or_else(|| names_hint(valid_fields));
             Mistake { message: format!("no column '{}'", field.name()), place, hint }
         }
@@ -159,6 +227,15 @@ fn schema_mistake(error: &SchemaError, place: Option<Place>) -> Mistake {
     }
 }
 
+/// A column of a table that the question does not name.
+fn unknown_table(name: &str, fields: &[datafusion::common::Column], place: Option<Place>) -> Mistake {
+    let mut tables: Vec<String> =
+        fields.iter().filter_map(|field| field.relation.as_ref()).map(ToString::to_string).collect();
+    tables.dedup();
+    let hint = Some(format!("the tables of this question are {}", tables.join(", ")));
+    Mistake { message: format!("no table '{name}' in this question"), place, hint }
+}
+
 fn names_hint(fields: &[datafusion::common::Column]) -> Option<String> {
     let names: Vec<_> = fields.iter().take(12).map(datafusion::common::Column::name).collect();
     let more = if fields.len() > names.len() { ", …; all of them: DESCRIBE flows" } else { "" };
@@ -167,13 +244,14 @@ fn names_hint(fields: &[datafusion::common::Column]) -> Option<String> {
 
 fn literal_mistake(sql: &str, bad: &BadLiteral) -> Mistake {
     let place = Place::find(sql, &format!("'{}'", bad.text));
-    Mistake { message: bad.to_string(), place, hint: Some(bad.hint()) }
+    Mistake { message: bad.to_string(), place, hint: Some(bad.hint().to_owned()) }
 }
 
 /// The name that was probably meant: at most a third of the letters differ.
-fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<String> {
     let name = name.to_lowercase();
-    let distance = |known: &str| levenshtein(&name, &known.to_lowercase());
+    // letters that changed their places are one slip and not two
+    let distance = |known: &str| strsim::osa_distance(&name, &known.to_lowercase());
     let (distance, known) = known.map(|known| (distance(known), known)).min()?;
     (distance <= name.len().max(3) / 3).then(|| format!("did you mean '{known}'?"))
 }

@@ -2,21 +2,37 @@
 //!
 //! Most statements go to the planner as they are. Those that ask about the archive itself (`EXPLAIN`, `DESCRIBE`,
 //! `SHOW TABLES`) are answered here: the planner knows neither what was pruned nor what a column means. The options of
-//! `EXPLAIN` (`VERBOSE`, `FORMAT`) are left to the planner.
+//! `EXPLAIN` (`VERBOSE`, `FORMAT`) are left to the planner. What changes anything is refused by its first word, before it
+//! is planned: an error about the types of an INSERT would only lead astray.
 
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::prelude::{SQLOptions, SessionContext};
 use datafusion::sql::parser::{ExplainStatement, Statement};
 use datafusion::sql::sqlparser::ast::{ObjectName, Statement as Ansi};
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 use weir_query::Progress;
 
+use crate::headings::Headings;
 use crate::{describe, explain};
+
+/// A statement that would change something.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("only questions are answered, not {word}")]
+pub(crate) struct NoQuestion {
+    word: String,
+}
+
+impl NoQuestion {
+    pub(crate) const HINT: &'static str = "write one statement that reads: SELECT, EXPLAIN, SHOW or DESCRIBE";
+}
 
 /// A statement, by who answers it.
 enum Asked {
@@ -59,15 +75,53 @@ fn name_of(name: &ObjectName) -> String {
         .unwrap_or_default()
 }
 
+/// A statement as it is parsed.
+pub(crate) struct Parsed {
+    statement: Statement,
+    quoted: Quoted,
+}
+
+/// Where quotes were put around a word: places behind them on the line are two further right.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Quoted(Vec<Location>);
+
+impl Parsed {
+    /// Parses one statement. `end` need not be quoted where it cannot be the end of a `CASE`.
+    pub(crate) fn new(context: &SessionContext, text: &str) -> Result<Self> {
+        let state = context.state();
+        let dialect = state.config().options().sql_parser.dialect;
+        let parse = |text: &str| state.sql_to_statement(text, &dialect);
+        let (statement, quoted) = match parse(text) {
+            Ok(statement) => (statement, Quoted::default()),
+            Err(error) => {
+                let Some((again, quoted)) = with_quoted_end(text) else { return Err(error) };
+                (parse(&again).map_err(|_| error)?, quoted)
+            }
+        };
+        refuse_changes(&statement, text)?;
+        Ok(Self { statement, quoted })
+    }
+
+    pub(crate) fn quoted(&self) -> Quoted {
+        self.quoted.clone()
+    }
+}
+
+impl Quoted {
+    /// The column of a place in the text that was parsed, in the text that was given.
+    pub(crate) fn original(&self, line: u64, column: u64) -> u64 {
+        let before = self.0.iter().filter(|at| at.line == line);
+        before.fold(column, |column, at| if column > at.column + 1 { column - 2 } else { column })
+    }
+}
+
 /// Answers a statement that only reads.
 pub(crate) async fn answer(
     context: &SessionContext,
-    text: &str,
+    parsed: Parsed,
     progress: &Arc<Progress>,
 ) -> Result<SendableRecordBatchStream> {
-    let state = context.state();
-    let dialect = state.config().options().sql_parser.dialect;
-    match Asked::of(state.sql_to_statement(text, &dialect)?) {
+    match Asked::of(parsed.statement) {
         Asked::Tables => Ok(whole(describe::tables(context)?)),
         Asked::Columns(table) => Ok(whole(describe::columns(context, &table).await?)),
         Asked::Plan { of, is_run } => {
@@ -78,8 +132,57 @@ pub(crate) async fn answer(
             let schema = explain::schema();
             Ok(Box::pin(RecordBatchStreamAdapter::new(schema, futures::stream::once(report))))
         }
-        Asked::Rows(statement) => planned(context, statement).await?.execute_stream().await,
+        Asked::Rows(statement) => {
+            let headings = Headings::of(&statement);
+            Ok(headings.over(planned(context, statement).await?.execute_stream().await?))
+        }
     }
+}
+
+/// Refuses what does not only read, by its first word.
+fn refuse_changes(statement: &Statement, text: &str) -> Result<()> {
+    let is_question = match statement {
+        Statement::Explain(_) => true,
+        Statement::Statement(ansi) => matches!(
+            &**ansi,
+            Ansi::Query(_)
+                | Ansi::Explain { .. }
+                | Ansi::ExplainTable { .. }
+                | Ansi::ShowTables { .. }
+                | Ansi::ShowColumns { .. }
+                | Ansi::ShowVariable { .. }
+                | Ansi::ShowVariables { .. }
+                | Ansi::ShowFunctions { .. }
+        ),
+        _ => false,
+    };
+    if is_question {
+        return Ok(());
+    }
+    let word = text.split_whitespace().next().unwrap_or_default().trim_end_matches(';').to_uppercase();
+    Err(DataFusionError::External(Box::new(NoQuestion { word })))
+}
+
+/// The text with quotes around each `end` that ends no `CASE`; `None` when there is no such word.
+fn with_quoted_end(text: &str) -> Option<(String, Quoted)> {
+    let tokens = Tokenizer::new(&GenericDialect {}, text).tokenize_with_location().ok()?;
+    let (mut cases, mut quoted, mut again) = (0_usize, Vec::new(), String::with_capacity(text.len() + 8));
+    for token in tokens {
+        match &token.token {
+            Token::Word(word) if word.quote_style.is_none() && word.keyword == Keyword::CASE => cases += 1,
+            Token::Word(word) if word.quote_style.is_none() && word.keyword == Keyword::END => {
+                if cases == 0 {
+                    quoted.push(token.span.start);
+                    again.push_str("\"end\"");
+                    continue;
+                }
+                cases -= 1;
+            }
+            _ => {}
+        }
+        again.push_str(&token.token.to_string());
+    }
+    (!quoted.is_empty()).then_some((again, Quoted(quoted)))
 }
 
 async fn planned(context: &SessionContext, statement: Statement) -> Result<datafusion::prelude::DataFrame> {

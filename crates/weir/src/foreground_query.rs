@@ -37,6 +37,12 @@ pub(crate) struct ForegroundArgs {
     progress: When,
 }
 
+impl ForegroundArgs {
+    pub(crate) fn time_limit(&self) -> Option<Duration> {
+        self.time_limit.map(TimeSpan::duration)
+    }
+}
+
 /// When to show what only people look at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum When {

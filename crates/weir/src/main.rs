@@ -8,6 +8,7 @@ mod command;
 mod flags;
 mod foreground_query;
 mod running;
+mod time_args;
 
 use std::io::IsTerminal;
 use std::process::ExitCode;

@@ -7,7 +7,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, TimestampMillisecondArray};
 use arrow::datatypes::TimestampMillisecondType;
@@ -16,8 +16,8 @@ use weir_archive::{
     WhenFull, Writer,
 };
 use weir_chain::{
-    Built, Burst, ByteSize, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, OptionError,
-    Role, Sink, StopSignal, TimeSpan, choices, options,
+    Built, Burst, ByteSize, ColumnRule, ComponentContext, ComponentError, ComponentKind, Counter, KindWithColumns,
+    ONE_INPUT, Opener, OptionError, Role, Sink, StopSignal, TimeSpan, choices, options,
 };
 use weir_flow::{Column, Delivery, FlowBatch};
 
@@ -39,6 +39,9 @@ pub const KIND: ComponentKind<ArchiveSinkOptions> = ComponentKind {
     configure,
 };
 
+/// The same, with what it does to columns.
+pub const KIND_WITH_COLUMNS: KindWithColumns<ArchiveSinkOptions> = KindWithColumns { kind: KIND, columns: columns };
+
 choices! {
     /// What happens on a full disk.
     pub enum FullDisk {
@@ -56,6 +59,14 @@ choices! {
         End = "end",
         /// Now.
         Now = "now",
+    }
+}
+
+/// Columns that flows do not have are refused, unless they are to be left out.
+fn columns(options: &ArchiveSinkOptions) -> ColumnRule {
+    match options.extra_columns {
+        ExtraColumns::Error => ColumnRule::Refused("write extra_columns = \"drop\" to leave such columns out"),
+        ExtraColumns::Drop => ColumnRule::Replaced(Vec::new()),
     }
 }
 
@@ -78,6 +89,8 @@ options! {
         received: Received = Received::End,
         /// What to do with columns that flows do not have.
         extra_columns: ExtraColumns = ExtraColumns::Error,
+        /// End with an error when the disk takes nothing for this long; without it the sink waits for as long as it takes.
+        give_up_after: Option<TimeSpan>,
     }
     includes {
         /// When flows are synced and sealed.
@@ -127,6 +140,8 @@ options! {
 
 /// Pause before a full disk is tried again.
 const RETRY: Duration = Duration::from_millis(500);
+/// How often that is reported while it lasts.
+const WARNING_EVERY: Duration = Duration::from_secs(60);
 
 impl ArchiveSinkOptions {
     /// What the options mean to the crate that keeps archives.
@@ -164,8 +179,11 @@ fn configure(options: ArchiveSinkOptions) -> Result<Opener, OptionError> {
     let archive_options = options.archive_options();
     let fit =
         Fit { received_now: options.received == Received::Now, drop: options.extra_columns == ExtraColumns::Drop };
-    let folder = options.archive;
-    Ok(Box::new(move |context| Ok(Built::Sink(Box::new(Archive::open(folder, &archive_options, fit, context)?)))))
+    let (folder, give_up_after) = (options.archive, options.give_up_after.map(TimeSpan::duration));
+    Ok(Box::new(move |context| {
+        let archive = Archive::open(folder, &archive_options, fit, context)?;
+        Ok(Built::Sink(Box::new(Archive { give_up_after, ..archive })))
+    }))
 }
 
 /// How a count is had from the statistics of the archive.
@@ -177,6 +195,8 @@ struct Archive {
     durability: Durability,
     folder: PathBuf,
     fit: Fit,
+    /// How long a disk that takes nothing is waited for.
+    give_up_after: Option<Duration>,
     stop: StopSignal,
     stored: Counter,
     durable: Counter,
@@ -203,6 +223,7 @@ impl Archive {
             writer: Some(writer),
             folder,
             fit,
+            give_up_after: None,
             stop: context.stop.clone(),
             stored: meter.counter("rows_stored"),
             durable: meter.counter("rows_durable"),
@@ -257,7 +278,8 @@ impl Archive {
         let Some(writer) = &mut self.writer else {
             return Err(AppendError::Final(ComponentError::new("the archive is closed")));
         };
-        let mut told = false;
+        let began = Instant::now();
+        let mut next_warning = began;
         loop {
             let last_try = self.stop.is_set();
             // columns are shared, so a copy to try again with costs nothing
@@ -266,16 +288,18 @@ impl Archive {
                 return Err(AppendError::TooLarge(error));
             }
             self.failures.add(1);
-            if last_try || !error.may_pass() {
+            let waited = began.elapsed();
+            if last_try || !error.may_pass() || self.give_up_after.is_some_and(|limit| waited >= limit) {
                 self.refused.add(delivery.rows() as u64);
                 return Err(AppendError::Final(self.failed(error)));
             }
-            if !told {
+            if Instant::now() >= next_warning {
                 tracing::warn!(
-                    "the archive takes nothing, trying again: {}",
+                    "the archive takes nothing for {} s, trying again: {}",
+                    waited.as_secs(),
                     ComponentError::caused("append", error).chain()
                 );
-                told = true;
+                next_warning += WARNING_EVERY;
             }
             thread::sleep(RETRY);
         }

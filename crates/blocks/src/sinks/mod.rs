@@ -11,7 +11,7 @@ use weir_chain::AnyKind;
 /// Every kind of this folder.
 pub const KINDS: &[&'static dyn AnyKind] = &[
     // keep in the order of the modules
-    &archive::KIND,
+    &archive::KIND_WITH_COLUMNS,
     &counter::KIND,
     &dumper::KIND,
     &export::KIND,

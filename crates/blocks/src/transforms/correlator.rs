@@ -17,8 +17,8 @@ use std::collections::VecDeque;
 
 use arrow::array::RecordBatch;
 use weir_chain::{
-    Built, ComponentContext, ComponentError, ComponentKind, Counter, Opener, OptionError, Outlet, Role, State,
-    TimeSpan, Transform, choices, options,
+    Built, ColumnRule, ComponentContext, ComponentError, ComponentKind, Counter, KindWithColumns, Opener, OptionError,
+    Outlet, Role, State, TimeSpan, Transform, choices, options,
 };
 
 use output::Output;
@@ -43,6 +43,10 @@ pub const KIND: ComponentKind<CorrelatorOptions> = ComponentKind {
           nothing, rows of the other are kept, where the chain cannot hold them back, see `ahead_rows_max`.",
     configure,
 };
+
+/// The same, with what it does to columns.
+pub const KIND_WITH_COLUMNS: KindWithColumns<CorrelatorOptions> =
+    KindWithColumns { kind: KIND, columns: |_| ColumnRule::Replaced(vec!["start_second", "packets_second"]) };
 
 options! {
     /// Options of `correlator`.

@@ -12,8 +12,8 @@ mod tests;
 
 use arrow::array::{BinaryArray, RecordBatch, UInt64Array};
 use weir_chain::{
-    Built, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, OptionError, Outlet, Role,
-    State, TimeSpan, Transform, choices, options,
+    Built, ColumnRule, ComponentContext, ComponentError, ComponentKind, Counter, KindWithColumns, ONE_INPUT, Opener,
+    OptionError, Outlet, Role, State, TimeSpan, Transform, choices, options,
 };
 use weir_flow::Column;
 
@@ -45,6 +45,10 @@ pub const KIND: ComponentKind<DedupOptions> = ComponentKind {
           rows that found none among those and began a flow of their own.",
     configure,
 };
+
+/// The same, with what it does to columns.
+pub const KIND_WITH_COLUMNS: KindWithColumns<DedupOptions> =
+    KindWithColumns { kind: KIND, columns: |_| ColumnRule::Adds(vec!["path", "observations"]) };
 
 options! {
     /// Options of `dedup`.

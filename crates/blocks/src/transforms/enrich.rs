@@ -3,7 +3,6 @@
 //! Everything is looked up by address and comes out as an index into a short list of texts, so a row costs a search for
 //! a prefix and no text is made before the column is put together. Reverse DNS is the exception, see `names`.
 
-mod delimited;
 mod names;
 mod options;
 mod plan;
@@ -20,7 +19,7 @@ use arrow::array::{
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::{DataType, UInt32Type};
-use weir_chain::{ComponentError, ComponentKind, ONE_INPUT, Outlet, Role, State, Transform};
+use weir_chain::{ComponentError, ComponentKind, KindWithColumns, ONE_INPUT, Outlet, Role, State, Transform};
 use weir_flow::Column;
 use weir_routes::PrefixMap;
 
@@ -54,6 +53,9 @@ pub const KIND: ComponentKind<EnrichOptions> = ComponentKind {
           next row of the address.",
     configure: options::configure,
 };
+
+/// The same, with what it does to columns.
+pub const KIND_WITH_COLUMNS: KindWithColumns<EnrichOptions> = KindWithColumns { kind: KIND, columns: options::columns };
 
 struct Enrich {
     tables: Tables,

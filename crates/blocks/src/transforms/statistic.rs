@@ -13,8 +13,8 @@ mod quantiles;
 
 use arrow::array::RecordBatch;
 use weir_chain::{
-    Built, ComponentError, ComponentKind, ONE_INPUT, Opener, OptionError, Outlet, Role, State, Transform, choices,
-    options,
+    Built, ColumnRule, ComponentError, ComponentKind, KindWithColumns, ONE_INPUT, Opener, OptionError, Outlet, Role,
+    State, Transform, choices, options,
 };
 
 use self::cells::{INTERVAL_START, Measured, Wanted, rows_of};
@@ -43,6 +43,10 @@ pub const KIND: ComponentKind<StatisticOptions> = ComponentKind {
           come in the order of `of`.",
     configure,
 };
+
+/// The same, with what it does to columns.
+pub const KIND_WITH_COLUMNS: KindWithColumns<StatisticOptions> =
+    KindWithColumns { kind: KIND, columns: |_| ColumnRule::Replaced(vec!["measure", "count"]) };
 
 options! {
     /// Options of `statistic`.

@@ -181,7 +181,7 @@ impl Sequence {
             return Outcome { unsequenced: true, ..Outcome::default() };
         }
         let was_resumed = self.course.is_resumed;
-        let mut outcome = self.place(arrival);
+        let mut outcome = self.place(&self.from_its_first(arrival));
         if was_resumed && !self.course.is_resumed {
             outcome.lost_down = outcome.lost;
         }
@@ -196,7 +196,7 @@ impl Sequence {
         self.waiting.clear();
         let taken_back = std::mem::take(&mut self.missing);
         let course = self.course.clone();
-        self.begin(arrival);
+        self.begin(&self.from_its_first(arrival));
         if !rule.shows_loss() {
             // that is still to be told
             self.course = course.ended();
@@ -211,6 +211,20 @@ impl Sequence {
         self.course.begin(arrival.received_ms);
         self.newest_export_ms = arrival.export_ms;
         self.newest_uptime_ms = arrival.uptime_ms;
+    }
+
+    /// The datagram under the number of its first unit. Where numbers are those of the last, a message that cannot be counted
+    /// is taken to have all that is missing before its end.
+    fn from_its_first(&self, arrival: &Arrival) -> Arrival {
+        if self.unit != SequenceUnit::RecordsThrough {
+            return *arrival;
+        }
+        let known = arrival.sequence.wrapping_sub(arrival.records);
+        let expected = self.line.as_ref().map(|line| line.expected);
+        let after =
+            expected.filter(|expected| !arrival.complete && arrival.sequence.wrapping_sub(*expected) <= GAP_SURE);
+        let sequence = after.unwrap_or(known);
+        Arrival { sequence, records: arrival.sequence.wrapping_sub(sequence), complete: true, ..*arrival }
     }
 
     fn units(&self, arrival: &Arrival) -> (u32, bool) {
@@ -361,7 +375,7 @@ impl Sequence {
 
     /// Notes that sets of this datagram, with these numbers, wait for their template.
     pub(crate) fn sets_wait(&mut self, arrival: &Arrival, sets: std::ops::Range<u64>) {
-        if self.unit == SequenceUnit::Datagrams || sets.is_empty() {
+        if matches!(self.unit, SequenceUnit::Datagrams | SequenceUnit::RecordsThrough) || sets.is_empty() {
             return;
         }
         if self.waiting.len() >= WAITING_MAX {

@@ -132,3 +132,32 @@ fn only_the_same_octets_are_duplicates() {
     off.remember(10, one, 0);
     assert!(!off.has(10, one));
 }
+
+#[test]
+fn numbers_that_include_their_message_show_loss_as_exactly() {
+    // softflowd 1.1.0 with IPFIX: 25, 54, 86 for messages of 25, 29 and 32 records
+    let sizes = [25_u32, 29, 32, 30, 28, 31];
+    let mut sequence = Sequence::new(SequenceUnit::Records);
+    let (mut number, mut lost, mut back) = (0_u32, 0_u64, 0_u64);
+    let mut observe = |message: usize, is_there: bool, sequence: &mut Sequence| {
+        let records = sizes[message % sizes.len()];
+        number += records;
+        if is_there {
+            let outcome = sequence.observe(&arrival(number, records));
+            lost += u64::from(outcome.lost);
+            back += u64::from(outcome.late) + outcome.taken_back;
+        }
+        lost.saturating_sub(back)
+    };
+    (0..40).for_each(|message| {
+        observe(message, true, &mut sequence);
+    });
+    assert_eq!(sequence.unit(), SequenceUnit::RecordsThrough);
+    assert_eq!(observe(40, true, &mut sequence), 0, "what seemed lost before the rule was known is taken back");
+    // two messages do not come: 30 + 28 + 31 records are between those that do
+    let missing: u64 = [41, 42].map(|message| u64::from(sizes[message % sizes.len()])).iter().sum();
+    observe(41, false, &mut sequence);
+    observe(42, false, &mut sequence);
+    assert_eq!(observe(43, true, &mut sequence), missing);
+    assert_eq!(observe(44, true, &mut sequence), missing);
+}

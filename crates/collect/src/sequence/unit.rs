@@ -17,6 +17,9 @@ pub enum SequenceUnit {
     Datagrams,
     /// Data Records and Template Records.
     AllRecords,
+    /// Data Records up to and including those of the message itself, as softflowd counts in IPFIX; RFC 7011 section 3.1 has
+    /// those before it.
+    RecordsThrough,
     /// Nothing: the number stays as it is.
     Nothing,
     /// Nothing that could be found out: the numbers follow no rule.
@@ -24,7 +27,8 @@ pub enum SequenceUnit {
 }
 
 impl SequenceUnit {
-    const RULES: [Self; 4] = [Self::Records, Self::Datagrams, Self::AllRecords, Self::Nothing];
+    const RULES: [Self; RULE_COUNT] =
+        [Self::Records, Self::Datagrams, Self::AllRecords, Self::RecordsThrough, Self::Nothing];
 
     /// What the standard of a protocol has its sequence numbers count.
     pub(crate) fn of_protocol(version: u8) -> Self {
@@ -42,6 +46,7 @@ impl SequenceUnit {
             Self::Records => "data records",
             Self::Datagrams => "datagrams",
             Self::AllRecords => "data records and template records",
+            Self::RecordsThrough => "data records, those of the message included",
             Self::Nothing => "nothing",
             Self::Unknown => "nothing recognizable",
         }
@@ -49,7 +54,9 @@ impl SequenceUnit {
 
     /// The unit of this name.
     pub(crate) fn by_name(name: &str) -> Option<Self> {
-        [Self::Records, Self::Datagrams, Self::AllRecords].into_iter().find(|unit| unit.name() == name)
+        [Self::Records, Self::Datagrams, Self::AllRecords, Self::RecordsThrough]
+            .into_iter()
+            .find(|unit| unit.name() == name)
     }
 
     /// Whether gaps in such numbers show loss.
@@ -60,7 +67,7 @@ impl SequenceUnit {
     /// Units of a datagram.
     pub(crate) fn of(self, arrival: &Arrival) -> u32 {
         match self {
-            Self::Records => arrival.records,
+            Self::Records | Self::RecordsThrough => arrival.records,
             Self::Datagrams => 1,
             Self::AllRecords => arrival.all_records,
             Self::Nothing | Self::Unknown => 0,
@@ -68,6 +75,9 @@ impl SequenceUnit {
     }
 }
 
+/// How many rules there are, and which of them looks at the message itself rather than at the one before.
+const RULE_COUNT: usize = 5;
+const THROUGH: usize = 3;
 /// Steps that must have been seen before a rule is replaced.
 const STEPS_MIN: u32 = 16;
 /// Steps after which older ones begin to be forgotten: exporters are upgraded.
@@ -76,10 +86,10 @@ const STEPS_MAX: u32 = 1_024;
 /// How many steps followed each rule.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Steps {
-    before: Option<(u32, [u32; 4])>,
+    before: Option<(u32, [u32; RULE_COUNT])>,
     /// Steps that distinguish rules.
     seen: u32,
-    follow: [u32; 4],
+    follow: [u32; RULE_COUNT],
     /// Steps that no rule explains and that led to no place of a line.
     astray: u32,
     /// The number of records was not always the same.
@@ -91,7 +101,9 @@ impl Steps {
     pub(super) fn look(&mut self, arrival: &Arrival) {
         let units = SequenceUnit::RULES.map(|rule| rule.of(arrival));
         let after = arrival.complete.then_some((arrival.sequence, units));
-        let Some((sequence, expected)) = std::mem::replace(&mut self.before, after) else { return };
+        let Some((sequence, mut expected)) = std::mem::replace(&mut self.before, after) else { return };
+        // the number moves by what this message has; a message that cannot be counted follows no such rule
+        expected[THROUGH] = if arrival.complete { units[THROUGH] } else { u32::MAX };
         self.varied |= expected[0] != units[0];
         let step = arrival.sequence.wrapping_sub(sequence);
         if expected[0] == expected[1] && expected[1] == expected[2] {

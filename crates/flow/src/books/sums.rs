@@ -19,6 +19,21 @@ const DAY_MS: i64 = 86_400_000;
 pub struct BooksSums {
     by_key: BTreeMap<Key, Counts>,
     cut_days: BTreeSet<i64>,
+    /// Begin and end of what was added, milliseconds since the epoch.
+    extent_ms: Option<(i64, i64)>,
+}
+
+/// The sums of one exporter, Observation Domain and version.
+#[derive(Debug, Clone, Copy)]
+pub struct ExporterSums<'a> {
+    /// Address of the exporter; `None` for what is not known per exporter.
+    pub exporter: Option<&'a [u8]>,
+    /// Observation Domain.
+    pub observation_domain: Option<u32>,
+    /// Version of the export protocol.
+    pub export_version: Option<u8>,
+    /// Sums by [`Counter`].
+    pub counts: &'a Counts,
 }
 
 type Key = (Option<Vec<u8>>, Option<u32>, Option<u8>);
@@ -60,6 +75,8 @@ impl BooksSums {
             if span > 1 && (from_ms < start_ms || until_ms > end_ms) {
                 self.cut_days.insert(from_ms.div_euclid(DAY_MS));
             }
+            let (first_ms, last_ms) = self.extent_ms.unwrap_or((from_ms, until_ms));
+            self.extent_ms = Some((first_ms.min(from_ms), last_ms.max(until_ms)));
             let exporter = exporters.is_valid(row).then(|| exporters.value(row).to_vec());
             let domain = domains.is_valid(row).then(|| domains.value(row));
             let sums = self.of_key((exporter, domain, versions.is_valid(row).then(|| versions.value(row))));
@@ -81,6 +98,21 @@ impl BooksSums {
     /// The sums of each exporter, Observation Domain and version.
     pub(super) fn counts(&self) -> impl Iterator<Item = &Counts> {
         self.by_key.values()
+    }
+
+    /// The same with whose they are, sorted by exporter.
+    pub fn exporters(&self) -> impl Iterator<Item = ExporterSums<'_>> {
+        self.by_key.iter().map(|((exporter, domain, version), counts)| ExporterSums {
+            exporter: exporter.as_deref(),
+            observation_domain: *domain,
+            export_version: *version,
+            counts,
+        })
+    }
+
+    /// Begin of the first minute and end of the last one that were added, milliseconds since the epoch.
+    pub fn extent_ms(&self) -> Option<(i64, i64)> {
+        self.extent_ms
     }
 
     /// Days, counted from 1970-01-01 in UTC, that a time range has only a part of, and whose rows were added as a whole

@@ -157,13 +157,14 @@ static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
 
 /// Names of the functions, in the order of the reference page.
 pub fn function_names() -> Vec<&'static str> {
-    ALL.iter().map(|function| function.name()).collect()
+    ALL.iter().map(|function| function.name()).chain(crate::enrichment::names()).collect()
 }
 
 /// How many of the first arguments of a function are addresses, which may be written as text.
 pub(crate) fn address_arguments(name: &str) -> usize {
     match name {
         "family" | "is_ipv4" | "is_ipv6" | "host" | "cidr" | "prefix" | "network" => 1,
+        "country" | "asn" | "label" | "if_name" => 1,
         "community_id" => 2,
         _ => 0,
     }

@@ -157,7 +157,7 @@ fn explained(context: &SessionContext, text: &str, error: &DataFusionError) -> E
     }
     let tables = describe::table_names(context);
     let tables: Vec<_> = tables.iter().map(String::as_str).collect();
-    EngineError::from(Mistake::explain(text, error, &tables))
+    EngineError::from(Mistake::explain(text, error, &tables, &|_, column| column))
 }
 
 /// Where a statement runs.

@@ -6,6 +6,7 @@ mod status;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use crate::time_args::moment;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use weir_archive::{
@@ -15,7 +16,6 @@ use weir_archive::{
 use weir_blocks::sinks::archive::{ArchiveSinkOptions, RetentionOptions};
 use weir_chain::{ByteSize, Options};
 use weir_flow::Table;
-use weir_nfdump::times::moment;
 
 use self::ls::{LsArgs, amount, places};
 use super::ArchiveArg;
@@ -112,10 +112,10 @@ struct ExportArgs {
     #[arg(value_name = "FOLDER")]
     to: PathBuf,
     /// Copy flows from this time on, such as 2026-11-21T08:30
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true)]
     from: Option<i64>,
     /// Copy flows before this time
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true)]
     until: Option<i64>,
     /// Copy only this table; may be repeated
     #[arg(long, value_name = "NAME", value_parser = table)]

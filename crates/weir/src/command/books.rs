@@ -1,56 +1,80 @@
-//! `weir books`: what became of everything that was received.
+//! `weir books`: what happened to everything that was received.
+
+mod verdict;
 
 use std::convert::Infallible;
 use std::io;
 use std::iter;
 use std::process::ExitCode;
 
+use arrow::array::RecordBatch;
 use weir_archive::{SequenceHole, Snapshot};
 use weir_flow::Counter;
-use weir_flow::books::{Completeness, Counts, balance, balance_rows, sets_waiting};
+use weir_flow::books::{BooksSums, Completeness, Counts, balance, balance_rows, sets_waiting};
 use weir_print::{OutputOptions, PrintError, write_batches};
 
 use super::{ArchiveArg, FormatArg};
+use crate::time_args::TimeArgs;
 
 /// Examples at the end of the long help.
 const EXAMPLES: &str = "\
 Examples:
   weir books --archive flows
+  weir books --archive flows --last 1h
+  weir books --archive flows --from yesterday --until today --all
   weir books --archive flows --format json";
 
-/// Print the books of each exporter and check that they balance
+/// Print how complete the flows of each exporter are, and check that the books balance
 ///
-/// The exit status is 1 when they do not.
+/// The first line is the verdict. The exit status is 1 when the books do not balance; a loss on the way is none.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     folder: ArchiveArg,
-    /// Write the books in this format
+    #[command(flatten)]
+    times: TimeArgs,
+    /// Print every counter that is not zero rather than what most people look at
+    #[arg(long)]
+    all: bool,
+    /// Write the books in this format; all but table have every counter
     #[arg(long, short = 'o', value_enum, value_name = "FORMAT", default_value_t = FormatArg::Table)]
     format: FormatArg,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let snapshot = Snapshot::open(&args.folder.archive)?;
-    let sums = snapshot.books(i64::MIN, i64::MAX)?;
+    let [from, until] = args.times.range()?;
+    let sums = snapshot.books(from.unwrap_or(i64::MIN), until.unwrap_or(i64::MAX))?;
     let totals = sums.totals();
-    // a counter that is zero for every exporter is left out; datagrams and stored records never are
-    let is_shown = |counter: &Counter| {
-        totals[*counter as usize] > 0 || matches!(counter, Counter::Datagrams | Counter::RecordsStored)
-    };
-    let counters: Vec<Counter> = Counter::ALL.iter().copied().filter(is_shown).collect();
-    let table = sums.table(&counters);
+    let is_for_people = args.format == FormatArg::Table;
+    if is_for_people {
+        println!("{}\n", verdict::sentence(&sums, &args.times.zone()));
+    }
+    let table = if is_for_people && !args.all { verdict::table(&sums) } else { every_counter(&sums, &totals) };
     let schema = table.schema();
-    let options = OutputOptions { scaled: false, ..OutputOptions::default() };
+    let options = OutputOptions { scaled: false, zone: args.times.zone(), ..OutputOptions::default() };
     let table = iter::once(Ok::<_, Infallible>(table));
     match write_batches(table, &schema, args.format.into(), &options, &mut io::stdout().lock()) {
         Err(PrintError::Write(error)) => return Err(error.into()),
         Err(PrintError::Batches(error)) => match error {},
         Ok(_) => {}
     }
+    if from.is_some() || until.is_some() {
+        // flows of a time are not the records of that time: only all of them can be compared
+        return Ok(ExitCode::SUCCESS);
+    }
     let is_balanced = report(&totals, &sums.completeness(), &snapshot.sequence_holes()?, &snapshot);
     Ok(if is_balanced { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// A row for each exporter. A counter that is zero for every exporter is left out; datagrams and stored records never are.
+fn every_counter(sums: &BooksSums, totals: &Counts) -> RecordBatch {
+    let is_shown = |counter: &Counter| {
+        totals[*counter as usize] > 0 || matches!(counter, Counter::Datagrams | Counter::RecordsStored)
+    };
+    let counters: Vec<Counter> = Counter::ALL.iter().copied().filter(is_shown).collect();
+    sums.table(&counters)
 }
 
 /// Reports on standard error whether the books balance with each other and with the flows of the archive.

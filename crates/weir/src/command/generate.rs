@@ -74,7 +74,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     ipv6_share: f64,
     /// Let the flows begin at this time, such as 2026-01-01T00:00:00Z
-    #[arg(long, value_name = "TIME", value_parser = weir_nfdump::times::moment, default_value = "2026-01-01T00:00:00Z")]
+    #[arg(long, value_name = "TIME", value_parser = crate::time_args::moment, default_value = "2026-01-01T00:00:00Z")]
     start: i64,
     /// Flows that end in a second of simulated time
     #[arg(long, value_name = "N", default_value_t = 10_000)]

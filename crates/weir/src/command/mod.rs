@@ -37,7 +37,7 @@ use weir_flow::scaling::Corrections;
 use weir_query::{Archive, MemoryPool, QueryOptions};
 use weir_sql::output::Format;
 use weir_sql::stored_flows::StoredFlows;
-use weir_sql::{Engine, EngineOptions, FlowAnswers, QueryControl, UserTable};
+use weir_sql::{Engine, EngineOptions, FlowAnswers, QueryControl};
 use weir_wire::WireError;
 
 /// Where the archive is and how much a question may use.
@@ -60,9 +60,9 @@ pub(crate) struct ArchiveArgs {
 }
 
 impl ArchiveArgs {
-    /// Opens the SQL engine, with files as tables next to those of the archive.
-    pub(crate) fn engine(&self, tables: Vec<UserTable>) -> anyhow::Result<Engine> {
-        let options = EngineOptions { tables, corrections: self.corrections()?, ..self.engine_options() };
+    /// Opens the SQL engine.
+    pub(crate) fn engine(&self, options: EngineOptions) -> anyhow::Result<Engine> {
+        let options = EngineOptions { corrections: self.corrections()?, ..options };
         match self.elsewhere()? {
             Some(store) => Ok(Engine::over_stored(store, &options, &QueryControl::default())?),
             None => Ok(Engine::open(&self.archive, &options)?),
@@ -117,7 +117,8 @@ impl ArchiveArgs {
         usize::try_from(self.memory_limit.bytes()).unwrap_or(usize::MAX)
     }
 
-    fn engine_options(&self) -> EngineOptions {
+    /// Limits of the engine.
+    pub(crate) fn engine_options(&self) -> EngineOptions {
         let mut options = EngineOptions { memory_octets_max: self.memory_octets(), ..EngineOptions::default() };
         if let Some(threads) = self.threads {
             options.threads = threads.get();

@@ -6,19 +6,23 @@ use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use jiff::tz::TimeZone;
 use weir_flow::Column;
-use weir_nfdump::times;
+use weir_nfdump::times::window as nfdump_window;
 use weir_print::{Bars, OutputOptions};
 use weir_query::Archive;
-use weir_sql::{AggregateKey, FlowAnswers, FlowQuery, Order, Select, Sorting, TimeWindow, WindowRule};
+use weir_sql::{AggregateKey, FlowAnswers, FlowQuery, Order, Select, Sorting, TimeWindow, Totals, WindowRule};
 
 use super::{ArchiveArgs, FormatArg, texts};
 use crate::foreground_query::{CLOSING_MAX, ForegroundArgs, ForegroundQuery, When, parse_filter, terminal};
+use crate::time_args::TimeArgs;
 
 /// Rows of a ranking unless --limit asks for another number.
 const TOP_DEFAULT: usize = 10;
+
+/// The order of a list that is not sorted.
+const UNSORTED: &str = "none";
 
 /// Columns of a plain listing.
 const LIST_COLUMNS: &[Column] = &[
@@ -40,7 +44,8 @@ Examples:
   weir query -R flows 'dst port 22 and bytes > 1k'
   weir query -R flows --statistic srcip/bytes --limit 10 'proto tcp'
   weir query -R flows --aggregate srcip,dstport --order bytes 'net 192.0.2.0/24'
-  weir query -R flows --from 2026-11-21T08:00 --until 2026-11-21T09:00 --format csv 'host 192.0.2.1'
+  weir query -R flows --last 15m 'proto udp'
+  weir query -R flows --from 'yesterday 08:00' --until 'yesterday 09:00' --format csv 'host 192.0.2.1'
   weir query -R flows --plot day.svg --plot-by dstport 'proto tcp'";
 
 /// List, rank or group flows, with nfdump's filter language
@@ -87,7 +92,10 @@ struct SelectionArgs {
     /// Group by protocol, addresses and ports
     #[arg(long, short = 'a')]
     aggregate_five_tuple: bool,
-    /// Sort by flows, packets, bytes, pps, bps, bpp, tstart, tend or duration, with :a or :d for the direction
+    /// Sort by flows, packets, bytes, pps, bps, bpp, tstart, tend or duration, with :a or :d for the direction; or none
+    ///
+    /// Lists are sorted by tstart when they are tables or have a --limit, and else come in the order of the archive, as
+    /// with none.
     #[arg(long, short = 'O', value_name = "ORDER")]
     order: Option<String>,
     /// Print at most this many rows; 0 for all [default: 10 of a ranking, all of a grouping or a listing]
@@ -101,21 +109,18 @@ struct SelectionArgs {
 /// The time of the flows.
 #[derive(Debug, clap::Args)]
 struct WindowArgs {
-    /// Take only flows strictly within YYYY/MM/DD.hh:mm:ss-YYYY/MM/DD.hh:mm:ss, in the local zone
-    #[arg(long = "time", short = 't', value_name = "WINDOW", value_parser = times::window, conflicts_with_all = ["from", "until"])]
+    /// Take only flows strictly within YYYY/MM/DD.hh:mm:ss-YYYY/MM/DD.hh:mm:ss, in the local zone, as nfdump does
+    #[arg(long = "time", short = 't', value_name = "WINDOW", value_parser = nfdump_window, conflicts_with_all = ["from", "until", "last"])]
     window: Option<TimeWindow>,
-    /// Take only flows that were active at this time or later, such as 2026-11-21T08:30 or 2026-11-21T08:30:00Z
-    #[arg(long, value_name = "TIME", value_parser = times::moment, allow_hyphen_values = true)]
-    from: Option<i64>,
-    /// Take only flows that were active at this time or before
-    #[arg(long, value_name = "TIME", value_parser = times::moment, allow_hyphen_values = true)]
-    until: Option<i64>,
+    #[command(flatten)]
+    times: TimeArgs,
 }
 
 impl WindowArgs {
-    fn window(&self) -> TimeWindow {
-        let active = TimeWindow { from_ms: self.from, until_ms: self.until, rule: WindowRule::Overlaps };
-        self.window.unwrap_or(active)
+    /// The flows that were active at some time of the window.
+    fn window(&self) -> anyhow::Result<TimeWindow> {
+        let [from_ms, until_ms] = self.times.range()?;
+        Ok(self.window.unwrap_or(TimeWindow { from_ms, until_ms, rule: WindowRule::Overlaps }))
     }
 }
 
@@ -131,12 +136,9 @@ struct OutputArgs {
     /// Print plain numbers in tables rather than 1.2 M
     #[arg(long, short = 'N', help_heading = "Output")]
     plain_numbers: bool,
-    /// Print times of tables in UTC rather than in the local zone
-    #[arg(long, help_heading = "Output")]
-    utc: bool,
-    /// Draw each row's share of all flows that pass as a bar
+    /// Draw each row's share of all flows that pass as a bar rather than as a number; never leaves out shares and total
     ///
-    /// In tables of rankings and groupings that are sorted by flows, packets or bytes. Bars need a second look at the flows.
+    /// In tables of rankings and groupings that are sorted by flows, packets or bytes. Shares need a second look at the flows.
     #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto, help_heading = "Output")]
     bars: When,
     /// Report on standard error how complete the answer is, by the books; on terminals that is the default
@@ -150,7 +152,7 @@ struct OutputArgs {
 impl Args {
     /// Zone of times for people.
     fn zone(&self) -> TimeZone {
-        if self.output.utc { TimeZone::UTC } else { TimeZone::system() }
+        self.window.times.zone()
     }
 
     fn is_quiet(&self) -> bool {
@@ -165,8 +167,8 @@ impl Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let began = Instant::now();
     let filter = parse_filter(&args.filter.join(" "))?;
-    let window = args.window.window();
-    let selects = args.selection.selects()?;
+    let window = args.window.window()?;
+    let selects = args.selection.selects(args.is_table())?;
     let foreground = ForegroundQuery::new(&args.foreground)?;
     let answers = args.archive.flow_answers(foreground.control(), args.scaled, args.approximate)?;
     let question = |select| FlowQuery { filter: filter.clone(), window, select, scaled: args.scaled };
@@ -216,37 +218,48 @@ fn write(
             // the reader of the answers has gone
             break;
         }
-        let options = OutputOptions { bars: bars(args, &question, answers)?, ..options.clone() };
+        let totals = totals(args, &question, answers)?;
+        let bars = totals.map(|(order, totals)| bars(args, order, totals));
+        let options = OutputOptions { bars, ..options.clone() };
         let written = answers.write(&question, args.output.format.into(), &options, &mut foreground.output())?;
         if let Some(most) = written.unlisted_max.filter(|most| *most != [0; 3] && !args.is_quiet()) {
             let [flows, packets, bytes] = most;
             eprintln!("a value that is not listed may have {flows} flows, {packets} packets and {bytes} bytes at most");
+        }
+        if let Some((_, Totals { flows, packets, bytes })) = totals {
+            // a reader that has gone needs no total
+            let _ = writeln!(foreground.output(), "total: {flows} flows, {packets} packets, {bytes} bytes");
         }
         rows += written.rows;
     }
     Ok(rows)
 }
 
-/// The bars of an answer, if it has any.
-fn bars(args: &Args, question: &FlowQuery, answers: &FlowAnswers) -> anyhow::Result<Option<Bars>> {
+/// What all flows carried together of which a ranking or grouping shows a part; `None` where no shares are printed.
+fn totals(args: &Args, question: &FlowQuery, answers: &FlowAnswers) -> anyhow::Result<Option<(Order, Totals)>> {
     let sorting = match &question.select {
         Select::Statistic { sorting, .. } => Some(*sorting),
         Select::Aggregate { sorting, .. } => *sorting,
         Select::List { .. } => None,
     };
-    let is_shown = args.is_table() && args.output.bars.holds(io::stdout().is_terminal());
-    let Some(sorting) = sorting.filter(|_| is_shown) else { return Ok(None) };
-    if !matches!(sorting.order, Order::Flows | Order::Packets | Order::Bytes) {
+    let is_shown = args.is_table() && args.output.bars != When::Never && !args.is_quiet();
+    let order = sorting.map(|sorting| sorting.order).filter(|_| is_shown);
+    let Some(order) = order.filter(|order| matches!(order, Order::Flows | Order::Packets | Order::Bytes)) else {
         return Ok(None);
-    }
-    let totals = answers.totals(question)?;
-    let total = match sorting.order {
+    };
+    Ok(Some((order, answers.totals(question)?)))
+}
+
+/// Shares next to the rows, and bars where people look.
+fn bars(args: &Args, order: Order, totals: Totals) -> Bars {
+    let total = match order {
         Order::Flows => totals.flows,
         Order::Packets => totals.packets,
         _ => totals.bytes,
     };
-    let column = sorting.order.column_name().to_owned();
-    Ok(Some(Bars { column, total, terminal_width: terminal::width() }))
+    let is_drawn = args.output.bars.holds(io::stdout().is_terminal());
+    let terminal_width = if is_drawn { terminal::width() } else { Some(0) };
+    Bars { column: order.column_name().to_owned(), total, terminal_width }
 }
 
 /// Reports on standard error that sums do not fit, with `--quiet` too: the answer is wrong without it.
@@ -278,9 +291,11 @@ fn report_expired(
 }
 
 impl SelectionArgs {
-    /// What the options ask for; several rankings make several answers.
-    fn selects(&self) -> anyhow::Result<Vec<Select>> {
-        let sorting = self.order.as_deref().map(Sorting::parse).transpose()?;
+    /// What the options ask for; several rankings make several answers. Flows are listed in the order of time where people
+    /// look or only the first are wanted: who reads all of them as CSV need not wait for a sort.
+    fn selects(&self, is_for_people: bool) -> anyhow::Result<Vec<Select>> {
+        let is_unsorted = self.order.as_deref() == Some(UNSORTED);
+        let sorting = self.order.as_deref().filter(|_| !is_unsorted).map(Sorting::parse).transpose()?;
         let limit = |default: Option<usize>| match self.limit {
             Some(0) => None,
             Some(limit) => Some(limit),
@@ -288,13 +303,23 @@ impl SelectionArgs {
         };
         let keys = self.aggregate.iter().map(|key| AggregateKey::parse(key)).collect::<Result<Vec<_>, _>>()?;
         if !self.statistic.is_empty() {
+            let is_grouped = self.aggregate_five_tuple || !keys.is_empty();
+            if let Some(other) = self.statistic.iter().find(|text| is_grouped && !text.starts_with("record")) {
+                bail!(
+                    "--statistic {other} ranks one field, and --aggregate groups by others\nhint: rank groups with \
+                     --statistic record, or leave out one of both"
+                );
+            }
             let ranking = |text: &String| Select::parse_ranking(text, &keys, limit(Some(TOP_DEFAULT)));
             return Ok(self.statistic.iter().map(ranking).collect::<Result<_, _>>()?);
         }
         if self.aggregate_five_tuple || !keys.is_empty() {
             return Ok(vec![Select::Aggregate { keys, more: Vec::new(), sorting, limit: limit(None) }]);
         }
-        Ok(vec![Select::List { columns: list_columns(&self.columns)?, sorting, limit: limit(None) }])
+        let limit = limit(None);
+        let is_in_time = sorting.is_none() && !is_unsorted && (is_for_people || limit.is_some());
+        let sorting = if is_in_time { Some(Sorting::usual(Order::Start)) } else { sorting };
+        Ok(vec![Select::List { columns: list_columns(&self.columns)?, sorting, limit }])
     }
 }
 

@@ -8,18 +8,18 @@ use std::iter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::SystemTime;
 
 use anyhow::{Context, anyhow, bail};
 use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use arrow::datatypes::Schema;
 use clap::Subcommand;
+use jiff::tz::TimeZone;
 use weir_chain::TimeSpan;
-use weir_nfdump::times;
 use weir_print::{OutputOptions, PrintError, write_batches};
 use weir_series::{Catalogue, Coverage, Family, FamilyId, Resolution, RowSelection, SeriesError, SeriesStore};
 
 use super::FormatArg;
+use crate::time_args::TimeArgs;
 
 /// Folder of the statistics of an archive.
 pub(crate) const FOLDER: &str = "statistics";
@@ -78,32 +78,27 @@ impl StoreArgs {
 /// Which steps.
 #[derive(Debug, clap::Args)]
 struct StepArgs {
-    /// Take steps from this time on, such as 2026-11-21T08:30 or 2026-11-21T08:30:00Z
-    #[arg(long, value_name = "TIME", value_parser = times::moment, allow_hyphen_values = true, conflicts_with = "last")]
-    from: Option<i64>,
-    /// Take steps before this time
-    #[arg(long, value_name = "TIME", value_parser = times::moment, allow_hyphen_values = true)]
-    until: Option<i64>,
-    /// Take the steps of this long until now, such as 1h or 7d
-    #[arg(long, value_name = "DURATION")]
-    last: Option<TimeSpan>,
+    #[command(flatten)]
+    times: TimeArgs,
     /// Take steps of this length [default: the shortest that are kept for so long]
     #[arg(long, value_name = "DURATION")]
     step: Option<TimeSpan>,
 }
 
 impl StepArgs {
+    fn zone(&self) -> TimeZone {
+        self.times.zone()
+    }
+
     /// The time asked for, in seconds since the epoch; all of it when nothing is asked.
-    fn range(&self) -> (i64, i64) {
-        let now = SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_secs() as i64);
-        let last = self.last.map(|last| now.saturating_sub(last.duration().as_secs() as i64));
-        let from = self.from.map(|ms| ms.div_euclid(1_000)).or(last);
-        (from.unwrap_or(i64::MIN), self.until.map_or(i64::MAX, |ms| ms.div_euclid(1_000)))
+    fn range(&self) -> anyhow::Result<(i64, i64)> {
+        let [from, until] = self.times.range()?.map(|end| end.map(|ms| ms.div_euclid(1_000)));
+        Ok((from.unwrap_or(i64::MIN), until.unwrap_or(i64::MAX)))
     }
 
     /// The steps that are read, and from when until when.
     fn selected(&self, store: &SeriesStore) -> anyhow::Result<(Resolution, i64, i64)> {
-        let (from, until) = self.range();
+        let (from, until) = self.range()?;
         let resolution = match self.step {
             Some(step) => store
                 .resolutions()
@@ -215,7 +210,7 @@ fn ls(args: &LsArgs) -> anyhow::Result<()> {
         let mut keys: Vec<&str> = catalogue.series(family).map(|(_, key)| key).filter(is_wanted).collect();
         keys.sort_unstable();
         let keys: ArrayRef = Arc::new(StringArray::from(keys));
-        return print(iter::once(Ok(RecordBatch::try_from_iter([("key", keys)])?)), args.format);
+        return print(iter::once(Ok(RecordBatch::try_from_iter([("key", keys)])?)), args.format, TimeZone::UTC);
     }
     let families = || (0..).map(FamilyId).zip(store.families());
     let texts = |of: &dyn Fn((FamilyId, &Family)) -> String| -> ArrayRef {
@@ -234,7 +229,7 @@ fn ls(args: &LsArgs) -> anyhow::Result<()> {
         ("metrics", texts(&|(_, family)| metrics(family))),
         ("kept", texts(&|(_, family)| coverage(family).to_owned())),
     ])?;
-    print(iter::once(Ok(table)), args.format)?;
+    print(iter::once(Ok(table)), args.format, TimeZone::UTC)?;
     for &resolution in store.resolutions() {
         let keep = TimeSpan::from_secs(resolution.keep_secs);
         let step = TimeSpan::from_secs(u64::from(resolution.step_secs));
@@ -266,9 +261,9 @@ fn fetch(args: &FetchArgs) -> anyhow::Result<()> {
     let empty = RecordBatch::new_empty(rows.schema()).project(&columns)?;
     let mut batches = rows.map(|batch| Ok(batch?.project(&columns)?)).peekable();
     if batches.peek().is_none() {
-        return print(iter::once(Ok(empty)), args.format);
+        return print(iter::once(Ok(empty)), args.format, args.steps.zone());
     }
-    print(batches, args.format)
+    print(batches, args.format, args.steps.zone())
 }
 
 /// The columns that say something of a family: those of its metrics, and in the finest steps only their values.
@@ -288,11 +283,15 @@ fn columns_of(schema: &Schema, family: &Family, is_finest: bool) -> Vec<usize> {
 }
 
 /// Writes batches to standard output.
-fn print(batches: impl Iterator<Item = anyhow::Result<RecordBatch>>, format: FormatArg) -> anyhow::Result<()> {
+fn print(
+    batches: impl Iterator<Item = anyhow::Result<RecordBatch>>,
+    format: FormatArg,
+    zone: TimeZone,
+) -> anyhow::Result<()> {
     let mut batches = batches.peekable();
     let Some(Ok(first)) = batches.peek() else { return batches.next().transpose().map(drop) };
     let schema = first.schema();
-    let options = OutputOptions { scaled: false, ..OutputOptions::default() };
+    let options = OutputOptions { zone, scaled: false, ..OutputOptions::default() };
     match write_batches(batches, &schema, format.into(), &options, &mut io::stdout().lock()) {
         // the reader has gone
         Err(PrintError::Write(error)) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),

@@ -1,15 +1,22 @@
-//! `weir sql`: queries in SQL.
+//! `weir sql`: queries in SQL, one or as many as are typed.
+
+mod completion;
+mod shell;
 
 use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::Context;
+use jiff::tz::TimeZone;
 use weir_sql::output::{OutputOptions, write_answer};
-use weir_sql::{Engine, UserTable};
+use weir_sql::{Engine, EngineError, EngineOptions, Enrichment, EnrichmentFiles, UserTable};
 
 use super::{ArchiveArgs, FormatArg, texts};
 use crate::foreground_query::{CLOSING_MAX, ForegroundArgs, ForegroundQuery};
+use crate::time_args::zone;
 
 /// Examples at the end of the long help.
 const EXAMPLES: &str = "\
@@ -17,24 +24,29 @@ Examples:
   weir sql -R flows 'SELECT count(*) FROM flows'
   weir sql -R flows \"SELECT src_addr, sum(bytes) AS bytes FROM flows WHERE cidr(dst_addr, '192.0.2.0/24') GROUP BY src_addr ORDER BY bytes DESC LIMIT 10\"
   weir sql -R flows --table hosts=hosts.csv 'SELECT name, sum(bytes) FROM flows JOIN hosts ON src_addr = address GROUP BY name'
-  weir sql -R flows --format csv - < statement.sql";
+  weir sql -R flows --format csv - < statement.sql
+  weir sql -R flows \"SELECT start, end, src_addr FROM flows WHERE protocol = 'TCP' AND start > 'yesterday 14:00'\"
+  weir sql -R flows                                  # a shell: \\? for help";
 
 /// Query the archive in SQL
 ///
-/// The tables are flows, exporter_books, exporter_options, interface_counters and host_counters.
+/// The tables are flows, exporter_books, exporter_options, interface_counters and host_counters. Without a statement a shell
+/// takes one after the other; from a pipe, statements that end with ; are answered in order.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     #[command(flatten)]
     archive: ArchiveArgs,
-    /// The statement; - reads it from standard input
+    /// The statement; - reads it from standard input [default: a shell]
     #[arg(value_name = "STATEMENT")]
-    statement: String,
+    statement: Option<String>,
     /// Add a file as a table: .csv or .tsv with a header line, .ndjson, or .parquet
     ///
     /// Columns that hold nothing but addresses join with those of flows. The option may be repeated.
     #[arg(long = "table", value_name = "NAME=FILE", value_parser = user_table)]
     tables: Vec<UserTable>,
+    #[command(flatten)]
+    enrichment: EnrichmentArgs,
     #[command(flatten)]
     foreground: ForegroundArgs,
     /// Write the answer in this format
@@ -43,19 +55,69 @@ pub(crate) struct Args {
     /// Write texts in CSV as they came, control characters and what a spreadsheet computes included
     #[arg(long, help_heading = "Output")]
     raw: bool,
+    /// Read and print times in UTC rather than in the local zone
+    #[arg(long, help_heading = "Output")]
+    utc: bool,
     /// Do not report the number of rows and the time taken
     #[arg(long, short = 'q', help_heading = "Output")]
     quiet: bool,
 }
 
+/// Files for country(), asn(), label() and if_name().
+#[derive(Debug, Clone, clap::Args)]
+struct EnrichmentArgs {
+    /// Look up countries in this MaxMind DB file, for country()
+    #[arg(long, value_name = "FILE", env = "WEIR_GEO_MMDB", help_heading = "Enrichment")]
+    geo_mmdb: Option<PathBuf>,
+    /// Look up autonomous systems in this MaxMind DB file, for asn()
+    #[arg(long, value_name = "FILE", env = "WEIR_ASN_MMDB", help_heading = "Enrichment")]
+    asn_mmdb: Option<PathBuf>,
+    /// Look up labels in this file of lines prefix,label, for label()
+    #[arg(long, value_name = "FILE", env = "WEIR_LABELS", help_heading = "Enrichment")]
+    labels: Option<PathBuf>,
+    /// Look up names in this file of lines exporter,if_index,name, for if_name(); then in what exporters reported
+    #[arg(long, value_name = "FILE", env = "WEIR_INTERFACES", help_heading = "Enrichment")]
+    interfaces: Option<PathBuf>,
+}
+
+impl EnrichmentArgs {
+    fn load(&self) -> Result<Arc<Enrichment>, EngineError> {
+        let Self { geo_mmdb, asn_mmdb, labels, interfaces } = self.clone();
+        Enrichment::load(&EnrichmentFiles { asn_mmdb, geo_mmdb, labels, interfaces }).map(Arc::new)
+    }
+}
+
+impl Args {
+    /// Opens the archive as it is now.
+    fn engine(&self, enrichment: &Arc<Enrichment>) -> anyhow::Result<Engine> {
+        let options = EngineOptions {
+            tables: self.tables.clone(),
+            zone: self.zone(),
+            enrichment: Arc::clone(enrichment),
+            ..self.archive.engine_options()
+        };
+        self.archive.engine(options)
+    }
+
+    /// Zone of times that are written without one, and of those that are printed.
+    fn zone(&self) -> TimeZone {
+        zone(self.utc)
+    }
+
+    fn output_options(&self) -> OutputOptions {
+        OutputOptions { zone: self.zone(), scaled: false, texts: texts(self.raw), ..OutputOptions::default() }
+    }
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let began = Instant::now();
-    let statement = match args.statement.as_str() {
+    let Some(statement) = &args.statement else { return shell::run(args) };
+    let statement = match statement.as_str() {
         "-" => io::read_to_string(io::stdin()).context("cannot read the statement from standard input")?,
         text => text.to_owned(),
     };
     let foreground = ForegroundQuery::new(&args.foreground)?;
-    let engine = args.archive.engine(args.tables.clone())?;
+    let engine = args.engine(&args.enrichment.load()?)?;
     let result = write(args, &statement, &engine, &foreground);
     if let Ok(rows) = result
         && !args.quiet
@@ -73,8 +135,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Writes the answer; gives the number of its rows.
 fn write(args: &Args, statement: &str, engine: &Engine, foreground: &ForegroundQuery) -> anyhow::Result<u64> {
     let answer = engine.sql_on(statement, foreground.control())?;
-    let options = OutputOptions { scaled: false, texts: texts(args.raw), ..OutputOptions::default() };
-    Ok(write_answer(answer, args.format.into(), &options, &mut foreground.output())?)
+    Ok(write_answer(answer, args.format.into(), &args.output_options(), &mut foreground.output())?)
 }
 
 /// Reads `NAME=FILE`.

@@ -91,3 +91,25 @@ fn a_signal_ends_a_chain_in_order_and_nothing_is_lost() {
         run(&["sql", "-q", "-o", "csv", "--archive", archive.to_str().expect("UTF-8"), "SELECT count(*) FROM flows"]);
     assert_eq!(text(&count.stdout).lines().last(), Some(made.to_string().as_str()));
 }
+
+#[test]
+fn columns_that_a_sink_refuses_are_found_before_anything_is_opened() {
+    let chain = |more: &str| {
+        format!(
+            "[components.source]\ntype = \"generator\"\nrecords = 5\n\
+             [components.names]\ntype = \"enrich\"\ninputs = [\"source\"]\nlabels = \"labels.csv\"\n\
+             [components.sorted]\ntype = \"sorter\"\ninputs = [\"names\"]\n\
+             [components.archive]\ntype = \"archive\"\ninputs = [\"sorted\"]\narchive = \"flows\"\n{more}"
+        )
+    };
+    let refused = with_chain(&["chain", "check", "-"], &chain(""));
+    assert!(!refused.status.success());
+    let said = text(&refused.stderr);
+    for part in
+        ["line 11, column 1", "'dst_label', which 'names' adds, is no column of flows", "hint: write extra_columns"]
+    {
+        assert!(said.contains(part), "{said}");
+    }
+    let accepted = with_chain(&["chain", "check", "-"], &chain("extra_columns = \"drop\"\n"));
+    assert!(accepted.status.success(), "{}", text(&accepted.stderr));
+}

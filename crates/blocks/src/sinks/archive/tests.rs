@@ -180,6 +180,34 @@ fn a_full_disk_makes_the_sink_wait_until_there_is_room() {
 }
 
 #[test]
+fn a_sink_that_is_to_give_up_ends_on_a_disk_that_stays_full() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mount = |arguments: &[&str]| {
+        let output = std::process::Command::new(arguments[0]).args(&arguments[1..]).arg(folder.path()).output();
+        output.is_ok_and(|output| output.status.success())
+    };
+    if !mount(&["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs"]) {
+        weir_testkit::skip("root", "mounting a small disk needs root");
+        return;
+    }
+    let archive = folder.path().join("archive");
+    let options = format!("archive = '{}'\ngive_up_after = '1ms'", archive.display());
+    let (Built::Sink(mut sink), context) = compliance::open(ARCHIVE, &options) else { panic!("a sink") };
+    let mut taken = 0;
+    let error = loop {
+        match sink.take(Burst::new(flows(1000, true))) {
+            Ok(()) => taken += 1000,
+            Err(error) => break error.chain(),
+        }
+    };
+    let refused = context.counters.counter("rows_refused").get();
+    drop(sink);
+    assert!(mount(&["umount", "-l"]));
+    assert!(error.contains("cannot write to the archive"), "{error}");
+    assert!(taken > 0 && refused == 1000, "{taken} taken, {refused} refused");
+}
+
+#[test]
 fn an_archive_with_a_writer_is_an_error_that_names_it() {
     let folder = tempfile::tempdir().expect("a folder");
     let _writer = Writer::open(folder.path(), ArchiveOptions::default()).expect("an archive");

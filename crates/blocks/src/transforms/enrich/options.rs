@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use weir_chain::{Built, ComponentContext, Opener, OptionError, TimeSpan, options};
+use weir_chain::{Built, ColumnRule, ComponentContext, Opener, OptionError, TimeSpan, options};
 
 use super::Enrich;
 use super::names::{Limits, Names, system_resolver};
@@ -40,6 +40,17 @@ options! {
         /// Look up an address without a name again after this time.
         dns_negative_ttl: TimeSpan = TimeSpan::from_secs(600),
     }
+}
+
+/// The columns of texts are none of flows.
+pub(super) fn columns(options: &EnrichOptions) -> ColumnRule {
+    let added: [(bool, [&'static str; 2]); 4] = [
+        (options.geo_mmdb.is_some(), ["src_country", "dst_country"]),
+        (options.labels.is_some(), ["src_label", "dst_label"]),
+        (options.interfaces.is_some(), ["in_if_name", "out_if_name"]),
+        (options.reverse_dns, ["src_name", "dst_name"]),
+    ];
+    ColumnRule::Adds(added.into_iter().filter(|(is_added, _)| *is_added).flat_map(|(_, names)| names).collect())
 }
 
 pub(super) fn configure(options: EnrichOptions) -> Result<Opener, OptionError> {

@@ -4,22 +4,16 @@
 //! own, and takes its place between two bursts; when that fails the old one stays, because a file that is just being
 //! written should not end a chain that runs.
 
-use std::collections::HashMap;
-use std::net::IpAddr;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use arrow::array::StringArray;
 use weir_chain::ComponentError;
-use weir_routes::{Database, DatabaseError, PrefixMap, PrefixMapBuilder, PrefixTable};
-
-use super::delimited::{Record, read, wrong};
+use weir_routes::{Database, DatabaseError, InterfaceNames, PrefixMap, PrefixTable, TextTableError, read_labels};
 
 /// The index of no text.
 pub(super) const NONE: u32 = u32::MAX;
-/// Most lines of a file of labels.
-const LABELS_MAX: usize = 1 << 26;
 
 /// The files, those that were named.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -52,10 +46,10 @@ impl From<PrefixMap<String>> for Texts {
     }
 }
 
-/// Names of interfaces: indexes of texts by exporter and SNMP index.
+/// Names of interfaces.
 #[derive(Debug)]
 pub(super) struct Interfaces {
-    indexes: HashMap<(u128, u32), u32, foldhash::fast::FixedState>,
+    table: InterfaceNames,
     pub(super) names: StringArray,
 }
 
@@ -128,7 +122,7 @@ impl Tables {
         self.asn().map_or(0, PrefixMap::octets)
             + self.geo().map_or(0, texts)
             + self.labels().map_or(0, texts)
-            + self.interfaces().map_or(0, |interfaces| interfaces.indexes.capacity() * size_of::<(u128, u32, u32)>())
+            + self.interfaces().map_or(0, |interfaces| interfaces.table.octets())
     }
 }
 
@@ -189,96 +183,31 @@ fn unusable(error: DatabaseError) -> ComponentError {
     }
 }
 
-/// Texts numbered in the order in which they first come.
-#[derive(Default)]
-struct Numbered {
-    texts: Vec<String>,
-    known: HashMap<String, u32>,
-}
-
-impl Numbered {
-    fn number(&mut self, text: &str) -> u32 {
-        if let Some(known) = self.known.get(text) {
-            return *known;
-        }
-        let number = self.texts.len() as u32;
-        self.texts.push(text.to_owned());
-        self.known.insert(text.to_owned(), number);
-        number
-    }
-}
-
 fn labels(path: &Path) -> Result<Texts, ComponentError> {
-    let mut labels = PrefixMapBuilder::new(LABELS_MAX);
-    let mut lines: HashMap<(IpAddr, u8), usize> = HashMap::new();
-    for record in read(path, &["prefix", "label"])? {
-        let (address, bits) = parse_prefix(&record.fields[0]).map_err(|what| wrong(path, &record, &what))?;
-        if let Some(line) = lines.insert((address, bits), record.line) {
-            let what = format!("prefix '{}' is in line {line} already", record.fields[0]);
-            return Err(wrong(path, &record, &what));
-        }
-        labels.insert(address, bits, record.fields[1].clone());
-    }
-    let map = labels
-        .build()
-        .map_err(|error| ComponentError::caused(format!("file {} does not fit into a table", path.display()), error))?;
-    Ok(Texts::from(map))
+    read_labels(path).map(Texts::from).map_err(no_table)
 }
 
-/// A prefix, or an address alone.
-fn parse_prefix(text: &str) -> Result<(IpAddr, u8), String> {
-    let (address, bits) = text.split_once('/').map_or((text, None), |(address, bits)| (address, Some(bits)));
-    let address: IpAddr = address.parse().map_err(|_| format!("'{text}' is no prefix"))?;
-    let (first, width) = match address {
-        IpAddr::V4(address) => (u128::from(u32::from(address)) << 96, 32),
-        IpAddr::V6(address) => (address.into(), 128),
-    };
-    let bits = match bits.map_or(Ok(width), str::parse) {
-        Ok(bits) if bits <= width => bits,
-        _ => return Err(format!("'{text}' is no prefix: its length is no number from 0 to {width}")),
-    };
-    let behind = u128::MAX.checked_shr(u32::from(bits)).unwrap_or(0);
-    if first & behind != 0 {
-        return Err(format!("'{text}' is no prefix: bits behind the first {bits} are not zero"));
+fn interfaces(path: &Path) -> Result<Interfaces, ComponentError> {
+    let table = InterfaceNames::read(path).map_err(no_table)?;
+    let names = StringArray::from_iter_values(table.names());
+    Ok(Interfaces { table, names })
+}
+
+fn no_table(error: TextTableError) -> ComponentError {
+    let message = error.to_string();
+    match error {
+        TextTableError::Unreadable { source, .. } => ComponentError::caused(message, source),
+        TextTableError::TooMany { source, .. } => ComponentError::caused(message, source),
+        TextTableError::Line { .. } => ComponentError::new(message),
     }
-    Ok((address, bits))
 }
 
 impl Interfaces {
     /// The index of the name of an interface, [`NONE`] when it has none.
     #[inline]
     pub(super) fn find(&self, exporter: &[u8], if_index: u32) -> u32 {
-        let Some(exporter) = exporter_number(exporter) else { return NONE };
-        self.indexes.get(&(exporter, if_index)).copied().unwrap_or(NONE)
+        self.table.find(exporter, if_index).unwrap_or(NONE)
     }
-}
-
-/// An address as a number, that of IPv4 as the one mapped into IPv6.
-fn exporter_number(octets: &[u8]) -> Option<u128> {
-    if let Ok(v4) = <[u8; 4]>::try_from(octets) {
-        return Some(0xffff << 32 | u128::from(u32::from_be_bytes(v4)));
-    }
-    <[u8; 16]>::try_from(octets).ok().map(u128::from_be_bytes)
-}
-
-fn interfaces(path: &Path) -> Result<Interfaces, ComponentError> {
-    let mut indexes = HashMap::default();
-    let mut names = Numbered::default();
-    for record in read(path, &["exporter", "if_index", "name"])? {
-        let (key, name) = interface(&record, &mut names).map_err(|what| wrong(path, &record, &what))?;
-        if indexes.insert(key, name).is_some() {
-            return Err(wrong(path, &record, "this interface is in an earlier line already"));
-        }
-    }
-    Ok(Interfaces { indexes, names: StringArray::from(names.texts) })
-}
-
-fn interface(record: &Record, names: &mut Numbered) -> Result<((u128, u32), u32), String> {
-    let [exporter, if_index, name] = &record.fields[..] else { return Err("has no three fields".to_owned()) };
-    let octets = weir_flow::parse_address(exporter).ok_or_else(|| format!("'{exporter}' is no address"))?;
-    let exporter = exporter_number(&octets).ok_or_else(|| format!("'{exporter}' is no address"))?;
-    let if_index = if_index.parse().map_err(|_| format!("'{if_index}' is no index of an interface"))?;
-    Ok(((exporter, if_index), names.number(name)))
 }
 
 #[cfg(test)]

@@ -98,7 +98,7 @@ pub(super) fn draw(
 
 /// The rates of flows, each spread over its duration.
 fn flows(args: &Args, question: &impl Fn(Select) -> FlowQuery, answers: &FlowAnswers) -> anyhow::Result<TimeLine> {
-    let mut line = TimeLine::new(args.plot.plot_of.measure(), args.window.window(), args.zone());
+    let mut line = TimeLine::new(args.plot.plot_of.measure(), args.window.window()?, args.zone());
     if let Some(name) = &args.plot.plot_by {
         let (column, select) = most_frequent(args, name)?;
         line = line.by(column, answers.labels(&question(select))?);
@@ -113,10 +113,10 @@ fn flows(args: &Args, question: &impl Fn(Select) -> FlowQuery, answers: &FlowAns
 /// The rates of flows and of those that have expired. Sums by the minute are what is kept of these, so all flows are drawn in
 /// the minute in which they started, rather than over their duration.
 fn minutes(args: &Args, answers: &FlowAnswers) -> anyhow::Result<TimeLine> {
-    let mut line = TimeLine::new(args.plot.plot_of.measure(), args.window.window(), args.zone());
+    let mut line = TimeLine::new(args.plot.plot_of.measure(), args.window.window()?, args.zone());
     let filter = crate::foreground_query::parse_filter(&args.filter.join(" "))?;
     let Some(archive) = answers.archive() else { bail!("only an archive keeps summaries of flows that have expired") };
-    let minutes = archive.minutes(&filter, &args.window.window())?;
+    let minutes = archive.minutes(&filter, &args.window.window()?)?;
     line.add_minutes(&minutes)?;
     let errors: u64 = minutes.values().map(|minute| minute.flows_error_max).sum();
     if errors > 0 && !args.is_quiet() {

@@ -4,7 +4,6 @@ use std::io::{self, Write};
 
 use anyhow::bail;
 use clap::ValueEnum;
-use jiff::tz::TimeZone;
 use weir_print::plot::{Measure, PictureFile, Plot, RateChart, Series, terminal as letters};
 use weir_series::{Fetched, FetchedSeries, Resolution, SeriesId, SeriesStore};
 
@@ -36,9 +35,6 @@ pub(super) struct PlotArgs {
     /// Draw this per second
     #[arg(long, value_enum, value_name = "MEASURE", default_value_t = MeasureArg::Bits)]
     of: MeasureArg,
-    /// Print times in UTC rather than in the local zone
-    #[arg(long)]
-    utc: bool,
     /// Draw into this file, which ends in .svg or .png
     #[arg(value_name = "FILE")]
     file: Option<PictureFile>,
@@ -123,7 +119,7 @@ fn chart(
     Ok(RateChart {
         title: format!("{name} by {}", args.by),
         measure,
-        zone: if args.utc { TimeZone::UTC } else { TimeZone::system() },
+        zone: args.steps.zone(),
         from_ms: fetched.first_secs * 1_000,
         step_ms: i64::from(fetched.step_secs) * 1_000 * width as i64,
         series: series.collect(),

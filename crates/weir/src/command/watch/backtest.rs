@@ -4,9 +4,9 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::time_args::moment;
 use serde_json::json;
 use weir_chain::ByteSize;
-use weir_nfdump::times::moment;
 use weir_watch::report::time_text;
 use weir_watch::{Backtest, Outcome, WatchFile};
 
@@ -20,7 +20,7 @@ const DAY_MS: f64 = 86_400_000.0;
 const EXAMPLES: &str = "\
 Examples:
   weir watch test -R flows watches/portscan.toml
-  weir watch test -R flows watches/portscan.toml --from 2026-01-31 --to 2026-02-01
+  weir watch test -R flows watches/portscan.toml --from 2026-01-31 --until 2026-02-01
   weir watch test -R flows watches/portscan.toml --compare changed/portscan.toml";
 
 /// Show when a watch would have reported, on the flows of an archive
@@ -35,11 +35,11 @@ pub(super) struct TestArgs {
     #[arg(value_name = "FILE")]
     file: PathBuf,
     /// Ask for windows that end after this time
-    #[arg(long, value_name = "TIME", value_parser = moment)]
+    #[arg(long, value_name = "TIME", value_parser = moment, allow_hyphen_values = true)]
     from: Option<i64>,
     /// Ask for windows that end at this time or before
-    #[arg(long, value_name = "TIME", value_parser = moment)]
-    to: Option<i64>,
+    #[arg(long, alias = "to", value_name = "TIME", value_parser = moment, allow_hyphen_values = true)]
+    until: Option<i64>,
     /// Test another version of the watch too, and show the difference
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
@@ -72,7 +72,7 @@ pub(super) fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
 fn test(args: &TestArgs, file: &std::path::Path) -> anyhow::Result<Outcome> {
     let options = args.journal.options(args.memory_limit);
     let mut backtest = Backtest::new(WatchFile::read(file)?, &options)?;
-    Ok(backtest.run(args.from, args.to, |_, _| ())?)
+    Ok(backtest.run(args.from, args.until, |_, _| ())?)
 }
 
 /// The times of reports on a line, and their number for a day.

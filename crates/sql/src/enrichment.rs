@@ -1,0 +1,272 @@
+//! What files know about addresses and interfaces: functions of SQL.
+//!
+//! Flows keep addresses; countries, autonomous systems and labels are looked up when they are asked for, in the databases of
+//! today. That is right for labels and for what is asked now, and wrong for who had an address a year ago: who needs that
+//! keeps it with the flows, by the transform `enrich`. Names of interfaces come from a file, and where that has none from what
+//! exporters reported, the newest name of each.
+
+use std::hash::{Hash, Hasher};
+use std::net::IpAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, OnceLock};
+
+use arrow::array::{Array, ArrayRef, AsArray, StringBuilder, UInt32Array};
+use arrow::datatypes::{DataType, Field, FieldRef, UInt32Type};
+use datafusion::common::{Result, ScalarValue, plan_err};
+use datafusion::error::DataFusionError;
+use datafusion::logical_expr::{
+    ColumnarValue, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, TypeSignature, Volatility,
+};
+use weir_flow::parse_address;
+use weir_routes::{Database, InterfaceNames, PrefixMap, read_labels};
+
+use crate::EngineError;
+
+/// The files, those that are configured.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EnrichmentFiles {
+    /// Autonomous systems: a `MaxMind` DB file.
+    pub asn_mmdb: Option<PathBuf>,
+    /// Countries: a `MaxMind` DB file.
+    pub geo_mmdb: Option<PathBuf>,
+    /// Labels: lines `prefix,label`.
+    pub labels: Option<PathBuf>,
+    /// Names of interfaces: lines `exporter,if_index,name`.
+    pub interfaces: Option<PathBuf>,
+}
+
+/// The tables made of them.
+#[derive(Debug, Default)]
+pub struct Enrichment {
+    asn: Option<PrefixMap<u32>>,
+    countries: Option<PrefixMap<String>>,
+    labels: Option<PrefixMap<String>>,
+    interfaces: Option<InterfaceNames>,
+}
+
+impl Enrichment {
+    /// Reads the files.
+    ///
+    /// # Errors
+    ///
+    /// A file cannot be read, or is not what it should be.
+    pub fn load(files: &EnrichmentFiles) -> Result<Self, EngineError> {
+        let database = |path: &PathBuf| Database::open(path).map_err(EngineError::enrichment);
+        let asn = files.asn_mmdb.as_ref().map(database).transpose()?;
+        let countries = files.geo_mmdb.as_ref().map(database).transpose()?;
+        let labels = files.labels.as_ref().map(|path| read_labels(path)).transpose();
+        let interfaces = files.interfaces.as_ref().map(|path| InterfaceNames::read(path)).transpose();
+        Ok(Self {
+            asn: asn.map(|open| open.autonomous_systems()).transpose().map_err(EngineError::enrichment)?,
+            countries: countries.map(|open| open.countries()).transpose().map_err(EngineError::enrichment)?,
+            labels: labels.map_err(EngineError::enrichment)?,
+            interfaces: interfaces.map_err(EngineError::enrichment)?,
+        })
+    }
+}
+
+/// Names of interfaces that exporters reported, once they were looked up.
+pub(crate) type ReportedNames = Arc<OnceLock<InterfaceNames>>;
+
+/// Whether a statement may need the names that exporters reported.
+pub(crate) fn needs_reported(statement: &str) -> bool {
+    statement.to_ascii_lowercase().contains("if_name")
+}
+
+/// The question for the names that exporters reported, the newest last.
+pub(crate) const REPORTED: &str = "SELECT exporter, key, coalesce(name, description) AS name FROM exporter_options \
+    WHERE kind = 'interface' AND key IS NOT NULL AND coalesce(name, description) IS NOT NULL ORDER BY received";
+
+/// Adds rows of the answer to [`REPORTED`].
+pub(crate) fn add_reported(names: &mut InterfaceNames, batch: &arrow::array::RecordBatch) {
+    let column = |name: &str| batch.column_by_name(name);
+    let (Some(exporters), Some(keys), Some(texts)) = (column("exporter"), column("key"), column("name")) else {
+        return;
+    };
+    let keys = keys.as_primitive_opt::<arrow::datatypes::UInt64Type>();
+    let (Some(exporters), Some(keys), Ok(texts)) =
+        (exporters.as_binary_opt::<i32>(), keys, arrow::compute::cast(texts, &DataType::Utf8))
+    else {
+        return;
+    };
+    let texts = texts.as_string::<i32>();
+    for row in (0..batch.num_rows()).filter(|row| texts.is_valid(*row) && exporters.is_valid(*row)) {
+        if let (Some(exporter), Ok(index)) = (ip(exporters.value(row)), u32::try_from(keys.value(row))) {
+            names.insert(exporter, index, texts.value(row));
+        }
+    }
+}
+
+fn ip(octets: &[u8]) -> Option<IpAddr> {
+    if let Ok(v4) = <[u8; 4]>::try_from(octets) {
+        return Some(v4.into());
+    }
+    <[u8; 16]>::try_from(octets).ok().map(IpAddr::from)
+}
+
+/// What is looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum What {
+    Country,
+    Asn,
+    Label,
+    IfName,
+}
+
+impl What {
+    const ALL: [Self; 4] = [Self::Country, Self::Asn, Self::Label, Self::IfName];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Country => "country",
+            Self::Asn => "asn",
+            Self::Label => "label",
+            Self::IfName => "if_name",
+        }
+    }
+
+    fn option(self) -> &'static str {
+        match self {
+            Self::Country => "--geo-mmdb",
+            Self::Asn => "--asn-mmdb",
+            Self::Label => "--labels",
+            Self::IfName => "--interfaces",
+        }
+    }
+}
+
+/// Names of the functions, in the order of the reference page.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    What::ALL.into_iter().map(What::name)
+}
+
+/// The functions over these tables.
+pub(crate) fn functions(tables: &Arc<Enrichment>, reported: &ReportedNames) -> Vec<Arc<ScalarUDF>> {
+    let function = |what: What| {
+        let address = |rest: &[DataType]| {
+            let form = |of| TypeSignature::Exact(std::iter::once(of).chain(rest.iter().cloned()).collect());
+            Signature::one_of(vec![form(DataType::Binary), form(DataType::Utf8)], Volatility::Stable)
+        };
+        let signature = match what {
+            What::IfName => address(&[DataType::UInt32]),
+            _ => address(&[]),
+        };
+        let (tables, reported) = (Arc::clone(tables), Arc::clone(reported));
+        Arc::new(ScalarUDF::from(LookUp { what, signature, tables, reported }))
+    };
+    What::ALL.into_iter().map(function).collect()
+}
+
+/// A function that looks up what files know.
+#[derive(Debug)]
+struct LookUp {
+    what: What,
+    signature: Signature,
+    tables: Arc<Enrichment>,
+    reported: ReportedNames,
+}
+
+/// An engine has one of each.
+impl PartialEq for LookUp {
+    fn eq(&self, other: &Self) -> bool {
+        self.what == other.what
+    }
+}
+
+impl Eq for LookUp {}
+
+impl Hash for LookUp {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.what.hash(state);
+    }
+}
+
+impl LookUp {
+    fn is_configured(&self) -> bool {
+        match self.what {
+            What::Country => self.tables.countries.is_some(),
+            What::Asn => self.tables.asn.is_some(),
+            What::Label => self.tables.labels.is_some(),
+            What::IfName => true,
+        }
+    }
+
+    fn look_up(&self, arguments: &[ArrayRef]) -> ArrayRef {
+        let addresses = octets_of(&arguments[0]);
+        let addresses = addresses.iter().map(|address| address.as_deref());
+        match self.what {
+            What::Asn => {
+                let find =
+                    |octets: &[u8]| self.tables.asn.as_ref().and_then(|table| table.find_octets(octets)).copied();
+                Arc::new(addresses.map(|octets| octets.and_then(find)).collect::<UInt32Array>())
+            }
+            What::Country => texts(addresses, self.tables.countries.as_ref()),
+            What::Label => texts(addresses, self.tables.labels.as_ref()),
+            What::IfName => {
+                let indexes = arguments[1].as_primitive::<UInt32Type>();
+                let mut names = StringBuilder::new();
+                for (exporter, index) in addresses.zip(indexes) {
+                    names
+                        .append_option(exporter.zip(index).and_then(|(exporter, index)| self.if_name(exporter, index)));
+                }
+                Arc::new(names.finish())
+            }
+        }
+    }
+
+    fn if_name(&self, exporter: &[u8], index: u32) -> Option<&str> {
+        let file = self.tables.interfaces.as_ref().and_then(|names| names.name(exporter, index));
+        file.or_else(|| self.reported.get().and_then(|names| names.name(exporter, index)))
+    }
+}
+
+/// Addresses, which may be text.
+fn octets_of(values: &ArrayRef) -> Vec<Option<Vec<u8>>> {
+    match values.data_type() {
+        DataType::Binary => values.as_binary::<i32>().iter().map(|octets| octets.map(<[u8]>::to_vec)).collect(),
+        _ => values.as_string::<i32>().iter().map(|text| text.and_then(parse_address)).collect(),
+    }
+}
+
+fn texts<'a>(addresses: impl Iterator<Item = Option<&'a [u8]>>, table: Option<&PrefixMap<String>>) -> ArrayRef {
+    let mut texts = StringBuilder::new();
+    for address in addresses {
+        texts.append_option(address.and_then(|octets| table?.find_octets(octets)));
+    }
+    Arc::new(texts.finish())
+}
+
+impl ScalarUDFImpl for LookUp {
+    fn name(&self) -> &str {
+        self.what.name()
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arguments: &[DataType]) -> Result<DataType> {
+        Ok(if self.what == What::Asn { DataType::UInt32 } else { DataType::Utf8 })
+    }
+
+    fn return_field_from_args(&self, arguments: ReturnFieldArgs) -> Result<FieldRef> {
+        if !self.is_configured() {
+            let (name, option) = (self.what.name(), self.what.option());
+            return plan_err!("there is no file for {name}()\nhint: name it with {option} FILE");
+        }
+        let types: Vec<DataType> = arguments.arg_fields.iter().map(|field| field.data_type().clone()).collect();
+        Ok(Arc::new(Field::new(self.what.name(), self.return_type(&types)?, true)))
+    }
+
+    fn invoke_with_args(&self, arguments: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_scalar = arguments.args.iter().all(|argument| matches!(argument, ColumnarValue::Scalar(_)));
+        let rows = if is_scalar { 1 } else { arguments.number_rows };
+        let arrays =
+            arguments.args.iter().map(|one| one.to_array(rows)).collect::<Result<Vec<_>, DataFusionError>>()?;
+        let result = self.look_up(&arrays);
+        if is_scalar {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&result, 0)?));
+        }
+        Ok(ColumnarValue::Array(result))
+    }
+}

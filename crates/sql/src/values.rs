@@ -1,0 +1,303 @@
+//! Numbers and times written as tables print them.
+//!
+//! A table prints protocol 6 as `TCP`, flags as `...A..S.` and times in a zone, so that is what people write next to
+//! these columns: `protocol = 'TCP'`, `tcp_flags = 'S'`, `dst_port = 'https'`, `start > 'yesterday 14:00'`. This rule runs
+//! before types are coerced, and turns a literal text into the number or the moment, so that scans prune by it; a text that
+//! is neither is an error that says what to write. Which column it is goes by name and type, as in what prints them.
+//! Text that is computed is left to the coercion of the engine.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, TimeUnit};
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{DFSchema, Result, ScalarValue};
+use datafusion::logical_expr::expr::{Between, Case, Cast, InList, ScalarFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::utils::merge_schema;
+use datafusion::logical_expr::{BinaryExpr, Expr, ExprSchemable, LogicalPlan, lit};
+use datafusion::optimizer::AnalyzerRule;
+use jiff::Zoned;
+use jiff::tz::TimeZone;
+use weir_flow::{PROTOCOLS, SERVICES, service_port};
+use weir_query::times;
+
+use crate::literals::{BadLiteral, is_comparison, name_of, text_of};
+use crate::mistake::phrases::time_hint;
+
+/// Letters of the control bits of TCP, from the highest.
+const FLAG_LETTERS: &[u8] = b"CEUAPRSF";
+
+/// The rule.
+#[derive(Debug)]
+pub(crate) struct NamedValues {
+    /// Zone of times without one, and of days.
+    pub(crate) zone: TimeZone,
+}
+
+/// What the values of an expression mean.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Meaning {
+    Protocol,
+    Flags,
+    Port,
+    Number,
+    Time,
+}
+
+impl Meaning {
+    /// Finds the meaning by name and type: a column with the name of one of ours means the same.
+    fn of(value: &Expr, schema: &DFSchema) -> Option<Self> {
+        let (_, field) = value.to_field(schema).ok()?;
+        let name = if let Expr::Column(column) = value { column.name.as_str() } else { "" };
+        match (name, field.data_type()) {
+            (_, DataType::Timestamp(..)) => Some(Self::Time),
+            ("protocol", DataType::UInt8) => Some(Self::Protocol),
+            ("tcp_flags" | "tcp_flags_reverse", DataType::UInt8 | DataType::UInt16) => Some(Self::Flags),
+            ("src_port" | "dst_port", DataType::UInt16) => Some(Self::Port),
+            (_, number) if number.is_numeric() => Some(Self::Number),
+            _ => None,
+        }
+    }
+
+    fn wanted(self) -> &'static str {
+        match self {
+            Self::Protocol => "protocol",
+            Self::Flags => "set of TCP flags",
+            Self::Port => "port",
+            Self::Number => "number",
+            Self::Time => "time",
+        }
+    }
+
+    fn hint(self, name: &str, text: &str) -> String {
+        match self {
+            Self::Protocol => crate::mistake::nearest(text, PROTOCOLS.iter().filter_map(|one| one.keyword))
+                .unwrap_or_else(|| format!("write its name or number, as in {name} = 'TCP' or {name} = 6")),
+            Self::Flags => format!("write the letters CEUAPRSF of the bits that are set, as in {name} = 'SA'"),
+            Self::Port => crate::mistake::nearest(text, SERVICES.iter().map(|(_, name)| *name)).unwrap_or_else(|| {
+                format!("write the number or the name of a service, as in {name} = 443 or {name} = 'https'")
+            }),
+            Self::Number if in_octets(text).is_some() => {
+                format!("write the number in full, as in {name} > {}", in_octets(text).unwrap_or_default())
+            }
+            Self::Number => format!("{name} holds numbers, which are written without quotes"),
+            Self::Time => time_hint(text),
+        }
+    }
+}
+
+/// A number with a unit of 1000 behind it, as nfdump's filters have them.
+fn in_octets(text: &str) -> Option<u64> {
+    let (digits, unit) = text.trim().split_at_checked(text.trim().len().checked_sub(1)?)?;
+    let factor = match unit {
+        "k" | "K" => 1_000,
+        "m" | "M" => 1_000_000,
+        "g" | "G" => 1_000_000_000,
+        _ => return None,
+    };
+    digits.trim().parse::<u64>().ok()?.checked_mul(factor)
+}
+
+impl AnalyzerRule for NamedValues {
+    fn name(&self) -> &'static str {
+        "named_values"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let now = Zoned::now().with_time_zone(self.zone.clone());
+        Ok(plan.transform_up_with_subqueries(|plan| rewrite_plan(plan, &now))?.data)
+    }
+}
+
+fn rewrite_plan(plan: LogicalPlan, now: &Zoned) -> Result<Transformed<LogicalPlan>> {
+    let mut schema = merge_schema(&plan.inputs());
+    if let LogicalPlan::TableScan(scan) = &plan {
+        schema.merge(&DFSchema::try_from_qualified_schema(scan.table_name.clone(), &scan.source.schema())?);
+    }
+    let names = NamePreserver::new(&plan);
+    let rewritten = plan.map_expressions(|expression| {
+        let name = names.save(&expression);
+        let rewritten = expression.transform_up(|expression| rewrite(expression, &schema, now))?;
+        Ok(rewritten.update_data(|expression| name.restore(expression)))
+    })?;
+    if rewritten.transformed { rewritten.map_data(LogicalPlan::recompute_schema) } else { Ok(rewritten) }
+}
+
+fn rewrite(expression: Expr, schema: &DFSchema, now: &Zoned) -> Result<Transformed<Expr>> {
+    match expression {
+        Expr::BinaryExpr(binary) if is_comparison(binary.op) => {
+            let BinaryExpr { left, op, right } = binary;
+            let pair = align(vec![*left, *right], schema, now)?;
+            pair.transform_data(|pair| {
+                let [left, right] = three_or_two(pair)?;
+                Ok(Transformed::no(Expr::BinaryExpr(BinaryExpr::new(left.into(), op, right.into()))))
+            })
+        }
+        Expr::Between(Between { expr, negated, low, high }) => align(vec![*expr, *low, *high], schema, now)?
+            .transform_data(|values| {
+                let [value, low, high] = three_or_two(values)?;
+                Ok(Transformed::no(Expr::Between(Between::new(value.into(), negated, low.into(), high.into()))))
+            }),
+        Expr::InList(InList { expr, list, negated }) => {
+            let values = std::iter::once(*expr).chain(list).collect();
+            align(values, schema, now)?.transform_data(|mut values| {
+                let expr = values.remove(0);
+                Ok(Transformed::no(Expr::InList(InList::new(Box::new(expr), values, negated))))
+            })
+        }
+        Expr::Case(Case { expr: Some(base), when_then_expr, else_expr }) => {
+            let (whens, thens): (Vec<_>, Vec<_>) = when_then_expr.into_iter().unzip();
+            let values = std::iter::once(*base).chain(whens.into_iter().map(|when| *when)).collect();
+            align(values, schema, now)?.transform_data(|mut values| {
+                let base = Some(Box::new(values.remove(0)));
+                let pairs = values.into_iter().map(Box::new).zip(thens).collect();
+                Ok(Transformed::no(Expr::Case(Case { expr: base, when_then_expr: pairs, else_expr })))
+            })
+        }
+        // TIMESTAMP '2026-11-21 08:30'
+        Expr::Cast(Cast { expr, field }) if matches!(field.data_type(), DataType::Timestamp(..)) => {
+            match text_of(&expr).and_then(|text| times::moment(text, now).ok()) {
+                Some(ms) => Ok(Transformed::yes(moment_literal(
+                    ms,
+                    &DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
+                ))),
+                None => Ok(Transformed::no(Expr::Cast(Cast { expr, field }))),
+            }
+        }
+        Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Date32 && is_time(&expr, schema) => {
+            Ok(in_zone(*expr, now).update_data(|expr| Expr::Cast(Cast { expr: Box::new(expr), field })))
+        }
+        Expr::ScalarFunction(call) => by_local_days(call, schema, now),
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+fn is_time(value: &Expr, schema: &DFSchema) -> bool {
+    Meaning::of(value, schema) == Some(Meaning::Time)
+}
+
+/// Functions of days and hours go by those of the zone.
+fn by_local_days(mut call: ScalarFunction, schema: &DFSchema, now: &Zoned) -> Result<Transformed<Expr>> {
+    let is_meant = matches!(call.name(), "date_trunc" | "date_part" | "to_char") || call.name() == "time_bucket";
+    let place = usize::from(call.name() != "to_char");
+    let is_utc = *now.time_zone() == TimeZone::UTC;
+    if !is_meant || is_utc || call.args.len() != 2 || !call.args.get(place).is_some_and(|time| is_time(time, schema)) {
+        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+    }
+    if call.name() == "time_bucket" {
+        call.args.extend(zone_name(now).map(lit));
+    } else if let Some(time) = call.args.get_mut(place) {
+        *time = in_zone(std::mem::take(time), now).data;
+    }
+    Ok(Transformed::yes(Expr::ScalarFunction(call)))
+}
+
+fn zone_name(now: &Zoned) -> Option<String> {
+    now.time_zone().iana_name().map(str::to_owned)
+}
+
+/// The same moments, as those of a zone.
+fn in_zone(time: Expr, now: &Zoned) -> Transformed<Expr> {
+    match zone_name(now).filter(|_| *now.time_zone() != TimeZone::UTC) {
+        Some(zone) => {
+            let to = DataType::Timestamp(TimeUnit::Millisecond, Some(zone.into()));
+            Transformed::yes(Expr::Cast(Cast::new(Box::new(time), to)))
+        }
+        None => Transformed::no(time),
+    }
+}
+
+fn three_or_two<const N: usize>(values: Vec<Expr>) -> Result<[Expr; N]> {
+    <[Expr; N]>::try_from(values)
+        .map_err(|_| datafusion::error::DataFusionError::Internal("values were aligned to another count".to_owned()))
+}
+
+/// Values that are compared with each other: literal texts become what the others are.
+fn align(values: Vec<Expr>, schema: &DFSchema, now: &Zoned) -> Result<Transformed<Vec<Expr>>> {
+    if !values.iter().any(|value| compared_text(value).is_some()) {
+        return Ok(Transformed::no(values));
+    }
+    let found = values.iter().find_map(|value| Some((value.clone(), Meaning::of(value, schema)?)));
+    let Some((beside, meaning)) = found else { return Ok(Transformed::no(values)) };
+    let (_, field) = beside.to_field(schema)?;
+    let mut is_rewritten = false;
+    let values = values.into_iter().map(|value| {
+        let Some(text) = compared_text(&value) else { return Ok(value) };
+        // a date next to a number is a mistake that the engine reports
+        if meaning != Meaning::Time && text_of(&value).is_none() {
+            return Ok(value);
+        }
+        let name = || name_of(&beside);
+        let literal = literal_of(text, meaning, field.data_type(), now)
+            .ok_or_else(|| BadLiteral::error(text, name(), meaning.wanted(), meaning.hint(&name(), text)))?;
+        is_rewritten = true;
+        Ok(literal)
+    });
+    let values = values.collect::<Result<Vec<_>>>()?;
+    Ok(Transformed::new_transformed(values, is_rewritten))
+}
+
+/// The text of a literal, or of a `DATE '…'`.
+fn compared_text(value: &Expr) -> Option<&str> {
+    match value {
+        Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Date32 => text_of(expr),
+        other => text_of(other),
+    }
+}
+
+fn literal_of(text: &str, meaning: Meaning, of: &DataType, now: &Zoned) -> Option<Expr> {
+    let number = text.trim().parse::<u16>().ok();
+    match meaning {
+        Meaning::Time => times::moment(text, now).ok().map(|ms| moment_literal(ms, of)),
+        Meaning::Protocol => {
+            let number = number.filter(|number| *number <= u16::from(u8::MAX));
+            number.map(|number| lit(i64::from(number))).or_else(|| protocol(text))
+        }
+        Meaning::Flags => number.map(i64::from).or_else(|| flags(text)).map(lit),
+        Meaning::Port => number.or_else(|| service_port(text)).map(|port| lit(i64::from(port))),
+        // kept as text, which the engine turns into the type of the column
+        Meaning::Number => text.trim().parse::<f64>().is_ok().then(|| lit(text.trim())),
+    }
+}
+
+fn protocol(text: &str) -> Option<Expr> {
+    let name = text.trim();
+    let is_meant = |known: &str| known.eq_ignore_ascii_case(name);
+    let found = PROTOCOLS.iter().find(|one| one.keyword.is_some_and(is_meant));
+    let found = found.or_else(|| PROTOCOLS.iter().find(|one| one.filter_names.iter().any(|known| is_meant(known))));
+    found.map(|found| lit(i64::from(found.number)))
+}
+
+/// Flags by their letters in any order, where dots stand for bits that are not set, or by their names with commas between.
+fn flags(text: &str) -> Option<i64> {
+    const NAMES: [&str; 8] = ["CWR", "ECE", "URG", "ACK", "PSH", "RST", "SYN", "FIN"];
+    let bit =
+        |word: &str| NAMES.iter().position(|name| name.eq_ignore_ascii_case(word.trim())).map(|place| 0x80 >> place);
+    if let Some(bits) = text.split([',', '|', '+']).map(bit).collect::<Option<Vec<i64>>>() {
+        return Some(bits.into_iter().fold(0, |all, bit| all | bit));
+    }
+    let letters = || text.bytes().filter(|letter| *letter != b'.');
+    let mut bits = 0;
+    for letter in letters() {
+        let place = FLAG_LETTERS.iter().position(|known| known.eq_ignore_ascii_case(&letter))?;
+        bits |= 0x80 >> place;
+    }
+    (!text.is_empty()).then_some(bits)
+}
+
+fn moment_literal(ms: i64, of: &DataType) -> Expr {
+    let DataType::Timestamp(unit, zone) = of else {
+        return Expr::Literal(ScalarValue::TimestampMillisecond(Some(ms), Some("UTC".into())), None);
+    };
+    let zone = zone.as_ref().map(Arc::clone);
+    Expr::Literal(
+        match unit {
+            TimeUnit::Second => ScalarValue::TimestampSecond(Some(ms.div_euclid(1000)), zone),
+            TimeUnit::Millisecond => ScalarValue::TimestampMillisecond(Some(ms), zone),
+            TimeUnit::Microsecond => ScalarValue::TimestampMicrosecond(ms.checked_mul(1000), zone),
+            TimeUnit::Nanosecond => ScalarValue::TimestampNanosecond(ms.checked_mul(1_000_000), zone),
+        },
+        None,
+    )
+}

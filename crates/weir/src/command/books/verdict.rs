@@ -1,0 +1,114 @@
+//! The books for people: a sentence first, and of each exporter what one looks at.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch, StringArray, UInt32Array, UInt64Array};
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use weir_flow::books::{BooksSums, Completeness, ExporterSums};
+use weir_flow::{AddressText, Counter, EXPORT_VERSION_SFLOW5};
+
+/// Clocks that differ by less are in step, delay of the network included.
+const IN_STEP_MS: i128 = 2_000;
+
+/// Whether anything is missing, of which time, and of how many exporters.
+pub(super) fn sentence(sums: &BooksSums, zone: &TimeZone) -> String {
+    let exporters: BTreeSet<_> = sums.exporters().filter_map(|sums| sums.exporter).collect();
+    let Some((from_ms, until_ms)) = sums.extent_ms() else {
+        return "no books: nothing was received in this time".to_owned();
+    };
+    let completeness = sums.completeness();
+    let text = completeness.to_string();
+    let mut lines = text.lines();
+    let verdict = match lines.next() {
+        Some("complete") => "complete: no loss known",
+        Some(other) => other,
+        None => "complete: no loss known",
+    };
+    let (count, time) = (exporters.len(), time_text(from_ms, until_ms, zone));
+    let whose = if count == 1 { "1 exporter".to_owned() } else { format!("{count} exporters") };
+    let rest: String = lines.map(|line| format!("\n{line}")).collect();
+    format!("{verdict}, {time}, {whose}, {} flows{rest}", completeness.stored)
+}
+
+/// `from 2026-11-21 10:00 to 11:00 Europe/Zurich`.
+fn time_text(from_ms: i64, until_ms: i64, zone: &TimeZone) -> String {
+    let at = |ms: i64| Timestamp::from_millisecond(ms).map(|time| time.to_zoned(zone.clone()));
+    let (Ok(from), Ok(until)) = (at(from_ms), at(until_ms)) else { return "at no known time".to_owned() };
+    let end = if from.date() == until.date() { "%H:%M" } else { "%F %H:%M" };
+    let zone = zone.iana_name().map_or_else(|| from.strftime("%Z").to_string(), str::to_owned);
+    format!("from {} to {} {zone}", from.strftime("%F %H:%M"), until.strftime(end))
+}
+
+/// What one looks at of each exporter.
+pub(super) fn table(sums: &BooksSums) -> RecordBatch {
+    let rows: Vec<(ExporterSums<'_>, Completeness)> =
+        sums.exporters().map(|exporter| (exporter, exporter.completeness())).collect();
+    let texts = |of: &dyn Fn(&ExporterSums<'_>, &Completeness) -> String| -> ArrayRef {
+        Arc::new(rows.iter().map(|(exporter, known)| Some(of(exporter, known))).collect::<StringArray>())
+    };
+    let numbers = |of: &dyn Fn(&Completeness) -> u64| -> ArrayRef {
+        Arc::new(rows.iter().map(|(_, known)| Some(of(known))).collect::<UInt64Array>())
+    };
+    let domains: UInt32Array = rows.iter().map(|(exporter, _)| exporter.observation_domain).collect();
+    let columns = [
+        (
+            "exporter",
+            texts(&|of, _| of.exporter.map_or_else(|| "unknown".to_owned(), |of| AddressText(of).to_string())),
+        ),
+        ("protocol", texts(&|of, _| protocol(of.export_version))),
+        ("domain", Arc::new(domains) as ArrayRef),
+        ("flows", numbers(&|known| known.stored)),
+        ("lost", numbers(&|known| known.missing)),
+        ("dropped", numbers(&|known| known.dropped_datagrams)),
+        ("undecodable", numbers(&|known| known.undecodable_datagrams.saturating_add(known.undecodable_sets))),
+        ("complete", texts(&|_, known| share(known))),
+        ("clock", texts(&|of, _| clock(of))),
+    ];
+    match RecordBatch::try_from_iter(columns) {
+        Ok(table) => table,
+        Err(error) => unreachable!("every column has a value in each row: {error}"),
+    }
+}
+
+fn protocol(version: Option<u8>) -> String {
+    match version {
+        None => "-".to_owned(),
+        Some(10) => "IPFIX".to_owned(),
+        Some(EXPORT_VERSION_SFLOW5) => "sFlow 5".to_owned(),
+        Some(version) => format!("NetFlow v{version}"),
+    }
+}
+
+fn share(known: &Completeness) -> String {
+    let share = known.share();
+    match (known.is_complete(), known.is_estimate()) {
+        (true, _) if known.unsequenced_datagrams > 0 => "not known".to_owned(),
+        (true, _) => "100 %".to_owned(),
+        (false, true) => format!("about {}.{:02} %", share / 100, share % 100),
+        (false, false) => format!("{}.{:02} %", share / 100, share % 100),
+    }
+}
+
+/// How far the clock of an exporter is from ours on the average.
+fn clock(of: &ExporterSums<'_>) -> String {
+    let count = |counter: Counter| i128::from(of.counts[counter as usize]);
+    let datagrams = count(Counter::DatagramsDecoded);
+    if datagrams == 0 {
+        return "-".to_owned();
+    }
+    let ahead_ms = (count(Counter::ClockAheadMs) - count(Counter::ClockBehindMs)) / datagrams;
+    if ahead_ms.abs() < IN_STEP_MS {
+        return "in step".to_owned();
+    }
+    let secs = ahead_ms.unsigned_abs() / 1_000;
+    let span = match secs {
+        0..120 => format!("{secs} s"),
+        120..7_200 => format!("{} min", secs / 60),
+        7_200..86_000 => format!("{} h", secs / 3_600),
+        // the sums have a day each at most
+        _ => "a day or more".to_owned(),
+    };
+    format!("{span} {}", if ahead_ms > 0 { "ahead" } else { "behind" })
+}
