@@ -32,6 +32,7 @@ pub mod scaling;
 pub mod schema;
 pub mod sequences;
 mod table;
+pub mod text;
 
 pub use address::{AddressText, keep_prefix, parse_address};
 pub use batch::{BatchError, FlowBatch};

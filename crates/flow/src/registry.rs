@@ -246,6 +246,9 @@ mod tests {
             for &id in column.spec().elements {
                 assert!(element(0, id).is_some(), "{column} names element {id}, which is not registered");
             }
+            for &(enterprise, id) in column.spec().enterprise_elements {
+                assert!(element(enterprise, id).is_some(), "{column} names {enterprise}/{id}, which is not registered");
+            }
         }
     }
 }
