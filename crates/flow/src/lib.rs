@@ -43,6 +43,6 @@ pub use community_id::CommunityId;
 pub use delivery::{Delivery, SideTables, TableBatch};
 pub use options::{OptionsKind, OptionsRow, OptionsRows};
 pub use protocols::{PROTOCOLS, Protocol, protocol_name};
-pub use registry::{DataType, Element, element, element_by_name};
+pub use registry::{DataType, Element, NamedElement, element, element_by_name};
 pub use sequences::{SequenceKey, SequenceRow};
 pub use table::Table;
