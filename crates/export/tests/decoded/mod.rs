@@ -69,6 +69,7 @@ pub(crate) fn row_of(batch: &FlowBatch, row: usize) -> Row {
                 }
                 Cell::Elements(elements.iter().map(|e| (e.enterprise, e.id, e.octets.to_vec())).collect())
             }
+            ColumnType::Text => Cell::Octets(array.as_string::<i32>().value(row).into()),
             _ => Cell::Octets(array.as_binary::<i32>().value(row).to_vec()),
         })
     };

@@ -208,7 +208,7 @@ pub(super) const PRIMITIVES: &[Primitive] = primitives! {
     "dns name" Text, ["": column![DnsName]], "dns name www.example.org", "Name that DNS is asked for.";
     "http host" Text, ["": column![HttpHost]], "http host in [example.org, 'example.org:8080']", "Host of an HTTP request.";
     "user agent" Text, ["": column![UserAgent]], "user agent like 'curl/%'", "What the client says that it is.";
-    "tcp rtt" Number, ["": column![TcpRtt]], "tcp rtt > 200k", "Round trip time of TCP's handshake, in microseconds.";
+    "rtt" Number, ["": column![TcpRtt]], "rtt > 200k", "Round trip time of TCP's handshake, in microseconds.";
     "retransmissions" Number, ["": column![Retransmissions], "reverse": column![RetransmissionsReverse]],
         "retransmissions > 10", "Segments of TCP all of whose octets were seen before.";
     "count" RecordNumber, ["": &[Operand::RecordNumber]], "count <= 100",

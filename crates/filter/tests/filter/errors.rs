@@ -153,7 +153,7 @@ fn what_flows_cannot_answer_is_named() {
     );
     check("mpls label11 > 3", "     ^^^^^^^ unknown word 'label11' after 'mpls'\nhint: did you mean 'label10'?");
     check("count > 3", "^^^^^ 'count' cannot be answered\nhint: flows of an archive have no order of reading");
-    check("sni", "^ expected a text after 'sni', found the end");
+    check("sni", "   ^ expected a text after 'sni', found the end");
     check("payload content 'x'", "^^^^^^^ 'payload' cannot be answered\nhint: flows carry no payload");
     check(
         "ip tor",

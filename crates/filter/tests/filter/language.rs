@@ -133,7 +133,7 @@ fn texts() {
         ("ja3 CD08E31494F9531F560D64C695473DA9", "w"),
         ("alpn like 'h2%'", "w"),
         ("http host example.com", ""),
-        ("user agent like 'curl/%' or tcp rtt > 29k", "w"),
+        ("user agent like 'curl/%' or rtt > 29k", "w"),
         ("tcp_rtt < 30000", ""),
         ("retransmissions >= 3", "w"),
         ("reverse retransmissions 0", ""),
