@@ -46,6 +46,7 @@ pub(crate) fn cql_type(column: Column) -> &'static str {
         ColumnType::U32 | ColumnType::U64 => "bigint",
         ColumnType::Time => "timestamp",
         ColumnType::Address => "inet",
+        ColumnType::Text => "text",
         ColumnType::Mac | ColumnType::Octets | ColumnType::Elements => "blob",
     }
 }

@@ -57,6 +57,7 @@ impl FlowColumns {
                 ColumnType::U64 => Values::U64(found.as_primitive().clone()),
                 ColumnType::Time => Values::Time(found.as_primitive().clone()),
                 ColumnType::Address | ColumnType::Mac | ColumnType::Octets => Values::Octets(found.as_binary().clone()),
+                ColumnType::Text => Values::Octets(found.as_string::<i32>().clone().into()),
                 ColumnType::Elements => Values::Elements(Arc::clone(found)),
             };
             values.push((column, typed));

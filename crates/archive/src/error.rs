@@ -60,6 +60,8 @@ pub enum Action {
     UseLease,
     /// Read or write a list of exported files.
     AccessExportList,
+    /// Read or write the list of files that flows were read from.
+    AccessSourceFiles,
     /// Determine the free space of a file system.
     MeasureFreeSpace,
     /// Open or read a summary.
@@ -90,7 +92,7 @@ impl fmt::Display for Action {
             Self::OpenSegment => "open segment",
             Self::RemoveSegment => "remove segment",
             Self::UseLease => "use the lease",
-            Self::AccessExportList => "read or write the list",
+            Self::AccessExportList | Self::AccessSourceFiles => "read or write the list",
             Self::MeasureFreeSpace => "determine the free space at",
             Self::ReadSummary => "read summary",
             Self::WriteSummary => "write summary",

@@ -15,6 +15,7 @@
 //! tmp/                                  segments being written
 //! merging/                              segments being merged
 //! imported/                             which files have been imported already
+//! sources/                              which files flows were read from: see `source_files`
 //! collector/                            not ours: what `weir collect` remembers of its exporters
 //! statistics/                           not ours: statistics over time
 //! forward/                              not ours: how far flows were forwarded to other stores
@@ -37,8 +38,9 @@ const MARKER_TEXT: &str = "weir archive, version 2";
 /// Archives of this version have no manifest. They are read as they are, and get one from the first who writes.
 const MARKER_TEXT_1: &str = "weir archive, version 1";
 const LOCK: &str = "lock";
-/// Folders that are not the archive's own: what `weir collect` remembers, statistics, and how far flows were forwarded.
-const GUESTS: [&str; 3] = ["collector", "statistics", "forward"];
+/// Folders that may be there before the archive is: what `weir collect` remembers, statistics, how far flows were forwarded,
+/// which files they were read from.
+const GUESTS: [&str; 4] = ["collector", "statistics", "forward", "sources"];
 /// Folders that are made before the marker.
 const FOLDERS: [&str; 5] = ["tail", "tmp", "merging", "readers", "manifest"];
 

@@ -14,7 +14,7 @@ use crate::observed::{self, ObservedPacket};
 use crate::plan::{IntervalForm, Op, Plan};
 use crate::records::{Records, is_set};
 use crate::sampling::Rate;
-use crate::section;
+use crate::{section, texts};
 
 /// Appends the records to their columns; the group of rows must have been begun. `templates` are those of the
 /// domain, by which lists are read. Returns how many lists could not be read.
@@ -36,6 +36,11 @@ pub(crate) fn write(
                 let positions = records.located.field(field);
                 let target = builder.address(column);
                 (0..records.len()).for_each(|record| target.push(Some(records.octets(&positions, record))));
+            }
+            Op::Text { column, texts } => {
+                let Some(fields) = plan.texts.get(texts) else { continue };
+                let target = builder.text(column);
+                (0..records.len()).for_each(|at| texts::push(target, column, fields.shown(records, at)));
             }
             Op::EitherFlag { column, initial, union } => {
                 let target = builder.u16(column);
@@ -82,7 +87,7 @@ fn write_leftovers(
 ) {
     let target = builder.elements();
     for record in 0..records.len() {
-        for leftover in plan.leftovers.iter().filter(|leftover| leftover.is_kept(records, record)) {
+        for leftover in plan.leftovers.iter().filter(|leftover| plan.keeps(leftover, records, record)) {
             target.push(leftover.enterprise, leftover.id, records.octets_of(leftover.field, record));
         }
         if let Some(row) = sections.and_then(|rows| rows.get(record)) {

@@ -34,6 +34,7 @@ mod sequence;
 mod session;
 pub mod spool;
 pub(crate) mod state;
+mod texts;
 mod time_flags;
 mod waiting;
 

@@ -3,7 +3,7 @@
 //! A value in a list fills a column when the record has just one such value, so that there is no doubt which is meant.
 //! It stays among the elements as well, since a column does not say from where it came.
 
-use weir_flow::{Column, ColumnType, FlowBatchBuilder};
+use weir_flow::{Column, ColumnType, FlowBatchBuilder, text};
 use weir_wire::ElementId;
 use weir_wire::structured::{self, ListEntry};
 use weir_wire::value::be_uint;
@@ -11,6 +11,7 @@ use weir_wire::value::be_uint;
 use crate::domain::DomainTemplates;
 use crate::plan::{Plan, column_of_flags};
 use crate::records::Records;
+use crate::texts;
 
 /// A value in a list whose column the record leaves empty.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,7 +35,7 @@ pub(crate) fn write_leftovers(
     let mut columns = LeafColumns { plan, last: None };
     let target = builder.elements();
     for row in 0..records.len() {
-        for leftover in plan.leftovers.iter().filter(|leftover| leftover.is_kept(records, row)) {
+        for leftover in plan.leftovers.iter().filter(|leftover| plan.keeps(leftover, records, row)) {
             let octets = records.octets_of(leftover.field, row);
             let Some(kind) = leftover.list else {
                 target.push(leftover.enterprise, leftover.id, octets);
@@ -110,6 +111,7 @@ fn fits(column: Column, octets: &[u8]) -> bool {
         ColumnType::Address => matches!(octets.len(), 4 | 16),
         ColumnType::Mac => octets.len() == 6,
         ColumnType::Octets => !octets.is_empty(),
+        ColumnType::Text => !text::trimmed(octets).is_empty(),
         ColumnType::Time | ColumnType::Elements => false,
     }
 }
@@ -136,6 +138,7 @@ fn write_leaves(leaves: &mut [Leaf<'_>], rows: usize, builder: &mut FlowBatchBui
                 ColumnType::U16 => builder.u16(column).push(number.map(|number| number as u16)),
                 ColumnType::U32 => builder.u32(column).push(number.map(|number| number as u32)),
                 ColumnType::U64 => builder.u64(column).push(number),
+                ColumnType::Text => texts::push(builder.text(column), column, only.unwrap_or_default()),
                 _ => builder.address(column).push(only),
             }
         }

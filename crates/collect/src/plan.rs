@@ -14,6 +14,7 @@ use weir_wire::{ElementId, FieldSpecifier, ListKind, Template, TemplateId, VARIA
 use crate::clock::{SYSTEM_INIT_TIME_MS, TimeForm};
 use crate::records::{Records, is_set};
 use crate::section::Section;
+use crate::texts::TextFields;
 
 /// `observationTimeSeconds` to `observationTimeNanoseconds`: an event's only time.
 const OBSERVATION_TIMES: [(u16, TimeForm); 4] =
@@ -43,6 +44,8 @@ pub(crate) enum Op {
     EitherAddress { column: Column, first: usize, second: usize },
     /// Octets as they are.
     Octets { column: Column, field: usize },
+    /// Text: of the fields of [`Plan::texts`] the first that has any.
+    Text { column: Column, texts: usize },
     /// Both halves of YAF's TCP flags, or-ed.
     EitherFlag { column: Column, initial: usize, union: usize },
     /// A sampling interval of two numbers: packets selected, and packets in all or left out.
@@ -70,6 +73,7 @@ impl Op {
             | Self::Address { column, .. }
             | Self::EitherAddress { column, .. }
             | Self::Octets { column, .. }
+            | Self::Text { column, .. }
             | Self::EitherFlag { column, .. }
             | Self::Time { column, .. } => column,
             Self::Interval { .. } => Column::SamplingInterval,
@@ -86,6 +90,9 @@ pub(crate) struct Leftover {
     /// The address of the other family for the same column. This one is kept where both are set: flows in tunnels
     /// have two pairs of addresses.
     pub other_family: Option<usize>,
+    /// The fields of text that it is one of, by their place in [`Plan::texts`]. It is kept where the column does not show
+    /// all of it.
+    pub texts: Option<usize>,
     /// Whether values are lists, which are followed by what is in them.
     pub list: Option<ListKind>,
 }
@@ -94,13 +101,6 @@ impl Leftover {
     pub(crate) fn element(&self) -> ElementId {
         ElementId { enterprise: self.enterprise, id: self.id }
     }
-
-    /// Whether it is kept of a record: addresses of both families share a column where only one of them is set.
-    pub(crate) fn is_kept(&self, records: Records<'_>, record: usize) -> bool {
-        self.other_family.is_none_or(|other| {
-            is_set(records.octets_of(self.field, record)) && is_set(records.octets_of(other, record))
-        })
-    }
 }
 
 /// What to do with the records of one template.
@@ -108,6 +108,8 @@ impl Leftover {
 pub(crate) struct Plan {
     pub ops: Vec<Op>,
     pub leftovers: Vec<Leftover>,
+    /// Fields of text, by their columns.
+    pub texts: Vec<TextFields>,
     /// Whether the records have their own sampling interval.
     pub has_sampling_interval: bool,
     /// Whether the records name a sampler, whose interval options data may report.
@@ -136,6 +138,7 @@ impl Plan {
         let mut plan = Self {
             ops: Vec::with_capacity(fields.len()),
             leftovers: Vec::new(),
+            texts: Vec::new(),
             has_sampling_interval: false,
             sampler_field: None,
             section: None,
@@ -180,6 +183,16 @@ impl Plan {
         })
     }
 
+    /// Whether a leftover is kept of a record: addresses of both families share a column where only one of them is set,
+    /// and a text is in its column unless it is not the first or was cleaned.
+    pub(crate) fn keeps(&self, leftover: &Leftover, records: Records<'_>, record: usize) -> bool {
+        let octets = records.octets_of(leftover.field, record);
+        if let Some(texts) = leftover.texts.and_then(|texts| self.texts.get(texts)) {
+            return !texts.shows(octets, records, record);
+        }
+        leftover.other_family.is_none_or(|other| is_set(octets) && is_set(records.octets_of(other, record)))
+    }
+
     pub(crate) fn writes(&self, column: Column) -> bool {
         self.ops.iter().any(|op| op.column() == column)
     }
@@ -195,6 +208,11 @@ impl Plan {
                 None => Op::Address { column, field },
             },
             ColumnType::Mac | ColumnType::Octets => Op::Octets { column, field },
+            ColumnType::Text => {
+                let fields = claims.iter().map(|(_, field)| *field).collect();
+                self.texts.push(TextFields { column, fields });
+                Op::Text { column, texts: self.texts.len() - 1 }
+            }
             ColumnType::Time => match TimeForm::of_element(fields[field].element.id) {
                 Some(form) => Op::Time { column, field, form, init_time: init_time(fields) },
                 None => return,
@@ -255,7 +273,8 @@ impl Plan {
             let padding = element.enterprise == 0 && element.id == PADDING_OCTETS;
             if specifier.length != 0 && !padding && !self.holds_all_of(field, *specifier, header_uptime) {
                 let (ElementId { enterprise, id }, other_family) = (element, self.other_family(field));
-                self.leftovers.push(Leftover { field, enterprise, id, other_family, list: None });
+                let texts = self.texts.iter().position(|texts| texts.fields.contains(&field));
+                self.leftovers.push(Leftover { field, enterprise, id, other_family, texts, list: None });
             }
         }
     }
@@ -279,6 +298,8 @@ impl Plan {
             Op::EitherAddress { second, .. } => second == field,
             // a rounded quotient, or bits that may be of either, are not all that was said
             Op::EitherFlag { .. } | Op::Interval { .. } => false,
+            // what is cleaned or comes second is decided for each record
+            Op::Text { .. } => false,
             // NTP forms and microseconds are finer than a column of milliseconds; an IPFIX uptime may have no base
             Op::Time { field: written, form, init_time, .. } => {
                 written == field
@@ -316,7 +337,7 @@ fn fits(column: Column, specifier: FieldSpecifier) -> bool {
             }
         }
         ColumnType::Mac => length == 6,
-        ColumnType::Octets => length > 0,
+        ColumnType::Octets | ColumnType::Text => length > 0,
         ColumnType::Elements => false,
         _ => length == VARIABLE_LENGTH || (1..=8).contains(&length),
     }
@@ -536,7 +557,7 @@ mod tests {
     fn both_address_families_in_one_template() {
         let plan = compile(&template(&[(0, 27, 16), (0, 8, 4)]), false);
         assert_eq!(plan.ops, [Op::EitherAddress { column: Column::SrcAddr, first: 0, second: 1 }]);
-        assert_eq!(plan.leftovers, [Leftover { field: 0, enterprise: 0, id: 27, other_family: Some(1), list: None }]);
+        assert_eq!(plan.leftovers, [Leftover { field: 0, enterprise: 0, id: 27, other_family: Some(1), texts: None, list: None }]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! How each version carries each column, derived from the column table of `weir-flow` and, for NetFlow v5, the table of
 //! its record in `weir-wire`.
 
-use weir_flow::registry::REVERSE_ENTERPRISE;
+use weir_flow::registry::{NTOP_ENTERPRISE, NTOP_NETFLOW9_BASE, REVERSE_ENTERPRISE};
 use weir_flow::{Column, ColumnType};
 use weir_wire::fixed::FixedField;
 use weir_wire::{VARIABLE_LENGTH, netflow5};
@@ -39,7 +39,7 @@ pub(crate) fn carriage(version: Version, column: Column) -> Option<Carriage> {
     if let (Version::Ipfix, Some(reverse)) = (version, spec.reverse_elements.first()) {
         return Some(Carriage { width, enterprise: REVERSE_ENTERPRISE, elements: [*reverse; 2] });
     }
-    let first = *spec.elements.first()?;
+    let Some(&first) = spec.elements.first() else { return of_enterprise(version, column, width) };
     let elements = match column {
         Column::Start if version == Version::V9 => [22; 2],
         Column::End if version == Version::V9 => [21; 2],
@@ -49,6 +49,17 @@ pub(crate) fn carriage(version: Version, column: Column) -> Option<Carriage> {
         _ => [first; 2],
     };
     Some(Carriage { width, enterprise: 0, elements })
+}
+
+/// How a version carries a column that IANA has no element for. `NetFlow` v9 has no enterprise numbers, and field types
+/// of ntop's elements alone.
+fn of_enterprise(version: Version, column: Column, width: u16) -> Option<Carriage> {
+    let (enterprise, id) = match (version, column.preferred_element()?) {
+        (Version::Ipfix, element) => element,
+        (Version::V9, (NTOP_ENTERPRISE, id)) => (0, NTOP_NETFLOW9_BASE.checked_add(id)?),
+        (Version::V9 | Version::V5, _) => return None,
+    };
+    Some(Carriage { width, enterprise, elements: [id; 2] })
 }
 
 /// In place of the numbers of autonomous systems that do not fit into two octets (RFC 6793 section 9).
@@ -82,7 +93,7 @@ fn width(version: Version, column: Column) -> Option<u16> {
         ColumnType::Time if version == Version::Ipfix => 8,
         ColumnType::U32 | ColumnType::Address | ColumnType::Time => 4,
         ColumnType::Mac => 6,
-        ColumnType::Octets | ColumnType::Elements => VARIABLE_LENGTH,
+        ColumnType::Octets | ColumnType::Text | ColumnType::Elements => VARIABLE_LENGTH,
     };
     match version {
         Version::V5 => field_of_version_5(column).map(|field| field.length as u16),
@@ -112,6 +123,11 @@ mod tests {
         check(Version::Ipfix, Column::TcpFlags, Some((2, [6, 6])));
         check(Version::V9, Column::ApplicationId, None);
         check(Version::Ipfix, Column::ApplicationId, Some((VARIABLE_LENGTH, [95, 95])));
+        check(Version::Ipfix, Column::ServerName, Some((VARIABLE_LENGTH, [808, 808])));
+        check(Version::V9, Column::ServerName, None);
+        check(Version::Ipfix, Column::Retransmissions, Some((4, [109, 109])));
+        check(Version::V9, Column::Retransmissions, Some((4, [57581, 57581])));
+        check(Version::Ipfix, Column::TcpRtt, None);
         check(Version::Ipfix, Column::Received, None);
         // responderOctets of NetFlow v9; IPFIX has the opposite of every element
         check(Version::V9, Column::BytesReverse, Some((8, [232, 232])));

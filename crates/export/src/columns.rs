@@ -1,6 +1,6 @@
 //! The columns of a batch, seen as the plain slices that lie under them.
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, ListArray, UInt16Array, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, ListArray, StringArray, UInt16Array, UInt32Array};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 use weir_flow::{Column, FlowBatch};
@@ -17,6 +17,7 @@ pub(crate) enum Values<'a> {
     U64(&'a [u64]),
     Time(&'a [i64]),
     Octets(&'a BinaryArray),
+    Text(&'a StringArray),
 }
 
 /// A column that the exporter's version can carry.
@@ -119,7 +120,8 @@ fn values(array: &ArrayRef) -> Option<Values<'_>> {
     if let Some(array) = array.as_primitive_opt::<TimestampMillisecondType>() {
         return Some(Values::Time(array.values()));
     }
-    array.as_binary_opt::<i32>().map(Values::Octets)
+    let octets = array.as_binary_opt::<i32>().map(Values::Octets);
+    octets.or_else(|| array.as_string_opt::<i32>().map(Values::Text))
 }
 
 /// Values of a column, or elements in it, that stay behind.

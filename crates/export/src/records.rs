@@ -151,6 +151,7 @@ fn push(out: &mut Vec<u8>, value: &[u8]) {
 fn octets<'a>(carried: Option<&Carried<'a>>, row: usize) -> &'a [u8] {
     match carried.map(|carried| carried.values) {
         Some(Values::Octets(values)) => values.value(row),
+        Some(Values::Text(values)) => values.value(row).as_bytes(),
         _ => &[],
     }
 }
@@ -209,6 +210,8 @@ fn write_column(carried: &Carried<'_>, rows: &[u32], boot_ms: i64, places: &mut 
         Values::Time(values) if width == 8 => numbers!(values, |time: i64| time as u64),
         // RFC 3954 section 8: milliseconds since the exporter started, modulo 2^32.
         Values::Time(values) => numbers!(values, |time: i64| time.wrapping_sub(boot_ms) as u64),
+        // texts have variable lengths
+        Values::Text(_) => {}
         Values::Octets(values) => {
             let (octets, ends) = (values.value_data(), values.value_offsets());
             macro_rules! chunks {

@@ -81,10 +81,8 @@ impl Shapes {
             Values::U64(values) if carried.carriage.width < 8 => {
                 self.refuse(carried, &values[rows], Refusal::Value, |&value| value <= u32::MAX.into());
             }
-            Values::Octets(values) => {
-                let lengths = values.value_offsets()[rows.start..=rows.end].windows(2).map(|ends| ends[1] - ends[0]);
-                self.check_octets(version, carried.column, lengths);
-            }
+            Values::Octets(values) => self.check_octets(version, carried.column, &values.value_offsets()[rows.start..=rows.end]),
+            Values::Text(values) => self.check_octets(version, carried.column, &values.value_offsets()[rows.start..=rows.end]),
             _ => {}
         }
     }
@@ -99,7 +97,8 @@ impl Shapes {
         }
     }
 
-    fn check_octets(&mut self, version: Version, column: Column, lengths: impl Iterator<Item = i32>) {
+    fn check_octets(&mut self, version: Version, column: Column, offsets: &[i32]) {
+        let lengths = offsets.windows(2).map(|ends| ends[1] - ends[0]);
         let bit = bit(column);
         for ((shape, refused), length) in self.shapes.iter_mut().zip(&mut self.refused).zip(lengths) {
             if shape.present & bit == 0 {

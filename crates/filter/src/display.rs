@@ -6,7 +6,7 @@ use weir_flow::AddressText;
 
 use crate::parse::{FLAG_LETTERS, time_text};
 use crate::primitive::phrase_of;
-use crate::{AddressSet, NumberSet, Operand, Predicate, Test};
+use crate::{AddressSet, NumberSet, Operand, Predicate, Test, TextCondition};
 
 impl fmt::Display for Predicate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -65,9 +65,29 @@ impl fmt::Display for Test {
             Self::Mac { column, mac } => {
                 write!(f, "{} {}", phrase_of(Operand::Column(*column)), AddressText(mac))
             }
+            Self::Text { column, condition } => write!(f, "{} {condition}", phrase_of(Operand::Column(*column))),
             Self::PortInBlock { column } => write!(f, "{} in nat pblock", phrase_of(Operand::Column(*column))),
             Self::UserName(name) => write!(f, "asa user {}", Quoted(name)),
             Self::Ident(ident) => write!(f, "ident {}", Quoted(ident)),
+        }
+    }
+}
+
+impl fmt::Display for TextCondition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Like(pattern) => write!(f, "like {}", Quoted(pattern)),
+            Self::Exactly(text) => write!(f, "exactly {}", Quoted(text)),
+            Self::OneOf(set) => match set.texts() {
+                [only] => write!(f, "= {}", Quoted(only)),
+                texts => {
+                    f.write_str("in [")?;
+                    for (i, text) in texts.iter().enumerate() {
+                        write!(f, "{}{}", if i > 0 { ", " } else { "" }, Quoted(text))?;
+                    }
+                    f.write_str("]")
+                }
+            },
         }
     }
 }

@@ -12,7 +12,8 @@ mod rows;
 use std::ops::{BitAnd, BitOr, Not, RangeInclusive};
 
 use arrow::array::{
-    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, UInt64Array,
+    Array, ArrayRef, ArrowNativeTypeOp, ArrowPrimitiveType, AsArray, BooleanArray, PrimitiveArray, StringArray,
+    UInt64Array,
 };
 use arrow::buffer::{BooleanBuffer, NullBuffer};
 use arrow::datatypes::{TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
@@ -22,7 +23,7 @@ use addresses::{addresses_in, octets_where, of_width};
 use bits::{bits_by_chunk, bits_where};
 use rows::{Mask, narrow, with_nulls};
 
-use crate::{NumberSet, Operand, Predicate, Test, USER_NAME_ELEMENTS};
+use crate::{NumberSet, Operand, Predicate, Test, TextCondition, USER_NAME_ELEMENTS};
 
 /// Ranges of a set of numbers up to which each is compared with every value, rather than looked up.
 const RANGES_COMPARED_MAX: usize = 8;
@@ -128,6 +129,10 @@ impl Test {
             }
             Self::Mac { column, mac } => match batch.binary(*column) {
                 Some(macs) => octets_where(macs, |octets| octets == mac),
+                None => Mask::None,
+            },
+            Self::Text { column, condition } => match batch.text(*column) {
+                Some(texts) => texts_where(texts, condition),
                 None => Mask::None,
             },
             Self::PortInBlock { column } => port_in_block(batch, *column).unwrap_or(Mask::None),
@@ -240,6 +245,21 @@ where
 
 fn values_where<T: ArrowPrimitiveType>(values: &PrimitiveArray<T>, wanted: impl Fn(T::Native) -> bool) -> Mask {
     with_nulls(values, bits_where(values.values(), wanted))
+}
+
+fn texts_where(texts: &StringArray, condition: &TextCondition) -> Mask {
+    // nearly all flows have none, and of the others many have that of the one before
+    let mut last = None;
+    narrow(BooleanBuffer::collect_bool(texts.len(), |row| {
+        if texts.is_null(row) {
+            return false;
+        }
+        let text = texts.value(row);
+        match last {
+            Some((known, holds)) if known == text => holds,
+            _ => last.insert((text, condition.holds(text))).1,
+        }
+    }))
 }
 
 fn port_in_block(batch: &FlowBatch, column: Column) -> Option<Mask> {

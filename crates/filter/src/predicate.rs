@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use weir_flow::Column;
 
-use crate::{AddressSet, NumberSet};
+use crate::{AddressSet, NumberSet, TextCondition};
 
 /// A condition on one flow: true or false, never null.
 ///
@@ -80,6 +80,13 @@ pub enum Test {
         column: Column,
         /// The address in network order.
         mac: [u8; 6],
+    },
+    /// A text meets a condition.
+    Text {
+        /// A column of text.
+        column: Column,
+        /// The condition.
+        condition: TextCondition,
     },
     /// A port is in the block of ports of a NAT event: `port_range_start <= port <= port_range_end`.
     PortInBlock {
@@ -215,7 +222,10 @@ impl Test {
     pub fn columns(&self) -> &[Column] {
         match self {
             Self::Number { operand, .. } | Self::NumberIn { operand, .. } => operand.columns(),
-            Self::Address { column, .. } | Self::Time { column, .. } | Self::Mac { column, .. } => {
+            Self::Address { column, .. }
+            | Self::Time { column, .. }
+            | Self::Mac { column, .. }
+            | Self::Text { column, .. } => {
                 std::slice::from_ref(column)
             }
             Self::Flags { .. } => Operand::TcpFlags.columns(),

@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 use weir_flow::{Column, ColumnType};
 
 use crate::Operand;
-use Form::{Address, Mac, Number, Time, Unanswerable};
+use Form::{Address, Mac, Number, Text, Time, Unanswerable};
 use table::{ADDRESSES, MPLS, PRIMITIVES, UNANSWERABLE};
 
 /// How the operands of a phrase join.
@@ -115,6 +115,7 @@ pub(crate) fn form_of_column(column: Column) -> Option<Form> {
         ColumnType::Time => Some(Time),
         ColumnType::Address => Some(Address),
         ColumnType::Mac => Some(Mac),
+        ColumnType::Text => Some(Text),
         ColumnType::Octets | ColumnType::Elements => None,
     }
 }

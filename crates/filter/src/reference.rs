@@ -30,6 +30,9 @@ src net 192.0.2.0/24 and (dst port in [80, 443] or proto icmp) and not bytes < 1
 * A **time** is `YYYY-MM-DDTHH:MM:SS.mmm`, cut off anywhere after the year; the rest is then the first of its kind, so
   that `first seen > 2024` means after midnight of 1 January. `Z` or an offset such as `+02:00` may follow a time of
   day. Without one, the zone is UTC unless the program is told another.
+* A **text** is a word, or anything in quotes. The case of its letters does not matter, unless `exactly` is before it.
+  `like` takes a pattern, in quotes when it has a `%`: `%` stands for any characters, `_` for one. `sni like '%'` takes the
+  flows that have a server name.
 * A **direction** stands before a primitive. Without one, `port`, `ip`, `as` and their like mean source or destination.
 * **A primitive about something that a flow does not have is false**, and so `not` of it is true.
 ";
@@ -86,7 +89,7 @@ pub fn reference_markdown() -> String {
 /// Whether it is one of `mpls label2` to `mpls label10`, or of their like: the first stands for all.
 fn is_further(primitive: &Primitive) -> bool {
     let digits = primitive.name.trim_start_matches(|c: char| !c.is_ascii_digit());
-    !digits.is_empty() && digits != "1"
+    primitive.name.starts_with("mpls ") && !digits.is_empty() && digits != "1"
 }
 
 fn primitive_row(page: &mut String, primitive: &Primitive) {
@@ -97,6 +100,7 @@ fn primitive_row(page: &mut String, primitive: &Primitive) {
         Form::Address => "address, prefix or list",
         Form::Net => "prefix",
         Form::Mac => "MAC address",
+        Form::Text => "text, `like` pattern, `exactly` text, or list",
         Form::Time => "comparison and time",
         Form::Flags => "letters, `=` letters, comparison and number, or list",
         Form::User => "text",

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BinaryArray, RecordBatch, RecordBatchOptions, UInt64Array, new_null_array};
+use arrow::array::{ArrayRef, AsArray, BinaryArray, RecordBatch, RecordBatchOptions, StringArray, UInt64Array, new_null_array};
 use arrow::datatypes::{ArrowPrimitiveType, Schema};
 
 use crate::elements::without_empty_lists;
@@ -113,6 +113,11 @@ impl FlowBatch {
     /// A column of addresses, MAC addresses or octets. `None` when it is absent or of another type.
     pub fn binary(&self, column: Column) -> Option<&BinaryArray> {
         self.column(column)?.as_binary_opt::<i32>()
+    }
+
+    /// A column of text. `None` when it is absent or of another type.
+    pub fn text(&self, column: Column) -> Option<&StringArray> {
+        self.column(column)?.as_string_opt::<i32>()
     }
 
     /// Sum of a 64-bit counter column, nulls counting as 0.

@@ -7,12 +7,12 @@
 use std::sync::Arc;
 
 use arrow::array::NullBufferBuilder;
-use arrow::array::{ArrayRef, BinaryArray, PrimitiveArray};
+use arrow::array::{ArrayRef, BinaryArray, PrimitiveArray, StringArray};
 use arrow::buffer::NullBuffer;
 use arrow::datatypes::{ArrowPrimitiveType, TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 
 use crate::elements::{ElementsColumn, offsets};
-use crate::{Column, ColumnType, FlowBatch};
+use crate::{Column, ColumnType, FlowBatch, text};
 
 /// Values of a column of numbers or times, and which of them are null.
 #[derive(Debug)]
@@ -153,6 +153,42 @@ impl OctetsColumn {
     }
 }
 
+/// Values of a column of text, and which of them are null. What is appended is cleaned, see [`crate::text`].
+#[derive(Debug)]
+pub struct TextColumn {
+    ends: Vec<i32>,
+    text: String,
+    nulls: NullBufferBuilder,
+}
+
+impl TextColumn {
+    fn new(capacity: usize) -> Self {
+        Self { ends: Vec::with_capacity(capacity), text: String::new(), nulls: NullBufferBuilder::new(capacity) }
+    }
+
+    /// Appends a text, or a null when there is none or nothing is left of it.
+    #[inline]
+    pub fn push(&mut self, octets: Option<&[u8]>) {
+        let start = self.text.len();
+        text::push_clean(octets.unwrap_or_default(), &mut self.text);
+        self.nulls.append(self.text.len() > start);
+        self.ends.push(self.text.len() as i32);
+    }
+
+    fn pad_to(&mut self, rows: usize) {
+        let missing = rows.saturating_sub(self.ends.len());
+        if missing > 0 {
+            self.nulls.append_n_nulls(missing);
+            self.ends.resize(rows, self.text.len() as i32);
+        }
+    }
+
+    fn finish(mut self) -> ArrayRef {
+        let nulls = self.nulls.finish();
+        Arc::new(StringArray::new(offsets(&self.ends), self.text.into_bytes().into(), nulls))
+    }
+}
+
 #[derive(Debug)]
 enum ColumnBuffer {
     U8(NumberColumn<UInt8Type>),
@@ -161,6 +197,7 @@ enum ColumnBuffer {
     U64(NumberColumn<UInt64Type>),
     Time(NumberColumn<TimestampMillisecondType>),
     Octets(OctetsColumn),
+    Text(TextColumn),
     Elements(ElementsColumn),
 }
 
@@ -173,6 +210,7 @@ impl ColumnBuffer {
             ColumnType::U64 => Self::U64(NumberColumn::new(capacity)),
             ColumnType::Time => Self::Time(NumberColumn::new(capacity)),
             ColumnType::Address | ColumnType::Mac | ColumnType::Octets => Self::Octets(OctetsColumn::new(capacity)),
+            ColumnType::Text => Self::Text(TextColumn::new(capacity)),
             ColumnType::Elements => Self::Elements(ElementsColumn::default()),
         }
     }
@@ -185,6 +223,7 @@ impl ColumnBuffer {
             Self::U64(column) => column.values.len(),
             Self::Time(column) => column.values.len(),
             Self::Octets(column) => column.ends.len(),
+            Self::Text(column) => column.ends.len(),
             Self::Elements(column) => column.rows(),
         }
     }
@@ -197,6 +236,7 @@ impl ColumnBuffer {
             Self::U64(column) => column.pad_to(rows),
             Self::Time(column) => column.pad_to(rows),
             Self::Octets(column) => column.pad_to(rows),
+            Self::Text(column) => column.pad_to(rows),
             Self::Elements(column) => column.pad_to(rows),
         }
     }
@@ -213,6 +253,7 @@ impl ColumnBuffer {
             Self::U64(column) => Arc::new(numbers(column)),
             Self::Time(column) => Arc::new(numbers(column).with_timezone("UTC")),
             Self::Octets(column) => column.finish(),
+            Self::Text(column) => column.finish(),
             Self::Elements(column) => column.finish(),
         }
     }
@@ -292,6 +333,8 @@ impl FlowBatchBuilder {
         time Time -> NumberColumn<TimestampMillisecondType>;
         #[doc = "A column of addresses, MAC addresses or octets, to append this group's values."]
         address Octets -> OctetsColumn;
+        #[doc = "A column of text, to append this group's values."]
+        text Text -> TextColumn;
         #[doc = "The column of elements without a column of their own."]
         elements_of Elements -> ElementsColumn;
     }
@@ -383,6 +426,22 @@ mod tests {
         assert_eq!(addresses.value(1), [10, 0, 0, 2]);
         assert_eq!(addresses.value(2), [0x20; 16]);
         assert!(addresses.is_null(3));
+    }
+
+    #[test]
+    fn texts_are_cleaned_and_empty_ones_are_null() {
+        let mut builder = FlowBatchBuilder::new(4);
+        builder.begin_rows(1);
+        builder.begin_rows(3);
+        let column = builder.text(Column::ServerName);
+        column.push(Some(b"www.example.org\0\0"));
+        column.push(Some(b"\0"));
+        column.push(Some(b"a\x1b[2J"));
+        builder.begin_rows(1);
+        let batch = builder.finish();
+        let names = batch.text(Column::ServerName).expect("names");
+        let expected = [None, Some("www.example.org"), None, Some("a\u{fffd}[2J"), None];
+        assert_eq!(names.iter().collect::<Vec<_>>(), expected);
     }
 
     #[test]

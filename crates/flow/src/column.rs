@@ -30,6 +30,8 @@ pub enum ColumnType {
     Mac,
     /// Octets of no further meaning.
     Octets,
+    /// UTF-8 text, cleaned, see [`crate::text`].
+    Text,
     /// A list of Information Elements without a column of their own, see [`crate::elements`].
     Elements,
 }
@@ -47,6 +49,9 @@ pub struct ColumnSpec {
     /// numbers (RFC 3954 section 8, RFC 7012 section 4); those of ntop stand for its elements in IPFIX too, see
     /// [`crate::registry::NTOP_NETFLOW9_BASE`]. The decoder may convert (seconds to milliseconds).
     pub elements: &'static [u16],
+    /// Elements of other enterprises that fill the column, by Private Enterprise Number and element; where there are
+    /// `elements` too, these rank behind them. Those of ntop have their numbers in IPFIX.
+    pub enterprise_elements: &'static [(u32, u16)],
     /// Reverse elements (RFC 5103, enterprise 29305) that fill the column.
     pub reverse_elements: &'static [u16],
     /// Short heading of outputs made for people.
@@ -56,7 +61,8 @@ pub struct ColumnSpec {
 }
 
 macro_rules! columns {
-    ($($variant:ident $name:literal $ty:ident $unit:literal [$($ie:literal),*] [$($rev:literal),*] $label:literal, $doc:literal;)*) => {
+    ($($variant:ident $name:literal $ty:ident $unit:literal [$($ie:literal),*] [$($rev:literal),*]
+        $({$($enterprise:literal / $id:literal),*})? $label:literal, $doc:literal;)*) => {
         /// A column of the table `flows`, in the order of the schema.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         #[repr(u8)]
@@ -74,7 +80,8 @@ macro_rules! columns {
             pub const fn spec(self) -> &'static ColumnSpec {
                 const SPECS: &[ColumnSpec] = &[$(ColumnSpec {
                     name: $name, column_type: ColumnType::$ty, unit: $unit, elements: &[$($ie),*],
-                    reverse_elements: &[$($rev),*], label: $label, doc: $doc,
+                    enterprise_elements: &[$($(($enterprise, $id)),*)?], reverse_elements: &[$($rev),*],
+                    label: $label, doc: $doc,
                 }),*];
                 &SPECS[self as usize]
             }
@@ -152,6 +159,17 @@ columns! {
     TimeFlags "time_flags" U16 "" [] [] "time", "What is wrong with the times, as a sum of bits: 1 the exporter's clock is before 2000, 2 it is over 5 minutes ahead of `received`, 4 it is over a day behind, 8 the flow ends before it starts, 16 it starts or ends over 5 minutes after `received`, 32 it ends over a day before `received`, 64 a time counts from a start of the exporter that is not known, 128 a time in a field for uptimes is taken as one since 1970; null when nothing is.";
     TunnelSrcAddr "tunnel_src_addr" Address "" [57586, 57868] [] "tun src", "Source address of the packets that carry those of the flow through a tunnel; null without one.";
     TunnelDstAddr "tunnel_dst_addr" Address "" [57588, 57869] [] "tun dst", "Destination address of the packets that carry those of the flow through a tunnel; null without one.";
+    Application "application" Text "" [96, 56701] [] {35632/119, 35632/427} "app", "Name of the application, as the exporter or the meter recognized it: `tls`, `domain`; nProbe and firewalls have names of their own. That a meter guessed it by the port alone is in `application_id`.";
+    ServerName "server_name" Text "" [] [] {8057/808, 8057/890, 6871/294, 35632/188, 26866/112} "server name", "Name of the server that the client asks for in TLS, DTLS or QUIC (Server Name Indication, RFC 6066 section 3).";
+    Ja4 "ja4" Text "" [] [] {35632/576} "ja4", "JA4 fingerprint of the client's TLS, DTLS or QUIC handshake.";
+    Ja3 "ja3" Text "" [] [] {35632/489, 39499/357} "ja3", "JA3 fingerprint of the client's TLS handshake, 32 hexadecimal digits.";
+    Alpn "alpn" Text "" [] [] {39499/337} "alpn", "Application protocol of TLS (RFC 7301): the one that the server chose, or those that the client offers, separated by commas, where the choice is hidden.";
+    DnsName "dns_name" Text "" [] [] {8057/2, 6871/179, 35632/205, 26866/204} "dns name", "Name that the first question of DNS asks for, without the last dot; `.` for the root.";
+    HttpHost "http_host" Text "" [460] [] {6871/117, 39499/1, 35632/187, 5951/142} "http host", "Host that a request of HTTP is for, with the port where one is given.";
+    UserAgent "user_agent" Text "" [468] [] {6871/111, 39499/20, 35632/183, 5951/143, 8057/891, 8057/106, 16982/601, 8057/823} "user agent", "What the client says that it is: in HTTP, QUIC, SIP, RTSP or SSDP.";
+    TcpRtt "tcp_rtt" U32 "µs" [] [] "rtt", "Round trip time of TCP's handshake: from the SYN to the ACK that answers the SYN with ACK, which is the way to the server and back and the way to the client and back.";
+    Retransmissions "retransmissions" U32 "packets" [] [] {35632/109} "retrans", "Segments of TCP all of whose octets were seen before.";
+    RetransmissionsReverse "retransmissions_reverse" U32 "packets" [] [] {35632/110} "retrans rev", "Segments of TCP in the opposite direction all of whose octets were seen before.";
     Elements "elements" Elements "" [] [] "elements", "Information Elements of the record that have no column of their own, as they came; lists are followed by what is in them.";
 }
 
@@ -174,31 +192,44 @@ impl Column {
     /// The column that an Information Element fills, with its rank among the elements of that column (0 is
     /// preferred), or `None` when it goes to [`Column::Elements`].
     pub fn of_element(enterprise: u32, id: u16) -> Option<(Self, usize)> {
-        let id = match enterprise {
+        let find = |elements: &ElementsByNumber, key: (u32, u16)| {
+            let at = elements.binary_search_by_key(&key, |(known, ..)| *known).ok()?;
+            let (_, column, rank) = elements[at];
+            Some((column, rank))
+        };
+        match enterprise {
+            0 => find(&ELEMENTS, (0, id))
+                .or_else(|| find(&ELEMENTS, (NTOP_ENTERPRISE, id.checked_sub(NTOP_NETFLOW9_BASE)?))),
             // ntop has the same elements in both protocols
-            NTOP_ENTERPRISE => NTOP_NETFLOW9_BASE.checked_add(id)?,
-            _ => id,
-        };
-        let elements = match enterprise {
-            0 | NTOP_ENTERPRISE => &*ELEMENTS,
-            REVERSE_ENTERPRISE => &*REVERSE_ELEMENTS,
-            _ => return None,
-        };
-        let at = elements.binary_search_by_key(&id, |(known, ..)| *known).ok()?;
-        let (_, column, rank) = elements[at];
-        Some((column, rank))
+            NTOP_ENTERPRISE => find(&ELEMENTS, (enterprise, id))
+                .or_else(|| find(&ELEMENTS, (0, NTOP_NETFLOW9_BASE.checked_add(id)?))),
+            REVERSE_ENTERPRISE => find(&REVERSE_ELEMENTS, (0, id)),
+            _ => find(&ELEMENTS, (enterprise, id)),
+        }
+    }
+
+    /// The element that the column is exported as, by enterprise and number: the preferred one; `None` when no element
+    /// fits it.
+    pub fn preferred_element(self) -> Option<(u32, u16)> {
+        let spec = self.spec();
+        spec.elements.first().map(|id| (0, *id)).or_else(|| spec.enterprise_elements.first().copied())
     }
 }
 
 /// Numbers of elements with their columns and ranks, by number: templates of a thousand fields come from anybody.
-type ElementsByNumber = Box<[(u16, Column, usize)]>;
+type ElementsByNumber = Box<[((u32, u16), Column, usize)]>;
 
-static ELEMENTS: LazyLock<ElementsByNumber> = LazyLock::new(|| by_number(|column| column.spec().elements));
+static ELEMENTS: LazyLock<ElementsByNumber> = LazyLock::new(|| {
+    by_number(|column| {
+        let spec = column.spec();
+        spec.elements.iter().map(|id| (0, *id)).chain(spec.enterprise_elements.iter().copied()).collect()
+    })
+});
 static REVERSE_ELEMENTS: LazyLock<ElementsByNumber> =
-    LazyLock::new(|| by_number(|column| column.spec().reverse_elements));
+    LazyLock::new(|| by_number(|column| column.spec().reverse_elements.iter().map(|id| (0, *id)).collect()));
 
-fn by_number(elements: impl Fn(Column) -> &'static [u16]) -> ElementsByNumber {
-    let of_column = |column: Column| elements(column).iter().zip(0..).map(move |(id, rank)| (*id, column, rank));
+fn by_number(elements: impl Fn(Column) -> Vec<(u32, u16)>) -> ElementsByNumber {
+    let of_column = |column: Column| elements(column).into_iter().zip(0..).map(move |(id, rank)| (id, column, rank));
     let mut all: Vec<_> = Column::ALL.iter().copied().flat_map(of_column).collect();
     // of an element that two columns name the first counts
     all.sort_by_key(|(id, column, _)| (*id, *column));
@@ -235,10 +266,18 @@ mod tests {
     fn no_element_fills_two_columns() {
         let mut seen = std::collections::HashSet::new();
         for column in Column::ALL {
-            for id in column.spec().elements {
-                assert!(seen.insert(*id), "element {id} fills two columns");
+            let of_iana = column.spec().elements.iter().map(|id| (0, *id));
+            for element in of_iana.chain(column.spec().enterprise_elements.iter().copied()) {
+                assert!(seen.insert(element), "element {element:?} fills two columns");
             }
         }
+    }
+
+    #[test]
+    fn preferred_elements_are_the_first_of_the_table() {
+        assert_eq!(Column::Application.preferred_element(), Some((0, 96)));
+        assert_eq!(Column::ServerName.preferred_element(), Some((8057, 808)));
+        assert_eq!(Column::TcpRtt.preferred_element(), None);
     }
 
     #[test]
@@ -252,5 +291,12 @@ mod tests {
         assert_eq!(Column::of_element(35632, 114), Some((Column::TunnelSrcAddr, 0)));
         assert_eq!(Column::of_element(35632, 397), Some((Column::TunnelDstAddr, 1)));
         assert_eq!([Column::of_element(35632, 8), Column::of_element(35632, u16::MAX)], [None; 2]);
+        assert_eq!(Column::of_element(35632, 188), Some((Column::ServerName, 3)));
+        assert_eq!(Column::of_element(0, 57660), Some((Column::ServerName, 3)));
+        // ipfixprobe, `ipfix-elements.hpp`: the server name of QUIC; yaf, `CERT_IE.h`: that of TLS
+        assert_eq!(Column::of_element(8057, 890), Some((Column::ServerName, 1)));
+        assert_eq!(Column::of_element(6871, 294), Some((Column::ServerName, 2)));
+        // Palo Alto Networks, "NetFlow Templates": App-ID
+        assert_eq!(Column::of_element(0, 56701), Some((Column::Application, 1)));
     }
 }

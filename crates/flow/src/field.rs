@@ -55,6 +55,7 @@ pub fn arrow_type(column_type: ColumnType) -> DataType {
         ColumnType::U64 => DataType::UInt64,
         ColumnType::Time => DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into())),
         ColumnType::Address | ColumnType::Mac | ColumnType::Octets => DataType::Binary,
+        ColumnType::Text => DataType::Utf8,
         ColumnType::Elements => DataType::List(element_item_field()),
     }
 }

@@ -33,6 +33,7 @@ pub mod schema;
 pub mod sequences;
 mod services;
 mod table;
+pub mod text;
 
 pub use address::{AddressText, keep_prefix, parse_address};
 pub use batch::{BatchError, FlowBatch};
@@ -43,7 +44,7 @@ pub use community_id::CommunityId;
 pub use delivery::{Delivery, SideTables, TableBatch};
 pub use options::{OptionsKind, OptionsRow, OptionsRows};
 pub use protocols::{PROTOCOLS, Protocol, protocol_name};
-pub use registry::{DataType, Element, element, element_by_name};
+pub use registry::{DataType, Element, NamedElement, element, element_by_name};
 pub use sequences::{SequenceKey, SequenceRow};
 pub use services::{SERVICES, service_name, service_port};
 pub use table::Table;

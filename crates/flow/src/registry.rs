@@ -208,6 +208,48 @@ pub fn element_by_name(name: &str) -> Option<&'static Element> {
     element(enterprise, id)
 }
 
+/// An element as a person names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NamedElement {
+    /// Enterprise and number; those of ntop have a second one in `NetFlow` v9.
+    pub numbers: Vec<(u32, u16)>,
+    /// How its octets are read.
+    pub data_type: DataType,
+}
+
+impl NamedElement {
+    /// Finds an element by its registered name, in letters of either case, or by `enterprise/number`; IANA's by its number
+    /// alone. The name of an element of ntop, with or without the prefix that it has in `NetFlow` v9, stands for both of its
+    /// numbers.
+    pub fn parse(name: &str) -> Option<Self> {
+        let key = REGISTRY.by_name.get(name).or_else(|| BY_SMALL_NAME.get(&name.to_ascii_lowercase()));
+        let (enterprise, id) = match key {
+            Some(key) => *key,
+            None => {
+                let (enterprise, id) = name.split_once('/').unwrap_or(("0", name));
+                (enterprise.trim().parse().ok()?, id.trim().parse().ok()?)
+            }
+        };
+        let other = match enterprise {
+            0 => id.checked_sub(NTOP_NETFLOW9_BASE).map(|id| (NTOP_ENTERPRISE, id)),
+            NTOP_ENTERPRISE => id.checked_add(NTOP_NETFLOW9_BASE).map(|id| (0, id)),
+            _ => None,
+        };
+        let numbers: Vec<_> = [Some((enterprise, id)), other].into_iter().flatten().collect();
+        let known = numbers.iter().find_map(|(enterprise, id)| element(*enterprise, *id));
+        Some(Self { data_type: known.map_or(DataType::OctetArray, |known| known.data_type), numbers })
+    }
+}
+
+/// Elements by their names in small letters; of several the one of the smallest enterprise and number.
+static BY_SMALL_NAME: LazyLock<HashMap<String, (u32, u16)>> = LazyLock::new(|| {
+    let mut names = HashMap::new();
+    for element in elements() {
+        names.entry(element.name.to_ascii_lowercase()).or_insert((element.enterprise, element.id));
+    }
+    names
+});
+
 /// Every known element, in the order of enterprise and number.
 pub fn elements() -> Vec<&'static Element> {
     let mut all: Vec<_> = REGISTRY.by_id.values().collect();
@@ -241,10 +283,27 @@ mod tests {
     }
 
     #[test]
+    fn elements_as_people_name_them() {
+        let numbers = |name: &str| NamedElement::parse(name).map(|found| found.numbers);
+        assert_eq!(numbers("interfaceName"), Some(vec![(0, 82)]));
+        assert_eq!(numbers("INTERFACENAME"), Some(vec![(0, 82)]));
+        assert_eq!(numbers("82"), Some(vec![(0, 82)]));
+        assert_eq!(numbers("9/12235"), Some(vec![(9, 12235)]));
+        assert_eq!(numbers("dns_ttl_answer"), Some(vec![(35632, 352), (0, 57824)]));
+        assert_eq!(numbers("57824"), Some(vec![(0, 57824), (35632, 352)]));
+        assert_eq!(numbers("no such element"), None);
+        assert_eq!(NamedElement::parse("tlsCipherSuite").map(|found| found.data_type), Some(DataType::Unsigned(2)));
+        assert_eq!(NamedElement::parse("12345/6").map(|found| found.data_type), Some(DataType::OctetArray));
+    }
+
+    #[test]
     fn columns_name_registered_elements_only() {
         for column in crate::Column::ALL {
             for &id in column.spec().elements {
                 assert!(element(0, id).is_some(), "{column} names element {id}, which is not registered");
+            }
+            for &(enterprise, id) in column.spec().enterprise_elements {
+                assert!(element(enterprise, id).is_some(), "{column} names {enterprise}/{id}, which is not registered");
             }
         }
     }

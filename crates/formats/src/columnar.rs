@@ -167,7 +167,8 @@ fn of_name(name: &str, data_type: &DataType) -> Option<Column> {
 /// The values as a column has them; what does not fit is null.
 fn convert(column: Column, values: &ArrayRef) -> Result<ArrayRef, arrow::error::ArrowError> {
     let wanted = arrow_type(column.column_type());
-    if *values.data_type() == wanted {
+    // text is cleaned, whoever wrote it
+    if *values.data_type() == wanted && column.column_type() != ColumnType::Text {
         return Ok(Arc::clone(values));
     }
     let options = CastOptions { safe: true, ..CastOptions::default() };
@@ -204,12 +205,24 @@ fn convert(column: Column, values: &ArrayRef) -> Result<ArrayRef, arrow::error::
 }
 
 /// Texts, each read as a value of the column.
+fn clean_texts(texts: &StringArray) -> ArrayRef {
+    let clean = |text: &str| {
+        let mut clean = String::with_capacity(text.len());
+        weir_flow::text::push_clean(text.as_bytes(), &mut clean);
+        (!clean.is_empty()).then_some(clean)
+    };
+    Arc::new(texts.iter().map(|text| text.and_then(clean)).collect::<StringArray>())
+}
+
 fn of_texts(
     column: Column,
     texts: &StringArray,
     wanted: &DataType,
     options: &CastOptions<'_>,
 ) -> Result<ArrayRef, arrow::error::ArrowError> {
+    if column.column_type() == ColumnType::Text {
+        return Ok(clean_texts(texts));
+    }
     let cells = texts.iter().map(|text| text.and_then(|text| cell::read(column, text.trim())));
     let values: ArrayRef = match column.column_type() {
         ColumnType::Time => {

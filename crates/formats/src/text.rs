@@ -365,6 +365,7 @@ impl Rows {
         for (column, cell) in &cells {
             match (cell, column.column_type()) {
                 (Cell::Time(ms), _) => builder.time(*column).push(Some(*ms)),
+                (Cell::Octets(octets), ColumnType::Text) => builder.text(*column).push(Some(octets)),
                 (Cell::Octets(octets), _) => builder.address(*column).push(Some(octets)),
                 (Cell::Number(number), ColumnType::U8) => builder.u8(*column).push(Some(*number as u8)),
                 (Cell::Number(number), ColumnType::U16) => builder.u16(*column).push(Some(*number as u16)),

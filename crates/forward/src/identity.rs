@@ -58,6 +58,7 @@ fn hash_rows(flows: &FlowBatch) -> Vec<u64> {
                 add_numbers::<TimestampMillisecondType>(&mut hashes, values, seed, |value| value as u64);
             }
             ColumnType::Address | ColumnType::Mac | ColumnType::Octets => add_octets(&mut hashes, values, seed),
+            ColumnType::Text => add_texts(&mut hashes, values, seed),
             ColumnType::Elements => add_elements(&mut hashes, values, seed),
         }
     }
@@ -90,6 +91,14 @@ fn add_octets(hashes: &mut [u64], values: &ArrayRef, seed: u64) {
     for (hash, value) in hashes.iter_mut().zip(values.as_binary::<i32>()) {
         if let Some(octets) = value {
             add(hash, seed, hash_octets(octets));
+        }
+    }
+}
+
+fn add_texts(hashes: &mut [u64], values: &ArrayRef, seed: u64) {
+    for (hash, value) in hashes.iter_mut().zip(values.as_string::<i32>()) {
+        if let Some(text) = value {
+            add(hash, seed, hash_octets(text.as_bytes()));
         }
     }
 }

@@ -1,6 +1,6 @@
 //! How many packets a second are metered, from a capture file to batches of flows.
 //!
-//! `cargo run --release -p weir-meter --example meter_rate -- FILE [WORKERS [ROUNDS]]`
+//! `cargo run --release -p weir-meter --example meter_rate -- FILE [WORKERS [ROUNDS [application]]]`
 //!
 //! Read a file twice to have it in the page cache. Processor time is told beside the time that passes, since the
 //! machine may do something else meanwhile.
@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Instant;
 
 use weir_capture::{FileOptions, WarningHandler, open_files};
-use weir_meter::{MeterOptions, Metering, Step};
+use weir_meter::{Measures, MeterOptions, Metering, Step};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -28,11 +28,12 @@ fn processor_secs() -> f64 {
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let Some(file) = arguments.next() else {
-        eprintln!("usage: meter_rate FILE [WORKERS [ROUNDS]]");
+        eprintln!("usage: meter_rate FILE [WORKERS [ROUNDS [application]]]");
         return ExitCode::FAILURE;
     };
     let mut number = |default: usize| arguments.next().and_then(|text| text.parse().ok()).unwrap_or(default);
     let (workers, rounds) = (number(1), number(3));
+    let measures = Measures { application: arguments.next().is_some(), ..Measures::default() };
     for _ in 0..rounds {
         let tell: WarningHandler = Arc::new(|line: &str| eprintln!("{line}"));
         let Ok(source) =
@@ -41,7 +42,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         };
         let (begun, before) = (Instant::now(), processor_secs());
-        let (metering, made) = Metering::new(&MeterOptions::default(), vec![source], workers);
+        let (metering, made) = Metering::new(&MeterOptions { measures, ..MeterOptions::default() }, vec![source], workers);
         let run = |mut worker: weir_meter::Worker| {
             let mut flows = 0;
             while worker.step(&mut |batch| flows += batch.rows()) != Step::Ended {}

@@ -164,10 +164,8 @@ impl FlowRows {
             }
         }
         if measures.tells_elements() {
-            let elements = self.builder.elements();
-            for row in rows {
-                self.measurer.write(&row.flow, row.measured.take(), elements);
-            }
+            let measured = rows.iter_mut().map(|row| row.measured.take()).collect();
+            self.measurer.write(rows.iter().map(|row| &row.flow), measured, &mut self.builder);
         }
     }
 

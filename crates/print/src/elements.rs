@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use arrow::array::ArrayRef;
+use arrow::array::{Array, ArrayRef, StringArray, StringBuilder};
 use jiff::Timestamp;
-use weir_flow::AddressText;
+use weir_flow::{AddressText, NamedElement};
 use weir_flow::elements::{ElementValue, elements_of_row};
 use weir_flow::registry::{self, DataType};
 
@@ -102,6 +102,25 @@ fn ntp(octets: &[u8]) -> Option<Timestamp> {
 /// Appends formatted text; a `String` takes everything.
 fn push(text: &mut String, arguments: std::fmt::Arguments<'_>) {
     let _ = text.write_fmt(arguments);
+}
+
+/// The values of an element in a column of elements, as text: null where the flow has no such element; when it has it more
+/// than once, the first.
+pub fn element_texts(column: &ArrayRef, wanted: &NamedElement) -> StringArray {
+    let mut texts = StringBuilder::with_capacity(column.len(), 0);
+    let mut text = String::new();
+    for row in 0..column.len() {
+        let values = elements_of_row(column, row);
+        let found = values.iter().find(|value| wanted.numbers.contains(&(value.enterprise, value.id)));
+        let Some(value) = found else {
+            texts.append_null();
+            continue;
+        };
+        text.clear();
+        push_element_value(&mut text, wanted.data_type, value.octets);
+        texts.append_value(&text);
+    }
+    texts.finish()
 }
 
 /// Appends a value by its abstract data type (RFC 7011 section 6.1); in hexadecimal when it does not fit the type.

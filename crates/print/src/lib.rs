@@ -30,7 +30,7 @@ mod json;
 mod table;
 
 pub use bars::Bars;
-pub use elements::{elements_text, push_element_value};
+pub use elements::{element_texts, elements_text, push_element_value};
 pub use format::{Format, OutputOptions, Texts};
 pub use names::tcp_flags_text;
 pub use pieces::{CsvPieces, Piece};

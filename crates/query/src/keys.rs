@@ -1,6 +1,8 @@
 //! Names of fields that flows are grouped by, as nfdump has them.
 
-use weir_flow::Column;
+use std::sync::LazyLock;
+
+use weir_flow::{Column, ColumnType};
 
 /// Why a name is no key.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -87,24 +89,34 @@ static STATISTIC_KEYS: &[(&str, &[Column])] = {
         ("natsrcport", &[C::NatSrcPort]),
         ("natdstport", &[C::NatDstPort]),
         ("natport", &[C::NatSrcPort, C::NatDstPort]),
+        ("app", &[C::Application]),
+        ("sni", &[C::ServerName]),
     ]
 };
 
+/// Every column by its name, but for lists.
+static COLUMN_KEYS: LazyLock<Vec<(&str, &[Column])>> = LazyLock::new(|| {
+    let columns = Column::ALL.iter().filter(|column| column.column_type() != ColumnType::Elements);
+    columns.map(|column| (column.name(), std::slice::from_ref(column))).collect()
+});
+
 impl StatisticKey {
-    /// Finds a key by nfdump's name for it.
+    /// Finds a key by nfdump's name for it, or by the name of a column.
     pub fn parse(name: &str) -> Result<Self, KeyError> {
-        STATISTIC_KEYS.iter().find(|(known, _)| *known == name).map(Self).ok_or_else(|| {
+        let mut keys = STATISTIC_KEYS.iter().chain(COLUMN_KEYS.iter());
+        keys.find(|(known, _)| *known == name).map(Self).ok_or_else(|| {
             let known = STATISTIC_KEYS.iter().map(|(known, _)| *known).collect::<Vec<_>>().join(", ");
+            let known = format!("{known}, or the name of a column");
             KeyError::Unknown { name: name.to_owned(), question: "a statistic", known }
         })
     }
 
-    /// Every key.
+    /// Every key of the table: those that have a name of their own.
     pub fn all() -> impl Iterator<Item = Self> {
         STATISTIC_KEYS.iter().map(Self)
     }
 
-    /// nfdump's name.
+    /// nfdump's name, or that of the column.
     pub fn nfdump_name(self) -> &'static str {
         self.0.0
     }
@@ -184,6 +196,8 @@ static AGGREGATE_COLUMNS: &[(&str, Column)] = {
         ("xdstip", C::NatDstAddr),
         ("xsrcport", C::NatSrcPort),
         ("xdstport", C::NatDstPort),
+        ("app", C::Application),
+        ("sni", C::ServerName),
     ]
 };
 
@@ -211,7 +225,7 @@ impl AggregateKey {
     }
 
     /// Reads one entry of nfdump's `-A` list: a name, or `srcip4/N`, `srcip6/N`, `dstip4/N`, `dstip6/N`, `srcnet`,
-    /// `dstnet`.
+    /// `dstnet`, or the name of a column.
     pub fn parse(text: &str) -> Result<Self, KeyError> {
         let (name, length) = text.split_once('/').map_or((text, None), |(name, length)| (name, Some(length)));
         if let Some((column, v6)) = prefix_column(name) {
@@ -226,9 +240,10 @@ impl AggregateKey {
             "dstnet" => return Ok(Self::Network { column: Column::DstAddr, mask: Column::DstMask }),
             _ => {}
         }
-        let found = AGGREGATE_COLUMNS.iter().find(|(known, _)| *known == text);
-        found.map(|(_, column)| Self::Column(*column)).ok_or_else(|| {
-            let known = Self::names().collect::<Vec<_>>().join(", ");
+        let found = AGGREGATE_COLUMNS.iter().find(|(known, _)| *known == text).map(|(_, column)| *column);
+        let found = found.or_else(|| Column::by_name(text).filter(|column| column.column_type() != ColumnType::Elements));
+        found.map(Self::Column).ok_or_else(|| {
+            let known = format!("{}, or the name of a column", Self::names().collect::<Vec<_>>().join(", "));
             KeyError::Unknown { name: text.to_owned(), question: "an aggregation", known }
         })
     }

@@ -62,6 +62,13 @@ impl Foreground {
     }
 }
 
+/// Whether a chain was stopped before its end: what it read is not all there is.
+pub(crate) fn was_stopped() -> bool {
+    WAS_STOPPED.load(Ordering::Relaxed)
+}
+
+static WAS_STOPPED: AtomicBool = AtomicBool::new(false);
+
 /// Whether the process was asked to stop, for a command that looks at it from time to time.
 pub(crate) struct Signals {
     is_stopping: Arc<AtomicBool>,
@@ -103,6 +110,7 @@ fn stop(running: &Running, stopping: &mut bool) {
         process::exit(INTERRUPTED);
     }
     *stopping = true;
+    WAS_STOPPED.store(true, Ordering::Relaxed);
     info!("stopping: what is under way is finished; another signal ends at once");
     running.stop();
 }

@@ -11,6 +11,8 @@ mod nfcapd;
 #[path = "../../filter/tests/filter/rows.rs"]
 mod rows;
 
+#[path = "weir/applications.rs"]
+mod applications;
 #[path = "weir/archive.rs"]
 mod archive;
 #[path = "weir/chain.rs"]

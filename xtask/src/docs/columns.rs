@@ -21,8 +21,9 @@ report it. Counts are as measured; sampling is not applied.
 
 ## `flows`
 
-One row per flow. *Elements* are the Information Elements that fill the column, the preferred one first; NetFlow v9
-field types share their numbers. *v5* is the offset of the field in a NetFlow v5 record, in octets. Information
+One row per flow. *Elements* are the Information Elements that fill the column, the preferred one first, those of other
+enterprises than IANA behind the number of the enterprise; NetFlow v9 field types share IANA's numbers, and those of ntop (35632)
+are there 57472 higher. *v5* is the offset of the field in a NetFlow v5 record, in octets. Information
 Elements without a column of their own are kept in `elements`; what is in a list (RFC 6313) follows the list there, with
 `parent`, the list's position in the row, and `record`, the number of its record in the list, both from 0.
 
@@ -69,9 +70,11 @@ fn elements_text(column: Column) -> String {
         Some(own) => format!("{} ({NTOP_ENTERPRISE}/{own} in IPFIX)", named(0, id)),
         None => named(0, id),
     });
+    let of_enterprises =
+        spec.enterprise_elements.iter().map(|&(enterprise, id)| format!("{enterprise}/{}", named(enterprise, id)));
     let reverse =
         spec.reverse_elements.iter().map(|&id| format!("{REVERSE_ENTERPRISE}/{}", named(REVERSE_ENTERPRISE, id)));
-    iana.chain(reverse).collect::<Vec<_>>().join(", ")
+    iana.chain(of_enterprises).chain(reverse).collect::<Vec<_>>().join(", ")
 }
 
 fn type_text(column_type: ColumnType) -> &'static str {
@@ -84,6 +87,7 @@ fn type_text(column_type: ColumnType) -> &'static str {
         ColumnType::Address => "address",
         ColumnType::Mac => "mac",
         ColumnType::Octets => "octets",
+        ColumnType::Text => "text",
         ColumnType::Elements => "list",
     }
 }

@@ -36,6 +36,7 @@ fn push(builder: &mut FlowBatchBuilder, column: Column, octets: &[u8]) -> Result
         ColumnType::U64 => builder.u64(column).push(Some(u64::from_be_bytes(fixed(octets)?))),
         ColumnType::Time => builder.time(column).push(Some(i64::from_be_bytes(fixed(octets)?))),
         ColumnType::Address | ColumnType::Mac | ColumnType::Octets => builder.address(column).push(Some(octets)),
+        ColumnType::Text => builder.text(column).push(Some(octets)),
         ColumnType::Elements => {
             let elements = element_blob::decode(octets).ok_or("it is no list of elements")?;
             let entries = builder.elements();

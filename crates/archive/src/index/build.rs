@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use arrow::array::BinaryArray;
+use arrow::array::{Array, BinaryArray};
 use arrow::datatypes::DataType;
 
-use super::key::{OTHER_KEY, address_key};
+use super::key::{OTHER_KEY, address_key, text_key};
 use super::postings::Lists;
 use super::zones::Zones;
 use crate::order::hosts::Mixer;
@@ -20,10 +20,14 @@ const DIRECT_VALUES: usize = 1 << 16;
 /// are on the most pages.
 const LIST_OCTETS_PER_1000_ROWS: usize = 15;
 
+/// The same of a column of text, which is looked for by single values and by nothing else, and whose pages are large.
+const TEXT_LIST_OCTETS_PER_1000_ROWS: usize = 60;
+
 /// One column of flows.
 #[derive(Debug)]
 pub(crate) struct ColumnBuilder {
     pub(crate) zones: Zones,
+    octets_per_1000_rows: usize,
     slots: Option<Slots>,
 }
 
@@ -35,9 +39,15 @@ impl ColumnBuilder {
             DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64 => Zones::numbers(),
             DataType::Timestamp(..) => Zones::times(),
             DataType::Binary => Zones::addresses(),
+            // by the keys of texts
+            DataType::Utf8 => Zones::numbers(),
             _ => return None,
         };
-        Some(Self { zones, slots: lists.then(Slots::new) })
+        let octets_per_1000_rows = match data_type {
+            DataType::Utf8 => TEXT_LIST_OCTETS_PER_1000_ROWS,
+            _ => LIST_OCTETS_PER_1000_ROWS,
+        };
+        Some(Self { zones, octets_per_1000_rows, slots: lists.then(Slots::new) })
     }
 
     /// The values of the next page of addresses.
@@ -48,6 +58,19 @@ impl ColumnBuilder {
             slots.add_addresses(values, page);
         }
         self.forget();
+    }
+
+    /// The texts of the next page, as octets.
+    pub(crate) fn add_texts(&mut self, texts: &BinaryArray) {
+        let mut last = None;
+        let keys: Vec<u64> = texts
+            .iter()
+            .flatten()
+            .filter(|text| last.replace(*text) != Some(*text))
+            .map(text_key)
+            .collect();
+        let zone = keys.iter().copied().min().zip(keys.iter().copied().max());
+        self.add_keys(zone, texts.null_count() > 0, keys.into_iter());
     }
 
     /// The next page of addresses, by the smallest and the largest of each family. Their single values are not listed.
@@ -86,7 +109,7 @@ impl ColumnBuilder {
         if counts.iter().all(|count| *count as usize * 8 > pages * 7) {
             return None;
         }
-        let limit = widest_listed(&counts, pages, rows);
+        let limit = widest_listed(&counts, pages, rows * self.octets_per_1000_rows / 1000);
         let mut order: Vec<(u128, u32)> = slots.values.iter().copied().zip(0..).collect();
         order.sort_unstable();
         let pairs: Vec<_> = slots.pairs.into_iter().filter(|pair| counts[pair.0 as usize] <= limit).collect();
@@ -95,8 +118,7 @@ impl ColumnBuilder {
 }
 
 /// Values on more pages than this are not listed.
-fn widest_listed(counts: &[u32], pages: usize, rows: usize) -> u32 {
-    let budget = rows * LIST_OCTETS_PER_1000_ROWS / 1000;
+fn widest_listed(counts: &[u32], pages: usize, budget: usize) -> u32 {
     let mut octets_of = vec![0; pages + 1];
     for count in counts {
         // about a bit a page for the dense ones, eight a page for the others

@@ -8,7 +8,7 @@ use std::sync::PoisonError;
 
 use weir_flow::{Column, ColumnType};
 
-use super::key::{OTHER_KEY, address_key, time_key};
+use super::key::{OTHER_KEY, address_key, text_key, time_key};
 use super::octets::CorruptIndex;
 use super::page_set::PageSet;
 use super::place::HOSTS;
@@ -59,6 +59,25 @@ impl SegmentIndex {
         match address_range(column, lo, hi) {
             Some((family, keys)) => self.pages_between(column, family, keys, Some(among)),
             None => Ok(PageSet::all(self.pages())),
+        }
+    }
+
+    /// Pages that may have this text, whatever the case of ASCII letters. All pages when the column is not indexed.
+    pub fn pages_of_text(&self, column: Column, text: &str) -> Result<PageSet, ArchiveError> {
+        match column.column_type() {
+            ColumnType::Text => {
+                let key = text_key(text.as_bytes()).into();
+                self.pages_between(column, 0, (key, key), None)
+            }
+            _ => Ok(PageSet::all(self.pages())),
+        }
+    }
+
+    /// Pages that have any text. All pages when the column is not indexed.
+    pub fn pages_with_text(&self, column: Column) -> Result<PageSet, ArchiveError> {
+        match column.column_type() {
+            ColumnType::Text => self.pages_between(column, 0, (0, u64::MAX.into()), None),
+            _ => Ok(PageSet::all(self.pages())),
         }
     }
 

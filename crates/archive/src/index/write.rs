@@ -1,7 +1,7 @@
 //! The index of a segment as octets.
 
 use arrow::array::{Array, BinaryArray};
-use arrow::datatypes::Field;
+use arrow::datatypes::{DataType, Field};
 use weir_flow::{Column, ColumnType, Table};
 
 use super::build::ColumnBuilder;
@@ -81,12 +81,16 @@ impl IndexWriter {
         self.columns.last_mut().map(|entry| &mut entry.builder)
     }
 
-    /// Adds the rows of a row group of a column of octets.
+    /// Adds the rows of a row group of a column of octets or text.
     pub(crate) fn add(&mut self, table: Table, field: &Field, leaf: usize, values: &BinaryArray) {
         let page_rows = self.page_rows;
         let Some(builder) = self.column(table, field, leaf) else { return };
         for first in (0..values.len()).step_by(page_rows) {
-            builder.add_addresses(&values.slice(first, page_rows.min(values.len() - first)));
+            let page = values.slice(first, page_rows.min(values.len() - first));
+            match field.data_type() {
+                DataType::Utf8 => builder.add_texts(&page),
+                _ => builder.add_addresses(&page),
+            }
         }
     }
 
@@ -234,6 +238,7 @@ fn has_lists(column: Column) -> bool {
     match column.column_type() {
         ColumnType::U8 | ColumnType::U16 | ColumnType::U32 => !matches!(column, Column::IcmpCode | Column::IcmpType),
         ColumnType::Address => !matches!(column, Column::SrcAddr | Column::DstAddr),
+        ColumnType::Text => true,
         _ => false,
     }
 }

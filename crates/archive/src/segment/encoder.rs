@@ -157,7 +157,7 @@ impl Encoder {
         Ok(())
     }
 
-    /// A column of octets of any length.
+    /// A column of octets or text of any length.
     fn encode_octets(&mut self, field: &Field, values: &BinaryArray) -> Result<(), ParquetError> {
         for group in &mut self.groups {
             let leaf = group.chunks.len();

@@ -23,7 +23,7 @@ pub(super) enum Gather<'a> {
     Ipv4(Values<Ipv4>),
     /// Addresses of both families, by their numbers.
     Hosts(&'a [u32], &'a Hosts),
-    /// Octets of any length.
+    /// Octets or text of any length.
     Octets(BinaryArray),
     /// Anything else, which the library encodes.
     General(ArrayRef),
@@ -48,6 +48,7 @@ impl<'a> Gather<'a> {
                 Some(values) => Some(Self::Ipv4(values)),
                 None => columns.column(field)?.map(|values| Self::Octets(values.as_binary().clone())),
             },
+            DataType::Utf8 => texts(columns, field)?.map(Self::Octets),
             _ => Self::general(columns, field)?,
         })
     }
@@ -104,6 +105,12 @@ fn numbers<T: ArrowPrimitiveType<Native: BufferedValue>>(
     }
     buffers.keep(values);
     Ok(None)
+}
+
+/// A column of text, as octets; `None` when no row has a text.
+fn texts(columns: &Columns<'_>, field: &Field) -> Result<Option<BinaryArray>, ArchiveError> {
+    let found = columns.column(field)?.filter(|values| values.null_count() < values.len());
+    Ok(found.map(|values| BinaryArray::from(values.as_string::<i32>().clone())))
 }
 
 /// A column of addresses, unless one that is there has other than four octets, or none is there.

@@ -20,6 +20,10 @@ fn address(seed: u8) -> Vec<u8> {
     }
 }
 
+fn name(port: u8) -> String {
+    format!("Host{port}.Example.com")
+}
+
 fn batch(rows: &[Row]) -> FlowBatch {
     let mut builder = FlowBatchBuilder::new(rows.len());
     for &(src, dst, port, system, time) in rows {
@@ -35,6 +39,7 @@ fn batch(rows: &[Row]) -> FlowBatch {
         builder.address(Column::SrcMac).push(port.map(|port| [port; 6]).as_ref().map(|octets| &octets[..]));
         builder.address(Column::ApplicationId).push(port.map(address).as_deref());
         builder.u64(Column::Bytes).push(port.map(|port| u64::MAX - u64::from(port)));
+        builder.text(Column::ServerName).push(port.map(name).as_deref().map(str::as_bytes));
     }
     builder.finish()
 }
@@ -137,6 +142,15 @@ proptest! {
                 }
             }
         }
+        let with_text = index.pages_with_text(Column::ServerName).expect("readable");
+        for (row, text) in read.column(Column::ServerName as usize).as_string::<i32>().iter().enumerate() {
+            let page = page_of(&index, row);
+            let Some(text) = text else { continue };
+            prop_assert!(with_text.contains(page));
+            for asked in [text.to_owned(), text.to_lowercase(), text.to_uppercase()] {
+                prop_assert!(index.pages_of_text(Column::ServerName, &asked).expect("readable").contains(page), "{}", asked);
+            }
+        }
         prop_assert!(index.pages_of_addresses(Column::SrcAddr, &[9; 4], &[9; 4]).expect("readable").is_none());
         prop_assert!(index.pages_of_numbers(Column::FlowId, 0, u64::MAX).expect("readable").is_none());
         segment.check().expect("whole");
@@ -147,6 +161,27 @@ fn some_rows() -> Vec<Row> {
     (0..100)
         .map(|row: u8| (Some(row), Some(row / 2), (!row.is_multiple_of(7)).then_some(row % 5), Some(row % 4), row))
         .collect()
+}
+
+#[test]
+fn a_rare_text_is_looked_for_on_its_page() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let rows: Vec<Row> = (0..2000).map(|row| (None, None, Some((row / 100) as u8), None, 0)).collect();
+    let segment = segment_of(&rows, dir.path(), 100);
+    let index = segment.index().expect("readable").expect("an index");
+    let batches = segment.read().expect("readable");
+    let read = arrow::compute::concat_batches(&batches[0].schema(), &batches).expect("one batch");
+    let texts = read.column(Column::ServerName as usize).as_string::<i32>();
+    for port in 0..20 {
+        let mut expected = PageSet::none(index.pages());
+        let rows = (0..texts.len()).filter(|row| texts.value(*row) == name(port));
+        rows.for_each(|row| expected.insert(page_of(&index, row)));
+        let found = index.pages_of_text(Column::ServerName, &name(port).to_lowercase()).expect("readable");
+        assert_eq!(found, expected, "{port}");
+        assert!(found.count() < index.pages());
+    }
+    assert!(index.pages_of_text(Column::ServerName, "nobody.example.com").expect("readable").is_none());
+    assert!(index.pages_of_text(Column::Ja4, "t13d").expect("readable").is_none());
 }
 
 #[test]

@@ -52,6 +52,10 @@ fn push(builder: &mut FlowBatchBuilder, column: Column, seed: u64) {
             let length = if seed.is_multiple_of(2) { 4 } else { seed as usize % 17 };
             builder.address(column).push(some.then_some(&octets[..length]));
         }
+        ColumnType::Text => {
+            let text = format!("Host{}.example", seed % 50);
+            builder.text(column).push(some.then_some(text.as_bytes()));
+        }
         ColumnType::Elements => {
             (0..seed % 3).for_each(|id| builder.elements().push(seed as u32, id as u16, &seed.to_be_bytes()));
             builder.elements().end_row();

@@ -164,6 +164,7 @@ fn in_flow(header: &HeaderSeen, record: &Record, row: &Row, field: &Field, their
             weir_flow::address::to_ip(ours) == Some(*theirs) || other_family_is_set(record, column, field)
         }
         (Some(Cell::Octets(ours)), Expected::Octets(theirs)) => ours == theirs,
+        (Some(Cell::Octets(ours)), Expected::Text(theirs)) => ours == theirs.as_bytes(),
         // Times in another unit, or uptimes, are compared with what they mean.
         (Some(Cell::Time(ours)), Expected::Number(_) | Expected::Time(_)) => {
             placement::time_ms(header, record, field) == Some(*ours)

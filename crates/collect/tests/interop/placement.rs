@@ -83,6 +83,10 @@ pub(crate) fn in_a_list(column: Column, row: &Row) -> Option<Cell> {
     let values: Vec<_> = row.nested.iter().filter(|(enterprise, id, _)| of_column((*enterprise, *id))).collect();
     match (column.column_type(), &values[..]) {
         (_, []) => None,
+        (ColumnType::Text, [(.., octets), others @ ..]) => {
+            let only = others.iter().all(|(.., other)| other == octets);
+            only.then(|| text_of(column, octets)).flatten().map(|(text, _)| Cell::Octets(text))
+        }
         (ColumnType::Address | ColumnType::Mac | ColumnType::Octets, [(.., octets), ..]) => {
             Some(Cell::Octets(octets.clone()))
         }
@@ -132,6 +136,14 @@ fn expected(header: &HeaderSeen, record: &Record) -> (BTreeMap<Column, Cell>, El
         if padding || field.length == 0 {
             continue;
         }
+        if let Some(column) = text_column(field) {
+            let (shown, needs_no_place) = place_text(column, record, position);
+            cells.extend(shown.map(|text| (column, Cell::Octets(text))));
+            if !needs_no_place {
+                elements.push((field.element.enterprise, field.element.id, field.octets.clone()));
+            }
+            continue;
+        }
         let winner = winners.iter().find(|(_, fields)| fields.contains(&position));
         let kept = match winner {
             Some((column, fields)) if fields.len() == 2 => {
@@ -160,6 +172,42 @@ fn expected(header: &HeaderSeen, record: &Record) -> (BTreeMap<Column, Cell>, El
     }
     elements.sort();
     (cells, elements)
+}
+
+fn text_column(field: &Field) -> Option<Column> {
+    let (column, _) = Column::of_element(field.element.enterprise, field.element.id)?;
+    (column.column_type() == ColumnType::Text && field.length > 0).then_some(column)
+}
+
+/// The octets of a field without what fills it up.
+fn said(field: &Field) -> &[u8] {
+    let octets = &field.octets[..];
+    &octets[..octets.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1)]
+}
+
+/// A text as its column has it, and whether that is all of it.
+fn text_of(column: Column, octets: &[u8]) -> Option<(Vec<u8>, bool)> {
+    if column == Column::Ja3 && octets.len() == 16 {
+        let digits: String = octets.iter().map(|octet| format!("{octet:02x}")).collect();
+        return Some((digits.into_bytes(), true));
+    }
+    let octets = String::from_utf8_lossy(octets).into_owned();
+    let octets = octets.trim_end_matches('\0');
+    let text: String = octets.chars().map(|letter| if letter.is_control() { '\u{fffd}' } else { letter }).collect();
+    (!text.is_empty()).then(|| (text.clone().into_bytes(), text == octets && !text.contains('\u{fffd}')))
+}
+
+/// What a column of text gets of a field, and whether the field needs no place among the elements: the first of the
+/// preferred element that says anything is shown, and others that say the same are not repeated.
+fn place_text(column: Column, record: &Record, position: usize) -> (Option<Vec<u8>>, bool) {
+    let fields = record.fields.iter().enumerate().filter(|(_, field)| text_column(field) == Some(column));
+    let rank = |field: &Field| Column::of_element(field.element.enterprise, field.element.id).map(|found| found.1);
+    let shown = fields.filter(|(_, field)| !said(field).is_empty()).min_by_key(|(at, field)| (rank(field), *at));
+    let Some((at, shown)) = shown else { return (None, true) };
+    let field = &record.fields[position];
+    let octets = if column == Column::Ja3 && shown.octets.len() == 16 { &shown.octets[..] } else { said(shown) };
+    let Some((text, is_whole)) = text_of(column, octets) else { return (None, true) };
+    (((at) == position).then_some(text), said(field).is_empty() || said(field) == said(shown) && is_whole)
 }
 
 /// Addresses of both families for one column: the one that is set, the innermost when both are, the IPv4 address when

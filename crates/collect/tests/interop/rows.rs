@@ -109,6 +109,7 @@ pub(crate) fn rows_of(batch: &FlowBatch) -> Vec<Row> {
                 ColumnType::Address | ColumnType::Mac | ColumnType::Octets => {
                     Cell::Octets(values.as_binary::<i32>().value(number).to_vec())
                 }
+                ColumnType::Text => Cell::Octets(values.as_string::<i32>().value(number).into()),
                 ColumnType::Elements => {
                     for value in elements_of_row(values, number) {
                         let target = if value.place.is_none() { &mut row.elements } else { &mut row.nested };

@@ -69,6 +69,7 @@ pub(crate) fn row_of(batch: &FlowBatch, row: usize) -> Row {
                 }
                 Cell::Elements(elements.iter().map(|e| (e.enterprise, e.id, e.octets.to_vec())).collect())
             }
+            ColumnType::Text => Cell::Octets(array.as_string::<i32>().value(row).into()),
             _ => Cell::Octets(array.as_binary::<i32>().value(row).to_vec()),
         })
     };
@@ -205,7 +206,7 @@ impl Received {
 fn cell(column: Column, id: u16, octets: Vec<u8>, (export_ms, uptime_ms): Times) -> Cell {
     let number = |octets: &[u8]| octets.iter().fold(0, |number, octet| number << 8 | u64::from(*octet));
     match column.column_type() {
-        ColumnType::Address | ColumnType::Mac | ColumnType::Octets => Cell::Octets(octets),
+        ColumnType::Address | ColumnType::Mac | ColumnType::Octets | ColumnType::Text => Cell::Octets(octets),
         ColumnType::Time if id == 21 || id == 22 => {
             let age_ms = uptime_ms.expect("uptime").wrapping_sub(number(&octets) as u32) as i32;
             Cell::Number((export_ms - i64::from(age_ms)) as u64)

@@ -58,6 +58,7 @@ impl Parser<'_> {
             Form::Address => self.addresses(phrase),
             Form::Net => self.network(phrase),
             Form::Mac => self.mac(phrase),
+            Form::Text => self.texts(phrase, text),
             Form::Time => self.time(phrase),
             Form::Unanswerable(hint) => {
                 Err(ParseError::new(format!("'{text}' cannot be answered"), self.span()).with_hint(hint.to_owned()))

@@ -8,7 +8,9 @@ use jiff::tz::{Offset, TimeZone};
 
 use super::Parser;
 use super::phrase::{column_of, join};
-use crate::NumberSet;
+use weir_flow::Column;
+
+use crate::{NumberSet, TextCondition, TextSet};
 use crate::error::{ParseError, nearest};
 use crate::lex::Kind;
 use crate::names::Names;
@@ -79,6 +81,32 @@ impl Parser<'_> {
         };
         self.advance();
         Ok(text.to_owned())
+    }
+
+    /// A condition on a column of text.
+    pub(super) fn texts(&mut self, phrase: &Phrase, behind: &str) -> Result<Predicate, ParseError> {
+        let test = |operand, condition| Test::Text { column: column_of(operand), condition };
+        if self.take_word("like") {
+            let pattern = self.text(behind)?;
+            return Ok(join(phrase, |operand| test(operand, TextCondition::Like(pattern.clone()))));
+        }
+        if self.take_word("exactly") {
+            let text = self.text(behind)?;
+            return Ok(join(phrase, |operand| test(operand, TextCondition::Exactly(text.clone()))));
+        }
+        let (texts, negated) = if self.take_word("in") {
+            (self.list(|parser| parser.text(behind))?, false)
+        } else {
+            let negated = self.equality()?;
+            (vec![self.text(behind)?], negated)
+        };
+        self.refuse_range()?;
+        let predicate = join(phrase, |operand| {
+            let column = column_of(operand);
+            let spellings = texts.iter().flat_map(|text| spellings(column, text));
+            test(operand, TextCondition::OneOf(TextSet::new(spellings)))
+        });
+        Ok(if negated { Predicate::not(predicate) } else { predicate })
     }
 
     /// A word that is a number but for a range was tried where a single number is.
@@ -221,6 +249,22 @@ impl Parser<'_> {
         let predicate = join(phrase, |operand| Test::Time { column: column_of(operand), comparison, ms });
         Ok(if negated { Predicate::not(predicate) } else { predicate })
     }
+}
+
+/// Names under which the registry of services has what everybody calls otherwise.
+const APPLICATIONS: [(&str, &str); 6] = [
+    ("dns", "domain"),
+    ("rdp", "ms-wbt-server"),
+    ("smb", "microsoft-ds"),
+    ("vnc", "rfb"),
+    ("ike", "isakmp"),
+    ("postgres", "postgresql"),
+];
+
+/// A text, and the other name of an application.
+fn spellings(column: Column, text: &str) -> impl Iterator<Item = String> + use<> {
+    let other = APPLICATIONS.iter().find(|(name, _)| column == Column::Application && name.eq_ignore_ascii_case(text));
+    [Some(text.to_owned()), other.map(|(_, name)| (*name).to_owned())].into_iter().flatten()
 }
 
 /// Decimal with an optional suffix k, m, g or t, or hexadecimal after `0x`.

@@ -22,6 +22,8 @@ pub(crate) enum Form {
     Mac,
     /// `[COMP] TIME`.
     Time,
+    /// `[=] TEXT`, `like PATTERN`, `exactly TEXT` or `in [ TEXT … ]`.
+    Text,
     /// `LETTERS`, `=LETTERS` or `[COMP] NUMBER`.
     Flags,
     /// Nothing; true where the number is 0.

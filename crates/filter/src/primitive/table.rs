@@ -3,7 +3,7 @@
 use weir_flow::Column;
 
 use super::form::Form::{
-    Address, Always, Block, Family, Flags, Ident, Mac, Named, Net, Number, RecordNumber, Time, User, Zero,
+    Address, Always, Block, Family, Flags, Ident, Mac, Named, Net, Number, RecordNumber, Text, Time, User, Zero,
 };
 use super::form::{Direction, Primitive};
 use crate::Operand;
@@ -199,6 +199,18 @@ pub(super) const PRIMITIVES: &[Primitive] = primitives! {
         "Network latency that nProbe measured, in milliseconds (elements 123 and 124 of enterprise 35632).";
     "mpls any" Number, ["": MPLS_LABELS], "mpls any 24000", "Some label of the MPLS stack.";
     "mpls eos" Number, ["": &[Operand::MplsBottom]], "mpls eos 16", "Label at the bottom of the MPLS stack.";
+    "application" Text, ["": column![Application]], "application in [dns, tls]",
+        "Name of the application; `dns`, `rdp`, `smb`, `vnc`, `ike` and `postgres` stand for the names in the registry of services too.";
+    "sni" Text, ["": column![ServerName]], "sni like '%.example.com'", "Name of the server that the client asks for in TLS, DTLS or QUIC.";
+    "ja4" Text, ["": column![Ja4]], "ja4 t13d1516h2_8daaf6152771_02713d6af862", "JA4 of the client's handshake.";
+    "ja3" Text, ["": column![Ja3]], "ja3 like 'd41d%'", "JA3 of the client's handshake.";
+    "alpn" Text, ["": column![Alpn]], "alpn h2", "Application protocol of TLS.";
+    "dns name" Text, ["": column![DnsName]], "dns name www.example.org", "Name that DNS is asked for.";
+    "http host" Text, ["": column![HttpHost]], "http host in [example.org, 'example.org:8080']", "Host of an HTTP request.";
+    "user agent" Text, ["": column![UserAgent]], "user agent like 'curl/%'", "What the client says that it is.";
+    "rtt" Number, ["": column![TcpRtt]], "rtt > 200k", "Round trip time of TCP's handshake, in microseconds.";
+    "retransmissions" Number, ["": column![Retransmissions], "reverse": column![RetransmissionsReverse]],
+        "retransmissions > 10", "Segments of TCP all of whose octets were seen before.";
     "count" RecordNumber, ["": &[Operand::RecordNumber]], "count <= 100",
         "Number of the record in order of reading, from 1. Only where files are read in order, as by `weir nfdump`.";
     "ident" Ident, ["": &[]], "ident router-7", "Ident of the file that the flow was read from. Only where files with idents are read.";
@@ -232,9 +244,7 @@ pub(super) const UNANSWERABLE: &[(&str, &str)] = &[
     ("exporter id", "exporters have no internal number; filter by 'router ip' or 'observation domain id'"),
     ("src tz", "flows carry no time zone"),
     ("dst tz", "flows carry no time zone"),
-    ("ja3", "flows carry no payload"),
-    ("ja4", "flows carry no payload"),
-    ("ja4s", "flows carry no payload"),
+    ("ja4s", "flows carry no fingerprint of the server; 'ja4' and 'ja3' are those of the client"),
 ];
 
 /// Other spellings of whole phrases, those of nfdump 1.6 among them.
@@ -272,4 +282,7 @@ pub(crate) const SPELLINGS: &[(&str, &str)] = &[
     ("opid", "observation point id"),
     ("ingress vrfid", "ingress vrf"),
     ("egress vrfid", "egress vrf"),
+    ("app", "application"),
+    ("server name", "sni"),
+    ("server_name", "sni"),
 ];

@@ -11,7 +11,9 @@ const FLOWS: &[(char, &str)] = &[
         'w',
         "start=1704153600000 end=1704153602000 exporter=192.0.2.254 observation_domain=0 src_addr=10.0.0.1 \
            dst_addr=198.51.100.7 src_port=50000 dst_port=443 protocol=6 tcp_flags=27 tos=0 packets=10 bytes=5000 \
-           next_hop=192.0.2.1 in_if=1 out_if=2 src_as=64496 dst_as=64497 src_mask=8 dst_mask=24 engine_type=1 engine_id=3",
+           next_hop=192.0.2.1 in_if=1 out_if=2 src_as=64496 dst_as=64497 src_mask=8 dst_mask=24 engine_type=1 engine_id=3 \
+           application=tls server_name=WWW.Example.com ja4=t13d1516h2_8daaf6152771_02713d6af862 alpn=h2,http/1.1 \
+           ja3=cd08e31494f9531f560d64c695473da9 tcp_rtt=30000 retransmissions=3",
     ),
     // A name look-up over IPv6, from IPFIX, with everything a router may tell.
     (
@@ -21,7 +23,8 @@ const FLOWS: &[(char, &str)] = &[
            in_if=3 out_if=1 bytes_reverse=300 packets_reverse=2 flows=4 dst_tos=46 min_ttl=3 max_ttl=64 direction=1 \
            forwarding_status=64 bgp_next_hop=2001:db8::b prev_as=65000 next_as=65001 src_vlan=100 dst_vlan=200 \
            src_mac=00:1b:21:01:02:ff dst_mac=00:1b:21:01:02:01 post_src_mac=00:1b:21:01:02:02 \
-           post_dst_mac=00:1b:21:01:02:03 ingress_vrf=12 egress_vrf=13 ethertype=34525 observation_point=7",
+           post_dst_mac=00:1b:21:01:02:03 ingress_vrf=12 egress_vrf=13 ethertype=34525 observation_point=7 \
+           application=domain dns_name=example.com",
     ),
     // A ping as v5 exports it: type 8, code 0 in the destination port.
     (
@@ -102,6 +105,40 @@ fn families_and_protocols() {
         ("proto != tcp", "dpet"),
         ("protocol 17", "d"),
     ]);
+}
+
+#[test]
+fn texts() {
+    check(&[
+        ("application tls", "w"),
+        ("application TLS", "w"),
+        ("app = 'tls'", "w"),
+        ("application != tls", "dpent"),
+        // the name in the registry of services
+        ("application dns", "d"),
+        ("application domain", "d"),
+        ("application in [dns, tls]", "wd"),
+        ("application exactly 'TLS'", ""),
+        ("application exactly 'tls'", "w"),
+        ("sni www.example.com", "w"),
+        ("server name www.example.com", "w"),
+        ("server_name like '%.example.com'", "w"),
+        ("sni like '%'", "w"),
+        ("not sni like '%'", "dpent"),
+        ("dns name example.com", "d"),
+        ("dns_name like 'EXAMPLE.___'", "d"),
+        ("dns name like '%.example.com'", ""),
+        ("ja4 t13d1516h2_8daaf6152771_02713d6af862", "w"),
+        ("ja4 like 't13d%'", "w"),
+        ("ja3 CD08E31494F9531F560D64C695473DA9", "w"),
+        ("alpn like 'h2%'", "w"),
+        ("http host example.com", ""),
+        ("user agent like 'curl/%' or rtt > 29k", "w"),
+        ("tcp_rtt < 30000", ""),
+        ("retransmissions >= 3", "w"),
+        ("reverse retransmissions 0", ""),
+    ]);
+    assert_eq!(parse("application dns").expect("a filter").to_string(), "application in ['dns', 'domain']");
 }
 
 #[test]

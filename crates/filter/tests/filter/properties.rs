@@ -1,7 +1,9 @@
 //! The mask is what a row-by-row reading of the tree's documentation gives; printed trees parse back.
 
 use proptest::prelude::*;
-use weir_filter::{AddressSet, Comparison, ElementNumber, NumberSet, Operand, Predicate, Prefix, Test, parse};
+use weir_filter::{
+    AddressSet, Comparison, ElementNumber, NumberSet, Operand, Predicate, Prefix, Test, TextCondition, TextSet, parse,
+};
 use weir_flow::{Column, ColumnType};
 
 use crate::rows::{Row, Value, batch};
@@ -107,6 +109,9 @@ pub(crate) fn takes(predicate: &Predicate, row: &Row) -> bool {
             ms(row, *column).is_some_and(|ms| compares(&ms, *comparison, wanted))
         }
         Predicate::Test(Test::Mac { column, mac }) => octets(column).is_some_and(|octets| octets == mac),
+        Predicate::Test(Test::Text { column, condition }) => {
+            octets(column).is_some_and(|octets| holds(condition, &String::from_utf8(octets).expect("text")))
+        }
         Predicate::Test(Test::PortInBlock { column }) => {
             let ends = (number(row, Column::PortRangeStart), number(row, Column::PortRangeEnd));
             matches!((ends, number(row, *column)), ((Some(first), Some(last)), Some(port)) if first <= port && port <= last)
@@ -116,6 +121,38 @@ pub(crate) fn takes(predicate: &Predicate, row: &Row) -> bool {
         }
         Predicate::Test(Test::Ident(_)) => panic!("about files, not rows"),
     }
+}
+
+/// Patterns by trying all places of all signs.
+fn is_like(text: &[char], pattern: &[char]) -> bool {
+    match (pattern, text) {
+        ([], _) => text.is_empty(),
+        (['%', rest @ ..], _) => (0..=text.len()).any(|taken| is_like(&text[taken..], rest)),
+        (['_', rest @ ..], [_, behind @ ..]) => is_like(behind, rest),
+        ([letter, rest @ ..], [first, behind @ ..]) => letter.eq_ignore_ascii_case(first) && is_like(behind, rest),
+        _ => false,
+    }
+}
+
+fn holds(condition: &TextCondition, text: &str) -> bool {
+    let letters = |text: &str| text.chars().collect::<Vec<_>>();
+    match condition {
+        TextCondition::OneOf(set) => set.texts().iter().any(|known| *known == text.to_ascii_lowercase()),
+        TextCondition::Exactly(known) => known == text,
+        TextCondition::Like(pattern) => is_like(&letters(text), &letters(pattern)),
+    }
+}
+
+fn text() -> impl Strategy<Value = String> {
+    prop::sample::select(vec!["a", "A", "ab", "aB.c", "b c", "\u{fc}", "aab", "it's"]).prop_map(str::to_owned)
+}
+
+fn condition() -> impl Strategy<Value = TextCondition> {
+    prop_oneof![
+        prop::collection::vec(text(), 0..6).prop_map(|texts| TextCondition::OneOf(TextSet::new(texts))),
+        text().prop_map(TextCondition::Exactly),
+        "[aAb.%_\u{fc}]{0,5}".prop_map(TextCondition::Like),
+    ]
 }
 
 fn columns_of(wanted: fn(ColumnType) -> bool) -> Vec<Column> {
@@ -183,6 +220,8 @@ const USUAL: &[Column] = &[
     Column::MaxTtl,
     Column::PortRangeStart,
     Column::PortRangeEnd,
+    Column::Application,
+    Column::ServerName,
     Column::Elements,
 ];
 
@@ -209,6 +248,7 @@ fn cell(column: Column) -> BoxedStrategy<Option<Value>> {
         ColumnType::Time => time().prop_map(Value::Ms).boxed(),
         ColumnType::Address => address().prop_map(Value::Octets).boxed(),
         ColumnType::Elements => elements().prop_map(Value::Elements).boxed(),
+        ColumnType::Text => text().prop_map(|text| Value::Octets(text.into())).boxed(),
         ColumnType::Mac => mac().prop_map(|mac| Value::Octets(mac.to_vec())).boxed(),
         _ if column == Column::Protocol => {
             prop_oneof![Just(1), Just(6), Just(17), Just(58)].prop_map(Value::Number).boxed()
@@ -296,6 +336,8 @@ fn test() -> impl Strategy<Value = Test> {
         1 => (1..256_u16, any::<bool>()).prop_map(|(mask, exact)| Test::Flags { mask, exact }),
         1 => (0..3_u32).prop_map(|bit| Test::Flags { mask: 1 << bit, exact: false }),
         1 => any::<bool>().prop_map(|v6| Test::Family { v6 }),
+        3 => (prop::sample::select(columns_of(|t| t == ColumnType::Text)), condition())
+            .prop_map(|(column, condition)| Test::Text { column, condition }),
         1 => prop::sample::select(vec![Column::SrcPort, Column::DstPort]).prop_map(|column| Test::PortInBlock { column }),
         1 => prop::sample::select(vec!["a", "b c"]).prop_map(|name| Test::UserName(name.to_owned())),
         1 => (prop::sample::select(columns_of(|t| t == ColumnType::Time)), comparison(), time())

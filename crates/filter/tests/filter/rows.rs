@@ -35,6 +35,7 @@ pub(crate) fn batch(rows: &[Row]) -> FlowBatch {
                     }
                     column.end_row();
                 }
+                (ColumnType::Text, Value::Octets(octets)) => builder.text(column).push(Some(octets)),
                 (_, Value::Octets(octets)) => builder.address(column).push(Some(octets)),
                 other => panic!("{column}: {other:?}"),
             }
@@ -59,6 +60,7 @@ pub(crate) fn row(text: &str) -> Row {
             Value::Octets(text.split(':').map(|part| u8::from_str_radix(part, 16).expect("octet")).collect())
         }
         ColumnType::Elements => Value::Elements(text.split(',').map(element).collect()),
+        ColumnType::Text => Value::Octets(text.into()),
         ColumnType::Time => Value::Ms(text.parse().expect("ms")),
         _ => Value::Number(text.parse().expect("number")),
     };

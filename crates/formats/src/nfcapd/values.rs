@@ -73,7 +73,7 @@ fn of_column(flows: &FlowBatch, column: Column) -> OfColumn<'_> {
         ColumnType::U32 => Numbers::U32(values::<UInt32Type>(array)),
         ColumnType::U64 => Numbers::U64(values::<UInt64Type>(array)),
         ColumnType::Time => Numbers::Time(values::<TimestampMillisecondType>(array)),
-        ColumnType::Elements => return OfColumn::Absent,
+        ColumnType::Text | ColumnType::Elements => return OfColumn::Absent,
         ColumnType::Address | ColumnType::Mac | ColumnType::Octets => {
             return flows.binary(column).map_or(OfColumn::Absent, OfColumn::Octets);
         }

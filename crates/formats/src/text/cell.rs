@@ -26,6 +26,7 @@ pub(crate) fn read(column: Column, text: &str) -> Option<Cell> {
         ColumnType::Time => return time_ms(text).map(Cell::Time),
         ColumnType::Address => return parse_address(text).map(Cell::Octets),
         ColumnType::Mac => return mac(text).map(Cell::Octets),
+        ColumnType::Text => return (!text.is_empty()).then(|| Cell::Octets(text.into())),
         ColumnType::Octets | ColumnType::Elements => return hexadecimal(text).map(Cell::Octets),
         ColumnType::U8 => u8::MAX.into(),
         ColumnType::U16 => u16::MAX.into(),
@@ -184,6 +185,7 @@ mod tests {
         check(Column::SrcAddr, "2001:db8::1", parse_address("2001:db8::1").map(Cell::Octets));
         check(Column::SrcAddr, "300.1.1.1", None);
         check(Column::SrcMac, "00:11:22:33:44:5f", Some(Cell::Octets(vec![0, 0x11, 0x22, 0x33, 0x44, 0x5f])));
+        check(Column::ServerName, "www.example.org", Some(Cell::Octets(b"www.example.org".to_vec())));
         check(Column::ApplicationId, "0d000001", Some(Cell::Octets(vec![13, 0, 0, 1])));
     }
 }

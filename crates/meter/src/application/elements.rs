@@ -1,17 +1,12 @@
-//! What is exported of an application as Information Elements, under published numbers.
+//! What flows have of an application besides their columns, as Information Elements under published numbers.
 //!
-//! IANA has elements for the name of an application and for HTTP. For the rest these numbers are of the enterprises
-//! whose probes others read too: CESNET (8057) and Flowmon (39499) as `ipfixprobe` exports them, Masaryk University
-//! (16982) for RTSP, ntop (35632) for JA4. That a name is a guess is expressed in the way of RFC 6759: by an applicationId
-//! of the classification engine IANA-L4, whose selector is the port; a name that octets bear out has none.
+//! IANA has elements for HTTP. For the rest these numbers are of the enterprises whose probes others read too: CESNET
+//! (8057) and Flowmon (39499) as `ipfixprobe` exports them, Masaryk University (16982) for RTSP.
 
 use std::ops::Deref;
 
 use super::details::{Details, DnsDetails, RequestDetails, TlsDetails};
 use super::{Application, Protocol};
-
-/// Number of the classification engine IANA-L4 (RFC 6759 section 4.1).
-const ENGINE_IANA_L4: u8 = 3;
 
 /// Makes the enumeration of elements from one table.
 macro_rules! elements {
@@ -45,16 +40,8 @@ macro_rules! elements {
 }
 
 elements! {
-    /// applicationName: name of the protocol or of the service; text.
-    ApplicationName = 0 / 96,
-    /// applicationId: the port that a name was guessed by (RFC 6759); 3 octets.
-    ApplicationId = 0 / 95,
     /// httpRequestMethod; text.
     HttpRequestMethod = 0 / 459,
-    /// httpRequestHost; text.
-    HttpRequestHost = 0 / 460,
-    /// httpUserAgent; text.
-    HttpUserAgent = 0 / 468,
     /// httpStatusCode; 2 octets.
     HttpStatusCode = 0 / 457,
     /// Version that a TLS server chose (Flowmon); 2 octets.
@@ -63,24 +50,10 @@ elements! {
     TlsClientVersion = 39499 / 340,
     /// Cipher suite that a TLS server chose (Flowmon); 2 octets.
     TlsCipherSuite = 39499 / 336,
-    /// TLS application protocol (Flowmon): the one chosen, or those offered where the choice is hidden; text.
-    TlsAlpn = 39499 / 337,
-    /// JA3 (Flowmon); 16 octets.
-    TlsJa3 = 39499 / 357,
-    /// JA4 (ntop); text.
-    TlsJa4 = 35632 / 576,
-    /// TLS server name (CESNET); text.
-    TlsSni = 8057 / 808,
-    /// QUIC server name (CESNET); text.
-    QuicSni = 8057 / 890,
     /// QUIC version (CESNET); 4 octets.
     QuicVersion = 8057 / 892,
-    /// QUIC user agent (CESNET); text.
-    QuicUserAgent = 8057 / 891,
     /// Identifier of a DNS message (CESNET); 2 octets.
     DnsId = 8057 / 10,
-    /// Name that is asked for (CESNET); text.
-    DnsName = 8057 / 2,
     /// QTYPE (CESNET); 2 octets.
     DnsQueryType = 8057 / 3,
     /// QCLASS (CESNET); 2 octets.
@@ -91,22 +64,16 @@ elements! {
     DnsAnswers = 8057 / 14,
     /// Name of `NetBIOS` (CESNET); text.
     NetbiosName = 8057 / 831,
-    /// User agent of SIP (CESNET); text.
-    SipUserAgent = 8057 / 106,
     /// Status of SIP (CESNET); 2 octets.
     SipStatusCode = 8057 / 101,
     /// Method of RTSP (Masaryk University); text.
     RtspMethod = 16982 / 600,
-    /// User agent of RTSP (Masaryk University); text.
-    RtspUserAgent = 16982 / 601,
     /// Status of RTSP (Masaryk University); 2 octets.
     RtspStatusCode = 16982 / 603,
     /// Server of RTSP (Masaryk University); text.
     RtspServer = 16982 / 605,
     /// Server of SSDP (CESNET); text.
     SsdpServer = 8057 / 822,
-    /// User agent of SSDP (CESNET); text.
-    SsdpUserAgent = 8057 / 823,
 }
 
 /// The value of an element, encoded as in IPFIX: text that is elsewhere, or a number.
@@ -160,12 +127,6 @@ impl<'a> Iterator for Elements<'a> {
 /// The value of an element, if there is one.
 fn value(application: &Application, element: Element) -> Option<ElementValue<'_>> {
     match (element, &application.details) {
-        (Element::ApplicationName, _) => application.name().map(|name| ElementValue::Text(name.as_bytes())),
-        (Element::ApplicationId, _) => {
-            let port = application.service.filter(|_| application.guessed())?.port;
-            let [high, low] = port.to_be_bytes();
-            number(Some([ENGINE_IANA_L4, high, low]))
-        }
         (element, Details::Tls(details)) => tls(details, element),
         (element, Details::Dns(details)) => dns(details, application.protocol, element),
         (element, Details::Request(details)) => request(details, application.protocol?, element),
@@ -185,17 +146,10 @@ fn number<'a, const N: usize>(octets: Option<[u8; N]>) -> Option<ElementValue<'a
 }
 
 fn tls(details: &TlsDetails, element: Element) -> Option<ElementValue<'_>> {
-    let quic = details.quic_version.is_some();
     match element {
         Element::TlsServerVersion => number(details.server_version.map(u16::to_be_bytes)),
         Element::TlsClientVersion => number(details.client_version.map(u16::to_be_bytes)),
         Element::TlsCipherSuite => number(details.cipher_suite.map(u16::to_be_bytes)),
-        Element::TlsAlpn => text(details.alpn_selected.as_deref().or(details.alpn_offered.as_deref())),
-        Element::TlsJa3 => details.ja3.as_ref().map(|ja3| ElementValue::Text(ja3.as_slice())),
-        Element::TlsJa4 => text(details.ja4.as_deref()),
-        Element::TlsSni if !quic => text(details.server_name.as_deref()),
-        Element::QuicSni if quic => text(details.server_name.as_deref()),
-        Element::QuicUserAgent => text(details.user_agent.as_deref()),
         Element::QuicVersion => number(details.quic_version.map(u32::to_be_bytes)),
         _ => None,
     }
@@ -205,7 +159,6 @@ fn dns(details: &DnsDetails, protocol: Option<Protocol>, element: Element) -> Op
     let netbios = protocol == Some(Protocol::NetbiosNs);
     match element {
         Element::NetbiosName if netbios => text(details.name.as_deref()),
-        Element::DnsName if !netbios => text(details.name.as_deref()),
         Element::DnsId => number(details.id.map(u16::to_be_bytes)),
         Element::DnsQueryType => number(details.query_type.map(u16::to_be_bytes)),
         Element::DnsClass => number(details.query_class.map(u16::to_be_bytes)),
@@ -220,11 +173,6 @@ fn request(details: &RequestDetails, protocol: Protocol, element: Element) -> Op
         (Protocol::Http, Element::HttpRequestMethod) | (Protocol::Rtsp, Element::RtspMethod) => {
             text(details.method.as_deref())
         }
-        (Protocol::Http, Element::HttpRequestHost) => text(details.host.as_deref()),
-        (Protocol::Http, Element::HttpUserAgent)
-        | (Protocol::Sip, Element::SipUserAgent)
-        | (Protocol::Rtsp, Element::RtspUserAgent)
-        | (Protocol::Ssdp, Element::SsdpUserAgent) => text(details.user_agent.as_deref()),
         (Protocol::Rtsp, Element::RtspServer) | (Protocol::Ssdp, Element::SsdpServer) => {
             text(details.server.as_deref())
         }
@@ -237,7 +185,7 @@ fn request(details: &RequestDetails, protocol: Protocol, element: Element) -> Op
 
 #[cfg(test)]
 mod tests {
-    use weir_flow::registry;
+    use weir_flow::{Column, registry};
 
     use super::*;
 
@@ -246,15 +194,8 @@ mod tests {
         for element in Element::ALL {
             let (enterprise, id) = element.number();
             assert!(registry::element(enterprise, id).is_some(), "{element:?} is {enterprise}/{id}");
+            assert_eq!(Column::of_element(enterprise, id), None, "{element:?} has a column");
         }
-    }
-
-    #[test]
-    fn a_guess_is_told_by_the_port() {
-        let guessed = Application::of_ports(6, 50_000, 443);
-        let elements: Vec<_> =
-            guessed.elements().map(|(enterprise, id, value)| (enterprise, id, value.to_vec())).collect();
-        assert_eq!(elements, [(0, 96, b"https".to_vec()), (0, 95, vec![3, 0x01, 0xbb])]);
     }
 
     #[test]
@@ -266,6 +207,6 @@ mod tests {
             ..Application::default()
         };
         let elements: Vec<_> = application.elements().map(|(_, id, value)| (id, value.to_vec())).collect();
-        assert_eq!(elements, [(96, b"domain".to_vec()), (2, b"a.example".to_vec()), (3, vec![0, 1])]);
+        assert_eq!(elements, [(3, vec![0, 1])]);
     }
 }

@@ -14,6 +14,8 @@ mod protocol;
 pub use protocol::Protocol;
 mod details;
 pub use details::{Details, DnsDetails, RequestDetails, TlsDetails};
+mod columns;
+pub use columns::TEXT_COLUMNS;
 mod elements;
 pub use elements::{Element, ElementValue, Elements};
 
@@ -71,7 +73,7 @@ impl Application {
         self.protocol.is_none() && self.service.is_some()
     }
 
-    /// What is known as Information Elements, in the order of [`Element::ALL`].
+    /// What is known besides the columns, as Information Elements, in the order of [`Element::ALL`].
     pub fn elements(&self) -> Elements<'_> {
         Elements::of(self)
     }

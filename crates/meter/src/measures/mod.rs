@@ -9,9 +9,10 @@ mod tcp;
 use std::sync::Arc;
 
 use weir_flow::elements::ElementsColumn;
+use weir_flow::{Column, FlowBatchBuilder};
 use weir_wire::packet::{Headers, Packet, dissect_into};
 
-use crate::application::{Counts, Direction, Inspection, Inspector, Verdict};
+use crate::application::{Application, Counts, Direction, Inspection, Inspector, TEXT_COLUMNS, Verdict};
 use crate::cache::Flow;
 use crate::digest::Digest;
 use crate::key::KeyHeaders;
@@ -73,6 +74,11 @@ pub(crate) struct Measured {
 }
 
 impl Measured {
+    /// Whether further packets would show nothing.
+    fn is_done(&self) -> bool {
+        !self.is_inspecting && self.tcp.is_none()
+    }
+
     /// Source and destination link address of the first packet.
     pub(crate) fn macs(&self) -> Option<&[[u8; 6]; 2]> {
         self.macs.as_ref()
@@ -122,6 +128,9 @@ impl Measurer {
             // its octets were in a block that others have filled again
             return;
         }
+        if self.measured.get(slot as usize).and_then(Option::as_ref).is_some_and(|measured| measured.is_done()) {
+            return;
+        }
         let Some(block) = self.block.take() else { return };
         if let Some(meta) = block.packets().get(digest.packet as usize) {
             let mut packet = Packet::default();
@@ -162,8 +171,40 @@ impl Measurer {
         self.measured.get_mut(slot as usize).and_then(Option::take)
     }
 
-    /// Tells what was measured of a flow as elements of its row.
-    pub(crate) fn write(&mut self, flow: &Flow, measured: Option<Box<Measured>>, elements: &mut ElementsColumn) {
+    /// Writes what was measured of a group of flows to their columns, and what has none as elements of their rows.
+    pub(crate) fn write<'f>(
+        &mut self,
+        flows: impl Iterator<Item = &'f Flow>,
+        mut measured: Vec<Option<Box<Measured>>>,
+        builder: &mut FlowBatchBuilder,
+    ) {
+        let inspections = measured.iter_mut().map(|measured| measured.as_mut()?.inspection.take());
+        let applications: Vec<Option<Application>> = inspections
+            .map(|inspection| Some(self.inspector.conclude(inspection?)))
+            .collect();
+        if self.measures.application {
+            write_applications(&applications, builder);
+        }
+        if self.measures.tcp {
+            let connections: Vec<_> =
+                measured.iter().map(|measured| measured.as_ref()?.tcp.as_deref()).collect();
+            tcp::write(&connections, builder);
+        }
+        if self.measures.tells_elements() {
+            let elements = builder.elements();
+            for ((flow, measured), application) in flows.zip(&measured).zip(&applications) {
+                self.write_elements(flow, measured.as_deref(), application.as_ref(), elements);
+            }
+        }
+    }
+
+    fn write_elements(
+        &self,
+        flow: &Flow,
+        measured: Option<&Measured>,
+        application: Option<&Application>,
+        elements: &mut ElementsColumn,
+    ) {
         if self.measures.microseconds {
             for (id, time_us) in
                 [(element::START_MICROSECONDS, flow.first_us()), (element::END_MICROSECONDS, flow.last_us())]
@@ -177,16 +218,29 @@ impl Measurer {
                 elements.push(element::IANA, id, &label[..3]);
             }
             if let Some(tcp) = &measured.tcp {
-                tcp.write(elements);
-            }
-            if let Some(inspection) = measured.inspection {
-                let application = self.inspector.conclude(inspection);
-                for (enterprise, id, octets) in application.elements() {
-                    elements.push(enterprise, id, &octets);
-                }
+                tcp.write_elements(elements);
             }
         }
+        for (enterprise, id, octets) in application.iter().flat_map(|application| application.elements()) {
+            elements.push(enterprise, id, &octets);
+        }
         elements.end_row();
+    }
+}
+
+/// Writes the columns that some of the flows have a value for.
+fn write_applications(applications: &[Option<Application>], builder: &mut FlowBatchBuilder) {
+    for column in TEXT_COLUMNS {
+        let texts = || applications.iter().map(|application| application.as_ref()?.text(column));
+        if texts().any(|text| text.is_some()) {
+            let target = builder.text(column);
+            texts().for_each(|text| target.push(text.as_deref().map(str::as_bytes)));
+        }
+    }
+    let ids = || applications.iter().map(|application| application.as_ref()?.id());
+    if ids().any(|id| id.is_some()) {
+        let target = builder.address(Column::ApplicationId);
+        ids().for_each(|id| target.push(id.as_ref().map(<[u8; 3]>::as_slice)));
     }
 }
 

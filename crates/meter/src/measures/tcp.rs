@@ -1,6 +1,7 @@
 //! What is measured of the segments of a TCP connection (RFC 9293).
 
 use weir_flow::elements::ElementsColumn;
+use weir_flow::{Column, FlowBatchBuilder};
 use weir_wire::packet::Headers;
 
 const SYN: u16 = 0x02;
@@ -9,8 +10,6 @@ const FIN: u16 = 0x01;
 
 /// ntop, whose elements for these measures others read too.
 const NTOP: u32 = 35632;
-const RETRANSMITTED_IN: u16 = 109;
-const RETRANSMITTED_OUT: u16 = 110;
 const OUT_OF_ORDER_IN: u16 = 111;
 const OUT_OF_ORDER_OUT: u16 = 112;
 const CLIENT_LATENCY: u16 = 123;
@@ -108,12 +107,16 @@ impl Tcp {
         }
     }
 
-    /// Tells what is known.
-    pub(super) fn write(&self, elements: &mut ElementsColumn) {
-        let sides =
-            [(&self.forward, RETRANSMITTED_IN, OUT_OF_ORDER_IN), (&self.backward, RETRANSMITTED_OUT, OUT_OF_ORDER_OUT)];
-        for (side, retransmitted, out_of_order) in sides.into_iter().filter(|(side, ..)| side.window.is_some()) {
-            elements.push(NTOP, retransmitted, &side.retransmitted.to_be_bytes());
+    /// Microseconds from the first SYN to the ACK that ends the handshake.
+    fn round_trip_us(&self) -> Option<u32> {
+        self.answer_us?;
+        u32::try_from(self.ack_us? - self.syn_us?).ok()
+    }
+
+    /// Writes what has no column.
+    pub(super) fn write_elements(&self, elements: &mut ElementsColumn) {
+        let sides = [(&self.forward, OUT_OF_ORDER_IN), (&self.backward, OUT_OF_ORDER_OUT)];
+        for (side, out_of_order) in sides.into_iter().filter(|(side, ..)| side.window.is_some()) {
             elements.push(NTOP, out_of_order, &side.out_of_order.to_be_bytes());
         }
         if let Some(window) = self.forward.window {
@@ -127,6 +130,23 @@ impl Tcp {
         }
         if let Some(client) = latency(self.answer_us, self.ack_us) {
             elements.push(NTOP, CLIENT_LATENCY, &client);
+        }
+    }
+}
+
+/// Writes the columns of a group of flows, those that are no connections among them.
+pub(super) fn write(connections: &[Option<&Tcp>], builder: &mut FlowBatchBuilder) {
+    type Value = fn(&Tcp) -> Option<u32>;
+    let columns: [(Column, Value); 3] = [
+        (Column::TcpRtt, Tcp::round_trip_us),
+        (Column::Retransmissions, |tcp| tcp.forward.window.map(|_| tcp.forward.retransmitted)),
+        (Column::RetransmissionsReverse, |tcp| tcp.backward.window.map(|_| tcp.backward.retransmitted)),
+    ];
+    for (column, value) in columns {
+        let values = || connections.iter().map(|tcp| value((*tcp)?));
+        if values().any(|value| value.is_some()) {
+            let target = builder.u32(column);
+            values().for_each(|value| target.push(value));
         }
     }
 }

@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-use weir_meter::application::{Element, Protocol};
+use weir_flow::registry;
+use weir_meter::application::{Element, Protocol, TEXT_COLUMNS};
 
 use crate::ipfixprobe;
 use crate::known::KNOWN;
@@ -35,6 +36,7 @@ fn write_page(out: &mut String, verdict: &Verdict, ipfixprobe: &ipfixprobe::Verd
         verdict.captures, verdict.flows, verdict.counts.packets
     )?;
     write_protocols(out, verdict)?;
+    write_columns(out)?;
     write_elements(out)?;
     write_agreement(out, verdict, ipfixprobe)?;
     write_differences(out, verdict)
@@ -55,16 +57,33 @@ fn write_protocols(out: &mut String, verdict: &Verdict) -> std::fmt::Result {
     Ok(())
 }
 
+fn write_columns(out: &mut String) -> std::fmt::Result {
+    writeln!(
+        out,
+        "\n## Columns\n\n\
+         Filters, rankings (`weir query -s`, `-A`) and SQL know them by name; [columns](columns.md) says which elements of \
+         other exporters fill them.\n\n| column | exported as | what |\n| --- | --- | --- |"
+    )?;
+    for column in TEXT_COLUMNS {
+        let element = column.preferred_element().and_then(|(enterprise, id)| registry::element(enterprise, id));
+        let element = element.map_or_else(String::new, |element| format!("{}/{} {}", element.enterprise, element.id, element.name));
+        writeln!(out, "| `{column}` | {element} | {} |", column.spec().doc)?;
+    }
+    Ok(())
+}
+
 fn write_elements(out: &mut String) -> std::fmt::Result {
     writeln!(
         out,
         "\n## Information Elements\n\n\
-         Enterprises are IANA (0), CESNET (8057), Masaryk University (16982), ntop (35632) and Flowmon (39499).\n\n\
-         | enterprise | element | what |\n| ---: | ---: | --- |"
+         What else is known is in the column `elements`; in SQL `element(elements, 'DNSRCode')` reads it by its name. Enterprises \
+         are IANA (0), CESNET (8057), Masaryk University (16982) and Flowmon (39499).\n\n\
+         | element | number | what |\n| --- | --- | --- |"
     )?;
     for element in Element::ALL {
         let (enterprise, id) = element.number();
-        writeln!(out, "| {enterprise} | {id} | {} |", element.about())?;
+        let name = registry::element(enterprise, id).map_or("", |element| element.name.as_str());
+        writeln!(out, "| `{name}` | {enterprise}/{id} | {} |", element.about())?;
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! The Metering Process against captures of others, and what other programs say of them.
 
+mod applications;
 mod routes;
 // how the dissector reads tshark
 #[allow(dead_code)]

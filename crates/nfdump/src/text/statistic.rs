@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::DataType;
 use weir_flow::Column;
 
@@ -148,6 +148,8 @@ pub(super) fn push_csv(
 struct Columns<'a> {
     numbers: Numbers<'a>,
     addresses: Addresses<'a>,
+    /// Values that are texts.
+    texts: Option<&'a StringArray>,
     /// Octets that are no numbers: addresses, MAC addresses.
     is_octets: bool,
     is_hex: bool,
@@ -167,6 +169,7 @@ impl<'a> Columns<'a> {
         Self {
             numbers: values.map_or_else(Numbers::absent, Numbers::new),
             addresses: values.map_or_else(Addresses::absent, Addresses::new),
+            texts: values.and_then(|values| values.as_string_opt::<i32>()),
             is_octets: values.is_some_and(|values| *values.data_type() == DataType::Binary),
             is_hex: matches!(ranking.statistic.as_str(), "odid" | "opid" | "ethertype"),
             protocol: has_protocol.then(|| Numbers::of(batch, Column::Protocol)),
@@ -180,6 +183,9 @@ impl<'a> Columns<'a> {
     }
 
     fn push_value(&self, row: usize, width: usize, text: &mut Vec<u8>) {
+        if let Some(texts) = self.texts {
+            return push_text(text, texts, row, width == 0);
+        }
         match self.addresses.get(row) {
             Some(octets) if octets.len() == 6 => push_mac(text, Some(octets)),
             Some(octets) if width == 0 || octets.len() == 4 => push_address(text, Some(octets)),
@@ -264,6 +270,16 @@ impl<'a> Columns<'a> {
 
     fn counts(&self, row: usize) -> [u64; 3] {
         [&self.flows, &self.packets, &self.bytes].map(|counter| counter.or_zero(row))
+    }
+}
+
+/// A text, in quotes where a comma would end it. Texts of flows have no character that a terminal obeys.
+fn push_text(text: &mut Vec<u8>, texts: &StringArray, row: usize, is_csv: bool) {
+    let value = if texts.is_null(row) { "-" } else { texts.value(row) };
+    if is_csv && value.contains([',', '"']) {
+        text.extend_from_slice(format!("\"{}\"", value.replace('"', "\"\"")).as_bytes());
+    } else {
+        text.extend_from_slice(value.as_bytes());
     }
 }
 

@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, BinaryArray, PrimitiveArray, TimestampMillisecondArray, UInt32Array, new_null_array};
+use arrow::array::{
+    ArrayRef, BinaryArray, PrimitiveArray, StringArray, TimestampMillisecondArray, UInt32Array, new_null_array,
+};
 use arrow::buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow::compute::take;
 use arrow::datatypes::{ArrowPrimitiveType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
@@ -153,6 +155,10 @@ impl PageDecoder {
                 Arc::new(TimestampMillisecondArray::with_timezone_opt(times, Some("UTC")))
             }
             ColumnType::Address | ColumnType::Mac | ColumnType::Octets => Arc::new(page.octets()?),
+            ColumnType::Text => {
+                let (offsets, octets, valid) = page.octets()?.into_parts();
+                Arc::new(StringArray::try_new(offsets, octets, valid).map_err(|_| Damage("a text is no UTF-8"))?)
+            }
             ColumnType::Elements => return Err(Damage("lists are not decoded here")),
         };
         match selected {

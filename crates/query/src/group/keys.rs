@@ -6,9 +6,11 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, PrimitiveArray, TimestampMillisecondArray};
+use arrow::array::{
+    Array, ArrayRef, AsArray, BinaryArray, BinaryBuilder, PrimitiveArray, StringArray, TimestampMillisecondArray,
+};
 use arrow::datatypes::{ArrowPrimitiveType, TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
-use weir_filter::{AddressSet, Comparison, Operand, Predicate, Test};
+use weir_filter::{AddressSet, Comparison, Operand, Predicate, Test, TextCondition};
 use weir_flow::schema::field;
 use weir_flow::{Column, ColumnType, FlowBatch, keep_prefix};
 
@@ -18,6 +20,8 @@ use crate::AggregateKey;
 const BITS_MAX: u32 = 128;
 /// Stands for the length of a value that is null.
 const NULL: u8 = 0xff;
+/// Ends a text. Texts come in alphabetical order so.
+const TEXT_END: u8 = 0;
 
 /// One column of a key.
 #[derive(Debug, Clone)]
@@ -50,7 +54,7 @@ impl KeyPart {
             ColumnType::U32 | ColumnType::Address => 32,
             ColumnType::Mac => 48,
             ColumnType::U64 | ColumnType::Time => 64,
-            ColumnType::Octets | ColumnType::Elements => BITS_MAX,
+            ColumnType::Octets | ColumnType::Text | ColumnType::Elements => BITS_MAX,
         }
     }
 
@@ -92,6 +96,10 @@ impl KeyPart {
                     _ => return None,
                 };
                 Some(Predicate::from(Test::Address { column, set }))
+            }
+            ColumnType::Text => {
+                let text = values.as_string::<i32>().value(row).to_owned();
+                Some(Predicate::from(Test::Text { column, condition: TextCondition::Exactly(text) }))
             }
             _ => None,
         }
@@ -218,6 +226,11 @@ impl KeyLayout {
                 ColumnType::Time => {
                     push::<8>(&mut key, values.as_primitive::<TimestampMillisecondType>().value(row) as u64);
                 }
+                ColumnType::Text => {
+                    // no text has such an octet, nor begins with that of a null
+                    key.extend_from_slice(values.as_string::<i32>().value(row).as_bytes());
+                    key.push(TEXT_END);
+                }
                 _ => {
                     // addresses and identifiers are far shorter than what one octet can tell
                     let value = values.as_binary::<i32>().value(row);
@@ -327,6 +340,11 @@ fn column(part: &KeyPart, shift: u32, short: &[u128], long: &mut [&[u8]]) -> Arr
         let part = key >> shift;
         (part >> bits & 1 == 0).then_some(part & ((1 << bits) - 1))
     });
+    if part.column().column_type() == ColumnType::Text {
+        let texts = long.iter_mut().map(|key| std::str::from_utf8(take_text(key)?).ok());
+        // a key with a text is always long
+        return Arc::new(short.iter().map(|_| None).chain(texts).collect::<StringArray>());
+    }
     let taken: Vec<Option<&[u8]>> = long.iter_mut().map(take_part).collect();
     let all = values.map(Value::Number).chain(taken.into_iter().map(Value::Octets));
     match part.column().column_type() {
@@ -377,6 +395,17 @@ fn numbers<'a, T: ArrowPrimitiveType>(
 ) -> ArrayRef {
     let numbers: PrimitiveArray<T> = values.map(|value| value.number().map(&native)).collect();
     Arc::new(numbers)
+}
+
+fn take_text<'a>(key: &mut &'a [u8]) -> Option<&'a [u8]> {
+    if let Some((&NULL, rest)) = key.split_first() {
+        *key = rest;
+        return None;
+    }
+    let end = key.iter().position(|octet| *octet == TEXT_END)?;
+    let (text, rest) = key.split_at(end);
+    *key = &rest[1..];
+    Some(text)
 }
 
 fn take_part<'a>(key: &mut &'a [u8]) -> Option<&'a [u8]> {

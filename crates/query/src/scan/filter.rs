@@ -265,6 +265,7 @@ fn cost_of(column: Column) -> u32 {
         ColumnType::U8 | ColumnType::U16 | ColumnType::U32 => 2,
         ColumnType::U64 | ColumnType::Time => 3,
         ColumnType::Address | ColumnType::Mac | ColumnType::Octets => 6,
+        ColumnType::Text => 8,
         ColumnType::Elements => 100,
     }
 }

@@ -4,7 +4,7 @@
 //! the index does not know about may pass on every page, and surely passes on none.
 
 use weir_archive::{PageSet, SegmentIndex};
-use weir_filter::{AddressSet, NumberSet, Operand, Test};
+use weir_filter::{AddressSet, NumberSet, Operand, Test, TextCondition};
 use weir_flow::Column;
 
 use super::window::WindowEnd;
@@ -80,8 +80,24 @@ pub(super) fn of_test(index: &SegmentIndex, test: &Test, among: &PageSet) -> Res
             }),
             None => Ok(Pages::none(index.pages())),
         },
+        Test::Text { column, condition } => of_text(index, *column, condition),
         _ => Ok(Pages::unknown(index.pages())),
     }
+}
+
+/// Texts are looked up one by one; of patterns it is known only that there must be a text.
+fn of_text(index: &SegmentIndex, column: Column, condition: &TextCondition) -> Result<Pages, QueryError> {
+    let mut pages = Pages::none(index.pages());
+    match condition {
+        TextCondition::OneOf(set) if set.texts().len() <= RANGES_MAX => {
+            for text in set.texts() {
+                pages.may.or(&index.pages_of_text(column, text)?);
+            }
+        }
+        TextCondition::Exactly(text) => pages.may = index.pages_of_text(column, text)?,
+        TextCondition::OneOf(_) | TextCondition::Like(_) => pages.may = index.pages_with_text(column)?,
+    }
+    Ok(pages)
 }
 
 fn number_ranges(values: &NumberSet) -> &[(u64, u64)] {

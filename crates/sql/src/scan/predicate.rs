@@ -11,7 +11,7 @@
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::{Between, InList, ScalarFunction};
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator};
-use weir_filter::{Comparison, NumberSet, Operand, Predicate, Test};
+use weir_filter::{Comparison, NumberSet, Operand, Predicate, Test, TextCondition};
 use weir_flow::{Column, ColumnType};
 
 use super::address_ranges::{AddressRanges, common};
@@ -172,8 +172,23 @@ fn is_known(column: Column) -> Option<Predicate> {
             let test = |comparison| Predicate::Test(Test::Time { column, comparison, ms: 0 });
             Some(any([test(Comparison::GreaterOrEqual), test(Comparison::Less)]))
         }
+        ColumnType::Text => Some(text(column, TextCondition::Like("%".to_owned()))),
         ColumnType::Mac | ColumnType::Octets | ColumnType::Elements => None,
     }
+}
+
+fn text(column: Column, condition: TextCondition) -> Predicate {
+    Predicate::Test(Test::Text { column, condition })
+}
+
+/// A column is this text. `None` of a text that a filter has no quotes for.
+fn of_text(column: Column, wanted: &str) -> Option<Truth> {
+    if wanted.contains(char::is_control) || wanted.contains('"') && wanted.contains('\'') {
+        return None;
+    }
+    let yes = text(column, TextCondition::Exactly(wanted.to_owned()));
+    let no = all([is_known(column)?, Predicate::not(yes.clone())]);
+    Some(Truth { yes, no })
 }
 
 fn compared(column: Column, operator: Operator, literal: &Expr) -> Option<Truth> {
@@ -196,6 +211,10 @@ fn compared(column: Column, operator: Operator, literal: &Expr) -> Option<Truth>
         (ColumnType::Address, ScalarValue::Binary(Some(octets))) => {
             AddressRanges::compared(operator, octets).map(|set| of_addresses(column, set))
         }
+        (
+            ColumnType::Text,
+            ScalarValue::Utf8(Some(text)) | ScalarValue::Utf8View(Some(text)) | ScalarValue::LargeUtf8(Some(text)),
+        ) if operator == Operator::Eq => of_text(column, text),
         _ => None,
     }
 }

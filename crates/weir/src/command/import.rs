@@ -17,8 +17,9 @@ use weir_chain::config::ThreadChoice;
 use weir_chain::{Chain, ChainBuilder};
 use weir_formats::{Format, nfcapd};
 
+use super::read_before::ReadBefore;
 use super::{ArchiveArg, print_archived, print_books, show_or_build};
-use crate::running::Foreground;
+use crate::running::{Foreground, was_stopped};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,6 +62,9 @@ pub(crate) struct Args {
     /// Seal a segment after this many flows
     #[arg(long, value_name = "ROWS", default_value_t = ArchiveOptions::default().segment_rows_max)]
     segment_rows: usize,
+    /// Read also files whose flows the archive has already
+    #[arg(long)]
+    again: bool,
     /// Print this command as a chain file, and exit
     #[arg(long)]
     show_chain: bool,
@@ -107,7 +111,7 @@ struct Part {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let parts = args.parts()?;
+    let mut parts = args.parts()?;
     if args.show_chain {
         let chains: Vec<_> = parts.iter().map(|part| args.chain(part).text()).collect();
         print!("{}", chains.join("\n"));
@@ -115,8 +119,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let mut failed = false;
     // one archive has one writer, so what is read differently is read one after the other
-    for part in &parts {
-        failed |= args.import(part)?;
+    for part in &mut parts {
+        let before = ReadBefore::leave_out(&args.archive.archive, &mut part.files, args.again)?;
+        if part.files.is_empty() {
+            continue;
+        }
+        let is_bad = args.import(part)?;
+        failed |= is_bad;
+        if was_stopped() {
+            break;
+        }
+        if !is_bad {
+            before.note()?;
+        }
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

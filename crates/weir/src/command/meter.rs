@@ -22,9 +22,10 @@ use weir_chain::{Chain, ChainBuilder, OptionText, Problem, Progress, TimeSpan};
 use weir_export::Refusal;
 use weir_flow::Column;
 
+use super::read_before::ReadBefore;
 use super::{print_archived, show_or_build};
 use crate::flags::Flags;
-use crate::running::Foreground;
+use crate::running::{Foreground, was_stopped};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -68,6 +69,9 @@ pub(crate) struct Args {
     /// Print the interfaces of this machine and their addresses, and exit
     #[arg(long)]
     list_interfaces: bool,
+    /// Meter also files whose flows the archive has already
+    #[arg(long, requires = "archive")]
+    again: bool,
     /// Print this command as a chain file, and exit
     #[arg(long)]
     show_chain: bool,
@@ -194,8 +198,18 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     #[cfg(feature = "cassandra")]
     args.output.check()?;
-    let sources = args.sources()?;
+    let mut sources = args.sources()?;
     let is_live = !sources.interfaces.is_empty();
+    let before = match &args.output.archive {
+        Some(archive) if !is_live && !args.show_chain => {
+            let before = ReadBefore::leave_out(archive, &mut sources.files, args.again)?;
+            if sources.files.is_empty() {
+                return Ok(ExitCode::SUCCESS);
+            }
+            Some(before)
+        }
+        _ => None,
+    };
     let Some(chain) = show_or_build(args.chain(sources), args.show_chain)? else { return Ok(ExitCode::SUCCESS) };
     let every = (is_live && !args.report_interval.is_zero()).then(|| args.report_interval.duration());
     let begun = Instant::now();
@@ -214,11 +228,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     #[cfg(feature = "cassandra")]
     progress.component("cassandra").iter().for_each(|stored| super::forward::print_stored(stored));
     ended.context("metering ended")?;
+    let failed = progress.component(METER).map_or(0, |meter| meter.counter("files_failed"));
+    if let Some(before) = before.filter(|_| failed == 0 && !was_stopped()) {
+        before.note()?;
+    }
     let unsent = progress.component("export").and_then(unsent);
     if let Some(unsent) = &unsent {
         eprintln!("error: {unsent}");
     }
-    let failed = progress.component(METER).map_or(0, |meter| meter.counter("files_failed"));
     Ok(match (failed, unsent) {
         (0, None) => ExitCode::SUCCESS,
         (0, Some(_)) => ExitCode::from(UNSENT),

@@ -19,6 +19,7 @@ pub(crate) mod import;
 pub(crate) mod meter;
 pub(crate) mod nfdump;
 pub(crate) mod query;
+mod read_before;
 pub(crate) mod series;
 pub(crate) mod shell;
 pub(crate) mod sql;

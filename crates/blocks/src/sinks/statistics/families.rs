@@ -168,6 +168,10 @@ impl KeyColumn {
             text.push('-');
             return;
         }
+        if let Some(texts) = values.as_string_opt::<i32>() {
+            text.push_str(texts.value(row));
+            return;
+        }
         let Some(octets) = values.as_binary_opt::<i32>() else {
             match (self.column, number(values, row)) {
                 (Column::Protocol, Some(value)) => match protocol_name(value as u8) {

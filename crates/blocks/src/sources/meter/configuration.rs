@@ -9,7 +9,7 @@ use weir_meter::{FastTimeout, KeyFields, KeyHeaders, Measures, MeterOptions, Sel
 use weir_routes::AsChoice;
 
 use super::options::{
-    FlowKey, FlowOptions, Headers, Measure, MeasureOptions, MeterSourceOptions, RouteAs, RouteOptions, Sampling,
+    FlowKey, FlowOptions, Headers, Measure, MeterSourceOptions, RouteAs, RouteOptions, Sampling,
 };
 use super::routes::RouteFiles;
 
@@ -38,9 +38,10 @@ impl Configuration {
             _ => {}
         }
         let meter_options = meter_options(&options)?;
-        let MeterSourceOptions { files, interfaces, packets, measured, routing, .. } = options;
+        let looks_into_payload = !options.measures().is_empty();
+        let MeterSourceOptions { files, interfaces, packets, routing, .. } = options;
         let filter = packets.packet_filter.filter(|text| !text.is_empty());
-        let usual_snap = if measured.measures.is_empty() { HEADERS_OCTETS } else { PAYLOAD_OCTETS };
+        let usual_snap = if looks_into_payload { PAYLOAD_OCTETS } else { HEADERS_OCTETS };
         let live = (!interfaces.is_empty()).then(|| LiveOptions {
             interfaces,
             promiscuous: packets.promiscuous,
@@ -87,7 +88,7 @@ fn meter_options(options: &MeterSourceOptions) -> Result<MeterOptions, OptionErr
         timeouts: timeouts(flows)?,
         flows_max: flows.flows_max,
         sampling: selection.map(|selection| (selection, options.packets.sampling_interval)),
-        measures: measures(&options.measured),
+        measures: measures(&options.measures()),
         exporter: Some(options.exporter),
         observation_domain: flows.domain,
         ..MeterOptions::default()
@@ -110,8 +111,8 @@ fn timeouts(flows: &FlowOptions) -> Result<Timeouts, OptionError> {
     })
 }
 
-fn measures(options: &MeasureOptions) -> Measures {
-    let has = |measure| options.measures.contains(&measure);
+fn measures(measures: &[Measure]) -> Measures {
+    let has = |measure| measures.contains(&measure);
     Measures {
         application: has(Measure::Application),
         tcp: has(Measure::Tcp),

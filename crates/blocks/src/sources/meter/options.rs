@@ -60,10 +60,13 @@ choices! {
 choices! {
     /// What flows have besides their counters.
     pub enum Measure {
-        /// The application, and what its first packets say of it: server names of TLS and QUIC, ALPN, JA4, HTTP hosts, DNS
-        /// names.
+        /// Nothing.
+        None = "none",
+        /// The application, and what its first packets say of it, in the columns `application`, `server_name`, `ja4`, `ja3`,
+        /// `alpn`, `dns_name`, `http_host` and `user_agent`.
         Application = "application",
-        /// Round-trip times of the handshake, retransmissions, segments out of order, initial window.
+        /// Round-trip times of the handshake and retransmissions, in the columns `tcp_rtt`, `retransmissions` and
+        /// `retransmissions_reverse`; segments out of order, initial window.
         Tcp = "tcp",
         /// MAC addresses.
         Mac = "mac",
@@ -157,8 +160,9 @@ options! {
 options! {
     /// What flows have besides their counters.
     pub struct MeasureOptions {
-        /// Measure these as well. All but `mac` go to the column `elements`.
-        measures: Vec<Measure> = Vec::new(),
+        /// Measure these as well; without it, the application of what is read from files, and nothing of interfaces. What
+        /// has no column of its own goes to the column `elements`.
+        measures: Option<Vec<Measure>>,
     }
 }
 
@@ -207,6 +211,15 @@ const ALWAYS: [Column; 12] = [
 ];
 
 impl MeterSourceOptions {
+    /// What is measured: files have time for the application.
+    pub(super) fn measures(&self) -> Vec<Measure> {
+        match &self.measured.measures {
+            Some(measures) => measures.iter().copied().filter(|measure| *measure != Measure::None).collect(),
+            None if self.interfaces.is_empty() => vec![Measure::Application],
+            None => Vec::new(),
+        }
+    }
+
     /// The columns that flows may have, in the order of the schema. Which of them the first flows have says nothing about
     /// those that come later.
     pub fn columns(&self) -> Vec<Column> {
@@ -215,7 +228,8 @@ impl MeterSourceOptions {
 
     fn has_column(&self, column: Column) -> bool {
         let is_key = |key| self.flows.keys.contains(&key);
-        let is_measured = |measure| self.measured.measures.contains(&measure);
+        let measures = self.measures();
+        let is_measured = |measure| measures.contains(&measure);
         match column {
             Column::SrcAddr => is_key(FlowKey::SrcAddr),
             Column::DstAddr => is_key(FlowKey::DstAddr),
@@ -226,7 +240,20 @@ impl MeterSourceOptions {
             Column::InIf => is_key(FlowKey::Interface),
             Column::TunnelSrcAddr | Column::TunnelDstAddr => is_key(FlowKey::TunnelEndpoints),
             Column::SrcMac | Column::DstMac => is_measured(Measure::Mac),
-            Column::Elements => self.measured.measures.iter().any(|measure| *measure != Measure::Mac),
+            Column::Application
+            | Column::ApplicationId
+            | Column::ServerName
+            | Column::Ja4
+            | Column::Ja3
+            | Column::Alpn
+            | Column::DnsName
+            | Column::HttpHost
+            | Column::UserAgent => is_measured(Measure::Application),
+            Column::TcpRtt | Column::Retransmissions | Column::RetransmissionsReverse => is_measured(Measure::Tcp),
+            // who has not asked for measures wants columns
+            Column::Elements => {
+                self.measured.measures.is_some() && measures.iter().any(|measure| *measure != Measure::Mac)
+            }
             Column::SamplingInterval => self.packets.sampling != Sampling::None,
             Column::SrcAs
             | Column::DstAs

@@ -36,7 +36,7 @@ impl Kept {
     /// Values of these columns. Those that can be of any length are refused.
     pub(super) fn new(columns: &[Column]) -> Result<Self, OptionError> {
         let kept = columns.iter().map(|&column| match column.column_type() {
-            ColumnType::Octets | ColumnType::Elements => {
+            ColumnType::Octets | ColumnType::Text | ColumnType::Elements => {
                 Err(OptionError::new("keep", format!("'{column}' cannot be kept")))
             }
             _ => Ok(KeptColumn { column, rows: Vec::new(), flows: Vec::new() }),

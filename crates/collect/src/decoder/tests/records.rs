@@ -424,3 +424,86 @@ fn times_that_cannot_be_are_marked_and_kept() {
     let ends = flows.primitive::<TimestampMillisecondType>(Column::End).expect("a column");
     assert_eq!(ends.values().to_vec(), [RECEIVED_MS - 10, i64::from(EXPORT_SECS) * 1000 - 5_000]);
 }
+
+fn text_of(flows: &FlowBatch, column: Column) -> Vec<Option<String>> {
+    match flows.text(column) {
+        Some(values) => values.iter().map(|text| text.map(str::to_owned)).collect(),
+        None => vec![None; flows.rows()],
+    }
+}
+
+fn some(texts: &[Option<&str>]) -> Vec<Option<String>> {
+    texts.iter().map(|text| text.map(str::to_owned)).collect()
+}
+
+fn left(flows: &FlowBatch, row: usize) -> Vec<(u32, u16, Vec<u8>)> {
+    let Some(elements) = flows.column(Column::Elements) else { return Vec::new() };
+    elements_of_row(elements, row).iter().map(|value| (value.enterprise, value.id, value.octets.to_vec())).collect()
+}
+
+/// A record of fields of variable length.
+fn variable(fields: &[&[u8]]) -> Vec<u8> {
+    fields.iter().flat_map(|field| [&[field.len() as u8], *field].concat()).collect()
+}
+
+/// Elements of `ipfix-elements.hpp` of ipfixprobe: names of servers of TLS and QUIC, JA3 as 16 octets.
+#[test]
+fn texts_of_ipfixprobe() {
+    let mut exporter = Exporter::new();
+    let field = |enterprise, id| (enterprise, id, VARIABLE_LENGTH);
+    let flow = template(256, &[field(8057, 890), field(8057, 808), field(39499, 357), field(0, 96)], 0);
+    let digest: Vec<u8> = (0xa0..0xb0).collect();
+    let records = [
+        variable(&[b"", b"tls.example", &digest, b"tls"]),
+        variable(&[b"quic.example", b"", b"", b""]),
+        variable(&[b"quic.example", b"other.example", b"A0A1", b"qu\x1bic"]),
+        variable(&[b"quic.example", b"quic.example", b"", b""]),
+    ];
+    let records: Vec<&[u8]> = records.iter().map(Vec::as_slice).collect();
+    exporter.ipfix(0, &[&flow], &records);
+    let flows = exporter.flows();
+    let names = [Some("tls.example"), Some("quic.example"), Some("other.example"), Some("quic.example")];
+    assert_eq!(text_of(&flows, Column::ServerName), some(&names), "that of TLS is preferred");
+    let ja3 = [Some("a0a1a2a3a4a5a6a7a8a9aaabacadaeaf"), None, Some("A0A1"), None];
+    assert_eq!(text_of(&flows, Column::Ja3), some(&ja3));
+    assert_eq!(text_of(&flows, Column::Application), some(&[Some("tls"), None, Some("qu\u{fffd}ic"), None]));
+    // what the columns do not show is kept, and nothing else
+    assert_eq!([left(&flows, 0), left(&flows, 1), left(&flows, 3)], [const { Vec::new() }; 3]);
+    assert_eq!(left(&flows, 2), [(8057, 890, b"quic.example".to_vec()), (0, 96, b"qu\x1bic".to_vec())]);
+}
+
+/// Palo Alto Networks' App-ID in `NetFlow` v9, 32 octets, and nProbe's elements there.
+#[test]
+fn texts_of_version_9() {
+    let mut exporter = Exporter::new();
+    let flow = template(300, &[(0, 8, 4), (0, 56701, 32), (0, 57660, 16), (0, 57581, 4)], 0);
+    let mut record = vec![10, 0, 0, 1];
+    record.extend_from_slice(b"web-browsing");
+    record.resize(4 + 32, 0);
+    record.extend_from_slice(b"www.example.org\0");
+    record.extend_from_slice(&[0, 0, 0, 7]);
+    exporter.netflow9(1, &flow, &[&record]);
+    let flows = exporter.flows();
+    assert_eq!(text_of(&flows, Column::Application), some(&[Some("web-browsing")]));
+    assert_eq!(text_of(&flows, Column::ServerName), some(&[Some("www.example.org")]));
+    assert_eq!(u32s(&flows, Column::Retransmissions), [Some(7)]);
+    assert_eq!(left(&flows, 0), []);
+}
+
+/// yaf has what it found in packets in lists (RFC 6313): one question and its answer have one name, two hosts are two.
+#[test]
+fn texts_in_lists() {
+    let mut exporter = Exporter::new();
+    let dns = template(50_000, &[(6871, 179, VARIABLE_LENGTH)], 0);
+    let http = template(50_001, &[(6871, 117, VARIABLE_LENGTH)], 0);
+    let flow = template(256, &[(0, 8, 4), (0, 292, VARIABLE_LENGTH), (0, 292, VARIABLE_LENGTH)], 0);
+    let mut record = vec![10, 0, 0, 1];
+    let name = variable(&[b"a.example", b"a.example"]);
+    record.extend_from_slice(&variable(&[&[&[3, 0xc3, 0x50], &name[..]].concat()]));
+    let hosts = variable(&[b"b.example", b"c.example"]);
+    record.extend_from_slice(&variable(&[&[&[3, 0xc3, 0x51], &hosts[..]].concat()]));
+    exporter.ipfix(0, &[&dns, &http, &flow], &[&record]);
+    let flows = exporter.flows();
+    assert_eq!(text_of(&flows, Column::DnsName), some(&[Some("a.example")]));
+    assert_eq!(text_of(&flows, Column::HttpHost), some(&[None]));
+}

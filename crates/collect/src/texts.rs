@@ -1,0 +1,43 @@
+//! Text in records, on its way to columns of text.
+
+use weir_flow::builder::TextColumn;
+use weir_flow::{Column, text};
+
+use crate::records::Records;
+
+/// Fields of text that fill one column, the preferred one first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TextFields {
+    pub(crate) column: Column,
+    pub(crate) fields: Vec<usize>,
+}
+
+impl TextFields {
+    /// Octets of the first field that has a text, which the column shows.
+    pub(crate) fn shown<'r>(&self, records: Records<'r>, record: usize) -> &'r [u8] {
+        let mut texts = self.fields.iter().map(|field| records.octets_of(*field, record));
+        texts.find(|octets| !text::trimmed(octets).is_empty()).unwrap_or_default()
+    }
+
+    /// Whether the column shows all that the octets of one of the fields say.
+    pub(crate) fn shows(&self, octets: &[u8], records: Records<'_>, record: usize) -> bool {
+        let said = text::trimmed(octets);
+        said.is_empty()
+            || text::trimmed(self.shown(records, record)) == said
+                && (digest_of(self.column, octets).is_some() || text::is_clean(said))
+    }
+}
+
+/// Appends a text. Of JA3 some exporters send the 16 octets of the digest, others its digits.
+pub(crate) fn push(target: &mut TextColumn, column: Column, octets: &[u8]) {
+    let Some(digest) = digest_of(column, octets) else { return target.push(Some(octets)) };
+    let mut digits = [0; 32];
+    for (pair, octet) in digits.chunks_exact_mut(2).zip(digest) {
+        pair.copy_from_slice(&[octet >> 4, octet & 15].map(|digit| b"0123456789abcdef"[usize::from(digit)]));
+    }
+    target.push(Some(&digits));
+}
+
+fn digest_of(column: Column, octets: &[u8]) -> Option<&[u8; 16]> {
+    octets.try_into().ok().filter(|_| column == Column::Ja3)
+}

@@ -1,0 +1,137 @@
+//! What packets say of applications, from a capture by every way to every answer.
+
+use std::path::Path;
+
+use weir_testkit::write_capture;
+
+use crate::process::{Collector, run};
+
+/// Names that are asked for, and how often.
+const NAMES: [(&str, u16); 3] = [("www.example.com", 5), ("a.example.com", 2), ("example.org", 1)];
+
+fn ethernet(protocol: u8, src: u8, transport: &[u8]) -> Vec<u8> {
+    let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0];
+    let octets = (20 + transport.len() as u16).to_be_bytes();
+    frame.extend([0x45, 0, octets[0], octets[1], 0, 1, 0, 0, 64, protocol, 0, 0]);
+    frame.extend([192, 0, 2, src, 198, 51, 100, 7]);
+    frame.extend_from_slice(transport);
+    frame
+}
+
+/// A question for a name (RFC 1035 section 4.1).
+fn question(port: u16, name: &str) -> Vec<u8> {
+    let mut message = vec![0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in name.split('.') {
+        message.push(label.len() as u8);
+        message.extend_from_slice(label.as_bytes());
+    }
+    message.extend([0, 0, 1, 0, 1]);
+    let octets = (8 + message.len() as u16).to_be_bytes();
+    let [high, low] = port.to_be_bytes();
+    ethernet(17, 1, &[&[high, low, 0, 53, octets[0], octets[1], 0, 0], &message[..]].concat())
+}
+
+/// A request (RFC 9112) whose user agent would turn the terminal.
+fn request() -> Vec<u8> {
+    let text = b"GET / HTTP/1.1\r\nHost: example.org:8080\r\nUser-Agent: \x1b[7mcurl/8, \"quoted\"\r\n\r\n";
+    let header = [&[0x9c, 0x40, 0x1f, 0x90, 0, 0, 0, 1, 0, 0, 0, 0, 0x50, 0x18, 1, 0, 0, 0, 0, 0][..], text].concat();
+    ethernet(6, 2, &header)
+}
+
+fn capture(path: &Path) {
+    let names = NAMES.iter().flat_map(|(name, times)| std::iter::repeat_n(*name, (*times).into()));
+    let frames = (40_000..).zip(names).map(|(port, name)| question(port, name)).chain([request()]);
+    write_capture(path, (0..).zip(frames).map(|(number, frame)| (1_700_000_000_000_000 + number, frame)));
+}
+
+fn told(arguments: &[&str]) -> (String, String) {
+    let output = run(arguments);
+    let [out, err] = [output.stdout, output.stderr].map(|octets| String::from_utf8(octets).expect("UTF-8"));
+    assert!(output.status.success(), "{arguments:?}: {err}");
+    (out, err)
+}
+
+/// The answer, line by line, without its title.
+fn lines(arguments: &[&str]) -> Vec<String> {
+    told(arguments).0.lines().skip(1).map(str::to_owned).collect()
+}
+
+fn check_answers(archive: &str) {
+    let query = |more: &[&str]| lines(&[&["query", "--archive", archive, "-o", "csv"], more].concat());
+    let columns = "application,dns_name";
+    let found = query(&["--columns", columns, "dns name www.EXAMPLE.com"]);
+    assert_eq!(found, ["domain,www.example.com"; 5]);
+    assert_eq!(query(&["--columns", columns, "dns name like '%.example.com'"]).len(), 7);
+    assert_eq!(query(&["--columns", columns, "application dns and not dns name like '%.com'"]), ["domain,example.org"]);
+    let user_agent = "\u{fffd}[7mcurl/8, \"quoted\"";
+    let found = query(&["--columns", "http_host,user_agent", "http host example.org:8080"]);
+    assert_eq!(found, [format!("example.org:8080,\"{}\"", user_agent.replace('"', "\"\""))]);
+    assert_eq!(query(&["--columns", columns, "sni like '%' or ja4 x"]).len(), 0);
+
+    let ranked = query(&["-s", "dns_name/flows", "-n", "2"]);
+    let named = |line: &String, name: &str, flows: &str| line.contains(name) && line.contains(&format!(",{flows},"));
+    assert!(named(&ranked[0], "www.example.com", "5") && named(&ranked[1], "a.example.com", "2"), "{ranked:?}");
+    let grouped = query(&["-A", "application"]);
+    assert!(grouped.iter().any(|line| line.starts_with("domain,") && line.contains(",8,")), "{grouped:?}");
+
+    let sql = |statement: &str| lines(&["sql", "--archive", archive, "--format", "csv", statement]);
+    let sums = sql("SELECT dns_name, count(*) FROM flows WHERE dns_name IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1");
+    assert_eq!(sums, ["www.example.com,5", "a.example.com,2", "example.org,1"]);
+    assert_eq!(sql("SELECT count(*) FROM flows WHERE http_host = 'example.org:8080'"), ["1"]);
+    assert_eq!(sql("SELECT count(*) FROM flows WHERE http_host = 'EXAMPLE.org:8080'"), ["0"]);
+    assert_eq!(sql("SELECT count(*) FROM flows WHERE dns_name <> 'example.org'"), ["7"]);
+    assert_eq!(sql("SELECT count(*) FROM flows WHERE dns_name LIKE '%.example.com'"), ["7"]);
+    assert_eq!(sql("SELECT count(*) FROM flows WHERE dns_name IN ('example.org', 'a.example.com')"), ["3"]);
+    assert_eq!(sql("SELECT DISTINCT element(elements, 'DNSQTYPE') FROM flows WHERE application = 'domain'"), ["1"]);
+    assert_eq!(sql("SELECT DISTINCT element(elements, 'DNSName') FROM flows"), [""], "a value is in one place");
+}
+
+#[test]
+fn names_are_columns_by_every_way() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let file = path("trace.pcap");
+    capture(Path::new(&file));
+    let direct = path("direct");
+    told(&["meter", &file, "--archive", &direct]);
+    check_answers(&direct);
+
+    // as IPFIX, with the preferred elements
+    let collected = path("collected");
+    let collector = Collector::listen(Path::new(&collected), "tcp://127.0.0.1:0", &[]);
+    told(&["meter", &file, "--to", &format!("tcp://{}", collector.address)]);
+    collector.stop();
+    check_answers(&collected);
+
+    let (printed, _) = told(&["meter", &file, "--to", "-", "--format", "csv", "--measures", "none"]);
+    assert!(!printed.contains("dns_name") && !printed.contains("example"), "{printed}");
+    let (table, _) = told(&["query", "--archive", &direct, "--columns", "user_agent", "-o", "table", "http host like '%'"]);
+    assert!(!table.contains('\x1b') && table.contains("curl/8"), "{table}");
+}
+
+#[test]
+fn a_file_is_read_once() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [file, copy, archive] = ["trace.pcap", "copy.pcap", "archive"].map(path);
+    capture(Path::new(&file));
+    std::fs::copy(&file, &copy).expect("copied");
+    let flows = || lines(&["sql", "--archive", &archive, "--format", "csv", "SELECT count(*) FROM flows"]);
+    let (_, first) = told(&["meter", &file, "--archive", &archive]);
+    assert!(!first.contains("left out"), "{first}");
+    assert_eq!(flows(), ["9"]);
+    let (_, second) = told(&["meter", &copy, "--archive", &archive]);
+    let expected = format!("{copy} is left out: the archive has its flows, read from {file}\n");
+    assert!(second.starts_with(&expected) && second.contains("hint: --again"), "{second}");
+    assert_eq!(flows(), ["9"]);
+    told(&["meter", &copy, "--archive", &archive, "--again"]);
+    assert_eq!(flows(), ["18"]);
+
+    let csv = path("flows.csv");
+    std::fs::write(&csv, "src_addr,packets,start\n192.0.2.1,7,2026-11-24T00:00:00Z\n").expect("written");
+    let imported = path("imported");
+    told(&["import", "--archive", &imported, &csv]);
+    let (_, again) = told(&["import", "--archive", &imported, &csv]);
+    assert!(again.contains("1 of 1 files left out"), "{again}");
+    assert_eq!(lines(&["sql", "--archive", &imported, "--format", "csv", "SELECT count(*) FROM flows"]), ["1"]);
+}
