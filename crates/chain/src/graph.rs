@@ -1,9 +1,9 @@
 //! The graph of a chain: who feeds whom, without a cycle, each component in a thread.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::ConfigError;
-use crate::columns;
+use crate::columns::ColumnRule;
 use crate::config::{ComponentSpec, Place, QueueSpec, ThreadChoice, error_at};
 use crate::option_error::unknown_key;
 use crate::registry::Role;
@@ -58,7 +58,7 @@ impl Graph {
     pub(crate) fn new(text: &str, components: &[ComponentSpec]) -> Result<Self, Vec<ConfigError>> {
         let mut edges = connect(text, components)?;
         let order = sort(text, components, &edges).map_err(|error| vec![error])?;
-        columns::check(text, components, &edges, &order)?;
+        check_columns(text, components, &edges, &order)?;
         let (threads, thread_of) = assign(text, components, &edges, &order).map_err(|error| vec![error])?;
         for edge in &mut edges {
             edge.queue = (thread_of[edge.from] != thread_of[edge.to]).then(|| components[edge.to].queue);
@@ -127,6 +127,40 @@ fn sort(text: &str, components: &[ComponentSpec], edges: &[Edge]) -> Result<Vec<
         let message = format!("components feed each other in a ring: {}", names.join(" -> "));
         error_at(text, components[cycle[0]].place, message, Some("a chain has no way back".to_owned()))
     })
+}
+
+/// Finds components that get columns which they refuse. Indexes of `order` are those of `components`, each after those that
+/// feed it.
+fn check_columns(
+    text: &str,
+    components: &[ComponentSpec],
+    edges: &[Edge],
+    order: &[usize],
+) -> Result<(), Vec<ConfigError>> {
+    // for each component what it hands on, by name, and who added it
+    let mut handed_on: Vec<BTreeMap<&'static str, usize>> = vec![BTreeMap::new(); components.len()];
+    let mut errors = Vec::new();
+    for &at in order {
+        let upstream = edges.iter().filter(|edge| edge.to == at).map(|edge| edge.from);
+        let mut columns: BTreeMap<_, _> = upstream.flat_map(|from| handed_on[from].clone()).collect();
+        let component = &components[at];
+        match &component.columns {
+            ColumnRule::Kept => {}
+            ColumnRule::Adds(more) => columns.extend(more.iter().map(|name| (*name, at))),
+            ColumnRule::Replaced(these) => columns = these.iter().map(|name| (*name, at)).collect(),
+            ColumnRule::Refused(hint) => {
+                if let Some((name, by)) = columns.first_key_value() {
+                    let (taker, by) = (&component.name, &components[*by].name);
+                    let message = format!(
+                        "component '{taker}' takes flows only, and '{name}', which '{by}' adds, is no column of flows"
+                    );
+                    errors.push(error_at(text, component.place, message, Some((*hint).to_owned())));
+                }
+            }
+        }
+        handed_on[at] = columns;
+    }
+    if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
 /// Nodes in an order in which each comes after those that lead to it, or a ring whose first node is also its last.

@@ -48,7 +48,7 @@ pub use toml;
 pub use builder::ChainBuilder;
 pub use burst::Burst;
 pub use chain::Chain;
-pub use columns::{ColumnRule, KindWithColumns};
+pub use columns::ColumnRule;
 pub use config::Setting;
 pub use counters::{Counter, Counters};
 pub use error::{ComponentError, ConfigError};
@@ -58,7 +58,9 @@ pub use options::{
     ByteSize, Given, OptionSpec, OptionText, OptionValue, Options, Problem, TimeSpan, UnitError, ValueType,
 };
 pub use outlet::Outlet;
-pub use registry::{AnyKind, Built, ComponentContext, ComponentKind, NoOptions, ONE_INPUT, Opener, Registry, Role};
+pub use registry::{
+    AnyKind, Built, ComponentContext, ComponentKind, KindWithColumns, NoOptions, ONE_INPUT, Opener, Registry, Role,
+};
 pub use reload::ReloadSignal;
 pub use run::{ChainError, Progress, Running};
 pub use sink::Sink;

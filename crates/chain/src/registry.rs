@@ -106,6 +106,45 @@ impl<O: Options> AnyKind for ComponentKind<O> {
     }
 }
 
+/// A kind whose components do more to columns than keeping them.
+pub struct KindWithColumns<O: 'static> {
+    /// The kind.
+    pub kind: ComponentKind<O>,
+    /// What a component with these options does.
+    pub columns: fn(&O) -> ColumnRule,
+}
+
+impl<O: Options> AnyKind for KindWithColumns<O> {
+    fn name(&self) -> &'static str {
+        self.kind.name
+    }
+
+    fn role(&self) -> Role {
+        self.kind.role
+    }
+
+    fn inputs(&self) -> &'static [&'static str] {
+        self.kind.inputs
+    }
+
+    fn doc(&self) -> &'static str {
+        self.kind.doc
+    }
+
+    fn options(&self) -> Vec<OptionSpec> {
+        O::specs()
+    }
+
+    fn configure(&self, given: &Given) -> Result<Opener, OptionError> {
+        (self.kind.configure)(options::read(given)?)
+    }
+
+    fn columns(&self, given: &Given) -> ColumnRule {
+        // options that cannot be read are an error of `configure`
+        options::read(given).map_or(ColumnRule::Kept, |options| (self.columns)(&options))
+    }
+}
+
 impl std::fmt::Debug for dyn AnyKind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("AnyKind").field("name", &self.name()).field("role", &self.role()).finish_non_exhaustive()

@@ -36,6 +36,9 @@ impl TimeError {
 /// The text is none of these, or a day or hour that there is not.
 pub fn moment(text: &str, now: &Zoned) -> Result<i64, TimeError> {
     let trimmed = text.trim();
+    if trimmed.is_empty() {
+        return Err(TimeError::new(text));
+    }
     let known = absolute(trimmed, now.time_zone()).or_else(|| relative(trimmed, now)).or_else(|| named(trimmed, now));
     known.map(Timestamp::as_millisecond).ok_or_else(|| TimeError::new(text))
 }

@@ -21,6 +21,7 @@ use weir_flow::parse_address;
 use weir_routes::{Database, InterfaceNames, PrefixMap, read_labels};
 
 use crate::EngineError;
+use crate::functions::LOOK_UPS;
 
 /// The files, those that are configured.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -117,12 +118,7 @@ impl What {
     const ALL: [Self; 4] = [Self::Country, Self::Asn, Self::Label, Self::IfName];
 
     fn name(self) -> &'static str {
-        match self {
-            Self::Country => "country",
-            Self::Asn => "asn",
-            Self::Label => "label",
-            Self::IfName => "if_name",
-        }
+        LOOK_UPS[self as usize]
     }
 
     fn option(self) -> &'static str {
@@ -133,11 +129,6 @@ impl What {
             Self::IfName => "--interfaces",
         }
     }
-}
-
-/// Names of the functions, in the order of the reference page.
-pub(crate) fn names() -> impl Iterator<Item = &'static str> {
-    What::ALL.into_iter().map(What::name)
 }
 
 /// The functions over these tables.

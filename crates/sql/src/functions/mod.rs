@@ -155,16 +155,19 @@ static ALL: LazyLock<Vec<Arc<ScalarUDF>>> = LazyLock::new(|| {
     ]
 });
 
+/// Names of the functions that look up what files know, see [`crate::enrichment`].
+pub(crate) const LOOK_UPS: [&str; 4] = ["country", "asn", "label", "if_name"];
+
 /// Names of the functions, in the order of the reference page.
 pub fn function_names() -> Vec<&'static str> {
-    ALL.iter().map(|function| function.name()).chain(crate::enrichment::names()).collect()
+    ALL.iter().map(|function| function.name()).chain(LOOK_UPS).collect()
 }
 
 /// How many of the first arguments of a function are addresses, which may be written as text.
 pub(crate) fn address_arguments(name: &str) -> usize {
     match name {
         "family" | "is_ipv4" | "is_ipv6" | "host" | "cidr" | "prefix" | "network" => 1,
-        "country" | "asn" | "label" | "if_name" => 1,
+        name if LOOK_UPS.contains(&name) => 1,
         "community_id" => 2,
         _ => 0,
     }
