@@ -73,3 +73,15 @@ impl Default for OutputOptions {
         Self { zone: TimeZone::UTC, scaled: true, header: true, labels: false, texts: Texts::Harmless, bars: None }
     }
 }
+
+/// The name of a zone for people: that of its region, `UTC` for all names of that, or how far it is ahead of UTC.
+pub fn zone_name(zone: &TimeZone) -> String {
+    let offset = || zone.to_fixed_offset().map_or_else(|_| "local".to_owned(), |offset| offset.to_string());
+    match zone.iana_name() {
+        Some(
+            "Etc/UTC" | "Etc/UCT" | "Etc/Zulu" | "Etc/Universal" | "UCT" | "Zulu" | "Universal" | "GMT" | "Etc/GMT",
+        ) => "UTC".to_owned(),
+        Some(name) => name.to_owned(),
+        None => offset(),
+    }
+}

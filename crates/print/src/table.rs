@@ -6,13 +6,12 @@
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema};
-use jiff::tz::TimeZone;
 
-use crate::OutputOptions;
 use crate::bars::{Bars, push_bar};
 use crate::cell::Cells;
 use crate::human::{Meaning, Writer, heading, is_right_aligned};
 use crate::printer::{Flush, RowFormat};
+use crate::{OutputOptions, zone_name};
 
 /// Blanks between columns.
 const GAP: usize = 2;
@@ -106,12 +105,6 @@ impl Table {
         }
         text.push(b'\n');
     }
-}
-
-/// The name of a zone, or how far it is ahead of UTC.
-fn zone_name(zone: &TimeZone) -> String {
-    let offset = || zone.to_fixed_offset().map_or_else(|_| "local".to_owned(), |offset| offset.to_string());
-    zone.iana_name().map_or_else(offset, str::to_owned)
 }
 
 /// Letters of a text; wide letters of some scripts count as one.

@@ -105,7 +105,8 @@ fn names_are_columns_by_every_way() {
 
     let (printed, _) = told(&["meter", &file, "--to", "-", "--format", "csv", "--measures", "none"]);
     assert!(!printed.contains("dns_name") && !printed.contains("example"), "{printed}");
-    let (table, _) = told(&["query", "--archive", &direct, "--columns", "user_agent", "-o", "table", "http host like '%'"]);
+    let (table, _) =
+        told(&["query", "--archive", &direct, "--columns", "user_agent", "-o", "table", "http host like '%'"]);
     assert!(!table.contains('\x1b') && table.contains("curl/8"), "{table}");
 }
 

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use weir_flow::books::{BooksSums, Completeness, ExporterSums};
 use weir_flow::{AddressText, Counter, EXPORT_VERSION_SFLOW5};
+use weir_print::zone_name;
 
 /// Clocks that differ by less are in step, delay of the network included.
 const IN_STEP_MS: i128 = 2_000;
@@ -37,8 +38,7 @@ fn time_text(from_ms: i64, until_ms: i64, zone: &TimeZone) -> String {
     let at = |ms: i64| Timestamp::from_millisecond(ms).map(|time| time.to_zoned(zone.clone()));
     let (Ok(from), Ok(until)) = (at(from_ms), at(until_ms)) else { return "at no known time".to_owned() };
     let end = if from.date() == until.date() { "%H:%M" } else { "%F %H:%M" };
-    let zone = zone.iana_name().map_or_else(|| from.strftime("%Z").to_string(), str::to_owned);
-    format!("from {} to {} {zone}", from.strftime("%F %H:%M"), until.strftime(end))
+    format!("from {} to {} {}", from.strftime("%F %H:%M"), until.strftime(end), zone_name(zone))
 }
 
 /// What one looks at of each exporter.

@@ -19,12 +19,12 @@ use rustyline::{Config, Editor};
 use tokio::signal::unix::{SignalKind, signal};
 use weir_sql::functions::function_names;
 use weir_sql::output::write_answer;
-use weir_sql::{EngineError, Enrichment, Progress, QueryControl};
+use weir_sql::{Engine, EngineError, Enrichment, Progress, QueryControl};
 
 use super::Args;
 use super::completion::Completion;
 use crate::command::FormatArg;
-use crate::foreground_query::CLOSING_MAX;
+use crate::foreground_query::{CLOSING_MAX, terminal};
 
 const PROMPT: &str = "weir> ";
 /// Statements that the history keeps.
@@ -152,8 +152,8 @@ impl Shell<'_> {
             Line::Nothing => {}
             Line::Help => println!("{HELP}"),
             Line::Quit => return Ok(false),
-            Line::Describe("") => self.ask("SHOW TABLES")?,
-            Line::Describe(table) => self.ask(&format!("DESCRIBE {table}"))?,
+            Line::Describe("") => self.ask("SHOW TABLES", true)?,
+            Line::Describe(table) => self.ask(&format!("DESCRIBE {table}"), true)?,
             Line::Functions => function_names().iter().for_each(|name| println!("{name}")),
             Line::Format(name) => {
                 self.format = FormatArg::from_str(name, true)
@@ -166,18 +166,18 @@ impl Shell<'_> {
             Line::Watch(secs) => self.watch(secs)?,
             Line::Statement(statement) => {
                 self.last = Some(statement.to_owned());
-                self.ask(statement)?;
+                self.ask(statement, true)?;
             }
             Line::Unknown(word) => bail!("'{word}' is no command\nhint: \\? lists them"),
         }
         Ok(true)
     }
 
-    fn ask(&self, statement: &str) -> anyhow::Result<()> {
+    fn ask(&self, statement: &str, is_paged: bool) -> anyhow::Result<()> {
         let began = Instant::now();
         let control = self.running.next(self.args.foreground.time_limit());
         let engine = self.args.engine(&self.enrichment)?;
-        let result = self.print(statement, &engine, &control);
+        let result = self.print(statement, &engine, &control, is_paged);
         match result {
             Ok(rows) if self.shows_time => eprintln!("{rows} rows in {:.3} s", began.elapsed().as_secs_f64()),
             Ok(_) => {}
@@ -189,18 +189,20 @@ impl Shell<'_> {
         Ok(())
     }
 
-    fn print(&self, statement: &str, engine: &weir_sql::Engine, control: &QueryControl) -> Result<u64, EngineError> {
+    fn print(
+        &self,
+        statement: &str,
+        engine: &Engine,
+        control: &QueryControl,
+        is_paged: bool,
+    ) -> Result<u64, EngineError> {
         let answer = engine.sql_on(statement, control)?;
         let options = self.args.output_options();
         let format = self.format.into();
-        match Pager::start() {
-            Some(mut pager) => {
-                let written = write_answer(answer, format, &options, &mut pager.input());
-                pager.wait();
-                written
-            }
-            None => write_answer(answer, format, &options, &mut io::stdout().lock()),
-        }
+        let mut pages = Pages::new(is_paged);
+        let written = write_answer(answer, format, &options, &mut pages);
+        pages.finish();
+        written
     }
 
     /// Asks the last statement again and again.
@@ -213,7 +215,7 @@ impl Shell<'_> {
         let turns = self.running.count();
         loop {
             println!("{} (every {secs} s)", jiff::Zoned::now().strftime("%F %T %Z"));
-            match self.ask(statement) {
+            match self.ask(statement, false) {
                 Err(error) if self.running.count() == turns => return Err(error),
                 _ => {}
             }
@@ -303,34 +305,69 @@ impl Interrupts {
     }
 }
 
-/// A program that shows text screen by screen.
-struct Pager {
-    child: Child,
+/// Standard output, or a program that shows text screen by screen once it is more than one.
+struct Pages {
+    /// What was written so far, while it fits on the screen.
+    held: Vec<u8>,
+    lines: usize,
+    /// Lines of the screen; `None` when nobody looks page by page.
+    lines_max: Option<usize>,
+    pager: Option<Child>,
 }
 
-impl Pager {
-    /// Starts the program of `PAGER`, or `less`, where people look at the answer.
-    fn start() -> Option<Self> {
-        if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-            return None;
-        }
+impl Pages {
+    fn new(is_paged: bool) -> Self {
+        let is_looked_at = io::stdout().is_terminal() && io::stdin().is_terminal();
+        let lines_max = terminal::height().filter(|_| is_paged && is_looked_at).map(|height| height.saturating_sub(2));
+        Self { held: Vec::new(), lines: 0, lines_max, pager: None }
+    }
+
+    /// Starts the program of `PAGER`, or `less`.
+    fn start(&mut self) {
         let named = std::env::var("PAGER").ok();
-        let mut words = named.as_deref().unwrap_or("less -FRSX").split_whitespace();
-        let program = words.next().filter(|program| *program != "cat")?;
-        let child = Command::new(program).args(words).stdin(Stdio::piped()).spawn().ok()?;
-        Some(Self { child })
-    }
-
-    fn input(&mut self) -> Box<dyn Write> {
-        match self.child.stdin.take() {
-            Some(input) => Box::new(input),
-            None => Box::new(io::sink()),
+        let mut words = named.as_deref().unwrap_or("less -RSX").split_whitespace();
+        self.lines_max = None;
+        if let Some(program) = words.next().filter(|program| *program != "cat") {
+            // without one, the answer goes to the terminal as it is
+            self.pager = Command::new(program).args(words).stdin(Stdio::piped()).spawn().ok();
         }
     }
 
-    fn wait(mut self) {
-        // how it ended is for whoever looked
-        let _ = self.child.wait();
+    fn write_out(&mut self, text: &[u8]) -> io::Result<()> {
+        match self.pager.as_mut().and_then(|pager| pager.stdin.as_mut()) {
+            Some(input) => input.write_all(text),
+            None => io::stdout().write_all(text),
+        }
+    }
+
+    /// Writes what is held, and waits until nobody looks any more.
+    fn finish(mut self) {
+        let held = std::mem::take(&mut self.held);
+        // a reader that has gone wants no more
+        let _ = self.write_out(&held);
+        if let Some(mut pager) = self.pager {
+            drop(pager.stdin.take());
+            let _ = pager.wait();
+        }
+    }
+}
+
+impl Write for Pages {
+    fn write(&mut self, text: &[u8]) -> io::Result<usize> {
+        self.held.extend_from_slice(text);
+        self.lines += text.iter().filter(|octet| **octet == b'\n').count();
+        if self.lines_max.is_some_and(|most| self.lines > most) {
+            self.start();
+        }
+        if self.lines_max.is_none() {
+            let held = std::mem::take(&mut self.held);
+            self.write_out(&held)?;
+        }
+        Ok(text.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
