@@ -7,9 +7,11 @@
 //! ```
 
 mod address;
+mod element;
 mod phrase;
 mod value;
 
+pub(crate) use element::element_phrase;
 pub(crate) use value::{FLAG_LETTERS, time_text};
 
 use std::ops::Range;

@@ -1,38 +1,24 @@
 //! `weir query`: queries as nfdump has them.
 
+mod listed;
 mod plot;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::Context;
 use jiff::tz::TimeZone;
-use weir_flow::Column;
 use weir_nfdump::times;
-use weir_print::{Bars, OutputOptions};
+use weir_print::{Bars, OutputOptions, write_batches};
 use weir_query::Archive;
 use weir_sql::{AggregateKey, FlowAnswers, FlowQuery, Order, Select, Sorting, TimeWindow, WindowRule};
 
+use self::listed::ListedColumns;
 use super::{ArchiveArgs, FormatArg, texts};
 use crate::foreground_query::{CLOSING_MAX, ForegroundArgs, ForegroundQuery, When, parse_filter, terminal};
 
 /// Rows of a ranking unless --limit asks for another number.
 const TOP_DEFAULT: usize = 10;
-
-/// Columns of a plain listing.
-const LIST_COLUMNS: &[Column] = &[
-    Column::Start,
-    Column::End,
-    Column::Protocol,
-    Column::SrcAddr,
-    Column::SrcPort,
-    Column::DstAddr,
-    Column::DstPort,
-    Column::TcpFlags,
-    Column::Packets,
-    Column::Bytes,
-];
 
 /// Examples at the end of the long help.
 const EXAMPLES: &str = "\
@@ -93,7 +79,7 @@ struct SelectionArgs {
     /// Print at most this many rows; 0 for all [default: 10 of a ranking, all of a grouping or a listing]
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
-    /// List these columns of the table flows; * for all [default: those that people look at]
+    /// List these columns of the table flows, and Information Elements by name; * for all columns [default: those that people look at]
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     columns: Vec<String>,
 }
@@ -210,6 +196,7 @@ fn write(
         texts: texts(args.output.raw),
         bars: None,
     };
+    let listed = ListedColumns::parse(&args.selection.columns)?.filter(ListedColumns::has_elements);
     let mut rows = 0;
     for (number, question) in questions.enumerate() {
         if number > 0 && args.is_table() && writeln!(foreground.output()).is_err() {
@@ -217,7 +204,15 @@ fn write(
             break;
         }
         let options = OutputOptions { bars: bars(args, &question, answers)?, ..options.clone() };
-        let written = answers.write(&question, args.output.format.into(), &options, &mut foreground.output())?;
+        let format = args.output.format.into();
+        if let (Some(listed), Select::List { .. }) = (&listed, &question.select) {
+            let answer = answers.ask(&question)?;
+            let schema = listed.schema(answer.schema());
+            let made = answer.map(|batch| batch.map(|batch| listed.rows(&batch)));
+            rows += write_batches(made, &schema, format, &options, &mut foreground.output())?;
+            continue;
+        }
+        let written = answers.write(&question, format, &options, &mut foreground.output())?;
         if let Some(most) = written.unlisted_max.filter(|most| *most != [0; 3] && !args.is_quiet()) {
             let [flows, packets, bytes] = most;
             eprintln!("a value that is not listed may have {flows} flows, {packets} packets and {bytes} bytes at most");
@@ -294,22 +289,7 @@ impl SelectionArgs {
         if self.aggregate_five_tuple || !keys.is_empty() {
             return Ok(vec![Select::Aggregate { keys, more: Vec::new(), sorting, limit: limit(None) }]);
         }
-        Ok(vec![Select::List { columns: list_columns(&self.columns)?, sorting, limit: limit(None) }])
-    }
-}
-
-fn list_columns(names: &[String]) -> anyhow::Result<Vec<Column>> {
-    match names {
-        [] => Ok(LIST_COLUMNS.to_vec()),
-        [all] if all == "*" => Ok(Vec::new()),
-        names => names
-            .iter()
-            .map(|name| {
-                Column::by_name(name).with_context(|| {
-                    let known: Vec<_> = Column::ALL.iter().map(|column| column.name()).collect();
-                    format!("'{name}' is not a column\nhint: the columns are {}", known.join(", "))
-                })
-            })
-            .collect(),
+        let columns = ListedColumns::parse(&self.columns)?.map_or_else(Vec::new, |listed| listed.columns());
+        Ok(vec![Select::List { columns, sorting, limit: limit(None) }])
     }
 }
