@@ -4,7 +4,8 @@ use std::fmt;
 
 use weir_flow::AddressText;
 
-use crate::parse::{FLAG_LETTERS, element_phrase, time_text};
+use crate::element_name::element_phrase;
+use crate::parse::{FLAG_LETTERS, time_text};
 use crate::primitive::phrase_of;
 use crate::{AddressSet, NumberSet, Operand, Predicate, Test, TextCondition};
 

@@ -11,7 +11,6 @@ mod element;
 mod phrase;
 mod value;
 
-pub(crate) use element::element_phrase;
 pub(crate) use value::{FLAG_LETTERS, time_text};
 
 use std::ops::Range;

@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 use weir_flow::{Column, ColumnType};
 
 use crate::Operand;
-use crate::parse::element_phrase;
+use crate::element_name::element_phrase;
 use Form::{Address, Mac, Number, Text, Time, Unanswerable};
 use table::{ADDRESSES, MPLS, PRIMITIVES, UNANSWERABLE};
 

@@ -1,41 +1,14 @@
 //! `element NAME`: Information Elements that have no column of their own, by their registered names.
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
-
 use weir_flow::registry::DataType;
 use weir_flow::{Column, NamedElement, element};
 
 use super::Parser;
+use crate::element_name::{WORD, interned};
 use crate::error::ParseError;
 use crate::lex::Kind;
 use crate::predicate::{ElementNumber, Operand, Predicate, Test};
 use crate::primitive::{Form, Join, Phrase, form_of_column};
-
-/// The word before the name of an element.
-const WORD: &str = "element";
-
-/// Numbers of an element, as tests have them: tests of elements are of those in the table of primitives, or of those here.
-/// Only registered elements get here, so there is an end of them, whoever writes filters.
-static NUMBERS: Mutex<BTreeSet<&'static [(u32, u16)]>> = Mutex::new(BTreeSet::new());
-
-fn interned(numbers: &[(u32, u16)]) -> &'static [(u32, u16)] {
-    // nothing under the lock can leave it half done
-    let mut known = NUMBERS.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(found) = known.get(numbers) {
-        return found;
-    }
-    let new: &'static [(u32, u16)] = Box::leak(numbers.into());
-    known.insert(new);
-    new
-}
-
-/// The words that read an element, for canonical text.
-pub(crate) fn element_phrase(elements: &[(u32, u16)]) -> String {
-    let names = elements.iter().filter_map(|(enterprise, id)| element(*enterprise, *id));
-    let name = names.map(|element| element.name.as_str()).next().unwrap_or_default();
-    format!("{WORD} {name}")
-}
 
 impl Parser<'_> {
     /// Whether the name of an element is next.
