@@ -84,10 +84,30 @@ pub fn prepare(folder: &Path) {
             _ => (6, 25, 200),
         };
         let source_port = 40_000 + u16::from(host);
-        let frame = packet([192, 0, 2, 10 + host], [198, 51, 100, 1 + host % 3], protocol, [source_port, port], length);
+        let mut frame =
+            packet([192, 0, 2, 10 + host], [198, 51, 100, 1 + host % 3], protocol, [source_port, port], length);
+        if port == 53 {
+            let question = question(NAMES[usize::from(host) % NAMES.len()]);
+            let payload = frame.len() - length;
+            frame[payload..payload + question.len()].copy_from_slice(&question);
+        }
         (start_us + i64::from(number) * 100_000, frame)
     });
     crate::write_capture(&folder.join("trace.pcap"), packets);
+}
+
+/// Names that hosts ask for, each the same one all the time.
+const NAMES: [&str; 3] = ["www.example.com", "mail.example.com", "cdn.example.net"];
+
+/// A question for the address of a name (RFC 1035 section 4.1).
+fn question(name: &str) -> Vec<u8> {
+    let mut message = vec![0, 1, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
+    for label in name.split('.') {
+        message.push(label.len() as u8);
+        message.extend_from_slice(label.as_bytes());
+    }
+    message.extend([0, 0, 1, 0, 1]);
+    message
 }
 
 /// A packet of TCP or UDP over IPv4 in an Ethernet frame, with a payload of zeros.

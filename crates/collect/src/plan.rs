@@ -14,7 +14,7 @@ use weir_wire::{ElementId, FieldSpecifier, ListKind, Template, TemplateId, VARIA
 use crate::clock::{SYSTEM_INIT_TIME_MS, TimeForm};
 use crate::records::{Records, is_set};
 use crate::section::Section;
-use crate::texts::TextFields;
+use crate::texts::{TEXT_FIELDS_MAX, TextFields};
 
 /// `observationTimeSeconds` to `observationTimeNanoseconds`: an event's only time.
 const OBSERVATION_TIMES: [(u16, TimeForm); 4] =
@@ -209,7 +209,7 @@ impl Plan {
             },
             ColumnType::Mac | ColumnType::Octets => Op::Octets { column, field },
             ColumnType::Text => {
-                let fields = claims.iter().map(|(_, field)| *field).collect();
+                let fields = claims.iter().take(TEXT_FIELDS_MAX).map(|(_, field)| *field).collect();
                 self.texts.push(TextFields { column, fields });
                 Op::Text { column, texts: self.texts.len() - 1 }
             }
@@ -554,10 +554,21 @@ mod tests {
     }
 
     #[test]
+    fn few_fields_of_text_are_looked_at_for_one_column() {
+        let plan = compile(&template(&[(35632, 188, 8); 200]), false);
+        assert_eq!(plan.texts, [TextFields { column: Column::ServerName, fields: vec![0, 1, 2, 3] }]);
+        let kept = plan.leftovers.iter().filter(|leftover| leftover.texts.is_none()).count();
+        assert_eq!((plan.leftovers.len(), kept), (200, 196), "the others are kept as they are");
+    }
+
+    #[test]
     fn both_address_families_in_one_template() {
         let plan = compile(&template(&[(0, 27, 16), (0, 8, 4)]), false);
         assert_eq!(plan.ops, [Op::EitherAddress { column: Column::SrcAddr, first: 0, second: 1 }]);
-        assert_eq!(plan.leftovers, [Leftover { field: 0, enterprise: 0, id: 27, other_family: Some(1), texts: None, list: None }]);
+        assert_eq!(
+            plan.leftovers,
+            [Leftover { field: 0, enterprise: 0, id: 27, other_family: Some(1), texts: None, list: None }]
+        );
     }
 
     #[test]

@@ -5,6 +5,10 @@ use weir_flow::{Column, text};
 
 use crate::records::Records;
 
+/// Most fields that a column of text is chosen from in each record: templates of a thousand such fields come from anybody.
+/// What is in others is kept as it is.
+pub(crate) const TEXT_FIELDS_MAX: usize = 4;
+
 /// Fields of text that fill one column, the preferred one first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TextFields {

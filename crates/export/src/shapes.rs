@@ -81,8 +81,12 @@ impl Shapes {
             Values::U64(values) if carried.carriage.width < 8 => {
                 self.refuse(carried, &values[rows], Refusal::Value, |&value| value <= u32::MAX.into());
             }
-            Values::Octets(values) => self.check_octets(version, carried.column, &values.value_offsets()[rows.start..=rows.end]),
-            Values::Text(values) => self.check_octets(version, carried.column, &values.value_offsets()[rows.start..=rows.end]),
+            Values::Octets(values) => {
+                self.check_octets(version, carried.column, &values.value_offsets()[rows.start..=rows.end])
+            }
+            Values::Text(values) => {
+                self.check_octets(version, carried.column, &values.value_offsets()[rows.start..=rows.end])
+            }
             _ => {}
         }
     }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use weir_flow::AddressText;
 
+use crate::element_name::element_phrase;
 use crate::parse::{FLAG_LETTERS, time_text};
 use crate::primitive::phrase_of;
 use crate::{AddressSet, NumberSet, Operand, Predicate, Test, TextCondition};
@@ -66,6 +67,7 @@ impl fmt::Display for Test {
                 write!(f, "{} {}", phrase_of(Operand::Column(*column)), AddressText(mac))
             }
             Self::Text { column, condition } => write!(f, "{} {condition}", phrase_of(Operand::Column(*column))),
+            Self::ElementText { elements, condition } => write!(f, "{} {condition}", element_phrase(elements)),
             Self::PortInBlock { column } => write!(f, "{} in nat pblock", phrase_of(Operand::Column(*column))),
             Self::UserName(name) => write!(f, "asa user {}", Quoted(name)),
             Self::Ident(ident) => write!(f, "ident {}", Quoted(ident)),

@@ -17,6 +17,7 @@ pub mod address_set;
 pub mod number_set;
 
 mod display;
+mod element_name;
 mod error;
 mod include;
 mod lex;

@@ -136,7 +136,12 @@ impl Test {
                 None => Mask::None,
             },
             Self::PortInBlock { column } => port_in_block(batch, *column).unwrap_or(Mask::None),
-            Self::UserName(name) => elements::text_is(batch, USER_NAME_ELEMENTS, name).map_or(Mask::None, narrow),
+            Self::UserName(name) => {
+                elements::text_where(batch, USER_NAME_ELEMENTS, |text| text == name).map_or(Mask::None, narrow)
+            }
+            Self::ElementText { elements, condition } => {
+                elements::text_where(batch, elements, |text| condition.holds(text)).map_or(Mask::None, narrow)
+            }
             Self::Ident(ident) if ident == file.ident => Mask::All,
             Self::Ident(_) => Mask::None,
         }

@@ -7,6 +7,7 @@
 //! ```
 
 mod address;
+mod element;
 mod phrase;
 mod value;
 

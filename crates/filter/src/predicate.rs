@@ -88,6 +88,14 @@ pub enum Test {
         /// The condition.
         condition: TextCondition,
     },
+    /// A text in an element without a column of its own, the first of these that the flow has, meets a condition. Octets of
+    /// zero at its end do not count, and a value that is no UTF-8 meets none.
+    ElementText {
+        /// Enterprise and number of the elements.
+        elements: &'static [(u32, u16)],
+        /// The condition.
+        condition: TextCondition,
+    },
     /// A port is in the block of ports of a NAT event: `port_range_start <= port <= port_range_end`.
     PortInBlock {
         /// A column of ports.
@@ -225,16 +233,14 @@ impl Test {
             Self::Address { column, .. }
             | Self::Time { column, .. }
             | Self::Mac { column, .. }
-            | Self::Text { column, .. } => {
-                std::slice::from_ref(column)
-            }
+            | Self::Text { column, .. } => std::slice::from_ref(column),
             Self::Flags { .. } => Operand::TcpFlags.columns(),
             Self::Family { .. } => &[Column::SrcAddr, Column::DstAddr],
             Self::PortInBlock { column: Column::SrcPort } => {
                 &[Column::SrcPort, Column::PortRangeStart, Column::PortRangeEnd]
             }
             Self::PortInBlock { .. } => &[Column::DstPort, Column::PortRangeStart, Column::PortRangeEnd],
-            Self::UserName(_) => &[Column::Elements],
+            Self::UserName(_) | Self::ElementText { .. } => &[Column::Elements],
             Self::Ident(_) => &[],
         }
     }

@@ -15,6 +15,7 @@ use std::sync::LazyLock;
 use weir_flow::{Column, ColumnType};
 
 use crate::Operand;
+use crate::element_name::element_phrase;
 use Form::{Address, Mac, Number, Text, Time, Unanswerable};
 use table::{ADDRESSES, MPLS, PRIMITIVES, UNANSWERABLE};
 
@@ -139,6 +140,7 @@ pub(crate) fn phrase_of(operand: Operand) -> String {
     match (in_table, operand) {
         (Some(phrase), _) => phrase,
         (None, Operand::Column(column)) => column.name().to_owned(),
+        (None, Operand::Element(number)) => element_phrase(number.elements),
         // Every other operand is in the table, which a test checks.
         (None, other) => format!("{other:?}"),
     }

@@ -33,6 +33,8 @@ src net 192.0.2.0/24 and (dst port in [80, 443] or proto icmp) and not bytes < 1
 * A **text** is a word, or anything in quotes. The case of its letters does not matter, unless `exactly` is before it.
   `like` takes a pattern, in quotes when it has a `%`: `%` stands for any characters, `_` for one. `sni like '%'` takes the
   flows that have a server name.
+* An **Information Element** that has no column is asked for by its registered name: `element tlsCipherSuite 0x1301`,
+  `element interfaceName like 'eth%'`. One that fills a column is that column.
 * A **direction** stands before a primitive. Without one, `port`, `ip`, `as` and their like mean source or destination.
 * **A primitive about something that a flow does not have is false**, and so `not` of it is true.
 ";

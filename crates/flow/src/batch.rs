@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, AsArray, BinaryArray, RecordBatch, RecordBatchOptions, StringArray, UInt64Array, new_null_array};
+use arrow::array::{
+    ArrayRef, AsArray, BinaryArray, RecordBatch, RecordBatchOptions, StringArray, UInt64Array, new_null_array,
+};
 use arrow::datatypes::{ArrowPrimitiveType, Schema};
 
 use crate::elements::without_empty_lists;

@@ -201,8 +201,9 @@ impl Column {
             0 => find(&ELEMENTS, (0, id))
                 .or_else(|| find(&ELEMENTS, (NTOP_ENTERPRISE, id.checked_sub(NTOP_NETFLOW9_BASE)?))),
             // ntop has the same elements in both protocols
-            NTOP_ENTERPRISE => find(&ELEMENTS, (enterprise, id))
-                .or_else(|| find(&ELEMENTS, (0, NTOP_NETFLOW9_BASE.checked_add(id)?))),
+            NTOP_ENTERPRISE => {
+                find(&ELEMENTS, (enterprise, id)).or_else(|| find(&ELEMENTS, (0, NTOP_NETFLOW9_BASE.checked_add(id)?)))
+            }
             REVERSE_ENTERPRISE => find(&REVERSE_ELEMENTS, (0, id)),
             _ => find(&ELEMENTS, (enterprise, id)),
         }

@@ -223,12 +223,11 @@ impl NamedElement {
     /// numbers.
     pub fn parse(name: &str) -> Option<Self> {
         let key = REGISTRY.by_name.get(name).or_else(|| BY_SMALL_NAME.get(&name.to_ascii_lowercase()));
-        let (enterprise, id) = match key {
-            Some(key) => *key,
-            None => {
-                let (enterprise, id) = name.split_once('/').unwrap_or(("0", name));
-                (enterprise.trim().parse().ok()?, id.trim().parse().ok()?)
-            }
+        let (enterprise, id) = if let Some(key) = key {
+            *key
+        } else {
+            let (enterprise, id) = name.split_once('/').unwrap_or(("0", name));
+            (enterprise.trim().parse().ok()?, id.trim().parse().ok()?)
         };
         let other = match enterprise {
             0 => id.checked_sub(NTOP_NETFLOW9_BASE).map(|id| (NTOP_ENTERPRISE, id)),

@@ -42,7 +42,8 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         };
         let (begun, before) = (Instant::now(), processor_secs());
-        let (metering, made) = Metering::new(&MeterOptions { measures, ..MeterOptions::default() }, vec![source], workers);
+        let (metering, made) =
+            Metering::new(&MeterOptions { measures, ..MeterOptions::default() }, vec![source], workers);
         let run = |mut worker: weir_meter::Worker| {
             let mut flows = 0;
             while worker.step(&mut |batch| flows += batch.rows()) != Step::Ended {}

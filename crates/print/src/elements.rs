@@ -4,9 +4,9 @@ use std::fmt::Write;
 
 use arrow::array::{Array, ArrayRef, StringArray, StringBuilder};
 use jiff::Timestamp;
-use weir_flow::{AddressText, NamedElement};
 use weir_flow::elements::{ElementValue, elements_of_row};
 use weir_flow::registry::{self, DataType};
+use weir_flow::{AddressText, NamedElement};
 
 /// Seconds from 1900, the epoch of NTP, to 1970.
 const NTP_EPOCH_SECONDS: i64 = 2_208_988_800;

@@ -241,7 +241,8 @@ impl AggregateKey {
             _ => {}
         }
         let found = AGGREGATE_COLUMNS.iter().find(|(known, _)| *known == text).map(|(_, column)| *column);
-        let found = found.or_else(|| Column::by_name(text).filter(|column| column.column_type() != ColumnType::Elements));
+        let found =
+            found.or_else(|| Column::by_name(text).filter(|column| column.column_type() != ColumnType::Elements));
         found.map(Self::Column).ok_or_else(|| {
             let known = format!("{}, or the name of a column", Self::names().collect::<Vec<_>>().join(", "));
             KeyError::Unknown { name: text.to_owned(), question: "an aggregation", known }

@@ -63,12 +63,8 @@ impl ColumnBuilder {
     /// The texts of the next page, as octets.
     pub(crate) fn add_texts(&mut self, texts: &BinaryArray) {
         let mut last = None;
-        let keys: Vec<u64> = texts
-            .iter()
-            .flatten()
-            .filter(|text| last.replace(*text) != Some(*text))
-            .map(text_key)
-            .collect();
+        let keys: Vec<u64> =
+            texts.iter().flatten().filter(|text| last.replace(*text) != Some(*text)).map(text_key).collect();
         let zone = keys.iter().copied().min().zip(keys.iter().copied().max());
         self.add_keys(zone, texts.null_count() > 0, keys.into_iter());
     }

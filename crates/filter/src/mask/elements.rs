@@ -80,8 +80,12 @@ pub(super) fn mpls_bottom(batch: &FlowBatch) -> Option<UInt64Array> {
     Some(values.into())
 }
 
-/// Which rows have an element whose text is `text`: of each row the preferred of `elements` that it has.
-pub(super) fn text_is(batch: &FlowBatch, elements: &[(u32, u16)], text: &str) -> Option<BooleanBuffer> {
+/// Which rows have an element whose text is wanted: of each row the preferred of `elements` that it has.
+pub(super) fn text_where(
+    batch: &FlowBatch,
+    elements: &[(u32, u16)],
+    is_wanted: impl Fn(&str) -> bool,
+) -> Option<BooleanBuffer> {
     let rank = |enterprise, id| elements.iter().position(|known| *known == (enterprise, id));
     let mut equal = vec![false; batch.rows()];
     let mut ranks = vec![usize::MAX; batch.rows()];
@@ -89,7 +93,7 @@ pub(super) fn text_is(batch: &FlowBatch, elements: &[(u32, u16)], text: &str) ->
         if rank < ranks[row] {
             ranks[row] = rank;
             let length = octets.iter().rposition(|octet| *octet != 0).map_or(0, |last| last + 1);
-            equal[row] = &octets[..length] == text.as_bytes();
+            equal[row] = std::str::from_utf8(&octets[..length]).is_ok_and(&is_wanted);
         }
     })?;
     Some(equal.into())

@@ -12,6 +12,9 @@ use crate::{Comparison, Operand, Predicate, Test};
 
 impl Parser<'_> {
     pub(super) fn primitive(&mut self) -> Result<Predicate, ParseError> {
+        if self.is_element() {
+            return self.element();
+        }
         let words = self.words_ahead();
         for count in (1..=words.len()).rev() {
             let text = words[..count].join(" ");
@@ -44,7 +47,7 @@ impl Parser<'_> {
         }
     }
 
-    fn behind_phrase(&mut self, phrase: &Phrase, text: &str) -> Result<Predicate, ParseError> {
+    pub(super) fn behind_phrase(&mut self, phrase: &Phrase, text: &str) -> Result<Predicate, ParseError> {
         match phrase.form {
             Form::Always => Ok(Predicate::True),
             Form::Family { v6 } => Ok(Test::Family { v6 }.into()),

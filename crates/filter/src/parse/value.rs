@@ -10,12 +10,12 @@ use super::Parser;
 use super::phrase::{column_of, join};
 use weir_flow::Column;
 
-use crate::{NumberSet, TextCondition, TextSet};
 use crate::error::{ParseError, nearest};
 use crate::lex::Kind;
 use crate::names::Names;
 use crate::predicate::{Comparison, Predicate, Test};
 use crate::primitive::{Phrase, value_max};
+use crate::{NumberSet, TextCondition, TextSet};
 
 /// Letters of TCP control bits, lowest bit first.
 pub(crate) const FLAG_LETTERS: [char; 8] = ['F', 'S', 'R', 'P', 'A', 'U', 'E', 'C'];
@@ -83,16 +83,26 @@ impl Parser<'_> {
         Ok(text.to_owned())
     }
 
-    /// A condition on a column of text.
+    /// A condition on columns of text.
     pub(super) fn texts(&mut self, phrase: &Phrase, behind: &str) -> Result<Predicate, ParseError> {
-        let test = |operand, condition| Test::Text { column: column_of(operand), condition };
+        let column = phrase.operands.first().map(|operand| column_of(*operand));
+        self.text_condition(behind, column, |condition| {
+            join(phrase, |operand| Test::Text { column: column_of(operand), condition: condition.clone() })
+        })
+    }
+
+    /// A condition on texts, of which a test is made.
+    pub(super) fn text_condition(
+        &mut self,
+        behind: &str,
+        column: Option<Column>,
+        test: impl FnOnce(TextCondition) -> Predicate,
+    ) -> Result<Predicate, ParseError> {
         if self.take_word("like") {
-            let pattern = self.text(behind)?;
-            return Ok(join(phrase, |operand| test(operand, TextCondition::Like(pattern.clone()))));
+            return Ok(test(TextCondition::Like(self.text(behind)?)));
         }
         if self.take_word("exactly") {
-            let text = self.text(behind)?;
-            return Ok(join(phrase, |operand| test(operand, TextCondition::Exactly(text.clone()))));
+            return Ok(test(TextCondition::Exactly(self.text(behind)?)));
         }
         let (texts, negated) = if self.take_word("in") {
             (self.list(|parser| parser.text(behind))?, false)
@@ -101,11 +111,8 @@ impl Parser<'_> {
             (vec![self.text(behind)?], negated)
         };
         self.refuse_range()?;
-        let predicate = join(phrase, |operand| {
-            let column = column_of(operand);
-            let spellings = texts.iter().flat_map(|text| spellings(column, text));
-            test(operand, TextCondition::OneOf(TextSet::new(spellings)))
-        });
+        let spellings = texts.iter().flat_map(|text| spellings(column, text));
+        let predicate = test(TextCondition::OneOf(TextSet::new(spellings)));
         Ok(if negated { Predicate::not(predicate) } else { predicate })
     }
 
@@ -262,8 +269,9 @@ const APPLICATIONS: [(&str, &str); 6] = [
 ];
 
 /// A text, and the other name of an application.
-fn spellings(column: Column, text: &str) -> impl Iterator<Item = String> + use<> {
-    let other = APPLICATIONS.iter().find(|(name, _)| column == Column::Application && name.eq_ignore_ascii_case(text));
+fn spellings(column: Option<Column>, text: &str) -> impl Iterator<Item = String> + use<> {
+    let other =
+        APPLICATIONS.iter().find(|(name, _)| column == Some(Column::Application) && name.eq_ignore_ascii_case(text));
     [Some(text.to_owned()), other.map(|(_, name)| (*name).to_owned())].into_iter().flatten()
 }
 

@@ -38,6 +38,26 @@ fn check(cases: &[(&str, &str)]) {
 }
 
 #[test]
+fn elements_by_name() {
+    check(&[
+        ("element portRangeStepSize 1", "b"),
+        ("element 363 in [1-3]", "b"),
+        ("element PORTRANGENUMPORTS > 512", ""),
+        ("element userName joe", "b"),
+        ("element aaaUsername like 'JA%'", "ab"),
+        ("element aaaUsername exactly 'JANE'", ""),
+        ("not element userName like '%'", "maln"),
+        // both numbers of ntop's elements
+        ("element client_nw_latency_ms > 10", "l"),
+        ("element NETFLOW9_SERVER_NW_LATENCY_MS >= 200", "l"),
+        // those that fill a column are the column
+        ("element sourceTransportPort 80", "l"),
+        ("element TLSSNI like '%'", ""),
+    ]);
+    assert_eq!(parse("element TLSSNI x").expect("a filter").to_string(), "sni = 'x'");
+}
+
+#[test]
 fn mpls() {
     check(&[
         ("mpls label1 16001", "m"),

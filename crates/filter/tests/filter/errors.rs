@@ -153,6 +153,15 @@ fn what_flows_cannot_answer_is_named() {
     );
     check("mpls label11 > 3", "     ^^^^^^^ unknown word 'label11' after 'mpls'\nhint: did you mean 'label10'?");
     check("count > 3", "^^^^^ 'count' cannot be answered\nhint: flows of an archive have no order of reading");
+    check(
+        "element nonsense 1",
+        "        ^^^^^^^^ expected the name of an Information Element, found 'nonsense'\nhint: an element is written \
+         'element tlsCipherSuite', or 'element 39499/336'",
+    );
+    check(
+        "element basicList 1",
+        "        ^^^^^^^^^ 'basicList' is neither a number nor a text\nhint: weir sql shows it: element(elements, 'NAME')",
+    );
     check("sni", "   ^ expected a text after 'sni', found the end");
     check("payload content 'x'", "^^^^^^^ 'payload' cannot be answered\nhint: flows carry no payload");
     check(
@@ -163,8 +172,7 @@ fn what_flows_cannot_answer_is_named() {
         "sysid 3",
         "^^^^^ 'sysid' cannot be answered\nhint: exporters have no internal number; filter by 'router ip' or 'observation domain id'",
     );
-    for word in ["ja4s x", "pf rule 3", "tun ip 10.0.0.1", "cnt 5", "ident x", "src tun geo CH", "dst tz 'UTC'"]
-    {
+    for word in ["ja4s x", "pf rule 3", "tun ip 10.0.0.1", "cnt 5", "ident x", "src tun geo CH", "dst tz 'UTC'"] {
         assert!(parse(word).expect_err(word).message.ends_with("cannot be answered"), "{word}");
     }
 }

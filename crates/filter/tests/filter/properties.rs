@@ -112,6 +112,10 @@ pub(crate) fn takes(predicate: &Predicate, row: &Row) -> bool {
         Predicate::Test(Test::Text { column, condition }) => {
             octets(column).is_some_and(|octets| holds(condition, &String::from_utf8(octets).expect("text")))
         }
+        Predicate::Test(Test::ElementText { elements, condition }) => elements
+            .iter()
+            .find_map(|(enterprise, id)| element(row, *enterprise, *id))
+            .is_some_and(|octets| holds(condition, &String::from_utf8(octets).expect("text"))),
         Predicate::Test(Test::PortInBlock { column }) => {
             let ends = (number(row, Column::PortRangeStart), number(row, Column::PortRangeEnd));
             matches!((ends, number(row, *column)), ((Some(first), Some(last)), Some(port)) if first <= port && port <= last)

@@ -179,15 +179,13 @@ impl Measurer {
         builder: &mut FlowBatchBuilder,
     ) {
         let inspections = measured.iter_mut().map(|measured| measured.as_mut()?.inspection.take());
-        let applications: Vec<Option<Application>> = inspections
-            .map(|inspection| Some(self.inspector.conclude(inspection?)))
-            .collect();
+        let applications: Vec<Option<Application>> =
+            inspections.map(|inspection| Some(self.inspector.conclude(inspection?))).collect();
         if self.measures.application {
             write_applications(&applications, builder);
         }
         if self.measures.tcp {
-            let connections: Vec<_> =
-                measured.iter().map(|measured| measured.as_ref()?.tcp.as_deref()).collect();
+            let connections: Vec<_> = measured.iter().map(|measured| measured.as_ref()?.tcp.as_deref()).collect();
             tcp::write(&connections, builder);
         }
         if self.measures.tells_elements() {

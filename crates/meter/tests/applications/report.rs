@@ -66,7 +66,8 @@ fn write_columns(out: &mut String) -> std::fmt::Result {
     )?;
     for column in TEXT_COLUMNS {
         let element = column.preferred_element().and_then(|(enterprise, id)| registry::element(enterprise, id));
-        let element = element.map_or_else(String::new, |element| format!("{}/{} {}", element.enterprise, element.id, element.name));
+        let element = element
+            .map_or_else(String::new, |element| format!("{}/{} {}", element.enterprise, element.id, element.name));
         writeln!(out, "| `{column}` | {element} | {} |", column.spec().doc)?;
     }
     Ok(())

@@ -17,11 +17,12 @@ pub(super) fn element(arguments: &[ArrayRef]) -> Result<ArrayRef> {
     }
     let mut texts = StringBuilder::with_capacity(column.len(), column.len() * 8);
     for row in 0..column.len() {
-        let found = match names.is_valid(row) {
-            true => Some(element_texts(&column.slice(row, 1), &parse(names.value(row))?)),
-            false => None,
-        };
-        texts.append_option(found.as_ref().filter(|found| found.is_valid(0)).map(|found| found.value(0)));
+        if names.is_null(row) {
+            texts.append_null();
+            continue;
+        }
+        let found = element_texts(&column.slice(row, 1), &parse(names.value(row))?);
+        texts.append_option(found.iter().next().flatten());
     }
     Ok(Arc::new(texts.finish()))
 }

@@ -1,19 +1,20 @@
 //! `weir query`: queries as nfdump has them.
 
+mod listed;
 mod plot;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, bail};
+use anyhow::bail;
 use jiff::tz::TimeZone;
-use weir_flow::Column;
 use weir_nfdump::times::window as nfdump_window;
-use weir_print::{Bars, OutputOptions};
+use weir_print::{Bars, OutputOptions, write_batches};
 use weir_query::Archive;
 use weir_sql::{AggregateKey, FlowAnswers, FlowQuery, Order, Select, Sorting, TimeWindow, Totals, WindowRule};
 
+use self::listed::ListedColumns;
 use super::{ArchiveArgs, FormatArg, texts};
 use crate::foreground_query::{CLOSING_MAX, ForegroundArgs, ForegroundQuery, When, parse_filter, terminal};
 use crate::time_args::TimeArgs;
@@ -23,20 +24,6 @@ const TOP_DEFAULT: usize = 10;
 
 /// The order of a list that is not sorted.
 const UNSORTED: &str = "none";
-
-/// Columns of a plain listing.
-const LIST_COLUMNS: &[Column] = &[
-    Column::Start,
-    Column::End,
-    Column::Protocol,
-    Column::SrcAddr,
-    Column::SrcPort,
-    Column::DstAddr,
-    Column::DstPort,
-    Column::TcpFlags,
-    Column::Packets,
-    Column::Bytes,
-];
 
 /// Examples at the end of the long help.
 const EXAMPLES: &str = "\
@@ -101,7 +88,7 @@ struct SelectionArgs {
     /// Print at most this many rows; 0 for all [default: 10 of a ranking, all of a grouping or a listing]
     #[arg(long, short = 'n', value_name = "N")]
     limit: Option<usize>,
-    /// List these columns of the table flows; * for all [default: those that people look at]
+    /// List these columns of the table flows, and Information Elements by name; * for all columns [default: those that people look at]
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     columns: Vec<String>,
 }
@@ -212,6 +199,7 @@ fn write(
         texts: texts(args.output.raw),
         bars: None,
     };
+    let listed = ListedColumns::parse(&args.selection.columns)?.filter(ListedColumns::has_elements);
     let mut rows = 0;
     for (number, question) in questions.enumerate() {
         if number > 0 && args.is_table() && writeln!(foreground.output()).is_err() {
@@ -221,7 +209,15 @@ fn write(
         let totals = totals(args, &question, answers)?;
         let bars = totals.map(|(order, totals)| bars(args, order, totals));
         let options = OutputOptions { bars, ..options.clone() };
-        let written = answers.write(&question, args.output.format.into(), &options, &mut foreground.output())?;
+        let format = args.output.format.into();
+        if let (Some(listed), Select::List { .. }) = (&listed, &question.select) {
+            let answer = answers.ask(&question)?;
+            let schema = listed.schema(answer.schema());
+            let made = answer.map(|batch| batch.map(|batch| listed.rows(&batch)));
+            rows += write_batches(made, &schema, format, &options, &mut foreground.output())?;
+            continue;
+        }
+        let written = answers.write(&question, format, &options, &mut foreground.output())?;
         if let Some(most) = written.unlisted_max.filter(|most| *most != [0; 3] && !args.is_quiet()) {
             let [flows, packets, bytes] = most;
             eprintln!("a value that is not listed may have {flows} flows, {packets} packets and {bytes} bytes at most");
@@ -319,22 +315,7 @@ impl SelectionArgs {
         let limit = limit(None);
         let is_in_time = sorting.is_none() && !is_unsorted && (is_for_people || limit.is_some());
         let sorting = if is_in_time { Some(Sorting::usual(Order::Start)) } else { sorting };
-        Ok(vec![Select::List { columns: list_columns(&self.columns)?, sorting, limit }])
-    }
-}
-
-fn list_columns(names: &[String]) -> anyhow::Result<Vec<Column>> {
-    match names {
-        [] => Ok(LIST_COLUMNS.to_vec()),
-        [all] if all == "*" => Ok(Vec::new()),
-        names => names
-            .iter()
-            .map(|name| {
-                Column::by_name(name).with_context(|| {
-                    let known: Vec<_> = Column::ALL.iter().map(|column| column.name()).collect();
-                    format!("'{name}' is not a column\nhint: the columns are {}", known.join(", "))
-                })
-            })
-            .collect(),
+        let columns = ListedColumns::parse(&self.columns)?.map_or_else(Vec::new, |listed| listed.columns());
+        Ok(vec![Select::List { columns, sorting, limit }])
     }
 }

@@ -68,6 +68,8 @@ fn check_answers(archive: &str) {
     assert_eq!(found, [format!("example.org:8080,\"{}\"", user_agent.replace('"', "\"\""))]);
     assert_eq!(query(&["--columns", columns, "sni like '%' or ja4 x"]).len(), 0);
 
+    assert_eq!(query(&["--columns", "dnsqtype,DNSName", "dns name example.org"]), ["1,example.org"]);
+
     let ranked = query(&["-s", "dns_name/flows", "-n", "2"]);
     let named = |line: &String, name: &str, flows: &str| line.contains(name) && line.contains(&format!(",{flows},"));
     assert!(named(&ranked[0], "www.example.com", "5") && named(&ranked[1], "a.example.com", "2"), "{ranked:?}");

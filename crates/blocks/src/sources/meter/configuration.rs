@@ -8,9 +8,7 @@ use weir_chain::OptionError;
 use weir_meter::{FastTimeout, KeyFields, KeyHeaders, Measures, MeterOptions, Selection, Timeouts};
 use weir_routes::AsChoice;
 
-use super::options::{
-    FlowKey, FlowOptions, Headers, Measure, MeterSourceOptions, RouteAs, RouteOptions, Sampling,
-};
+use super::options::{FlowKey, FlowOptions, Headers, Measure, MeterSourceOptions, RouteAs, RouteOptions, Sampling};
 use super::routes::RouteFiles;
 
 /// Octets that headers take, also in tunnels.

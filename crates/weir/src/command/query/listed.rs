@@ -1,0 +1,140 @@
+//! The columns of a listing: those of flows, and elements that have no column of their own.
+
+use std::sync::Arc;
+
+use anyhow::Context;
+use arrow::array::{ArrayRef, RecordBatch, StringArray};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use weir_flow::{Column, NamedElement};
+use weir_print::element_texts;
+
+/// Columns of a plain listing.
+const LIST_COLUMNS: &[Column] = &[
+    Column::Start,
+    Column::End,
+    Column::Protocol,
+    Column::SrcAddr,
+    Column::SrcPort,
+    Column::DstAddr,
+    Column::DstPort,
+    Column::TcpFlags,
+    Column::Packets,
+    Column::Bytes,
+];
+
+/// What a listing has, in its order.
+#[derive(Debug)]
+pub(super) struct ListedColumns(Vec<Listed>);
+
+#[derive(Debug)]
+enum Listed {
+    Column(Column),
+    /// An element, under the name that was asked for.
+    Element(String, NamedElement),
+}
+
+impl ListedColumns {
+    /// Reads names: of columns, of elements that fill one, of other elements. `None` stands for all columns.
+    pub(super) fn parse(names: &[String]) -> anyhow::Result<Option<Self>> {
+        match names {
+            [] => Ok(Some(Self(LIST_COLUMNS.iter().copied().map(Listed::Column).collect()))),
+            [all] if all == "*" => Ok(None),
+            names => Ok(Some(Self(names.iter().map(|name| listed(name)).collect::<anyhow::Result<_>>()?))),
+        }
+    }
+
+    /// Columns that must be read.
+    pub(super) fn columns(&self) -> Vec<Column> {
+        let mut columns = Vec::new();
+        for listed in &self.0 {
+            let column = match listed {
+                Listed::Column(column) => *column,
+                Listed::Element(..) => Column::Elements,
+            };
+            if !columns.contains(&column) {
+                columns.push(column);
+            }
+        }
+        columns
+    }
+
+    /// Whether rows must be made of what was read.
+    pub(super) fn has_elements(&self) -> bool {
+        self.0.iter().any(|listed| matches!(listed, Listed::Element(..)))
+    }
+
+    /// The schema of the rows, made of that of what was read.
+    pub(super) fn schema(&self, read: &Schema) -> SchemaRef {
+        let field = |listed: &Listed| match listed {
+            Listed::Column(column) => {
+                read.field_with_name(column.name()).cloned().unwrap_or_else(|_| text(column.name()))
+            }
+            Listed::Element(name, _) => text(name),
+        };
+        Arc::new(Schema::new(self.0.iter().map(field).collect::<Vec<_>>()))
+    }
+
+    /// The rows, made of those that were read.
+    pub(super) fn rows(&self, read: &RecordBatch) -> RecordBatch {
+        let none = || -> ArrayRef { Arc::new(StringArray::new_null(read.num_rows())) };
+        let values = |listed: &Listed| match listed {
+            Listed::Column(column) => read.column_by_name(column.name()).cloned().unwrap_or_else(none),
+            Listed::Element(_, element) => match read.column_by_name(Column::Elements.name()) {
+                Some(elements) => Arc::new(element_texts(elements, element)),
+                None => none(),
+            },
+        };
+        let schema = self.schema(read.schema_ref());
+        RecordBatch::try_new(Arc::clone(&schema), self.0.iter().map(values).collect())
+            .unwrap_or_else(|_| RecordBatch::new_empty(schema))
+    }
+}
+
+fn text(name: &str) -> Field {
+    Field::new(name, DataType::Utf8, true)
+}
+
+fn listed(name: &str) -> anyhow::Result<Listed> {
+    if let Some(column) = Column::by_name(name) {
+        return Ok(Listed::Column(column));
+    }
+    let element = NamedElement::parse(name).with_context(|| {
+        let known: Vec<_> = Column::ALL.iter().map(|column| column.name()).collect();
+        format!(
+            "'{name}' is neither a column nor an Information Element\nhint: the columns are {}; elements have their registered \
+             name, or 'enterprise/number'",
+            known.join(", ")
+        )
+    })?;
+    let column = element.numbers.iter().find_map(|(enterprise, id)| Column::of_element(*enterprise, *id));
+    Ok(column.map_or_else(|| Listed::Element(name.to_owned(), element), |(column, _)| Listed::Column(column)))
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_flow::FlowBatchBuilder;
+
+    use super::*;
+
+    #[test]
+    fn elements_are_among_the_columns() {
+        let names = ["src_port", "tlsciphersuite", "TLSSNI", "9/12235"].map(str::to_owned);
+        let listed = ListedColumns::parse(&names).expect("known names").expect("some columns");
+        assert_eq!(listed.columns(), [Column::SrcPort, Column::Elements, Column::ServerName]);
+        let mut builder = FlowBatchBuilder::new(2);
+        builder.begin_rows(2);
+        builder.u16(Column::SrcPort).extend([1, 2].into_iter());
+        builder.text(Column::ServerName).push(Some(b"a.example"));
+        builder.text(Column::ServerName).push(None);
+        builder.elements().push(39499, 336, &[0x13, 0x01]);
+        builder.elements().end_row();
+        builder.elements().end_row();
+        let rows = listed.rows(builder.finish().record_batch());
+        let printed = arrow::util::pretty::pretty_format_batches(&[rows]).expect("a table").to_string();
+        let cells = |line: usize| printed.lines().nth(line).expect("a line").replace(' ', "");
+        assert_eq!(cells(1), "|src_port|tlsciphersuite|server_name|9/12235|");
+        assert_eq!([cells(3), cells(4)], ["|1|4865|a.example||", "|2||||"]);
+        let error = ListedColumns::parse(&["nonsense".to_owned()]).expect_err("no such name").to_string();
+        assert!(error.starts_with("'nonsense' is neither a column nor an Information Element\nhint: "), "{error}");
+    }
+}
