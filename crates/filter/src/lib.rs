@@ -25,6 +25,7 @@ mod names;
 mod parse;
 mod reader;
 mod reference;
+mod words;
 
 pub use address_set::{AddressFileError, AddressSet, Prefix};
 pub use error::ParseError;
@@ -34,3 +35,4 @@ pub use parse::{parse, parse_in_zone};
 pub use predicate::{Comparison, ElementNumber, Operand, Predicate, Test, USER_NAME_ELEMENTS};
 pub use reader::{Reader, Resolve, resolve_by_system};
 pub use reference::reference_markdown;
+pub use words::{FilterWord, complete, words};

@@ -24,7 +24,7 @@ mod sums;
 pub use balance::{Counts, Imbalance, balance, balance_rows, sets_waiting};
 pub use completeness::Completeness;
 pub use filtered::filtered_rows;
-pub use sums::BooksSums;
+pub use sums::{BooksSums, ExporterSums};
 
 use std::sync::Arc;
 

@@ -31,7 +31,7 @@ mod stream;
 mod summary;
 
 pub use admission::{Admission, Admitted};
-pub use archive::{Answer, Archive, ask_batches};
+pub use archive::{Answer, Archive, Estimate, ask_batches};
 pub use biflow::{Conversation, Conversations};
 pub use decode::Damage;
 pub use error::QueryError;
