@@ -20,6 +20,7 @@ pub(crate) mod meter;
 pub(crate) mod nfdump;
 pub(crate) mod query;
 pub(crate) mod series;
+pub(crate) mod serve;
 pub(crate) mod shell;
 pub(crate) mod sql;
 pub(crate) mod watch;
