@@ -35,6 +35,7 @@ pub(crate) const ROOMS: &[&str] = &[
     "cassandra",
     "sql",
     "watch",
+    "serve",
     "weir",
 ];
 /// Rooms that speak with the systems of others; each has the folder `adapters/<word>`.

@@ -27,6 +27,7 @@ mod parse;
 mod reader;
 mod reference;
 mod text;
+mod words;
 
 pub use address_set::{AddressFileError, AddressSet, Prefix};
 pub use error::ParseError;
@@ -37,3 +38,4 @@ pub use predicate::{Comparison, ElementNumber, Operand, Predicate, Test, USER_NA
 pub use reader::{Reader, Resolve, resolve_by_system};
 pub use reference::reference_markdown;
 pub use text::{TextCondition, TextSet};
+pub use words::{FilterWord, complete, words};

@@ -161,6 +161,17 @@ impl<'a> Cells<'a> {
         }
     }
 
+    /// The value of a signed number.
+    pub(crate) fn signed(&self, row: usize) -> Option<i64> {
+        match self {
+            Self::I8(values) => Some(values.value(row).into()),
+            Self::I16(values) => Some(values.value(row).into()),
+            Self::I32(values) => Some(values.value(row).into()),
+            Self::I64(values) => Some(values.value(row)),
+            _ => None,
+        }
+    }
+
     /// The items of a list, and which of them are those of the row.
     pub(crate) fn items(&self, row: usize) -> Option<(&Self, Range<usize>)> {
         let Self::List(lists, items) = self else { return None };

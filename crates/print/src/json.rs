@@ -1,10 +1,10 @@
-//! JSON (RFC 8259): one array of objects, or one object a line.
+//! JSON (RFC 8259): one array of objects, one object a line, or rows as arrays of values.
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 
 use crate::cell::{Cells, Kind};
-use crate::digits::{Clock, push_hex};
+use crate::digits::{Clock, push_hex, push_i64};
 use crate::harmless::is_obeyed;
 use crate::printer::{Flush, RowFormat};
 
@@ -58,6 +58,93 @@ impl Json {
                 push_string(text, &self.scratch);
             }
         }
+    }
+}
+
+/// The largest whole number that every reader of JSON has exactly: beyond it a number may become another one.
+const EXACT_MAX: u64 = 1 << 53;
+
+/// Rows as arrays of values, for programs that know the columns: times are milliseconds since the epoch, and whole numbers
+/// from 2^53 on are strings.
+///
+/// ```
+/// use std::sync::Arc;
+/// use arrow::array::{ArrayRef, RecordBatch, UInt64Array};
+/// use weir_print::JsonRows;
+/// let bytes: ArrayRef = Arc::new(UInt64Array::from(vec![Some(7), None, Some(u64::MAX)]));
+/// let batch = RecordBatch::try_from_iter([("bytes", bytes)]).expect("a batch");
+/// let mut rows = JsonRows::default();
+/// rows.push(&batch);
+/// assert_eq!(rows.finish(), r#"[[7],[null],["18446744073709551615"]]"#);
+/// ```
+pub struct JsonRows {
+    json: Json,
+    text: Vec<u8>,
+    rows: u64,
+}
+
+impl std::fmt::Debug for JsonRows {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "JsonRows({} rows, {} octets)", self.rows, self.text.len())
+    }
+}
+
+impl Default for JsonRows {
+    fn default() -> Self {
+        Self { json: Json::array(), text: vec![b'['], rows: 0 }
+    }
+}
+
+impl JsonRows {
+    /// Appends the rows of a batch.
+    pub fn push(&mut self, batch: &RecordBatch) {
+        let fields = batch.schema_ref().fields();
+        let columns: Vec<_> =
+            fields.iter().zip(batch.columns()).map(|(field, values)| Cells::new(field, values)).collect();
+        for row in 0..batch.num_rows() {
+            self.text.extend_from_slice(if self.rows > 0 { b",[" } else { b"[" });
+            self.rows += 1;
+            for (position, cells) in columns.iter().enumerate() {
+                if position > 0 {
+                    self.text.push(b',');
+                }
+                self.push_value(cells, row);
+            }
+            self.text.push(b']');
+        }
+    }
+
+    fn push_value(&mut self, cells: &Cells<'_>, row: usize) {
+        let text = &mut self.text;
+        if !cells.is_null(row) {
+            if let Some(ms) = cells.milliseconds(row) {
+                return push_i64(text, ms);
+            }
+            let magnitude = cells.unsigned(row).or_else(|| cells.signed(row).map(i64::unsigned_abs));
+            if magnitude.is_some_and(|magnitude| magnitude >= EXACT_MAX) {
+                text.push(b'"');
+                cells.push(row, &mut self.json.clock, text);
+                return text.push(b'"');
+            }
+        }
+        self.json.push_value(cells, row, text);
+    }
+
+    /// Rows so far.
+    pub fn rows(&self) -> u64 {
+        self.rows
+    }
+
+    /// Octets so far.
+    pub fn octets(&self) -> usize {
+        self.text.len()
+    }
+
+    /// One array of all rows.
+    pub fn finish(mut self) -> String {
+        self.text.push(b']');
+        // every value is written as UTF-8
+        String::from_utf8(self.text).unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
     }
 }
 

@@ -18,13 +18,24 @@ use crate::passes::{decoder, parts};
 use crate::run::share_out_from;
 use crate::scan::{ScanUnit, Wanted};
 use crate::summary::{self, SummaryAnswer};
-use crate::{Admitted, FlowQuery, QueryError, QueryOptions, Reservation, Select, Sorting, TimeWindow};
+use crate::{Admitted, FlowQuery, Progress, QueryError, QueryOptions, Reservation, Select, Sorting, TimeWindow};
 
 /// An archive at one position.
 #[derive(Debug)]
 pub struct Archive {
     snapshot: Arc<Snapshot>,
     pub(crate) options: QueryOptions,
+}
+
+/// What a question may have to read at most.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Estimate {
+    /// Segments that may have flows of the window.
+    pub segments: u64,
+    /// Octets of these.
+    pub octets: u64,
+    /// Flows of these, and flows in no segment yet.
+    pub rows_max: u64,
 }
 
 /// The part of the memory of questions that indexes and frames may take, which several passes of one question share.
@@ -43,6 +54,11 @@ impl Archive {
     /// The archive as a snapshot has it: that of a [handle](weir_archive::ArchiveHandle), for those who ask often.
     pub fn at(snapshot: Snapshot, options: QueryOptions) -> Self {
         Self { snapshot: Arc::new(snapshot), options }
+    }
+
+    /// The archive as a snapshot has it that several questions share.
+    pub fn over(snapshot: Arc<Snapshot>, options: QueryOptions) -> Self {
+        Self { snapshot, options }
     }
 
     /// What is asked.
@@ -78,6 +94,17 @@ impl Archive {
             answer(&self.flows(&question.window), question, &self.options, each)?
         };
         Ok(Answer { _admitted: admitted, ..answer })
+    }
+
+    /// What a question about a window may have to read, before anything is read: an upper bound by the times of segments.
+    pub fn estimate(&self, window: &TimeWindow) -> Estimate {
+        let flows = FlowSources::of(&self.snapshot, window, &Progress::default());
+        let tail: u64 = flows.frames.iter().map(|frame| frame.flows() as u64).sum();
+        Estimate {
+            segments: flows.segments.len() as u64,
+            octets: flows.segments.iter().map(|segment| segment.octets).sum(),
+            rows_max: flows.segments.iter().map(|segment| segment.rows).sum::<u64>() + tail,
+        }
     }
 
     /// Where flows of a window may be.

@@ -32,7 +32,7 @@ mod summary;
 pub mod times;
 
 pub use admission::{Admission, Admitted};
-pub use archive::{Answer, Archive, ask_batches};
+pub use archive::{Answer, Archive, Estimate, ask_batches};
 pub use biflow::{Conversation, Conversations};
 pub use decode::Damage;
 pub use error::QueryError;

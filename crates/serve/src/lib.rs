@@ -1,1 +1,43 @@
 //! Everything over HTTP: questions, watches, metrics, pages.
+//!
+//! A [`Server`] answers questions about one archive while whoever collects writes it, in this process or in another one. A
+//! request becomes a question of [`weir_query`] or [`weir_sql`] and its answer becomes JSON or Arrow; what is asked and how it
+//! is answered is theirs. What is ours is that many may ask: how many questions run at once, with how much memory and for
+//! how long ([`questions`]), who may ask ([`access`]), and what is kept of answers.
+//!
+//! Connections are asynchronous, questions are not: each runs in a thread of its own, of lower priority than those that
+//! collect, so that a question costs time and never a record. What speaks against threads is that each costs some
+//! tenths of a millisecond; in return the executor of connections never waits for a disk.
+//!
+//! ```text
+//! connection ─▶ access ─▶ api ─▶ questions (threads, limits) ─▶ archive ─▶ answer (JSON, Arrow) ─▶ cache
+//! ```
+
+pub mod access;
+pub mod config;
+pub mod problem;
+pub mod questions;
+pub mod server;
+
+mod answer;
+mod api;
+mod archive;
+mod body;
+mod cache;
+mod completeness;
+mod http_counts;
+mod live;
+mod metrics;
+mod moment;
+mod pages;
+mod priority;
+mod service;
+mod status;
+
+pub use access::{Role, User, hash_password};
+pub use api::openapi;
+pub use config::{ConfigFile, HttpOptions, QuestionOptions};
+pub use problem::Problem;
+pub use server::{ServeError, Server};
+pub use service::ServiceOptions;
+pub use status::Status;

@@ -85,7 +85,18 @@ impl Backtest {
         &mut self,
         from_ms: Option<i64>,
         to_ms: Option<i64>,
+        window: impl FnMut(&ClosedWindow, &[RecordBatch]),
+    ) -> Result<Outcome, WatchError> {
+        self.run_until(from_ms, to_ms, window, || false)
+    }
+
+    /// As [`run`](Self::run), until `is_stopped`: the outcome is that of the windows before.
+    pub fn run_until(
+        &mut self,
+        from_ms: Option<i64>,
+        to_ms: Option<i64>,
         mut window: impl FnMut(&ClosedWindow, &[RecordBatch]),
+        is_stopped: impl Fn() -> bool,
     ) -> Result<Outcome, WatchError> {
         let began = Instant::now();
         let mut outcome = Outcome::default();
@@ -104,7 +115,7 @@ impl Backtest {
         let time = self.watch.file.options.windows.time.column();
         let flows = Arc::clone(&self.flows);
         let mut pieces = Pieces::from(&flows, self.watch.query.columns(), time, at_ms);
-        while pieces.at_ms() < end_ms {
+        while pieces.at_ms() < end_ms && !is_stopped() {
             outcome.rows += pieces.load(&mut panes, end_ms)?;
             let at_ms = pieces.at_ms();
             self.ask_closed(&mut panes, at_ms, &mut repeats, &mut outcome, &mut window)?;

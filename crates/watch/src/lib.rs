@@ -17,6 +17,7 @@ pub mod file;
 pub mod journal;
 pub mod panes;
 pub mod report;
+pub mod reports;
 pub mod runner;
 
 mod action_sender;

@@ -40,6 +40,7 @@ enum Command {
     Sql(command::sql::Args),
     Series(command::series::Args),
     Watch(command::watch::Args),
+    Serve(Box<command::serve::Args>),
     #[cfg(feature = "cassandra")]
     Forward(command::forward::Args),
     Books(command::books::Args),
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         Command::Sql(args) => command::sql::run(&args),
         Command::Series(args) => command::series::run(&args),
         Command::Watch(args) => command::watch::run(&args),
+        Command::Serve(args) => command::serve::run(&args),
         #[cfg(feature = "cassandra")]
         Command::Forward(args) => command::forward::run(&args),
         Command::Books(args) => command::books::run(&args),

@@ -35,13 +35,25 @@ impl Foreground {
     /// again. `started` is called
     /// when every component is open, `report` each time that `every` has passed.
     pub(crate) fn run(
+        self,
+        chain: Chain,
+        every: Option<Duration>,
+        started: impl FnOnce(&Running),
+        report: impl FnMut(&Progress),
+    ) -> Result<(Progress, Result<(), ChainError>), ChainError> {
+        self.run_with(chain, &Notices::to(|line| eprintln!("{line}")), every, started, report)
+    }
+
+    /// The same with another taker of notices.
+    pub(crate) fn run_with(
         mut self,
         chain: Chain,
+        notices: &Notices,
         every: Option<Duration>,
         started: impl FnOnce(&Running),
         mut report: impl FnMut(&Progress),
     ) -> Result<(Progress, Result<(), ChainError>), ChainError> {
-        let running = chain.start_with(&Notices::to(|line| eprintln!("{line}")))?;
+        let running = chain.start_with(notices)?;
         started(&running);
         self.runtime.block_on(async {
             let mut looks = tokio::time::interval(Duration::from_millis(20));

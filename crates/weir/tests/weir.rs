@@ -45,5 +45,7 @@ mod missing;
 mod query;
 #[path = "weir/series.rs"]
 mod series;
+#[path = "weir/serve.rs"]
+mod serve;
 #[path = "weir/watches.rs"]
 mod watches;

@@ -8,6 +8,7 @@
 //!
 //! [`examine_capture`] reads a capture file, [`examine_live`] listens for some time.
 
+mod books;
 mod exporters;
 mod finding;
 mod flows;
@@ -28,6 +29,7 @@ use crate::capture::{self, CaptureReport};
 use crate::inspection::Diagnosis;
 use crate::{CollectError, Collector, Decoder, Limits, Next};
 
+pub use books::examine_books;
 pub use finding::{Ailment, Finding, Severity};
 use flows::FlowInspection;
 pub use report::{ExporterSummary, Report};

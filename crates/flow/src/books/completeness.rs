@@ -11,35 +11,18 @@ use std::fmt::{self, Write as _};
 
 use arrow::temporal_conversions::timestamp_ms_to_datetime;
 
-use super::balance::{Counts, sets_waiting, sum};
-use super::{BooksSums, Counter, ExporterSums};
+use super::balance::{sets_waiting, sum};
+use super::{BooksSums, Counter};
 
 const DAY_MS: i64 = 86_400_000;
-
-impl ExporterSums<'_> {
-    /// How complete the flows of this exporter are.
-    pub fn completeness(&self) -> Completeness {
-        Completeness::of(std::iter::once(self.counts))
-    }
-}
 
 impl BooksSums {
     /// How complete the flows are that these sums are about.
     pub fn completeness(&self) -> Completeness {
-        let mut all = Completeness::of(self.counts());
-        for (place, day) in all.cut_days.iter_mut().zip(self.cut_days()) {
-            *place = Some(day);
-        }
-        all
-    }
-}
-
-impl Completeness {
-    fn of<'a>(exporters: impl Iterator<Item = &'a Counts>) -> Self {
-        let mut all = Self::default();
+        let mut all = Completeness::default();
         let (mut datagrams, mut records) = (0_u64, 0_u64);
         let add = |to: &mut u64, count: u64| *to = to.saturating_add(count);
-        for counts in exporters {
+        for counts in self.counts() {
             let of = |counter: Counter| counts[counter as usize];
             let decoded = of(Counter::DatagramsDecoded);
             let located = sum(counts, &[Counter::RecordsStored, Counter::RecordsOptions]);
@@ -61,6 +44,9 @@ impl Completeness {
         // What was dropped before its sender was known is like the average of all; some of it is also missing by
         // sequence numbers, so the larger of both is what is missing at least.
         let dropped = times(all.dropped_datagrams, records, datagrams);
+        for (place, day) in all.cut_days.iter_mut().zip(self.cut_days()) {
+            *place = Some(day);
+        }
         all.missing = all.lost_records.saturating_add(all.lost_estimate).max(dropped);
         all
     }

@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, UInt8Arra
 use arrow::datatypes::{Schema, TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 
 use super::balance::Counts;
-use super::{BooksBatch, Counter, SPAN_COLUMN};
+use super::{BooksBatch, Completeness, Counter, SPAN_COLUMN};
 use crate::Table;
 
 const MINUTE_MS: i64 = 60_000;
@@ -18,25 +18,38 @@ const DAY_MS: i64 = 86_400_000;
 #[derive(Debug, Clone, Default)]
 pub struct BooksSums {
     by_key: BTreeMap<Key, Counts>,
+    /// When the last minute ends in which a key has a row.
+    last_ms: BTreeMap<Key, i64>,
     cut_days: BTreeSet<i64>,
     /// Begin and end of what was added, milliseconds since the epoch.
     extent_ms: Option<(i64, i64)>,
 }
 
-/// The sums of one exporter, Observation Domain and version.
-#[derive(Debug, Clone, Copy)]
-pub struct ExporterSums<'a> {
-    /// Address of the exporter; `None` for what is not known per exporter.
-    pub exporter: Option<&'a [u8]>,
-    /// Observation Domain.
-    pub observation_domain: Option<u32>,
-    /// Version of the export protocol.
-    pub export_version: Option<u8>,
+type Key = (Option<Vec<u8>>, Option<u32>, Option<u8>);
+
+/// The books of an exporter, added up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExporterSums {
+    /// Its address, 4 or 16 octets.
+    pub address: Option<Vec<u8>>,
+    /// Its Observation Domain.
+    pub domain: Option<u32>,
+    /// Version of the export protocol, the largest one where it has several.
+    pub version: Option<u8>,
     /// Sums by [`Counter`].
-    pub counts: &'a Counts,
+    pub counts: Counts,
+    /// When the last minute ends that has anything of it, in milliseconds since the epoch.
+    pub last_ms: Option<i64>,
 }
 
-type Key = (Option<Vec<u8>>, Option<u32>, Option<u8>);
+impl ExporterSums {
+    /// How complete its flows are.
+    pub fn completeness(&self) -> Completeness {
+        let mut sums = BooksSums::default();
+        sums.add_counts((self.address.clone(), self.domain, None), &self.counts);
+        sums.completeness()
+    }
+}
 
 impl BooksSums {
     /// Adds the rows that touch a time range (milliseconds since the epoch, `end_ms` not included).
@@ -79,7 +92,10 @@ impl BooksSums {
             self.extent_ms = Some((first_ms.min(from_ms), last_ms.max(until_ms)));
             let exporter = exporters.is_valid(row).then(|| exporters.value(row).to_vec());
             let domain = domains.is_valid(row).then(|| domains.value(row));
-            let sums = self.of_key((exporter, domain, versions.is_valid(row).then(|| versions.value(row))));
+            let key: Key = (exporter, domain, versions.is_valid(row).then(|| versions.value(row)));
+            let last_ms = self.last_ms.entry(key.clone()).or_insert(until_ms);
+            *last_ms = (*last_ms).max(until_ms);
+            let sums = self.of_key(key);
             for (counter, values) in counters.iter().filter(|(_, values)| values.is_valid(row)) {
                 sums[*counter] = sums[*counter].saturating_add(values.value(row));
             }
@@ -100,19 +116,31 @@ impl BooksSums {
         self.by_key.values()
     }
 
-    /// The same with whose they are, sorted by exporter.
-    pub fn exporters(&self) -> impl Iterator<Item = ExporterSums<'_>> {
-        self.by_key.iter().map(|((exporter, domain, version), counts)| ExporterSums {
-            exporter: exporter.as_deref(),
-            observation_domain: *domain,
-            export_version: *version,
-            counts,
-        })
-    }
-
     /// Begin of the first minute and end of the last one that were added, milliseconds since the epoch.
     pub fn extent_ms(&self) -> Option<(i64, i64)> {
         self.extent_ms
+    }
+
+    /// The sums of each exporter and Observation Domain; what is not known per exporter has no address.
+    pub fn exporters(&self) -> Vec<ExporterSums> {
+        let mut exporters: Vec<ExporterSums> = Vec::new();
+        for (key, counts) in &self.by_key {
+            let (address, domain, version) = key;
+            let last_ms = self.last_ms.get(key).copied();
+            match exporters.last_mut().filter(|last| last.address == *address && last.domain == *domain) {
+                // another version of the same
+                Some(last) => {
+                    add(&mut last.counts, counts);
+                    last.version = last.version.max(*version);
+                    last.last_ms = last.last_ms.max(last_ms);
+                }
+                None => {
+                    let (address, domain) = (address.clone(), *domain);
+                    exporters.push(ExporterSums { address, domain, version: *version, counts: *counts, last_ms });
+                }
+            }
+        }
+        exporters
     }
 
     /// Days, counted from 1970-01-01 in UTC, that a time range has only a part of, and whose rows were added as a whole

@@ -125,19 +125,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Watches next to the chain, in a thread that ends after it.
-struct WatchThread {
+pub(super) struct WatchThread {
     attended: Arc<WatchSession>,
     is_stopping: Arc<AtomicBool>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl WatchThread {
-    fn new(attended: WatchSession) -> Self {
+    pub(super) fn new(attended: WatchSession) -> Self {
         Self { attended: Arc::new(attended), is_stopping: Arc::default(), thread: Mutex::default() }
     }
 
     /// Begins, once the archive is open. Collecting goes on whatever becomes of the watches.
-    fn begin(&self) {
+    pub(super) fn begin(&self) {
         let (attended, is_stopping) = (Arc::clone(&self.attended), Arc::clone(&self.is_stopping));
         let run = move || {
             if let Err(error) = attended.run(|| is_stopping.load(Ordering::Relaxed)) {
@@ -151,7 +151,7 @@ impl WatchThread {
     }
 
     /// Ends when all closed windows are answered.
-    fn end(self) {
+    pub(super) fn end(self) {
         self.is_stopping.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.into_inner().unwrap_or_else(PoisonError::into_inner)
             && thread.join().is_err()
@@ -170,16 +170,19 @@ impl Args {
             files: self.watches.clone(),
             json: false,
             ends_with_reader: false,
+            status: None,
         })
     }
 
     /// The chain that these arguments describe.
     fn chain(&self) -> ChainBuilder {
-        let mut listening = self.listening.0.clone();
-        listening.state.get_or_insert_with(|| self.archive.archive.join("collector"));
+        let statistics = self.statistics.as_ref().map(|folder| StatisticsSinkOptions {
+            statistics: folder.clone().unwrap_or_else(|| self.archive.archive.join(series::FOLDER)),
+            ..StatisticsSinkOptions::default()
+        });
         let source = CollectorSourceOptions {
-            archive: Some(self.archive.archive.clone()),
-            listening,
+            archive: None,
+            listening: self.listening.0.clone(),
             connections: self.connections.0.clone(),
             tls: self.tls.0.clone(),
             relaying: self.relaying.0.clone(),
@@ -191,21 +194,32 @@ impl Args {
             retention: self.retention.0.clone(),
             ..ArchiveSinkOptions::default()
         };
-        // deliveries stay as the collector makes them, with the books that account for them
-        let chain = Chain::builder("collect")
-            .queues(0, 8)
-            .add("collector", &collector::KIND, source, &[], ThreadChoice::Default)
-            .add("archive", &archive::KIND, sink, &["collector"], ThreadChoice::Own);
-        let Some(folder) = &self.statistics else { return chain };
-        let options = StatisticsSinkOptions {
-            statistics: folder.clone().unwrap_or_else(|| self.archive.archive.join(series::FOLDER)),
-            ..StatisticsSinkOptions::default()
-        };
-        chain.add("statistics", &statistics::KIND, options, &["collector"], ThreadChoice::Own)
+        collecting(source, sink, statistics)
     }
 }
 
-fn log_progress(progress: &Progress) {
+/// The chain that collects into an archive, and keeps statistics where they are asked for. What must survive a restart is kept in
+/// the archive unless the source says otherwise.
+pub(super) fn collecting(
+    source: CollectorSourceOptions,
+    sink: ArchiveSinkOptions,
+    statistics: Option<StatisticsSinkOptions>,
+) -> ChainBuilder {
+    let mut listening = source.listening;
+    listening.state.get_or_insert_with(|| sink.archive.join("collector"));
+    let source = CollectorSourceOptions { archive: Some(sink.archive.clone()), listening, ..source };
+    // deliveries stay as the collector makes them, with the books that account for them
+    let chain = Chain::builder("collect")
+        .queues(0, 8)
+        .add("collector", &collector::KIND, source, &[], ThreadChoice::Default)
+        .add("archive", &archive::KIND, sink, &["collector"], ThreadChoice::Own);
+    match statistics {
+        Some(options) => chain.add("statistics", &statistics::KIND, options, &["collector"], ThreadChoice::Own),
+        None => chain,
+    }
+}
+
+pub(super) fn log_progress(progress: &Progress) {
     let (Some(collector), Some(archive)) = (progress.component("collector"), progress.component("archive")) else {
         return;
     };

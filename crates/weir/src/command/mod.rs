@@ -21,6 +21,7 @@ pub(crate) mod nfdump;
 pub(crate) mod query;
 mod read_before;
 pub(crate) mod series;
+pub(crate) mod serve;
 pub(crate) mod shell;
 pub(crate) mod sql;
 pub(crate) mod watch;

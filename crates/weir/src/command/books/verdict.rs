@@ -15,7 +15,7 @@ const IN_STEP_MS: i128 = 2_000;
 
 /// Whether anything is missing, of which time, and of how many exporters.
 pub(super) fn sentence(sums: &BooksSums, zone: &TimeZone) -> String {
-    let exporters: BTreeSet<_> = sums.exporters().filter_map(|sums| sums.exporter).collect();
+    let exporters: BTreeSet<_> = sums.exporters().into_iter().filter_map(|sums| sums.address).collect();
     let Some((from_ms, until_ms)) = sums.extent_ms() else {
         return "no books: nothing was received in this time".to_owned();
     };
@@ -43,21 +43,21 @@ fn time_text(from_ms: i64, until_ms: i64, zone: &TimeZone) -> String {
 
 /// What one looks at of each exporter.
 pub(super) fn table(sums: &BooksSums) -> RecordBatch {
-    let rows: Vec<(ExporterSums<'_>, Completeness)> =
-        sums.exporters().map(|exporter| (exporter, exporter.completeness())).collect();
-    let texts = |of: &dyn Fn(&ExporterSums<'_>, &Completeness) -> String| -> ArrayRef {
+    let rows: Vec<(ExporterSums, Completeness)> =
+        sums.exporters().into_iter().map(|exporter| (exporter.clone(), exporter.completeness())).collect();
+    let texts = |of: &dyn Fn(&ExporterSums, &Completeness) -> String| -> ArrayRef {
         Arc::new(rows.iter().map(|(exporter, known)| Some(of(exporter, known))).collect::<StringArray>())
     };
     let numbers = |of: &dyn Fn(&Completeness) -> u64| -> ArrayRef {
         Arc::new(rows.iter().map(|(_, known)| Some(of(known))).collect::<UInt64Array>())
     };
-    let domains: UInt32Array = rows.iter().map(|(exporter, _)| exporter.observation_domain).collect();
+    let domains: UInt32Array = rows.iter().map(|(exporter, _)| exporter.domain).collect();
     let columns = [
         (
             "exporter",
-            texts(&|of, _| of.exporter.map_or_else(|| "unknown".to_owned(), |of| AddressText(of).to_string())),
+            texts(&|of, _| of.address.as_ref().map_or_else(|| "unknown".to_owned(), |of| AddressText(of).to_string())),
         ),
-        ("protocol", texts(&|of, _| protocol(of.export_version))),
+        ("protocol", texts(&|of, _| protocol(of.version))),
         ("domain", Arc::new(domains) as ArrayRef),
         ("flows", numbers(&|known| known.stored)),
         ("lost", numbers(&|known| known.missing)),
@@ -92,7 +92,7 @@ fn share(known: &Completeness) -> String {
 }
 
 /// How far the clock of an exporter is from ours on the average.
-fn clock(of: &ExporterSums<'_>) -> String {
+fn clock(of: &ExporterSums) -> String {
     let count = |counter: Counter| i128::from(of.counts[counter as usize]);
     let datagrams = count(Counter::DatagramsDecoded);
     if datagrams == 0 {

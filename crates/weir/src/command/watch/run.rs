@@ -4,9 +4,11 @@ use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
 
 use weir_chain::{ByteSize, StopSignal};
+use weir_serve::Status;
 use weir_watch::{Message, Runner, RunnerOptions, WatchCounts, WatchError, WatchFile};
 
 use super::{JournalArgs, paths, paths_there, with_path};
@@ -48,7 +50,8 @@ pub(super) struct RunArgs {
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let signals = Signals::new()?;
     let options = args.journal.options(args.memory_limit);
-    let attended = WatchSession { options, files: args.files.clone(), json: args.json, ends_with_reader: true };
+    let attended =
+        WatchSession { options, files: args.files.clone(), json: args.json, ends_with_reader: true, status: None };
     attended.run(|| signals.is_stopping())?;
     Ok(ExitCode::SUCCESS)
 }
@@ -60,6 +63,9 @@ pub(crate) struct WatchSession {
     pub(crate) json: bool,
     /// Whether the watches end when nobody reads reports any more.
     pub(crate) ends_with_reader: bool,
+    /// The service that shows what the watches do. Their folder may then be empty, and a file that is wrong is reported and
+    /// left out: the service shows and changes it.
+    pub(crate) status: Option<Arc<Status>>,
 }
 
 impl WatchSession {
@@ -78,7 +84,7 @@ impl WatchSession {
     }
 
     fn attend(&self, runner: &mut Runner, is_stopping: impl Fn() -> bool) -> anyhow::Result<()> {
-        let mut watches = LoadedFiles { seen: BTreeMap::new(), is_first: true };
+        let mut watches = LoadedFiles { seen: BTreeMap::new(), is_first: self.status.is_none() };
         watches.refresh(runner, &self.files)?;
         let journal = self.options.journal_folder();
         eprintln!("{} watches run; reports are kept in {}", runner.counts().len(), journal.display());
@@ -99,6 +105,7 @@ impl WatchSession {
                 looked = Instant::now();
                 watches.refresh(runner, &self.files)?;
                 losses.print(runner);
+                self.status.iter().for_each(|status| status.set_watches(runner.counts()));
             }
         }
         Ok(())

@@ -1,0 +1,136 @@
+//! Exporters, by the books.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use weir_collect::doctor::{Finding, examine_books};
+use weir_flow::Counter;
+use weir_flow::books::{BooksSums, ExporterSums};
+use weir_query::TimeWindow;
+
+use super::extract::Params;
+use crate::access::Asker;
+use crate::body::json;
+use crate::completeness::CompletenessBody;
+use crate::live::name_of;
+use crate::moment::window;
+use crate::problem::{Answered, Problem};
+use crate::questions::Turn;
+use crate::service::Service;
+
+/// Exporters that are listed.
+const EXPORTERS_MAX: usize = 10_000;
+
+/// A window of time.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct WindowParams {
+    /// Its first moment.
+    pub(super) from: Option<String>,
+    /// Its last moment.
+    pub(super) until: Option<String>,
+}
+
+/// An exporter in a window of time.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct ExporterBooks {
+    /// Its address; null for what is not known per exporter.
+    exporter: Option<String>,
+    /// Its Observation Domain.
+    domain: Option<u32>,
+    /// When the last minute of the window ends that has anything of it, in milliseconds since the epoch.
+    last_seen_ms: Option<i64>,
+    /// Flows that it sent.
+    flows: u64,
+    /// Datagrams that it sent.
+    datagrams: u64,
+    /// Records that did not come.
+    lost_records: u64,
+    /// Datagrams that did not come.
+    lost_datagrams: u64,
+    /// How complete its flows are.
+    completeness: CompletenessBody,
+    /// What is wrong, the worst first.
+    advice: Vec<Advice>,
+}
+
+/// What is wrong with an exporter, and what to do.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Advice {
+    /// What it is, by its name in `weir doctor`.
+    finding: &'static str,
+    /// error, warning or hint.
+    severity: &'static str,
+    /// The numbers that show it.
+    evidence: String,
+    /// What to do about it.
+    remedy: &'static str,
+}
+
+impl Advice {
+    fn of(finding: Finding) -> Self {
+        Self {
+            finding: finding.ailment.name(),
+            severity: finding.severity.name(),
+            evidence: finding.evidence,
+            remedy: finding.ailment.remedy(),
+        }
+    }
+}
+
+/// Exporters of books, those with an address first.
+pub(super) fn of_books(sums: &BooksSums) -> Vec<ExporterBooks> {
+    let mut exporters = sums.exporters();
+    exporters
+        .sort_by(|a, b| (a.address.is_none(), &a.address, a.domain).cmp(&(b.address.is_none(), &b.address, b.domain)));
+    exporters.truncate(EXPORTERS_MAX);
+    exporters.iter().map(of_sums).collect()
+}
+
+fn of_sums(sums: &ExporterSums) -> ExporterBooks {
+    let of = |counter: Counter| sums.counts[counter as usize];
+    let completeness = CompletenessBody::of(&sums.completeness());
+    let mut findings = examine_books(sums);
+    findings.sort_by_key(|finding| finding.severity);
+    ExporterBooks {
+        exporter: sums.address.as_deref().map(name_of),
+        domain: sums.domain,
+        last_seen_ms: sums.last_ms,
+        flows: of(Counter::RecordsStored),
+        datagrams: of(Counter::Datagrams),
+        lost_records: completeness.lost_records,
+        lost_datagrams: completeness.lost_datagrams,
+        completeness,
+        advice: findings.into_iter().map(Advice::of).collect(),
+    }
+}
+
+/// The milliseconds that a window is about; its end is not included.
+pub(super) fn window_range(window: &TimeWindow) -> (i64, i64) {
+    (window.from_ms.unwrap_or(i64::MIN), window.until_ms.map_or(i64::MAX, |until| until.saturating_add(1)))
+}
+
+/// Lists exporters with their books and what is wrong with them.
+#[utoipa::path(
+    get, path = "/exporters", tag = "books", params(WindowParams),
+    responses((status = 200, body = Vec<ExporterBooks>), (status = "default", body = Problem))
+)]
+pub(crate) async fn exporters(
+    State(service): State<Arc<Service>>,
+    asker: Asker,
+    Params(params): Params<WindowParams>,
+) -> Answered<Response> {
+    let window = window(params.from.as_deref(), params.until.as_deref())?;
+    let asked = Arc::clone(&service);
+    let work = move |turn: &Turn| {
+        let _admitted = turn.enter()?;
+        let (start_ms, end_ms) = window_range(&window);
+        json(&of_books(&asked.archive.snapshot()?.books(start_ms, end_ms)?))
+    };
+    let text = format!("exporters from={:?} until={:?}", window.from_ms, window.until_ms);
+    service.questions.answer(&asker.name, text, work).await
+}

@@ -1,0 +1,84 @@
+//! What happens now: events, metrics, and whether the service is well.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures::Stream;
+use futures::stream::unfold;
+
+use crate::access::Asker;
+use crate::body::with_type;
+use crate::live::LiveSample;
+use crate::metrics;
+use crate::problem::{Answered, Problem};
+use crate::service::Service;
+
+/// Sends the rates of each second as server-sent events, each a `LiveSample` of JSON.
+#[utoipa::path(
+    get, path = "/live", tag = "service",
+    responses(
+        (status = 200, body = LiveSample, content_type = "text/event-stream"),
+        (status = "default", body = Problem)
+    )
+)]
+pub(crate) async fn live(State(service): State<Arc<Service>>, _: Asker) -> Response {
+    let mut response = Sse::new(events(&service)).keep_alive(KeepAlive::default()).into_response();
+    let headers = response.headers_mut();
+    headers.insert(axum::http::header::CACHE_CONTROL, axum::http::HeaderValue::from_static("no-store"));
+    response
+}
+
+/// The sample that is there, and each that follows, until the service ends.
+fn events(service: &Arc<Service>) -> impl Stream<Item = Result<Event, Infallible>> + use<> {
+    let (mut samples, ending) = (service.live.clone(), service.ending.clone());
+    // before the first second nothing is known
+    if samples.borrow().time_ms > 0 {
+        samples.mark_changed();
+    }
+    unfold((samples, ending), |(mut samples, mut ending)| async move {
+        tokio::select! {
+            changed = samples.changed() => changed.ok()?,
+            _ = ending.wait_for(|ending| *ending) => return None,
+        }
+        let sample = samples.borrow_and_update().clone();
+        // numbers and texts can be written
+        let event = Event::default().json_data(&sample).unwrap_or_default();
+        Some((Ok(event), (samples, ending)))
+    })
+}
+
+/// Counters as OpenMetrics.
+pub(crate) async fn metrics(State(service): State<Arc<Service>>) -> Answered<Response> {
+    let asked = Arc::clone(&service);
+    let text = tokio::task::spawn_blocking(move || metrics::text(&asked)).await;
+    let text = text.map_err(|_| Problem::internal("the metrics cannot be written"))??;
+    Ok(with_type(text, metrics::MEDIA_TYPE))
+}
+
+/// Whether the process answers.
+pub(crate) async fn health() -> &'static str {
+    "it answers\n"
+}
+
+/// Whether questions can be answered, and flows be collected where that is asked for.
+pub(crate) async fn ready(State(service): State<Arc<Service>>) -> (StatusCode, String) {
+    let asked = Arc::clone(&service);
+    let snapshot = tokio::task::spawn_blocking(move || asked.archive.snapshot().map(|snapshot| snapshot.flows())).await;
+    let not_ready = |why: String| (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n"));
+    match snapshot {
+        Ok(Ok(flows)) => {
+            let progress = service.status.progress();
+            let ended = progress.iter().flat_map(|progress| &progress.components).find(|component| component.ended);
+            match ended {
+                Some(component) if service.status.is_collecting() => not_ready(format!("{} has ended", component.name)),
+                _ => (StatusCode::OK, format!("ready: {flows} flows\n")),
+            }
+        }
+        Ok(Err(error)) => not_ready(crate::problem::with_causes(&error)),
+        Err(_) => not_ready("the archive cannot be read".to_owned()),
+    }
+}

@@ -1,0 +1,210 @@
+//! The API: a file for each part of it.
+//!
+//! Handlers read parameters, put a question and write the answer; what a question means is in [`weir_query`] and
+//! [`weir_sql`]. The description, `openapi.json`, is made of the same functions.
+
+mod extract;
+mod parameters;
+
+mod flows;
+mod ranking;
+mod sankey;
+mod sql;
+mod timeline;
+
+mod catalogue;
+mod completeness;
+mod exporters;
+mod inventory;
+mod reports;
+mod series;
+mod watches;
+
+mod live;
+mod running;
+mod session;
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::{DefaultBodyLimit, Request, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use tower_http::catch_panic::CatchPanicLayer;
+use tower_http::compression::CompressionLayer;
+use tower_http::compression::predicate::{NotForContentType, Predicate, SizeAbove};
+use utoipa::OpenApi;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::access::Asker;
+use crate::body::with_type;
+use crate::pages;
+use crate::problem::{Answered, Problem};
+use crate::service::Service;
+
+/// Octets from which an answer is compressed.
+const COMPRESSED_FROM: u64 = 1024;
+/// Paths of the API that need no user: to sign in, and to find out that one must.
+const OPEN_PATHS: &[&str] = &["/api/v1/session", "/api/v1/info", "/api/v1/openapi.json"];
+
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "weir",
+        description = "Questions about network flows. Errors are application/problem+json. Times in parameters are RFC 3339, \
+            milliseconds since the epoch, now, or relative such as -15m; in answers they are milliseconds since the epoch.",
+        version = "1"
+    ),
+    servers((url = "/api/v1")),
+    components(schemas(Problem))
+)]
+struct Description;
+
+fn described() -> OpenApiRouter<Arc<Service>> {
+    OpenApiRouter::with_openapi(Description::openapi())
+        .routes(routes!(session::info))
+        .routes(routes!(session::sign_in, session::sign_out))
+        .routes(routes!(flows::flows))
+        .routes(routes!(ranking::rank))
+        .routes(routes!(ranking::group))
+        .routes(routes!(timeline::timeline))
+        .routes(routes!(sankey::sankey))
+        .routes(routes!(sql::sql))
+        .routes(routes!(flows::estimate))
+        .routes(routes!(catalogue::columns))
+        .routes(routes!(catalogue::check_filter))
+        .routes(routes!(catalogue::complete_filter))
+        .routes(routes!(completeness::completeness))
+        .routes(routes!(exporters::exporters))
+        .routes(routes!(inventory::archive))
+        .routes(routes!(series::list))
+        .routes(routes!(series::fetch))
+        .routes(routes!(watches::list))
+        .routes(routes!(watches::show, watches::put, watches::delete))
+        .routes(routes!(watches::check))
+        .routes(routes!(watches::backtest))
+        .routes(routes!(reports::list))
+        .routes(routes!(reports::acknowledge))
+        .routes(routes!(running::list))
+        .routes(routes!(running::cancel))
+        .routes(routes!(live::live))
+}
+
+/// The description of the API, as JSON.
+pub fn openapi() -> String {
+    let mut text = described().into_openapi().to_pretty_json().unwrap_or_default();
+    text.push('\n');
+    text
+}
+
+/// Everything that is answered.
+pub(crate) fn router(service: &Arc<Service>) -> Router {
+    let (api, _) = described().split_for_parts();
+    let api = api
+        .route("/openapi.json", get(|| async { with_type(openapi(), "application/json") }))
+        .fallback(unknown)
+        .method_not_allowed_fallback(wrong_method);
+    let body_max = usize::try_from(service.options.http.body_max.bytes()).unwrap_or(usize::MAX);
+    Router::new()
+        .nest("/api/v1", api)
+        .route("/api", get(unknown))
+        .route("/api/{*rest}", get(unknown))
+        .route("/metrics", get(live::metrics))
+        .route("/healthz", get(live::health))
+        .route("/readyz", get(live::ready))
+        .fallback_service(get(pages::serve).fallback(wrong_method))
+        .layer(DefaultBodyLimit::max(body_max))
+        .layer(middleware::from_fn_with_state(Arc::clone(service), guard))
+        .layer(CatchPanicLayer::custom(|_: Box<dyn std::any::Any + Send>| {
+            Problem::internal("the request panicked").into_response()
+        }))
+        // events must not wait for a block to be full
+        .layer(
+            CompressionLayer::new().compress_when(
+                SizeAbove::new(COMPRESSED_FROM)
+                    .and(NotForContentType::new("text/event-stream"))
+                    .and(NotForContentType::IMAGES),
+            ),
+        )
+        .with_state(Arc::clone(service))
+}
+
+async fn unknown(request: Request) -> Problem {
+    Problem::not_found(format!("there is no '{}'", request.uri().path().escape_debug()))
+        .with_hint("/api/v1/openapi.json describes all of the API")
+}
+
+async fn wrong_method(request: Request) -> Problem {
+    Problem::method(format!("{} is not for {}", request.uri().path().escape_debug(), request.method()))
+}
+
+/// Finds out who asks, and refuses who may not; adds the headers that every answer has.
+async fn guard(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
+    let mut response = match admitted(&service, request).await {
+        Ok(request) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    };
+    let headers = response.headers_mut();
+    let fixed = [
+        (header::CONTENT_SECURITY_POLICY, pages::CONTENT_POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ];
+    for (name, value) in fixed {
+        headers.insert(name, HeaderValue::from_static(value));
+    }
+    service.http.count_request(response.status());
+    with_problem(response)
+}
+
+async fn admitted(service: &Arc<Service>, mut request: Request) -> Answered<Request> {
+    service.access.check_origin(request.method(), request.headers())?;
+    let path = request.uri().path();
+    let is_data = path.starts_with("/api/") || path == "/metrics";
+    if is_data {
+        let asker: Option<Asker> = service.access.asker(request.headers()).await?;
+        if asker.is_none() && !OPEN_PATHS.contains(&request.uri().path()) {
+            return Err(Problem::unauthenticated("this takes a user")
+                .with_hint("sign in with POST /api/v1/session, or send a token: Authorization: Bearer NAME:TOKEN"));
+        }
+        if let Some(asker) = asker {
+            request.extensions_mut().insert(asker);
+        }
+    }
+    Ok(request)
+}
+
+/// What a layer refused in its own words becomes a problem like the others.
+fn with_problem(response: Response) -> Response {
+    match response.status() {
+        StatusCode::PAYLOAD_TOO_LARGE if !is_problem(&response) => {
+            Problem::too_large("the body of the request is too large").into_response()
+        }
+        _ => response,
+    }
+}
+
+fn is_problem(response: &Response) -> bool {
+    response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == "application/problem+json")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `WEIR_WRITE_DOCS=1` writes the file.
+    #[test]
+    fn the_description_is_committed() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/openapi.json");
+        if std::env::var_os("WEIR_WRITE_DOCS").is_some() {
+            std::fs::write(path, openapi()).expect("written");
+        }
+        let committed = std::fs::read_to_string(path).expect("openapi.json");
+        assert!(committed == openapi(), "openapi.json is stale: WEIR_WRITE_DOCS=1 writes it");
+    }
+}

@@ -1,0 +1,83 @@
+//! Statements of SQL.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::State;
+use axum::response::Response;
+use serde::Deserialize;
+use utoipa::ToSchema;
+use weir_sql::Engine;
+
+use super::extract::Body;
+use super::parameters::limit;
+use crate::access::{Asker, Role};
+use crate::answer::{AnswerNotes, BodyMaker, TableAnswer};
+use crate::body::{AnswerForm, CachedAnswer};
+use crate::completeness::CompletenessBody;
+use crate::problem::{Answered, Problem};
+use crate::service::{Question, Service};
+
+/// Rows unless a request asks for another number, and the most.
+const ROWS: (usize, usize) = (10_000, 1_000_000);
+/// How long threads of a statement that has ended may take before its temporary files are removed all the same.
+const CLOSING_MAX: Duration = Duration::from_millis(300);
+
+/// A statement.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SqlBody {
+    /// One statement that reads: SELECT, EXPLAIN, SHOW or DESCRIBE.
+    statement: String,
+    /// Rows at most: 10,000, up to 1,000,000.
+    limit: Option<usize>,
+}
+
+/// Answers a statement.
+#[utoipa::path(
+    post, path = "/sql", tag = "questions", request_body = SqlBody,
+    responses((status = 200, body = TableAnswer), (status = "default", body = Problem))
+)]
+pub(crate) async fn sql(
+    State(service): State<Arc<Service>>,
+    asker: Asker,
+    form: AnswerForm,
+    Body(body): Body<SqlBody>,
+) -> Answered<Response> {
+    asker.needs(Role::Analyst)?;
+    let limit = limit(body.limit, ROWS.0, ROWS.1)?;
+    let statement = body.statement;
+    let text = format!("sql limit={limit} statement={statement}");
+    let work = move |question: &Question<'_>| {
+        let engine = question.service.archive.engine(question.snapshot, &question.turn.control)?;
+        let answer = answer(question, &engine, &statement, limit, form);
+        engine.close(CLOSING_MAX);
+        answer
+    };
+    service.answer(&asker, form, text, work).await
+}
+
+fn answer(
+    question: &Question<'_>,
+    engine: &Engine,
+    statement: &str,
+    limit: usize,
+    form: AnswerForm,
+) -> Answered<CachedAnswer> {
+    let wrong = |error| Problem::of_statement(&error, statement);
+    let answer = engine.sql_on(statement, &question.turn.control).map_err(wrong)?;
+    let mut body = BodyMaker::new(Arc::clone(answer.schema()), form, question.service.answer_octets_max());
+    let (mut left, mut is_truncated) = (limit, false);
+    for batch in answer {
+        let batch = batch.map_err(wrong)?;
+        if batch.num_rows() > left {
+            is_truncated = true;
+            body.push(batch.slice(0, left))?;
+            break;
+        }
+        left -= batch.num_rows();
+        body.push(batch)?;
+    }
+    let completeness = CompletenessBody::of_statement();
+    body.finish(&AnswerNotes { totals: None, completeness, position: question.position(), is_truncated })
+}

@@ -1,0 +1,159 @@
+//! Rates over time.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+use utoipa::{IntoParams, ToSchema};
+use weir_print::plot::RateChart;
+use weir_query::Select;
+use weir_sql::TimeLine;
+
+use super::extract::Params;
+use super::parameters::{MeasureParam, WhichFlows, limit, ranking, single_column};
+use crate::access::Asker;
+use crate::body::{AnswerForm, CachedAnswer};
+use crate::completeness::CompletenessBody;
+use crate::moment::now_ms;
+use crate::problem::{Answered, Problem};
+use crate::service::{Question, Service};
+
+/// Series of their own unless a request asks for another number, and the most.
+const SERIES: (usize, usize) = (8, 50);
+/// Points unless a request asks for another number, and the most.
+const POINTS: (usize, usize) = (300, 4000);
+
+/// Which flows, and how they are drawn.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct TimelineParams {
+    /// A series for each of the most frequent values of this field; one series of all flows without it.
+    by: Option<String>,
+    /// Values with a series of their own: 8, up to 50. The rest is the series `other`.
+    top: Option<usize>,
+    /// What is drawn per second; octets are drawn as bits.
+    #[serde(default)]
+    #[param(inline)]
+    measure: MeasureParam,
+    /// Points at most: 300, up to 4000.
+    points: Option<usize>,
+    /// In nfdump's language; all flows without it.
+    filter: Option<String>,
+    /// Flows that were active at this time or later.
+    from: Option<String>,
+    /// Flows that were active at this time or before.
+    until: Option<String>,
+}
+
+/// Rates over time. What a flow carried is spread evenly over its duration.
+// only its description is used outside of tests: the end of the body is written when it is given
+#[allow(dead_code)]
+#[derive(Debug, Clone, PartialEq, Deserialize, ToSchema)]
+pub(crate) struct TimelineAnswer {
+    /// Length of a step in milliseconds.
+    step_ms: i64,
+    /// When each step begins, in milliseconds since the epoch.
+    times: Vec<i64>,
+    /// The series; with several their sum is the whole.
+    series: Vec<SeriesBody>,
+    /// Unit of the values.
+    unit: String,
+    /// How complete the flows of the window are.
+    completeness: CompletenessBody,
+    /// The last delivery of the archive that the answer has.
+    position: u64,
+    /// How long the question took.
+    took_ms: f64,
+    /// Whether the answer was there already.
+    is_cached: bool,
+}
+
+/// One series.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, ToSchema)]
+pub(crate) struct SeriesBody {
+    /// The value that its flows have, `other` or `all`.
+    pub(crate) name: String,
+    /// The mean rate of each step; null where it is not known.
+    pub(crate) values: Vec<Option<f64>>,
+}
+
+/// Draws rates over time.
+#[utoipa::path(
+    get, path = "/timeline", tag = "questions", params(TimelineParams),
+    responses((status = 200, body = TimelineAnswer), (status = "default", body = Problem))
+)]
+pub(crate) async fn timeline(
+    State(service): State<Arc<Service>>,
+    asker: Asker,
+    Params(params): Params<TimelineParams>,
+) -> Answered<Response> {
+    let which = WhichFlows::of(params.filter.as_deref(), params.from.as_deref(), params.until.as_deref())?;
+    let top = limit(params.top, SERIES.0, SERIES.1)?;
+    let points = limit(params.points, POINTS.0, POINTS.1)?;
+    let measure = params.measure;
+    let by = params.by.filter(|by| !by.trim().is_empty()).map(|by| by.trim().to_owned());
+    let column = by.as_deref().map(single_column).transpose()?;
+    let top_query = by.as_deref().map(|by| ranking(by, measure, top)).transpose()?.map(|select| which.query(select));
+    let text = which.text(&format!(
+        "timeline by={} top={top} measure={} points={points}",
+        by.as_deref().unwrap_or_default(),
+        measure.name()
+    ));
+    let work = move |question: &Question<'_>| {
+        let mut line = TimeLine::new(measure.rate(), which.window, TimeZone::UTC);
+        if let (Some(column), Some(query)) = (column, &top_query) {
+            line = line.by(column, question.answers.labels(query)?);
+        }
+        let query = which.query(Select::List { columns: line.columns(), sorting: None, limit: None });
+        for batch in question.answers.ask(&query)? {
+            line.add(&batch?);
+        }
+        let completeness = question.completeness(&query)?;
+        body(&line.chart(String::new(), points), &completeness, question.position())
+    };
+    service.answer(&asker, AnswerForm::Json, text, work).await
+}
+
+/// The body of a chart. A step that has not begun is not zero: nothing is known of it.
+fn body(chart: &RateChart, completeness: &CompletenessBody, position: u64) -> Answered<CachedAnswer> {
+    let now = now_ms();
+    let times: Vec<i64> = (0..chart.steps() as i64).map(|step| chart.from_ms + step * chart.step_ms).collect();
+    let series: Vec<SeriesBody> = chart
+        .series
+        .iter()
+        .map(|series| SeriesBody {
+            name: series.label.clone(),
+            values: times.iter().zip(&series.rates).map(|(time, rate)| (*time < now).then_some(*rate)).collect(),
+        })
+        .collect();
+    Ok(CachedAnswer::open_json(format!(
+        "{{\"step_ms\":{},\"times\":{},\"series\":{},\"unit\":{},\"completeness\":{},\"position\":{position}",
+        chart.step_ms,
+        serde_json::to_string(&times)?,
+        serde_json::to_string(&series)?,
+        serde_json::to_string(chart.measure.unit())?,
+        serde_json::to_string(completeness)?,
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_print::plot::{Measure, Series};
+
+    use super::*;
+
+    #[test]
+    fn a_step_that_has_not_begun_is_not_zero() {
+        let series = vec![Series { label: "all".to_owned(), rates: vec![8.0, 0.0, 0.0] }];
+        let from_ms = now_ms() - 90_000;
+        let (title, zone) = (String::new(), TimeZone::UTC);
+        let chart = RateChart { title, measure: Measure::Bits, zone, from_ms, step_ms: 60_000, series };
+        let answer = body(&chart, &CompletenessBody::of_statement(), 7).expect("a body");
+        let read: TimelineAnswer = serde_json::from_slice(&answer.octets(1.0, false)).expect("a time line");
+        assert_eq!(read.series[0].values, [Some(8.0), Some(0.0), None]);
+        assert_eq!((read.times[1] - read.times[0], read.unit.as_str()), (60_000, "bit/s"));
+    }
+}

@@ -1,0 +1,374 @@
+//! Watches: their files, what they did, and what they would have reported.
+//!
+//! Files are changed in one folder, and whoever runs the watches notices. A name is letters, digits, `-` and `_`, so that no
+//! path leads out of the folder.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path as FilePath, PathBuf};
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+use weir_watch::report::severity_name;
+use weir_watch::{Backtest, RunnerOptions, WatchFile, plan};
+
+use super::extract::Body;
+use crate::access::{Asker, Role};
+use crate::body::json;
+use crate::moment::{moment, now_ms};
+use crate::problem::{Answered, Problem};
+use crate::questions::Turn;
+use crate::service::Service;
+
+/// Files that are listed.
+const FILES_MAX: usize = 1000;
+/// Reports of a backtest that are given.
+const REPORTS_MAX: usize = 1000;
+
+/// A watch.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct WatchBody {
+    name: String,
+    title: String,
+    severity: &'static str,
+    /// Whether the file says that it does not run.
+    paused: bool,
+    /// What is wrong with the file, if anything.
+    error: Option<Problem>,
+    /// The file.
+    text: String,
+    /// What it did since this process began, where this process runs it.
+    #[schema(value_type = Option<Object>)]
+    counts: Option<BTreeMap<&'static str, u64>>,
+}
+
+/// Lists the watches of the folder.
+#[utoipa::path(
+    get, path = "/watches", tag = "watches",
+    responses((status = 200, body = Vec<WatchBody>), (status = "default", body = Problem))
+)]
+pub(crate) async fn list(State(service): State<Arc<Service>>, asker: Asker) -> Answered<Response> {
+    let asked = Arc::clone(&service);
+    let work = move |_: &Turn| {
+        let Some(folder) = &asked.options.watches else { return json::<[(); 0]>(&[]) };
+        let mut names: Vec<String> = Vec::new();
+        let entries = std::fs::read_dir(folder).map_err(|error| cannot_read(folder, &error))?;
+        for entry in entries.take(FILES_MAX) {
+            let path = entry.map_err(|error| cannot_read(folder, &error))?.path();
+            if path.extension().is_some_and(|ending| ending == "toml")
+                && let Some(name) = path.file_stem().and_then(|name| name.to_str())
+            {
+                names.push(name.to_owned());
+            }
+        }
+        names.sort();
+        json(&names.iter().map(|name| body(&asked, folder, name)).collect::<Answered<Vec<_>>>()?)
+    };
+    service.questions.answer(&asker.name, "watches".to_owned(), work).await
+}
+
+/// Shows a watch.
+#[utoipa::path(
+    get, path = "/watches/{name}", tag = "watches", params(("name" = String, Path, description = "The name of the watch")),
+    responses((status = 200, body = WatchBody), (status = "default", body = Problem))
+)]
+pub(crate) async fn show(
+    State(service): State<Arc<Service>>,
+    asker: Asker,
+    Path(name): Path<String>,
+) -> Answered<Response> {
+    let asked = Arc::clone(&service);
+    let text = format!("watch {name}");
+    let work = move |_: &Turn| json(&body(&asked, &folder(&asked)?, &name)?);
+    service.questions.answer(&asker.name, text, work).await
+}
+
+/// Makes or changes a watch. The body is the text of the file, which is checked first.
+#[utoipa::path(
+    put, path = "/watches/{name}", tag = "watches", request_body(content = String, content_type = "application/toml"),
+    params(("name" = String, Path, description = "The name of the watch")),
+    responses((status = 200, body = WatchBody), (status = "default", body = Problem))
+)]
+pub(crate) async fn put(
+    State(service): State<Arc<Service>>,
+    asker: Asker,
+    Path(name): Path<String>,
+    text: String,
+) -> Answered<Response> {
+    asker.needs(Role::Admin)?;
+    let asked = Arc::clone(&service);
+    let line = format!("watch put {name}");
+    let work = move |_: &Turn| {
+        let folder = folder(&asked)?;
+        plan(WatchFile::parse(&text, &name, &folder)?)?;
+        let path = path(&folder, &name)?;
+        let new = folder.join(format!("{name}.toml.new"));
+        let written = std::fs::write(&new, &text).and_then(|()| std::fs::rename(&new, &path));
+        written.map_err(|error| Problem::internal(format!("the watch cannot be written: {error}")))?;
+        json(&body(&asked, &folder, &name)?)
+    };
+    service.questions.answer(&asker.name, line, work).await
+}
+
+/// Removes a watch. Its reports are kept.
+#[utoipa::path(
+    delete, path = "/watches/{name}", tag = "watches",
+    params(("name" = String, Path, description = "The name of the watch")),
+    responses((status = 204), (status = "default", body = Problem))
+)]
+pub(crate) async fn delete(
+    State(service): State<Arc<Service>>,
+    asker: Asker,
+    Path(name): Path<String>,
+) -> Answered<StatusCode> {
+    asker.needs(Role::Admin)?;
+    let asked = Arc::clone(&service);
+    let line = format!("watch delete {name}");
+    let work = move |_: &Turn| {
+        let path = path(&folder(&asked)?, &name)?;
+        std::fs::remove_file(&path).map_err(|error| cannot_read(&path, &error))
+    };
+    service.questions.answer(&asker.name, line, work).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// The text of a watch file.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct CheckBody {
+    /// The text.
+    text: String,
+    /// The name that the file would have.
+    name: Option<String>,
+}
+
+/// Whether a watch can run.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct WatchCheck {
+    /// Whether it can.
+    ok: bool,
+    /// What is wrong with it.
+    error: Option<Problem>,
+    /// Its windows, columns and plan, in words.
+    plan: Option<String>,
+}
+
+/// Checks the text of a watch file without keeping it.
+#[utoipa::path(
+    post, path = "/watches/check", tag = "watches", request_body = CheckBody,
+    responses((status = 200, body = WatchCheck), (status = "default", body = Problem))
+)]
+pub(crate) async fn check(
+    State(service): State<Arc<Service>>,
+    asker: Asker,
+    Body(body): Body<CheckBody>,
+) -> Answered<Response> {
+    let work = move |_: &Turn| {
+        let planned = parsed(&body.text, body.name.as_deref()).and_then(|file| {
+            let statement = file.options.query.clone();
+            plan(file).map_err(|error| of_watch(error, &statement))
+        });
+        json(&match planned {
+            Ok(plan) => WatchCheck { ok: true, error: None, plan: Some(plan) },
+            Err(problem) => WatchCheck { ok: false, error: Some(problem), plan: None },
+        })
+    };
+    service.questions.answer(&asker.name, "watch check".to_owned(), work).await
+}
+
+/// The time of a backtest.
+#[derive(Debug, Default, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct BacktestBody {
+    /// Windows that end after this time.
+    #[schema(value_type = Option<String>)]
+    from: Option<TimeValue>,
+    /// Windows that end at this time or before.
+    #[schema(value_type = Option<String>)]
+    until: Option<TimeValue>,
+    /// The text of the file, in place of that of the folder.
+    text: Option<String>,
+}
+
+/// A time as text or as milliseconds.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum TimeValue {
+    Text(String),
+    Number(i64),
+}
+
+impl TimeValue {
+    fn ms(&self) -> Answered<i64> {
+        match self {
+            Self::Text(text) => moment(text, now_ms()),
+            Self::Number(ms) => Ok(*ms),
+        }
+    }
+}
+
+/// When a watch would have reported.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct BacktestAnswer {
+    /// Windows that were asked.
+    windows: u64,
+    /// Flows that were read.
+    rows: u64,
+    /// Reports that repeated a key too soon.
+    suppressed: u64,
+    /// Flows that were left out because a window had too many.
+    rows_shed: u64,
+    /// The first and the last end of windows, in milliseconds since the epoch.
+    first_ms: Option<i64>,
+    last_ms: Option<i64>,
+    /// Reports that it would have made.
+    reports: usize,
+    /// Windows with reports: their ends and how many there are.
+    firings: Vec<FiringBody>,
+    /// The first of the reports.
+    #[schema(value_type = Vec<Object>)]
+    first_reports: Vec<serde_json::Value>,
+    /// How long it took.
+    took_ms: f64,
+}
+
+/// A window with reports.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct FiringBody {
+    window_end: i64,
+    reports: usize,
+}
+
+/// Shows when a watch would have reported, on the flows of the archive.
+#[utoipa::path(
+    post, path = "/watches/{name}/backtest", tag = "watches", request_body = BacktestBody,
+    params(("name" = String, Path, description = "The name of the watch")),
+    responses((status = 200, body = BacktestAnswer), (status = "default", body = Problem))
+)]
+pub(crate) async fn backtest(
+    State(service): State<Arc<Service>>,
+    asker: Asker,
+    Path(name): Path<String>,
+    Body(body): Body<BacktestBody>,
+) -> Answered<Response> {
+    asker.needs(Role::Analyst)?;
+    let from = body.from.as_ref().map(TimeValue::ms).transpose()?;
+    let until = body.until.as_ref().map(TimeValue::ms).transpose()?;
+    let asked = Arc::clone(&service);
+    let line = format!("watch backtest {name} from={from:?} until={until:?}");
+    let work = move |turn: &Turn| {
+        let _admitted = turn.enter()?;
+        let text = match body.text {
+            Some(text) => text,
+            None => read(&folder(&asked)?, &name)?,
+        };
+        let file = parsed(&text, Some(&name))?;
+        let statement = file.options.query.clone();
+        let wrong = |error| of_watch(error, &statement);
+        let mut options = RunnerOptions::new(asked.archive.folder());
+        options.standing.memory_octets_max = asked.archive.engine_octets_max();
+        let mut backtest = Backtest::new(file, &options).map_err(wrong)?;
+        let progress = Arc::clone(&turn.control.progress);
+        let outcome = backtest.run_until(from, until, |_, _| (), || progress.is_stopped()).map_err(wrong)?;
+        let firing = |firing: &weir_watch::Firing| FiringBody {
+            window_end: firing.window_end_ms,
+            reports: firing.reports.len(),
+        };
+        let reports = outcome.firings.iter().flat_map(|firing| &firing.reports);
+        json(&BacktestAnswer {
+            windows: outcome.windows,
+            rows: outcome.rows,
+            suppressed: outcome.suppressed,
+            rows_shed: outcome.rows_shed,
+            first_ms: outcome.range_ms.map(|range| range.0),
+            last_ms: outcome.range_ms.map(|range| range.1),
+            reports: outcome.reports(),
+            firings: outcome.firings.iter().map(firing).collect(),
+            first_reports: reports.take(REPORTS_MAX).map(weir_watch::Report::json).collect(),
+            took_ms: turn.took_ms(),
+        })
+    };
+    service.questions.answer(&asker.name, line, work).await
+}
+
+/// A watch file whose name is not important yet. Actions that write files are not followed here: nothing is run.
+fn parsed(text: &str, name: Option<&str>) -> Answered<WatchFile> {
+    Ok(WatchFile::parse(text, name.unwrap_or("unnamed"), FilePath::new(""))?)
+}
+
+fn of_watch(error: weir_watch::WatchError, statement: &str) -> Problem {
+    match &error {
+        weir_watch::WatchError::Statement { source, .. } => Problem::of_statement(source, statement),
+        _ => error.into(),
+    }
+}
+
+fn folder(service: &Service) -> Answered<PathBuf> {
+    service.options.watches.clone().ok_or_else(|| {
+        Problem::not_found("the service has no folder of watches").with_hint("weir serve --watch FOLDER names one")
+    })
+}
+
+/// The file of a watch. A name that is none leads nowhere.
+fn path(folder: &FilePath, name: &str) -> Answered<PathBuf> {
+    let is_fit = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    if name.is_empty() || !name.chars().all(is_fit) {
+        return Err(Problem::not_found(format!("'{}' is no name of a watch", name.escape_debug())));
+    }
+    Ok(folder.join(format!("{name}.toml")))
+}
+
+fn read(folder: &FilePath, name: &str) -> Answered<String> {
+    let path = path(folder, name)?;
+    std::fs::read_to_string(&path).map_err(|error| cannot_read(&path, &error))
+}
+
+fn cannot_read(path: &FilePath, error: &io::Error) -> Problem {
+    let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    match error.kind() {
+        io::ErrorKind::NotFound => Problem::not_found(format!("there is no watch '{name}'")),
+        _ => Problem::internal(format!("'{name}' cannot be read: {error}")),
+    }
+}
+
+fn body(service: &Service, folder: &FilePath, name: &str) -> Answered<WatchBody> {
+    let text = read(folder, name)?;
+    let counts = service.status.watches().into_iter().find(|(watch, _)| watch == name).map(|(_, counts)| {
+        let done = [
+            ("windows_closed", counts.windows_closed),
+            ("windows_answered", counts.windows_answered),
+            ("reports", counts.reports),
+            ("reports_suppressed", counts.reports_suppressed),
+            ("reports_acknowledged", counts.reports_acknowledged),
+        ];
+        done.into_iter().chain(counts.losses()).collect()
+    });
+    let file = WatchFile::parse(&text, name, folder);
+    let reports = file.as_ref().map(|file| &file.options.reports).ok();
+    Ok(WatchBody {
+        name: name.to_owned(),
+        title: reports.map(|reports| reports.title.clone()).unwrap_or_default(),
+        severity: reports.map_or("", |reports| severity_name(reports.severity)),
+        paused: file.as_ref().is_ok_and(|file| file.options.paused),
+        error: file.err().map(Problem::from),
+        text,
+        counts,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_leads_out_of_the_folder() {
+        for name in ["", ".", "..", "../portscan", "a/b", "a\\b", "a.toml", "ä", "a b"] {
+            assert_eq!(path(FilePath::new("watches"), name).expect_err("no name").status, 404, "{name}");
+        }
+        assert!(path(FilePath::new("watches"), "port-scan_2").is_ok());
+    }
+}

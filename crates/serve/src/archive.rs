@@ -1,0 +1,119 @@
+//! The archive that is asked, and how much a question may use of the machine.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use weir_archive::{ArchiveError, ArchiveHandle, HandleOptions, Snapshot};
+use weir_query::{Archive, MemoryPool, QueryOptions};
+use weir_sql::{Engine, EngineOptions, FlowAnswers, QueryControl};
+
+use crate::Problem;
+use crate::cache::ArchiveKey;
+use crate::config::QuestionOptions;
+
+/// How old the snapshot of a question may be: questions that come together see the same flows, and share answers.
+const SNAPSHOT_AGE_MAX: Duration = Duration::from_millis(500);
+/// The part of the memory of questions that indexes and frames may take.
+const CACHE_PART: u64 = 4;
+/// Name of the folder of statistics within an archive.
+pub(crate) const STATISTICS: &str = "statistics";
+
+/// An archive that many ask.
+#[derive(Debug)]
+pub(crate) struct AskedArchive {
+    folder: PathBuf,
+    handle: ArchiveHandle,
+    latest: Mutex<Option<(Instant, Arc<Snapshot>)>>,
+    memory: MemoryPool,
+    threads: usize,
+    /// Memory of the engine of one question.
+    engine_octets_max: usize,
+    spill_octets_max: u64,
+}
+
+impl AskedArchive {
+    /// Opens the archive in a folder.
+    pub(crate) fn open(folder: &Path, options: &QuestionOptions) -> Result<Self, ArchiveError> {
+        let memory = options.memory.bytes();
+        let handle = ArchiveHandle::open(folder, &HandleOptions { cache_octets_max: memory / CACHE_PART })?;
+        let octets = |octets: u64| usize::try_from(octets).unwrap_or(usize::MAX);
+        let half = memory / 2;
+        Ok(Self {
+            folder: folder.to_owned(),
+            handle,
+            latest: Mutex::default(),
+            memory: MemoryPool::new(octets(half)),
+            threads: options.threads.unwrap_or_else(|| QueryOptions::default().threads),
+            engine_octets_max: octets(half / options.at_once.max(1) as u64),
+            spill_octets_max: options.spill.bytes() / options.at_once.max(1) as u64,
+        })
+    }
+
+    /// The folder.
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Everything that was appended, some hundred milliseconds ago at most.
+    pub(crate) fn snapshot(&self) -> Result<Arc<Snapshot>, ArchiveError> {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((taken, snapshot)) = latest.as_ref()
+            && taken.elapsed() < SNAPSHOT_AGE_MAX
+        {
+            return Ok(Arc::clone(snapshot));
+        }
+        let snapshot = Arc::new(self.handle.snapshot()?);
+        *latest = Some((Instant::now(), Arc::clone(&snapshot)));
+        Ok(snapshot)
+    }
+
+    /// Lets an old snapshot go, so that files which no longer count can be removed.
+    pub(crate) fn forget_old(&self) {
+        let mut latest = self.latest.lock().unwrap_or_else(PoisonError::into_inner);
+        latest.take_if(|(taken, _)| taken.elapsed() >= SNAPSHOT_AGE_MAX);
+    }
+
+    /// Answers questions about flows as the snapshot has them.
+    pub(crate) fn answers(&self, snapshot: &Arc<Snapshot>, control: &QueryControl) -> FlowAnswers {
+        let options = QueryOptions {
+            threads: self.threads,
+            memory: self.memory.clone(),
+            progress: Arc::clone(&control.progress),
+            ..QueryOptions::default()
+        };
+        let archive = Archive::over(Arc::clone(snapshot), options);
+        FlowAnswers::new(archive, self.engine_options(), control.clone(), false)
+    }
+
+    /// An engine over the snapshot.
+    pub(crate) fn engine(&self, snapshot: &Arc<Snapshot>, control: &QueryControl) -> Result<Engine, Problem> {
+        Ok(Engine::over_on(snapshot, &self.engine_options(), control)?)
+    }
+
+    /// Memory of the engine of one question.
+    pub(crate) fn engine_octets_max(&self) -> usize {
+        self.engine_octets_max
+    }
+
+    fn engine_options(&self) -> EngineOptions {
+        let statistics = self.folder.join(STATISTICS);
+        EngineOptions {
+            threads: self.threads,
+            memory_octets_max: self.engine_octets_max,
+            spill_octets_max: self.spill_octets_max,
+            statistics: statistics.join("store.toml").is_file().then_some(statistics),
+            ..EngineOptions::default()
+        }
+    }
+
+    /// Octets of memory that questions use, and those that indexes and frames take.
+    pub(crate) fn memory_octets(&self) -> (u64, u64) {
+        (self.memory.used_bytes() as u64, self.handle.cache_octets())
+    }
+}
+
+/// What a snapshot has, for keys of answers.
+pub(crate) fn key_of(snapshot: &Snapshot) -> ArchiveKey {
+    ArchiveKey::of(snapshot.follow_position(), snapshot.rows_expired().saturating_add(snapshot.rows_set_aside()))
+}

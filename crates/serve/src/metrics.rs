@@ -1,0 +1,223 @@
+//! Counters for Prometheus, as OpenMetrics.
+//!
+//! Labels come from closed sets: components of the chain, counters of the books, watches that run, and exporters as far as they
+//! have places of their own. Whoever sends datagrams or requests adds no line.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::registry::{Registry, Unit};
+use weir_chain::Progress;
+use weir_flow::Counter;
+
+use crate::problem::Problem;
+use crate::service::Service;
+
+/// The media type of OpenMetrics.
+pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// A value and its labels.
+type Sample<'a> = (Vec<(&'a str, String)>, f64);
+
+/// Writes metrics one by one.
+struct Writer<'a>(DescriptorEncoder<'a>);
+
+impl Writer<'_> {
+    fn counter(&mut self, name: &str, help: &str, unit: Option<&Unit>, samples: &[Sample<'_>]) -> std::fmt::Result {
+        self.family(name, help, unit, MetricType::Counter, samples)
+    }
+
+    fn gauge(&mut self, name: &str, help: &str, unit: Option<&Unit>, samples: &[Sample<'_>]) -> std::fmt::Result {
+        self.family(name, help, unit, MetricType::Gauge, samples)
+    }
+
+    fn family(
+        &mut self,
+        name: &str,
+        help: &str,
+        unit: Option<&Unit>,
+        kind: MetricType,
+        samples: &[Sample<'_>],
+    ) -> std::fmt::Result {
+        if samples.is_empty() {
+            return Ok(());
+        }
+        let name = format!("weir_{name}");
+        let mut encoder = self.0.encode_descriptor(&name, help, unit, kind)?;
+        for (labels, value) in samples {
+            let is_counter = matches!(kind, MetricType::Counter);
+            if labels.is_empty() {
+                one(&mut encoder, is_counter, *value)?;
+            } else {
+                one(&mut encoder.encode_family(labels)?, is_counter, *value)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn single(&mut self, is_counter: bool, name: &str, help: &str, value: u64) -> std::fmt::Result {
+        let samples = [(Vec::new(), value as f64)];
+        if is_counter { self.counter(name, help, None, &samples) } else { self.gauge(name, help, None, &samples) }
+    }
+}
+
+fn one(encoder: &mut MetricEncoder<'_>, is_counter: bool, value: f64) -> std::fmt::Result {
+    if is_counter {
+        return encoder.encode_counter::<NoLabelSet, f64, f64>(&value, None);
+    }
+    encoder.encode_gauge(&value)
+}
+
+/// Counters at one moment.
+#[derive(Debug)]
+struct Counters(Arc<Service>);
+
+impl Collector for Counters {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
+        let mut writer = Writer(encoder);
+        self.archive(&mut writer)?;
+        self.questions(&mut writer)?;
+        self.http(&mut writer)?;
+        self.live(&mut writer)?;
+        self.watches(&mut writer)?;
+        match self.0.status.progress() {
+            Some(progress) => chain(&progress, &mut writer),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Counters {
+    fn archive(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        // what cannot be read now is missing now; /readyz says why
+        let Ok(snapshot) = self.0.archive.snapshot() else { return Ok(()) };
+        let flows = snapshot.segments(weir_flow::Table::Flows);
+        let octets: u64 = weir_flow::Table::ALL
+            .iter()
+            .flat_map(|table| snapshot.segments(*table))
+            .map(|segment| segment.octets)
+            .sum();
+        writer.single(false, "archive_flows", "Flows of the archive", snapshot.flows())?;
+        writer.single(false, "archive_flows_unsealed", "Flows in no segment yet", snapshot.flows_unsealed())?;
+        writer.single(false, "archive_segments", "Segments of flows", flows.len() as u64)?;
+        writer.single(false, "archive_segment_octets", "Octets of all segments", octets)?;
+        writer.single(true, "archive_deliveries", "Deliveries that were appended", snapshot.position().get())?;
+        writer.single(true, "archive_flows_expired", "Flows that have expired", snapshot.rows_expired())?;
+        writer.single(true, "archive_flows_set_aside", "Flows of damaged segments", snapshot.rows_set_aside())
+    }
+
+    fn questions(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        let counts = self.0.questions.counts();
+        writer.single(true, "questions_asked", "Questions that came", counts.asked)?;
+        let outcomes = [
+            ("answered", counts.answered),
+            ("cancelled", counts.cancelled),
+            ("failed", counts.failed),
+            ("refused", counts.refused),
+        ];
+        let outcomes = outcomes.map(|(word, count)| (vec![("outcome", word.to_owned())], count as f64));
+        writer.counter("questions", "Questions that ended", None, &outcomes)?;
+        writer.single(true, "questions_cached", "Questions that were answered from the cache", counts.cached)?;
+        let seconds = [(Vec::new(), counts.busy_us as f64 / 1e6)];
+        writer.counter("questions_busy", "Time that questions took", Some(&Unit::Seconds), &seconds)?;
+        writer.single(false, "questions_running", "Questions that are being answered", counts.running)?;
+        writer.single(false, "questions_waiting", "Questions that wait for their turn", counts.waiting)?;
+        let (used, kept) = self.0.archive.memory_octets();
+        writer.single(false, "questions_memory_octets", "Memory that questions use", used)?;
+        writer.single(false, "index_cache_octets", "Memory of indexes and frames that are kept", kept)?;
+        writer.single(false, "answer_cache_octets", "Memory of answers that are kept", self.0.cache.octets())
+    }
+
+    fn http(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        let http = &self.0.http;
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        writer.single(true, "http_connections", "Connections that were accepted", of(&http.connections))?;
+        writer.single(true, "http_connections_refused", "Connections over the limit", of(&http.refused))?;
+        writer.single(false, "http_connections_open", "Connections that are open", of(&http.open))?;
+        let classes: Vec<Sample<'_>> = (1..)
+            .zip(&http.requests)
+            .map(|(class, counter): (u8, _)| (vec![("status", format!("{class}xx"))], of(counter) as f64))
+            .collect();
+        writer.counter("http_requests", "Requests by their status", None, &classes)
+    }
+
+    fn live(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        let sample = self.0.live.borrow().clone();
+        let rates: Vec<Sample<'_>> = sample
+            .exporters
+            .iter()
+            .map(|exporter| (vec![("exporter", exporter.exporter.clone())], exporter.flows_per_s))
+            .collect();
+        writer.gauge("exporter_flows_per_second", "Flows received in the last second", None, &rates)?;
+        match sample.reports_open {
+            Some(open) => writer.single(false, "reports_open", "Reports that nobody has acknowledged", open),
+            None => Ok(()),
+        }
+    }
+
+    fn watches(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        let watches = self.0.status.watches();
+        let mut samples: Vec<Sample<'_>> = Vec::new();
+        for (name, counts) in &watches {
+            let done = [
+                ("windows_closed", counts.windows_closed),
+                ("windows_answered", counts.windows_answered),
+                ("reports", counts.reports),
+                ("reports_suppressed", counts.reports_suppressed),
+                ("reports_acknowledged", counts.reports_acknowledged),
+            ];
+            for (event, count) in done.into_iter().chain(counts.losses()) {
+                samples.push((vec![("watch", name.clone()), ("event", event.to_owned())], count as f64));
+            }
+        }
+        writer.counter("watch_events", "What happened to a watch", None, &samples)
+    }
+}
+
+/// The chain that collects: the books, other counters of its components, and its queues.
+fn chain(progress: &Progress, writer: &mut Writer<'_>) -> std::fmt::Result {
+    if let Some(collector) = progress.component("collector") {
+        for counter in Counter::ALL {
+            let help = counter.doc().trim_end_matches('.');
+            writer.single(true, &format!("books_{}", counter.name()), help, collector.counter(counter.name()))?;
+        }
+    }
+    let is_book = |name: &str| Counter::ALL.iter().any(|counter| counter.name() == name);
+    let (mut events, mut rows_in, mut rows_out, mut discarded) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    for component in &progress.components {
+        let label = || vec![("component", component.name.clone())];
+        rows_in.push((label(), component.rows_in as f64));
+        rows_out.push((label(), component.rows_out as f64));
+        discarded.push((label(), component.rows_discarded as f64));
+        for (event, count) in component.counters.iter().filter(|(name, _)| !is_book(name)) {
+            let labels = vec![("component", component.name.clone()), ("event", (*event).to_owned())];
+            events.push((labels, *count as f64));
+        }
+    }
+    writer.counter("component_rows_in", "Rows that came into a component", None, &rows_in)?;
+    writer.counter("component_rows_out", "Rows that went out of a component", None, &rows_out)?;
+    writer.counter("component_rows_discarded", "Rows that came after its end", None, &discarded)?;
+    writer.counter("component_events", "Counters of a component", None, &events)?;
+    let (mut held, mut full) = (Vec::new(), Vec::new());
+    for queue in &progress.queues {
+        let name = |index: usize| progress.components.get(index).map_or_else(String::new, |one| one.name.clone());
+        let labels = vec![("from", name(queue.from)), ("to", name(queue.to))];
+        held.push((labels.clone(), queue.held as f64));
+        full.push((labels, queue.full.as_secs_f64()));
+    }
+    writer.gauge("queue_bursts", "Bursts in a queue", None, &held)?;
+    writer.counter("queue_full", "Time that a thread waited because a queue was full", Some(&Unit::Seconds), &full)
+}
+
+/// All metrics as text.
+pub(crate) fn text(service: &Arc<Service>) -> Result<String, Problem> {
+    let mut registry = Registry::default();
+    registry.register_collector(Box::new(Counters(Arc::clone(service))));
+    let mut text = String::new();
+    encode(&mut text, &registry).map_err(|_| Problem::internal("the metrics cannot be written"))?;
+    Ok(text)
+}

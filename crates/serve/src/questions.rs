@@ -1,0 +1,434 @@
+//! Questions that run: how many at once, for whom, and how they end.
+//!
+//! A question runs in a thread that gives way to those that collect. So many are answered at a time; the others wait for
+//! their turn, and when too many wait, or too many are of one user, the next is refused at once rather than late. A client
+//! that leaves, an operator who cancels and the time limit end a question in one way: its [`Progress`] is stopped.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+use utoipa::ToSchema;
+use weir_query::{Admission, Progress};
+use weir_sql::QueryControl;
+
+use crate::config::QuestionOptions;
+use crate::moment::now_ms;
+use crate::priority::give_way;
+use crate::problem::{Answered, Problem};
+
+/// Letters of a question that are shown and logged.
+const TEXT_LETTERS_MAX: usize = 2000;
+
+/// Questions that run, and how many may.
+#[derive(Debug, Clone)]
+pub struct Questions {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    admission: Admission,
+    waiting_max: usize,
+    per_user_max: usize,
+    time_max: Duration,
+    running: Mutex<BTreeMap<u64, Running>>,
+    next_id: AtomicU64,
+    counts: Counts,
+}
+
+#[derive(Debug, Clone)]
+struct Running {
+    user: String,
+    text: String,
+    since_ms: i64,
+    progress: Arc<Progress>,
+}
+
+/// What became of questions.
+#[derive(Debug, Default)]
+struct Counts {
+    asked: AtomicU64,
+    answered: AtomicU64,
+    cached: AtomicU64,
+    cancelled: AtomicU64,
+    failed: AtomicU64,
+    refused: AtomicU64,
+    busy_us: AtomicU64,
+}
+
+/// What became of questions, at one moment.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct QuestionCounts {
+    /// Questions that came.
+    pub asked: u64,
+    /// Those that were answered, from the cache too.
+    pub answered: u64,
+    /// Those that were answered from the cache.
+    pub cached: u64,
+    /// Those that were cancelled, by their client, by an operator or by the time limit.
+    pub cancelled: u64,
+    /// Those that failed otherwise.
+    pub failed: u64,
+    /// Those that were refused, because too many waited or were of one user.
+    pub refused: u64,
+    /// Time that questions took, in microseconds.
+    pub busy_us: u64,
+    /// Those that are being answered.
+    pub running: u64,
+    /// Those that wait for their turn.
+    pub waiting: u64,
+}
+
+/// A question that runs or waits.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct RunningQuestion {
+    /// Its number.
+    pub id: u64,
+    /// Who asked.
+    pub user: String,
+    /// What was asked.
+    pub text: String,
+    /// When, in milliseconds since the epoch.
+    pub since_ms: i64,
+    /// Rows that were looked at.
+    pub rows_read: u64,
+    /// Octets that were read from segments.
+    pub octets_read: u64,
+    /// Rows of the archive; 0 before it is known.
+    pub rows_all: u64,
+}
+
+/// A question at work, in its thread.
+pub(crate) struct Turn {
+    inner: Arc<Inner>,
+    pub(crate) control: QueryControl,
+    pub(crate) began: Instant,
+}
+
+impl Turn {
+    /// Waits until it may be answered.
+    pub(crate) fn enter(&self) -> Answered<weir_query::Admitted> {
+        Ok(self.inner.admission.enter(&self.control.progress)?)
+    }
+
+    /// Counts that its answer was there already.
+    pub(crate) fn count_cached(&self) {
+        self.inner.counts.cached.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Milliseconds since it came.
+    pub(crate) fn took_ms(&self) -> f64 {
+        self.began.elapsed().as_secs_f64() * 1000.0
+    }
+}
+
+/// Stops a question whose client has left.
+struct StopWhenDropped(Arc<Progress>);
+
+impl Drop for StopWhenDropped {
+    fn drop(&mut self) {
+        // a question that has ended does not look any more
+        self.0.stop();
+    }
+}
+
+impl Questions {
+    /// With these limits.
+    pub fn new(options: &QuestionOptions) -> Self {
+        let inner = Inner {
+            admission: Admission::new(options.at_once),
+            waiting_max: options.waiting_max,
+            per_user_max: options.per_user_max,
+            time_max: options.time_limit.duration(),
+            running: Mutex::default(),
+            next_id: AtomicU64::new(1),
+            counts: Counts::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Answers a question in a thread of its own. Dropping the future cancels it.
+    pub(crate) async fn answer<T: Send + 'static>(
+        &self,
+        user: &str,
+        text: String,
+        work: impl FnOnce(&Turn) -> Answered<T> + Send + 'static,
+    ) -> Answered<T> {
+        let control = QueryControl { progress: Arc::default(), time_max: Some(self.inner.time_max) };
+        let entry = self.register(user, text, &control)?;
+        let _stop = StopWhenDropped(Arc::clone(&control.progress));
+        let (sender, answer) = oneshot::channel();
+        let turn = Turn { inner: Arc::clone(&self.inner), control: control.clone(), began: Instant::now() };
+        let run = move || {
+            give_way();
+            let answer = catch_unwind(AssertUnwindSafe(|| work(&turn)));
+            let answer = answer.unwrap_or_else(|panic| {
+                Err(Problem::internal(format!("the question panicked: {}", panic_text(&*panic))))
+            });
+            entry.end(&answer);
+            // a client that has left takes nothing
+            let _ = sender.send(answer);
+        };
+        thread::Builder::new()
+            .name("weir-question".to_owned())
+            .spawn(run)
+            .map_err(|error| Problem::unavailable(format!("no thread can be started: {error}")))?;
+        tokio::select! {
+            answer = answer => answer.unwrap_or_else(|_| Err(Problem::internal("the question ended without an answer"))),
+            () = tokio::time::sleep(self.inner.time_max) => {
+                control.progress.stop();
+                let seconds = self.inner.time_max.as_secs_f64();
+                Err(Problem::time(format!("the question ran longer than {seconds} s"))
+                    .with_hint("narrow the question by time or by a filter"))
+            }
+        }
+    }
+
+    fn register(&self, user: &str, text: String, control: &QueryControl) -> Answered<Entry> {
+        let Inner { waiting_max, per_user_max, admission, counts, .. } = &*self.inner;
+        counts.asked.fetch_add(1, Ordering::Relaxed);
+        let mut running = self.inner.running();
+        let (answered, waiting) = admission.counts();
+        let of_user = running.values().filter(|question| question.user == user).count();
+        let refused = |problem: Problem| {
+            counts.refused.fetch_add(1, Ordering::Relaxed);
+            Err(problem)
+        };
+        if of_user >= *per_user_max {
+            return refused(Problem::too_many(format!("{of_user} questions of '{user}' run or wait already")));
+        }
+        if waiting >= *waiting_max || running.len() >= waiting_max.saturating_add(answered) {
+            return refused(Problem::unavailable(format!("{waiting} questions wait already")));
+        }
+        let id = self.inner.next_id.fetch_add(1, Ordering::Relaxed);
+        let text: String = text.chars().take(TEXT_LETTERS_MAX).collect();
+        let question =
+            Running { user: user.to_owned(), text, since_ms: now_ms(), progress: Arc::clone(&control.progress) };
+        running.insert(id, question.clone());
+        Ok(Entry { inner: Arc::clone(&self.inner), id, question, began: Instant::now() })
+    }
+
+    /// Questions that run or wait.
+    pub fn list(&self) -> Vec<RunningQuestion> {
+        let running = self.inner.running();
+        let body = |(id, question): (&u64, &Running)| {
+            let counts = question.progress.counts();
+            RunningQuestion {
+                id: *id,
+                user: question.user.clone(),
+                text: question.text.clone(),
+                since_ms: question.since_ms,
+                rows_read: counts.rows_done,
+                octets_read: counts.octets_read,
+                rows_all: counts.rows_all,
+            }
+        };
+        running.iter().map(body).collect()
+    }
+
+    /// Cancels a question that `may` be cancelled; false when there is none of the number.
+    pub(crate) fn cancel(&self, id: u64, may: impl FnOnce(&str) -> bool) -> Answered<()> {
+        let running = self.inner.running();
+        let question = running.get(&id);
+        let question = question.ok_or_else(|| Problem::not_found(format!("no question {id} runs")))?;
+        if !may(&question.user) {
+            return Err(Problem::forbidden(format!("question {id} is of '{}'", question.user)));
+        }
+        question.progress.stop();
+        Ok(())
+    }
+
+    /// Cancels all, and waits for them to end, at most so long.
+    pub(crate) fn end(&self, wait_max: Duration) {
+        self.inner.running().values().for_each(|question| question.progress.stop());
+        let began = Instant::now();
+        while began.elapsed() < wait_max && !self.inner.running().is_empty() {
+            thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    /// What became of questions.
+    pub fn counts(&self) -> QuestionCounts {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let counts = &self.inner.counts;
+        let (running, waiting) = self.inner.admission.counts();
+        QuestionCounts {
+            asked: of(&counts.asked),
+            answered: of(&counts.answered),
+            cached: of(&counts.cached),
+            cancelled: of(&counts.cancelled),
+            failed: of(&counts.failed),
+            refused: of(&counts.refused),
+            busy_us: of(&counts.busy_us),
+            running: running as u64,
+            waiting: waiting as u64,
+        }
+    }
+}
+
+impl Inner {
+    fn running(&self) -> MutexGuard<'_, BTreeMap<u64, Running>> {
+        // every step under the lock leaves whole values behind
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A question in the list, until it ends.
+struct Entry {
+    inner: Arc<Inner>,
+    id: u64,
+    question: Running,
+    began: Instant,
+}
+
+impl Entry {
+    /// Counts how it ended, and writes the line of the audit.
+    fn end<T>(self, answer: &Answered<T>) {
+        let counts = &self.inner.counts;
+        let (outcome, counter) = match answer {
+            Ok(_) => ("answered", &counts.answered),
+            Err(_) if self.question.progress.is_stopped() => ("cancelled", &counts.cancelled),
+            Err(_) => ("failed", &counts.failed),
+        };
+        counter.fetch_add(1, Ordering::Relaxed);
+        let took = self.began.elapsed();
+        counts.busy_us.fetch_add(took.as_micros() as u64, Ordering::Relaxed);
+        let read = self.question.progress.counts();
+        tracing::info!(
+            target: "weir_audit",
+            "user={} outcome={outcome} took_ms={:.1} rows={} octets={} question={:?}",
+            self.question.user,
+            took.as_secs_f64() * 1000.0,
+            read.rows_done,
+            read.octets_read,
+            self.question.text
+        );
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        self.inner.running().remove(&self.id);
+    }
+}
+
+/// What a panic said.
+fn panic_text(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    text.unwrap_or("no reason given").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use tokio::runtime::{Builder, Runtime};
+
+    use super::*;
+
+    fn runtime() -> Runtime {
+        Builder::new_multi_thread().worker_threads(2).enable_time().build().expect("a runtime")
+    }
+
+    fn questions(time_limit_ms: i64) -> Questions {
+        let time_limit = weir_chain::TimeSpan::from_millis(time_limit_ms as u64);
+        let (waiting_max, per_user_max) = (2, 2);
+        Questions::new(&QuestionOptions { at_once: 1, waiting_max, per_user_max, time_limit, ..Default::default() })
+    }
+
+    /// Runs until it is stopped.
+    fn endless(turn: &Turn) -> Answered<()> {
+        let _admitted = turn.enter()?;
+        while !turn.control.progress.is_stopped() {
+            thread::yield_now();
+        }
+        Err(Problem::cancelled("stopped"))
+    }
+
+    fn wait_until(condition: impl Fn() -> bool) {
+        let began = Instant::now();
+        while !condition() {
+            assert!(began.elapsed() < Duration::from_secs(20), "it does not happen");
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_client_that_leaves_cancels_its_question() {
+        let (runtime, questions) = (runtime(), questions(60_000));
+        let asking = questions.clone();
+        let task = runtime.spawn(async move { asking.answer("ann", "endless".to_owned(), endless).await });
+        wait_until(|| questions.counts().running == 1);
+        assert_eq!(questions.list()[0].user, "ann");
+        task.abort();
+        wait_until(|| questions.list().is_empty());
+        assert_eq!((questions.counts().cancelled, questions.counts().running), (1, 0));
+    }
+
+    #[test]
+    fn too_many_questions_of_one_user_are_refused_and_others_are_not() {
+        let (runtime, questions) = (runtime(), questions(60_000));
+        let ask = |user: &'static str| {
+            let asking = questions.clone();
+            runtime.spawn(async move { asking.answer(user, "endless".to_owned(), endless).await })
+        };
+        let first = ask("ann");
+        wait_until(|| questions.counts().running == 1);
+        let second = ask("ann");
+        wait_until(|| questions.counts().waiting == 1);
+        let refused = runtime.block_on(ask("ann")).expect("a task").expect_err("too many");
+        assert_eq!(refused.status, 429);
+        let third = ask("bob");
+        wait_until(|| questions.counts().waiting == 2);
+        let refused = runtime.block_on(ask("carl")).expect("a task").expect_err("too many");
+        assert_eq!(refused.status, 503);
+        questions.end(Duration::from_secs(20));
+        for task in [first, second, third] {
+            assert_eq!(runtime.block_on(task).expect("a task").expect_err("cancelled").status, 409);
+        }
+        assert_eq!((questions.counts().refused, questions.counts().cancelled), (2, 3));
+    }
+
+    #[test]
+    fn a_question_ends_at_its_time_limit() {
+        let (runtime, questions) = (runtime(), questions(20));
+        let problem = runtime.block_on(questions.answer("ann", "endless".to_owned(), endless)).expect_err("too long");
+        assert_eq!(problem.status, 504);
+        wait_until(|| questions.list().is_empty());
+    }
+
+    #[test]
+    fn a_panic_is_a_problem_of_its_question_only() {
+        let (runtime, questions) = (runtime(), questions(60_000));
+        let work = |_: &Turn| -> Answered<()> { panic!("offset {}", 7) };
+        let problem = runtime.block_on(questions.answer("ann", "bad".to_owned(), work)).expect_err("a panic");
+        assert_eq!((problem.status, problem.detail.as_str()), (500, "the question panicked: offset 7"));
+        let (sender, given) = mpsc::channel();
+        let work = move |turn: &Turn| {
+            let _admitted = turn.enter()?;
+            sender.send(7).map_err(|_| Problem::internal("nobody waits"))
+        };
+        runtime.block_on(questions.answer("ann", "good".to_owned(), work)).expect("an answer");
+        assert_eq!(given.recv(), Ok(7));
+    }
+
+    #[test]
+    fn only_who_may_cancels() {
+        let (runtime, questions) = (runtime(), questions(60_000));
+        let asking = questions.clone();
+        let task = runtime.spawn(async move { asking.answer("ann", "endless".to_owned(), endless).await });
+        wait_until(|| questions.counts().running == 1);
+        let id = questions.list()[0].id;
+        assert_eq!(questions.cancel(id, |user| user == "bob").expect_err("of another").status, 403);
+        assert_eq!(questions.cancel(id + 1, |_| true).expect_err("no such").status, 404);
+        questions.cancel(id, |user| user == "ann").expect("cancelled");
+        assert_eq!(runtime.block_on(task).expect("a task").expect_err("cancelled").status, 409);
+    }
+}

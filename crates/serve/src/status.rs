@@ -1,0 +1,55 @@
+//! What whoever runs the service knows, and tells it while it runs.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use weir_chain::Progress;
+use weir_watch::WatchCounts;
+
+/// What whoever runs the service knows of collecting, which changes while it runs.
+#[derive(Debug, Default)]
+pub struct Status {
+    collecting: Mutex<Option<Progress>>,
+    is_collecting: bool,
+    watches: Mutex<Vec<(String, WatchCounts)>>,
+}
+
+impl Status {
+    /// Of a process that collects, or of one that does not.
+    pub fn new(is_collecting: bool) -> Self {
+        Self { is_collecting, ..Self::default() }
+    }
+
+    /// How far the chain that collects is.
+    pub fn set_progress(&self, progress: Progress) {
+        *locked(&self.collecting) = Some(progress);
+    }
+
+    /// What watches did.
+    pub fn set_watches(&self, counts: Vec<(String, WatchCounts)>) {
+        *locked(&self.watches) = counts;
+    }
+
+    /// Whether this process collects.
+    pub(crate) fn is_collecting(&self) -> bool {
+        self.is_collecting
+    }
+
+    pub(crate) fn progress(&self) -> Option<Progress> {
+        locked(&self.collecting).clone()
+    }
+
+    pub(crate) fn watches(&self) -> Vec<(String, WatchCounts)> {
+        locked(&self.watches).clone()
+    }
+
+    /// The counters of a component of the chain.
+    pub(crate) fn counters(&self, component: &str) -> Option<Vec<(&'static str, u64)>> {
+        let collecting = locked(&self.collecting);
+        collecting.as_ref()?.component(component).map(|component| component.counters.clone())
+    }
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // every step under these locks leaves whole values behind
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

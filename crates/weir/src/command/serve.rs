@@ -1,0 +1,221 @@
+//! `weir serve`: everything over HTTP, and collecting in the same process.
+
+mod demo;
+mod settings;
+
+use std::io::{self, Write};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use weir_chain::{Notices, Progress, Running};
+use weir_serve::server::RunningServer;
+use weir_serve::{ServeError, Server, Status, hash_password};
+use weir_watch::RunnerOptions;
+
+use self::demo::Demo;
+use self::settings::Settings;
+use super::collect::{WatchThread, log_progress};
+use super::watch::WatchSession;
+use super::{print_archived, print_books, show_or_build};
+use crate::running::{Foreground, Signals};
+
+/// How often the service is told how far collecting is.
+const EVERY: Duration = Duration::from_secs(1);
+/// How many times of these until progress is logged.
+const LOGGED_EVERY: u32 = 60;
+
+/// Examples at the end of the long help.
+const EXAMPLES: &str = "\
+Examples:
+  Try it, with traffic that is made up:
+    weir serve --demo
+  Collect NetFlow, IPFIX and sFlow on the usual port, keep the archive in a folder, and look at it at http://127.0.0.1:2080:
+    weir serve --archive flows --collect 0.0.0.0:2055
+  Look at an archive that another process writes:
+    weir serve --archive flows
+  With a configuration file, which has sections [http], [questions], [archive], [collect], [statistics], [watch] and [[users]]:
+    weir serve weir.toml
+    weir serve weir.toml --check";
+
+/// Answer questions over HTTP, show pages, and collect in the same process
+///
+/// Without a file and without --archive it collects on 127.0.0.1:2055 into an archive in the user's data folder. It listens on
+/// this machine only, unless the configuration has users. SIGINT and SIGTERM end it in order: what the kernel still holds is
+/// read, everything is written, synced and sealed. Options here win over the file.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    /// The configuration
+    #[arg(value_name = "CONFIG")]
+    config: Option<PathBuf>,
+    /// Folder of the archive; made when missing and something is collected [default: weir/archive in the user's data folder]
+    #[arg(long, short = 'R', value_name = "DIR", env = "WEIR_ARCHIVE")]
+    archive: Option<PathBuf>,
+    /// Listen for HTTP here; port 0 takes a free one [default: 127.0.0.1:2080]
+    #[arg(long, value_name = "ADDR:PORT")]
+    listen: Option<SocketAddr>,
+    /// Collect here, an address and port with the transport before them; the option may be repeated
+    ///
+    /// As --listen of weir collect. All other options of collecting are in the sections [collect] and [archive] of the
+    /// configuration.
+    #[arg(long = "collect", value_name = "ADDR:PORT")]
+    collect: Vec<String>,
+    /// Keep statistics over time in the folder statistics of the archive
+    #[arg(long)]
+    statistics: bool,
+    /// Run the watch files of this folder, and let admins change them
+    #[arg(long = "watch", value_name = "FOLDER")]
+    watch: Option<PathBuf>,
+    /// Send made-up traffic to the own collector
+    ///
+    /// Without --archive the archive is weir/demo in the user's data folder; without --collect the collector has a free port.
+    #[arg(long, help_heading = "Trying out")]
+    demo: bool,
+    /// Made-up flows a second
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "Trying out")]
+    demo_rate: u32,
+    /// Check the configuration and exit
+    #[arg(long)]
+    check: bool,
+    /// Print the chain that collects as a chain file, and exit
+    #[arg(long)]
+    show_chain: bool,
+    /// Read a password from standard input, print its hash for the configuration, and exit
+    #[arg(long, exclusive = true)]
+    hash_password: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.hash_password {
+        return print_hash();
+    }
+    let settings = Settings::of(args)?;
+    if args.check {
+        println!("the configuration is right");
+        return Ok(ExitCode::SUCCESS);
+    }
+    match settings.chain() {
+        Some(chain) => {
+            let Some(chain) = show_or_build(chain, args.show_chain)? else { return Ok(ExitCode::SUCCESS) };
+            collect(settings, chain)
+        }
+        None => attend(settings),
+    }
+}
+
+/// Serves an archive that another process writes, or nobody.
+fn attend(settings: Settings) -> anyhow::Result<ExitCode> {
+    let signals = Signals::new()?;
+    let (service, watching) = Service::bind(settings, false)?;
+    let mut service = service;
+    service.start()?;
+    let watching = watching.inspect(WatchThread::begin);
+    while !signals.is_stopping() {
+        thread::sleep(Duration::from_millis(50));
+    }
+    service.end();
+    watching.into_iter().for_each(WatchThread::end);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Serves the archive that this process writes.
+fn collect(settings: Settings, chain: weir_chain::Chain) -> anyhow::Result<ExitCode> {
+    let demo = settings.demo_rate.map(Demo::new);
+    let (service, watching) = Service::bind(settings, true)?;
+    let (status, service) = (Arc::clone(&service.status), Mutex::new(service));
+    let target = demo.as_ref().map(Demo::target);
+    let notices = Notices::to(move |line| {
+        eprintln!("{line}");
+        target.iter().for_each(|target| target.notice(line));
+    });
+    let failed: Mutex<Option<ServeError>> = Mutex::default();
+    let begin = |running: &Running| {
+        status.set_progress(running.progress());
+        if let Err(error) = locked(&service).start() {
+            *locked(&failed) = Some(error);
+            running.stop();
+            return;
+        }
+        watching.iter().for_each(WatchThread::begin);
+        demo.iter().for_each(Demo::begin);
+    };
+    let ticks = AtomicU32::new(0);
+    let report = |progress: &Progress| {
+        status.set_progress(progress.clone());
+        if ticks.fetch_add(1, Ordering::Relaxed) % LOGGED_EVERY == LOGGED_EVERY - 1 {
+            log_progress(progress);
+        }
+    };
+    let (progress, ended) = Foreground::new()?.run_with(chain, &notices, Some(EVERY), begin, report)?;
+    demo.into_iter().for_each(Demo::end);
+    watching.into_iter().for_each(WatchThread::end);
+    service.into_inner().unwrap_or_else(PoisonError::into_inner).end();
+    print_books(&progress, "collector");
+    print_archived(&progress);
+    if let Some(error) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        return Err(error.into());
+    }
+    ended.context("collecting ended")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The service before, while and after it answers.
+struct Service {
+    bound: Option<Server>,
+    running: Option<RunningServer>,
+    status: Arc<Status>,
+}
+
+impl Service {
+    /// Listens, so that an address that cannot be had is an error before anything is written.
+    fn bind(settings: Settings, is_collecting: bool) -> anyhow::Result<(Self, Option<WatchThread>)> {
+        let status = Arc::new(Status::new(is_collecting));
+        let watching = settings.service.watches.clone().map(|folder| {
+            WatchThread::new(WatchSession {
+                options: RunnerOptions::new(&settings.service.archive),
+                files: vec![folder],
+                json: false,
+                ends_with_reader: false,
+                status: Some(Arc::clone(&status)),
+            })
+        });
+        let server = Server::bind(settings.service)?;
+        Ok((Self { bound: Some(server), running: None, status }, watching))
+    }
+
+    /// Answers from now on, and says where.
+    fn start(&mut self) -> Result<(), ServeError> {
+        let Some(server) = self.bound.take() else { return Ok(()) };
+        let running = server.start(Arc::clone(&self.status))?;
+        // whoever reads it may have gone
+        drop(writeln!(io::stdout(), "weir answers at http://{}/", running.address()));
+        self.running = Some(running);
+        Ok(())
+    }
+
+    fn end(self) {
+        self.running.into_iter().for_each(RunningServer::end);
+    }
+}
+
+fn print_hash() -> anyhow::Result<ExitCode> {
+    let mut line = String::new();
+    io::stdin().read_line(&mut line).context("cannot read the password from standard input")?;
+    let password = line.trim_end_matches(['\r', '\n']);
+    if password.is_empty() {
+        return Err(anyhow!("the password is empty\nhint: weir serve --hash-password < password.txt"));
+    }
+    let hash = hash_password(password).map_err(|error| anyhow!("the password cannot be hashed: {error}"))?;
+    println!("{hash}");
+    Ok(ExitCode::SUCCESS)
+}

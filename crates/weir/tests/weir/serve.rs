@@ -1,0 +1,593 @@
+//! `weir serve` over HTTP, as clients see it.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::process::{run, weir};
+
+/// How long anything may take.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A service on a free port, killed when dropped.
+struct Service {
+    child: Child,
+    address: SocketAddr,
+    collector: Option<SocketAddr>,
+}
+
+impl Service {
+    fn start(arguments: &[&str]) -> Self {
+        let mut command = weir();
+        command.args(["serve", "--listen", "127.0.0.1:0"]).args(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("weir starts");
+        let out = BufReader::new(child.stdout.take().expect("standard output"));
+        let mut errors = BufReader::new(child.stderr.take().expect("standard error")).lines();
+        let collects = arguments.contains(&"--collect") || arguments.contains(&"--demo");
+        let place = |line: String| line.split_once("listening on ")?.1.split(' ').next()?.parse().ok();
+        let collector = collects.then(|| errors.by_ref().map_while(Result::ok).find_map(place).expect("it collects"));
+        let mut lines = out.lines();
+        let address = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| line.strip_prefix("weir answers at http://")?.trim_end_matches('/').parse().ok());
+        // what it says later must go somewhere, or it would wait for a full pipe
+        std::thread::spawn(move || lines.for_each(drop));
+        let said: std::thread::JoinHandle<Vec<String>> =
+            std::thread::spawn(move || errors.map_while(Result::ok).collect());
+        let Some(address) = address else { panic!("it does not answer: {:?}", said.join().unwrap_or_default()) };
+        Self { child, address, collector }
+    }
+
+    /// Ends it in order, with SIGTERM.
+    fn stop(mut self) {
+        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM).expect("it still runs");
+        assert!(self.child.wait().expect("it ends").success());
+    }
+
+    fn ask(&self, method: &str, path: &str, headers: &[&str], body: &str) -> Answer {
+        let host = format!("Host: {}", self.address);
+        let has_host = headers.iter().any(|header| header.starts_with("Host:"));
+        let mut head = vec![format!("{method} {path} HTTP/1.1"), "Connection: close".to_owned()];
+        head.extend((!has_host).then_some(host));
+        head.extend((!body.is_empty()).then(|| format!("Content-Length: {}", body.len())));
+        head.extend(headers.iter().map(|header| (*header).to_owned()));
+        let mut stream = TcpStream::connect(self.address).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        // a service that refuses a large body does not read it
+        let _ = stream.write_all(format!("{}\r\n\r\n{body}", head.join("\r\n")).as_bytes());
+        let mut octets = Vec::new();
+        let _ = stream.read_to_end(&mut octets);
+        Answer::of(&octets)
+    }
+
+    fn get(&self, path: &str) -> Value {
+        let answer = self.ask("GET", &format!("/api/v1{path}"), &[], "");
+        assert_eq!(answer.status, 200, "{path}: {}", answer.body);
+        answer.json()
+    }
+
+    fn sql(&self, statement: &str) -> Answer {
+        let body = json!({ "statement": statement }).to_string();
+        self.ask("POST", "/api/v1/sql", &["Content-Type: application/json"], &body)
+    }
+
+    /// Waits until a value of the API is as wished.
+    fn wait_for(&self, path: &str, is_it: impl Fn(&Value) -> bool) -> Value {
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let value = self.get(path);
+            if is_it(&value) {
+                return value;
+            }
+            assert!(Instant::now() < until, "{path}: {value}");
+            std::thread::yield_now();
+        }
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[derive(Debug)]
+struct Answer {
+    status: u16,
+    head: String,
+    body: String,
+}
+
+impl Answer {
+    fn of(octets: &[u8]) -> Self {
+        let text = String::from_utf8_lossy(octets);
+        let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or(0);
+        Self { status, head: head.to_lowercase(), body: body.to_owned() }
+    }
+
+    fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+    }
+
+    /// Status and detail of a problem.
+    fn problem(&self) -> (u16, String) {
+        assert!(self.head.contains("application/problem+json"), "{self:?}");
+        (self.status, self.json()["detail"].as_str().unwrap_or_default().to_owned())
+    }
+}
+
+/// An archive of so many made-up flows, all of whose bytes are exact in JSON.
+fn archive(folder: &Path, records: &str) -> String {
+    let capture = folder.join("flows.pcap").display().to_string();
+    let archive = folder.join("archive").display().to_string();
+    let made = run(&["generate", "--write", &capture, "--records", records]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    let read = run(&["import", "--archive", &archive, &capture]);
+    assert!(read.status.success(), "{}", String::from_utf8_lossy(&read.stderr));
+    archive
+}
+
+/// What a command prints as JSON.
+fn printed(arguments: &[&str]) -> Value {
+    let output = run(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+/// A table answer as objects, with times as commands print them.
+fn objects(answer: &Value, names: &[&str]) -> Value {
+    let columns = answer["columns"].as_array().expect("columns");
+    let rows = answer["rows"].as_array().expect("rows").iter().map(|row| {
+        let members = columns.iter().enumerate().filter_map(|(position, column)| {
+            let name = column["name"].as_str()?;
+            let value = match (column["type"].as_str()?, &row[position]) {
+                ("time", Value::Number(ms)) => {
+                    let time = jiff::Timestamp::from_millisecond(ms.as_i64()?).ok()?;
+                    Value::String(format!("{time:.3}"))
+                }
+                (_, value) => value.clone(),
+            };
+            names.contains(&name).then(|| (name.to_owned(), value))
+        });
+        Value::Object(members.collect())
+    });
+    Value::Array(rows.collect())
+}
+
+/// The same members of objects that a command printed.
+fn members(printed: &Value, names: &[&str]) -> Value {
+    let rows = printed.as_array().expect("rows").iter().map(|row| {
+        let members = names.iter().map(|name| ((*name).to_owned(), row[*name].clone()));
+        Value::Object(members.collect())
+    });
+    Value::Array(rows.collect())
+}
+
+#[test]
+fn answers_over_http_are_those_of_the_commands() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = archive(folder.path(), "20000");
+    let service = Service::start(&["--archive", &archive]);
+    let names = ["src_addr", "flows", "packets", "bytes"];
+    let ranked = service.get("/rank?by=srcip&measure=bytes&limit=7&filter=proto%20tcp");
+    let query =
+        ["query", "-R", &archive, "--statistic", "srcip/bytes", "--limit", "7", "--format", "json", "proto tcp"];
+    assert_eq!(objects(&ranked, &names), members(&printed(&query), &names));
+    let totals = printed(&[
+        "sql",
+        "-R",
+        &archive,
+        "--format",
+        "json",
+        "SELECT count(*) AS flows, sum(bytes) AS bytes FROM flows WHERE protocol = 6",
+    ]);
+    assert_eq!((&ranked["totals"]["flows"], &ranked["totals"]["bytes"]), (&totals[0]["flows"], &totals[0]["bytes"]));
+    let share = ranked["columns"]
+        .as_array()
+        .expect("columns")
+        .iter()
+        .position(|column| column["name"] == "bytes_share")
+        .expect("shares");
+    let bytes = ranked["columns"]
+        .as_array()
+        .expect("columns")
+        .iter()
+        .position(|column| column["name"] == "bytes")
+        .expect("bytes");
+    let expected =
+        ranked["rows"][0][bytes].as_f64().expect("a number") / totals[0]["bytes"].as_f64().expect("a number");
+    assert!((ranked["rows"][0][share].as_f64().expect("a number") - expected).abs() < 1e-12);
+    let names = ["start", "end", "src_addr", "src_port", "dst_addr", "bytes"];
+    let listed = service.get("/flows?order=-bytes&limit=20&columns=start,end,src_addr,src_port,dst_addr,bytes");
+    let query = [
+        "query",
+        "-R",
+        &archive,
+        "--order",
+        "bytes",
+        "--limit",
+        "20",
+        "--format",
+        "json",
+        "--columns",
+        "start,end,src_addr,src_port,dst_addr,bytes",
+    ];
+    assert_eq!(objects(&listed, &names), members(&printed(&query), &names));
+    assert_eq!(
+        (listed["is_truncated"].clone(), listed["completeness"]["verdict"].clone()),
+        (json!(true), json!("complete"))
+    );
+    let names = ["protocol", "dst_port", "flows", "packets", "bytes"];
+    let grouped = service.get("/group?by=proto,dstport&measure=packets&limit=9");
+    let query = [
+        "query",
+        "-R",
+        &archive,
+        "--aggregate",
+        "proto,dstport",
+        "--order",
+        "packets",
+        "--limit",
+        "9",
+        "--format",
+        "json",
+    ];
+    assert_eq!(objects(&grouped, &names), members(&printed(&query), &names));
+    let statement = "SELECT dst_port, count(*) AS n, max(start) AS last FROM flows GROUP BY dst_port ORDER BY n DESC, dst_port LIMIT 5";
+    let answer = service.sql(statement);
+    assert_eq!(answer.status, 200, "{}", answer.body);
+    let names = ["dst_port", "n", "last"];
+    assert_eq!(
+        objects(&answer.json(), &names),
+        members(&printed(&["sql", "-R", &archive, "--format", "json", statement]), &names)
+    );
+    pages_of_a_list(&service);
+    pictures(&service, totals[0]["bytes"].as_f64().expect("a number"));
+    a_repeated_question(&service);
+}
+
+/// Parts of a list follow one another.
+fn pages_of_a_list(service: &Service) {
+    let rows = |path: &str| service.get(path)["rows"].as_array().expect("rows").clone();
+    let all = rows("/flows?order=start&limit=30");
+    let parts = [rows("/flows?order=start&limit=20"), rows("/flows?order=start&limit=10&offset=20")].concat();
+    assert_eq!(all, parts);
+}
+
+/// What is in pictures adds up to what flows carried.
+fn pictures(service: &Service, tcp_bytes: f64) {
+    let line = service.get("/timeline?by=dstport&top=3&filter=proto%20tcp&points=50");
+    let series = line["series"].as_array().expect("series");
+    assert_eq!(series.len(), 4, "three ports and the rest");
+    assert_eq!(series[3]["name"], "other");
+    let rates = series.iter().flat_map(|series| series["values"].as_array().expect("values"));
+    let bits: f64 = rates.filter_map(Value::as_f64).sum::<f64>() * line["step_ms"].as_f64().expect("a number") / 1000.0;
+    assert!((bits / 8.0 / tcp_bytes - 1.0).abs() < 1e-9, "{bits} bits and {tcp_bytes} bytes");
+    let sankey = service.get("/sankey?by=proto,router&measure=flows&limit=1000");
+    let flows: u64 = sankey["links"].as_array().expect("links").iter().filter_map(|link| link["value"].as_u64()).sum();
+    assert_eq!(flows, 20_000);
+    let estimate = service.get("/estimate");
+    assert_eq!(estimate["rows_max"], 20_000);
+}
+
+fn a_repeated_question(service: &Service) {
+    let path = "/rank?by=dstip&limit=3";
+    let first = service.get(path);
+    let second = service.get(path);
+    assert_eq!((&first["is_cached"], &second["is_cached"]), (&json!(false), &json!(true)));
+    assert_eq!((&first["rows"], &first["position"]), (&second["rows"], &second["position"]));
+    let arrow =
+        service.ask("GET", "/api/v1/rank?by=dstip&limit=3", &["Accept: application/vnd.apache.arrow.stream"], "");
+    assert!(arrow.head.contains("content-type: application/vnd.apache.arrow.stream"), "{}", arrow.head);
+}
+
+#[test]
+fn what_is_wrong_with_a_request_is_a_problem() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = Service::start(&["--archive", &archive(folder.path(), "1000")]);
+    let problem = |path: &str| service.ask("GET", path, &[], "").problem();
+    assert_eq!(problem("/api/v1/rank?by=colour"), (400, "flows cannot be grouped by 'colour'".to_owned()));
+    assert_eq!(problem("/api/v1/flows?order=size").0, 400);
+    assert_eq!(problem("/api/v1/flows?limit=0").0, 400);
+    assert_eq!(problem("/api/v1/flows?form=now").0, 400);
+    assert_eq!(problem("/api/v1/flows?from=yesterday"), (400, "'yesterday' is not a time".to_owned()));
+    assert_eq!(problem("/api/v1/flows?filter=ip%20in%20%2Fetc%2Fpasswd").0, 400);
+    assert_eq!((problem("/api/v1/nothing").0, problem("/api").0, problem("/no-page").0), (404, 404, 404));
+    let wrong = service.ask("GET", "/api/v1/flows?filter=src%20prot%2080", &[], "").json();
+    assert_eq!((&wrong["hint"], &wrong["place"]), (&json!("did you mean 'port'?"), &json!({ "from": 4, "to": 8 })));
+    assert_eq!(service.get("/filter/check?filter=src%20prot%2080")["error"]["from"], 4);
+    assert_eq!(service.get("/filter/check?filter=src%20port%2080"), json!({ "ok": true }));
+    let wrong = service.sql("SELECT colum FROM flows").json();
+    assert_eq!((&wrong["status"], &wrong["place"]), (&json!(400), &json!({ "from": 7, "to": 12 })));
+    for statement in
+        ["CREATE TABLE a AS SELECT 1", "COPY flows TO '/tmp/flows.csv'", "DROP TABLE flows", "SELECT 1; SELECT 2"]
+    {
+        assert_eq!(service.sql(statement).problem().0, 400, "{statement}");
+    }
+    assert_eq!(service.ask("POST", "/api/v1/sql", &["Content-Type: text/plain"], "SELECT 1").problem().0, 400);
+    assert_eq!(service.ask("DELETE", "/api/v1/flows", &[], "").problem().0, 405);
+    assert_eq!(service.ask("GET", "/api/v1/flows", &["Host: evil.example"], "").problem().0, 403);
+    let foreign = ["Content-Type: application/json", "Origin: http://evil.example"];
+    assert_eq!(service.ask("POST", "/api/v1/sql", &foreign, "{}").problem().0, 403);
+    service.get("/info");
+}
+
+#[test]
+fn slow_and_broken_clients_hold_up_nobody() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = archive(folder.path(), "1000");
+    let config = folder.path().join("weir.toml");
+    std::fs::write(&config, "[http]\nheader_timeout = '200ms'\nconnections_max = 20\nbody_max = '1KiB'\n")
+        .expect("written");
+    let service = Service::start(&["--archive", &archive, &config.display().to_string()]);
+    let mut slow: Vec<TcpStream> = (0..15).map(|_| TcpStream::connect(service.address).expect("it listens")).collect();
+    for stream in &mut slow {
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        stream.write_all(b"GET /api/v1/info HTTP/1.1\r\nHost: ").expect("written");
+    }
+    for garbage in [&b"\x16\x03\x01\x02\x00\x01\x00"[..], b"\0\0\0\0\r\n\r\n", b"GET\r\n\r\n", &[b'A'; 100_000]] {
+        let mut stream = TcpStream::connect(service.address).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let _ = stream.write_all(garbage);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 4"), "{:?}", String::from_utf8_lossy(&answer));
+    }
+    service.get("/info");
+    let large = service.sql(&"x".repeat(4000));
+    assert_eq!(large.problem(), (413, "the body of the request is too large".to_owned()));
+    // whoever does not go on is closed
+    for stream in &mut slow {
+        let mut answer = Vec::new();
+        let _ = stream.read_to_end(&mut answer);
+        assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 408"), "{:?}", String::from_utf8_lossy(&answer));
+    }
+    service.get("/info");
+}
+
+/// A statement that takes far longer than anybody waits.
+const ENDLESS: &str = "SELECT count(*) FROM flows a, flows b, flows c WHERE a.bytes + b.bytes * 3 = c.bytes + 7";
+
+/// Sends a statement and does not wait for its answer.
+fn begin(service: &Service, statement: &str) -> TcpStream {
+    let body = json!({ "statement": statement }).to_string();
+    let mut stream = TcpStream::connect(service.address).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let head = format!(
+        "POST /api/v1/sql HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        service.address,
+        body.len()
+    );
+    stream.write_all(head.as_bytes()).expect("written");
+    stream
+}
+
+#[test]
+fn questions_are_cancelled_by_who_leaves_and_by_who_may() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let service = Service::start(&["--archive", &archive(folder.path(), "20000")]);
+    let is_running = |questions: &Value| {
+        let all = questions.as_array().expect("questions");
+        all.iter().any(|question| question["text"].as_str().is_some_and(|text| text.contains("a.bytes")))
+    };
+    let stream = begin(&service, ENDLESS);
+    service.wait_for("/questions", is_running);
+    drop(stream);
+    service.wait_for("/questions", |questions| !is_running(questions));
+    let mut stream = begin(&service, ENDLESS);
+    let running = service.wait_for("/questions", is_running);
+    let found = running
+        .as_array()
+        .expect("questions")
+        .iter()
+        .find(|question| question["text"].as_str().is_some_and(|text| text.contains("a.bytes")));
+    let id = found.expect("it runs")["id"].clone();
+    assert_eq!(service.ask("DELETE", &format!("/api/v1/questions/{id}"), &[], "").status, 204);
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).expect("an answer");
+    assert_eq!(&answer, b"HTTP/1.1 409");
+    assert_eq!(service.ask("DELETE", "/api/v1/questions/999999", &[], "").problem().0, 404);
+    service.stop();
+}
+
+#[test]
+fn a_question_costs_no_record_and_the_end_is_in_order() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive").display().to_string();
+    let service = Service::start(&["--archive", &archive, "--collect", "127.0.0.1:0"]);
+    let target = service.collector.expect("it collects").to_string();
+    let records = 60_000;
+    let mut generator = weir();
+    generator.args(["generate", "--to", &target, "--records", &records.to_string(), "--rate", "20000"]);
+    let mut generator = generator.stdout(Stdio::null()).spawn().expect("it generates");
+    let (mut asked, mut bomb) = (0, None);
+    while generator.try_wait().expect("a status").is_none() {
+        service.get("/rank?by=srcip&limit=10");
+        service.get("/timeline?by=dstport&points=100");
+        assert_eq!(service.sql("SELECT count(*), sum(bytes) FROM flows").status, 200);
+        asked += 1;
+        if asked == 3 {
+            bomb = Some(begin(&service, ENDLESS));
+        }
+    }
+    assert!(asked > 3);
+    service.wait_for("/info", |info| info["archive"]["flows"] == records);
+    let metrics = service.ask("GET", "/metrics", &[], "").body;
+    assert!(metrics.ends_with("# EOF\n"), "{metrics}");
+    service.stop();
+    drop(bomb);
+    let counted = printed(&["sql", "-R", &archive, "--format", "json", "SELECT count(*) AS n FROM flows"]);
+    assert_eq!(counted[0]["n"], records);
+    let books = printed(&[
+        "sql",
+        "-R",
+        &archive,
+        "--format",
+        "json",
+        "SELECT sum(kernel_drops) + sum(queue_drops) + sum(records_lost) AS lost, sum(records_stored) AS stored FROM exporter_books",
+    ]);
+    assert_eq!((&books[0]["lost"], &books[0]["stored"]), (&json!(0), &json!(records)));
+}
+
+#[test]
+fn the_service_shows_what_it_collects() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (archive, watches) = (folder.path().join("archive"), folder.path().join("watches"));
+    std::fs::create_dir(&watches).expect("a folder");
+    let (archive, watches) = (archive.display().to_string(), watches.display().to_string());
+    let service = Service::start(&["--archive", &archive, "--demo", "--demo-rate", "2000", "--watch", &watches]);
+    service.wait_for("/info", |info| info["archive"]["flows"].as_u64().is_some_and(|flows| flows > 1000));
+    let exporters = service.wait_for("/exporters", |exporters| exporters.as_array().is_some_and(|all| all.len() > 1));
+    assert_eq!(exporters[0]["exporter"], "127.0.0.1");
+    assert_eq!(service.get("/completeness?from=-1h")["verdict"], "complete");
+    live(&service);
+    metrics(&service);
+    let page = service.ask("GET", "/", &[], "");
+    assert!(page.status == 200 && page.head.contains("content-security-policy: default-src 'none'"), "{}", page.head);
+    assert_eq!(service.ask("GET", "/readyz", &[], "").status, 200);
+    let columns = service.get("/columns");
+    let words =
+        columns.as_array().expect("columns").iter().find(|column| column["name"] == "src_addr").expect("a column");
+    assert!(words["filter_words"].as_array().expect("words").contains(&json!("src ip")), "{words}");
+    watched(&service);
+    let days = service.get("/archive");
+    assert!(days["rows_unsealed"].as_u64().is_some_and(|rows| rows > 0), "{days}");
+    service.stop();
+}
+
+/// A second with flows comes.
+fn live(service: &Service) {
+    let mut stream = TcpStream::connect(service.address).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    write!(stream, "GET /api/v1/live HTTP/1.1\r\nHost: {}\r\n\r\n", service.address).expect("written");
+    let lines = BufReader::new(stream).lines().map_while(Result::ok);
+    let mut samples = lines.filter_map(|line| serde_json::from_str::<Value>(line.strip_prefix("data:")?.trim()).ok());
+    let sample = samples.find(|sample| sample["flows_per_s"].as_f64().is_some_and(|rate| rate > 100.0));
+    let sample = sample.expect("a second with flows");
+    assert_eq!((&sample["exporters"][0]["exporter"], &sample["drops"]), (&json!("127.0.0.1"), &json!(0)));
+}
+
+fn metrics(service: &Service) {
+    let answer = service.ask("GET", "/metrics", &[], "");
+    assert!(answer.head.contains("content-type: application/openmetrics-text"), "{}", answer.head);
+    for metric in [
+        "weir_books_records_stored_total ",
+        "weir_books_kernel_drops_total 0",
+        "weir_archive_flows ",
+        "weir_questions_total{outcome=\"answered\"}",
+        "weir_queue_bursts{from=\"collector\",to=\"archive\"}",
+        "weir_component_events_total{component=\"archive\",event=\"rows_durable\"}",
+    ] {
+        assert!(answer.body.contains(metric), "{metric} is missing: {}", answer.body);
+    }
+}
+
+/// A watch is checked, made, tested, shown and removed.
+fn watched(service: &Service) {
+    let text = "query = \"\"\"\nSELECT dst_port, count(*) AS flows FROM TUMBLE(flows, received, INTERVAL '1' SECOND) GROUP BY dst_port HAVING count(*) > 10\n\"\"\"\ntitle = \"busy ports\"\nkey = \"dst_port\"\n";
+    let json_type = ["Content-Type: application/json"];
+    let checked = service.ask("POST", "/api/v1/watches/check", &json_type, &json!({ "text": text }).to_string()).json();
+    assert_eq!((&checked["ok"], &checked["error"]), (&json!(true), &Value::Null), "{checked}");
+    let wrong = json!({ "text": text.replace("dst_port,", "dst_prot,") }).to_string();
+    let wrong = service.ask("POST", "/api/v1/watches/check", &json_type, &wrong).json();
+    assert_eq!((&wrong["ok"], wrong["error"]["place"].is_object()), (&json!(false), true), "{wrong}");
+    assert_eq!(service.ask("PUT", "/api/v1/watches/busy", &[], text).status, 200);
+    assert_eq!(service.ask("PUT", "/api/v1/watches/..%2Fbusy", &[], text).status, 400);
+    assert_eq!(service.ask("PUT", "/api/v1/watches/other", &[], "query = 1").problem().0, 400);
+    let tested = service.ask("POST", "/api/v1/watches/busy/backtest", &json_type, "{}").json();
+    assert!(tested["reports"].as_u64().is_some_and(|reports| reports > 0), "{tested}");
+    // it is noticed, and reports what it finds
+    let reports = service.wait_for("/reports?watch=busy", |reports| !reports.as_array().expect("reports").is_empty());
+    assert_eq!((&reports[0]["title"], &reports[0]["acknowledged"]), (&json!("busy ports"), &json!(false)));
+    let acknowledged = service.ask("POST", "/api/v1/reports/ack", &json_type, &json!({ "watch": "busy" }).to_string());
+    assert_eq!(acknowledged.status, 204, "{}", acknowledged.body);
+    service.wait_for("/reports?watch=busy", |reports| reports[0]["acknowledged"] == true);
+    assert_eq!(service.get("/watches")[0]["name"], "busy");
+    assert_eq!(service.ask("DELETE", "/api/v1/watches/busy", &[], "").status, 204);
+    assert_eq!(service.get("/watches"), json!([]));
+}
+
+fn hash(password: &str) -> String {
+    let mut command = weir();
+    let mut child = command
+        .args(["serve", "--hash-password"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("it runs");
+    let mut input: ChildStdin = child.stdin.take().expect("standard input");
+    writeln!(input, "{password}").expect("written");
+    drop(input);
+    let output = child.wait_with_output().expect("a hash");
+    String::from_utf8(output.stdout).expect("text").trim().to_owned()
+}
+
+#[test]
+fn users_are_asked_who_they_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = archive(folder.path(), "1000");
+    let config = folder.path().join("weir.toml");
+    let (password, token) = (hash("correct horse"), hash("battery"));
+    let text = format!(
+        "[archive]\nfolder = '{archive}'\n[[users]]\nname = 'ann'\nrole = 'analyst'\npassword = '{password}'\n\
+         [[users]]\nname = 'robot'\nrole = 'viewer'\ntokens = ['{token}']\n"
+    );
+    std::fs::write(&config, text).expect("written");
+    let service = Service::start(&[&config.display().to_string()]);
+    assert_eq!(service.ask("GET", "/api/v1/flows", &[], "").problem().0, 401);
+    assert_eq!(service.ask("GET", "/metrics", &[], "").problem().0, 401);
+    let info = service.get("/info");
+    assert_eq!((&info["user"], &info["archive"], &info["has_users"]), (&Value::Null, &Value::Null, &json!(true)));
+    assert_eq!(service.ask("GET", "/", &[], "").status, 200, "the page to sign in needs no user");
+    let bearer = "Authorization: Bearer robot:battery";
+    assert_eq!(service.ask("GET", "/api/v1/flows?limit=1", &[bearer], "").status, 200);
+    let body = json!({ "statement": "SELECT 1" }).to_string();
+    let kind = "Content-Type: application/json";
+    assert_eq!(service.ask("POST", "/api/v1/sql", &[kind, bearer], &body).problem().0, 403);
+    let wrong = json!({ "name": "ann", "password": "battery" }).to_string();
+    assert_eq!(service.ask("POST", "/api/v1/session", &[kind], &wrong).problem().0, 401);
+    let right = json!({ "name": "ann", "password": "correct horse" }).to_string();
+    let session = service.ask("POST", "/api/v1/session", &[kind], &right);
+    let cookie = session.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).expect("a cookie");
+    let cookie = format!("Cookie: {}", cookie.split(';').next().expect("a pair"));
+    assert_eq!(service.ask("POST", "/api/v1/sql", &[kind, &cookie], &body).status, 200);
+    let foreign = [kind, &cookie, "Sec-Fetch-Site: cross-site"];
+    assert_eq!(service.ask("POST", "/api/v1/sql", &foreign, &body).problem().0, 403);
+    assert_eq!(service.ask("DELETE", "/api/v1/session", &[&cookie], "").status, 204);
+    assert_eq!(service.ask("POST", "/api/v1/sql", &[kind, &cookie], &body).problem().0, 401);
+}
+
+#[test]
+fn what_cannot_be_served_is_said_before_anything_is_written() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive").display().to_string();
+    let error = |command: &mut Command| {
+        let output = command.output().expect("it runs");
+        assert!(!output.status.success());
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let open =
+        error(weir().args(["serve", "--listen", "0.0.0.0:0", "--collect", "127.0.0.1:0", "--archive", &archive]));
+    assert!(open.contains("there are no users") && open.contains("hint: "), "{open}");
+    assert!(!Path::new(&archive).exists());
+    let missing = error(weir().args(["serve", "--listen", "127.0.0.1:0", "--archive", &archive]));
+    assert!(missing.contains("cannot open the archive"), "{missing}");
+    let config = folder.path().join("weir.toml");
+    std::fs::write(&config, "[htpp]\nlisten = '127.0.0.1:0'\n").expect("written");
+    let misspelt = error(weir().arg("serve").arg(&config).arg("--check"));
+    assert!(
+        misspelt.contains("weir.toml: 'htpp' is no section") && misspelt.contains("hint: did you mean 'http'?"),
+        "{misspelt}"
+    );
+    std::fs::write(&config, "[collect]\nlisten = '127.0.0.1:0'\n[http]\nlisten = '127.0.0.1:0'\n").expect("written");
+    assert!(weir().arg("serve").arg(&config).arg("--check").output().expect("it runs").status.success());
+}
