@@ -1,0 +1,17 @@
+import { svelte } from "@sveltejs/vite-plugin-svelte";
+import { defineConfig } from "vitest/config";
+
+// Addresses are relative, so that the pages also work behind a proxy that serves them in a folder. Nothing is inlined as
+// `data:`: the content security policy allows files of the own host only.
+export default defineConfig({
+  base: "./",
+  plugins: [svelte()],
+  build: {
+    target: "es2022",
+    manifest: true,
+    assetsInlineLimit: 0,
+    modulePreload: { polyfill: false },
+  },
+  server: { proxy: { "/api": process.env.WEIR_SERVE_URL ?? "http://127.0.0.1:8480" } },
+  test: { include: ["src/**/*.test.ts"], environment: "node" },
+});
