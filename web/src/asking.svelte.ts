@@ -40,12 +40,18 @@ export class Asking<T> {
     }
   }
 
-  /** Stops waiting, and tells the server. */
+  /** Stops waiting on somebody's wish, and tells the server. */
   cancel(): void {
+    if (!this.isRunning) return;
+    this.drop();
+    this.wasCancelled = true;
+  }
+
+  /** Stops waiting because nobody looks any more. */
+  drop(): void {
     if (!this.isRunning) return;
     const id = this.#id;
     this.#end();
-    this.wasCancelled = true;
     request(`questions/${encodeURIComponent(id)}`, {}, { method: "DELETE" }).catch(() => undefined);
   }
 

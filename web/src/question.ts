@@ -27,7 +27,7 @@ export const USUAL: Question = {
   until: "now",
   by: ["src_addr"],
   measure: "bytes",
-  top: 8,
+  top: 10,
   view: "stacked",
   previous: false,
 };
