@@ -17,7 +17,12 @@ const FLAGS = "CEUAPRSF";
 const IDENTIFIERS = /(_port|_as|_if|_vlan|_id|_type|_code|_mask|_vrf|_tos|^tos|^as|^port|_domain|version|protocol|direction|reason|status)$/;
 
 export function isNumeric(column: AnswerColumn): boolean {
-  return column.type === "number";
+  return column.type === "number" && !isProtocol(column);
+}
+
+/** Shown by its name. */
+function isProtocol(column: AnswerColumn): boolean {
+  return /^proto(col)?$/.test(column.name);
 }
 
 /** A number that names something, such as a port, is never rounded or given a prefix. */
@@ -35,7 +40,7 @@ export function show(cell: Cell | undefined, column: AnswerColumn): Shown {
   if (column.type === "time" && typeof cell === "number") return { text: precise(cell), full: precise(cell) };
   if (column.type === "flags" && typeof cell === "number") return { text: flagsText(cell), full: `0x${cell.toString(16)}` };
   if (column.type === "bool") return { text: cell ? "yes" : "no", full: cell ? "yes" : "no" };
-  if (/^proto(col)?$/.test(column.name) && /^\d+$/.test(String(cell))) {
+  if (isProtocol(column) && /^\d+$/.test(String(cell))) {
     const name = PROTOCOLS[String(cell)];
     return name ? { text: name, full: `${name}, protocol ${cell}` } : { text: String(cell), full: `protocol ${cell}` };
   }
