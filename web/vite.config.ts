@@ -1,6 +1,10 @@
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vitest/config";
 
+const target = process.env.WEIR_SERVE_URL ?? "http://127.0.0.1:8480";
+// The server refuses changes that come from pages of another address.
+const proxy = { "/api": { target, changeOrigin: true, headers: { origin: new URL(target).origin } } };
+
 // Addresses are relative, so that the pages also work behind a proxy that serves them in a folder. Nothing is inlined as
 // `data:`: the content security policy allows files of the own host only.
 export default defineConfig({
@@ -12,6 +16,7 @@ export default defineConfig({
     assetsInlineLimit: 0,
     modulePreload: { polyfill: false },
   },
-  server: { proxy: { "/api": process.env.WEIR_SERVE_URL ?? "http://127.0.0.1:8480" } },
+  server: { proxy },
+  preview: { proxy },
   test: { include: ["src/**/*.test.ts"], environment: "node" },
 });

@@ -11,6 +11,8 @@ export type Severity = "info" | "notice" | "warning" | "critical";
 export interface Completeness {
   verdict: Verdict;
   sentence: string;
+  /** Flows that are there. */
+  stored?: Count;
   lost_records: Count;
   lost_datagrams: Count;
   dropped_datagrams: Count;
@@ -44,9 +46,19 @@ export interface TableAnswer {
   is_truncated?: boolean;
 }
 
+export type Role = "viewer" | "analyst" | "admin";
+
+export interface User {
+  name: string;
+  role: Role;
+}
+
 export interface Info {
   version: string;
   started_ms: number;
+  /** Null for who is not signed in. */
+  user: User | null;
+  has_users: boolean;
   archive: {
     folder: string;
     flows: Count;
@@ -54,9 +66,8 @@ export interface Info {
     segments: number;
     first_ms: number | null;
     last_ms: number | null;
-  };
+  } | null;
   collecting: { listen: string }[];
-  user: { name: string; role: string } | null;
 }
 
 export interface TimelineAnswer {
@@ -83,12 +94,15 @@ export interface Estimate {
 }
 
 export interface RunningQuestion {
-  id: string;
-  user: string | null;
+  id: number;
+  user: string;
+  /** `group by=src_addr …`: the last part of the path first. */
   text: string;
   since_ms: number;
   rows_read: Count;
   octets_read: Count;
+  /** Rows of the archive; 0 before it is known. */
+  rows_all: Count;
 }
 
 /** A column of flows. */
@@ -98,8 +112,8 @@ export interface Column {
   type: ColumnType;
   unit?: string | null;
   description?: string | null;
-  /** Words of the filter language that read it, such as `src ip`; the first one is used for filters made by a click. */
-  filter_words?: string[] | string | null;
+  /** Words of the filter language that read it, such as `src ip`. */
+  filter_words?: string[];
 }
 
 export interface FilterError {
@@ -121,56 +135,49 @@ export interface Completion {
   description?: string | null;
 }
 
-export interface ExporterCompleteness {
-  exporter: string;
-  domain: number;
-  completeness: Completeness;
-}
-
+/** What the doctor found in the books. */
 export interface Advice {
-  level: "error" | "warning" | "hint";
-  title: string;
-  text?: string | null;
-  hint?: string | null;
+  finding: string;
+  severity: "error" | "warning" | "hint";
+  evidence: string;
+  remedy: string;
 }
 
 export interface Exporter {
-  exporter: string;
-  domain: number;
-  name?: string | null;
-  version?: number | null;
-  first_seen_ms?: number | null;
+  /** Null for what is not known per exporter. */
+  exporter: string | null;
+  domain: number | null;
   last_seen_ms: number | null;
   flows: Count;
   datagrams: Count;
   lost_records: Count;
   lost_datagrams: Count;
-  dropped_datagrams: Count;
-  templates?: number | null;
-  sampling_interval?: number | null;
-  clock_behind_ms?: number | null;
   completeness: Completeness;
   advice: Advice[];
 }
 
-export interface ExportersAnswer {
+/** What `/completeness` answers. */
+export interface Books extends Completeness {
   exporters: Exporter[];
-  completeness?: Completeness | null;
+  counters: { name: string; count: Count; description: string }[];
 }
 
 export interface Watch {
   name: string;
   title: string;
-  severity: Severity;
-  state: "running" | "paused" | "failed" | "idle";
-  error?: string | null;
-  window_ms?: number | null;
-  last_window_end_ms?: number | null;
-  reports_open: number;
+  severity: Severity | "";
+  paused: boolean;
+  error: ProblemBody | null;
   /** The file. */
-  text?: string | null;
-  method?: string | null;
-  pitfalls?: string | null;
+  text: string;
+  /** What it did since the process began; null where this process does not run it. */
+  counts: Record<string, number> | null;
+}
+
+export interface WatchCheck {
+  ok: boolean;
+  error: ProblemBody | null;
+  plan: string | null;
 }
 
 export interface Report {
@@ -178,16 +185,30 @@ export interface Report {
   watch: string;
   title: string;
   severity: Severity;
-  window_start: number;
+  window_start: number | null;
   window_end: number;
+  key: string;
+  rows_found: number;
+  /** The first of them. */
+  rows: Record<string, Cell>[];
+  acknowledged: boolean;
+  next_commands: string[];
+}
+
+/** A report as its journal has it: times are text. */
+export interface JournalReport {
+  id: string;
+  watch: string;
+  title: string;
+  severity: Severity;
+  window_start: string;
+  window_end: string;
   key: string;
   rows: number;
   evidence: Record<string, Cell>[];
-  columns?: string[] | null;
-  records_lost?: number | null;
-  suppressed?: number;
-  next?: string | null;
-  acknowledged: boolean;
+  records_lost: number | null;
+  suppressed: number;
+  next: string;
 }
 
 export interface Backtest {
@@ -198,39 +219,44 @@ export interface Backtest {
   took_ms: number;
   first_ms: number | null;
   last_ms: number | null;
-  firings: { window_start?: number | null; window_end: number; reports: Report[] }[];
+  /** How many it would have made. */
+  reports: number;
+  firings: { window_end: number; reports: number }[];
+  /** The first thousand. */
+  first_reports: JournalReport[];
 }
 
 export interface ArchiveAnswer {
   folder: string;
-  flows: Count;
-  octets: Count;
-  segments: number;
+  position: number;
+  days: { table: string; day: string; segments: number; rows: Count; octets: Count }[];
+  tables: { table: string; segments: number; rows: Count; octets: Count }[];
   oldest_ms: number | null;
   newest_ms: number | null;
-  tables: { name: string; rows?: Count | null; octets: Count }[];
-  days: { day: string; segments: number; flows: Count; octets: Count }[];
-  retention: { sentence: string };
-  damaged: { path: string; reason: string }[];
-}
-
-export interface SeriesFamily {
-  by: string;
-  keys: number;
-  metrics: string[];
-  coverage: "all" | "largest";
+  /** Flows that are in no segment yet, and the octets that have them. */
+  rows_unsealed: Count;
+  tail_octets: Count;
+  rows_expired: Count;
+  /** Flows of segments that are damaged or gone. */
+  rows_set_aside: Count;
+  damaged_tails: number;
+  pending_octets: Count;
+  free_octets: Count;
+  retention?: string | null;
 }
 
 export interface SeriesNames {
-  families: SeriesFamily[];
-  steps: { step_ms: number; kept_ms: number; first_ms: number | null; last_ms: number | null }[];
+  families: { name: string; metrics: string[] }[];
+  steps_ms: number[];
+  /** Keys of the family that was asked for. */
+  keys: string[];
 }
 
+/** A series of each metric; values are sums over a step. */
 export interface SeriesAnswer {
   step_ms: number;
   times: number[];
   series: { name: string; values: (number | null)[] }[];
-  unit: string;
 }
 
 /** One event of `/live`, about one second. */
@@ -240,19 +266,18 @@ export interface Live {
   packets_per_s: number;
   bytes_per_s: number;
   exporters: LiveExporter[];
-  drops: number;
-  reports_open: number;
-  completeness?: Completeness | null;
+  /** Null where another process collects. */
+  drops: number | null;
+  /** Null where there are no watches. */
+  reports_open: number | null;
 }
 
 export interface LiveExporter {
+  /** `other` for all that have no place of their own. */
   exporter: string;
-  name?: string | null;
   flows_per_s: number;
   packets_per_s: number;
   bytes_per_s: number;
-  lost_records?: number | null;
-  completeness?: Completeness | null;
 }
 
 /** `application/problem+json`. */

@@ -1,8 +1,12 @@
 // One question at a time: a newer one takes the place of an older one, and what was answered stays until the next answer.
 import type { RunningQuestion } from "./api.ts";
-import { asProblem, isAbort, listOf, type Problem, request, type RequestOptions } from "./client.ts";
+import { asProblem, isAbort, type Problem, request, type RequestOptions } from "./client.ts";
+import { toNumber } from "./units.ts";
 
-let questions = 0;
+/** How often the server is asked how far it is. */
+const FOLLOW_MS = 700;
+/** Clocks of page and server may differ by this much. */
+const CLOCKS_MS = 5_000;
 
 export class Asking<T> {
   answer: T | null = $state.raw(null);
@@ -13,20 +17,17 @@ export class Asking<T> {
   rowsRead: number | null = $state(null);
   #controller: AbortController | null = null;
   #poll: ReturnType<typeof setInterval> | null = null;
-  #id = "";
 
-  /** Runs `ask`, and follows its progress when `follow` is set. Gives the answer, or null when there is none. */
-  async ask(ask: (options: RequestOptions) => Promise<T>, follow = false): Promise<T | null> {
+  /** Runs `ask`. With `follow`, the first word of the question in the list of the server, its progress is followed. */
+  async ask(ask: (options: RequestOptions) => Promise<T>, follow = ""): Promise<T | null> {
     this.#end();
     const controller = new AbortController();
     this.#controller = controller;
-    questions += 1;
-    this.#id = `page-${Date.now().toString(36)}-${questions}`;
     this.isRunning = true;
     this.wasCancelled = false;
-    if (follow) this.#follow();
+    if (follow !== "") this.#follow(follow);
     try {
-      const answer = await ask({ signal: controller.signal, questionId: this.#id });
+      const answer = await ask({ signal: controller.signal });
       if (this.#controller !== controller) return null;
       this.answer = answer;
       this.problem = null;
@@ -40,19 +41,16 @@ export class Asking<T> {
     }
   }
 
-  /** Stops waiting on somebody's wish, and tells the server. */
+  /** Stops on somebody's wish. The server ends a question whose client leaves. */
   cancel(): void {
     if (!this.isRunning) return;
-    this.drop();
+    this.#end();
     this.wasCancelled = true;
   }
 
-  /** Stops waiting because nobody looks any more. */
+  /** Stops because nobody looks any more. */
   drop(): void {
-    if (!this.isRunning) return;
-    const id = this.#id;
-    this.#end();
-    request(`questions/${encodeURIComponent(id)}`, {}, { method: "DELETE" }).catch(() => undefined);
+    if (this.isRunning) this.#end();
   }
 
   forget(): void {
@@ -74,12 +72,14 @@ export class Asking<T> {
     this.rowsRead = null;
   }
 
-  #follow(): void {
-    const id = this.#id;
+  #follow(word: string): void {
+    const began = Date.now() - CLOCKS_MS;
+    const controller = this.#controller;
     this.#poll = setInterval(async () => {
-      const running = await request<RunningQuestion[] | Record<string, RunningQuestion[]>>("questions").catch(() => []);
-      const found = listOf(running, "questions").find((question) => question.id === id);
-      if (found && this.#id === id && this.isRunning) this.rowsRead = Number(found.rows_read);
-    }, 700);
+      const running = await request<RunningQuestion[]>("questions").catch(() => []);
+      // The newest of the kind: others may ask the same at the same time, and their progress is about as good.
+      const found = running.filter((question) => question.text.startsWith(word) && question.since_ms >= began).at(-1);
+      if (found && this.#controller === controller && this.isRunning) this.rowsRead = toNumber(found.rows_read);
+    }, FOLLOW_MS);
   }
 }

@@ -1,5 +1,5 @@
 // How a value of a table is shown: text, whether it is right-aligned, and where a click leads.
-import type { AnswerColumn, Cell } from "./api.ts";
+import type { AnswerColumn, Cell, TableAnswer } from "./api.ts";
 import { precise } from "./times.ts";
 import { exact, octets, percent, plain, short, withUnit } from "./units.ts";
 
@@ -23,6 +23,13 @@ export function isNumeric(column: AnswerColumn): boolean {
 /** Shown by its name. */
 function isProtocol(column: AnswerColumn): boolean {
   return /^proto(col)?$/.test(column.name);
+}
+
+/** Answers have a share of each counter; a page shows the one of its measure, in percent. */
+export function withShare(answer: TableAnswer, measure: string): TableAnswer {
+  const kept = answer.columns.map((column, at) => ({ column, at })).filter(({ column }) => !column.name.endsWith("_share") || column.name === `${measure}_share`);
+  const columns = kept.map(({ column }) => (column.name.endsWith("_share") ? { ...column, label: "share", unit: "share" } : column));
+  return { ...answer, columns, rows: answer.rows.map((row) => kept.map(({ at }) => row[at] ?? null)) };
 }
 
 /** A number that names something, such as a port, is never rounded or given a prefix. */

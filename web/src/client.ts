@@ -2,7 +2,7 @@
 import type { ProblemBody } from "./api.ts";
 
 /** Next to the pages, wherever they are served. */
-const BASE = new URL("api/v1/", document.baseURI);
+const base = () => new URL("api/v1/", document.baseURI);
 
 /** An error that says what to do. */
 export class Problem extends Error {
@@ -10,11 +10,14 @@ export class Problem extends Error {
   readonly status: number;
   readonly detail: string;
   readonly hint: string;
+  /** `urn:weir:` and a word. */
+  readonly kind: string;
   readonly place: { from: number; to: number } | null;
 
   constructor(body: ProblemBody) {
     super(body.detail ?? body.title);
     this.title = body.title;
+    this.kind = body.type ?? "";
     this.status = body.status;
     this.detail = body.detail ?? "";
     this.hint = body.hint ?? "";
@@ -30,12 +33,10 @@ export interface RequestOptions {
   /** Sent as JSON, or as it is when it is text. */
   body?: object | string;
   signal?: AbortSignal;
-  /** Name of the question, to follow and to cancel it. */
-  questionId?: string;
 }
 
 export function addressOfApi(path: string, parameters: RequestParameters = {}): string {
-  const address = new URL(path.replace(/^\//, ""), BASE);
+  const address = new URL(path.replace(/^\//, ""), base());
   for (const [name, value] of Object.entries(parameters)) {
     if (value !== undefined && value !== null && value !== "") address.searchParams.set(name, String(value));
   }
@@ -46,8 +47,6 @@ export async function request<T>(path: string, parameters: RequestParameters = {
   const method = options.method ?? "GET";
   const headers: Record<string, string> = { Accept: "application/json" };
   if (options.body !== undefined) headers["Content-Type"] = typeof options.body === "string" ? "text/plain; charset=utf-8" : "application/json";
-  if (method !== "GET") headers["X-Requested-With"] = "weir";
-  if (options.questionId) headers["X-Weir-Question"] = options.questionId;
   let response: Response;
   try {
     response = await fetch(addressOfApi(path, parameters), {
@@ -109,9 +108,4 @@ function hintFor(status: number): string {
   if (status === 404) return "the server has no such thing: it may be older than these pages";
   if (status === 429 || status === 503) return "the server is busy: try again in a moment";
   return status >= 500 ? "the log of `weir serve` says more" : "";
-}
-
-/** Some answers may be a list or an object that has it. */
-export function listOf<T>(answer: T[] | Record<string, T[]>, name: string): T[] {
-  return Array.isArray(answer) ? answer : (answer[name] ?? []);
 }

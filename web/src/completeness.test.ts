@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Completeness } from "./api.ts";
-import { badge, levelOf, sentence } from "./completeness.ts";
+import { badge, levelOf, sentence, worst } from "./completeness.ts";
 
 const complete: Completeness = { verdict: "complete", sentence: "", lost_records: 0, lost_datagrams: 0, dropped_datagrams: 0, share: 1 };
 
@@ -22,6 +22,13 @@ describe("completeness", () => {
     expect(levelOf(null)).toBe("unknown");
     expect(badge(undefined)).toBe("completeness unknown");
     expect(sentence({ ...complete, verdict: "unknown", share: null })).toContain("no sequence numbers");
+  });
+
+  it("is the worst of several domains", () => {
+    const lost: Completeness = { ...complete, verdict: "incomplete", share: 0.5 };
+    expect(worst([complete, { ...lost, share: 0.9 }, lost])?.share).toBe(0.5);
+    expect(worst([complete, { ...complete, verdict: "unknown" }])?.verdict).toBe("unknown");
+    expect(worst([])).toBeNull();
   });
 
   it("does not round a loss away", () => expect(badge({ ...complete, verdict: "incomplete", share: 0.999999 })).toBe("> 99.99 % complete"));

@@ -9,6 +9,12 @@ export function levelOf(completeness: Completeness | null | undefined): Level {
   return completeness?.verdict ?? "unknown";
 }
 
+/** The worst of several: of an exporter with several Observation Domains. */
+export function worst(all: Completeness[]): Completeness | null {
+  const rank: Record<Level, number> = { incomplete: 0, unknown: 1, complete: 2 };
+  return all.toSorted((a, b) => rank[a.verdict] - rank[b.verdict] || (a.share ?? 1) - (b.share ?? 1))[0] ?? null;
+}
+
 /** Short, for a badge: `complete`, `99.4 %`, `unknown`. */
 export function badge(completeness: Completeness | null | undefined): string {
   if (!completeness || completeness.verdict === "unknown") return "completeness unknown";

@@ -25,11 +25,15 @@ const WORDS: Record<string, string> = {
   observation_domain: "observation domain id",
 };
 
+/** The words that read a column, the one that reads it alone first: `src mac` before `mac`, which reads others too. */
 export function wordsOf(column: Pick<Column, "name" | "filter_words">): string[] {
-  const words = column.filter_words;
-  const list = typeof words === "string" ? words.split(",").map((each) => each.trim()) : (words ?? []);
   const known = WORDS[column.name];
-  return known && !list.includes(known) ? [known, ...list] : known ? [known, ...list.filter((each) => each !== known)] : list;
+  const parts = column.name.split("_");
+  const alike = (words: string) => words.split(" ").filter((word) => parts.includes(word)).length;
+  const list = (column.filter_words ?? []).filter((words) => words !== known);
+  const exact = list.filter((words) => words === column.name);
+  const sorted = list.filter((words) => words !== column.name).toSorted((a, b) => alike(b) - alike(a) || a.length - b.length);
+  return [...(known ? [known] : []), ...exact, ...sorted];
 }
 
 /** `src ip 192.0.2.1`, or null when the filter language has no word for the column or the value is not there. */

@@ -68,7 +68,7 @@ export class FlowList {
     this.#blocks.set(block, "asked");
     this.isRunning = true;
     try {
-      const parameters = { ...this.#parameters, limit: BLOCK, offset: block * BLOCK };
+      const parameters = { ...this.#parameters, limit: BLOCK, offset: block * BLOCK, totals: block === 0 };
       const answer = await request<TableAnswer>("flows", parameters, { signal: controller.signal });
       if (controller !== this.#controller) return null;
       this.#blocks.set(block, answer.rows);

@@ -42,5 +42,5 @@ export function marked(text: string, fromOctet: number, toOctet: number): Marked
 /** Where the word before the cursor begins: what a completion replaces. */
 export function wordBegin(text: string, cursor: number): number {
   const before = text.slice(0, cursor);
-  return before.length - (/[^\s()[\],!=<>]*$/.exec(before)?.[0].length ?? 0);
+  return before.length - (/[^\s()[\],!]*$/.exec(before)?.[0].length ?? 0);
 }

@@ -1,6 +1,6 @@
 // Reports of watches, shared by the pages that show them.
 import type { Report } from "./api.ts";
-import { asProblem, listOf, type Problem, request } from "./client.ts";
+import { asProblem, type Problem, request } from "./client.ts";
 
 export interface ReportQuestion {
   since?: string;
@@ -14,8 +14,8 @@ export class Reports {
 
   async load(question: ReportQuestion): Promise<void> {
     try {
-      const answer = await request<Report[] | Record<string, Report[]>>("reports", { ...question });
-      this.list = listOf(answer, "reports").toSorted((a, b) => b.window_end - a.window_end);
+      const answer = await request<Report[]>("reports", { ...question });
+      this.list = answer.toSorted((a, b) => b.window_end - a.window_end);
       this.problem = null;
     } catch (error) {
       this.problem = asProblem(error);

@@ -1,6 +1,6 @@
 // What all pages share: who serves, the columns of flows, and the live stream.
-import type { Column, Info, Live } from "./api.ts";
-import { addressOfApi, asProblem, listOf, type Problem, request } from "./client.ts";
+import type { Column, Info, Live, User } from "./api.ts";
+import { addressOfApi, asProblem, type Problem, request } from "./client.ts";
 import { type LiveState, LiveStream } from "./live.ts";
 
 /** How many seconds of the live stream are kept for its picture. */
@@ -16,15 +16,31 @@ class Server {
   history: Live[] = $state.raw([]);
   #stream: LiveStream | null = null;
 
+  /** Whether somebody must sign in before anything is answered. */
+  get isClosed(): boolean {
+    return this.info !== null && this.info.has_users && this.info.user === null;
+  }
+
   async load(): Promise<void> {
     try {
-      const [info, columns] = await Promise.all([request<Info>("info"), request<Column[] | Record<string, Column[]>>("columns")]);
-      this.info = info;
-      this.columns = listOf(columns, "columns");
+      this.info = await request<Info>("info");
+      if (this.isClosed) return;
+      this.columns = await request<Column[]>("columns");
       this.problem = null;
     } catch (error) {
       this.problem = asProblem(error);
     }
+  }
+
+  async signIn(name: string, password: string): Promise<void> {
+    await request<User>("session", {}, { method: "POST", body: { name, password } });
+    await this.load();
+    this.listen();
+  }
+
+  async signOut(): Promise<void> {
+    await request("session", {}, { method: "DELETE" }).catch(() => undefined);
+    location.reload();
   }
 
   listen(): void {
@@ -36,7 +52,7 @@ class Server {
         this.history = [...this.history.slice(1 - HISTORY_MAX), live];
       },
       onState: (state, retryMs) => {
-        const isBack = state === "live" && this.liveState !== "live" && this.info === null;
+        const isBack = state === "live" && this.liveState !== "live" && this.problem !== null;
         this.liveState = state;
         this.retryMs = retryMs;
         if (isBack) void this.load();

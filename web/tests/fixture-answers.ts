@@ -14,6 +14,8 @@ export const INCOMPLETE: Completeness = {
 export const COMPLETE: Completeness = { verdict: "complete", sentence: "the books show nothing missing", lost_records: 0, lost_datagrams: 0, dropped_datagrams: 0, share: 1 };
 export const UNKNOWN: Completeness = { verdict: "unknown", sentence: "the exporter gives no sequence numbers", lost_records: 0, lost_datagrams: 0, dropped_datagrams: 0, share: null };
 
+const COUNTERS = ["flows", "packets", "bytes"] as const;
+
 export type Parameters = URLSearchParams;
 
 export class Answers {
@@ -37,7 +39,8 @@ export class Answers {
   }
 
   table(parameters: Parameters): TableAnswer {
-    const names = (parameters.get("columns") ?? "start,src_addr,dst_addr,bytes").split(",");
+    const asked = parameters.get("columns") ?? "start,src_addr,dst_addr,bytes";
+    const names = asked === "*" ? COLUMNS.map((column) => column.name) : asked.split(",");
     const order = parameters.get("order") ?? "start";
     const name = order.replace(/^-/, "");
     const sign = order.startsWith("-") ? -1 : 1;
@@ -45,7 +48,7 @@ export class Answers {
     const offset = Number(parameters.get("offset") ?? 0);
     const rows = found.slice(offset, offset + Number(parameters.get("limit") ?? 200));
     const columns = names.map((each) => COLUMNS.find((column) => column.name === each)).filter((column) => column !== undefined);
-    return { columns, rows: rows.map((flow) => columns.map((column) => flow[column.name] ?? null)), totals: totalsOf(found), completeness: INCOMPLETE, position: 7, took_ms: 12, is_cached: false };
+    return { columns, rows: rows.map((flow) => columns.map((column) => flow[column.name] ?? null)), totals: parameters.get("totals") === "true" ? totalsOf(found) : null, completeness: INCOMPLETE, position: 7, took_ms: 12.25, is_cached: false };
   }
 
   group(parameters: Parameters): TableAnswer {
@@ -58,10 +61,11 @@ export class Answers {
       .map((flows) => ({ first: flows[0] as Flow, sums: totalsOf(flows) }))
       .sort((a, b) => Number(b.sums[measure as "bytes"]) - Number(a.sums[measure as "bytes"]))
       .slice(0, Number(parameters.get("limit") ?? 10))
-      .map(({ first, sums }): Cell[] => [...by.map((name) => first[name] ?? null), sums.flows, sums.packets, sums.bytes, Number(sums[measure as "bytes"]) / Math.max(1, Number(totals[measure as "bytes"]))]);
+      .map(({ first, sums }): Cell[] => [...by.map((name) => first[name] ?? null), sums.flows, sums.packets, sums.bytes, ...COUNTERS.map((name) => Number(sums[name]) / Math.max(1, Number(totals[name])))]);
     const numbers = ["flows", "packets", "bytes"].map((name) => ({ name, label: name, type: "number" as const, unit: name === "bytes" ? "octets" : name }));
     const dimensions = by.map((name) => COLUMNS.find((column) => column.name === name) ?? { name, label: name, type: "text" as const });
-    const columns = [...dimensions, ...numbers, { name: "share", label: "share", type: "number" as const, unit: "share" }];
+    const shares = COUNTERS.map((name) => ({ name: `${name}_share`, label: `Share of ${name}`, type: "number" as const }));
+    const columns = [...dimensions, ...numbers, ...shares];
     return { columns, rows, totals, completeness: INCOMPLETE, position: 7, took_ms: 34, is_cached: false };
   }
 
@@ -74,7 +78,7 @@ export class Answers {
     const first = Math.floor(from / step) * step;
     const times = Array.from({ length: Math.ceil((until - first) / step) }, (_, at) => first + at * step);
     const found = this.select(parameters);
-    const groups = by ? [...groupBy(found, [by])].sort((a, b) => sumOf(b[1], measure) - sumOf(a[1], measure)) : [["", found] as [string, Flow[]]];
+    const groups = by ? [...groupBy(found, [by])].sort((a, b) => sumOf(b[1], measure) - sumOf(a[1], measure)) : [["all", found] as [string, Flow[]]];
     const top = Number(parameters.get("top") ?? 8);
     const series = groups.slice(0, top).map(([name, flows]) => ({ name, values: line(flows, times, first, step, measure) }));
     const rest = groups.slice(top).flatMap(([, flows]) => flows);

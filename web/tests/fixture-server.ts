@@ -8,7 +8,8 @@ import { fileURLToPath } from "node:url";
 import type { ProblemBody, Report, Watch } from "../src/api.ts";
 import { Answers } from "./fixture-answers.ts";
 import { COLUMNS } from "./fixture-data.ts";
-import { archiveAt, backtestAt, exportersAt, liveAt, reportsAt, seriesAt, watchesAt } from "./fixture-state.ts";
+import { statementOf } from "../src/watchText.ts";
+import { archiveAt, backtestAt, booksAt, liveAt, reportsAt, seriesAt, watchesAt } from "./fixture-state.ts";
 
 export const CSP = "default-src 'self'; style-src 'self'; script-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
@@ -24,7 +25,7 @@ export interface Fixture {
 class FixtureServer {
   readonly requests: string[] = [];
   #answers = new Answers(Date.now());
-  #watches: Watch[] = watchesAt(this.#answers.nowMs);
+  #watches: Watch[] = watchesAt();
   #reports: Report[] = reportsAt(this.#answers.nowMs);
 
   async take(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -51,7 +52,7 @@ class FixtureServer {
     if (filter.includes("port 99")) await new Promise((resolve) => setTimeout(resolve, 3000));
     switch (what) {
       case "GET info":
-        return { version: "0.1.0", started_ms: now - 7_200_000, archive: { folder: "flows", flows: 231_904_112, octets: 4_810_331_204, segments: 511, first_ms: now - 21 * 86_400_000, last_ms: now }, collecting: [{ listen: "udp://127.0.0.1:2055" }], user: null };
+        return { version: "0.1.0", started_ms: now - 7_200_000, archive: { folder: "flows", flows: 231_904_112, octets: 4_810_331_204, segments: 511, first_ms: now - 21 * 86_400_000, last_ms: now }, collecting: [{ listen: "127.0.0.1:2055" }], user: { name: "local", role: "admin" }, has_users: false };
       case "GET columns":
         return COLUMNS;
       case "GET flows":
@@ -68,15 +69,15 @@ class FixtureServer {
       case "POST sql":
         return this.#sql((JSON.parse(body) as { statement: string }).statement);
       case "GET questions":
-        return [{ id: "other", user: null, text: "", since_ms: now, rows_read: 4_000_000, octets_read: 1 }];
+        return [{ id: 7, user: "local", text: "group by=src_addr", since_ms: Date.now(), rows_read: 4_000_000, octets_read: 1, rows_all: 9_000_000 }];
       case "GET filter/check": {
         const error = checkFilter(filter);
         return error ? { ok: false, error } : { ok: true };
       }
       case "GET filter/complete":
         return complete(filter, Number(parameters.get("at") ?? 0));
-      case "GET exporters":
-        return { exporters: exportersAt(now), completeness: { verdict: "incomplete", sentence: "99.98 % complete: 114 records lost on the way", lost_records: 114, lost_datagrams: 6, dropped_datagrams: 0, share: 0.9998 } };
+      case "GET completeness":
+        return booksAt(now);
       case "GET watches":
         return this.#watches;
       case "GET reports":
@@ -89,11 +90,17 @@ class FixtureServer {
       case "GET archive":
         return archiveAt(now);
       case "GET series":
-        return seriesAt(now);
-      case "GET series/fetch":
-        return this.#answers.timeline(new URLSearchParams({ from: parameters.get("from") ?? "-1h", until: parameters.get("until") ?? "now", by: parameters.get("family") === "src_addr" ? "src_addr" : "", top: "8" }));
-      case "POST watches/check":
-        return body.includes("FORM") ? { ok: false, error: { message: "expected an expression, found FORM", hint: "did you mean 'FROM'?", from: body.indexOf("FORM"), to: body.indexOf("FORM") + 4 } } : { ok: true };
+        return seriesAt(parameters.get("family"));
+      case "GET series/fetch": {
+        const line = this.#answers.timeline(parameters);
+        const values = (line.series[0]?.values ?? []).map((value) => (value === null ? null : (value * line.step_ms) / 8000));
+        return { step_ms: line.step_ms, times: line.times, series: [{ name: parameters.get("metric") ?? "bytes", values }] };
+      }
+      case "POST watches/check": {
+        const at = statementOf((JSON.parse(body) as { text: string }).text)?.indexOf("FORM") ?? -1;
+        const detail = "expected an expression, found FORM";
+        return at < 0 ? { ok: true, error: null, plan: "windows of 1m" } : { ok: false, error: problem(400, "the statement is wrong", detail, "did you mean 'FROM'?", { from: at, to: at + 4 }), plan: null };
+      }
       default:
         return this.#watch(what, body);
     }
@@ -104,7 +111,7 @@ class FixtureServer {
     const found = this.#watches.find((each) => each.name === name);
     if (method === "POST" && isBacktest) return backtestAt(this.#answers.nowMs, Number(/-(\d+)d/.exec(body)?.[1] ?? 1));
     if (method === "PUT") {
-      const watch: Watch = found ?? { name, title: "", severity: "notice", state: "running", reports_open: 0 };
+      const watch: Watch = found ?? { name, title: "", severity: "notice", paused: false, error: null, counts: null, text: "" };
       this.#watches = [...this.#watches.filter((each) => each !== found), { ...watch, text: body }];
       return { ...watch, text: body };
     }
