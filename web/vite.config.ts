@@ -1,7 +1,7 @@
 import { svelte } from "@sveltejs/vite-plugin-svelte";
 import { defineConfig } from "vitest/config";
 
-const target = process.env.WEIR_SERVE_URL ?? "http://127.0.0.1:8480";
+const target = process.env.WEIR_SERVE_URL ?? "http://127.0.0.1:2080";
 // The server refuses changes that come from pages of another address.
 const proxy = { "/api": { target, changeOrigin: true, headers: { origin: new URL(target).origin } } };
 

@@ -2,5 +2,5 @@
 import { runnerImport } from "vite";
 
 const { module } = await runnerImport(new URL("../tests/fixture-server.ts", import.meta.url).pathname);
-const server = await module.startFixture(Number(process.env.PORT ?? 8480));
+const server = await module.startFixture(Number(process.env.PORT ?? 2080));
 console.log(server.address);

@@ -8,6 +8,8 @@ describe("filters made by a click", () => {
     expect(termFor({ name: "src_addr" }, "192.0.2.1")).toBe("src ip 192.0.2.1");
     expect(termFor({ name: "src_addr" }, "192.0.2.0/24")).toBe("src net 192.0.2.0/24");
     expect(termFor({ name: "x", filter_words: ["engine id"] }, 3)).toBe("engine id 3");
+    expect(termFor({ name: "tcp_flags", filter_words: ["flags"] }, 27)).toBe("flags =APSF");
+    expect(termFor({ name: "src_mac", filter_words: ["mac", "in src mac", "src mac"] }, "00:1b:21:01:02:ff")).toBe("src mac 00:1b:21:01:02:ff");
     expect(termFor({ name: "nothing" }, 3)).toBeNull();
     expect(termFor({ name: "src_addr" }, null)).toBeNull();
     expect(termFor({ name: "src_addr" }, "other")).toBeNull();

@@ -38,11 +38,19 @@ export function wordsOf(column: Pick<Column, "name" | "filter_words">): string[]
 
 /** `src ip 192.0.2.1`, or null when the filter language has no word for the column or the value is not there. */
 export function termFor(column: Pick<Column, "name" | "filter_words">, value: Cell): string | null {
+  if (column.name === "tcp_flags") return flagsTerm(value);
   const words = wordsOf(column)[0];
   if (!words || value === null || value === "" || value === "other") return null;
   const text = String(value);
   if (!/^[\w.:/-]+$/.test(text)) return null;
   return `${words.replace(/ ip$/, text.includes("/") ? " net" : " ip")} ${text}`;
+}
+
+/** These flags and no others. */
+function flagsTerm(value: Cell): string | null {
+  const bits = Number(value);
+  if (value === null || !(bits > 0 && bits < 256)) return null;
+  return `flags =${[..."CEUAPRSF"].filter((_, at) => bits & (0x80 >> at)).join("")}`;
 }
 
 /** Whether `or` stands outside of parentheses, brackets and comments. */

@@ -35,14 +35,25 @@ export class FlowList {
     const answer = await this.#load(0);
     if (answer) {
       this.columns = answer.columns;
-      this.total = answer.totals ? toNumber(answer.totals.flows) : null;
-      // An aggregated record stands for many flows: `totals.flows` may then be more than there are rows.
-      this.count = answer.rows.length < BLOCK ? answer.rows.length : Math.min(this.total ?? LIST_MAX, LIST_MAX);
+      this.total = null;
+      this.count = answer.is_truncated ? LIST_MAX : answer.rows.length;
       this.tookMs = answer.took_ms;
       this.isCached = answer.is_cached ?? false;
       this.completeness = answer.completeness ?? null;
       this.version += 1;
+      await this.#countAll();
     }
+  }
+
+  /** How many there are takes reading them all: the first rows do not wait for it. */
+  async #countAll(): Promise<void> {
+    const controller = this.#controller;
+    const parameters = { ...this.#parameters, order: "", limit: 1, totals: true };
+    const answer = await request<TableAnswer>("flows", parameters, { signal: controller.signal }).catch(() => null);
+    if (controller !== this.#controller || !answer?.totals) return;
+    this.total = toNumber(answer.totals.flows);
+    // A record may stand for many flows: then there are fewer rows than flows.
+    if (this.total > 0) this.count = Math.min(this.count, this.total);
   }
 
   drop(): void {
@@ -68,11 +79,11 @@ export class FlowList {
     this.#blocks.set(block, "asked");
     this.isRunning = true;
     try {
-      const parameters = { ...this.#parameters, limit: BLOCK, offset: block * BLOCK, totals: block === 0 };
+      const parameters = { ...this.#parameters, limit: BLOCK, offset: block * BLOCK };
       const answer = await request<TableAnswer>("flows", parameters, { signal: controller.signal });
       if (controller !== this.#controller) return null;
       this.#blocks.set(block, answer.rows);
-      if (block > 0 && answer.rows.length < BLOCK) this.count = Math.min(this.count, block * BLOCK + answer.rows.length);
+      if (block > 0 && !answer.is_truncated && (answer.rows.length > 0 || block === 1)) this.count = Math.min(this.count, block * BLOCK + answer.rows.length);
       this.version += 1;
       return answer;
     } catch (error) {

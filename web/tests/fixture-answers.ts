@@ -48,7 +48,7 @@ export class Answers {
     const offset = Number(parameters.get("offset") ?? 0);
     const rows = found.slice(offset, offset + Number(parameters.get("limit") ?? 200));
     const columns = names.map((each) => COLUMNS.find((column) => column.name === each)).filter((column) => column !== undefined);
-    return { columns, rows: rows.map((flow) => columns.map((column) => flow[column.name] ?? null)), totals: parameters.get("totals") === "true" ? totalsOf(found) : null, completeness: INCOMPLETE, position: 7, took_ms: 12.25, is_cached: false };
+    return { columns, rows: rows.map((flow) => columns.map((column) => flow[column.name] ?? null)), totals: parameters.get("totals") === "true" ? totalsOf(found) : null, completeness: INCOMPLETE, position: 7, took_ms: 12.25, is_cached: false, is_truncated: offset + rows.length < found.length };
   }
 
   group(parameters: Parameters): TableAnswer {
