@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { AnswerColumn } from "./api.ts";
-import { csv, flagsText, show } from "./cells.ts";
+import { csv, flagsText, ranked, show } from "./cells.ts";
 
 const column = (name: string, type: AnswerColumn["type"], unit?: string): AnswerColumn => ({ name, label: name, type, unit });
 
@@ -17,6 +17,13 @@ describe("values", () => {
   });
 
   it("have flags as nfdump prints them", () => expect(flagsText(0xff)).toBe("CEUAPRSF"));
+
+  it("of a ranking are those of the page, whatever the answer has besides", () => {
+    const columns = ["start", "bytes_share", "dst_port", "flows", "src_addr", "bytes", "bits_per_second", "flows_share"].map((name) => column(name, "number"));
+    const answer = ranked({ columns, rows: [[0, 0.5, 443, 3, "192.0.2.1", 99, 7, 0.1]], took_ms: 1 }, ["src_addr", "dst_port"], "bytes");
+    expect(answer.columns.map((each) => each.label)).toEqual(["src_addr", "dst_port", "flows", "bytes", "share"]);
+    expect(answer.rows).toEqual([["192.0.2.1", 443, 3, 99, 0.5]]);
+  });
 
   it("are CSV that spreadsheets do not run", () => {
     const columns = [column("start", "time"), column("name", "text"), column("bytes", "number")];

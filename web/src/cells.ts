@@ -25,11 +25,16 @@ function isProtocol(column: AnswerColumn): boolean {
   return /^proto(col)?$/.test(column.name);
 }
 
-/** Answers have a share of each counter; a page shows the one of its measure, in percent. */
-export function withShare(answer: TableAnswer, measure: string): TableAnswer {
-  const kept = answer.columns.map((column, at) => ({ column, at })).filter(({ column }) => !column.name.endsWith("_share") || column.name === `${measure}_share`);
-  const columns = kept.map(({ column }) => (column.name.endsWith("_share") ? { ...column, label: "share", unit: "share" } : column));
-  return { ...answer, columns, rows: answer.rows.map((row) => kept.map(({ at }) => row[at] ?? null)) };
+/**
+ * The columns that a page shows of `/rank` and `/group`, in its order: what is grouped by, the counters, and the share of the
+ * measure. The answer has more, and in an order of its own.
+ */
+export function ranked(answer: TableAnswer, by: string[], measure: string): TableAnswer {
+  const names = [...by, "flows", "packets", "bytes", `${measure}_share`];
+  const places = names.map((name) => answer.columns.findIndex((column) => column.name === name)).filter((at) => at >= 0);
+  const columns = places.map((at) => answer.columns[at] as AnswerColumn);
+  const shown = columns.map((column) => (column.name.endsWith("_share") ? { ...column, label: "share", unit: "share" } : column));
+  return { ...answer, columns: shown, rows: answer.rows.map((row) => places.map((at) => row[at] ?? null)) };
 }
 
 /** A number that names something, such as a port, is never rounded or given a prefix. */

@@ -41,10 +41,11 @@ export function movers(now: Map<string, number>, days: Day[], limit: number): Mo
   return out.sort((a, b) => Math.abs(b.now - (b.usual ?? 0)) - Math.abs(a.now - (a.usual ?? 0))).slice(0, limit);
 }
 
-function dayOf(answer: TableAnswer): Day {
+function dayOf(answer: TableAnswer, by: string): Day {
+  const nameAt = answer.columns.findIndex((column) => column.name === by);
   const at = answer.columns.findIndex((column) => column.name === "bytes");
   const cell = (row: Cell[]) => toNumber((row[at] ?? 0) as number | string);
-  const values = new Map(answer.rows.map((row) => [String(row[0]), cell(row)]));
+  const values = new Map(answer.rows.map((row) => [String(row[nameAt] ?? "not reported"), cell(row)]));
   const last = answer.rows.at(-1);
   return { values, floor: answer.rows.length >= LIMIT && last ? cell(last) : 0 };
 }
@@ -69,6 +70,6 @@ export async function askMovers(by: string, options: RequestOptions): Promise<Mo
     );
   const answer = await ask(0);
   const days: Day[] = [];
-  for (let day = 1; day <= DAYS; day += 1) days.push(dayOf(await ask(day)));
-  return { list: movers(dayOf(answer).values, days, 10), days: days.filter((day) => day.values.size > 0).length, untilMs, answer };
+  for (let day = 1; day <= DAYS; day += 1) days.push(dayOf(await ask(day), by));
+  return { list: movers(dayOf(answer, by).values, days, 10), days: days.filter((day) => day.values.size > 0).length, untilMs, answer };
 }

@@ -61,11 +61,12 @@ export class Answers {
       .map((flows) => ({ first: flows[0] as Flow, sums: totalsOf(flows) }))
       .sort((a, b) => Number(b.sums[measure as "bytes"]) - Number(a.sums[measure as "bytes"]))
       .slice(0, Number(parameters.get("limit") ?? 10))
-      .map(({ first, sums }): Cell[] => [...by.map((name) => first[name] ?? null), sums.flows, sums.packets, sums.bytes, ...COUNTERS.map((name) => Number(sums[name]) / Math.max(1, Number(totals[name])))]);
+      .map(({ first, sums }): Cell[] => [first.start ?? null, first.end ?? null, ...by.map((name) => first[name] ?? null), sums.flows, sums.packets, sums.bytes, ...COUNTERS.map((name) => Number(sums[name]) / Math.max(1, Number(totals[name])))]);
     const numbers = ["flows", "packets", "bytes"].map((name) => ({ name, label: name, type: "number" as const, unit: name === "bytes" ? "octets" : name }));
     const dimensions = by.map((name) => COLUMNS.find((column) => column.name === name) ?? { name, label: name, type: "text" as const });
     const shares = COUNTERS.map((name) => ({ name: `${name}_share`, label: `Share of ${name}`, type: "number" as const }));
-    const columns = [...dimensions, ...numbers, ...shares];
+    const times = COLUMNS.filter((column) => column.name === "start" || column.name === "end");
+    const columns = [...times, ...dimensions, ...numbers, ...shares];
     return { columns, rows, totals, completeness: INCOMPLETE, position: 7, took_ms: 34, is_cached: false };
   }
 
@@ -91,13 +92,14 @@ export class Answers {
   sankey(parameters: Parameters) {
     const by = (parameters.get("by") ?? "").split(",");
     const { rows } = this.group(parameters);
-    const at = { flows: by.length, packets: by.length + 1, bytes: by.length + 2 }[parameters.get("measure") ?? "bytes"] ?? by.length + 2;
+    const at = by.length + 2 + ["flows", "packets", "bytes"].indexOf(parameters.get("measure") ?? "bytes");
     const nodes = new Map<string, { id: string; column: string; name: string }>();
     const links = new Map<string, { source: string; target: string; value: number }>();
     for (const row of rows) {
       const ids = by.map((column, place) => {
-        const id = `${place} ${row[place]}`;
-        nodes.set(id, { id, column, name: String(row[place]) });
+        const value = row[place + 2];
+        const id = `${place} ${value}`;
+        nodes.set(id, { id, column, name: String(value) });
         return id;
       });
       for (let place = 0; place + 1 < ids.length; place += 1) {

@@ -16,6 +16,24 @@ const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
 const TYPES: Record<string, string> = { ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml" };
 const FILTER_WORDS = ["any", "src", "dst", "ip", "net", "port", "proto", "tcp", "udp", "icmp", "bytes", "packets", "flags", "router", "and", "or", "not", "in", "if", "as", "first", "seen", "next"];
 
+const WINDOW = ["from", "until"];
+const WHICH = ["filter", ...WINDOW];
+/** Parameters that a path does not know are refused. */
+const PARAMETERS: Record<string, string[]> = {
+  "GET flows": [...WHICH, "columns", "order", "limit", "offset", "totals"],
+  "GET rank": [...WHICH, "by", "measure", "limit"],
+  "GET group": [...WHICH, "by", "measure", "limit"],
+  "GET timeline": [...WHICH, "by", "top", "measure", "points"],
+  "GET sankey": [...WHICH, "by", "measure", "limit"],
+  "GET estimate": WHICH,
+  "GET completeness": WINDOW,
+  "GET filter/check": ["filter"],
+  "GET filter/complete": ["filter", "at"],
+  "GET reports": ["since", "watch", "limit"],
+  "GET series": ["family", "match", "limit"],
+  "GET series/fetch": [...WINDOW, "family", "key", "metric", "step"],
+};
+
 export interface Fixture {
   address: string;
   requests: string[];
@@ -47,6 +65,8 @@ class FixtureServer {
   async #answer(what: string, parameters: URLSearchParams, body: string): Promise<unknown> {
     const now = this.#answers.nowMs;
     const filter = parameters.get("filter") ?? "";
+    const strange = [...parameters.keys()].filter((name) => !(PARAMETERS[what] ?? []).includes(name));
+    if (strange.length > 0) throw problem(400, "the request is wrong", `unknown field \`${strange[0]}\``);
     const wrong = /^GET (flows|rank|group|timeline|sankey|estimate)$/.test(what) ? checkFilter(filter) : null;
     if (wrong) throw problem(400, "the filter cannot be read", wrong.message, wrong.hint, { from: wrong.from, to: wrong.to });
     if (filter.includes("port 99")) await new Promise((resolve) => setTimeout(resolve, 3000));
