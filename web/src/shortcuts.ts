@@ -5,6 +5,7 @@ export interface ShortcutActions {
   go: (page: string) => void;
   help: () => void;
   theme: () => void;
+  zone: () => void;
 }
 
 /** How long the second key of `g n` may take. */
@@ -16,6 +17,7 @@ export const KEYS: { keys: string; effect: string }[] = [
   { keys: "i", effect: "look up an address or a network" },
   ...PAGES.filter((page) => !page.isHidden).map((page) => ({ keys: `g ${page.key}`, effect: page.title })),
   { keys: "d", effect: "dark or light" },
+  { keys: "u", effect: "times in UTC, or in your zone" },
   { keys: "Ctrl Enter", effect: "ask (in a filter, Enter does too)" },
   { keys: "Ctrl Space", effect: "complete the word in a filter" },
   { keys: "Esc", effect: "close, or cancel the question that runs" },
@@ -50,6 +52,7 @@ export class Shortcuts {
       return;
     } else if (key === "?") this.#actions.help();
     else if (key === "d") this.#actions.theme();
+    else if (key === "u") this.#actions.zone();
     else if (key === "/") focusOn("[data-shortcut='/']");
     else if (key === "i") focusOn("[data-shortcut='i']");
     else return;

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { ago, dateTime, moved, parseRange, parseTime, precise, previous, stepTime, toParameter, zoneName, zoomed } from "./times.ts";
+import { ago, chooseZone, dateTime, moved, parseRange, parseTime, precise, previous, stepTime, toParameter, zoneName, zoomed } from "./times.ts";
 
 // 2026-03-29 01:00 UTC: clocks of Berlin go from 02:00 to 03:00.
 const SPRING = Date.UTC(2026, 2, 29, 1, 0, 0);
@@ -46,6 +46,15 @@ describe("times of pages", () => {
     expect(zoneName(SPRING, "Europe/Berlin")).toBe("Europe/Berlin, UTC+02:00");
     expect(zoneName(NOW, "America/St_Johns")).toBe("America/St_Johns, UTC−03:30");
     expect(zoneName(NOW, "Etc/UTC")).toBe("UTC");
+  });
+
+  it("are in UTC for who wants it, shown and typed", () => {
+    chooseZone("UTC");
+    expect(dateTime(SPRING)).toBe("2026-03-29 01:00:00");
+    expect(zoneName(SPRING)).toBe("UTC");
+    expect(parseTime("2026-03-29 01:00", NOW)).toBe(SPRING);
+    chooseZone(undefined);
+    expect(dateTime(SPRING, "Europe/Berlin")).toBe("2026-03-29 03:00:00");
   });
 
   it("have midnight as 00", () => expect(dateTime(Date.UTC(2026, 0, 1), "UTC")).toBe("2026-01-01 00:00:00"));

@@ -4,6 +4,13 @@ const UNITS_MS: Record<string, number> = { ms: 1, s: 1000, m: 60_000, h: 3_600_0
 const RELATIVE = /^-(\d+)(ms|s|m|h|d|w)$/;
 const ISO = /^(\d{4})-(\d\d)-(\d\d)(?:[T ](\d\d):(\d\d)(?::(\d\d)(?:\.(\d{1,3}))?)?)?(Z|[+-]\d\d:?\d\d)?$/;
 
+/** The zone of all times that are shown and typed; without one, that of the reader. */
+let chosenZone: string | undefined;
+
+export function chooseZone(zone: string | undefined): void {
+  chosenZone = zone;
+}
+
 /** Milliseconds since 1970, or null when the text is no time. Times without a zone are in the zone of the reader. */
 export function parseTime(text: string, nowMs: number): number | null {
   const trimmed = text.trim();
@@ -13,7 +20,7 @@ export function parseTime(text: string, nowMs: number): number | null {
   if (/^\d{11,}$/.test(trimmed)) return Number(trimmed);
   const iso = ISO.exec(trimmed);
   if (!iso) return null;
-  const [, year, month, day, hour = "00", minute = "00", second = "00", fraction = "0", zone = ""] = iso;
+  const [, year, month, day, hour = "00", minute = "00", second = "00", fraction = "0", zone = chosenZone === "UTC" ? "Z" : ""] = iso;
   const written = `${year}-${month}-${day}T${hour}:${minute}:${second}.${fraction.padEnd(3, "0")}`;
   const ms = Date.parse(written + (zone.length === 5 ? `${zone.slice(0, 3)}:${zone.slice(3)}` : zone));
   return Number.isNaN(ms) ? null : ms;
@@ -75,7 +82,8 @@ interface Fields {
 
 const FORMATS = new Map<string, Intl.DateTimeFormat>();
 
-function fields(ms: number, zone?: string): Fields {
+function fields(ms: number, given?: string): Fields {
+  const zone = given ?? chosenZone;
   const key = zone ?? "";
   let format = FORMATS.get(key);
   if (!format) {
@@ -124,7 +132,7 @@ export function precise(ms: number, zone?: string): string {
 
 /** `Europe/Berlin, UTC+01:00` at a time. */
 export function zoneName(ms: number, zone?: string): string {
-  const name = zone ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
+  const name = zone ?? chosenZone ?? Intl.DateTimeFormat().resolvedOptions().timeZone;
   const local = fields(ms, zone);
   const asUtc = Date.UTC(+local.year, +local.month - 1, +local.day, +local.hour, +local.minute, +local.second);
   const minutes = Math.round((asUtc - Math.floor(ms / 1000) * 1000) / 60_000);

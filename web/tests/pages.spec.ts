@@ -105,3 +105,31 @@ test("the server may go away and come back", async ({ page, weir }) => {
   await page.getByRole("button", { name: "Try again" }).first().click();
   await expect(page.getByRole("alert")).toHaveCount(0);
 });
+
+test("who must sign in does so, and comes to the question of the link", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "needs users");
+  let isSignedIn = false;
+  await page.route("**/api/v1/info", async (route) => {
+    const answer = (await (await route.fetch()).json()) as object;
+    await route.fulfill({ json: { ...answer, has_users: true, ...(isSignedIn ? { user: { name: "ann", role: "analyst" } } : { user: null, archive: null, collecting: [] }) } });
+  });
+  await page.route("**/api/v1/session", async (route) => {
+    isSignedIn = (route.request().postDataJSON() as { password: string }).password === "correct horse";
+    const wrong = { type: "urn:weir:unauthenticated", title: "it is not known who asks", status: 401, detail: "the name or the password is not right" };
+    await route.fulfill(isSignedIn ? { json: { name: "ann", role: "analyst" } } : { status: 401, contentType: "application/problem+json", json: wrong });
+  });
+  await weir.open("#/flows?filter=proto+tcp");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Sign in");
+  await expectAccessible(page);
+  await page.getByLabel("name", { exact: true }).fill("ann");
+  await page.getByLabel("password").fill("wrong");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("alert")).toContainText("the name or the password is not right");
+  await page.getByLabel("password").fill("correct horse");
+  await page.keyboard.press("Enter");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Flows");
+  await expect(page.getByLabel("filter", { exact: true })).toHaveValue("proto tcp");
+  await expect(page.getByRole("button", { name: "Sign out" })).toBeVisible();
+  // Without the session nothing was asked but who asks.
+  expect(weir.requests.filter((each) => each.startsWith("GET flows")).length).toBeGreaterThan(0);
+});

@@ -205,3 +205,36 @@ test("from host to host, with the way back", async ({ page, weir }) => {
   await page.getByRole("link", { name: "Flows" }).last().click();
   await expect(page.getByLabel("filter", { exact: true })).toHaveValue(`ip ${first}`);
 });
+
+test("a question of now is asked again by itself", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "counts requests");
+  await page.clock.install();
+  await weir.open("#/explore");
+  await expect(page.locator("section[aria-label=table] tbody tr").first()).toBeVisible();
+  const asked = () => weir.requests.filter((each) => each.startsWith("GET group")).length;
+  const before = asked();
+  await page.getByLabel("again").selectOption("10");
+  await page.clock.runFor(10_500);
+  await expect.poll(asked).toBe(before + 1);
+  await page.getByLabel("again").selectOption("0");
+  await page.clock.runFor(30_000);
+  expect(asked()).toBe(before + 1);
+});
+
+test("times are in UTC for who wants it", async ({ page, weir }) => {
+  await weir.open("#/flows");
+  await expect(page.locator("[role=table] .line").first()).toBeVisible();
+  await expect(page.getByRole("button", { name: /^Europe\/Berlin, UTC\+0/ })).toBeVisible();
+  await page.keyboard.press("u");
+  await expect(page.getByRole("button", { name: "UTC", exact: true })).toBeVisible();
+  await expect(page.getByRole("button", { name: /UTC$/ }).last()).toBeVisible();
+});
+
+test("a server that is busy says what to do", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "needs a busy server");
+  await weir.open("#/sql?q=SELECT+busy");
+  const alert = page.getByRole("alert");
+  await expect(alert).toContainText("too many questions");
+  await expect(alert).toContainText("hint: wait for one of them");
+  await expectAccessible(page);
+});
