@@ -95,5 +95,7 @@ export function duration(ms: number): string {
 
 /** Text without loss, for clipboards and CSV. */
 export function plain(cell: Cell | undefined): string {
+  // Statements may also give lists.
+  if (typeof cell === "object" && cell !== null) return JSON.stringify(cell);
   return cell === null || cell === undefined ? "" : String(cell);
 }

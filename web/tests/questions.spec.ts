@@ -15,7 +15,7 @@ test("a question is text in the address, and comes back from it", async ({ page,
   await page.reload();
   await expect(filter).toHaveValue("proto tcp");
   await expect(page.getByRole("button", { name: "Lines" })).toHaveAttribute("aria-pressed", "true");
-  await expect(page.getByRole("columnheader", { name: "destination port" })).toBeVisible();
+  await expect(page.getByRole("columnheader", { name: "dport" })).toBeVisible();
   await page.goBack();
   await expect(page).toHaveURL(/measure=packets$/);
 });
@@ -153,11 +153,11 @@ test("a long list of flows is scrolled, ordered, and explained", async ({ page, 
   await page.keyboard.press("j");
   const detail = page.getByRole("complementary", { name: "the flow" });
   await expect(detail).toContainText("proto tcp");
-  await expect(detail).toContainText("protocol is TCP");
+  await expect(detail).toContainText("proto is TCP");
   await expectAccessible(page);
   await page.getByText("Columns", { exact: true }).click();
-  await page.getByLabel("find a column").fill("input");
-  await page.getByRole("checkbox", { name: /input/i }).first().check();
+  await page.getByLabel("find a column").fill("in_if");
+  await page.getByRole("checkbox", { name: /in_if/ }).first().check();
   await expect(page).toHaveURL(/columns=[\w,]*in_if/);
 });
 
