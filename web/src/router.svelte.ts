@@ -30,13 +30,18 @@ function safeDecode(text: string): string {
 
 class Router {
   route: Route = $state.raw(parseHash(location.hash));
+  #hash = location.hash;
 
   constructor() {
-    window.addEventListener("hashchange", () => this.#read());
-    window.addEventListener("popstate", () => this.#read());
+    // A step of the browser is told twice; a question is asked once.
+    const changed = () => {
+      if (location.hash !== this.#hash) this.#read();
+    };
+    window.addEventListener("hashchange", changed);
+    window.addEventListener("popstate", changed);
   }
 
-  /** Goes to an address of these pages; `replace` leaves no step back. */
+  /** Goes to an address of these pages; `replace` leaves no step back. The same address again asks again. */
   go(address: string, replace = false): void {
     if (address === location.hash) return this.#read();
     if (replace) history.replaceState(null, "", address);
@@ -61,6 +66,7 @@ class Router {
   }
 
   #read(): void {
+    this.#hash = location.hash;
     this.route = parseHash(location.hash);
   }
 }

@@ -206,6 +206,26 @@ test("from host to host, with the way back", async ({ page, weir }) => {
   await expect(page.getByLabel("filter", { exact: true })).toHaveValue(`ip ${first}`);
 });
 
+test("a question is asked once: by a link, by a step back, by Ask", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "counts requests");
+  const asked = () => weir.requests.filter((each) => /^GET (group|flows\?.*limit=200)/.test(each)).length;
+  const rows = page.locator("section[aria-label=table] tbody tr, [role=table] .line");
+  const once = async (what: () => Promise<unknown>, expected: number) => {
+    await what();
+    await expect.poll(asked).toBe(expected);
+    await expect(rows.first()).toBeVisible();
+    await page.waitForLoadState("networkidle");
+    expect(asked()).toBe(expected);
+  };
+  await weir.open("#/archive");
+  await once(() => page.locator("section[aria-labelledby=days]").getByRole("link").first().click(), 1);
+  await once(() => page.getByLabel("measure").selectOption("flows"), 2);
+  await once(() => page.goBack(), 3);
+  await once(() => page.getByRole("button", { name: "Ask" }).click(), 4);
+  await once(() => page.getByRole("main").getByRole("link", { name: "Flows", exact: true }).click(), 5);
+  await once(() => page.getByRole("button", { name: "Ask" }).click(), 6);
+});
+
 test("a question of now is asked again by itself", async ({ page, weir }) => {
   test.skip(REAL !== undefined, "counts requests");
   await page.clock.install();
