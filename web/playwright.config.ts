@@ -1,0 +1,17 @@
+import { defineConfig } from "@playwright/test";
+
+// The pages run against `weir serve` at WEIR_SERVE_URL, or against the fixture server of these tests.
+export default defineConfig({
+  testDir: "tests",
+  testMatch: "*.spec.ts",
+  workers: 1,
+  timeout: 30_000,
+  expect: { timeout: 8_000 },
+  reporter: [["list"]],
+  use: {
+    viewport: { width: 1280, height: 860 },
+    timezoneId: "Europe/Berlin",
+    locale: "en-GB",
+    launchOptions: { executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium", args: ["--no-sandbox"] },
+  },
+});

@@ -1,0 +1,292 @@
+// The types of the whole API of `weir serve`, base `/api/v1`. Times in answers are milliseconds since 1970, UTC.
+
+/** A counter: a number up to 2^53, text above. */
+export type Count = number | string;
+export type Cell = string | number | boolean | null;
+export type ColumnType = "address" | "number" | "time" | "text" | "flags" | "bool";
+export type Measure = "bytes" | "packets" | "flows";
+export type Verdict = "complete" | "incomplete" | "unknown";
+export type Severity = "info" | "notice" | "warning" | "critical";
+
+export interface Completeness {
+  verdict: Verdict;
+  sentence: string;
+  /** Flows that are there. */
+  stored?: Count;
+  lost_records: Count;
+  lost_datagrams: Count;
+  dropped_datagrams: Count;
+  /** Share that arrived; null when nothing is known. */
+  share: number | null;
+}
+
+export interface AnswerColumn {
+  name: string;
+  label: string;
+  type: ColumnType;
+  unit?: string | null;
+  description?: string | null;
+}
+
+export interface Totals {
+  flows: Count;
+  packets: Count;
+  bytes: Count;
+}
+
+/** What `/flows`, `/rank`, `/group` and `/sql` answer. */
+export interface TableAnswer {
+  columns: AnswerColumn[];
+  rows: Cell[][];
+  totals?: Totals | null;
+  completeness?: Completeness | null;
+  position?: string | number | null;
+  took_ms: number;
+  is_cached?: boolean;
+  is_truncated?: boolean;
+}
+
+export type Role = "viewer" | "analyst" | "admin";
+
+export interface User {
+  name: string;
+  role: Role;
+}
+
+export interface Info {
+  version: string;
+  started_ms: number;
+  /** Null for who is not signed in. */
+  user: User | null;
+  has_users: boolean;
+  archive: {
+    folder: string;
+    flows: Count;
+    octets: Count;
+    segments: number;
+    first_ms: number | null;
+    last_ms: number | null;
+  } | null;
+  collecting: { listen: string }[];
+}
+
+export interface TimelineAnswer {
+  step_ms: number;
+  times: number[];
+  series: { name: string; values: (number | null)[] }[];
+  unit: string;
+  completeness?: Completeness | null;
+  took_ms: number;
+}
+
+export interface SankeyAnswer {
+  nodes: { id: string | number; column: string; name: string }[];
+  links: { source: string | number; target: string | number; value: number }[];
+  unit?: string;
+  completeness?: Completeness | null;
+  took_ms?: number;
+}
+
+export interface Estimate {
+  segments: number;
+  octets: Count;
+  rows_max: Count;
+}
+
+export interface RunningQuestion {
+  id: number;
+  user: string;
+  /** `group by=src_addr …`: the last part of the path first. */
+  text: string;
+  since_ms: number;
+  rows_read: Count;
+  octets_read: Count;
+  /** Rows of the archive; 0 before it is known. */
+  rows_all: Count;
+}
+
+/** A column of flows. */
+export interface Column {
+  name: string;
+  label: string;
+  type: ColumnType;
+  unit?: string | null;
+  description?: string | null;
+  /** Words of the filter language that read it, such as `src ip`. */
+  filter_words?: string[];
+}
+
+export interface FilterError {
+  message: string;
+  hint?: string | null;
+  /** Octets of the text. */
+  from?: number | null;
+  to?: number | null;
+}
+
+export interface FilterCheck {
+  ok: boolean;
+  error?: FilterError | null;
+}
+
+export interface Completion {
+  text: string;
+  label: string;
+  description?: string | null;
+}
+
+/** What the doctor found in the books. */
+export interface Advice {
+  finding: string;
+  severity: "error" | "warning" | "hint";
+  evidence: string;
+  remedy: string;
+}
+
+export interface Exporter {
+  /** Null for what is not known per exporter. */
+  exporter: string | null;
+  domain: number | null;
+  last_seen_ms: number | null;
+  flows: Count;
+  datagrams: Count;
+  lost_records: Count;
+  lost_datagrams: Count;
+  completeness: Completeness;
+  advice: Advice[];
+}
+
+/** What `/completeness` answers. */
+export interface Books extends Completeness {
+  exporters: Exporter[];
+  counters: { name: string; count: Count; description: string }[];
+}
+
+export interface Watch {
+  name: string;
+  title: string;
+  severity: Severity | "";
+  paused: boolean;
+  error: ProblemBody | null;
+  /** The file. */
+  text: string;
+  /** What it did since the process began; null where this process does not run it. */
+  counts: Record<string, number> | null;
+}
+
+export interface WatchCheck {
+  ok: boolean;
+  error: ProblemBody | null;
+  plan: string | null;
+}
+
+export interface Report {
+  id: string;
+  watch: string;
+  title: string;
+  severity: Severity;
+  window_start: number | null;
+  window_end: number;
+  key: string;
+  rows_found: number;
+  /** The first of them. */
+  rows: Record<string, Cell>[];
+  acknowledged: boolean;
+  next_commands: string[];
+}
+
+/** A report as its journal has it: times are text. */
+export interface JournalReport {
+  id: string;
+  watch: string;
+  title: string;
+  severity: Severity;
+  window_start: string;
+  window_end: string;
+  key: string;
+  rows: number;
+  evidence: Record<string, Cell>[];
+  records_lost: number | null;
+  suppressed: number;
+  next: string;
+}
+
+export interface Backtest {
+  windows: number;
+  rows: Count;
+  suppressed: number;
+  rows_shed: Count;
+  took_ms: number;
+  first_ms: number | null;
+  last_ms: number | null;
+  /** How many it would have made. */
+  reports: number;
+  firings: { window_end: number; reports: number }[];
+  /** The first thousand. */
+  first_reports: JournalReport[];
+}
+
+export interface ArchiveAnswer {
+  folder: string;
+  position: number;
+  days: { table: string; day: string; segments: number; rows: Count; octets: Count }[];
+  tables: { table: string; segments: number; rows: Count; octets: Count }[];
+  oldest_ms: number | null;
+  newest_ms: number | null;
+  /** Flows that are in no segment yet, and the octets that have them. */
+  rows_unsealed: Count;
+  tail_octets: Count;
+  rows_expired: Count;
+  /** Flows of segments that are damaged or gone. */
+  rows_set_aside: Count;
+  damaged_tails: number;
+  pending_octets: Count;
+  free_octets: Count;
+  retention?: string | null;
+}
+
+export interface SeriesNames {
+  families: { name: string; metrics: string[] }[];
+  steps_ms: number[];
+  /** Keys of the family that was asked for. */
+  keys: string[];
+}
+
+/** A series of each metric; values are sums over a step. */
+export interface SeriesAnswer {
+  step_ms: number;
+  times: number[];
+  series: { name: string; values: (number | null)[] }[];
+}
+
+/** One event of `/live`, about one second. */
+export interface Live {
+  time_ms: number;
+  flows_per_s: number;
+  packets_per_s: number;
+  bytes_per_s: number;
+  exporters: LiveExporter[];
+  /** Null where another process collects. */
+  drops: number | null;
+  /** Null where there are no watches. */
+  reports_open: number | null;
+}
+
+export interface LiveExporter {
+  /** `other` for all that have no place of their own. */
+  exporter: string;
+  flows_per_s: number;
+  packets_per_s: number;
+  bytes_per_s: number;
+}
+
+/** `application/problem+json`. */
+export interface ProblemBody {
+  type?: string;
+  title: string;
+  status: number;
+  detail?: string;
+  hint?: string;
+  /** Octets of the filter or the statement. */
+  place?: { from: number; to: number };
+}

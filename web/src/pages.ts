@@ -1,0 +1,26 @@
+// The pages: name, key after `g`, and where they come from. Each is loaded when it is first shown.
+import type { Component } from "svelte";
+import type { IconName } from "./parts/icons.ts";
+
+export interface Page {
+  name: string;
+  title: string;
+  key: string;
+  icon: IconName;
+  /** Not in the navigation. */
+  isHidden?: boolean;
+  load: () => Promise<{ default: Component }>;
+}
+
+export const PAGES: Page[] = [
+  { name: "now", title: "Now", key: "n", icon: "pulse", load: () => import("./pages/Now.svelte") },
+  { name: "explore", title: "Explore", key: "e", icon: "chart", load: () => import("./pages/Explore.svelte") },
+  { name: "flows", title: "Flows", key: "f", icon: "list", load: () => import("./pages/Flows.svelte") },
+  { name: "sql", title: "SQL", key: "s", icon: "terminal", load: () => import("./pages/Sql.svelte") },
+  { name: "exporters", title: "Exporters", key: "x", icon: "router", load: () => import("./pages/Exporters.svelte") },
+  { name: "watches", title: "Watches", key: "w", icon: "eye", load: () => import("./pages/Watches.svelte") },
+  { name: "reports", title: "Reports", key: "r", icon: "bell", load: () => import("./pages/Reports.svelte") },
+  { name: "series", title: "Series", key: "t", icon: "wave", load: () => import("./pages/Series.svelte") },
+  { name: "archive", title: "Archive", key: "a", icon: "box", load: () => import("./pages/Archive.svelte") },
+  { name: "host", title: "Host", key: "h", icon: "search", isHidden: true, load: () => import("./pages/Host.svelte") },
+];

@@ -1,0 +1,69 @@
+// What all pages share: who serves, the columns of flows, and the live stream.
+import type { Column, Info, Live, User } from "./api.ts";
+import { addressOfApi, asProblem, type Problem, request } from "./client.ts";
+import { type LiveState, LiveStream } from "./live.ts";
+
+/** How many seconds of the live stream are kept for its picture. */
+const HISTORY_MAX = 300;
+
+class Server {
+  info: Info | null = $state.raw(null);
+  columns: Column[] = $state.raw([]);
+  problem: Problem | null = $state.raw(null);
+  live: Live | null = $state.raw(null);
+  liveState: LiveState = $state("connecting");
+  retryMs = $state(0);
+  history: Live[] = $state.raw([]);
+  #stream: LiveStream | null = null;
+
+  /** Whether somebody must sign in before anything is answered. */
+  get isClosed(): boolean {
+    return this.info !== null && this.info.has_users && this.info.user === null;
+  }
+
+  async load(): Promise<void> {
+    try {
+      this.info = await request<Info>("info");
+      if (this.isClosed) return;
+      this.columns = await request<Column[]>("columns");
+      this.problem = null;
+    } catch (error) {
+      this.problem = asProblem(error);
+    }
+  }
+
+  async signIn(name: string, password: string): Promise<void> {
+    await request<User>("session", {}, { method: "POST", body: { name, password } });
+    await this.load();
+    this.listen();
+  }
+
+  async signOut(): Promise<void> {
+    await request("session", {}, { method: "DELETE" }).catch(() => undefined);
+    location.reload();
+  }
+
+  listen(): void {
+    this.#stream ??= new LiveStream({
+      open: () => new EventSource(addressOfApi("live")),
+      clock: { setTimeout: (run, ms) => window.setTimeout(run, ms), clearTimeout: (id) => window.clearTimeout(id) },
+      onLive: (live) => {
+        this.live = live;
+        this.history = [...this.history.slice(1 - HISTORY_MAX), live];
+      },
+      onState: (state, retryMs) => {
+        const isBack = state === "live" && this.liveState !== "live" && this.problem !== null;
+        this.liveState = state;
+        this.retryMs = retryMs;
+        if (isBack) void this.load();
+      },
+    });
+    this.#stream.start();
+  }
+
+  column(name: string): Column {
+    return this.columns.find((column) => column.name === name) ?? { name, label: name, type: "text" };
+  }
+}
+
+export const server = new Server();

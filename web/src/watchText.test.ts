@@ -1,0 +1,34 @@
+import { describe, expect, it } from "vitest";
+import type { Watch } from "./api.ts";
+import { lossesOf, ofJournal, stateOf, statementOf } from "./watchText.ts";
+
+const watch: Watch = { name: "w", title: "", severity: "notice", paused: false, error: null, text: "", counts: null };
+
+describe("watches", () => {
+  it("have a state", () => {
+    expect(stateOf(watch)).toBe("not run here");
+    expect(stateOf({ ...watch, counts: {} })).toBe("running");
+    expect(stateOf({ ...watch, paused: true, counts: {} })).toBe("paused");
+    expect(stateOf({ ...watch, paused: true, error: { title: "wrong", status: 400 } })).toBe("failed");
+  });
+
+  it("say what they could not look at", () => {
+    expect(lossesOf({ ...watch, counts: { windows_closed: 5, rows_late: 3, rows_shed: 0 } })).toEqual([["rows_late", 3]]);
+  });
+
+  it("have a statement, in which places of mistakes are", () => {
+    expect(statementOf('title = "a"\nquery = """\nSELECT 1\n"""\n[parameters]\n')).toBe("SELECT 1\n");
+    expect(statementOf("query = 'SELECT 1'")).toBe("SELECT 1");
+    expect(statementOf('query = "SELECT \\"a\\""')).toBeNull();
+    expect(statementOf('title = "no query"')).toBeNull();
+    expect(statementOf('query = """\nSELECT')).toBeNull();
+  });
+
+  it("have reports whose times are numbers", () => {
+    const report = ofJournal({
+      id: "a", watch: "w", title: "t", severity: "warning", window_start: "2026-01-01T00:00:00Z", window_end: "2026-01-01T00:01:00Z",
+      key: "k", rows: 3, evidence: [{ a: 1 }], records_lost: null, suppressed: 0, next: "",
+    });
+    expect([report.window_start, report.window_end, report.rows_found, report.next_commands]).toEqual([1767225600000, 1767225660000, 3, []]);
+  });
+});

@@ -1,0 +1,217 @@
+// Test code: a server that answers as `weir serve` does, from data of its own, so that the pages can be tried without it.
+// It is no part of the product. What the pages ask, it remembers in `requests`.
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { existsSync, readFileSync, statSync } from "node:fs";
+import type { AddressInfo } from "node:net";
+import { extname, join, normalize } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { ProblemBody, Report, Watch } from "../src/api.ts";
+import { Answers } from "./fixture-answers.ts";
+import { COLUMNS } from "./fixture-data.ts";
+import { statementOf } from "../src/watchText.ts";
+import { archiveAt, backtestAt, booksAt, liveAt, reportsAt, seriesAt, watchesAt } from "./fixture-state.ts";
+
+export const CSP = "default-src 'self'; style-src 'self'; script-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
+const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
+const TYPES: Record<string, string> = { ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml" };
+const FILTER_WORDS = ["any", "src", "dst", "ip", "net", "port", "proto", "tcp", "udp", "icmp", "bytes", "packets", "flags", "router", "and", "or", "not", "in", "if", "as", "first", "seen", "next"];
+
+const WINDOW = ["from", "until"];
+const WHICH = ["filter", ...WINDOW];
+/** Parameters that a path does not know are refused. */
+const PARAMETERS: Record<string, string[]> = {
+  "GET flows": [...WHICH, "columns", "order", "limit", "offset", "totals"],
+  "GET rank": [...WHICH, "by", "measure", "limit"],
+  "GET group": [...WHICH, "by", "measure", "limit"],
+  "GET timeline": [...WHICH, "by", "top", "measure", "points"],
+  "GET sankey": [...WHICH, "by", "measure", "limit"],
+  "GET estimate": WHICH,
+  "GET completeness": WINDOW,
+  "GET filter/check": ["filter"],
+  "GET filter/complete": ["filter", "at"],
+  "GET reports": ["since", "watch", "limit"],
+  "GET series": ["family", "match", "limit"],
+  "GET series/fetch": [...WINDOW, "family", "key", "metric", "step"],
+};
+
+export interface Fixture {
+  address: string;
+  requests: string[];
+  close: () => Promise<void>;
+}
+
+class FixtureServer {
+  readonly requests: string[] = [];
+  #answers = new Answers(Date.now());
+  #watches: Watch[] = watchesAt();
+  #reports: Report[] = reportsAt(this.#answers.nowMs);
+
+  async take(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = new URL(request.url ?? "/", "http://fixture.invalid");
+    response.setHeader("Content-Security-Policy", CSP);
+    if (!url.pathname.startsWith("/api/v1/")) return page(url.pathname, response);
+    const path = url.pathname.slice("/api/v1/".length);
+    this.requests.push(`${request.method} ${path}${decodeURIComponent(url.search.replaceAll("+", " "))}`);
+    if (path === "live") return this.#live(response);
+    const body = await read(request);
+    try {
+      json(response, 200, await this.#answer(`${request.method} ${path}`, url.searchParams, body));
+    } catch (error) {
+      const problem = error as ProblemBody;
+      json(response, problem.status ?? 500, problem.status ? problem : { title: String(error), status: 500 }, "application/problem+json");
+    }
+  }
+
+  async #answer(what: string, parameters: URLSearchParams, body: string): Promise<unknown> {
+    const now = this.#answers.nowMs;
+    const filter = parameters.get("filter") ?? "";
+    const strange = [...parameters.keys()].filter((name) => !(PARAMETERS[what] ?? []).includes(name));
+    if (strange.length > 0) throw problem(400, "the request is wrong", `unknown field \`${strange[0]}\``);
+    const wrong = /^GET (flows|rank|group|timeline|sankey|estimate)$/.test(what) ? checkFilter(filter) : null;
+    if (wrong) throw problem(400, "the filter cannot be read", wrong.message, wrong.hint, { from: wrong.from, to: wrong.to });
+    if (filter.includes("port 99")) await new Promise((resolve) => setTimeout(resolve, 3000));
+    switch (what) {
+      case "GET info":
+        return { version: "0.1.0", started_ms: now - 7_200_000, archive: { folder: "flows", flows: 231_904_112, octets: 4_810_331_204, segments: 511, first_ms: now - 21 * 86_400_000, last_ms: now }, collecting: [{ listen: "127.0.0.1:2055" }], user: { name: "local", role: "admin" }, has_users: false };
+      case "GET columns":
+        return COLUMNS;
+      case "GET flows":
+        return this.#answers.table(parameters);
+      case "GET rank":
+      case "GET group":
+        return this.#answers.group(parameters);
+      case "GET timeline":
+        return this.#answers.timeline(parameters);
+      case "GET sankey":
+        return this.#answers.sankey(parameters);
+      case "GET estimate":
+        return { segments: 24, octets: 190_331_204, rows_max: filter.includes("net 10.0.0.0/8") ? 4_090_000_000 : 9_210_400 };
+      case "POST sql":
+        return this.#sql((JSON.parse(body) as { statement: string }).statement);
+      case "GET questions":
+        return [{ id: 7, user: "local", text: "group by=src_addr", since_ms: Date.now(), rows_read: 4_000_000, octets_read: 1, rows_all: 9_000_000 }];
+      case "GET filter/check": {
+        const error = checkFilter(filter);
+        return error ? { ok: false, error } : { ok: true };
+      }
+      case "GET filter/complete":
+        return complete(filter, Number(parameters.get("at") ?? 0));
+      case "GET completeness":
+        return booksAt(now);
+      case "GET watches":
+        return this.#watches;
+      case "GET reports":
+        return this.#reports.filter((each) => !parameters.get("watch") || each.watch === parameters.get("watch"));
+      case "POST reports/ack": {
+        const ack = JSON.parse(body) as { watch: string; key?: string };
+        this.#reports = this.#reports.map((each) => (each.watch === ack.watch && each.key === (ack.key ?? "") ? { ...each, acknowledged: true } : each));
+        return {};
+      }
+      case "GET archive":
+        return archiveAt(now);
+      case "GET series":
+        return seriesAt(parameters.get("family"));
+      case "GET series/fetch": {
+        const line = this.#answers.timeline(parameters);
+        const values = (line.series[0]?.values ?? []).map((value) => (value === null ? null : (value * line.step_ms) / 8000));
+        return { step_ms: line.step_ms, times: line.times, series: [{ name: parameters.get("metric") ?? "bytes", values }] };
+      }
+      case "POST watches/check": {
+        const at = statementOf((JSON.parse(body) as { text: string }).text)?.indexOf("FORM") ?? -1;
+        const detail = "expected an expression, found FORM";
+        return at < 0 ? { ok: true, error: null, plan: "windows of 1m" } : { ok: false, error: problem(400, "the statement is wrong", detail, "did you mean 'FROM'?", { from: at, to: at + 4 }), plan: null };
+      }
+      default:
+        return this.#watch(what, body);
+    }
+  }
+
+  #watch(what: string, body: string): unknown {
+    const [, method = "", name = "", isBacktest] = /^(\w+) watches\/([\w-]+)(\/backtest)?$/.exec(what) ?? [];
+    const found = this.#watches.find((each) => each.name === name);
+    if (method === "POST" && isBacktest) return backtestAt(this.#answers.nowMs, Number(/-(\d+)d/.exec(body)?.[1] ?? 1));
+    if (method === "PUT") {
+      const watch: Watch = found ?? { name, title: "", severity: "notice", paused: false, error: null, counts: null, text: "" };
+      this.#watches = [...this.#watches.filter((each) => each !== found), { ...watch, text: body }];
+      return { ...watch, text: body };
+    }
+    if (method === "GET" && found) return found;
+    if (method === "DELETE") return {};
+    throw problem(404, "there is no such thing", `${what} is not known`);
+  }
+
+  #sql(statement: string): unknown {
+    const at = statement.indexOf("FORM");
+    if (at >= 0) throw problem(400, "the statement cannot be read", "expected end of statement, found FORM", "did you mean 'FROM'?", { from: Buffer.byteLength(statement.slice(0, at)), to: Buffer.byteLength(statement.slice(0, at)) + 4 });
+    if (statement.includes("busy")) throw problem(503, "too many questions", "8 questions run already", "wait for one of them, or cancel it");
+    return { ...this.#answers.group(new URLSearchParams({ by: "src_addr", limit: "20" })), totals: null, is_truncated: false };
+  }
+
+  #live(response: ServerResponse): void {
+    response.writeHead(200, { "Content-Type": "text/event-stream", "Cache-Control": "no-store" });
+    let tick = 0;
+    // The first minute at once, so that a picture is there.
+    const send = (ms: number) => response.write(`data: ${JSON.stringify(liveAt(ms, tick++, this.#reports.filter((each) => !each.acknowledged).length))}\n\n`);
+    for (let before = 60; before > 0; before -= 1) send(Date.now() - before * 1000);
+    const timer = setInterval(() => send(Date.now()), 1000);
+    response.on("close", () => clearInterval(timer));
+  }
+}
+
+interface Wrong {
+  message: string;
+  hint?: string;
+  from: number;
+  to: number;
+}
+
+function checkFilter(filter: string): Wrong | null {
+  for (const match of filter.matchAll(/[a-z]+/gi)) {
+    const before = filter[match.index - 1] ?? " ";
+    if (FILTER_WORDS.includes(match[0].toLowerCase()) || /[\w.:/]/.test(before) || /^[a-f]+$/.test(match[0]) || match[0] === "k") continue;
+    const from = Buffer.byteLength(filter.slice(0, match.index));
+    return { message: `unknown word '${match[0]}'`, hint: match[0] === "prot" ? "did you mean 'port'?" : undefined, from, to: from + match[0].length };
+  }
+  return null;
+}
+
+function complete(filter: string, at: number) {
+  const word = /[a-z]*$/i.exec(Buffer.from(filter).subarray(0, at).toString())?.[0] ?? "";
+  const about: Record<string, string> = { port: "Port, whatever the protocol.", proto: "IP protocol, by name or number.", src: "the source" };
+  return FILTER_WORDS.filter((each) => each.startsWith(word)).map((text) => ({ text, label: text, description: about[text] ?? "" }));
+}
+
+function problem(status: number, title: string, detail: string, hint?: string, place?: { from: number; to: number }): ProblemBody {
+  return { type: "about:blank", title, status, detail, hint, place };
+}
+
+function json(response: ServerResponse, status: number, body: unknown, type = "application/json"): void {
+  response.writeHead(status, { "Content-Type": type });
+  response.end(JSON.stringify(body));
+}
+
+async function read(request: IncomingMessage): Promise<string> {
+  const parts: Buffer[] = [];
+  for await (const part of request) parts.push(part as Buffer);
+  return Buffer.concat(parts).toString();
+}
+
+function page(path: string, response: ServerResponse): void {
+  const file = join(DIST, normalize(path === "/" ? "/index.html" : path));
+  if (!file.startsWith(DIST) || !existsSync(file) || !statSync(file).isFile()) return json(response, 404, problem(404, "there is no such page", path));
+  response.writeHead(200, { "Content-Type": TYPES[extname(file)] ?? "application/octet-stream" });
+  response.end(readFileSync(file));
+}
+
+/** Serves on loopback; port 0 takes any that is free. */
+export async function startFixture(port = 0): Promise<Fixture> {
+  const fixture = new FixtureServer();
+  const server = createServer((request, response) => void fixture.take(request, response));
+  await new Promise<void>((resolve) => server.listen(port, "127.0.0.1", resolve));
+  const close = () =>
+    new Promise<void>((resolve) => {
+      server.closeAllConnections();
+      server.close(() => resolve());
+    });
+  return { address: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, requests: fixture.requests, close };
+}

@@ -1,0 +1,78 @@
+// What runs and what was found: exporters, watches, reports.
+import { expect, expectAccessible, REAL, test } from "./weir.ts";
+
+test("an exporter that loses is found, with what to do", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "needs an exporter that loses");
+  await weir.open("#/exporters");
+  await expect(page.getByText("1 of 3 exporters loses records in this time.")).toBeVisible();
+  await page.getByRole("button", { name: "10.0.0.2" }).click();
+  await expect(page.getByText("look for full queues and policers")).toBeVisible();
+  await expect(page.getByText("114 of 20000 records missing")).toBeVisible();
+  await expectAccessible(page);
+});
+
+test("every rate says how complete it is", async ({ page, weir }) => {
+  await weir.open("#/now");
+  for (const name of ["traffic", "packets", "flows"]) {
+    await expect(page.locator(".stat", { hasText: name }).first().locator(".badge")).toHaveText(/complete|unknown/);
+  }
+  await expect(page.locator(".stat").first().locator(".value")).toHaveText(/bit\/s$/);
+});
+
+test("movers are compared with the days before, one question after the other", async ({ page, weir }) => {
+  await weir.open("#/now");
+  const movers = page.locator("section[aria-labelledby=movers]");
+  await expect(movers.locator("tbody tr").first()).toBeVisible();
+  await expect(movers).toContainText(/usual is the median|nothing of this hour/);
+  if (!REAL) expect(weir.requests.filter((each) => each.startsWith("GET rank?by=src_addr"))).toHaveLength(8);
+});
+
+test("a report is read, its command copied, and acknowledged", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "needs reports");
+  await weir.open("#/reports");
+  const report = page.locator(".report").first();
+  await report.getByRole("button", { expanded: false }).click();
+  await expect(report).toContainText("weir query -R flows -s dstport/flows 'src ip 203.0.113.66'");
+  await expect(report.getByRole("link", { name: "203.0.113.66" })).toHaveAttribute("href", /#\/host\/203\.0\.113\.66\?from=/);
+  await expectAccessible(page);
+  await report.getByRole("button", { name: "Acknowledge" }).click();
+  await expect(page.locator("section[aria-label=reports] header")).toContainText("1 of 3 reports");
+  await page.getByLabel("acknowledged too").check();
+  await expect(page.locator(".report")).toHaveCount(3);
+});
+
+test("a watch is edited, checked, tested on the past, and saved", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "needs watches of its own");
+  await weir.open("#/watches/portscan");
+  const file = page.getByLabel("file of the watch");
+  await expect(file).toHaveValue(/TUMBLE/);
+  const text = await file.inputValue();
+  await file.fill(text.replace("FROM", "FORM"));
+  await expect(page.getByText("not saved", { exact: true })).toBeVisible();
+  await page.getByRole("button", { name: "Check" }).click();
+  await expect(page.getByRole("alert").locator("mark")).toHaveText("FORM");
+  await file.fill(text.replace("100", "50"));
+  await page.reload();
+  await expect(file).toHaveValue(/fanout_min = 50/);
+  await page.getByRole("button", { name: "Check" }).click();
+  await expect(page.getByText("The file is right.")).toBeVisible();
+  await page.getByLabel("days").selectOption("3");
+  await page.getByRole("button", { name: "Backtest" }).click();
+  await expect(page.getByText("12 reports in 12 of")).toBeVisible();
+  await expectAccessible(page);
+  await page.getByRole("button", { name: /^(report at|\d+ reports from)/ }).first().click();
+  await expect(page.locator(".picked")).toContainText("usual_hosts");
+  await page.getByRole("button", { name: "Save" }).click();
+  await expect(page.getByText("Saved; the watch runs with it")).toBeVisible();
+  await page.reload();
+  await expect(file).toHaveValue(/fanout_min = 50/);
+  await expect(page.getByText("not saved", { exact: true })).toHaveCount(0);
+});
+
+test("a new watch begins with a file that can be tested", async ({ page, weir }) => {
+  await weir.open("#/watches");
+  await page.getByLabel("name of a new watch").fill("talkers");
+  await page.getByRole("button", { name: "New" }).click();
+  await expect(page).toHaveURL(/#\/watches\/talkers$/);
+  await expect(page.getByLabel("file of the watch")).toHaveValue(/TUMBLE\(flows, received/);
+});
