@@ -63,7 +63,7 @@ impl ColumnBody {
             ColumnType::U8 | ColumnType::U16 | ColumnType::U32 | ColumnType::U64 => ValueKind::Number,
             ColumnType::Time => ValueKind::Time,
             ColumnType::Address => ValueKind::Address,
-            ColumnType::Mac | ColumnType::Octets | ColumnType::Elements => ValueKind::Text,
+            ColumnType::Mac | ColumnType::Octets | ColumnType::Elements | ColumnType::Text => ValueKind::Text,
         };
         Self {
             name: spec.name.to_owned(),

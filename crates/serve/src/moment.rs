@@ -1,7 +1,8 @@
 //! Times in parameters.
 
 use jiff::Timestamp;
-use weir_chain::TimeSpan;
+use jiff::tz::TimeZone;
+use weir_query::times::{self, TimeError};
 use weir_query::{TimeWindow, WindowRule};
 
 use crate::Problem;
@@ -11,24 +12,16 @@ pub(crate) fn now_ms() -> i64 {
     Timestamp::now().as_millisecond()
 }
 
-/// Reads a time: RFC 3339, milliseconds since the epoch, `now`, or relative to now such as `-15m`.
+/// Reads a time: milliseconds since the epoch, or as every command reads it, in UTC where it has no zone.
 pub(crate) fn moment(text: &str, now_ms: i64) -> Result<i64, Problem> {
-    let wrong = || {
-        Problem::request(format!("'{}' is not a time", text.escape_debug()))
-            .with_hint("such as now, -15m, 1767225600000 or 2026-01-01T00:00:00Z")
-    };
-    if text == "now" {
-        return Ok(now_ms);
+    if let Ok(ms) = text.parse::<u64>() {
+        return Ok(ms.min(i64::MAX as u64) as i64);
     }
-    if let Some(span) = text.strip_prefix('-') {
-        let span: TimeSpan = span.parse().map_err(|_| wrong())?;
-        return Ok(now_ms.saturating_sub(span.millis()));
-    }
-    if let Ok(ms) = text.parse::<i64>() {
-        return Ok(ms);
-    }
+    let now = Timestamp::from_millisecond(now_ms).unwrap_or(Timestamp::UNIX_EPOCH).to_zoned(TimeZone::UTC);
     // a plus sign of an offset arrives as a space
-    text.replace(' ', "+").parse::<Timestamp>().map(Timestamp::as_millisecond).map_err(|_| wrong())
+    let read =
+        times::moment(text, &now).or_else(|error| times::moment(&text.replace(' ', "+"), &now).map_err(|_| error));
+    read.map_err(|error| Problem::request(error.to_string()).with_hint(TimeError::HINT))
 }
 
 /// The window between two times, each of which may be open.
@@ -57,8 +50,9 @@ mod tests {
         // date -u -d 2026-01-01T01:00:00+01:00 +%s
         assert_eq!(read("2026-01-01T01:00:00+01:00"), Ok(1_767_225_600_000));
         assert_eq!(read("2026-01-01T01:00:00 01:00"), Ok(1_767_225_600_000));
-        assert_eq!(read("yesterday"), Err("'yesterday' is not a time".to_owned()));
-        assert_eq!(read("-15"), Err("'-15' is not a time".to_owned()));
+        assert_eq!(read("yesterday"), Ok(-86_400_000));
+        assert_eq!(read("soon"), Err("'soon' is no time".to_owned()));
+        assert_eq!(read("-15"), Err("'-15' is no time".to_owned()));
     }
 
     #[test]
