@@ -207,7 +207,7 @@ fn place_text(column: Column, record: &Record, position: usize) -> (Option<Vec<u
     let field = &record.fields[position];
     let octets = if column == Column::Ja3 && shown.octets.len() == 16 { &shown.octets[..] } else { said(shown) };
     let Some((text, is_whole)) = text_of(column, octets) else { return (None, true) };
-    (((at) == position).then_some(text), said(field).is_empty() || said(field) == said(shown) && is_whole)
+    ((at == position).then_some(text), said(field).is_empty() || said(field) == said(shown) && is_whole)
 }
 
 /// Addresses of both families for one column: the one that is set, the innermost when both are, the IPv4 address when

@@ -100,11 +100,8 @@ fn listed(name: &str) -> anyhow::Result<Listed> {
     }
     let element = NamedElement::parse(name).with_context(|| {
         let known: Vec<_> = Column::ALL.iter().map(|column| column.name()).collect();
-        format!(
-            "'{name}' is neither a column nor an Information Element\nhint: the columns are {}; elements have their registered \
-             name, or 'enterprise/number'",
-            known.join(", ")
-        )
+        let known = known.join(", ");
+        format!("'{name}' is not a column\nhint: the columns are {known}; elements have their registered name")
     })?;
     let column = element.numbers.iter().find_map(|(enterprise, id)| Column::of_element(*enterprise, *id));
     Ok(column.map_or_else(|| Listed::Element(name.to_owned(), element), |(column, _)| Listed::Column(column)))
@@ -135,6 +132,6 @@ mod tests {
         assert_eq!(cells(1), "|src_port|tlsciphersuite|server_name|9/12235|");
         assert_eq!([cells(3), cells(4)], ["|1|4865|a.example||", "|2||||"]);
         let error = ListedColumns::parse(&["nonsense".to_owned()]).expect_err("no such name").to_string();
-        assert!(error.starts_with("'nonsense' is neither a column nor an Information Element\nhint: "), "{error}");
+        assert!(error.starts_with("'nonsense' is not a column\nhint: the columns are received, "), "{error}");
     }
 }
