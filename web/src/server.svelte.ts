@@ -5,6 +5,16 @@ import { type LiveState, LiveStream } from "./live.ts";
 
 /** How many seconds of the live stream are kept for its picture. */
 const HISTORY_MAX = 300;
+/** Two events that are further apart have a gap between them. */
+const GAP_MS = 3_000;
+/** A page that nobody sees gives its connection back after this time: a browser has six for a server, over all its tabs. */
+const UNSEEN_MS = 5_000;
+
+/** A second of the live stream; null where it was not watched. */
+export interface Second {
+  time_ms: number;
+  bytes_per_s: number | null;
+}
 
 class Server {
   info: Info | null = $state.raw(null);
@@ -13,8 +23,10 @@ class Server {
   live: Live | null = $state.raw(null);
   liveState: LiveState = $state("connecting");
   retryMs = $state(0);
-  history: Live[] = $state.raw([]);
+  history: Second[] = $state.raw([]);
   #stream: LiveStream | null = null;
+  #unseen: ReturnType<typeof setTimeout> | undefined;
+  #isAway = false;
 
   /** Whether somebody must sign in before anything is answered. */
   get isClosed(): boolean {
@@ -49,7 +61,9 @@ class Server {
       clock: { setTimeout: (run, ms) => window.setTimeout(run, ms), clearTimeout: (id) => window.clearTimeout(id) },
       onLive: (live) => {
         this.live = live;
-        this.history = [...this.history.slice(1 - HISTORY_MAX), live];
+        const last = this.history.at(-1);
+        const gap = last && live.time_ms - last.time_ms > GAP_MS ? [{ time_ms: last.time_ms + 1000, bytes_per_s: null }] : [];
+        this.history = [...this.history, ...gap, { time_ms: live.time_ms, bytes_per_s: live.bytes_per_s }].slice(-HISTORY_MAX);
       },
       onState: (state, retryMs) => {
         const isBack = state === "live" && this.liveState !== "live" && this.problem !== null;
@@ -59,6 +73,19 @@ class Server {
       },
     });
     this.#stream.start();
+    document.addEventListener("visibilitychange", () => {
+      clearTimeout(this.#unseen);
+      if (document.hidden) {
+        this.#isAway = false;
+        this.#unseen = setTimeout(() => {
+          this.#isAway = true;
+          this.#stream?.stop();
+        }, UNSEEN_MS);
+      } else if (this.#isAway) {
+        this.#isAway = false;
+        this.#stream?.start();
+      }
+    });
   }
 
   column(name: string): Column {

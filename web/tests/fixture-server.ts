@@ -37,11 +37,14 @@ const PARAMETERS: Record<string, string[]> = {
 export interface Fixture {
   address: string;
   requests: string[];
+  /** Connections of live streams that are open. */
+  lives: () => number;
   close: () => Promise<void>;
 }
 
 class FixtureServer {
   readonly requests: string[] = [];
+  lives = 0;
   #answers = new Answers(Date.now());
   #watches: Watch[] = watchesAt();
   #reports: Report[] = reportsAt(this.#answers.nowMs);
@@ -154,7 +157,11 @@ class FixtureServer {
     const send = (ms: number) => response.write(`data: ${JSON.stringify(liveAt(ms, tick++, this.#reports.filter((each) => !each.acknowledged).length))}\n\n`);
     for (let before = 60; before > 0; before -= 1) send(Date.now() - before * 1000);
     const timer = setInterval(() => send(Date.now()), 1000);
-    response.on("close", () => clearInterval(timer));
+    this.lives += 1;
+    response.on("close", () => {
+      clearInterval(timer);
+      this.lives -= 1;
+    });
   }
 }
 
@@ -213,5 +220,5 @@ export async function startFixture(port = 0): Promise<Fixture> {
       server.closeAllConnections();
       server.close(() => resolve());
     });
-  return { address: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, requests: fixture.requests, close };
+  return { address: `http://127.0.0.1:${(server.address() as AddressInfo).port}/`, requests: fixture.requests, lives: () => fixture.lives, close };
 }

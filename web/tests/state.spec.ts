@@ -19,6 +19,24 @@ test("every rate says how complete it is", async ({ page, weir }) => {
   await expect(page.locator(".stat").first().locator(".value")).toHaveText(/bit\/s$/);
 });
 
+test("a page that nobody sees holds no connection", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "counts connections");
+  await page.clock.install();
+  await weir.open("#/now");
+  await expect(page.getByText(/^live, /)).toBeVisible();
+  await expect.poll(weir.lives).toBe(1);
+  const setHidden = (isHidden: boolean) =>
+    page.evaluate((value) => {
+      Object.defineProperty(document, "hidden", { configurable: true, get: () => value });
+      document.dispatchEvent(new Event("visibilitychange"));
+    }, isHidden);
+  await setHidden(true);
+  await page.clock.runFor(6_000);
+  await expect.poll(weir.lives).toBe(0);
+  await setHidden(false);
+  await expect.poll(weir.lives).toBe(1);
+});
+
 test("movers are compared with the days before, one question after the other", async ({ page, weir }) => {
   await weir.open("#/now");
   const movers = page.locator("section[aria-labelledby=movers]");

@@ -11,13 +11,14 @@ export interface Weir {
   address: string;
   /** What was asked of the fixture server; empty with a real one. */
   requests: string[];
+  lives: () => number;
   open: (hash: string) => Promise<void>;
 }
 
 export const test = base.extend<{ weir: Weir }, { fixture: Fixture }>({
   fixture: [
     async ({}, use) => {
-      if (REAL) return use({ address: REAL.endsWith("/") ? REAL : `${REAL}/`, requests: [], close: async () => undefined });
+      if (REAL) return use({ address: REAL.endsWith("/") ? REAL : `${REAL}/`, requests: [], lives: () => 0, close: async () => undefined });
       const fixture = await startFixture();
       await use(fixture);
       await fixture.close();
@@ -38,6 +39,7 @@ export const test = base.extend<{ weir: Weir }, { fixture: Fixture }>({
     await use({
       address: fixture.address,
       requests: fixture.requests,
+      lives: fixture.lives,
       open: async (hash) => {
         await page.goto(`${fixture.address}${hash}`);
       },
