@@ -37,8 +37,9 @@ const MARKER_TEXT: &str = "weir archive, version 2";
 /// Archives of this version have no manifest. They are read as they are, and get one from the first who writes.
 const MARKER_TEXT_1: &str = "weir archive, version 1";
 const LOCK: &str = "lock";
-/// Folders that are not the archive's own: what `weir collect` remembers, statistics, and how far flows were forwarded.
-const GUESTS: [&str; 3] = ["collector", "statistics", "forward"];
+/// Folders that are not the archive's own: what `weir collect` remembers, statistics, how far flows were forwarded, and
+/// which files were imported.
+const GUESTS: [&str; 4] = ["collector", "statistics", "forward", "import"];
 /// Folders that are made before the marker.
 const FOLDERS: [&str; 5] = ["tail", "tmp", "merging", "readers", "manifest"];
 
