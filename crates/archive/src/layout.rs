@@ -38,9 +38,9 @@ const MARKER_TEXT: &str = "weir archive, version 2";
 /// Archives of this version have no manifest. They are read as they are, and get one from the first who writes.
 const MARKER_TEXT_1: &str = "weir archive, version 1";
 const LOCK: &str = "lock";
-/// Folders that may be there before the archive is: what `weir collect` remembers, statistics, how far flows were forwarded,
-/// which files they were read from.
-const GUESTS: [&str; 4] = ["collector", "statistics", "forward", "sources"];
+/// Folders that are not the archive's own: what `weir collect` remembers, statistics, how far flows were forwarded, which files
+/// they were read from, and which files a followed folder had.
+const GUESTS: [&str; 5] = ["collector", "statistics", "forward", "sources", "import"];
 /// Folders that are made before the marker.
 const FOLDERS: [&str; 5] = ["tail", "tmp", "merging", "readers", "manifest"];
 

@@ -31,7 +31,8 @@ pub use block::BLOCK_OCTETS_MAX;
 pub use decoder::BATCH_ROWS_MAX;
 pub use exporters::{Exporter, Exporters};
 pub use header::{Compression, Info, Statistics, Sums};
-pub use select::select;
+pub use select::{Selected, select};
+pub use shape::{HEADER_EXPORTER, HEADER_IDENT, HEADER_IS_SAMPLED, RECORD_HEADER};
 pub use writer::{Writer, WriterOptions};
 
 use crate::FormatError;
@@ -102,7 +103,17 @@ struct Open {
 impl Reader {
     /// Opens a file and reads what it says about itself.
     pub fn open(path: impl AsRef<Path>) -> Result<Self, FormatError> {
-        let path = path.as_ref().to_owned();
+        Self::open_with(path.as_ref(), false)
+    }
+
+    /// The same; what the header of a record says and no column has is added to the elements of its flow, under
+    /// [`RECORD_HEADER`].
+    pub fn open_with_headers(path: impl AsRef<Path>) -> Result<Self, FormatError> {
+        Self::open_with(path.as_ref(), true)
+    }
+
+    fn open_with(path: &Path, headers: bool) -> Result<Self, FormatError> {
+        let path = path.to_owned();
         let failed = |error| FormatError::open(&path, error);
         let mut file = File::open(&path).map_err(failed)?;
         let length = file.metadata().map_err(failed)?.len();
@@ -143,7 +154,8 @@ impl Reader {
             other => return Err(unsupported(format!("layout {other} of nfcapd files"))),
         };
         file.seek(SeekFrom::Start(begin as u64)).map_err(|error| FormatError::read(&path, error))?;
-        let decoder = Decoder::new(info.layout, info.statistics.map_or(0, |statistics| statistics.last_ms as i64));
+        let last_ms = info.statistics.map_or(0, |statistics| statistics.last_ms as i64);
+        let decoder = Decoder::new(info.layout, last_ms, headers.then(|| info.ident.clone()));
         Ok(Self {
             path,
             file,

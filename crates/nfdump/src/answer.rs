@@ -1,21 +1,22 @@
 //! The question that the options make, and its answer.
 
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Instant;
 
-use crate::text::{Format, Options, Ranking, push_csv_footer, push_footer, write_ranking, write_rows};
+use crate::text::{Format, Options, Ranking, Release, push_csv_footer, push_footer, write_ranking, write_rows};
 use anyhow::{Context, bail};
 use arrow::array::RecordBatch;
 use arrow::compute::filter_record_batch;
 use jiff::tz::TimeZone;
 use weir_filter::Predicate;
-use weir_flow::{Column, FlowBatch};
+use weir_flow::{Column, ColumnType, FlowBatch};
 use weir_formats::nfcapd;
 use weir_print::PrintError;
-use weir_query::{AggregateKey, Conversation, Conversations, Measure, QueryOptions, Select, Sorting, TimeWindow};
+use weir_query::{AggregateKey, Conversation, Conversations, Measure, QueryOptions, Select, Sorting};
 
 use crate::input::Input;
-use crate::keys::{Statistic, columns_of, format_of_groups, keys, sorting, statistics};
+use crate::keys::{Statistic, columns_of, csv_of_groups, format_of_groups, keys, sorting, statistics};
 use crate::run::parse_filter;
 use crate::source::{Counts, FlowSelection, Rows, Source, asked_of};
 use crate::view::{View, Way, with_other_address};
@@ -52,24 +53,22 @@ pub(crate) fn answer(args: &Arguments, input: Input, filter: Predicate, output: 
         tag_addresses: args.output.tag_addresses,
         quiet: args.output.quiet,
         zone: TimeZone::system(),
+        release: args.output.release,
     };
-    let usual = match (args.grouping.both_ways || args.grouping.guess, keys.is_empty()) {
-        (true, _) => "biline".to_owned(),
-        (false, true) => "line".to_owned(),
-        (false, false) => format_of_groups(&tags),
-    };
-    let own = format_file::formats(args.output.config.as_deref())?;
-    let format = Format::parse(args.output.output.as_deref().unwrap_or(&usual), &own, &mut options)?;
-    if !keys.is_empty() && !format.is_lines() && !format.is_csv() {
-        bail!("-A is printed in lines or with -o csv\nhint: without -o the format is '{}'", format_of_groups(&tags));
-    }
+    let format = format(args, &keys, &tags, &mut options)?;
     let order =
         args.grouping.order.as_deref().or(args.grouping.by_start.then_some("tstart")).map(sorting).transpose()?;
     // decoding files takes most of the time and one thread: more of them would mostly wait for each other
     let threads = if matches!(input, Input::Files(_)) { args.threads.unwrap_or(1).max(1) } else { ask.threads };
     let reading = QueryOptions { threads, ..ask.clone() };
-    let selection =
-        FlowSelection { filter, window: args.flows.window.unwrap_or_default(), count_max: args.flows.count };
+    let selection = FlowSelection {
+        filter,
+        window: args.flows.window.unwrap_or_default(),
+        count_max: args.flows.count,
+        release: options.release,
+        has_headers: format.needs_headers() && args.file.write.is_none(),
+        left_out: Arc::default(),
+    };
     let writer = AnswerWriter {
         source: Source::open(input, selection, reading)?,
         options,
@@ -84,6 +83,35 @@ pub(crate) fn answer(args: &Arguments, input: Input, filter: Predicate, output: 
     writer.write(began, output)
 }
 
+/// The format of the answer.
+fn format(args: &Arguments, keys: &[AggregateKey], tags: &str, options: &mut Options) -> anyhow::Result<Format> {
+    let release = args.output.release;
+    let usual = match (args.grouping.both_ways || args.grouping.guess, keys.is_empty()) {
+        (true, _) => "biline".to_owned(),
+        (false, true) => "line".to_owned(),
+        (false, false) => format_of_groups(tags),
+    };
+    let own = format_file::formats(args.output.config.as_deref())?;
+    let named = args.output.output.as_deref();
+    if keys.is_empty() || release == Release::V1_7_1 {
+        let format = Format::parse(named.unwrap_or(&usual), &own, options)?;
+        if !keys.is_empty() && !format.is_lines() && !format.is_csv() {
+            bail!("-A is printed in lines or with -o csv\nhint: without -o the format is '{usual}'");
+        }
+        return Ok(format);
+    }
+    let csv = csv_of_groups(tags);
+    let text: &str = match named {
+        None => &usual,
+        Some("csv") => &csv,
+        Some(text) if text.starts_with("fmt:") || text.starts_with("csv:") => text,
+        Some(other) => {
+            bail!("-A is not printed as '{other}' by nfdump 1.7.8\nhint: leave -o out, or use csv or '{usual}'")
+        }
+    };
+    Ok(Format::parse(text, &own, options)?)
+}
+
 impl AnswerWriter<'_> {
     fn write(&self, began: Instant, output: &mut dyn Write) -> anyhow::Result<()> {
         let counts = if self.args.grouping.statistic.is_empty() { self.flows(output)? } else { self.rankings(output)? };
@@ -91,7 +119,9 @@ impl AnswerWriter<'_> {
             return Ok(());
         }
         let mut text = Vec::new();
-        if !self.format.has_footer() && self.args.grouping.statistic.is_empty() {
+        let is_ranking = self.counts_fields()?;
+        let is_silent = self.format.is_json() || (self.format.is_csv() && self.options.release.is_last());
+        if is_silent || (!self.format.has_footer() && !is_ranking) {
             return Ok(());
         }
         if self.format.is_csv() {
@@ -100,13 +130,16 @@ impl AnswerWriter<'_> {
             let mut cost = counts.cost;
             cost.wall_seconds = began.elapsed().as_secs_f64();
             (cost.user_seconds, cost.system_seconds) = files::processor_seconds();
-            if let Some(TimeWindow { from_ms: Some(from), until_ms: Some(until), .. }) = self.args.flows.window {
-                (cost.first_ms, cost.last_ms) = (Some(from), Some(until));
-            }
             push_footer(&mut text, &counts.totals, &cost, &self.options);
         }
         output.write_all(&text)?;
         Ok(())
+    }
+
+    /// Whether the values of a field are ranked.
+    fn counts_fields(&self) -> anyhow::Result<bool> {
+        let mut all = self.args.grouping.statistic.iter().map(|text| statistics(text));
+        all.try_fold(false, |any, asked| Ok(any || asked?.iter().any(|statistic| statistic.key.is_some())))
     }
 
     /// A listing, or what is made of whole flows.
@@ -239,7 +272,7 @@ impl AnswerWriter<'_> {
             PrintError::Batches(error) => error,
             PrintError::Write(error) => error.into(),
         })?;
-        if is_empty && !self.options.quiet && (self.format.is_lines() || self.format.is_raw()) {
+        if is_empty && (self.format.is_lines() || self.format.is_raw()) {
             output.write_all(b"No matching flows\n")?;
         }
         Ok(())
@@ -277,9 +310,6 @@ impl AnswerWriter<'_> {
         if self.args.file.write.is_some() && self.args.grouping.statistic.len() > 1 {
             bail!("-w takes one -s record");
         }
-        if self.format.is_json() {
-            bail!("-s is printed as text or with -o csv\nhint: weir query -s … -o json");
-        }
         let mut asked: Vec<Statistic> = Vec::new();
         for text in &self.args.grouping.statistic {
             asked.extend(statistics(text)?);
@@ -299,7 +329,8 @@ impl AnswerWriter<'_> {
             let limit_before = limit.filter(|_| self.post_filter == Predicate::True);
             can_sort(statistic.way, self.source.is_archive())?;
             let select = Select::Statistic { key, per_protocol, sorting, limit: limit_before };
-            let rows = self.source.ask(select, View { way: statistic.way, zeros: key.columns().to_vec() })?;
+            let zeros = zeros_of(key.columns(), self.options.release);
+            let rows = self.source.ask(select, View { way: statistic.way, zeros })?;
             let rows: Vec<RecordBatch> = self.after(rows, limit).collect::<Result<_, _>>()?;
             let totals = match counts {
                 Some(counts) => counts,
@@ -328,6 +359,16 @@ impl AnswerWriter<'_> {
             None => Ok(()),
         }
     }
+}
+
+/// The columns of a key that count as 0 where a record lacks them: in 1.7.8 numbers, but not those of observation and
+/// events.
+fn zeros_of(columns: &[Column], release: Release) -> Vec<Column> {
+    const LEFT_OUT: [Column; 4] =
+        [Column::ObservationDomain, Column::ObservationPoint, Column::NatEvent, Column::FirewallEvent];
+    let is_octets = |column: &Column| matches!(column.column_type(), ColumnType::Address | ColumnType::Mac);
+    let is_zero = |column: &&Column| !release.is_last() || !(is_octets(column) || LEFT_OUT.contains(column));
+    columns.iter().filter(is_zero).copied().collect()
 }
 
 /// The columns of flows of an answer.

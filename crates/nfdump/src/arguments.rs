@@ -7,6 +7,7 @@
 
 use weir_query::TimeWindow;
 
+use crate::text::Release;
 use crate::times;
 
 /// Examples at the end of the long help.
@@ -39,6 +40,14 @@ pub struct Arguments {
     pub(crate) refused: RefusedArguments,
 }
 
+/// Takes `none`, which is what nfdump does without a database.
+fn no_database(text: &str) -> Result<String, String> {
+    match text {
+        "none" => Ok(text.to_owned()),
+        _ => Err("databases of nfdump are not read; with none, places and Tor nodes are printed as unknown".to_owned()),
+    }
+}
+
 /// Which flows are taken.
 #[derive(Debug, clap::Args)]
 pub(crate) struct FlowArguments {
@@ -49,7 +58,7 @@ pub(crate) struct FlowArguments {
     #[arg(short = 'f', value_name = "FILE")]
     pub(crate) filter_file: Option<String>,
     /// Take only flows strictly within YYYY/MM/DD.hh:mm:ss-YYYY/MM/DD.hh:mm:ss, in the local zone
-    #[arg(short = 't', value_name = "WINDOW", value_parser = times::window)]
+    #[arg(short = 't', value_name = "WINDOW", value_parser = times::window, allow_hyphen_values = true)]
     pub(crate) window: Option<TimeWindow>,
     /// Stop after this many flows that pass the filter
     #[arg(short = 'c', value_name = "N")]
@@ -118,6 +127,9 @@ pub(crate) struct OutputArguments {
     /// Print plain numbers rather than 1.2 M
     #[arg(short = 'N')]
     pub(crate) plain_numbers: bool,
+    /// Print everything as this release of nfdump does
+    #[arg(long = "as", value_name = "RELEASE", value_enum, env = "WEIR_NFDUMP_AS", default_value_t)]
+    pub(crate) release: Release,
     /// Print a Control-A before each address, for hooks of NfSen
     #[arg(short = 'T')]
     pub(crate) tag_addresses: bool,
@@ -176,10 +188,10 @@ pub(crate) struct ReportArguments {
 #[derive(Debug, clap::Args)]
 pub(crate) struct RefusedArguments {
     /// Geolocation database; only none is offered
-    #[arg(short = 'G', value_name = "none", value_parser = ["none"])]
+    #[arg(short = 'G', value_name = "none", value_parser = no_database)]
     pub(crate) geo: Option<String>,
     /// Database of Tor nodes; only none is offered
-    #[arg(short = 'H', value_name = "none", value_parser = ["none"])]
+    #[arg(short = 'H', value_name = "none", value_parser = no_database)]
     pub(crate) tor: Option<String>,
     /// Not offered: write the flows with -w and -z instead
     #[arg(short = 'J', value_name = "CODEC", hide = true)]
@@ -190,8 +202,8 @@ pub(crate) struct RefusedArguments {
     /// Not offered: use the filter, bytes > N
     #[arg(short = 'L', value_name = "N", hide = true)]
     pub(crate) bytes_min: Option<String>,
-    /// Not offered: host names of filters are resolved by the system
-    #[arg(short = 'D', value_name = "SERVER", hide = true)]
+    /// Ignored: host names of filters are resolved by the system
+    #[arg(short = 'D', value_name = "SERVER")]
     pub(crate) name_server: Option<String>,
     /// Not offered: files of nfdump 1.6 are read without their extension maps
     #[arg(short = 'x', value_name = "FILE", hide = true)]

@@ -6,6 +6,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use tracing::warn;
 use weir_flow::AddressText;
 use weir_formats::nfcapd::{Reader, Statistics, Sums};
 
@@ -72,11 +73,10 @@ pub(crate) fn exporters(path: &str, output: &mut dyn Write) -> anyhow::Result<()
 
 /// `-I`: counters of all files, by protocol.
 pub(crate) fn statistics(files: &[PathBuf], output: &mut dyn Write) -> anyhow::Result<()> {
-    let mut ident = "none".to_owned();
+    let mut ident = String::new();
     let mut all = Statistics::default();
-    for path in files {
-        let (name, of_file) = statistics_of(path)?;
-        if !name.is_empty() {
+    for (_, (name, of_file)) in all_statistics(files)? {
+        if ident.is_empty() {
             ident = name;
         }
         let first = if all.first_ms == 0 { of_file.first_ms } else { all.first_ms.min(of_file.first_ms) };
@@ -94,7 +94,7 @@ pub(crate) fn statistics(files: &[PathBuf], output: &mut dyn Write) -> anyhow::R
             sums.bytes += more.bytes;
         }
     }
-    let mut text = format!("Ident: {ident}\n");
+    let mut text = format!("Ident: {}\n", if ident.is_empty() { "none" } else { &ident });
     let counters: [Counter; 3] =
         [("Flows", |sums| sums.flows), ("Packets", |sums| sums.packets), ("Bytes", |sums| sums.bytes)];
     for (label, counter) in counters {
@@ -114,8 +114,7 @@ pub(crate) fn statistics(files: &[PathBuf], output: &mut dyn Write) -> anyhow::R
 /// `-g`: a line for each file, with the time of its name.
 pub(crate) fn gnuplot(files: &[PathBuf], output: &mut dyn Write) -> anyhow::Result<()> {
     let mut text = "# yyyy-mm-dd HH:MM:SS,flows,packets,bytes\n".to_owned();
-    for path in files {
-        let (_, Statistics { total: Sums { flows, packets, bytes }, .. }) = statistics_of(path)?;
+    for (path, (_, Statistics { total: Sums { flows, packets, bytes }, .. })) in all_statistics(files)? {
         let time = time_of_name(path).with_context(|| {
             let name = path.display();
             format!("the name of {name} has no time\nhint: files of nfcapd are named nfcapd.YYYYMMDDhhmm")
@@ -123,6 +122,23 @@ pub(crate) fn gnuplot(files: &[PathBuf], output: &mut dyn Write) -> anyhow::Resu
         let _ = writeln!(text, "{time},{flows},{packets},{bytes}");
     }
     Ok(output.write_all(text.as_bytes())?)
+}
+
+/// What each file says; those that say nothing are left out, as long as another one says something.
+fn all_statistics(files: &[PathBuf]) -> anyhow::Result<Vec<(&PathBuf, (String, Statistics))>> {
+    let mut found = Vec::new();
+    let mut failure = None;
+    for path in files {
+        match statistics_of(path) {
+            Ok(of_file) => found.push((path, of_file)),
+            Err(error) if files.len() == 1 => return Err(error),
+            Err(error) => {
+                warn!("{error:#}");
+                failure = Some(error);
+            }
+        }
+    }
+    failure.filter(|_| found.is_empty()).map_or(Ok(found), Err)
 }
 
 fn statistics_of(path: &Path) -> anyhow::Result<(String, Statistics)> {

@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use tracing::warn;
+
 use crate::Arguments;
 
 /// The file that every archive has.
@@ -24,6 +26,10 @@ impl Input {
         }
         let [read, range, directories] =
             [&args.input.read, &args.input.range, &args.input.directories].map(Option::as_deref);
-        Ok(Self::Files(weir_formats::nfcapd::select(read, range, directories)?))
+        let selected = weir_formats::nfcapd::select(read, range, directories)?;
+        for missing in &selected.missing {
+            warn!("{} is not a directory, and is left out", missing.display());
+        }
+        Ok(Self::Files(selected.files))
     }
 }

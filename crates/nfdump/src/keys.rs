@@ -43,6 +43,11 @@ pub(crate) fn statistics(text: &str) -> anyhow::Result<Vec<Statistic>> {
 /// Reads `ORDER[:a|d]`: how rows are sorted, and the counters that the order is about.
 pub(crate) fn sorting(text: &str) -> anyhow::Result<(Sorting, Way)> {
     let name = text.split(':').next().unwrap_or_default();
+    // what 1.7.8 calls them in -O
+    const LONG: [(&str, &str); 4] =
+        [("ipackets", "ipkg"), ("opackets", "opkg"), ("ibytes", "ibyte"), ("obytes", "obyte")];
+    let short = LONG.iter().find(|(long, _)| *long == name).map(|(long, short)| text.replacen(long, short, 1));
+    let text = short.as_deref().unwrap_or(text);
     // orders of what goes out are named as those of what comes in
     let order_in = text.strip_prefix('o').map(|order| format!("i{order}"));
     let sorting = Sorting::parse(order_in.as_deref().unwrap_or(text)).map_err(|error| match error {
@@ -76,6 +81,11 @@ pub(crate) fn columns_of(key: AggregateKey) -> Vec<Column> {
 /// The format of groups when none is asked for.
 pub(crate) fn format_of_groups(tags: &str) -> String {
     format!("fmt:%ts %td  {tags}  %pkt %byt %bps %bpp %fl")
+}
+
+/// Comma-separated values of groups: 1.7.8 prints the keys alone, 1.7.1 all of its columns.
+pub(crate) fn csv_of_groups(tags: &str) -> String {
+    format!("csv:%ts,%td,{},%pkt,%byt,%bps,%bpp,%fl", tags.replace(' ', ","))
 }
 
 fn tag(name: &str, key: AggregateKey) -> Option<&'static str> {
@@ -137,6 +147,8 @@ mod tests {
         assert!(found[1].sorting.is_ascending() && found.iter().all(|found| found.per_protocol));
         assert!(statistics("record").expect("a statistic")[0].key.is_none());
         assert_eq!(statistics("srcip/obyte").expect("a statistic")[0].way, Way::Out);
+        let (long, short) = (sorting("obytes:a").expect("an order"), sorting("obyte:a").expect("an order"));
+        assert_eq!((long.0.order, long.0.is_ascending(), long.1), (short.0.order, short.0.is_ascending(), short.1));
         assert!(statistics("srcip/tstart").is_err() && statistics("nothing").is_err());
     }
 

@@ -23,4 +23,4 @@ mod source;
 mod view;
 
 pub use arguments::Arguments;
-pub use run::{FAILED, hint, run};
+pub use run::{FAILED, exit_status, hint, run};

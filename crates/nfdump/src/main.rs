@@ -27,7 +27,7 @@ fn main() -> ExitCode {
             if let Some(hint) = weir_nfdump::hint(&error) {
                 eprintln!("hint: {hint}");
             }
-            ExitCode::from(weir_nfdump::FAILED)
+            ExitCode::from(weir_nfdump::exit_status(&error))
         }
     }
 }

@@ -8,8 +8,21 @@ use weir_filter::{Predicate, Reader};
 use crate::input::Input;
 use crate::{Arguments, answer, files};
 
-/// Exit status of nfdump when something is wrong.
+/// Exit status when something is wrong.
 pub const FAILED: u8 = 255;
+
+/// Exit status of nfdump when a filter is wrong.
+const FILTER_FAILED: u8 = 254;
+
+/// A filter that means nothing.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct FilterError(String);
+
+/// The exit status that goes with an error.
+pub fn exit_status(error: &anyhow::Error) -> u8 {
+    if error.downcast_ref::<FilterError>().is_some() { FILTER_FAILED } else { FAILED }
+}
 
 /// Octets of the answer that are written at once.
 const OUTPUT_OCTETS: usize = 1 << 16;
@@ -32,7 +45,11 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
 
 fn run_into(arguments: &Arguments, output: &mut dyn Write) -> anyhow::Result<()> {
     if arguments.report.version {
-        let version = concat!("weir nfdump: Version: ", env!("CARGO_PKG_VERSION"), ", as nfdump 1.7\n");
+        let version = format!(
+            "weir nfdump: Version: {}, as nfdump {}\n",
+            env!("CARGO_PKG_VERSION"),
+            arguments.output.release.number()
+        );
         return Ok(output.write_all(version.as_bytes())?);
     }
     refuse_not_offered(arguments)?;
@@ -77,7 +94,6 @@ fn refuse_not_offered(args: &Arguments) -> anyhow::Result<()> {
         ("-J", &args.refused.recompress, "read the file with -r and write it with -w and -z=CODEC"),
         ("-l", &args.refused.packets_min, "use the filter 'packets > N'"),
         ("-L", &args.refused.bytes_min, "use the filter 'bytes > N'"),
-        ("-D", &args.refused.name_server, "host names of filters are resolved by the system"),
         ("-x", &args.refused.extensions, "-v FILE reports what is in a file"),
     ];
     match options.into_iter().find(|(_, value, _)| value.is_some()) {
@@ -99,5 +115,5 @@ fn filter(args: &Arguments) -> anyhow::Result<Predicate> {
 
 pub(crate) fn parse_filter(text: &str) -> anyhow::Result<Predicate> {
     let reader = Reader::for_command_line().with_file_records();
-    reader.parse(text).map_err(|error| anyhow::anyhow!("{}", error.render(text)))
+    reader.parse(text).map_err(|error| FilterError(error.render(text)).into())
 }

@@ -1,11 +1,12 @@
 //! Where flows come from, and what is counted of them on the way.
 
+use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread;
 
-use crate::text::{QueryCost, Totals};
+use crate::text::{QueryCost, Release, Totals};
 use anyhow::Context;
 use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
 use arrow::compute::{filter_record_batch, max, min};
@@ -13,7 +14,7 @@ use arrow::datatypes::TimestampMillisecondType;
 use tracing::warn;
 use weir_filter::{FileRecords, Predicate};
 use weir_flow::{Column, FlowBatch};
-use weir_formats::nfcapd;
+use weir_formats::{FormatError, nfcapd};
 use weir_query::{Archive, FlowQuery, QueryError, QueryOptions, Select, TimeWindow, ask_stream};
 
 use crate::input::Input;
@@ -25,6 +26,8 @@ pub(crate) struct Counts {
     /// Of the flows that passed.
     pub(crate) totals: Totals,
     pub(crate) cost: QueryCost,
+    /// Files were read, whatever was in them.
+    is_read: bool,
 }
 
 /// Batches of an answer.
@@ -50,6 +53,12 @@ pub(crate) struct FlowSelection {
     pub(crate) window: TimeWindow,
     /// Flows that pass at most.
     pub(crate) count_max: Option<u64>,
+    /// Whose rules hold where releases differ.
+    pub(crate) release: Release,
+    /// What the headers of records say is added to the elements of flows.
+    pub(crate) has_headers: bool,
+    /// Files of which was said that they are left out.
+    pub(crate) left_out: Arc<Mutex<HashSet<PathBuf>>>,
 }
 
 impl Source {
@@ -129,6 +138,9 @@ impl Source {
         if let (OpenInput::Archive(archive), None) = (&self.input, self.selection.count_max) {
             let totals = archive.totals(&self.selection.filter, &self.selection.window)?;
             let mut counts = Counts::default();
+            // the window of what is there, as nfdump prints that of the files and not that of the flows that pass
+            let all = archive.totals(&Predicate::True, &TimeWindow::default())?;
+            (counts.cost.first_ms, counts.cost.last_ms) = (all.start_ms, all.end_ms);
             let rows = totals.rows.unwrap_or(totals.flows);
             (counts.cost.flows_processed, counts.cost.flows_passed) = (rows, rows);
             counts.totals = Totals {
@@ -140,7 +152,7 @@ impl Source {
             };
             return Ok(counts);
         }
-        if matches!(self.input, OpenInput::Archive(_)) || self.counts().cost.flows_processed == 0 {
+        if matches!(self.input, OpenInput::Archive(_)) || !self.counts().is_read {
             for flows in self.flows(&[Column::Start])? {
                 flows?;
             }
@@ -196,6 +208,10 @@ struct PassedFlows {
     reader: Option<(nfcapd::Reader, PathBuf)>,
     selection: FlowSelection,
     counts: Arc<Mutex<Counts>>,
+    /// Files that were opened, or passed over because of their times.
+    opened: usize,
+    /// Why the last file that is none of nfdump's could not be opened.
+    failure: Option<FormatError>,
 }
 
 impl Iterator for PassedFlows {
@@ -208,15 +224,13 @@ impl Iterator for PassedFlows {
                 return None;
             }
             if self.reader.is_none() {
-                let path = self.files.get(self.next)?.clone();
+                let Some(path) = self.files.get(self.next).cloned() else {
+                    // nfdump goes on with the next file; when there is none of its files at all, that is a mistake
+                    return self.failure.take().filter(|_| self.opened == 0).map(|error| Err(error.into()));
+                };
                 self.next += 1;
-                match nfcapd::Reader::open(&path) {
-                    Ok(reader) => {
-                        self.count_times(reader.info());
-                        self.reader = Some((reader, path));
-                    }
-                    Err(error) => return Some(Err(error.into())),
-                }
+                self.open(path);
+                continue;
             }
             let (reader, path) = self.reader.as_mut()?;
             match reader.next() {
@@ -249,8 +263,41 @@ fn log_damage(damage: &nfcapd::Damage, path: &Path) {
 
 impl PassedFlows {
     fn new(files: &Arc<[PathBuf]>, selection: &FlowSelection, counts: Arc<Mutex<Counts>>) -> Self {
-        *locked(&counts) = Counts::default();
-        Self { files: Arc::clone(files), next: 0, reader: None, selection: selection.clone(), counts }
+        *locked(&counts) = Counts { is_read: true, ..Counts::default() };
+        Self {
+            files: Arc::clone(files),
+            next: 0,
+            reader: None,
+            selection: selection.clone(),
+            counts,
+            opened: 0,
+            failure: None,
+        }
+    }
+
+    /// Opens a file, unless its statistics say that no flow is in the window.
+    fn open(&mut self, path: PathBuf) {
+        let opened = match self.selection.has_headers {
+            true => nfcapd::Reader::open_with_headers(&path),
+            false => nfcapd::Reader::open(&path),
+        };
+        match opened {
+            Ok(reader) => {
+                self.opened += 1;
+                if may_have_flows(reader.info(), &self.selection.window) {
+                    self.count_times(reader.info());
+                    self.reader = Some((reader, path));
+                }
+            }
+            Err(error) => {
+                let mut left_out = self.selection.left_out.lock().unwrap_or_else(PoisonError::into_inner);
+                if self.files.len() > 1 && left_out.insert(path) {
+                    warn!("{}, and is left out", error_line(&error));
+                }
+                drop(left_out);
+                self.failure = Some(error);
+            }
+        }
     }
 
     fn close(&mut self) {
@@ -262,7 +309,8 @@ impl PassedFlows {
     /// The window of a file's flows by its statistics, which is the one that nfdump prints.
     fn count_times(&mut self, info: &nfcapd::Info) {
         let said = info.statistics.map(|statistics| (statistics.first_ms as i64, statistics.last_ms as i64));
-        if let Some((first, last)) = said.filter(|(first, last)| *first > 0 && first <= last) {
+        let is_known = |first| first > 0 || self.selection.release.is_last();
+        if let Some((first, last)) = said.filter(|(first, last)| is_known(*first) && first <= last && *last > 0) {
             count_window(&mut locked(&self.counts).cost, Some(first), Some(last));
         }
     }
@@ -271,12 +319,12 @@ impl PassedFlows {
     fn pass(&mut self, batch: &FlowBatch) -> anyhow::Result<FlowBatch> {
         let counts = Arc::clone(&self.counts);
         let mut counts = locked(&counts);
-        let FlowSelection { filter, window, count_max } = &mut self.selection;
+        let FlowSelection { filter, window, count_max, release, .. } = &mut self.selection;
         let ident = self.reader.as_ref().map_or("", |(reader, _)| reader.info().ident.as_str());
         let file = FileRecords { before: counts.cost.flows_processed, ident };
         let mut mask = filter.mask_in_file(batch, file);
         if *window != TimeWindow::default() {
-            let inside = inside(batch, window);
+            let inside = inside(batch, window, *release);
             mask = arrow::compute::and(&mask, &inside).context("cannot combine filter and window")?;
         }
         let (mut read, mut passed) = (batch.rows(), mask.true_count());
@@ -308,17 +356,34 @@ fn cut(mask: &BooleanArray, left: usize) -> (BooleanArray, usize) {
     ((0..mask.len()).map(|row| Some(row < rows && mask.value(row))).collect(), rows)
 }
 
-/// Flows that lie strictly inside a window; those without times do not.
-fn inside(batch: &FlowBatch, window: &TimeWindow) -> BooleanArray {
+/// Whether flows of a file may be in a window, by its statistics.
+fn may_have_flows(info: &nfcapd::Info, window: &TimeWindow) -> bool {
+    let Some(statistics) = info.statistics.filter(|statistics| statistics.last_ms > 0) else { return true };
+    let is_after = window.from_ms.is_some_and(|from| (statistics.last_ms as i64) < from);
+    let is_before = window.until_ms.is_some_and(|until| (statistics.first_ms as i64) > until);
+    !is_after && !is_before
+}
+
+/// An error and its causes on one line.
+fn error_line(error: &FormatError) -> String {
+    let cause = std::error::Error::source(error).map_or_else(String::new, |cause| format!(": {cause}"));
+    format!("{error}{cause}")
+}
+
+/// Flows that lie inside a window, strictly in 1.7.8; those without times do not.
+fn inside(batch: &FlowBatch, window: &TimeWindow, release: Release) -> BooleanArray {
+    let is_after = |time: i64, from: i64| if release.is_last() { time > from } else { time >= from };
     let time = |column, row| {
         let times = batch.primitive::<TimestampMillisecondType>(column)?;
         times.is_valid(row).then(|| times.value(row))
     };
     (0..batch.rows())
         .map(|row| {
-            let is_after = window.from_ms.is_none_or(|from| time(Column::Start, row).is_some_and(|start| start > from));
-            let is_before = window.until_ms.is_none_or(|until| time(Column::End, row).is_some_and(|end| end < until));
-            Some(is_after && is_before)
+            let begins = time(Column::Start, row);
+            let ends = time(Column::End, row);
+            let is_late = window.from_ms.is_none_or(|from| begins.is_some_and(|start| is_after(start, from)));
+            let is_early = window.until_ms.is_none_or(|until| ends.is_some_and(|end| is_after(until, end)));
+            Some(is_late && is_early)
         })
         .collect()
 }

@@ -15,6 +15,7 @@ mod layout;
 mod lines;
 mod protocols;
 mod raw;
+mod release;
 mod rows;
 mod scale;
 mod statistic;
@@ -29,12 +30,13 @@ use weir_flow::Column;
 
 pub use footer::{QueryCost, Totals, push_csv_footer, push_footer};
 pub use layout::FormatError;
+pub use release::Release;
 pub use statistic::Ranking;
 
 use cells::Style;
 use layout::{Layout, Names, Piece};
 use lines::Lines;
-use tags::{Field, TAGS, Tag};
+use tags::{Field, Tag};
 use weir_print::digits::ZonedClock;
 use weir_print::ordered;
 use weir_print::printer::{PrintError, RowFormat};
@@ -54,12 +56,21 @@ pub struct Options {
     pub quiet: bool,
     /// Zone of the times.
     pub zone: TimeZone,
+    /// Whose layouts are written.
+    pub release: Release,
 }
 
 impl Default for Options {
     fn default() -> Self {
         let zone = TimeZone::UTC;
-        Self { plain_numbers: false, long_ipv6: false, tag_addresses: false, quiet: false, zone }
+        Self {
+            plain_numbers: false,
+            long_ipv6: false,
+            tag_addresses: false,
+            quiet: false,
+            zone,
+            release: Release::default(),
+        }
     }
 }
 
@@ -70,9 +81,9 @@ pub struct Format(Kind);
 #[derive(Debug, Clone, PartialEq)]
 enum Kind {
     /// The text after `fmt:`, with all formats by name that it may contain.
-    Lines(String, Vec<(String, String)>),
+    Lines(String, Vec<(String, String)>, Release),
     /// The layout, and whether it has a footer.
-    Csv(Layout),
+    Csv(Layout, bool),
     /// Numbers with strokes between them, without heading and footer.
     Pipe(Layout),
     Json,
@@ -102,39 +113,42 @@ impl Format {
     /// assert!(Format::parse("fmt:%ts %foo", &[], &mut options).is_err());
     /// ```
     pub fn parse(text: &str, own: &[(String, String)], options: &mut Options) -> Result<Self, FormatError> {
+        let names = Names { own, release: options.release };
         if let Some(format) = text.strip_prefix("fmt:") {
-            layout::lines(format, Names(own), 0)?;
-            return Ok(Self(Kind::Lines(format.to_owned(), own.to_vec())));
+            return Self::of_lines(format, names);
         }
         if let Some(format) = text.strip_prefix("csv:") {
-            return Ok(Self(Kind::Csv(layout::csv(format)?)));
+            return Ok(Self(Kind::Csv(layout::csv(format, options.release)?, false)));
         }
-        if let Some(format) = Self::by_name(text, own) {
+        if let Some(format) = Self::by_name(text, names) {
             return format;
         }
         let unknown = || {
-            let known: Vec<_> = named_formats().chain(["fmt:…", "csv:…"]).collect();
+            let known: Vec<_> = named_formats(options.release).chain(["fmt:…", "csv:…"]).collect();
             FormatError::UnknownFormat { name: text.to_owned(), known: known.join(", ") }
         };
-        let format = text.strip_suffix('6').and_then(|short| Self::by_name(short, own)).ok_or_else(unknown)?;
+        let format = text.strip_suffix('6').and_then(|short| Self::by_name(short, names)).ok_or_else(unknown)?;
         options.long_ipv6 = true;
         format
     }
 
-    fn by_name(name: &str, own: &[(String, String)]) -> Option<Result<Self, FormatError>> {
-        if let Some(format) = Names(own).find(name) {
+    fn of_lines(format: &str, names: Names<'_>) -> Result<Self, FormatError> {
+        layout::lines(format, names, 0)?;
+        Ok(Self(Kind::Lines(format.to_owned(), names.own.to_vec(), names.release)))
+    }
+
+    fn by_name(name: &str, names: Names<'_>) -> Option<Result<Self, FormatError>> {
+        let release = names.release;
+        let csv = |text| layout::csv(text, release).map(|layout| Self(Kind::Csv(layout, false)));
+        if let Some(format) = names.find(name) {
             let format = format.strip_prefix("fmt:").unwrap_or(format);
-            let parsed = match format.strip_prefix("csv:") {
-                Some(format) => layout::csv(format).map(|layout| Self(Kind::Csv(layout))),
-                None => {
-                    layout::lines(format, Names(own), 0).map(|_| Self(Kind::Lines(format.to_owned(), own.to_vec())))
-                }
-            };
-            return Some(parsed);
+            return Some(format.strip_prefix("csv:").map_or_else(|| Self::of_lines(format, names), csv));
         }
         match name {
-            "csv" => Some(layout::csv(layout::CSV).map(|layout| Self(Kind::Csv(layout)))),
-            "csv-fast" => Some(Ok(Self(Kind::Csv(layout::csv_fast())))),
+            "csv" if release.is_last() => Some(csv(layout::CSV)),
+            "csv" => Some(Ok(Self(Kind::Csv(layout::csv_of_1_7_1(), true)))),
+            "csv-fast" => Some(Ok(Self(Kind::Csv(layout::csv_fast(), false)))),
+            "pipe" if release.is_last() => None,
             "pipe" => Some(Ok(Self(Kind::Pipe(layout::pipe())))),
             "json" => Some(Ok(Self(Kind::Json))),
             "ndjson" => Some(Ok(Self(Kind::Ndjson))),
@@ -150,15 +164,28 @@ impl Format {
             Kind::Null => vec![Column::Flows],
             Kind::Json | Kind::Ndjson => json::columns(),
             Kind::Raw => Vec::new(),
-            Kind::Csv(layout) | Kind::Pipe(layout) => cells::columns_of(fields(layout)),
-            Kind::Lines(text, own) => layout::lines(text, Names(own), 0)
+            Kind::Csv(layout, _) | Kind::Pipe(layout) => cells::columns_of(fields(layout)),
+            Kind::Lines(text, own, release) => layout::lines(text, Names { own, release: *release }, 0)
                 .map_or_else(|_| Vec::new(), |layout| cells::columns_of(fields(&layout))),
         }
     }
 
-    /// Whether the footer of an answer is comma-separated.
+    /// Whether the rows are comma-separated values.
     pub fn is_csv(&self) -> bool {
-        matches!(self.0, Kind::Csv(_))
+        matches!(self.0, Kind::Csv(..))
+    }
+
+    /// Whether something is written that only the header of a record in a file says.
+    pub fn needs_headers(&self) -> bool {
+        let needs = |layout: &Layout| fields(layout).any(|field| matches!(field, Field::ExporterNumber | Field::Ident));
+        match &self.0 {
+            Kind::Json | Kind::Ndjson | Kind::Raw => true,
+            Kind::Null => false,
+            Kind::Csv(layout, _) | Kind::Pipe(layout) => needs(layout),
+            Kind::Lines(text, own, release) => {
+                layout::lines(text, Names { own, release: *release }, 0).is_ok_and(|layout| needs(&layout))
+            }
+        }
     }
 
     /// Whether an answer is JSON.
@@ -173,7 +200,7 @@ impl Format {
 
     /// Whether a list of flows has a footer.
     pub fn has_footer(&self) -> bool {
-        !matches!(self.0, Kind::Json | Kind::Ndjson | Kind::Pipe(_))
+        !matches!(self.0, Kind::Json | Kind::Ndjson | Kind::Pipe(_) | Kind::Csv(_, false))
     }
 
     /// Whether the rows are lines of text with a heading.
@@ -184,8 +211,10 @@ impl Format {
     fn lines(&self, options: &Options) -> Option<Lines> {
         let long_by = if options.long_ipv6 { LONG_BY } else { 0 };
         let (layout, csv) = match &self.0 {
-            Kind::Csv(layout) | Kind::Pipe(layout) => (layout.clone(), true),
-            Kind::Lines(text, own) => (layout::lines(text, Names(own), long_by).ok()?, false),
+            Kind::Csv(layout, _) | Kind::Pipe(layout) => (layout.clone(), true),
+            Kind::Lines(text, own, release) => {
+                (layout::lines(text, Names { own, release: *release }, long_by).ok()?, false)
+            }
             _ => return None,
         };
         let style = Style {
@@ -201,11 +230,11 @@ impl Format {
     fn rows(&self, options: &Options) -> Box<dyn RowFormat + Send> {
         let clock = ZonedClock::new(options.zone.clone());
         match &self.0 {
-            Kind::Json => Box::new(json::Objects { one_a_line: false, clock, rows: 0 }),
-            Kind::Ndjson => Box::new(json::Objects { one_a_line: true, clock, rows: 0 }),
+            Kind::Json => Box::new(json::Objects::new(false, clock, options.release)),
+            Kind::Ndjson => Box::new(json::Objects::new(true, clock, options.release)),
             Kind::Raw => Box::new(raw::Records { clock, rows: 0 }),
             Kind::Null => Box::new(weir_print::printer::NullFormat),
-            Kind::Csv(_) | Kind::Pipe(_) | Kind::Lines(..) => match self.lines(options) {
+            Kind::Csv(..) | Kind::Pipe(_) | Kind::Lines(..) => match self.lines(options) {
                 Some(lines) => Box::new(lines),
                 // the text was parsed when the format was made
                 None => Box::new(weir_print::printer::NullFormat),
@@ -256,17 +285,22 @@ pub fn write_ranking(
     to: &mut dyn Write,
 ) -> std::io::Result<()> {
     let mut text = Vec::new();
-    let push = if format.is_csv() { statistic::push_csv } else { statistic::push_table };
+    let push = match format.0 {
+        Kind::Csv(..) => statistic::push_csv,
+        Kind::Json | Kind::Ndjson => statistic::push_json,
+        _ => statistic::push_table,
+    };
     push(&mut text, ranking, batches, totals, options);
     to.write_all(&text)
 }
 
 /// The formats that have a name.
-pub fn named_formats() -> impl Iterator<Item = &'static str> {
-    layout::NAMED.iter().map(|(name, _)| *name).chain(OTHER_NAMES.iter().copied())
+pub fn named_formats(release: Release) -> impl Iterator<Item = &'static str> {
+    let others = OTHER_NAMES.iter().copied().filter(move |name| !release.is_last() || *name != "pipe");
+    layout::named(release).map(|(name, _)| name).chain(others)
 }
 
 /// The tags of nfdump, each with its heading, and whether only nfdump's own empty value is written.
-pub fn tags() -> impl Iterator<Item = (&'static str, &'static str, bool)> {
-    TAGS.iter().map(|Tag { name, heading, field, .. }| (*name, heading.trim(), matches!(field, Field::Empty(..))))
+pub fn tags(release: Release) -> impl Iterator<Item = (&'static str, &'static str, bool)> {
+    Tag::all(release).map(|Tag { name, heading, field, .. }| (*name, heading.trim(), matches!(field, Field::Empty(..))))
 }

@@ -24,8 +24,11 @@ fn civil(text: &str) -> Option<DateTime> {
     if numbers.len() > parts.len() {
         return None;
     }
-    for (part, number) in parts.iter_mut().zip(numbers) {
-        *part = number.parse().ok()?;
+    for (position, (part, number)) in parts.iter_mut().zip(numbers).enumerate() {
+        // a sign would make 60 seconds of the year 60
+        let is_number = number.bytes().all(|digit| digit.is_ascii_digit());
+        let digits = if position == 0 { 4..=4 } else { 1..=2 };
+        *part = Some(number).filter(|_| is_number && digits.contains(&number.len()))?.parse().ok()?;
     }
     let small = |at: usize| i8::try_from(parts[at]).ok();
     DateTime::new(parts[0], small(1)?, small(2)?, small(3)?, small(4)?, small(5)?, 0).ok()
@@ -40,6 +43,12 @@ pub fn window(text: &str) -> Result<TimeWindow, String> {
     };
     let bound = |text: &str| if text.is_empty() { Ok(None) } else { moment(text).map(Some) };
     let (from_ms, until_ms) = (bound(from)?, bound(until)?);
+    if from_ms.is_some() && from_ms == until_ms {
+        return Err(format!("'{text}' ends when it begins, so that no flow is inside"));
+    }
+    if (from_ms, until_ms) == (None, None) {
+        return Err("the window has neither a begin nor an end".to_owned());
+    }
     if from_ms.zip(until_ms).is_some_and(|(from, until)| until < from) {
         return Err(format!("'{text}' ends before it begins; write the two times as YYYY/MM/DD.hh:mm:ss"));
     }
@@ -57,6 +66,17 @@ mod tests {
         assert_eq!(local("2023/11/14.22:13:20"), local("2023-11-14T22:13:20"));
         assert_eq!(local("2023-11-14"), local("2023-11-14T00:00:00"));
         assert!(moment("yesterday").is_err() && moment("2023-13-01").is_err());
+    }
+
+    #[test]
+    fn windows_that_mean_nothing() {
+        for text in
+            ["+60", "+1", "60", "-", "", "+2023/11/14", "2023/+1/14", "2023/11/14-+60", "23/11/14", "20231/11/14"]
+        {
+            assert!(window(text).is_err(), "{text}");
+        }
+        assert!(window("2023/11/14.22:00-2023/11/14.22:00").is_err());
+        assert!(window("2023/11/14.22:00:00-2023/11/14.22:00:01").is_ok());
     }
 
     #[test]

@@ -52,7 +52,8 @@ enum Command {
 
 fn main() -> ExitCode {
     log_to_standard_error();
-    let arguments = Arguments::try_parse().unwrap_or_else(|error| command::nfdump::exit(&error));
+    let arguments =
+        Arguments::try_parse_from(command::nfdump::arguments()).unwrap_or_else(|error| command::nfdump::exit(&error));
     let result = match arguments.command {
         Command::Meter(args) => command::meter::run(&args),
         Command::Collect(args) => command::collect::run(&args),

@@ -31,6 +31,8 @@ mod foreign;
 mod forward;
 #[path = "weir/guides.rs"]
 mod guides;
+#[path = "weir/import_follow.rs"]
+mod import_follow;
 #[path = "weir/kill.rs"]
 mod kill;
 #[path = "weir/meter.rs"]

@@ -4,7 +4,7 @@ use weir_flow::builder::OctetsColumn;
 use weir_flow::{Column, ColumnType, FlowBatch, FlowBatchBuilder};
 
 use super::exporters::Exporters;
-use super::shape::{Read, Shape};
+use super::shape::{HEADER_IDENT, RECORD_HEADER, Read, Shape};
 
 /// A flow record: where it begins in the block, and its shape.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +20,8 @@ pub(super) struct Records<'a> {
     pub(super) rows: &'a [Row],
     pub(super) shapes: &'a [Shape],
     pub(super) exporters: &'a Exporters,
+    /// Added to the elements of every flow.
+    pub(super) ident: Option<&'a str>,
 }
 
 impl Records<'_> {
@@ -38,7 +40,7 @@ impl Records<'_> {
                 self.column(column, &reads, &used, builder);
             }
         }
-        if shapes().any(|shape| !shape.elements.is_empty()) {
+        if self.ident.is_some() || shapes().any(|shape| !shape.elements.is_empty()) {
             self.elements(builder);
         }
         builder.finish()
@@ -109,6 +111,9 @@ impl Records<'_> {
                 if let Some(octets) = read.octets(record, &mut place) {
                     values.push(*enterprise, *id, octets);
                 }
+            }
+            if let Some(ident) = self.ident {
+                values.push(RECORD_HEADER, HEADER_IDENT, ident.as_bytes());
             }
             values.end_row();
         }

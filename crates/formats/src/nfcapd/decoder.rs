@@ -33,6 +33,8 @@ enum Taken {
 /// Decodes the records of blocks.
 pub(super) struct Decoder {
     layout: u16,
+    /// What the header of a record says is added to its elements, with this ident.
+    headers: Option<String>,
     pub(super) exporters: Exporters,
     pub(super) told: ReportedOptions,
     pub(super) damage: Damage,
@@ -56,9 +58,10 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    pub(super) fn new(layout: u16, told_ms: i64) -> Self {
+    pub(super) fn new(layout: u16, told_ms: i64, headers: Option<String>) -> Self {
         Self {
             layout,
+            headers,
             exporters: Exporters::default(),
             told: ReportedOptions::default(),
             damage: Damage::default(),
@@ -111,7 +114,13 @@ impl Decoder {
             return None;
         }
         self.damage.flows += self.rows.len() as u64;
-        let records = Records { block, rows: &self.rows, shapes: &self.shapes, exporters: &self.exporters };
+        let records = Records {
+            block,
+            rows: &self.rows,
+            shapes: &self.shapes,
+            exporters: &self.exporters,
+            ident: self.headers.as_deref(),
+        };
         Some(records.batch(&mut self.builder))
     }
 
@@ -243,13 +252,20 @@ impl Decoder {
     }
 
     fn shape(&self, record: &[u8]) -> Option<Shape> {
-        if self.layout == 1 {
-            let kind = le_u16(record, 0);
+        let kind = le_u16(record, 0);
+        let mut shape = if self.layout == 1 {
             let extensions = self.maps.get(&v1::map_of(record))?;
-            Some(v1::shape(kind, v1::flags_of(record, kind), extensions))
+            v1::shape(kind, v1::flags_of(record, kind), extensions)
         } else {
-            v2::shape(record)
+            v2::shape(record)?
+        };
+        if self.headers.is_some() {
+            match self.layout {
+                1 => shape.elements.push(v1::header(kind)),
+                _ => shape.elements.extend(v2::HEADER),
+            }
         }
+        Some(shape)
     }
 }
 

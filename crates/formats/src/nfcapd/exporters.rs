@@ -8,6 +8,9 @@ use super::shape::version;
 /// The exporter of flows for which the file names none.
 const UNSPECIFIED: [u8; 4] = [0; 4];
 
+/// What stands before an address of IPv4 that is written as one of IPv6.
+const MAPPED: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+
 /// An exporter that the file names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Exporter {
@@ -39,7 +42,12 @@ impl Exporters {
 
     /// Number and content of a record about an exporter; `None` when it is cut short or of no known family.
     pub(super) fn read(record: &[u8]) -> Option<(u16, Exporter)> {
-        let address = address(record.get(8..24)?, le_u16(record, 24))?;
+        let octets = record.get(8..24)?;
+        let address = match le_u16(record, 24) {
+            // 1.7.8 writes no family, and the address as in a datagram, with IPv4 mapped into IPv6 (RFC 4291 section 2.5.5.2)
+            0 => octets.strip_prefix(&MAPPED).unwrap_or(octets).to_vec(),
+            family => address(octets, family)?,
+        };
         record.get(..32)?;
         let version = version(le_u32(record, 4).into());
         Some((le_u16(record, 26), Exporter { address, domain: le_u32(record, 28), version }))

@@ -17,50 +17,64 @@ const HIERARCHIES: &[&str] =
 /// Directories below one that is searched, at most: links may lead round in a circle.
 const LEVELS_MAX: usize = 32;
 
+/// The files that were asked for.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Selected {
+    /// The files, in nfdump's order.
+    pub files: Vec<PathBuf>,
+    /// Directories that were named and are not there; there is another one.
+    pub missing: Vec<PathBuf>,
+}
+
 /// The files that `-r` (`read`), `-R` (`range`) and `-M` (`directories`) of nfdump name, in nfdump's order.
 ///
 /// `-r FILE`, or every file under a directory; `-R DIR`, `-R DIR/FILE` for that file and later ones, `-R DIR/F1:F2`,
 /// `-R DIR/SUB/F1:SUB/F2`; `-M DIR/A:B:C` for the same in several directories, and `-M DIR/@` for every one in a directory.
-pub fn select(read: Option<&str>, range: Option<&str>, directories: Option<&str>) -> Result<Vec<PathBuf>, FormatError> {
+pub fn select(read: Option<&str>, range: Option<&str>, directories: Option<&str>) -> Result<Selected, FormatError> {
     let asked = |text: &str| FormatError::Selection(text.to_owned());
+    let of_files = |files| Selected { files, missing: Vec::new() };
     match (read, range, directories) {
         (Some(_), Some(_), _) => Err(asked("-r and -R cannot be given together")),
         (None, None, Some(_)) => Err(asked("-M needs -r or -R\nhint: -R . reads all files of the directories")),
         (None, None, None) => Err(asked("no input is named")),
-        (Some(file), None, None) if Path::new(file).is_dir() => files_of(&[file.into()], &Range::default()),
-        (Some(file), None, None) if Path::new(file).is_file() => Ok(vec![file.into()]),
+        (Some(file), None, None) if Path::new(file).is_dir() => {
+            files_of(&[file.into()], &Range::default()).map(of_files)
+        }
+        (Some(file), None, None) if Path::new(file).is_file() => Ok(of_files(vec![file.into()])),
         (Some(file), None, None) => Err(FormatError::Selection(format!("'{file}' is neither a file nor a directory"))),
-        (Some(file), None, Some(directories)) => in_each(file, &sources(directories)?),
+        (Some(file), None, Some(directories)) => {
+            let (sources, missing) = sources(directories)?;
+            Ok(Selected { files: in_each(file, &sources)?, missing })
+        }
         (None, Some(range), None) => {
             let (source, range) = range_of(range)?;
-            files_of(&[source], &range)
+            files_of(&[source], &range).map(of_files)
         }
         (None, Some(range), Some(directories)) => {
-            let sources = sources(directories)?;
+            let (sources, missing) = sources(directories)?;
             let range = range_in(range, &sources)?;
-            files_of(&sources, &range)
+            Ok(Selected { files: files_of(&sources, &range)?, missing })
         }
     }
 }
 
-/// The directories that `-M` names.
-fn sources(text: &str) -> Result<Vec<PathBuf>, FormatError> {
+/// The directories that `-M` names, and those that are not there.
+fn sources(text: &str) -> Result<(Vec<PathBuf>, Vec<PathBuf>), FormatError> {
     if let Some(parent) = text.strip_suffix('@') {
-        let mut found = Vec::new();
-        for (path, is_dir) in entries(Path::new(if parent.is_empty() { "." } else { parent }))? {
-            if is_dir {
-                found.push(path);
-            }
-        }
-        return Ok(found);
+        let parent = Path::new(if parent.is_empty() { "." } else { parent });
+        let found = entries(parent)?.into_iter().filter_map(|(path, is_dir)| is_dir.then_some(path)).collect();
+        return Ok((found, Vec::new()));
     }
     let mut names = text.split(':');
     let first = PathBuf::from(names.next().unwrap_or_default());
     let parent = first.parent().map(Path::to_owned).unwrap_or_default();
-    let found: Vec<PathBuf> = std::iter::once(first).chain(names.map(|name| parent.join(name))).collect();
-    match found.iter().find(|path| !path.is_dir()) {
-        Some(other) => Err(FormatError::Selection(format!("'{}' is not a directory", other.display()))),
-        None => Ok(found),
+    let named = std::iter::once(first).chain(names.map(|name| parent.join(name)));
+    let (found, missing): (Vec<_>, Vec<_>) = named.partition(|path| path.is_dir());
+    match missing.first() {
+        Some(other) if found.is_empty() => {
+            Err(FormatError::Selection(format!("'{}' is not a directory", other.display())))
+        }
+        _ => Ok((found, missing)),
     }
 }
 
@@ -295,7 +309,7 @@ mod tests {
             format!("{} {} {}", &path[..1], &digits[6..8], &digits[10..])
         };
         let found: Vec<_> = match &found {
-            Ok(found) => found.iter().map(name).collect(),
+            Ok(found) => found.files.iter().map(name).collect(),
             Err(error) => vec![error.to_string().replace(&absolute(""), "")],
         };
         assert_eq!(found, expected, "-r {read:?} -R {range:?} -M {directories:?}");
@@ -334,6 +348,16 @@ mod tests {
         check(None, Some(range), Some("a:b"), &["a 02 05", "a 02 10", "b 02 05", "b 02 10"]);
         check(None, Some("nfcapd.202001020005:nfcapd.202001020010"), Some("b"), &["b 02 05", "b 02 10"]);
         check(None, None, Some("a:b"), &["-M needs -r or -R\nhint: -R . reads all files of the directories"]);
-        check(None, Some("."), Some("a:c"), &["'c' is not a directory"]);
+        check(None, Some("."), Some("c:d"), &["'c' is not a directory"]);
+    }
+
+    /// nfdump goes on with the directories that are there.
+    #[test]
+    fn a_directory_that_is_missing() {
+        check(Some("nfcapd.202001150005"), None, Some("a:c"), &["a 15 05"]);
+        let root = tree();
+        let found = select(None, Some("nfcapd.202001150010"), Some(&format!("{}/c:b", root.path().display())));
+        let found = found.expect("one is there");
+        assert_eq!((found.files.len(), found.missing), (1, vec![root.path().join("c")]));
     }
 }

@@ -131,6 +131,16 @@ pub(super) fn version(number: u64) -> Option<u8> {
     }
 }
 
+/// What stands for an enterprise of elements that are no Information Elements: what the header of a record says. IANA
+/// reserves this number.
+pub const RECORD_HEADER: u32 = u32::MAX;
+/// The number of the exporter in the file, 16 bits.
+pub const HEADER_EXPORTER: u16 = 1;
+/// Set when the counters were scaled by the sampling.
+pub const HEADER_IS_SAMPLED: u16 = 2;
+/// The ident of the file.
+pub const HEADER_IDENT: u16 = 3;
+
 /// How a value becomes the octets of an Information Element.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ElementRead {
@@ -142,6 +152,8 @@ pub(super) enum ElementRead {
     Text(u16, u16),
     /// Three numbers of 32 bits.
     Triple(u16),
+    /// One octet of which only this bit counts.
+    Bit(u16, u8),
 }
 
 impl ElementRead {
@@ -152,6 +164,10 @@ impl ElementRead {
                 let value = number(record, at, width);
                 place[..8].copy_from_slice(&value.to_be_bytes());
                 (value != 0).then_some(&place[8 - usize::from(told)..8])
+            }
+            Self::Bit(at, bit) => {
+                place[0] = 1;
+                (number(record, at, 1) as u8 & bit != 0).then_some(&place[..1])
             }
             Self::Octets(at, length) => record.get(usize::from(at)..usize::from(at) + usize::from(length)),
             Self::Text(at, length) => {

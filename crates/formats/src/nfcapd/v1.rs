@@ -4,7 +4,7 @@
 use weir_flow::Column;
 
 use super::octets::le_u16;
-use super::shape::{Field, Kind, Read, Shape, To};
+use super::shape::{ElementRead, Field, HEADER_EXPORTER, HEADER_IS_SAMPLED, Kind, RECORD_HEADER, Read, Shape, To};
 
 /// Octets of a flow record of type 1, which has one octet for the exporter, before its extensions.
 const COMMON_1_OCTETS: usize = 28;
@@ -156,10 +156,22 @@ pub(super) fn flags_of(record: &[u8], kind: u16) -> u16 {
     flags & flag::ALL_OF_SHAPE
 }
 
+/// Where the number of the exporter is, and its octets.
+const fn exporter_of(kind: u16) -> (u16, u8) {
+    if kind == 1 { (5, 1) } else { (28, 2) }
+}
+
+/// What the header of a record of type `kind` says besides what has a column. nfdump does not take over whether counters
+/// were scaled.
+pub(super) const fn header(kind: u16) -> (u32, u16, ElementRead) {
+    let (at, octets) = exporter_of(kind);
+    (RECORD_HEADER, HEADER_EXPORTER, ElementRead::Number(at, octets, 2))
+}
+
 /// The shape of flow records of type `kind` (1 or 10) with these flags and extensions.
 pub(super) fn shape(kind: u16, flags: u16, extensions: &[u16]) -> Shape {
     let mut shape = Shape::default();
-    let (mut at, exporter) = if kind == 1 { (COMMON_1_OCTETS, (5, 1)) } else { (COMMON_10_OCTETS, (28, 2)) };
+    let (mut at, exporter) = (if kind == 1 { COMMON_1_OCTETS } else { COMMON_10_OCTETS }, exporter_of(kind));
     shape.set(Column::Start, Read::SecsMs(12, 8));
     shape.set(Column::End, Read::SecsMs(16, 10));
     shape.set(Column::ForwardingStatus, Read::NotZero(20, 1));

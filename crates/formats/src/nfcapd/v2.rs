@@ -5,7 +5,7 @@ use weir_flow::elements::ElementValue;
 use weir_flow::registry::REVERSE_ENTERPRISE;
 
 use super::octets::le_u16;
-use super::shape::{Field, Kind, Read, Shape, To};
+use super::shape::{ElementRead, Field, HEADER_EXPORTER, HEADER_IS_SAMPLED, Kind, RECORD_HEADER, Read, Shape, To};
 use super::values::Values;
 
 /// Octets of the header of a flow record: type, size, extensions, engine, exporter, flags, version.
@@ -130,6 +130,12 @@ const FIELDS: &[Field] = &[
     (42, 1, Kind::Number(1), element(197, 1)),
     (42, 2, Kind::NotZero(1), to(Column::MinTtl)),
     (42, 3, Kind::NotZero(1), to(Column::MaxTtl)),
+];
+
+/// What the header says besides what has a column.
+pub(super) const HEADER: [(u32, u16, ElementRead); 2] = [
+    (RECORD_HEADER, HEADER_EXPORTER, ElementRead::Number(8, 2, 2)),
+    (RECORD_HEADER, HEADER_IS_SAMPLED, ElementRead::Bit(10, 2)),
 ];
 
 /// Walks the extensions of a record: type, offset of the content, its length. `None` when one reaches past the end.

@@ -56,6 +56,37 @@ fn layout_1_without_flows() {
     check_corpus("nfcapd-empty", 0);
 }
 
+/// A file of nfcapd 1.7.8, whose records of exporters have no family, against what `nfdump -E` of 1.7.8 prints.
+#[test]
+fn exporters_of_1_7_8() {
+    let Some(folder) = corpus("_derived/nfdump-1.7.8") else { return };
+    let captured = std::fs::read_to_string(folder.join("commands.ndjson")).expect("the captured outputs");
+    let mut captured = captured.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect("JSON"));
+    let printed = captured.find(|line| line["args"] == "-E rich").expect("the command is there");
+    let expected: Vec<(u16, String, u64)> =
+        printed["stdout"].as_str().expect("text").lines().filter_map(printed_exporter).collect();
+    assert_eq!(expected.len(), 24);
+
+    let mut reader = Reader::open_with_headers(folder.join("files/rich")).expect("opens");
+    let batches: Vec<FlowBatch> = reader.by_ref().collect::<Result<_, _>>().expect("reads");
+    let damage = reader.damage();
+    assert!(!damage.is_damaged(), "{damage:?}");
+    let found = reader.exporters().iter().map(|(number, exporter)| {
+        (number, weir_flow::AddressText(&exporter.address).to_string(), u64::from(exporter.domain))
+    });
+    assert_eq!(found.collect::<Vec<_>>(), expected);
+    assert_eq!(batches.iter().map(FlowBatch::rows).sum::<usize>(), 995);
+}
+
+/// `SysID: 4, IP:       127.0.2.18, version: netflow v9, ID: 70 - no flows sent`.
+fn printed_exporter(line: &str) -> Option<(u16, String, u64)> {
+    let mut fields = line.strip_prefix("SysID: ")?.split(", ");
+    let number = fields.next()?.parse().ok()?;
+    let address = fields.next()?.strip_prefix("IP:")?.trim().to_owned();
+    let domain = fields.nth(1)?.strip_prefix("ID:")?.trim().split(' ').next()?.parse().ok()?;
+    Some((number, address, domain))
+}
+
 /// Files of every kind that nfdump writes, made of those of the corpus.
 #[test]
 fn layout_2_in_every_compression() {

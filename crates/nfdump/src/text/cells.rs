@@ -5,6 +5,7 @@ use std::io::Write;
 use arrow::array::{ArrayRef, RecordBatch};
 use weir_flow::Column;
 use weir_flow::elements::elements_of_row;
+use weir_formats::nfcapd::{HEADER_EXPORTER, HEADER_IDENT, RECORD_HEADER};
 
 use super::protocols::push_protocol;
 use super::rows::{Addresses, Icmp, Numbers, Span, per_second};
@@ -77,9 +78,14 @@ impl<'a> Cell<'a> {
         let number = || self.numbers.or_zero(row);
         match self.field {
             Field::Time(_) => push_time(text, self.numbers.get(row), clock),
+            Field::TimeSeconds(_) => {
+                push_time(text, self.numbers.get(row), clock);
+                text.truncate(text.len() - 4);
+            }
             Field::Duration if style.csv => push_seconds(text, self.span_ms(row), 0),
             Field::Duration if !style.plain => push_duration(text, self.span_ms(row)),
             Field::Duration | Field::DurationSeconds => push_seconds(text, self.span_ms(row), width(16)),
+            Field::ProtocolName => push_protocol(text, number() as u8),
             Field::Protocol if style.csv => push_u64(text, number()),
             Field::Protocol => push_left(text, 5, |text| {
                 if style.plain { push_u64(text, number()) } else { push_protocol(text, number() as u8) }
@@ -96,7 +102,8 @@ impl<'a> Cell<'a> {
                 push_number(text, number, style.plain || style.csv, width(8));
             }
             Field::Flows => push_u64_right(text, self.numbers.get(row).unwrap_or(1), width(5)),
-            Field::Flags => self.push_flags(row, text),
+            Field::FlagsOrNumber if style.plain && !style.csv => push_u64_right(text, self.tcp_flags(row), 8),
+            Field::Flags | Field::FlagsOrNumber => self.push_flags(row, text),
             _ => self.push_rare(row, count, style, clock, text),
         }
     }
@@ -110,8 +117,8 @@ impl<'a> Cell<'a> {
             Field::Version => push_version(text, number(), style.csv),
             Field::TimeRaw(_) => push_seconds(text, number(), width(14)),
             Field::TimeUtc(_) => match self.numbers.get(row) {
-                Some(ms) => clock.push_utc(text, ms as i64, b' '),
-                None => text.extend_from_slice(NO_TIME),
+                Some(ms) if ms != 0 => clock.push_utc(text, ms as i64, b' '),
+                _ => text.extend_from_slice(NO_TIME),
             },
             Field::GeoAddress(_) => {
                 self.push_address(row, style, text);
@@ -142,10 +149,23 @@ impl<'a> Cell<'a> {
             Field::Mac(_) => push_mac(text, self.addresses.get(row)),
             Field::Hex(_, digits) => push_hex(text, number(), self.numbers.get(row).is_none(), digits, style.csv),
             Field::Engine => self.push_pair(row, b'/', width(3), text),
-            Field::Application => push_application(text, self.addresses.get(row), style.csv),
-            Field::Ttls => self.push_pair(row, b',', width(3), text),
-            Field::Event => push_event(text, self.numbers.get(row), self.other.get(row), width(6)),
-            Field::FurtherEvent => self.push_further_event(row, width(7), text),
+            Field::Application(none) => push_application(text, self.addresses.get(row), none, style.csv),
+            Field::ExporterNumber => push_u64_right(text, self.header(row, HEADER_EXPORTER), width(6)),
+            Field::Ident => {
+                let ident = self.element_of(row, RECORD_HEADER, HEADER_IDENT).unwrap_or_else(|| b"none".to_vec());
+                push_left(text, width(12), |text| text.extend_from_slice(&ident));
+            }
+            Field::HexRight(_, of) => {
+                text.extend_from_slice(b"0x");
+                push_right(text, width(of), |text| text.extend_from_slice(format!("{:x}", number()).as_bytes()));
+            }
+            Field::Ttls(b' ', of) => {
+                push_u64_right(text, number(), of);
+                push_u64_right(text, self.other.or_zero(row), of + 1);
+            }
+            Field::Ttls(between, of) => self.push_pair(row, between, width(of), text),
+            Field::Event(of, none) => push_event(text, self.numbers.get(row), self.other.get(row), none, width(of)),
+            Field::FurtherEvent(of, none) => self.push_further_event(row, none, width(of), text),
             Field::Label(depth) => self.push_label(row, depth, width(8), text),
             Field::AccessList(id, is_hex) => push_access_list(text, self.element(row, id), is_hex, style.csv),
             Field::AddressWords(_) => push_words(text, self.addresses.get(row)),
@@ -172,14 +192,23 @@ impl<'a> Cell<'a> {
 
     #[inline]
     fn span_ms(&self, row: usize) -> u64 {
-        self.span.as_ref().map_or(0, |span| span.ms(row))
+        self.span.as_ref().map_or(0, |span| span.ms_of_flow(row))
     }
 
     /// The octets of an element that has no column of its own.
     fn element(&self, row: usize, id: u16) -> Option<Vec<u8>> {
-        let found =
-            elements_of_row(self.elements?, row).into_iter().find(|entry| (entry.enterprise, entry.id) == (0, id));
+        self.element_of(row, 0, id)
+    }
+
+    fn element_of(&self, row: usize, enterprise: u32, id: u16) -> Option<Vec<u8>> {
+        let mut entries = elements_of_row(self.elements?, row).into_iter();
+        let found = entries.find(|entry| (entry.enterprise, entry.id) == (enterprise, id));
         found.map(|entry| entry.octets.to_vec())
+    }
+
+    /// A number of the record's header.
+    fn header(&self, row: usize, id: u16) -> u64 {
+        self.element_of(row, RECORD_HEADER, id).map_or(0, big_endian)
     }
 
     fn push_label(&self, row: usize, depth: u16, width: usize, text: &mut Vec<u8>) {
@@ -189,13 +218,13 @@ impl<'a> Cell<'a> {
         let _ = write!(text, "-{}-{}", label >> 1 & 7, label & 1);
     }
 
-    fn push_further_event(&self, row: usize, width: usize, text: &mut Vec<u8>) {
+    fn push_further_event(&self, row: usize, none: &str, width: usize, text: &mut Vec<u8>) {
         let name = match self.element(row, FURTHER_EVENT).map_or(0, big_endian) {
             1001 => "I-ACL",
             1002 => "E-ACL",
             1003 => "Adap",
             1004 => "No Syn",
-            _ => "Ignore",
+            _ => none,
         };
         push_right(text, width, |text| text.extend_from_slice(name.as_bytes()));
     }
@@ -239,9 +268,13 @@ impl<'a> Cell<'a> {
 
     #[inline]
     fn push_flags(&self, row: usize, text: &mut Vec<u8>) {
+        text.extend_from_slice(&tcp_flags_text(self.tcp_flags(row) as u16));
+    }
+
+    #[inline]
+    fn tcp_flags(&self, row: usize) -> u64 {
         let is_tcp = self.other.get(row) == Some(6);
-        let flags = if is_tcp { self.numbers.or_zero(row) } else { 0 };
-        text.extend_from_slice(&tcp_flags_text(flags as u16));
+        if is_tcp { self.numbers.or_zero(row) } else { 0 }
     }
 
     fn push_rate(&self, row: usize, amount: u64, style: Style, text: &mut Vec<u8>) {
@@ -352,10 +385,10 @@ fn push_hex(text: &mut Vec<u8>, number: u64, is_absent: bool, digits: usize, csv
 }
 
 /// Engine and selector, with the enterprise between them where the engine is one of an enterprise (RFC 6759).
-fn push_application(text: &mut Vec<u8>, octets: Option<&[u8]>, csv: bool) {
+fn push_application(text: &mut Vec<u8>, octets: Option<&[u8]>, none: &str, csv: bool) {
     const OF_ENTERPRISE: u8 = 20;
     let Some((&engine, selector)) = octets.and_then(<[u8]>::split_first) else {
-        return text.extend_from_slice(if csv { b"0..0..0".as_slice() } else { b" 0..0" });
+        return text.extend_from_slice(if csv { "0..0..0" } else { none }.as_bytes());
     };
     let number = |octets: &[u8]| octets.iter().fold(0_u64, |number, octet| number << 8 | u64::from(*octet));
     push_u64_right(text, engine.into(), if csv { 0 } else { 2 });
@@ -378,12 +411,13 @@ static NAT_EVENTS: &[&str] = &[
     "DEL64BIB", "PEXHAUST", "QUOTAEXH", "ADDADDR", "DELADDR", "ADDPBLK", "DELPBLK", "THRESHLD",
 ];
 
-fn push_event(text: &mut Vec<u8>, firewall: Option<u64>, nat: Option<u64>, width: usize) {
+fn push_event(text: &mut Vec<u8>, firewall: Option<u64>, nat: Option<u64>, none: &str, width: usize) {
     let (number, names) = match (firewall, nat) {
         (Some(event), _) => (event, FIREWALL_EVENTS),
         (None, event) => (event.unwrap_or(0), NAT_EVENTS),
     };
     push_right(text, width, |text| match names.get(number as usize) {
+        _ if number == 0 && firewall.is_none() => text.extend_from_slice(none.as_bytes()),
         Some(name) => text.extend_from_slice(name.as_bytes()),
         None => push_u64(text, number),
     });

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::Options;
 use super::rows::per_second;
-use super::scale::push_number;
+use super::scale::{push_duration, push_number};
 use weir_print::digits::ZonedClock;
 
 /// What the flows of an answer amount to.
@@ -77,6 +77,18 @@ pub fn push_footer(text: &mut Vec<u8>, totals: &Totals, cost: &QueryCost, option
     let mut clock = ZonedClock::new(options.zone.clone());
     match cost.first_ms.zip(cost.last_ms) {
         None => text.extend_from_slice(b"<unknown>"),
+        Some((first, last)) if options.release.is_last() => {
+            match first {
+                0 => text.extend_from_slice(b"Time Window unknown"),
+                _ => {
+                    clock.push(text, first, b' ');
+                    text.extend_from_slice(b" - ");
+                    clock.push(text, last, b' ');
+                }
+            }
+            text.extend_from_slice(b", Duration:");
+            push_duration(text, last.saturating_sub(first).try_into().unwrap_or(0));
+        }
         Some((first, last)) => {
             push_second(text, first, &mut clock);
             text.extend_from_slice(b" - ");
@@ -84,7 +96,10 @@ pub fn push_footer(text: &mut Vec<u8>, totals: &Totals, cost: &QueryCost, option
         }
     }
     let QueryCost { flows_processed, flows_passed, bytes_read, .. } = cost;
-    let _ = write!(text, "\nTotal flows processed: {flows_processed}, passed: {flows_passed}, ");
+    // 1.7.8 counts what passed, whatever it calls it
+    let flows_processed = if options.release.is_last() { flows_passed } else { flows_processed };
+    let what = if options.release.is_last() { "records" } else { "flows" };
+    let _ = write!(text, "\nTotal {what} processed: {flows_processed}, passed: {flows_passed}, ");
     let _ = writeln!(text, "Blocks skipped: 0, Bytes read: {bytes_read}");
     let wall = cost.wall_seconds;
     let rate = if wall > 0.0 { *flows_processed as f64 / wall } else { 0.0 };

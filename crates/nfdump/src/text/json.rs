@@ -1,10 +1,13 @@
 //! Rows as objects of JSON, with nfdump's names.
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, RecordBatch};
 use arrow::datatypes::Schema;
 use weir_flow::Column;
+use weir_flow::elements::{ElementValue, elements_of_row};
+use weir_formats::nfcapd::{HEADER_EXPORTER, HEADER_IDENT, HEADER_IS_SAMPLED, RECORD_HEADER};
 
 use super::cells::push_mac;
+use super::release::Release;
 use super::rows::{Addresses, Icmp, Numbers};
 use super::scale::{push_address, push_network};
 use weir_print::digits::{ZonedClock, push_u64};
@@ -14,9 +17,32 @@ use weir_print::printer::{Flush, RowFormat};
 /// Writes rows as objects: one array of them on many lines, or one object a line.
 #[derive(Debug, Clone)]
 pub(super) struct Objects {
-    pub(super) one_a_line: bool,
-    pub(super) clock: ZonedClock,
-    pub(super) rows: u64,
+    style: ObjectStyle,
+    clock: ZonedClock,
+    release: Release,
+    rows: u64,
+}
+
+impl Objects {
+    pub(super) fn new(one_a_line: bool, clock: ZonedClock, release: Release) -> Self {
+        let style = match (one_a_line, release) {
+            (true, _) => ObjectStyle::Line,
+            (false, Release::V1_7_1) => ObjectStyle::Tabs,
+            (false, Release::V1_7_8) => ObjectStyle::Blanks,
+        };
+        Self { style, clock, release, rows: 0 }
+    }
+}
+
+/// How an object is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ObjectStyle {
+    /// All of it on one line.
+    Line,
+    /// A line for each field, which begins with a tab.
+    Tabs,
+    /// The same with two blanks.
+    Blanks,
 }
 
 /// A group of fields that nfdump keeps together: written when one of them is there.
@@ -25,6 +51,7 @@ struct Group {
     push: fn(&mut Object<'_, '_>, row: usize),
 }
 
+/// Groups of 1.7.1.
 static GROUPS: &[Group] = {
     use Column as C;
     &[
@@ -43,6 +70,31 @@ static GROUPS: &[Group] = {
         Group { columns: &[C::NatSrcPort, C::NatDstPort], push: translated_ports },
         Group { columns: &[C::IngressVrf, C::EgressVrf], push: vrfs },
         Group { columns: &[C::ObservationPoint], push: observation },
+    ]
+};
+
+/// Groups of 1.7.8.
+static GROUPS_CHANGED: &[Group] = {
+    use Column as C;
+    &[
+        Group { columns: &[], push: generic_changed },
+        Group { columns: &[C::SrcAddr, C::DstAddr], push: addresses_and_places },
+        Group { columns: &[C::InIf, C::OutIf, C::SrcMask, C::DstMask, C::Direction, C::DstTos], push: routing_changed },
+        Group { columns: &[C::PacketsOut, C::BytesOut, C::PacketsReverse, C::BytesReverse, C::Flows], push: counters },
+        Group { columns: &[C::SrcVlan, C::DstVlan], push: vlans_changed },
+        Group { columns: &[C::SrcAs, C::DstAs], push: systems },
+        Group { columns: &[C::BgpNextHop], push: bgp_next_hop },
+        Group { columns: &[C::NextHop], push: next_hop },
+        Group { columns: &[C::Exporter], push: router },
+        Group { columns: &[C::SrcMac, C::DstMac, C::PostSrcMac, C::PostDstMac], push: macs },
+        Group { columns: &[C::NextAs, C::PrevAs], push: adjacent_systems },
+        Group { columns: &[C::NatSrcAddr, C::NatDstAddr], push: translated_addresses },
+        Group { columns: &[C::NatSrcPort, C::NatDstPort], push: translated_ports },
+        Group { columns: &[C::ObservationPoint], push: observation },
+        Group { columns: &[C::IngressVrf, C::EgressVrf], push: vrfs },
+        Group { columns: &[], push: layer_2 },
+        Group { columns: &[C::FlowId], push: flow_id },
+        Group { columns: &[], push: sampled },
     ]
 };
 
@@ -69,6 +121,9 @@ pub(super) fn columns() -> Vec<Column> {
         C::FirewallEvent,
         C::NatEvent,
         C::ObservationDomain,
+        C::FlowId,
+        C::Ethertype,
+        C::Elements,
     ];
     let mut columns: Vec<_> = GROUPS.iter().flat_map(|group| group.columns).copied().chain(generic).collect();
     columns.sort_unstable();
@@ -81,19 +136,23 @@ struct Object<'a, 'b> {
     batch: &'a Columns<'a>,
     text: &'b mut Vec<u8>,
     clock: &'b mut ZonedClock,
-    one_a_line: bool,
+    style: ObjectStyle,
     is_first: bool,
+    /// Number of the row.
+    count: u64,
+    elements: Vec<ElementValue<'a>>,
 }
 
 struct Columns<'a> {
     numbers: Vec<Numbers<'a>>,
     addresses: Vec<Addresses<'a>>,
     icmp: Icmp<'a>,
+    elements: Option<&'a ArrayRef>,
     groups: Vec<&'static Group>,
 }
 
 impl<'a> Columns<'a> {
-    fn of(batch: &'a RecordBatch) -> Self {
+    fn of(batch: &'a RecordBatch, groups: &'static [Group]) -> Self {
         let is_there = |group: &&Group| {
             group.columns.is_empty() || group.columns.iter().any(|column| batch.column_by_name(column.name()).is_some())
         };
@@ -101,7 +160,8 @@ impl<'a> Columns<'a> {
             numbers: Column::ALL.iter().map(|column| Numbers::of(batch, *column)).collect(),
             addresses: Column::ALL.iter().map(|column| Addresses::of(batch, *column)).collect(),
             icmp: Icmp::of(batch),
-            groups: GROUPS.iter().filter(is_there).collect(),
+            elements: batch.column_by_name(Column::Elements.name()),
+            groups: groups.iter().filter(is_there).collect(),
         }
     }
 
@@ -115,26 +175,29 @@ impl<'a> Columns<'a> {
 
 impl RowFormat for Objects {
     fn begin(&mut self, _schema: &Schema, text: &mut Vec<u8>) {
-        if !self.one_a_line {
+        if self.style != ObjectStyle::Line {
             text.extend_from_slice(b"[\n");
         }
     }
 
     fn batch(&mut self, batch: &RecordBatch, text: &mut Vec<u8>, flush: &mut Flush<'_>) -> std::io::Result<()> {
-        let columns = Columns::of(batch);
+        let columns = Columns::of(batch, if self.release.is_last() { GROUPS_CHANGED } else { GROUPS });
         for row in 0..batch.num_rows() {
-            let (open, close): (&[u8], &[u8]) = match (self.one_a_line, self.rows) {
-                (true, _) => (b"{", b"}\n"),
-                (false, 0) => (b"{\n", b"\n}"),
-                (false, _) => (b",\n{\n", b"\n}"),
+            let (open, close): (&[u8], &[u8]) = match (self.style, self.rows) {
+                (ObjectStyle::Line, _) => (b"{", b"}\n"),
+                (ObjectStyle::Tabs, 0) => (b"{\n", b"\n}"),
+                (ObjectStyle::Tabs, _) => (b",\n{\n", b"\n}"),
+                (ObjectStyle::Blanks, 0) => (b" {\n", b"\n }"),
+                (ObjectStyle::Blanks, _) => (b",\n {\n", b"\n }"),
             };
             text.extend_from_slice(open);
-            let (one_a_line, clock) = (self.one_a_line, &mut self.clock);
-            let mut object = Object { batch: &columns, text, clock, one_a_line, is_first: true };
+            let (style, clock, count) = (self.style, &mut self.clock, self.rows + 1);
+            let elements = columns.elements.map_or_else(Vec::new, |elements| elements_of_row(elements, row));
+            let mut object = Object { batch: &columns, text, clock, style, is_first: true, count, elements };
             for group in columns.groups.iter().filter(|group| columns.has_any(group.columns, row)) {
                 (group.push)(&mut object, row);
             }
-            if !one_a_line {
+            if style == ObjectStyle::Tabs {
                 object.text("label", "<none>");
             }
             text.extend_from_slice(close);
@@ -145,19 +208,23 @@ impl RowFormat for Objects {
     }
 
     fn end(&mut self, text: &mut Vec<u8>) {
-        if !self.one_a_line {
-            text.extend_from_slice(b"]\n");
+        match self.style {
+            ObjectStyle::Line => {}
+            ObjectStyle::Blanks if self.rows > 0 => text.extend_from_slice(b"\n]\n"),
+            _ => text.extend_from_slice(b"]\n"),
         }
     }
 }
 
 impl Object<'_, '_> {
     fn key(&mut self, key: &str) {
-        let (between, after): (&[u8], &[u8]) = match (self.one_a_line, self.is_first) {
-            (true, true) => (b"\"", b"\":"),
-            (true, false) => (b",\"", b"\":"),
-            (false, true) => (b"\t\"", b"\" : "),
-            (false, false) => (b",\n\t\"", b"\" : "),
+        let (between, after): (&[u8], &[u8]) = match (self.style, self.is_first) {
+            (ObjectStyle::Line, true) => (b"\"", b"\":"),
+            (ObjectStyle::Line, false) => (b",\"", b"\":"),
+            (ObjectStyle::Tabs, true) => (b"\t\"", b"\" : "),
+            (ObjectStyle::Tabs, false) => (b",\n\t\"", b"\" : "),
+            (ObjectStyle::Blanks, true) => (b"  \"", b"\" : "),
+            (ObjectStyle::Blanks, false) => (b",\n  \"", b"\" : "),
         };
         self.is_first = false;
         self.text.extend_from_slice(between);
@@ -198,6 +265,23 @@ impl Object<'_, '_> {
         self.octets(column, row).is_some_and(|octets| octets.len() == 16)
     }
 
+    /// The octets of an element.
+    fn element(&self, enterprise: u32, id: u16) -> Option<&[u8]> {
+        let found = self.elements.iter().find(|entry| (entry.enterprise, entry.id) == (enterprise, id))?;
+        Some(found.octets)
+    }
+
+    /// An element that is a number; 0 when it is not there.
+    fn element_number(&self, enterprise: u32, id: u16) -> u64 {
+        let octets = self.element(enterprise, id).unwrap_or_default();
+        octets.iter().fold(0, |number, octet| number << 8 | u64::from(*octet))
+    }
+
+    /// Whether the counters were scaled, by the header of the record or else by the interval.
+    fn is_sampled(&self, row: usize) -> bool {
+        self.element(RECORD_HEADER, HEADER_IS_SAMPLED).is_some() || self.get(Column::SamplingInterval, row) > 1
+    }
+
     fn time(&mut self, key: &str, column: Column, row: usize) {
         let ms = self.get(column, row) as i64;
         self.quoted(key, |text, clock| clock.push(text, ms, b'T'));
@@ -215,11 +299,44 @@ impl Object<'_, '_> {
     }
 }
 
-fn generic(object: &mut Object<'_, '_>, row: usize) {
+fn type_of(object: &Object<'_, '_>, row: usize) -> &'static str {
     let is_event = [Column::FirewallEvent, Column::NatEvent].iter().any(|column| object.get(*column, row) != 0);
-    object.text("type", if is_event { "EVENT" } else { "FLOW" });
-    object.value("sampled", u64::from(object.get(Column::SamplingInterval, row) > 1));
-    object.value("export_sysid", 0);
+    if is_event { "EVENT" } else { "FLOW" }
+}
+
+fn generic(object: &mut Object<'_, '_>, row: usize) {
+    object.text("type", type_of(object, row));
+    object.value("sampled", u64::from(object.is_sampled(row)));
+    object.value("export_sysid", object.element_number(RECORD_HEADER, HEADER_EXPORTER));
+    flow(object, row, false);
+}
+
+fn generic_changed(object: &mut Object<'_, '_>, row: usize) {
+    object.value("cnt", object.count);
+    object.text("type", type_of(object, row));
+    let ident = object.element(RECORD_HEADER, HEADER_IDENT).unwrap_or(b"none");
+    let ident = String::from_utf8_lossy(ident).into_owned();
+    object.quoted("ident", |text, _| push_escaped(text, &ident));
+    object.value("export_sysid", object.element_number(RECORD_HEADER, HEADER_EXPORTER));
+    flow(object, row, true);
+}
+
+/// Appends a text of a file inside a string of JSON.
+fn push_escaped(text: &mut Vec<u8>, value: &str) {
+    for letter in value.chars() {
+        let mut octets = [0; 4];
+        match letter {
+            '"' | '\\' => text.extend_from_slice(&[b'\\', letter as u8]),
+            control if control.is_control() => {
+                text.extend_from_slice(format!("\\u{:04x}", u32::from(control)).as_bytes());
+            }
+            other => text.extend_from_slice(other.encode_utf8(&mut octets).as_bytes()),
+        }
+    }
+}
+
+/// Times, counters, protocol and ports; the forwarding status comes with the ports in 1.7.8.
+fn flow(object: &mut Object<'_, '_>, row: usize, has_status: bool) {
     object.time("first", Column::Start, row);
     object.time("last", Column::End, row);
     object.time("received", Column::Received, row);
@@ -234,6 +351,9 @@ fn generic(object: &mut Object<'_, '_>, row: usize) {
         object.quoted("tcp_flags", |text, _| text.extend_from_slice(&flags));
         object.number("src_port", Column::SrcPort, row);
         object.number("dst_port", Column::DstPort, row);
+        if has_status {
+            object.number("fwd_status", Column::ForwardingStatus, row);
+        }
     }
     object.number("src_tos", Column::Tos, row);
 }
@@ -243,7 +363,27 @@ fn addresses(object: &mut Object<'_, '_>, row: usize) {
     object.address("dst4_addr", "dst6_addr", Column::DstAddr, row);
 }
 
+fn addresses_and_places(object: &mut Object<'_, '_>, row: usize) {
+    addresses(object, row);
+    for (v4, v6, column) in [("src4_geo", "src6_geo", Column::SrcAddr), ("dst4_geo", "dst6_geo", Column::DstAddr)] {
+        object.text(if object.is_v6(column, row) { v6 } else { v4 }, "");
+    }
+}
+
 fn routing(object: &mut Object<'_, '_>, row: usize) {
+    interfaces(object, row);
+    object.number("fwd_status", Column::ForwardingStatus, row);
+    object.number("direction", Column::Direction, row);
+    object.number("dst_tos", Column::DstTos, row);
+}
+
+fn routing_changed(object: &mut Object<'_, '_>, row: usize) {
+    interfaces(object, row);
+    object.number("direction", Column::Direction, row);
+    object.number("dst_tos", Column::DstTos, row);
+}
+
+fn interfaces(object: &mut Object<'_, '_>, row: usize) {
     object.number("input_snmp", Column::InIf, row);
     object.number("output_snmp", Column::OutIf, row);
     object.number("src_mask", Column::SrcMask, row);
@@ -257,9 +397,6 @@ fn routing(object: &mut Object<'_, '_>, row: usize) {
             }
         });
     }
-    object.number("fwd_status", Column::ForwardingStatus, row);
-    object.number("direction", Column::Direction, row);
-    object.number("dst_tos", Column::DstTos, row);
 }
 
 fn counters(object: &mut Object<'_, '_>, row: usize) {
@@ -277,6 +414,48 @@ fn counters(object: &mut Object<'_, '_>, row: usize) {
 fn vlans(object: &mut Object<'_, '_>, row: usize) {
     object.number("src_vlan", Column::SrcVlan, row);
     object.number("dst_vlan", Column::DstVlan, row);
+}
+
+/// What a record of layer 2 has shares columns with these.
+fn vlans_changed(object: &mut Object<'_, '_>, row: usize) {
+    if !has_layer_2(object) {
+        vlans(object, row);
+    }
+}
+
+/// The version of IP is an element of every record of layer 2 that nfcapd writes.
+fn has_layer_2(object: &Object<'_, '_>) -> bool {
+    object.element(0, IP_VERSION).is_some()
+}
+
+/// Information Elements (IANA): `ipVersion`, `dot1qCustomerVlanId`, `postDot1qCustomerVlanId`,
+/// `ingressPhysicalInterface`, `egressPhysicalInterface`.
+const IP_VERSION: u16 = 60;
+const CUSTOMER_VLANS: [u16; 2] = [245, 255];
+const PHYSICAL_INTERFACES: [u16; 2] = [252, 253];
+
+fn layer_2(object: &mut Object<'_, '_>, row: usize) {
+    if !has_layer_2(object) {
+        return;
+    }
+    object.number("vlanID", Column::SrcVlan, row);
+    object.number("post_vlanID", Column::DstVlan, row);
+    for (key, id) in ["cust_vlanID", "post_cust_vlanID"].into_iter().zip(CUSTOMER_VLANS) {
+        object.value(key, object.element_number(0, id));
+    }
+    for (key, id) in ["phys_ingress", "phys_egress"].into_iter().zip(PHYSICAL_INTERFACES) {
+        object.value(key, object.element_number(0, id));
+    }
+    object.number("ethertype", Column::Ethertype, row);
+    object.value("ip_version", object.element_number(0, IP_VERSION));
+}
+
+fn flow_id(object: &mut Object<'_, '_>, row: usize) {
+    object.number("flowID", Column::FlowId, row);
+}
+
+fn sampled(object: &mut Object<'_, '_>, row: usize) {
+    object.value("sampled", u64::from(object.is_sampled(row)));
 }
 
 fn systems(object: &mut Object<'_, '_>, row: usize) {

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use weir_flow::Column;
 
-use super::tags::{Counter, Field, TAGS, Tag};
+use super::release::Release;
+use super::tags::{Counter, Field, Port, Tag};
 
 /// Why the text of a format means nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -62,7 +63,7 @@ pub(super) struct Layout {
 }
 
 /// nfdump's formats of one line each.
-pub(super) static NAMED: &[(&str, &str)] = &[
+static NAMED: &[(&str, &str)] = &[
     ("line", "%ts %td %pr %sap -> %dap %pkt %byt %fl"),
     ("gline", "%ts %td %pr %gsap -> %gdap %pkt %byt %fl"),
     ("long", "%ts %td %pr %sap -> %dap %flg %tos %pkt %byt %fl"),
@@ -80,14 +81,35 @@ pub(super) static NAMED: &[(&str, &str)] = &[
 /// Comma-separated values when nothing else is asked for.
 pub(super) const CSV: &str = "%ts,%td,%pr,%sa,%sp,%da,%dp,%pkt,%byt,%fl";
 
+/// What 1.7.8 has of them in another way.
+static NAMED_CHANGED: &[(&str, &str)] = &[
+    ("nsel", "%ts %evt %xevt %pr %sap -> %dap %xsap -> %xdap %ibyt %obyt"),
+    ("nat", "%ts %evt %pr %sap -> %dap %nsap -> %ndap"),
+];
+
+/// Formats that 1.7.8 does not have any more.
+static NAMED_GONE: &[&str] = &["bigline", "biglong", "nel"];
+
+/// nfdump's formats of one line each, by name.
+pub(super) fn named(release: Release) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let changed = |name: &str| NAMED_CHANGED.iter().find(|(changed, _)| *changed == name);
+    NAMED
+        .iter()
+        .filter(move |(name, _)| !(release.is_last() && NAMED_GONE.contains(name)))
+        .map(move |named| *changed(named.0).filter(|_| release.is_last()).unwrap_or(named))
+}
+
 /// Formats by name, those of a configuration file before nfdump's.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Names<'a>(pub(super) &'a [(String, String)]);
+pub(super) struct Names<'a> {
+    pub(super) own: &'a [(String, String)],
+    pub(super) release: Release,
+}
 
 impl<'a> Names<'a> {
     pub(super) fn find(self, name: &str) -> Option<&'a str> {
-        let own = self.0.iter().find(|(known, _)| known == name).map(|(_, format)| format.as_str());
-        own.or_else(|| NAMED.iter().find(|(known, _)| *known == name).map(|(_, format)| *format))
+        let own = self.own.iter().find(|(known, _)| known == name).map(|(_, format)| format.as_str());
+        own.or_else(|| named(self.release).find(|(known, _)| *known == name).map(|(_, format)| format))
     }
 }
 
@@ -116,7 +138,7 @@ fn add_lines(
             continue;
         };
         let (name, next) = split_name(tagged);
-        match (Tag::by_name(name), names.find(name)) {
+        match (Tag::by_name(name, names.release), names.find(name)) {
             (Some(tag), _) => {
                 let blanks = if tag.field.is_address() { long_by } else { 0 };
                 layout.heading.extend(std::iter::repeat_n(' ', blanks));
@@ -130,7 +152,7 @@ fn add_lines(
                 let format = format.strip_prefix("fmt:").unwrap_or(format);
                 add_lines(format, names, long_by, depth + 1, layout)?;
             }
-            (None, None) => return Err(unknown(name, |_| true)),
+            (None, None) => return Err(unknown(name, names.release, |_| true)),
         }
         rest = next;
     }
@@ -138,14 +160,14 @@ fn add_lines(
 }
 
 /// Makes a layout of the text after `csv:`; the commas are literals.
-pub(super) fn csv(text: &str) -> Result<Layout, FormatError> {
+pub(super) fn csv(text: &str, release: Release) -> Result<Layout, FormatError> {
     let mut layout = Layout { pieces: Vec::new(), heading: String::new() };
     let mut rest = text.trim_start_matches(' ');
     while !rest.is_empty() {
         let before = || FormatError::NoComma { before: text[..text.len() - rest.len()].to_owned() };
         let (name, next) = split_name(rest.strip_prefix('%').ok_or_else(before)?);
-        let tag = Tag::by_name(name).filter(|tag| !tag.csv_heading.is_empty());
-        let tag = tag.ok_or_else(|| unknown(name, |tag| !tag.csv_heading.is_empty()))?;
+        let tag = Tag::by_name(name, release).filter(|tag| !tag.csv_heading.is_empty());
+        let tag = tag.ok_or_else(|| unknown(name, release, |tag| !tag.csv_heading.is_empty()))?;
         if !layout.pieces.is_empty() {
             layout.heading.push(',');
             layout.pieces.push(Piece::Literal(",".to_owned()));
@@ -162,6 +184,44 @@ pub(super) fn csv(text: &str) -> Result<Layout, FormatError> {
         }
     }
     if layout.pieces.is_empty() { Err(FormatError::Empty) } else { Ok(layout) }
+}
+
+/// The columns of comma-separated values of 1.7.1.
+pub(super) fn csv_of_1_7_1() -> Layout {
+    use Column as C;
+    let macs = [C::SrcMac, C::PostDstMac, C::DstMac, C::PostSrcMac].map(Field::Mac);
+    // latencies, which are not kept
+    let latency = Field::Empty("", "    0.000");
+    let fields = [
+        Field::TimeSeconds(C::Start),
+        Field::TimeSeconds(C::End),
+        Field::Duration,
+        Field::Address(C::SrcAddr),
+        Field::Address(C::DstAddr),
+        Field::Port(Port::Of(C::SrcPort)),
+        Field::Port(Port::Of(C::DstPort)),
+        Field::ProtocolName,
+        Field::Flags,
+    ];
+    let numbers = |columns: &[Column]| columns.iter().map(|column| Field::Number(*column, 0)).collect::<Vec<_>>();
+    let counters = [Counter::Packets, Counter::Bytes, Counter::PacketsOut, Counter::BytesOut].map(Field::Counter);
+    let routing = [C::InIf, C::OutIf, C::SrcAs, C::DstAs, C::SrcMask, C::DstMask, C::DstTos, C::Direction];
+    let fields = fields
+        .into_iter()
+        .chain(numbers(&[C::ForwardingStatus, C::Tos]))
+        .chain(counters)
+        .chain(numbers(&routing))
+        .chain([Field::Address(C::NextHop), Field::Address(C::BgpNextHop)])
+        .chain(numbers(&[C::SrcVlan, C::DstVlan]))
+        .chain(macs)
+        .chain((0..10).map(Field::Label))
+        .chain([latency; 3])
+        .chain([Field::Address(C::Exporter), Field::Engine, Field::ExporterNumber, Field::Time(C::Received)]);
+    let comma = || Piece::Literal(",".to_owned());
+    let pieces = fields.flat_map(|field| [comma(), Piece::Field(field)]).skip(1).collect();
+    let heading = "ts,te,td,sa,da,sp,dp,pr,flg,fwd,stos,ipkt,ibyt,opkt,obyt,in,out,sas,das,smk,dmk,dtos,dir,nh,nhb,svln,dvln,ismc,odmc,\
+                   idmc,osmc,mpls1,mpls2,mpls3,mpls4,mpls5,mpls6,mpls7,mpls8,mpls9,mpls10,cl,sl,al,ra,eng,exid,tr";
+    Layout { pieces, heading: heading.to_owned() }
 }
 
 /// nfdump's fixed set of columns, with times in milliseconds.
@@ -223,9 +283,9 @@ fn split_name(text: &str) -> (&str, &str) {
     text.split_at(text.find(|letter: char| !letter.is_ascii_alphanumeric()).unwrap_or(text.len()))
 }
 
-fn unknown(name: &str, is_offered: impl Fn(&Tag) -> bool) -> FormatError {
+fn unknown(name: &str, release: Release, is_offered: impl Fn(&Tag) -> bool) -> FormatError {
     let mut known = String::new();
-    for tag in TAGS.iter().filter(|tag| is_offered(tag)) {
+    for tag in Tag::all(release).filter(|tag| is_offered(tag)) {
         // writing to a text does not fail
         let _ = write!(known, "{}%{}", if known.is_empty() { "" } else { " " }, tag.name);
     }

@@ -145,6 +145,12 @@ impl<'a> Span<'a> {
         Self { start: Numbers::of(batch, Column::Start), end: Numbers::of(batch, Column::End) }
     }
 
+    /// The same; 0 when the start is 0, which stands for no time.
+    #[inline]
+    pub(super) fn ms_of_flow(&self, row: usize) -> u64 {
+        if self.start.get(row) == Some(0) { 0 } else { self.ms(row) }
+    }
+
     /// Milliseconds from start to end; 0 when one is not known or they are the wrong way round.
     #[inline]
     pub(super) fn ms(&self, row: usize) -> u64 {

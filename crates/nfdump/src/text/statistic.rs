@@ -10,9 +10,11 @@ use super::Options;
 use super::cells::push_mac;
 use super::footer::Totals;
 use super::protocols::push_protocol;
+use super::release::Release;
 use super::rows::{Addresses, Numbers, Span, per_second};
 use super::scale::{push_address, push_address_right, push_duration, push_number, push_seconds};
 use weir_print::digits::{ZonedClock, align_left, align_right, push_u64, push_u64_right};
+use weir_print::names::tcp_flags_text;
 
 /// What a ranking is of.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -86,6 +88,30 @@ static HEADINGS: &[(&str, &str)] = &[
     ("natport", " X-Port"),
 ];
 
+/// Those that 1.7.8 has changed.
+static HEADINGS_CHANGED: &[(&str, &str)] = &[
+    ("ip", "    IP Addr"),
+    ("flags", "TCPflags"),
+    ("srctos", "Src Tos"),
+    ("if", "Interface"),
+    ("mac", "Mac Addr"),
+    ("odid", "Obs DomainID"),
+    ("opid", "Obs PointID"),
+    ("ivrf", "I-vrf ID"),
+    ("evrf", "E-vrf ID"),
+    ("minttl", "minTTL"),
+    ("maxttl", "maxTTL"),
+    ("natsrcport", "X-Src Port"),
+    ("natdstport", "X-Dst Port"),
+    ("natport", "X-Port"),
+];
+
+/// The heading of a statistic.
+fn heading_of<'a>(statistic: &'a str, release: Release) -> &'a str {
+    let changed = HEADINGS_CHANGED.iter().filter(|_| release.is_last());
+    changed.chain(HEADINGS).find(|(name, _)| *name == statistic).map_or(statistic, |(_, heading)| *heading)
+}
+
 /// Octets of a value; of an address of IPv6 in full.
 const VALUE_WIDTHS: [usize; 2] = [17, 39];
 
@@ -97,16 +123,19 @@ pub(super) fn push_table(
     totals: &Totals,
     options: &Options,
 ) {
-    let heading = HEADINGS.iter().find(|(name, _)| *name == ranking.statistic);
-    let heading = heading.map_or(ranking.statistic.as_str(), |(_, heading)| *heading);
+    let heading = heading_of(&ranking.statistic, options.release);
     let width = VALUE_WIDTHS[usize::from(options.long_ipv6)];
     if !options.quiet {
         let limit = ranking.limit.map_or_else(String::new, |limit| format!(" {limit}"));
         // writing to a vector does not fail
         let _ = writeln!(text, "Top{limit} {heading} ordered by {}:", ranking.order);
+        let before = match options.release {
+            Release::V1_7_1 => "Date first seen                 Duration Proto",
+            Release::V1_7_8 => "Date first seen             Duration     Proto",
+        };
         let _ = writeln!(
             text,
-            "Date first seen                 Duration Proto {heading:>width$}    Flows(%)     Packets(%)       Bytes(%)         pps      bps   bpp",
+            "{before} {heading:>width$}    Flows(%)     Packets(%)       Bytes(%)         pps      bps   bpp",
         );
     }
     let mut clock = ZonedClock::new(options.zone.clone());
@@ -116,7 +145,9 @@ pub(super) fn push_table(
             columns.push_line(row, width, totals, options, &mut clock, text);
         }
     }
-    text.push(b'\n');
+    if !options.release.is_last() {
+        text.push(b'\n');
+    }
 }
 
 /// Appends a ranking as comma-separated values.
@@ -141,7 +172,26 @@ pub(super) fn push_csv(
             columns.push_values(row, totals, &mut clock, text);
         }
     }
-    text.push(b'\n');
+    if !options.release.is_last() {
+        text.push(b'\n');
+    }
+}
+
+/// Appends a ranking as objects of JSON, one a line, as 1.7.8 has them; 1.7.1 has none.
+pub(super) fn push_json(
+    text: &mut Vec<u8>,
+    ranking: &Ranking,
+    batches: &[RecordBatch],
+    _totals: &Totals,
+    options: &Options,
+) {
+    let mut clock = ZonedClock::new(options.zone.clone());
+    for batch in batches {
+        let columns = Columns::of(batch, ranking);
+        for row in 0..batch.num_rows() {
+            columns.push_object(row, &ranking.statistic, &mut clock, text);
+        }
+    }
 }
 
 /// The columns of a ranking that it is written from.
@@ -153,6 +203,8 @@ struct Columns<'a> {
     /// Octets that are no numbers: addresses, MAC addresses.
     is_octets: bool,
     is_hex: bool,
+    /// Written as letters by 1.7.8.
+    is_flags: bool,
     protocol: Option<Numbers<'a>>,
     start: Numbers<'a>,
     end: Numbers<'a>,
@@ -172,6 +224,7 @@ impl<'a> Columns<'a> {
             texts: values.and_then(|values| values.as_string_opt::<i32>()),
             is_octets: values.is_some_and(|values| *values.data_type() == DataType::Binary),
             is_hex: matches!(ranking.statistic.as_str(), "odid" | "opid" | "ethertype"),
+            is_flags: ranking.statistic == "flags",
             protocol: has_protocol.then(|| Numbers::of(batch, Column::Protocol)),
             start: Numbers::of(batch, Column::Start),
             end: Numbers::of(batch, Column::End),
@@ -217,10 +270,11 @@ impl<'a> Columns<'a> {
         clock.push(text, self.start.or_zero(row) as i64, b' ');
         text.push(b' ');
         let duration_ms = self.span.ms(row);
-        if options.plain_numbers {
-            push_seconds(text, duration_ms, 16);
-        } else {
-            push_duration(text, duration_ms);
+        match (options.plain_numbers, self.start.or_zero(row)) {
+            // 1.7.8 has no duration without a start here, and one since 1970 elsewhere
+            (true, 0) if options.release.is_last() => push_seconds(text, 0, 16),
+            (true, _) => push_seconds(text, duration_ms, 16),
+            (false, _) => push_duration(text, duration_ms),
         }
         text.push(b' ');
         let start = text.len();
@@ -228,7 +282,11 @@ impl<'a> Columns<'a> {
         align_left(text, start, 5);
         text.push(b' ');
         let start = text.len();
-        self.push_value(row, width, text);
+        if self.is_flags && options.release.is_last() && !options.plain_numbers {
+            text.extend_from_slice(&tcp_flags_text(self.numbers.or_zero(row) as u16));
+        } else {
+            self.push_value(row, width, text);
+        }
         align_right(text, start, width);
         let [flows, packets, bytes] = self.counts(row);
         for (count, total) in [(flows, totals.flows), (packets, totals.packets), (bytes, totals.bytes)] {
@@ -266,6 +324,24 @@ impl<'a> Columns<'a> {
         }
         let (pps, bps) = (per_second(packets, duration_ms), per_second(bytes.saturating_mul(8), duration_ms));
         let _ = writeln!(text, ",{pps},{bps},{}", bytes.checked_div(packets).unwrap_or(0));
+    }
+
+    fn push_object(&self, row: usize, statistic: &str, clock: &mut ZonedClock, text: &mut Vec<u8>) {
+        for (key, time) in [("{ \"first\" : \"", &self.start), ("\", \"last\" : \"", &self.end)] {
+            text.extend_from_slice(key.as_bytes());
+            clock.push(text, time.or_zero(row) as i64, b'T');
+        }
+        let protocol = self.protocol.as_ref().map_or(0, |protocol| protocol.or_zero(row));
+        // writing to a vector does not fail
+        let _ = write!(text, "\", \"proto\" : {protocol}, \"{statistic}\" : \"");
+        self.push_value(row, 0, text);
+        let ([flows, packets, bytes], duration_ms) = (self.counts(row), self.span.ms(row));
+        let (pps, bps) = (per_second(packets, duration_ms), per_second(bytes.saturating_mul(8), duration_ms));
+        let bpp = bytes.checked_div(packets).unwrap_or(0);
+        let _ = writeln!(
+            text,
+            "\", \"flows\" : {flows}, \"packets\" : {packets}, \"bytes\" : {bytes}, \"pps\" : {pps}, \"bps\" : {bps}, \"bpp\" : {bpp}}}"
+        );
     }
 
     fn counts(&self, row: usize) -> [u64; 3] {

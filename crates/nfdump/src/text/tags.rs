@@ -2,6 +2,8 @@
 
 use weir_flow::Column;
 
+use super::release::Release;
+
 /// A tag of a format.
 #[derive(Debug)]
 pub(super) struct Tag {
@@ -20,10 +22,18 @@ pub(super) struct Tag {
 pub(super) enum Field {
     /// `NetFlow` version.
     Version,
+    /// Number of the exporter in the file.
+    ExporterNumber,
+    /// Ident of the file.
+    Ident,
+    /// A number in hexadecimal in a field of so many octets after the `0x`.
+    HexRight(Column, usize),
     /// Number of the row.
     Count,
     /// A time in the local zone.
     Time(Column),
+    /// The same in whole seconds.
+    TimeSeconds(Column),
     /// A time as seconds since the epoch.
     TimeRaw(Column),
     /// A time in UTC.
@@ -34,6 +44,8 @@ pub(super) enum Field {
     DurationSeconds,
     /// Name of the protocol, or its number when numbers are plain.
     Protocol,
+    /// Name of the protocol everywhere.
+    ProtocolName,
     /// An address.
     Address(Column),
     /// An address and where it lies.
@@ -64,6 +76,8 @@ pub(super) enum Field {
     BytesPerPacket,
     /// Letters of the TCP flags.
     Flags,
+    /// The same, or their number when numbers are plain.
+    FlagsOrNumber,
     /// In or out.
     Direction,
     /// A MAC address.
@@ -72,14 +86,14 @@ pub(super) enum Field {
     Hex(Column, usize),
     /// Type and number of the engine.
     Engine,
-    /// Number of an application.
-    Application,
-    /// Smallest and largest TTL.
-    Ttls,
-    /// Name of a firewall's or NAT event.
-    Event,
-    /// Name of what a firewall adds to its event.
-    FurtherEvent,
+    /// Number of an application, and what is written when there is none.
+    Application(&'static str),
+    /// Smallest and largest TTL, and what is between them.
+    Ttls(u8, usize),
+    /// Name of a firewall's or NAT event, in so many octets, and what is written when there is none.
+    Event(usize, &'static str),
+    /// Name of what a firewall adds to its event, likewise.
+    FurtherEvent(usize, &'static str),
     /// Label of MPLS at this depth, its class and whether it is the last.
     Label(u16),
     /// The three numbers of an access list: its element, and whether they are hexadecimal.
@@ -128,6 +142,9 @@ impl Counter {
     }
 }
 
+/// Tags that 1.7.8 does not have any more.
+static GONE: &[&str] = &["sgt", "nevt"];
+
 macro_rules! tags {
     ($($name:literal $heading:literal $csv:literal $field:expr;)*) => {
         &[$(Tag { name: $name, heading: $heading, csv_heading: $csv, field: $field }),*]
@@ -144,7 +161,7 @@ pub(super) static TAGS: &[Tag] = {
         "cnt" "Count" "count" F::Count;
         "idt" "Ident" "Ident" F::Empty("<no ident>", "<no ident>");
         "eng" " engine" "engine" F::Engine;
-        "exp" "Exp ID" "exporterID" F::Empty("     0", "0");
+        "exp" "Exp ID" "exporterID" F::ExporterNumber;
         "tfs" "Date first seen        " "firstSeen" F::Time(C::Start);
         "ts" "Date first seen        " "firstSeen" F::Time(C::Start);
         "tsr" "Date first seen (raw)    " "firstSeen" F::TimeRaw(C::Start);
@@ -206,7 +223,7 @@ pub(super) static TAGS: &[Tag] = {
         "eth" "Ethertype" "ethertype" F::Hex(C::Ethertype, 4);
         "minttl" "MinTTL" "minTTL" F::Number(C::MinTtl, 6);
         "maxttl" "MaxTTL" "maxTTL" F::Number(C::MaxTtl, 6);
-        "ttl" "    TTL" "" F::Ttls;
+        "ttl" "    TTL" "" F::Ttls(b',', 3);
         "frag" "Frag" "Frag" F::Empty("----", "----");
         "ismc" "  In src MAC Addr" "inSrcMac" F::Mac(C::SrcMac);
         "odmc" " Out dst MAC Addr" "outDstMac" F::Mac(C::PostDstMac);
@@ -237,7 +254,7 @@ pub(super) static TAGS: &[Tag] = {
         "n" "" "" F::NewLine;
         "ipl" "" "" F::Empty("\n", "");
         "opl" "" "" F::Empty("\n", "");
-        "nbid" "nbar ID" "nbarID" F::Application;
+        "nbid" "nbar ID" "nbarID" F::Application(" 0..0");
         "nbnam" "nbar name" "nbarName" F::Empty("<no info>", "no-nbar");
         "ja3" "                             ja3" "ja3" F::Empty("                                ", "no-ja3");
         "ja4" "                                 ja4" "ja4" F::Empty("                                    ", "no-ja4");
@@ -258,9 +275,9 @@ pub(super) static TAGS: &[Tag] = {
         "nfc" "   Conn-ID" "connectionID" F::Empty("         0", "0");
         "tevt" "Event time             " "eventTime" F::Empty("1970-01-01 00:00:00.000", "0000-00-00 00:00:00.000");
         "msec" "   Event Time" "eventTime" F::Empty("            0", "0");
-        "evt" " Event" "event" F::Event;
-        "nevt" " Event" "event" F::Event;
-        "xevt" " XEvent" "xEvent" F::FurtherEvent;
+        "evt" " Event" "event" F::Event(6, "INVALID");
+        "nevt" " Event" "event" F::Event(6, "INVALID");
+        "xevt" " XEvent" "xEvent" F::FurtherEvent(7, "Ignore");
         "sgt" "  SGT  " "" F::Empty("    0", "");
         "iacl" "Ingress ACL                     " "ingressACL" F::AccessList(33000, true);
         "eacl" "Egress ACL                      " "egressACL" F::AccessList(33001, false);
@@ -291,10 +308,67 @@ pub(super) static TAGS: &[Tag] = {
     }
 };
 
+/// What 1.7.8 writes in another way.
+static CHANGED: &[Tag] = {
+    use Column as C;
+    use Field as F;
+    tags! {
+        "idt" "Ident       " "Ident" F::Ident;
+        "tsr" "First seen raw" "firstSeen" F::TimeRaw(C::Start);
+        "tsg" "First seen GMT         " "firstSeen" F::TimeUtc(C::Start);
+        "ter" "Last seen raw " "lastSeen" F::TimeRaw(C::End);
+        "teg" "Last seen GMT          " "lastSeen" F::TimeUtc(C::End);
+        "trr" "Received raw  " "received" F::TimeRaw(C::Received);
+        "trg" "Date flow received GMT " "received" F::TimeUtc(C::Received);
+        "td" "Duration        " "duration" F::Duration;
+        "tds" "Duration        " "duration" F::DurationSeconds;
+        "flg" "   Flags" "flags" F::FlagsOrNumber;
+        "tos" " Tos" "tos" F::Number(C::Tos, 4);
+        "eth" "EtherType" "ethertype" F::Hex(C::Ethertype, 4);
+        "minttl" "minTTL" "minTTL" F::Number(C::MinTtl, 6);
+        "maxttl" "maxTTL" "maxTTL" F::Number(C::MaxTtl, 6);
+        "ttl" "min/maxTTL" "" F::Ttls(b' ', 5);
+        "sloc" "Src IP location info" "srcLocation" F::Empty("<no location info>", "");
+        "dloc" "Dst IP location info" "dstLocation" F::Empty("<no location info>", "");
+        "sasn" "Src AS organisation           " "srcOrg" F::Empty("                          none", "");
+        "dasn" "Dst AS organisation           " "dstOrg" F::Empty("                          none", "");
+        "stor" "STor" "srcTor" F::Empty("    ", "");
+        "dtor" "DTor" "dstTor" F::Empty("    ", "");
+        "ipl" "Input Payload" "" F::Empty("<no payload>", "");
+        "opl" "Output Payload" "" F::Empty("<no payload>", "");
+        "nbid" "nbar ID" "nbarID" F::Application("0..0..0");
+        "nbnam" "nbar name" "nbarName" F::Empty("<no nbar>", "no-nbar");
+        "ja3" "                                   ja3" "ja3" F::Empty("                                no ja3", "no-ja3");
+        "ja4" "                                   ja4" "ja4" F::Empty("                                no ja4", "no-ja4");
+        "sni" "sni name" "sniName" F::Empty("   0", "0");
+        "tls" "TLS ver" "tlsVersion" F::Empty("   0", "0");
+        "odid" "obsDomainID" "obsDomainID" F::Hex(C::ObservationDomain, 2);
+        "opid" "  obsPointID" "obsPointID" F::Hex(C::ObservationPoint, 2);
+        "pfifn" "interface" "pfInterface" F::Empty("  <no-pf>", "<no-pf>");
+        "pfact" "action" "pfAction" F::Empty("<no-pf>", "<no-pf>");
+        "pfrea" "reason" "pfReason" F::Empty("<no-pf>", "<no-pf>");
+        "pfrule" "rule" "pfRule" F::Empty("   0", "0");
+        "tevt" "Event time             " "eventTime" F::Empty("0000-00-00 00:00:00.000", "0000-00-00 00:00:00.000");
+        "evt" "   Event" "event" F::Event(8, "<no-evt>");
+        "xevt" " XEvent" "xEvent" F::FurtherEvent(8, "<no-evt>");
+        "flid" "               flowID" "flowID" F::HexRight(C::FlowId, 13);
+        "isid" " inSrvID" "inSrvID" F::Empty("       0", "0");
+        "nats" "nat string" "natString" F::Empty("<unknown>", "<unknown>");
+    }
+};
+
 impl Tag {
     /// The tag of a name.
-    pub(super) fn by_name(name: &str) -> Option<&'static Self> {
-        TAGS.iter().find(|tag| tag.name == name)
+    pub(super) fn by_name(name: &str, release: Release) -> Option<&'static Self> {
+        Self::all(release).find(|tag| tag.name == name)
+    }
+
+    /// The tags of a release.
+    pub(super) fn all(release: Release) -> impl Iterator<Item = &'static Self> {
+        let changed = |tag: &&Self| CHANGED.iter().find(|changed| changed.name == tag.name);
+        TAGS.iter()
+            .filter(move |tag| !(release.is_last() && GONE.contains(&tag.name)))
+            .map(move |tag| changed(&tag).filter(|_| release.is_last()).unwrap_or(tag))
     }
 }
 
@@ -320,7 +394,12 @@ impl Field {
         };
         match self {
             Self::Version => vec![C::ExportVersion],
-            Self::Time(column) | Self::TimeRaw(column) | Self::TimeUtc(column) | Self::Number(column, _) => {
+            Self::Time(column)
+            | Self::TimeSeconds(column)
+            | Self::HexRight(column, _)
+            | Self::TimeRaw(column)
+            | Self::TimeUtc(column)
+            | Self::Number(column, _) => {
                 vec![column]
             }
             Self::Address(column)
@@ -329,7 +408,7 @@ impl Field {
             | Self::Hex(column, _)
             | Self::AddressWords(column) => vec![column],
             Self::Duration | Self::DurationSeconds => vec![C::Start, C::End],
-            Self::Protocol => vec![C::Protocol],
+            Self::Protocol | Self::ProtocolName => vec![C::Protocol],
             Self::AddressPort(column, of) | Self::GeoAddressPort(column, of) => {
                 std::iter::once(column).chain(port(of)).collect()
             }
@@ -341,13 +420,15 @@ impl Field {
             Self::BitsPerSecond => vec![C::Bytes, C::Start, C::End],
             Self::PacketsPerSecond => vec![C::Packets, C::Start, C::End],
             Self::BytesPerPacket => vec![C::Packets, C::Bytes],
-            Self::Flags => vec![C::TcpFlags, C::Protocol],
+            Self::Flags | Self::FlagsOrNumber => vec![C::TcpFlags, C::Protocol],
             Self::Direction => vec![C::Direction],
             Self::Engine => vec![C::EngineType, C::EngineId],
-            Self::Application => vec![C::ApplicationId],
-            Self::Ttls => vec![C::MinTtl, C::MaxTtl],
-            Self::Event => vec![C::FirewallEvent, C::NatEvent],
-            Self::FurtherEvent | Self::Label(_) | Self::AccessList(..) => vec![C::Elements],
+            Self::Application(_) => vec![C::ApplicationId],
+            Self::Ttls(..) => vec![C::MinTtl, C::MaxTtl],
+            Self::Event(..) => vec![C::FirewallEvent, C::NatEvent],
+            Self::ExporterNumber | Self::Ident | Self::FurtherEvent(..) | Self::Label(_) | Self::AccessList(..) => {
+                vec![C::Elements]
+            }
             Self::BlockSize => vec![C::PortRangeStart, C::PortRangeEnd],
             Self::Family => vec![C::SrcAddr],
             Self::Count | Self::NewLine | Self::Empty(..) => Vec::new(),

@@ -1,8 +1,12 @@
 //! `weir import`: captures of export datagrams, IPFIX files, and flow files of other programs, into an archive.
 
+mod file_list;
+mod follow;
+mod imported_files;
+
 use std::fs;
 use std::io::IsTerminal;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -14,12 +18,17 @@ use weir_blocks::sinks::archive::{self, ArchiveSinkOptions, SealingOptions};
 use weir_blocks::sources::capture_reader::{self, CaptureReaderOptions};
 use weir_blocks::sources::file_reader::{self, FileFormat, FileReaderOptions};
 use weir_chain::config::ThreadChoice;
-use weir_chain::{Chain, ChainBuilder};
+use weir_chain::{Chain, ChainBuilder, Notices, TimeSpan};
 use weir_formats::{Format, nfcapd};
 
 use super::read_before::ReadBefore;
 use super::{ArchiveArg, print_archived, print_books, show_or_build};
 use crate::running::{Foreground, was_stopped};
+use file_list::add_files;
+use follow::ImportCounts;
+
+/// How long a disk that takes nothing is waited for.
+const GIVE_UP_SECS: u64 = 60;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -27,6 +36,8 @@ Examples:
     weir import --archive flows router.pcap --port 9995
   All nfcapd files of a day:
     weir import --archive flows nfcapd/2026/11/21
+  The files of a running nfcapd, as it completes them:
+    weir import --archive flows --follow /var/cache/nfdump
   A table of another program whose columns have names of their own:
     weir import --archive flows flows.csv --column from=src_addr --column to=dst_addr";
 
@@ -39,7 +50,7 @@ Examples:
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
     /// Files, and directories whose files are all read; - for a capture or IPFIX file on standard input
-    #[arg(required_unless_present = "range", value_name = "FILE")]
+    #[arg(required_unless_present_any = ["range", "follow"], value_name = "FILE")]
     files: Vec<PathBuf>,
     #[command(flatten)]
     archive: ArchiveArg,
@@ -49,6 +60,14 @@ pub(crate) struct Args {
     /// Read the range in these directories, as nfdump's option -M names them: DIR/A:B:C, or DIR/@ for all
     #[arg(long, value_name = "DIRS", requires = "range")]
     directories: Option<String>,
+    /// Import nfcapd files of this directory and those below it, and then each new one when nfcapd has completed it, until
+    /// SIGINT or SIGTERM; a file that was imported is not imported again, also after a restart
+    #[arg(
+        long,
+        value_name = "DIR",
+        conflicts_with_all = ["files", "range", "input_format", "columns", "port", "show_chain"]
+    )]
+    follow: Option<PathBuf>,
     /// Format of all files; without it the content of each file shows its format
     #[arg(long, value_enum, value_name = "FORMAT")]
     input_format: Option<InputFormat>,
@@ -111,6 +130,9 @@ struct Part {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(directory) = &args.follow {
+        return follow::run(&args.archive.archive, directory, &|files| args.import_whole(files));
+    }
     let mut parts = args.parts()?;
     if args.show_chain {
         let chains: Vec<_> = parts.iter().map(|part| args.chain(part).text()).collect();
@@ -176,11 +198,37 @@ impl Args {
         Ok(is_nothing_read || counter("files_failed") > 0)
     }
 
+    /// Reads nfcapd files into the archive, all of them whatever signal comes.
+    fn import_whole(&self, files: &[PathBuf]) -> anyhow::Result<ImportCounts> {
+        let part = Part { source: FILES, files: files.to_vec() };
+        let Some(chain) = show_or_build(self.chain(&part), false)? else { return Ok(ImportCounts::default()) };
+        let running = chain.start_with(&Notices::to(|line| eprintln!("{line}")))?;
+        while !running.is_finished() {
+            running.wait_for(Duration::from_millis(20));
+        }
+        let (progress, ended) = running.wait();
+        ended.context("importing ended")?;
+        let counter = |name: &str| progress.component(FILES).map_or(0, |source| source.counter(name));
+        let lost = progress.component("archive").map_or(0, |sink| sink.counter("rows_refused") + sink.rows_discarded);
+        anyhow::ensure!(lost == 0, "{lost} flows could not be written to the archive");
+        Ok(ImportCounts {
+            flows: counter("records_stored"),
+            failed: counter("files_failed"),
+            damaged: counter("records_damaged") + counter("blocks_damaged"),
+        })
+    }
+
     /// All files that are named, by the source that reads them.
     fn parts(&self) -> anyhow::Result<Vec<Part>> {
         let mut files = Vec::new();
         match &self.range {
-            Some(range) => files = nfcapd::select(None, Some(range), self.directories.as_deref())?,
+            Some(range) => {
+                let selected = nfcapd::select(None, Some(range), self.directories.as_deref())?;
+                for missing in &selected.missing {
+                    eprintln!("warning: {} is not a directory", missing.display());
+                }
+                files = selected.files;
+            }
             None => {
                 for path in &self.files {
                     add_files(path, &mut files)
@@ -211,8 +259,11 @@ impl Args {
             let options = FileReaderOptions { files, format, columns: self.columns.clone() };
             chain.add(part.source, &file_reader::KIND, options, &[], ThreadChoice::Default)
         };
+        // who imports by hand looks on: a disk that stays full is an error, and not a wait without an end
+        let give_up_after = self.follow.is_none().then(|| TimeSpan::from_secs(GIVE_UP_SECS));
         let sink = ArchiveSinkOptions {
             archive: self.archive.archive.clone(),
+            give_up_after,
             sealing: SealingOptions { segment_rows: self.segment_rows, ..SealingOptions::default() },
             ..ArchiveSinkOptions::default()
         };
@@ -223,26 +274,6 @@ impl Args {
 /// Names of the sources in the chains.
 const CAPTURES: &str = "captures";
 const FILES: &str = "files";
-
-/// Adds a file, or all files of a directory and those below it, by their names.
-fn add_files(path: &Path, files: &mut Vec<PathBuf>) -> std::io::Result<()> {
-    if !path.is_dir() {
-        files.push(path.to_owned());
-        return Ok(());
-    }
-    let mut entries =
-        fs::read_dir(path)?.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
-    entries.sort();
-    for entry in entries {
-        let hidden = entry.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'));
-        // a link to a directory may lead round in a circle
-        let followed = !entry.is_symlink() || entry.is_file();
-        if !hidden && followed {
-            add_files(&entry, files)?;
-        }
-    }
-    Ok(())
-}
 
 fn print_captures(part: &Part, counter: &dyn Fn(&str) -> u64) {
     eprintln!(

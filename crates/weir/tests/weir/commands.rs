@@ -232,3 +232,16 @@ fn listed_commands<'a>(help: &'a [&'a str]) -> impl Iterator<Item = &'a str> {
     let names = lines.filter_map(|line| line.strip_prefix("  ").filter(|name| !name.starts_with(' ')));
     names.filter_map(|line| line.split(' ').next()).filter(|name| *name != "help")
 }
+
+/// Called by a link of that name, the program is nfdump.
+#[test]
+fn called_as_nfdump() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let link = folder.path().join("nfdump");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_weir"), &link).expect("linked");
+    let called = |arguments: &[&str]| std::process::Command::new(&link).args(arguments).output().expect("weir runs");
+    let output = called(&["-V"]);
+    assert!(output.status.success() && text(&output.stdout).starts_with("weir nfdump: Version: "));
+    assert_eq!(called(&["-k"]).status.code(), Some(255));
+    assert_eq!(called(&["-Z", "proto nonsense"]).status.code(), Some(254));
+}

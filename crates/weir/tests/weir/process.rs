@@ -39,7 +39,7 @@ pub(crate) fn sent_to_nfcapd(nfcapd: &Path, files: &Path, arguments: &[&str]) {
 }
 
 /// Waits until a UDP port of this machine is taken and what waits in its socket is as wished.
-fn wait_for_port(port: u16, is_it: impl Fn(u32) -> bool) {
+pub(crate) fn wait_for_port(port: u16, is_it: impl Fn(u32) -> bool) {
     let until = Instant::now() + Duration::from_secs(20);
     let taken = format!(":{port:04X} ");
     loop {

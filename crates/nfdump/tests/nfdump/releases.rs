@@ -1,0 +1,149 @@
+//! What belongs to a release, and what is done with files that are none, over files of nfcapd 1.7.8.
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use serde_json::Value;
+
+use super::{weir_as, weir_nfdump, words};
+
+/// The folder with the files of nfcapd 1.7.8.
+fn files() -> Option<PathBuf> {
+    let folder = weir_testkit::corpus()?.join("_derived/nfdump-1.7.8/files");
+    if folder.is_dir() {
+        return std::path::absolute(folder).ok();
+    }
+    weir_testkit::skip("corpus", "it has no files of nfcapd 1.7.8");
+    None
+}
+
+fn ask(release: &str, folder: &Path, arguments: &str) -> Output {
+    let mut command = weir_as(release);
+    command.args(words(arguments)).current_dir(folder).env("TZ", "UTC").env_remove("NFCONF").output().expect("runs")
+}
+
+fn stdout(output: &Output) -> String {
+    assert!(output.status.success(), "{}", stderr(output));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Files of 1.7.8 are not damaged: their records of exporters have no family.
+#[test]
+fn nothing_is_said_of_files_of_1_7_8() {
+    let Some(folder) = files() else { return };
+    for arguments in ["-r rich -o line", "-R gen -s srcip/bytes", "-v rich", "-E rich"] {
+        let output = ask("1.7.8", &folder, arguments);
+        assert!(output.status.success() && output.stderr.is_empty(), "{arguments}: {}", stderr(&output));
+    }
+    assert!(stdout(&ask("1.7.8", &folder, "-E rich")).contains("SysID: 24, IP:       127.0.2.33, version: 10"));
+}
+
+/// Comma-separated values have as many fields in every line, but for the summary of 1.7.1.
+#[test]
+fn comma_separated_values_are_of_one_kind() {
+    let Some(folder) = files() else { return };
+    for arguments in [
+        "-r rich -o csv",
+        "-r rich -o csv-fast",
+        "-r rich -o 'csv:%ts,%sa'",
+        "-R gen -A srcip,dstport -o csv",
+        "-R gen -s srcip/bytes -o csv",
+        "-r empty -o csv",
+    ] {
+        let text = stdout(&ask("1.7.8", &folder, arguments));
+        let fields = |line: &str| line.split(',').count();
+        let title = text.lines().next().map(fields);
+        assert!(text.lines().all(|line| Some(fields(line)) == title), "{arguments}: {text}");
+    }
+    let keys = stdout(&ask("1.7.8", &folder, "-R gen -A srcip,dstport -o csv"));
+    assert!(keys.starts_with("firstSeen,duration,srcAddr,dstPort,packets,bytes,bps,bpp,flows\n"), "{keys}");
+    let old = stdout(&ask("1.7.1", &folder, "-r rich -o csv -c 1"));
+    let lines: Vec<_> = old.lines().collect();
+    assert_eq!(lines.iter().map(|line| line.split(',').count()).collect::<Vec<_>>(), [48, 48, 1, 6, 6], "{old}");
+}
+
+/// The values of a field are objects of JSON, whichever release.
+#[test]
+fn rankings_as_json() {
+    let Some(folder) = files() else { return };
+    for release in ["1.7.1", "1.7.8"] {
+        for format in ["json", "ndjson"] {
+            let text = stdout(&ask(release, &folder, &format!("-R gen -s dstport:p/bytes -s srcip -n 3 -o {format}")));
+            let rows: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+            let ports = rows.iter().filter(|row| row["dstport"].is_string() && row["proto"].as_u64() > Some(0)).count();
+            assert_eq!((rows.len(), ports), (6, 3), "{text}");
+        }
+    }
+}
+
+/// nfdump goes on when a file is none of its own; when there is no other, that is a mistake.
+#[test]
+fn foreign_files_are_left_out() {
+    let Some(folder) = files() else { return };
+    let mixed = tempfile::tempdir().expect("a folder");
+    for name in ["nfcapd.202611221000", "nfcapd.202611221005"] {
+        std::fs::copy(folder.join("gen").join(name), mixed.path().join(name)).expect("copied");
+    }
+    std::fs::write(mixed.path().join("readme"), "no flows").expect("written");
+    std::fs::write(mixed.path().join("nfcapd.202611221001"), "").expect("written");
+    let output = ask("1.7.8", mixed.path(), "-R . -s proto -n 0");
+    assert!(stdout(&output).contains("Summary: total flows: 1045,"), "{}", stdout(&output));
+    for left_out in ["readme", "nfcapd.202611221001"] {
+        assert!(stderr(&output).contains(&format!("{left_out} is not an nfcapd file, and is left out")));
+    }
+    for arguments in ["-I", "-g"] {
+        let output = ask("1.7.8", mixed.path(), &format!("-R . {arguments}"));
+        assert!(output.status.success() && stderr(&output).contains("readme"), "{arguments}");
+    }
+    std::fs::create_dir(mixed.path().join("other")).expect("a folder");
+    std::fs::write(mixed.path().join("other/readme"), "no flows").expect("written");
+    let output = ask("1.7.8", mixed.path(), "-R other");
+    assert_eq!(output.status.code(), Some(255));
+    assert!(output.stdout.is_empty() || !stderr(&output).is_empty());
+    let output = ask("1.7.8", mixed.path(), "-M nothing:other -R . -o null");
+    assert!(stderr(&output).contains("nothing is not a directory, and is left out"), "{}", stderr(&output));
+}
+
+/// Files whose times are outside the window are not read: a file that is damaged behind its header shows it.
+#[test]
+fn a_window_passes_files_over() {
+    let Some(folder) = files() else { return };
+    let copies = tempfile::tempdir().expect("a folder");
+    let path = copies.path().join("nfcapd.202611221000");
+    let mut content = std::fs::read(folder.join("v1")).expect("read");
+    let block = content.len() - 100;
+    content[block..].fill(0xff);
+    std::fs::write(&path, &content).expect("written");
+    let read = ask("1.7.8", copies.path(), "-R . -o null -t 2019/08/12.18:00-2019/08/12.19:00");
+    assert!(!stderr(&read).is_empty(), "the damage shows when the file is read");
+    for window in ["2019/08/12.19:00-2019/08/12.20:00", "2019/08/13", "-2019/08/12.18:00"] {
+        let output = ask("1.7.8", copies.path(), &format!("-R . -o null -t {window}"));
+        assert!(output.stderr.is_empty(), "{window}: {}", stderr(&output));
+        assert!(stdout(&output).contains("Total records processed: 0, passed: 0"), "{window}");
+    }
+}
+
+/// `-D` is ignored, as nfdump ignores it, and what -t cannot mean is refused.
+#[test]
+fn options_without_effect_and_without_meaning() {
+    let Some(folder) = files() else { return };
+    let [with, without] =
+        ["-D 8.8.8.8 ", ""].map(|option| stdout(&ask("1.7.8", &folder, &format!("{option}-r v1 -q"))));
+    assert_eq!(with, without);
+    for window in ["+60", "+1", "60", "-"] {
+        assert_eq!(ask("1.7.8", &folder, &format!("-r v1 -o null -t {window}")).status.code(), Some(255), "{window}");
+    }
+}
+
+/// The release may also come from the environment, for scripts that call nfdump.
+#[test]
+fn the_release_comes_from_the_environment() {
+    let Some(folder) = files() else { return };
+    let output =
+        weir_nfdump().args(["-r", "v1", "-o", "csv"]).current_dir(folder).env("WEIR_NFDUMP_AS", "1.7.8").output();
+    assert!(stdout(&output.expect("runs")).starts_with("firstSeen,duration,proto,"));
+}
