@@ -297,9 +297,8 @@ impl Plan {
             // the column takes the first only when there is no second to lose
             Op::EitherAddress { second, .. } => second == field,
             // a rounded quotient, or bits that may be of either, are not all that was said
-            Op::EitherFlag { .. } | Op::Interval { .. } => false,
-            // what is cleaned or comes second is decided for each record
-            Op::Text { .. } => false,
+            // and of texts it is decided for each record what the column does not show
+            Op::EitherFlag { .. } | Op::Interval { .. } | Op::Text { .. } => false,
             // NTP forms and microseconds are finer than a column of milliseconds; an IPFIX uptime may have no base
             Op::Time { field: written, form, init_time, .. } => {
                 written == field

@@ -82,10 +82,10 @@ impl Shapes {
                 self.refuse(carried, &values[rows], Refusal::Value, |&value| value <= u32::MAX.into());
             }
             Values::Octets(values) => {
-                self.check_octets(version, carried.column, &values.value_offsets()[rows.start..=rows.end])
+                self.check_octets(version, carried.column, &values.value_offsets()[rows.start..=rows.end]);
             }
             Values::Text(values) => {
-                self.check_octets(version, carried.column, &values.value_offsets()[rows.start..=rows.end])
+                self.check_octets(version, carried.column, &values.value_offsets()[rows.start..=rows.end]);
             }
             _ => {}
         }

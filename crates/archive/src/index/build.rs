@@ -36,11 +36,12 @@ impl ColumnBuilder {
     /// are.
     pub(crate) fn new(data_type: &DataType, lists: bool) -> Option<Self> {
         let zones = match data_type {
-            DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64 => Zones::numbers(),
+            // texts by their keys
+            DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64 | DataType::Utf8 => {
+                Zones::numbers()
+            }
             DataType::Timestamp(..) => Zones::times(),
             DataType::Binary => Zones::addresses(),
-            // by the keys of texts
-            DataType::Utf8 => Zones::numbers(),
             _ => return None,
         };
         let octets_per_1000_rows = match data_type {
