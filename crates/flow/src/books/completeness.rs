@@ -12,9 +12,18 @@ use std::fmt::{self, Write as _};
 use arrow::temporal_conversions::timestamp_ms_to_datetime;
 
 use super::balance::{sets_waiting, sum};
-use super::{BooksSums, Counter};
+use super::{BooksSums, Counter, ExporterSums};
 
 const DAY_MS: i64 = 86_400_000;
+
+impl ExporterSums {
+    /// How complete its flows are.
+    pub fn completeness(&self) -> Completeness {
+        let mut sums = BooksSums::default();
+        sums.add_counts((self.address.clone(), self.domain, None), &self.counts);
+        sums.completeness()
+    }
+}
 
 impl BooksSums {
     /// How complete the flows are that these sums are about.

@@ -7,7 +7,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, UInt8Arra
 use arrow::datatypes::{Schema, TimestampMillisecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type};
 
 use super::balance::Counts;
-use super::{BooksBatch, Completeness, Counter, SPAN_COLUMN};
+use super::{BooksBatch, Counter, SPAN_COLUMN};
 use crate::Table;
 
 const MINUTE_MS: i64 = 60_000;
@@ -40,15 +40,6 @@ pub struct ExporterSums {
     pub counts: Counts,
     /// When the last minute ends that has anything of it, in milliseconds since the epoch.
     pub last_ms: Option<i64>,
-}
-
-impl ExporterSums {
-    /// How complete its flows are.
-    pub fn completeness(&self) -> Completeness {
-        let mut sums = BooksSums::default();
-        sums.add_counts((self.address.clone(), self.domain, None), &self.counts);
-        sums.completeness()
-    }
 }
 
 impl BooksSums {

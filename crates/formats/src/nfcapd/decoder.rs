@@ -30,6 +30,13 @@ enum Taken {
     BatchFirst,
 }
 
+/// The key of the record before, and its shape.
+#[derive(Default)]
+struct LastRecord {
+    key: Vec<u8>,
+    shape: u16,
+}
+
 /// Decodes the records of blocks.
 pub(super) struct Decoder {
     layout: u16,
@@ -45,9 +52,7 @@ pub(super) struct Decoder {
     shapes: Vec<Shape>,
     /// Shapes by what makes them: types and lengths of extensions, or type, flags and map.
     by_key: HashMap<Box<[u8]>, u16>,
-    /// The key of the record before, and its shape.
-    last_key: Vec<u8>,
-    last_shape: u16,
+    last: LastRecord,
     key: Vec<u8>,
     rows: Vec<Row>,
     builder: FlowBatchBuilder,
@@ -69,8 +74,7 @@ impl Decoder {
             maps: HashMap::new(),
             shapes: Vec::new(),
             by_key: HashMap::new(),
-            last_key: Vec::new(),
-            last_shape: 0,
+            last: LastRecord::default(),
             key: Vec::new(),
             rows: Vec::with_capacity(BATCH_ROWS_MAX),
             builder: FlowBatchBuilder::new(BATCH_ROWS_MAX),
@@ -179,7 +183,7 @@ impl Decoder {
     fn forget_shapes(&mut self) {
         self.shapes.clear();
         self.by_key.clear();
-        self.last_key.clear();
+        self.last.key.clear();
     }
 
     fn flow(&mut self, record: &[u8]) -> Taken {
@@ -189,7 +193,7 @@ impl Decoder {
                 return Taken::Yes;
             }
             match self.by_key.get(self.key.as_slice()) {
-                Some(&shape) => self.last_shape = shape,
+                Some(&shape) => self.last.shape = shape,
                 None if self.shapes.len() >= SHAPES_MAX && !self.rows.is_empty() => return Taken::BatchFirst,
                 None => {
                     if self.shapes.len() >= SHAPES_MAX {
@@ -199,32 +203,32 @@ impl Decoder {
                         self.damage.records_damaged += 1;
                         return Taken::Yes;
                     };
-                    self.last_shape = self.shapes.len() as u16;
-                    self.by_key.insert(self.key.as_slice().into(), self.last_shape);
+                    self.last.shape = self.shapes.len() as u16;
+                    self.by_key.insert(self.key.as_slice().into(), self.last.shape);
                     self.shapes.push(shape);
                 }
             }
-            std::mem::swap(&mut self.last_key, &mut self.key);
+            std::mem::swap(&mut self.last.key, &mut self.key);
         }
-        let shape = &self.shapes[usize::from(self.last_shape)];
+        let shape = &self.shapes[usize::from(self.last.shape)];
         if record.len() < shape.octets_min {
             self.damage.records_damaged += 1;
             return Taken::Yes;
         }
         self.damage.extensions_unknown += shape.extensions_unknown;
-        self.rows.push(Row { at: self.at as u32, octets: record.len() as u16, shape: self.last_shape });
+        self.rows.push(Row { at: self.at as u32, octets: record.len() as u16, shape: self.last.shape });
         Taken::Yes
     }
 
     /// Whether a record has the shape of the one before it.
     fn is_last_shape(&self, record: &[u8]) -> bool {
-        if self.last_key.is_empty() {
+        if self.last.key.is_empty() {
             return false;
         }
         if self.layout == 1 {
-            return self.last_key == key_1(record);
+            return self.last.key == key_1(record);
         }
-        let mut headers = self.last_key.chunks_exact(4);
+        let mut headers = self.last.key.chunks_exact(4);
         if usize::from(le_u16(record, 4)) != headers.len() {
             return false;
         }

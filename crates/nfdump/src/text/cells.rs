@@ -120,13 +120,9 @@ impl<'a> Cell<'a> {
                 Some(ms) if ms != 0 => clock.push_utc(text, ms as i64, b' '),
                 _ => text.extend_from_slice(NO_TIME),
             },
-            Field::GeoAddress(_) => {
-                self.push_address(row, style, text);
-                text.extend_from_slice(b"(..)");
-            }
+            Field::GeoAddress(_) => self.push_placed_address(row, style, text),
             Field::GeoAddressPort(_, port) => {
-                self.push_address(row, style, text);
-                text.extend_from_slice(b"(..)");
+                self.push_placed_address(row, style, text);
                 self.push_port_of_address(row, port, text);
             }
             Field::Network(..) => {
@@ -181,6 +177,12 @@ impl<'a> Cell<'a> {
             Field::Empty(lines, csv) => text.extend_from_slice(if style.csv { csv } else { lines }.as_bytes()),
             _ => {}
         }
+    }
+
+    /// An address with the place that it is not known to be at.
+    fn push_placed_address(&self, row: usize, style: Style, text: &mut Vec<u8>) {
+        self.push_address(row, style, text);
+        text.extend_from_slice(b"(..)");
     }
 
     /// Both numbers of a field.
