@@ -40,6 +40,10 @@ fn push(flows: &mut FlowBatchBuilder, column: Column, row: u64, at: u64) {
         ColumnType::Address => flows.address(column).push(Some(&u128::from(number).to_be_bytes())),
         ColumnType::Mac => flows.address(column).push(Some(&number.to_be_bytes()[2..])),
         ColumnType::Octets => flows.address(column).push(Some(octets)),
+        ColumnType::Text => {
+            let text = [format!("{number:x}"), "ü".repeat(500), "a'b;--".to_owned(), " ".to_owned()];
+            flows.text(column).push(Some(text[row as usize % 4].as_bytes()));
+        }
         ColumnType::Elements => {
             let elements = flows.elements();
             elements.push(0, 352, octets);
