@@ -140,7 +140,9 @@ pub(crate) async fn acknowledge(
     let text = format!("acknowledge watch={} key={:?} until={until_ms}", body.watch, body.key);
     let work = move |_: &Turn| {
         let journal = asked.journal();
-        if !weir_watch::journal::has_run(&journal, &body.watch) {
+        // a report is in the journal before the state of its watch
+        let has_reports = || Ok::<_, Problem>(!read(&journal, Some(&body.watch), i64::MIN, 1)?.is_empty());
+        if !weir_watch::journal::has_run(&journal, &body.watch) && !has_reports()? {
             let name = body.watch.escape_debug();
             return Err(Problem::not_found(format!("no watch '{name}' has run on this archive")));
         }

@@ -90,7 +90,7 @@ fn an_answer_tells_how_complete_it_is() {
         &["-q", "-o", "csv", "SELECT count(*) FILTER (WHERE dst_port = 22) AS ssh, count(*) < 60 AS some FROM flows"],
     );
     assert_eq!(text(&stored.stdout), "ssh,some\n0,true\n");
-    let books = ask(&archive, "books", &[]);
+    let books = ask(&archive, "books", &["--all"]);
     assert!(books.status.success(), "{}", text(&books.stderr));
     assert!(text(&books.stdout).contains("records_filtered"), "{}", text(&books.stdout));
 }

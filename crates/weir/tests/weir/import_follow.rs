@@ -22,6 +22,15 @@ impl Running {
     }
 }
 
+impl Running {
+    /// Whether it sleeps: what nfcapd has read and not handled yet is lost when it is ended then.
+    fn is_asleep(&self) -> bool {
+        let id = self.0.as_ref().map_or(0, Child::id);
+        let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
+        stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with('S'))
+    }
+}
+
 impl Drop for Running {
     fn drop(&mut self) {
         if let Some(mut child) = self.0.take() {
@@ -115,6 +124,10 @@ fn files_of_a_running_nfcapd_are_imported_once() {
 
     // what came while nobody followed is found, what is known is not read again
     generate(port, 100);
+    wait_for("nfcapd has read all", || {
+        wait_for_port(port, |octets| octets == 0);
+        collector.is_asleep()
+    });
     let output = collector.end(Signal::SIGTERM);
     assert!(output.status.success());
     let following = follow(&files, &archive);

@@ -128,7 +128,7 @@ fn wrong_files_are_told() {
         ("query = 'SELECT 1'", "the statement has no window"),
         ("query = 'SELECT * FROM flows'", "has no window"),
         ("query = \"SELECT * FROM TUMBLE(flows, bytes, INTERVAL '1' SECOND)\"", "'bytes' is no time of flows"),
-        ("query = \"SELECT * FROM TUMBLE(flows, received)\"", "TUMBLE needs size"),
+        ("query = \"SELECT * FROM TUMBLE(flows, received)\"", "TUMBLE needs the size of its windows"),
         ("query = \"SELECT * FROM TUMBLE(flows, received, '1s')\"", "no length of time"),
         ("query = \"SELECT * FROM TUMBLE(flowz, received, INTERVAL '1' SECOND)\"", "flowz"),
         ("query = \"SELECT * FROM TUMBLE(flows, received, :w)\"", "no parameter is named 'w'"),
