@@ -68,11 +68,10 @@ pub fn complete(text: &str, at: usize) -> Vec<FilterWord> {
     for taken in (0..=parts.len().min(crate::primitive::PHRASE_WORDS_MAX)).rev() {
         let earlier = parts[parts.len() - taken..].join(" ");
         let prefix = if earlier.is_empty() { begun.to_owned() } else { format!("{earlier} {begun}") };
-        let rest = known.iter().filter_map(|word| {
-            word.text
-                .starts_with(&prefix)
-                .then(|| FilterWord { text: word.text[prefix.len() - begun.len()..].to_owned(), ..word.clone() })
-        });
+        let rest = known
+            .iter()
+            .filter(|&word| word.text.starts_with(&prefix))
+            .map(|word| FilterWord { text: word.text[prefix.len() - begun.len()..].to_owned(), ..word.clone() });
         found.extend(rest.filter(|word| word.text != begun));
         if taken > 0 && !found.is_empty() {
             break;

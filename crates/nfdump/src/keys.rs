@@ -42,10 +42,10 @@ pub(crate) fn statistics(text: &str) -> anyhow::Result<Vec<Statistic>> {
 
 /// Reads `ORDER[:a|d]`: how rows are sorted, and the counters that the order is about.
 pub(crate) fn sorting(text: &str) -> anyhow::Result<(Sorting, Way)> {
-    let name = text.split(':').next().unwrap_or_default();
     // what 1.7.8 calls them in -O
     const LONG: [(&str, &str); 4] =
         [("ipackets", "ipkg"), ("opackets", "opkg"), ("ibytes", "ibyte"), ("obytes", "obyte")];
+    let name = text.split(':').next().unwrap_or_default();
     let short = LONG.iter().find(|(long, _)| *long == name).map(|(long, short)| text.replacen(long, short, 1));
     let text = short.as_deref().unwrap_or(text);
     // orders of what goes out are named as those of what comes in

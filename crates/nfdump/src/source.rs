@@ -277,9 +277,10 @@ impl PassedFlows {
 
     /// Opens a file, unless its statistics say that no flow is in the window.
     fn open(&mut self, path: PathBuf) {
-        let opened = match self.selection.has_headers {
-            true => nfcapd::Reader::open_with_headers(&path),
-            false => nfcapd::Reader::open(&path),
+        let opened = if self.selection.has_headers {
+            nfcapd::Reader::open_with_headers(&path)
+        } else {
+            nfcapd::Reader::open(&path)
         };
         match opened {
             Ok(reader) => {

@@ -99,14 +99,13 @@ impl InterfaceNames {
 
     /// Sets the name of an interface; false when it had one, which is replaced.
     pub fn insert(&mut self, exporter: IpAddr, if_index: u32, name: &str) -> bool {
-        let number = match self.known.get(name) {
-            Some(known) => *known,
-            None => {
-                let number = self.names.len() as u32;
-                self.names.push(name.to_owned());
-                self.known.insert(name.to_owned(), number);
-                number
-            }
+        let number = if let Some(known) = self.known.get(name) {
+            *known
+        } else {
+            let number = self.names.len() as u32;
+            self.names.push(name.to_owned());
+            self.known.insert(name.to_owned(), number);
+            number
         };
         self.indexes.insert((mapped(exporter), if_index), number).is_none()
     }

@@ -269,7 +269,7 @@ impl Access {
         let asker = verified.filter(|_| user.is_some()).ok_or_else(wrong)?;
         let mut octets = [0; SESSION_OCTETS];
         OsRng.fill_bytes(&mut octets);
-        let id: String = octets.iter().map(|octet| format!("{octet:02x}")).collect();
+        let id = octets.iter().fold(String::new(), |id, octet| id + &format!("{octet:02x}"));
         let mut sessions = locked(&self.sessions);
         if sessions.len() >= SESSIONS_MAX {
             let oldest = sessions.iter().min_by_key(|(_, session)| session.began).map(|(id, _)| id.clone());
@@ -308,7 +308,7 @@ mod tests {
     use super::*;
 
     fn access(users: Vec<User>) -> Access {
-        Access::new(users, vec!["flows.example.net".to_owned()], Duration::from_secs(60))
+        Access::new(users, vec!["flows.example.net".to_owned()], Duration::from_mins(1))
     }
 
     fn ann() -> User {

@@ -1,4 +1,4 @@
-//! Counters for Prometheus, as OpenMetrics.
+//! Counters for Prometheus, as `OpenMetrics`.
 //!
 //! Labels come from closed sets: components of the chain, counters of the books, watches that run, and exporters as far as they
 //! have places of their own. Whoever sends datagrams or requests adds no line.
@@ -17,7 +17,7 @@ use weir_flow::Counter;
 use crate::problem::Problem;
 use crate::service::Service;
 
-/// The media type of OpenMetrics.
+/// The media type of `OpenMetrics`.
 pub(crate) const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// A value and its labels.

@@ -28,7 +28,7 @@ pub struct Problem {
     pub hint: Option<String>,
     /// Where in the filter or the statement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub place: Option<TextPlace>,
+    pub place: Option<Box<TextPlace>>,
 }
 
 /// A part of a filter or of a statement.
@@ -108,7 +108,7 @@ impl Problem {
     /// A filter that cannot be read.
     pub fn of_filter(error: &ParseError) -> Self {
         let place = TextPlace { from: error.span.start, to: error.span.end };
-        Self { hint: error.hint.clone(), place: Some(place), ..Self::filter(error.message.clone()) }
+        Self { hint: error.hint.clone(), place: Some(Box::new(place)), ..Self::filter(error.message.clone()) }
     }
 
     /// A statement that has no answer; places are octets of `statement`.
@@ -128,7 +128,7 @@ impl Problem {
             let (first, end) = (octets(place.column.checked_sub(1)?), octets(place.column - 1 + place.width));
             Some(TextPlace { from: before + first, to: before + end })
         });
-        Self { hint: mistake.hint.clone(), place, ..Self::statement(mistake.message.clone()) }
+        Self { hint: mistake.hint.clone(), place: place.map(Box::new), ..Self::statement(mistake.message.clone()) }
     }
 
     fn of_engine(error: &EngineError) -> Self {

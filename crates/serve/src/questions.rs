@@ -162,7 +162,7 @@ impl Questions {
         work: impl FnOnce(&Turn) -> Answered<T> + Send + 'static,
     ) -> Answered<T> {
         let control = QueryControl { progress: Arc::default(), time_max: Some(self.inner.time_max) };
-        let entry = self.register(user, text, &control)?;
+        let entry = self.register(user, &text, &control)?;
         let _stop = StopWhenDropped(Arc::clone(&control.progress));
         let (sender, answer) = oneshot::channel();
         let turn = Turn { inner: Arc::clone(&self.inner), control: control.clone(), began: Instant::now() };
@@ -191,7 +191,7 @@ impl Questions {
         }
     }
 
-    fn register(&self, user: &str, text: String, control: &QueryControl) -> Answered<Entry> {
+    fn register(&self, user: &str, text: &str, control: &QueryControl) -> Answered<Entry> {
         let Inner { waiting_max, per_user_max, admission, counts, .. } = &*self.inner;
         counts.asked.fetch_add(1, Ordering::Relaxed);
         let mut running = self.inner.running();

@@ -92,7 +92,7 @@ impl Server {
         let live_thread = LiveThread::start(Arc::clone(&archive), Arc::clone(&status), samples);
         let live_thread = live_thread.map_err(ServeError::Thread)?;
         let (ending, is_ending) = watch::channel(false);
-        let service = Arc::new(Service::new(self.options, archive, status, live, is_ending.clone())?);
+        let service = Arc::new(Service::new(self.options, archive, status, live, is_ending.clone()));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("weir-http")

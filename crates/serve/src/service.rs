@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use tokio::sync::watch;
-use weir_archive::{ArchiveError, Snapshot};
+use weir_archive::Snapshot;
 use weir_query::FlowQuery;
 use weir_sql::FlowAnswers;
 
@@ -61,9 +61,9 @@ impl Service {
         status: Arc<Status>,
         live: watch::Receiver<LiveSample>,
         ending: watch::Receiver<bool>,
-    ) -> Result<Self, ArchiveError> {
+    ) -> Self {
         let HttpOptions { hosts, session_length, cache, .. } = &options.http;
-        Ok(Self {
+        Self {
             access: Access::new(options.users.clone(), hosts.clone(), session_length.duration()),
             questions: Questions::new(&options.questions),
             cache: AnswerCache::new(cache.bytes()),
@@ -74,7 +74,7 @@ impl Service {
             http: HttpCounts::default(),
             started_ms: now_ms(),
             ending,
-        })
+        }
     }
 
     /// The folder of what watches found.

@@ -1,6 +1,6 @@
 //! Operators that other databases have for times and addresses.
 //!
-//! `now() - '1 hour'` and `src_addr << '10.0.0.0/8'` are how people write them for PostgreSQL. The types of both sides are
+//! `now() - '1 hour'` and `src_addr << '10.0.0.0/8'` are how people write them for `PostgreSQL`. The types of both sides are
 //! checked while an expression is planned, before any rule of the analyzer, so this is a planner of expressions.
 
 use arrow::array::types::IntervalMonthDayNano;

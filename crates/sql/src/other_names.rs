@@ -1,6 +1,6 @@
 //! Columns by the names that other programs give them.
 //!
-//! Who comes from nfdump, SiLK, ntopng, ClickHouse schemas or IPFIX types the names of there, which are often nearer in
+//! Who comes from nfdump, `SiLK`, ntopng, ClickHouse schemas or IPFIX types the names of there, which are often nearer in
 //! spelling to another column than to the one that is meant: `src_ip` is `src_addr` and not `src_as`.
 
 /// A name of ours, and those that other programs have for it, in lower case without underscores.

@@ -168,7 +168,7 @@ fn rewrite(expression: Expr, schema: &DFSchema, now: &Zoned) -> Result<Transform
         Expr::Cast(Cast { expr, field }) if *field.data_type() == DataType::Date32 && is_time(&expr, schema) => {
             Ok(in_zone(*expr, now).update_data(|expr| Expr::Cast(Cast { expr: Box::new(expr), field })))
         }
-        Expr::ScalarFunction(call) => by_local_days(call, schema, now),
+        Expr::ScalarFunction(call) => Ok(by_local_days(call, schema, now)),
         other => Ok(Transformed::no(other)),
     }
 }
@@ -178,19 +178,19 @@ fn is_time(value: &Expr, schema: &DFSchema) -> bool {
 }
 
 /// Functions of days and hours go by those of the zone.
-fn by_local_days(mut call: ScalarFunction, schema: &DFSchema, now: &Zoned) -> Result<Transformed<Expr>> {
+fn by_local_days(mut call: ScalarFunction, schema: &DFSchema, now: &Zoned) -> Transformed<Expr> {
     let is_meant = matches!(call.name(), "date_trunc" | "date_part" | "to_char") || call.name() == "time_bucket";
     let place = usize::from(call.name() != "to_char");
     let is_utc = *now.time_zone() == TimeZone::UTC;
     if !is_meant || is_utc || call.args.len() != 2 || !call.args.get(place).is_some_and(|time| is_time(time, schema)) {
-        return Ok(Transformed::no(Expr::ScalarFunction(call)));
+        return Transformed::no(Expr::ScalarFunction(call));
     }
     if call.name() == "time_bucket" {
         call.args.extend(zone_name(now).map(lit));
     } else if let Some(time) = call.args.get_mut(place) {
         *time = in_zone(std::mem::take(time), now).data;
     }
-    Ok(Transformed::yes(Expr::ScalarFunction(call)))
+    Transformed::yes(Expr::ScalarFunction(call))
 }
 
 fn zone_name(now: &Zoned) -> Option<String> {
@@ -251,7 +251,7 @@ fn literal_of(text: &str, meaning: Meaning, of: &DataType, now: &Zoned) -> Optio
     match meaning {
         Meaning::Time => times::moment(text, now).ok().map(|ms| moment_literal(ms, of)),
         Meaning::Protocol => {
-            let number = number.filter(|number| *number <= u16::from(u8::MAX));
+            let number = number.filter(|number| u8::try_from(*number).is_ok());
             number.map(|number| lit(i64::from(number))).or_else(|| protocol(text))
         }
         Meaning::Flags => number.map(i64::from).or_else(|| flags(text)).map(lit),

@@ -66,7 +66,7 @@ fn kept(members: Map<String, Value>, acknowledgements: &Acknowledgements) -> Opt
     let end: jiff::Timestamp = text("window_end").parse().ok()?;
     let window_end_ms = end.as_millisecond();
     let is_acknowledged = acknowledgements.has(text("watch"), text("key"), window_end_ms);
-    Some(KeptReport { is_acknowledged, window_end_ms, members })
+    Some(KeptReport { members, window_end_ms, is_acknowledged })
 }
 
 /// Calls `take` with each object at the end of a file, in its order; there is none in a file that is not there.

@@ -53,10 +53,10 @@ pub(crate) fn zone(is_utc: bool) -> TimeZone {
 
 /// One moment, in the local zone where it names none.
 pub(crate) fn moment(text: &str) -> Result<i64, String> {
-    times::moment(text, &Zoned::now()).map_err(with_hint)
+    times::moment(text, &Zoned::now()).map_err(|error| with_hint(&error))
 }
 
-fn with_hint(error: TimeError) -> String {
+fn with_hint(error: &TimeError) -> String {
     format!("{error}\nhint: {}", TimeError::HINT)
 }
 

@@ -40,7 +40,7 @@ pub const KIND: ComponentKind<ArchiveSinkOptions> = ComponentKind {
 };
 
 /// The same, with what it does to columns.
-pub const KIND_WITH_COLUMNS: KindWithColumns<ArchiveSinkOptions> = KindWithColumns { kind: KIND, columns: columns };
+pub const KIND_WITH_COLUMNS: KindWithColumns<ArchiveSinkOptions> = KindWithColumns { kind: KIND, columns };
 
 choices! {
     /// What happens on a full disk.
@@ -141,7 +141,7 @@ options! {
 /// Pause before a full disk is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 /// How often that is reported while it lasts.
-const WARNING_EVERY: Duration = Duration::from_secs(60);
+const WARNING_EVERY: Duration = Duration::from_mins(1);
 
 impl ArchiveSinkOptions {
     /// What the options mean to the crate that keeps archives.

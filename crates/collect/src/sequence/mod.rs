@@ -181,7 +181,7 @@ impl Sequence {
             return Outcome { unsequenced: true, ..Outcome::default() };
         }
         let was_resumed = self.course.is_resumed;
-        let mut outcome = self.place(&self.from_its_first(arrival));
+        let mut outcome = self.place(&self.by_its_first(arrival));
         if was_resumed && !self.course.is_resumed {
             outcome.lost_down = outcome.lost;
         }
@@ -196,7 +196,7 @@ impl Sequence {
         self.waiting.clear();
         let taken_back = std::mem::take(&mut self.missing);
         let course = self.course.clone();
-        self.begin(&self.from_its_first(arrival));
+        self.begin(&self.by_its_first(arrival));
         if !rule.shows_loss() {
             // that is still to be told
             self.course = course.ended();
@@ -215,7 +215,7 @@ impl Sequence {
 
     /// The datagram under the number of its first unit. Where numbers are those of the last, a message that cannot be counted
     /// is taken to have all that is missing before its end.
-    fn from_its_first(&self, arrival: &Arrival) -> Arrival {
+    fn by_its_first(&self, arrival: &Arrival) -> Arrival {
         if self.unit != SequenceUnit::RecordsThrough {
             return *arrival;
         }

@@ -188,7 +188,7 @@ fn said(field: &Field) -> &[u8] {
 /// A text as its column has it, and whether that is all of it.
 fn text_of(column: Column, octets: &[u8]) -> Option<(Vec<u8>, bool)> {
     if column == Column::Ja3 && octets.len() == 16 {
-        let digits: String = octets.iter().map(|octet| format!("{octet:02x}")).collect();
+        let digits = octets.iter().fold(String::new(), |digits, octet| digits + &format!("{octet:02x}"));
         return Some((digits.into_bytes(), true));
     }
     let octets = String::from_utf8_lossy(octets).into_owned();

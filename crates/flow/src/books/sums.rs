@@ -118,18 +118,16 @@ impl BooksSums {
         for (key, counts) in &self.by_key {
             let (address, domain, version) = key;
             let last_ms = self.last_ms.get(key).copied();
-            match exporters.last_mut().filter(|last| last.address == *address && last.domain == *domain) {
+            let is_same = |last: &&mut ExporterSums| last.address == *address && last.domain == *domain;
+            if let Some(last) = exporters.last_mut().filter(is_same) {
                 // another version of the same
-                Some(last) => {
-                    add(&mut last.counts, counts);
-                    last.version = last.version.max(*version);
-                    last.last_ms = last.last_ms.max(last_ms);
-                }
-                None => {
-                    let (address, domain) = (address.clone(), *domain);
-                    exporters.push(ExporterSums { address, domain, version: *version, counts: *counts, last_ms });
-                }
+                add(&mut last.counts, counts);
+                last.version = last.version.max(*version);
+                last.last_ms = last.last_ms.max(last_ms);
+                continue;
             }
+            let (address, domain) = (address.clone(), *domain);
+            exporters.push(ExporterSums { address, domain, version: *version, counts: *counts, last_ms });
         }
         exporters
     }

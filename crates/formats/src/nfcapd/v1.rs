@@ -4,7 +4,7 @@
 use weir_flow::Column;
 
 use super::octets::le_u16;
-use super::shape::{ElementRead, Field, HEADER_EXPORTER, HEADER_IS_SAMPLED, Kind, RECORD_HEADER, Read, Shape, To};
+use super::shape::{ElementRead, Field, HEADER_EXPORTER, Kind, RECORD_HEADER, Read, Shape, To};
 
 /// Octets of a flow record of type 1, which has one octet for the exporter, before its extensions.
 const COMMON_1_OCTETS: usize = 28;

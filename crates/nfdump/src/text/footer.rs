@@ -78,13 +78,12 @@ pub fn push_footer(text: &mut Vec<u8>, totals: &Totals, cost: &QueryCost, option
     match cost.first_ms.zip(cost.last_ms) {
         None => text.extend_from_slice(b"<unknown>"),
         Some((first, last)) if options.release.is_last() => {
-            match first {
-                0 => text.extend_from_slice(b"Time Window unknown"),
-                _ => {
-                    clock.push(text, first, b' ');
-                    text.extend_from_slice(b" - ");
-                    clock.push(text, last, b' ');
-                }
+            if first == 0 {
+                text.extend_from_slice(b"Time Window unknown");
+            } else {
+                clock.push(text, first, b' ');
+                text.extend_from_slice(b" - ");
+                clock.push(text, last, b' ');
             }
             text.extend_from_slice(b", Duration:");
             push_duration(text, last.saturating_sub(first).try_into().unwrap_or(0));

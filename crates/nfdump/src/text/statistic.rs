@@ -107,7 +107,7 @@ static HEADINGS_CHANGED: &[(&str, &str)] = &[
 ];
 
 /// The heading of a statistic.
-fn heading_of<'a>(statistic: &'a str, release: Release) -> &'a str {
+fn heading_of(statistic: &str, release: Release) -> &str {
     let changed = HEADINGS_CHANGED.iter().filter(|_| release.is_last());
     changed.chain(HEADINGS).find(|(name, _)| *name == statistic).map_or(statistic, |(_, heading)| *heading)
 }

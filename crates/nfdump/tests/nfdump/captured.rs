@@ -75,12 +75,11 @@ impl Captured {
             return theirs == ours.lines && self.sorted_by(order) == ours.sorted_by;
         }
         theirs.pop();
-        match order {
-            Order::Rows => ours.lines.starts_with(&theirs),
-            _ => {
-                let ours: BTreeSet<&String> = ours.lines.iter().collect();
-                theirs.iter().all(|line| ours.contains(line))
-            }
+        if order == Order::Rows {
+            ours.lines.starts_with(&theirs)
+        } else {
+            let ours: BTreeSet<&String> = ours.lines.iter().collect();
+            theirs.iter().all(|line| ours.contains(line))
         }
     }
 

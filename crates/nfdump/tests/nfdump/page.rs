@@ -129,7 +129,9 @@ fn text(comparisons: &[Comparison]) -> String {
         "\n## Layouts\n\nA layout is that of one release, from the first octet to the last.\n\n{LAYOUTS}\n"
     );
     push_offered(&mut text);
-    comparisons.iter().for_each(|comparison| comparison.push(&mut text));
+    for comparison in comparisons {
+        comparison.push(&mut text);
+    }
     text
 }
 

@@ -85,7 +85,7 @@ fn body(found: &Inventory, folder: String) -> ArchiveAnswer {
     let mut days: BTreeMap<(String, &'static str), Day> = BTreeMap::new();
     let mut tables: BTreeMap<&'static str, TableSize> = BTreeMap::new();
     for segment in &found.segments {
-        let (table, day) = (segment.table.name(), segment.day_text().to_string());
+        let (table, day) = (segment.table.name(), segment.day_text());
         let empty = Day { table, day: day.clone(), segments: 0, rows: 0, octets: 0 };
         let of_day = days.entry((day, table)).or_insert(empty);
         of_day.segments += 1;

@@ -51,7 +51,7 @@ fn events(service: &Arc<Service>) -> impl Stream<Item = Result<Event, Infallible
     })
 }
 
-/// Counters as OpenMetrics.
+/// Counters as `OpenMetrics`.
 pub(crate) async fn metrics(State(service): State<Arc<Service>>) -> Answered<Response> {
     let asked = Arc::clone(&service);
     let text = tokio::task::spawn_blocking(move || metrics::text(&asked)).await;

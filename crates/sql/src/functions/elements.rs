@@ -34,11 +34,11 @@ fn only(names: &StringArray) -> Option<&str> {
 }
 
 fn parse(name: &str) -> Result<NamedElement> {
-    match NamedElement::parse(name) {
-        Some(element) => Ok(element),
-        None => plan_err!(
-            "'{}' is no Information Element\nhint: write a registered name, or 'enterprise/number' as in '9/12235'",
-            name.escape_debug()
-        ),
+    if let Some(element) = NamedElement::parse(name) {
+        return Ok(element);
     }
+    plan_err!(
+        "'{}' is no Information Element\nhint: write a registered name, or 'enterprise/number' as in '9/12235'",
+        name.escape_debug()
+    )
 }

@@ -132,7 +132,9 @@ fn collect(settings: Settings, chain: weir_chain::Chain) -> anyhow::Result<ExitC
     let target = demo.as_ref().map(Demo::target);
     let notices = Notices::to(move |line| {
         eprintln!("{line}");
-        target.iter().for_each(|target| target.notice(line));
+        for target in &target {
+            target.notice(line);
+        }
     });
     let failed: Mutex<Option<ServeError>> = Mutex::default();
     let begin = |running: &Running| {

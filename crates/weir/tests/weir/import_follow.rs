@@ -70,7 +70,7 @@ fn flows(archive: &Path) -> String {
 
 #[track_caller]
 fn wait_for(what: &str, is_it: impl Fn() -> bool) {
-    let until = Instant::now() + Duration::from_secs(60);
+    let until = Instant::now() + Duration::from_mins(1);
     while !is_it() {
         assert!(Instant::now() < until, "{what}");
         std::thread::sleep(Duration::from_millis(50));
@@ -82,8 +82,8 @@ fn damaged_copy(files: &Path, to: &Path) {
     /// Header of the file and of the block, and the type of the record.
     const SIZE_AT: usize = 40 + 12 + 2;
     let is_complete = |path: &PathBuf| !path.to_string_lossy().contains("current") && octets(path) > 1000;
-    let entries = fs::read_dir(files).expect("a folder").map(|entry| entry.expect("an entry").path());
-    let source = entries.filter(is_complete).next().expect("a file with flows");
+    let mut entries = fs::read_dir(files).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let source = entries.find(is_complete).expect("a file with flows");
     let mut content = fs::read(source).expect("read");
     content[SIZE_AT..SIZE_AT + 2].copy_from_slice(&[0, 0]);
     fs::write(to, content).expect("written");

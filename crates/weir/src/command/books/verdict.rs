@@ -22,14 +22,10 @@ pub(super) fn sentence(sums: &BooksSums, zone: &TimeZone) -> String {
     let completeness = sums.completeness();
     let text = completeness.to_string();
     let mut lines = text.lines();
-    let verdict = match lines.next() {
-        Some("complete") => "complete: no loss known",
-        Some(other) => other,
-        None => "complete: no loss known",
-    };
+    let verdict = lines.next().filter(|line| *line != "complete").unwrap_or("complete: no loss known");
     let (count, time) = (exporters.len(), time_text(from_ms, until_ms, zone));
     let whose = if count == 1 { "1 exporter".to_owned() } else { format!("{count} exporters") };
-    let rest: String = lines.map(|line| format!("\n{line}")).collect();
+    let rest = lines.fold(String::new(), |rest, line| rest + "\n" + line);
     format!("{verdict}, {time}, {whose}, {} flows{rest}", completeness.stored)
 }
 

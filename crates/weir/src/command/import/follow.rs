@@ -28,7 +28,7 @@ const WAIT: Duration = Duration::from_millis(50);
 const FILES_AT_ONCE: usize = 16;
 /// A file that does not say how many flows it has is read as it is when it has been the same for so long: whoever wrote
 /// it is gone.
-const UNFINISHED_MAX: Duration = Duration::from_secs(60);
+const UNFINISHED_MAX: Duration = Duration::from_mins(1);
 /// What nfcapd calls the file that it writes to.
 const CURRENT: &str = "nfcapd.current";
 
@@ -177,16 +177,16 @@ impl WatchedFiles {
         for path in files {
             match imported.octets_of(&path) {
                 Some(octets) if octets == octets_of(&path) => {}
-                Some(_) => {
-                    if self.changed.insert(path.clone()) {
-                        warn!("{} changed after it was imported, and is not imported again", path.display());
-                    }
+                Some(_) if self.changed.insert(path.clone()) => {
+                    warn!("{} changed after it was imported, and is not imported again", path.display());
                 }
                 None if self.is_ready(&path) => ready.push(path),
-                None => {}
+                Some(_) | None => {}
             }
         }
-        ready.iter().for_each(|path| drop(self.waiting.remove(path)));
+        for path in &ready {
+            self.waiting.remove(path);
+        }
         Ok(ready)
     }
 

@@ -12,7 +12,7 @@ use weir_generate::{SendPlan, Stream, TrafficModel, send};
 /// Hosts that traffic is between.
 const HOSTS: u32 = 1 << 16;
 /// A year; nobody tries something out for longer.
-const DURATION_MAX: Duration = Duration::from_secs(31_536_000);
+const DURATION_MAX: Duration = Duration::from_hours(365 * 24);
 
 /// A thread that sends made-up flows to the collector of this process.
 pub(super) struct Demo {

@@ -355,7 +355,7 @@ impl Pages {
 impl Write for Pages {
     fn write(&mut self, text: &[u8]) -> io::Result<usize> {
         self.held.extend_from_slice(text);
-        self.lines += text.iter().filter(|octet| **octet == b'\n').count();
+        self.lines += text.split(|octet| *octet == b'\n').count() - 1;
         if self.lines_max.is_some_and(|most| self.lines > most) {
             self.start();
         }
