@@ -132,7 +132,7 @@ fn collect(settings: Settings, chain: weir_chain::Chain) -> anyhow::Result<ExitC
     let target = demo.as_ref().map(Demo::target);
     let notices = Notices::to(move |line| {
         eprintln!("{line}");
-        for target in &target {
+        if let Some(target) = &target {
             target.notice(line);
         }
     });
