@@ -15,6 +15,7 @@ pub mod transforms;
 // what several components need
 mod books_counters;
 mod filter_error;
+mod flow_filter;
 mod plot;
 mod reception;
 pub mod row_file;

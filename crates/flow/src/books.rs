@@ -18,12 +18,12 @@
 
 mod balance;
 mod completeness;
-mod filtered;
+mod lines;
 mod sums;
 
 pub use balance::{Counts, Imbalance, balance, balance_rows, sets_waiting};
 pub use completeness::Completeness;
-pub use filtered::filtered_rows;
+pub use lines::{filtered_rows, stored_rows};
 pub use sums::{BooksSums, ExporterSums};
 
 use std::sync::Arc;

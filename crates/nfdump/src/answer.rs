@@ -130,6 +130,11 @@ impl AnswerWriter<'_> {
             let mut cost = counts.cost;
             cost.wall_seconds = began.elapsed().as_secs_f64();
             (cost.user_seconds, cost.system_seconds) = files::processor_seconds();
+            if let (Some(window), Release::V1_7_1) = (self.args.flows.window, self.options.release) {
+                // what of the files' times lies in the window of -t
+                cost.first_ms = cost.first_ms.map(|first| window.from_ms.map_or(first, |from| first.max(from)));
+                cost.last_ms = cost.last_ms.map(|last| window.until_ms.map_or(last, |until| last.min(until)));
+            }
             push_footer(&mut text, &counts.totals, &cost, &self.options);
         }
         output.write_all(&text)?;

@@ -10,7 +10,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
-use arrow::array::{Array, ArrayRef, AsArray, StringBuilder, UInt32Array};
+use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, StringArray, StringBuilder, UInt32Array};
 use arrow::datatypes::{DataType, Field, FieldRef, UInt32Type};
 use datafusion::common::{Result, ScalarValue, plan_err};
 use datafusion::error::DataFusionError;
@@ -183,8 +183,15 @@ impl LookUp {
     }
 
     fn look_up(&self, arguments: &[ArrayRef]) -> ArrayRef {
-        let addresses = octets_of(&arguments[0]);
-        let addresses = addresses.iter().map(|address| address.as_deref());
+        let parsed;
+        let addresses = match arguments[0].data_type() {
+            DataType::Binary => arguments[0].as_binary::<i32>(),
+            _ => {
+                parsed = parsed_addresses(arguments[0].as_string());
+                &parsed
+            }
+        };
+        let addresses = addresses.iter();
         match self.what {
             What::Asn => {
                 let find =
@@ -211,12 +218,9 @@ impl LookUp {
     }
 }
 
-/// Addresses, which may be text.
-fn octets_of(values: &ArrayRef) -> Vec<Option<Vec<u8>>> {
-    match values.data_type() {
-        DataType::Binary => values.as_binary::<i32>().iter().map(|octets| octets.map(<[u8]>::to_vec)).collect(),
-        _ => values.as_string::<i32>().iter().map(|text| text.and_then(parse_address)).collect(),
-    }
+/// Addresses that are text.
+fn parsed_addresses(texts: &StringArray) -> BinaryArray {
+    texts.iter().map(|text| text.and_then(parse_address)).collect()
 }
 
 fn texts<'a>(addresses: impl Iterator<Item = Option<&'a [u8]>>, table: Option<&PrefixMap<String>>) -> ArrayRef {

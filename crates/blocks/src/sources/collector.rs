@@ -3,7 +3,6 @@
 //! A thin shell around [`weir_collect::Collector`], whose threads receive and decode: the thread of this block only
 //! takes what they have ready, so that nothing in the chain can reach back to a socket.
 
-mod filter;
 pub mod options;
 
 use std::path::Path;
@@ -19,7 +18,7 @@ use weir_collect::{Collector, CollectorOptions, ListenerInfo, Next, Transport};
 use weir_flow::SequenceRow;
 
 use crate::books_counters::{BooksCounters, watch_drops};
-use filter::{FlowFilter, filtered_counter};
+use crate::flow_filter::{FlowFilter, filtered_counter};
 pub use options::CollectorSourceOptions;
 use options::collector_options;
 

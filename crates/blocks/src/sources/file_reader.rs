@@ -4,8 +4,6 @@
 //! for them: what was stored, for each exporter and minute, as if it had been received when the file says. Reading and
 //! decompressing runs in a thread of its own, a few batches ahead of the archive.
 
-mod accounts;
-
 use std::error::Error as _;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,10 +17,9 @@ use weir_chain::{
     Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Notices, Opener, OptionError, Outlet,
     Pulled, Role, Source, choices, options,
 };
-use weir_flow::{Column, Delivery, SideTables};
+use weir_flow::books::stored_rows;
+use weir_flow::{BooksBatch, Column, Delivery, SideTables};
 use weir_formats::{AnyReader, Format, FormatError};
-
-use accounts::Accounts;
 
 use crate::reception::Reception;
 
@@ -153,7 +150,6 @@ struct Reading {
     mapping: Vec<(String, Column)>,
     deliveries: Sender<Delivery>,
     stop: Arc<AtomicBool>,
-    accounts: Accounts,
     files_read: Counter,
     failed: Counter,
     stored: Counter,
@@ -179,7 +175,6 @@ impl Reading {
             mapping,
             deliveries,
             stop,
-            accounts: Accounts::default(),
             files_read: counter("files_read"),
             failed: counter("files_failed"),
             stored: counter("records_stored"),
@@ -243,7 +238,7 @@ impl Reading {
         while let Some(flows) = reader.next() {
             let flows = self.reception.judged_flows(flows?);
             self.octets.add((before + reader.octets_read()).saturating_sub(self.octets.get()));
-            let books = self.accounts.of(&flows);
+            let books = BooksBatch::from_rows(&stored_rows(&flows));
             let rows = flows.rows() as u64;
             let others = reader.take_options().into_iter().collect();
             let delivery = Delivery { flows: Some(flows), side_tables: SideTables { books: Some(books), others } };

@@ -15,11 +15,14 @@ use std::time::{Duration, Instant};
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use weir_capture::SourceError;
 use weir_chain::{
-    Built, Burst, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, Outlet, Pulled, Role, Source,
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Counter, Opener, OptionError, Outlet, Pulled, Role,
+    Source,
 };
-use weir_flow::{Delivery, FlowBatch};
+use weir_flow::books::stored_rows;
+use weir_flow::{BooksBatch, Delivery, FlowBatch};
 use weir_meter::{MeterOptions, Metering, Step, Worker};
 
+use crate::flow_filter::{FlowFilter, filtered_counter};
 use configuration::Configuration;
 pub use options::MeterSourceOptions;
 use routes::{OpenRoutes, Watching};
@@ -33,7 +36,8 @@ pub const KIND: ComponentKind<MeterSourceOptions> = ComponentKind {
     doc: "Meters packets into flows: of capture files (pcap, pcapng, also compressed with gzip or zstd), which are merged \
           by the times of packets, or of interfaces. Flows are handed on as they end, those of several workers in no \
           particular order; which flows there are does not depend on the number of workers, unless the table was full. \
-          Beside them it tells the interfaces, and how packets were sampled, as rows of `exporter_options`. Every packet \
+          With them come lines of the books that count them as stored, and what `filter` left out. Beside them it tells \
+          the interfaces, and how packets were sampled, as rows of `exporter_options`. Every packet \
           is counted: `packets` = `packets_in_flows` + `packets_not_ip` + `packets_truncated` + `packets_malformed` + \
           `packets_too_deep` + `packets_not_sampled`. Besides it counts `octets` of frames, `fragments_without_first` \
           (in flows without ports), `flows_begun`, `flows_ended`, `flows_evicted` (ended since the table was full), \
@@ -54,6 +58,7 @@ const AHEAD: usize = 4;
 const WAIT: Duration = Duration::from_millis(100);
 
 fn configure(options: MeterSourceOptions) -> Result<Opener, OptionError> {
+    let filter = FlowFilter::configure(options.filter.as_deref(), "filter")?;
     let configuration = Configuration::of(options)?;
     Ok(Box::new(move |context: &ComponentContext| {
         let routes = configuration.routes.as_ref().map(|files| files.open(&context.counters)).transpose()?;
@@ -67,7 +72,8 @@ fn configure(options: MeterSourceOptions) -> Result<Opener, OptionError> {
             last => Workers::Threads(Threads::start(workers.into_iter().chain(last))?),
         };
         let watching = routes.map(OpenRoutes::watch).transpose()?.flatten();
-        Ok(Built::Source(Box::new(MeterSource { workers, metering, telling, _watching: watching })))
+        let filtered = filtered_counter(context);
+        Ok(Built::Source(Box::new(MeterSource { workers, metering, telling, filter, filtered, _watching: watching })))
     }))
 }
 
@@ -82,6 +88,8 @@ struct MeterSource {
     workers: Workers,
     metering: Metering,
     telling: Telling,
+    filter: FlowFilter,
+    filtered: Counter,
     _watching: Option<Watching>,
 }
 
@@ -100,10 +108,10 @@ impl Source for MeterSource {
         let side_tables = self.telling.tell(batches.last());
         let mut side_tables = Some(side_tables);
         for flows in batches {
-            out.burst(Burst::from(Delivery {
-                flows: Some(flows),
-                side_tables: side_tables.take().unwrap_or_default(),
-            }));
+            let mut side_tables = side_tables.take().unwrap_or_default();
+            side_tables.books = Some(BooksBatch::from_rows(&stored_rows(&flows)));
+            let delivery = Delivery { flows: Some(flows), side_tables };
+            out.burst(Burst::from(self.filter.apply(delivery, &self.filtered)?));
         }
         if let Some(side_tables) = side_tables.filter(|side_tables| !side_tables.is_empty()) {
             out.burst(Burst::from(Delivery { flows: None, side_tables }));

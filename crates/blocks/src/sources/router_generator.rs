@@ -116,7 +116,9 @@ impl Source for RouterGenerator {
         }
         match self.records.next_batch(RouterRecords::BATCH_ROWS) {
             Some(records) => {
-                out.flows(records);
+                let books = Some(BooksBatch::from_rows(&stored_rows(&records)));
+                let side_tables = SideTables { books, ..SideTables::default() };
+                out.burst(Burst::from(Delivery { flows: Some(records), side_tables }));
                 Ok(Pulled::More)
             }
             None => Ok(Pulled::Ended),

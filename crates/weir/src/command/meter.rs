@@ -15,7 +15,6 @@ use weir_blocks::sinks::export::target::Target;
 use weir_blocks::sinks::export::{self, ExportOptions};
 use weir_blocks::sources::meter::options::{FlowOptions, MeasureOptions, PacketOptions, RouteOptions};
 use weir_blocks::sources::meter::{self, MeterSourceOptions};
-use weir_blocks::transforms::filter::{self, FilterOptions};
 use weir_chain::config::ThreadChoice;
 use weir_chain::run::ComponentProgress;
 use weir_chain::{Chain, ChainBuilder, OptionText, Problem, Progress, TimeSpan};
@@ -282,8 +281,6 @@ fn list_interfaces() -> anyhow::Result<()> {
 
 /// Name of the source in the chain.
 const METER: &str = "meter";
-/// Name of the transform that leaves out flows.
-const FILTER: &str = "filter";
 
 /// What packets come from.
 struct Sources {
@@ -314,6 +311,7 @@ impl Args {
         let source = MeterSourceOptions {
             files: sources.files,
             interfaces: sources.interfaces,
+            filter: self.filter.clone(),
             packets: self.packets.0.clone(),
             flows: self.flows.0.clone(),
             measured: self.measured.0.clone(),
@@ -322,14 +320,7 @@ impl Args {
         };
         let columns = source.columns();
         let chain = Chain::builder("meter").add(METER, &meter::KIND, source, &[], ThreadChoice::Default);
-        match &self.filter {
-            None => self.sinks(chain, METER, is_live, &columns),
-            Some(text) => {
-                let options = FilterOptions { filter: text.clone() };
-                let chain = chain.add(FILTER, &filter::KIND, options, &[METER], ThreadChoice::Default);
-                self.sinks(chain, FILTER, is_live, &columns)
-            }
-        }
+        self.sinks(chain, METER, is_live, &columns)
     }
 
     fn sinks(&self, mut chain: ChainBuilder, input: &str, is_live: bool, columns: &[Column]) -> ChainBuilder {
@@ -449,8 +440,9 @@ fn print_packets(progress: &Progress, took: Duration) {
             eprintln!("  {count:>14}  {what}");
         }
     }
-    if let Some(filter) = progress.component(FILTER) {
-        eprintln!("  {:>14}  flows left out by --filter", filter.rows_in.saturating_sub(filter.rows_out));
+    let left_out = meter.counter(weir_flow::Counter::RecordsFiltered.name());
+    if left_out > 0 {
+        eprintln!("  {left_out:>14}  flows left out by --filter");
     }
     if let Some(export) = progress.component("export") {
         print_exported(export);

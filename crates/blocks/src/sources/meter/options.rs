@@ -96,6 +96,9 @@ options! {
         interfaces: Vec<String> = Vec::new(),
         /// Address of the exporter that flows have.
         exporter: IpAddr = IpAddr::from([127, 0, 0, 1]),
+        /// Keep only flows that match, in nfdump's filter language; the others are counted in the books under
+        /// records_filtered.
+        filter: Option<String>,
     }
     includes {
         /// Which packets.

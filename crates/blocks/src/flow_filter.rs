@@ -1,4 +1,4 @@
-//! Which flows are kept: those that a filter takes, before anything else sees the others.
+//! Which flows a source keeps: those that a filter takes, before anything else sees the others.
 //!
 //! The transform `filter` does the same later in a chain. This one has the books at hand, so what it leaves out is
 //! accounted for under `records_filtered`, exporter by exporter, and an answer over the archive can tell dropped on
@@ -16,17 +16,17 @@ use crate::filter_error::option_error;
 
 /// The flows that a filter takes, or all.
 #[derive(Debug, Clone, Default)]
-pub(super) struct FlowFilter(Option<Predicate>);
+pub(crate) struct FlowFilter(Option<Predicate>);
 
 impl FlowFilter {
     /// The filter of an option; without a text all flows pass.
-    pub(super) fn configure(text: Option<&str>, key: &'static str) -> Result<Self, OptionError> {
+    pub(crate) fn configure(text: Option<&str>, key: &'static str) -> Result<Self, OptionError> {
         let parse = |text| weir_filter::parse(text).map_err(|error| option_error(key, text, &error));
         text.filter(|text| !text.is_empty()).map(parse).transpose().map(Self)
     }
 
     /// The delivery without the flows that the filter does not take; its books say how many.
-    pub(super) fn apply(&self, delivery: Delivery, filtered: &Counter) -> Result<Delivery, ComponentError> {
+    pub(crate) fn apply(&self, delivery: Delivery, filtered: &Counter) -> Result<Delivery, ComponentError> {
         let (Some(predicate), Some(flows)) = (&self.0, &delivery.flows) else { return Ok(delivery) };
         let mask = predicate.mask(flows);
         let dropped = flows.rows() - mask.true_count();
@@ -52,6 +52,6 @@ impl FlowFilter {
 }
 
 /// The counter of flows left out.
-pub(super) fn filtered_counter(context: &ComponentContext) -> Counter {
+pub(crate) fn filtered_counter(context: &ComponentContext) -> Counter {
     context.counters.counter(BooksCounter::RecordsFiltered.name())
 }
