@@ -2,7 +2,7 @@
 
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
-.PHONY: help demo build web test test-cassandra check bench
+.PHONY: help demo build deb web test test-cassandra check bench
 
 # Cargo builds into ./target unless the environment says otherwise; the demo must find the binary there.
 CARGO_TARGET_DIR ?= $(CURDIR)/target
@@ -20,6 +20,9 @@ build: ## build the release binary
 	@echo "== build: weir, release profile (the query engine takes about 20 minutes on 2 cores the first time)"
 	cargo build --release --package weir
 	@echo "built $(WEIR)"
+
+deb: build ## build the Debian package, beside the binary
+	@packaging/deb/build "$(WEIR)" "$(CARGO_TARGET_DIR)/release"
 
 web: ## build the pages with npm, so that the next build has them
 	cd web && npm ci && npm run build
