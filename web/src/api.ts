@@ -105,6 +105,25 @@ export interface RunningQuestion {
   rows_all: Count;
 }
 
+/** What a value is called; what is not known is left out. */
+export interface ValueName {
+  label?: string | null;
+  /** By reverse DNS. */
+  host?: string | null;
+  country?: string | null;
+  as?: number | null;
+  as_name?: string | null;
+  /** Of an interface, in bit/s. */
+  speed?: number | null;
+}
+
+/** What `POST /names` answers; an interface is `EXPORTER/INDEX`. */
+export interface NamesAnswer {
+  address?: Record<string, ValueName>;
+  as?: Record<string, ValueName>;
+  interface?: Record<string, ValueName>;
+}
+
 /** A column of flows. */
 export interface Column {
   name: string;

@@ -105,7 +105,8 @@ export function addressTerm(address: string, direction: "" | "src" | "dst" = "")
   return `${direction === "" ? "" : `${direction} `}${address.includes("/") ? "net" : "ip"} ${address}`;
 }
 
-const ADDRESS = /^(\d{1,3}(\.\d{1,3}){3}|[0-9a-f:]*:[0-9a-f:.]*)(\/\d{1,3})?$/i;
+/** An IPv6 address has two colons at least: `:53` is a port. */
+const ADDRESS = /^(\d{1,3}(\.\d{1,3}){3}|(?=[^:]*:[^:]*:)[0-9a-f:]+[0-9a-f:.]*)(\/\d{1,3})?$/i;
 
 export function isAddress(text: string): boolean {
   return ADDRESS.test(text.trim());

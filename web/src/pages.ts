@@ -12,6 +12,8 @@ export interface Page {
   load: () => Promise<{ default: Component }>;
 }
 
+const THINGS = [["host", "Host"], ["as", "AS"], ["service", "Service"], ["interface", "Interface"], ["exporter", "Exporter"]] as const;
+
 export const PAGES: Page[] = [
   { name: "now", title: "Now", key: "n", icon: "pulse", load: () => import("./pages/Now.svelte") },
   { name: "explore", title: "Explore", key: "e", icon: "chart", load: () => import("./pages/Explore.svelte") },
@@ -22,5 +24,5 @@ export const PAGES: Page[] = [
   { name: "reports", title: "Reports", key: "r", icon: "bell", load: () => import("./pages/Reports.svelte") },
   { name: "series", title: "Series", key: "t", icon: "wave", load: () => import("./pages/Series.svelte") },
   { name: "archive", title: "Archive", key: "a", icon: "box", load: () => import("./pages/Archive.svelte") },
-  { name: "host", title: "Host", key: "h", icon: "search", isHidden: true, load: () => import("./pages/Host.svelte") },
+  ...THINGS.map(([name, title]): Page => ({ name, title, key: "", icon: "search", isHidden: true, load: () => import("./pages/Thing.svelte") })),
 ];

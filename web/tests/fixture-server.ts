@@ -9,12 +9,12 @@ import type { ProblemBody, Report, Watch } from "../src/api.ts";
 import { Answers } from "./fixture-answers.ts";
 import { COLUMNS } from "./fixture-data.ts";
 import { statementOf } from "../src/watchText.ts";
-import { archiveAt, backtestAt, booksAt, liveAt, reportsAt, seriesAt, watchesAt } from "./fixture-state.ts";
+import { archiveAt, backtestAt, booksAt, liveAt, namesOf, reportsAt, seriesAt, watchesAt } from "./fixture-state.ts";
 
 export const CSP = "default-src 'self'; style-src 'self'; script-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
 const TYPES: Record<string, string> = { ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml" };
-const FILTER_WORDS = ["any", "src", "dst", "ip", "net", "port", "proto", "tcp", "udp", "icmp", "bytes", "packets", "flags", "router", "and", "or", "not", "in", "if", "as", "first", "seen", "next"];
+const FILTER_WORDS = ["any", "src", "dst", "ip", "net", "port", "proto", "tcp", "udp", "icmp", "bytes", "packets", "flags", "router", "and", "or", "not", "in", "if", "as", "first", "seen", "next", "nat", "out"];
 
 const WINDOW = ["from", "until"];
 const WHICH = ["filter", ...WINDOW];
@@ -110,6 +110,8 @@ class FixtureServer {
         this.#reports = this.#reports.map((each) => (each.watch === ack.watch && each.key === (ack.key ?? "") ? { ...each, acknowledged: true } : each));
         return {};
       }
+      case "POST names":
+        return namesOf(JSON.parse(body) as Record<string, string[]>);
       case "GET archive":
         return archiveAt(now);
       case "GET series":

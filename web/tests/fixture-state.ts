@@ -1,5 +1,5 @@
 // What the fixture server says about exporters, watches, reports, the archive and series.
-import type { ArchiveAnswer, Backtest, Books, Exporter, JournalReport, Live, Report, SeriesNames, Watch } from "../src/api.ts";
+import type { ArchiveAnswer, Backtest, Books, Exporter, JournalReport, Live, NamesAnswer, Report, SeriesNames, Watch } from "../src/api.ts";
 import { COMPLETE, INCOMPLETE, UNKNOWN } from "./fixture-answers.ts";
 import { mix, SCANNER } from "./fixture-data.ts";
 
@@ -109,4 +109,16 @@ export function seriesAt(family: string | null): SeriesNames {
     steps_ms: [1000, MINUTE_MS, 5 * MINUTE_MS, 3_600_000],
     keys: family === "total" ? ["total"] : family === "src_addr" ? ["192.0.2.10", "192.0.2.11", "198.51.100.10", "other"] : family ? ["10.0.0.1 1", "10.0.0.2 1"] : [],
   };
+}
+
+const NAMES: NamesAnswer = {
+  address: { "198.51.100.10": { label: "web shop", country: "DE" }, [SCANNER]: { host: "scanner.example.net", country: "NL", as: 64_499, as_name: "EXAMPLE-SCAN" } },
+  as: { "64498": { label: "EXAMPLE-NET" } },
+  interface: { "10.0.0.1/3": { label: "xe-0/0/3 to transit", speed: 10_000_000_000 } },
+};
+
+/** Of what is asked only what is known. */
+export function namesOf(asked: Record<string, string[]>): NamesAnswer {
+  const known = (group: keyof NamesAnswer) => Object.fromEntries(Object.entries(NAMES[group] ?? {}).filter(([key]) => asked[group]?.includes(key)));
+  return { address: known("address"), as: known("as"), interface: known("interface") };
 }
