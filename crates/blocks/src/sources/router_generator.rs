@@ -1,9 +1,11 @@
 //! A source of what one of two routers exports, which see the same synthetic traffic one behind the other.
 
 use weir_chain::{
-    Built, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, OptionSpec, Options, Outlet, Pulled,
-    Role, Source, TimeSpan, options,
+    Built, Burst, ComponentContext, ComponentError, ComponentKind, Opener, OptionError, OptionSpec, Options, Outlet,
+    Pulled, Role, Source, TimeSpan, options,
 };
+use weir_flow::books::stored_rows;
+use weir_flow::{BooksBatch, Delivery, SideTables};
 use weir_generate::{Router, RouterPair, RouterPairError, RouterRecords};
 
 use super::traffic::{TrafficOptions, millis};

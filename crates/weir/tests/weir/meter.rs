@@ -111,6 +111,29 @@ fn metered_flows_are_the_same_by_every_way() {
 }
 
 #[test]
+fn the_books_of_a_metered_archive_balance() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
+    let [packets, whole, part] = ["packets.pcap", "whole", "part"].map(path);
+    capture(Path::new(&packets));
+    for arguments in
+        [&["meter", &packets, "--archive", &whole][..], &["meter", &packets, "--archive", &part, "--filter", "proto udp"]]
+    {
+        let output = run(arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    let rows = |archive: &str| flows(Path::new(archive)).lines().count() - 1;
+    let (all, kept) = (rows(&whole), rows(&part));
+    assert!(kept > 0 && kept < all, "{kept} of {all}");
+    for (archive, left_out) in [(&whole, 0), (&part, all - kept)] {
+        let books = run(&["books", "--archive", archive]);
+        let said = text(&books.stderr);
+        let expected = format!("records stored by the books: {all}, filtered: {left_out}, flows in the archive: ");
+        assert!(books.status.success() && said.contains(&expected) && said.contains("the books balance"), "{said}");
+    }
+}
+
+#[test]
 fn metered_flows_are_the_same_over_connections() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name);
