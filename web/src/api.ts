@@ -79,6 +79,12 @@ export interface TimelineAnswer {
   took_ms: number;
 }
 
+/** What `/sketch` answers: rates of short slices, before the exact ones are there. */
+export interface SketchAnswer extends TimelineAnswer {
+  /** Of the time that was read. */
+  share: number;
+}
+
 export interface SankeyAnswer {
   nodes: { id: string | number; column: string; name: string }[];
   links: { source: string | number; target: string | number; value: number }[];
@@ -197,6 +203,22 @@ export interface WatchCheck {
   ok: boolean;
   error: ProblemBody | null;
   plan: string | null;
+}
+
+/** A question of a dashboard, as the address of Explore has it. */
+export interface Panel {
+  title: string;
+  question: string;
+  wide: boolean;
+}
+
+export interface Dashboard {
+  name: string;
+  title: string;
+  panels: Panel[];
+  error: ProblemBody | null;
+  /** The file. */
+  text: string;
 }
 
 export interface Report {

@@ -23,6 +23,7 @@ export const PAGES: Page[] = [
   { name: "watches", title: "Watches", key: "w", icon: "eye", load: () => import("./pages/Watches.svelte") },
   { name: "reports", title: "Reports", key: "r", icon: "bell", load: () => import("./pages/Reports.svelte") },
   { name: "series", title: "Series", key: "t", icon: "wave", load: () => import("./pages/Series.svelte") },
+  { name: "dashboards", title: "Dashboards", key: "d", icon: "grid", load: () => import("./pages/Dashboards.svelte") },
   { name: "archive", title: "Archive", key: "a", icon: "box", load: () => import("./pages/Archive.svelte") },
   ...THINGS.map(([name, title]): Page => ({ name, title, key: "", icon: "search", isHidden: true, load: () => import("./pages/Thing.svelte") })),
 ];

@@ -99,7 +99,7 @@ export class Answers {
       const ids = by.map((column, place) => {
         const value = row[place + 2];
         const id = `${place} ${value}`;
-        nodes.set(id, { id, column, name: String(value) });
+        nodes.set(id, { id, column, name: String(value ?? "") });
         return id;
       });
       for (let place = 0; place + 1 < ids.length; place += 1) {

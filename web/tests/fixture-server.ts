@@ -9,7 +9,7 @@ import type { ProblemBody, Report, Watch } from "../src/api.ts";
 import { Answers } from "./fixture-answers.ts";
 import { COLUMNS } from "./fixture-data.ts";
 import { statementOf } from "../src/watchText.ts";
-import { archiveAt, backtestAt, booksAt, liveAt, namesOf, reportsAt, seriesAt, watchesAt } from "./fixture-state.ts";
+import { archiveAt, backtestAt, BORDER, booksAt, dashboardOf, liveAt, namesOf, reportsAt, seriesAt, watchesAt } from "./fixture-state.ts";
 
 export const CSP = "default-src 'self'; style-src 'self'; script-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
@@ -24,6 +24,7 @@ const PARAMETERS: Record<string, string[]> = {
   "GET rank": [...WHICH, "by", "measure", "limit"],
   "GET group": [...WHICH, "by", "measure", "limit"],
   "GET timeline": [...WHICH, "by", "top", "measure", "points"],
+  "GET sketch": [...WHICH, "by", "top", "measure"],
   "GET sankey": [...WHICH, "by", "measure", "limit"],
   "GET estimate": WHICH,
   "GET completeness": WINDOW,
@@ -47,6 +48,7 @@ class FixtureServer {
   lives = 0;
   #answers = new Answers(Date.now());
   #watches: Watch[] = watchesAt();
+  #dashboards = new Map([["border", BORDER]]);
   #reports: Report[] = reportsAt(this.#answers.nowMs);
 
   async take(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -70,7 +72,7 @@ class FixtureServer {
     const filter = parameters.get("filter") ?? "";
     const strange = [...parameters.keys()].filter((name) => !(PARAMETERS[what] ?? []).includes(name));
     if (strange.length > 0) throw problem(400, "the request is wrong", `unknown field \`${strange[0]}\``);
-    const wrong = /^GET (flows|rank|group|timeline|sankey|estimate)$/.test(what) ? checkFilter(filter) : null;
+    const wrong = /^GET (flows|rank|group|timeline|sketch|sankey|estimate)$/.test(what) ? checkFilter(filter) : null;
     if (wrong) throw problem(400, "the filter cannot be read", wrong.message, wrong.hint, { from: wrong.from, to: wrong.to });
     if (filter.includes("port 99")) await new Promise((resolve) => setTimeout(resolve, 3000));
     switch (what) {
@@ -85,6 +87,10 @@ class FixtureServer {
         return this.#answers.group(parameters);
       case "GET timeline":
         return this.#answers.timeline(parameters);
+      case "GET sketch": {
+        const line = this.#answers.timeline(new URLSearchParams([...parameters, ["points", "48"]]));
+        return { ...line, share: 0.0417 };
+      }
       case "GET sankey":
         return this.#answers.sankey(parameters);
       case "GET estimate":
@@ -112,6 +118,8 @@ class FixtureServer {
       }
       case "POST names":
         return namesOf(JSON.parse(body) as Record<string, string[]>);
+      case "GET dashboards":
+        return [...this.#dashboards].map(([name, text]) => dashboardOf(name, text));
       case "GET archive":
         return archiveAt(now);
       case "GET series":
@@ -127,14 +135,28 @@ class FixtureServer {
         return at < 0 ? { ok: true, error: null, plan: "windows of 1m" } : { ok: false, error: problem(400, "the statement is wrong", detail, "did you mean 'FROM'?", { from: at, to: at + 4 }), plan: null };
       }
       default:
-        return this.#watch(what, body);
+        return what.includes(" dashboards/") ? this.#dashboard(what, body) : this.#watch(what, body);
     }
+  }
+
+  #dashboard(what: string, body: string): unknown {
+    const [, method = "", name = ""] = /^(\w+) dashboards\/([\w-]+)$/.exec(what) ?? [];
+    if (method === "DELETE") return this.#dashboards.delete(name), {};
+    if (method !== "PUT") throw problem(404, "there is no such thing", `${what} is not known`);
+    const at = body.indexOf("colour");
+    if (at >= 0) throw problem(400, "the request is wrong", "unknown field `colour`", "a dashboard has title", { from: at, to: at + 6 });
+    this.#dashboards.set(name, body);
+    return dashboardOf(name, body);
   }
 
   #watch(what: string, body: string): unknown {
     const [, method = "", name = "", isBacktest] = /^(\w+) watches\/([\w-]+)(\/backtest)?$/.exec(what) ?? [];
     const found = this.#watches.find((each) => each.name === name);
-    if (method === "POST" && isBacktest) return backtestAt(this.#answers.nowMs, Number(/-(\d+)d/.exec(body)?.[1] ?? 1));
+    if (method === "POST" && isBacktest) {
+      const asked = JSON.parse(body) as { from: number; until: number; text?: string };
+      // A lower threshold finds more.
+      return backtestAt(this.#answers.nowMs, Math.round((asked.until - asked.from) / 86_400_000), asked.text?.includes("fanout_min = 50") ? 4 : 3);
+    }
     if (method === "PUT") {
       const watch: Watch = found ?? { name, title: "", severity: "notice", paused: false, error: null, counts: null, text: "" };
       this.#watches = [...this.#watches.filter((each) => each !== found), { ...watch, text: body }];

@@ -1,5 +1,5 @@
 // What the fixture server says about exporters, watches, reports, the archive and series.
-import type { ArchiveAnswer, Backtest, Books, Exporter, JournalReport, Live, NamesAnswer, Report, SeriesNames, Watch } from "../src/api.ts";
+import type { ArchiveAnswer, Backtest, Books, Dashboard, Exporter, JournalReport, Live, NamesAnswer, Report, SeriesNames, Watch } from "../src/api.ts";
 import { COMPLETE, INCOMPLETE, UNKNOWN } from "./fixture-answers.ts";
 import { mix, SCANNER } from "./fixture-data.ts";
 
@@ -77,8 +77,8 @@ export function reportsAt(nowMs: number): Report[] {
   return [reportAt(nowMs - 3 * MINUTE_MS, SCANNER, 0), reportAt(nowMs - 70 * MINUTE_MS, "192.0.2.33", 1), reportAt(nowMs - 5 * 60 * MINUTE_MS, "192.0.2.18", 2, true)];
 }
 
-export function backtestAt(nowMs: number, days: number): Backtest {
-  const reports = Array.from({ length: days * 4 }, (_, at): JournalReport => {
+export function backtestAt(nowMs: number, days: number, perDay: number): Backtest {
+  const reports = Array.from({ length: days * perDay }, (_, at): JournalReport => {
     const end = Math.floor((nowMs - days * DAY_MS + mix(at + 5) * days * DAY_MS) / MINUTE_MS) * MINUTE_MS;
     const key = at % 3 === 0 ? SCANNER : `192.0.2.${30 + (at % 4)}`;
     return {
@@ -121,4 +121,27 @@ const NAMES: NamesAnswer = {
 export function namesOf(asked: Record<string, string[]>): NamesAnswer {
   const known = (group: keyof NamesAnswer) => Object.fromEntries(Object.entries(NAMES[group] ?? {}).filter(([key]) => asked[group]?.includes(key)));
   return { address: known("address"), as: known("as"), interface: known("interface") };
+}
+
+export const BORDER = `title = "Border"
+
+[[panels]]
+title = "Who sends most"
+question = "by=src_addr&previous=yes"
+wide = true
+
+[[panels]]
+title = "Ports"
+question = "by=dst_port&view=table&top=5"
+
+[[panels]]
+title = "From whom to which port"
+question = "by=src_as,dst_port&view=sankey"
+`;
+
+/** As much of TOML as the dashboards of these tests have. */
+export function dashboardOf(name: string, text: string): Dashboard {
+  const value = (part: string, key: string): string => JSON.parse(new RegExp(`^${key} = (".*")$`, "m").exec(part)?.[1] ?? '""') as string;
+  const [head = "", ...panels] = text.split("[[panels]]");
+  return { name, title: value(head, "title"), error: null, text, panels: panels.map((part) => ({ title: value(part, "title"), question: value(part, "question"), wide: part.includes("wide = true") })) };
 }
