@@ -51,6 +51,8 @@ export type Role = "viewer" | "analyst" | "admin";
 export interface User {
   name: string;
   role: Role;
+  /** False for a role that sees a part of the flows, or pseudonyms: books, watches and statistics are not for it. */
+  sees_all?: boolean;
 }
 
 export interface Info {
@@ -111,23 +113,29 @@ export interface RunningQuestion {
   rows_all: Count;
 }
 
-/** What a value is called; what is not known is left out. */
-export interface ValueName {
-  label?: string | null;
-  /** By reverse DNS. */
-  host?: string | null;
-  country?: string | null;
-  as?: number | null;
-  as_name?: string | null;
-  /** Of an interface, in bit/s. */
-  speed?: number | null;
+/** What `/names` knows of an address: labels, GeoIP and AS files of the server. */
+export interface AddressName {
+  address: string;
+  country: string | null;
+  asn: number | null;
+  label: string | null;
 }
 
-/** What `POST /names` answers; an interface is `EXPORTER/INDEX`. */
-export interface NamesAnswer {
-  address?: Record<string, ValueName>;
-  as?: Record<string, ValueName>;
-  interface?: Record<string, ValueName>;
+export interface InterfaceTraffic {
+  flows: Count;
+  packets: Count;
+  bytes: Count;
+}
+
+/** What `/interfaces` lists. */
+export interface Interface {
+  exporter: string;
+  index: number;
+  name: string | null;
+  description: string | null;
+  speed_bps: number | null;
+  in: InterfaceTraffic;
+  out: InterfaceTraffic;
 }
 
 /** A column of flows. */

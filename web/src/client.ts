@@ -80,6 +80,14 @@ export async function request<T>(path: string, parameters: RequestParameters = {
   }
 }
 
+/** A file, with the name that the server gives it. */
+export async function fetchFile(path: string, parameters: RequestParameters, signal: AbortSignal): Promise<{ name: string; blob: Blob }> {
+  const response = await fetch(addressOfApi(path, parameters), { signal });
+  if (!response.ok) throw await problemOf(response);
+  const name = /filename="([\w.-]+)"/.exec(response.headers.get("content-disposition") ?? "")?.[1] ?? "";
+  return { name, blob: await response.blob() };
+}
+
 export function isAbort(error: unknown): boolean {
   return error instanceof DOMException && error.name === "AbortError";
 }

@@ -44,7 +44,7 @@ export class Exploration {
   }
 
   get isRunning(): boolean {
-    return [this.sketch, this.table, this.timeline, this.sankey].some((each) => each.isRunning);
+    return [this.estimate, this.sketch, this.table, this.timeline, this.sankey].some((each) => each.isRunning);
   }
 
   get problem(): Problem | null {
@@ -52,7 +52,7 @@ export class Exploration {
   }
 
   get wasCancelled(): boolean {
-    return this.table.wasCancelled || this.timeline.wasCancelled;
+    return [this.estimate, this.sketch, this.table, this.timeline].some((each) => each.wasCancelled);
   }
 
   /** Asks what it costs, then asks it, unless it is so large that a person decides. */
@@ -60,10 +60,12 @@ export class Exploration {
     this.isWaiting = false;
     this.#turn += 1;
     const turn = this.#turn;
-    for (const each of this.#all) each.problem = null;
+    for (const each of this.#all) [each.problem, each.wasCancelled] = [null, false];
     this.sketch.forget();
     const cost = await this.estimate.ask((options) => request("estimate", common(q), options));
     if (turn !== this.#turn || this.estimate.wasCancelled) return;
+    // A role may ask and not be told what it costs.
+    if (this.estimate.problem?.status === 403) this.estimate.problem = null;
     if (cost && toNumber(cost.rows_max) > ASK_FIRST_ROWS) this.isWaiting = true;
     // Without an estimate the question itself will say what is wrong.
     else await this.run(q, cost !== null && toNumber(cost.rows_max) >= SKETCH_ROWS);

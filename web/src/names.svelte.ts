@@ -1,15 +1,18 @@
-// What values are called: labels and names that the server knows of addresses, AS and interfaces, asked in one request for all
-// that are shown; and the usual names of ports, which need no server.
+// What values are called: labels and countries that the server knows of addresses, asked in one request for all that are shown;
+// names of interfaces, by the options of their exporters; and the usual names of ports, which need no server.
 import { SvelteMap } from "svelte/reactivity";
-import type { Cell, NamesAnswer, ValueName } from "./api.ts";
+import type { AddressName, Cell, Interface } from "./api.ts";
 import { Problem, request } from "./client.ts";
 import { isAddress } from "./filterText.ts";
+import { server } from "./server.svelte.ts";
 import type { Surroundings } from "./things.ts";
 
 /** What is shown within this time is asked in one request. */
 const GATHER_MS = 40;
-/** The server takes no more at a time. */
-const VALUES_MAX = 500;
+/** An address of a request has its length; the server takes a thousand. */
+const ADDRESSES_MAX = 200;
+/** Names of interfaces are those of exporters that sent in this time. */
+const INTERFACES_FROM = "-1h";
 
 /** Ports whose names operators use, for TCP and UDP alike. */
 const PORTS: Record<string, string> = {
@@ -24,75 +27,69 @@ const PORTS: Record<string, string> = {
   "11211": "memcached", "27017": "mongodb", "51820": "wireguard",
 };
 
-type Group = keyof NamesAnswer;
-
-/** What the server knows a value by: an address of any column is asked for once. */
-function groupOf(column: string, value: string, row: Surroundings): { group: Group; key: string } | null {
-  if (/_as$/.test(column)) return /^[1-9]\d*$/.test(value) ? { group: "as", key: value } : null;
-  if (/^(in|out)_if$/.test(column)) return typeof row.exporter === "string" && isAddress(row.exporter) ? { group: "interface", key: `${row.exporter}/${value}` } : null;
-  return isAddress(value) && !value.includes("/") ? { group: "address", key: value } : null;
-}
-
 class Names {
-  #known = new SvelteMap<string, ValueName>();
+  #addresses = new SvelteMap<string, string>();
+  #interfaces = new SvelteMap<string, Interface>();
   #asked = new Set<string>();
-  #waiting: { group: Group; key: string }[] = [];
+  #waiting: string[] = [];
   #timer: ReturnType<typeof setTimeout> | undefined;
   /** Servers without names say so once, and are not asked again. */
   #isOff = false;
+  #hasInterfaces = false;
 
-  /** What is known of a value; it is asked for when nothing is known yet. */
-  of(column: string, value: Cell | undefined, row: Surroundings = {}): ValueName | null {
-    if (value === null || value === undefined || value === "") return null;
-    const text = String(value);
-    if (/_port$/.test(column)) return PORTS[text] ? { label: PORTS[text] } : null;
-    const wanted = groupOf(column, text, row);
-    return wanted ? this.#get(wanted.group, wanted.key) : null;
-  }
-
-  /** In one line: `backup server`, `www.example.org`, `EXAMPLE-NET DE`. */
+  /** In one line: `backup server DE`, `xe-0/0/3`, `https`. What is not known yet is asked for. */
   text(column: string, value: Cell | undefined, row: Surroundings = {}): string {
-    return written(this.of(column, value, row));
+    if (value === null || value === undefined || value === "") return "";
+    const text = String(value);
+    if (/_port$/.test(column)) return PORTS[text] ?? "";
+    if (/^(in|out)_if$/.test(column)) return typeof row.exporter === "string" ? interfaceText(this.interface(row.exporter, text)) : "";
+    return this.#address(text);
   }
 
   ofThing(kind: string, name: string): string {
     if (kind === "service") return PORTS[name.split("/").at(-1) ?? ""] ?? "";
-    if (kind === "as" || kind === "interface") return (kind === "as" || name.includes("/")) ? written(this.#get(kind, name)) : "";
-    return name.includes("/") ? "" : written(this.#get("address", name));
+    if (kind === "interface") return name.includes("/") ? interfaceText(this.interface(name.slice(0, name.lastIndexOf("/")), name.slice(name.lastIndexOf("/") + 1))) : "";
+    return this.#address(name);
   }
 
-  #get(group: Group, key: string): ValueName | null {
-    const id = `${group} ${key}`;
-    if (!this.#isOff && !this.#asked.has(id)) {
-      this.#asked.add(id);
-      this.#waiting.push({ group, key });
+  interface(exporter: string, index: string): Interface | null {
+    if (!this.#hasInterfaces && server.seesAll) {
+      this.#hasInterfaces = true;
+      void request<Interface[]>("interfaces", { from: INTERFACES_FROM })
+        .then((all) => all.forEach((each) => this.#interfaces.set(`${each.exporter}/${each.index}`, each)))
+        .catch(() => undefined);
+    }
+    return this.#interfaces.get(`${exporter}/${index}`) ?? null;
+  }
+
+  #address(text: string): string {
+    if (!isAddress(text) || text.includes("/")) return "";
+    if (!this.#isOff && !this.#asked.has(text)) {
+      this.#asked.add(text);
+      this.#waiting.push(text);
       this.#timer ??= setTimeout(() => void this.#ask(), GATHER_MS);
     }
-    return this.#known.get(id) ?? null;
+    return this.#addresses.get(text) ?? "";
   }
 
   async #ask(): Promise<void> {
-    const taken = this.#waiting.splice(0, VALUES_MAX);
+    const taken = this.#waiting.splice(0, ADDRESSES_MAX);
     this.#timer = this.#waiting.length > 0 ? setTimeout(() => void this.#ask(), GATHER_MS) : undefined;
-    const body: Partial<Record<Group, string[]>> = {};
-    for (const { group, key } of taken) (body[group] ??= []).push(key);
     try {
-      const answer = await request<NamesAnswer>("names", {}, { method: "POST", body });
-      for (const group of ["address", "as", "interface"] as const) {
-        for (const [key, name] of Object.entries(answer[group] ?? {})) this.#known.set(`${group} ${key}`, name);
+      for (const found of await request<AddressName[]>("names", { addresses: taken.join(",") })) {
+        const text = [found.label ?? (found.asn ? `AS${found.asn}` : ""), found.country].filter((part) => part).join(" ");
+        if (text !== "") this.#addresses.set(found.address, text);
       }
     } catch (error) {
       // Names are an addition: without them everything else is as it is.
-      this.#isOff = error instanceof Problem && (error.status === 404 || error.status === 405);
-      if (!this.#isOff) for (const { group, key } of taken) this.#asked.delete(`${group} ${key}`);
+      this.#isOff = error instanceof Problem && (error.status === 403 || error.status === 404);
+      if (!this.#isOff) taken.forEach((address) => this.#asked.delete(address));
     }
   }
 }
 
-export function written(name: ValueName | null): string {
-  if (!name) return "";
-  const as = name.as_name ?? (name.as ? `AS${name.as}` : "");
-  return [name.label ?? name.host ?? as, name.country].filter((part) => part).join(" ");
+function interfaceText(found: Interface | null): string {
+  return [found?.name, found?.description].filter((part) => part).join(" · ");
 }
 
 export const names = new Names();

@@ -6,10 +6,11 @@ import type { AddressInfo } from "node:net";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { ProblemBody, Report, Watch } from "../src/api.ts";
+import { csv } from "../src/cells.ts";
 import { Answers } from "./fixture-answers.ts";
 import { COLUMNS } from "./fixture-data.ts";
 import { statementOf } from "../src/watchText.ts";
-import { archiveAt, backtestAt, BORDER, booksAt, dashboardOf, liveAt, namesOf, reportsAt, seriesAt, watchesAt } from "./fixture-state.ts";
+import { archiveAt, backtestAt, BORDER, booksAt, dashboardOf, interfacesAt, liveAt, namesOf, reportsAt, seriesAt, watchesAt } from "./fixture-state.ts";
 
 export const CSP = "default-src 'self'; style-src 'self'; script-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
@@ -21,6 +22,10 @@ const WHICH = ["filter", ...WINDOW];
 /** Parameters that a path does not know are refused. */
 const PARAMETERS: Record<string, string[]> = {
   "GET flows": [...WHICH, "columns", "order", "limit", "offset", "totals"],
+  "GET biflows": [...WHICH, "order", "limit", "offset"],
+  "GET flows/download": [...WHICH, "columns", "order", "limit", "format"],
+  "GET names": ["addresses"],
+  "GET interfaces": WINDOW,
   "GET rank": [...WHICH, "by", "measure", "limit"],
   "GET group": [...WHICH, "by", "measure", "limit"],
   "GET timeline": [...WHICH, "by", "top", "measure", "points"],
@@ -58,6 +63,7 @@ class FixtureServer {
     const path = url.pathname.slice("/api/v1/".length);
     this.requests.push(`${request.method} ${path}${decodeURIComponent(url.search.replaceAll("+", " "))}`);
     if (path === "live") return this.#live(response);
+    if (path === "flows/download" && !url.searchParams.get("filter")?.includes("port 413")) return this.#download(url.searchParams, response);
     const body = await read(request);
     try {
       json(response, 200, await this.#answer(`${request.method} ${path}`, url.searchParams, body));
@@ -72,7 +78,7 @@ class FixtureServer {
     const filter = parameters.get("filter") ?? "";
     const strange = [...parameters.keys()].filter((name) => !(PARAMETERS[what] ?? []).includes(name));
     if (strange.length > 0) throw problem(400, "the request is wrong", `unknown field \`${strange[0]}\``);
-    const wrong = /^GET (flows|rank|group|timeline|sketch|sankey|estimate)$/.test(what) ? checkFilter(filter) : null;
+    const wrong = /^GET (flows|biflows|flows\/download|rank|group|timeline|sketch|sankey|estimate)$/.test(what) ? checkFilter(filter) : null;
     if (wrong) throw problem(400, "the filter cannot be read", wrong.message, wrong.hint, { from: wrong.from, to: wrong.to });
     if (filter.includes("port 99")) await new Promise((resolve) => setTimeout(resolve, 3000));
     switch (what) {
@@ -116,8 +122,14 @@ class FixtureServer {
         this.#reports = this.#reports.map((each) => (each.watch === ack.watch && each.key === (ack.key ?? "") ? { ...each, acknowledged: true } : each));
         return {};
       }
-      case "POST names":
-        return namesOf(JSON.parse(body) as Record<string, string[]>);
+      case "GET names":
+        return namesOf(parameters.get("addresses") ?? "");
+      case "GET interfaces":
+        return interfacesAt();
+      case "GET flows/download":
+        throw problem(413, "that is too large", "the answer has more than 64 MiB", "take a shorter time");
+      case "GET biflows":
+        return this.#answers.biflows(parameters);
       case "GET dashboards":
         return [...this.#dashboards].map(([name, text]) => dashboardOf(name, text));
       case "GET archive":
@@ -172,6 +184,13 @@ class FixtureServer {
     if (at >= 0) throw problem(400, "the statement cannot be read", "expected end of statement, found FORM", "did you mean 'FROM'?", { from: Buffer.byteLength(statement.slice(0, at)), to: Buffer.byteLength(statement.slice(0, at)) + 4 });
     if (statement.includes("busy")) throw problem(503, "too many questions", "8 questions run already", "wait for one of them, or cancel it");
     return { ...this.#answers.group(new URLSearchParams({ by: "src_addr", limit: "20" })), totals: null, is_truncated: false };
+  }
+
+  #download(parameters: URLSearchParams, response: ServerResponse): void {
+    const format = parameters.get("format") ?? "csv";
+    const { columns, rows } = this.#answers.table(parameters);
+    response.writeHead(200, { "Content-Type": "application/octet-stream", "Content-Disposition": `attachment; filename="flows.${format}"` });
+    response.end(format === "csv" ? csv(columns, rows) : `${format} of ${rows.length} flows`);
   }
 
   #live(response: ServerResponse): void {

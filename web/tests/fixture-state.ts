@@ -1,5 +1,5 @@
 // What the fixture server says about exporters, watches, reports, the archive and series.
-import type { ArchiveAnswer, Backtest, Books, Dashboard, Exporter, JournalReport, Live, NamesAnswer, Report, SeriesNames, Watch } from "../src/api.ts";
+import type { AddressName, ArchiveAnswer, Backtest, Books, Dashboard, Exporter, Interface, JournalReport, Live, Report, SeriesNames, Watch } from "../src/api.ts";
 import { COMPLETE, INCOMPLETE, UNKNOWN } from "./fixture-answers.ts";
 import { mix, SCANNER } from "./fixture-data.ts";
 
@@ -111,16 +111,23 @@ export function seriesAt(family: string | null): SeriesNames {
   };
 }
 
-const NAMES: NamesAnswer = {
-  address: { "198.51.100.10": { label: "web shop", country: "DE" }, [SCANNER]: { host: "scanner.example.net", country: "NL", as: 64_499, as_name: "EXAMPLE-SCAN" } },
-  as: { "64498": { label: "EXAMPLE-NET" } },
-  interface: { "10.0.0.1/3": { label: "xe-0/0/3 to transit", speed: 10_000_000_000 } },
-};
+const NAMES: AddressName[] = [
+  { address: "198.51.100.10", label: "web shop", country: "DE", asn: 64_498 },
+  { address: SCANNER, label: null, country: "NL", asn: 64_499 },
+];
 
 /** Of what is asked only what is known. */
-export function namesOf(asked: Record<string, string[]>): NamesAnswer {
-  const known = (group: keyof NamesAnswer) => Object.fromEntries(Object.entries(NAMES[group] ?? {}).filter(([key]) => asked[group]?.includes(key)));
-  return { address: known("address"), as: known("as"), interface: known("interface") };
+export function namesOf(addresses: string): AddressName[] {
+  return NAMES.filter((each) => addresses.split(",").includes(each.address));
+}
+
+export function interfacesAt(): Interface[] {
+  const traffic = (bytes: number) => ({ flows: Math.floor(bytes / 40_000), packets: Math.floor(bytes / 700), bytes });
+  const one = (exporter: string, index: number): Interface => ({
+    exporter, index, name: index === 3 ? "xe-0/0/3" : null, description: index === 3 ? "to transit" : null, speed_bps: index === 3 ? 10_000_000_000 : null,
+    in: traffic(900_000_000 / index), out: traffic(700_000_000 / index),
+  });
+  return ["10.0.0.1", "10.0.0.2"].flatMap((exporter) => [1, 2, 3, 4].map((index) => one(exporter, index)));
 }
 
 export const BORDER = `title = "Border"

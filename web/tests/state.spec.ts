@@ -80,7 +80,10 @@ test("a watch is edited, checked, tested on the past, and saved", async ({ page,
   await expectAccessible(page);
   await page.getByRole("button", { name: /^(report at|\d+ reports from)/ }).first().click();
   await expect(page.locator(".picked")).toContainText("usual_hosts");
-  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("button", { name: "Compare with the saved" }).click();
+  await expect(page.getByRole("status").filter({ hasText: "as before" })).toHaveText(/Against the saved file:\s*\d+ new\s*\d+ not any more\s*\d+ as before/);
+  await expectAccessible(page);
+  await page.getByRole("button", { name: "Save", exact: true }).click();
   await expect(page.getByText("Saved; the watch runs with it")).toBeVisible();
   await page.reload();
   await expect(file).toHaveValue(/fanout_min = 50/);
