@@ -189,10 +189,25 @@ export interface Exporter {
   advice: Advice[];
 }
 
+export interface Counter {
+  name: string;
+  count: Count;
+  description: string;
+}
+
+/** What `/exporters/ADDRESS` answers for each Observation Domain. */
+export interface DomainBooks {
+  domain: number | null;
+  version: number | null;
+  /** Mean over datagrams; negative when the exporter's clock is behind. */
+  clock_ahead_ms: number | null;
+  counters: Counter[];
+}
+
 /** What `/completeness` answers. */
 export interface Books extends Completeness {
   exporters: Exporter[];
-  counters: { name: string; count: Count; description: string }[];
+  counters: Counter[];
 }
 
 export interface Watch {

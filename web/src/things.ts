@@ -166,6 +166,8 @@ function exporter(argument: string): Thing | null {
       { title: "To whom most was sent", by: "dst_addr", filter },
       { title: "Ports", by: "dst_port", filter },
       { title: "Protocols", by: "protocol", filter },
+      { title: "Sampling: one packet of", by: "sampling_interval", filter },
+      { title: "Observation Domains", by: "observation_domain", filter },
     ],
   };
 }

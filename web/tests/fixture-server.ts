@@ -25,6 +25,7 @@ const PARAMETERS: Record<string, string[]> = {
   "GET biflows": [...WHICH, "order", "limit", "offset"],
   "GET flows/download": [...WHICH, "columns", "order", "limit", "format"],
   "GET names": ["addresses"],
+  "GET exporters/10.0.0.2": WINDOW,
   "GET interfaces": WINDOW,
   "GET rank": [...WHICH, "by", "measure", "limit"],
   "GET group": [...WHICH, "by", "measure", "limit"],
@@ -146,6 +147,8 @@ class FixtureServer {
         const detail = "expected an expression, found FORM";
         return at < 0 ? { ok: true, error: null, plan: "windows of 1m" } : { ok: false, error: problem(400, "the statement is wrong", detail, "did you mean 'FROM'?", { from: at, to: at + 4 }), plan: null };
       }
+      case "GET exporters/10.0.0.2":
+        return [{ domain: 0, version: 9, clock_ahead_ms: -448_000, counters: [{ name: "templates", count: 31, description: "Template Records received." }, { name: "records_lost", count: 114, description: "Records missing." }] }];
       default:
         return what.includes(" dashboards/") ? this.#dashboard(what, body) : this.#watch(what, body);
     }

@@ -79,6 +79,7 @@ test("the keys lead everywhere", async ({ page, weir }) => {
 
 test("an address is looked up from anywhere", async ({ page, weir }) => {
   await weir.open("#/archive");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Archive");
   await page.keyboard.press("i");
   await page.keyboard.type("192.0.2.x");
   await page.keyboard.press("Enter");

@@ -264,7 +264,7 @@ test("from page to page by keys, and back", async ({ page, weir }) => {
   test.skip(REAL !== undefined, "knows the flows");
   await weir.open("#/exporter/10.0.0.1");
   const heading = page.getByRole("heading", { level: 1 });
-  const row = page.locator("section", { has: page.getByRole("heading", { name: "Interfaces in" }) }).locator("tbody tr").first();
+  const row = page.locator("section[aria-labelledby=interfaces] tbody tr").first();
   await expect(row).toBeVisible();
   await page.keyboard.press("j");
   await expect(row.getByRole("link")).toBeFocused();
@@ -272,6 +272,7 @@ test("from page to page by keys, and back", async ({ page, weir }) => {
   await expect(heading).toHaveText(/^interface 10\.0\.0\.1\/\d$/);
   await expect(page.getByRole("navigation", { name: "the way here" })).toContainText("10.0.0.1 →");
   const ports = page.locator("section", { has: page.getByRole("heading", { name: "In: ports" }) });
+  await ports.scrollIntoViewIfNeeded();
   await ports.getByRole("link", { name: "443", exact: true }).click();
   await expect(heading).toHaveText("service 443");
   await page.keyboard.press("h");

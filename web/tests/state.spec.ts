@@ -8,6 +8,9 @@ test("an exporter that loses is found, with what to do", async ({ page, weir }) 
   await page.getByRole("button", { name: "10.0.0.2" }).click();
   await expect(page.getByText("look for full queues and policers")).toBeVisible();
   await expect(page.getByText("114 of 20000 records missing")).toBeVisible();
+  await page.getByText("Templates, sequence, clock and decoding").click();
+  await expect(page.getByText("7 min 28 s behind ours")).toBeVisible();
+  await expect(page.getByRole("region", { name: "Templates" })).toContainText("templates31");
   await expectAccessible(page);
 });
 
