@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { JournalReport, Watch } from "./api.ts";
-import { compared, lossesOf, ofJournal, stateOf, statementOf, withPaused } from "./watchText.ts";
+import { compared, filterOfKey, lossesOf, ofJournal, stateOf, statementOf, withPaused } from "./watchText.ts";
 
 const watch: Watch = { name: "w", title: "", severity: "notice", paused: false, error: null, text: "", counts: null };
 
@@ -30,6 +30,14 @@ describe("watches", () => {
       key: "k", rows: 3, evidence: [{ a: 1 }], records_lost: null, suppressed: 0, next: "",
     });
     expect([report.window_start, report.window_end, report.rows_found, report.next_commands]).toEqual([1767225600000, 1767225660000, 3, []]);
+  });
+
+  it("lead to the flows that a report is about", () => {
+    const columns = ["src_addr", "dst_port", "protocol"].map((name) => ({ name, label: name, type: "number" as const }));
+    expect(filterOfKey("src_addr=2001:db8::1,dst_port=22", columns)).toBe("src ip 2001:db8::1 and dst port 22");
+    expect(filterOfKey("src_addr=192.0.2.1,peers=7,protocol=6", columns)).toBe("src ip 192.0.2.1 and proto 6");
+    expect(filterOfKey("", columns)).toBe("");
+    expect(filterOfKey("src_addr=1.2.3.4) or any", columns)).toBe("");
   });
 
   it("are compared by key and window", () => {

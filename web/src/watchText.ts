@@ -1,5 +1,6 @@
 // What the pages read in the text and the answers of watches.
-import type { JournalReport, Report, Watch } from "./api.ts";
+import type { Column, JournalReport, Report, Watch } from "./api.ts";
+import { termFor } from "./filterText.ts";
 
 export type WatchState = "failed" | "paused" | "running" | "not run here";
 
@@ -30,6 +31,21 @@ export function statementOf(file: string): string | null {
   if (quote.startsWith('"') && text.includes("\\")) return null;
   // A line break directly behind three quotes is not part of the text.
   return quote.length === 3 ? text.replace(/^\r?\n/, "") : text;
+}
+
+/**
+ * The filter of what a report is about, by its key: `src_addr=192.0.2.1,dst_port=22`. Parts that the filter language has no word for
+ * are left out; empty when there is none.
+ */
+export function filterOfKey(key: string, columns: Column[]): string {
+  const terms: string[] = [];
+  for (const part of key.split(",")) {
+    const at = part.indexOf("=");
+    const column = columns.find((each) => each.name === part.slice(0, at).trim());
+    const term = at > 0 && column ? termFor(column, part.slice(at + 1).trim()) : null;
+    if (term) terms.push(term);
+  }
+  return terms.join(" and ");
 }
 
 /** A report of a backtest, as those that were really made are. */

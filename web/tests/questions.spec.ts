@@ -246,6 +246,21 @@ test("a mistake in SQL is shown under the text", async ({ page, weir }) => {
   await expect(page).toHaveURL(/#\/sql\?q=SELECT\+src_addr,/);
 });
 
+test("columns are completed in SQL", async ({ page, weir }) => {
+  await weir.open("#/sql");
+  const statement = page.getByLabel("statement", { exact: true });
+  await statement.pressSequentially("SELECT src_ad");
+  await expect(page.getByRole("option", { name: /^src_addr/ })).toBeVisible();
+  await expectAccessible(page);
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await expect(statement).toHaveValue("SELECT src_addr");
+  await page.keyboard.type(" FROM flows");
+  await page.keyboard.press("Escape");
+  await page.reload();
+  await expect(statement).toHaveValue("SELECT src_addr FROM flows");
+});
+
 test("from host to host, with the way back", async ({ page, weir }) => {
   await weir.open("#/explore?by=src_addr&view=table&from=-7d");
   const table = page.locator("section[aria-label=table] tbody");

@@ -56,6 +56,7 @@ test("a report is read, its command copied, and acknowledged", async ({ page, we
   await expect(report).toContainText("weir query -R flows -s dstport/flows 'src ip 203.0.113.66'");
   await expect(report.getByRole("link", { name: "203.0.113.66" })).toHaveAttribute("href", /#\/host\/203\.0\.113\.66\?from=/);
   await expectAccessible(page);
+  await expect(report.getByRole("link", { name: "Its flows" })).toHaveAttribute("href", /#\/flows\?filter=src\+ip\+203\.0\.113\.66&from=/);
   await report.getByRole("button", { name: "Acknowledge" }).click();
   await expect(page.locator("section[aria-label=reports] header")).toContainText("1 of 3 reports");
   await page.getByLabel("acknowledged too").check();
