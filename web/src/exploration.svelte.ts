@@ -4,7 +4,7 @@ import type { Estimate, SankeyAnswer, SketchAnswer, TableAnswer, TimelineAnswer 
 import { Asking } from "./asking.svelte.ts";
 import { ranked } from "./cells.ts";
 import { Problem, request, type RequestParameters } from "./client.ts";
-import type { Question } from "./question.ts";
+import { type Question, questionText } from "./question.ts";
 import { parseRange, previous, toParameter, utcText } from "./times.ts";
 import { toNumber } from "./units.ts";
 
@@ -68,7 +68,8 @@ export class Exploration {
     if (this.estimate.problem?.status === 403) this.estimate.problem = null;
     if (cost && toNumber(cost.rows_max) > ASK_FIRST_ROWS) this.isWaiting = true;
     // Without an estimate the question itself will say what is wrong.
-    else await this.run(q, cost !== null && toNumber(cost.rows_max) >= SKETCH_ROWS);
+    // Asked again, the picture before is better than a sketch.
+    else await this.run(q, cost !== null && toNumber(cost.rows_max) >= SKETCH_ROWS && (this.timeline.answer === null || !isSame(q, this.asked)));
   }
 
   async run(q: Question, hasSketch = false): Promise<void> {
@@ -117,6 +118,10 @@ export class Exploration {
       if (before) void this.timelineBefore.ask((options) => request("timeline", { ...before, measure: q.measure, points: this.#parts.points }, options));
     }
   }
+}
+
+function isSame(a: Question, b: Question | null): boolean {
+  return b !== null && questionText(a) === questionText(b);
 }
 
 function common(q: Question): RequestParameters {
