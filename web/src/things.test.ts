@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { addressOfValue, lookedUp, networksAround, surroundingsOf, thingOf } from "./things.ts";
+import { addressOfValue, isAbout, lookedUp, networksAround, surroundingsOf, type Thing, thingOf } from "./things.ts";
 
 describe("things", () => {
   it("are read from the argument of their page", () => {
@@ -43,6 +43,13 @@ describe("things", () => {
     expect(addressOfValue("exporter", "10.0.0.1")).toBe("#/exporter/10.0.0.1");
     expect(addressOfValue("bytes", 443)).toBeNull();
     expect(addressOfValue("dst_port", "other")).toBeNull();
+  });
+
+  it("are what a row of a report is about", () => {
+    const row = { src_addr: "192.0.2.1", dst_port: 22, src_as: 64_496, exporter: "10.0.0.1", in_if: 3, hosts: 22 };
+    const about = (page: string, argument: string) => isAbout(thingOf(page, argument) ?? ({} as Thing), row);
+    expect([about("host", "192.0.2.1"), about("as", "64496"), about("service", "tcp/22"), about("interface", "10.0.0.1/3"), about("interface", "3"), about("exporter", "10.0.0.1")]).toEqual(Array(6).fill(true));
+    expect([about("host", "192.0.2.10"), about("as", "22"), about("service", "64496"), about("interface", "10.0.0.2/3"), about("interface", "22"), about("exporter", "192.0.2.1"), about("host", "192.0.2.0/24")]).toEqual(Array(7).fill(false));
   });
 
   it("have networks around them", () => {

@@ -224,6 +224,18 @@ export function addressOfValue(column: string, value: Cell | undefined, row: Sur
   return null;
 }
 
+/** Whether a row of a report is about it. */
+export function isAbout(thing: Thing, row: Record<string, Cell>): boolean {
+  const has = (names: RegExp, value: string) => Object.entries(row).some(([name, cell]) => names.test(name) && String(cell) === value);
+  const last = thing.name.slice(thing.name.lastIndexOf("/") + 1);
+  const first = thing.name.includes("/") ? thing.name.slice(0, thing.name.lastIndexOf("/")) : "";
+  if (thing.kind === "host") return !thing.name.includes("/") && has(/./, thing.name);
+  if (thing.kind === "as") return has(/_as$/, thing.name);
+  if (thing.kind === "service") return has(/_port$/, last);
+  if (thing.kind === "interface") return has(/_if$/, last) && (first === "" || has(/^exporter$/, first));
+  return has(/^exporter$/, thing.name);
+}
+
 /** The networks around an address that one looks at next. */
 export function networksAround(address: string): string[] {
   if (address.includes("/")) return [];
