@@ -3,9 +3,10 @@ import type { Column, Completion } from "./api.ts";
 
 const TABLES: [string, string][] = [
   ["flows", "flows of the archive"],
-  ["books", "what was counted, by exporter and minute"],
+  ["exporter_books", "what was counted, by exporter and minute"],
   ["exporter_options", "names of interfaces, samplers and others, as exporters report them"],
-  ["series", "statistics that are kept longer than flows"],
+  ["interface_counters", "counters of interfaces, by sFlow"],
+  ["host_counters", "counters of hosts, by sFlow"],
 ];
 const FUNCTIONS: [string, string][] = [
   ["TUMBLE(flows, received, INTERVAL '1' MINUTE)", "windows that follow each other"],
