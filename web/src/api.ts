@@ -51,6 +51,8 @@ export type Role = "viewer" | "analyst" | "admin";
 export interface User {
   name: string;
   role: Role;
+  /** False for a role that sees a part of the flows, or pseudonyms: books, watches and statistics are not for it. */
+  sees_all?: boolean;
 }
 
 export interface Info {
@@ -79,6 +81,12 @@ export interface TimelineAnswer {
   took_ms: number;
 }
 
+/** What `/sketch` answers: rates of short slices, before the exact ones are there. */
+export interface SketchAnswer extends TimelineAnswer {
+  /** Of the time that was read. */
+  share: number;
+}
+
 export interface SankeyAnswer {
   nodes: { id: string | number; column: string; name: string }[];
   links: { source: string | number; target: string | number; value: number }[];
@@ -103,6 +111,31 @@ export interface RunningQuestion {
   octets_read: Count;
   /** Rows of the archive; 0 before it is known. */
   rows_all: Count;
+}
+
+/** What `/names` knows of an address: labels, GeoIP and AS files of the server. */
+export interface AddressName {
+  address: string;
+  country: string | null;
+  asn: number | null;
+  label: string | null;
+}
+
+export interface InterfaceTraffic {
+  flows: Count;
+  packets: Count;
+  bytes: Count;
+}
+
+/** What `/interfaces` lists. */
+export interface Interface {
+  exporter: string;
+  index: number;
+  name: string | null;
+  description: string | null;
+  speed_bps: number | null;
+  in: InterfaceTraffic;
+  out: InterfaceTraffic;
 }
 
 /** A column of flows. */
@@ -156,10 +189,25 @@ export interface Exporter {
   advice: Advice[];
 }
 
+export interface Counter {
+  name: string;
+  count: Count;
+  description: string;
+}
+
+/** What `/exporters/ADDRESS` answers for each Observation Domain. */
+export interface DomainBooks {
+  domain: number | null;
+  version: number | null;
+  /** Mean over datagrams; negative when the exporter's clock is behind. */
+  clock_ahead_ms: number | null;
+  counters: Counter[];
+}
+
 /** What `/completeness` answers. */
 export interface Books extends Completeness {
   exporters: Exporter[];
-  counters: { name: string; count: Count; description: string }[];
+  counters: Counter[];
 }
 
 export interface Watch {
@@ -178,6 +226,22 @@ export interface WatchCheck {
   ok: boolean;
   error: ProblemBody | null;
   plan: string | null;
+}
+
+/** A question of a dashboard, as the address of Explore has it. */
+export interface Panel {
+  title: string;
+  question: string;
+  wide: boolean;
+}
+
+export interface Dashboard {
+  name: string;
+  title: string;
+  panels: Panel[];
+  error: ProblemBody | null;
+  /** The file. */
+  text: string;
 }
 
 export interface Report {

@@ -47,24 +47,8 @@ export async function request<T>(path: string, parameters: RequestParameters = {
   const method = options.method ?? "GET";
   const headers: Record<string, string> = { Accept: "application/json" };
   if (options.body !== undefined) headers["Content-Type"] = typeof options.body === "string" ? "text/plain; charset=utf-8" : "application/json";
-  let response: Response;
-  try {
-    response = await fetch(addressOfApi(path, parameters), {
-      method,
-      headers,
-      signal: options.signal,
-      body: typeof options.body === "object" ? JSON.stringify(options.body) : options.body,
-    });
-  } catch (error) {
-    if (isAbort(error)) throw error;
-    throw new Problem({
-      title: "the server cannot be reached",
-      status: 0,
-      detail: "the request got no answer",
-      hint: "see whether `weir serve` runs and whether this machine reaches it; nothing you typed is lost",
-    });
-  }
-  if (!response.ok) throw await problemOf(response);
+  const body = typeof options.body === "object" ? JSON.stringify(options.body) : options.body;
+  const response = await reach(path, parameters, { method, headers, signal: options.signal, body });
   if (response.status === 204) return undefined as T;
   const text = await response.text();
   if (text === "") return undefined as T;
@@ -78,6 +62,31 @@ export async function request<T>(path: string, parameters: RequestParameters = {
       hint: "a proxy may stand in between, or the pages and the server are of different versions: reload the page",
     });
   }
+}
+
+/** An answer that is one; everything else is a problem. */
+async function reach(path: string, parameters: RequestParameters, options: RequestInit): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(addressOfApi(path, parameters), options);
+  } catch (error) {
+    if (isAbort(error)) throw error;
+    throw new Problem({
+      title: "the server cannot be reached",
+      status: 0,
+      detail: "the request got no answer",
+      hint: "see whether `weir serve` runs and whether this machine reaches it; nothing you typed is lost",
+    });
+  }
+  if (!response.ok) throw await problemOf(response);
+  return response;
+}
+
+/** A file, with the name that the server gives it. */
+export async function fetchFile(path: string, parameters: RequestParameters, signal: AbortSignal): Promise<{ name: string; blob: Blob }> {
+  const response = await reach(path, parameters, { signal });
+  const name = /filename="([\w.-]+)"/.exec(response.headers.get("content-disposition") ?? "")?.[1] ?? "";
+  return { name, blob: await response.blob() };
 }
 
 export function isAbort(error: unknown): boolean {

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { Column } from "./api.ts";
-import { addTerm, conjuncts, hasOuterOr, isAddress, termFor } from "./filterText.ts";
+import { addTerm, conjuncts, conversationTerm, hasOuterOr, isAddress, termFor } from "./filterText.ts";
 import { reasons } from "./why.ts";
 
 describe("filters made by a click", () => {
@@ -56,5 +56,14 @@ describe("why a flow is in a list", () => {
     ]);
     expect(said("ip 192.0.2.17 or dst port 443")).toEqual(["ip 192.0.2.17 or dst port 443: src_addr dst_addr dst_port"]);
     expect(said("")).toEqual([]);
+  });
+
+  it("are made of both directions of a conversation", () => {
+    const row = { src_addr: "192.0.2.1", dst_addr: "2001:db8::1", src_port: 40_000, dst_port: 443, protocol: 6 };
+    expect(conversationTerm(row)).toBe(
+      "proto 6 and ((src ip 192.0.2.1 and dst ip 2001:db8::1 and src port 40000 and dst port 443) or (src ip 2001:db8::1 and dst ip 192.0.2.1 and src port 443 and dst port 40000))",
+    );
+    expect(conversationTerm({ ...row, src_port: null, dst_port: null })).toBe("proto 6 and ((src ip 192.0.2.1 and dst ip 2001:db8::1) or (src ip 2001:db8::1 and dst ip 192.0.2.1))");
+    expect(conversationTerm({ ...row, protocol: null })).toBe("");
   });
 });

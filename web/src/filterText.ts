@@ -100,12 +100,23 @@ export function conjuncts(filter: string): string[] {
   return out.map((each) => each.trim().replace(/\s+/g, " ")).filter((each) => each !== "");
 }
 
+/** The flows of a conversation, of both directions; empty when the row does not say which. */
+export function conversationTerm(row: Record<string, Cell>): string {
+  const [a, b, protocol] = [row.src_addr, row.dst_addr, row.protocol];
+  if (typeof a !== "string" || typeof b !== "string" || protocol === null || protocol === undefined) return "";
+  const [p, q] = [row.src_port, row.dst_port];
+  const ports = (first: Cell | undefined, second: Cell | undefined) => (p === null || q === null || p === undefined || q === undefined ? "" : ` and src port ${first} and dst port ${second}`);
+  const one = (from: string, to: string, terms: string) => `(src ip ${from} and dst ip ${to}${terms})`;
+  return `proto ${String(protocol).toLowerCase()} and (${one(a, b, ports(p, q))} or ${one(b, a, ports(q, p))})`;
+}
+
 /** What a filter for one address or network says. */
 export function addressTerm(address: string, direction: "" | "src" | "dst" = ""): string {
   return `${direction === "" ? "" : `${direction} `}${address.includes("/") ? "net" : "ip"} ${address}`;
 }
 
-const ADDRESS = /^(\d{1,3}(\.\d{1,3}){3}|[0-9a-f:]*:[0-9a-f:.]*)(\/\d{1,3})?$/i;
+/** An IPv6 address has two colons at least: `:53` is a port. */
+const ADDRESS = /^(\d{1,3}(\.\d{1,3}){3}|(?=[^:]*:[^:]*:)[0-9a-f:]+[0-9a-f:.]*)(\/\d{1,3})?$/i;
 
 export function isAddress(text: string): boolean {
   return ADDRESS.test(text.trim());

@@ -7,6 +7,9 @@ export const BLOCK = 200;
 /** Beyond, a narrower filter is better than scrolling; and the server would have to sort ever more. */
 export const LIST_MAX = 100_000;
 
+/** Single flows, or both directions of a conversation in one row. */
+export type FlowPath = "flows" | "biflows";
+
 export class FlowList {
   columns: AnswerColumn[] = $state.raw([]);
   /** How many rows the list has. */
@@ -22,11 +25,13 @@ export class FlowList {
   version = $state(0);
   #blocks = new Map<number, Cell[][] | "asked">();
   #parameters: RequestParameters = {};
+  #path: FlowPath = "flows";
   #controller = new AbortController();
 
   /** Begins a new list. The times must be absolute: the blocks belong together. */
-  async begin(parameters: RequestParameters): Promise<void> {
+  async begin(path: FlowPath, parameters: RequestParameters): Promise<void> {
     this.drop();
+    this.#path = path;
     this.#controller = new AbortController();
     this.#blocks = new Map();
     this.#parameters = parameters;
@@ -41,7 +46,7 @@ export class FlowList {
       this.isCached = answer.is_cached ?? false;
       this.completeness = answer.completeness ?? null;
       this.version += 1;
-      await this.#countAll();
+      if (path === "flows") await this.#countAll();
     }
   }
 
@@ -80,7 +85,7 @@ export class FlowList {
     this.isRunning = true;
     try {
       const parameters = { ...this.#parameters, limit: BLOCK, offset: block * BLOCK };
-      const answer = await request<TableAnswer>("flows", parameters, { signal: controller.signal });
+      const answer = await request<TableAnswer>(this.#path, parameters, { signal: controller.signal });
       if (controller !== this.#controller) return null;
       this.#blocks.set(block, answer.rows);
       if (block > 0 && !answer.is_truncated && (answer.rows.length > 0 || block === 1)) this.count = Math.min(this.count, block * BLOCK + answer.rows.length);

@@ -9,18 +9,23 @@ export interface Page {
   icon: IconName;
   /** Not in the navigation. */
   isHidden?: boolean;
+  /** Not for who sees a part of the flows. */
+  needsAll?: boolean;
   load: () => Promise<{ default: Component }>;
 }
 
+const THINGS = [["host", "Host"], ["as", "AS"], ["service", "Service"], ["interface", "Interface"], ["exporter", "Exporter"]] as const;
+
 export const PAGES: Page[] = [
-  { name: "now", title: "Now", key: "n", icon: "pulse", load: () => import("./pages/Now.svelte") },
+  { name: "now", title: "Now", key: "n", icon: "pulse", needsAll: true, load: () => import("./pages/Now.svelte") },
   { name: "explore", title: "Explore", key: "e", icon: "chart", load: () => import("./pages/Explore.svelte") },
   { name: "flows", title: "Flows", key: "f", icon: "list", load: () => import("./pages/Flows.svelte") },
   { name: "sql", title: "SQL", key: "s", icon: "terminal", load: () => import("./pages/Sql.svelte") },
-  { name: "exporters", title: "Exporters", key: "x", icon: "router", load: () => import("./pages/Exporters.svelte") },
-  { name: "watches", title: "Watches", key: "w", icon: "eye", load: () => import("./pages/Watches.svelte") },
-  { name: "reports", title: "Reports", key: "r", icon: "bell", load: () => import("./pages/Reports.svelte") },
-  { name: "series", title: "Series", key: "t", icon: "wave", load: () => import("./pages/Series.svelte") },
-  { name: "archive", title: "Archive", key: "a", icon: "box", load: () => import("./pages/Archive.svelte") },
-  { name: "host", title: "Host", key: "h", icon: "search", isHidden: true, load: () => import("./pages/Host.svelte") },
+  { name: "exporters", title: "Exporters", key: "x", icon: "router", needsAll: true, load: () => import("./pages/Exporters.svelte") },
+  { name: "watches", title: "Watches", key: "w", icon: "eye", needsAll: true, load: () => import("./pages/Watches.svelte") },
+  { name: "reports", title: "Reports", key: "r", icon: "bell", needsAll: true, load: () => import("./pages/Reports.svelte") },
+  { name: "series", title: "Series", key: "t", icon: "wave", needsAll: true, load: () => import("./pages/Series.svelte") },
+  { name: "dashboards", title: "Dashboards", key: "d", icon: "grid", load: () => import("./pages/Dashboards.svelte") },
+  { name: "archive", title: "Archive", key: "a", icon: "box", needsAll: true, load: () => import("./pages/Archive.svelte") },
+  ...THINGS.map(([name, title]): Page => ({ name, title, key: "", icon: "search", isHidden: true, load: () => import("./pages/Thing.svelte") })),
 ];

@@ -131,3 +131,8 @@ export function addressOf(page: string, question: Partial<Question>): string {
   const text = questionText({ ...USUAL, ...question });
   return `#/${page}${text === "" ? "" : `?${text}`}`;
 }
+
+/** What is wrong with a panel's question is said; what it means is as in an address. */
+export function questionOfText(text: string): Read {
+  return questionFrom(parseParameters(text.trim().replace(/^.*#\/explore\??/, "")));
+}

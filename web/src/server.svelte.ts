@@ -33,6 +33,11 @@ class Server {
     return this.info !== null && this.info.has_users && this.info.user === null;
   }
 
+  /** Whether books, watches, statistics and rates are for who asks. */
+  get seesAll(): boolean {
+    return this.info?.user?.sees_all !== false;
+  }
+
   async load(): Promise<void> {
     try {
       this.info = await request<Info>("info");
@@ -56,6 +61,7 @@ class Server {
   }
 
   listen(): void {
+    if (!this.seesAll) return;
     this.#stream ??= new LiveStream({
       open: () => new EventSource(addressOfApi("live")),
       clock: { setTimeout: (run, ms) => window.setTimeout(run, ms), clearTimeout: (id) => window.clearTimeout(id) },

@@ -51,6 +51,31 @@ export class Answers {
     return { columns, rows: rows.map((flow) => columns.map((column) => flow[column.name] ?? null)), totals: parameters.get("totals") === "true" ? totalsOf(found) : null, completeness: INCOMPLETE, position: 7, took_ms: 12.25, is_cached: false, is_truncated: offset + rows.length < found.length };
   }
 
+  /** Conversations: two flows whose ends are each other's. */
+  biflows(parameters: Parameters): TableAnswer {
+    const pairs = new Map<string, { there: Flow[]; back: Flow[] }>();
+    const end = (flow: Flow, side: "src" | "dst") => `${flow[`${side}_addr`]} ${flow[`${side}_port`]}`;
+    for (const flow of this.select(parameters)) {
+      const [from, to] = [end(flow, "src"), end(flow, "dst")];
+      const back = pairs.get(`${to} ${from}`);
+      if (back) back.back.push(flow);
+      else pairs.set(`${from} ${to}`, { there: [...(pairs.get(`${from} ${to}`)?.there ?? []), flow], back: [] });
+    }
+    const names = ["start", "end", "protocol", "src_addr", "src_port", "dst_addr", "dst_port"];
+    const number = (name: string) => ({ name, label: name.replace("_", " "), type: "number" as const, unit: name.startsWith("bytes") ? "octets" : "packets" });
+    const columns = [...names.map((name) => COLUMNS.find((column) => column.name === name)!), number("packets"), number("packets_reverse"), number("bytes"), number("bytes_reverse")];
+    const found = [...pairs.values()].map(({ there, back }): Cell[] => {
+      const [one, other] = [totalsOf(there), totalsOf(back)];
+      return [...names.map((name) => there[0]?.[name] ?? null), one.packets, back.length > 0 ? other.packets : null, one.bytes, back.length > 0 ? other.bytes : null];
+    });
+    const name = (parameters.get("order") ?? "-start").replace("-", "");
+    const at = columns.findIndex((column) => column.name === name);
+    found.sort((a, b) => compare(b[at] ?? null, a[at] ?? null));
+    const offset = Number(parameters.get("offset") ?? 0);
+    const rows = found.slice(offset, offset + Number(parameters.get("limit") ?? 200));
+    return { columns, rows, totals: null, completeness: INCOMPLETE, position: 7, took_ms: 14, is_cached: false, is_truncated: offset + rows.length < found.length };
+  }
+
   group(parameters: Parameters): TableAnswer {
     const by = (parameters.get("by") ?? "src_addr").split(",");
     const measure = parameters.get("measure") ?? "bytes";
@@ -99,7 +124,7 @@ export class Answers {
       const ids = by.map((column, place) => {
         const value = row[place + 2];
         const id = `${place} ${value}`;
-        nodes.set(id, { id, column, name: String(value) });
+        nodes.set(id, { id, column, name: String(value ?? "") });
         return id;
       });
       for (let place = 0; place + 1 < ids.length; place += 1) {

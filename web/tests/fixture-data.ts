@@ -19,6 +19,11 @@ export const COLUMNS: Column[] = [
   { name: "src_as", label: "src as", type: "number", description: "Autonomous system number of the source.", filter_words: ["src as"] },
   { name: "dst_as", label: "dst as", type: "number", description: "Autonomous system number of the destination.", filter_words: ["dst as"] },
   { name: "next_hop", label: "next hop", type: "address", description: "Address of the next router.", filter_words: ["next ip"] },
+  { name: "nat_src_addr", label: "nat src addr", type: "address", description: "Source address after translation.", filter_words: ["src nat ip"] },
+  { name: "nat_src_port", label: "nat sport", type: "number", description: "Source port after translation.", filter_words: ["src nat port"] },
+  { name: "nat_dst_addr", label: "nat dst addr", type: "address", description: "Destination address after translation.", filter_words: ["dst nat ip"] },
+  { name: "application", label: "application", type: "text", description: "Name of the application.", filter_words: ["application"] },
+  { name: "server_name", label: "server name", type: "text", description: "Name of the server in TLS.", filter_words: ["sni"] },
 ];
 
 export type Flow = Record<string, Cell>;
@@ -52,6 +57,7 @@ export function makeFlows(untilMs: number): Flow[] {
     const isReply = !isScan && pick(7) > 0.6;
     const from = isScan ? SCANNER : isReply ? server : client;
     const to = isScan ? `192.0.2.${at % 254}` : isReply ? client : server;
+    const isNat = from === "192.0.2.11";
     const high = 32_768 + Math.floor(pick(8) * 28_000);
     flows.push({
       received: start + 4000,
@@ -71,6 +77,11 @@ export function makeFlows(untilMs: number): Flow[] {
       src_as: from.startsWith("192.0.2.") ? null : 64_496 + Math.floor(pick(4) * 6),
       dst_as: to.startsWith("192.0.2.") ? null : 64_496 + Math.floor(pick(4) * 6),
       next_hop: null,
+      nat_src_addr: isNat ? "203.0.113.200" : null,
+      nat_src_port: isNat ? 2000 + (at % 500) : null,
+      nat_dst_addr: null,
+      application: null,
+      server_name: null,
     });
   }
   return flows;
@@ -78,13 +89,42 @@ export function makeFlows(untilMs: number): Flow[] {
 
 const PROTOCOLS: Record<string, number> = { tcp: 6, udp: 17, icmp: 1 };
 
-/** The few parts of the filter language that the tests of the pages need. */
+/** The few parts of the filter language that the tests of the pages need: and, or, not, parentheses, and some primitives. */
 export function matches(flow: Flow, filter: string): boolean {
-  return filter
-    .split(/\band\b/)
-    .map((term) => term.trim())
-    .filter((term) => term !== "" && term !== "any")
-    .every((term) => (term.startsWith("not ") ? !primitive(flow, term.slice(4).trim()) : primitive(flow, term)));
+  const tokens = filter.match(/[()]|[^\s()]+/g) ?? [];
+  let at = 0;
+  const all = (): boolean => {
+    let found = one();
+    while (tokens[at] === "and") {
+      at += 1;
+      found = one() && found;
+    }
+    return found;
+  };
+  const any = (): boolean => {
+    let found = all();
+    while (tokens[at] === "or") {
+      at += 1;
+      found = all() || found;
+    }
+    return found;
+  };
+  const one = (): boolean => {
+    if (tokens[at] === "not") {
+      at += 1;
+      return !one();
+    }
+    if (tokens[at] === "(") {
+      at += 1;
+      const found = any();
+      at += 1;
+      return found;
+    }
+    const begin = at;
+    while (at < tokens.length && !["and", "or", ")"].includes(tokens[at] ?? "")) at += 1;
+    return primitive(flow, tokens.slice(begin, at).join(" "));
+  };
+  return tokens.length === 0 || any();
 }
 
 function primitive(flow: Flow, term: string): boolean {
@@ -104,6 +144,13 @@ function primitive(flow: Flow, term: string): boolean {
   if (name === "port") return flow.src_port === Number(value) || flow.dst_port === Number(value);
   if (name === "proto") return flow.protocol === (PROTOCOLS[value] ?? Number(value));
   if (name === "in if") return flow.in_if === Number(value);
+  if (name === "out if") return flow.out_if === Number(value);
+  if (name === "if") return flow.in_if === Number(value) || flow.out_if === Number(value);
+  if (name === "src as") return flow.src_as === Number(value);
+  if (name === "dst as") return flow.dst_as === Number(value);
+  if (name === "as") return flow.src_as === Number(value) || flow.dst_as === Number(value);
+  if (name === "nat ip") return flow.nat_src_addr === value;
+  if (name === "nat net") return value === "0.0.0.0/0" && flow.nat_src_addr !== null;
   if (name === "bytes >") return Number(flow.bytes) > Number(value.replace("k", "000"));
   return true;
 }

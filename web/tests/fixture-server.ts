@@ -6,24 +6,31 @@ import type { AddressInfo } from "node:net";
 import { extname, join, normalize } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { ProblemBody, Report, Watch } from "../src/api.ts";
+import { csv } from "../src/cells.ts";
 import { Answers } from "./fixture-answers.ts";
 import { COLUMNS } from "./fixture-data.ts";
 import { statementOf } from "../src/watchText.ts";
-import { archiveAt, backtestAt, booksAt, liveAt, reportsAt, seriesAt, watchesAt } from "./fixture-state.ts";
+import { archiveAt, backtestAt, BORDER, booksAt, dashboardOf, interfacesAt, liveAt, namesOf, reportsAt, seriesAt, watchesAt } from "./fixture-state.ts";
 
 export const CSP = "default-src 'self'; style-src 'self'; script-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'";
 const DIST = fileURLToPath(new URL("../dist/", import.meta.url));
 const TYPES: Record<string, string> = { ".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml" };
-const FILTER_WORDS = ["any", "src", "dst", "ip", "net", "port", "proto", "tcp", "udp", "icmp", "bytes", "packets", "flags", "router", "and", "or", "not", "in", "if", "as", "first", "seen", "next"];
+const FILTER_WORDS = ["any", "src", "dst", "ip", "net", "port", "proto", "tcp", "udp", "icmp", "bytes", "packets", "flags", "router", "and", "or", "not", "in", "if", "as", "first", "seen", "next", "nat", "out"];
 
 const WINDOW = ["from", "until"];
 const WHICH = ["filter", ...WINDOW];
 /** Parameters that a path does not know are refused. */
 const PARAMETERS: Record<string, string[]> = {
   "GET flows": [...WHICH, "columns", "order", "limit", "offset", "totals"],
+  "GET biflows": [...WHICH, "order", "limit", "offset"],
+  "GET flows/download": [...WHICH, "columns", "order", "limit", "format"],
+  "GET names": ["addresses"],
+  "GET exporters/10.0.0.2": WINDOW,
+  "GET interfaces": WINDOW,
   "GET rank": [...WHICH, "by", "measure", "limit"],
   "GET group": [...WHICH, "by", "measure", "limit"],
   "GET timeline": [...WHICH, "by", "top", "measure", "points"],
+  "GET sketch": [...WHICH, "by", "top", "measure"],
   "GET sankey": [...WHICH, "by", "measure", "limit"],
   "GET estimate": WHICH,
   "GET completeness": WINDOW,
@@ -47,6 +54,7 @@ class FixtureServer {
   lives = 0;
   #answers = new Answers(Date.now());
   #watches: Watch[] = watchesAt();
+  #dashboards = new Map([["border", BORDER]]);
   #reports: Report[] = reportsAt(this.#answers.nowMs);
 
   async take(request: IncomingMessage, response: ServerResponse): Promise<void> {
@@ -56,6 +64,7 @@ class FixtureServer {
     const path = url.pathname.slice("/api/v1/".length);
     this.requests.push(`${request.method} ${path}${decodeURIComponent(url.search.replaceAll("+", " "))}`);
     if (path === "live") return this.#live(response);
+    if (path === "flows/download" && !url.searchParams.get("filter")?.includes("port 413")) return this.#download(url.searchParams, response);
     const body = await read(request);
     try {
       json(response, 200, await this.#answer(`${request.method} ${path}`, url.searchParams, body));
@@ -70,7 +79,7 @@ class FixtureServer {
     const filter = parameters.get("filter") ?? "";
     const strange = [...parameters.keys()].filter((name) => !(PARAMETERS[what] ?? []).includes(name));
     if (strange.length > 0) throw problem(400, "the request is wrong", `unknown field \`${strange[0]}\``);
-    const wrong = /^GET (flows|rank|group|timeline|sankey|estimate)$/.test(what) ? checkFilter(filter) : null;
+    const wrong = /^GET (flows|biflows|flows\/download|rank|group|timeline|sketch|sankey|estimate)$/.test(what) ? checkFilter(filter) : null;
     if (wrong) throw problem(400, "the filter cannot be read", wrong.message, wrong.hint, { from: wrong.from, to: wrong.to });
     if (filter.includes("port 99")) await new Promise((resolve) => setTimeout(resolve, 3000));
     switch (what) {
@@ -85,6 +94,10 @@ class FixtureServer {
         return this.#answers.group(parameters);
       case "GET timeline":
         return this.#answers.timeline(parameters);
+      case "GET sketch": {
+        const line = this.#answers.timeline(new URLSearchParams([...parameters, ["points", "48"]]));
+        return { ...line, share: 0.0417 };
+      }
       case "GET sankey":
         return this.#answers.sankey(parameters);
       case "GET estimate":
@@ -110,6 +123,16 @@ class FixtureServer {
         this.#reports = this.#reports.map((each) => (each.watch === ack.watch && each.key === (ack.key ?? "") ? { ...each, acknowledged: true } : each));
         return {};
       }
+      case "GET names":
+        return namesOf(parameters.get("addresses") ?? "");
+      case "GET interfaces":
+        return interfacesAt();
+      case "GET flows/download":
+        throw problem(413, "that is too large", "the answer has more than 64 MiB", "take a shorter time");
+      case "GET biflows":
+        return this.#answers.biflows(parameters);
+      case "GET dashboards":
+        return [...this.#dashboards].map(([name, text]) => dashboardOf(name, text));
       case "GET archive":
         return archiveAt(now);
       case "GET series":
@@ -124,15 +147,31 @@ class FixtureServer {
         const detail = "expected an expression, found FORM";
         return at < 0 ? { ok: true, error: null, plan: "windows of 1m" } : { ok: false, error: problem(400, "the statement is wrong", detail, "did you mean 'FROM'?", { from: at, to: at + 4 }), plan: null };
       }
+      case "GET exporters/10.0.0.2":
+        return [{ domain: 0, version: 9, clock_ahead_ms: -448_000, counters: [{ name: "templates", count: 31, description: "Template Records received." }, { name: "records_lost", count: 114, description: "Records missing." }] }];
       default:
-        return this.#watch(what, body);
+        return what.includes(" dashboards/") ? this.#dashboard(what, body) : this.#watch(what, body);
     }
+  }
+
+  #dashboard(what: string, body: string): unknown {
+    const [, method = "", name = ""] = /^(\w+) dashboards\/([\w-]+)$/.exec(what) ?? [];
+    if (method === "DELETE") return this.#dashboards.delete(name), {};
+    if (method !== "PUT") throw problem(404, "there is no such thing", `${what} is not known`);
+    const at = body.indexOf("colour");
+    if (at >= 0) throw problem(400, "the request is wrong", "unknown field `colour`", "a dashboard has title", { from: at, to: at + 6 });
+    this.#dashboards.set(name, body);
+    return dashboardOf(name, body);
   }
 
   #watch(what: string, body: string): unknown {
     const [, method = "", name = "", isBacktest] = /^(\w+) watches\/([\w-]+)(\/backtest)?$/.exec(what) ?? [];
     const found = this.#watches.find((each) => each.name === name);
-    if (method === "POST" && isBacktest) return backtestAt(this.#answers.nowMs, Number(/-(\d+)d/.exec(body)?.[1] ?? 1));
+    if (method === "POST" && isBacktest) {
+      const asked = JSON.parse(body) as { from: number; until: number; text?: string };
+      // A lower threshold finds more.
+      return backtestAt(this.#answers.nowMs, Math.round((asked.until - asked.from) / 86_400_000), asked.text?.includes("fanout_min = 50") ? 4 : 3);
+    }
     if (method === "PUT") {
       const watch: Watch = found ?? { name, title: "", severity: "notice", paused: false, error: null, counts: null, text: "" };
       this.#watches = [...this.#watches.filter((each) => each !== found), { ...watch, text: body }];
@@ -148,6 +187,13 @@ class FixtureServer {
     if (at >= 0) throw problem(400, "the statement cannot be read", "expected end of statement, found FORM", "did you mean 'FROM'?", { from: Buffer.byteLength(statement.slice(0, at)), to: Buffer.byteLength(statement.slice(0, at)) + 4 });
     if (statement.includes("busy")) throw problem(503, "too many questions", "8 questions run already", "wait for one of them, or cancel it");
     return { ...this.#answers.group(new URLSearchParams({ by: "src_addr", limit: "20" })), totals: null, is_truncated: false };
+  }
+
+  #download(parameters: URLSearchParams, response: ServerResponse): void {
+    const format = parameters.get("format") ?? "csv";
+    const { columns, rows } = this.#answers.table(parameters);
+    response.writeHead(200, { "Content-Type": "application/octet-stream", "Content-Disposition": `attachment; filename="flows.${format}"` });
+    response.end(format === "csv" ? csv(columns, rows) : `${format} of ${rows.length} flows`);
   }
 
   #live(response: ServerResponse): void {

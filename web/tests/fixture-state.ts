@@ -1,5 +1,5 @@
 // What the fixture server says about exporters, watches, reports, the archive and series.
-import type { ArchiveAnswer, Backtest, Books, Exporter, JournalReport, Live, Report, SeriesNames, Watch } from "../src/api.ts";
+import type { AddressName, ArchiveAnswer, Backtest, Books, Dashboard, Exporter, Interface, JournalReport, Live, Report, SeriesNames, Watch } from "../src/api.ts";
 import { COMPLETE, INCOMPLETE, UNKNOWN } from "./fixture-answers.ts";
 import { mix, SCANNER } from "./fixture-data.ts";
 
@@ -77,8 +77,8 @@ export function reportsAt(nowMs: number): Report[] {
   return [reportAt(nowMs - 3 * MINUTE_MS, SCANNER, 0), reportAt(nowMs - 70 * MINUTE_MS, "192.0.2.33", 1), reportAt(nowMs - 5 * 60 * MINUTE_MS, "192.0.2.18", 2, true)];
 }
 
-export function backtestAt(nowMs: number, days: number): Backtest {
-  const reports = Array.from({ length: days * 4 }, (_, at): JournalReport => {
+export function backtestAt(nowMs: number, days: number, perDay: number): Backtest {
+  const reports = Array.from({ length: days * perDay }, (_, at): JournalReport => {
     const end = Math.floor((nowMs - days * DAY_MS + mix(at + 5) * days * DAY_MS) / MINUTE_MS) * MINUTE_MS;
     const key = at % 3 === 0 ? SCANNER : `192.0.2.${30 + (at % 4)}`;
     return {
@@ -109,4 +109,46 @@ export function seriesAt(family: string | null): SeriesNames {
     steps_ms: [1000, MINUTE_MS, 5 * MINUTE_MS, 3_600_000],
     keys: family === "total" ? ["total"] : family === "src_addr" ? ["192.0.2.10", "192.0.2.11", "198.51.100.10", "other"] : family ? ["10.0.0.1 1", "10.0.0.2 1"] : [],
   };
+}
+
+const NAMES: AddressName[] = [
+  { address: "198.51.100.10", label: "web shop", country: "DE", asn: 64_498 },
+  { address: SCANNER, label: null, country: "NL", asn: 64_499 },
+];
+
+/** Of what is asked only what is known. */
+export function namesOf(addresses: string): AddressName[] {
+  return NAMES.filter((each) => addresses.split(",").includes(each.address));
+}
+
+export function interfacesAt(): Interface[] {
+  const traffic = (bytes: number) => ({ flows: Math.floor(bytes / 40_000), packets: Math.floor(bytes / 700), bytes });
+  const one = (exporter: string, index: number): Interface => ({
+    exporter, index, name: index === 3 ? "xe-0/0/3" : null, description: index === 3 ? "to transit" : null, speed_bps: index === 3 ? 10_000_000_000 : null,
+    in: traffic(900_000_000 / index), out: traffic(700_000_000 / index),
+  });
+  return ["10.0.0.1", "10.0.0.2"].flatMap((exporter) => [1, 2, 3, 4].map((index) => one(exporter, index)));
+}
+
+export const BORDER = `title = "Border"
+
+[[panels]]
+title = "Who sends most"
+question = "by=src_addr&previous=yes"
+wide = true
+
+[[panels]]
+title = "Ports"
+question = "by=dst_port&view=table&top=5"
+
+[[panels]]
+title = "From whom to which port"
+question = "by=src_as,dst_port&view=sankey"
+`;
+
+/** As much of TOML as the dashboards of these tests have. */
+export function dashboardOf(name: string, text: string): Dashboard {
+  const value = (part: string, key: string): string => JSON.parse(new RegExp(`^${key} = (".*")$`, "m").exec(part)?.[1] ?? '""') as string;
+  const [head = "", ...panels] = text.split("[[panels]]");
+  return { name, title: value(head, "title"), error: null, text, panels: panels.map((part) => ({ title: value(part, "title"), question: value(part, "question"), wide: part.includes("wide = true") })) };
 }

@@ -13,7 +13,12 @@ const PAGES: { hash: string; heading: string; shows: string }[] = [
   { hash: "#/reports", heading: "Reports", shows: ".report, .empty" },
   { hash: "#/series", heading: "Series", shows: "section[aria-label=picture], .empty" },
   { hash: "#/archive", heading: "Archive", shows: "section[aria-labelledby=days] tbody tr" },
+  { hash: "#/dashboards", heading: "Dashboards", shows: "section[aria-label=dashboards] .item, .empty" },
   { hash: "#/host/192.0.2.10", heading: "host 192.0.2.10", shows: "section[aria-labelledby=traffic]" },
+  { hash: "#/as/64498", heading: "AS 64498", shows: "section[aria-labelledby=traffic]" },
+  { hash: "#/service/tcp/443?via=host/192.0.2.10", heading: "service tcp/443", shows: "section[aria-labelledby=traffic]" },
+  { hash: "#/interface/10.0.0.1/3", heading: "interface 10.0.0.1/3", shows: "section[aria-labelledby=traffic]" },
+  { hash: "#/exporter/10.0.0.2", heading: "exporter 10.0.0.2", shows: "section[aria-labelledby=books]" },
 ];
 
 for (const scheme of ["light", "dark"] as const) {
@@ -57,7 +62,7 @@ test("the keys lead everywhere", async ({ page, weir }) => {
   await expectAccessible(page);
   await page.keyboard.press("Escape");
   await expect(page.getByRole("dialog")).toHaveCount(0);
-  for (const [key, heading] of [["e", "Explore"], ["f", "Flows"], ["s", "SQL"], ["x", "Exporters"], ["w", "Watches"], ["r", "Reports"], ["t", "Series"], ["a", "Archive"]] as const) {
+  for (const [key, heading] of [["e", "Explore"], ["f", "Flows"], ["s", "SQL"], ["x", "Exporters"], ["w", "Watches"], ["r", "Reports"], ["t", "Series"], ["d", "Dashboards"], ["a", "Archive"]] as const) {
     await page.keyboard.press("g");
     await page.keyboard.press(key);
     await expect(page.getByRole("heading", { level: 1 })).toHaveText(heading);
@@ -74,13 +79,16 @@ test("the keys lead everywhere", async ({ page, weir }) => {
 
 test("an address is looked up from anywhere", async ({ page, weir }) => {
   await weir.open("#/archive");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Archive");
   await page.keyboard.press("i");
   await page.keyboard.type("192.0.2.x");
   await page.keyboard.press("Enter");
   await expect(page.getByRole("search").getByRole("alert")).toContainText("not an address");
-  await page.getByLabel("look up an address").fill("192.0.2.0/24");
-  await page.keyboard.press("Enter");
-  await expect(page.getByRole("heading", { level: 1 })).toHaveText("network 192.0.2.0/24");
+  for (const [typed, heading] of [["192.0.2.0/24", "network 192.0.2.0/24"], ["AS64498", "AS 64498"], ["tcp/443", "service tcp/443"]] as const) {
+    await page.getByLabel("look up an address").fill(typed);
+    await page.keyboard.press("Enter");
+    await expect(page.getByRole("heading", { level: 1 })).toHaveText(heading);
+  }
 });
 
 test("the menu of a phone opens and closes", async ({ page, weir }) => {

@@ -161,16 +161,70 @@ test("a long list of flows is scrolled, ordered, and explained", async ({ page, 
   await expect(page).toHaveURL(/columns=[\w,]*in_if/);
 });
 
-test("flows are downloaded as CSV", async ({ page, weir }) => {
+test("flows are downloaded as CSV, Parquet and nfcapd", async ({ page, weir }) => {
   await weir.open("#/flows?from=-7d");
   await expect(page.locator("[role=table] .line").first()).toBeVisible();
-  const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: "CSV" }).click()]);
-  const stream = await download.createReadStream();
-  let text = "";
-  for await (const part of stream) text += String(part);
-  const [head = "", first = ""] = text.split("\r\n");
+  const get = async (name: string) => {
+    await page.getByText("Download", { exact: true }).click();
+    await page.getByLabel("at most").selectOption("10000");
+    const [download] = await Promise.all([page.waitForEvent("download"), page.getByRole("button", { name: new RegExp(`^${name}`) }).click()]);
+    const parts: Buffer[] = [];
+    for await (const part of await download.createReadStream()) parts.push(part as Buffer);
+    return { name: download.suggestedFilename(), octets: Buffer.concat(parts) };
+  };
+  const csv = await get("CSV");
+  expect(csv.name).toMatch(/\.csv$/);
+  const [head = "", first = ""] = csv.octets.toString().split(/\r?\n/);
   expect(head).toBe("start,protocol,src_addr,src_port,dst_addr,dst_port,tcp_flags,packets,bytes,exporter");
-  expect(first).toMatch(/^\d{4}-\d\d-\d\dT[\d:.]+Z,(\d+|[A-Z]+),/);
+  expect(first).toMatch(/^\d{4}-\d\d-\d\d[T ][\d:.]+(Z|\+00:00)?,(\d+|[A-Z]+),/);
+  const parquet = await get("Parquet");
+  const nfcapd = await get("nfcapd");
+  if (!REAL) return;
+  expect(parquet.octets.subarray(0, 4).toString()).toBe("PAR1");
+  // The magic number of files of nfdump, 0xA50C.
+  expect(nfcapd.octets.readUInt16LE(0)).toBe(0xa50c);
+});
+
+test("a download that is too large says what to do", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "needs a refusal");
+  await weir.open("#/flows?filter=port+413");
+  await page.getByText("Download", { exact: true }).click();
+  await page.getByRole("button", { name: /^CSV/ }).click();
+  await expect(page.getByRole("alert")).toContainText("hint: take a shorter time");
+});
+
+test("both directions of a conversation are one row, and their flows are found", async ({ page, weir }) => {
+  await weir.open("#/flows?from=-7d");
+  await page.getByLabel("both directions in one row").check();
+  await expect(page).toHaveURL(/pairs=yes/);
+  const list = page.getByRole("table", { name: "flows" });
+  await expect(list.getByRole("columnheader", { name: /bytes.reverse|reverse/i }).first()).toBeVisible();
+  await list.getByRole("button", { name: /^bytes/i }).first().click();
+  await expect(page).toHaveURL(/order=-bytes/);
+  await page.locator("h1").click();
+  await page.keyboard.press("j");
+  const detail = page.getByRole("complementary", { name: "the flow" });
+  await expectAccessible(page);
+  await detail.getByRole("link", { name: "Its flows, one by one" }).click();
+  await expect(page.getByLabel("filter", { exact: true })).toHaveValue(/^proto \w+ and \(\(src ip .* or \(src ip .*\)\)$/);
+  await expect(list.locator(".line").first()).toBeVisible();
+});
+
+test("who sees a part of the flows is offered what answers about them", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "needs a role");
+  await page.route("**/api/v1/info", async (route) => {
+    const answer = (await (await route.fetch()).json()) as object;
+    await route.fulfill({ json: { ...answer, archive: null, collecting: [], user: { name: "ann", role: "viewer", sees_all: false } } });
+  });
+  const refused = { type: "urn:weir:forbidden", title: "that is not allowed", status: 403, detail: "your role sees a part of the flows" };
+  await page.route("**/api/v1/estimate?*", (route) => route.fulfill({ status: 403, contentType: "application/problem+json", json: refused }));
+  await weir.open("#/explore");
+  await expect(page.locator("section[aria-label=table] tbody tr").first()).toBeVisible();
+  await expect(page.getByRole("alert")).toHaveCount(0);
+  await expect(page.getByRole("link", { name: "Exporters" })).toHaveCount(0);
+  expect(weir.requests.filter((each) => /live|reports|completeness/.test(each))).toEqual([]);
+  await weir.open("#/exporters");
+  await expect(page.getByText("this page is about all of them")).toBeVisible();
 });
 
 test("a mistake in SQL is shown under the text", async ({ page, weir }) => {
@@ -192,18 +246,143 @@ test("a mistake in SQL is shown under the text", async ({ page, weir }) => {
   await expect(page).toHaveURL(/#\/sql\?q=SELECT\+src_addr,/);
 });
 
+test("columns are completed in SQL", async ({ page, weir }) => {
+  await weir.open("#/sql");
+  const statement = page.getByLabel("statement", { exact: true });
+  await statement.pressSequentially("SELECT src_ad");
+  await expect(page.getByRole("option", { name: /^src_addr/ })).toBeVisible();
+  await expectAccessible(page);
+  await page.keyboard.press("ArrowDown");
+  await page.keyboard.press("Enter");
+  await expect(statement).toHaveValue("SELECT src_addr");
+  await page.keyboard.type(" FROM flows");
+  await page.keyboard.press("Escape");
+  await page.reload();
+  await expect(statement).toHaveValue("SELECT src_addr FROM flows");
+});
+
 test("from host to host, with the way back", async ({ page, weir }) => {
   await weir.open("#/explore?by=src_addr&view=table&from=-7d");
   const table = page.locator("section[aria-label=table] tbody");
   await table.getByRole("link").first().click();
   await expect(page).toHaveURL(/#\/host\//);
   const first = await page.locator("h1 .mono").innerText();
-  await page.locator("section", { has: page.getByRole("heading", { name: "Sent most to" }) }).getByRole("link").first().click();
+  await page.locator("section", { has: page.getByRole("heading", { name: "Sent most to" }) }).locator("tbody").getByRole("link").first().click();
   await expect(page.locator("h1 .mono")).not.toHaveText(first);
   await page.locator("main").getByRole("link", { name: first, exact: true }).first().click();
   await expect(page.locator("h1 .mono")).toHaveText(first);
   await page.getByRole("link", { name: "Flows" }).last().click();
   await expect(page.getByLabel("filter", { exact: true })).toHaveValue(`ip ${first}`);
+});
+
+test("from page to page by keys, and back", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "knows the flows");
+  await weir.open("#/exporter/10.0.0.1");
+  const heading = page.getByRole("heading", { level: 1 });
+  const row = page.locator("section[aria-labelledby=interfaces] tbody tr").first();
+  await expect(row).toBeVisible();
+  await page.keyboard.press("j");
+  await expect(row.getByRole("link")).toBeFocused();
+  await page.keyboard.press("Enter");
+  await expect(heading).toHaveText(/^interface 10\.0\.0\.1\/\d$/);
+  await expect(page.getByRole("navigation", { name: "the way here" })).toContainText("10.0.0.1 →");
+  const ports = page.locator("section", { has: page.getByRole("heading", { name: "In: ports" }) });
+  await ports.scrollIntoViewIfNeeded();
+  await ports.getByRole("link", { name: "443", exact: true }).click();
+  await expect(heading).toHaveText("service 443");
+  await page.keyboard.press("h");
+  await page.keyboard.press("h");
+  await expect(heading).toHaveText("exporter 10.0.0.1");
+  await page.keyboard.press("l");
+  await expect(heading).toHaveText(/^interface/);
+});
+
+test("a page about nothing says what it wants", async ({ page, weir }) => {
+  await weir.open("#/interface/here");
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Not an interface: here");
+  await expect(page.getByText("an exporter and the index of an interface")).toBeVisible();
+  await expectAccessible(page);
+});
+
+test("values have names, and what was translated is shown", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "needs names");
+  await weir.open("#/host/192.0.2.11");
+  await expect(page.getByText("web shop DE").first()).toBeVisible();
+  await expect(page.locator("section[aria-labelledby=nat] tbody tr").first()).toContainText("203.0.113.200");
+  await weir.open("#/interface/10.0.0.1/3");
+  await expect(page.getByText("xe-0/0/3 · to transit").first()).toBeVisible();
+  await expect(page.getByText(/^of 10\.0 Gbit\/s at most in [\d.]+ %, out [\d.]+ %$/)).toBeVisible();
+  // Many values, few requests.
+  expect(weir.requests.filter((each) => each.startsWith("GET names")).length).toBeLessThan(12);
+});
+
+test("what nobody scrolls to is not asked", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "counts requests");
+  await page.setViewportSize({ width: 1280, height: 700 });
+  await weir.open("#/host/192.0.2.10");
+  await expect(page.locator("section[aria-labelledby=traffic] canvas")).toBeVisible();
+  await page.waitForLoadState("networkidle");
+  const asked = () => weir.requests.filter((each) => each.startsWith("GET rank")).length;
+  const before = asked();
+  expect(before).toBeLessThan(8);
+  await page.getByRole("heading", { name: "Exporters that saw it" }).scrollIntoViewIfNeeded();
+  await expect.poll(asked).toBeGreaterThan(before);
+});
+
+test("a sketch is there before the exact picture, and says what it is", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "needs answers that take long");
+  let release = () => undefined as void;
+  const held = new Promise<void>((resolve) => (release = resolve));
+  await page.route("**/api/v1/timeline?*", async (route) => {
+    await held;
+    await route.continue();
+  });
+  await weir.open("#/explore");
+  const picture = page.locator("section[aria-label=picture]");
+  await expect(picture.getByText("A sketch of 4.17 % of the time")).toBeVisible();
+  await expect(picture.locator("canvas")).toBeVisible();
+  await expectAccessible(page);
+  release();
+  await expect(picture.getByText("sketch")).toHaveCount(0);
+  await expect(picture.getByText("Drag over the picture to zoom")).toBeVisible();
+});
+
+test("dragging over the heatmap zooms", async ({ page, weir }) => {
+  await weir.open("#/explore?by=dst_port&view=heatmap");
+  const canvas = page.locator("section[aria-label=picture] canvas");
+  await expect(canvas).toBeVisible();
+  await expect(page.locator("section[aria-label=picture].old")).toHaveCount(0);
+  const box = await canvas.boundingBox();
+  if (!box) throw new Error("the picture has no place");
+  await page.mouse.move(box.x + box.width * 0.4, box.y + 10);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width * 0.6, box.y + 10, { steps: 5 });
+  await page.mouse.up();
+  await expect(page).toHaveURL(/from=\d{4}-\d\d-\d\dT[\d:.]+Z&until=/);
+});
+
+test("a question is kept on a dashboard", async ({ page, weir }) => {
+  test.skip(REAL !== undefined, "changes a dashboard of the fixture");
+  await weir.open("#/explore?by=dst_port&view=lines");
+  await page.getByText("Keep", { exact: true }).click();
+  await expect(page.getByLabel("title of the panel")).toHaveValue("bytes by dport");
+  await expectAccessible(page);
+  await page.getByRole("button", { name: "Add", exact: true }).click();
+  await page.getByRole("status").getByRole("link", { name: "Border" }).click();
+  await expect(page.getByRole("heading", { level: 1 })).toHaveText("Dashboards Border");
+  await expect(page.locator(".panels .one")).toHaveCount(4);
+  await expect(page.locator("section[aria-label='bytes by dport'] canvas")).toBeVisible();
+  await expectAccessible(page);
+  await page.getByLabel("one time for all").check();
+  await expect(page).toHaveURL(/#\/dashboards\/border\?from=-1h$/);
+  // What is typed stays over a reload.
+  await page.getByRole("button", { name: "Edit" }).click();
+  await page.getByLabel("file of the dashboard").fill('title = "Border"\ncolour = "red"\n');
+  await page.reload();
+  await expect(page.getByLabel("file of the dashboard")).toHaveValue(/colour/);
+  await page.getByRole("button", { name: "Save" }).click();
+  await expect(page.getByRole("alert").locator("mark")).toHaveText("colour");
+  await expectAccessible(page);
 });
 
 test("a question is asked once: by a link, by a step back, by Ask", async ({ page, weir }) => {

@@ -8,6 +8,9 @@ test("an exporter that loses is found, with what to do", async ({ page, weir }) 
   await page.getByRole("button", { name: "10.0.0.2" }).click();
   await expect(page.getByText("look for full queues and policers")).toBeVisible();
   await expect(page.getByText("114 of 20000 records missing")).toBeVisible();
+  await page.getByText("Templates, sequence, clock and decoding").click();
+  await expect(page.getByText("7 min 28 s behind ours")).toBeVisible();
+  await expect(page.getByRole("region", { name: "Templates" })).toContainText("templates31");
   await expectAccessible(page);
 });
 
@@ -53,6 +56,7 @@ test("a report is read, its command copied, and acknowledged", async ({ page, we
   await expect(report).toContainText("weir query -R flows -s dstport/flows 'src ip 203.0.113.66'");
   await expect(report.getByRole("link", { name: "203.0.113.66" })).toHaveAttribute("href", /#\/host\/203\.0\.113\.66\?from=/);
   await expectAccessible(page);
+  await expect(report.getByRole("link", { name: "Its flows" })).toHaveAttribute("href", /#\/flows\?filter=src\+ip\+203\.0\.113\.66&from=/);
   await report.getByRole("button", { name: "Acknowledge" }).click();
   await expect(page.locator("section[aria-label=reports] header")).toContainText("1 of 3 reports");
   await page.getByLabel("acknowledged too").check();
@@ -80,7 +84,10 @@ test("a watch is edited, checked, tested on the past, and saved", async ({ page,
   await expectAccessible(page);
   await page.getByRole("button", { name: /^(report at|\d+ reports from)/ }).first().click();
   await expect(page.locator(".picked")).toContainText("usual_hosts");
-  await page.getByRole("button", { name: "Save" }).click();
+  await page.getByRole("button", { name: "Compare with the saved" }).click();
+  await expect(page.getByRole("status").filter({ hasText: "as before" })).toHaveText(/Against the saved file:\s*\d+ new\s*\d+ not any more\s*\d+ as before/);
+  await expectAccessible(page);
+  await page.getByRole("button", { name: "Save", exact: true }).click();
   await expect(page.getByText("Saved; the watch runs with it")).toBeVisible();
   await page.reload();
   await expect(file).toHaveValue(/fanout_min = 50/);

@@ -68,3 +68,4 @@ export async function expectNoSidewaysScroll(page: Page): Promise<void> {
 }
 
 export { expect };
+export type { Page } from "@playwright/test";

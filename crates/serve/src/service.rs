@@ -34,6 +34,8 @@ pub struct ServiceOptions {
     pub users: Vec<User>,
     /// Folder of watch files, which the API lists and changes.
     pub watches: Option<PathBuf>,
+    /// Folder of dashboards; the folder `dashboards` of the archive without it.
+    pub dashboards: Option<PathBuf>,
     /// Where this process collects, as it was asked for.
     pub collecting: Vec<String>,
 }
@@ -80,6 +82,11 @@ impl Service {
     /// The folder of what watches found.
     pub(crate) fn journal(&self) -> PathBuf {
         self.archive.folder().join("watch")
+    }
+
+    /// The folder of dashboards.
+    pub(crate) fn dashboards(&self) -> PathBuf {
+        self.options.dashboards.clone().unwrap_or_else(|| self.archive.folder().join("dashboards"))
     }
 
     /// Octets that an answer may have.

@@ -37,6 +37,12 @@ pub(crate) struct CounterBody {
     description: &'static str,
 }
 
+impl CounterBody {
+    pub(super) fn of(counter: Counter, count: u64) -> Self {
+        Self { name: counter.name(), count, description: counter.doc() }
+    }
+}
+
 /// Says how complete the flows of a window are, by the books.
 #[utoipa::path(
     get, path = "/completeness", tag = "books", params(WindowParams),
@@ -55,11 +61,7 @@ pub(crate) async fn completeness(
         let sums = asked.archive.snapshot()?.books(start_ms, end_ms)?;
         let totals = sums.totals();
         let counted = Counter::ALL.iter().filter(|counter| totals[**counter as usize] > 0);
-        let counters = counted.map(|counter| CounterBody {
-            name: counter.name(),
-            count: totals[*counter as usize],
-            description: counter.doc(),
-        });
+        let counters = counted.map(|counter| CounterBody::of(*counter, totals[*counter as usize]));
         json(&CompletenessAnswer {
             all: CompletenessBody::of(&sums.completeness()),
             exporters: of_books(&sums),

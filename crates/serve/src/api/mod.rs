@@ -4,16 +4,20 @@
 //! [`weir_sql`]. The description, `openapi.json`, is made of the same functions.
 
 mod extract;
+mod named_files;
 mod parameters;
 
 mod flows;
 mod ranking;
 mod sankey;
+mod sketch;
 mod sql;
 mod timeline;
 
 mod catalogue;
 mod completeness;
+mod dashboards;
+mod exporter_books;
 mod exporters;
 mod inventory;
 mod reports;
@@ -71,6 +75,7 @@ fn described() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(ranking::rank))
         .routes(routes!(ranking::group))
         .routes(routes!(timeline::timeline))
+        .routes(routes!(sketch::sketch))
         .routes(routes!(sankey::sankey))
         .routes(routes!(sql::sql))
         .routes(routes!(flows::estimate))
@@ -79,6 +84,7 @@ fn described() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(catalogue::complete_filter))
         .routes(routes!(completeness::completeness))
         .routes(routes!(exporters::exporters))
+        .routes(routes!(exporter_books::show))
         .routes(routes!(inventory::archive))
         .routes(routes!(series::list))
         .routes(routes!(series::fetch))
@@ -86,6 +92,8 @@ fn described() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(watches::show, watches::put, watches::delete))
         .routes(routes!(watches::check))
         .routes(routes!(watches::backtest))
+        .routes(routes!(dashboards::list))
+        .routes(routes!(dashboards::show, dashboards::put, dashboards::delete))
         .routes(routes!(reports::list))
         .routes(routes!(reports::acknowledge))
         .routes(routes!(running::list))

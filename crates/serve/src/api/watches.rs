@@ -1,10 +1,8 @@
 //! Watches: their files, what they did, and what they would have reported.
 //!
-//! Files are changed in one folder, and whoever runs the watches notices. A name is letters, digits, `-` and `_`, so that no
-//! path leads out of the folder.
+//! Files are changed in one folder, and whoever runs the watches notices.
 
 use std::collections::BTreeMap;
-use std::io;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 
@@ -17,6 +15,7 @@ use weir_watch::report::severity_name;
 use weir_watch::{Backtest, RunnerOptions, WatchFile, plan};
 
 use super::extract::Body;
+use super::named_files::NamedFiles;
 use crate::access::{Asker, Role};
 use crate::body::json;
 use crate::moment::{moment, now_ms};
@@ -24,8 +23,6 @@ use crate::problem::{Answered, Problem};
 use crate::questions::Turn;
 use crate::service::Service;
 
-/// Files that are listed.
-const FILES_MAX: usize = 1000;
 /// Reports of a backtest that are given.
 const REPORTS_MAX: usize = 1000;
 
@@ -55,17 +52,7 @@ pub(crate) async fn list(State(service): State<Arc<Service>>, asker: Asker) -> A
     let asked = Arc::clone(&service);
     let work = move |_: &Turn| {
         let Some(folder) = &asked.options.watches else { return json::<[(); 0]>(&[]) };
-        let mut names: Vec<String> = Vec::new();
-        let entries = std::fs::read_dir(folder).map_err(|error| cannot_read(folder, &error))?;
-        for entry in entries.take(FILES_MAX) {
-            let path = entry.map_err(|error| cannot_read(folder, &error))?.path();
-            if path.extension().is_some_and(|ending| ending == "toml")
-                && let Some(name) = path.file_stem().and_then(|name| name.to_str())
-            {
-                names.push(name.to_owned());
-            }
-        }
-        names.sort();
+        let names = files(folder).names()?;
         json(&names.iter().map(|name| body(&asked, folder, name)).collect::<Answered<Vec<_>>>()?)
     };
     service.questions.answer(&asker.name, "watches".to_owned(), work).await
@@ -105,10 +92,7 @@ pub(crate) async fn put(
     let work = move |_: &Turn| {
         let folder = folder(&asked)?;
         plan(WatchFile::parse(&text, &name, &folder)?)?;
-        let path = path(&folder, &name)?;
-        let new = folder.join(format!("{name}.toml.new"));
-        let written = std::fs::write(&new, &text).and_then(|()| std::fs::rename(&new, &path));
-        written.map_err(|error| Problem::internal(format!("the watch cannot be written: {error}")))?;
+        files(&folder).write(&name, &text)?;
         json(&body(&asked, &folder, &name)?)
     };
     service.questions.answer(&asker.name, line, work).await
@@ -128,10 +112,7 @@ pub(crate) async fn delete(
     asker.needs(Role::Admin)?;
     let asked = Arc::clone(&service);
     let line = format!("watch delete {name}");
-    let work = move |_: &Turn| {
-        let path = path(&folder(&asked)?, &name)?;
-        std::fs::remove_file(&path).map_err(|error| cannot_read(&path, &error))
-    };
+    let work = move |_: &Turn| files(&folder(&asked)?).remove(&name);
     service.questions.answer(&asker.name, line, work).await?;
     Ok(StatusCode::NO_CONTENT)
 }
@@ -264,7 +245,7 @@ pub(crate) async fn backtest(
         let _admitted = turn.enter()?;
         let text = match body.text {
             Some(text) => text,
-            None => read(&folder(&asked)?, &name)?,
+            None => files(&folder(&asked)?).read(&name)?,
         };
         let file = parsed(&text, Some(&name))?;
         let statement = file.options.query.clone();
@@ -313,30 +294,12 @@ fn folder(service: &Service) -> Answered<PathBuf> {
     })
 }
 
-/// The file of a watch. A name that is none leads nowhere.
-fn path(folder: &FilePath, name: &str) -> Answered<PathBuf> {
-    let is_fit = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
-    if name.is_empty() || !name.chars().all(is_fit) {
-        return Err(Problem::not_found(format!("'{}' is no name of a watch", name.escape_debug())));
-    }
-    Ok(folder.join(format!("{name}.toml")))
-}
-
-fn read(folder: &FilePath, name: &str) -> Answered<String> {
-    let path = path(folder, name)?;
-    std::fs::read_to_string(&path).map_err(|error| cannot_read(&path, &error))
-}
-
-fn cannot_read(path: &FilePath, error: &io::Error) -> Problem {
-    let name = path.file_stem().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    match error.kind() {
-        io::ErrorKind::NotFound => Problem::not_found(format!("there is no watch '{name}'")),
-        _ => Problem::internal(format!("'{name}' cannot be read: {error}")),
-    }
+fn files(folder: &FilePath) -> NamedFiles {
+    NamedFiles::new(folder.to_owned(), "watch")
 }
 
 fn body(service: &Service, folder: &FilePath, name: &str) -> Answered<WatchBody> {
-    let text = read(folder, name)?;
+    let text = files(folder).read(name)?;
     let counts = service.status.watches().into_iter().find(|(watch, _)| watch == name).map(|(_, counts)| {
         let done = [
             ("windows_closed", counts.windows_closed),
@@ -358,17 +321,4 @@ fn body(service: &Service, folder: &FilePath, name: &str) -> Answered<WatchBody>
         text,
         counts,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn no_name_leads_out_of_the_folder() {
-        for name in ["", ".", "..", "../portscan", "a/b", "a\\b", "a.toml", "ä", "a b"] {
-            assert_eq!(path(FilePath::new("watches"), name).expect_err("no name").status, 404, "{name}");
-        }
-        assert!(path(FilePath::new("watches"), "port-scan_2").is_ok());
-    }
 }

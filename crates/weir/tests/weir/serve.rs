@@ -289,6 +289,76 @@ fn a_repeated_question(service: &Service) {
     assert!(arrow.head.contains("content-type: application/vnd.apache.arrow.stream"), "{}", arrow.head);
 }
 
+/// What a time line has altogether, in bytes.
+fn bytes_of(line: &Value) -> f64 {
+    let series = line["series"].as_array().expect("series").iter();
+    let rates = series.flat_map(|series| series["values"].as_array().expect("values"));
+    rates.filter_map(Value::as_f64).sum::<f64>() * line["step_ms"].as_f64().expect("a number") / 8000.0
+}
+
+#[test]
+fn a_sketch_is_about_what_the_time_line_is() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let capture = folder.path().join("flows.pcap").display().to_string();
+    let archive = folder.path().join("archive").display().to_string();
+    // 2,000 seconds of traffic
+    let made = run(&["generate", "--write", &capture, "--records", "20000", "--density", "10"]);
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    assert!(run(&["import", "--archive", &archive, &capture]).status.success());
+    let service = Service::start(&["--archive", &archive]);
+    let window = "from=2026-01-01T00:00:00Z&until=2026-01-01T00:33:20Z&by=dstport&top=3";
+    let (line, sketch) = (service.get(&format!("/timeline?{window}")), service.get(&format!("/sketch?{window}")));
+    assert_eq!(sketch["times"].as_array().expect("times").len(), 48);
+    let share = sketch["share"].as_f64().expect("a share");
+    assert!(share > 0.03 && share < 0.05, "{share}");
+    let ratio = bytes_of(&sketch) / bytes_of(&line);
+    assert!(ratio > 0.5 && ratio < 2.0, "a sketch of {} bytes, and {} are there", bytes_of(&sketch), bytes_of(&line));
+    assert_eq!(sketch["series"].as_array().expect("series").len(), 4, "three ports and the rest");
+    // of a short time all is read: it is the time line
+    let window = "from=2026-01-01T00:10:00Z&until=2026-01-01T00:10:29.999Z";
+    let (line, sketch) = (service.get(&format!("/timeline?{window}")), service.get(&format!("/sketch?{window}")));
+    assert_eq!(sketch["share"], json!(1.0));
+    let ratio = bytes_of(&sketch) / bytes_of(&line);
+    assert!((ratio - 1.0).abs() < 0.01, "{ratio}: {sketch} {line}");
+    let open = service.ask("GET", "/api/v1/sketch", &[], "").problem();
+    assert_eq!(open, (400, "a sketch needs 'from'".to_owned()));
+}
+
+#[test]
+fn dashboards_are_files_and_counters_are_those_of_the_books() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = archive(folder.path(), "1000");
+    let service = Service::start(&["--archive", &archive]);
+    assert_eq!(service.get("/dashboards"), json!([]));
+    let text = "title = \"Border\"\n[[panels]]\ntitle = \"Ports\"\nquestion = \"by=dst_port\"\n";
+    let put = |name: &str, text: &str| service.ask("PUT", &format!("/api/v1/dashboards/{name}"), &[], text);
+    assert_eq!(put("border", text).status, 200);
+    let file = Path::new(&archive).join("dashboards/border.toml");
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), text);
+    let shown = service.get("/dashboards/border");
+    assert_eq!((&shown["title"], &shown["panels"][0]["question"]), (&json!("Border"), &json!("by=dst_port")));
+    // what is wrong changes nothing
+    let (status, detail) = put("border", "title = \"Border\"\ncolour = \"red\"\n").problem();
+    assert_eq!(status, 400, "{detail}");
+    assert_eq!(std::fs::read_to_string(&file).expect("a file"), text);
+    assert_eq!(put("..%2Fborder", text).problem().0, 404);
+    // a file that somebody else wrote is listed with what is wrong with it
+    std::fs::write(Path::new(&archive).join("dashboards/wrong.toml"), "titel = 'x'").expect("written");
+    let listed = service.get("/dashboards");
+    assert_eq!((&listed[0]["error"], &listed[1]["error"]["status"]), (&Value::Null, &json!(400)));
+    assert_eq!(service.ask("DELETE", "/api/v1/dashboards/border", &[], "").status, 204);
+    assert!(!file.exists());
+    let checked = run(&["archive", "check", "--archive", &archive]);
+    assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stdout));
+    let exporter = service.get("/exporters")[0]["exporter"].as_str().expect("an exporter").to_owned();
+    let books = service.get(&format!("/exporters/{exporter}"));
+    let stored =
+        books[0]["counters"].as_array().expect("counters").iter().find(|each| each["name"] == "records_stored");
+    assert_eq!(stored.expect("a counter")["count"], 1000);
+    assert_eq!(books[0]["version"], 10);
+    assert_eq!(service.ask("GET", "/api/v1/exporters/router", &[], "").problem().0, 400);
+}
+
 #[test]
 fn what_is_wrong_with_a_request_is_a_problem() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -26,6 +26,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("collect", "Where datagrams and connections come in"),
     ("statistics", "What statistics are kept of"),
     ("watch", "Where watches are"),
+    ("dashboards", "Where dashboards are"),
     ("users", "Who may ask"),
 ];
 
@@ -80,6 +81,14 @@ options! {
     }
 }
 
+options! {
+    /// The section `dashboards`.
+    struct DashboardSection {
+        /// Folder of the files of dashboards.
+        folder: PathBuf,
+    }
+}
+
 /// What the service is, and what it collects.
 pub(super) struct Settings {
     pub(super) service: ServiceOptions,
@@ -102,6 +111,7 @@ impl Settings {
         let mut http: HttpOptions = section(&file, "http", &named)?.unwrap_or_default();
         http.listen = args.listen.unwrap_or(http.listen);
         let watches = section::<WatchSection>(&file, "watch", &named)?.map(|section| section.folder);
+        let dashboards = section::<DashboardSection>(&file, "dashboards", &named)?.map(|section| section.folder);
         let statistics = section::<StatisticsSection>(&file, "statistics", &named)?;
         let folder = args.archive.clone().or_else(|| archive.folder.clone());
         let folder = folder.map_or_else(|| data_folder(if args.demo { "demo" } else { "archive" }), Ok)?;
@@ -111,6 +121,7 @@ impl Settings {
             questions: section::<QuestionOptions>(&file, "questions", &named)?.unwrap_or_default(),
             users: file.users().map_err(named)?,
             watches: args.watch.clone().or(watches),
+            dashboards,
             collecting: collect.as_ref().map(|collect| collect.listening.listen.clone()).unwrap_or_default(),
         };
         Ok(Self {

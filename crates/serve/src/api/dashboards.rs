@@ -1,0 +1,193 @@
+//! Dashboards: questions that are looked at together, kept as files that people can read and put under version control.
+//!
+//! A panel is a question as the pages have it in their address, so whoever can read a link can write a panel. What a question
+//! means is not known here: the pages say what they do not understand of it.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::{Deserialize, Serialize};
+use utoipa::ToSchema;
+
+use super::named_files::NamedFiles;
+use crate::access::{Asker, Role};
+use crate::body::json;
+use crate::problem::{Answered, Problem, TextPlace};
+use crate::questions::Turn;
+use crate::service::Service;
+
+/// Panels of a dashboard: each is a question that is asked again and again.
+const PANELS_MAX: usize = 24;
+/// Octets of a question.
+const QUESTION_MAX: usize = 4096;
+
+/// A dashboard.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct DashboardBody {
+    name: String,
+    title: String,
+    /// What is looked at, in its order; empty when there is an error.
+    panels: Vec<Panel>,
+    /// What is wrong with the file, if anything.
+    error: Option<Problem>,
+    /// The file.
+    text: String,
+}
+
+/// The file of a dashboard.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct DashboardFile {
+    title: String,
+    #[serde(default)]
+    panels: Vec<Panel>,
+}
+
+/// A question of a dashboard.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Panel {
+    /// What is seen.
+    title: String,
+    /// The question as in the address of the page Explore, such as `filter=proto+tcp&by=dst_port&from=-1d`.
+    #[serde(default)]
+    question: String,
+    /// Whether it has the whole width.
+    #[serde(default)]
+    wide: bool,
+}
+
+/// Lists the dashboards.
+#[utoipa::path(
+    get, path = "/dashboards", tag = "dashboards",
+    responses((status = 200, body = Vec<DashboardBody>), (status = "default", body = Problem))
+)]
+pub(crate) async fn list(State(service): State<Arc<Service>>, asker: Asker) -> Answered<Response> {
+    let files = files(&service);
+    let work = move |_: &Turn| {
+        let read = |name: String| files.read(&name).map(|text| body(name, text));
+        json(&files.names()?.into_iter().map(read).collect::<Answered<Vec<_>>>()?)
+    };
+    service.questions.answer(&asker.name, "dashboards".to_owned(), work).await
+}
+
+/// Shows a dashboard.
+#[utoipa::path(
+    get, path = "/dashboards/{name}", tag = "dashboards",
+    params(("name" = String, Path, description = "The name of the dashboard")),
+    responses((status = 200, body = DashboardBody), (status = "default", body = Problem))
+)]
+pub(crate) async fn show(
+    State(service): State<Arc<Service>>,
+    asker: Asker,
+    Path(name): Path<String>,
+) -> Answered<Response> {
+    let (files, text) = (files(&service), format!("dashboard {name}"));
+    let work = move |_: &Turn| {
+        let text = files.read(&name)?;
+        json(&body(name, text))
+    };
+    service.questions.answer(&asker.name, text, work).await
+}
+
+/// Makes or changes a dashboard. The body is the text of the file, which is checked first.
+#[utoipa::path(
+    put, path = "/dashboards/{name}", tag = "dashboards",
+    request_body(content = String, content_type = "application/toml"),
+    params(("name" = String, Path, description = "The name of the dashboard")),
+    responses((status = 200, body = DashboardBody), (status = "default", body = Problem))
+)]
+pub(crate) async fn put(
+    State(service): State<Arc<Service>>,
+    asker: Asker,
+    Path(name): Path<String>,
+    text: String,
+) -> Answered<Response> {
+    asker.needs(Role::Analyst)?;
+    let (files, line) = (files(&service), format!("dashboard put {name}"));
+    let work = move |_: &Turn| {
+        parse(&text)?;
+        files.write(&name, &text)?;
+        json(&body(name, text))
+    };
+    service.questions.answer(&asker.name, line, work).await
+}
+
+/// Removes a dashboard.
+#[utoipa::path(
+    delete, path = "/dashboards/{name}", tag = "dashboards",
+    params(("name" = String, Path, description = "The name of the dashboard")),
+    responses((status = 204), (status = "default", body = Problem))
+)]
+pub(crate) async fn delete(
+    State(service): State<Arc<Service>>,
+    asker: Asker,
+    Path(name): Path<String>,
+) -> Answered<StatusCode> {
+    asker.needs(Role::Analyst)?;
+    let (files, line) = (files(&service), format!("dashboard delete {name}"));
+    service.questions.answer(&asker.name, line, move |_: &Turn| files.remove(&name)).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+fn files(service: &Service) -> NamedFiles {
+    NamedFiles::new(service.dashboards(), "dashboard")
+}
+
+fn body(name: String, text: String) -> DashboardBody {
+    let (file, error) = match parse(&text) {
+        Ok(file) => (file, None),
+        Err(problem) => (DashboardFile::default(), Some(problem)),
+    };
+    DashboardBody { name, title: file.title, panels: file.panels, error, text }
+}
+
+fn parse(text: &str) -> Answered<DashboardFile> {
+    let file: DashboardFile = toml::from_str(text).map_err(|error| {
+        let place = error.span().map(|span| TextPlace { from: span.start, to: span.end });
+        let problem = Problem::request(error.message())
+            .with_hint("a dashboard has title, and [[panels]] with title and question");
+        Problem { place: place.map(Box::new), ..problem }
+    })?;
+    if file.panels.len() > PANELS_MAX {
+        let detail = format!("there are {} panels, and {PANELS_MAX} is the most", file.panels.len());
+        return Err(Problem::request(detail).with_hint("make two dashboards of it"));
+    }
+    match file.panels.iter().find(|panel| panel.question.len() > QUESTION_MAX) {
+        Some(panel) => {
+            let title = panel.title.escape_debug();
+            Err(Problem::request(format!("the question of '{title}' is longer than {QUESTION_MAX} octets")))
+        }
+        None => Ok(file),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_has_panels() {
+        let text = "title = 'Border'\n[[panels]]\ntitle = 'Ports'\nquestion = 'by=dst_port&from=-1d'\nwide = true\n";
+        let body = body("border".to_owned(), text.to_owned());
+        assert_eq!((body.title.as_str(), body.error), ("Border", None));
+        let question = "by=dst_port&from=-1d".to_owned();
+        assert_eq!(body.panels, [Panel { title: "Ports".to_owned(), question, wide: true }]);
+    }
+
+    #[test]
+    fn what_is_wrong_has_a_place() {
+        let text = "title = 'Border'\ncolour = 'red'\n";
+        let problem = parse(text).expect_err("an unknown key");
+        let place = problem.place.expect("a place");
+        assert_eq!(&text[place.from..place.to], "colour");
+        assert!(problem.detail.contains("unknown field `colour`"), "{}", problem.detail);
+        assert!(problem.hint.is_some());
+        let many = format!("title = 'x'\n{}", "[[panels]]\ntitle = 'y'\n".repeat(PANELS_MAX + 1));
+        assert!(parse(&many).expect_err("too many").detail.contains("there are 25 panels"));
+        let long = format!("title = 'x'\n[[panels]]\ntitle = 'y'\nquestion = '{}'\n", "a".repeat(QUESTION_MAX + 1));
+        assert!(parse(&long).expect_err("too long").detail.contains("'y' is longer"));
+    }
+}

@@ -1,0 +1,294 @@
+//! A time line made of a small part of the flows: soon, and not exact.
+//!
+//! A page draws it while the exact answer is on its way. The time is cut into steps, and of each step a short slice is read; a
+//! flow that is longer than a slice counts there with its part of it, as in a time line, so the rate of a slice is exact for
+//! the slice. What speaks against it is that bursts between two slices are not seen: it is no answer, and says so.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::UInt64Type;
+use axum::extract::State;
+use axum::response::Response;
+use jiff::tz::TimeZone;
+use serde::Deserialize;
+use utoipa::{IntoParams, ToSchema};
+use weir_flow::Column;
+use weir_print::ColumnText;
+use weir_query::{FlowQuery, Select, TimeWindow};
+use weir_sql::TimeLine;
+
+use super::extract::Params;
+use super::parameters::{MeasureParam, WhichFlows, limit, ranking, single_column};
+use super::timeline::SeriesBody;
+use crate::access::Asker;
+use crate::body::{AnswerForm, CachedAnswer};
+use crate::completeness::CompletenessBody;
+use crate::moment::now_ms;
+use crate::problem::{Answered, Problem};
+use crate::service::{Question, Service};
+
+/// Steps of a sketch.
+const STEPS: i64 = 48;
+/// A slice is this part of its step.
+const PARTS: i64 = 24;
+/// The shortest slice: below, most of a sketch would be opening files.
+const SLICE_MIN_MS: i64 = 1000;
+/// Series of their own unless a request asks for another number, and the most.
+const SERIES: (usize, usize) = (8, 50);
+/// Values of each slice that are candidates for a series.
+const CANDIDATES: usize = 200;
+/// Steps of the line of a slice: its amounts are added up, so it matters little.
+const SLICE_STEPS: usize = 4096;
+
+/// Which flows, and how they are drawn.
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct SketchParams {
+    /// A series for each of the most frequent values of this field; one series of all flows without it.
+    by: Option<String>,
+    /// Values with a series of their own: 8, up to 50. The rest is the series `other`.
+    top: Option<usize>,
+    /// What is drawn per second; octets are drawn as bits.
+    #[serde(default)]
+    #[param(inline)]
+    measure: MeasureParam,
+    /// In nfdump's language; all flows without it.
+    filter: Option<String>,
+    /// Flows that were active at this time or later. A sketch needs it.
+    from: Option<String>,
+    /// Flows that were active at this time or before.
+    until: Option<String>,
+}
+
+/// Rates over time, of short slices.
+// only its description is used outside of tests: the end of the body is written when it is given
+#[allow(dead_code)]
+#[derive(Debug, Clone, PartialEq, Deserialize, ToSchema)]
+pub(crate) struct SketchAnswer {
+    /// Length of a step in milliseconds.
+    step_ms: i64,
+    /// When each step begins, in milliseconds since the epoch.
+    times: Vec<i64>,
+    /// The series; with several their sum is the whole.
+    series: Vec<SeriesBody>,
+    /// Unit of the values.
+    unit: String,
+    /// The share of the time that was read.
+    share: f64,
+    /// How complete the flows of the window are.
+    completeness: CompletenessBody,
+    /// The last delivery of the archive that the answer has.
+    position: u64,
+    /// How long the question took.
+    took_ms: f64,
+    /// Whether the answer was there already.
+    is_cached: bool,
+}
+
+/// Draws rates over time from a small part of the flows, for who waits for the exact answer.
+#[utoipa::path(
+    get, path = "/sketch", tag = "questions", params(SketchParams),
+    responses((status = 200, body = SketchAnswer), (status = "default", body = Problem))
+)]
+pub(crate) async fn sketch(
+    State(service): State<Arc<Service>>,
+    asker: Asker,
+    Params(params): Params<SketchParams>,
+) -> Answered<Response> {
+    let which = WhichFlows::of(params.filter.as_deref(), params.from.as_deref(), params.until.as_deref())?;
+    let top = limit(params.top, SERIES.0, SERIES.1)?;
+    let steps = Steps::of(&which.window)?;
+    let by = params.by.as_deref().map(str::trim).filter(|by| !by.is_empty());
+    let column = by.map(single_column).transpose()?;
+    let ranked = by.map(|by| ranking(by, params.measure, CANDIDATES)).transpose()?.map(|select| which.query(select));
+    let measure = params.measure;
+    let text = which.text(&format!("sketch by={} top={top} measure={}", by.unwrap_or_default(), measure.name()));
+    let work = move |question: &Question<'_>| {
+        let labels = match &ranked {
+            Some(query) => largest(question, &steps, query, measure, top)?,
+            None => Vec::new(),
+        };
+        let mut rates: Vec<SeriesBody> = Vec::new();
+        for step in 0..steps.count {
+            let line = TimeLine::new(measure.rate(), steps.slice(step), TimeZone::UTC);
+            let line = match column {
+                Some(column) => line.by(column, labels.clone()),
+                None => line,
+            };
+            steps.add(step, &of_slice(question, line, &which, steps.slice(step))?, &mut rates);
+        }
+        let completeness = question.completeness(&which.query(list(&[])))?;
+        body(&steps, &rates, measure, &completeness, question.position())
+    };
+    service.answer(&asker, AnswerForm::Json, text, work).await
+}
+
+/// What a slice carried per second, by series.
+fn of_slice(
+    question: &Question<'_>,
+    mut line: TimeLine,
+    which: &WhichFlows,
+    slice: TimeWindow,
+) -> Answered<Vec<(String, f64)>> {
+    let query = FlowQuery { window: slice, ..which.query(list(&line.columns())) };
+    for batch in question.answers.ask(&query)? {
+        line.add(&batch?);
+    }
+    let chart = line.chart(String::new(), SLICE_STEPS);
+    let length_ms = slice.until_ms.zip(slice.from_ms).map_or(1, |(until, from)| until - from + 1);
+    let part = chart.step_ms as f64 / length_ms as f64;
+    let mean = |rates: &[f64]| rates.iter().sum::<f64>() * part;
+    Ok(chart.series.iter().map(|series| (series.label.clone(), mean(&series.rates))).collect())
+}
+
+fn list(columns: &[Column]) -> Select {
+    Select::List { columns: columns.to_vec(), sorting: None, limit: None }
+}
+
+/// The values that have most in all slices together, the largest first.
+fn largest(
+    question: &Question<'_>,
+    steps: &Steps,
+    ranked: &FlowQuery,
+    measure: MeasureParam,
+    top: usize,
+) -> Answered<Vec<String>> {
+    let mut sums: HashMap<String, u64> = HashMap::new();
+    for step in 0..steps.count {
+        let query = FlowQuery { window: steps.slice(step), ..ranked.clone() };
+        for batch in question.answers.ask(&query)? {
+            add_counts(&batch?, measure.name(), &mut sums);
+        }
+    }
+    let mut sums: Vec<(String, u64)> = sums.into_iter().collect();
+    sums.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    sums.truncate(top);
+    Ok(sums.into_iter().map(|(label, _)| label).collect())
+}
+
+fn add_counts(batch: &RecordBatch, measure: &str, sums: &mut HashMap<String, u64>) {
+    let counts = batch.column_by_name(measure).and_then(|counts| counts.as_primitive_opt::<UInt64Type>());
+    let Some((field, values)) = batch.schema_ref().fields().first().zip(batch.columns().first()) else { return };
+    let mut texts = ColumnText::new(field, values);
+    for row in 0..batch.num_rows() {
+        let mut text = Vec::new();
+        texts.push(row, &mut text);
+        let count = counts.filter(|counts| counts.is_valid(row)).map_or(0, |counts| counts.value(row));
+        let sum = sums.entry(String::from_utf8_lossy(&text).into_owned()).or_default();
+        *sum = sum.saturating_add(count);
+    }
+}
+
+/// How a time is cut.
+#[derive(Debug, Clone)]
+struct Steps {
+    window: TimeWindow,
+    from_ms: i64,
+    step_ms: i64,
+    slice_ms: i64,
+    count: i64,
+}
+
+impl Steps {
+    fn of(window: &TimeWindow) -> Answered<Self> {
+        let Some(from_ms) = window.from_ms else {
+            return Err(Problem::request("a sketch needs 'from'").with_hint("such as from=-30d"));
+        };
+        let until_ms = window.until_ms.unwrap_or_else(now_ms);
+        let length_ms = until_ms.saturating_sub(from_ms).max(1);
+        let step_ms = (length_ms / STEPS).max(SLICE_MIN_MS);
+        let slice_ms = (step_ms / PARTS).clamp(SLICE_MIN_MS, step_ms);
+        Ok(Self { window: *window, from_ms, step_ms, slice_ms, count: length_ms.div_euclid(step_ms).clamp(1, STEPS) })
+    }
+
+    /// The middle of a step.
+    fn slice(&self, step: i64) -> TimeWindow {
+        let from_ms = self.from_ms + step * self.step_ms + (self.step_ms - self.slice_ms) / 2;
+        TimeWindow { from_ms: Some(from_ms), until_ms: Some(from_ms + self.slice_ms - 1), ..self.window }
+    }
+
+    fn times(&self) -> impl Iterator<Item = i64> + '_ {
+        (0..self.count).map(|step| self.from_ms + step * self.step_ms)
+    }
+
+    /// Adds what a slice carried. A series that a slice does not have carried nothing there.
+    fn add(&self, step: i64, found: &[(String, f64)], series: &mut Vec<SeriesBody>) {
+        for (label, rate) in found {
+            let at = series.iter().position(|series| series.name == *label).unwrap_or_else(|| {
+                series.push(SeriesBody { name: label.clone(), values: vec![Some(0.0); self.count as usize] });
+                series.len() - 1
+            });
+            series[at].values[step as usize] = Some(*rate);
+        }
+    }
+}
+
+/// The body of a sketch. A step that has not begun is not zero: nothing is known of it.
+fn body(
+    steps: &Steps,
+    series: &[SeriesBody],
+    measure: MeasureParam,
+    completeness: &CompletenessBody,
+    position: u64,
+) -> Answered<CachedAnswer> {
+    let (times, now): (Vec<i64>, i64) = (steps.times().collect(), now_ms());
+    let known = |series: &SeriesBody| SeriesBody {
+        name: series.name.clone(),
+        values: times.iter().zip(&series.values).map(|(time, rate)| rate.filter(|_| *time < now)).collect(),
+    };
+    Ok(CachedAnswer::open_json(format!(
+        "{{\"step_ms\":{},\"times\":{},\"series\":{},\"unit\":{},\"share\":{},\"completeness\":{},\"position\":{position}",
+        steps.step_ms,
+        serde_json::to_string(&times)?,
+        serde_json::to_string(&series.iter().map(known).collect::<Vec<_>>())?,
+        serde_json::to_string(measure.rate().unit())?,
+        steps.slice_ms as f64 / steps.step_ms as f64,
+        serde_json::to_string(completeness)?,
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn window(from_ms: Option<i64>, until_ms: Option<i64>) -> TimeWindow {
+        TimeWindow { from_ms, until_ms, ..TimeWindow::default() }
+    }
+
+    #[test]
+    fn slices_are_inside_of_their_steps() {
+        let day = 86_400_000;
+        let steps = Steps::of(&window(Some(0), Some(day))).expect("steps");
+        assert_eq!((steps.count, steps.step_ms, steps.slice_ms), (48, 1_800_000, 75_000));
+        let slices: Vec<(i64, i64)> = (0..steps.count)
+            .map(|step| steps.slice(step))
+            .filter_map(|slice| slice.from_ms.zip(slice.until_ms))
+            .collect();
+        for (time, (from, until)) in steps.times().zip(&slices) {
+            assert!(*from >= time && *until < time + steps.step_ms, "{time}: {from} to {until}");
+            assert_eq!(until - from + 1, steps.slice_ms);
+        }
+        assert!(slices.last().is_some_and(|(_, until)| *until < day));
+    }
+
+    #[test]
+    fn a_short_time_is_read_as_a_whole() {
+        let steps = Steps::of(&window(Some(0), Some(10_000))).expect("steps");
+        assert_eq!((steps.count, steps.step_ms, steps.slice_ms), (10, 1000, 1000));
+        assert!(Steps::of(&window(None, Some(1))).expect_err("no begin").hint.is_some());
+    }
+
+    #[test]
+    fn a_series_that_comes_later_carried_nothing_before() {
+        let steps = Steps::of(&window(Some(0), Some(3000))).expect("steps");
+        let mut series = Vec::new();
+        steps.add(0, &[("a".to_owned(), 1.0)], &mut series);
+        steps.add(2, &[("a".to_owned(), 2.0), ("b".to_owned(), 3.0)], &mut series);
+        let values: Vec<_> = series.iter().map(|series| (series.name.as_str(), series.values.clone())).collect();
+        assert_eq!(values[0], ("a", vec![Some(1.0), Some(0.0), Some(2.0)]));
+        assert_eq!(values[1], ("b", vec![Some(0.0), Some(0.0), Some(3.0)]));
+    }
+}

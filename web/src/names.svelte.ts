@@ -1,0 +1,95 @@
+// What values are called: labels and countries that the server knows of addresses, asked in one request for all that are shown;
+// names of interfaces, by the options of their exporters; and the usual names of ports, which need no server.
+import { SvelteMap } from "svelte/reactivity";
+import type { AddressName, Cell, Interface } from "./api.ts";
+import { Problem, request } from "./client.ts";
+import { isAddress } from "./filterText.ts";
+import { server } from "./server.svelte.ts";
+import type { Surroundings } from "./things.ts";
+
+/** What is shown within this time is asked in one request. */
+const GATHER_MS = 40;
+/** An address of a request has its length; the server takes a thousand. */
+const ADDRESSES_MAX = 200;
+/** Names of interfaces are those of exporters that sent in this time. */
+const INTERFACES_FROM = "-1h";
+
+/** Ports whose names operators use, for TCP and UDP alike. */
+const PORTS: Record<string, string> = {
+  "20": "ftp-data", "21": "ftp", "22": "ssh", "23": "telnet", "25": "smtp", "43": "whois", "49": "tacacs", "53": "dns", "67": "dhcp", "68": "dhcp", "69": "tftp", "80": "http",
+  "88": "kerberos", "110": "pop3", "111": "rpcbind", "119": "nntp", "123": "ntp", "135": "msrpc", "137": "netbios", "138": "netbios", "139": "netbios", "143": "imap",
+  "161": "snmp", "162": "snmptrap", "179": "bgp", "389": "ldap", "443": "https", "445": "smb", "465": "smtps", "500": "isakmp", "514": "syslog", "515": "printer", "546": "dhcpv6",
+  "547": "dhcpv6", "587": "submission", "623": "ipmi", "631": "ipp", "636": "ldaps", "853": "dns over tls", "873": "rsync", "989": "ftps", "990": "ftps", "993": "imaps", "995": "pop3s",
+  "1080": "socks", "1194": "openvpn", "1433": "mssql", "1521": "oracle", "1701": "l2tp", "1723": "pptp", "1812": "radius", "1813": "radius", "1883": "mqtt", "1900": "ssdp",
+  "2049": "nfs", "2055": "netflow", "2375": "docker", "3128": "squid", "3260": "iscsi", "3268": "global catalog", "3306": "mysql", "3389": "rdp", "3478": "stun", "4500": "ipsec nat-t",
+  "4739": "ipfix", "4789": "vxlan", "5004": "rtp", "5060": "sip", "5061": "sips", "5222": "xmpp", "5353": "mdns", "5355": "llmnr", "5432": "postgresql", "5672": "amqp", "5900": "vnc",
+  "6343": "sflow", "6379": "redis", "6667": "irc", "8080": "http-alt", "8443": "https-alt", "8883": "mqtts", "9042": "cassandra", "9092": "kafka", "9100": "jetdirect", "9200": "elasticsearch",
+  "11211": "memcached", "27017": "mongodb", "51820": "wireguard",
+};
+
+class Names {
+  #addresses = new SvelteMap<string, string>();
+  #interfaces = new SvelteMap<string, Interface>();
+  #asked = new Set<string>();
+  #waiting: string[] = [];
+  #timer: ReturnType<typeof setTimeout> | undefined;
+  /** Servers without names say so once, and are not asked again. */
+  #isOff = false;
+  #hasInterfaces = false;
+
+  /** In one line: `backup server DE`, `xe-0/0/3`, `https`. What is not known yet is asked for. */
+  text(column: string, value: Cell | undefined, row: Surroundings = {}): string {
+    if (value === null || value === undefined || value === "") return "";
+    const text = String(value);
+    if (/_port$/.test(column)) return PORTS[text] ?? "";
+    if (/^(in|out)_if$/.test(column)) return typeof row.exporter === "string" ? interfaceText(this.interface(row.exporter, text)) : "";
+    return this.#address(text);
+  }
+
+  ofThing(kind: string, name: string): string {
+    if (kind === "service") return PORTS[name.split("/").at(-1) ?? ""] ?? "";
+    if (kind === "interface") return name.includes("/") ? interfaceText(this.interface(name.slice(0, name.lastIndexOf("/")), name.slice(name.lastIndexOf("/") + 1))) : "";
+    return this.#address(name);
+  }
+
+  interface(exporter: string, index: string): Interface | null {
+    if (!this.#hasInterfaces && server.seesAll) {
+      this.#hasInterfaces = true;
+      void request<Interface[]>("interfaces", { from: INTERFACES_FROM })
+        .then((all) => all.forEach((each) => this.#interfaces.set(`${each.exporter}/${each.index}`, each)))
+        .catch(() => undefined);
+    }
+    return this.#interfaces.get(`${exporter}/${index}`) ?? null;
+  }
+
+  #address(text: string): string {
+    if (!isAddress(text) || text.includes("/")) return "";
+    if (!this.#isOff && !this.#asked.has(text)) {
+      this.#asked.add(text);
+      this.#waiting.push(text);
+      this.#timer ??= setTimeout(() => void this.#ask(), GATHER_MS);
+    }
+    return this.#addresses.get(text) ?? "";
+  }
+
+  async #ask(): Promise<void> {
+    const taken = this.#waiting.splice(0, ADDRESSES_MAX);
+    this.#timer = this.#waiting.length > 0 ? setTimeout(() => void this.#ask(), GATHER_MS) : undefined;
+    try {
+      for (const found of await request<AddressName[]>("names", { addresses: taken.join(",") })) {
+        const text = [found.label ?? (found.asn ? `AS${found.asn}` : ""), found.country].filter((part) => part).join(" ");
+        if (text !== "") this.#addresses.set(found.address, text);
+      }
+    } catch (error) {
+      // Names are an addition: without them everything else is as it is.
+      this.#isOff = error instanceof Problem && (error.status === 403 || error.status === 404);
+      if (!this.#isOff) taken.forEach((address) => this.#asked.delete(address));
+    }
+  }
+}
+
+function interfaceText(found: Interface | null): string {
+  return [found?.name, found?.description].filter((part) => part).join(" · ");
+}
+
+export const names = new Names();
