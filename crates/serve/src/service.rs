@@ -6,6 +6,8 @@ use std::sync::Arc;
 use axum::response::Response;
 use tokio::sync::watch;
 use weir_archive::Snapshot;
+use weir_flight::FlightOptions;
+use weir_postgres::PostgresOptions;
 use weir_query::FlowQuery;
 use weir_sql::FlowAnswers;
 
@@ -20,6 +22,7 @@ use crate::moment::now_ms;
 use crate::problem::Answered;
 use crate::questions::{Questions, Turn};
 use crate::status::Status;
+use crate::wire_counts::WireCounts;
 
 /// What a service is made of.
 #[derive(Debug, Clone, Default)]
@@ -34,6 +37,10 @@ pub struct ServiceOptions {
     pub users: Vec<User>,
     /// Folder of watch files, which the API lists and changes.
     pub watches: Option<PathBuf>,
+    /// How the wire of Postgres is spoken.
+    pub postgres: PostgresOptions,
+    /// How Flight SQL is spoken.
+    pub flight: FlightOptions,
     /// Where this process collects, as it was asked for.
     pub collecting: Vec<String>,
 }
@@ -49,6 +56,7 @@ pub(crate) struct Service {
     pub(crate) live: watch::Receiver<LiveSample>,
     pub(crate) status: Arc<Status>,
     pub(crate) http: HttpCounts,
+    pub(crate) wires: WireCounts,
     pub(crate) started_ms: i64,
     /// Becomes true when the service ends.
     pub(crate) ending: watch::Receiver<bool>,
@@ -60,6 +68,7 @@ impl Service {
         archive: Arc<AskedArchive>,
         status: Arc<Status>,
         live: watch::Receiver<LiveSample>,
+        wires: WireCounts,
         ending: watch::Receiver<bool>,
     ) -> Self {
         let HttpOptions { hosts, session_length, cache, .. } = &options.http;
@@ -72,6 +81,7 @@ impl Service {
             live,
             status,
             http: HttpCounts::default(),
+            wires,
             started_ms: now_ms(),
             ending,
         }
