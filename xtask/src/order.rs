@@ -35,6 +35,8 @@ pub(crate) const ROOMS: &[&str] = &[
     "cassandra",
     "sql",
     "watch",
+    "postgres",
+    "flight",
     "serve",
     "weir",
 ];

@@ -78,6 +78,8 @@ pub struct User {
     pub role: Role,
     password: Option<String>,
     tokens: Vec<String>,
+    /// What SCRAM-SHA-256 checks the password with.
+    pub(crate) scram: Option<String>,
 }
 
 impl std::fmt::Debug for User {
@@ -103,11 +105,22 @@ impl User {
                 return Err(OptionError::new("password", message).with_hint(hint));
             }
         }
-        if password.is_none() && tokens.is_empty() {
-            let message = format!("'{name}' has neither a password nor a token");
+        Ok(Self { name: name.to_owned(), role, password, tokens, scram: None })
+    }
+
+    /// The same, whose password SCRAM-SHA-256 checks with a verifier as Postgres has it.
+    pub fn proving(self, scram: Option<String>) -> Result<Self, OptionError> {
+        if scram.as_deref().is_some_and(|scram| !weir_postgres::is_scram_verifier(scram)) {
+            // what stands there may be the password itself
+            let message = format!("'scram' of '{}' is no verifier", self.name);
+            let hint = "weir serve --scram-password makes one of a password";
+            return Err(OptionError::new("scram", message).with_hint(hint));
+        }
+        if self.password.is_none() && self.tokens.is_empty() && scram.is_none() {
+            let message = format!("'{}' has neither a password nor a token", self.name);
             return Err(OptionError::new("password", message));
         }
-        Ok(Self { name: name.to_owned(), role, password, tokens })
+        Ok(Self { scram, ..self })
     }
 }
 
@@ -133,7 +146,7 @@ pub(crate) struct Asker {
 
 impl Asker {
     /// Whoever is on this machine, where there are no users.
-    fn local() -> Self {
+    pub(crate) fn local() -> Self {
         Self { name: "local".to_owned(), role: Role::Admin }
     }
 
@@ -231,13 +244,19 @@ impl Access {
         Ok(sessions.get(session).map(|session| session.asker.clone()))
     }
 
-    async fn by_token(&self, token: &str) -> Answered<Asker> {
+    /// The user of a name.
+    pub(crate) fn user(&self, name: &str) -> Option<&User> {
+        self.users.iter().find(|user| user.name == name)
+    }
+
+    /// The user of a token.
+    pub(crate) async fn by_token(&self, token: &str) -> Answered<Asker> {
         if let Some(asker) = locked(&self.tokens).get(token) {
             return Ok(asker.clone());
         }
         let wrong = || Problem::unauthenticated("the token is not right").with_hint("a token is sent as NAME:TOKEN");
         let (name, secret) = token.split_once(':').ok_or_else(wrong)?;
-        let user = self.users.iter().find(|user| user.name == name).ok_or_else(wrong)?;
+        let user = self.user(name).ok_or_else(wrong)?;
         let asker = self.verified(user, user.tokens.clone(), secret).await.ok_or_else(wrong)?;
         let mut tokens = locked(&self.tokens);
         if tokens.len() >= TOKENS_MAX {
@@ -255,18 +274,23 @@ impl Access {
         is_right.then(|| Asker { name: user.name.clone(), role: user.role })
     }
 
-    /// Begins a session, and gives the cookie that names it.
-    pub(crate) async fn sign_in(&self, name: &str, password: &str) -> Answered<(Asker, String)> {
+    /// The user of a password.
+    pub(crate) async fn by_password(&self, name: &str, password: &str) -> Answered<Asker> {
         let wrong = || Problem::unauthenticated("the name or the password is not right");
         if !self.has_users() {
             return Err(Problem::request("there are no users, so nobody needs to sign in"));
         }
-        let user = self.users.iter().find(|user| user.name == name);
+        let user = self.user(name);
         // who is no user costs the same time as who is one
         let any = self.users.first().ok_or_else(wrong)?;
         let hashes = user.unwrap_or(any).password.iter().cloned().collect();
         let verified = self.verified(user.unwrap_or(any), hashes, password).await;
-        let asker = verified.filter(|_| user.is_some()).ok_or_else(wrong)?;
+        verified.filter(|_| user.is_some()).ok_or_else(wrong)
+    }
+
+    /// Begins a session, and gives the cookie that names it.
+    pub(crate) async fn sign_in(&self, name: &str, password: &str) -> Answered<(Asker, String)> {
+        let asker = self.by_password(name, password).await?;
         let mut octets = [0; SESSION_OCTETS];
         OsRng.fill_bytes(&mut octets);
         let id = octets.iter().fold(String::new(), |id, octet| id + &format!("{octet:02x}"));

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use jiff::tz::TimeZone;
 use weir_archive::{ArchiveError, ArchiveHandle, HandleOptions, Snapshot};
 use weir_query::{Archive, MemoryPool, QueryOptions};
 use weir_sql::{Engine, EngineOptions, FlowAnswers, QueryControl};
@@ -88,7 +89,17 @@ impl AskedArchive {
 
     /// An engine over the snapshot.
     pub(crate) fn engine(&self, snapshot: &Arc<Snapshot>, control: &QueryControl) -> Result<Engine, Problem> {
-        Ok(Engine::over_on(snapshot, &self.engine_options(), control)?)
+        self.engine_in(snapshot, control, TimeZone::UTC)
+    }
+
+    /// The same, where times without a zone are in this one.
+    pub(crate) fn engine_in(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        control: &QueryControl,
+        zone: TimeZone,
+    ) -> Result<Engine, Problem> {
+        Ok(Engine::over_on(snapshot, &EngineOptions { zone, ..self.engine_options() }, control)?)
     }
 
     /// Memory of the engine of one question.

@@ -69,6 +69,8 @@ options! {
         password: Option<String>,
         /// Hashes of tokens, made in the same way. A client sends "Authorization: Bearer NAME:TOKEN".
         tokens: Vec<String> = Vec::new(),
+        /// What clients of Postgres prove the password with, as weir serve --scram-password prints it.
+        scram: Option<String>,
     }
 }
 
@@ -114,8 +116,8 @@ impl ConfigFile {
             let Value::Table(table) = user else {
                 return Err(OptionError::new("users", "each user is a table [[users]]"));
             };
-            let UserOptions { name, role, password, tokens } = self.read(table, "users")?;
-            let user = User::new(&name, role, password, tokens)?;
+            let UserOptions { name, role, password, tokens, scram } = self.read(table, "users")?;
+            let user = User::new(&name, role, password, tokens)?.proving(scram)?;
             if read.iter().any(|other| other.name == user.name) {
                 return Err(OptionError::new("name", format!("two users are named '{name}'")));
             }

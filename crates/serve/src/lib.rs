@@ -33,6 +33,8 @@ mod pages;
 mod priority;
 mod service;
 mod status;
+mod wire_counts;
+mod wires;
 
 pub use access::{Role, User, hash_password};
 pub use api::openapi;
@@ -41,3 +43,5 @@ pub use problem::Problem;
 pub use server::{ServeError, Server};
 pub use service::ServiceOptions;
 pub use status::Status;
+pub use weir_flight::FlightOptions;
+pub use weir_postgres::{PostgresOptions, scram_verifier};

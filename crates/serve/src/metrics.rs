@@ -82,6 +82,7 @@ impl Collector for Counters {
         self.archive(&mut writer)?;
         self.questions(&mut writer)?;
         self.http(&mut writer)?;
+        self.wires(&mut writer)?;
         self.live(&mut writer)?;
         self.watches(&mut writer)?;
         match self.0.status.progress() {
@@ -143,6 +144,23 @@ impl Counters {
             .map(|(class, counter): (u8, _)| (vec![("status", format!("{class}xx"))], of(counter) as f64))
             .collect();
         writer.counter("http_requests", "Requests by their status", None, &classes)
+    }
+
+    fn wires(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        let wires = &self.0.wires;
+        if let Some(counts) = &wires.postgres {
+            for (name, help, count) in counts.all() {
+                writer.single(true, &format!("postgres_{name}"), help, count)?;
+            }
+            writer.single(false, "postgres_connections_open", "Connections that are open", counts.open())?;
+        }
+        if let Some(counts) = &wires.flight {
+            for (name, help, count) in counts.all() {
+                writer.single(true, &format!("flight_{name}"), help, count)?;
+            }
+            writer.single(false, "flight_connections_open", "Connections that are open", counts.open())?;
+        }
+        Ok(())
     }
 
     fn live(&self, writer: &mut Writer<'_>) -> std::fmt::Result {

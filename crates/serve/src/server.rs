@@ -17,6 +17,9 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use weir_archive::ArchiveError;
+use weir_flight::{FlightError, FlightServer};
+use weir_postgres::{PostgresError, PostgresServer};
+use weir_sql::QuestionService;
 
 use crate::access::User;
 use crate::api;
@@ -24,6 +27,8 @@ use crate::archive::AskedArchive;
 use crate::live::{LiveSample, LiveThread};
 use crate::service::{Service, ServiceOptions};
 use crate::status::Status;
+use crate::wire_counts::WireCounts;
+use crate::wires::Wires;
 
 /// Threads of connections; questions have their own.
 const THREADS: usize = 2;
@@ -55,6 +60,12 @@ pub enum ServeError {
     /// Threads cannot be started.
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),
+    /// The wire of Postgres cannot be spoken.
+    #[error(transparent)]
+    Postgres(#[from] PostgresError),
+    /// Flight SQL cannot be spoken.
+    #[error(transparent)]
+    Flight(#[from] FlightError),
 }
 
 /// A service that listens and does not answer yet.
@@ -63,6 +74,8 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     options: ServiceOptions,
+    postgres: Option<PostgresServer>,
+    flight: Option<FlightServer>,
 }
 
 impl Server {
@@ -77,7 +90,15 @@ impl Server {
             Ok((listener, address))
         };
         let (listener, address) = listen().map_err(|source| ServeError::Listen { address, source })?;
-        Ok(Self { listener, address, options })
+        let has_users = !options.users.is_empty();
+        let postgres = PostgresServer::bind(&options.postgres, has_users)?;
+        let flight = FlightServer::bind(&options.flight, has_users)?;
+        Ok(Self { listener, address, options, postgres, flight })
+    }
+
+    /// Where clients of Postgres and of Flight SQL are listened for.
+    pub fn wires(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        (self.postgres.as_ref().map(PostgresServer::address), self.flight.as_ref().map(FlightServer::address))
     }
 
     /// Where it listens.
@@ -92,7 +113,11 @@ impl Server {
         let live_thread = LiveThread::start(Arc::clone(&archive), Arc::clone(&status), samples);
         let live_thread = live_thread.map_err(ServeError::Thread)?;
         let (ending, is_ending) = watch::channel(false);
-        let service = Arc::new(Service::new(self.options, archive, status, live, is_ending.clone()));
+        let wire_counts = WireCounts {
+            postgres: self.postgres.as_ref().map(PostgresServer::counts),
+            flight: self.flight.as_ref().map(FlightServer::counts),
+        };
+        let service = Arc::new(Service::new(self.options, archive, status, live, wire_counts, is_ending.clone()));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("weir-http")
@@ -105,8 +130,22 @@ impl Server {
         };
         let address = self.address;
         let listener = listener.map_err(|source| ServeError::Listen { address, source })?;
+        let wires: Arc<dyn QuestionService> = Arc::new(Wires(Arc::clone(&service)));
+        if let Some(postgres) = self.postgres {
+            runtime.spawn(logged("postgres", postgres.run(Arc::clone(&wires), is_ending.clone())));
+        }
+        if let Some(flight) = self.flight {
+            runtime.spawn(logged("flight", flight.run(wires, is_ending.clone())));
+        }
         runtime.spawn(accept(listener, Arc::clone(&service), is_ending));
         Ok(RunningServer { runtime, service, ending, live_thread, address })
+    }
+}
+
+/// Says in the log why a protocol is not spoken any more.
+async fn logged<E: std::error::Error>(protocol: &str, run: impl Future<Output = Result<(), E>>) {
+    if let Err(error) = run.await {
+        tracing::error!("{protocol} is not spoken any more: {error}");
     }
 }
 

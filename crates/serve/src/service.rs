@@ -6,6 +6,8 @@ use std::sync::Arc;
 use axum::response::Response;
 use tokio::sync::watch;
 use weir_archive::Snapshot;
+use weir_flight::FlightOptions;
+use weir_postgres::PostgresOptions;
 use weir_query::FlowQuery;
 use weir_sql::FlowAnswers;
 
@@ -20,6 +22,7 @@ use crate::moment::now_ms;
 use crate::problem::Answered;
 use crate::questions::{Questions, Turn};
 use crate::status::Status;
+use crate::wire_counts::WireCounts;
 
 /// What a service is made of.
 #[derive(Debug, Clone, Default)]
@@ -36,6 +39,10 @@ pub struct ServiceOptions {
     pub watches: Option<PathBuf>,
     /// Folder of dashboards; the folder `dashboards` of the archive without it.
     pub dashboards: Option<PathBuf>,
+    /// How the wire of Postgres is spoken.
+    pub postgres: PostgresOptions,
+    /// How Flight SQL is spoken.
+    pub flight: FlightOptions,
     /// Where this process collects, as it was asked for.
     pub collecting: Vec<String>,
 }
@@ -51,6 +58,7 @@ pub(crate) struct Service {
     pub(crate) live: watch::Receiver<LiveSample>,
     pub(crate) status: Arc<Status>,
     pub(crate) http: HttpCounts,
+    pub(crate) wires: WireCounts,
     pub(crate) started_ms: i64,
     /// Becomes true when the service ends.
     pub(crate) ending: watch::Receiver<bool>,
@@ -62,6 +70,7 @@ impl Service {
         archive: Arc<AskedArchive>,
         status: Arc<Status>,
         live: watch::Receiver<LiveSample>,
+        wires: WireCounts,
         ending: watch::Receiver<bool>,
     ) -> Self {
         let HttpOptions { hosts, session_length, cache, .. } = &options.http;
@@ -74,6 +83,7 @@ impl Service {
             live,
             status,
             http: HttpCounts::default(),
+            wires,
             started_ms: now_ms(),
             ending,
         }

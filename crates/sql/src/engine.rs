@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::UInt64Type;
-use datafusion::catalog::TableProvider;
+use arrow::datatypes::{DataType, UInt64Type};
+use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::datasource::ViewTable as SqlView;
 use datafusion::error::DataFusionError;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{FunctionRegistry, SendableRecordBatchStream, SessionState, SessionStateBuilder};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::optimizer::Analyzer;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use futures::TryFutureExt;
@@ -33,6 +33,7 @@ use crate::limits::{self, MemoryShares};
 use crate::literals::AddressLiterals;
 use crate::mistake::Mistake;
 use crate::operators::Operators;
+use crate::parameters::{ParameterValue, StatementDescription};
 use crate::scaling;
 use crate::scan::ArchiveTable;
 use crate::series_table::SeriesTable;
@@ -42,7 +43,7 @@ use crate::stored_flows::{StoredFlows, StoredTable};
 use crate::threads::RunningQuestions;
 use crate::user_tables::UserTable;
 use crate::values::NamedValues;
-use crate::{EngineError, describe, functions, statement, user_tables};
+use crate::{EngineError, TableDescription, describe, functions, statement, user_tables};
 
 /// The part of the memory that indexes and frames may take, which several scans of one question share.
 const CACHE_PART: usize = 32;
@@ -216,33 +217,75 @@ impl Engine {
 
     /// As [`sql`](Self::sql), watched and limited by `control`.
     pub fn sql_on(&self, text: &str, control: &QueryControl) -> Result<Answer, EngineError> {
+        self.sql_with(text, &[], control)
+    }
+
+    /// As [`sql_on`](Self::sql_on), with values in place of `$1`, `$2` and so on.
+    pub fn sql_with(
+        &self,
+        text: &str,
+        values: &[ParameterValue],
+        control: &QueryControl,
+    ) -> Result<Answer, EngineError> {
         if self.position.is_some() && self.reported.get().is_none() && enrichment::needs_reported(text) {
             let mut names = InterfaceNames::default();
-            for batch in self.planned(enrichment::REPORTED, control)? {
+            for batch in self.planned(enrichment::REPORTED, &[], control)? {
                 enrichment::add_reported(&mut names, &batch?);
             }
             // another thread may have been first, with the same names
             let _ = self.reported.set(names);
         }
-        self.planned(text, control)
+        self.planned(text, values, control)
     }
 
-    fn planned(&self, text: &str, control: &QueryControl) -> Result<Answer, EngineError> {
+    fn planned(&self, text: &str, values: &[ParameterValue], control: &QueryControl) -> Result<Answer, EngineError> {
         let (context, statement, progress) = (self.context_on(control), text.to_owned(), Arc::clone(&control.progress));
+        let values = values.to_vec();
         let plan = async move {
-            let mistake = |error: &DataFusionError, original: &dyn Fn(u64, u64) -> u64| {
-                EngineError::known(error).unwrap_or_else(|| {
-                    let tables = describe::table_names(&context);
-                    let tables: Vec<_> = tables.iter().map(String::as_str).collect();
-                    Mistake::explain(&statement, error, &tables, original).into()
-                })
-            };
-            let parsed = Parsed::new(&context, &statement).map_err(|error| mistake(&error, &|_, column| column))?;
+            let parsed = parsed(&context, &statement)?;
             let quoted = parsed.quoted();
-            let answer = statement::answer(&context, parsed, &progress).await;
-            answer.map_err(|error| mistake(&error, &|line, column| quoted.original(line, column)))
+            let answer = statement::answer(&context, parsed, &values, &progress).await;
+            let original = |line, column| quoted.original(line, column);
+            answer.map_err(|error| mistake(&context, &statement, &error, &original))
         };
         self.answer(plan, control)
+    }
+
+    /// What a statement takes and gives, without answering it. `declared` are the types of its parameters that the caller knows.
+    ///
+    /// Must not be called from an asynchronous task: planning blocks.
+    pub fn describe_on(
+        &self,
+        text: &str,
+        declared: &[Option<DataType>],
+        control: &QueryControl,
+    ) -> Result<StatementDescription, EngineError> {
+        let (context, statement, declared) = (self.context_on(control), text.to_owned(), declared.to_vec());
+        let plan = async move {
+            let parsed = parsed(&context, &statement)?;
+            let quoted = parsed.quoted();
+            let original = |line, column| quoted.original(line, column);
+            let description = statement::description(&context, parsed, &declared).await;
+            description.map_err(|error| mistake(&context, &statement, &error, &original))
+        };
+        self.running.start(self.threads)?.wait(plan, &Watch::new(control))
+    }
+
+    /// The tables, and what their columns hold.
+    pub fn tables(&self) -> Vec<TableDescription> {
+        describe::described(&self.context)
+    }
+
+    /// Adds tables under a schema of their own, which statements name before the table.
+    pub fn add_schema(&self, name: &str, tables: Arc<dyn SchemaProvider>) -> Result<(), EngineError> {
+        let catalog = self.context.catalog("datafusion");
+        let added = catalog.map(|catalog| catalog.register_schema(name, tables));
+        added.transpose().map(drop).map_err(EngineError::plan)
+    }
+
+    /// Adds a function, in place of one of the same name.
+    pub fn add_function(&self, function: ScalarUDF) {
+        self.context.register_udf(function);
     }
 
     /// Asks as nfdump does: a filter, a time window, and what to make of the flows that pass.
@@ -321,6 +364,24 @@ impl Engine {
         let planned = self.running.start(self.threads)?.wait(plan.map_err(EngineError::plan), &watch);
         planned.map(DataFrame::into_unoptimized_plan)
     }
+}
+
+fn parsed(context: &SessionContext, statement: &str) -> Result<Parsed, EngineError> {
+    Parsed::new(context, statement).map_err(|error| mistake(context, statement, &error, &|_, column| column))
+}
+
+/// What is wrong with a statement; `original` is that of [`Mistake::explain`].
+fn mistake(
+    context: &SessionContext,
+    statement: &str,
+    error: &DataFusionError,
+    original: &dyn Fn(u64, u64) -> u64,
+) -> EngineError {
+    EngineError::known(error).unwrap_or_else(|| {
+        let tables = describe::table_names(context);
+        let tables: Vec<_> = tables.iter().map(String::as_str).collect();
+        Mistake::explain(statement, error, &tables, original).into()
+    })
 }
 
 /// Flows with the counts that a question is about; `kept` are those of the archive.

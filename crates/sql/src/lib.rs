@@ -21,6 +21,8 @@ pub mod flows;
 pub mod functions;
 pub mod mistake;
 pub mod output;
+pub mod parameters;
+pub mod service;
 pub mod standing;
 pub mod stored_flows;
 pub mod timeline;
@@ -43,14 +45,17 @@ mod values;
 
 pub use answer::{Answer, AnswerStream};
 pub use control::{QueryControl, Reached};
+pub use describe::{ColumnDescription, TableDescription};
 pub use engine::{Engine, EngineOptions, Totals};
 pub use enrichment::{Enrichment, EnrichmentFiles};
 pub use error::EngineError;
 pub use flows::{FlowAnswer, FlowAnswers};
 pub use functions::filter_expr;
-pub use mistake::{Mistake, Place};
+pub use mistake::{Mistake, MistakeKind, Place};
+pub use parameters::{ParameterValue, StatementDescription};
 pub use scan::encoded::PlanCodecError;
 pub use scan::flow_exec::FlowScanExec;
+pub use service::{AnswerSender, Asker, Login, Question, QuestionService, Reason, Refusal, Work};
 pub use timeline::TimeLine;
 pub use user_tables::UserTable;
 pub use weir_query::{

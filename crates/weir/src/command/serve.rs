@@ -15,7 +15,7 @@ use std::time::Duration;
 use anyhow::{Context, anyhow};
 use weir_chain::{Notices, Progress, Running};
 use weir_serve::server::RunningServer;
-use weir_serve::{ServeError, Server, Status, hash_password};
+use weir_serve::{ServeError, Server, Status, hash_password, scram_verifier};
 use weir_watch::RunnerOptions;
 
 use self::demo::Demo;
@@ -39,7 +39,10 @@ Examples:
     weir serve --archive flows --collect 0.0.0.0:2055
   Look at an archive that another process writes:
     weir serve --archive flows
-  With a configuration file, which has sections [http], [questions], [archive], [collect], [statistics], [watch] and [[users]]:
+  Let psql, Grafana and other clients of Postgres ask as well:
+    weir serve --archive flows --postgres 127.0.0.1:5433
+  With a configuration file, which has sections [http], [questions], [archive], [collect], [statistics], [watch], [postgres],
+  [flight] and [[users]]:
     weir serve weir.toml
     weir serve weir.toml --check";
 
@@ -60,6 +63,17 @@ pub(crate) struct Args {
     /// Listen for HTTP here; port 0 takes a free one [default: 127.0.0.1:2080]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
+    /// Speak the wire of Postgres here; port 0 takes a free one
+    ///
+    /// For psql, Grafana, DBeaver, JDBC and drivers. Clients of other machines need a certificate and users, in the sections
+    /// [postgres] and [[users]] of the configuration. Without the option or the section nobody is listened for.
+    #[arg(long, value_name = "ADDR:PORT")]
+    postgres: Option<SocketAddr>,
+    /// Speak Flight SQL here; port 0 takes a free one
+    ///
+    /// For ADBC, JDBC and other clients that take Arrow. As --postgres otherwise, with the section [flight].
+    #[arg(long, value_name = "ADDR:PORT")]
+    flight: Option<SocketAddr>,
     /// Collect here, an address and port with the transport before them; the option may be repeated
     ///
     /// As --listen of weir collect. All other options of collecting are in the sections [collect] and [archive] of the
@@ -89,11 +103,17 @@ pub(crate) struct Args {
     /// Read a password from standard input, print its hash for the configuration, and exit
     #[arg(long, exclusive = true)]
     hash_password: bool,
+    /// Read a password from standard input, print what clients of Postgres prove it with, and exit
+    #[arg(long, exclusive = true)]
+    scram_password: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.hash_password {
         return print_hash();
+    }
+    if args.scram_password {
+        return print_verifier();
     }
     let settings = Settings::of(args)?;
     if args.check {
@@ -198,9 +218,15 @@ impl Service {
     /// Answers from now on, and says where.
     fn start(&mut self) -> Result<(), ServeError> {
         let Some(server) = self.bound.take() else { return Ok(()) };
+        let (postgres, flight) = server.wires();
         let running = server.start(Arc::clone(&self.status))?;
         // whoever reads it may have gone
         drop(writeln!(io::stdout(), "weir answers at http://{}/", running.address()));
+        for (scheme, address) in [("postgresql", postgres), ("grpc", flight)] {
+            if let Some(address) = address {
+                drop(writeln!(io::stdout(), "and at {scheme}://{address}/"));
+            }
+        }
         self.running = Some(running);
         Ok(())
     }
@@ -210,14 +236,26 @@ impl Service {
     }
 }
 
-fn print_hash() -> anyhow::Result<ExitCode> {
+/// The password on standard input.
+fn read_password(flag: &str) -> anyhow::Result<String> {
     let mut line = String::new();
     io::stdin().read_line(&mut line).context("cannot read the password from standard input")?;
     let password = line.trim_end_matches(['\r', '\n']);
     if password.is_empty() {
-        return Err(anyhow!("the password is empty\nhint: weir serve --hash-password < password.txt"));
+        return Err(anyhow!("the password is empty\nhint: weir serve {flag} < password.txt"));
     }
-    let hash = hash_password(password).map_err(|error| anyhow!("the password cannot be hashed: {error}"))?;
+    Ok(password.to_owned())
+}
+
+fn print_verifier() -> anyhow::Result<ExitCode> {
+    let password = read_password("--scram-password")?;
+    println!("{}", scram_verifier(&password).context("the system has no random numbers")?);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn print_hash() -> anyhow::Result<ExitCode> {
+    let password = read_password("--hash-password")?;
+    let hash = hash_password(&password).map_err(|error| anyhow!("the password cannot be hashed: {error}"))?;
     println!("{hash}");
     Ok(ExitCode::SUCCESS)
 }

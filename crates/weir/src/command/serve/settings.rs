@@ -12,7 +12,7 @@ use weir_blocks::sources::collector::options::{
     ConnectionOptions, LimitOptions, ListenOptions, ListenerTlsOptions, RelayingOptions,
 };
 use weir_chain::{ChainBuilder, OptionError, Options, options};
-use weir_serve::{ConfigFile, HttpOptions, QuestionOptions, ServiceOptions};
+use weir_serve::{ConfigFile, FlightOptions, HttpOptions, PostgresOptions, QuestionOptions, ServiceOptions};
 
 use super::Args;
 use crate::command::collect::collecting;
@@ -27,6 +27,8 @@ const SECTIONS: &[(&str, &str)] = &[
     ("statistics", "What statistics are kept of"),
     ("watch", "Where watches are"),
     ("dashboards", "Where dashboards are"),
+    ("postgres", "How the wire of Postgres is spoken"),
+    ("flight", "How Flight SQL is spoken"),
     ("users", "Who may ask"),
 ];
 
@@ -113,6 +115,10 @@ impl Settings {
         let watches = section::<WatchSection>(&file, "watch", &named)?.map(|section| section.folder);
         let dashboards = section::<DashboardSection>(&file, "dashboards", &named)?.map(|section| section.folder);
         let statistics = section::<StatisticsSection>(&file, "statistics", &named)?;
+        let mut postgres: PostgresOptions = section(&file, "postgres", &named)?.unwrap_or_default();
+        postgres.listen = args.postgres.or(postgres.listen);
+        let mut flight: FlightOptions = section(&file, "flight", &named)?.unwrap_or_default();
+        flight.listen = args.flight.or(flight.listen);
         let folder = args.archive.clone().or_else(|| archive.folder.clone());
         let folder = folder.map_or_else(|| data_folder(if args.demo { "demo" } else { "archive" }), Ok)?;
         let service = ServiceOptions {
@@ -120,6 +126,8 @@ impl Settings {
             http,
             questions: section::<QuestionOptions>(&file, "questions", &named)?.unwrap_or_default(),
             users: file.users().map_err(named)?,
+            postgres,
+            flight,
             watches: args.watch.clone().or(watches),
             dashboards,
             collecting: collect.as_ref().map(|collect| collect.listening.listen.clone()).unwrap_or_default(),
