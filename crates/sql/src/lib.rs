@@ -25,6 +25,7 @@ pub mod standing;
 pub mod stored_flows;
 pub mod timeline;
 pub mod user_tables;
+pub mod view;
 
 mod ask;
 mod describe;
@@ -44,7 +45,7 @@ mod values;
 pub use answer::{Answer, AnswerStream};
 pub use control::{QueryControl, Reached};
 pub use engine::{Engine, EngineOptions, Totals};
-pub use enrichment::{Enrichment, EnrichmentFiles};
+pub use enrichment::{Enrichment, EnrichmentFiles, KnownAddress};
 pub use error::EngineError;
 pub use flows::{FlowAnswer, FlowAnswers};
 pub use functions::filter_expr;
@@ -53,6 +54,7 @@ pub use scan::encoded::PlanCodecError;
 pub use scan::flow_exec::FlowScanExec;
 pub use timeline::TimeLine;
 pub use user_tables::UserTable;
+pub use view::{FlowView, Pseudonyms};
 pub use weir_query::{
     AggregateKey, Direction, FlowQuery, Measure, Order, Progress, ProgressCounts, Select, Sorting, StatisticKey,
     TimeWindow, WindowRule,
