@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use openssl::ssl::{SslMethod, SslStream, SslVersion};
+use openssl::ssl::{Ssl, SslMethod, SslStream, SslVersion};
 
 use crate::identity::{CurrentIdentity, Identity};
 use crate::{AcceptError, TlsError, TlsServerOptions, TlsStream};
@@ -24,6 +24,12 @@ impl TlsServer {
     pub fn reload(&self, options: &TlsServerOptions) -> Result<(), TlsError> {
         self.identity.replace(identity(options)?);
         Ok(())
+    }
+
+    /// The state of a session that begins, for whoever does the handshake by other means, asynchronously for instance. Whether
+    /// the client has an admitted name is then theirs to look at.
+    pub fn session(&self) -> Result<Ssl, TlsError> {
+        Ok(self.identity.get().session()?)
     }
 
     /// Does the handshake with the client at the other end. How long it may take is for the connection to decide, whose
