@@ -41,6 +41,7 @@ mod waiting;
 mod burst;
 pub mod collector;
 mod deliver;
+pub mod inherited;
 mod listener;
 mod listening;
 pub mod relay;

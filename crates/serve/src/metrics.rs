@@ -138,6 +138,14 @@ impl Counters {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         writer.single(true, "http_connections", "Connections that were accepted", of(&http.connections))?;
         writer.single(true, "http_connections_refused", "Connections over the limit", of(&http.refused))?;
+        writer.single(true, "http_handshake_failures", "Connections without TLS", of(&http.handshake_failures))?;
+        let audit = self.0.listening.audit.counts();
+        writer.single(true, "audit_lines", "Lines of the audit", of(&audit.lines))?;
+        writer.single(true, "audit_lines_lost", "Lines of the audit that could not be written", of(&audit.lost))?;
+        writer.single(true, "audit_lines_left_out", "Lines about strangers over their limit", of(&audit.left_out))?;
+        writer.single(true, "reloads", "Times that the configuration was read again", self.0.reloads.done())?;
+        let failed = self.0.reloads.failed();
+        writer.single(true, "reload_failures", "Times that it could not be, and stayed as it was", failed)?;
         writer.single(false, "http_connections_open", "Connections that are open", of(&http.open))?;
         let classes: Vec<Sample<'_>> = (1..)
             .zip(&http.requests)

@@ -11,10 +11,11 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use weir_sql::{Login, Question, QuestionService, Reason, Refusal, Work};
 
-use crate::access::{Asker, Role};
+use crate::access::Asker;
 use crate::problem::{Answered, Problem};
 use crate::questions::Turn;
 use crate::service::Service;
+use crate::users::Role;
 
 /// How long threads of a statement that has ended may take before its temporary files are removed all the same.
 const CLOSING_MAX: Duration = Duration::from_millis(300);
@@ -39,33 +40,34 @@ impl QuestionService for Wires {
         self.0.access.has_users()
     }
 
-    fn local(&self, _from: IpAddr) -> Arc<dyn weir_sql::Asker> {
-        self.asker(Asker::local())
+    fn local(&self, from: IpAddr) -> Arc<dyn weir_sql::Asker> {
+        self.asker(Asker::local(from))
     }
 
-    fn scram_verifier(&self, name: &str, _from: IpAddr) -> Result<Option<String>, Refusal> {
-        Ok(self.0.access.user(name).and_then(|user| user.scram.clone()))
+    fn scram_verifier(&self, name: &str, from: IpAddr) -> Result<Option<String>, Refusal> {
+        self.0.access.begin_proof(name, from).map_err(refusal)?;
+        Ok(self.0.access.user(name).and_then(|user| user.scram))
     }
 
-    fn by_name(&self, name: &str, _from: IpAddr, is_proved: bool) -> Login {
-        let user = self.0.access.user(name).filter(|_| is_proved);
-        let user = user.ok_or_else(|| Refusal::new(Reason::Credentials, "the name or the password is not right"))?;
-        Ok(self.asker(Asker { name: user.name.clone(), role: user.role }))
+    fn by_name(&self, name: &str, from: IpAddr, is_proved: bool) -> Login {
+        let asker = is_proved.then(|| self.0.access.proved(name, from)).flatten();
+        let wrong = || Refusal::new(Reason::Credentials, "the name or the password is not right");
+        asker.map(|asker| self.asker(asker)).ok_or_else(wrong)
     }
 
-    fn by_password(&self, name: &str, password: &str, _from: IpAddr) -> BoxFuture<'static, Login> {
+    fn by_password(&self, name: &str, password: &str, from: IpAddr) -> BoxFuture<'static, Login> {
         let (wires, name, password) = (Self(Arc::clone(&self.0)), name.to_owned(), password.to_owned());
         async move {
-            let asker = wires.0.access.by_password(&name, &password).await.map_err(refusal)?;
+            let asker = wires.0.access.by_password(&name, &password, from).await.map_err(refusal)?;
             Ok(wires.asker(asker))
         }
         .boxed()
     }
 
-    fn by_token(&self, token: &str, _from: IpAddr) -> BoxFuture<'static, Login> {
+    fn by_token(&self, token: &str, from: IpAddr) -> BoxFuture<'static, Login> {
         let (wires, token) = (Self(Arc::clone(&self.0)), token.to_owned());
         async move {
-            let asker = wires.0.access.by_token(&token).await.map_err(refusal)?;
+            let asker = wires.0.access.by_token(&token, from).await.map_err(refusal)?;
             Ok(wires.asker(asker))
         }
         .boxed()
@@ -97,11 +99,11 @@ impl weir_sql::Asker for WireAsker {
 
 async fn ask(service: &Arc<Service>, asker: &Asker, question: Question, work: Work) -> Result<(), Refusal> {
     let refused: Arc<Mutex<Option<Refusal>>> = Arc::default();
-    let (asked, slot) = (Arc::clone(service), Arc::clone(&refused));
+    let (asked, slot, viewer) = (Arc::clone(service), Arc::clone(&refused), asker.clone());
     let run = move |turn: &Turn| -> Answered<()> {
         let snapshot = asked.archive.snapshot()?;
         let _admitted = turn.enter()?;
-        let engine = asked.archive.engine_in(&snapshot, &turn.control, question.zone)?;
+        let engine = asked.archive.engine_in(&snapshot, &turn.control, &viewer.view, question.zone)?;
         let worked = work(&engine, &turn.control);
         engine.close(CLOSING_MAX);
         worked.map_err(|refusal| {
@@ -111,7 +113,7 @@ async fn ask(service: &Arc<Service>, asker: &Asker, question: Question, work: Wo
             problem
         })
     };
-    let answered = service.questions.answer(&asker.name, question.text, run).await;
+    let answered = service.questions.answer(asker, question.text, run).await;
     answered.map_err(|problem| {
         let known = refused.lock().unwrap_or_else(PoisonError::into_inner).take();
         known.unwrap_or_else(|| refusal(problem))

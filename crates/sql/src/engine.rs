@@ -43,6 +43,7 @@ use crate::stored_flows::{StoredFlows, StoredTable};
 use crate::threads::RunningQuestions;
 use crate::user_tables::UserTable;
 use crate::values::NamedValues;
+use crate::view::FlowView;
 use crate::{EngineError, TableDescription, describe, functions, statement, user_tables};
 
 /// The part of the memory that indexes and frames may take, which several scans of one question share.
@@ -73,6 +74,9 @@ pub struct EngineOptions {
     pub zone: TimeZone,
     /// Sampling intervals that override what exporters report, for `bytes_scaled` and `packets_scaled`.
     pub corrections: Corrections,
+    /// What of the flows questions may see. Unless that is everything, `flows` is the only table of the archive, there is no
+    /// table of statistics, and plans are not explained: these tell of flows that are not seen.
+    pub view: FlowView,
     /// Whether scans filter, and leave out segments and pages that cannot hold a wanted row. Without, they give every row
     /// and the engine filters, which is for checking answers: they are the same. Default: yes.
     pub pruning: bool,
@@ -91,6 +95,7 @@ impl Default for EngineOptions {
             enrichment: Arc::default(),
             zone: TimeZone::UTC,
             corrections: Corrections::default(),
+            view: FlowView::default(),
             pruning: true,
         }
     }
@@ -110,6 +115,8 @@ pub struct Engine {
     /// `None` when the flows are not those of an archive.
     position: Option<Position>,
     reported: ReportedNames,
+    /// Whether everything is seen.
+    is_whole: bool,
 }
 
 impl Engine {
@@ -132,11 +139,16 @@ impl Engine {
         control: &QueryControl,
     ) -> Result<Self, EngineError> {
         let provider = |table: Table| Arc::new(ArchiveTable::new(table, Arc::clone(snapshot), options.pruning));
-        let engine = Self::with_flows(provider(Table::Flows), Some(snapshot.position()), options)?;
+        let flows = ArchiveTable::new(Table::Flows, Arc::clone(snapshot), options.pruning);
+        let flows = Arc::new(flows.seen_through(options.view.clone()));
+        let engine = Self::with_flows(flows, Some(snapshot.position()), options)?;
+        if !options.view.is_whole() {
+            return engine.with_tables(options, control);
+        }
         for &table in Table::ALL.iter().filter(|table| **table != Table::Flows) {
             engine.context.register_table(table.name(), provider(table)).map_err(EngineError::plan)?;
         }
-        engine.with_files(options, control)
+        engine.with_statistics(options)?.with_tables(options, control)
     }
 
     /// An engine over flows that another store keeps. It has no other table but files of the caller.
@@ -145,7 +157,14 @@ impl Engine {
         options: &EngineOptions,
         control: &QueryControl,
     ) -> Result<Self, EngineError> {
-        Self::with_flows(Arc::new(StoredTable::new(store)), None, options)?.with_files(options, control)
+        if !options.view.is_whole() {
+            return Err(EngineError::plan(DataFusionError::NotImplemented(
+                "flows of another store have no views".to_owned(),
+            )));
+        }
+        Self::with_flows(Arc::new(StoredTable::new(store)), None, options)?
+            .with_statistics(options)?
+            .with_tables(options, control)
     }
 
     /// An engine with the table `flows`.
@@ -170,11 +189,12 @@ impl Engine {
         let kept = context.read_table(Arc::clone(&flows)).map_err(planned)?;
         let scaled = Arc::new(SqlView::new(scaling::with_scaled(kept, &corrections).map_err(planned)?, None));
         context.register_table(Table::Flows.name(), scaled).map_err(planned)?;
-        Ok(Self { context, threads, running: RunningQuestions::default(), flows, position, reported })
+        let is_whole = options.view.is_whole();
+        Ok(Self { context, threads, running: RunningQuestions::default(), flows, position, reported, is_whole })
     }
 
-    /// The same with statistics and files of the caller as tables.
-    fn with_files(self, options: &EngineOptions, control: &QueryControl) -> Result<Self, EngineError> {
+    /// The same with statistics as a table.
+    fn with_statistics(self, options: &EngineOptions) -> Result<Self, EngineError> {
         if let Some(folder) = &options.statistics {
             // questions about flows do not fail because of statistics
             match SeriesStore::open(folder) {
@@ -185,6 +205,11 @@ impl Engine {
                 Err(error) => tracing::warn!("there is no table series: {error}"),
             }
         }
+        Ok(self)
+    }
+
+    /// The same with files of the caller as tables.
+    fn with_tables(self, options: &EngineOptions, control: &QueryControl) -> Result<Self, EngineError> {
         if !options.tables.is_empty() {
             self.add_tables(options.tables.clone(), control)?;
         }
@@ -227,7 +252,8 @@ impl Engine {
         values: &[ParameterValue],
         control: &QueryControl,
     ) -> Result<Answer, EngineError> {
-        if self.position.is_some() && self.reported.get().is_none() && enrichment::needs_reported(text) {
+        if self.position.is_some() && self.is_whole && self.reported.get().is_none() && enrichment::needs_reported(text)
+        {
             let mut names = InterfaceNames::default();
             for batch in self.planned(enrichment::REPORTED, &[], control)? {
                 enrichment::add_reported(&mut names, &batch?);
@@ -240,9 +266,9 @@ impl Engine {
 
     fn planned(&self, text: &str, values: &[ParameterValue], control: &QueryControl) -> Result<Answer, EngineError> {
         let (context, statement, progress) = (self.context_on(control), text.to_owned(), Arc::clone(&control.progress));
-        let values = values.to_vec();
+        let (values, is_whole) = (values.to_vec(), self.is_whole);
         let plan = async move {
-            let parsed = parsed(&context, &statement)?;
+            let parsed = parsed(&context, &statement, is_whole)?;
             let quoted = parsed.quoted();
             let answer = statement::answer(&context, parsed, &values, &progress).await;
             let original = |line, column| quoted.original(line, column);
@@ -261,8 +287,9 @@ impl Engine {
         control: &QueryControl,
     ) -> Result<StatementDescription, EngineError> {
         let (context, statement, declared) = (self.context_on(control), text.to_owned(), declared.to_vec());
+        let is_whole = self.is_whole;
         let plan = async move {
-            let parsed = parsed(&context, &statement)?;
+            let parsed = parsed(&context, &statement, is_whole)?;
             let quoted = parsed.quoted();
             let original = |line, column| quoted.original(line, column);
             let description = statement::description(&context, parsed, &declared).await;
@@ -366,8 +393,11 @@ impl Engine {
     }
 }
 
-fn parsed(context: &SessionContext, statement: &str) -> Result<Parsed, EngineError> {
-    Parsed::new(context, statement).map_err(|error| mistake(context, statement, &error, &|_, column| column))
+/// Parses a statement. Who does not see the whole of the flows is shown no plan.
+fn parsed(context: &SessionContext, statement: &str, is_whole: bool) -> Result<Parsed, EngineError> {
+    let parsed = Parsed::new(context, statement);
+    let parsed = parsed.and_then(|parsed| if is_whole { Ok(parsed) } else { parsed.unexplained() });
+    parsed.map_err(|error| mistake(context, statement, &error, &|_, column| column))
 }
 
 /// What is wrong with a statement; `original` is that of [`Mistake::explain`].

@@ -66,6 +66,36 @@ impl Enrichment {
     }
 }
 
+/// What files know about an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KnownAddress<'a> {
+    /// Number of the autonomous system.
+    pub asn: Option<u32>,
+    /// Code of the country.
+    pub country: Option<&'a str>,
+    /// The label.
+    pub label: Option<&'a str>,
+}
+
+impl Enrichment {
+    /// What is known about an address, 4 or 16 octets in network order.
+    pub fn address(&self, octets: &[u8]) -> KnownAddress<'_> {
+        fn text<'a>(table: &'a Option<PrefixMap<String>>, octets: &[u8]) -> Option<&'a str> {
+            table.as_ref()?.find_octets(octets).map(String::as_str)
+        }
+        KnownAddress {
+            asn: self.asn.as_ref().and_then(|table| table.find_octets(octets)).copied(),
+            country: text(&self.countries, octets),
+            label: text(&self.labels, octets),
+        }
+    }
+
+    /// The name of an interface by the file; exporters may have reported another.
+    pub fn interface(&self, exporter: &[u8], index: u32) -> Option<&str> {
+        self.interfaces.as_ref()?.name(exporter, index)
+    }
+}
+
 /// Names of interfaces that exporters reported, once they were looked up.
 pub(crate) type ReportedNames = Arc<OnceLock<InterfaceNames>>;
 

@@ -27,6 +27,7 @@ pub mod standing;
 pub mod stored_flows;
 pub mod timeline;
 pub mod user_tables;
+pub mod view;
 
 mod ask;
 mod describe;
@@ -47,7 +48,7 @@ pub use answer::{Answer, AnswerStream};
 pub use control::{QueryControl, Reached};
 pub use describe::{ColumnDescription, TableDescription};
 pub use engine::{Engine, EngineOptions, Totals};
-pub use enrichment::{Enrichment, EnrichmentFiles};
+pub use enrichment::{Enrichment, EnrichmentFiles, KnownAddress};
 pub use error::EngineError;
 pub use flows::{FlowAnswer, FlowAnswers};
 pub use functions::filter_expr;
@@ -58,6 +59,7 @@ pub use scan::flow_exec::FlowScanExec;
 pub use service::{AnswerSender, Asker, Login, Question, QuestionService, Reason, Refusal, Work};
 pub use timeline::TimeLine;
 pub use user_tables::UserTable;
+pub use view::{FlowView, Pseudonyms};
 pub use weir_query::{
     AggregateKey, Direction, FlowQuery, Measure, Order, Progress, ProgressCounts, Select, Sorting, StatisticKey,
     TimeWindow, WindowRule,

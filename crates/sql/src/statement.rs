@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, SchemaRef};
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::execution::SendableRecordBatchStream;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -104,6 +104,19 @@ impl Parsed {
         };
         refuse_changes(&statement, text)?;
         Ok(Self { statement, quoted })
+    }
+
+    /// The same, unless it asks for a plan: plans name the rows, and the filters, that a view hides.
+    pub(crate) fn unexplained(self) -> Result<Self> {
+        let is_plan = match &self.statement {
+            Statement::Explain(_) => true,
+            Statement::Statement(ansi) => matches!(&**ansi, Ansi::Explain { .. }),
+            _ => false,
+        };
+        if is_plan {
+            return plan_err!("plans are not shown to who sees a part of the flows");
+        }
+        Ok(self)
     }
 
     pub(crate) fn quoted(&self) -> Quoted {

@@ -8,6 +8,7 @@ mod command;
 mod flags;
 mod foreground_query;
 mod running;
+mod service_manager;
 mod time_args;
 
 use std::io::IsTerminal;
@@ -41,6 +42,8 @@ enum Command {
     Series(command::series::Args),
     Watch(command::watch::Args),
     Serve(Box<command::serve::Args>),
+    Config(command::config::Args),
+    User(command::user::Args),
     #[cfg(feature = "cassandra")]
     Forward(command::forward::Args),
     Books(command::books::Args),
@@ -66,6 +69,8 @@ fn main() -> ExitCode {
         Command::Series(args) => command::series::run(&args),
         Command::Watch(args) => command::watch::run(&args),
         Command::Serve(args) => command::serve::run(&args),
+        Command::Config(args) => command::config::run(&args),
+        Command::User(args) => command::user::run(&args),
         #[cfg(feature = "cassandra")]
         Command::Forward(args) => command::forward::run(&args),
         Command::Books(args) => command::books::run(&args),

@@ -49,5 +49,13 @@ mod query;
 mod series;
 #[path = "weir/serve.rs"]
 mod serve;
+#[path = "weir/serve_access.rs"]
+mod serve_access;
+#[path = "weir/serve_metrics.rs"]
+mod serve_metrics;
+#[path = "weir/serve_process.rs"]
+mod serve_process;
+#[path = "weir/service.rs"]
+mod service;
 #[path = "weir/watches.rs"]
 mod watches;

@@ -217,6 +217,8 @@ pub(crate) struct Shared {
     queue_drops_booked: AtomicU64,
     kernel_drops_booked: AtomicU64,
     inodes: Vec<u64>,
+    /// What the kernel had dropped on sockets that were open before this process.
+    kernel_drops_before: u64,
     pub(crate) statistics: Mutex<Vec<Option<DecoderStatistics>>>,
     /// What decoders that have ended saw of each Observation Domain.
     pub(crate) diagnoses: Mutex<Vec<Diagnosis>>,
@@ -239,6 +241,7 @@ impl Shared {
             queue_drops: AtomicU64::new(0),
             queue_drops_booked: AtomicU64::new(0),
             kernel_drops_booked: AtomicU64::new(0),
+            kernel_drops_before: socket::kernel_drops(&inodes),
             inodes,
             statistics: Mutex::new(vec![None; decoders]),
             diagnoses: Mutex::default(),
@@ -254,7 +257,7 @@ impl Shared {
     fn drops(&self) -> [(Counter, u64); 2] {
         [
             (Counter::QueueDrops, self.queue_drops.load(Ordering::Relaxed)),
-            (Counter::KernelDrops, socket::kernel_drops(&self.inodes)),
+            (Counter::KernelDrops, socket::kernel_drops(&self.inodes).saturating_sub(self.kernel_drops_before)),
         ]
     }
 

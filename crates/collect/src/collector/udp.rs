@@ -14,6 +14,7 @@ use super::queue::{BurstReceiver, BurstSender};
 use super::{CollectError, CollectorOptions, Shared, lock};
 use crate::burst::{BURST_DATAGRAMS, Burst};
 use crate::deliver::Outgoing;
+use crate::inherited;
 use crate::relay::Relay;
 use crate::relay::network::is_allowed;
 use crate::socket::{self, ReceiveBuffers, ReceiveSocket};
@@ -40,6 +41,13 @@ fn bind_listener(listen: Listener, options: &CollectorOptions) -> Result<Vec<Rec
         ReceiveSocket::bind(address, options.buffer_octets, share)
             .map_err(|source| CollectError::Bind { listen, source })
     };
+    let inherited = inherited::take(listen.address);
+    if !inherited.is_empty() {
+        let of = |socket| {
+            ReceiveSocket::of(socket, options.buffer_octets).map_err(|source| CollectError::Bind { listen, source })
+        };
+        return inherited.into_iter().map(of).collect();
+    }
     if listen.address.port() != 0 {
         // Sockets that share a port would share it with another collector as well, and split its exporters with it.
         drop(UdpSocket::bind(listen.address).map_err(|source| CollectError::Bind { listen, source })?);

@@ -20,6 +20,12 @@ use crate::service::Service;
 pub(crate) async fn list(State(service): State<Arc<Service>>, asker: Asker) -> Answered<Response> {
     let mut questions = service.questions.list();
     questions.retain(|question| asker.role == Role::Admin || question.user == asker.name);
+    if !asker.view.is_whole() {
+        // what is read to find some flows are others too
+        for question in &mut questions {
+            (question.rows_read, question.octets_read, question.rows_all) = (0, 0, 0);
+        }
+    }
     json(&questions)
 }
 

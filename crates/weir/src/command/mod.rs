@@ -11,6 +11,7 @@ pub(crate) mod chain;
 #[cfg(feature = "cassandra")]
 mod cluster;
 pub(crate) mod collect;
+pub(crate) mod config;
 pub(crate) mod doctor;
 #[cfg(feature = "cassandra")]
 pub(crate) mod forward;
@@ -24,6 +25,7 @@ pub(crate) mod series;
 pub(crate) mod serve;
 pub(crate) mod shell;
 pub(crate) mod sql;
+pub(crate) mod user;
 pub(crate) mod watch;
 
 use std::fs;

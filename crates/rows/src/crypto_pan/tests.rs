@@ -6,10 +6,10 @@ use proptest::prelude::*;
 use super::*;
 
 /// The key of the sample that comes with the authors' implementation.
-const SAMPLE_KEY: Key = [
+const SAMPLE_KEY: Key = Key([
     21, 34, 23, 141, 51, 164, 207, 128, 19, 10, 91, 22, 73, 144, 125, 16, 216, 152, 143, 131, 121, 121, 101, 39, 98,
     87, 76, 45, 42, 132, 34, 2,
-];
+]);
 
 /// The addresses of the authors' `sample_trace_raw.dat` and `sample_trace_sanitized.dat`.
 const SAMPLE_TRACE: &str = "
@@ -78,7 +78,7 @@ fn ipv6_comes_out_as_from_other_implementations() {
 }
 
 /// The definition, bit by bit, with one block at a time and no table.
-fn by_definition(key: &Key, address: &[bool]) -> Vec<bool> {
+fn by_definition(key: &[u8; 32], address: &[bool]) -> Vec<bool> {
     let cipher = Aes128::new_from_slice(&key[..16]).expect("a key of 16 octets");
     let encrypt = |octets: [u8; 16]| {
         let mut block = Array::from(octets);
@@ -114,8 +114,8 @@ fn sharing(first: u128, second: u128, shared: u32, width: u32) -> (u128, u128) {
 
 proptest! {
     #[test]
-    fn images_are_those_of_the_definition(key: Key, address: u128, near: Vec<u8>) {
-        let mut pan = CryptoPan::new(&key, 4);
+    fn images_are_those_of_the_definition(key: [u8; 32], address: u128, near: Vec<u8>) {
+        let mut pan = CryptoPan::new(&Key(key), 4);
         for offset in near.into_iter().map(u128::from).chain([0, 0]) {
             let address = address.wrapping_add(offset << 60).wrapping_add(offset);
             prop_assert_eq!(bits(pan.v6(address), 128), by_definition(&key, &bits(address, 128)));
@@ -125,14 +125,27 @@ proptest! {
     }
 
     #[test]
-    fn what_shares_a_prefix_shares_as_much_of_it_afterwards(key: Key, a: u128, b: u128, v4: u32, v6: u32) {
-        let mut pan = CryptoPan::new(&key, 16);
+    fn what_shares_a_prefix_shares_as_much_of_it_afterwards(key: [u8; 32], a: u128, b: u128, v4: u32, v6: u32) {
+        let mut pan = CryptoPan::new(&Key(key), 16);
         let (shared, (first, second)) = (v4 % 33, sharing(a, b, v4 % 33, 32));
         prop_assert_eq!((first as u32 ^ second as u32).leading_zeros(), shared);
         prop_assert_eq!((pan.v4(first as u32) ^ pan.v4(second as u32)).leading_zeros(), shared);
         let (shared, (first, second)) = (v6 % 129, sharing(a, b, v6 % 129, 128));
         prop_assert_eq!((first ^ second).leading_zeros(), shared);
         prop_assert_eq!((pan.v6(first) ^ pan.v6(second)).leading_zeros(), shared);
+    }
+}
+
+#[test]
+fn an_image_leads_back_to_its_address() {
+    let words: Vec<&str> = SAMPLE_TRACE.split_whitespace().collect();
+    let pan = CryptoPan::new(&SAMPLE_KEY, 1);
+    for pair in words.chunks(2) {
+        assert_eq!(Ipv4Addr::from(pan.original_v4(v4(pair[1]))).to_string(), pair[0], "original of {}", pair[1]);
+    }
+    for (raw, image) in SAMPLE_V6 {
+        let image: Ipv6Addr = image.parse().expect("an IPv6 address");
+        assert_eq!(Ipv6Addr::from(pan.original_v6(image.into())).to_string(), *raw, "original of {image}");
     }
 }
 

@@ -9,10 +9,14 @@
 //! a newcomer takes the slot. What speaks against that is that two busy addresses may share a slot and push each other
 //! out; it costs time and never an answer.
 
+use std::fmt;
+
 use aes::Aes128;
 use aes::cipher::{Array, BlockCipherEncrypt, KeyInit};
 
-use super::key::Key;
+mod key;
+
+pub use key::{Key, KeyError};
 
 /// Most blocks encrypted at once.
 const BLOCKS_MAX: u32 = 64;
@@ -22,7 +26,7 @@ const PREFIX_BITS: u32 = 16;
 const KNOWN: u32 = 1 << 31;
 
 /// Replaces addresses by their images under a key.
-pub(super) struct CryptoPan {
+pub struct CryptoPan {
     cipher: Aes128,
     pad: u128,
     /// The pad's bits for each of the prefixes of 16 bits.
@@ -33,10 +37,17 @@ pub(super) struct CryptoPan {
     v6: Slots<u128>,
 }
 
+impl fmt::Debug for CryptoPan {
+    /// Without the key: a log is no place for it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CryptoPan").finish_non_exhaustive()
+    }
+}
+
 impl CryptoPan {
     /// A cipher that keeps the images of `cache_entries` IPv4 addresses, and a quarter as many of IPv6.
-    pub(super) fn new(key: &Key, cache_entries: usize) -> Self {
-        let (secret, pad) = key.split_at(16);
+    pub fn new(key: &Key, cache_entries: usize) -> Self {
+        let (secret, pad) = key.0.split_at(16);
         let cipher = Aes128::new(&octets_of(secret).into());
         let mut pad: aes::Block = octets_of(pad).into();
         cipher.encrypt_block(&mut pad);
@@ -53,13 +64,13 @@ impl CryptoPan {
     }
 
     /// Octets of memory that the tables take.
-    pub(super) fn octets(&self) -> usize {
+    pub fn octets(&self) -> usize {
         size_of_val(&self.prefixes[..]) + self.v4.octets() + self.v6_upper.octets() + self.v6.octets()
     }
 
     /// The image of an IPv4 address.
     #[inline]
-    pub(super) fn v4(&mut self, address: u32) -> u32 {
+    pub fn v4(&mut self, address: u32) -> u32 {
         let slot = self.v4.slot(u64::from(address));
         match self.v4.entries[slot] {
             (known, image) if known == address => image,
@@ -73,7 +84,7 @@ impl CryptoPan {
 
     /// The image of an IPv6 address.
     #[inline]
-    pub(super) fn v6(&mut self, address: u128) -> u128 {
+    pub fn v6(&mut self, address: u128) -> u128 {
         let slot = self.v6.slot((address >> 64) as u64 ^ (address as u64).rotate_left(32));
         match self.v6.entries[slot] {
             (known, image) if known == address => image,
@@ -83,6 +94,38 @@ impl CryptoPan {
                 image
             }
         }
+    }
+
+    /// Replaces an address, 4 or 16 octets in network order, by its image; false for octets of another number.
+    #[inline]
+    pub fn replace(&mut self, octets: &mut [u8]) -> bool {
+        if let Ok(address) = <[u8; 4]>::try_from(&*octets) {
+            octets.copy_from_slice(&self.v4(u32::from_be_bytes(address)).to_be_bytes());
+        } else if let Ok(address) = <[u8; 16]>::try_from(&*octets) {
+            octets.copy_from_slice(&self.v6(u128::from_be_bytes(address)).to_be_bytes());
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// The IPv4 address whose image is this.
+    pub fn original_v4(&self, image: u32) -> u32 {
+        (self.original(u128::from(image) << 96, 32) >> 96) as u32
+    }
+
+    /// The IPv6 address whose image is this.
+    pub fn original_v6(&self, image: u128) -> u128 {
+        self.original(image, 128)
+    }
+
+    /// The first bits of the address whose image has these, one after the other: what a bit is exclusive-ored with follows
+    /// from those before it.
+    fn original(&self, image: u128, bits: u32) -> u128 {
+        (0..bits).fold(0, |address, bit| {
+            let of_image = image & 1 << (127 - bit);
+            address | of_image ^ self.pad_bits(address, bit, bit + 1)
+        })
     }
 
     fn v4_anew(&mut self, address: u32) -> u32 {

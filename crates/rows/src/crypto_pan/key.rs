@@ -1,25 +1,54 @@
 //! The key of Crypto-PAn, read from a file.
 //!
-//! The key never leaves this module and the cipher made of it: it has no `Debug`, and errors name lengths and places,
+//! The key never leaves this module and the cipher made of it: its `Debug` is a word, and errors name lengths and places,
 //! never octets.
 
-use std::path::Path;
-
-use weir_chain::ComponentError;
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
 
 /// 16 octets of AES key, then 16 octets that the pad is made of.
-pub(super) type Key = [u8; 32];
+#[derive(Clone, PartialEq, Eq)]
+pub struct Key(pub(super) [u8; 32]);
 
-/// Reads a key file: 32 octets, or 64 hexadecimal digits with or without `0x` before and white space around them.
-pub(super) fn read(path: &Path) -> Result<Key, ComponentError> {
-    let content = std::fs::read(path)
-        .map_err(|error| ComponentError::caused(format!("key file {} cannot be read", path.display()), error))?;
-    parse(&content).map_err(|what| ComponentError::new(format!("key file {} {what}", path.display())))
+/// Why a file holds no key.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// It cannot be read.
+    #[error("key file {} cannot be read", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// What it holds is none.
+    #[error("key file {} {problem}", path.display())]
+    NoKey {
+        /// The file.
+        path: PathBuf,
+        /// Lengths and places, no octets.
+        problem: String,
+    },
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+impl Key {
+    /// Reads a key file: 32 octets, or 64 hexadecimal digits with or without `0x` before and white space around them.
+    pub fn read(path: &Path) -> Result<Self, KeyError> {
+        let content = std::fs::read(path).map_err(|source| KeyError::Read { path: path.to_owned(), source })?;
+        parse(&content).map(Self).map_err(|problem| KeyError::NoKey { path: path.to_owned(), problem })
+    }
 }
 
 /// 32 octets are a key whatever they are, so that a key of random octets is never taken for text.
-fn parse(content: &[u8]) -> Result<Key, String> {
-    if let Ok(key) = Key::try_from(content) {
+fn parse(content: &[u8]) -> Result<[u8; 32], String> {
+    if let Ok(key) = <[u8; 32]>::try_from(content) {
         return Ok(key);
     }
     let digits = content.trim_ascii();
@@ -28,7 +57,7 @@ fn parse(content: &[u8]) -> Result<Key, String> {
         let octets = content.len();
         return Err(format!("has {octets} octets, but 32 octets or 64 hexadecimal digits are needed"));
     }
-    let mut key = Key::default();
+    let mut key = [0; 32];
     for (place, &digit) in digits.iter().enumerate() {
         let Some(value) = char::from(digit).to_digit(16) else {
             return Err(format!("has 64 letters, but that at place {} is no hexadecimal digit", place + 1));
@@ -43,7 +72,7 @@ mod tests {
     use super::*;
 
     const HEX: &str = "1522178d33a4cf80130a5b1649907d10d8988f837979652762574c2d2a842202";
-    const RAW: Key = [
+    const RAW: [u8; 32] = [
         21, 34, 23, 141, 51, 164, 207, 128, 19, 10, 91, 22, 73, 144, 125, 16, 216, 152, 143, 131, 121, 121, 101, 39,
         98, 87, 76, 45, 42, 132, 34, 2,
     ];
