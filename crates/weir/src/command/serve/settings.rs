@@ -11,6 +11,7 @@ use weir_blocks::sources::collector::CollectorSourceOptions;
 use weir_blocks::sources::collector::options::{
     ConnectionOptions, LimitOptions, ListenOptions, ListenerTlsOptions, RelayingOptions,
 };
+use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions, ExporterFileOptions};
 use weir_chain::{ChainBuilder, OptionError, Options, options};
 use weir_serve::{ConfigFile, HttpOptions, QuestionOptions, ServiceOptions};
 
@@ -24,6 +25,7 @@ const SECTIONS: &[(&str, &str)] = &[
     ("questions", "How much questions may use"),
     ("archive", "Where the archive is, how it is sealed, and what is kept"),
     ("collect", "Where datagrams and connections come in"),
+    ("enrichment", "Files whose contents are kept with the flows: countries, labels, names"),
     ("statistics", "What statistics are kept of"),
     ("watch", "Where watches are"),
     ("users", "Who may ask"),
@@ -61,6 +63,17 @@ options! {
 }
 
 options! {
+    /// The section `enrichment`, which has files of the transform `enrich`.
+    struct EnrichmentSection {}
+    includes {
+        /// What is known of addresses.
+        addresses: AddressFileOptions,
+        /// What is known of exporters.
+        exporters: ExporterFileOptions,
+    }
+}
+
+options! {
     /// The section `statistics`, which has the options of the sink `statistics`.
     struct StatisticsSection {
         /// Folder of the statistics; the folder statistics of the archive without it.
@@ -86,6 +99,7 @@ pub(super) struct Settings {
     pub(super) demo_rate: Option<u32>,
     archive: ArchiveSection,
     collect: Option<CollectSection>,
+    enrichment: EnrichmentSection,
     statistics: Option<StatisticsSection>,
 }
 
@@ -118,6 +132,7 @@ impl Settings {
             demo_rate: args.demo.then_some(args.demo_rate),
             archive,
             collect,
+            enrichment: section(&file, "enrichment", &named)?.unwrap_or_default(),
             statistics: statistics.or_else(|| args.statistics.then(StatisticsSection::default)),
         })
     }
@@ -137,7 +152,9 @@ impl Settings {
             statistics: section.folder.clone().unwrap_or_else(|| folder.join(series::FOLDER)),
             series: section.series.clone(),
         });
-        Some(collecting(source, sink, statistics))
+        let EnrichmentSection { addresses, exporters } = self.enrichment.clone();
+        let enrichment = EnrichOptions { addresses, exporters, ..EnrichOptions::default() };
+        Some(collecting(source, enrichment, sink, statistics))
     }
 }
 
