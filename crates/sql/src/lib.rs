@@ -25,6 +25,7 @@ pub mod standing;
 pub mod stored_flows;
 pub mod timeline;
 pub mod user_tables;
+pub mod value_names;
 
 mod ask;
 mod describe;
@@ -53,6 +54,7 @@ pub use scan::encoded::PlanCodecError;
 pub use scan::flow_exec::FlowScanExec;
 pub use timeline::TimeLine;
 pub use user_tables::UserTable;
+pub use value_names::{NameColumns, NameFiles, ValueNames};
 pub use weir_query::{
     AggregateKey, Direction, FlowQuery, Measure, Order, Progress, ProgressCounts, Select, Sorting, StatisticKey,
     TimeWindow, WindowRule,
