@@ -38,6 +38,7 @@ mod texts;
 mod time_flags;
 mod waiting;
 
+mod applications;
 mod burst;
 pub mod collector;
 mod deliver;

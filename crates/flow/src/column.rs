@@ -170,6 +170,16 @@ columns! {
     TcpRtt "tcp_rtt" U32 "µs" [] [] "rtt", "Round trip time of TCP's handshake: from the SYN to the ACK that answers the SYN with ACK, which is the way to the server and back and the way to the client and back.";
     Retransmissions "retransmissions" U32 "packets" [] [] {35632/109} "retrans", "Segments of TCP all of whose octets were seen before.";
     RetransmissionsReverse "retransmissions_reverse" U32 "packets" [] [] {35632/110} "retrans rev", "Segments of TCP in the opposite direction all of whose octets were seen before.";
+    SrcCountry "src_country" Text "" [57573] [] "src country", "ISO code of the country of the source when the flow came in, as the exporter reported it or a database had it (`enrichment`).";
+    DstCountry "dst_country" Text "" [57575] [] "dst country", "ISO code of the country of the destination, as `src_country`.";
+    SrcLabel "src_label" Text "" [] [] "src label", "Label of the longest prefix that holds the source, by the file of labels.";
+    DstLabel "dst_label" Text "" [] [] "dst label", "Label of the longest prefix that holds the destination, by the file of labels.";
+    InIfName "in_if_name" Text "" [] [] "in if name", "Name of `in_if` at the exporter, by the file of interfaces.";
+    OutIfName "out_if_name" Text "" [] [] "out if name", "Name of `out_if` at the exporter, by the file of interfaces.";
+    ExporterName "exporter_name" Text "" [] [] "exporter name", "Name of the exporter, by the file of exporters.";
+    SrcName "src_name" Text "" [] [] "src name", "Name of the host of the source, by reverse DNS when the flow came in.";
+    DstName "dst_name" Text "" [] [] "dst name", "Name of the host of the destination, by reverse DNS when the flow came in.";
+    Enrichment "enrichment" Text "" [] [] "enrichment", "Files that the flow was enriched from, and the version of each: the type of a database and when it was built, the name of a file and when it was changed; null when it was not enriched.";
     Elements "elements" Elements "" [] [] "elements", "Information Elements of the record that have no column of their own, as they came; lists are followed by what is in them.";
 }
 

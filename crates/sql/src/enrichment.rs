@@ -128,7 +128,8 @@ pub(crate) fn add_reported(names: &mut InterfaceNames, batch: &arrow::array::Rec
     }
 }
 
-fn ip(octets: &[u8]) -> Option<IpAddr> {
+/// An address of 4 or 16 octets.
+pub(crate) fn ip(octets: &[u8]) -> Option<IpAddr> {
     if let Ok(v4) = <[u8; 4]>::try_from(octets) {
         return Some(v4.into());
     }

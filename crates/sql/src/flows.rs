@@ -66,6 +66,14 @@ impl FlowAnswer {
             Self::Engine(answer) => answer.schema(),
         }
     }
+
+    /// Of an approximate answer: flows, packets and bytes that a value without a row has at most.
+    pub fn unlisted_max(&self) -> Option<[u64; 3]> {
+        match self {
+            Self::Direct(answer) => answer.unlisted_max(),
+            Self::Engine(_) => None,
+        }
+    }
 }
 
 impl Iterator for FlowAnswer {

@@ -27,6 +27,7 @@ pub mod standing;
 pub mod stored_flows;
 pub mod timeline;
 pub mod user_tables;
+pub mod value_names;
 pub mod view;
 
 mod ask;
@@ -59,6 +60,7 @@ pub use scan::flow_exec::FlowScanExec;
 pub use service::{AnswerSender, Asker, Login, Question, QuestionService, Reason, Refusal, Work};
 pub use timeline::TimeLine;
 pub use user_tables::UserTable;
+pub use value_names::{NameColumns, NameFiles, ValueNames};
 pub use view::{FlowView, Pseudonyms};
 pub use weir_query::{
     AggregateKey, Direction, FlowQuery, Measure, Order, Progress, ProgressCounts, Select, Sorting, StatisticKey,

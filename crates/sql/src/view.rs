@@ -20,8 +20,18 @@ use weir_rows::crypto_pan::{CryptoPan, Key, KeyError};
 
 /// Images of IPv4 addresses that a partition of a scan keeps for the next time.
 const CACHE_ENTRIES: usize = 1 << 12;
-/// Columns of text that name hosts or people.
-const NAMES: [Column; 4] = [Column::ServerName, Column::DnsName, Column::HttpHost, Column::UserAgent];
+/// Columns of text that name hosts or people; a label may be that of one address.
+const NAMES: [Column; 9] = [
+    Column::ServerName,
+    Column::DnsName,
+    Column::HttpHost,
+    Column::UserAgent,
+    Column::SrcLabel,
+    Column::DstLabel,
+    Column::SrcName,
+    Column::DstName,
+    Column::ExporterName,
+];
 
 /// What of the flows a question may see: all of them as they are, unless something is said.
 #[derive(Debug, Clone)]

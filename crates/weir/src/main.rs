@@ -114,7 +114,7 @@ fn log_to_standard_error() {
 mod tests {
     use std::collections::BTreeMap;
 
-    use clap::CommandFactory;
+    use clap::{CommandFactory, Parser};
 
     use super::Arguments;
 
@@ -135,6 +135,38 @@ mod tests {
             assert!(after.contains("Examples:") || name == "weir nfdump", "{name} has no examples");
             assert!(after.contains(&name) || name == "weir nfdump", "the examples of {name} do not call it");
         }
+    }
+
+    /// The words of a line for a shell, as far as examples need one: quotes, redirections and comments.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+        for letter in line.chars().chain([' ']) {
+            match (quote, letter) {
+                (None, '\'' | '"') => quote = Some(letter),
+                (Some(open), letter) if letter == open => quote = None,
+                (None, ' ') => words.extend((!word.is_empty()).then(|| std::mem::take(&mut word))),
+                (_, letter) => word.push(letter),
+            }
+        }
+        let end = words.iter().position(|word| matches!(word.as_str(), "#" | ">" | "<" | "|" | "&"));
+        words.truncate(end.unwrap_or(words.len()));
+        words
+    }
+
+    /// Examples are what people copy, so none may have an option that is gone.
+    #[test]
+    fn examples_are_commands() {
+        let mut examples = 0;
+        for (name, command) in leaves(&Arguments::command(), "weir") {
+            let after = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+            for line in after.lines().map(str::trim).filter(|line| line.starts_with("weir ")) {
+                examples += 1;
+                if let Err(error) = Arguments::try_parse_from(words(line)) {
+                    panic!("an example of {name}: {line}\n{error}");
+                }
+            }
+        }
+        assert!(examples > 60, "only {examples} examples were found");
     }
 
     #[test]

@@ -24,6 +24,12 @@ mod cluster;
 mod commands;
 #[path = "weir/damage.rs"]
 mod damage;
+#[path = "weir/enrichment.rs"]
+mod enrichment;
+#[path = "weir/examples.rs"]
+mod examples;
+#[path = "weir/first_day.rs"]
+mod first_day;
 #[path = "weir/foreign.rs"]
 mod foreign;
 #[cfg(feature = "cassandra")]

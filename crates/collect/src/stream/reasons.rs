@@ -29,6 +29,11 @@ macro_rules! reasons {
             const fn counter(self) -> Counter {
                 match self { $($(Reason::$variant => Counter::$counter,)*)* }
             }
+
+            /// The counter of the books for this reason alone, which has its label as its name.
+            fn own_counter(self) -> Option<Counter> {
+                Counter::HANDSHAKE_REASONS.into_iter().find(|counter| counter.name() == self.label())
+            }
         }
     };
 }
@@ -96,9 +101,9 @@ impl From<AcceptError> for Reason {
 /// The counters that the books have for what is not a datagram, and the reasons behind them.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    seen: [AtomicU64; Tally::COUNTERS.len()],
+    seen: [AtomicU64; Tally::COUNTERS_LEN],
     /// What is in the books already.
-    booked: [AtomicU64; Tally::COUNTERS.len()],
+    booked: [AtomicU64; Tally::COUNTERS_LEN],
     reasons: [AtomicU64; Reason::ALL.len()],
     /// What is said about each reason.
     told: Mutex<[Told; Reason::ALL.len()]>,
@@ -117,7 +122,7 @@ struct Told {
 const TOLD_INTERVAL: Duration = Duration::from_mins(1);
 
 impl Tally {
-    const COUNTERS: [Counter; 7] = [
+    const TOTALS: [Counter; 7] = [
         Counter::ConnectionsAccepted,
         Counter::ConnectionsRefused,
         Counter::ConnectionsFailed,
@@ -126,9 +131,15 @@ impl Tally {
         Counter::RelayDrops,
         Counter::RelayFailures,
     ];
+    const COUNTERS_LEN: usize = Self::TOTALS.len() + Counter::HANDSHAKE_REASONS.len();
+
+    /// The counters, in the order of `seen`.
+    fn counters() -> impl Iterator<Item = Counter> {
+        Self::TOTALS.into_iter().chain(Counter::HANDSHAKE_REASONS)
+    }
 
     pub(crate) fn count(&self, counter: Counter, by: u64) {
-        if let Some(at) = Self::COUNTERS.iter().position(|known| *known == counter) {
+        if let Some(at) = Self::counters().position(|known| known == counter) {
             self.seen[at].fetch_add(by, Ordering::Relaxed);
         }
     }
@@ -136,6 +147,9 @@ impl Tally {
     pub(crate) fn count_reason(&self, reason: Reason) {
         self.reasons[reason as usize].fetch_add(1, Ordering::Relaxed);
         self.count(reason.counter(), 1);
+        if let Some(own) = reason.own_counter() {
+            self.count(own, 1);
+        }
     }
 
     /// Counts why a session of a peer was refused or closed, and says so, once a minute for each reason.
@@ -163,7 +177,7 @@ impl Tally {
 
     /// What has been counted since the last call.
     pub(crate) fn not_booked(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
-        Self::COUNTERS.iter().zip(&self.seen).zip(&self.booked).map(|((&counter, seen), booked)| {
+        Self::counters().zip(&self.seen).zip(&self.booked).map(|((counter, seen), booked)| {
             let seen = seen.load(Ordering::Relaxed);
             (counter, seen.saturating_sub(booked.fetch_max(seen, Ordering::Relaxed)))
         })
@@ -176,5 +190,25 @@ impl Tally {
             .map(|(reason, count)| (reason.label(), count.load(Ordering::Relaxed)))
             .filter(|(_, count)| *count > 0)
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_of_a_handshake_has_a_counter_of_the_books() {
+        let of_handshakes = Reason::ALL.iter().filter(|reason| reason.counter() == Counter::HandshakesFailed);
+        let mut own: Vec<_> = of_handshakes.map(|reason| reason.own_counter().expect("a counter")).collect();
+        own.dedup();
+        assert_eq!(own, Counter::HANDSHAKE_REASONS);
+        let tally = Tally::default();
+        tally.count_peer(Reason::NoCertificate, SocketAddr::from(([192, 0, 2, 7], 4740)));
+        let booked: Vec<_> = tally.not_booked().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(booked, [(Counter::HandshakesFailed, 1), (Counter::HandshakeNoCertificate, 1)]);
+        assert_eq!(tally.not_booked().map(|(_, count)| count).sum::<u64>(), 0);
+        let notice = tally.take_notice().expect("a notice");
+        assert!(notice.contains("192.0.2.7:4740") && notice.contains("handshake_no_certificate"), "{notice}");
     }
 }

@@ -35,6 +35,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueEnum;
+use weir_blocks::transforms::enrich::{self, EnrichOptions};
+use weir_chain::config::ThreadChoice;
 use weir_chain::{ByteSize, Chain, ChainBuilder, Progress};
 use weir_flow::Counter;
 use weir_flow::scaling::Corrections;
@@ -194,6 +196,18 @@ pub(crate) fn show_or_build(chain: ChainBuilder, shows: bool) -> anyhow::Result<
         let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
         anyhow::anyhow!("{}", texts.join("\n"))
     })
+}
+
+/// Puts the component `enrich` behind another one when anything is to be added; gives the name of the last of both.
+pub(crate) fn enriched(
+    chain: ChainBuilder,
+    input: &'static str,
+    options: EnrichOptions,
+) -> (ChainBuilder, &'static str) {
+    if options.columns().is_empty() {
+        return (chain, input);
+    }
+    (chain.add("enrich", &enrich::KIND, options, &[input], ThreadChoice::Default), "enrich")
 }
 
 /// Prints what decoders met: counters of the books that are not zero, and errors by kind.

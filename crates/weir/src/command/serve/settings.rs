@@ -12,6 +12,7 @@ use weir_blocks::sources::collector::CollectorSourceOptions;
 use weir_blocks::sources::collector::options::{
     ConnectionOptions, LimitOptions, ListenOptions, ListenerTlsOptions, RelayingOptions,
 };
+use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions, ExporterFileOptions};
 use weir_chain::options::OptionSpec;
 use weir_chain::{ChainBuilder, OptionError, Options, ReloadSignal, options};
 use weir_serve::config::{AccessOptions, RoleOptions, UserOptions};
@@ -31,12 +32,12 @@ pub(in crate::command) const SECTIONS: &[(&str, &str)] = &[
     ("questions", "How much questions may use"),
     ("archive", "Where the archive is, how it is sealed, and what is kept"),
     ("collect", "Where datagrams and connections come in"),
+    ("enrichment", "Files whose contents are kept with the flows: countries, labels, names"),
     ("statistics", "What statistics are kept of"),
     ("watch", "Where watches are"),
     ("dashboards", "Where dashboards are"),
     ("postgres", "How the wire of Postgres is spoken"),
     ("flight", "How Flight SQL is spoken"),
-    ("enrichment", "Files about addresses and interfaces"),
     ("audit", "Where it is written down who asked what"),
     ("access", "Where more users and the key of pseudonyms are"),
     ("roles", "Roles of your own: what their users may do and see"),
@@ -78,6 +79,17 @@ options! {
 }
 
 options! {
+    /// The section `enrichment`, which has files of the transform `enrich`.
+    struct EnrichmentSection {}
+    includes {
+        /// What is known of addresses.
+        addresses: AddressFileOptions,
+        /// What is known of exporters.
+        exporters: ExporterFileOptions,
+    }
+}
+
+options! {
     /// The section `statistics`, which has the options of the sink `statistics`.
     struct StatisticsSection {
         /// Folder of the statistics; the folder statistics of the archive without it.
@@ -105,23 +117,11 @@ options! {
     }
 }
 
-    /// The section `enrichment`.
-    struct EnrichmentSection {
-        /// Look up autonomous systems in this MaxMind DB file.
-        asn_mmdb: Option<PathBuf>,
-        /// Look up countries in this MaxMind DB file.
-        geo_mmdb: Option<PathBuf>,
-        /// Look up labels in this file of lines prefix,label.
-        labels: Option<PathBuf>,
-        /// Look up names of interfaces in this file of lines exporter,if_index,name; those that exporters report come next.
-        interfaces: Option<PathBuf>,
-    }
-}
-
 impl EnrichmentSection {
+    /// The files that questions look into: what was collected before they were named has nothing of them.
     fn files(self) -> EnrichmentFiles {
-        let Self { asn_mmdb, geo_mmdb, labels, interfaces } = self;
-        EnrichmentFiles { asn_mmdb, geo_mmdb, labels, interfaces }
+        let AddressFileOptions { asn_mmdb, geo_mmdb, labels } = self.addresses;
+        EnrichmentFiles { asn_mmdb, geo_mmdb, labels, interfaces: self.exporters.interfaces }
     }
 }
 
@@ -187,6 +187,7 @@ pub(super) struct Settings {
     pub(super) collector: Arc<OnceLock<ReloadSignal>>,
     archive: ArchiveSection,
     collect: Option<CollectSection>,
+    enrichment: EnrichmentSection,
     statistics: Option<StatisticsSection>,
 }
 
@@ -240,6 +241,7 @@ impl Settings {
             demo_rate: args.demo.then_some(args.demo_rate),
             archive,
             collect,
+            enrichment: section(&file, "enrichment", &named)?.unwrap_or_default(),
             statistics: statistics.or_else(|| args.statistics.then(StatisticsSection::default)),
         })
     }
@@ -259,7 +261,9 @@ impl Settings {
             statistics: section.folder.clone().unwrap_or_else(|| folder.join(series::FOLDER)),
             series: section.series.clone(),
         });
-        Some(collecting(source, sink, statistics))
+        let EnrichmentSection { addresses, exporters } = self.enrichment.clone();
+        let enrichment = EnrichOptions { addresses, exporters, ..EnrichOptions::default() };
+        Some(collecting(source, enrichment, sink, statistics))
     }
 }
 
