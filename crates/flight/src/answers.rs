@@ -28,9 +28,11 @@ use crate::errors::status;
 const BATCHES_WAITING_MAX: usize = 2;
 
 /// Answers on their way, by user and handle, for requests to cancel.
-pub(crate) type RunningAnswers = Arc<Mutex<HashMap<(String, Vec<u8>), Arc<Progress>>>>;
+pub(crate) type RunningAnswers = Arc<Mutex<ProgressByHandle>>;
 
-fn locked(running: &RunningAnswers) -> MutexGuard<'_, HashMap<(String, Vec<u8>), Arc<Progress>>> {
+type ProgressByHandle = HashMap<(String, Vec<u8>), Arc<Progress>>;
+
+fn locked(running: &RunningAnswers) -> MutexGuard<'_, ProgressByHandle> {
     // every step under the lock leaves whole values behind
     running.lock().unwrap_or_else(PoisonError::into_inner)
 }

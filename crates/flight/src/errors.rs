@@ -1,5 +1,7 @@
 //! Refusals as statuses of gRPC.
 
+use std::fmt::Write;
+
 use tonic::{Code, Status};
 use weir_sql::{Reason, Refusal};
 
@@ -19,10 +21,10 @@ pub(crate) fn status(refusal: &Refusal) -> Status {
     };
     let mut message = refusal.message.clone();
     if let Some(place) = &refusal.place {
-        message.push_str(&format!("\nat line {}, column {}: {}", place.line, place.column, place.text.trim()));
+        let _ = write!(message, "\nat line {}, column {}: {}", place.line, place.column, place.text.trim());
     }
     if let Some(hint) = &refusal.hint {
-        message.push_str(&format!("\nhint: {hint}"));
+        let _ = write!(message, "\nhint: {hint}");
     }
     Status::new(code, message)
 }

@@ -20,7 +20,7 @@ use crate::service::FlightSql;
 /// Protocol of TLS that clients of gRPC insist on (RFC 7301).
 const HTTP2: &[u8] = b"\x02h2";
 /// How often a connection is looked at, and how long its client may take to answer.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(60);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_mins(1);
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Octets of headers of a call.
 const HEADERS_OCTETS_MAX: u32 = 16 << 10;

@@ -79,6 +79,7 @@ impl FlightSql {
     }
 
     /// The answer to a statement, as messages.
+    #[expect(clippy::unnecessary_wraps, reason = "what the methods of the trait give back")]
     fn answer(&self, asker: &Arc<dyn Asker>, statement: Prepared, handle: Vec<u8>) -> Given<Data> {
         let Prepared { text, values, columns } = statement;
         let answer = Answer::start(asker, text, values, handle, &self.running, &self.counts, self.rows_max);
@@ -110,6 +111,7 @@ fn encoded(
 }
 
 /// One batch as messages.
+#[expect(clippy::unnecessary_wraps, reason = "what the methods of the trait give back")]
 fn whole(schema: SchemaRef, batch: Result<RecordBatch, FlightError>) -> Given<Data> {
     Ok(Response::new(encoded(one(batch), Some(schema))))
 }
@@ -479,12 +481,13 @@ impl FlightSql {
     /// Cancels what the tickets of a description ask for.
     fn cancelled(&self, user: &str, info: &FlightInfo) -> bool {
         let handles = info.endpoint.iter().filter_map(|endpoint| handle_of(endpoint.ticket.as_ref()?));
-        let is_cancelled = handles.fold(false, |any, handle| cancel(&self.running, user, &handle) || any);
+        // each of them is cancelled
+        let is_cancelled = handles.filter(|handle| cancel(&self.running, user, handle)).count() > 0;
         let counts = &self.counts;
         if is_cancelled {
-            counts.cancels.add_one()
+            counts.cancels.add_one();
         } else {
-            counts.cancels_unknown.add_one()
+            counts.cancels_unknown.add_one();
         }
         is_cancelled
     }
@@ -516,6 +519,7 @@ fn values_of(batch: &RecordBatch) -> Result<Vec<ParameterValue>, Status> {
 }
 
 /// An answer without rows.
+#[expect(clippy::unnecessary_wraps, reason = "what the methods of the trait give back")]
 fn none(schema: Schema) -> Given<Data> {
     let schema: SchemaRef = Arc::new(schema);
     Ok(Response::new(encoded(futures::stream::empty(), Some(schema))))

@@ -80,8 +80,8 @@ pub struct KnownAddress<'a> {
 impl Enrichment {
     /// What is known about an address, 4 or 16 octets in network order.
     pub fn address(&self, octets: &[u8]) -> KnownAddress<'_> {
-        fn text<'a>(table: &'a Option<PrefixMap<String>>, octets: &[u8]) -> Option<&'a str> {
-            table.as_ref()?.find_octets(octets).map(String::as_str)
+        fn text<'a>(table: Option<&'a PrefixMap<String>>, octets: &[u8]) -> Option<&'a str> {
+            table?.find_octets(octets).map(String::as_str)
         }
         KnownAddress {
             asn: self.asn.as_ref().and_then(|table| table.find_octets(octets)).copied(),
@@ -215,12 +215,9 @@ impl LookUp {
 
     fn look_up(&self, arguments: &[ArrayRef]) -> ArrayRef {
         let parsed;
-        let addresses = match arguments[0].data_type() {
-            DataType::Binary => arguments[0].as_binary::<i32>(),
-            _ => {
-                parsed = parsed_addresses(arguments[0].as_string());
-                &parsed
-            }
+        let addresses = if arguments[0].data_type() == &DataType::Binary { arguments[0].as_binary::<i32>() } else {
+            parsed = parsed_addresses(arguments[0].as_string());
+            &parsed
         };
         let addresses = addresses.iter();
         match self.what {

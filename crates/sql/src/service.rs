@@ -167,6 +167,7 @@ impl Refusal {
     }
 
     /// The same with what to do about it.
+    #[must_use]
     pub fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: Some(hint.into()), ..self }
     }

@@ -103,7 +103,7 @@ impl ValueNames {
                 columns.push((position, numbered));
             }
         }
-        (!columns.is_empty()).then(|| NameColumns { names: self, exporter, columns })
+        (!columns.is_empty()).then_some(NameColumns { names: self, exporter, columns })
     }
 
     fn of(&self, numbered: Numbered, values: &ArrayRef, exporters: Option<&BinaryArray>) -> ArrayRef {

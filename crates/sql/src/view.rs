@@ -93,7 +93,6 @@ impl Pseudonyms {
     fn original(&self, seen: &Predicate) -> Predicate {
         let each = |parts: &[Predicate]| parts.iter().map(|part| self.original(part)).collect::<Vec<_>>();
         match seen {
-            Predicate::True | Predicate::False => seen.clone(),
             Predicate::Not(part) => Predicate::not(self.original(part)),
             Predicate::And(parts) => Predicate::and(each(parts)),
             Predicate::Or(parts) => Predicate::or(each(parts)),
@@ -101,7 +100,7 @@ impl Pseudonyms {
                 Predicate::Test(Test::Address { column: *column, set: self.original_set(set) })
             }
             Predicate::Test(test) if test.columns().iter().any(|column| Self::hides(*column)) => Predicate::False,
-            Predicate::Test(_) => seen.clone(),
+            Predicate::True | Predicate::False | Predicate::Test(_) => seen.clone(),
         }
     }
 

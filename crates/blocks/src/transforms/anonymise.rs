@@ -138,7 +138,7 @@ fn crypto_pan(path: &Path, cache_entries: usize) -> Result<Method, ComponentErro
         KeyError::Read { source, .. } => {
             ComponentError::caused(format!("key file {} cannot be read", path.display()), source)
         }
-        error => ComponentError::new(error.to_string()),
+        error @ KeyError::NoKey { .. } => ComponentError::new(error.to_string()),
     })?;
     Ok(Method::CryptoPan(Box::new(CryptoPan::new(&key, cache_entries))))
 }

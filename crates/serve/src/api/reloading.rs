@@ -5,7 +5,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::response::Response;
 
-use crate::access::{Asker, Role};
+use crate::access::Asker;
+use crate::users::Role;
 use crate::body::json;
 use crate::problem::{Answered, Problem};
 use crate::questions::Turn;

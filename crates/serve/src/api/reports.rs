@@ -12,7 +12,8 @@ use weir_watch::reports::{KeptReport, read};
 
 use super::extract::{Body, Params};
 use super::parameters::limit;
-use crate::access::{Asker, Role};
+use crate::access::Asker;
+use crate::users::Role;
 use crate::body::json;
 use crate::moment::{moment, now_ms};
 use crate::problem::{Answered, Problem};

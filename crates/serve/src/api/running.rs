@@ -6,7 +6,8 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 
-use crate::access::{Asker, Role};
+use crate::access::Asker;
+use crate::users::Role;
 use crate::body::json;
 use crate::problem::{Answered, Problem};
 use crate::questions::RunningQuestion;

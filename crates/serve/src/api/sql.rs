@@ -11,7 +11,8 @@ use weir_sql::Engine;
 
 use super::extract::Body;
 use super::parameters::limit;
-use crate::access::{Asker, Role};
+use crate::access::Asker;
+use crate::users::Role;
 use crate::answer::{AnswerNotes, BodyMaker, TableAnswer};
 use crate::body::{AnswerForm, CachedAnswer};
 use crate::completeness::CompletenessBody;

@@ -16,7 +16,8 @@ use weir_watch::{Backtest, RunnerOptions, WatchFile, plan};
 
 use super::extract::Body;
 use super::named_files::NamedFiles;
-use crate::access::{Asker, Role};
+use crate::access::Asker;
+use crate::users::Role;
 use crate::body::json;
 use crate::moment::{moment, now_ms};
 use crate::problem::{Answered, Problem};
