@@ -13,8 +13,8 @@
 //! * loss: `records_late` and `records_lost_down` are parts of `records_lost`, and `datagrams_late` and
 //!   `datagrams_lost_down` of `datagrams_lost`.
 //!
-//! What never reached the decoder is in `kernel_drops`, `queue_drops` and `datagrams_refused`, and in none of the
-//! equations. [`BooksSums`] says what all of it means for an answer.
+//! What never reached the decoder is in `kernel_drops`, `queue_drops`, `datagrams_refused` and `datagrams_over_rate`, and in
+//! none of the equations. [`BooksSums`] says what all of it means for an answer.
 
 mod balance;
 mod completeness;
@@ -136,6 +136,7 @@ counters! {
     DatagramsRelayed "datagrams_relayed" "Datagrams and messages relayed to other collectors, counted for each of them; not known per exporter.";
     RelayDrops "relay_drops" "Datagrams and messages not relayed because the relay did not keep up; not known per exporter.";
     RelayFailures "relay_failures" "Datagrams and messages that could not be sent on: too long for a datagram, or refused by the system, counted for each collector; not known per exporter.";
+    DatagramsOverRate "datagrams_over_rate" "Datagrams of senders that sent more a second than the limit on each source (`rate_per_source`) allows, dropped before they were looked at; not known per exporter.";
 }
 
 impl Counter {

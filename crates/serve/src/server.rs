@@ -17,6 +17,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use weir_archive::ArchiveError;
+use weir_collect::Descriptors;
 
 use crate::access::User;
 use crate::api;
@@ -146,6 +147,7 @@ impl RunningServer {
 /// Accepts connections until the service ends.
 async fn accept(listener: tokio::net::TcpListener, service: Arc<Service>, mut ending: watch::Receiver<bool>) {
     let places = Arc::new(Semaphore::new(service.options.http.connections_max));
+    let descriptors = Descriptors::of_process();
     let router = api::router(&service);
     let mut connections = JoinSet::new();
     loop {
@@ -160,7 +162,9 @@ async fn accept(listener: tokio::net::TcpListener, service: Arc<Service>, mut en
             continue;
         };
         service.http.count_connection();
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+        // the archive must be able to open files as well
+        let place = descriptors.leave_quarter(&stream).then(|| Arc::clone(&places).try_acquire_owned().ok()).flatten();
+        let Some(place) = place else {
             service.http.count_refused();
             continue;
         };
