@@ -1,12 +1,14 @@
-//! An attack on a collector that runs: mutated captures over every transport, beside real exporters that count.
+//! An attack on a collector: mutated captures over every transport, beside real exporters that count.
 //!
-//! `cargo run --release -p weir-collect --example attack -- SECONDS CA UDP TCP TLS DTLS`, the addresses of a collector's
-//! listeners and the authority that signed its certificate; `bench/attack/run` starts the collector, calls this and looks
-//! at what was stored. Needs the corpus (`WEIR_CORPUS`).
+//! `cargo run --release -p weir-collect --example attack -- SECONDS` attacks a collector in this process, whose flows are
+//! counted and not stored. With `CA UDP TCP TLS DTLS` behind it, the authority of a certificate and the addresses of the
+//! listeners, it is one that runs: `bench/attack/run` starts it, calls this and looks at what was stored. Needs the corpus
+//! (`WEIR_CORPUS`).
 //!
 //! Real exporters send numbered flows at a steady rate from addresses of their own, one over each transport. Everything
 //! else is hostile, some of it under the addresses of the real ones. What was sent is printed at the end.
 
+mod collecting;
 mod hostile;
 mod mutation;
 mod real;
@@ -15,7 +17,7 @@ use std::collections::VecDeque;
 use std::error::Error;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 /// Where the collector listens, and until when it is attacked.
@@ -86,23 +88,46 @@ fn is_export(payload: &[u8]) -> bool {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [seconds, authority, udp, tcp, tls, dtls] = arguments.as_slice() else {
-        return Err("usage: attack SECONDS CA UDP TCP TLS DTLS".into());
-    };
     let corpus = weir_testkit::corpus().ok_or("the attack needs the corpus: set WEIR_CORPUS")?;
     let datagrams = datagrams(&corpus);
-    let target = Target {
-        until: Instant::now() + Duration::from_secs(seconds.parse()?),
-        authority: authority.into(),
-        udp: udp.parse()?,
-        tcp: tcp.parse()?,
-        tls: tls.parse()?,
-        dtls: dtls.parse()?,
-    };
     eprintln!("{} datagrams of captures", datagrams.len());
-    let sent = Sent::default();
+    let until = |seconds: &str| Ok::<_, Box<dyn Error>>(Instant::now() + Duration::from_secs(seconds.parse()?));
+    match arguments.as_slice() {
+        [seconds] => {
+            let folder = tempfile::tempdir()?;
+            let (collector, addresses) = collecting::start(folder.path())?;
+            let &[udp, tcp, tls, dtls] = addresses.as_slice() else { return Err("four listeners are missing".into()) };
+            let target =
+                Target { until: until(seconds)?, authority: folder.path().join("ca.pem"), udp, tcp, tls, dtls };
+            let is_over = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                let following = scope.spawn(|| {
+                    let received = collecting::Received::default().follow(collector, &is_over);
+                    received.map_err(|error| error.to_string())
+                });
+                let flows = attack(&target, &datagrams);
+                is_over.store(true, Ordering::Relaxed);
+                following.join().map_err(|_| "the collector panicked")??.print(&flows);
+                Ok(())
+            })
+        }
+        [seconds, authority, udp, tcp, tls, dtls] => {
+            let (until, authority) = (until(seconds)?, authority.into());
+            let (udp, tcp, tls, dtls) = (udp.parse()?, tcp.parse()?, tls.parse()?, dtls.parse()?);
+            let flows = attack(&Target { until, authority, udp, tcp, tls, dtls }, &datagrams);
+            for ((name, address), flows) in real::EXPORTERS.iter().zip(flows) {
+                println!("real {name} {address} {flows}");
+            }
+            Ok(())
+        }
+        _ => Err("usage: attack SECONDS [CA UDP TCP TLS DTLS]".into()),
+    }
+}
+
+/// Attacks until it is over. Prints what hostile senders have sent; returns how many flows the real ones have.
+fn attack(target: &Target, datagrams: &[Vec<u8>]) -> [u64; 4] {
+    let sent = &Sent::default();
     let flows = std::thread::scope(|scope| {
-        let (target, sent, datagrams) = (&target, &sent, datagrams.as_slice());
         let real = [
             scope.spawn(move || real::udp(target)),
             scope.spawn(move || real::tcp(target)),
@@ -119,14 +144,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("hostile datagrams over UDP", &sent.datagrams),
         ("hostile messages over connections", &sent.messages),
         ("hostile connections over TCP and TLS", &sent.connections),
-        ("of them with a handshake of TLS", &sent.handshakes),
+        ("handshakes of TLS and DTLS among them", &sent.handshakes),
         ("left half open", &sent.half_open),
         ("hostile datagrams over DTLS", &sent.hellos),
     ] {
         println!("{name}: {}", count.load(Ordering::Relaxed));
     }
-    for ((name, address), flows) in real::EXPORTERS.iter().zip(flows) {
-        println!("real {name} {address} {flows}");
-    }
-    Ok(())
+    flows
 }

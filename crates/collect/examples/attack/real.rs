@@ -20,7 +20,7 @@ pub(crate) const EXPORTERS: [(&str, Ipv4Addr); 4] = [
     ("dtls", Ipv4Addr::new(127, 0, 0, 14)),
 ];
 /// The Observation Domain of all of them.
-const DOMAIN: u32 = 424_242;
+pub(crate) const DOMAIN: u32 = 424_242;
 /// Flows of a message.
 const FLOWS: u64 = 20;
 /// Time between two messages.
