@@ -15,7 +15,7 @@ use crate::{EXPORT_SECS, RECEIVED_MS, counting, source};
 const TIMES_MAX: f64 = if cfg!(debug_assertions) { 60.0 } else { 20.0 };
 /// Times as much memory.
 const MEMORY_TIMES_MAX: f64 = 8.0;
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 9;
 const DATAGRAM_OCTETS: usize = 1_400;
 
 /// Datagrams to begin with, and those that are measured.
