@@ -13,8 +13,8 @@
 //! * loss: `records_late` and `records_lost_down` are parts of `records_lost`, and `datagrams_late` and
 //!   `datagrams_lost_down` of `datagrams_lost`.
 //!
-//! What never reached the decoder is in `kernel_drops`, `queue_drops` and `datagrams_refused`, and in none of the
-//! equations. [`BooksSums`] says what all of it means for an answer.
+//! What never reached the decoder is in `kernel_drops`, `queue_drops`, `datagrams_refused` and `datagrams_over_rate`, and in
+//! none of the equations. [`BooksSums`] says what all of it means for an answer.
 
 mod balance;
 mod completeness;
@@ -147,6 +147,7 @@ counters! {
     HandshakeNameNotAllowed "handshake_name_not_allowed" "Those of `handshakes_failed` with a certificate of none of the names that are allowed.";
     HandshakeRefusedByPeer "handshake_refused_by_peer" "Those of `handshakes_failed` in which the peer did not accept our certificate.";
     HandshakeProtocol "handshake_protocol" "Those of `handshakes_failed` that were no TLS, or a version before 1.2.";
+    DatagramsOverRate "datagrams_over_rate" "Datagrams of senders that sent more a second than the limit on each source (`rate_per_source`) allows, dropped before they were looked at; not known per exporter.";
 }
 
 impl Counter {

@@ -21,6 +21,7 @@ use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use weir_archive::ArchiveError;
 use weir_chain::OptionError;
+use weir_collect::Descriptors;
 use weir_flight::{FlightError, FlightServer};
 use weir_postgres::{PostgresError, PostgresServer};
 use weir_secure::{TlsError, TlsServer};
@@ -241,6 +242,7 @@ impl RunningServer {
 /// Accepts connections until the service ends.
 async fn accept(listener: tokio::net::TcpListener, service: Arc<Service>, mut ending: watch::Receiver<bool>) {
     let places = Arc::new(Semaphore::new(service.options.http.connections_max));
+    let descriptors = Descriptors::of_process();
     let router = api::router(&service);
     let mut connections = JoinSet::new();
     loop {
@@ -255,7 +257,9 @@ async fn accept(listener: tokio::net::TcpListener, service: Arc<Service>, mut en
             continue;
         };
         service.http.count_connection();
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+        // the archive must be able to open files as well
+        let place = descriptors.leave_quarter(&stream).then(|| Arc::clone(&places).try_acquire_owned().ok()).flatten();
+        let Some(place) = place else {
             service.http.count_refused();
             continue;
         };

@@ -85,8 +85,8 @@ impl Enrichment {
         }
         KnownAddress {
             asn: self.asn.as_ref().and_then(|table| table.find_octets(octets)).copied(),
-            country: text(&self.countries, octets),
-            label: text(&self.labels, octets),
+            country: text(self.countries.as_ref(), octets),
+            label: text(self.labels.as_ref(), octets),
         }
     }
 

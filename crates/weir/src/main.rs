@@ -7,6 +7,7 @@
 mod command;
 mod flags;
 mod foreground_query;
+mod open_files;
 mod running;
 mod service_manager;
 mod time_args;
@@ -55,6 +56,7 @@ enum Command {
 
 fn main() -> ExitCode {
     log_to_standard_error();
+    open_files::raise_limit();
     let arguments =
         Arguments::try_parse_from(command::nfdump::arguments()).unwrap_or_else(|error| command::nfdump::exit(&error));
     let result = match arguments.command {

@@ -49,6 +49,8 @@ mod meter_live;
 mod meter_routes;
 #[path = "weir/missing.rs"]
 mod missing;
+#[path = "weir/open_files.rs"]
+mod open_files;
 #[path = "weir/query.rs"]
 mod query;
 #[path = "weir/series.rs"]

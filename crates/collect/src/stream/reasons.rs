@@ -1,6 +1,7 @@
 //! What happened to connections, counted by reason.
 
 use std::collections::VecDeque;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,6 +11,7 @@ use weir_flow::Counter;
 use weir_secure::AcceptError;
 
 use super::framing::FramingError;
+use crate::rate::OverRate;
 
 macro_rules! reasons {
     ($($counter:ident { $($variant:ident $label:literal,)* })*) => {
@@ -43,6 +45,7 @@ reasons! {
         NotAllowed "connections_not_allowed",
         TooManyConnections "connections_over_limit",
         TooManyOfSource "connections_of_source_over_limit",
+        TooManyFiles "connections_over_file_limit",
         SessionExists "session_exists",
         NoResources "connections_without_resources",
     }
@@ -65,6 +68,9 @@ reasons! {
         NameNotAllowed "handshake_name_not_allowed",
         RefusedByPeer "handshake_refused_by_peer",
         NotTls "handshake_protocol",
+    }
+    DatagramsOverRate {
+        OverRate "datagrams_over_rate",
     }
     RelayFailures {
         RelayTooLong "relay_too_long",
@@ -107,6 +113,8 @@ pub(crate) struct Tally {
     reasons: [AtomicU64; Reason::ALL.len()],
     /// What is said about each reason.
     told: Mutex<[Told; Reason::ALL.len()]>,
+    /// Sources that the limit on rates has forgotten, because there were too many.
+    sources_forgotten: AtomicU64,
     notices: Mutex<VecDeque<String>>,
 }
 
@@ -122,11 +130,12 @@ struct Told {
 const TOLD_INTERVAL: Duration = Duration::from_mins(1);
 
 impl Tally {
-    const TOTALS: [Counter; 7] = [
+    const TOTALS: [Counter; 8] = [
         Counter::ConnectionsAccepted,
         Counter::ConnectionsRefused,
         Counter::ConnectionsFailed,
         Counter::HandshakesFailed,
+        Counter::DatagramsOverRate,
         Counter::DatagramsRelayed,
         Counter::RelayDrops,
         Counter::RelayFailures,
@@ -155,10 +164,35 @@ impl Tally {
     /// Counts why a session of a peer was refused or closed, and says so, once a minute for each reason.
     pub(crate) fn count_peer(&self, reason: Reason, peer: SocketAddr) {
         self.count_reason(reason);
+        self.say(reason, 1, || format!("session of {peer} refused or closed: {}", reason.label()));
+    }
+
+    /// Counts datagrams of sources that send too many, and says so; and sources that a limit on rates has forgotten.
+    pub(crate) fn count_over_rate(&self, over_rate: &OverRate, sources_forgotten: u64) {
+        if sources_forgotten > 0 {
+            self.sources_forgotten.fetch_add(sources_forgotten, Ordering::Relaxed);
+        }
+        let (datagrams, Some(source)) = (over_rate.datagrams, over_rate.last) else { return };
+        self.reasons[Reason::OverRate as usize].fetch_add(datagrams, Ordering::Relaxed);
+        self.count(Counter::DatagramsOverRate, datagrams);
+        let source = source.to_canonical();
+        self.say(Reason::OverRate, datagrams, || {
+            format!("datagrams of {source} dropped: it sends more a second than rate_per_source allows")
+        });
+    }
+
+    /// Counts a connection that the system could not give us, and says why.
+    pub(crate) fn count_failed_accept(&self, listener: &SocketAddr, error: &io::Error) {
+        self.count_reason(Reason::NoResources);
+        self.say(Reason::NoResources, 1, || format!("cannot accept connections on {listener}: {error}"));
+    }
+
+    /// Says something once a minute for each reason, and how often it has occurred since.
+    fn say(&self, reason: Reason, times: u64, notice: impl FnOnce() -> String) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let told = &mut told[reason as usize];
         if told.at.is_some_and(|at| at.elapsed() < TOLD_INTERVAL) {
-            told.since += 1;
+            told.since += times;
             return;
         }
         let more = match told.since {
@@ -166,7 +200,7 @@ impl Tally {
             since => format!(", and {since} more since that was said last"),
         };
         *told = Told { at: Some(Instant::now()), since: 0 };
-        let notice = format!("session of {peer} refused or closed: {}{more}", reason.label());
+        let notice = notice() + &more;
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).push_back(notice);
     }
 
@@ -185,9 +219,10 @@ impl Tally {
 
     /// The reasons that occurred.
     pub(crate) fn problems(&self) -> Vec<(&'static str, u64)> {
-        let counts = Reason::ALL.iter().zip(&self.reasons);
+        let counts = Reason::ALL.iter().zip(&self.reasons).map(|(reason, count)| (reason.label(), count));
         counts
-            .map(|(reason, count)| (reason.label(), count.load(Ordering::Relaxed)))
+            .chain([("rate_sources_forgotten", &self.sources_forgotten)])
+            .map(|(label, count)| (label, count.load(Ordering::Relaxed)))
             .filter(|(_, count)| *count > 0)
             .collect()
     }

@@ -67,7 +67,8 @@ pub(crate) struct Args {
     #[arg(
         long,
         value_name = "DIR",
-        conflicts_with_all = ["files", "range", "input_format", "columns", "port", "show_chain"]
+        conflicts_with_all =
+            ["files", "range", "input_format", "columns", "port", "templates_across_ports", "show_chain"]
     )]
     follow: Option<PathBuf>,
     /// Format of all files; without it the content of each file shows its format
@@ -80,6 +81,9 @@ pub(crate) struct Args {
     /// Take every datagram to this port; without it, those that look like NetFlow or IPFIX
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
+    /// Decode data of captures by templates that the exporter sent from another port, as for weir collect
+    #[arg(long)]
+    templates_across_ports: bool,
     /// Seal a segment after this many flows
     #[arg(long, value_name = "ROWS", default_value_t = ArchiveOptions::default().segment_rows_max)]
     segment_rows: usize,
@@ -258,7 +262,8 @@ impl Args {
         let files = part.files.clone();
         let chain = Chain::builder("import").queues(0, 8);
         let chain = if part.source == CAPTURES {
-            let options = CaptureReaderOptions { files, port: self.port };
+            let templates_across_ports = self.templates_across_ports;
+            let options = CaptureReaderOptions { files, port: self.port, templates_across_ports };
             chain.add(part.source, &capture_reader::KIND, options, &[], ThreadChoice::Default)
         } else {
             let format = self.input_format.map_or(FileFormat::Auto, InputFormat::of_files);
