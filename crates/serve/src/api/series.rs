@@ -166,7 +166,7 @@ pub(crate) async fn fetch(
             name: metric.name.clone(),
             values: match fetched.series.first() {
                 Some(series) => {
-                    fetched.points(found, series, number).map(|point| point.map(|point| point.sum as f64)).collect()
+                    fetched.totals(found, series, number).map(|total| total.map(|total| total as f64)).collect()
                 }
                 None => vec![None; fetched.known.len()],
             },

@@ -60,13 +60,16 @@ struct StoreArgs {
 }
 
 impl StoreArgs {
-    fn open(&self) -> anyhow::Result<SeriesStore> {
-        let folder = match (&self.statistics, &self.archive) {
-            (Some(folder), _) => folder.clone(),
-            (None, Some(archive)) => archive.join(FOLDER),
+    fn folder(&self) -> anyhow::Result<PathBuf> {
+        match (&self.statistics, &self.archive) {
+            (Some(folder), _) => Ok(folder.clone()),
+            (None, Some(archive)) => Ok(archive.join(FOLDER)),
             (None, None) => bail!("no folder of statistics is named\nhint: -R ARCHIVE or --statistics DIR"),
-        };
-        SeriesStore::open(&folder).map_err(|error| match error {
+        }
+    }
+
+    fn open(&self) -> anyhow::Result<SeriesStore> {
+        SeriesStore::open(&self.folder()?).map_err(|error| match error {
             SeriesError::NoStore(_) => {
                 anyhow!("{error}\nhint: weir collect --statistics keeps statistics of what it collects")
             }
@@ -269,7 +272,8 @@ fn fetch(args: &FetchArgs) -> anyhow::Result<()> {
 /// The columns that say something of a family: those of its metrics, and in the finest steps only their values.
 fn columns_of(schema: &Schema, family: &Family, is_finest: bool) -> Vec<usize> {
     let says_something = |name: &str| {
-        let metric = ["_min", "_max", "_last"].iter().find_map(|ending| name.strip_suffix(ending));
+        let metric =
+            ["_min", "_max", "_last", "_p50", "_p95", "_p99"].iter().find_map(|ending| name.strip_suffix(ending));
         match (metric, family.metric(metric.unwrap_or(name))) {
             (Some(_), known) => known.is_some() && !is_finest,
             (None, Some(_)) => true,
