@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use weir_archive::{ArchiveError, ArchiveHandle, HandleOptions, Snapshot};
 use weir_query::{Archive, MemoryPool, QueryOptions};
 use weir_sql::{Engine, EngineOptions, FlowAnswers, QueryControl};
+use weir_watch::runner::JOURNAL_FOLDER;
 
 use crate::Problem;
 use crate::cache::ArchiveKey;
@@ -103,6 +104,7 @@ impl AskedArchive {
             memory_octets_max: self.engine_octets_max,
             spill_octets_max: self.spill_octets_max,
             statistics: statistics.join("store.toml").is_file().then_some(statistics),
+            reports: Some(self.folder.join(JOURNAL_FOLDER)).filter(|folder| folder.is_dir()),
             ..EngineOptions::default()
         }
     }

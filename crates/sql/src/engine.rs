@@ -33,6 +33,7 @@ use crate::limits::{self, MemoryShares};
 use crate::literals::AddressLiterals;
 use crate::mistake::Mistake;
 use crate::operators::Operators;
+use crate::reports_table::ReportsTable;
 use crate::scaling;
 use crate::scan::ArchiveTable;
 use crate::series_table::SeriesTable;
@@ -66,6 +67,8 @@ pub struct EngineOptions {
     pub tables: Vec<UserTable>,
     /// Folder of statistics, which are the table `series`; without it there is no such table.
     pub statistics: Option<PathBuf>,
+    /// Folder of the journal of watches, whose reports are the table `reports`; without it there is no such table.
+    pub reports: Option<PathBuf>,
     /// What is known about addresses and interfaces from files.
     pub enrichment: Arc<Enrichment>,
     /// Zone of times that are written without one, and of days in functions; UTC by default.
@@ -87,6 +90,7 @@ impl Default for EngineOptions {
             batch_rows: 8192,
             tables: Vec::new(),
             statistics: None,
+            reports: None,
             enrichment: Arc::default(),
             zone: TimeZone::UTC,
             corrections: Corrections::default(),
@@ -183,6 +187,12 @@ impl Engine {
                 }
                 Err(error) => tracing::warn!("there is no table series: {error}"),
             }
+        }
+        // a file of the caller has the name before
+        let is_taken = options.tables.iter().any(|table| table.name == weir_reports::table::NAME);
+        if let Some(journal) = options.reports.as_deref().filter(|_| !is_taken) {
+            let table = Arc::new(ReportsTable::new(journal));
+            self.context.register_table(weir_reports::table::NAME, table).map_err(EngineError::plan)?;
         }
         if !options.tables.is_empty() {
             self.add_tables(options.tables.clone(), control)?;

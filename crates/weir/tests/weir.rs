@@ -24,6 +24,8 @@ mod cluster;
 mod commands;
 #[path = "weir/damage.rs"]
 mod damage;
+#[path = "weir/detection.rs"]
+mod detection;
 #[path = "weir/foreign.rs"]
 mod foreign;
 #[cfg(feature = "cassandra")]
@@ -49,5 +51,7 @@ mod query;
 mod series;
 #[path = "weir/serve.rs"]
 mod serve;
+#[path = "weir/watch_reports.rs"]
+mod watch_reports;
 #[path = "weir/watches.rs"]
 mod watches;
