@@ -27,6 +27,8 @@ pub(crate) const ROOMS: &[&str] = &[
     "collect",
     "archive",
     "series",
+    "reports",
+    "notify",
     "forward",
     "formats",
     "query",

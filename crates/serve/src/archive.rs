@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use weir_archive::{ArchiveError, ArchiveHandle, HandleOptions, Snapshot};
 use weir_query::{Archive, MemoryPool, QueryOptions};
 use weir_sql::{Engine, EngineOptions, Enrichment, FlowAnswers, QueryControl};
+use weir_watch::runner::JOURNAL_FOLDER;
 
 use crate::Problem;
 use crate::cache::ArchiveKey;
@@ -137,6 +138,7 @@ impl AskedArchive {
             view: view.flows.clone(),
             // what files know of an address is not known of its image
             enrichment: if view.flows.pseudonyms.is_some() { Arc::default() } else { self.enrichment() },
+            reports: Some(self.folder.join(JOURNAL_FOLDER)).filter(|folder| folder.is_dir()),
             ..EngineOptions::default()
         }
     }

@@ -195,8 +195,9 @@ impl Counters {
                 ("reports", counts.reports),
                 ("reports_suppressed", counts.reports_suppressed),
                 ("reports_acknowledged", counts.reports_acknowledged),
+                ("reports_sent", counts.notify.reports_sent),
             ];
-            for (event, count) in done.into_iter().chain(counts.losses()) {
+            for (event, count) in done.into_iter().chain(counts.losses()).chain(counts.notify.losses()) {
                 samples.push((vec![("watch", name.clone()), ("event", event.to_owned())], count as f64));
             }
         }

@@ -9,7 +9,7 @@ use weir_chain::OptionError;
 use weir_filter::ParseError;
 use weir_query::QueryError;
 use weir_sql::{EngineError, Mistake};
-use weir_watch::WatchError;
+use weir_watch::{JournalError, WatchError};
 
 /// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -200,6 +200,12 @@ impl From<ArchiveError> for Problem {
 impl From<OptionError> for Problem {
     fn from(error: OptionError) -> Self {
         Self { hint: error.hint, ..Self::request(error.message) }
+    }
+}
+
+impl From<JournalError> for Problem {
+    fn from(error: JournalError) -> Self {
+        Self::internal(with_causes(&error))
     }
 }
 

@@ -86,7 +86,8 @@ pub(crate) fn tables(context: &SessionContext) -> Result<RecordBatch> {
     let names = table_names(context);
     let docs = names.iter().map(|name| {
         let of_archive = Table::ALL.iter().find(|table| table.name() == name);
-        of_archive.map_or(OWN_FILE, |table| table_doc(*table)).to_owned()
+        let of_watches = || if name == weir_reports::table::NAME { weir_reports::table::ROWS } else { OWN_FILE };
+        of_archive.map_or_else(of_watches, |table| table_doc(*table)).to_owned()
     });
     let docs = docs.collect();
     texts(vec![("table_name", names), ("rows", docs)])
@@ -106,6 +107,9 @@ pub(crate) async fn columns(context: &SessionContext, table: &str) -> Result<Rec
         let (units, sentences): (Vec<_>, Vec<_>) = fields.iter().map(|field| meaning(ours, field.name())).unzip();
         described.push(("unit", units.into_iter().map(str::to_owned).collect()));
         described.push(("meaning", sentences.into_iter().map(str::to_owned).collect()));
+    } else if schema == weir_reports::table::schema() {
+        let meanings = fields.iter().map(|field| weir_reports::table::meaning(field.name()).unwrap_or_default());
+        described.push(("meaning", meanings.map(str::to_owned).collect()));
     }
     texts(described)
 }

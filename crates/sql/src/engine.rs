@@ -34,6 +34,7 @@ use crate::literals::AddressLiterals;
 use crate::mistake::Mistake;
 use crate::operators::Operators;
 use crate::parameters::{ParameterValue, StatementDescription};
+use crate::reports_table::ReportsTable;
 use crate::scaling;
 use crate::scan::ArchiveTable;
 use crate::series_table::SeriesTable;
@@ -68,6 +69,8 @@ pub struct EngineOptions {
     pub tables: Vec<UserTable>,
     /// Folder of statistics, which are the table `series`; without it there is no such table.
     pub statistics: Option<PathBuf>,
+    /// Folder of the journal of watches, whose reports are the table `reports`; without it there is no such table.
+    pub reports: Option<PathBuf>,
     /// What is known about addresses and interfaces from files.
     pub enrichment: Arc<Enrichment>,
     /// Zone of times that are written without one, and of days in functions; UTC by default.
@@ -92,6 +95,7 @@ impl Default for EngineOptions {
             batch_rows: 8192,
             tables: Vec::new(),
             statistics: None,
+            reports: None,
             enrichment: Arc::default(),
             zone: TimeZone::UTC,
             corrections: Corrections::default(),
@@ -148,7 +152,7 @@ impl Engine {
         for &table in Table::ALL.iter().filter(|table| **table != Table::Flows) {
             engine.context.register_table(table.name(), provider(table)).map_err(EngineError::plan)?;
         }
-        engine.with_statistics(options)?.with_tables(options, control)
+        engine.with_statistics(options)?.with_reports(options)?.with_tables(options, control)
     }
 
     /// An engine over flows that another store keeps. It has no other table but files of the caller.
@@ -164,6 +168,7 @@ impl Engine {
         }
         Self::with_flows(Arc::new(StoredTable::new(store)), None, options)?
             .with_statistics(options)?
+            .with_reports(options)?
             .with_tables(options, control)
     }
 
@@ -204,6 +209,17 @@ impl Engine {
                 }
                 Err(error) => tracing::warn!("there is no table series: {error}"),
             }
+        }
+        Ok(self)
+    }
+
+    /// The same with the reports of watches as a table.
+    fn with_reports(self, options: &EngineOptions) -> Result<Self, EngineError> {
+        // a file of the caller has the name before
+        let is_taken = options.tables.iter().any(|table| table.name == weir_reports::table::NAME);
+        if let Some(journal) = options.reports.as_deref().filter(|_| !is_taken) {
+            let table = Arc::new(ReportsTable::new(journal));
+            self.context.register_table(weir_reports::table::NAME, table).map_err(EngineError::plan)?;
         }
         Ok(self)
     }

@@ -38,6 +38,7 @@ mod limits;
 mod literals;
 mod operators;
 mod other_names;
+mod reports_table;
 mod scaling;
 mod scan;
 mod series_table;

@@ -24,6 +24,8 @@ mod cluster;
 mod commands;
 #[path = "weir/damage.rs"]
 mod damage;
+#[path = "weir/detection.rs"]
+mod detection;
 #[path = "weir/enrichment.rs"]
 mod enrichment;
 #[path = "weir/examples.rs"]
@@ -65,5 +67,7 @@ mod serve_metrics;
 mod serve_process;
 #[path = "weir/service.rs"]
 mod service;
+#[path = "weir/watch_reports.rs"]
+mod watch_reports;
 #[path = "weir/watches.rs"]
 mod watches;

@@ -11,7 +11,6 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use weir_watch::report::severity_name;
 use weir_watch::{Backtest, RunnerOptions, WatchFile, plan};
 
 use super::extract::Body;
@@ -314,15 +313,16 @@ fn body(service: &Service, folder: &FilePath, name: &str) -> Answered<WatchBody>
             ("reports", counts.reports),
             ("reports_suppressed", counts.reports_suppressed),
             ("reports_acknowledged", counts.reports_acknowledged),
+            ("reports_sent", counts.notify.reports_sent),
         ];
-        done.into_iter().chain(counts.losses()).collect()
+        done.into_iter().chain(counts.losses()).chain(counts.notify.losses()).collect()
     });
     let file = WatchFile::parse(&text, name, folder);
     let reports = file.as_ref().map(|file| &file.options.reports).ok();
     Ok(WatchBody {
         name: name.to_owned(),
         title: reports.map(|reports| reports.title.clone()).unwrap_or_default(),
-        severity: reports.map_or("", |reports| severity_name(reports.severity)),
+        severity: reports.map_or("", |reports| reports.severity.word()),
         paused: file.as_ref().is_ok_and(|file| file.options.paused),
         error: file.err().map(Problem::from),
         text,

@@ -21,7 +21,7 @@ use weir_chain::{Chain, ChainBuilder, Progress, Running, TimeSpan};
 use weir_flow::Counter;
 use weir_watch::RunnerOptions;
 
-use super::watch::{WatchSession, planned};
+use super::watch::{ReportArgs, WatchSession, planned};
 use super::{ArchiveArg, enriched, print_archived, print_books, series, show_or_build};
 use crate::flags::Flags;
 use crate::running::Foreground;
@@ -61,6 +61,8 @@ pub(crate) struct Args {
     /// Reports are printed and kept as weir watch run does it, without reading what was written back.
     #[arg(long = "watch", value_name = "FILE", help_heading = "Watching")]
     watches: Vec<PathBuf>,
+    #[command(flatten)]
+    reports: ReportArgs,
     /// Also store flows in this cluster and keyspace: cassandra://HOST,HOST:PORT/KEYSPACE
     ///
     /// The archive is where flows wait while the cluster is away; its limits bound how long. Options follow a question mark, as
@@ -103,7 +105,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.watches.is_empty() {
         planned(&args.watches)?;
     }
-    let watching = args.attended().map(WatchThread::new);
+    let watching = args.attended()?.map(WatchThread::new);
     #[cfg(feature = "cassandra")]
     let forwarding = super::forward::ForwardBeside::default();
     let begin = |_: &Running| {
@@ -170,15 +172,15 @@ impl WatchThread {
 
 impl Args {
     /// The watches of these arguments, if any.
-    fn attended(&self) -> Option<WatchSession> {
-        let options = RunnerOptions::new(&self.archive.archive);
-        (!self.watches.is_empty()).then(|| WatchSession {
+    fn attended(&self) -> anyhow::Result<Option<WatchSession>> {
+        let options = self.reports.applied(RunnerOptions::new(&self.archive.archive))?;
+        Ok((!self.watches.is_empty()).then(|| WatchSession {
             options,
             files: self.watches.clone(),
             json: false,
             ends_with_reader: false,
             status: None,
-        })
+        }))
     }
 
     /// The chain that these arguments describe.

@@ -131,6 +131,7 @@ impl ArchiveArgs {
         }
         let statistics = self.archive.join(series::FOLDER);
         options.statistics = statistics.join("store.toml").is_file().then_some(statistics);
+        options.reports = Some(self.archive.join(weir_watch::runner::JOURNAL_FOLDER)).filter(|folder| folder.is_dir());
         options
     }
 
@@ -179,8 +180,8 @@ pub(crate) struct ArchiveArg {
 
 /// Every kind of component that chain files may name.
 pub(crate) fn registry() -> weir_chain::Registry {
-    #[cfg_attr(not(feature = "cassandra"), expect(unused_mut, reason = "no other crate has kinds"))]
     let mut registry = weir_blocks::registry();
+    registry.add(&weir_watch::transform::KIND);
     #[cfg(feature = "cassandra")]
     weir_cassandra::kinds().for_each(|kind| registry.add(kind));
     registry

@@ -1,16 +1,16 @@
 //! Reports read back from the journal, for whoever looks at them later.
 //!
-//! Only the end of the file is read: it grows for ever, and what people look at is new. No lock is taken, so the process that
+//! Only the end of the file is read: what people look at is new. All of it is the [table](crate::table). No lock is taken, so the process that
 //! runs the watches is not disturbed; a line that is being written is left out.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Seek, SeekFrom};
+use std::io;
 use std::path::Path;
 
 use serde_json::{Map, Value};
 
-use crate::WatchError;
-use crate::journal::{ACKNOWLEDGED, Acknowledgements, REPORTS};
+use crate::journal::{ACKNOWLEDGED, REPORTS};
+use crate::log::LogReader;
+use crate::{Acknowledgements, JournalError};
 
 /// Octets at the end of the file that are read.
 const READ_BACK_MAX: u64 = 8 << 20;
@@ -18,7 +18,7 @@ const READ_BACK_MAX: u64 = 8 << 20;
 /// A report as the journal has it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KeptReport {
-    /// Its members, as [`Report::json`](crate::Report::json) has them.
+    /// Its members, as the journal has them.
     pub members: Map<String, Value>,
     /// The end of its window, in milliseconds since the epoch.
     pub window_end_ms: i64,
@@ -40,11 +40,9 @@ pub fn read(
     watch: Option<&str>,
     after_ms: i64,
     reports_max: usize,
-) -> Result<Vec<KeptReport>, WatchError> {
+) -> Result<Vec<KeptReport>, JournalError> {
     let path = folder.join(REPORTS);
-    let cannot_use = |source| WatchError::Journal { path: path.clone(), source };
-    let mut acknowledgements = Acknowledgements::default();
-    acknowledgements.refresh(folder);
+    let acknowledgements = Acknowledgements::of(folder);
     let mut found: Vec<KeptReport> = Vec::new();
     each(&path, |members| {
         let report = kept(members, &acknowledgements);
@@ -55,7 +53,7 @@ pub fn read(
             found.push(report);
         }
     })
-    .map_err(cannot_use)?;
+    .map_err(JournalError::at(&path))?;
     found.reverse();
     found.truncate(reports_max);
     Ok(found)
@@ -71,18 +69,11 @@ fn kept(members: Map<String, Value>, acknowledgements: &Acknowledgements) -> Opt
 
 /// Calls `take` with each object at the end of a file, in its order; there is none in a file that is not there.
 fn each(path: &Path, mut take: impl FnMut(Map<String, Value>)) -> io::Result<()> {
-    let mut file = match File::open(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        opened => opened?,
-    };
-    let begin = file.metadata()?.len().saturating_sub(READ_BACK_MAX);
-    file.seek(SeekFrom::Start(begin))?;
-    // the first line may be a part of one
-    for line in BufReader::new(file).split(b'\n').skip(usize::from(begin > 0)) {
+    let Some(mut log) = LogReader::open(path)? else { return Ok(()) };
+    log.seek_to_last(READ_BACK_MAX)?;
+    while let Some(report) = log.next_report()? {
         // what a person broke in the file is no report
-        if let Ok(Value::Object(members)) = serde_json::from_slice(&line?) {
-            take(members);
-        }
+        report.members.map(&mut take);
     }
     Ok(())
 }
@@ -126,7 +117,7 @@ mod tests {
                 .to_string()
         };
         let lines = [line("scan", "a", 1), line("scan", "b", 2), line("flood", "a", 3), "{\"broken\"".to_owned()];
-        std::fs::write(folder.path().join(REPORTS), lines.join("\n")).expect("written");
+        std::fs::write(folder.path().join(REPORTS), lines.join("\n") + "\n").expect("written");
         assert_eq!(open.count(folder.path()), Some(3));
         // date -u -d 2026-01-01 +%s
         let begin_ms = 1_767_225_600_000;
