@@ -24,7 +24,7 @@ const START_TIMEOUT: Duration = Duration::from_mins(4);
 const GUARD: &str = r#"exec 3<&0; "$@" </dev/null 3<&- & echo $! >pid.new; mv pid.new pid; read -r _ <&3; kill -9 $! 2>/dev/null; wait"#;
 /// In a namespace of its own: waits until it has a network. `$$` is the process that has the namespace.
 const NETWORK_GUARD: &str =
-    r#"echo $$ >network.new; mv network.new network; while [ ! -e connected ]; do sleep 0.05; done; "#;
+    r"echo $$ >network.new; mv network.new network; while [ ! -e connected ]; do sleep 0.05; done; ";
 /// The bridge that the networks of nodes are on, and its address.
 const BRIDGE: &str = "weir0";
 const BRIDGE_ADDRESS: &str = "10.99.0.254/24";

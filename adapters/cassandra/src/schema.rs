@@ -206,7 +206,7 @@ fn missing_series_statements(
 ) -> Vec<String> {
     let keyspace = &options.to.keyspace;
     if found.is_empty() {
-        let metrics: String = metrics.iter().map(|name| format!("\"{name}\" bigint, ")).collect();
+        let metrics = metrics.iter().fold(String::new(), |columns, name| columns + &format!("\"{name}\" bigint, "));
         return vec![format!(
             "CREATE TABLE IF NOT EXISTS {keyspace}.series (step int, \"by\" text, key text, part timestamp, time timestamp, \
              known int, count int, {metrics}PRIMARY KEY ((step, \"by\", key, part), time)) WITH {lifetime}"

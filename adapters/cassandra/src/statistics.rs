@@ -157,8 +157,11 @@ impl<'a> RowColumns<'a> {
             time: rows.column(0).as_primitive::<TimestampMillisecondType>(),
             by: rows.column(2).as_string::<i32>(),
             key: rows.column(3).as_string::<i32>(),
-            small: [rows.column(4), rows.column(5)].map(|column| column.as_primitive::<UInt32Type>()),
-            metrics: rows.columns()[FIRST_METRIC..].iter().map(|column| column.as_primitive::<UInt64Type>()).collect(),
+            small: [rows.column(4), rows.column(5)].map(arrow::array::AsArray::as_primitive::<UInt32Type>),
+            metrics: rows.columns()[FIRST_METRIC..]
+                .iter()
+                .map(arrow::array::AsArray::as_primitive::<UInt64Type>)
+                .collect(),
         }
     }
 }

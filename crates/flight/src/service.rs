@@ -94,7 +94,7 @@ impl FlightSql {
 /// Where a call comes from.
 fn from<T>(request: &Request<T>) -> IpAddr {
     // connections always say it
-    request.extensions().get::<SocketAddr>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |address| address.ip())
+    request.extensions().get::<SocketAddr>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), std::net::SocketAddr::ip)
 }
 
 /// Batches as messages.

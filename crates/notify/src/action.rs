@@ -263,7 +263,7 @@ impl Action {
     /// beside it changes nothing of what was sent.
     pub fn identity(&self) -> String {
         match &self.target {
-            TargetOptions::File(path) => format!("File({path:?})"),
+            TargetOptions::File(path) => format!("File({})", path.display()),
             TargetOptions::SyslogUdp(address) => format!("SyslogUdp({address:?})"),
             TargetOptions::SyslogTcp(address) => format!("SyslogTcp({address:?})"),
             TargetOptions::SyslogTls(server) => format!("SyslogTls({:?})", server.address),

@@ -172,7 +172,6 @@ impl Gathering {
         let is_urgent = severity.rank() > schedule.quiet_up_to.rank();
         match (self.is_quiet, is_urgent) {
             (true, false) => Verdict::Passed,
-            (true, true) => Verdict::Wanted,
             (false, true) if begin < cursor.urgent => Verdict::Overtaken,
             (false, false)
                 if schedule.quiet_then == Afterwards::Drop
@@ -180,7 +179,7 @@ impl Gathering {
             {
                 Verdict::Quieted
             }
-            (false, _) => Verdict::Wanted,
+            (true, true) | (false, _) => Verdict::Wanted,
         }
     }
 

@@ -58,7 +58,7 @@ impl Secret {
     }
 }
 
-fn one_text<'a>(value: &'a Value) -> Result<&'a str, Problem> {
+fn one_text(value: &Value) -> Result<&str, Problem> {
     value.as_str().ok_or(Problem::Needs("text"))
 }
 

@@ -56,7 +56,7 @@ impl Message<'_> {
     pub(crate) fn id(&self) -> String {
         let ids: Vec<&str> = self.0.iter().map(|report| report.text("id")).collect();
         let digest = openssl::sha::sha256(ids.join("\n").as_bytes());
-        digest.iter().take(16).map(|octet| format!("{octet:02x}")).collect()
+        digest.iter().take(16).fold(String::new(), |id, octet| id + &format!("{octet:02x}"))
     }
 
     /// The highest severity.

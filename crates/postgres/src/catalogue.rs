@@ -67,7 +67,9 @@ pub(crate) fn prepared<'a>(
     let failed = |error: datafusion::error::DataFusionError| Refusal::new(Reason::Internal, error.to_string());
     engine.add_schema("pg_catalog", schema(relations::all(&known)).map_err(failed)?)?;
     engine.add_schema(INFORMATION, schema(information::all(&known)).map_err(failed)?)?;
-    functions::all(&known).into_iter().for_each(|function| engine.add_function(function));
+    for function in functions::all(&known) {
+        engine.add_function(function);
+    }
     rewrite::rewritten(text, &known)
 }
 

@@ -135,7 +135,7 @@ impl PostgresServer {
             shared.counts.connections.add_one();
             let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
                 shared.counts.connections_refused.add_one();
-                refuse(stream);
+                refuse(&stream);
                 continue;
             };
             let (shared, ending) = (Arc::clone(&shared), ending.clone());
@@ -171,7 +171,7 @@ fn tls_options(options: &PostgresOptions) -> Result<Option<TlsServerOptions>, Po
 }
 
 /// Says that there are too many connections, as far as the buffer of the system takes it: nothing waits for this client.
-fn refuse(stream: TcpStream) {
+fn refuse(stream: &TcpStream) {
     let mut replies = crate::replies::Replies::default();
     replies.error(&PgError::fatal(TOO_MANY_CONNECTIONS, "too many connections"));
     // whoever does not read it finds the connection closed

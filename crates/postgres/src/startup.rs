@@ -59,12 +59,11 @@ struct Startup {
 /// Begins a connection, within the time that a login may take.
 pub(crate) async fn begin(stream: TcpStream, from: SocketAddr, shared: &Arc<Shared>) -> Begun {
     let patience = shared.options.login_timeout.duration();
-    match timeout(patience, begin_untimed(stream, from, shared)).await {
-        Ok(begun) => begun,
-        Err(_) => {
-            shared.counts.logins_late.add_one();
-            Begun::Over
-        }
+    if let Ok(begun) = timeout(patience, begin_untimed(stream, from, shared)).await {
+        begun
+    } else {
+        shared.counts.logins_late.add_one();
+        Begun::Over
     }
 }
 
@@ -129,9 +128,9 @@ fn cancel(mut fields: Fields, shared: &Shared) -> Begun {
     let is_known = key.is_ok_and(|(process, secret)| shared.cancel.cancel(process, secret));
     let counts = &shared.counts;
     if is_known {
-        counts.cancels.add_one()
+        counts.cancels.add_one();
     } else {
-        counts.cancels_unknown.add_one()
+        counts.cancels_unknown.add_one();
     }
     Begun::Over
 }

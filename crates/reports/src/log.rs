@@ -229,13 +229,12 @@ impl LogWriter {
             return Ok(0);
         }
         let cut = self.cut_now(now_ms);
-        match cut {
-            Ok(_) => self.age_look_ms = now_ms.saturating_add(AGE_LOOK_EVERY_MS),
-            Err(_) => {
-                self.cut_after_ms = now_ms.saturating_add(CUT_AGAIN_MS);
-                // it takes space that others need
-                let _ = std::fs::remove_file(new_path(&self.path));
-            }
+        if cut.is_ok() {
+            self.age_look_ms = now_ms.saturating_add(AGE_LOOK_EVERY_MS);
+        } else {
+            self.cut_after_ms = now_ms.saturating_add(CUT_AGAIN_MS);
+            // it takes space that others need
+            let _ = std::fs::remove_file(new_path(&self.path));
         }
         cut
     }

@@ -79,7 +79,9 @@ pub(crate) fn unpack(octets: &mut &[u8], count: usize, out: &mut Vec<u64>) -> Op
 pub(crate) fn pack_sketches(sketches: &[Box<[u8]>], out: &mut Vec<u8>) {
     let lengths: Vec<u64> = sketches.iter().map(|sketch| sketch.len() as u64).collect();
     pack(&lengths, out);
-    sketches.iter().for_each(|sketch| out.extend_from_slice(sketch));
+    for sketch in sketches {
+        out.extend_from_slice(sketch);
+    }
 }
 
 /// Takes `count` sketches off the front.

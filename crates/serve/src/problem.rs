@@ -31,7 +31,7 @@ pub struct Problem {
     pub place: Option<Box<TextPlace>>,
     /// After how many seconds it may be asked again, where that is known.
     #[serde(skip)]
-    pub(crate) retry_after_s: Option<u64>,
+    pub(crate) retry_after_s: Option<u32>,
 }
 
 /// A part of a filter or of a statement.
@@ -112,7 +112,7 @@ impl Problem {
 
     /// The same for who may ask again after this time.
     pub(crate) fn after(self, wait: std::time::Duration) -> Self {
-        let seconds = wait.as_secs_f64().ceil().max(1.0) as u64;
+        let seconds = wait.as_secs_f64().ceil().max(1.0) as u32;
         Self { retry_after_s: Some(seconds), ..self }.with_hint(format!("ask again in {seconds} s"))
     }
 

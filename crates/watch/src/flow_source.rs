@@ -25,6 +25,7 @@ const LIVE_WITHIN_MS: i64 = 600_000;
 pub type Follow = Box<dyn Fn(FollowPosition, FollowOptions) -> Result<Follower, WatchError> + Send>;
 
 /// Where flows come from.
+#[expect(clippy::large_enum_variant, reason = "a runner has one")]
 pub(crate) enum FlowSource {
     /// An archive, followed with these columns.
     Archive {

@@ -70,7 +70,7 @@ pub(super) fn insert_packet(options: &CassandraOptions) -> String {
 }
 
 /// The statement that notes when the flows of a partition began and ended.
-pub(super) fn insert_times(options: &CassandraOptions, using_ttl: String) -> String {
+pub(super) fn insert_times(options: &CassandraOptions, using_ttl: &str) -> String {
     format!(
         "INSERT INTO {}.bucket_times (day, bucket, shard, start_first, start_last, end_first, end_last) \
          VALUES (?, ?, ?, ?, ?, ?, ?){using_ttl}",

@@ -67,7 +67,7 @@ impl Cluster {
             );
             let insert_bucket = prepare(&text, &session, &self.options).await?;
             let of_model = match self.options.model {
-                Model::Flows => insert_times(&self.options, using_ttl(ttl)),
+                Model::Flows => insert_times(&self.options, &using_ttl(ttl)),
                 Model::Packets => insert_packet(&self.options),
             };
             let of_model = prepare(&of_model, &session, &self.options).await?;

@@ -75,7 +75,7 @@ fn send(
 
 /// Writes some mutated messages, of IPFIX where it is to be read any further.
 fn messages(stream: &mut impl Write, datagrams: &[Vec<u8>], random: &mut Random, sent: &Sent) {
-    for _ in 0..1 + random.below(30) {
+    for _ in 0..=random.below(30) {
         let at = random.below(datagrams.len());
         let message = mutated(datagrams, at, random);
         if message.starts_with(&[0, 10]) || random.below(10) == 0 {

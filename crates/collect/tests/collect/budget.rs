@@ -51,7 +51,7 @@ fn cost(load: &Load) -> Cost {
         counting::take_most();
         let (before, began) = (counting::live(), now());
         decode(&mut decoder, &load.measured);
-        let took = now() - began;
+        let took = now().checked_sub(began).unwrap();
         let grown = (counting::take_most() - before).max(0);
         best.nanoseconds = best.nanoseconds.min(took.as_nanos() as f64 / octets as f64);
         best.octets = best.octets.min(grown as f64 / octets as f64);

@@ -401,14 +401,13 @@ impl Field {
             | Self::HexRight(column, _)
             | Self::TimeRaw(column)
             | Self::TimeUtc(column)
-            | Self::Number(column, _) => {
-                vec![column]
-            }
+            | Self::Number(column, _)
+            | Self::Address(column)
+            | Self::Mac(column)
+            | Self::Hex(column, _)
+            | Self::AddressWords(column) => vec![column],
             Self::Country(address) => country_of(address).into_iter().collect(),
             Self::GeoAddress(address) => std::iter::once(address).chain(country_of(address)).collect(),
-            Self::Address(column) | Self::Mac(column) | Self::Hex(column, _) | Self::AddressWords(column) => {
-                vec![column]
-            }
             Self::Duration | Self::DurationSeconds => vec![C::Start, C::End],
             Self::Protocol | Self::ProtocolName => vec![C::Protocol],
             Self::AddressPort(column, of) => std::iter::once(column).chain(port(of)).collect(),

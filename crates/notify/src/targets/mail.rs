@@ -52,7 +52,8 @@ impl MailTarget {
             ("Content-Type", "text/plain; charset=utf-8".to_owned()),
             ("Content-Transfer-Encoding", "base64".to_owned()),
         ];
-        let mut letter: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        let mut letter =
+            headers.iter().fold(String::new(), |letter, (name, value)| letter + &format!("{name}: {value}\r\n"));
         let body = STANDARD.encode(text::body(message));
         let mut rest = body.as_str();
         while !rest.is_empty() {

@@ -155,13 +155,12 @@ impl StreamTarget {
         stream.set_write_timeout(Some(SEND_MAX))?;
         stream.set_read_timeout(Some(SEND_MAX))?;
         let Some(tls) = &self.tls else { return Ok(Connection::Plain(stream)) };
-        let client = match &self.client {
-            Some(client) => Arc::clone(client),
-            None => {
-                let options = TlsClientOptions { authorities: tls.ca.clone(), identity: tls.identity.clone() };
-                let client = TlsClient::new(&options).map_err(|error| SendError::again(error.to_string()))?;
-                Arc::clone(self.client.insert(Arc::new(client)))
-            }
+        let client = if let Some(client) = &self.client {
+            Arc::clone(client)
+        } else {
+            let options = TlsClientOptions { authorities: tls.ca.clone(), identity: tls.identity.clone() };
+            let client = TlsClient::new(&options).map_err(|error| SendError::again(error.to_string()))?;
+            Arc::clone(self.client.insert(Arc::new(client)))
         };
         let host = self.address.rsplit_once(':').map_or(self.address.as_str(), |(host, _)| host);
         let host = host.trim_start_matches('[').trim_end_matches(']');

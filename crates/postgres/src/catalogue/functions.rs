@@ -193,7 +193,7 @@ fn kind_of(oid: i64) -> Option<PgKind> {
 }
 
 fn same_text(text: Option<&str>, rows: usize) -> ArrayRef {
-    Arc::new(StringArray::from_iter(std::iter::repeat_n(text, rows)))
+    Arc::new(std::iter::repeat_n(text, rows).collect::<StringArray>())
 }
 
 fn same_list(items: &[&str], rows: usize) -> ArrayRef {

@@ -75,21 +75,21 @@ impl Relation {
             Kind::Int => {
                 let mut builder = Int64Builder::new();
                 cells.for_each(|cell| {
-                    builder.append_option(if let Cell::Int(value) = cell { Some(*value) } else { None })
+                    builder.append_option(if let Cell::Int(value) = cell { Some(*value) } else { None });
                 });
                 Arc::new(builder.finish())
             }
             Kind::Text => {
                 let mut builder = StringBuilder::new();
                 cells.for_each(|cell| {
-                    builder.append_option(if let Cell::Text(text) = cell { Some(text) } else { None })
+                    builder.append_option(if let Cell::Text(text) = cell { Some(text) } else { None });
                 });
                 Arc::new(builder.finish())
             }
             Kind::Bool => {
                 let mut builder = BooleanBuilder::new();
                 cells.for_each(|cell| {
-                    builder.append_option(if let Cell::Bool(value) = cell { Some(*value) } else { None })
+                    builder.append_option(if let Cell::Bool(value) = cell { Some(*value) } else { None });
                 });
                 Arc::new(builder.finish())
             }

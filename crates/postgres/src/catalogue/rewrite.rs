@@ -183,7 +183,7 @@ fn number(value: i64) -> Expr {
     Expr::value(Value::Number(value.to_string(), false))
 }
 
-fn call(name: &str, argument: Expr) -> Expr {
+fn call(name: &str, argument: &Expr) -> Expr {
     let text = format!("{name}({argument})");
     // a call of one of our functions with what was an expression already
     Parser::new(&PostgreSqlDialect {})
@@ -214,13 +214,13 @@ fn cast_to(inner: Expr, name: &str, data_type: &DataType, kind: &CastKind, known
                 .ok_or_else(|| Refusal::new(Reason::UnknownTable, format!("no table '{}'", text.escape_debug())))?,
         ),
         ("regclass", None) if matches!(&inner, Expr::Value(value) if matches!(value.value, Value::Placeholder(_))) => {
-            call("weir_regclass_oid", inner)
+            call("weir_regclass_oid", &inner)
         }
-        ("regclass", None) => call("weir_regclass_name", inner),
+        ("regclass", None) => call("weir_regclass_name", &inner),
         ("regtype", Some(text)) => {
             number(PgKind::by_name(&text.to_lowercase()).map_or(0, |kind| i64::from(kind.oid())))
         }
-        ("regtype", None) => call("weir_regtype_name", inner),
+        ("regtype", None) => call("weir_regtype_name", &inner),
         ("regnamespace", Some(text)) => number(match text.as_str() {
             "pg_catalog" => CATALOG_OID,
             "public" => PUBLIC_OID,
@@ -350,7 +350,7 @@ fn single_value(query: &mut Query) {
     let text = value.to_string().to_lowercase();
     if !["count(", "max(", "min(", "sum(", "agg("].iter().any(|call| text.contains(call)) {
         let inner = std::mem::replace(value, null());
-        *value = call("max", inner);
+        *value = call("max", &inner);
         query.limit_clause = None;
         query.order_by = None;
     }

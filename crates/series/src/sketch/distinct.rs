@@ -1,8 +1,8 @@
 //! How many distinct things there were.
 //!
 //! Up to 256 of them are kept as hashes of 32 bits, which counts them exactly but for two that have the same hash: one pair in
-//! 2^32. More become the 1,024 registers of HyperLogLog (Flajolet et al. 2007), read by the estimator of Ertl ("New
-//! cardinality estimation algorithms for HyperLogLog sketches", 2017, algorithm 6), which needs no correction of small
+//! 2^32. More become the 1,024 registers of `HyperLogLog` (Flajolet et al. 2007), read by the estimator of Ertl ("New
+//! cardinality estimation algorithms for `HyperLogLog` sketches", 2017, algorithm 6), which needs no correction of small
 //! numbers. Its standard error is 1.04 / sqrt(1,024) = 3.3 %.
 
 /// Hashes that are kept as they are.
@@ -59,7 +59,9 @@ impl DistinctSketch {
             return Self(Members::Exact(hashes));
         }
         let mut registers = Box::new([0; REGISTERS]);
-        hashes.into_iter().for_each(|hash| raise(&mut registers, hash));
+        for hash in hashes {
+            raise(&mut registers, hash);
+        }
         Self(Members::Registers(registers))
     }
 
@@ -77,7 +79,9 @@ impl DistinctSketch {
             }
             (Members::Exact(own), Members::Registers(more)) => {
                 let mut registers = more.clone();
-                own.iter().for_each(|hash| raise(&mut registers, *hash));
+                for hash in own.iter() {
+                    raise(&mut registers, *hash);
+                }
                 self.0 = Members::Registers(registers);
             }
         }

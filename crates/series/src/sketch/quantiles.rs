@@ -1,6 +1,6 @@
 //! How values are distributed.
 //!
-//! After Masson, Rim and Lee, "DDSketch: A fast and fully-mergeable quantile sketch with relative-error guarantees" (VLDB 2019):
+//! After Masson, Rim and Lee, "`DDSketch`: A fast and fully-mergeable quantile sketch with relative-error guarantees" (VLDB 2019):
 //! values are counted in buckets whose bounds grow by a factor, so every quantile is within 1 % of the value. Zero has a bucket
 //! of its own. Numbers of 64 bits have 2,219 buckets at most, so none is ever collapsed; those without a value take no room.
 

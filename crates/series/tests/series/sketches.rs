@@ -199,7 +199,7 @@ fn a_store_of_the_first_version_is_read_and_gets_sketches() {
     let mut writer = StatisticsWriter::open(dir.path(), &options(), &families()).expect("a writer");
     let mut model = Model::default();
     let rows = |time: i64| -> [Rows; 2] {
-        let peers = (0..(time / 2 % 7) as u16 + 1).collect();
+        let peers = (0..=((time / 2 % 7) as u16)).collect();
         let rows = Rows::from([(3, Value { bytes: time as u64 % 50, peers })]);
         [rows.clone(), rows]
     };

@@ -13,11 +13,11 @@ use utoipa::ToSchema;
 
 use super::named_files::NamedFiles;
 use crate::access::Asker;
-use crate::users::Role;
 use crate::body::json;
 use crate::problem::{Answered, Problem, TextPlace};
 use crate::questions::Turn;
 use crate::service::Service;
+use crate::users::Role;
 
 /// Panels of a dashboard: each is a question that is asked again and again.
 const PANELS_MAX: usize = 24;

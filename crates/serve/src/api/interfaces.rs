@@ -166,12 +166,11 @@ fn describe_by_exporters(question: &Question<'_>, found: &mut BTreeMap<Interface
 fn key(batch: &RecordBatch, exporter: usize, index: usize, row: usize) -> Option<InterfaceKey> {
     let exporters = batch.column(exporter).as_binary_opt::<i32>().filter(|values| values.is_valid(row))?;
     let indexes = batch.column(index);
-    let index = match indexes.as_primitive_opt::<UInt32Type>() {
-        Some(indexes) => indexes.is_valid(row).then(|| indexes.value(row)),
-        None => {
-            let indexes = indexes.as_primitive_opt::<UInt64Type>().filter(|values| values.is_valid(row))?;
-            u32::try_from(indexes.value(row)).ok()
-        }
+    let index = if let Some(indexes) = indexes.as_primitive_opt::<UInt32Type>() {
+        indexes.is_valid(row).then(|| indexes.value(row))
+    } else {
+        let indexes = indexes.as_primitive_opt::<UInt64Type>().filter(|values| values.is_valid(row))?;
+        u32::try_from(indexes.value(row)).ok()
     };
     Some((exporters.value(row).to_vec(), index?))
 }

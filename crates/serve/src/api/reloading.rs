@@ -6,12 +6,12 @@ use axum::extract::State;
 use axum::response::Response;
 
 use crate::access::Asker;
-use crate::users::Role;
 use crate::body::json;
 use crate::problem::{Answered, Problem};
 use crate::questions::Turn;
 use crate::reload::ReloadAnswer;
 use crate::service::Service;
+use crate::users::Role;
 
 /// Reads users, certificates, and what is known about addresses again, as SIGHUP does. What is wrong leaves all as it was.
 #[utoipa::path(

@@ -13,12 +13,12 @@ use weir_watch::reports::{KeptReport, read};
 use super::extract::{Body, Params};
 use super::parameters::limit;
 use crate::access::Asker;
-use crate::users::Role;
 use crate::body::json;
 use crate::moment::{moment, now_ms};
 use crate::problem::{Answered, Problem};
 use crate::questions::Turn;
 use crate::service::Service;
+use crate::users::Role;
 
 /// Reports unless a request asks for another number, and the most.
 const REPORTS: (usize, usize) = (200, 10_000);

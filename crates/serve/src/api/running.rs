@@ -7,11 +7,11 @@ use axum::http::StatusCode;
 use axum::response::Response;
 
 use crate::access::Asker;
-use crate::users::Role;
 use crate::body::json;
 use crate::problem::{Answered, Problem};
 use crate::questions::RunningQuestion;
 use crate::service::Service;
+use crate::users::Role;
 
 /// Lists the questions that run or wait: all of them for an admin, one's own for others.
 #[utoipa::path(

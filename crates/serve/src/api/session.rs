@@ -72,7 +72,7 @@ pub(crate) async fn info(
         Some(asker) => {
             let asked = Arc::clone(&service);
             let work = move |_: &Turn| archive(&asked);
-            Some(service.questions.answer(&asker, "info".to_owned(), work).await?)
+            Some(service.questions.answer(asker, "info".to_owned(), work).await?)
         }
     };
     let is_known = user.as_ref().is_some_and(|asker| asker.view.is_whole());

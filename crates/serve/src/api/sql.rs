@@ -12,12 +12,12 @@ use weir_sql::Engine;
 use super::extract::Body;
 use super::parameters::limit;
 use crate::access::Asker;
-use crate::users::Role;
 use crate::answer::{AnswerNotes, BodyMaker, TableAnswer};
 use crate::body::{AnswerForm, CachedAnswer};
 use crate::completeness::CompletenessBody;
 use crate::problem::{Answered, Problem};
 use crate::service::{Question, Service};
+use crate::users::Role;
 
 /// Rows unless a request asks for another number, and the most.
 const ROWS: (usize, usize) = (10_000, 1_000_000);

@@ -16,12 +16,12 @@ use weir_watch::{Backtest, RunnerOptions, WatchFile, plan};
 use super::extract::Body;
 use super::named_files::NamedFiles;
 use crate::access::Asker;
-use crate::users::Role;
 use crate::body::json;
 use crate::moment::{moment, now_ms};
 use crate::problem::{Answered, Problem};
 use crate::questions::Turn;
 use crate::service::Service;
+use crate::users::Role;
 
 /// Reports of a backtest that are given.
 const REPORTS_MAX: usize = 1000;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use utoipa::ToSchema;
 use weir_filter::Predicate;
-use weir_flow::{Column, ColumnType, FlowBatch, FlowBatchBuilder, parse_address};
+use weir_flow::{ColumnType, FlowBatch, FlowBatchBuilder, parse_address};
 
 use super::extract::Body;
 use super::parameters::{column, filter_reader};

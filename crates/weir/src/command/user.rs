@@ -103,7 +103,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             if let Some(rows) = rows {
                 weir_filter::parse(rows).map_err(|error| anyhow!("{}", error.render(rows)))?;
             }
-            let mut user = UserOptions { name: name.clone(), role: role.clone(), rows: rows.clone(), ..UserOptions::default() };
+            let mut user =
+                UserOptions { name: name.clone(), role: role.clone(), rows: rows.clone(), ..UserOptions::default() };
             if *token {
                 user.tokens.push(new_token(name)?);
             } else {

@@ -41,10 +41,10 @@ fn certificates_change_while_connections_stay() {
         let says = Says { dns: &["flows.example"], ..Says::name("flows.example") };
         authority.sign(&says).write(folder.path(), "service");
     };
-    let (first, second) = (Certificate::authority("first"), Certificate::authority("second"));
-    first.write(folder.path(), "first");
-    second.write(folder.path(), "second");
-    sign(&first);
+    let [old, new] = ["first", "second"].map(Certificate::authority);
+    old.write(folder.path(), "first");
+    new.write(folder.path(), "second");
+    sign(&old);
     let (config, token) = (folder.path().join("weir.toml"), hash("right"));
     let text = format!(
         "[archive]\nfolder = '{archive}'\n[http]\nheader_timeout = '500ms'\ntls_cert = 'service.pem'\ntls_key = 'service.key'\n\
@@ -75,7 +75,7 @@ fn certificates_change_while_connections_stay() {
     let wrong = reload(&first);
     assert_eq!(wrong.status, 400, "{}", wrong.body);
     assert_eq!(info(&first).expect("the old certificate").status, 200);
-    sign(&second);
+    sign(&new);
     assert_eq!(reload(&first).json()["has_tls"], true);
     assert_eq!(info(&second).expect("the new certificate").status, 200);
     assert!(info(&first).is_err());

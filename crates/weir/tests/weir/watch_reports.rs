@@ -297,9 +297,7 @@ fn a_full_disk_of_the_journal_loses_no_report() {
         std::thread::sleep(Duration::from_millis(50));
     }
     std::fs::remove_file(&ballast).expect("removed");
-    let last = format!(
-        "SELECT to_char(date_bin(INTERVAL '1' SECOND, max(received)) + INTERVAL '1' SECOND, '%Y-%m-%dT%H:%M:%S') FROM flows"
-    );
+    let last = "SELECT to_char(date_bin(INTERVAL '1' SECOND, max(received)) + INTERVAL '1' SECOND, '%Y-%m-%dT%H:%M:%S') FROM flows".to_string();
     let last = answer(&archive, &last).remove(0);
     eventually("the last window is reported and sent", || {
         std::fs::read_to_string(&sent)

@@ -216,6 +216,7 @@ impl Settings {
         let collector = Arc::<OnceLock<ReloadSignal>>::default();
         let audit = section::<AuditOptions>(&file, "audit", &named)?.unwrap_or_default();
         let questions = section::<QuestionOptions>(&file, "questions", &named)?.unwrap_or_default();
+        let kept: EnrichmentSection = section(&file, "enrichment", &named)?.unwrap_or_default();
         let reloader = args.config.clone().map(|path| {
             let told = Arc::clone(&collector);
             let tell = move || told.get().into_iter().for_each(ReloadSignal::ask);
@@ -241,7 +242,7 @@ impl Settings {
             demo_rate: args.demo.then_some(args.demo_rate),
             archive,
             collect,
-            enrichment: section(&file, "enrichment", &named)?.unwrap_or_default(),
+            enrichment: kept,
             statistics: statistics.or_else(|| args.statistics.then(StatisticsSection::default)),
         })
     }
