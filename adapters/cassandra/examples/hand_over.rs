@@ -102,9 +102,8 @@ fn consume(way: &str, place: &Path) {
                     Some(FollowEvent::Delivery(delivery)) => {
                         rows += delivery.flows.map_or(0, |flows| flows.rows() as u64);
                     }
-                    Some(_) => {}
                     None if was_ended => break,
-                    None => {}
+                    Some(_) | None => {}
                 }
             }
         });
@@ -147,8 +146,11 @@ impl Ring {
 
     /// How much was written (0) and read (1) so far.
     fn counter(&self, which: usize) -> &AtomicU64 {
+        #[expect(clippy::cast_ptr_alignment, reason = "a mapping begins at a page")]
         // SAFETY: the head is aligned, is longer than both, and is only used as these two, by both processes.
-        unsafe { AtomicU64::from_ptr(self.start.cast::<u64>().add(which * 64)) }
+        unsafe {
+            AtomicU64::from_ptr(self.start.cast::<u64>().add(which * 64))
+        }
     }
 
     fn push(&mut self, record: &[u8]) {

@@ -97,7 +97,9 @@ mod tests {
     #[test]
     fn a_bound_leaves_out_what_cannot_be_within_it() {
         let mut times = FlowTimes::default();
-        [130_000, 70_000, -1].into_iter().for_each(|time| times.start.add(time));
+        for time in [130_000, 70_000, -1] {
+            times.start.add(time);
+        }
         let rounded = times.rounded();
         assert_eq!(rounded.start, TimeRange { first_ms: -60_000, last_ms: 179_999 });
         assert_eq!(rounded.end, TimeRange::default());

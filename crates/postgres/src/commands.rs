@@ -113,9 +113,8 @@ impl Command {
         let command = match first.value.to_ascii_uppercase().as_str() {
             "BEGIN" | "START" => Self::Begin,
             "COMMIT" | "END" => Self::Commit,
-            "ABORT" => Self::Rollback,
             "ROLLBACK" if words.take("TO") => Self::Done("ROLLBACK"),
-            "ROLLBACK" => Self::Rollback,
+            "ROLLBACK" | "ABORT" => Self::Rollback,
             "SAVEPOINT" => Self::Done("SAVEPOINT"),
             "RELEASE" => Self::Done("RELEASE"),
             "UNLISTEN" => Self::Done("UNLISTEN"),

@@ -55,7 +55,9 @@ impl Replies {
         self.message(b'v', |out| {
             out.put_u32(3 << 16);
             out.put_u32(unknown.len() as u32);
-            unknown.iter().for_each(|name| put_text(out, name));
+            for name in unknown {
+                put_text(out, name);
+            }
         });
     }
 
@@ -82,7 +84,9 @@ impl Replies {
     pub(crate) fn parameter_description(&mut self, oids: &[u32]) {
         self.message(b't', |out| {
             out.put_u16(oids.len() as u16);
-            oids.iter().for_each(|oid| out.put_u32(*oid));
+            for oid in oids {
+                out.put_u32(*oid);
+            }
         });
     }
 

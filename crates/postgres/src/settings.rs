@@ -177,6 +177,7 @@ fn zone_of(text: &str) -> Option<TimeZone> {
 }
 
 /// A time of a setting: milliseconds, or a number with a unit. `None` inside is no limit.
+#[expect(clippy::option_option, reason = "no time, no limit, or a limit")]
 fn time_of(text: &str) -> Option<Option<Duration>> {
     let text = text.trim();
     let digits = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());

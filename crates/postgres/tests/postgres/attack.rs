@@ -137,7 +137,7 @@ fn sizes_and_numbers_have_limits_that_are_counted() {
     let refused = raw.until_ready();
     assert_eq!(refused.iter().find(|message| message.kind == 'E').expect("refused").error()[&'C'], "53200");
     // a message
-    raw.say(&message(b'Q', &[b' '; 100_000]));
+    raw.say(&message(b'Q', &vec![b' '; 100_000]));
     let mut last = None;
     while let Some(message) = raw.next() {
         last = Some(message);

@@ -131,7 +131,7 @@ impl Asker for TestAsker {
             running.fetch_add(1, Ordering::Relaxed);
             thread::spawn(move || {
                 let engine =
-                    engine(&asked, EngineOptions { zone: question.zone, threads: 2, ..EngineOptions::default() });
+                    engine(&asked, &EngineOptions { zone: question.zone, threads: 2, ..EngineOptions::default() });
                 let worked = work(&engine, &asked);
                 engine.close(Duration::from_millis(300));
                 running.fetch_sub(1, Ordering::Relaxed);
@@ -148,10 +148,10 @@ impl Asker for TestAsker {
     }
 }
 
-fn engine(control: &QueryControl, options: EngineOptions) -> Engine {
+fn engine(control: &QueryControl, options: &EngineOptions) -> Engine {
     let handle = ArchiveHandle::open(archive(), &HandleOptions::default()).expect("the archive");
     let snapshot = Arc::new(handle.snapshot().expect("a snapshot"));
-    Engine::over_on(&snapshot, &options, control).expect("an engine")
+    Engine::over_on(&snapshot, options, control).expect("an engine")
 }
 
 /// An archive of made-up flows, which no test changes: half in a segment, half in the tail.
@@ -199,7 +199,7 @@ fn flows(rows: std::ops::Range<usize>) -> Delivery {
 
 /// What the engine says of a statement without a protocol between, as comma-separated values without their heading.
 pub(crate) fn by_engine(statement: &str) -> String {
-    let engine = engine(&QueryControl::default(), EngineOptions::default());
+    let engine = engine(&QueryControl::default(), &EngineOptions::default());
     let mut text = Vec::new();
     let answer = engine.sql(statement).expect("an answer");
     write_answer(answer, Format::Csv, &OutputOptions::default(), &mut text).expect("written");

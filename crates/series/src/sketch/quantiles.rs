@@ -160,7 +160,9 @@ mod tests {
             let mut merged = QuantileSketch::default();
             for part in &parts {
                 let mut sketch = QuantileSketch::default();
-                part.iter().for_each(|value| sketch.insert(*value));
+                for value in part {
+                    sketch.insert(*value);
+                }
                 let again = QuantileSketch::decode(&sketch.encode());
                 prop_assert_eq!(again.as_ref(), Some(&sketch));
                 merged.merge(&sketch);

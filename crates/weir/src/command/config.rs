@@ -103,10 +103,10 @@ fn sample() -> String {
         "# The configuration of weir serve. What is a comment has its default; weir config check finds what is wrong.\n",
     );
     for (section, doc) in SECTIONS {
-        text += &format!("\n# {doc}.\n# {}\n", heading(section));
+        text.extend(["\n# ", doc, ".\n# ", &heading(section), "\n"]);
         for spec in specs(section) {
             text += &comment(&format!("{}{}", spec.doc, values(&spec)));
-            text += &format!("# {}\n", line(&spec, None));
+            text.extend(["# ", &line(&spec, None), "\n"]);
         }
     }
     text
@@ -153,14 +153,15 @@ fn shown(file: &ConfigFile) -> String {
         let none = toml::Table::new();
         let tables = if tables.is_empty() { vec![&none] } else { tables };
         for table in tables {
-            text += &format!("{}\n", heading(section));
+            text.extend([&heading(section), "\n"]);
             for spec in specs(section) {
-                let is_secret = matches!(spec.key, "password" | "tokens");
-                text += &match table.get(spec.key) {
-                    Some(_) if is_secret => format!("{} = \"…\"\n", spec.key),
-                    Some(value) => format!("{}\n", line(&spec, Some(value))),
-                    None => format!("# {}\n", line(&spec, None)),
+                let is_secret = matches!(spec.key, "password" | "tokens" | "scram");
+                let (mark, shown) = match table.get(spec.key) {
+                    Some(_) if is_secret => ("", format!("{} = \"…\"", spec.key)),
+                    Some(value) => ("", line(&spec, Some(value))),
+                    None => ("# ", line(&spec, None)),
                 };
+                text.extend([mark, &shown, "\n"]);
             }
             text.push('\n');
         }

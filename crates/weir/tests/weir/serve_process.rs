@@ -115,7 +115,7 @@ fn with_sockets(sockets: &[OwnedFd], notify: &Path, arguments: &str) -> Command 
     for (number, socket) in (3..).zip(sockets) {
         // a copy that children get, away from the numbers that they are to have
         let copy = fcntl(socket, FcntlArg::F_DUPFD(100)).expect("a copy");
-        script += &format!(" {number}<&{copy} {copy}<&-");
+        script.push_str(&[" ", &number.to_string(), "<&", &copy.to_string(), " ", &copy.to_string(), "<&-"].concat());
     }
     let program = weir().get_program().to_string_lossy().into_owned();
     let script = format!(
