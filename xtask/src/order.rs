@@ -35,6 +35,7 @@ pub(crate) const ROOMS: &[&str] = &[
     "nfdump",
     "blocks",
     "cassandra",
+    "prometheus",
     "sql",
     "watch",
     "postgres",
@@ -43,7 +44,7 @@ pub(crate) const ROOMS: &[&str] = &[
     "weir",
 ];
 /// Rooms that speak with the systems of others; each has the folder `adapters/<word>`.
-const ADAPTERS: &[&str] = &["cassandra"];
+const ADAPTERS: &[&str] = &["cassandra", "prometheus"];
 /// Packages for development only, and their folders.
 const DEV_ONLY: &[&str] = &["testkit", "xtask"];
 /// The first room that may pull the query engine.

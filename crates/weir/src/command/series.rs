@@ -1,6 +1,7 @@
 //! `weir series`: statistics over time.
 
 mod export;
+mod forward;
 mod plot;
 
 use std::io;
@@ -27,7 +28,7 @@ pub(crate) const FOLDER: &str = "statistics";
 /// The key of what is not among the largest keys.
 const OTHER: &str = "other";
 
-/// List, print, plot and export statistics over time
+/// List, print, plot, export and forward statistics over time
 ///
 /// Statistics are series of flows, packets and bytes for each key, in steps of a second, a minute, 5 minutes and an hour.
 /// The sink statistics of a chain and weir collect --statistics keep them.
@@ -46,6 +47,7 @@ enum Work {
     Fetch(FetchArgs),
     Plot(plot::PlotArgs),
     Export(export::ExportArgs),
+    Forward(Box<forward::ForwardArgs>),
 }
 
 /// Where the statistics are.
@@ -183,6 +185,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Work::Fetch(args) => fetch(args)?,
         Work::Plot(args) => plot::run(args)?,
         Work::Export(args) => export::run(args)?,
+        Work::Forward(args) => return forward::run(args),
     }
     Ok(ExitCode::SUCCESS)
 }
