@@ -24,8 +24,6 @@ mod cluster;
 mod commands;
 #[path = "weir/damage.rs"]
 mod damage;
-#[path = "weir/detection.rs"]
-mod detection;
 #[path = "weir/foreign.rs"]
 mod foreign;
 #[cfg(feature = "cassandra")]
@@ -51,7 +49,5 @@ mod query;
 mod series;
 #[path = "weir/serve.rs"]
 mod serve;
-#[path = "weir/watch_reports.rs"]
-mod watch_reports;
 #[path = "weir/watches.rs"]
 mod watches;
