@@ -24,8 +24,6 @@ mod cluster;
 mod commands;
 #[path = "weir/damage.rs"]
 mod damage;
-#[path = "weir/detection.rs"]
-mod detection;
 #[path = "weir/enrichment.rs"]
 mod enrichment;
 #[path = "weir/examples.rs"]
@@ -67,7 +65,5 @@ mod serve_metrics;
 mod serve_process;
 #[path = "weir/service.rs"]
 mod service;
-#[path = "weir/watch_reports.rs"]
-mod watch_reports;
 #[path = "weir/watches.rs"]
 mod watches;
