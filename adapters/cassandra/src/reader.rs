@@ -26,7 +26,7 @@ use crate::options::DAY_MS;
 use crate::schema::quoted;
 use crate::times::{FlowTimes, TimeBound, TimeRange};
 use crate::values::Place;
-use crate::{CassandraError, CassandraOptions};
+use crate::{CassandraError, CassandraOptions, schema};
 use predicate::{Bound, condition};
 pub use predicate::{Operand, Operator, Predicate};
 
@@ -91,10 +91,8 @@ impl CassandraReader {
         let times = format!(
             "SELECT bucket, shard, start_first, start_last, end_first, end_last FROM {keyspace}.bucket_times WHERE day = ?"
         );
-        let times = match prepare(&session, &options, &times).await {
-            Err(CassandraError::Refused { .. }) => None,
-            times => Some(times?),
-        };
+        let has_times = schema::has_table(&session, &options, "bucket_times").await?;
+        let times = if has_times { Some(prepare(&session, &options, &times).await?) } else { None };
         let inner = Arc::new(Inner { session, options, days, buckets, times, partitions_read: AtomicU64::new(0) });
         Ok(Self { inner, partitions_max: PARTITIONS_MAX, page_rows: PAGE_ROWS })
     }

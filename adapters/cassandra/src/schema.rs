@@ -143,6 +143,15 @@ async fn columns(session: &Session, options: &CassandraOptions) -> Result<Vec<(S
     rows.try_collect().await.map_err(|error| unavailable(&error))
 }
 
+/// Whether the keyspace has a table.
+pub(crate) async fn has_table(
+    session: &Session,
+    options: &CassandraOptions,
+    table: &str,
+) -> Result<bool, CassandraError> {
+    Ok(columns(session, options).await?.iter().any(|(found, _)| found == table))
+}
+
 async fn check_version(session: &Session, options: &CassandraOptions) -> Result<(), CassandraError> {
     let keyspace = &options.to.keyspace;
     let statement = format!("SELECT version FROM {keyspace}.weir_layout WHERE part = 'tables'");
