@@ -19,20 +19,24 @@ pub mod panes;
 pub mod report;
 pub mod reports;
 pub mod runner;
+pub mod sessions;
 
 mod action_sender;
+mod corrections;
 mod counters;
 mod flows;
 mod following;
+mod open_windows;
 mod shared;
 mod template;
 mod watch;
+mod window_clock;
 mod worker;
 
 pub use backtest::{Backtest, Firing, Outcome};
 pub use counters::WatchCounts;
 pub use error::WatchError;
-pub use file::{Severity, TimeColumn, WatchFile, WatchOptions};
+pub use file::{LateFlows, Severity, TimeColumn, WatchFile, WatchOptions};
 pub use following::Follow;
 pub use journal::acknowledge;
 pub use report::Report;

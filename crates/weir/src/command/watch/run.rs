@@ -134,14 +134,17 @@ fn summary(name: &str, counts: &WatchCounts) -> String {
         "{name}: flows {}, windows {windows_closed}, answered {windows_answered}, reports {reports}, repeated {reports_suppressed}",
         panes.rows
     );
-    let rest = counts.losses().into_iter().chain([("reports_acknowledged", counts.reports_acknowledged)]);
+    let rest = counts.losses().into_iter().chain([
+        ("reports_acknowledged", counts.reports_acknowledged),
+        ("windows_corrected", counts.windows_corrected),
+    ]);
     rest.filter(|(_, count)| *count > 0).fold(text, |text, (counter, count)| format!("{text}, {counter} {count}"))
 }
 
 /// What was left out by watches, as it was printed last.
 #[derive(Default)]
 struct Losses {
-    printed: BTreeMap<String, [u64; 8]>,
+    printed: BTreeMap<String, Vec<u64>>,
     printed_at: Option<Instant>,
 }
 
@@ -152,8 +155,8 @@ impl Losses {
             return;
         }
         for (name, counts) in runner.counts() {
-            let now = counts.losses().map(|(_, count)| count);
-            let before = self.printed.insert(name.clone(), now).unwrap_or_default();
+            let now = counts.losses().map(|(_, count)| count).to_vec();
+            let before = self.printed.insert(name.clone(), now.clone()).unwrap_or_else(|| vec![0; now.len()]);
             if now != before {
                 self.printed_at = Some(Instant::now());
                 eprintln!("{}", summary(&name, &counts));
