@@ -29,7 +29,10 @@ for (const { name, hash, wait, click } of PICTURES) {
   await page.goto(url + hash);
   await page.locator("h1").waitFor();
   if (click) await page.locator(click).first().click();
+  // What is asked is answered, as far as it is seen.
   await page.waitForTimeout(wait);
+  await page.waitForFunction(() => !document.querySelector(".panel.old, progress") && ![...document.querySelectorAll(".empty .title")].some((each) => each.textContent === "Asking" && each.getBoundingClientRect().top < innerHeight), undefined, { timeout: 90_000 }).catch(() => console.warn("warning: something was not answered"));
+  if (name === "watch") await page.locator("section[aria-label=backtest]").scrollIntoViewIfNeeded();
   await page.screenshot({ path: file });
   try {
     execFileSync("pngquant", ["--force", "--output", file, "--speed", "1", "64", file]);
