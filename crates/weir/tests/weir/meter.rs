@@ -116,9 +116,10 @@ fn the_books_of_a_metered_archive_balance() {
     let path = |name: &str| folder.path().join(name).to_str().expect("UTF-8").to_owned();
     let [packets, whole, part] = ["packets.pcap", "whole", "part"].map(path);
     capture(Path::new(&packets));
-    for arguments in
-        [&["meter", &packets, "--archive", &whole][..], &["meter", &packets, "--archive", &part, "--filter", "proto udp"]]
-    {
+    for arguments in [
+        &["meter", &packets, "--archive", &whole][..],
+        &["meter", &packets, "--archive", &part, "--filter", "proto udp"],
+    ] {
         let output = run(arguments);
         assert!(output.status.success(), "{}", text(&output.stderr));
     }
