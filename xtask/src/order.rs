@@ -27,24 +27,19 @@ pub(crate) const ROOMS: &[&str] = &[
     "collect",
     "archive",
     "series",
-    "reports",
-    "notify",
     "forward",
     "formats",
     "query",
     "nfdump",
     "blocks",
     "cassandra",
-    "prometheus",
     "sql",
     "watch",
-    "postgres",
-    "flight",
     "serve",
     "weir",
 ];
 /// Rooms that speak with the systems of others; each has the folder `adapters/<word>`.
-const ADAPTERS: &[&str] = &["cassandra", "prometheus"];
+const ADAPTERS: &[&str] = &["cassandra"];
 /// Packages for development only, and their folders.
 const DEV_ONLY: &[&str] = &["testkit", "xtask"];
 /// The first room that may pull the query engine.

@@ -38,8 +38,7 @@ fn main() {
             (state >> 44) >> (state & 15)
         });
         let values = values.collect();
-        let rows =
-            StepRows { families: vec![(family, FamilyRows { ids, columns: vec![values], ..FamilyRows::default() })] };
+        let rows = StepRows { families: vec![(family, FamilyRows { ids, columns: vec![values] })] };
         if lines {
             let _ = std::io::stdin().read_line(&mut String::new());
         }

@@ -5,5 +5,3 @@ mod limits;
 mod ring;
 mod round_trip;
 mod single_node;
-mod statistics;
-mod times;

@@ -350,11 +350,8 @@ impl Decoder {
         if set.samplers.refused > 0 {
             exporters.books.count(index, Counter::SamplersRefused, set.samplers.refused);
         }
-        if set.left_out.records > 0 {
-            exporters.books.count(index, Counter::OptionsUnlisted, set.left_out.records);
-        }
-        if set.left_out.applications > 0 {
-            exporters.books.count(index, Counter::ApplicationsRefused, set.left_out.applications);
+        if set.unlisted > 0 {
+            exporters.books.count(index, Counter::OptionsUnlisted, set.unlisted);
         }
         let records = set.rows as u32;
         exporters.learned.apply(&mut exporters.domains, index, set);

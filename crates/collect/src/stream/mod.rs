@@ -16,7 +16,6 @@
 
 mod connection;
 mod decode;
-mod descriptors;
 mod dtls;
 mod framing;
 mod reasons;
@@ -32,7 +31,6 @@ use crossbeam_channel::Sender;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use weir_secure::TlsServer;
 
-pub use descriptors::Descriptors;
 pub use framing::{Framing, FramingError, messages};
 pub use sessions::SessionLimits;
 
@@ -111,8 +109,8 @@ impl Acceptor {
                 }
                 // the peer has gone again
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(error) => {
-                    sessions.tally.count_failed_accept(&self.local, &error);
+                Err(_) => {
+                    sessions.tally.count_reason(Reason::NoResources);
                     thread::sleep(NO_RESOURCES_PAUSE);
                 }
             }
@@ -124,9 +122,6 @@ impl Acceptor {
 
     fn accepted(&self, stream: TcpStream, source: SocketAddr, sessions: &Arc<Sessions>, queue: &Sender<Read>) {
         let source = SocketAddr::new(source.ip().to_canonical(), source.port());
-        if !sessions.descriptors.leave_half(&stream) {
-            return sessions.tally.count_peer(Reason::TooManyFiles, source);
-        }
         let Some(open) = sessions.begin(Session { transport: self.transport, source }) else { return };
         let work = connection::Connection {
             stream,

@@ -86,9 +86,6 @@ static HEADINGS: &[(&str, &str)] = &[
     ("natsrcport", " X-Src Port"),
     ("natdstport", " X-Dst Port"),
     ("natport", " X-Port"),
-    ("srcgeo", "Src Geo"),
-    ("dstgeo", "Dst Geo"),
-    ("geo", "Geo"),
 ];
 
 /// Those that 1.7.8 has changed.

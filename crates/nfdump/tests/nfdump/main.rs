@@ -7,7 +7,6 @@
 mod captured;
 mod files;
 mod page;
-mod places;
 mod releases;
 
 // the flows that both programs read

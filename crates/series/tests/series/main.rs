@@ -3,5 +3,4 @@
 mod killed;
 mod model;
 mod rrdtool;
-mod sketches;
 mod store;

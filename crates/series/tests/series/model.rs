@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use weir_series::{
-    Coverage, Family, FamilyRows, Metric, Point, Resolution, SeriesStore, StatisticsWriter, StepRows, StoreOptions,
+    Coverage, Family, FamilyRows, Metric, MetricKind, Point, Resolution, SeriesStore, StatisticsWriter, StepRows,
+    StoreOptions,
 };
 
 /// What happens to a store.
@@ -27,7 +28,8 @@ pub(crate) fn options() -> StoreOptions {
 }
 
 pub(crate) fn families() -> Vec<Family> {
-    let metrics = vec![Metric::counter("bytes"), Metric::gauge("peers")];
+    let metric = |name: &str, kind| Metric { name: name.to_owned(), kind };
+    let metrics = vec![metric("bytes", MetricKind::Counter), metric("peers", MetricKind::Gauge)];
     let of = |name: &str, coverage| Family { name: name.to_owned(), coverage, metrics: metrics.clone() };
     vec![of("exporter", Coverage::Complete), of("host", Coverage::Largest)]
 }

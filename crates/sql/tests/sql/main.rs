@@ -14,4 +14,3 @@ mod rows;
 mod scaling;
 mod slt;
 mod tables;
-mod views;

@@ -1,4 +1,0 @@
-//! Statistics into real receivers of remote write: Prometheus and VictoriaMetrics.
-
-mod receivers;
-mod server;
