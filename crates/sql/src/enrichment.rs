@@ -184,12 +184,11 @@ impl LookUp {
 
     fn look_up(&self, arguments: &[ArrayRef]) -> ArrayRef {
         let parsed;
-        let addresses = match arguments[0].data_type() {
-            DataType::Binary => arguments[0].as_binary::<i32>(),
-            _ => {
-                parsed = parsed_addresses(arguments[0].as_string());
-                &parsed
-            }
+        let addresses = if arguments[0].data_type() == &DataType::Binary {
+            arguments[0].as_binary::<i32>()
+        } else {
+            parsed = parsed_addresses(arguments[0].as_string());
+            &parsed
         };
         let addresses = addresses.iter();
         match self.what {
