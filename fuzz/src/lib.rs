@@ -13,11 +13,15 @@ mod framing;
 #[path = "../../crates/wire/tests/wire/sampled_walk.rs"]
 mod sampled_walk;
 
+mod cost;
 mod decoding;
+mod files;
 mod metering;
+mod session;
 
 use framing::{Framing, messages};
 use walk::Walk;
+use weir_formats::Format;
 use weir_wire::{netflow1, netflow5, netflow7};
 
 /// Reads a NetFlow v5 datagram to the last octet.
@@ -152,6 +156,56 @@ pub fn structured(input: &[u8]) {
 /// Decodes datagrams of several exporters, within the time and memory that their octets may cost.
 pub fn decoder(data: &[u8]) {
     decoding::decoder(data);
+}
+
+/// A session of TLS whose client is hostile, or whose octets are changed on their way.
+pub fn tls(input: &[u8]) {
+    session::tls::tls(input);
+}
+
+/// The same of DTLS.
+pub fn dtls(input: &[u8]) {
+    session::dtls::dtls(input);
+}
+
+/// A peer of a whole collector, over TCP, TLS or DTLS.
+pub fn session(input: &[u8]) {
+    session::collector::session(input);
+}
+
+/// Reads a file of nfdump 1.6; whatever its first four octets are.
+pub fn nfcapd1(input: &[u8]) {
+    files::read(Format::Nfcapd, &[&[0x0c, 0xa5, 1, 0], input.get(4..).unwrap_or_default()].concat());
+}
+
+/// Reads a file of nfdump 1.7; whatever its first four octets are.
+pub fn nfcapd2(input: &[u8]) {
+    files::read(Format::Nfcapd, &[&[0x0c, 0xa5, 2, 0], input.get(4..).unwrap_or_default()].concat());
+}
+
+/// Reads a file of flow-tools.
+pub fn flow_tools(input: &[u8]) {
+    files::read(Format::FlowTools, input);
+}
+
+/// Reads a log of connections of Zeek.
+pub fn zeek(input: &[u8]) {
+    files::read(Format::Zeek, input);
+}
+
+/// Reads what `rwcut` prints.
+pub fn silk(input: &[u8]) {
+    files::read(Format::Silk, input);
+}
+
+/// Reads CSV.
+pub fn csv(input: &[u8]) {
+    files::read(Format::Csv, input);
+}
+
+/// Reads a Parquet file.
+pub fn parquet(input: &[u8]) {
+    files::read(Format::Parquet, input);
 }
 
 /// Panics once two records have been decoded, or two values found in a list. The way there is a valid header, and for v9,

@@ -12,6 +12,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
+use crate::namespace::ip;
+
 /// The version in `pom.xml`.
 const VERSION: &str = "5.0.9";
 /// Clusters of this process so far.
@@ -20,6 +22,12 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 const START_TIMEOUT: Duration = Duration::from_mins(4);
 /// Starts the node behind `--` and ends it when nobody holds standard input any more.
 const GUARD: &str = r#"exec 3<&0; "$@" </dev/null 3<&- & echo $! >pid.new; mv pid.new pid; read -r _ <&3; kill -9 $! 2>/dev/null; wait"#;
+/// In a namespace of its own: waits until it has a network. `$$` is the process that has the namespace.
+const NETWORK_GUARD: &str =
+    r"echo $$ >network.new; mv network.new network; while [ ! -e connected ]; do sleep 0.05; done; ";
+/// The bridge that the networks of nodes are on, and its address.
+const BRIDGE: &str = "weir0";
+const BRIDGE_ADDRESS: &str = "10.99.0.254/24";
 /// What the Java machine needs beside memory and folders.
 const FLAGS: &[&str] = &[
     "-XX:+UseSerialGC",
@@ -54,13 +62,24 @@ pub struct CassandraOptions {
     pub durable: bool,
     /// Where each node keeps its data, in the order of the nodes; a folder of its own for those without one.
     pub data: Vec<PathBuf>,
+    /// Whether each node has a network namespace of its own, with a cable to a bridge, on 10.99.0.1 and the addresses after it;
+    /// this process must be in a namespace itself, see [`namespace::is_inside`](crate::namespace::is_inside).
+    pub networks: bool,
     /// More lines of `cassandra.yaml`, each in place of the one with its key.
     pub more: String,
 }
 
 impl Default for CassandraOptions {
     fn default() -> Self {
-        Self { nodes: 1, heap_mib: 512, authenticated: false, durable: true, data: Vec::new(), more: String::new() }
+        Self {
+            nodes: 1,
+            heap_mib: 512,
+            authenticated: false,
+            durable: true,
+            data: Vec::new(),
+            networks: false,
+            more: String::new(),
+        }
     }
 }
 
@@ -103,12 +122,23 @@ impl Cassandra {
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("weir-cassandra-{}-{number}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder for nodes");
-        let (port, storage_port) = (free_port(options.nodes), free_port(options.nodes));
+        let (port, storage_port) = if options.networks {
+            let bridge = format!("link add {BRIDGE} type bridge\naddr add {BRIDGE_ADDRESS} dev {BRIDGE}");
+            ip(&format!("{bridge}\nlink set {BRIDGE} up"));
+            (9042, 7000)
+        } else {
+            (free_port(options.nodes), free_port(options.nodes))
+        };
         let nodes = (0..options.nodes).map(|_| Mutex::new(None)).collect();
         let cluster = Self { folder, options: options.clone(), port, storage_port, java, jars, nodes };
         (0..cluster.nodes.len()).for_each(|node| cluster.launch(node));
         (0..cluster.nodes.len()).for_each(|node| cluster.wait_ready(node));
         Some(cluster)
+    }
+
+    /// Whether nodes can be started; fetches what that needs. For a test that goes on in a namespace, which reaches nothing.
+    pub fn is_installed() -> bool {
+        installed().is_some()
     }
 
     /// One node that the tests of a process share as long as one of them has it.
@@ -130,7 +160,13 @@ impl Cassandra {
 
     /// Where clients connect to a node.
     pub fn address(&self, node: usize) -> SocketAddr {
-        (ip(node), self.port).into()
+        (self.ip(node), self.port).into()
+    }
+
+    /// The address of a node.
+    fn ip(&self, node: usize) -> Ipv4Addr {
+        let last = 1 + node as u8;
+        if self.options.networks { Ipv4Addr::new(10, 99, 0, last) } else { loopback(node) }
     }
 
     /// The number of the process of a node, while it runs.
@@ -162,6 +198,22 @@ impl Cassandra {
         self.node(node).iter().for_each(|node| signal("CONT", &node.pid));
     }
 
+    /// Pulls the cable of a node that has a network of its own: it runs, and nothing comes to it or from it, without a word.
+    ///
+    /// # Panics
+    /// When it has none.
+    pub fn cut_off(&self, node: usize) {
+        ip(&format!("link set {} down", cable(node)));
+    }
+
+    /// Puts the cable back.
+    ///
+    /// # Panics
+    /// When the node has none.
+    pub fn reconnect(&self, node: usize) {
+        ip(&format!("link set {} up", cable(node)));
+    }
+
     /// What a node has logged.
     pub fn log(&self, node: usize) -> String {
         fs::read_to_string(self.home(node).join("system.log")).unwrap_or_default()
@@ -183,7 +235,16 @@ impl Cassandra {
         self.configure(node, &home);
         let output = fs::File::create(home.join("output")).expect("a file for what it prints");
         let mut command = Command::new("sh");
-        command.args(["-c", GUARD, "sh"]).arg(&self.java);
+        if self.options.networks {
+            for file in ["network", "connected"] {
+                let _ = fs::remove_file(home.join(file));
+            }
+            command = Command::new("unshare");
+            command.args(["-n", "sh", "-c"]).arg(format!("{NETWORK_GUARD}{GUARD}"));
+        } else {
+            command.args(["-c", GUARD]);
+        }
+        command.arg("sh").arg(&self.java);
         let heap = self.options.heap_mib;
         command.args([format!("-Xms{heap}m"), format!("-Xmx{heap}m")]).args(FLAGS);
         command.arg(format!("-javaagent:{}", self.jars.join("jamm-0.4.0.jar").display()));
@@ -196,9 +257,27 @@ impl Cassandra {
         command.stdout(output.try_clone().expect("the file twice")).stderr(output);
         let mut guard = command.spawn().expect("a shell");
         let stdin = guard.stdin.take();
+        if self.options.networks {
+            self.connect(node, &home);
+        }
         let pid = wait_until(Duration::from_secs(30), || fs::read_to_string(home.join("pid")).ok());
         let pid = pid.expect("the number of the process").trim().to_owned();
         *self.node(node) = Some(Node { guard, stdin, pid });
+    }
+
+    /// Gives a node that waits for it a network.
+    fn connect(&self, node: usize, home: &Path) {
+        let pid = wait_until(Duration::from_secs(30), || fs::read_to_string(home.join("network")).ok());
+        let pid = pid.expect("the number of the process").trim().to_owned();
+        let (cable, address) = (cable(node), self.ip(node));
+        // that of a process before may still be there
+        let _ = Command::new("ip").args(["link", "del", &cable]).stderr(Stdio::null()).status();
+        ip(&format!("link add {cable} type veth peer name eth0 netns {pid}\nlink set {cable} master {BRIDGE} up"));
+        for line in [&format!("addr add {address}/24 dev eth0"), "link set eth0 up", "link set lo up"] {
+            let inside = Command::new("nsenter").args(["-t", &pid, "-n", "ip"]).args(line.split(' ')).status();
+            assert!(inside.expect("nsenter runs").success(), "ip {line}");
+        }
+        fs::write(home.join("connected"), "").expect("a mark");
     }
 
     fn configure(&self, node: usize, home: &Path) {
@@ -206,7 +285,7 @@ impl Cassandra {
         let count = self.options.nodes;
         // evenly over the ring
         let token = i128::from(i64::MIN) + ((node as i128) << 64) / i128::from(count);
-        let seeds: Vec<_> = (0..usize::from(count)).map(|node| ip(node).to_string()).collect();
+        let seeds: Vec<_> = (0..usize::from(count)).map(|node| self.ip(node).to_string()).collect();
         let data = self.options.data.get(node).map_or(home, PathBuf::as_path);
         let classes = if self.options.authenticated {
             ("PasswordAuthenticator", "CassandraAuthorizer")
@@ -227,7 +306,7 @@ impl Cassandra {
                 .replace("@DATA@", &data.display().to_string())
                 .replace("@TOKEN@", &token.to_string())
                 .replace("@SEEDS@", &seeds.join(","))
-                .replace("@ADDRESS@", &ip(node).to_string())
+                .replace("@ADDRESS@", &self.ip(node).to_string())
                 .replace("@STORAGE_PORT@", &self.storage_port.to_string())
                 .replace("@PORT@", &self.port.to_string())
                 .replace("@AUTHENTICATOR@", classes.0)
@@ -274,6 +353,9 @@ impl Cassandra {
 impl Drop for Cassandra {
     fn drop(&mut self) {
         self.nodes.iter().for_each(|node| drop(node.lock().unwrap_or_else(PoisonError::into_inner).take()));
+        if self.options.networks {
+            let _ = Command::new("ip").args(["link", "del", BRIDGE]).stderr(Stdio::null()).status();
+        }
         if std::thread::panicking() {
             let _ = writeln!(std::io::stderr(), "{}", last_lines(&self.log(0)));
         }
@@ -294,8 +376,13 @@ fn last_lines(text: &str) -> String {
     lines[lines.len().saturating_sub(30)..].join("\n")
 }
 
-fn ip(node: usize) -> Ipv4Addr {
+fn loopback(node: usize) -> Ipv4Addr {
     Ipv4Addr::new(127, 0, 0, 1 + node as u8)
+}
+
+/// The end of the cable of a node that is on the bridge.
+fn cable(node: usize) -> String {
+    format!("node{node}")
 }
 
 /// Whether a process runs; one that has ended and that nobody has waited for does not.
@@ -307,9 +394,9 @@ fn is_running(pid: &str) -> bool {
 /// A port that is free on the addresses of all nodes.
 fn free_port(nodes: u8) -> u16 {
     loop {
-        let first = TcpListener::bind((ip(0), 0)).expect("a port");
+        let first = TcpListener::bind((loopback(0), 0)).expect("a port");
         let port = first.local_addr().expect("its number").port();
-        if (1..usize::from(nodes)).all(|node| TcpListener::bind((ip(node), port)).is_ok()) {
+        if (1..usize::from(nodes)).all(|node| TcpListener::bind((loopback(node), port)).is_ok()) {
             return port;
         }
     }

@@ -31,6 +31,13 @@ pub fn is_inside(test: &str) -> bool {
     false
 }
 
+/// Whether network namespaces can be made here, which takes root.
+pub fn can_be_made() -> bool {
+    let is_made =
+        |program: &str| Command::new(program).args(["-n", "true"]).output().is_ok_and(|it| it.status.success());
+    is_made("unshare") && Command::new("ip").arg("-V").output().is_ok()
+}
+
 /// Runs `ip` with each of these lines.
 ///
 /// # Panics

@@ -27,19 +27,24 @@ pub(crate) const ROOMS: &[&str] = &[
     "collect",
     "archive",
     "series",
+    "reports",
+    "notify",
     "forward",
     "formats",
     "query",
     "nfdump",
     "blocks",
     "cassandra",
+    "prometheus",
     "sql",
     "watch",
+    "postgres",
+    "flight",
     "serve",
     "weir",
 ];
 /// Rooms that speak with the systems of others; each has the folder `adapters/<word>`.
-const ADAPTERS: &[&str] = &["cassandra"];
+const ADAPTERS: &[&str] = &["cassandra", "prometheus"];
 /// Packages for development only, and their folders.
 const DEV_ONLY: &[&str] = &["testkit", "xtask"];
 /// The first room that may pull the query engine.

@@ -9,7 +9,7 @@ use anyhow::Context;
 use crate::verdict::Verdict;
 
 /// The packages that compile the query engine.
-const ENGINE_PACKAGES: [&str; 4] = ["weir-sql", "weir-watch", "weir-serve", "weir"];
+const ENGINE_PACKAGES: [&str; 6] = ["weir-sql", "weir-watch", "weir-postgres", "weir-flight", "weir-serve", "weir"];
 /// How long fetching the advisory database may take.
 const FETCH_TIMEOUT: Duration = Duration::from_mins(1);
 

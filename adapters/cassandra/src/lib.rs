@@ -9,6 +9,8 @@
 //! There are two models. In `flows` a flow is a row with a typed column for each column of weir. In `packets`, the paper's, an
 //! export packet is a cell: a self-contained IPFIX Message in a row for each second and shard.
 //!
+//! Statistics go to the table `series` of the same keyspace: see [`statistics`].
+//!
 //! ```text
 //! archive ─▶ forwarder ─▶ store ─▶ chunks by partition ─▶ batches ─▶ Cassandra ─▶ partitions ─▶ reader ─▶ flows
 //! ```
@@ -29,6 +31,10 @@ pub mod writer;
 pub mod sink;
 pub mod source;
 
+pub mod statistics;
+
+mod times;
+
 mod connect;
 mod error;
 
@@ -36,6 +42,8 @@ pub use error::CassandraError;
 pub use options::CassandraOptions;
 pub use packets::ExportPacket;
 pub use reader::{CassandraReader, Operand, Operator, Predicate, ScanRange};
+pub use statistics::CassandraStatistics;
+pub use times::TimeBound;
 pub use url::CassandraUrl;
 pub use writer::CassandraStore;
 

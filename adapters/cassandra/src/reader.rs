@@ -8,8 +8,10 @@ mod packets;
 mod page;
 mod predicate;
 
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::stream::{self, BoxStream, StreamExt};
 use futures::{Stream, TryStreamExt};
@@ -22,8 +24,9 @@ use weir_flow::{Column, FlowBatch};
 use crate::connect::{connect, message, statement_error};
 use crate::options::DAY_MS;
 use crate::schema::quoted;
+use crate::times::{FlowTimes, TimeBound, TimeRange};
 use crate::values::Place;
-use crate::{CassandraError, CassandraOptions};
+use crate::{CassandraError, CassandraOptions, schema};
 use predicate::{Bound, condition};
 pub use predicate::{Operand, Operator, Predicate};
 
@@ -50,7 +53,14 @@ struct Inner {
     options: CassandraOptions,
     days: PreparedStatement,
     buckets: PreparedStatement,
+    /// When flows of partitions began and ended; a keyspace of layout 1 has no such table.
+    times: Option<PreparedStatement>,
+    /// Partitions that were read so far.
+    partitions_read: AtomicU64,
 }
+
+/// A line of `bucket_times`: bucket, shard, first and last start, first and last end.
+type TimesLine = (CqlTimestamp, i16, CqlTimestamp, CqlTimestamp, CqlTimestamp, CqlTimestamp);
 
 /// A partition to read.
 #[derive(Clone)]
@@ -65,6 +75,8 @@ struct Scan {
     range: ScanRange,
     columns: Vec<Column>,
     bounds: Vec<Bound>,
+    /// When flows began and ended.
+    times: Vec<TimeBound>,
 }
 
 impl CassandraReader {
@@ -76,7 +88,12 @@ impl CassandraReader {
         let buckets = format!("SELECT bucket, shard, width_ms FROM {keyspace}.buckets WHERE model = ? AND day = ?");
         let days = prepare(&session, &options, &days).await?;
         let buckets = prepare(&session, &options, &buckets).await?;
-        let inner = Arc::new(Inner { session, options, days, buckets });
+        let times = format!(
+            "SELECT bucket, shard, start_first, start_last, end_first, end_last FROM {keyspace}.bucket_times WHERE day = ?"
+        );
+        let has_times = schema::has_table(&session, &options, "bucket_times").await?;
+        let times = if has_times { Some(prepare(&session, &options, &times).await?) } else { None };
+        let inner = Arc::new(Inner { session, options, days, buckets, times, partitions_read: AtomicU64::new(0) });
         Ok(Self { inner, partitions_max: PARTITIONS_MAX, page_rows: PAGE_ROWS })
     }
 
@@ -97,7 +114,19 @@ impl CassandraReader {
         columns: Option<&[Column]>,
         predicates: &[Predicate],
     ) -> Result<impl Stream<Item = Result<FlowBatch, CassandraError>> + Send + use<>, CassandraError> {
-        let partitions = self.partitions_of(range, columns, predicates).await?;
+        self.scan_within(range, &[], columns, predicates).await
+    }
+
+    /// As [`scan`](Self::scan), without partitions none of whose flows began or ended within these bounds. Those of predicates
+    /// about `start` and `end` are found without being named here.
+    pub async fn scan_within(
+        &self,
+        range: ScanRange,
+        times: &[TimeBound],
+        columns: Option<&[Column]>,
+        predicates: &[Predicate],
+    ) -> Result<impl Stream<Item = Result<FlowBatch, CassandraError>> + Send + use<>, CassandraError> {
+        let partitions = self.partitions_of(range, times, columns, predicates).await?;
         let reader = self.clone();
         let batches = partitions.map(move |partition| reader.clone().pages_or_error(partition));
         Ok(batches.flatten_unordered(self.partitions_max))
@@ -111,19 +140,27 @@ impl CassandraReader {
         columns: Option<&[Column]>,
         predicates: &[Predicate],
     ) -> Result<impl Stream<Item = Result<FlowBatch, CassandraError>> + Send + use<>, CassandraError> {
-        let partitions = self.partitions_of(range, columns, predicates).await?;
+        let partitions = self.partitions_of(range, &[], columns, predicates).await?;
         let reader = self.clone();
         Ok(partitions.map(move |partition| reader.clone().pages_or_error(partition)).flatten())
+    }
+
+    /// Partitions that were read so far, by this reader and its clones.
+    pub fn partitions_read(&self) -> u64 {
+        self.inner.partitions_read.load(Ordering::Relaxed)
     }
 
     /// The partitions that a range may have, in order.
     async fn partitions_of(
         &self,
         range: ScanRange,
+        times: &[TimeBound],
         columns: Option<&[Column]>,
         predicates: &[Predicate],
     ) -> Result<impl Stream<Item = Result<Partition, CassandraError>> + Send + use<>, CassandraError> {
-        let scan = Arc::new(self.prepare_scan(range, columns, predicates).await?);
+        let mut scan = self.prepare_scan(range, columns, predicates).await?;
+        scan.times.extend_from_slice(times);
+        let scan = Arc::new(scan);
         let days = self.days(&scan.range, FLOWS).await?;
         let reader = self.clone();
         let partitions = stream::iter(days).then(move |day_ms| {
@@ -165,7 +202,8 @@ impl CassandraReader {
         );
         let mut statement = prepare(&self.inner.session, &self.inner.options, &text).await?;
         statement.set_page_size(self.page_rows);
-        Ok(Scan { statement, range, columns, bounds })
+        let times = predicates.iter().flat_map(Predicate::time_bounds).collect();
+        Ok(Scan { statement, range, columns, bounds, times })
     }
 
     /// The days of the range that have anything.
@@ -183,12 +221,40 @@ impl CassandraReader {
 
     /// The partitions of a day that overlap the range.
     async fn partitions(&self, day_ms: i64, scan: &Arc<Scan>) -> Result<Vec<Partition>, CassandraError> {
-        let places = self.places(day_ms, &scan.range, FLOWS).await?;
-        Ok(places.into_iter().map(|place| Partition { place, scan: Arc::clone(scan) }).collect())
+        let mut places = self.places(day_ms, &scan.range, FLOWS).await?;
+        if !scan.times.is_empty() {
+            let times = self.times(day_ms).await?;
+            places.retain(|(place, width_ms)| {
+                // what has no line may have anything
+                let of = |times: &FlowTimes| {
+                    scan.times.iter().all(|bound| bound.may_have(times, place.bucket_ms, *width_ms))
+                };
+                times.get(place).is_none_or(of)
+            });
+        }
+        let partition = |(place, _)| Partition { place, scan: Arc::clone(scan) };
+        Ok(places.into_iter().map(partition).collect())
     }
 
-    /// Where a model has anything of a day within the range, in order.
-    async fn places(&self, day_ms: i64, range: &ScanRange, model: &str) -> Result<Vec<Place>, CassandraError> {
+    /// When the flows of the partitions of a day began and ended.
+    async fn times(&self, day_ms: i64) -> Result<HashMap<Place, FlowTimes>, CassandraError> {
+        let Some(times) = &self.inner.times else { return Ok(HashMap::new()) };
+        let rows = self.inner.session.execute_iter(times.clone(), (CqlTimestamp(day_ms),)).await;
+        let rows = rows.map_err(|error| self.failed(&error))?;
+        let rows = rows.rows_stream::<TimesLine>().map_err(|error| self.failed(&error))?;
+        let lines: Vec<_> = rows.try_collect().await.map_err(|error| self.failed(&error))?;
+        let mut found: HashMap<Place, FlowTimes> = HashMap::new();
+        for (bucket, shard, start_first, start_last, end_first, end_last) in lines {
+            let range = |first: CqlTimestamp, last: CqlTimestamp| TimeRange { first_ms: first.0, last_ms: last.0 };
+            let line = FlowTimes { start: range(start_first, start_last), end: range(end_first, end_last) };
+            let known = found.entry(Place { bucket_ms: bucket.0, shard }).or_default();
+            *known = known.join(line);
+        }
+        Ok(found)
+    }
+
+    /// Where a model has anything of a day within the range, in order, and the widths of the buckets.
+    async fn places(&self, day_ms: i64, range: &ScanRange, model: &str) -> Result<Vec<(Place, i64)>, CassandraError> {
         let Inner { session, buckets, .. } = &*self.inner;
         let rows = session.execute_iter(buckets.clone(), (model, CqlTimestamp(day_ms))).await;
         let rows = rows.map_err(|error| self.failed(&error))?;
@@ -197,12 +263,15 @@ impl CassandraReader {
         let is_in_range = |(bucket, _, width): &(CqlTimestamp, i16, i32)| {
             bucket.0 < range.end && range.start < bucket.0.saturating_add(i64::from(*width))
         };
-        let place = |(bucket, shard, _): (CqlTimestamp, i16, i32)| Place { bucket_ms: bucket.0, shard };
+        let place = |(bucket, shard, width_ms): (CqlTimestamp, i16, i32)| {
+            (Place { bucket_ms: bucket.0, shard }, i64::from(width_ms))
+        };
         Ok(rows.into_iter().filter(is_in_range).map(place).collect())
     }
 
     /// The pages of a partition.
     fn pages(self, partition: Partition) -> BoxStream<'static, Result<FlowBatch, CassandraError>> {
+        self.inner.partitions_read.fetch_add(1, Ordering::Relaxed);
         let pages = stream::try_unfold(Some(PagingState::start()), move |state| {
             let (reader, partition) = (self.clone(), partition.clone());
             async move {

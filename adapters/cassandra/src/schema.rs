@@ -3,8 +3,11 @@
 //! `flows` has a partition for each bucket of time and shard. Within it rows are ordered by when they were received; origin
 //! and row make a key that is the same whenever the same flow of the same archive is written. `buckets` names the partitions
 //! that there are, so that a reader of a year asks for no partition that nobody wrote; a writer adds a line before it
-//! writes the first row to a partition. Unsigned numbers are in the next larger signed type; those of 64 bits are in `bigint`
+//! writes the first row to a partition. `bucket_times` has between which minutes the flows of a partition begin and end, see
+//! `times.rs`; layout 1 had no such table. Unsigned numbers are in the next larger signed type; those of 64 bits are in `bigint`
 //! with the same bits, because a `varint` costs the server several times as much, so numbers of 2^63 and more are negative there.
+
+use std::collections::HashSet;
 
 use futures::TryStreamExt;
 use scylla::client::session::Session;
@@ -15,7 +18,7 @@ use crate::options::Model;
 use crate::{CassandraError, CassandraOptions};
 
 /// The version of the layout that this version of weir reads and writes. New columns do not change it.
-pub const LAYOUT_VERSION: i32 = 1;
+pub const LAYOUT_VERSION: i32 = 2;
 /// Columns of the key of `flows`, before those of weir; `received` is both.
 pub(crate) const FLOW_KEY: &[(&str, &str)] = &[
     ("bucket", "timestamp"),
@@ -64,11 +67,7 @@ pub(crate) fn value_columns() -> impl Iterator<Item = Column> {
 /// Makes sure that the tables are there and of this version.
 pub(crate) async fn prepare(session: &Session, options: &CassandraOptions) -> Result<(), CassandraError> {
     let keyspace = &options.to.keyspace;
-    if options.schema.create_schema {
-        let replication = options.replication().map_err(|error| CassandraError::Options(error.message))?;
-        run(session, options, &format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {replication}"))
-            .await?;
-    }
+    create_keyspace(session, options).await?;
     let found = columns(session, options).await?;
     if found.iter().any(|(table, _)| table == "weir_layout") {
         check_version(session, options).await?;
@@ -88,6 +87,37 @@ pub(crate) async fn prepare(session: &Session, options: &CassandraOptions) -> Re
         run(session, options, &insert).await?;
     }
     Ok(())
+}
+
+/// Makes sure that the table `series` is there and has these metrics.
+pub(crate) async fn prepare_statistics(
+    session: &Session,
+    options: &CassandraOptions,
+    metrics: &[String],
+) -> Result<(), CassandraError> {
+    let keyspace = &options.to.keyspace;
+    create_keyspace(session, options).await?;
+    let found = columns(session, options).await?;
+    let own = found.into_iter().filter(|(table, _)| table == "series").map(|(_, column)| column).collect();
+    let missing = missing_series_statements(options, &own, metrics, &lifetime(options));
+    if !missing.is_empty() && !options.schema.create_schema {
+        return Err(CassandraError::Schema(format!(
+            "keyspace '{keyspace}' has no table 'series' with these metrics, and create_schema is off; run once with it on"
+        )));
+    }
+    for statement in &missing {
+        run(session, options, statement).await?;
+    }
+    Ok(())
+}
+
+async fn create_keyspace(session: &Session, options: &CassandraOptions) -> Result<(), CassandraError> {
+    if !options.schema.create_schema {
+        return Ok(());
+    }
+    let replication = options.replication().map_err(|error| CassandraError::Options(error.message))?;
+    let keyspace = &options.to.keyspace;
+    run(session, options, &format!("CREATE KEYSPACE IF NOT EXISTS {keyspace} WITH replication = {replication}")).await
 }
 
 async fn run(session: &Session, options: &CassandraOptions, statement: &str) -> Result<(), CassandraError> {
@@ -111,6 +141,15 @@ async fn columns(session: &Session, options: &CassandraOptions) -> Result<Vec<(S
     let rows = session.query_iter(statement, (&options.to.keyspace,)).await.map_err(|error| unavailable(&error))?;
     let rows = rows.rows_stream::<(String, String)>().map_err(|error| unavailable(&error))?;
     rows.try_collect().await.map_err(|error| unavailable(&error))
+}
+
+/// Whether the keyspace has a table.
+pub(crate) async fn has_table(
+    session: &Session,
+    options: &CassandraOptions,
+    table: &str,
+) -> Result<bool, CassandraError> {
+    Ok(columns(session, options).await?.iter().any(|(found, _)| found == table))
 }
 
 async fn check_version(session: &Session, options: &CassandraOptions) -> Result<(), CassandraError> {
@@ -143,6 +182,14 @@ fn missing_statements(options: &CassandraOptions, found: &[(String, String)]) ->
             lifetime(options)
         ));
     }
+    if options.model == Model::Flows && !has_table("bucket_times") {
+        statements.push(format!(
+            "CREATE TABLE IF NOT EXISTS {keyspace}.bucket_times (day timestamp, bucket timestamp, shard smallint, \
+             start_first timestamp, start_last timestamp, end_first timestamp, end_last timestamp, PRIMARY KEY ((day), bucket, \
+             shard, start_first, start_last, end_first, end_last)) WITH {}",
+            lifetime(options)
+        ));
+    }
     match options.model {
         Model::Flows if !has_table("flows") => statements.push(create_flows(options)),
         Model::Flows => {
@@ -157,6 +204,25 @@ fn missing_statements(options: &CassandraOptions, found: &[(String, String)]) ->
         Model::Packets => {}
     }
     statements
+}
+
+/// What makes the table `series`, or adds the columns that it lacks.
+fn missing_series_statements(
+    options: &CassandraOptions,
+    found: &HashSet<String>,
+    metrics: &[String],
+    lifetime: &str,
+) -> Vec<String> {
+    let keyspace = &options.to.keyspace;
+    if found.is_empty() {
+        let metrics = metrics.iter().fold(String::new(), |columns, name| columns + &format!("\"{name}\" bigint, "));
+        return vec![format!(
+            "CREATE TABLE IF NOT EXISTS {keyspace}.series (step int, \"by\" text, key text, part timestamp, time timestamp, \
+             known int, count int, {metrics}PRIMARY KEY ((step, \"by\", key, part), time)) WITH {lifetime}"
+        )];
+    }
+    let missing = metrics.iter().filter(|name| !found.contains(*name));
+    missing.map(|name| format!("ALTER TABLE {keyspace}.series ADD \"{name}\" bigint")).collect()
 }
 
 fn create_flows(options: &CassandraOptions) -> String {

@@ -16,6 +16,7 @@ use weir_flow::{Column, ColumnType};
 use weir_forward::ForwardDelivery;
 
 use crate::element_blob;
+use crate::times::FlowTimes;
 
 /// What precedes each value in a frame: its length.
 const LENGTH_OCTETS: usize = 4;
@@ -78,6 +79,23 @@ impl FlowColumns {
     /// When a row was received, in milliseconds.
     pub(crate) fn received_ms(&self, row: usize) -> i64 {
         self.received.value(row)
+    }
+
+    /// When rows began and ended.
+    pub(crate) fn times(&self, rows: &[u32]) -> FlowTimes {
+        let mut times = FlowTimes::default();
+        for (column, values) in &self.values {
+            let range = match column {
+                Column::Start => &mut times.start,
+                Column::End => &mut times.end,
+                _ => continue,
+            };
+            if let Values::Time(values) = values {
+                let known = rows.iter().map(|row| *row as usize).filter(|row| values.is_valid(*row));
+                known.for_each(|row| range.add(values.value(row)));
+            }
+        }
+        times
     }
 
     /// Octets of a row in a frame, about.

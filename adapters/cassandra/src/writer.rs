@@ -15,6 +15,7 @@ use tokio::runtime::{Builder, Runtime};
 use weir_forward::{ForwardDelivery, ForwardOutcome, ForwardStore};
 
 use crate::{CassandraError, CassandraOptions};
+pub(crate) use insert::{prepare, using_ttl};
 use task::Cluster;
 
 /// Threads of the runtime.

@@ -55,7 +55,7 @@ pub use error::{ComponentError, ConfigError};
 pub use notices::Notices;
 pub use option_error::OptionError;
 pub use options::{
-    ByteSize, Given, OptionSpec, OptionText, OptionValue, Options, Problem, TimeSpan, UnitError, ValueType,
+    ByteSize, Given, OptionSpec, OptionText, OptionValue, Options, Problem, Rate, TimeSpan, UnitError, ValueType,
 };
 pub use outlet::Outlet;
 pub use registry::{

@@ -1,7 +1,7 @@
 //! Where a source or a component puts what it hands on.
 
 use arrow::array::RecordBatch;
-use weir_flow::FlowBatch;
+use weir_flow::{FlowBatch, SideTables};
 
 use crate::Burst;
 
@@ -32,6 +32,13 @@ impl Outlet {
         if !burst.is_empty() {
             self.bursts.push(burst);
         }
+    }
+
+    /// Gives side tables to the last burst; without one they stay where they are.
+    pub(crate) fn attach(&mut self, side_tables: &mut SideTables) {
+        let Some(last) = self.bursts.pop_if(|last| last.side_tables().is_empty()) else { return };
+        let (rows, _) = last.into_parts();
+        self.bursts.push(Burst::with_side_tables(rows, std::mem::take(side_tables)));
     }
 
     /// Takes out what was put in, oldest first.

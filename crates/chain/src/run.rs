@@ -206,6 +206,11 @@ impl Running {
         self.shared.reload.ask();
     }
 
+    /// The signal that [`reload`](Self::reload) gives, for whoever else is asked to.
+    pub fn reload_signal(&self) -> ReloadSignal {
+        self.shared.reload.clone()
+    }
+
     /// The signal that [`stop`](Self::stop) sets, for handlers of signals.
     pub fn stop_signal(&self) -> StopSignal {
         self.shared.stop.clone()

@@ -72,6 +72,12 @@ pub trait Transform: Send {
         None
     }
 
+    /// Whether each call of [`take`](Self::take) hands on its rows at once, all of them and in one burst. What accounts for
+    /// them then stays with them, so that a sink keeps both or neither.
+    fn keeps_bursts(&self) -> bool {
+        false
+    }
+
     /// What the component holds.
     fn state(&self) -> State {
         State::default()

@@ -7,8 +7,9 @@ use weir_wire::value::be_uint;
 
 use arrow::datatypes::ArrowPrimitiveType;
 
+use crate::applications::ApplicationNames;
 use crate::clock::{MessageClock, TimeForm};
-use crate::domain::DomainTemplates;
+use crate::domain::Domain;
 use crate::lists;
 use crate::observed::{self, ObservedPacket};
 use crate::plan::{IntervalForm, Op, Plan};
@@ -16,13 +17,14 @@ use crate::records::{Records, is_set};
 use crate::sampling::Rate;
 use crate::{section, texts};
 
-/// Appends the records to their columns; the group of rows must have been begun. `templates` are those of the
-/// domain, by which lists are read. Returns how many lists could not be read.
+/// Appends the records to their columns; the group of rows must have been begun. By the templates of the domain lists are
+/// read, by `names` applications. Returns how many lists could not be read.
 pub(crate) fn write(
     plan: &Plan,
     records: Records<'_>,
     clock: &MessageClock,
-    templates: &DomainTemplates,
+    domain: &Domain,
+    names: &ApplicationNames,
     builder: &mut FlowBatchBuilder,
 ) -> u32 {
     for op in &plan.ops {
@@ -51,6 +53,12 @@ pub(crate) fn write(
                 let target = builder.u32(Column::SamplingInterval);
                 (0..records.len()).for_each(|at| target.push(interval(records, at, (selected, other), form)));
             }
+            Op::ApplicationName { field, number } => {
+                let positions = records.located.field(field);
+                let target = builder.text(Column::Application);
+                let name = |at| names.name(domain.key, number, records.octets(&positions, at));
+                (0..records.len()).for_each(|at| target.push(name(at).map(str::as_bytes)));
+            }
             Op::Time { column, field, form, init_time } => {
                 write_time(builder.time(column), field, (form, init_time), records, clock);
             }
@@ -61,7 +69,7 @@ pub(crate) fn write(
         section::write(rows, builder, |column| plan.writes(column));
     }
     if plan.has_lists {
-        return lists::write_leftovers(plan, records, templates, builder);
+        return lists::write_leftovers(plan, records, &domain.templates, builder);
     }
     if !plan.leftovers.is_empty() {
         write_leftovers(plan, records, sections.as_deref(), builder);

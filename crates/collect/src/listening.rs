@@ -12,7 +12,7 @@ use crate::collector::{CollectError, CollectorOptions, spawn};
 use crate::deliver::Outgoing;
 use crate::relay::Relay;
 use crate::socket::ReceiveSocket;
-use crate::stream::{self, Acceptor, DtlsListener};
+use crate::stream::{self, Acceptor, DtlsListener, Sessions};
 use crate::{Listener, Transport};
 
 /// A listener in use.
@@ -91,6 +91,12 @@ impl Listening {
         self.acceptors.is_empty() && self.dtls.is_empty()
     }
 
+    /// What is to be said when connections have less than their limit.
+    pub(crate) fn notice(&self, sessions: &Sessions) -> Option<String> {
+        let descriptors = (!self.acceptors.is_empty()).then_some(sessions.descriptors);
+        descriptors.and_then(|descriptors| descriptors.notice(sessions.limits.connections_max))
+    }
+
     /// What identifies the sockets whose drops the kernel counts.
     pub(crate) fn inodes(&self) -> impl Iterator<Item = u64> {
         self.dtls.iter().filter_map(|listener| listener.inode)
@@ -129,7 +135,8 @@ impl Listening {
         }
         for listener in self.dtls {
             let (shared, queue) = (Arc::clone(&shared), queue.clone());
-            let work = move || listener.run(&shared.sessions, &queue, &shared.queue_drops);
+            let limiter = shared.rate_limiter();
+            let work = move || listener.run(&shared.sessions, &queue, &shared.queue_drops, limiter);
             acceptors.push(spawn("weir-dtls", work)?);
         }
         drop(queue);

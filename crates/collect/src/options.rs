@@ -10,6 +10,7 @@ use std::hash::{BuildHasher, Hasher};
 use weir_flow::{OptionsKind, OptionsRow, OptionsRows, TableBatch};
 use weir_wire::Template;
 
+use crate::applications::ApplicationNames;
 use crate::clock::MessageClock;
 use crate::domain::DomainKey;
 use crate::options_plan::{OptionsPlan, number, text};
@@ -45,6 +46,16 @@ pub(crate) struct OptionsTable {
     /// Octets that the rows take, about.
     octets: usize,
     scope: String,
+    applications: ApplicationNames,
+}
+
+/// What was not taken of a set of Options Data Records.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct LeftOut {
+    /// Records that were not written because too much is remembered already.
+    pub records: u64,
+    /// Names of applications that are not remembered because too many are.
+    pub applications: u64,
 }
 
 /// Exporter and domain that sent an Options Data Record.
@@ -55,26 +66,49 @@ pub(crate) struct RecordOrigin<'a> {
 }
 
 impl OptionsTable {
-    /// Appends the records that report something new. Returns how many were not written because too much is remembered
-    /// already.
+    /// Appends the records that report something new, and remembers the names of applications.
     pub(crate) fn append(
         &mut self,
         origin: RecordOrigin<'_>,
         (template, plan): (&Template, &OptionsPlan),
         records: Records<'_>,
         clock: &MessageClock,
-    ) -> u64 {
+    ) -> LeftOut {
         let kind = plan.kind(records);
         let fields = Fields { template, plan, kind };
         let rows_before = self.rows.len();
         let rows_max = records.body.len() / RECORD_OCTETS_MIN + FEW_RECORDS;
-        let mut unlisted = 0;
+        let mut left_out = LeftOut::default();
         for record in 0..records.len() {
             let is_listed =
                 self.rows.len() - rows_before < rows_max && self.record(origin, &fields, records, record, clock);
-            unlisted += u64::from(!is_listed);
+            left_out.records += u64::from(!is_listed);
+            if kind == OptionsKind::Application {
+                left_out.applications += u64::from(!self.learn_application(origin, plan, records, record));
+            }
         }
-        unlisted
+        left_out
+    }
+
+    /// The names of applications.
+    pub(crate) fn applications(&self) -> &ApplicationNames {
+        &self.applications
+    }
+
+    /// Remembers the name of an application, if the record has one; false when too many are remembered.
+    fn learn_application(
+        &mut self,
+        origin: RecordOrigin<'_>,
+        plan: &OptionsPlan,
+        records: Records<'_>,
+        record: usize,
+    ) -> bool {
+        let [name, _] = plan.names[OptionsKind::Application as usize];
+        let identifier = plan.key_octets.map(|field| records.octets_of(field, record)).unwrap_or_default();
+        match text(name, records, record).filter(|_| !identifier.is_empty()) {
+            Some(name) => self.applications.learn(origin.key, identifier, name),
+            None => true,
+        }
     }
 
     /// Rows since the last call.

@@ -11,6 +11,7 @@ use weir_wire::element::PADDING_OCTETS;
 use weir_wire::fixed::FixedFormat;
 use weir_wire::{ElementId, FieldSpecifier, ListKind, Template, TemplateId, VARIABLE_LENGTH};
 
+use crate::applications::ApplicationNumber;
 use crate::clock::{SYSTEM_INIT_TIME_MS, TimeForm};
 use crate::records::{Records, is_set};
 use crate::section::Section;
@@ -50,6 +51,8 @@ pub(crate) enum Op {
     EitherFlag { column: Column, initial: usize, union: usize },
     /// A sampling interval of two numbers: packets selected, and packets in all or left out.
     Interval { selected: usize, other: usize, form: IntervalForm },
+    /// The name of an application by its number.
+    ApplicationName { field: usize, number: ApplicationNumber },
     /// A time.
     Time { column: Column, field: usize, form: TimeForm, init_time: Option<usize> },
 }
@@ -77,6 +80,7 @@ impl Op {
             | Self::EitherFlag { column, .. }
             | Self::Time { column, .. } => column,
             Self::Interval { .. } => Column::SamplingInterval,
+            Self::ApplicationName { .. } => Column::Application,
         }
     }
 }
@@ -153,6 +157,7 @@ impl Plan {
         plan.place_event_time(fields);
         plan.place_flags(fields);
         plan.place_interval(fields);
+        plan.place_application(fields);
         plan.keep_the_rest(fields, header_uptime);
         for leftover in &mut plan.leftovers {
             leftover.list = list_kind(leftover.element());
@@ -267,6 +272,20 @@ impl Plan {
         }
     }
 
+    /// Where no field names the application, its number may have a name.
+    fn place_application(&mut self, fields: &[FieldSpecifier]) {
+        if self.writes(Column::Application) {
+            return;
+        }
+        let position = |element| fields.iter().position(|field| field.element == element);
+        let identifier = position(ElementId::iana(APPLICATION_ID)).map(|field| (field, ApplicationNumber::Identifier));
+        let label = ElementId { enterprise: CERT, id: SILK_APP_LABEL };
+        let number = identifier.or_else(|| position(label).map(|field| (field, ApplicationNumber::Label)));
+        if let Some((field, number)) = number {
+            self.ops.push(Op::ApplicationName { field, number });
+        }
+    }
+
     fn keep_the_rest(&mut self, fields: &[FieldSpecifier], header_uptime: bool) {
         for (field, specifier) in fields.iter().enumerate() {
             let element = specifier.element;
@@ -298,7 +317,8 @@ impl Plan {
             Op::EitherAddress { second, .. } => second == field,
             // a rounded quotient, or bits that may be of either, are not all that was said
             // and of texts it is decided for each record what the column does not show
-            Op::EitherFlag { .. } | Op::Interval { .. } | Op::Text { .. } => false,
+            // a name is not the number
+            Op::EitherFlag { .. } | Op::Interval { .. } | Op::Text { .. } | Op::ApplicationName { .. } => false,
             // NTP forms and microseconds are finer than a column of milliseconds; an IPFIX uptime may have no base
             Op::Time { field: written, form, init_time, .. } => {
                 written == field
@@ -369,6 +389,9 @@ fn init_time(fields: &[FieldSpecifier]) -> Option<usize> {
 
 /// CERT's enterprise number, and its elements that a column is made of.
 const CERT: u32 = 6871;
+const SILK_APP_LABEL: u16 = 33;
+/// `applicationId`.
+const APPLICATION_ID: u16 = 95;
 const INITIAL_TCP_FLAGS: u16 = 14;
 const UNION_TCP_FLAGS: u16 = 15;
 /// The bit by which CERT's elements become those of the opposite direction (RFC 5103 section 6.1 leaves that to the

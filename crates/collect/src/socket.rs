@@ -61,12 +61,24 @@ impl ReceiveSocket {
             socket.set_only_v6(false)?;
         }
         socket.set_reuse_port(share)?;
-        // The privileged call ignores the system's limit; without the privilege the plain one takes what it gets.
-        if setsockopt(&socket, sockopt::RcvBufForce, &buffer_octets).is_err() {
-            socket.set_recv_buffer_size(buffer_octets)?;
-        }
-        socket.set_read_timeout(Some(RECEIVE_TIMEOUT))?;
+        set_buffer(&socket, buffer_octets)?;
         socket.bind(&listen.into())?;
+        Self::configured(socket, buffer_octets)
+    }
+
+    /// A socket that somebody else has bound.
+    pub(crate) fn of(socket: UdpSocket, buffer_octets: usize) -> io::Result<Self> {
+        let socket = Socket::from(socket);
+        socket.set_nonblocking(false)?;
+        // a smaller one would drop what waits
+        if socket.recv_buffer_size()? < buffer_octets {
+            set_buffer(&socket, buffer_octets)?;
+        }
+        Self::configured(socket, buffer_octets)
+    }
+
+    fn configured(socket: Socket, buffer_octets: usize) -> io::Result<Self> {
+        socket.set_read_timeout(Some(RECEIVE_TIMEOUT))?;
         let buffer_octets_granted = socket.recv_buffer_size()?;
         let socket = UdpSocket::from(socket);
         let info =
@@ -111,6 +123,15 @@ impl ReceiveSocket {
         let path = format!("/proc/self/fd/{}", self.socket.as_raw_fd());
         fs::metadata(path).ok().map(|metadata| metadata.ino())
     }
+}
+
+/// Asks for a receive buffer.
+fn set_buffer(socket: &Socket, octets: usize) -> io::Result<()> {
+    // The privileged call ignores the system's limit; without the privilege the plain one takes what it gets.
+    if setsockopt(socket, sockopt::RcvBufForce, &octets).is_err() {
+        socket.set_recv_buffer_size(octets)?;
+    }
+    Ok(())
 }
 
 /// Source of a datagram whose sender the kernel does not name.

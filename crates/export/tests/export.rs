@@ -316,8 +316,19 @@ fn settings_are_checked() {
 fn is_not_sent(column: Column) -> bool {
     let of_collector =
         [Column::Received, Column::Exporter, Column::ObservationDomain, Column::ExportVersion, Column::TimeFlags];
+    // names that a collector looks up have no element
+    let of_enrichment = [
+        Column::SrcLabel,
+        Column::DstLabel,
+        Column::InIfName,
+        Column::OutIfName,
+        Column::ExporterName,
+        Column::SrcName,
+        Column::DstName,
+        Column::Enrichment,
+    ];
     // no element fits the round trip of a handshake
-    of_collector.contains(&column) || column == Column::TcpRtt
+    of_collector.contains(&column) || of_enrichment.contains(&column) || column == Column::TcpRtt
 }
 
 /// Columns that only IPFIX has an element for, the reverse of another one.

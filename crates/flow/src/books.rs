@@ -13,8 +13,8 @@
 //! * loss: `records_late` and `records_lost_down` are parts of `records_lost`, and `datagrams_late` and
 //!   `datagrams_lost_down` of `datagrams_lost`.
 //!
-//! What never reached the decoder is in `kernel_drops`, `queue_drops` and `datagrams_refused`, and in none of the
-//! equations. [`BooksSums`] says what all of it means for an answer.
+//! What never reached the decoder is in `kernel_drops`, `queue_drops`, `datagrams_refused` and `datagrams_over_rate`, and in
+//! none of the equations. [`BooksSums`] says what all of it means for an answer.
 
 mod balance;
 mod completeness;
@@ -136,11 +136,36 @@ counters! {
     DatagramsRelayed "datagrams_relayed" "Datagrams and messages relayed to other collectors, counted for each of them; not known per exporter.";
     RelayDrops "relay_drops" "Datagrams and messages not relayed because the relay did not keep up; not known per exporter.";
     RelayFailures "relay_failures" "Datagrams and messages that could not be sent on: too long for a datagram, or refused by the system, counted for each collector; not known per exporter.";
+    ApplicationsRefused "applications_refused" "Names of applications in Options Data Records that were not remembered, because too many are: flows have the number alone.";
+    HandshakesOverLimit "handshakes_over_limit" "Those of `handshakes_failed` that were given up because too many were under way; the log names a peer of each reason.";
+    HandshakeTooSlow "handshake_too_slow" "Those of `handshakes_failed` that took too long.";
+    HandshakeCutShort "handshake_cut_short" "Those of `handshakes_failed` that the peer broke off.";
+    HandshakeNoCertificate "handshake_no_certificate" "Those of `handshakes_failed` in which the peer showed no certificate.";
+    HandshakeCertificateExpired "handshake_certificate_expired" "Those of `handshakes_failed` with a certificate that has expired or is not valid yet.";
+    HandshakeCertificateUntrusted "handshake_certificate_untrusted" "Those of `handshakes_failed` with a certificate of an authority that is not trusted.";
+    HandshakeCertificateRevoked "handshake_certificate_revoked" "Those of `handshakes_failed` with a certificate that was revoked.";
+    HandshakeNameNotAllowed "handshake_name_not_allowed" "Those of `handshakes_failed` with a certificate of none of the names that are allowed.";
+    HandshakeRefusedByPeer "handshake_refused_by_peer" "Those of `handshakes_failed` in which the peer did not accept our certificate.";
+    HandshakeProtocol "handshake_protocol" "Those of `handshakes_failed` that were no TLS, or a version before 1.2.";
+    DatagramsOverRate "datagrams_over_rate" "Datagrams of senders that sent more a second than the limit on each source (`rate_per_source`) allows, dropped before they were looked at; not known per exporter.";
 }
 
 impl Counter {
     /// Why something was undecodable: the counters of the reasons.
     pub const REASONS: [Self; 4] = [Self::ErrorsHeader, Self::ErrorsLength, Self::ErrorsTemplate, Self::ErrorsRecord];
+    /// Why handshakes failed: the counters of the reasons.
+    pub const HANDSHAKE_REASONS: [Self; 10] = [
+        Self::HandshakesOverLimit,
+        Self::HandshakeTooSlow,
+        Self::HandshakeCutShort,
+        Self::HandshakeNoCertificate,
+        Self::HandshakeCertificateExpired,
+        Self::HandshakeCertificateUntrusted,
+        Self::HandshakeCertificateRevoked,
+        Self::HandshakeNameNotAllowed,
+        Self::HandshakeRefusedByPeer,
+        Self::HandshakeProtocol,
+    ];
 }
 
 /// One row of the books before it is a column.

@@ -277,8 +277,15 @@ pub struct FlowBatchBuilder {
     rows: usize,
     /// Rows before the group that is open.
     group_start: usize,
+    /// Rows at the end of each group, in debug builds.
+    group_ends: Vec<usize>,
     capacity: usize,
     columns: Vec<Option<ColumnBuffer>>,
+}
+
+/// Whether so many rows end with a group.
+fn is_end(group_ends: &[usize], rows: usize) -> bool {
+    rows == 0 || group_ends.binary_search(&rows).is_ok()
 }
 
 macro_rules! typed_column {
@@ -305,7 +312,13 @@ fn wrong_type(column: Column) -> ! {
 impl FlowBatchBuilder {
     /// A builder that expects about `capacity` rows in a batch.
     pub fn new(capacity: usize) -> Self {
-        Self { rows: 0, group_start: 0, capacity, columns: (0..Column::COUNT).map(|_| None).collect() }
+        Self {
+            rows: 0,
+            group_start: 0,
+            group_ends: Vec::new(),
+            capacity,
+            columns: (0..Column::COUNT).map(|_| None).collect(),
+        }
     }
 
     /// Rows of all groups begun since the last batch.
@@ -318,6 +331,9 @@ impl FlowBatchBuilder {
     pub fn begin_rows(&mut self, rows: usize) {
         self.group_start = self.rows;
         self.rows += rows;
+        if cfg!(debug_assertions) {
+            self.group_ends.push(self.rows);
+        }
     }
 
     typed_column! {
@@ -360,6 +376,8 @@ impl FlowBatchBuilder {
         let buffer =
             self.columns[column as usize].get_or_insert_with(|| ColumnBuffer::new(column.column_type(), capacity));
         if buffer.rows() < start {
+            // what a group lacks in the middle would move behind it
+            debug_assert!(is_end(&self.group_ends, buffer.rows()), "column {column} has too few values of a group");
             buffer.pad_to(start);
         }
         buffer
@@ -368,14 +386,16 @@ impl FlowBatchBuilder {
     /// Hands the rows out as a batch and starts the next one.
     ///
     /// # Panics
-    /// When a column got more or fewer values than its group has rows, in debug builds; release builds fill a short
-    /// column with nulls.
+    /// When a column got more values than there are rows. In debug builds also when it got fewer than a group has rows;
+    /// release builds fill it up with nulls.
     pub fn finish(&mut self) -> FlowBatch {
         let rows = std::mem::take(&mut self.rows);
         self.group_start = 0;
+        let group_ends = std::mem::take(&mut self.group_ends);
         let mut columns = Vec::new();
         for &column in Column::ALL {
             let Some(mut buffer) = self.columns[column as usize].take() else { continue };
+            debug_assert!(is_end(&group_ends, buffer.rows()), "column {column} has too few values of a group");
             buffer.pad_to(rows);
             assert_eq!(buffer.rows(), rows, "column {column} has more values than the batch has rows");
             columns.push((column, buffer.finish()));
@@ -411,6 +431,17 @@ mod tests {
         assert_eq!(systems.iter().collect::<Vec<_>>(), [None, None, Some(7), Some(7), Some(7), None]);
         assert_eq!(builder.rows(), 0);
         assert_eq!(builder.finish().rows(), 0);
+    }
+
+    #[test]
+    #[should_panic(expected = "too few values of a group")]
+    #[cfg(debug_assertions)]
+    fn a_group_that_lacks_a_value_is_a_defect() {
+        let mut builder = FlowBatchBuilder::new(4);
+        builder.begin_rows(2);
+        builder.u16(Column::SrcPort).push(Some(1));
+        builder.begin_rows(1);
+        builder.u16(Column::SrcPort).push(Some(2));
     }
 
     #[test]

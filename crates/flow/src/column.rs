@@ -91,8 +91,8 @@ macro_rules! columns {
 
 columns! {
     Received "received" Time "ms" [] [] "received", "When the Collecting Process received the datagram that carried the flow, by its own clock.";
-    Start "start" Time "ms" [152, 150, 154, 156, 158, 22] [] "start", "When the first packet of the flow was observed; for sFlow, which has no times, when it was received.";
-    End "end" Time "ms" [153, 151, 155, 157, 159, 21] [] "end", "When the last packet of the flow was observed; for sFlow as `start`.";
+    Start "start" Time "ms" [152, 154, 156, 158, 150, 22] [] "start", "When the first packet of the flow was observed; for sFlow, which has no times, when it was received.";
+    End "end" Time "ms" [153, 155, 157, 159, 151, 21] [] "end", "When the last packet of the flow was observed; for sFlow as `start`.";
     Exporter "exporter" Address "" [] [] "exporter", "Address that the export datagrams came from; for sFlow the address that the agent reports, which relays keep.";
     ObservationDomain "observation_domain" U32 "" [] [] "domain", "Observation Domain ID (IPFIX), Source ID (NetFlow v9), engine type and id (NetFlow v5), sub-agent ID (sFlow); 0 in NetFlow v1 and v7, which have none.";
     ExportVersion "export_version" U8 "" [] [] "ver", "Version of the export protocol: 1, 5, 7, 9, 10 for IPFIX, 105 for sFlow version 5.";
@@ -152,8 +152,8 @@ columns! {
     Ethertype "ethertype" U16 "" [256] [] "etype", "EtherType of the packets.";
     ObservationPoint "observation_point" U64 "" [138] [] "point", "Observation Point identifier; for sFlow the source of the sample: class * 2^32 + index.";
     TcpFlagsReverse "tcp_flags_reverse" U16 "" [] [6] "flags rev", "TCP control bits of the opposite direction of a bidirectional flow, combined over all its packets.";
-    StartReverse "start_reverse" Time "ms" [] [152, 150, 154, 156, 158, 22] "start rev", "When the first packet in the opposite direction of a bidirectional flow was observed.";
-    EndReverse "end_reverse" Time "ms" [] [153, 151, 155, 157, 159, 21] "end rev", "When the last packet in the opposite direction of a bidirectional flow was observed.";
+    StartReverse "start_reverse" Time "ms" [] [152, 154, 156, 158, 150, 22] "start rev", "When the first packet in the opposite direction of a bidirectional flow was observed.";
+    EndReverse "end_reverse" Time "ms" [] [153, 155, 157, 159, 151, 21] "end rev", "When the last packet in the opposite direction of a bidirectional flow was observed.";
     PortRangeStart "port_range_start" U16 "" [361] [] "port from", "First port of the block of ports that a NAT event is about (RFC 8158 section 4.3).";
     PortRangeEnd "port_range_end" U16 "" [362] [] "port to", "Last port of the block of ports that a NAT event is about.";
     TimeFlags "time_flags" U16 "" [] [] "time", "What is wrong with the times, as a sum of bits: 1 the exporter's clock is before 2000, 2 it is over 5 minutes ahead of `received`, 4 it is over a day behind, 8 the flow ends before it starts, 16 it starts or ends over 5 minutes after `received`, 32 it ends over a day before `received`, 64 a time counts from a start of the exporter that is not known, 128 a time in a field for uptimes is taken as one since 1970; null when nothing is.";
@@ -170,6 +170,16 @@ columns! {
     TcpRtt "tcp_rtt" U32 "µs" [] [] "rtt", "Round trip time of TCP's handshake: from the SYN to the ACK that answers the SYN with ACK, which is the way to the server and back and the way to the client and back.";
     Retransmissions "retransmissions" U32 "packets" [] [] {35632/109} "retrans", "Segments of TCP all of whose octets were seen before.";
     RetransmissionsReverse "retransmissions_reverse" U32 "packets" [] [] {35632/110} "retrans rev", "Segments of TCP in the opposite direction all of whose octets were seen before.";
+    SrcCountry "src_country" Text "" [57573] [] "src country", "ISO code of the country of the source when the flow came in, as the exporter reported it or a database had it (`enrichment`).";
+    DstCountry "dst_country" Text "" [57575] [] "dst country", "ISO code of the country of the destination, as `src_country`.";
+    SrcLabel "src_label" Text "" [] [] "src label", "Label of the longest prefix that holds the source, by the file of labels.";
+    DstLabel "dst_label" Text "" [] [] "dst label", "Label of the longest prefix that holds the destination, by the file of labels.";
+    InIfName "in_if_name" Text "" [] [] "in if name", "Name of `in_if` at the exporter, by the file of interfaces.";
+    OutIfName "out_if_name" Text "" [] [] "out if name", "Name of `out_if` at the exporter, by the file of interfaces.";
+    ExporterName "exporter_name" Text "" [] [] "exporter name", "Name of the exporter, by the file of exporters.";
+    SrcName "src_name" Text "" [] [] "src name", "Name of the host of the source, by reverse DNS when the flow came in.";
+    DstName "dst_name" Text "" [] [] "dst name", "Name of the host of the destination, by reverse DNS when the flow came in.";
+    Enrichment "enrichment" Text "" [] [] "enrichment", "Files that the flow was enriched from, and the version of each: the type of a database and when it was built, the name of a file and when it was changed; null when it was not enriched.";
     Elements "elements" Elements "" [] [] "elements", "Information Elements of the record that have no column of their own, as they came; lists are followed by what is in them.";
 }
 

@@ -52,6 +52,8 @@ pub struct Reader {
     builder: FlowBatchBuilder,
     octets: Vec<u8>,
     flows: u64,
+    /// What is wrong with the rest of the file, once the flows before it have been handed on.
+    failed: Option<FormatError>,
     ended: bool,
 }
 
@@ -83,6 +85,7 @@ impl Reader {
             builder: FlowBatchBuilder::new(BATCH_ROWS),
             octets: Vec::new(),
             flows: 0,
+            failed: None,
             ended: false,
         })
     }
@@ -144,14 +147,19 @@ impl Reader {
             builder.u16(column).extend(records().map(|record| order.u16(record, at)));
         }
         builder.u16(Column::TcpFlags).extend(records().map(|record| record[54].into()));
-        let engine = [(Column::EngineType, 56), (Column::EngineId, 57)];
-        let octets = [(Column::Protocol, 52), (Column::Tos, 53), (Column::SrcMask, 58), (Column::DstMask, 59)];
-        for (column, at) in octets.into_iter().chain(engine.into_iter().filter(|_| self.version == 5)) {
+        let octets = [
+            (Column::Protocol, 52),
+            (Column::Tos, 53),
+            (Column::EngineType, 56),
+            (Column::EngineId, 57),
+            (Column::SrcMask, 58),
+            (Column::DstMask, 59),
+        ];
+        for (column, at) in octets {
             builder.u8(column).extend(records().map(|record| record[at]));
         }
         let domain = |record: &[u8]| u32::from(record[56]) << 8 | u32::from(record[57]);
-        let five = self.version == 5;
-        builder.u32(Column::ObservationDomain).extend(records().map(|record| if five { domain(record) } else { 0 }));
+        builder.u32(Column::ObservationDomain).extend(records().map(domain));
         builder.u8(Column::ExportVersion).repeat(self.version, rows);
         builder.finish()
     }
@@ -164,27 +172,20 @@ impl Iterator for Reader {
         if self.ended {
             return None;
         }
+        if let Some(error) = self.failed.take() {
+            self.ended = true;
+            return Some(Err(error));
+        }
         let (rows, more) = self.fill();
         if rows > 0 {
             let batch = self.batch(rows);
             self.flows += rows as u64;
-            if let Err(error) = more {
-                // the flows first, what is wrong with the rest of the file next
-                self.input = Box::new(Failing(Some(error.to_string())));
-            }
+            // the flows first
+            self.failed = more.err();
             return Some(Ok(batch));
         }
         self.ended = true;
         more.err().map(Err)
-    }
-}
-
-/// Stands for the rest of a file that cannot be read.
-struct Failing(Option<String>);
-
-impl Read for Failing {
-    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-        Err(io::Error::other(self.0.take().unwrap_or_default()))
     }
 }
 

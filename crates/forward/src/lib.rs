@@ -8,6 +8,9 @@
 //! **Each once.** The forwarder keeps its position after rows were acknowledged, so a crash repeats some deliveries. Rows
 //! therefore have keys that depend on nothing but the archive, the delivery and what is in the row ([`identity`]): storing
 //! a row again writes over itself.
+//!
+//! **Statistics** go the same way: a [`StatisticsForwarder`] follows a store of series and hands its steps on, one after the
+//! other.
 
 pub mod forwarder;
 pub mod store;
@@ -15,11 +18,17 @@ pub mod thread;
 
 pub mod identity;
 
+pub mod statistics;
+
 pub mod counters;
 pub mod state;
 
 pub use counters::{ForwardCounters, ForwardCounts};
 pub use forwarder::{ForwardError, ForwardOptions, Forwarder};
 pub use state::{ForwardState, StateError};
+pub use statistics::{
+    StatisticsForwardCounts, StatisticsForwardError, StatisticsForwardOptions, StatisticsForwarder, StatisticsStep,
+    StatisticsStore,
+};
 pub use store::{ForwardDelivery, ForwardOutcome, ForwardStore, StoreError, StoredRows};
 pub use thread::ForwardThread;

@@ -109,14 +109,13 @@ impl StateFiles {
         let source = Path::new("/dev/urandom");
         File::open(source).and_then(|mut file| file.read_exact(&mut octets)).map_err(failed(source))?;
         let origin = i64::from_le_bytes(octets);
-        write(&path, &format!("origin {origin}\n"))?;
+        write(&path, &format!("origin {origin}\n"), true)?;
         Ok(origin)
     }
 
     /// How far it is; at the begin when it never ran.
     pub(crate) fn load(&self) -> Result<ForwardState, StateError> {
-        let path = self.path();
-        let Some(lines) = read(&path)? else { return Ok(ForwardState::default()) };
+        let Some(lines) = self.lines()? else { return Ok(ForwardState::default()) };
         let parse = || {
             Some(ForwardState {
                 position: value(&lines, "position")?,
@@ -131,7 +130,23 @@ impl StateFiles {
                 },
             })
         };
-        parse().ok_or(StateError::Damaged { path })
+        parse().ok_or_else(|| self.damaged())
+    }
+
+    /// The lines of its file; `None` when it never ran.
+    pub(crate) fn lines(&self) -> Result<Option<String>, StateError> {
+        read(&self.path())
+    }
+
+    /// The error about a file that is not what was written.
+    pub(crate) fn damaged(&self) -> StateError {
+        StateError::Damaged { path: self.path() }
+    }
+
+    /// Replaces the lines of its file. What is not `durable` survives the end of this process, and perhaps not that of the
+    /// machine.
+    pub(crate) fn keep_lines(&self, lines: &str, durable: bool) -> Result<(), StateError> {
+        write(&self.path(), lines, durable)
     }
 
     /// Replaces how far it is.
@@ -140,7 +155,7 @@ impl StateFiles {
         for (name, count) in state.counts.named() {
             let _ = writeln!(text, "{name} {count}");
         }
-        write(&self.path(), &text)
+        self.keep_lines(&text, true)
     }
 
     fn path(&self) -> PathBuf {
@@ -167,13 +182,16 @@ fn read(path: &Path) -> Result<Option<String>, StateError> {
     is_whole.then_some(Some(body)).ok_or_else(damaged)
 }
 
-/// Replaces a file, and returns when a crash of the machine cannot bring the old one back.
-fn write(path: &Path, lines: &str) -> Result<(), StateError> {
+/// Replaces a file. When it is to be durable, a crash of the machine cannot bring the old one back after this.
+fn write(path: &Path, lines: &str, durable: bool) -> Result<(), StateError> {
     let body = format!("{HEADING}\n{lines}");
     let new = path.with_extension("new");
     let replace = || {
         let mut file = File::create(&new)?;
         writeln!(file, "{body}{}", checksum(&body))?;
+        if !durable {
+            return std::fs::rename(&new, path);
+        }
         file.sync_data()?;
         std::fs::rename(&new, path)?;
         path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
@@ -185,7 +203,7 @@ fn checksum(body: &str) -> String {
     format!("crc32c {:08x}", crc32c::crc32c(body.as_bytes()))
 }
 
-fn value<T: std::str::FromStr>(lines: &str, name: &str) -> Option<T> {
+pub(crate) fn value<T: std::str::FromStr>(lines: &str, name: &str) -> Option<T> {
     let found = lines.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     found?.parse().ok()
 }

@@ -1,6 +1,7 @@
 //! The question that the options make, and its answer.
 
 use std::io::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -14,6 +15,7 @@ use weir_flow::{Column, ColumnType, FlowBatch};
 use weir_formats::nfcapd;
 use weir_print::PrintError;
 use weir_query::{AggregateKey, Conversation, Conversations, Measure, QueryOptions, Select, Sorting};
+use weir_routes::{Database, PrefixMap};
 
 use crate::input::Input;
 use crate::keys::{Statistic, columns_of, csv_of_groups, format_of_groups, keys, sorting, statistics};
@@ -68,6 +70,7 @@ pub(crate) fn answer(args: &Arguments, input: Input, filter: Predicate, output: 
         release: options.release,
         has_headers: format.needs_headers() && args.file.write.is_none(),
         left_out: Arc::default(),
+        countries: args.input.countries().map(countries).transpose()?,
     };
     let writer = AnswerWriter {
         source: Source::open(input, selection, reading)?,
@@ -83,11 +86,17 @@ pub(crate) fn answer(args: &Arguments, input: Input, filter: Predicate, output: 
     writer.write(began, output)
 }
 
+/// The countries of addresses, by a `MaxMind` DB file.
+fn countries(path: &Path) -> anyhow::Result<Arc<PrefixMap<String>>> {
+    Ok(Arc::new(Database::open(path)?.countries()?))
+}
+
 /// The format of the answer.
 fn format(args: &Arguments, keys: &[AggregateKey], tags: &str, options: &mut Options) -> anyhow::Result<Format> {
     let release = args.output.release;
     let usual = match (args.grouping.both_ways || args.grouping.guess, keys.is_empty()) {
         (true, _) => "biline".to_owned(),
+        (false, true) if args.input.countries().is_some() => "gline".to_owned(),
         (false, true) => "line".to_owned(),
         (false, false) => format_of_groups(tags),
     };

@@ -5,6 +5,8 @@
 // A switch on the command line is a bool.
 #![allow(clippy::struct_excessive_bools)]
 
+use std::path::Path;
+
 use weir_query::TimeWindow;
 
 use crate::text::Release;
@@ -15,7 +17,8 @@ const EXAMPLES: &str = "\
 Examples:
   weir nfdump -r nfcapd.202611211200 -o long 'proto tcp and dst port 22'
   weir nfdump -R /var/flows/2026/11/21 -s srcip/bytes -n 20
-  weir nfdump -r /var/lib/weir/archive -A srcip,dstport -O bytes -N";
+  weir nfdump -r /var/lib/weir/archive -A srcip,dstport -O bytes -N
+  weir nfdump -R /var/flows/2026/11/21 -G GeoLite2-Country.mmdb -s srcgeo/bytes 'not src geo CH'";
 
 /// Query nfcapd files or an archive with the options of nfdump 1.7
 #[derive(Debug, clap::Args)]
@@ -43,10 +46,13 @@ pub struct Arguments {
 /// Takes `none`, which is what nfdump does without a database.
 fn no_database(text: &str) -> Result<String, String> {
     match text {
-        "none" => Ok(text.to_owned()),
-        _ => Err("databases of nfdump are not read; with none, places and Tor nodes are printed as unknown".to_owned()),
+        NO_DATABASE => Ok(text.to_owned()),
+        _ => Err("databases of nfdump are not read; with none, Tor nodes are printed as unknown".to_owned()),
     }
 }
+
+/// What stands for no database.
+const NO_DATABASE: &str = "none";
 
 /// Which flows are taken.
 #[derive(Debug, clap::Args)]
@@ -77,6 +83,17 @@ pub(crate) struct InputArguments {
     /// Read the files that -r or -R names in several folders: DIR/A:B:C, or DIR/@ for all
     #[arg(short = 'M', value_name = "DIRS")]
     pub(crate) directories: Option<String>,
+    /// Look up the countries of addresses in this MaxMind DB file, such as GeoLite2-Country.mmdb; none for no file. An archive has
+    /// the countries that weir collect --geo-mmdb kept in it
+    #[arg(short = 'G', value_name = "FILE")]
+    geo: Option<String>,
+}
+
+impl InputArguments {
+    /// The database of countries.
+    pub(crate) fn countries(&self) -> Option<&Path> {
+        self.geo.as_deref().filter(|path| *path != NO_DATABASE).map(Path::new)
+    }
 }
 
 /// What is made of the flows that pass.
@@ -187,9 +204,6 @@ pub(crate) struct ReportArguments {
 /// Options of nfdump that are not offered, or with one value only.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RefusedArguments {
-    /// Geolocation database; only none is offered
-    #[arg(short = 'G', value_name = "none", value_parser = no_database)]
-    pub(crate) geo: Option<String>,
     /// Database of Tor nodes; only none is offered
     #[arg(short = 'H', value_name = "none", value_parser = no_database)]
     pub(crate) tor: Option<String>,

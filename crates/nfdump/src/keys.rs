@@ -127,6 +127,8 @@ fn tag(name: &str, key: AggregateKey) -> Option<&'static str> {
         (_, C::Exporter) => "%ra",
         (_, C::ObservationDomain) => "%odid",
         (_, C::ObservationPoint) => "%opid",
+        (_, C::SrcCountry) => "%sc",
+        (_, C::DstCountry) => "%dc",
         (_, C::NatSrcAddr) => "%xsa",
         (_, C::NatDstAddr) => "%xda",
         (_, C::NatSrcPort) => "%xsp",

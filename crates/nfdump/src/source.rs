@@ -8,7 +8,7 @@ use std::thread;
 
 use crate::text::{QueryCost, Release, Totals};
 use anyhow::Context;
-use arrow::array::{Array, AsArray, BooleanArray, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, StringArray};
 use arrow::compute::{filter_record_batch, max, min};
 use arrow::datatypes::TimestampMillisecondType;
 use tracing::warn;
@@ -16,6 +16,7 @@ use weir_filter::{FileRecords, Predicate};
 use weir_flow::{Column, FlowBatch};
 use weir_formats::{FormatError, nfcapd};
 use weir_query::{Archive, FlowQuery, QueryError, QueryOptions, Select, TimeWindow, ask_stream};
+use weir_routes::PrefixMap;
 
 use crate::input::Input;
 use crate::view::View;
@@ -59,6 +60,8 @@ pub(crate) struct FlowSelection {
     pub(crate) has_headers: bool,
     /// Files of which was said that they are left out.
     pub(crate) left_out: Arc<Mutex<HashSet<PathBuf>>>,
+    /// The countries of addresses, which are added to the flows of files.
+    pub(crate) countries: Option<Arc<PrefixMap<String>>>,
 }
 
 impl Source {
@@ -68,6 +71,12 @@ impl Source {
             Input::Archive(path) => {
                 if selection.filter.reads_file_records() {
                     anyhow::bail!("an archive keeps neither the number nor the ident of a record\nhint: ask files");
+                }
+                if selection.countries.is_some() {
+                    anyhow::bail!(
+                        "-G is for files: an archive has the countries that were kept with its flows\nhint: leave out -G; \
+                         weir collect --geo-mmdb FILE keeps countries"
+                    );
                 }
                 OpenInput::Archive(Box::new(Archive::open(&path, options.clone())?))
             }
@@ -244,7 +253,11 @@ impl Iterator for PassedFlows {
                     self.close();
                 }
                 Some(Ok(batch)) => {
-                    let passed = self.pass(&batch);
+                    let placed = match &self.selection.countries {
+                        Some(countries) => with_countries(&batch, countries),
+                        None => Ok(batch),
+                    };
+                    let passed = placed.and_then(|batch| self.pass(&batch));
                     if !matches!(&passed, Ok(passed) if passed.rows() == 0) {
                         return Some(passed);
                     }
@@ -349,6 +362,22 @@ impl PassedFlows {
         count_passed(&batch, &mut counts);
         Ok(batch)
     }
+}
+
+/// The flows with the countries of their addresses.
+fn with_countries(batch: &FlowBatch, countries: &PrefixMap<String>) -> anyhow::Result<FlowBatch> {
+    let fields = batch.record_batch().schema();
+    let held = fields.fields().iter().zip(batch.record_batch().columns());
+    let mut columns: Vec<(Column, ArrayRef)> =
+        held.filter_map(|(field, values)| Some((Column::by_name(field.name())?, Arc::clone(values)))).collect();
+    for (of, to) in [(Column::SrcAddr, Column::SrcCountry), (Column::DstAddr, Column::DstCountry)] {
+        let Some(addresses) = batch.binary(of) else { continue };
+        let country = |address: Option<&[u8]>| countries.find_octets(address?).map(String::as_str);
+        columns.retain(|(column, _)| *column != to);
+        columns.push((to, Arc::new(addresses.iter().map(country).collect::<StringArray>())));
+    }
+    columns.sort_by_key(|(column, _)| *column);
+    Ok(FlowBatch::from_columns(batch.rows(), columns)?)
 }
 
 /// The mask with no more than the first `left` values set, and the rows up to the last of them.

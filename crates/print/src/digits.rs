@@ -296,6 +296,11 @@ impl ZonedClock {
         self.clock.push(text, ms, separator);
     }
 
+    /// The seconds that the zone is ahead of UTC at a time.
+    pub fn offset_seconds(&mut self, ms: i64) -> i64 {
+        self.offset_ms(ms) / 1000
+    }
+
     fn offset_ms(&mut self, ms: i64) -> i64 {
         let quarter = ms.div_euclid(QUARTER_MS);
         if self.offset.0 != quarter {

@@ -26,10 +26,10 @@ pub enum Conversation {
     /// Those that agree in protocol, addresses and ports.
     OneWay,
     /// Those of TCP and UDP in both directions, as nfdump has it: what goes the other way than the first flow is
-    /// counted as out.
+    /// counted as out, and its flags of TCP are left out.
     BothWays,
-    /// As `BothWays`. Flows of TCP and UDP from a port below 1024 to a higher one than that are turned round before,
-    /// so that the client is the source.
+    /// As `BothWays`. Conversations of TCP and UDP whose first flow is from a port below 1024 to a higher one than that are
+    /// turned round at the end, so that the client is the source; the flags of TCP stay those of the first flow's direction.
     BothWaysGuessed,
 }
 
@@ -109,14 +109,6 @@ impl Conversations {
 
     /// Counts flows.
     pub fn add(&mut self, flows: &FlowBatch) {
-        let turned;
-        let flows = match self.conversation {
-            Conversation::BothWaysGuessed => {
-                turned = turned_round(flows);
-                &turned
-            }
-            _ => flows,
-        };
         let columns = Columns::of(flows);
         let mut new = Vec::new();
         for row in 0..flows.rows() {
@@ -156,11 +148,13 @@ impl Conversations {
 
     /// The conversations as flows, in the order in which they were found.
     pub fn finish(self) -> Vec<FlowBatch> {
+        let is_guessed = self.conversation == Conversation::BothWaysGuessed;
         let mut sums = self.sums.as_slice();
         let mut flows = Vec::with_capacity(self.firsts.len());
         for firsts in &self.firsts {
             let (these, rest) = sums.split_at(firsts.rows().min(sums.len()));
-            flows.push(with_sums(firsts, these));
+            let counted = with_sums(firsts, these);
+            flows.push(if is_guessed { turned_round(&counted) } else { counted });
             sums = rest;
         }
         flows
@@ -242,7 +236,9 @@ impl<'a> Columns<'a> {
             self.times.map(|times| times.filter(|times| times.is_valid(row)).map(|times| times.value(row)));
         sums.start_ms = sums.start_ms.into_iter().chain(start).min();
         sums.end_ms = sums.end_ms.into_iter().chain(end).max();
-        sums.tcp_flags |= self.tcp_flags.filter(|flags| flags.is_valid(row)).map_or(0, |flags| flags.value(row));
+        // nfdump keeps the flags of the direction that came first
+        let flags = self.tcp_flags.filter(|flags| !is_reverse && flags.is_valid(row));
+        sums.tcp_flags |= flags.map_or(0, |flags| flags.value(row));
     }
 }
 
@@ -302,12 +298,14 @@ fn turned_round(flows: &FlowBatch) -> FlowBatch {
         return flows.clone();
     }
     let turn = BooleanArray::from(turn);
-    let side = |column: Column| {
-        flows.column(column).map_or_else(
-            || arrow::array::new_null_array(weir_flow::schema::field(column).data_type(), flows.rows()),
-            Arc::clone,
-        )
+    let absent = |column: Column| -> ArrayRef {
+        match column {
+            // nothing was counted in that direction
+            Column::PacketsOut | Column::BytesOut => Arc::new(UInt64Array::from(vec![0; flows.rows()])),
+            _ => arrow::array::new_null_array(weir_flow::schema::field(column).data_type(), flows.rows()),
+        }
     };
+    let side = |column: Column| flows.column(column).map_or_else(|| absent(column), Arc::clone);
     let mut changed: Vec<(Column, ArrayRef)> = Vec::new();
     for &(one, other) in SIDES {
         if flows.column(one).is_none() && flows.column(other).is_none() {
@@ -403,15 +401,16 @@ mod tests {
         check(Conversation::OneWay, &FLOWS, &expected);
     }
 
+    /// As nfdump 1.7.1 has it with `-b`, which prints the flags of the direction that came first.
     #[test]
     fn the_other_way_is_out() {
-        let expected = [(1, 443, 4, 16, 16, 23, 5, 30), (2, 50000, 1, 7, 0, 0, 1, 2)];
+        let expected = [(1, 443, 4, 16, 16, 6, 5, 30), (2, 50000, 1, 7, 0, 0, 1, 2)];
         check(Conversation::BothWays, &FLOWS, &expected);
     }
 
     #[test]
     fn the_client_is_the_source_when_it_is_guessed() {
-        let expected = [(2, 50000, 4, 16, 16, 23, 5, 30), (2, 50000, 1, 7, 0, 0, 1, 2)];
+        let expected = [(2, 50000, 4, 16, 16, 6, 5, 30), (2, 50000, 1, 7, 0, 0, 1, 2)];
         check(Conversation::BothWaysGuessed, &FLOWS, &expected);
     }
 }

@@ -91,6 +91,9 @@ static STATISTIC_KEYS: &[(&str, &[Column])] = {
         ("natport", &[C::NatSrcPort, C::NatDstPort]),
         ("app", &[C::Application]),
         ("sni", &[C::ServerName]),
+        ("srcgeo", &[C::SrcCountry]),
+        ("dstgeo", &[C::DstCountry]),
+        ("geo", &[C::SrcCountry, C::DstCountry]),
     ]
 };
 
@@ -198,6 +201,8 @@ static AGGREGATE_COLUMNS: &[(&str, Column)] = {
         ("xdstport", C::NatDstPort),
         ("app", C::Application),
         ("sni", C::ServerName),
+        ("srcgeo", C::SrcCountry),
+        ("dstgeo", C::DstCountry),
     ]
 };
 

@@ -34,7 +34,7 @@ pub struct TimeWindow {
 
 impl TimeWindow {
     /// The milliseconds at which a flow of the window may be active; the end is not included.
-    pub(crate) fn range_ms(&self) -> (i64, i64) {
+    pub fn range_ms(&self) -> (i64, i64) {
         let (from_ms, until_ms) = (self.from_ms.unwrap_or(i64::MIN), self.until_ms.unwrap_or(i64::MAX));
         match self.rule {
             WindowRule::Overlaps => (from_ms, until_ms.saturating_add(1)),

@@ -133,6 +133,31 @@ impl Database {
         self.map("country codes", country)
     }
 
+    /// The names of the organisations that autonomous systems belong to, by number.
+    ///
+    /// # Errors
+    ///
+    /// When the tree or a record is not valid, or no record has a number and a name.
+    pub fn organisations(&self) -> Result<HashMap<u32, String>, DatabaseError> {
+        let mut names = HashMap::new();
+        self.walk("names of autonomous systems", organisation, |network| {
+            if let Some((number, name)) = network.value {
+                names.entry(number).or_insert(name);
+            }
+        })?;
+        Ok(names)
+    }
+
+    /// What the file states as its type, such as `GeoLite2-Country`.
+    pub fn kind(&self) -> &str {
+        &self.reader.metadata().database_type
+    }
+
+    /// When the file was built, in seconds since 1970, as it states itself.
+    pub fn built_secs(&self) -> u64 {
+        self.reader.metadata().build_epoch
+    }
+
     /// Calls `each` with every network and its autonomous system.
     pub(super) fn walk_autonomous_systems(&self, each: impl FnMut(Network<u32>)) -> Result<(), DatabaseError> {
         self.walk(AUTONOMOUS_SYSTEMS, autonomous_system, each)
@@ -199,6 +224,16 @@ fn autonomous_system(found: &Found) -> Result<Option<u32>, MaxMindDbError> {
     }
     let text: Option<String> = found.decode_path(&path!["asn"])?;
     Ok(text.and_then(|text| text.strip_prefix("AS")?.parse().ok()))
+}
+
+/// `MaxMind` and DB-IP write the name next to the number, `IPinfo` as `as_name`.
+fn organisation(found: &Found) -> Result<Option<(u32, String)>, MaxMindDbError> {
+    let Some(number) = autonomous_system(found)? else { return Ok(None) };
+    let name: Option<String> = match found.decode_path(&path!["autonomous_system_organization"])? {
+        Some(name) => Some(name),
+        None => found.decode_path(&path!["as_name"])?,
+    };
+    Ok(name.map(|name| (number, name)))
 }
 
 /// `MaxMind` and DB-IP have a map with a code, `IPinfo` a code or two.

@@ -29,7 +29,7 @@ mod input;
 mod mrt;
 mod prefix_lines;
 mod text_tables;
-pub use text_tables::{InterfaceNames, TextTableError, read_labels};
+pub use text_tables::{InterfaceNames, TextTableError, read_exporters, read_labels};
 
 #[cfg(test)]
 mod database_file;

@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::path::{Path, PathBuf};
 
 use super::prefix_map::{PrefixMap, PrefixMapBuilder, TooManyPrefixes};
@@ -52,9 +52,22 @@ pub enum TextTableError {
 ///
 /// The file cannot be read, a line is no prefix and label, or a prefix has two labels.
 pub fn read_labels(path: &Path) -> Result<PrefixMap<String>, TextTableError> {
+    texts_of_prefixes(path, ["prefix", "label"])
+}
+
+/// Reads names of exporters: a line `exporter,name` for each, an address or a prefix of several.
+///
+/// # Errors
+///
+/// The file cannot be read, a line is no address and name, or an exporter has two names.
+pub fn read_exporters(path: &Path) -> Result<PrefixMap<String>, TextTableError> {
+    texts_of_prefixes(path, ["exporter", "name"])
+}
+
+fn texts_of_prefixes(path: &Path, columns: [&str; 2]) -> Result<PrefixMap<String>, TextTableError> {
     let mut labels = PrefixMapBuilder::new(LABELS_MAX);
     let mut lines: HashMap<(IpAddr, u8), usize> = HashMap::new();
-    for record in read(path, &["prefix", "label"])? {
+    for record in read(path, &columns)? {
         let (address, bits) = parse_prefix(&record.fields[0]).map_err(|what| wrong(path, &record, &what))?;
         if let Some(line) = lines.insert((address, bits), record.line) {
             let what = format!("prefix '{}' is in line {line} already", record.fields[0]);
@@ -124,6 +137,21 @@ impl InterfaceNames {
     /// The name of an interface.
     pub fn name(&self, exporter: &[u8], if_index: u32) -> Option<&str> {
         self.names.get(self.find(exporter, if_index)? as usize).map(String::as_str)
+    }
+
+    /// Adds those of another table; a name there replaces one here.
+    pub fn extend(&mut self, others: &Self) {
+        for ((exporter, if_index), number) in &others.indexes {
+            if let Some(name) = others.names.get(*number as usize) {
+                self.insert(Ipv6Addr::from_bits(*exporter).into(), *if_index, name);
+            }
+        }
+    }
+
+    /// The index and the name of every interface, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = (u32, &str)> {
+        let named = self.indexes.iter().map(|((_, if_index), number)| (*if_index, self.names.get(*number as usize)));
+        named.filter_map(|(if_index, name)| Some((if_index, name?.as_str())))
     }
 
     /// All names, each once.
@@ -327,5 +355,13 @@ mod tests {
         assert_eq!(name("2001:db8::1", 1), Some("c"));
         assert_eq!(name("10.0.0.2", 1), Some("a"));
         assert_eq!(interfaces.find(&[1, 2, 3], 1), None);
+        let mut all = InterfaceNames::default();
+        all.insert([10, 0, 0, 1].into(), 1, "before");
+        all.insert([10, 0, 0, 1].into(), 9, "kept");
+        all.extend(&interfaces);
+        assert_eq!([all.name(&[10, 0, 0, 1], 1), all.name(&[10, 0, 0, 1], 9)], [Some("a"), Some("kept")]);
+        let mut named: Vec<_> = all.iter().collect();
+        named.sort_unstable();
+        assert_eq!(named, [(1, "a"), (1, "a"), (1, "c"), (2, "b"), (9, "kept")]);
     }
 }

@@ -17,6 +17,9 @@ pub mod windows;
 pub mod folds;
 pub mod grouping;
 
+pub mod addresses;
+pub mod crypto_pan;
+
 #[cfg(any(test, feature = "naive"))]
 #[expect(missing_docs, reason = "fields of plain rows, named after their columns")]
 pub mod naive;

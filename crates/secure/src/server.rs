@@ -2,7 +2,7 @@
 
 use std::io::{Read, Write};
 
-use openssl::ssl::{SslMethod, SslStream, SslVersion};
+use openssl::ssl::{AlpnError, Ssl, SslMethod, SslStream, SslVersion, select_next_proto};
 
 use crate::identity::{CurrentIdentity, Identity};
 use crate::{AcceptError, TlsError, TlsServerOptions, TlsStream};
@@ -11,19 +11,32 @@ use crate::{AcceptError, TlsError, TlsServerOptions, TlsStream};
 #[derive(Debug, Clone)]
 pub struct TlsServer {
     identity: CurrentIdentity,
+    protocols: &'static [u8],
 }
 
 impl TlsServer {
     /// Reads the files.
     pub fn new(options: &TlsServerOptions) -> Result<Self, TlsError> {
-        Ok(Self { identity: CurrentIdentity::new(identity(options)?) })
+        Self::speaking(options, &[])
+    }
+
+    /// The same, where client and server agree on one of these protocols (RFC 7301): each its length and its name. A client that
+    /// offers others has no session; one that offers none has.
+    pub fn speaking(options: &TlsServerOptions, protocols: &'static [u8]) -> Result<Self, TlsError> {
+        Ok(Self { identity: CurrentIdentity::new(identity(options, protocols)?), protocols })
     }
 
     /// Reads the files again, for the sessions that begin from now on, of all clones. When that fails, the old ones stay
     /// in use.
     pub fn reload(&self, options: &TlsServerOptions) -> Result<(), TlsError> {
-        self.identity.replace(identity(options)?);
+        self.identity.replace(identity(options, self.protocols)?);
         Ok(())
+    }
+
+    /// The state of a session that begins, for whoever does the handshake by other means, asynchronously for instance. Whether
+    /// the client has an admitted name is then theirs to look at.
+    pub fn session(&self) -> Result<Ssl, TlsError> {
+        Ok(self.identity.get().session()?)
     }
 
     /// Does the handshake with the client at the other end. How long it may take is for the connection to decide, whose
@@ -37,8 +50,13 @@ impl TlsServer {
     }
 }
 
-fn identity(options: &TlsServerOptions) -> Result<Identity, TlsError> {
+fn identity(options: &TlsServerOptions, protocols: &'static [u8]) -> Result<Identity, TlsError> {
     Identity::new(options, SslMethod::tls_server(), SslVersion::TLS1_2, |context| {
+        if !protocols.is_empty() {
+            context.set_alpn_select_callback(move |_, offered| {
+                select_next_proto(protocols, offered).ok_or(AlpnError::ALERT_FATAL)
+            });
+        }
         // a session is never resumed
         Ok(context.set_num_tickets(0)?)
     })

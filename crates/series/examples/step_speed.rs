@@ -38,7 +38,8 @@ fn main() {
             (state >> 44) >> (state & 15)
         });
         let values = values.collect();
-        let rows = StepRows { families: vec![(family, FamilyRows { ids, columns: vec![values] })] };
+        let rows =
+            StepRows { families: vec![(family, FamilyRows { ids, columns: vec![values], ..FamilyRows::default() })] };
         if lines {
             let _ = std::io::stdin().read_line(&mut String::new());
         }

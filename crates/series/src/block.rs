@@ -3,11 +3,13 @@
 //! ```text
 //! file     run* family* footer footer_len:u32 footer_crc:u32 "weirblck"
 //! run      len:u32 crc:u32 then presence: 0 for all known steps, or 1 and a bit for each of 288; then for each column
-//!          its chunks
+//!          its chunks, and for each column of sketches the chunks of their lengths and their octets
 //! family   for each series, ascending: number:u32, then for each: offset of its run:u64
 //! footer   version:u32 step_secs:u32 known:u32 (288 times) families:u16
-//!          (family:u16 series:u32 columns:u8 offset of its directory:u64)*
+//!          (family:u16 series:u32 columns:u8 sketches:u8 offset of its directory:u64)*
 //! ```
+//!
+//! The first version has no sketches, nor their number.
 //!
 //! Everything has the lowest octet first. The numbers of series are dense, so the place of one in the directory is guessed
 //! from the first and the last one and found with one or two reads.
@@ -17,13 +19,15 @@ use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use crate::column::{Fields, pack, unpack};
+use crate::column::{Fields, pack, pack_sketches, unpack, unpack_sketches};
 use crate::resolution::{BLOCK_STEPS, Resolution};
 use crate::runs::Runs;
 use crate::{FamilyId, SeriesError};
 
 const MAGIC: &[u8; 8] = b"weirblck";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
+/// Blocks without sketches.
+const FIRST_VERSION: u32 = 1;
 const TRAILER_LEN: u64 = 16;
 /// Octets of the presence of steps, one bit each.
 const PRESENCE_LEN: usize = BLOCK_STEPS / 8;
@@ -38,6 +42,7 @@ struct Section {
     family: FamilyId,
     series: u32,
     columns: u8,
+    sketches: u8,
     /// Where its directory is.
     directory: u64,
 }
@@ -82,7 +87,7 @@ impl BlockFile {
     /// Reads the series `first..=last` of a family.
     pub(crate) fn runs(&self, family: FamilyId, first: u32, last: u32) -> Result<Runs, SeriesError> {
         let Some(section) = self.section(family) else { return Ok(Runs::default()) };
-        let mut runs = Runs::new(usize::from(section.columns));
+        let mut runs = Runs::new(usize::from(section.columns), usize::from(section.sketches));
         let io = |source| SeriesError::io("read", &self.path)(source);
         let from = self.lower_bound(section, first).map_err(io)?;
         let until = match last.checked_add(1) {
@@ -171,7 +176,8 @@ impl BlockFile {
             runs.places.extend(places.filter(|place| bits[usize::from(place / 8)] >> (place % 8) & 1 == 1));
         }
         let count = runs.places.len() - before;
-        runs.columns.iter_mut().try_for_each(|column| unpack(&mut fields.0, count, column))
+        runs.columns.iter_mut().try_for_each(|column| unpack(&mut fields.0, count, column))?;
+        runs.sketches.iter_mut().try_for_each(|column| unpack_sketches(&mut fields.0, count, column))
     }
 }
 
@@ -231,7 +237,8 @@ fn footer(file: &File) -> io::Result<Option<Vec<u8>>> {
 
 fn parsed_footer(footer: &[u8], step_secs: u32) -> Option<([u32; BLOCK_STEPS], Vec<Section>)> {
     let mut fields = Fields(footer);
-    (fields.u32()? == VERSION && fields.u32()? == step_secs).then_some(())?;
+    let version = fields.u32()?;
+    ([FIRST_VERSION, VERSION].contains(&version) && fields.u32()? == step_secs).then_some(())?;
     let mut known = [0; BLOCK_STEPS];
     for known in &mut known {
         *known = fields.u32()?;
@@ -240,7 +247,9 @@ fn parsed_footer(footer: &[u8], step_secs: u32) -> Option<([u32; BLOCK_STEPS], V
     let mut sections = Vec::with_capacity(usize::from(count));
     for _ in 0..count {
         let (family, series) = (FamilyId(fields.u16()?), fields.u32()?);
-        sections.push(Section { family, series, columns: fields.u8()?, directory: fields.u64()? });
+        let columns = fields.u8()?;
+        let sketches = if version == FIRST_VERSION { 0 } else { fields.u8()? };
+        sections.push(Section { family, series, columns, sketches, directory: fields.u64()? });
     }
     Some((known, sections))
 }
@@ -299,6 +308,9 @@ impl BlockWriter {
             for column in &runs.columns {
                 pack(&column[rows.clone()], &mut self.run);
             }
+            for column in &runs.sketches {
+                pack_sketches(&column[rows.clone()], &mut self.run);
+            }
             let len = (self.run.len() - 8) as u32;
             let checksum = crc32c::crc32c(&self.run[8..]);
             self.run[..4].copy_from_slice(&len.to_le_bytes());
@@ -312,9 +324,10 @@ impl BlockWriter {
     }
 
     /// Ends the family that is being written.
-    pub(crate) fn end_family(&mut self, family: FamilyId, columns: usize) -> Result<(), SeriesError> {
+    pub(crate) fn end_family(&mut self, family: FamilyId, columns: usize, sketches: usize) -> Result<(), SeriesError> {
         let series = (self.ids.len() / 4) as u32;
-        let section = Section { family, series, columns: columns as u8, directory: self.octets };
+        let (columns, sketches) = (columns as u8, sketches as u8);
+        let section = Section { family, series, columns, sketches, directory: self.octets };
         self.sections.push(section);
         for octets in [&self.ids, &self.offsets] {
             self.file.write_all(octets).map_err(SeriesError::io("write", &self.part))?;
@@ -333,7 +346,7 @@ impl BlockWriter {
         for section in &self.sections {
             footer.extend_from_slice(&section.family.0.to_le_bytes());
             footer.extend_from_slice(&section.series.to_le_bytes());
-            footer.push(section.columns);
+            footer.extend_from_slice(&[section.columns, section.sketches]);
             footer.extend_from_slice(&section.directory.to_le_bytes());
         }
         let trailer =

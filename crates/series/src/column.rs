@@ -75,6 +75,27 @@ pub(crate) fn unpack(octets: &mut &[u8], count: usize, out: &mut Vec<u64>) -> Op
     Some(())
 }
 
+/// Appends sketches: how long each is, and their octets.
+pub(crate) fn pack_sketches(sketches: &[Box<[u8]>], out: &mut Vec<u8>) {
+    let lengths: Vec<u64> = sketches.iter().map(|sketch| sketch.len() as u64).collect();
+    pack(&lengths, out);
+    for sketch in sketches {
+        out.extend_from_slice(sketch);
+    }
+}
+
+/// Takes `count` sketches off the front.
+pub(crate) fn unpack_sketches(octets: &mut &[u8], count: usize, out: &mut Vec<Box<[u8]>>) -> Option<()> {
+    let mut lengths = Vec::new();
+    unpack(octets, count, &mut lengths)?;
+    for length in lengths {
+        let (sketch, rest) = octets.split_at_checked(usize::try_from(length).ok()?)?;
+        out.push(sketch.into());
+        *octets = rest;
+    }
+    Some(())
+}
+
 /// A number of at most eight octets, the lowest first.
 fn number(octets: &[u8]) -> u64 {
     octets.iter().rev().fold(0, |sum, &octet| sum << 8 | u64::from(octet))
@@ -130,8 +151,24 @@ mod tests {
         }
 
         #[test]
+        fn sketches_that_were_packed_are_unpacked(
+            sketches in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..20), 0..300),
+            behind in 0_usize..20,
+        ) {
+            let sketches: Vec<Box<[u8]>> = sketches.into_iter().map(Vec::into_boxed_slice).collect();
+            let mut octets = Vec::new();
+            pack_sketches(&sketches, &mut octets);
+            octets.extend(std::iter::repeat_n(0xee, behind));
+            let (mut rest, mut found) = (&octets[..], Vec::new());
+            prop_assert!(unpack_sketches(&mut rest, sketches.len(), &mut found).is_some());
+            prop_assert_eq!(rest.len(), behind);
+            prop_assert_eq!(found, sketches);
+        }
+
+        #[test]
         fn damage_is_no_panic(octets in prop::collection::vec(any::<u8>(), 0..100), count in 0_usize..600) {
             let _ = unpack(&mut &octets[..], count, &mut Vec::new());
+            let _ = unpack_sketches(&mut &octets[..], count, &mut Vec::new());
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Coarser steps, made of finer ones as these end.
 //!
 //! A coarser step has, for each series, how many finest steps have it, and for each metric their sum, smallest,
-//! largest and last value: `count sum min max last sum min max last …`. It is made of the resolution before it, so an
+//! largest and last value: `count sum min max last sum min max last …`; and the sketches of metrics that have one. It is made of the resolution before it, so an
 //! hour is twelve numbers of 5 minutes, and nothing is read back. It is written when the first step after it comes.
 
 use crate::resolution::Resolution;
-use crate::{Family, FamilyId, FamilyRows};
+use crate::sketch::OpenSketch;
+use crate::{Family, FamilyId, FamilyRows, Sketch};
 
 /// Columns of each metric in a coarser step.
 pub(crate) const FOLDS: usize = 4;
@@ -13,6 +14,11 @@ pub(crate) const FOLDS: usize = 4;
 /// Columns of a family in a coarser step.
 pub(crate) fn coarse_columns(family: &Family) -> usize {
     1 + FOLDS * family.metrics.len()
+}
+
+/// The metrics that have sketches.
+fn sketched(family: &Family) -> impl Iterator<Item = usize> {
+    (0..).zip(&family.metrics).filter(|(_, metric)| metric.sketch != Sketch::None).map(|(place, _)| place)
 }
 
 /// A finished step: its time, how many finest steps are known of it, and its rows.
@@ -46,6 +52,8 @@ struct OpenFamily {
     last_parts: Vec<u32>,
     /// For each series and metric its folds.
     folds: Vec<[u64; FOLDS]>,
+    /// For each series and metric with a sketch what is in it so far.
+    sketches: Vec<OpenSketch>,
 }
 
 impl OpenStep {
@@ -112,6 +120,8 @@ impl OpenStep {
 impl OpenFamily {
     fn take(&mut self, rows: &FamilyRows, family: &Family, part: u32, is_finest: bool) {
         let metrics = family.metrics.len();
+        let fresh: Vec<OpenSketch> = family.metrics.iter().filter_map(OpenSketch::new).collect();
+        let sketched: Vec<usize> = sketched(family).collect();
         if let Some(&last) = rows.ids.last().filter(|&&last| last as usize >= self.places.len()) {
             self.places.resize(last as usize + 1, 0);
         }
@@ -123,6 +133,7 @@ impl OpenFamily {
                 self.counts.push(0);
                 self.last_parts.push(0);
                 self.folds.extend(std::iter::repeat_n([0, u64::MAX, 0, 0], metrics));
+                self.sketches.extend_from_slice(&fresh);
             }
             let series = *place as usize - 1;
             let count = if is_finest { 1 } else { rows.columns[0][row] as u32 };
@@ -139,6 +150,15 @@ impl OpenFamily {
                 *min = (*min).min(more[1]);
                 *max = (*max).max(more[2]);
                 *last = more[3];
+            }
+            let sketches = &mut self.sketches[series * sketched.len()..][..sketched.len()];
+            for (sketch, &metric) in sketches.iter_mut().zip(&sketched) {
+                let octets = rows.sketch(metric, row);
+                if is_finest {
+                    sketch.take_value(rows.columns[metric][row], octets);
+                } else {
+                    sketch.take_sketch(octets);
+                }
             }
         }
     }
@@ -165,6 +185,16 @@ impl OpenFamily {
                 }));
             }
         }
+        if family.has_sketches() {
+            rows.sketches = vec![vec![Box::default(); order.len()]; metrics];
+            let sketched: Vec<usize> = sketched(family).collect();
+            for (row, &series) in order.iter().enumerate() {
+                let sketches = &self.sketches[series as usize * sketched.len()..][..sketched.len()];
+                for (sketch, &metric) in sketches.iter().zip(&sketched) {
+                    rows.sketches[metric][row] = sketch.encode();
+                }
+            }
+        }
         for &id in &self.ids {
             self.places[id as usize] = 0;
         }
@@ -172,6 +202,7 @@ impl OpenFamily {
         self.counts.clear();
         self.last_parts.clear();
         self.folds.clear();
+        self.sketches.clear();
         rows
     }
 }

@@ -8,6 +8,7 @@ use crate::block::BlockFile;
 use crate::folder::{FileKind, Folder};
 use crate::frame::{self, Frame};
 use crate::resolution::{BLOCK_STEPS, Resolution};
+use crate::rows::{distinct, merged_sketch};
 use crate::runs::Runs;
 use crate::{Family, FamilyId, MetricKind, SeriesError};
 
@@ -162,10 +163,11 @@ impl StepsFile {
     /// Reads the series `first..=last`, and sorts them by series.
     pub(crate) fn runs(&self, id: FamilyId, family: &Family, first: u32, last: u32) -> Result<Runs, SeriesError> {
         let mut steps = Vec::new();
-        let mut width = 0;
+        let (mut width, mut sketches) = (0, 0);
         for (place, group) in self.groups(id) {
             let rows = self.rows(&group, first, last)?;
             width = width.max(rows.columns.len());
+            sketches = sketches.max(rows.sketches.len());
             if !rows.ids.is_empty() {
                 steps.push((place, rows));
             }
@@ -176,7 +178,7 @@ impl StepsFile {
         }
         // by series and then by step: steps are in order, so a stable sort by series is enough
         order.sort_by_key(|&(id, ..)| id);
-        let mut runs = Runs::new(width);
+        let mut runs = Runs::new(width, sketches);
         let mut last_place = None;
         for (index, &(id, step, row)) in order.iter().enumerate() {
             let (place, rows) = &steps[step as usize];
@@ -186,6 +188,18 @@ impl StepsFile {
                 match out.last_mut().filter(|_| is_amended) {
                     Some(old) => *old = amended(*old, value, family, column),
                     None => out.push(value),
+                }
+            }
+            for (metric, out) in runs.sketches.iter_mut().enumerate() {
+                let new = rows.sketch(metric, row as usize);
+                let Some(old) = out.last_mut().filter(|_| is_amended) else {
+                    out.push(new.unwrap_or_default().into());
+                    continue;
+                };
+                let known = Some(&**old).filter(|octets| !octets.is_empty());
+                *old = merged_sketch(&family.metrics[metric], [known, new].into_iter());
+                if let Some((value, count)) = runs.columns[metric].last_mut().zip(distinct(old)) {
+                    *value = count;
                 }
             }
             if !is_amended {

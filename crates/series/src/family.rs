@@ -32,6 +32,19 @@ pub enum Coverage {
     Largest,
 }
 
+/// What coarser steps keep of a metric beside its sum, smallest, largest and last value.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Sketch {
+    /// Nothing.
+    #[default]
+    None,
+    /// The metric counts distinct things, and finest steps come with a sketch of them: how many there were in the whole step.
+    Distinct,
+    /// The distribution of the values of finest steps.
+    Quantiles,
+}
+
 /// A number that each series of a family has.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Metric {
@@ -39,6 +52,34 @@ pub struct Metric {
     pub name: String,
     /// What its numbers are.
     pub kind: MetricKind,
+    /// What coarser steps keep of it.
+    #[serde(default, skip_serializing_if = "Sketch::is_none")]
+    pub sketch: Sketch,
+}
+
+impl Sketch {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+    fn is_none(&self) -> bool {
+        *self == Self::None
+    }
+}
+
+impl Metric {
+    /// A counter without a sketch.
+    pub fn counter(name: &str) -> Self {
+        Self { name: name.to_owned(), kind: MetricKind::Counter, sketch: Sketch::None }
+    }
+
+    /// A gauge without a sketch.
+    pub fn gauge(name: &str) -> Self {
+        Self { kind: MetricKind::Gauge, ..Self::counter(name) }
+    }
+
+    /// The same with a sketch.
+    #[must_use]
+    pub fn with(self, sketch: Sketch) -> Self {
+        Self { sketch, ..self }
+    }
 }
 
 /// All series of one kind of key.
@@ -55,13 +96,33 @@ pub struct Family {
 impl Family {
     /// A family of every key, with these counters.
     pub fn counters(name: &str, metrics: &[&str]) -> Self {
-        let metric = |name: &&str| Metric { name: (*name).to_owned(), kind: MetricKind::Counter };
-        Self { name: name.to_owned(), coverage: Coverage::Complete, metrics: metrics.iter().map(metric).collect() }
+        let metrics = metrics.iter().map(|name| Metric::counter(name)).collect();
+        Self { name: name.to_owned(), coverage: Coverage::Complete, metrics }
     }
 
     /// The place of a metric.
     pub fn metric(&self, name: &str) -> Option<usize> {
         self.metrics.iter().position(|metric| metric.name == name)
+    }
+
+    /// Whether any metric has a sketch.
+    pub(crate) fn has_sketches(&self) -> bool {
+        self.metrics.iter().any(|metric| metric.sketch != Sketch::None)
+    }
+
+    /// The family with the sketches of another one, too: what is kept once stays. `None` when they differ in anything else.
+    pub(crate) fn with_sketches_of(&self, other: &Self) -> Option<Self> {
+        let mut joined = self.clone();
+        let is_same = self.name == other.name && self.coverage == other.coverage;
+        (is_same && self.metrics.len() == other.metrics.len()).then_some(())?;
+        for (own, more) in joined.metrics.iter_mut().zip(&other.metrics) {
+            (own.name == more.name && own.kind == more.kind).then_some(())?;
+            own.sketch = match (own.sketch, more.sketch) {
+                (Sketch::None, sketch) | (sketch, Sketch::None) => sketch,
+                (one, another) => (one == another).then_some(one)?,
+            };
+        }
+        Some(joined)
     }
 
     /// Whether an absent series was zero, for this metric.

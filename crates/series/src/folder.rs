@@ -11,7 +11,7 @@ use crate::resolution::{self, Resolution, steps_text};
 use crate::{Family, SeriesError};
 
 /// Version of the layout that this program writes, and the newest that it reads.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// The description of a store.
 const DESCRIPTION: &str = "store.toml";
 
@@ -123,10 +123,13 @@ impl Folder {
             return Err(SeriesError::OtherResolutions { found, wanted });
         }
         wanted.resolutions = resolutions.to_vec();
+        wanted.version = VERSION;
         for family in families {
-            match wanted.families.iter().find(|known| known.family.name == family.name) {
-                Some(known) if known.family == *family => {}
-                Some(_) => return Err(SeriesError::OtherMetrics(family.name.clone())),
+            match wanted.families.iter_mut().find(|known| known.family.name == family.name) {
+                Some(known) => {
+                    let joined = known.family.with_sketches_of(family);
+                    known.family = joined.ok_or_else(|| SeriesError::OtherMetrics(family.name.clone()))?;
+                }
                 None => wanted.families.push(DescribedFamily { family: family.clone(), counted: Vec::new() }),
             }
         }
@@ -148,7 +151,8 @@ impl Folder {
         let next_secs = last_secs.map(|last| last + 1);
         for described in &mut description.families {
             let is_open = described.counted.last().is_some_and(|counted| counted.until_secs.is_none());
-            match (families.contains(&described.family), is_open) {
+            let is_counted = families.iter().any(|family| family.name == described.family.name);
+            match (is_counted, is_open) {
                 (true, false) => described.counted.push(Counted { from_secs: next_secs, until_secs: None }),
                 (false, true) => described.counted.iter_mut().for_each(|counted| {
                     counted.until_secs = counted.until_secs.or(next_secs);

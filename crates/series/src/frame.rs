@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! file   "weirstep" version:u32 step_secs:u32 frame*
-//! frame  "STEP" head_len:u32 body_len:u64 head_crc:u32 body_crc:u32 head body
-//! head   time_secs:i64 known:u32 groups:u16 (family:u16 rows:u32 columns:u8 offset:u64 len:u64)*
+//! frame  "STP2" head_len:u32 body_len:u64 head_crc:u32 body_crc:u32 head body
+//! head   time_secs:i64 known:u32 groups:u16 (family:u16 rows:u32 columns:u8 sketches:u8 offset:u64 len:u64)*
 //! body   group*
-//! group  first_id:u32 for each chunk, then offset:u32 of each chunk of each column, the numbers of series first;
-//!        then the chunks
+//! group  first_id:u32 for each chunk, then offset:u32 of each chunk of each column, the numbers of series first and the
+//!        sketches last; then the chunks
 //! ```
+//!
+//! Frames of the first version begin with "STEP" and have no sketches, nor their number; a file may have frames of both.
 //!
 //! Everything has the lowest octet first. The rows of a group are in the order of the numbers of their series, so one
 //! series is found in a frame by its chunk, without reading the rest.
@@ -16,11 +18,15 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-use crate::column::{CHUNK, Fields, pack_chunk, unpack_chunk};
+use crate::column::{CHUNK, Fields, pack_chunk, pack_sketches, unpack_chunk, unpack_sketches};
 use crate::{FamilyId, FamilyRows};
 
 const FILE_MAGIC: &[u8; 8] = b"weirstep";
-const FRAME_MAGIC: &[u8; 4] = b"STEP";
+const FRAME_MAGIC: &[u8; 4] = b"STP2";
+/// Frames without sketches.
+const FIRST_FRAME_MAGIC: &[u8; 4] = b"STEP";
+/// Octets of a group in the head of a frame.
+const ENTRY_LEN: usize = 24;
 const VERSION: u32 = 1;
 /// Octets before the first frame.
 pub(crate) const FILE_HEAD_LEN: u64 = 16;
@@ -37,7 +43,7 @@ pub(crate) fn file_head(step_secs: u32) -> Vec<u8> {
 /// Appends a frame.
 pub(crate) fn encode(time_secs: i64, known: u32, groups: &[(FamilyId, FamilyRows)], out: &mut Vec<u8>) {
     let start = out.len();
-    let head_len = 14 + groups.len() * 23;
+    let head_len = 14 + groups.len() * ENTRY_LEN;
     out.resize(start + PRELUDE_LEN, 0);
     out.extend_from_slice(&time_secs.to_le_bytes());
     out.extend_from_slice(&known.to_le_bytes());
@@ -51,11 +57,11 @@ pub(crate) fn encode(time_secs: i64, known: u32, groups: &[(FamilyId, FamilyRows
         let entry = [
             &family.0.to_le_bytes()[..],
             &(rows.ids.len() as u32).to_le_bytes(),
-            &[rows.columns.len() as u8],
+            &[rows.columns.len() as u8, rows.sketches.len() as u8],
             &((from - body) as u64).to_le_bytes(),
             &((out.len() - from) as u64).to_le_bytes(),
         ];
-        out[directory + at * 23..][..23].copy_from_slice(&entry.concat());
+        out[directory + at * ENTRY_LEN..][..ENTRY_LEN].copy_from_slice(&entry.concat());
     }
     let prelude = [
         &FRAME_MAGIC[..],
@@ -74,7 +80,7 @@ fn encode_group(rows: &FamilyRows, out: &mut Vec<u8>) {
     }
     let chunks = rows.ids.len().div_ceil(CHUNK);
     let offsets = out.len();
-    out.resize(offsets + 4 * chunks * (1 + rows.columns.len()), 0);
+    out.resize(offsets + 4 * chunks * (1 + rows.columns.len() + rows.sketches.len()), 0);
     let mut at = offsets;
     let mut place = |out: &mut Vec<u8>| {
         let offset = (out.len() - start) as u32;
@@ -92,6 +98,10 @@ fn encode_group(rows: &FamilyRows, out: &mut Vec<u8>) {
     for chunk in rows.columns.iter().flat_map(|column| column.chunks(CHUNK)) {
         place(out);
         pack_chunk(chunk, out);
+    }
+    for chunk in rows.sketches.iter().flat_map(|column| column.chunks(CHUNK)) {
+        place(out);
+        pack_sketches(chunk, out);
     }
 }
 
@@ -112,6 +122,7 @@ pub(crate) struct Group {
     pub(crate) family: FamilyId,
     pub(crate) rows: u32,
     pub(crate) columns: u8,
+    pub(crate) sketches: u8,
     /// Where it is in the file.
     offset: u64,
     len: u64,
@@ -164,10 +175,12 @@ fn frame_at(file: &File, at: u64, len: u64) -> io::Result<Option<FrameAt>> {
     file.read_exact_at(&mut prelude, at)?;
     let parsed = |mut fields: Fields<'_>| {
         let magic = fields.octets(4)?;
-        (magic == FRAME_MAGIC).then_some(())?;
-        Some((fields.u32()? as usize, fields.u64()?, fields.u32()?, fields.u32()?))
+        (magic == FRAME_MAGIC || magic == FIRST_FRAME_MAGIC).then_some(())?;
+        Some((magic == FRAME_MAGIC, fields.u32()? as usize, fields.u64()?, fields.u32()?, fields.u32()?))
     };
-    let Some((head_len, body_len, head_crc, body_crc)) = parsed(Fields(&prelude)) else { return Ok(None) };
+    let Some((has_sketches, head_len, body_len, head_crc, body_crc)) = parsed(Fields(&prelude)) else {
+        return Ok(None);
+    };
     let body = at + (PRELUDE_LEN + head_len) as u64;
     if head_len > HEAD_LEN_MAX || body.checked_add(body_len).is_none_or(|end| end > len) {
         return Ok(None);
@@ -177,7 +190,7 @@ fn frame_at(file: &File, at: u64, len: u64) -> io::Result<Option<FrameAt>> {
     if crc32c::crc32c(&head) != head_crc {
         return Ok(None);
     }
-    let frame = parsed_head(&head, at, body, body_len);
+    let frame = parsed_head(&head, has_sketches, at, (body, body_len));
     Ok(frame.map(|frame| (frame, (body, body_len, body_crc), (PRELUDE_LEN + head_len) as u64 + body_len)))
 }
 
@@ -193,15 +206,16 @@ fn is_whole(file: &File, from: u64, len: u64, checksum: u32) -> io::Result<bool>
     Ok(found == checksum)
 }
 
-fn parsed_head(head: &[u8], at: u64, body: u64, body_len: u64) -> Option<Frame> {
+fn parsed_head(head: &[u8], has_sketches: bool, at: u64, (body, body_len): (u64, u64)) -> Option<Frame> {
     let mut fields = Fields(head);
     let (time_secs, known, count) = (fields.u64()? as i64, fields.u32()?, fields.u16()?);
     let mut groups = Vec::with_capacity(usize::from(count));
     for _ in 0..count {
         let (family, rows, columns) = (FamilyId(fields.u16()?), fields.u32()?, fields.u8()?);
+        let sketches = if has_sketches { fields.u8()? } else { 0 };
         let (offset, len) = (fields.u64()?, fields.u64()?);
         (offset.checked_add(len)? <= body_len).then_some(())?;
-        groups.push(Group { family, rows, columns, offset: body + offset, len });
+        groups.push(Group { family, rows, columns, sketches, offset: body + offset, len });
     }
     Some(Frame { offset: at, time_secs, known, groups })
 }
@@ -230,7 +244,8 @@ impl Group {
     pub(crate) fn rows(&self, file: &File, first: u32, last: u32) -> io::Result<FamilyRows> {
         let damaged = || io::Error::new(io::ErrorKind::InvalidData, "a step is damaged");
         let chunks = (self.rows as usize).div_ceil(CHUNK);
-        let mut directory = vec![0; 4 * chunks * (2 + usize::from(self.columns))];
+        let (columns, sketches) = (usize::from(self.columns), usize::from(self.sketches));
+        let mut directory = vec![0; 4 * chunks * (2 + columns + sketches)];
         if directory.len() as u64 > self.len {
             return Err(damaged());
         }
@@ -240,33 +255,49 @@ impl Group {
         let (first_ids, offsets) = words.split_at(chunks);
         let from = first_ids.partition_point(|&id| id <= first).saturating_sub(1);
         let until = first_ids.partition_point(|&id| id <= last);
-        let mut found = FamilyRows::new(usize::from(self.columns));
+        let mut found = FamilyRows::new(columns);
         if from >= until {
             return Ok(found);
         }
         let count = |chunk: usize| (self.rows as usize - chunk * CHUNK).min(CHUNK);
-        let mut ids = Vec::new();
-        let column = |which: usize, out: &mut Vec<u64>| {
+        // the chunks of a column that have the series
+        let octets = |which: usize| {
             let start = u64::from(offsets[which * chunks + from]);
             let end = offsets.get(which * chunks + until).map_or(self.len, |&offset| u64::from(offset));
             let mut octets = vec![0; end.checked_sub(start).filter(|_| end <= self.len).ok_or_else(damaged)? as usize];
             file.read_exact_at(&mut octets, self.offset + start)?;
+            Ok::<_, io::Error>(octets)
+        };
+        let column = |which: usize, out: &mut Vec<u64>| {
+            let octets = octets(which)?;
             let mut rest = &octets[..];
             (from..until).try_for_each(|chunk| unpack_chunk(&mut rest, count(chunk), out)).ok_or_else(damaged)
         };
+        let mut ids = Vec::new();
         column(0, &mut ids)?;
         let lower = ids.partition_point(|&id| id < u64::from(first));
         let upper = ids.partition_point(|&id| id <= u64::from(last));
-        let keep = |values: &mut Vec<u64>| {
-            values.truncate(upper);
-            values.drain(..lower);
-        };
         for (which, values) in found.columns.iter_mut().enumerate() {
             column(which + 1, values)?;
-            keep(values);
+            keep(values, lower..upper);
         }
-        keep(&mut ids);
+        for which in 0..sketches {
+            let octets = octets(1 + columns + which)?;
+            let (mut rest, mut values) = (&octets[..], Vec::new());
+            (from..until)
+                .try_for_each(|chunk| unpack_sketches(&mut rest, count(chunk), &mut values))
+                .ok_or_else(damaged)?;
+            keep(&mut values, lower..upper);
+            found.sketches.push(values);
+        }
+        keep(&mut ids, lower..upper);
         found.ids = ids.into_iter().map(|id| id as u32).collect();
         Ok(found)
     }
+}
+
+/// Leaves a range of the values.
+fn keep<T>(values: &mut Vec<T>, range: std::ops::Range<usize>) {
+    values.truncate(range.end);
+    values.drain(..range.start);
 }

@@ -23,6 +23,9 @@
 //! is there counts, and replaces the steps of the same number. The oldest blocks are removed when the retention of their
 //! resolution is over. A process that is killed leaves at most a torn frame at the end of a file, which is cut off.
 //!
+//! Sums of finer steps make the sum of a coarser one; numbers of distinct things and quantiles do not, so metrics may have
+//! sketches of them ([`DistinctSketch`], [`QuantileSketch`]), which are merged.
+//!
 //! A step that was not written is a gap: nothing is known about it. A series that is not in a step that was written
 //! was zero if its family is *complete*; it is unknown if the family keeps only its largest keys.
 
@@ -34,21 +37,25 @@ mod content;
 mod error;
 mod family;
 mod folder;
+mod following;
 mod frame;
 mod reader;
 mod resolution;
 mod rows;
 mod runs;
 mod shared_file;
+mod sketch;
 mod table;
 mod turning;
 mod writer;
 
 pub use catalogue::Catalogue;
 pub use error::SeriesError;
-pub use family::{Coverage, Family, FamilyId, Metric, MetricKind, SeriesId};
+pub use family::{Coverage, Family, FamilyId, Metric, MetricKind, SeriesId, Sketch};
+pub use following::StepsAfter;
 pub use reader::{Fetched, FetchedSeries, Point, SeriesStore};
 pub use resolution::{Resolution, StoreOptions, check as check_resolutions};
 pub use rows::{FamilyRows, StepRows};
+pub use sketch::{DistinctSketch, QuantileSketch};
 pub use table::{RowSelection, SeriesRows};
 pub use writer::{StatisticsWriter, WriterCounts};

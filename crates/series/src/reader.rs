@@ -8,12 +8,12 @@ use crate::content::Content;
 use crate::folder::{Description, FileKind, Folder};
 use crate::resolution::Resolution;
 use crate::runs::Runs;
-use crate::{Catalogue, Family, FamilyId, SeriesError, SeriesId};
+use crate::{Catalogue, DistinctSketch, Family, FamilyId, MetricKind, QuantileSketch, SeriesError, SeriesId, Sketch};
 
 /// A store that is read, also while it is written.
 #[derive(Debug)]
 pub struct SeriesStore {
-    folder: Folder,
+    pub(crate) folder: Folder,
     description: Description,
     families: Vec<Family>,
 }
@@ -43,6 +43,8 @@ pub struct FetchedSeries {
     /// The values, for each column: the metrics in the finest resolution; the number of finest steps, and then sum, smallest,
     /// largest and last value of each metric in coarser ones.
     columns: Vec<Vec<u64>>,
+    /// The sketches, for each metric; nothing when none of the steps has any.
+    sketches: Vec<Vec<Box<[u8]>>>,
 }
 
 /// The blocks of a resolution.
@@ -212,7 +214,7 @@ impl Fetched {
         let known: BTreeSet<SeriesId> = self.series.iter().map(|series| series.id).collect();
         let is_finest = self.is_finest;
         let silent = ids.filter(|id| !known.contains(id));
-        self.series.extend(silent.map(|id| FetchedSeries { id, is_finest, steps: Vec::new(), columns: Vec::new() }));
+        self.series.extend(silent.map(|id| FetchedSeries::new(id, is_finest, 0)));
         self.series.sort_by_key(|series| series.id);
     }
 
@@ -224,13 +226,7 @@ impl Fetched {
             }
             let place = &mut places[id as usize];
             if *place == 0 {
-                let columns = vec![Vec::new(); runs.columns.len()];
-                self.series.push(FetchedSeries {
-                    id: SeriesId(id),
-                    is_finest: self.is_finest,
-                    steps: Vec::new(),
-                    columns,
-                });
+                self.series.push(FetchedSeries::new(SeriesId(id), self.is_finest, runs.columns.len()));
                 *place = self.series.len() as u32;
             }
             let series = &mut self.series[*place as usize - 1];
@@ -243,6 +239,17 @@ impl Fetched {
             let rows = rows.start + before..rows.start + before + inside;
             for (out, values) in series.columns.iter_mut().zip(&runs.columns) {
                 out.extend_from_slice(&values[rows.clone()]);
+            }
+            // what was written before there were sketches has none
+            let unknown = series.steps.len() - inside;
+            series
+                .sketches
+                .resize_with(series.sketches.len().max(runs.sketches.len()), || vec![Box::default(); unknown]);
+            for (metric, out) in series.sketches.iter_mut().enumerate() {
+                match runs.sketches.get(metric) {
+                    Some(sketches) => out.extend_from_slice(&sketches[rows.clone()]),
+                    None => out.resize(series.steps.len(), Box::default()),
+                }
             }
         }
     }
@@ -275,7 +282,79 @@ impl Fetched {
     }
 }
 
+impl Fetched {
+    /// For each step what a metric has of it: the sum of a counter, the average of a gauge, the number of distinct things of one
+    /// that counts these; `None` where that is not known.
+    pub fn totals<'a>(
+        &'a self,
+        family: &'a Family,
+        series: &'a FetchedSeries,
+        metric: usize,
+    ) -> Box<dyn Iterator<Item = Option<u64>> + 'a> {
+        let points = self.points(family, series, metric);
+        match (family.metrics[metric].sketch, family.metrics[metric].kind) {
+            (Sketch::Distinct, _) => Box::new(self.distinct(family, series, metric)),
+            (_, MetricKind::Counter) => Box::new(points.map(|point| point.map(|point| point.sum))),
+            (_, MetricKind::Gauge) => {
+                Box::new(points.map(|point| point.map(|point| point.sum / u64::from(point.count.max(1)))))
+            }
+        }
+    }
+
+    /// For each step, how many distinct things a metric with [`Sketch::Distinct`] counted in all of it; `None` where that is
+    /// not known.
+    pub fn distinct<'a>(
+        &'a self,
+        family: &'a Family,
+        series: &'a FetchedSeries,
+        metric: usize,
+    ) -> impl Iterator<Item = Option<u64>> + 'a {
+        let is_finest = self.is_finest;
+        self.points(family, series, metric).zip(0..).map(move |(point, step)| {
+            let point = point?;
+            if is_finest {
+                return Some(point.last);
+            }
+            let octets = series.sketch(metric, step)?;
+            DistinctSketch::decode(octets).map(|sketch| sketch.estimate())
+        })
+    }
+
+    /// For each step, the values of finest steps that these shares of them are not above, of a metric with
+    /// [`Sketch::Quantiles`]; `None` where they are not known.
+    pub fn quantiles<'a, const N: usize>(
+        &'a self,
+        family: &'a Family,
+        series: &'a FetchedSeries,
+        metric: usize,
+        shares: [f64; N],
+    ) -> impl Iterator<Item = Option<[u64; N]>> + 'a {
+        let (is_finest, absent_is_zero) = (self.is_finest, family.absent_is_zero(metric));
+        self.points(family, series, metric).zip(0..).map(move |(point, step)| {
+            let point = point?;
+            if is_finest || series.steps.binary_search(&step).is_err() {
+                return Some([point.last; N]);
+            }
+            let sketch = QuantileSketch::decode(series.sketch(metric, step)?)?;
+            // steps in which the series was absent are not in the sketch
+            let zeros = if absent_is_zero { u64::from(point.count).saturating_sub(sketch.count()) } else { 0 };
+            let values = shares.map(|share| sketch.quantile(share, zeros));
+            values.iter().all(Option::is_some).then(|| values.map(Option::unwrap_or_default))
+        })
+    }
+}
+
 impl FetchedSeries {
+    /// The sketch of a metric in a step, when there is one.
+    fn sketch(&self, metric: usize, step: u32) -> Option<&[u8]> {
+        let row = self.steps.binary_search(&step).ok()?;
+        self.sketches.get(metric).map(|sketches| &*sketches[row]).filter(|octets| !octets.is_empty())
+    }
+
+    fn new(id: SeriesId, is_finest: bool, columns: usize) -> Self {
+        Self { id, is_finest, steps: Vec::new(), columns: vec![Vec::new(); columns], sketches: Vec::new() }
+    }
+
     /// How many of the finest steps of a step have the series.
     pub fn count(&self, step: u32) -> u32 {
         let Ok(row) = self.steps.binary_search(&step) else { return 0 };

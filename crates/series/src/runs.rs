@@ -11,11 +11,20 @@ pub(crate) struct Runs {
     pub(crate) places: Vec<u16>,
     /// The values, for each column.
     pub(crate) columns: Vec<Vec<u64>>,
+    /// The sketches, for each metric; for none when there are none.
+    pub(crate) sketches: Vec<Vec<Box<[u8]>>>,
 }
 
 impl Runs {
-    pub(crate) fn new(columns: usize) -> Self {
-        Self { ids: Vec::new(), starts: vec![0], places: Vec::new(), columns: vec![Vec::new(); columns] }
+    pub(crate) fn new(columns: usize, sketches: usize) -> Self {
+        let (columns, sketches) = (vec![Vec::new(); columns], vec![Vec::new(); sketches]);
+        Self { ids: Vec::new(), starts: vec![0], places: Vec::new(), columns, sketches }
+    }
+
+    /// Makes columns of sketches that are not known, up to so many: a slice of series may have none where others have some.
+    pub(crate) fn widen(&mut self, sketches: usize) {
+        let rows = self.places.len();
+        self.sketches.resize_with(sketches, || vec![Box::default(); rows]);
     }
 
     /// Ends the values of a series, which have been put behind those of the series before.

@@ -8,8 +8,9 @@
 //! | `key` | the key |
 //! | `known` | how many of the finest steps are known of it |
 //! | `count` | how many of the finest steps have the key |
-//! | a metric, `bytes` say | the sum of a counter over the step, the average of a gauge; null when nothing is known |
+//! | a metric, `bytes` say | the sum of a counter over the step, the average of a gauge, the number of distinct things of a metric that counts these; null when nothing is known |
 //! | `bytes_min`, `bytes_max`, `bytes_last` | smallest, largest and last value of a finest step in it |
+//! | `bytes_p50`, `bytes_p95`, `bytes_p99` | the value that half, 95 % and 99 % of the finest steps in it are not above, within 1 %; of metrics with their distribution |
 //!
 //! Steps that are gaps have no row. A store has several steps of the same time, so a question must name one of them.
 
@@ -18,14 +19,32 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, RecordBatch, StringBuilder, TimestampMillisecondBuilder, UInt32Builder, UInt64Builder};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 
-use crate::reader::{Blocks, Fetched, Ids, SeriesStore};
+use crate::reader::{Blocks, Fetched, FetchedSeries, Ids, SeriesStore};
 use crate::resolution::Resolution;
-use crate::{Catalogue, Coverage, Family, FamilyId, MetricKind, Point, SeriesError, SeriesId};
+use crate::{Catalogue, Coverage, Family, FamilyId, Point, SeriesError, SeriesId, Sketch};
 
 /// Series of a block that become rows at once.
 const SLICE_SERIES: u32 = 1 << 14;
 /// What each metric has columns of, by the end of their names.
 const ENDINGS: [&str; 4] = ["", "_min", "_max", "_last"];
+/// Columns of metrics that have their distribution, by the end of their names, and which share of the values they are.
+const QUANTILES: [(&str, f64); 3] = [("_p50", 0.5), ("_p95", 0.95), ("_p99", 0.99)];
+
+/// A metric as the table has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct TableMetric {
+    name: String,
+    /// Whether any family has the distribution of its values.
+    has_quantiles: bool,
+}
+
+impl TableMetric {
+    /// The names of its columns.
+    fn columns(&self) -> impl Iterator<Item = String> {
+        let quantiles = QUANTILES.iter().map(|(ending, _)| *ending).filter(|_| self.has_quantiles);
+        ENDINGS.into_iter().chain(quantiles).map(|ending| format!("{}{ending}", self.name))
+    }
+}
 
 /// Which rows to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,9 +65,9 @@ pub struct RowSelection {
 #[derive(Debug)]
 pub struct SeriesRows {
     store: Arc<SeriesStore>,
-    catalogue: Catalogue,
+    catalogue: Arc<Catalogue>,
     schema: SchemaRef,
-    metrics: Vec<String>,
+    metrics: Vec<TableMetric>,
     resolution: Resolution,
     blocks: Blocks,
     parts: std::vec::IntoIter<Part>,
@@ -71,14 +90,16 @@ enum PartIds {
 
 impl SeriesStore {
     /// The metrics of all families, each once.
-    fn metric_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
+    fn table_metrics(&self) -> Vec<TableMetric> {
+        let mut found: Vec<TableMetric> = Vec::new();
         for metric in self.families().iter().flat_map(|family| &family.metrics) {
-            if !names.contains(&metric.name) {
-                names.push(metric.name.clone());
+            let has_quantiles = metric.sketch == Sketch::Quantiles;
+            match found.iter_mut().find(|known| known.name == metric.name) {
+                Some(known) => known.has_quantiles |= has_quantiles,
+                None => found.push(TableMetric { name: metric.name.clone(), has_quantiles }),
             }
         }
-        names
+        found
     }
 
     /// The columns of [`rows`](Self::rows).
@@ -92,22 +113,31 @@ impl SeriesStore {
             Field::new("known", DataType::UInt32, false),
             Field::new("count", DataType::UInt32, false),
         ];
-        for name in self.metric_names() {
-            fields.extend(ENDINGS.map(|ending| Field::new(format!("{name}{ending}"), DataType::UInt64, true)));
+        for metric in self.table_metrics() {
+            fields.extend(metric.columns().map(|name| Field::new(name, DataType::UInt64, true)));
         }
         Arc::new(Schema::new(fields))
     }
 
     /// Reads series as rows.
     pub fn rows(self: &Arc<Self>, selection: &RowSelection) -> Result<SeriesRows, SeriesError> {
-        let catalogue = self.catalogue()?;
+        self.rows_with(selection, Arc::new(self.catalogue()?))
+    }
+
+    /// The same for those who have the catalogue already, as it was read after the steps that are wanted were there.
+    pub fn rows_with(
+        self: &Arc<Self>,
+        selection: &RowSelection,
+        catalogue: Arc<Catalogue>,
+    ) -> Result<SeriesRows, SeriesError> {
         let mut parts = Vec::new();
         let resolution = selection.resolution;
-        let (from, until) = match self.extent(resolution)? {
-            Some((first, last)) => (selection.from_secs.max(first), selection.until_secs.min(last.saturating_add(1))),
-            None => (0, 0),
-        };
         let blocks = self.blocks(resolution)?;
+        let ends = blocks.first_key_value().zip(blocks.last_key_value());
+        let (from, until) = ends.map_or((0, 0), |((&first, _), (&last, _))| {
+            let width = resolution.block_secs();
+            (selection.from_secs.max(first * width), selection.until_secs.min((last + 1) * width))
+        });
         for (family, spec) in (0..).map(FamilyId).zip(self.families()) {
             let is_wanted = selection.families.as_ref().is_none_or(|names| names.contains(&spec.name));
             if !is_wanted || from >= until {
@@ -135,7 +165,7 @@ impl SeriesStore {
             store: Arc::clone(self),
             catalogue,
             schema: self.schema(),
-            metrics: self.metric_names(),
+            metrics: self.table_metrics(),
             resolution,
             blocks,
             parts: parts.into_iter(),
@@ -196,22 +226,35 @@ struct Rows<'a> {
     key: StringBuilder,
     known: UInt32Builder,
     count: UInt32Builder,
-    values: Vec<UInt64Builder>,
+    /// For each metric its columns.
+    values: Vec<Vec<UInt64Builder>>,
 }
 
 impl<'a> Rows<'a> {
-    fn new(metrics: &[String], family: &'a Family) -> Self {
+    fn new(metrics: &[TableMetric], family: &'a Family) -> Self {
         Self {
             family,
-            places: metrics.iter().map(|name| family.metric(name)).collect(),
+            places: metrics.iter().map(|metric| family.metric(&metric.name)).collect(),
             time: TimestampMillisecondBuilder::new().with_timezone("UTC"),
             step: UInt32Builder::new(),
             by: StringBuilder::new(),
             key: StringBuilder::new(),
             known: UInt32Builder::new(),
             count: UInt32Builder::new(),
-            values: metrics.iter().flat_map(|_| ENDINGS.map(|_| UInt64Builder::new())).collect(),
+            values: metrics.iter().map(|metric| metric.columns().map(|_| UInt64Builder::new()).collect()).collect(),
         }
+    }
+
+    fn metric_steps(&self, fetched: &Fetched, series: &FetchedSeries, metric: usize) -> MetricSteps {
+        let points = fetched.points(self.family, series, metric).collect();
+        let totals = fetched.totals(self.family, series, metric).collect();
+        let quantiles = match self.family.metrics[metric].sketch {
+            Sketch::Quantiles => {
+                fetched.quantiles(self.family, series, metric, QUANTILES.map(|(_, share)| share)).collect()
+            }
+            _ => Vec::new(),
+        };
+        MetricSteps { points, totals, quantiles }
     }
 
     /// The rows of what was read; `None` when there are none.
@@ -225,11 +268,10 @@ impl<'a> Rows<'a> {
         let mut rows = 0_usize;
         for series in &fetched.series {
             let Some(key) = catalogue.key(id, series.id) else { continue };
-            let metrics: Vec<Vec<Option<Point>>> = (0..self.family.metrics.len())
-                .map(|metric| fetched.points(self.family, series, metric).collect())
-                .collect();
+            let metrics: Vec<MetricSteps> =
+                (0..self.family.metrics.len()).map(|metric| self.metric_steps(fetched, series, metric)).collect();
             for (step, &known) in fetched.known.iter().enumerate().filter(|(_, known)| **known > 0) {
-                if metrics.iter().all(|points| points[step].is_none()) {
+                if metrics.iter().all(|metric| metric.points[step].is_none()) {
                     continue;
                 }
                 self.time.append_value(fetched.time_secs(step).saturating_mul(1_000));
@@ -238,12 +280,11 @@ impl<'a> Rows<'a> {
                 self.key.append_value(key);
                 self.known.append_value(known);
                 self.count.append_value(series.count(step as u32));
-                for (place, values) in self.places.iter().zip(self.values.chunks_mut(ENDINGS.len())) {
-                    let point = place.and_then(|metric| metrics[metric][step]);
-                    let kind = place.map(|metric| self.family.metrics[metric].kind);
-                    let columns = point.map(|point| [total(point, kind), point.min, point.max, point.last]);
-                    for (fold, column) in values.iter_mut().enumerate() {
-                        column.append_option(columns.map(|columns| columns[fold]));
+                for (place, columns) in self.places.iter().zip(&mut self.values) {
+                    let (folds, quantiles) = place.map_or(([None; 4], None), |metric| metrics[metric].values(step));
+                    let quantiles = (0..QUANTILES.len()).map(|at| quantiles.map(|values| values[at]));
+                    for (column, value) in columns.iter_mut().zip(folds.into_iter().chain(quantiles)) {
+                        column.append_option(value);
                     }
                 }
                 rows += 1;
@@ -260,16 +301,31 @@ impl<'a> Rows<'a> {
             Arc::new(self.known.finish()),
             Arc::new(self.count.finish()),
         ];
-        columns.extend(self.values.iter_mut().map(|column| Arc::new(column.finish()) as ArrayRef));
+        columns.extend(self.values.iter_mut().flatten().map(|column| Arc::new(column.finish()) as ArrayRef));
         let batch = RecordBatch::try_new(Arc::clone(schema), columns);
         batch.map(Some).map_err(|error| SeriesError::Rows(error.to_string()))
     }
 }
 
-/// What a step has of a metric: the sum of a counter, the average of a gauge.
-fn total(point: Point, kind: Option<MetricKind>) -> u64 {
-    match kind {
-        Some(MetricKind::Gauge) => point.sum / u64::from(point.count.max(1)),
-        _ => point.sum,
+/// What the steps have of a metric of a series.
+struct MetricSteps {
+    points: Vec<Option<Point>>,
+    /// The sums of a counter, the averages of a gauge, the numbers of distinct things.
+    totals: Vec<Option<u64>>,
+    /// Nothing for a metric without its distribution.
+    quantiles: Vec<Option<[u64; QUANTILES.len()]>>,
+}
+
+impl MetricSteps {
+    /// The values of the columns in a step: the folds, and the quantiles when there are some.
+    fn values(&self, step: usize) -> ([Option<u64>; 4], Option<[u64; QUANTILES.len()]>) {
+        let point = self.points[step];
+        let folds = [
+            self.totals[step],
+            point.map(|point| point.min),
+            point.map(|point| point.max),
+            point.map(|point| point.last),
+        ];
+        (folds, self.quantiles.get(step).copied().flatten())
     }
 }

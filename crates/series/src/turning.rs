@@ -56,10 +56,11 @@ fn make_block(folder: &Folder, resolution: Resolution, families: &[Family], bloc
     let path = folder.file(resolution, block, FileKind::Block);
     let mut writer = BlockWriter::create(&path, resolution, steps.known())?;
     for (id, family) in (0..).map(FamilyId).zip(families) {
-        let (mut rows, mut columns) = (0, 0);
+        let (mut rows, mut columns, mut sketches) = (0, 0, 0);
         for (_, group) in steps.groups(id) {
             rows += u64::from(group.rows);
             columns = columns.max(usize::from(group.columns));
+            sketches = sketches.max(usize::from(group.sketches));
         }
         if rows == 0 {
             continue;
@@ -69,9 +70,11 @@ fn make_block(folder: &Folder, resolution: Resolution, families: &[Family], bloc
         let slices = rows.div_ceil(SLICE_ROWS).min(u64::from(last) + 1);
         let bound = |slice: u64| (slice * (u64::from(last) + 1) / slices) as u32;
         for slice in 0..slices {
-            writer.write(&steps.runs(id, family, bound(slice), bound(slice + 1).wrapping_sub(1))?)?;
+            let mut runs = steps.runs(id, family, bound(slice), bound(slice + 1).wrapping_sub(1))?;
+            runs.widen(sketches);
+            writer.write(&runs)?;
         }
-        writer.end_family(id, columns)?;
+        writer.end_family(id, columns, sketches)?;
     }
     writer.finish()?;
     Ok(steps.damaged)

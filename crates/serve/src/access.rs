@@ -5,23 +5,28 @@
 //! where a request that changes something comes from. With users each request of the API has a token or a session.
 //!
 //! Hashes of passwords take long on purpose. At most [`HASHES_AT_ONCE`] are computed at a time, and tokens that were found
-//! right are remembered, so that guessing costs whoever guesses, and not those who know.
+//! right are remembered, so that guessing costs whoever guesses, and not those who know. Guesses are counted before they are
+//! tried, by address and by name, and those that were right are taken back.
+//!
+//! Users may change while the service runs. Sessions and tokens name their user and the hash that let them in, and hold as
+//! long as both are there.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use argon2::password_hash::rand_core::{OsRng, RngCore};
-use argon2::password_hash::{PasswordHash, SaltString};
-use argon2::{Argon2, PasswordHasher, PasswordVerifier};
 use axum::http::{HeaderMap, Method, header};
-use serde::{Deserialize, Serialize};
+use serde::{Serialize, Serializer};
 use tokio::sync::Semaphore;
 use utoipa::ToSchema;
-use weir_chain::OptionError;
 
+use crate::config::HttpOptions;
 use crate::problem::{Answered, Problem};
+use crate::rate_limit::{RateLimit, site};
+use crate::users::{Role, User, hash_password, is_right};
+use crate::view::View;
 
 /// Hashes of passwords that are computed at a time.
 const HASHES_AT_ONCE: usize = 2;
@@ -29,112 +34,56 @@ const HASHES_AT_ONCE: usize = 2;
 const SESSIONS_MAX: usize = 4096;
 /// Tokens that are remembered.
 const TOKENS_MAX: usize = 1024;
+/// Failures of all who guess one name, as a multiple of those of one address.
+const FAILURES_OF_NAME: u32 = 3;
+/// Letters of a name that are compared and counted.
+const NAME_LETTERS_MAX: usize = 64;
+/// Who asks where there are no users. No user has the name: it has a space.
+const LOCAL: &str = "this machine";
 /// Name of the cookie of a session.
 pub(crate) const COOKIE: &str = "weir_session";
 /// Octets of the name of a session.
 const SESSION_OCTETS: usize = 32;
 
-/// What a user may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Look: every question but statements of SQL.
-    Viewer,
-    /// Ask everything, acknowledge reports, test watches.
-    Analyst,
-    /// Change watches, and cancel questions of others.
-    Admin,
-}
-
-impl Role {
-    /// The words of all roles, each with its help.
-    pub const WORDS: &'static [(&'static str, &'static str)] = &[
-        ("admin", "Change watches, and cancel questions of others"),
-        ("analyst", "Ask everything, acknowledge reports, test watches"),
-        ("viewer", "Look: every question but statements of SQL"),
-    ];
-
-    /// Its word.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Viewer => "viewer",
-            Self::Analyst => "analyst",
-            Self::Admin => "admin",
-        }
-    }
-
-    /// The role of a word.
-    pub fn by_name(name: &str) -> Option<Self> {
-        [Self::Viewer, Self::Analyst, Self::Admin].into_iter().find(|role| role.name() == name)
-    }
-}
-
-/// A user.
-#[derive(Clone)]
-pub struct User {
-    /// The name.
-    pub name: String,
-    /// What the user may do.
-    pub role: Role,
-    password: Option<String>,
-    tokens: Vec<String>,
-}
-
-impl std::fmt::Debug for User {
-    /// Without hashes: a log is no place for them.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("User").field("name", &self.name).field("role", &self.role).finish_non_exhaustive()
-    }
-}
-
-impl User {
-    /// A user with hashes of a password and of tokens.
-    pub fn new(name: &str, role: Role, password: Option<String>, tokens: Vec<String>) -> Result<Self, OptionError> {
-        let is_fit = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '@');
-        if name.is_empty() || name.len() > 64 || !name.chars().all(is_fit) {
-            let message = format!("'{}' is no name of a user", name.escape_debug());
-            return Err(OptionError::new("name", message).with_hint("use letters, digits and - _ . @"));
-        }
-        for hash in password.iter().chain(&tokens) {
-            if PasswordHash::new(hash).is_err() {
-                // what stands there may be the password itself
-                let message = format!("the password or a token of '{name}' is not a hash");
-                let hint = "weir serve --hash-password makes a hash of a password";
-                return Err(OptionError::new("password", message).with_hint(hint));
-            }
-        }
-        if password.is_none() && tokens.is_empty() {
-            let message = format!("'{name}' has neither a password nor a token");
-            return Err(OptionError::new("password", message));
-        }
-        Ok(Self { name: name.to_owned(), role, password, tokens })
-    }
-}
-
-/// The hash of a password or a token, for the configuration.
-pub fn hash_password(password: &str) -> Result<String, argon2::password_hash::Error> {
-    let salt = SaltString::generate(&mut OsRng);
-    Argon2::default().hash_password(password.as_bytes(), &salt).map(|hash| hash.to_string())
-}
-
-fn is_right(password: &str, hash: &str) -> bool {
-    let hash = PasswordHash::new(hash);
-    hash.is_ok_and(|hash| Argon2::default().verify_password(password.as_bytes(), &hash).is_ok())
-}
-
 /// Who asks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Clone, Serialize, ToSchema)]
 pub(crate) struct Asker {
     /// The name.
     pub(crate) name: String,
     /// What they may do.
     pub(crate) role: Role,
+    /// Whether they see all flows, and addresses as they are. If not, what is about all flows is refused.
+    #[serde(rename = "sees_all", serialize_with = "sees_all")]
+    #[schema(value_type = bool)]
+    pub(crate) view: Arc<View>,
+    /// Where they ask from.
+    #[serde(skip)]
+    pub(crate) from: Option<IpAddr>,
+}
+
+fn sees_all<S: Serializer>(view: &Arc<View>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_bool(view.is_whole())
 }
 
 impl Asker {
     /// Whoever is on this machine, where there are no users.
-    fn local() -> Self {
-        Self { name: "local".to_owned(), role: Role::Admin }
+    pub(crate) fn local(from: IpAddr) -> Self {
+        Self { name: LOCAL.to_owned(), role: Role::Admin, view: Arc::default(), from: Some(from) }
+    }
+
+    pub(crate) fn of(user: &User, from: IpAddr) -> Self {
+        Self { name: user.name.clone(), role: user.role, view: Arc::clone(&user.view), from: Some(from) }
+    }
+
+    /// Whether there are no users, so that anybody on this machine asks.
+    pub(crate) fn is_local(&self) -> bool {
+        self.name == LOCAL
+    }
+
+    /// Somebody who sees everything.
+    #[cfg(test)]
+    pub(crate) fn with_name(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::local(std::net::Ipv4Addr::LOCALHOST.into()) }
     }
 
     /// Fails when the role is less.
@@ -144,41 +93,76 @@ impl Asker {
         }
         Err(Problem::forbidden(format!("'{}' is {}, and this takes {}", self.name, self.role.name(), role.name())))
     }
+
+    /// Fails when some flows are not seen, or not as they are: what is asked is about all of them.
+    pub(crate) fn needs_all_flows(&self) -> Answered<()> {
+        if self.view.is_whole() {
+            return Ok(());
+        }
+        Err(Problem::forbidden(format!("'{}' sees a part of the flows, and this is about all of them", self.name))
+            .with_hint("flows, rankings, groups, time lines and SQL can be asked"))
+    }
 }
 
 #[derive(Debug, Clone)]
 struct Session {
-    asker: Asker,
+    user: String,
+    /// The hash of the password that began it.
+    password: String,
     began: Instant,
+}
+
+/// A token that was found right.
+#[derive(Debug, Clone)]
+struct KnownToken {
+    user: String,
+    hash: String,
 }
 
 /// Who may ask.
 #[derive(Debug)]
 pub(crate) struct Access {
-    users: Vec<User>,
+    users: RwLock<Arc<[User]>>,
     hosts: Vec<String>,
     session_length: Duration,
+    /// Whether cookies go over TLS only.
+    is_secure: bool,
     sessions: Mutex<HashMap<String, Session>>,
     /// Tokens that were found right, with the name before them.
-    tokens: Mutex<HashMap<String, Asker>>,
+    tokens: Mutex<HashMap<String, KnownToken>>,
     hashing: Semaphore,
+    failures_from: RateLimit<IpAddr>,
+    failures_of: RateLimit<String>,
 }
 
 impl Access {
-    pub(crate) fn new(users: Vec<User>, hosts: Vec<String>, session_length: Duration) -> Self {
+    pub(crate) fn new(users: Vec<User>, options: &HttpOptions) -> Self {
+        let failures = options.sign_in_failures_per_minute;
         Self {
-            users,
-            hosts: hosts.into_iter().map(|host| host.to_ascii_lowercase()).collect(),
-            session_length,
+            users: RwLock::new(users.into()),
+            hosts: options.hosts.iter().map(|host| host.to_ascii_lowercase()).collect(),
+            session_length: options.session_length.duration(),
+            is_secure: options.tls_cert.is_some(),
             sessions: Mutex::default(),
             tokens: Mutex::default(),
             hashing: Semaphore::new(HASHES_AT_ONCE),
+            failures_from: RateLimit::at_once(failures),
+            failures_of: RateLimit::at_once(failures.saturating_mul(FAILURES_OF_NAME)),
         }
     }
 
     /// Whether there are users.
     pub(crate) fn has_users(&self) -> bool {
-        !self.users.is_empty()
+        !self.users().is_empty()
+    }
+
+    /// Other users from now on.
+    pub(crate) fn replace_users(&self, users: Vec<User>) {
+        *self.users.write().unwrap_or_else(PoisonError::into_inner) = users.into();
+    }
+
+    fn users(&self) -> Arc<[User]> {
+        Arc::clone(&self.users.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Refuses a request that a page of another site makes: one for a name that is not ours, or a change from elsewhere.
@@ -217,56 +201,114 @@ impl Access {
     }
 
     /// Who asks, as far as the request says; `None` where nothing says it.
-    pub(crate) async fn asker(&self, headers: &HeaderMap) -> Answered<Option<Asker>> {
-        if !self.has_users() {
-            return Ok(Some(Asker::local()));
+    pub(crate) async fn asker(&self, headers: &HeaderMap, from: IpAddr) -> Answered<Option<Asker>> {
+        let users = self.users();
+        if users.is_empty() {
+            return Ok(Some(Asker::local(from)));
         }
         let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         if let Some(token) = authorization.and_then(|text| text.strip_prefix("Bearer ")) {
-            return self.by_token(token.trim()).await.map(Some);
+            return self.by_token(token.trim(), from).await.map(Some);
         }
-        let Some(session) = session_of(headers) else { return Ok(None) };
+        let Some(id) = session_of(headers) else { return Ok(None) };
         let mut sessions = locked(&self.sessions);
         sessions.retain(|_, session| session.began.elapsed() < self.session_length);
-        Ok(sessions.get(session).map(|session| session.asker.clone()))
+        let user = sessions.get(id).and_then(|session| {
+            let is_same = |user: &&User| user.name == session.user && user.password.as_ref() == Some(&session.password);
+            users.iter().find(is_same)
+        });
+        Ok(user.map(|user| Asker::of(user, from)))
     }
 
-    async fn by_token(&self, token: &str) -> Answered<Asker> {
-        if let Some(asker) = locked(&self.tokens).get(token) {
-            return Ok(asker.clone());
+    /// The user of a name.
+    pub(crate) fn user(&self, name: &str) -> Option<User> {
+        self.users().iter().find(|user| user.name == name).cloned()
+    }
+
+    /// The user of a token.
+    pub(crate) async fn by_token(&self, token: &str, from: IpAddr) -> Answered<Asker> {
+        let users = self.users();
+        let known = locked(&self.tokens).get(token).cloned();
+        if let Some(known) = known
+            && let Some(user) = users.iter().find(|user| user.name == known.user && user.tokens.contains(&known.hash))
+        {
+            return Ok(Asker::of(user, from));
         }
         let wrong = || Problem::unauthenticated("the token is not right").with_hint("a token is sent as NAME:TOKEN");
         let (name, secret) = token.split_once(':').ok_or_else(wrong)?;
-        let user = self.users.iter().find(|user| user.name == name).ok_or_else(wrong)?;
-        let asker = self.verified(user, user.tokens.clone(), secret).await.ok_or_else(wrong)?;
+        let guess = self.guess(name, from)?;
+        let user = users.iter().find(|user| user.name == name);
+        let hashes = user.map(|user| user.tokens.clone()).unwrap_or_default();
+        let (user, hash) = user.zip(self.verified(hashes, secret).await).ok_or_else(wrong)?;
+        guess.was_right();
         let mut tokens = locked(&self.tokens);
         if tokens.len() >= TOKENS_MAX {
             tokens.clear();
         }
-        tokens.insert(token.to_owned(), asker.clone());
-        Ok(asker)
+        tokens.insert(token.to_owned(), KnownToken { user: user.name.clone(), hash });
+        Ok(Asker::of(user, from))
     }
 
-    async fn verified(&self, user: &User, hashes: Vec<String>, secret: &str) -> Option<Asker> {
+    /// The hash that a secret is right for. Without hashes it takes as long as with one: how long it takes must not say who is
+    /// a user.
+    async fn verified(&self, hashes: Vec<String>, secret: &str) -> Option<String> {
         let _hashing = self.hashing.acquire().await.ok()?;
         let secret = secret.to_owned();
-        let check = move || hashes.iter().any(|hash| is_right(&secret, hash));
-        let is_right = tokio::task::spawn_blocking(check).await.unwrap_or(false);
-        is_right.then(|| Asker { name: user.name.clone(), role: user.role })
+        let check = move || {
+            if hashes.is_empty() {
+                // for the time that it takes
+                drop(hash_password(&secret));
+            }
+            hashes.into_iter().find(|hash| is_right(&secret, hash))
+        };
+        tokio::task::spawn_blocking(check).await.ok().flatten()
+    }
+
+    /// Counts a guess, or refuses one more.
+    fn guess(&self, name: &str, from: IpAddr) -> Answered<Guess<'_>> {
+        let name: String = name.chars().take(NAME_LETTERS_MAX).collect();
+        let from = site(from);
+        let refused = |wait| Problem::limited("too many wrong passwords or tokens came").after(wait);
+        self.failures_from.take(&from).map_err(refused)?;
+        self.failures_of.take(&name).map_err(refused)?;
+        Ok(Guess { access: self, name, from })
+    }
+
+    /// Counts a guess of who proves to know a password without sending it, or refuses one more.
+    pub(crate) fn begin_proof(&self, name: &str, from: IpAddr) -> Answered<()> {
+        self.guess(name, from).map(|_| ())
+    }
+
+    /// The user of a name, who has proved to be it; the guess counts no more.
+    pub(crate) fn proved(&self, name: &str, from: IpAddr) -> Option<Asker> {
+        let user = self.user(name)?;
+        Guess { access: self, name: user.name.clone(), from: site(from) }.was_right();
+        Some(Asker::of(&user, from))
+    }
+
+    /// The user of a password.
+    pub(crate) async fn by_password(&self, name: &str, password: &str, from: IpAddr) -> Answered<Asker> {
+        self.verified_user(name, password, from).await.map(|(user, _)| Asker::of(&user, from))
+    }
+
+    /// The user of a password, and the hash that it is right for.
+    async fn verified_user(&self, name: &str, password: &str, from: IpAddr) -> Answered<(User, String)> {
+        let wrong = || Problem::unauthenticated("the name or the password is not right");
+        let guess = self.guess(name, from)?;
+        let user = self.user(name);
+        let hashes = user.as_ref().and_then(|user| user.password.clone()).into_iter().collect();
+        let verified = self.verified(hashes, password).await;
+        let verified = user.zip(verified).ok_or_else(wrong)?;
+        guess.was_right();
+        Ok(verified)
     }
 
     /// Begins a session, and gives the cookie that names it.
-    pub(crate) async fn sign_in(&self, name: &str, password: &str) -> Answered<(Asker, String)> {
-        let wrong = || Problem::unauthenticated("the name or the password is not right");
+    pub(crate) async fn sign_in(&self, name: &str, password: &str, from: IpAddr) -> Answered<(Asker, String)> {
         if !self.has_users() {
             return Err(Problem::request("there are no users, so nobody needs to sign in"));
         }
-        let user = self.users.iter().find(|user| user.name == name);
-        // who is no user costs the same time as who is one
-        let any = self.users.first().ok_or_else(wrong)?;
-        let hashes = user.unwrap_or(any).password.iter().cloned().collect();
-        let verified = self.verified(user.unwrap_or(any), hashes, password).await;
-        let asker = verified.filter(|_| user.is_some()).ok_or_else(wrong)?;
+        let (user, password) = self.verified_user(name, password, from).await?;
         let mut octets = [0; SESSION_OCTETS];
         OsRng.fill_bytes(&mut octets);
         let id = octets.iter().fold(String::new(), |id, octet| id + &format!("{octet:02x}"));
@@ -275,9 +317,8 @@ impl Access {
             let oldest = sessions.iter().min_by_key(|(_, session)| session.began).map(|(id, _)| id.clone());
             oldest.map(|id| sessions.remove(&id));
         }
-        sessions.insert(id.clone(), Session { asker: asker.clone(), began: Instant::now() });
-        let age = self.session_length.as_secs();
-        Ok((asker, format!("{COOKIE}={id}; Path=/; HttpOnly; SameSite=Strict; Max-Age={age}")))
+        sessions.insert(id.clone(), Session { user: user.name.clone(), password, began: Instant::now() });
+        Ok((Asker::of(&user, from), self.cookie(&id, self.session_length)))
     }
 
     /// Ends the session of a request, and gives the cookie that takes its name away.
@@ -285,7 +326,27 @@ impl Access {
         if let Some(session) = session_of(headers) {
             locked(&self.sessions).remove(session);
         }
-        format!("{COOKIE}=; Path=/; HttpOnly; SameSite=Strict; Max-Age=0")
+        self.cookie("", Duration::ZERO)
+    }
+
+    fn cookie(&self, id: &str, age: Duration) -> String {
+        let secure = if self.is_secure { "; Secure" } else { "" };
+        format!("{COOKIE}={id}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{secure}", age.as_secs())
+    }
+}
+
+/// A guess that was counted.
+struct Guess<'a> {
+    access: &'a Access,
+    name: String,
+    from: IpAddr,
+}
+
+impl Guess<'_> {
+    /// It was none.
+    fn was_right(self) {
+        self.access.failures_from.give_back(&self.from);
+        self.access.failures_of.give_back(&self.name);
     }
 }
 
@@ -307,8 +368,11 @@ mod tests {
 
     use super::*;
 
+    const FROM: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
+
     fn access(users: Vec<User>) -> Access {
-        Access::new(users, vec!["flows.example.net".to_owned()], Duration::from_mins(1))
+        let hosts = vec!["flows.example.net".to_owned()];
+        Access::new(users, &HttpOptions { hosts, sign_in_failures_per_minute: 100, ..HttpOptions::default() })
     }
 
     fn ann() -> User {
@@ -355,27 +419,27 @@ mod tests {
     fn tokens_and_sessions_say_who_asks() {
         let runtime = Builder::new_current_thread().build().expect("a runtime");
         let access = access(vec![ann()]);
-        let asker = |pairs: &[(&'static str, &str)]| runtime.block_on(access.asker(&headers(pairs)));
-        assert_eq!(asker(&[]).expect("nobody"), None);
+        let asker = |pairs: &[(&'static str, &str)]| runtime.block_on(access.asker(&headers(pairs), FROM));
+        assert!(asker(&[]).expect("nobody").is_none());
         let found = asker(&[("authorization", "Bearer ann:battery")]).expect("ann").expect("ann");
         assert_eq!((found.name.as_str(), found.role), ("ann", Role::Analyst));
         for wrong in ["Bearer ann:horse", "Bearer bob:battery", "Bearer battery", "Bearer ann:correct horse"] {
             assert_eq!(asker(&[("authorization", wrong)]).expect_err("wrong").status, 401, "{wrong}");
         }
-        let sign_in = |name, password| runtime.block_on(access.sign_in(name, password));
+        let sign_in = |name, password| runtime.block_on(access.sign_in(name, password, FROM));
         assert!(sign_in("ann", "battery").is_err() && sign_in("bob", "correct horse").is_err());
         let (_, cookie) = sign_in("ann", "correct horse").expect("a session");
         assert!(cookie.contains("HttpOnly; SameSite=Strict"), "{cookie}");
         let pair = cookie.split(';').next().expect("a pair");
         assert_eq!(asker(&[("cookie", &format!("a=b; {pair}"))]).expect("ann").expect("ann").name, "ann");
-        assert_eq!(asker(&[("cookie", "weir_session=0000")]).expect("nobody"), None);
+        assert!(asker(&[("cookie", "weir_session=0000")]).expect("nobody").is_none());
         access.sign_out(&headers(&[("cookie", pair)]));
-        assert_eq!(asker(&[("cookie", pair)]).expect("nobody"), None);
+        assert!(asker(&[("cookie", pair)]).expect("nobody").is_none());
     }
 
     #[test]
     fn a_role_may_what_lesser_ones_may() {
-        let asker = |role| Asker { name: "ann".to_owned(), role };
+        let asker = |role| Asker { name: "ann".to_owned(), role, view: Arc::default(), from: None };
         assert!(asker(Role::Admin).needs(Role::Analyst).is_ok() && asker(Role::Viewer).needs(Role::Viewer).is_ok());
         let problem = asker(Role::Viewer).needs(Role::Analyst).expect_err("less");
         assert_eq!((problem.status, problem.detail.as_str()), (403, "'ann' is viewer, and this takes analyst"));
@@ -384,5 +448,48 @@ mod tests {
     #[test]
     fn hashes_are_not_shown() {
         assert!(!format!("{:?}", access(vec![ann()])).contains("argon2"));
+    }
+
+    #[test]
+    fn who_is_no_user_any_more_has_no_session_and_no_token() {
+        let runtime = Builder::new_current_thread().build().expect("a runtime");
+        let access = access(vec![ann()]);
+        let (_, cookie) = runtime.block_on(access.sign_in("ann", "correct horse", FROM)).expect("a session");
+        let pair = cookie.split(';').next().expect("a pair").to_owned();
+        let asker = |pairs: &[(&'static str, &str)]| runtime.block_on(access.asker(&headers(pairs), FROM));
+        let (by_cookie, by_token) = (("cookie", pair.as_str()), ("authorization", "Bearer ann:battery"));
+        assert!(asker(&[by_cookie]).expect("ann").is_some() && asker(&[by_token]).is_ok());
+        // the same passwords in other hashes are other passwords
+        access.replace_users(vec![User { password: ann().password, ..ann() }]);
+        assert!(asker(&[by_cookie]).expect("nobody").is_none() && asker(&[by_token]).is_ok());
+        let other = User { name: "bob".to_owned(), ..ann() };
+        access.replace_users(vec![other]);
+        assert!(asker(&[by_cookie]).expect("nobody").is_none());
+        assert_eq!(asker(&[by_token]).expect_err("no user").status, 401);
+    }
+
+    #[test]
+    fn guesses_are_limited_by_address_and_by_name_and_right_ones_are_not_counted() {
+        let runtime = Builder::new_current_thread().build().expect("a runtime");
+        let access =
+            Access::new(vec![ann()], &HttpOptions { sign_in_failures_per_minute: 2, ..HttpOptions::default() });
+        let sign_in = |name: &str, password: &str, from: &str| {
+            let from = from.parse().expect("an address");
+            runtime.block_on(access.sign_in(name, password, from)).map_or_else(|problem| problem.status, |_| 200)
+        };
+        for _ in 0..4 {
+            assert_eq!(sign_in("ann", "correct horse", "192.0.2.1"), 200);
+        }
+        let guesses: Vec<_> = ["a", "b", "c"].into_iter().map(|guess| sign_in(guess, guess, "192.0.2.1")).collect();
+        assert_eq!(guesses, [401, 401, 429]);
+        assert_eq!(sign_in("ann", "correct horse", "192.0.2.1"), 429, "whoever guesses from there waits");
+        assert_eq!(sign_in("ann", "correct horse", "192.0.2.2"), 200);
+        let guesses: Vec<_> = (3..10).map(|host| sign_in("ann", "guess", &format!("192.0.2.{host}"))).collect();
+        assert_eq!(guesses, [401, 401, 401, 401, 401, 401, 429], "a name is guessed from many addresses");
+        let problem = runtime.block_on(access.sign_in("ann", "x", FROM)).expect_err("limited");
+        assert!(problem.retry_after_s.is_some_and(|seconds| (1..=60).contains(&seconds)), "{problem:?}");
+        let bearer = headers(&[("authorization", "Bearer bob:x")]);
+        let guesses = (0..3).map(|_| runtime.block_on(access.asker(&bearer, FROM)).expect_err("wrong").status);
+        assert_eq!(guesses.collect::<Vec<_>>(), [401, 401, 429]);
     }
 }

@@ -168,16 +168,18 @@ pub(crate) struct BodyMaker {
     rows: JsonRows,
     batches: Vec<RecordBatch>,
     octets: usize,
+    rows_count: u64,
 }
 
 impl BodyMaker {
     /// An empty body of at most so many octets.
     pub(crate) fn new(schema: SchemaRef, form: AnswerForm, octets_max: usize) -> Self {
-        Self { schema, form, octets_max, rows: JsonRows::default(), batches: Vec::new(), octets: 0 }
+        Self { schema, form, octets_max, rows: JsonRows::default(), batches: Vec::new(), octets: 0, rows_count: 0 }
     }
 
     /// Appends a batch.
     pub(crate) fn push(&mut self, batch: RecordBatch) -> Result<(), Problem> {
+        self.rows_count += batch.num_rows() as u64;
         match self.form {
             AnswerForm::Json => self.rows.push(&batch),
             AnswerForm::Arrow => {
@@ -194,10 +196,12 @@ impl BodyMaker {
 
     /// The body.
     pub(crate) fn finish(self, notes: &AnswerNotes) -> Result<CachedAnswer, Problem> {
-        match self.form {
+        let rows = self.rows_count;
+        let body = match self.form {
             AnswerForm::Json => self.json(notes),
             AnswerForm::Arrow => self.arrow(notes),
-        }
+        };
+        Ok(body?.with_rows(rows))
     }
 
     fn json(self, notes: &AnswerNotes) -> Result<CachedAnswer, Problem> {

@@ -1,16 +1,19 @@
 //! The archive that is asked, and how much a question may use of the machine.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
+use jiff::tz::TimeZone;
 use weir_archive::{ArchiveError, ArchiveHandle, HandleOptions, Snapshot};
 use weir_query::{Archive, MemoryPool, QueryOptions};
-use weir_sql::{Engine, EngineOptions, FlowAnswers, QueryControl};
+use weir_sql::{Engine, EngineOptions, Enrichment, FlowAnswers, QueryControl};
+use weir_watch::runner::JOURNAL_FOLDER;
 
 use crate::Problem;
 use crate::cache::ArchiveKey;
 use crate::config::QuestionOptions;
+use crate::view::View;
 
 /// How old the snapshot of a question may be: questions that come together see the same flows, and share answers.
 const SNAPSHOT_AGE_MAX: Duration = Duration::from_millis(500);
@@ -30,6 +33,8 @@ pub(crate) struct AskedArchive {
     /// Memory of the engine of one question.
     engine_octets_max: usize,
     spill_octets_max: u64,
+    /// What is known about addresses and interfaces.
+    enrichment: RwLock<Arc<Enrichment>>,
 }
 
 impl AskedArchive {
@@ -47,6 +52,7 @@ impl AskedArchive {
             threads: options.threads.unwrap_or_else(|| QueryOptions::default().threads),
             engine_octets_max: octets(half / options.at_once.max(1) as u64),
             spill_octets_max: options.spill.bytes() / options.at_once.max(1) as u64,
+            enrichment: RwLock::default(),
         })
     }
 
@@ -74,8 +80,18 @@ impl AskedArchive {
         latest.take_if(|(taken, _)| taken.elapsed() >= SNAPSHOT_AGE_MAX);
     }
 
-    /// Answers questions about flows as the snapshot has them.
-    pub(crate) fn answers(&self, snapshot: &Arc<Snapshot>, control: &QueryControl) -> FlowAnswers {
+    /// What is known about addresses from now on.
+    pub(crate) fn set_enrichment(&self, enrichment: Arc<Enrichment>) {
+        *self.enrichment.write().unwrap_or_else(PoisonError::into_inner) = enrichment;
+    }
+
+    /// What is known about addresses and interfaces.
+    pub(crate) fn enrichment(&self) -> Arc<Enrichment> {
+        Arc::clone(&self.enrichment.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Answers questions about the flows of the snapshot that are in a view.
+    pub(crate) fn answers(&self, snapshot: &Arc<Snapshot>, control: &QueryControl, view: &View) -> FlowAnswers {
         let options = QueryOptions {
             threads: self.threads,
             memory: self.memory.clone(),
@@ -83,12 +99,28 @@ impl AskedArchive {
             ..QueryOptions::default()
         };
         let archive = Archive::over(Arc::clone(snapshot), options);
-        FlowAnswers::new(archive, self.engine_options(), control.clone(), false)
+        FlowAnswers::new(archive, self.engine_options(view), control.clone(), false)
     }
 
-    /// An engine over the snapshot.
-    pub(crate) fn engine(&self, snapshot: &Arc<Snapshot>, control: &QueryControl) -> Result<Engine, Problem> {
-        Ok(Engine::over_on(snapshot, &self.engine_options(), control)?)
+    /// An engine over what of the snapshot is in a view.
+    pub(crate) fn engine(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        control: &QueryControl,
+        view: &View,
+    ) -> Result<Engine, Problem> {
+        self.engine_in(snapshot, control, view, TimeZone::UTC)
+    }
+
+    /// The same, where times without a zone are in this one.
+    pub(crate) fn engine_in(
+        &self,
+        snapshot: &Arc<Snapshot>,
+        control: &QueryControl,
+        view: &View,
+        zone: TimeZone,
+    ) -> Result<Engine, Problem> {
+        Ok(Engine::over_on(snapshot, &EngineOptions { zone, ..self.engine_options(view) }, control)?)
     }
 
     /// Memory of the engine of one question.
@@ -96,13 +128,17 @@ impl AskedArchive {
         self.engine_octets_max
     }
 
-    fn engine_options(&self) -> EngineOptions {
+    fn engine_options(&self, view: &View) -> EngineOptions {
         let statistics = self.folder.join(STATISTICS);
         EngineOptions {
             threads: self.threads,
             memory_octets_max: self.engine_octets_max,
             spill_octets_max: self.spill_octets_max,
             statistics: statistics.join("store.toml").is_file().then_some(statistics),
+            view: view.flows.clone(),
+            // what files know of an address is not known of its image
+            enrichment: if view.flows.pseudonyms.is_some() { Arc::default() } else { self.enrichment() },
+            reports: Some(self.folder.join(JOURNAL_FOLDER)).filter(|folder| folder.is_dir()),
             ..EngineOptions::default()
         }
     }

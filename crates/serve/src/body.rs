@@ -36,17 +36,28 @@ pub(crate) struct CachedAnswer {
     media_type: &'static str,
     /// Whether it is an object of JSON whose last members and end are left to the moment when it is given.
     is_open: bool,
+    rows: u64,
 }
 
 impl CachedAnswer {
     /// An object of JSON without its end.
     pub(crate) fn open_json(body: String) -> Self {
-        Self { body: Arc::new(body.into_bytes()), media_type: "application/json", is_open: true }
+        Self { body: Arc::new(body.into_bytes()), media_type: "application/json", is_open: true, rows: 0 }
     }
 
     /// A whole body.
     pub(crate) fn whole(body: Vec<u8>, media_type: &'static str) -> Self {
-        Self { body: Arc::new(body), media_type, is_open: false }
+        Self { body: Arc::new(body), media_type, is_open: false, rows: 0 }
+    }
+
+    /// The same, which has so many rows.
+    pub(crate) fn with_rows(self, rows: u64) -> Self {
+        Self { rows, ..self }
+    }
+
+    /// Rows of a table; 0 of what is none.
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows
     }
 
     /// The whole body.

@@ -16,6 +16,10 @@ const BODY_OCTETS: u64 = 16 << 10;
 pub(crate) struct AnswerKey {
     pub(crate) state: ArchiveKey,
     pub(crate) form: AnswerForm,
+    /// How often users, labels and the like were read: answers of before are not given any more.
+    pub(crate) reloads: u64,
+    /// What of the flows who asks sees.
+    pub(crate) view: String,
     /// The question with its times as numbers.
     pub(crate) question: String,
 }
@@ -38,7 +42,7 @@ struct Weight;
 
 impl Weighter<AnswerKey, CachedAnswer> for Weight {
     fn weight(&self, key: &AnswerKey, answer: &CachedAnswer) -> u64 {
-        ENTRY_OCTETS + (key.question.capacity() + answer.capacity()) as u64
+        ENTRY_OCTETS + (key.question.capacity() + key.view.capacity() + answer.capacity()) as u64
     }
 }
 
@@ -71,7 +75,8 @@ mod tests {
 
     fn key(number: usize) -> AnswerKey {
         let state = ArchiveKey { position: (1, 7), rows_gone: 0 };
-        AnswerKey { state, form: AnswerForm::Json, question: format!("question {number}") }
+        let (reloads, view) = (0, String::new());
+        AnswerKey { state, form: AnswerForm::Json, reloads, view, question: format!("question {number}") }
     }
 
     #[test]
@@ -94,5 +99,13 @@ mod tests {
         let state = ArchiveKey { position: (1, 8), rows_gone: 0 };
         assert!(cache.get(&key(1)).is_some());
         assert!(cache.get(&AnswerKey { state, ..key(1) }).is_none());
+    }
+
+    #[test]
+    fn who_sees_something_else_has_other_answers() {
+        let cache = AnswerCache::new(100_000);
+        cache.insert(key(1), CachedAnswer::whole(vec![0; 10], "text/plain"));
+        assert!(cache.get(&AnswerKey { view: "0 net 10.0.0.0/8".to_owned(), ..key(1) }).is_none());
+        assert!(cache.get(&AnswerKey { reloads: 1, ..key(1) }).is_none());
     }
 }

@@ -54,6 +54,16 @@ impl CompletenessBody {
         }
     }
 
+    /// The same for who sees a part of the flows: whether something is missing, and no number of all flows.
+    pub(crate) fn without_counts(self) -> Self {
+        let sentence = match self.verdict {
+            Verdict::Complete => "complete",
+            Verdict::Incomplete => "incomplete: of all flows some are missing, perhaps of those that you see",
+            Verdict::Unknown => "unknown",
+        };
+        Self { verdict: self.verdict, sentence: sentence.to_owned(), ..Self::of_statement() }
+    }
+
     /// Of a statement, which has no window of its own.
     pub(crate) fn of_statement() -> Self {
         let sentence = "not known of a statement: ask for the completeness of the time that it is about".to_owned();

@@ -3,7 +3,7 @@
 //! One TOML file, whose sections are the option structs that flags and chain files have: a key means the same wherever it is
 //! written. A section that nobody takes, and a key that its section lacks, are errors that say what was probably meant.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -11,7 +11,7 @@ use toml::{Table, Value};
 use weir_chain::options::{Given, read};
 use weir_chain::{ByteSize, OptionError, OptionText, Options, TimeSpan, options};
 
-use crate::access::{Role, User};
+use crate::users::Role;
 
 options! {
     /// How the service listens, and limits of connections.
@@ -34,6 +34,16 @@ options! {
         cache: ByteSize = ByteSize::from_mib(64) => 0..=1 << 40,
         /// Ask for a password again after this time.
         session_length: TimeSpan = TimeSpan::from_secs(43_200),
+        /// Refuse to sign in, with 429, after so many wrong passwords and tokens a minute from one address, and three times as
+        /// many for one name; 0 for no limit.
+        sign_in_failures_per_minute: u32 = 10,
+        /// PEM file of the certificate of the service, followed by those of the authorities up to the root: with it the service
+        /// speaks TLS. SIGHUP and POST /api/v1/reload have it read again.
+        tls_cert: Option<PathBuf>,
+        /// PEM file of its private key.
+        tls_key: Option<PathBuf>,
+        /// Addresses of proxies in front of the service, whose header X-Forwarded-For is believed.
+        proxies: Vec<String> = Vec::new(),
     }
 }
 
@@ -51,6 +61,11 @@ options! {
         waiting_max: usize = 64 => 1..=100_000,
         /// Let at most this many of one user run or wait; more are refused.
         per_user_max: usize = 32 => 1..=100_000,
+        /// Let a user ask at most so many questions a minute, a sixth of them at once; more are refused with 429. 0 for no limit.
+        /// Without users there is none.
+        user_per_minute_max: u32 = 6000,
+        /// Let whoever has one address ask at most so many questions a minute, whatever their names; as above.
+        address_per_minute_max: u32 = 12_000,
         /// Stop a question after this time.
         time_limit: TimeSpan = TimeSpan::from_secs(60),
         /// Use at most this many threads for a question; without it one per core.
@@ -59,23 +74,55 @@ options! {
 }
 
 options! {
-    /// A user.
-    struct UserOptions {
+    /// Who may ask.
+    pub struct AccessOptions {
+        /// Read users from this file too, which weir user changes.
+        users_file: Option<PathBuf>,
+        /// Read the key of pseudonyms from this file: 32 octets, or 64 hexadecimal digits.
+        pseudonym_key_file: Option<PathBuf>,
+    }
+}
+
+options! {
+    /// A role of your own.
+    pub struct RoleOptions {
         /// The name.
         name: String,
-        /// What the user may do: admin, analyst or viewer.
-        role: Role = Role::Viewer,
+        /// What its users may do: analyst or viewer.
+        may: Role = Role::Viewer,
+        /// Show only the flows that this filter takes, in nfdump's language. What is about all flows is refused.
+        rows: Option<String>,
+        /// Show images of addresses, which share prefixes as the addresses do, and no column that may name a host.
+        pseudonyms: bool = false,
+    }
+}
+
+options! {
+    /// A user.
+    pub struct UserOptions {
+        /// The name.
+        name: String,
+        /// What the user may do: admin, analyst, viewer, or a role of your own.
+        role: String = "viewer".to_owned(),
+        /// Show only the flows that this filter takes, besides that of the role.
+        rows: Option<String>,
         /// The hash of the password, as weir serve --hash-password prints it. Without it the user has tokens only.
         password: Option<String>,
         /// Hashes of tokens, made in the same way. A client sends "Authorization: Bearer NAME:TOKEN".
         tokens: Vec<String> = Vec::new(),
+        /// What clients of Postgres prove the password with, as weir serve --scram-password prints it.
+        scram: Option<String>,
     }
 }
+
+/// Sections that are lists of tables.
+const LISTS: [&str; 2] = ["roles", "users"];
 
 /// A configuration file, whose sections are taken one by one.
 #[derive(Debug, Default)]
 pub struct ConfigFile {
     folder: PathBuf,
+    text: String,
     sections: BTreeMap<String, Value>,
 }
 
@@ -84,50 +131,82 @@ impl ConfigFile {
     pub fn parse(text: &str, folder: &Path, known: &[(&str, &str)]) -> Result<Self, OptionError> {
         let table: Table = text.parse().map_err(|error: toml::de::Error| OptionError::new("", error.to_string()))?;
         for (name, value) in &table {
+            let at = |message: String| OptionError::new(name, format!("{}{message}", at_line(text, name, 0, None)));
             if !known.iter().any(|(known, _)| known == name) {
                 let problem = weir_chain::Problem::no_choice(name, known);
                 let weir_chain::Problem::Because(_, hint) = problem else { continue };
-                let error = OptionError::new(name, format!("'{name}' is no section of a configuration"));
-                return Err(OptionError { hint, ..error });
+                return Err(OptionError { hint, ..at(format!("'{name}' is no section of a configuration")) });
             }
-            let is_fit = value.is_table() || value.is_array() && name == "users";
+            let is_list = LISTS.contains(&name.as_str());
+            let is_fit = if is_list { value.is_array() } else { value.is_table() };
             if !is_fit {
-                let hint = if name == "users" { "write [[users]]".to_owned() } else { format!("write [{name}]") };
-                return Err(OptionError::new(name, format!("'{name}' is a section, and no key")).with_hint(hint));
+                let hint = if is_list { format!("write [[{name}]]") } else { format!("write [{name}]") };
+                return Err(at(format!("'{name}' is a section, and no key")).with_hint(hint));
             }
         }
-        Ok(Self { folder: folder.to_owned(), sections: table.into_iter().collect() })
+        Ok(Self { folder: folder.to_owned(), text: text.to_owned(), sections: table.into_iter().collect() })
     }
 
     /// The options of a section; `None` when the file does not have it.
     pub fn section<O: Options>(&self, name: &str) -> Result<Option<O>, OptionError> {
         let Some(Value::Table(table)) = self.sections.get(name) else { return Ok(None) };
-        self.read(table, name).map(Some)
+        self.read(table, name, 0).map(Some)
     }
 
-    /// The users.
-    pub fn users(&self) -> Result<Vec<User>, OptionError> {
-        let Some(users) = self.sections.get("users") else { return Ok(Vec::new()) };
-        let tables = users.as_array().map(Vec::as_slice).unwrap_or_default();
-        let mut read: Vec<User> = Vec::new();
-        for user in tables {
-            let Value::Table(table) = user else {
-                return Err(OptionError::new("users", "each user is a table [[users]]"));
-            };
-            let UserOptions { name, role, password, tokens } = self.read(table, "users")?;
-            let user = User::new(&name, role, password, tokens)?;
-            if read.iter().any(|other| other.name == user.name) {
-                return Err(OptionError::new("name", format!("two users are named '{name}'")));
-            }
-            read.push(user);
+    /// The options of each table of a section that is a list.
+    pub fn list<O: Options>(&self, name: &str) -> Result<Vec<O>, OptionError> {
+        let tables = self.sections.get(name).and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let each = tables.iter().enumerate().map(|(number, value)| match value {
+            Value::Table(table) => self.read(table, name, number),
+            _ => Err(OptionError::new(name, format!("each of '{name}' is a table [[{name}]]"))),
+        });
+        each.collect()
+    }
+
+    /// The tables of a section as they are written.
+    pub fn tables(&self, name: &str) -> Vec<&Table> {
+        match self.sections.get(name) {
+            Some(Value::Table(table)) => vec![table],
+            Some(Value::Array(tables)) => tables.iter().filter_map(Value::as_table).collect(),
+            _ => Vec::new(),
         }
-        Ok(read)
     }
 
-    fn read<O: Options>(&self, table: &Table, section: &str) -> Result<O, OptionError> {
-        let read = read(&Given::from_table(table.clone(), &self.folder));
-        read.map_err(|error| OptionError { message: format!("[{section}] {}", error.message), ..error })
+    /// Sections of this file and of another that are not the same.
+    pub fn changed_sections(&self, other: &Self) -> Vec<String> {
+        let names: BTreeSet<&String> = self.sections.keys().chain(other.sections.keys()).collect();
+        names.into_iter().filter(|name| self.sections.get(*name) != other.sections.get(*name)).cloned().collect()
     }
+
+    fn read<O: Options>(&self, table: &Table, section: &str, number: usize) -> Result<O, OptionError> {
+        let read = read(&Given::from_table(table.clone(), &self.folder));
+        read.map_err(|error| {
+            let at = at_line(&self.text, section, number, Some(&error.key));
+            OptionError { message: format!("{at}[{section}] {}", error.message), ..error }
+        })
+    }
+}
+
+/// Where a section, or a key of it, is written, for an error; nothing where that is not found.
+fn at_line(text: &str, section: &str, number: usize, key: Option<&str>) -> String {
+    let (mut within, mut seen, mut heading) = (false, 0, None);
+    for (line, text) in (1..).zip(text.lines()) {
+        let text = text.trim();
+        if text.starts_with('[') {
+            let name = text.trim_start_matches('[').split(']').next().unwrap_or_default().trim();
+            let is_it = name == section;
+            within = is_it && seen == number;
+            seen += usize::from(is_it);
+            if within {
+                heading = Some(line);
+            }
+        } else if let Some((name, _)) = text.split_once('=')
+            && (within && key == Some(name.trim()) || key.is_none() && name.trim() == section)
+        {
+            return format!("line {line}: ");
+        }
+    }
+    heading.map_or_else(String::new, |line| format!("line {line}: "))
 }
 
 impl OptionText for Role {
@@ -151,9 +230,8 @@ impl OptionText for Role {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::hash_password;
 
-    const KNOWN: &[(&str, &str)] = &[("http", ""), ("questions", ""), ("users", "")];
+    const KNOWN: &[(&str, &str)] = &[("http", ""), ("questions", ""), ("roles", ""), ("users", "")];
 
     fn parse(text: &str) -> Result<ConfigFile, OptionError> {
         ConfigFile::parse(text, Path::new("/etc/weir"), KNOWN)
@@ -170,27 +248,15 @@ mod tests {
     #[test]
     fn what_nobody_knows_is_an_error_that_says_what_was_meant() {
         let error = parse("[htpp]\n").expect_err("misspelt");
-        assert_eq!(error.message, "'htpp' is no section of a configuration");
+        assert_eq!(error.message, "line 1: 'htpp' is no section of a configuration");
         assert_eq!(error.hint.as_deref(), Some("did you mean 'http'?"));
-        let file = parse("[http]\nlisen = 'x'\n").expect("a file");
+        let file = parse("# ours\n[questions]\n\n[http]\nlisen = 'x'\n").expect("a file");
         let error = file.section::<HttpOptions>("http").expect_err("misspelt");
-        assert_eq!(error.message, "[http] 'lisen' is not known here");
+        assert_eq!(error.message, "line 5: [http] 'lisen' is not known here");
         assert_eq!(error.hint.as_deref(), Some("did you mean 'listen'?"));
+        let error = parse("[[users]]\nname = 'a'\n[[users]]\nnaem = 'b'\n").expect("a file");
+        let error = error.list::<UserOptions>("users").expect_err("misspelt");
+        assert_eq!(error.message, "line 4: [users] 'naem' is not known here");
         assert_eq!(parse("http = 1").expect_err("a key").hint.as_deref(), Some("write [http]"));
-    }
-
-    #[test]
-    fn users_have_roles_and_hashes() {
-        let hash = hash_password("correct horse").expect("a hash");
-        let text = format!("[[users]]\nname = 'ann'\nrole = 'admin'\npassword = '{hash}'\n");
-        let users = parse(&text).expect("a file").users().expect("users");
-        assert_eq!((users[0].name.as_str(), users[0].role), ("ann", Role::Admin));
-        let error = parse(&text.replace("admin", "root")).expect("a file").users().expect_err("no role");
-        assert!(error.message.contains("'root' is not known here"), "{}", error.message);
-        let error = parse(&format!("{text}{text}")).expect("a file").users().expect_err("twice");
-        assert_eq!(error.message, "two users are named 'ann'");
-        let error =
-            parse("[[users]]\nname = 'bob'\npassword = 'secret'\n").expect("a file").users().expect_err("plain");
-        assert!(!error.message.contains("secret") && error.hint.is_some(), "{error:?}");
     }
 }

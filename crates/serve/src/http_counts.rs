@@ -10,6 +10,8 @@ pub(crate) struct HttpCounts {
     pub(crate) connections: AtomicU64,
     pub(crate) refused: AtomicU64,
     pub(crate) open: AtomicU64,
+    /// Connections without a session of TLS where there must be one.
+    pub(crate) handshake_failures: AtomicU64,
     /// By the first digit of the status.
     pub(crate) requests: [AtomicU64; 5],
 }
@@ -21,6 +23,10 @@ impl HttpCounts {
 
     pub(crate) fn count_refused(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_handshake_failure(&self) {
+        self.handshake_failures.fetch_add(1, Ordering::Relaxed);
     }
 
     pub(crate) fn connection_begins(&self) {

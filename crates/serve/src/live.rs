@@ -221,7 +221,7 @@ impl Live {
 
     fn give(&mut self, sample: LiveSample) {
         self.archive.forget_old();
-        let drops = [Counter::KernelDrops, Counter::QueueDrops, Counter::DatagramsRefused];
+        let drops = [Counter::KernelDrops, Counter::QueueDrops, Counter::DatagramsRefused, Counter::DatagramsOverRate];
         let drops = self.status.counters("collector").map(|counters| {
             let of =
                 |counter: &Counter| counters.iter().find(|(name, _)| *name == counter.name()).map_or(0, |one| one.1);

@@ -82,6 +82,7 @@ impl Collector for Counters {
         self.archive(&mut writer)?;
         self.questions(&mut writer)?;
         self.http(&mut writer)?;
+        self.wires(&mut writer)?;
         self.live(&mut writer)?;
         self.watches(&mut writer)?;
         match self.0.status.progress() {
@@ -137,12 +138,37 @@ impl Counters {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         writer.single(true, "http_connections", "Connections that were accepted", of(&http.connections))?;
         writer.single(true, "http_connections_refused", "Connections over the limit", of(&http.refused))?;
+        writer.single(true, "http_handshake_failures", "Connections without TLS", of(&http.handshake_failures))?;
+        let audit = self.0.listening.audit.counts();
+        writer.single(true, "audit_lines", "Lines of the audit", of(&audit.lines))?;
+        writer.single(true, "audit_lines_lost", "Lines of the audit that could not be written", of(&audit.lost))?;
+        writer.single(true, "audit_lines_left_out", "Lines about strangers over their limit", of(&audit.left_out))?;
+        writer.single(true, "reloads", "Times that the configuration was read again", self.0.reloads.done())?;
+        let failed = self.0.reloads.failed();
+        writer.single(true, "reload_failures", "Times that it could not be, and stayed as it was", failed)?;
         writer.single(false, "http_connections_open", "Connections that are open", of(&http.open))?;
         let classes: Vec<Sample<'_>> = (1..)
             .zip(&http.requests)
             .map(|(class, counter): (u8, _)| (vec![("status", format!("{class}xx"))], of(counter) as f64))
             .collect();
         writer.counter("http_requests", "Requests by their status", None, &classes)
+    }
+
+    fn wires(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
+        let wires = &self.0.wires;
+        if let Some(counts) = &wires.postgres {
+            for (name, help, count) in counts.all() {
+                writer.single(true, &format!("postgres_{name}"), help, count)?;
+            }
+            writer.single(false, "postgres_connections_open", "Connections that are open", counts.open())?;
+        }
+        if let Some(counts) = &wires.flight {
+            for (name, help, count) in counts.all() {
+                writer.single(true, &format!("flight_{name}"), help, count)?;
+            }
+            writer.single(false, "flight_connections_open", "Connections that are open", counts.open())?;
+        }
+        Ok(())
     }
 
     fn live(&self, writer: &mut Writer<'_>) -> std::fmt::Result {
@@ -169,8 +195,9 @@ impl Counters {
                 ("reports", counts.reports),
                 ("reports_suppressed", counts.reports_suppressed),
                 ("reports_acknowledged", counts.reports_acknowledged),
+                ("reports_sent", counts.notify.reports_sent),
             ];
-            for (event, count) in done.into_iter().chain(counts.losses()) {
+            for (event, count) in done.into_iter().chain(counts.losses()).chain(counts.notify.losses()) {
                 samples.push((vec![("watch", name.clone()), ("event", event.to_owned())], count as f64));
             }
         }

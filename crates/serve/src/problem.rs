@@ -9,7 +9,7 @@ use weir_chain::OptionError;
 use weir_filter::ParseError;
 use weir_query::QueryError;
 use weir_sql::{EngineError, Mistake};
-use weir_watch::WatchError;
+use weir_watch::{JournalError, WatchError};
 
 /// Why a request has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
@@ -29,6 +29,9 @@ pub struct Problem {
     /// Where in the filter or the statement.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<Box<TextPlace>>,
+    /// After how many seconds it may be asked again, where that is known.
+    #[serde(skip)]
+    pub(crate) retry_after_s: Option<u32>,
 }
 
 /// A part of a filter or of a statement.
@@ -75,6 +78,8 @@ kinds! {
     too_large, "too-large", PAYLOAD_TOO_LARGE, "that is too large";
     /// Too many questions at once.
     too_many, "too-many-questions", TOO_MANY_REQUESTS, "too many questions at once";
+    /// Too many requests in too little time.
+    limited, "rate-limit", TOO_MANY_REQUESTS, "too many requests in too little time";
     /// Nothing can be answered now.
     unavailable, "unavailable", SERVICE_UNAVAILABLE, "nothing can be answered now";
     /// The question needs more memory than it may have.
@@ -96,13 +101,19 @@ impl Problem {
             None => (detail, None),
         };
         let kind = format!("urn:weir:{word}");
-        Self { kind, title: title.to_owned(), status: status.as_u16(), detail, hint, place: None }
+        Self { kind, title: title.to_owned(), status: status.as_u16(), detail, hint, place: None, retry_after_s: None }
     }
 
     /// The same with what to do about it, unless that is known already.
     #[must_use]
     pub fn with_hint(self, hint: impl Into<String>) -> Self {
         Self { hint: self.hint.or_else(|| Some(hint.into())), ..self }
+    }
+
+    /// The same for who may ask again after this time.
+    pub(crate) fn after(self, wait: std::time::Duration) -> Self {
+        let seconds = wait.as_secs_f64().ceil().max(1.0) as u32;
+        Self { retry_after_s: Some(seconds), ..self }.with_hint(format!("ask again in {seconds} s"))
     }
 
     /// A filter that cannot be read.
@@ -192,6 +203,12 @@ impl From<OptionError> for Problem {
     }
 }
 
+impl From<JournalError> for Problem {
+    fn from(error: JournalError) -> Self {
+        Self::internal(with_causes(&error))
+    }
+}
+
 impl From<WatchError> for Problem {
     fn from(error: WatchError) -> Self {
         match error {
@@ -222,7 +239,7 @@ impl IntoResponse for Problem {
         headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
         match self.status_code() {
             StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
-                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+                headers.insert(header::RETRY_AFTER, HeaderValue::from(self.retry_after_s.unwrap_or(1)));
             }
             StatusCode::UNAUTHORIZED => {
                 headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"weir\""));

@@ -6,6 +6,7 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -18,10 +19,13 @@ use utoipa::ToSchema;
 use weir_query::{Admission, Progress};
 use weir_sql::QueryControl;
 
+use crate::access::Asker;
+use crate::audit::{AuditCost, AuditLine, AuditLog};
 use crate::config::QuestionOptions;
 use crate::moment::now_ms;
 use crate::priority::give_way;
 use crate::problem::{Answered, Problem};
+use crate::rate_limit::{RateLimit, site};
 
 /// Letters of a question that are shown and logged.
 const TEXT_LETTERS_MAX: usize = 2000;
@@ -41,14 +45,20 @@ struct Inner {
     running: Mutex<BTreeMap<u64, Running>>,
     next_id: AtomicU64,
     counts: Counts,
+    of_user: RateLimit<String>,
+    from_address: RateLimit<IpAddr>,
+    audit: Arc<AuditLog>,
 }
 
 #[derive(Debug, Clone)]
 struct Running {
     user: String,
+    from: Option<IpAddr>,
     text: String,
     since_ms: i64,
     progress: Arc<Progress>,
+    /// Rows of its answer, once there is one.
+    rows: Arc<AtomicU64>,
 }
 
 /// What became of questions.
@@ -110,6 +120,7 @@ pub(crate) struct Turn {
     inner: Arc<Inner>,
     pub(crate) control: QueryControl,
     pub(crate) began: Instant,
+    rows: Arc<AtomicU64>,
 }
 
 impl Turn {
@@ -121,6 +132,11 @@ impl Turn {
     /// Counts that its answer was there already.
     pub(crate) fn count_cached(&self) {
         self.inner.counts.cached.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Notes how many rows its answer has.
+    pub(crate) fn note_rows(&self, rows: u64) {
+        self.rows.store(rows, Ordering::Relaxed);
     }
 
     /// Milliseconds since it came.
@@ -140,8 +156,8 @@ impl Drop for StopWhenDropped {
 }
 
 impl Questions {
-    /// With these limits.
-    pub fn new(options: &QuestionOptions) -> Self {
+    /// With these limits, written down by `audit`.
+    pub(crate) fn new(options: &QuestionOptions, audit: Arc<AuditLog>) -> Self {
         let inner = Inner {
             admission: Admission::new(options.at_once),
             waiting_max: options.waiting_max,
@@ -150,6 +166,9 @@ impl Questions {
             running: Mutex::default(),
             next_id: AtomicU64::new(1),
             counts: Counts::default(),
+            of_user: RateLimit::new(options.user_per_minute_max),
+            from_address: RateLimit::new(options.address_per_minute_max),
+            audit,
         };
         Self { inner: Arc::new(inner) }
     }
@@ -157,18 +176,24 @@ impl Questions {
     /// Answers a question in a thread of its own. Dropping the future cancels it.
     pub(crate) async fn answer<T: Send + 'static>(
         &self,
-        user: &str,
+        asker: &Asker,
         text: String,
         work: impl FnOnce(&Turn) -> Answered<T> + Send + 'static,
     ) -> Answered<T> {
         let control = QueryControl { progress: Arc::default(), time_max: Some(self.inner.time_max) };
-        let entry = self.register(user, &text, &control)?;
+        let entry = self.register(asker, &text, &control)?;
         let _stop = StopWhenDropped(Arc::clone(&control.progress));
         let (sender, answer) = oneshot::channel();
-        let turn = Turn { inner: Arc::clone(&self.inner), control: control.clone(), began: Instant::now() };
+        let turn = Turn {
+            inner: Arc::clone(&self.inner),
+            control: control.clone(),
+            began: Instant::now(),
+            rows: Arc::clone(&entry.question.rows),
+        };
         let run = move || {
             give_way();
-            let answer = catch_unwind(AssertUnwindSafe(|| work(&turn)));
+            let audited = || turn.inner.audit.check().and_then(|()| work(&turn));
+            let answer = catch_unwind(AssertUnwindSafe(audited));
             let answer = answer.unwrap_or_else(|panic| {
                 Err(Problem::internal(format!("the question panicked: {}", panic_text(&*panic))))
             });
@@ -191,9 +216,22 @@ impl Questions {
         }
     }
 
-    fn register(&self, user: &str, text: &str, control: &QueryControl) -> Answered<Entry> {
+    /// Refuses who asks too often. Where there are no users, whoever is on this machine asks as often as they wish.
+    fn check_rate(&self, asker: &Asker) -> Answered<()> {
+        let Some(from) = asker.from.filter(|_| !asker.is_local()) else { return Ok(()) };
+        let refused = |wait| Problem::limited(format!("'{}' asks too often", asker.name)).after(wait);
+        self.inner.from_address.take(&site(from)).map_err(refused)?;
+        self.inner.of_user.take(&asker.name).map_err(refused)
+    }
+
+    fn register(&self, asker: &Asker, text: &str, control: &QueryControl) -> Answered<Entry> {
+        let user = asker.name.as_str();
         let Inner { waiting_max, per_user_max, admission, counts, .. } = &*self.inner;
         counts.asked.fetch_add(1, Ordering::Relaxed);
+        if let Err(problem) = self.check_rate(asker) {
+            counts.refused.fetch_add(1, Ordering::Relaxed);
+            return Err(problem);
+        }
         let mut running = self.inner.running();
         let (answered, waiting) = admission.counts();
         let of_user = running.values().filter(|question| question.user == user).count();
@@ -209,8 +247,14 @@ impl Questions {
         }
         let id = self.inner.next_id.fetch_add(1, Ordering::Relaxed);
         let text: String = text.chars().take(TEXT_LETTERS_MAX).collect();
-        let question =
-            Running { user: user.to_owned(), text, since_ms: now_ms(), progress: Arc::clone(&control.progress) };
+        let question = Running {
+            user: user.to_owned(),
+            from: asker.from,
+            text,
+            since_ms: now_ms(),
+            progress: Arc::clone(&control.progress),
+            rows: Arc::default(),
+        };
         running.insert(id, question.clone());
         Ok(Entry { inner: Arc::clone(&self.inner), id, question, began: Instant::now() })
     }
@@ -292,6 +336,7 @@ impl Entry {
     /// Counts how it ended, and writes the line of the audit.
     fn end<T>(self, answer: &Answered<T>) {
         let counts = &self.inner.counts;
+        let status = answer.as_ref().err().map(|problem| problem.status);
         let (outcome, counter) = match answer {
             Ok(_) => ("answered", &counts.answered),
             Err(_) if self.question.progress.is_stopped() => ("cancelled", &counts.cancelled),
@@ -301,15 +346,15 @@ impl Entry {
         let took = self.began.elapsed();
         counts.busy_us.fetch_add(took.as_micros() as u64, Ordering::Relaxed);
         let read = self.question.progress.counts();
-        tracing::info!(
-            target: "weir_audit",
-            "user={} outcome={outcome} took_ms={:.1} rows={} octets={} question={:?}",
-            self.question.user,
-            took.as_secs_f64() * 1000.0,
-            read.rows_done,
-            read.octets_read,
-            self.question.text
-        );
+        let Running { user, from, text, rows, .. } = &self.question;
+        let cost = AuditCost {
+            took_us: took.as_micros() as u64,
+            rows: rows.load(Ordering::Relaxed),
+            rows_read: read.rows_done,
+            octets_read: read.octets_read,
+        };
+        let line = AuditLine::now("question", user, *from, text, outcome);
+        self.inner.audit.write(&AuditLine { status, cost: Some(cost), ..line });
     }
 }
 
@@ -340,7 +385,12 @@ mod tests {
     fn questions(time_limit_ms: i64) -> Questions {
         let time_limit = weir_chain::TimeSpan::from_millis(time_limit_ms as u64);
         let (waiting_max, per_user_max) = (2, 2);
-        Questions::new(&QuestionOptions { at_once: 1, waiting_max, per_user_max, time_limit, ..Default::default() })
+        let options = QuestionOptions { at_once: 1, waiting_max, per_user_max, time_limit, ..Default::default() };
+        Questions::new(&QuestionOptions { user_per_minute_max: 60, ..options }, Arc::default())
+    }
+
+    fn asker(name: &str) -> Asker {
+        Asker::with_name(name)
     }
 
     /// Runs until it is stopped.
@@ -364,7 +414,7 @@ mod tests {
     fn a_client_that_leaves_cancels_its_question() {
         let (runtime, questions) = (runtime(), questions(60_000));
         let asking = questions.clone();
-        let task = runtime.spawn(async move { asking.answer("ann", "endless".to_owned(), endless).await });
+        let task = runtime.spawn(async move { asking.answer(&asker("ann"), "endless".to_owned(), endless).await });
         wait_until(|| questions.counts().running == 1);
         assert_eq!(questions.list()[0].user, "ann");
         task.abort();
@@ -377,7 +427,7 @@ mod tests {
         let (runtime, questions) = (runtime(), questions(60_000));
         let ask = |user: &'static str| {
             let asking = questions.clone();
-            runtime.spawn(async move { asking.answer(user, "endless".to_owned(), endless).await })
+            runtime.spawn(async move { asking.answer(&asker(user), "endless".to_owned(), endless).await })
         };
         let first = ask("ann");
         wait_until(|| questions.counts().running == 1);
@@ -399,7 +449,8 @@ mod tests {
     #[test]
     fn a_question_ends_at_its_time_limit() {
         let (runtime, questions) = (runtime(), questions(20));
-        let problem = runtime.block_on(questions.answer("ann", "endless".to_owned(), endless)).expect_err("too long");
+        let problem =
+            runtime.block_on(questions.answer(&asker("ann"), "endless".to_owned(), endless)).expect_err("too long");
         assert_eq!(problem.status, 504);
         wait_until(|| questions.list().is_empty());
     }
@@ -408,22 +459,38 @@ mod tests {
     fn a_panic_is_a_problem_of_its_question_only() {
         let (runtime, questions) = (runtime(), questions(60_000));
         let work = |_: &Turn| -> Answered<()> { panic!("offset {}", 7) };
-        let problem = runtime.block_on(questions.answer("ann", "bad".to_owned(), work)).expect_err("a panic");
+        let problem = runtime.block_on(questions.answer(&asker("ann"), "bad".to_owned(), work)).expect_err("a panic");
         assert_eq!((problem.status, problem.detail.as_str()), (500, "the question panicked: offset 7"));
         let (sender, given) = mpsc::channel();
         let work = move |turn: &Turn| {
             let _admitted = turn.enter()?;
             sender.send(7).map_err(|_| Problem::internal("nobody waits"))
         };
-        runtime.block_on(questions.answer("ann", "good".to_owned(), work)).expect("an answer");
+        runtime.block_on(questions.answer(&asker("ann"), "good".to_owned(), work)).expect("an answer");
         assert_eq!(given.recv(), Ok(7));
+    }
+
+    #[test]
+    fn who_asks_too_often_is_refused_for_a_while() {
+        let (runtime, questions) = (runtime(), questions(60_000));
+        let ask = |name: &str, from: &str| {
+            let asker = Asker { from: Some(from.parse().expect("an address")), ..asker(name) };
+            let asked = runtime.block_on(questions.answer(&asker, "quick".to_owned(), |_| Ok(())));
+            asked.map_or_else(|problem| (problem.status, problem.retry_after_s), |()| (200, None))
+        };
+        for number in 0..10 {
+            assert_eq!(ask("ann", &format!("192.0.2.{number}")), (200, None), "a sixth of 60 at once");
+        }
+        assert_eq!(ask("ann", "192.0.2.77"), (429, Some(1)));
+        assert_eq!(ask("bob", "192.0.2.77"), (200, None));
+        assert_eq!(questions.counts().refused, 1);
     }
 
     #[test]
     fn only_who_may_cancels() {
         let (runtime, questions) = (runtime(), questions(60_000));
         let asking = questions.clone();
-        let task = runtime.spawn(async move { asking.answer("ann", "endless".to_owned(), endless).await });
+        let task = runtime.spawn(async move { asking.answer(&asker("ann"), "endless".to_owned(), endless).await });
         wait_until(|| questions.counts().running == 1);
         let id = questions.list()[0].id;
         assert_eq!(questions.cancel(id, |user| user == "bob").expect_err("of another").status, 403);

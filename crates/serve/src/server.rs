@@ -9,21 +9,35 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinSet;
 use weir_archive::ArchiveError;
+use weir_chain::OptionError;
+use weir_collect::Descriptors;
+use weir_flight::{FlightError, FlightServer};
+use weir_postgres::{PostgresError, PostgresServer};
+use weir_secure::{TlsError, TlsServer};
+use weir_sql::{EngineError, Enrichment, QuestionService};
 
-use crate::access::User;
-use crate::api;
 use crate::archive::AskedArchive;
+use crate::audit::AuditLog;
 use crate::live::{LiveSample, LiveThread};
-use crate::service::{Service, ServiceOptions};
+use crate::peer::Peer;
+use crate::service::{Listening, Parts, Service, ServiceOptions};
 use crate::status::Status;
+use crate::tls::Accepted;
+use crate::users::User;
+use crate::wire_counts::WireCounts;
+use crate::wires::Wires;
+use crate::{api, peer, tls};
 
 /// Threads of connections; questions have their own.
 const THREADS: usize = 2;
@@ -52,47 +66,100 @@ pub enum ServeError {
     /// The archive cannot be opened.
     #[error("cannot open the archive")]
     Archive(#[from] ArchiveError),
+    /// An option is wrong.
+    #[error("{}", with_hint(.0))]
+    Option(OptionError),
+    /// The certificate of the service cannot be used.
+    #[error("cannot use the certificate of the service")]
+    Certificate(#[from] TlsError),
+    /// The audit cannot be written.
+    #[error("cannot write the audit")]
+    Audit(#[source] std::io::Error),
+    /// Files about addresses cannot be read.
+    #[error("cannot read what is known about addresses")]
+    Enrichment(#[source] EngineError),
     /// Threads cannot be started.
     #[error("cannot start a thread")]
     Thread(#[source] std::io::Error),
+    /// The wire of Postgres cannot be spoken.
+    #[error(transparent)]
+    Postgres(#[from] PostgresError),
+    /// Flight SQL cannot be spoken.
+    #[error(transparent)]
+    Flight(#[from] FlightError),
+}
+
+fn with_hint(error: &OptionError) -> String {
+    let hint = error.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
+    format!("{}{hint}", error.message)
 }
 
 /// A service that listens and does not answer yet.
 #[derive(Debug)]
 pub struct Server {
     listener: TcpListener,
-    address: SocketAddr,
+    listening: Listening,
+    enrichment: Arc<Enrichment>,
     options: ServiceOptions,
+    postgres: Option<PostgresServer>,
+    flight: Option<FlightServer>,
 }
 
 impl Server {
     /// Listens. Refuses an address that others than this machine reach when there are no users.
     pub fn bind(options: ServiceOptions) -> Result<Self, ServeError> {
-        let address = options.http.listen;
+        Self::on(None, options)
+    }
+
+    /// The same on a socket that somebody else opened, which the option `listen` then does not.
+    pub fn on(inherited: Option<TcpListener>, options: ServiceOptions) -> Result<Self, ServeError> {
+        let own = inherited.as_ref().and_then(|listener| listener.local_addr().ok());
+        let address = own.unwrap_or(options.http.listen);
         check(address, &options.users)?;
+        let tls = tls::options(&options.http).map_err(ServeError::Option)?;
+        let tls = tls.map(|files| TlsServer::new(&files)).transpose()?;
+        let proxies = peer::proxies(&options.http.proxies).map_err(ServeError::Option)?;
+        let enrichment = Arc::new(Enrichment::load(&options.enrichment).map_err(ServeError::Enrichment)?);
+        let audit = Arc::new(AuditLog::open(options.audit.clone()).map_err(ServeError::Audit)?);
         let listen = || {
-            let listener = TcpListener::bind(address)?;
+            let listener = inherited.map_or_else(|| TcpListener::bind(address), Ok)?;
             listener.set_nonblocking(true)?;
             let address = listener.local_addr()?;
             Ok((listener, address))
         };
         let (listener, address) = listen().map_err(|source| ServeError::Listen { address, source })?;
-        Ok(Self { listener, address, options })
+        let has_users = !options.users.is_empty();
+        let postgres = PostgresServer::bind(&options.postgres, has_users)?;
+        let flight = FlightServer::bind(&options.flight, has_users)?;
+        let listening = Listening { address, audit, tls, proxies };
+        Ok(Self { listener, listening, enrichment, options, postgres, flight })
+    }
+
+    /// Where clients of Postgres and of Flight SQL are listened for.
+    pub fn wires(&self) -> (Option<SocketAddr>, Option<SocketAddr>) {
+        (self.postgres.as_ref().map(PostgresServer::address), self.flight.as_ref().map(FlightServer::address))
     }
 
     /// Where it listens.
     pub fn address(&self) -> SocketAddr {
-        self.address
+        self.listening.address
     }
 
     /// Opens the archive, which must be there, and answers from now on.
     pub fn start(self, status: Arc<Status>) -> Result<RunningServer, ServeError> {
         let archive = Arc::new(AskedArchive::open(&self.options.archive, &self.options.questions)?);
+        archive.set_enrichment(self.enrichment);
         let (samples, live) = watch::channel(LiveSample::default());
         let live_thread = LiveThread::start(Arc::clone(&archive), Arc::clone(&status), samples);
         let live_thread = live_thread.map_err(ServeError::Thread)?;
         let (ending, is_ending) = watch::channel(false);
-        let service = Arc::new(Service::new(self.options, archive, status, live, is_ending.clone()));
+        let wires = WireCounts {
+            postgres: self.postgres.as_ref().map(PostgresServer::counts),
+            flight: self.flight.as_ref().map(FlightServer::counts),
+        };
+        let parts = Parts { archive, status, live, wires, ending: is_ending.clone() };
+        let address = self.listening.address;
+        let service = Arc::new(Service::new(parts, self.listening, self.options));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(THREADS)
             .thread_name("weir-http")
@@ -103,14 +170,28 @@ impl Server {
             let _entered = runtime.enter();
             tokio::net::TcpListener::from_std(self.listener)
         };
-        let address = self.address;
         let listener = listener.map_err(|source| ServeError::Listen { address, source })?;
+        let wires: Arc<dyn QuestionService> = Arc::new(Wires(Arc::clone(&service)));
+        if let Some(postgres) = self.postgres {
+            runtime.spawn(logged("postgres", postgres.run(Arc::clone(&wires), is_ending.clone())));
+        }
+        if let Some(flight) = self.flight {
+            runtime.spawn(logged("flight", flight.run(wires, is_ending.clone())));
+        }
         runtime.spawn(accept(listener, Arc::clone(&service), is_ending));
         Ok(RunningServer { runtime, service, ending, live_thread, address })
     }
 }
 
-fn check(address: SocketAddr, users: &[User]) -> Result<(), ServeError> {
+/// Says in the log why a protocol is not spoken any more.
+async fn logged<E: std::error::Error>(protocol: &str, run: impl Future<Output = Result<(), E>>) {
+    if let Err(error) = run.await {
+        tracing::error!("{protocol} is not spoken any more: {error}");
+    }
+}
+
+/// Refuses to be open to others than this machine where there are no users.
+pub(crate) fn check(address: SocketAddr, users: &[User]) -> Result<(), ServeError> {
     if users.is_empty() && !address.ip().is_loopback() {
         return Err(ServeError::Unprotected(address));
     }
@@ -133,6 +214,21 @@ impl RunningServer {
         self.address
     }
 
+    /// Where a browser finds it.
+    pub fn url(&self) -> String {
+        let scheme = if self.service.listening.tls.is_some() { "https" } else { "http" };
+        format!("{scheme}://{}/", self.address)
+    }
+
+    /// What reads the configuration again, or leaves all as it was and logs why.
+    pub fn reloader(&self) -> impl Fn() + Send + Sync + use<> {
+        let service = Arc::clone(&self.service);
+        move || {
+            // whatever is wrong was logged
+            let _ = service.reload("SIGHUP");
+        }
+    }
+
     /// Ends: no connection is accepted any more, and answers that are on their way get a moment; then questions are
     /// cancelled.
     pub fn end(mut self) {
@@ -146,6 +242,7 @@ impl RunningServer {
 /// Accepts connections until the service ends.
 async fn accept(listener: tokio::net::TcpListener, service: Arc<Service>, mut ending: watch::Receiver<bool>) {
     let places = Arc::new(Semaphore::new(service.options.http.connections_max));
+    let descriptors = Descriptors::of_process();
     let router = api::router(&service);
     let mut connections = JoinSet::new();
     loop {
@@ -154,23 +251,24 @@ async fn accept(listener: tokio::net::TcpListener, service: Arc<Service>, mut en
             Some(_) = connections.join_next() => continue,
             _ = ending.wait_for(|ending| *ending) => break,
         };
-        let Ok((stream, _)) = accepted else {
+        let Ok((stream, peer)) = accepted else {
             // no file is left: some are closed soon
             tokio::time::sleep(Duration::from_millis(50)).await;
             continue;
         };
         service.http.count_connection();
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
+        // the archive must be able to open files as well
+        let place = descriptors.leave_quarter(&stream).then(|| Arc::clone(&places).try_acquire_owned().ok()).flatten();
+        let Some(place) = place else {
             service.http.count_refused();
             continue;
         };
-        let (router, ending) = (router.clone(), ending.clone());
-        let header_timeout = service.options.http.header_timeout.duration();
-        let http = Arc::clone(&service);
+        let connection = Connection { router: router.clone(), peer: Peer(peer.ip()), ending: ending.clone() };
+        let service = Arc::clone(&service);
         connections.spawn(async move {
-            http.http.connection_begins();
-            serve(stream, router, header_timeout, ending).await;
-            http.http.connection_ends();
+            service.http.connection_begins();
+            connection.serve(stream, &service).await;
+            service.http.connection_ends();
             drop(place);
         });
     }
@@ -178,24 +276,53 @@ async fn accept(listener: tokio::net::TcpListener, service: Arc<Service>, mut en
     while connections.join_next().await.is_some() {}
 }
 
-/// Answers the requests of a connection, one after the other.
-async fn serve(stream: TcpStream, router: Router, header_timeout: Duration, mut ending: watch::Receiver<bool>) {
-    // answers are written at once
-    let _ = stream.set_nodelay(true);
-    let connection = http1::Builder::new()
-        .timer(TokioTimer::new())
-        .header_read_timeout(header_timeout)
-        .max_buf_size(BUFFER_OCTETS)
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    tokio::pin!(connection);
-    // what goes wrong on a connection is its client's to notice
-    let ended: Option<Result<(), hyper::Error>> = tokio::select! {
-        ended = connection.as_mut() => Some(ended),
-        _ = ending.wait_for(|ending| *ending) => None,
-    };
-    if ended.is_none() {
-        connection.as_mut().graceful_shutdown();
-        let _ = tokio::time::timeout(ENDING_MAX, connection).await;
+/// A connection that was accepted.
+struct Connection {
+    router: Router,
+    peer: Peer,
+    ending: watch::Receiver<bool>,
+}
+
+impl Connection {
+    /// Does the handshake where there is one, and answers requests.
+    async fn serve(self, stream: TcpStream, service: &Service) {
+        // answers are written at once
+        let _ = stream.set_nodelay(true);
+        let header_timeout = service.options.http.header_timeout.duration();
+        let Some(server) = &service.listening.tls else { return self.answer(stream, header_timeout).await };
+        match tokio::time::timeout(header_timeout, tls::accept(server, stream)).await {
+            Ok(Some(Accepted::Session(session))) => self.answer(session, header_timeout).await,
+            Ok(Some(Accepted::Plain(mut stream))) => {
+                service.http.count_handshake_failure();
+                let _ = tokio::time::timeout(header_timeout, stream.write_all(tls::PLAIN_ANSWER)).await;
+            }
+            Ok(None) | Err(_) => service.http.count_handshake_failure(),
+        }
+    }
+
+    /// Answers the requests of a connection, one after the other.
+    async fn answer<S: AsyncRead + AsyncWrite + Unpin>(self, stream: S, header_timeout: Duration) {
+        let Self { router, peer, mut ending } = self;
+        let routed = TowerToHyperService::new(router);
+        let answer = service_fn(move |mut request: hyper::Request<Incoming>| {
+            request.extensions_mut().insert(peer);
+            routed.call(request)
+        });
+        let connection = http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(header_timeout)
+            .max_buf_size(BUFFER_OCTETS)
+            .serve_connection(TokioIo::new(stream), answer);
+        tokio::pin!(connection);
+        // what goes wrong on a connection is its client's to notice
+        let ended: Option<Result<(), hyper::Error>> = tokio::select! {
+            ended = connection.as_mut() => Some(ended),
+            _ = ending.wait_for(|ending| *ending) => None,
+        };
+        if ended.is_none() {
+            connection.as_mut().graceful_shutdown();
+            let _ = tokio::time::timeout(ENDING_MAX, connection).await;
+        }
     }
 }
 

@@ -1,25 +1,36 @@
 //! What every request shares.
 
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use axum::response::Response;
 use tokio::sync::watch;
 use weir_archive::Snapshot;
-use weir_query::FlowQuery;
-use weir_sql::FlowAnswers;
+use weir_flight::FlightOptions;
+use weir_flow::Column;
+use weir_postgres::PostgresOptions;
+use weir_query::{AggregateKey, FlowQuery, Select};
+use weir_secure::TlsServer;
+use weir_sql::{EnrichmentFiles, FlowAnswer, FlowAnswers, Totals};
 
-use crate::access::{Access, Asker, User};
+use crate::access::{Access, Asker};
 use crate::archive::{AskedArchive, key_of};
+use crate::audit::{AuditLog, AuditOptions};
 use crate::body::{AnswerForm, CachedAnswer};
 use crate::cache::{AnswerCache, AnswerKey};
+use crate::completeness::CompletenessBody;
 use crate::config::{HttpOptions, QuestionOptions};
 use crate::http_counts::HttpCounts;
 use crate::live::LiveSample;
 use crate::moment::now_ms;
 use crate::problem::Answered;
 use crate::questions::{Questions, Turn};
+use crate::reload::{Reloader, Reloads};
 use crate::status::Status;
+use crate::users::User;
+use crate::view::View;
+use crate::wire_counts::WireCounts;
 
 /// What a service is made of.
 #[derive(Debug, Clone, Default)]
@@ -36,8 +47,36 @@ pub struct ServiceOptions {
     pub watches: Option<PathBuf>,
     /// Folder of dashboards; the folder `dashboards` of the archive without it.
     pub dashboards: Option<PathBuf>,
+    /// How the wire of Postgres is spoken.
+    pub postgres: PostgresOptions,
+    /// How Flight SQL is spoken.
+    pub flight: FlightOptions,
     /// Where this process collects, as it was asked for.
     pub collecting: Vec<String>,
+    /// Where it is written down who asked what.
+    pub audit: AuditOptions,
+    /// Files about addresses and interfaces.
+    pub enrichment: EnrichmentFiles,
+    /// How the configuration is read again.
+    pub reloader: Option<Reloader>,
+}
+
+/// What a service stands on.
+pub(crate) struct Parts {
+    pub(crate) archive: Arc<AskedArchive>,
+    pub(crate) status: Arc<Status>,
+    pub(crate) live: watch::Receiver<LiveSample>,
+    pub(crate) wires: WireCounts,
+    pub(crate) ending: watch::Receiver<bool>,
+}
+
+/// How a service listens, opened before it begins so that what is wrong is an error at the start.
+#[derive(Debug)]
+pub(crate) struct Listening {
+    pub(crate) address: SocketAddr,
+    pub(crate) audit: Arc<AuditLog>,
+    pub(crate) tls: Option<TlsServer>,
+    pub(crate) proxies: Vec<IpAddr>,
 }
 
 /// What every request shares.
@@ -51,29 +90,29 @@ pub(crate) struct Service {
     pub(crate) live: watch::Receiver<LiveSample>,
     pub(crate) status: Arc<Status>,
     pub(crate) http: HttpCounts,
+    pub(crate) wires: WireCounts,
+    pub(crate) listening: Listening,
+    pub(crate) reloads: Reloads,
     pub(crate) started_ms: i64,
     /// Becomes true when the service ends.
     pub(crate) ending: watch::Receiver<bool>,
 }
 
 impl Service {
-    pub(crate) fn new(
-        options: ServiceOptions,
-        archive: Arc<AskedArchive>,
-        status: Arc<Status>,
-        live: watch::Receiver<LiveSample>,
-        ending: watch::Receiver<bool>,
-    ) -> Self {
-        let HttpOptions { hosts, session_length, cache, .. } = &options.http;
+    pub(crate) fn new(parts: Parts, listening: Listening, options: ServiceOptions) -> Self {
+        let Parts { archive, status, live, wires, ending } = parts;
         Self {
-            access: Access::new(options.users.clone(), hosts.clone(), session_length.duration()),
-            questions: Questions::new(&options.questions),
-            cache: AnswerCache::new(cache.bytes()),
+            access: Access::new(options.users.clone(), &options.http),
+            questions: Questions::new(&options.questions, Arc::clone(&listening.audit)),
+            cache: AnswerCache::new(options.http.cache.bytes()),
             archive,
             options,
             live,
             status,
             http: HttpCounts::default(),
+            wires,
+            listening,
+            reloads: Reloads::default(),
             started_ms: now_ms(),
             ending,
         }
@@ -94,6 +133,23 @@ impl Service {
         usize::try_from(self.options.http.answer_max.bytes()).unwrap_or(usize::MAX)
     }
 
+    /// Answers a question of which nothing is kept.
+    pub(crate) async fn ask<T: Send + 'static>(
+        self: &Arc<Self>,
+        asker: &Asker,
+        text: String,
+        work: impl FnOnce(&Question<'_>) -> Answered<T> + Send + 'static,
+    ) -> Answered<T> {
+        let (service, view) = (Arc::clone(self), Arc::clone(&asker.view));
+        let work = move |turn: &Turn| {
+            let _admitted = turn.enter()?;
+            let snapshot = service.archive.snapshot()?;
+            let answers = service.archive.answers(&snapshot, &turn.control, &view);
+            work(&Question { service: &service, turn, snapshot: &snapshot, answers: &answers, view: &view })
+        };
+        self.questions.answer(asker, text, work).await
+    }
+
     /// Answers a question, from the cache when it was asked before. `text` is the question with its times as numbers: the
     /// same text has the same answer as long as the archive does not change.
     pub(crate) async fn answer(
@@ -104,21 +160,25 @@ impl Service {
         work: impl FnOnce(&Question<'_>) -> Answered<CachedAnswer> + Send + 'static,
     ) -> Answered<Response> {
         let service = Arc::clone(self);
-        let question = text.clone();
+        let (question, view) = (text.clone(), Arc::clone(&asker.view));
         let work = move |turn: &Turn| {
             let snapshot = service.archive.snapshot()?;
-            let key = AnswerKey { state: key_of(&snapshot), form, question };
+            let reloads = service.reloads.done();
+            let key = AnswerKey { state: key_of(&snapshot), form, reloads, view: view.identity(), question };
             if let Some(answer) = service.cache.get(&key) {
                 turn.count_cached();
+                turn.note_rows(answer.rows());
                 return Ok(answer.response(turn.took_ms(), true));
             }
             let _admitted = turn.enter()?;
-            let answers = service.archive.answers(&snapshot, &turn.control);
-            let answer = work(&Question { service: &service, turn, snapshot: &snapshot, answers: &answers })?;
+            let answers = service.archive.answers(&snapshot, &turn.control, &view);
+            let question = Question { service: &service, turn, snapshot: &snapshot, answers: &answers, view: &view };
+            let answer = work(&question)?;
+            turn.note_rows(answer.rows());
             service.cache.insert(key, answer.clone());
             Ok(answer.response(turn.took_ms(), false))
         };
-        self.questions.answer(&asker.name, text, work).await
+        self.questions.answer(asker, text, work).await
     }
 }
 
@@ -128,6 +188,8 @@ pub(crate) struct Question<'a> {
     pub(crate) turn: &'a Turn,
     pub(crate) snapshot: &'a Arc<Snapshot>,
     pub(crate) answers: &'a FlowAnswers,
+    /// What of the flows who asks sees.
+    pub(crate) view: &'a View,
 }
 
 impl Question<'_> {
@@ -136,10 +198,44 @@ impl Question<'_> {
         self.snapshot.position().get()
     }
 
+    /// Answers a question, in what who asks sees.
+    pub(crate) fn ask(&self, query: &FlowQuery) -> Answered<FlowAnswer> {
+        self.check(query)?;
+        Ok(self.answers.ask(query)?)
+    }
+
+    /// What all flows that a question is about carried together.
+    pub(crate) fn totals(&self, query: &FlowQuery) -> Answered<Totals> {
+        self.check(query)?;
+        Ok(self.answers.totals(query)?)
+    }
+
+    /// Refuses columns that who asks does not see. The scan hides them in any case: this says so.
+    fn check(&self, query: &FlowQuery) -> Answered<()> {
+        let key = |key: &AggregateKey| match key {
+            AggregateKey::Column(column)
+            | AggregateKey::Prefix { column, .. }
+            | AggregateKey::Network { column, .. } => *column,
+        };
+        let selected: Vec<Column> = match &query.select {
+            Select::List { columns, .. } => columns.clone(),
+            Select::Statistic { key, .. } => key.columns().to_vec(),
+            Select::Aggregate { keys, .. } => keys.iter().map(key).collect(),
+        };
+        selected.into_iter().try_for_each(|column| self.view.check(column))?;
+        self.check_filter(query)
+    }
+
+    /// Refuses a filter of columns that who asks does not see.
+    pub(crate) fn check_filter(&self, query: &FlowQuery) -> Answered<()> {
+        query.filter.columns().into_iter().try_for_each(|column| self.view.check(column))
+    }
+
     /// How complete the flows of a question are.
-    pub(crate) fn completeness(&self, question: &FlowQuery) -> Answered<crate::completeness::CompletenessBody> {
+    pub(crate) fn completeness(&self, question: &FlowQuery) -> Answered<CompletenessBody> {
         let archive = self.answers.archive();
         let archive = archive.ok_or_else(|| crate::Problem::internal("there is no archive"))?;
-        Ok(crate::completeness::CompletenessBody::of(&archive.completeness(&question.window)?))
+        let found = CompletenessBody::of(&archive.completeness(&question.window)?);
+        Ok(if self.view.is_whole() { found } else { found.without_counts() })
     }
 }

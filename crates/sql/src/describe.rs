@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch, StringArray};
-use arrow::datatypes::{DataType, Field, TimeUnit};
+use arrow::datatypes::{DataType, Field, FieldRef, TimeUnit};
 use datafusion::common::{DataFusionError, Result, plan_datafusion_err};
 use datafusion::prelude::SessionContext;
+use futures::FutureExt;
 use weir_flow::books::KEY_DOCS;
 use weir_flow::counters::{counter_columns, key_columns};
 use weir_flow::options::COLUMN_DOCS;
@@ -23,6 +24,48 @@ pub(crate) fn table_doc(table: Table) -> &'static str {
         Table::InterfaceCounters => "counters of interfaces, one row per counters sample of sFlow",
         Table::HostCounters => "counters of hosts, one row per counters sample of sFlow",
     }
+}
+
+/// A table, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableDescription {
+    /// Its name.
+    pub name: String,
+    /// What a row is.
+    pub doc: &'static str,
+    /// Its columns.
+    pub columns: Vec<ColumnDescription>,
+}
+
+/// A column, in words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnDescription {
+    /// Its name and type.
+    pub field: FieldRef,
+    /// What it holds; empty where that is not known.
+    pub doc: &'static str,
+}
+
+/// What the tables of the caller are in words.
+const OWN_FILE: &str = "a file of yours";
+
+/// All tables, sorted by name.
+pub(crate) fn described(context: &SessionContext) -> Vec<TableDescription> {
+    let Some(schema) = context.catalog("datafusion").and_then(|catalog| catalog.schema("public")) else {
+        return Vec::new();
+    };
+    let described = table_names(context).into_iter().filter_map(|name| {
+        // tables are in memory: finding one never waits
+        let table = schema.table(&name).now_or_never()?.ok()??;
+        let ours = Table::ALL.iter().find(|table| table.name() == name).copied();
+        let column = |field: &FieldRef| ColumnDescription {
+            field: Arc::clone(field),
+            doc: ours.map_or("", |ours| meaning(ours, field.name()).1),
+        };
+        let columns = table.schema().fields().iter().map(column).collect();
+        Some(TableDescription { name, doc: ours.map_or(OWN_FILE, table_doc), columns })
+    });
+    described.collect()
 }
 
 fn texts(columns: Vec<(&str, Vec<String>)>) -> Result<RecordBatch> {
@@ -43,7 +86,8 @@ pub(crate) fn tables(context: &SessionContext) -> Result<RecordBatch> {
     let names = table_names(context);
     let docs = names.iter().map(|name| {
         let of_archive = Table::ALL.iter().find(|table| table.name() == name);
-        of_archive.map_or("a file of yours", |table| table_doc(*table)).to_owned()
+        let of_watches = || if name == weir_reports::table::NAME { weir_reports::table::ROWS } else { OWN_FILE };
+        of_archive.map_or_else(of_watches, |table| table_doc(*table)).to_owned()
     });
     let docs = docs.collect();
     texts(vec![("table_name", names), ("rows", docs)])
@@ -63,6 +107,9 @@ pub(crate) async fn columns(context: &SessionContext, table: &str) -> Result<Rec
         let (units, sentences): (Vec<_>, Vec<_>) = fields.iter().map(|field| meaning(ours, field.name())).unzip();
         described.push(("unit", units.into_iter().map(str::to_owned).collect()));
         described.push(("meaning", sentences.into_iter().map(str::to_owned).collect()));
+    } else if schema == weir_reports::table::schema() {
+        let meanings = fields.iter().map(|field| weir_reports::table::meaning(field.name()).unwrap_or_default());
+        described.push(("meaning", meanings.map(str::to_owned).collect()));
     }
     texts(described)
 }

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arrow::array::{AsArray, RecordBatch};
-use arrow::datatypes::UInt64Type;
-use datafusion::catalog::TableProvider;
+use arrow::datatypes::{DataType, UInt64Type};
+use datafusion::catalog::{SchemaProvider, TableProvider};
 use datafusion::datasource::ViewTable as SqlView;
 use datafusion::error::DataFusionError;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::FairSpillPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{FunctionRegistry, SendableRecordBatchStream, SessionState, SessionStateBuilder};
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{LogicalPlan, ScalarUDF};
 use datafusion::optimizer::Analyzer;
 use datafusion::prelude::{DataFrame, SessionConfig, SessionContext};
 use futures::TryFutureExt;
@@ -33,6 +33,8 @@ use crate::limits::{self, MemoryShares};
 use crate::literals::AddressLiterals;
 use crate::mistake::Mistake;
 use crate::operators::Operators;
+use crate::parameters::{ParameterValue, StatementDescription};
+use crate::reports_table::ReportsTable;
 use crate::scaling;
 use crate::scan::ArchiveTable;
 use crate::series_table::SeriesTable;
@@ -42,7 +44,8 @@ use crate::stored_flows::{StoredFlows, StoredTable};
 use crate::threads::RunningQuestions;
 use crate::user_tables::UserTable;
 use crate::values::NamedValues;
-use crate::{EngineError, describe, functions, statement, user_tables};
+use crate::view::FlowView;
+use crate::{EngineError, TableDescription, describe, functions, statement, user_tables};
 
 /// The part of the memory that indexes and frames may take, which several scans of one question share.
 const CACHE_PART: usize = 32;
@@ -66,12 +69,17 @@ pub struct EngineOptions {
     pub tables: Vec<UserTable>,
     /// Folder of statistics, which are the table `series`; without it there is no such table.
     pub statistics: Option<PathBuf>,
+    /// Folder of the journal of watches, whose reports are the table `reports`; without it there is no such table.
+    pub reports: Option<PathBuf>,
     /// What is known about addresses and interfaces from files.
     pub enrichment: Arc<Enrichment>,
     /// Zone of times that are written without one, and of days in functions; UTC by default.
     pub zone: TimeZone,
     /// Sampling intervals that override what exporters report, for `bytes_scaled` and `packets_scaled`.
     pub corrections: Corrections,
+    /// What of the flows questions may see. Unless that is everything, `flows` is the only table of the archive, there is no
+    /// table of statistics, and plans are not explained: these tell of flows that are not seen.
+    pub view: FlowView,
     /// Whether scans filter, and leave out segments and pages that cannot hold a wanted row. Without, they give every row
     /// and the engine filters, which is for checking answers: they are the same. Default: yes.
     pub pruning: bool,
@@ -87,9 +95,11 @@ impl Default for EngineOptions {
             batch_rows: 8192,
             tables: Vec::new(),
             statistics: None,
+            reports: None,
             enrichment: Arc::default(),
             zone: TimeZone::UTC,
             corrections: Corrections::default(),
+            view: FlowView::default(),
             pruning: true,
         }
     }
@@ -109,6 +119,8 @@ pub struct Engine {
     /// `None` when the flows are not those of an archive.
     position: Option<Position>,
     reported: ReportedNames,
+    /// Whether everything is seen.
+    is_whole: bool,
 }
 
 impl Engine {
@@ -131,11 +143,16 @@ impl Engine {
         control: &QueryControl,
     ) -> Result<Self, EngineError> {
         let provider = |table: Table| Arc::new(ArchiveTable::new(table, Arc::clone(snapshot), options.pruning));
-        let engine = Self::with_flows(provider(Table::Flows), Some(snapshot.position()), options)?;
+        let flows = ArchiveTable::new(Table::Flows, Arc::clone(snapshot), options.pruning);
+        let flows = Arc::new(flows.seen_through(options.view.clone()));
+        let engine = Self::with_flows(flows, Some(snapshot.position()), options)?;
+        if !options.view.is_whole() {
+            return engine.with_tables(options, control);
+        }
         for &table in Table::ALL.iter().filter(|table| **table != Table::Flows) {
             engine.context.register_table(table.name(), provider(table)).map_err(EngineError::plan)?;
         }
-        engine.with_files(options, control)
+        engine.with_statistics(options)?.with_reports(options)?.with_tables(options, control)
     }
 
     /// An engine over flows that another store keeps. It has no other table but files of the caller.
@@ -144,7 +161,15 @@ impl Engine {
         options: &EngineOptions,
         control: &QueryControl,
     ) -> Result<Self, EngineError> {
-        Self::with_flows(Arc::new(StoredTable::new(store)), None, options)?.with_files(options, control)
+        if !options.view.is_whole() {
+            return Err(EngineError::plan(DataFusionError::NotImplemented(
+                "flows of another store have no views".to_owned(),
+            )));
+        }
+        Self::with_flows(Arc::new(StoredTable::new(store)), None, options)?
+            .with_statistics(options)?
+            .with_reports(options)?
+            .with_tables(options, control)
     }
 
     /// An engine with the table `flows`.
@@ -169,11 +194,12 @@ impl Engine {
         let kept = context.read_table(Arc::clone(&flows)).map_err(planned)?;
         let scaled = Arc::new(SqlView::new(scaling::with_scaled(kept, &corrections).map_err(planned)?, None));
         context.register_table(Table::Flows.name(), scaled).map_err(planned)?;
-        Ok(Self { context, threads, running: RunningQuestions::default(), flows, position, reported })
+        let is_whole = options.view.is_whole();
+        Ok(Self { context, threads, running: RunningQuestions::default(), flows, position, reported, is_whole })
     }
 
-    /// The same with statistics and files of the caller as tables.
-    fn with_files(self, options: &EngineOptions, control: &QueryControl) -> Result<Self, EngineError> {
+    /// The same with statistics as a table.
+    fn with_statistics(self, options: &EngineOptions) -> Result<Self, EngineError> {
         if let Some(folder) = &options.statistics {
             // questions about flows do not fail because of statistics
             match SeriesStore::open(folder) {
@@ -184,6 +210,22 @@ impl Engine {
                 Err(error) => tracing::warn!("there is no table series: {error}"),
             }
         }
+        Ok(self)
+    }
+
+    /// The same with the reports of watches as a table.
+    fn with_reports(self, options: &EngineOptions) -> Result<Self, EngineError> {
+        // a file of the caller has the name before
+        let is_taken = options.tables.iter().any(|table| table.name == weir_reports::table::NAME);
+        if let Some(journal) = options.reports.as_deref().filter(|_| !is_taken) {
+            let table = Arc::new(ReportsTable::new(journal));
+            self.context.register_table(weir_reports::table::NAME, table).map_err(EngineError::plan)?;
+        }
+        Ok(self)
+    }
+
+    /// The same with files of the caller as tables.
+    fn with_tables(self, options: &EngineOptions, control: &QueryControl) -> Result<Self, EngineError> {
         if !options.tables.is_empty() {
             self.add_tables(options.tables.clone(), control)?;
         }
@@ -216,33 +258,77 @@ impl Engine {
 
     /// As [`sql`](Self::sql), watched and limited by `control`.
     pub fn sql_on(&self, text: &str, control: &QueryControl) -> Result<Answer, EngineError> {
-        if self.position.is_some() && self.reported.get().is_none() && enrichment::needs_reported(text) {
+        self.sql_with(text, &[], control)
+    }
+
+    /// As [`sql_on`](Self::sql_on), with values in place of `$1`, `$2` and so on.
+    pub fn sql_with(
+        &self,
+        text: &str,
+        values: &[ParameterValue],
+        control: &QueryControl,
+    ) -> Result<Answer, EngineError> {
+        if self.position.is_some() && self.is_whole && self.reported.get().is_none() && enrichment::needs_reported(text)
+        {
             let mut names = InterfaceNames::default();
-            for batch in self.planned(enrichment::REPORTED, control)? {
+            for batch in self.planned(enrichment::REPORTED, &[], control)? {
                 enrichment::add_reported(&mut names, &batch?);
             }
             // another thread may have been first, with the same names
             let _ = self.reported.set(names);
         }
-        self.planned(text, control)
+        self.planned(text, values, control)
     }
 
-    fn planned(&self, text: &str, control: &QueryControl) -> Result<Answer, EngineError> {
+    fn planned(&self, text: &str, values: &[ParameterValue], control: &QueryControl) -> Result<Answer, EngineError> {
         let (context, statement, progress) = (self.context_on(control), text.to_owned(), Arc::clone(&control.progress));
+        let (values, is_whole) = (values.to_vec(), self.is_whole);
         let plan = async move {
-            let mistake = |error: &DataFusionError, original: &dyn Fn(u64, u64) -> u64| {
-                EngineError::known(error).unwrap_or_else(|| {
-                    let tables = describe::table_names(&context);
-                    let tables: Vec<_> = tables.iter().map(String::as_str).collect();
-                    Mistake::explain(&statement, error, &tables, original).into()
-                })
-            };
-            let parsed = Parsed::new(&context, &statement).map_err(|error| mistake(&error, &|_, column| column))?;
+            let parsed = parsed(&context, &statement, is_whole)?;
             let quoted = parsed.quoted();
-            let answer = statement::answer(&context, parsed, &progress).await;
-            answer.map_err(|error| mistake(&error, &|line, column| quoted.original(line, column)))
+            let answer = statement::answer(&context, parsed, &values, &progress).await;
+            let original = |line, column| quoted.original(line, column);
+            answer.map_err(|error| mistake(&context, &statement, &error, &original))
         };
         self.answer(plan, control)
+    }
+
+    /// What a statement takes and gives, without answering it. `declared` are the types of its parameters that the caller knows.
+    ///
+    /// Must not be called from an asynchronous task: planning blocks.
+    pub fn describe_on(
+        &self,
+        text: &str,
+        declared: &[Option<DataType>],
+        control: &QueryControl,
+    ) -> Result<StatementDescription, EngineError> {
+        let (context, statement, declared) = (self.context_on(control), text.to_owned(), declared.to_vec());
+        let is_whole = self.is_whole;
+        let plan = async move {
+            let parsed = parsed(&context, &statement, is_whole)?;
+            let quoted = parsed.quoted();
+            let original = |line, column| quoted.original(line, column);
+            let description = statement::description(&context, parsed, &declared).await;
+            description.map_err(|error| mistake(&context, &statement, &error, &original))
+        };
+        self.running.start(self.threads)?.wait(plan, &Watch::new(control))
+    }
+
+    /// The tables, and what their columns hold.
+    pub fn tables(&self) -> Vec<TableDescription> {
+        describe::described(&self.context)
+    }
+
+    /// Adds tables under a schema of their own, which statements name before the table.
+    pub fn add_schema(&self, name: &str, tables: Arc<dyn SchemaProvider>) -> Result<(), EngineError> {
+        let catalog = self.context.catalog("datafusion");
+        let added = catalog.map(|catalog| catalog.register_schema(name, tables));
+        added.transpose().map(drop).map_err(EngineError::plan)
+    }
+
+    /// Adds a function, in place of one of the same name.
+    pub fn add_function(&self, function: ScalarUDF) {
+        self.context.register_udf(function);
     }
 
     /// Asks as nfdump does: a filter, a time window, and what to make of the flows that pass.
@@ -321,6 +407,27 @@ impl Engine {
         let planned = self.running.start(self.threads)?.wait(plan.map_err(EngineError::plan), &watch);
         planned.map(DataFrame::into_unoptimized_plan)
     }
+}
+
+/// Parses a statement. Who does not see the whole of the flows is shown no plan.
+fn parsed(context: &SessionContext, statement: &str, is_whole: bool) -> Result<Parsed, EngineError> {
+    let parsed = Parsed::new(context, statement);
+    let parsed = parsed.and_then(|parsed| if is_whole { Ok(parsed) } else { parsed.unexplained() });
+    parsed.map_err(|error| mistake(context, statement, &error, &|_, column| column))
+}
+
+/// What is wrong with a statement; `original` is that of [`Mistake::explain`].
+fn mistake(
+    context: &SessionContext,
+    statement: &str,
+    error: &DataFusionError,
+    original: &dyn Fn(u64, u64) -> u64,
+) -> EngineError {
+    EngineError::known(error).unwrap_or_else(|| {
+        let tables = describe::table_names(context);
+        let tables: Vec<_> = tables.iter().map(String::as_str).collect();
+        Mistake::explain(statement, error, &tables, original).into()
+    })
 }
 
 /// Flows with the counts that a question is about; `kept` are those of the archive.

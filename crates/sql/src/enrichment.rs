@@ -66,6 +66,36 @@ impl Enrichment {
     }
 }
 
+/// What files know about an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct KnownAddress<'a> {
+    /// Number of the autonomous system.
+    pub asn: Option<u32>,
+    /// Code of the country.
+    pub country: Option<&'a str>,
+    /// The label.
+    pub label: Option<&'a str>,
+}
+
+impl Enrichment {
+    /// What is known about an address, 4 or 16 octets in network order.
+    pub fn address(&self, octets: &[u8]) -> KnownAddress<'_> {
+        fn text<'a>(table: Option<&'a PrefixMap<String>>, octets: &[u8]) -> Option<&'a str> {
+            table?.find_octets(octets).map(String::as_str)
+        }
+        KnownAddress {
+            asn: self.asn.as_ref().and_then(|table| table.find_octets(octets)).copied(),
+            country: text(self.countries.as_ref(), octets),
+            label: text(self.labels.as_ref(), octets),
+        }
+    }
+
+    /// The name of an interface by the file; exporters may have reported another.
+    pub fn interface(&self, exporter: &[u8], index: u32) -> Option<&str> {
+        self.interfaces.as_ref()?.name(exporter, index)
+    }
+}
+
 /// Names of interfaces that exporters reported, once they were looked up.
 pub(crate) type ReportedNames = Arc<OnceLock<InterfaceNames>>;
 
@@ -98,7 +128,8 @@ pub(crate) fn add_reported(names: &mut InterfaceNames, batch: &arrow::array::Rec
     }
 }
 
-fn ip(octets: &[u8]) -> Option<IpAddr> {
+/// An address of 4 or 16 octets.
+pub(crate) fn ip(octets: &[u8]) -> Option<IpAddr> {
     if let Ok(v4) = <[u8; 4]>::try_from(octets) {
         return Some(v4.into());
     }

@@ -152,7 +152,7 @@ fn is_about_values(error: &ArrowError) -> bool {
 }
 
 /// An error with all its causes.
-fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -66,6 +66,14 @@ impl FlowAnswer {
             Self::Engine(answer) => answer.schema(),
         }
     }
+
+    /// Of an approximate answer: flows, packets and bytes that a value without a row has at most.
+    pub fn unlisted_max(&self) -> Option<[u64; 3]> {
+        match self {
+            Self::Direct(answer) => answer.unlisted_max(),
+            Self::Engine(_) => None,
+        }
+    }
 }
 
 impl Iterator for FlowAnswer {
@@ -106,14 +114,22 @@ impl FlowAnswers {
         self.archive.as_ref()
     }
 
+    /// The question about what is seen of the flows, for the archive, which knows no views.
+    fn narrowed(&self, question: &FlowQuery) -> FlowQuery {
+        FlowQuery { filter: self.options.view.narrowed(&question.filter), ..question.clone() }
+    }
+
     /// Asks the archive, without the engine.
     fn direct<'a, T>(&'a self, ask: impl FnOnce(&'a Archive) -> Result<T, QueryError>) -> Result<T, QueryError> {
+        if self.options.view.pseudonyms.is_some() {
+            return Err(QueryError::NeedsEngine("addresses that are replaced"));
+        }
         self.archive.as_ref().map_or(Err(QueryError::NeedsEngine("flows that are kept elsewhere")), ask)
     }
 
     /// Answers with record batches.
     pub fn ask(&self, question: &FlowQuery) -> Result<FlowAnswer, EngineError> {
-        match self.direct(|archive| archive.ask(question)) {
+        match self.direct(|archive| archive.ask(&self.narrowed(question))) {
             Ok(answer) => Ok(FlowAnswer::Direct(answer)),
             Err(error) => self.by_engine(question, error).map(FlowAnswer::Engine),
         }
@@ -129,7 +145,7 @@ impl FlowAnswers {
     ) -> Result<Written, EngineError> {
         let written = match format {
             Format::Csv => self.write_csv(question, options, to),
-            _ => self.direct(|archive| archive.ask(question)).map(|answer| {
+            _ => self.direct(|archive| archive.ask(&self.narrowed(question))).map(|answer| {
                 let (schema, unlisted_max) = (Arc::clone(answer.schema()), answer.unlisted_max());
                 write_batches(answer, &schema, format, options, to).map(|rows| Written { rows, unlisted_max })
             }),
@@ -169,7 +185,7 @@ impl FlowAnswers {
         let Some(archive) = self.archive.as_ref().filter(|_| !question.scaled) else {
             return self.engine()?.totals_on(question, &self.control);
         };
-        let totals = archive.totals(&question.filter, &question.window)?;
+        let totals = archive.totals(&self.options.view.narrowed(&question.filter), &question.window)?;
         let (packets, bytes) = (totals.packets.unwrap_or(0), totals.bytes.unwrap_or(0));
         Ok(Totals { flows: totals.flows, packets, bytes })
     }
@@ -189,7 +205,8 @@ impl FlowAnswers {
     ) -> Result<Result<Written, PrintError<QueryError>>, QueryError> {
         let pieces = Arc::new(CsvPieces::new(options));
         let maker = Arc::clone(&pieces);
-        let answer = self.direct(|archive| archive.ask_each(question, move |batch| maker.piece(&batch)))?;
+        let answer =
+            self.direct(|archive| archive.ask_each(&self.narrowed(question), move |batch| maker.piece(&batch)))?;
         let (schema, unlisted_max) = (Arc::clone(answer.schema()), answer.unlisted_max());
         Ok(pieces.write(answer, &schema, to).map(|rows| Written { rows, unlisted_max }))
     }

@@ -30,18 +30,29 @@ impl Headings {
         Self(items.map(|items| items.iter().map(text_of).collect()).unwrap_or_default())
     }
 
+    fn changes(&self, schema: &SchemaRef) -> bool {
+        self.0.len() == schema.fields().len() && self.0.iter().any(Option::is_some)
+    }
+
+    /// Columns under these headings.
+    pub(crate) fn schema(&self, schema: &SchemaRef) -> SchemaRef {
+        if !self.changes(schema) {
+            return Arc::clone(schema);
+        }
+        let fields = schema.fields().iter().zip(&self.0).map(|(field, text)| match text {
+            Some(text) => Arc::new(field.as_ref().clone().with_name(text.clone())),
+            None => Arc::clone(field),
+        });
+        Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()))
+    }
+
     /// The same rows under these headings.
     pub(crate) fn over(self, rows: SendableRecordBatchStream) -> SendableRecordBatchStream {
         let schema = rows.schema();
-        if self.0.len() != schema.fields().len() || self.0.iter().all(Option::is_none) {
+        if !self.changes(&schema) {
             return rows;
         }
-        let fields = schema.fields().iter().zip(self.0).map(|(field, text)| match text {
-            Some(text) => Arc::new(field.as_ref().clone().with_name(text)),
-            None => Arc::clone(field),
-        });
-        let schema: SchemaRef =
-            Arc::new(Schema::new_with_metadata(fields.collect::<Vec<_>>(), schema.metadata().clone()));
+        let schema = self.schema(&schema);
         let headed = Arc::clone(&schema);
         let rows = rows.map(move |batch| {
             let batch = batch?;

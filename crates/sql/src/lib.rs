@@ -21,10 +21,14 @@ pub mod flows;
 pub mod functions;
 pub mod mistake;
 pub mod output;
+pub mod parameters;
+pub mod service;
 pub mod standing;
 pub mod stored_flows;
 pub mod timeline;
 pub mod user_tables;
+pub mod value_names;
+pub mod view;
 
 mod ask;
 mod describe;
@@ -34,6 +38,7 @@ mod limits;
 mod literals;
 mod operators;
 mod other_names;
+mod reports_table;
 mod scaling;
 mod scan;
 mod series_table;
@@ -43,16 +48,21 @@ mod values;
 
 pub use answer::{Answer, AnswerStream};
 pub use control::{QueryControl, Reached};
+pub use describe::{ColumnDescription, TableDescription};
 pub use engine::{Engine, EngineOptions, Totals};
-pub use enrichment::{Enrichment, EnrichmentFiles};
+pub use enrichment::{Enrichment, EnrichmentFiles, KnownAddress};
 pub use error::EngineError;
 pub use flows::{FlowAnswer, FlowAnswers};
 pub use functions::filter_expr;
-pub use mistake::{Mistake, Place};
+pub use mistake::{Mistake, MistakeKind, Place};
+pub use parameters::{ParameterValue, StatementDescription};
 pub use scan::encoded::PlanCodecError;
 pub use scan::flow_exec::FlowScanExec;
+pub use service::{AnswerSender, Asker, Login, Question, QuestionService, Reason, Refusal, Work};
 pub use timeline::TimeLine;
 pub use user_tables::UserTable;
+pub use value_names::{NameColumns, NameFiles, ValueNames};
+pub use view::{FlowView, Pseudonyms};
 pub use weir_query::{
     AggregateKey, Direction, FlowQuery, Measure, Order, Progress, ProgressCounts, Select, Sorting, StatisticKey,
     TimeWindow, WindowRule,

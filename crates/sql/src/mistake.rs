@@ -24,6 +24,29 @@ pub struct Mistake {
     pub hint: Option<String>,
 }
 
+/// What kind of mistake it is, for protocols that number them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MistakeKind {
+    /// The statement would change something.
+    Change,
+    /// There is no such table.
+    Table,
+    /// There is no such column.
+    Column,
+    /// There is no such function.
+    Function,
+    /// Anything else.
+    Other,
+}
+
+/// How the messages of kinds begin.
+const KINDS: [(&str, MistakeKind); 4] = [
+    (NoQuestion::BEGIN, MistakeKind::Change),
+    ("no table '", MistakeKind::Table),
+    ("no column '", MistakeKind::Column),
+    ("no function '", MistakeKind::Function),
+];
+
 /// A place in the text of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
@@ -72,6 +95,12 @@ impl fmt::Display for Mistake {
 }
 
 impl Mistake {
+    /// What kind it is.
+    pub fn kind(&self) -> MistakeKind {
+        let found = KINDS.iter().find(|(begin, _)| self.message.starts_with(begin));
+        found.map_or(MistakeKind::Other, |(_, kind)| *kind)
+    }
+
     /// Explains why `sql` cannot be planned. `tables` are the names that may follow FROM; `original` gives the column in
     /// `sql` of a place, by its line and column, in the text that was planned.
     pub(crate) fn explain(
@@ -181,7 +210,7 @@ fn other_mistake(message: &str, place: Option<Place>, diagnostic: Option<&Diagno
     }
     if message.starts_with("DDL not") || message.starts_with("DML not") || message.starts_with("statement not") {
         let hint = Some(NoQuestion::HINT.to_owned());
-        return Mistake { message: "only questions are answered".to_owned(), place, hint };
+        return Mistake { message: NoQuestion::BEGIN.to_owned(), place, hint };
     }
     let help = diagnostic.and_then(|found| found.helps.first()).map(|help| help.message.clone());
     let note = || diagnostic.and_then(|found| found.notes.first()).map(|note| plain(&note.message));

@@ -8,9 +8,10 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
-use datafusion::common::{DataFusionError, Result};
+use arrow::datatypes::{DataType, SchemaRef};
+use datafusion::common::{DataFusionError, Result, plan_err};
 use datafusion::execution::SendableRecordBatchStream;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::prelude::{SQLOptions, SessionContext};
 use datafusion::sql::parser::{ExplainStatement, Statement};
@@ -21,6 +22,7 @@ use datafusion::sql::sqlparser::tokenizer::{Location, Token, Tokenizer};
 use weir_query::Progress;
 
 use crate::headings::Headings;
+use crate::parameters::{self, ParameterValue, StatementDescription};
 use crate::{describe, explain};
 
 /// A statement that would change something.
@@ -31,6 +33,8 @@ pub(crate) struct NoQuestion {
 }
 
 impl NoQuestion {
+    /// How its message begins.
+    pub(crate) const BEGIN: &'static str = "only questions are answered";
     pub(crate) const HINT: &'static str = "write one statement that reads: SELECT, EXPLAIN, SHOW or DESCRIBE";
 }
 
@@ -102,6 +106,19 @@ impl Parsed {
         Ok(Self { statement, quoted })
     }
 
+    /// The same, unless it asks for a plan: plans name the rows, and the filters, that a view hides.
+    pub(crate) fn unexplained(self) -> Result<Self> {
+        let is_plan = match &self.statement {
+            Statement::Explain(_) => true,
+            Statement::Statement(ansi) => matches!(&**ansi, Ansi::Explain { .. }),
+            _ => false,
+        };
+        if is_plan {
+            return plan_err!("plans are not shown to who sees a part of the flows");
+        }
+        Ok(self)
+    }
+
     pub(crate) fn quoted(&self) -> Quoted {
         self.quoted.clone()
     }
@@ -115,17 +132,19 @@ impl Quoted {
     }
 }
 
-/// Answers a statement that only reads.
+/// Answers a statement that only reads, with values in place of `$1`, `$2` and so on.
 pub(crate) async fn answer(
     context: &SessionContext,
     parsed: Parsed,
+    values: &[ParameterValue],
     progress: &Arc<Progress>,
 ) -> Result<SendableRecordBatchStream> {
     match Asked::of(parsed.statement) {
         Asked::Tables => Ok(whole(describe::tables(context)?)),
         Asked::Columns(table) => Ok(whole(describe::columns(context, &table).await?)),
         Asked::Plan { of, is_run } => {
-            let plan = planned(context, of).await?.create_physical_plan().await?;
+            let plan = parameters::replaced(planned(context, of).await?, values)?;
+            let plan = context.execute_logical_plan(plan).await?.create_physical_plan().await?;
             let task = context.task_ctx();
             let progress = Arc::clone(progress);
             let report = async move { explain::report(plan, is_run.then_some(task), &progress).await };
@@ -134,7 +153,34 @@ pub(crate) async fn answer(
         }
         Asked::Rows(statement) => {
             let headings = Headings::of(&statement);
-            Ok(headings.over(planned(context, statement).await?.execute_stream().await?))
+            let plan = parameters::replaced(planned(context, statement).await?, values)?;
+            Ok(headings.over(context.execute_logical_plan(plan).await?.execute_stream().await?))
+        }
+    }
+}
+
+/// What a statement takes and gives, without answering it.
+pub(crate) async fn description(
+    context: &SessionContext,
+    parsed: Parsed,
+    declared: &[Option<DataType>],
+) -> Result<StatementDescription> {
+    let without_parameters = |schema| StatementDescription { columns: schema, parameters: Vec::new() };
+    match Asked::of(parsed.statement) {
+        Asked::Tables => Ok(without_parameters(describe::tables(context)?.schema())),
+        Asked::Columns(table) => Ok(without_parameters(describe::columns(context, &table).await?.schema())),
+        Asked::Plan { of, .. } => {
+            let parameters = parameters::fields(&planned(context, of).await?, declared)?;
+            Ok(StatementDescription { columns: explain::schema(), parameters })
+        }
+        Asked::Rows(statement) => {
+            let headings = Headings::of(&statement);
+            let plan = planned(context, statement).await?;
+            let parameters = parameters::fields(&plan, declared)?;
+            let plan = parameters::with_nulls(plan, &parameters)?;
+            // types are known only when they have been coerced
+            let plan = context.execute_logical_plan(plan).await?.create_physical_plan().await?;
+            Ok(StatementDescription { columns: headings.schema(&plan.schema()), parameters })
         }
     }
 }
@@ -185,11 +231,11 @@ fn with_quoted_end(text: &str) -> Option<(String, Quoted)> {
     (!quoted.is_empty()).then_some((again, Quoted(quoted)))
 }
 
-async fn planned(context: &SessionContext, statement: Statement) -> Result<datafusion::prelude::DataFrame> {
+async fn planned(context: &SessionContext, statement: Statement) -> Result<LogicalPlan> {
     let plan = context.state().statement_to_plan(statement).await?;
     let read_only = SQLOptions::new().with_allow_ddl(false).with_allow_dml(false).with_allow_statements(false);
     read_only.verify_plan(&plan)?;
-    context.execute_logical_plan(plan).await
+    Ok(plan)
 }
 
 /// An answer that is there at once.

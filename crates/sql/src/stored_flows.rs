@@ -41,6 +41,19 @@ pub struct FlowSelection {
     pub columns: Vec<Column>,
     /// Comparisons that all of them pass.
     pub comparisons: Vec<FlowComparison>,
+    /// Bounds on when they began or ended that also flows without that time pass, by when they were received: those of windows.
+    pub windows: Vec<WindowBound>,
+}
+
+/// A bound on when a flow began or ended, or was received when that is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WindowBound {
+    /// The column: `start` or `end`.
+    pub column: Column,
+    /// How it is compared.
+    pub operator: Comparison,
+    /// With which time, in milliseconds since the epoch.
+    pub time_ms: i64,
 }
 
 /// A comparison of a column with a constant. Rows without a value do not pass.
@@ -116,17 +129,42 @@ fn received(operator: Operator, value: &ScalarValue) -> Option<Range<i64>> {
     })
 }
 
-/// What a store is asked to compare.
-fn pushed(column: Column, operator: Operator, value: &ScalarValue) -> Option<FlowComparison> {
-    let operator = match operator {
+/// A bound of a window: `column >= time OR column IS NULL AND received >= time`.
+fn window_bound(filter: &Expr) -> Option<WindowBound> {
+    let Expr::BinaryExpr(BinaryExpr { left, op: Operator::Or, right }) = filter else { return None };
+    [(left, right), (right, left)].into_iter().find_map(|(test, rest)| {
+        let (column, operator, value) = comparison(test)?;
+        let Expr::BinaryExpr(BinaryExpr { left, op: Operator::And, right }) = &**rest else { return None };
+        let is_null = |expr: &Expr| {
+            let Expr::IsNull(expr) = expr else { return false };
+            matches!(&**expr, Expr::Column(other) if other.name == column.name())
+        };
+        let same = |expr: &Expr| comparison(expr) == Some((Column::Received, operator, value));
+        let is_window = is_null(left) && same(right) || is_null(right) && same(left);
+        let ScalarValue::TimestampMillisecond(Some(time_ms), _) = *value else { return None };
+        let is_time = matches!(column, Column::Start | Column::End);
+        (is_window && is_time).then_some(WindowBound { column, operator: compared(operator)?, time_ms })
+    })
+}
+
+/// How a store is asked to compare.
+fn compared(operator: Operator) -> Option<Comparison> {
+    Some(match operator {
         Operator::Eq => Comparison::Equal,
         Operator::Lt => Comparison::Less,
         Operator::LtEq => Comparison::LessOrEqual,
         Operator::Gt => Comparison::Greater,
         Operator::GtEq => Comparison::GreaterOrEqual,
         _ => return None,
-    };
+    })
+}
+
+/// What a store is asked to compare.
+fn pushed(column: Column, operator: Operator, value: &ScalarValue) -> Option<FlowComparison> {
+    let operator = compared(operator)?;
     let value = match value {
+        // a store compares unsigned numbers; no flow is from before 1970
+        ScalarValue::TimestampMillisecond(Some(ms), _) => ComparedValue::Number(u64::try_from(*ms).ok()?),
         ScalarValue::UInt8(Some(number)) => ComparedValue::Number(u64::from(*number)),
         ScalarValue::UInt16(Some(number)) => ComparedValue::Number(u64::from(*number)),
         ScalarValue::UInt32(Some(number)) => ComparedValue::Number(u64::from(*number)),
@@ -139,7 +177,12 @@ fn pushed(column: Column, operator: Operator, value: &ScalarValue) -> Option<Flo
 
 /// What a question wants, by its conditions.
 fn selection(filters: &[Expr], columns: Vec<Column>) -> FlowSelection {
-    let mut selection = FlowSelection { received_ms: i64::MIN..i64::MAX, columns, comparisons: Vec::new() };
+    let mut selection = FlowSelection {
+        received_ms: i64::MIN..i64::MAX,
+        columns,
+        comparisons: Vec::new(),
+        windows: filters.iter().filter_map(window_bound).collect(),
+    };
     for (column, operator, value) in filters.iter().filter_map(comparison) {
         if column == Column::Received {
             if let Some(more) = received(operator, value) {
@@ -164,9 +207,9 @@ impl TableProvider for StoredTable {
     }
 
     fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
-        let decide = |filter: &&Expr| match comparison(filter) {
-            Some(_) => TableProviderFilterPushDown::Inexact,
-            None => TableProviderFilterPushDown::Unsupported,
+        let decide = |filter: &&Expr| {
+            let is_used = comparison(filter).is_some() || window_bound(filter).is_some();
+            if is_used { TableProviderFilterPushDown::Inexact } else { TableProviderFilterPushDown::Unsupported }
         };
         Ok(filters.iter().map(decide).collect())
     }
@@ -238,6 +281,10 @@ mod tests {
             col("src_addr").eq(lit(ScalarValue::Binary(Some(vec![192, 0, 2, 1])))),
             col("dst_port").not_eq(lit(80_u16)),
             col("bytes").eq(col("packets")),
+            col("start").lt(ms(70)),
+            col("end").gt_eq(ms(7)).or(col("end").is_null().and(col("received").gt_eq(ms(7)))),
+            // another time, so no window
+            col("end").gt_eq(ms(8)).or(col("end").is_null().and(col("received").gt_eq(ms(9)))),
         ];
         let found = selection(&filters, vec![Column::Bytes]);
         assert_eq!(found.received_ms, 5..90);
@@ -248,7 +295,10 @@ mod tests {
                 compared(Column::DstPort, Comparison::Equal, ComparedValue::Number(443)),
                 compared(Column::Bytes, Comparison::GreaterOrEqual, ComparedValue::Number(9)),
                 compared(Column::SrcAddr, Comparison::Equal, ComparedValue::Octets(vec![192, 0, 2, 1])),
+                compared(Column::Start, Comparison::Less, ComparedValue::Number(70)),
             ]
         );
+        let window = WindowBound { column: Column::End, operator: Comparison::GreaterOrEqual, time_ms: 7 };
+        assert_eq!(found.windows, [window]);
     }
 }

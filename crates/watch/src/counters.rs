@@ -3,6 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use weir_notify::NotifyCounts;
+
 use crate::panes::PaneCounts;
 
 /// What happened to a watch.
@@ -10,6 +12,8 @@ use crate::panes::PaneCounts;
 pub struct WatchCounts {
     /// What happened to rows.
     pub panes: PaneCounts,
+    /// What became of reports that actions send.
+    pub notify: NotifyCounts,
     /// Windows that closed.
     pub windows_closed: u64,
     /// Windows that were asked and answered.
@@ -68,10 +72,11 @@ pub(crate) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl WatchCounters {
-    pub(crate) fn counts(&self) -> WatchCounts {
+    pub(crate) fn counts(&self, notify: NotifyCounts) -> WatchCounts {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         WatchCounts {
             panes: *locked(&self.panes),
+            notify,
             windows_closed: of(&self.windows_closed),
             windows_answered: of(&self.windows_answered),
             windows_shed: of(&self.windows_shed),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use weir_archive::ArchiveError;
 use weir_chain::OptionError;
+use weir_reports::JournalError;
 use weir_sql::EngineError;
 
 /// Why a watch cannot be read or run.
@@ -44,6 +45,12 @@ pub enum WatchError {
         /// Why.
         source: Box<EngineError>,
     },
+    /// A watch asks history, and there is no archive.
+    #[error("watch '{name}' asks history, and no archive is named\nhint: name one in the option 'archive'")]
+    NoHistory {
+        /// The watch.
+        name: String,
+    },
     /// Two watches have one name.
     #[error("two watches are named '{name}'")]
     TwoOfName {
@@ -54,13 +61,8 @@ pub enum WatchError {
     #[error("cannot read the archive")]
     Archive(#[from] ArchiveError),
     /// The journal cannot be written or read.
-    #[error("cannot use {}", path.display())]
-    Journal {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
+    #[error(transparent)]
+    Journal(#[from] JournalError),
     /// A thread could not be started.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),

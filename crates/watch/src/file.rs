@@ -6,25 +6,12 @@ use toml::{Table, Value};
 use weir_chain::options::Given;
 use weir_chain::{OptionError, TimeSpan, choices, options};
 use weir_flow::Column;
+use weir_notify::Action;
+use weir_reports::Severity;
 use weir_sql::standing::QuerySetup;
 use weir_sql::standing::dialect::{Parameter, Parameters};
 
 use crate::WatchError;
-use crate::actions::Action;
-
-choices! {
-    /// How serious a report is.
-    pub enum Severity {
-        /// Good to know.
-        Info = "info",
-        /// Look at it some time.
-        Notice = "notice",
-        /// Look at it today.
-        Warning = "warning",
-        /// Look at it now.
-        Critical = "critical",
-    }
-}
 
 choices! {
     /// The time of a flow that decides in which window it is.
@@ -147,11 +134,7 @@ impl WatchFile {
             text.parse().map_err(|error: toml::de::Error| OptionError::new("", error.to_string()))?;
         let parameters = sub_table(&mut table, "parameters")?;
         let views = sub_table(&mut table, "views")?;
-        let actions = match table.remove("actions") {
-            None => Vec::new(),
-            Some(Value::Array(actions)) => actions,
-            Some(_) => return Err(OptionError::new("actions", "each action is a table [[actions]]")),
-        };
+        let actions = Action::read_all(table.remove("actions"), folder)?;
         let options: WatchOptions = weir_chain::options::read(&Given::from_table(table, folder))?;
         let parameters: Result<Parameters, _> =
             parameters.into_iter().map(|(name, value)| Ok((name.clone(), parameter(&name, &value)?))).collect();
@@ -164,11 +147,6 @@ impl WatchFile {
             views: views.collect::<Result<_, _>>()?,
             parameters: parameters?,
         };
-        let actions = actions.into_iter().map(|action| match action {
-            Value::Table(table) => Action::read(table, folder),
-            _ => Err(OptionError::new("actions", "each action is a table [[actions]]")),
-        });
-        let actions = actions.collect::<Result<_, _>>()?;
         Ok(Self { name: name.to_owned(), options, setup, actions })
     }
 }

@@ -5,13 +5,15 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use arrow::array::RecordBatch;
 use crossbeam_channel::{Receiver, Sender};
-use weir_archive::{ArchiveHandle, FollowEvent, FollowOptions, FollowPosition, FollowedDelivery, Follower};
+use weir_archive::{FollowEvent, FollowPosition, FollowedDelivery};
 use weir_flow::Column;
 
 use crate::WatchError;
 use crate::counters::{WatchCounters, locked};
 use crate::error::with_causes;
+use crate::flow_source::{FlowSource, HistoryArchive, SourceEvent};
 use crate::flows::Flows;
 use crate::panes::{ClosedWindow, Panes};
 use crate::shared::{Shared, now_ms};
@@ -22,9 +24,6 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 /// How often following is tried again before the runner ends.
 const RETRIES_MAX: u32 = 60;
-
-/// Opens a follower of the archive after a position.
-pub type Follow = Box<dyn Fn(FollowPosition, FollowOptions) -> Result<Follower, WatchError> + Send>;
 
 /// What the thread that follows is told.
 pub(crate) enum FollowCommand {
@@ -54,8 +53,8 @@ pub(crate) struct FollowedWatch {
 
 impl FollowedWatch {
     /// Puts what the archive has of open windows into the panes.
-    fn load(&mut self, handle: &ArchiveHandle) -> Result<(), WatchError> {
-        let snapshot = Arc::new(handle.snapshot()?);
+    fn load(&mut self, archive: &HistoryArchive) -> Result<(), WatchError> {
+        let snapshot = Arc::new(archive.snapshot()?);
         self.after = snapshot.follow_position();
         let begin_ms = self.asked_through_ms.unwrap_or_else(now_ms);
         let from_ms = self.panes.first_end_after(begin_ms).saturating_sub(self.panes.size_max_ms());
@@ -65,12 +64,13 @@ impl FollowedWatch {
         Ok(())
     }
 
-    fn hand_over(&mut self, closed: Vec<ClosedWindow>) -> Option<String> {
+    fn hand_over(&mut self, closed: Vec<ClosedWindow>, waits: bool) -> Option<String> {
         *locked(&self.counters.panes) = self.panes.counts();
         let was_shedding = self.is_shedding;
         for window in closed {
             self.counters.windows_closed.fetch_add(1, Ordering::Relaxed);
-            self.is_shedding = self.closed.try_send(window).is_err();
+            self.is_shedding =
+                if waits { self.closed.send(window).is_err() } else { self.closed.try_send(window).is_err() };
             self.counters.windows_shed.fetch_add(u64::from(self.is_shedding), Ordering::Relaxed);
         }
         (self.is_shedding && !was_shedding)
@@ -80,9 +80,9 @@ impl FollowedWatch {
 
 /// The thread that follows.
 pub(crate) struct FollowThread {
-    pub(crate) follow: Follow,
-    pub(crate) follower: Follower,
-    pub(crate) columns: Vec<Column>,
+    pub(crate) source: FlowSource,
+    /// Whether windows wait for a watch that is slow, and flows for them.
+    pub(crate) waits: bool,
     pub(crate) watches: Vec<FollowedWatch>,
     pub(crate) controls: Receiver<FollowCommand>,
     pub(crate) shared: Shared,
@@ -95,7 +95,11 @@ impl FollowThread {
             while let Ok(control) = self.controls.try_recv() {
                 self.obey(control)?;
             }
-            match self.follower.next_timeout(LOOK_EVERY) {
+            match self.source.next_timeout(LOOK_EVERY) {
+                Ok(Some(SourceEvent::End)) => {
+                    self.close_all();
+                    return Ok(());
+                }
                 Ok(Some(event)) => {
                     retries = 0;
                     if self.take(event) {
@@ -123,26 +127,32 @@ impl FollowThread {
         match control {
             FollowCommand::Leave(name) => self.watches.retain(|watch| watch.name != name),
             FollowCommand::Join(mut watch) => {
-                if let Err(error) = watch.load(&self.shared.handle) {
+                if !self.source.is_stream()
+                    && let Err(error) = watch.load(&self.shared.history)
+                {
                     let name = &watch.name;
                     self.shared
                         .notice(format!("watch '{name}' ends, the archive cannot be read: {}", with_causes(&error)));
                     return Ok(());
                 }
-                let missing: Vec<_> = watch.columns.iter().filter(|column| !self.columns.contains(column)).collect();
-                if !missing.is_empty() {
-                    self.columns.extend(missing);
-                    let options = FollowOptions { columns: Some(self.columns.clone()), ..FollowOptions::default() };
-                    self.follower = (self.follow)(self.follower.position(), options)?;
-                }
+                self.source.widen(&watch.columns)?;
                 self.watches.push(*watch);
+                self.shared.joined.fetch_add(1, Ordering::Relaxed);
             }
         }
         Ok(())
     }
 
     /// Whether there were flows.
-    fn take(&mut self, event: FollowEvent) -> bool {
+    fn take(&mut self, event: SourceEvent) -> bool {
+        let event = match event {
+            SourceEvent::Followed(event) => event,
+            SourceEvent::Rows(rows) => {
+                self.take_rows(&rows, None);
+                return true;
+            }
+            SourceEvent::End => return false,
+        };
         match event {
             FollowEvent::Delivery(delivery) => {
                 self.take_delivery(&delivery);
@@ -163,12 +173,19 @@ impl FollowThread {
         if delivery.rows_missing > 0 {
             self.shared.notice(format!("{} flows of delivery {} are gone", delivery.rows_missing, delivery.position));
         }
-        let Some(flows) = &delivery.flows else { return };
-        let now_ms = now_ms();
-        for watch in self.watches.iter_mut().filter(|watch| delivery.position > watch.after) {
+        if let Some(flows) = &delivery.flows {
+            self.take_rows(flows.record_batch(), Some(delivery.position));
+        }
+    }
+
+    /// Rows of the archive at a position, or of a chain.
+    fn take_rows(&mut self, rows: &RecordBatch, position: Option<FollowPosition>) {
+        let (now_ms, waits) = (now_ms(), self.waits);
+        let is_new = |watch: &FollowedWatch| position.is_none_or(|position| position > watch.after);
+        for watch in self.watches.iter_mut().filter(|watch| is_new(watch)) {
             let mut closed = Vec::new();
-            watch.panes.take(flows.record_batch(), &mut closed);
-            if let Some(notice) = watch.hand_over(closed) {
+            watch.panes.take(rows, &mut closed);
+            if let Some(notice) = watch.hand_over(closed, waits) {
                 self.shared.notice(notice);
             }
             let is_ahead = watch.panes.rewind(now_ms);
@@ -182,10 +199,32 @@ impl FollowThread {
 
     /// Nothing came for so long: windows close by the clock.
     fn idle(&mut self, quiet: Duration) {
+        if !self.source.is_live(now_ms()) {
+            return;
+        }
+        let waits = self.waits;
         for watch in self.watches.iter_mut().filter(|watch| quiet >= watch.idle) {
             let mut closed = Vec::new();
             watch.panes.advance(now_ms().saturating_sub(watch.idle.as_millis() as i64), &mut closed);
-            if let Some(notice) = watch.hand_over(closed) {
+            if let Some(notice) = watch.hand_over(closed, waits) {
+                self.shared.notice(notice);
+            }
+        }
+    }
+
+    /// A chain has ended: its last windows close with what they have.
+    fn close_all(&mut self) {
+        // a watch may have been on its way
+        while let Ok(control) = self.controls.try_recv() {
+            let _ = self.obey(control);
+        }
+        let Some(latest_ms) = self.source.latest_ms() else { return };
+        let waits = self.waits;
+        for watch in &mut self.watches {
+            let mut closed = Vec::new();
+            let end_ms = watch.panes.first_end_after(latest_ms).saturating_add(watch.panes.size_max_ms());
+            watch.panes.close_through(end_ms, &mut closed);
+            if let Some(notice) = watch.hand_over(closed, waits) {
                 self.shared.notice(notice);
             }
         }

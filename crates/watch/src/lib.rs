@@ -8,20 +8,18 @@
 //! The process that collects does not wait for any of this: the runner follows the archive, from memory in the same
 //! process and from files in another, and what it cannot keep up with it reads later. So a watch sees each flow that
 //! the archive has, exactly once, also over restarts: the [`journal`] keeps how far each watch is, and reports are
-//! durable before they are sent. What speaks against following is a delay, of the collector's deliveries (at most 0.2 s).
+//! durable before they are sent, which `weir_notify` does. What speaks against following is a delay, of the collector's deliveries (at most 0.2 s).
 
-pub mod actions;
 pub mod backtest;
 pub mod error;
 pub mod file;
-pub mod journal;
 pub mod panes;
 pub mod report;
-pub mod reports;
 pub mod runner;
+pub mod transform;
 
-mod action_sender;
 mod counters;
+mod flow_source;
 mod flows;
 mod following;
 mod shared;
@@ -32,10 +30,11 @@ mod worker;
 pub use backtest::{Backtest, Firing, Outcome};
 pub use counters::WatchCounts;
 pub use error::WatchError;
-pub use file::{Severity, TimeColumn, WatchFile, WatchOptions};
-pub use following::Follow;
-pub use journal::acknowledge;
+pub use file::{TimeColumn, WatchFile, WatchOptions};
+pub use flow_source::{FlowFeed, Follow};
 pub use report::Report;
 pub use runner::{Runner, RunnerOptions};
 pub use shared::Message;
 pub use watch::plan;
+pub use weir_notify::Action;
+pub use weir_reports::{JournalError, Retention, Severity, acknowledge, journal, reports};

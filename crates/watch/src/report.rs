@@ -4,9 +4,10 @@ use arrow::array::RecordBatch;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use weir_print::{Format, OutputOptions, write_batches};
+use weir_reports::Severity;
 use weir_sql::standing::Window;
 
-use crate::file::{Severity, WatchFile};
+use crate::file::WatchFile;
 use crate::template;
 
 /// What a watch found in a window.
@@ -45,7 +46,7 @@ impl Report {
             "id": self.id,
             "watch": self.watch,
             "title": self.title,
-            "severity": severity_name(self.severity),
+            "severity": self.severity.word(),
             "window_start": time_text(self.window.start_ms),
             "window_end": time_text(self.window.end_ms),
             "key": self.key,
@@ -57,9 +58,17 @@ impl Report {
         })
     }
 
+    /// As the journal keeps it.
+    pub(crate) fn members(&self) -> Map<String, Value> {
+        match self.json() {
+            Value::Object(members) => members,
+            _ => Map::new(),
+        }
+    }
+
     /// In one line for people, and one for the command to run next.
     pub fn text(&self) -> String {
-        let severity = severity_name(self.severity);
+        let severity = self.severity.word();
         let first = self.evidence.first().map(|row| row_text(row, &self.columns)).unwrap_or_default();
         let more = match self.rows {
             0 | 1 => String::new(),
@@ -80,16 +89,6 @@ impl Report {
             text.push_str(&self.next);
         }
         text
-    }
-}
-
-/// A severity as its word.
-pub fn severity_name(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Info => "info",
-        Severity::Notice => "notice",
-        Severity::Warning => "warning",
-        Severity::Critical => "critical",
     }
 }
 

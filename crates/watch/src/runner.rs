@@ -15,23 +15,30 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
-use weir_archive::{ArchiveHandle, FollowOptions, Follower, HandleOptions};
+use weir_archive::{FollowOptions, Follower};
 use weir_chain::StopSignal;
 use weir_flow::Column;
+use weir_notify::{Action, Notifier, NotifyCounters, Scope};
+use weir_reports::{Journal, Retention};
 use weir_sql::standing::{StandingEngine, StandingOptions};
 
 use crate::WatchError;
-use crate::action_sender::ActionSender;
 use crate::counters::{WatchCounters, WatchCounts, locked};
 use crate::file::WatchFile;
-use crate::following::{Follow, FollowCommand, FollowThread, LOOK_EVERY};
-use crate::journal::Journal;
+use crate::flow_source::{FlowFeed, FlowSource, Follow, HistoryArchive, stream};
+use crate::following::{FollowCommand, FollowThread, LOOK_EVERY};
 use crate::shared::{Message, Shared, permits};
 use crate::watch::Watch;
 use crate::worker::Worker;
 
 /// Messages that may wait to be printed. Nothing waits for that: further reports are in the journal only, and counted.
 const MESSAGES_MAX: usize = 10_000;
+
+/// How often it is looked whether watches have joined.
+const JOIN_LOOK_EVERY: Duration = Duration::from_millis(1);
+
+/// Folder of the journal in an archive, when no other is named.
+pub const JOURNAL_FOLDER: &str = "watch";
 
 /// Options of a [`Runner`].
 #[derive(Debug, Clone)]
@@ -40,6 +47,10 @@ pub struct RunnerOptions {
     pub archive: PathBuf,
     /// Folder of the journal; in the archive by default.
     pub journal: Option<PathBuf>,
+    /// How long reports are kept in the journal.
+    pub retention: Retention,
+    /// Where the reports of all watches go, besides the actions of each.
+    pub actions: Vec<Action>,
     /// Limits of the statements.
     pub standing: StandingOptions,
     /// Statements that run at a time; one per core by default.
@@ -53,6 +64,8 @@ impl RunnerOptions {
         Self {
             archive: archive.to_owned(),
             journal: None,
+            retention: Retention::default(),
+            actions: Vec::new(),
             standing: StandingOptions::default(),
             statements_at_once: cores,
         }
@@ -60,7 +73,7 @@ impl RunnerOptions {
 
     /// The folder of the journal.
     pub fn journal_folder(&self) -> PathBuf {
-        self.journal.clone().unwrap_or_else(|| self.archive.join("watch"))
+        self.journal.clone().unwrap_or_else(|| self.archive.join(JOURNAL_FOLDER))
     }
 }
 
@@ -72,8 +85,48 @@ pub struct Runner {
     engine: StandingEngine,
     shared: Option<Shared>,
     watches: Vec<RunningWatch>,
+    /// Of the actions of all watches.
+    notifiers: RunningNotifiers,
     follower: JoinHandle<Result<(), WatchError>>,
     stop: StopSignal,
+}
+
+/// Threads that send reports.
+#[derive(Debug, Default)]
+struct RunningNotifiers {
+    threads: Vec<JoinHandle<()>>,
+    counters: Arc<NotifyCounters>,
+    /// Set when they are to send what is left, and end.
+    is_ending: Arc<AtomicBool>,
+}
+
+impl RunningNotifiers {
+    /// Starts one for each action; none when one cannot be started.
+    fn start(scope: &Scope, actions: &[Action], folder: &Path, shared: &Shared) -> Result<Self, WatchError> {
+        let mut running = Self::default();
+        let mut start = || -> Result<(), WatchError> {
+            for action in actions {
+                let shared = shared.clone();
+                let notice = Arc::new(move |text| shared.notice(text));
+                let notifier = Notifier::new(scope, action, folder, &running.counters, notice)?;
+                running.threads.push(notifier.start(&running.is_ending).map_err(WatchError::Thread)?);
+            }
+            Ok(())
+        };
+        let started = start();
+        // those that have started must not wait for a watch that will not come
+        running.is_ending.store(started.is_err(), Ordering::Relaxed);
+        started.map(|()| running)
+    }
+
+    fn end(self) {
+        self.is_ending.store(true, Ordering::Relaxed);
+        for thread in self.threads {
+            if let Err(panic) = thread.join() {
+                std::panic::resume_unwind(panic);
+            }
+        }
+    }
 }
 
 /// A watch of a runner.
@@ -82,21 +135,17 @@ struct RunningWatch {
     name: String,
     counters: Arc<WatchCounters>,
     worker: JoinHandle<()>,
-    senders: Vec<JoinHandle<()>>,
+    notifiers: RunningNotifiers,
     /// Set when the worker is to end.
     leaving: Arc<AtomicBool>,
-    /// Set when the worker has ended, so that senders send what is left and end.
-    is_ending: Arc<AtomicBool>,
 }
 
 impl RunningWatch {
     fn end(self) {
         let ended = self.worker.join();
-        self.is_ending.store(true, Ordering::Relaxed);
-        for thread in self.senders.into_iter().map(JoinHandle::join).chain([ended]) {
-            if let Err(panic) = thread {
-                std::panic::resume_unwind(panic);
-            }
+        self.notifiers.end();
+        if let Err(panic) = ended {
+            std::panic::resume_unwind(panic);
         }
     }
 }
@@ -111,35 +160,60 @@ impl Runner {
 
     /// As [`start`](Self::start), with followers that `follow` opens.
     pub fn start_on(options: &RunnerOptions, stop: &StopSignal, follow: Follow) -> Result<Self, WatchError> {
+        // first, so that no journal is made where there is no archive
+        let history = HistoryArchive::open(&options.archive)?;
+        let after = history.snapshot()?.follow_position();
+        let columns = vec![Column::Received];
+        let follower = follow(after, FollowOptions { columns: Some(columns.clone()), ..FollowOptions::default() })?;
+        Self::start_with(options, stop, FlowSource::Archive { follow, follower, columns }, history, false)
+    }
+
+    /// Takes rows that a chain hands over by the [`FlowFeed`], of which at most so many wait; whoever hands them over then waits
+    /// too if `waits`. Watches that ask history need `archive`, which is opened when it is first asked. [`finish`](Self::finish) ends it.
+    pub fn start_fed(
+        options: &RunnerOptions,
+        archive: Option<&Path>,
+        rows_max: u64,
+        waits: bool,
+    ) -> Result<(Self, FlowFeed), WatchError> {
+        let (feed, source) = stream(rows_max, waits);
+        let history = HistoryArchive::named(archive.map(Path::to_owned));
+        Ok((Self::start_with(options, &StopSignal::new(), source, history, waits)?, feed))
+    }
+
+    fn start_with(
+        options: &RunnerOptions,
+        stop: &StopSignal,
+        source: FlowSource,
+        history: HistoryArchive,
+        waits: bool,
+    ) -> Result<Self, WatchError> {
         let engine = StandingEngine::new(&options.standing)
             .map_err(|source| WatchError::Statement { name: String::new(), source: Box::new(source) })?;
-        // first, so that no journal is made where there is no archive
-        let handle = ArchiveHandle::open(&options.archive, &HandleOptions::default())?;
-        let journal = Journal::open(&options.journal_folder())?;
-        let after = handle.snapshot()?.follow_position();
+        let journal = Journal::open(&options.journal_folder(), options.retention)?;
         let (sender, messages) = bounded(MESSAGES_MAX);
         let (control, controls) = unbounded();
         let shared = Shared {
             archive: options.archive.display().to_string(),
             journal: Arc::new(Mutex::new(journal)),
-            handle: Arc::new(handle),
+            history: Arc::new(history),
+            is_stream: source.is_stream(),
             permits: permits(options.statements_at_once.max(1)),
             messages: sender,
+            joined: Arc::default(),
             is_failed: Arc::default(),
             stop: stop.clone(),
         };
-        let columns = vec![Column::Received];
-        let follower = follow(after, FollowOptions { columns: Some(columns.clone()), ..FollowOptions::default() })?;
-        let mut following =
-            FollowThread { follow, follower, columns, watches: Vec::new(), controls, shared: shared.clone() };
+        let mut following = FollowThread { source, waits, watches: Vec::new(), controls, shared: shared.clone() };
         let run = move || {
             let result = following.run();
             following.shared.is_failed.fetch_or(result.is_err(), Ordering::Relaxed);
             result
         };
         let follower = thread::Builder::new().name("watch-follow".to_owned()).spawn(run).map_err(WatchError::Thread)?;
+        let notifiers = RunningNotifiers::start(&Scope::All, &options.actions, &options.journal_folder(), &shared)?;
         let (watches, shared, stop) = (Vec::new(), Some(shared), stop.clone());
-        Ok(Self { messages, control, engine, shared, watches, follower, stop })
+        Ok(Self { messages, control, engine, shared, watches, notifiers, follower, stop })
     }
 
     /// Plans the statement of a watch, and lets it catch up and join.
@@ -149,23 +223,18 @@ impl Runner {
         if self.watches.iter().any(|watch| watch.name == name) {
             return Err(WatchError::TwoOfName { name });
         }
+        let scope = Scope::Watch(name.clone());
         let actions = file.actions.clone();
         let watch = Watch::prepare(file, &self.engine, &shared.archive)?;
-        let counters = Arc::new(WatchCounters::default());
-        let (folder, leaving) = (locked(&shared.journal).folder().to_owned(), Arc::default());
-        let is_ending = Arc::<AtomicBool>::default();
-        let mut senders = Vec::new();
-        let start = || {
-            for action in &actions {
-                senders.push(ActionSender::start(&name, action, &folder, &is_ending, shared)?);
-            }
-            Worker::start(watch, Arc::clone(&counters), self.control.clone(), &leaving, shared)
-        };
-        let worker = start().inspect_err(|_| {
-            // those that have started must not wait for a watch that will not come
-            is_ending.store(true, Ordering::Relaxed);
-        })?;
-        self.watches.push(RunningWatch { name, counters, worker, senders, leaving, is_ending });
+        if watch.query.has_history() && !shared.history.is_some() {
+            return Err(WatchError::NoHistory { name });
+        }
+        let (counters, leaving) = (Arc::<WatchCounters>::default(), Arc::default());
+        let folder = locked(&shared.journal).folder().to_owned();
+        let notifiers = RunningNotifiers::start(&scope, &actions, &folder, shared)?;
+        let worker = Worker::start(watch, Arc::clone(&counters), self.control.clone(), &leaving, shared)
+            .inspect_err(|_| notifiers.is_ending.store(true, Ordering::Relaxed))?;
+        self.watches.push(RunningWatch { name, counters, worker, notifiers, leaving });
         Ok(())
     }
 
@@ -190,6 +259,14 @@ impl Runner {
         self.messages.recv_timeout(timeout).ok()
     }
 
+    /// Waits until all watches that were added get flows.
+    pub fn wait_joined(&self) {
+        let Some(shared) = &self.shared else { return };
+        while shared.joined.load(Ordering::Relaxed) < self.watches.len() && !self.is_ended() {
+            thread::sleep(JOIN_LOOK_EVERY);
+        }
+    }
+
     /// Whether it has ended: because it was stopped, or by an error that [`end`](Self::end) gives.
     pub fn is_ended(&self) -> bool {
         self.follower.is_finished()
@@ -197,26 +274,43 @@ impl Runner {
 
     /// What happened to each watch.
     pub fn counts(&self) -> Vec<(String, WatchCounts)> {
-        self.watches.iter().map(|watch| (watch.name.clone(), watch.counters.counts())).collect()
+        self.watches
+            .iter()
+            .map(|watch| (watch.name.clone(), watch.counters.counts(watch.notifiers.counters.counts())))
+            .collect()
+    }
+
+    /// What became of the reports that go to the actions of all watches.
+    pub fn notify_counters(&self) -> Arc<NotifyCounters> {
+        Arc::clone(&self.notifiers.counters)
     }
 
     /// Stops, and waits for answers that are on their way; messages that are left go to `rest`. Windows that wait are asked by
     /// the next start.
-    pub fn end(mut self, mut rest: impl FnMut(Message)) -> Result<Vec<(String, WatchCounts)>, WatchError> {
+    pub fn end(self, rest: impl FnMut(Message)) -> Result<Vec<(String, WatchCounts)>, WatchError> {
         self.stop.set();
+        self.finish(rest)
+    }
+
+    /// As [`end`](Self::end), after all that a chain handed over was asked: its [`FlowFeed`] must have been dropped.
+    pub fn finish(mut self, mut rest: impl FnMut(Message)) -> Result<Vec<(String, WatchCounts)>, WatchError> {
         self.shared = None;
         drop(self.control);
-        let (watches, follower) = (std::mem::take(&mut self.watches), self.follower);
-        let counters: Vec<_> = watches.iter().map(|watch| (watch.name.clone(), Arc::clone(&watch.counters))).collect();
+        let (watches, notifiers, follower) = (std::mem::take(&mut self.watches), self.notifiers, self.follower);
+        let shared = |watch: &RunningWatch| {
+            (watch.name.clone(), Arc::clone(&watch.counters), Arc::clone(&watch.notifiers.counters))
+        };
+        let counters: Vec<_> = watches.iter().map(shared).collect();
         let ending = thread::spawn(move || {
             watches.into_iter().for_each(RunningWatch::end);
+            notifiers.end();
             Ok(())
         });
         // until every thread that has something to say has ended
         self.messages.iter().for_each(&mut rest);
         ended(follower)?;
         ended(ending)?;
-        Ok(counters.into_iter().map(|(name, counters)| (name, counters.counts())).collect())
+        Ok(counters.into_iter().map(|(name, counters, notify)| (name, counters.counts(notify.counts()))).collect())
     }
 }
 

@@ -1,14 +1,14 @@
 //! What the threads of a runner share.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crossbeam_channel::{Receiver, Sender, unbounded};
-use weir_archive::ArchiveHandle;
 use weir_chain::StopSignal;
+use weir_reports::Journal;
 
-use crate::journal::Journal;
+use crate::flow_source::HistoryArchive;
 use crate::report::Report;
 
 /// What a runner has to say while it runs.
@@ -34,9 +34,13 @@ pub(crate) fn permits(count: usize) -> (Sender<()>, Receiver<()>) {
 pub(crate) struct Shared {
     pub(crate) archive: String,
     pub(crate) journal: Arc<Mutex<Journal>>,
-    pub(crate) handle: Arc<ArchiveHandle>,
+    pub(crate) history: Arc<HistoryArchive>,
+    /// Whether flows come from a chain, so that those of the past cannot be read again.
+    pub(crate) is_stream: bool,
     pub(crate) permits: (Sender<()>, Receiver<()>),
     pub(crate) messages: Sender<Message>,
+    /// Watches that have joined since the start.
+    pub(crate) joined: Arc<AtomicUsize>,
     pub(crate) is_failed: Arc<AtomicBool>,
     pub(crate) stop: StopSignal,
 }

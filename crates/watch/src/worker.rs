@@ -9,13 +9,14 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Sender, bounded};
 use weir_archive::FollowPosition;
+use weir_reports::journal::WatchState;
+use weir_reports::{Acknowledgements, JournalError};
 
 use crate::WatchError;
 use crate::counters::{WatchCounters, locked};
 use crate::error::with_causes;
 use crate::flows::{Flows, Pieces};
 use crate::following::{FollowCommand, FollowedWatch};
-use crate::journal::{Acknowledgements, WatchState};
 use crate::panes::ClosedWindow;
 use crate::report::{Report, too_many_id};
 use crate::shared::{Message, Shared, now_ms};
@@ -68,7 +69,8 @@ impl Worker {
             let journal = locked(&shared.journal);
             let state = journal.state(&name)?.filter(|state| state.windows == watch.lengths());
             let after_ms = state.map_or(i64::MIN, |state| state.window_end_ms);
-            (state, journal.reported(&name, &watch.file.options, after_ms)?, journal.folder().to_owned())
+            let repeat_after_ms = watch.file.options.reports.repeat_after.millis();
+            (state, journal.reported(&name, repeat_after_ms, after_ms)?, journal.folder().to_owned())
         };
         let mut worker = Self {
             repeats: RepeatFilter::new(&watch.file, reported.last),
@@ -136,6 +138,9 @@ impl Worker {
             self.shared.notice(format!("watch '{name}': its last window is ahead of the clock; it begins anew"));
             return None;
         }
+        if self.shared.is_stream {
+            return Some(through_ms);
+        }
         let wait_ms = windows.lateness.millis().saturating_add(windows.idle.millis()).saturating_add(1_000);
         let near_ms = wait_ms.saturating_add(2 * self.watch.lengths().1);
         loop {
@@ -158,7 +163,7 @@ impl Worker {
         let Some(mut panes) = self.watch.panes() else { return Ok(through_ms) };
         let time = self.watch.file.options.windows.time.column();
         let columns = self.watch.query.columns().to_vec();
-        let snapshot = Arc::new(self.shared.handle.snapshot()?);
+        let snapshot = Arc::new(self.shared.history.snapshot()?);
         let flows = Flows::at(&snapshot)?;
         panes.skip_through(through_ms);
         panes.begin_at(through_ms);
@@ -191,10 +196,10 @@ impl Worker {
         let state = WatchState { window_end_ms: window.end_ms, windows: self.watch.lengths() };
         let permit = self.shared.permit();
         let asked = Instant::now();
-        let history = if self.watch.query.has_history() { self.shared.handle.snapshot().map(Some) } else { Ok(None) };
+        let history = if self.watch.query.has_history() { self.shared.history.snapshot().map(Some) } else { Ok(None) };
         let answer = match history {
             Ok(snapshot) => self.watch.ask(window, snapshot.map(Arc::new).as_ref()).map(|(_, reports)| reports),
-            Err(error) => Err(error.into()),
+            Err(error) => Err(error),
         };
         drop(permit);
         self.counters.answer_ms_max.fetch_max(asked.elapsed().as_millis() as u64, Ordering::Relaxed);
@@ -242,13 +247,23 @@ impl Worker {
     /// Writes the journal: the reports, and then how far the watch is. False when the watch ended before that was possible.
     fn commit(&self, reports: &[Report], state: &WatchState) -> bool {
         let name = &self.watch.file.name;
-        let is_appended = reports.is_empty() || self.persist(|| locked(&self.shared.journal).append(reports));
+        let is_appended = reports.is_empty() || self.persist(|| self.append(reports));
         is_appended && self.persist(|| locked(&self.shared.journal).keep_state(name, state))
+    }
+
+    /// Appends reports to the journal, and lets that remove old ones; when only this fails, it is reported and tried again later.
+    fn append(&self, reports: &[Report]) -> Result<(), JournalError> {
+        let (mut journal, now_ms) = (locked(&self.shared.journal), now_ms());
+        journal.append(reports.iter().map(Report::members), now_ms)?;
+        if let Err(error) = journal.cut(now_ms) {
+            self.shared.notice(format!("old reports cannot be removed, trying again: {}", with_causes(&error)));
+        }
+        Ok(())
     }
 
     /// Does something with the journal again and again until it works: a disk that is full has room some time. False when the
     /// watch ended before.
-    fn persist(&self, write: impl Fn() -> Result<(), WatchError>) -> bool {
+    fn persist(&self, write: impl Fn() -> Result<(), JournalError>) -> bool {
         let mut is_reported = false;
         while let Err(error) = write() {
             if !is_reported {
@@ -282,7 +297,7 @@ impl Worker {
 
     /// Records that the books of these times have as lost.
     fn lost(&self, from_ms: i64, to_ms: i64) -> Option<u64> {
-        let complete = self.shared.handle.snapshot().ok()?.completeness(from_ms, to_ms).ok()?;
+        let complete = self.shared.history.snapshot().ok()?.completeness(from_ms, to_ms).ok()?;
         Some(complete.lost_records.saturating_add(complete.lost_estimate))
     }
 }

@@ -7,7 +7,9 @@
 mod command;
 mod flags;
 mod foreground_query;
+mod open_files;
 mod running;
+mod service_manager;
 mod time_args;
 
 use std::io::IsTerminal;
@@ -41,6 +43,8 @@ enum Command {
     Series(command::series::Args),
     Watch(command::watch::Args),
     Serve(Box<command::serve::Args>),
+    Config(command::config::Args),
+    User(command::user::Args),
     #[cfg(feature = "cassandra")]
     Forward(command::forward::Args),
     Books(command::books::Args),
@@ -52,6 +56,7 @@ enum Command {
 
 fn main() -> ExitCode {
     log_to_standard_error();
+    open_files::raise_limit();
     let arguments =
         Arguments::try_parse_from(command::nfdump::arguments()).unwrap_or_else(|error| command::nfdump::exit(&error));
     let result = match arguments.command {
@@ -66,6 +71,8 @@ fn main() -> ExitCode {
         Command::Series(args) => command::series::run(&args),
         Command::Watch(args) => command::watch::run(&args),
         Command::Serve(args) => command::serve::run(&args),
+        Command::Config(args) => command::config::run(&args),
+        Command::User(args) => command::user::run(&args),
         #[cfg(feature = "cassandra")]
         Command::Forward(args) => command::forward::run(&args),
         Command::Books(args) => command::books::run(&args),
@@ -109,7 +116,7 @@ fn log_to_standard_error() {
 mod tests {
     use std::collections::BTreeMap;
 
-    use clap::CommandFactory;
+    use clap::{CommandFactory, Parser};
 
     use super::Arguments;
 
@@ -130,6 +137,38 @@ mod tests {
             assert!(after.contains("Examples:") || name == "weir nfdump", "{name} has no examples");
             assert!(after.contains(&name) || name == "weir nfdump", "the examples of {name} do not call it");
         }
+    }
+
+    /// The words of a line for a shell, as far as examples need one: quotes, redirections and comments.
+    fn words(line: &str) -> Vec<String> {
+        let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+        for letter in line.chars().chain([' ']) {
+            match (quote, letter) {
+                (None, '\'' | '"') => quote = Some(letter),
+                (Some(open), letter) if letter == open => quote = None,
+                (None, ' ') => words.extend((!word.is_empty()).then(|| std::mem::take(&mut word))),
+                (_, letter) => word.push(letter),
+            }
+        }
+        let end = words.iter().position(|word| matches!(word.as_str(), "#" | ">" | "<" | "|" | "&"));
+        words.truncate(end.unwrap_or(words.len()));
+        words
+    }
+
+    /// Examples are what people copy, so none may have an option that is gone.
+    #[test]
+    fn examples_are_commands() {
+        let mut examples = 0;
+        for (name, command) in leaves(&Arguments::command(), "weir") {
+            let after = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+            for line in after.lines().map(str::trim).filter(|line| line.starts_with("weir ")) {
+                examples += 1;
+                if let Err(error) = Arguments::try_parse_from(words(line)) {
+                    panic!("an example of {name}: {line}\n{error}");
+                }
+            }
+        }
+        assert!(examples > 60, "only {examples} examples were found");
     }
 
     #[test]

@@ -41,10 +41,10 @@ impl Foreground {
         started: impl FnOnce(&Running),
         report: impl FnMut(&Progress),
     ) -> Result<(Progress, Result<(), ChainError>), ChainError> {
-        self.run_with(chain, &Notices::to(|line| eprintln!("{line}")), every, started, report)
+        self.run_with(chain, &Notices::to(|line| eprintln!("{line}")), every, started, report, || ())
     }
 
-    /// The same with another taker of notices.
+    /// The same with another taker of notices; `hang_up` is called at each SIGHUP as well.
     pub(crate) fn run_with(
         mut self,
         chain: Chain,
@@ -52,6 +52,7 @@ impl Foreground {
         every: Option<Duration>,
         started: impl FnOnce(&Running),
         mut report: impl FnMut(&Progress),
+        hang_up: impl Fn(),
     ) -> Result<(Progress, Result<(), ChainError>), ChainError> {
         let running = chain.start_with(notices)?;
         started(&running);
@@ -66,7 +67,10 @@ impl Foreground {
                     _ = ticks.tick() => report(&running.progress()),
                     _ = self.interrupt.recv() => stop(&running, &mut stopping),
                     _ = self.terminate.recv() => stop(&running, &mut stopping),
-                    _ = self.hang_up.recv() => running.reload(),
+                    _ = self.hang_up.recv() => {
+                        running.reload();
+                        hang_up();
+                    }
                 }
             }
         });
@@ -84,20 +88,26 @@ static WAS_STOPPED: AtomicBool = AtomicBool::new(false);
 /// Whether the process was asked to stop, for a command that looks at it from time to time.
 pub(crate) struct Signals {
     is_stopping: Arc<AtomicBool>,
+    has_hung_up: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Catches SIGINT and SIGTERM from now on; a second one ends the process at once.
+    /// Catches SIGINT, SIGTERM and SIGHUP from now on; a second one of the first two ends the process at once.
     pub(crate) fn new() -> anyhow::Result<Self> {
         let mut foreground = Foreground::new()?;
         let is_stopping = Arc::new(AtomicBool::new(false));
-        let caught = Arc::clone(&is_stopping);
+        let has_hung_up = Arc::new(AtomicBool::new(false));
+        let (caught, hung_up) = (Arc::clone(&is_stopping), Arc::clone(&has_hung_up));
         let wait = move || {
             foreground.runtime.block_on(async {
                 loop {
                     tokio::select! {
                         _ = foreground.interrupt.recv() => {}
                         _ = foreground.terminate.recv() => {}
+                        _ = foreground.hang_up.recv() => {
+                            hung_up.store(true, Ordering::Relaxed);
+                            continue;
+                        }
                     }
                     if caught.swap(true, Ordering::Relaxed) {
                         eprintln!("interrupted again: ending without finishing");
@@ -107,12 +117,17 @@ impl Signals {
             });
         };
         std::thread::Builder::new().name("signals".to_owned()).spawn(wait)?;
-        Ok(Self { is_stopping })
+        Ok(Self { is_stopping, has_hung_up })
     }
 
     /// Whether one came.
     pub(crate) fn is_stopping(&self) -> bool {
         self.is_stopping.load(Ordering::Relaxed)
+    }
+
+    /// Whether SIGHUP came since the last call.
+    pub(crate) fn take_hang_up(&self) -> bool {
+        self.has_hung_up.swap(false, Ordering::Relaxed)
     }
 }
 

@@ -24,6 +24,12 @@ mod cluster;
 mod commands;
 #[path = "weir/damage.rs"]
 mod damage;
+#[path = "weir/enrichment.rs"]
+mod enrichment;
+#[path = "weir/examples.rs"]
+mod examples;
+#[path = "weir/first_day.rs"]
+mod first_day;
 #[path = "weir/foreign.rs"]
 mod foreign;
 #[cfg(feature = "cassandra")]
@@ -43,11 +49,21 @@ mod meter_live;
 mod meter_routes;
 #[path = "weir/missing.rs"]
 mod missing;
+#[path = "weir/open_files.rs"]
+mod open_files;
 #[path = "weir/query.rs"]
 mod query;
 #[path = "weir/series.rs"]
 mod series;
 #[path = "weir/serve.rs"]
 mod serve;
+#[path = "weir/serve_access.rs"]
+mod serve_access;
+#[path = "weir/serve_metrics.rs"]
+mod serve_metrics;
+#[path = "weir/serve_process.rs"]
+mod serve_process;
+#[path = "weir/service.rs"]
+mod service;
 #[path = "weir/watches.rs"]
 mod watches;

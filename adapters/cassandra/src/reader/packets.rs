@@ -31,7 +31,7 @@ impl CassandraReader {
         });
         let places = places.map_ok(|found| stream::iter(found.into_iter().map(Ok))).try_flatten();
         let reader = self.clone();
-        let partitions = places.map_ok(move |place| {
+        let partitions = places.map_ok(move |(place, _)| {
             let (reader, statement) = (reader.clone(), statement.clone());
             async move {
                 let values = (CqlTimestamp(place.bucket_ms), place.shard);

@@ -7,6 +7,7 @@ use weir_flow::{Column, ColumnType};
 
 use super::ScanRange;
 use crate::schema::quoted;
+use crate::times::TimeBound;
 use crate::values::Place;
 
 /// How a value is compared.
@@ -53,6 +54,23 @@ pub(super) struct Bound {
 }
 
 impl Predicate {
+    /// The bounds on when flows began or ended that it has.
+    pub(super) fn time_bounds(&self) -> Vec<TimeBound> {
+        let is_end = self.column == Column::End;
+        let Operand::Number(number) = &self.operand else { return Vec::new() };
+        let Ok(time_ms) = i64::try_from(*number) else { return Vec::new() };
+        if !is_end && self.column != Column::Start {
+            return Vec::new();
+        }
+        // as wide as the next larger one: notes are of whole minutes anyway
+        let uppers: &[bool] = match self.operator {
+            Operator::Equal => &[true, false],
+            Operator::Less | Operator::LessOrEqual => &[true],
+            Operator::Greater | Operator::GreaterOrEqual => &[false],
+        };
+        uppers.iter().map(|is_upper| TimeBound { is_end, is_upper: *is_upper, time_ms, or_received: false }).collect()
+    }
+
     /// The comparison that Cassandra can make; `None` when it would leave out rows that match, or cannot.
     pub(super) fn bound(&self) -> Option<Bound> {
         let sign = match self.operator {

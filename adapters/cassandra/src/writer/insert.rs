@@ -43,7 +43,7 @@ impl Inserts {
 }
 
 /// Prepares a statement that may be sent again.
-pub(super) async fn prepare(
+pub(crate) async fn prepare(
     text: &str,
     session: &Session,
     options: &CassandraOptions,
@@ -69,7 +69,16 @@ pub(super) fn insert_packet(options: &CassandraOptions) -> String {
     format!("INSERT INTO {keyspace}.packets ({names}) VALUES ({marks}){}", using_ttl(options.ttl_secs()))
 }
 
+/// The statement that notes when the flows of a partition began and ended.
+pub(super) fn insert_times(options: &CassandraOptions, using_ttl: &str) -> String {
+    format!(
+        "INSERT INTO {}.bucket_times (day, bucket, shard, start_first, start_last, end_first, end_last) \
+         VALUES (?, ?, ?, ?, ?, ?, ?){using_ttl}",
+        options.to.keyspace
+    )
+}
+
 /// The end of a statement that writes rows which expire.
-pub(super) fn using_ttl(secs: u64) -> String {
+pub(crate) fn using_ttl(secs: u64) -> String {
     if secs == 0 { String::new() } else { format!(" USING TTL {secs}") }
 }

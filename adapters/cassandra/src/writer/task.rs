@@ -1,6 +1,6 @@
 //! What becomes of one delivery.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use futures::StreamExt;
@@ -13,11 +13,12 @@ use scylla::value::CqlTimestamp;
 use tokio::sync::{Mutex, OnceCell, Semaphore};
 use weir_forward::{ForwardDelivery, StoredRows};
 
-use super::insert::{Inserts, insert_packet, prepare, using_ttl};
+use super::insert::{Inserts, insert_packet, insert_times, prepare, using_ttl};
 use crate::connect::{connect, is_final, message, statement_error};
 use crate::options::{DAY_MS, Model};
 use crate::packets::{PartitionPackets, SECOND_MS, packets};
 use crate::piece::Piece;
+use crate::times::FlowTimes;
 use crate::values::{FlowColumns, PartitionRows, Place};
 use crate::{CassandraError, CassandraOptions, schema};
 
@@ -39,6 +40,9 @@ pub(super) struct Connected {
     insert_packet: Option<PreparedStatement>,
     insert_bucket: PreparedStatement,
     buckets: Mutex<HashSet<Place>>,
+    /// In the model of flows.
+    insert_times: Option<PreparedStatement>,
+    times: Mutex<HashMap<Place, FlowTimes>>,
 }
 
 impl Cluster {
@@ -62,12 +66,18 @@ impl Cluster {
                 using_ttl(ttl)
             );
             let insert_bucket = prepare(&text, &session, &self.options).await?;
-            let insert_packet = match self.options.model {
-                Model::Flows => None,
-                Model::Packets => Some(prepare(&insert_packet(&self.options), &session, &self.options).await?),
+            let of_model = match self.options.model {
+                Model::Flows => insert_times(&self.options, &using_ttl(ttl)),
+                Model::Packets => insert_packet(&self.options),
             };
-            let (inserts, buckets) = (Inserts::default(), Mutex::default());
-            Ok(Arc::new(Connected { session, inserts, insert_packet, insert_bucket, buckets }))
+            let of_model = prepare(&of_model, &session, &self.options).await?;
+            let (insert_times, insert_packet) = match self.options.model {
+                Model::Flows => (Some(of_model), None),
+                Model::Packets => (None, Some(of_model)),
+            };
+            let inserts = Inserts::default();
+            let (buckets, times) = (Mutex::default(), Mutex::default());
+            Ok(Arc::new(Connected { session, inserts, insert_packet, insert_bucket, buckets, insert_times, times }))
         });
         connected.await.map(Arc::clone)
     }
@@ -97,6 +107,7 @@ impl Cluster {
         let mut pieces = Vec::new();
         for partition in self.partitions(&columns, shard) {
             self.note_bucket(connected, partition.place, self.options.writing.bucket.millis()).await?;
+            self.note_times(connected, partition.place, columns.times(&partition.rows)).await?;
             pieces.extend(partition.cut(self.options.batch_octets()));
         }
         self.send_all(&connected.session, &statement, pieces).await
@@ -178,6 +189,32 @@ impl Cluster {
             buckets.clear();
         }
         buckets.insert(place);
+        Ok(())
+    }
+
+    /// Makes readers find a partition by when its flows began and ended, before they are in it.
+    async fn note_times(&self, connected: &Connected, place: Place, times: FlowTimes) -> Result<(), CassandraError> {
+        let Some(statement) = &connected.insert_times else { return Ok(()) };
+        let known = connected.times.lock().await.get(&place).copied();
+        let joined = known.unwrap_or_default().join(times.rounded());
+        if known == Some(joined) {
+            return Ok(());
+        }
+        let day = place.bucket_ms.div_euclid(DAY_MS) * DAY_MS;
+        let [day, bucket] = [day, place.bucket_ms].map(CqlTimestamp);
+        let FlowTimes { start, end } = joined;
+        let [start_first, start_last, end_first, end_last] =
+            [start.first_ms, start.last_ms, end.first_ms, end.last_ms].map(CqlTimestamp);
+        let values = (day, bucket, place.shard, start_first, start_last, end_first, end_last);
+        let sent = connected.session.execute_unpaged(statement, values).await;
+        sent.map_err(|error| statement_error(&self.options, "INSERT INTO bucket_times", &error))?;
+        let mut times = connected.times.lock().await;
+        if times.len() >= BUCKETS_MAX {
+            times.clear();
+        }
+        // another delivery may have noted more meanwhile, and its line is there too
+        let known = times.entry(place).or_default();
+        *known = known.join(joined);
         Ok(())
     }
 

@@ -5,3 +5,5 @@ mod limits;
 mod ring;
 mod round_trip;
 mod single_node;
+mod statistics;
+mod times;

@@ -74,6 +74,9 @@ options! {
         top: usize = 1_000 => 1..=1_000_000,
         /// Count the distinct addresses that each host and network has spoken with, as the metric `peers`.
         peers: bool = true,
+        /// Keep how the values of the finest steps are distributed in coarser ones, for keys that have a bound (total, exporter,
+        /// interface, protocol): median, 95th and 99th percentile within 1 %.
+        quantiles: bool = true,
         /// Prefix length of networks of IPv4.
         network_bits: u8 = 24 => 1..=32,
         /// Prefix length of networks of IPv6.

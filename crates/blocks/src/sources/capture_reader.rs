@@ -48,6 +48,9 @@ options! {
         files: Vec<PathBuf>,
         /// Take every datagram to this port; without it, those that look like NetFlow or IPFIX.
         port: Option<u16> => 1..=65535,
+        /// Decode data by templates, and scale it by samplers, that the exporter sent from another port, for exporters that
+        /// send them from different ports; wrong where several exporters share an address.
+        templates_across_ports: bool = false,
     }
 }
 
@@ -56,14 +59,16 @@ const AHEAD: usize = 4;
 const WAIT: Duration = Duration::from_millis(100);
 
 fn configure(options: CaptureReaderOptions) -> Result<Opener, OptionError> {
-    let CaptureReaderOptions { files, port } = options;
+    let CaptureReaderOptions { files, port, templates_across_ports } = options;
     if files.is_empty() {
         return Err(OptionError::new("files", "'files' names no file"));
     }
     Ok(Box::new(move |context| {
         let (sender, deliveries) = bounded(AHEAD);
         let stop = Arc::new(AtomicBool::new(false));
-        let reading = Reading::new(port, sender, Arc::clone(&stop), context);
+        let decoder = Decoder::new(Limits::default());
+        let decoder = if templates_across_ports { decoder.with_templates_across_ports() } else { decoder };
+        let reading = Reading::new(decoder, port, sender, Arc::clone(&stop), context);
         let thread = thread::Builder::new()
             .name("weir-capture".to_owned())
             .spawn(move || reading.run(&files))
@@ -138,10 +143,16 @@ struct CaptureCounters {
 }
 
 impl Reading {
-    fn new(port: Option<u16>, deliveries: Sender<Delivery>, stop: Arc<AtomicBool>, context: &ComponentContext) -> Self {
+    fn new(
+        decoder: Decoder,
+        port: Option<u16>,
+        deliveries: Sender<Delivery>,
+        stop: Arc<AtomicBool>,
+        context: &ComponentContext,
+    ) -> Self {
         let counter = |name| context.counters.counter(name);
         Self {
-            decoder: Decoder::new(Limits::default()),
+            decoder,
             port,
             deliveries,
             stop,

@@ -285,6 +285,26 @@ mod tests {
         assert!(out.drain().next().is_some());
     }
 
+    /// A source that sends more than its rate is dropped and counted, however the rate is written.
+    #[test]
+    fn a_rate_for_each_source() {
+        for rate in ["'1'", "1"] {
+            let free = UdpSocket::bind("127.0.0.1:0").and_then(|socket| socket.local_addr()).expect("a free port");
+            let text = format!("listen = '{free}'\nrate_per_source = {rate}");
+            let (Built::Source(mut source), context) = compliance::open(COLLECTOR, &text) else { panic!("a source") };
+            let socket = UdpSocket::bind("127.0.0.1:0").expect("a socket");
+            for _ in 0..100 {
+                socket.send_to(b"no flows", free).expect("sent");
+            }
+            source.stop();
+            while source.pull(&mut Outlet::new()).expect("no failure") != Pulled::Ended {}
+            let counted =
+                ["datagrams_undecodable", "datagrams_over_rate"].map(|name| context.counters.counter(name).get());
+            assert_eq!(counted.iter().sum::<u64>(), 100);
+            assert!((10..20).contains(&counted[0]), "{counted:?}");
+        }
+    }
+
     /// The networks in a file are read again when that is asked for, and a file that is no good changes nothing.
     #[test]
     fn networks_in_a_file_are_read_again() {
@@ -324,6 +344,9 @@ mod tests {
             ("listen = 'tls://127.0.0.1:0'", "'tls_cert' must be given"),
             ("tls_key = 'key.pem'", "'tls_key' has no effect"),
             ("relay_sources = '192.0.2.0/33'", "'192.0.2.0/33' is no network"),
+            ("rate_per_source = 0", "'0' is no limit on datagrams a second"),
+            ("rate_per_source = '8G'", "'8G' is no limit on datagrams a second"),
+            ("rate_per_source = '50 a second'", "'50 a second' is not a rate"),
         ] {
             let error = weir_chain::options::parse(text).and_then(configure).err().expect("an error").message;
             assert!(error.contains(expected), "{text}: {error}");

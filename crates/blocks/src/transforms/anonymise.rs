@@ -1,20 +1,16 @@
 //! Replaces addresses, so that flows may be shown to others.
 //!
-//! An address is replaced in place: its length stays, so a column keeps its offsets and only octets are written. What
-//! cannot be replaced is taken out rather than let through: a value that is no address becomes null, and columns in
+//! What cannot be replaced is taken out rather than let through: a value that is no address becomes null, and columns in
 //! which addresses may hide are dropped. What speaks against that is that a user of another component with a new text
 //! column must name that column in `drop`.
 
-mod crypto_pan;
-mod key;
 #[cfg(test)]
 mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, BinaryArray, RecordBatch, RecordBatchOptions};
-use arrow::buffer::{NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow::array::{ArrayRef, AsArray, BinaryArray, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use weir_chain::{
     Built, ComponentContext, ComponentError, ComponentKind, Counter, ONE_INPUT, Opener, OptionError, Outlet, Role,
@@ -22,8 +18,8 @@ use weir_chain::{
 };
 use weir_flow::schema::CONTENT_KEY;
 use weir_flow::{Column, ColumnType};
-
-use self::crypto_pan::CryptoPan;
+use weir_rows::addresses::rewritten;
+use weir_rows::crypto_pan::{CryptoPan, Key, KeyError};
 
 /// Replaces addresses by images that share prefixes as they did.
 pub const KIND: ComponentKind<AnonymiseOptions> = ComponentKind {
@@ -138,7 +134,13 @@ fn configure(options: AnonymiseOptions) -> Result<Opener, OptionError> {
 }
 
 fn crypto_pan(path: &Path, cache_entries: usize) -> Result<Method, ComponentError> {
-    Ok(Method::CryptoPan(Box::new(CryptoPan::new(&key::read(path)?, cache_entries))))
+    let key = Key::read(path).map_err(|error| match error {
+        KeyError::Read { source, .. } => {
+            ComponentError::caused(format!("key file {} cannot be read", path.display()), source)
+        }
+        error @ KeyError::NoKey { .. } => ComponentError::new(error.to_string()),
+    })?;
+    Ok(Method::CryptoPan(Box::new(CryptoPan::new(&key, cache_entries))))
 }
 
 /// How an address is replaced.
@@ -154,18 +156,19 @@ impl Method {
         Self::Truncate { v4, v6 }
     }
 
-    fn v4(&mut self, address: u32) -> u32 {
-        match self {
-            Self::CryptoPan(pan) => pan.v4(address),
-            Self::Truncate { v4, .. } => address & *v4,
-        }
-    }
-
-    fn v6(&mut self, address: u128) -> u128 {
-        match self {
-            Self::CryptoPan(pan) => pan.v6(address),
-            Self::Truncate { v6, .. } => address & *v6,
-        }
+    /// Replaces an address; false for octets that are none.
+    fn replace(&mut self, octets: &mut [u8]) -> bool {
+        let (v4, v6) = match self {
+            Self::CryptoPan(pan) => return pan.replace(octets),
+            Self::Truncate { v4, v6 } => (v4.to_be_bytes(), v6.to_be_bytes()),
+        };
+        let mask: &[u8] = match octets.len() {
+            4 => &v4,
+            16 => &v6,
+            _ => return false,
+        };
+        octets.iter_mut().zip(mask).for_each(|(octet, mask)| *octet &= mask);
+        true
     }
 }
 
@@ -277,52 +280,16 @@ impl Transform for Anonymise {
 
 impl Anonymise {
     fn replaced(&mut self, column: &BinaryArray) -> ArrayRef {
-        let (offsets, mut octets) = own_octets(column);
-        let mut unreadable = Vec::new();
-        for (row, ends) in offsets.windows(2).enumerate() {
-            let value = &mut octets[ends[0] as usize..ends[1] as usize];
-            if let Ok(address) = <[u8; 4]>::try_from(&*value) {
-                value.copy_from_slice(&self.method.v4(u32::from_be_bytes(address)).to_be_bytes());
-            } else if let Ok(address) = <[u8; 16]>::try_from(&*value) {
-                value.copy_from_slice(&self.method.v6(u128::from_be_bytes(address)).to_be_bytes());
-            } else {
-                value.fill(0);
-                if column.is_valid(row) {
-                    unreadable.push(row);
-                }
-            }
-        }
-        self.addresses_unreadable.add(unreadable.len() as u64);
-        Arc::new(BinaryArray::new(offsets, octets.into(), with_nulls(column, &unreadable)))
+        let (replaced, unreadable) = rewritten(column, |octets| self.method.replace(octets));
+        self.addresses_unreadable.add(unreadable as u64);
+        replaced
     }
-}
-
-/// The offsets and octets of a column, without the octets of rows that it is only a part of.
-fn own_octets(column: &BinaryArray) -> (OffsetBuffer<i32>, Vec<u8>) {
-    let offsets = column.offsets();
-    let (first, last) = (offsets[0], offsets[column.len()]);
-    let octets = column.value_data()[first as usize..last as usize].to_vec();
-    if first == 0 {
-        return (offsets.clone(), octets);
-    }
-    let moved: ScalarBuffer<i32> = offsets.iter().map(|offset| offset - first).collect();
-    (OffsetBuffer::new(moved), octets)
-}
-
-/// The nulls of a column, and some rows more.
-fn with_nulls(column: &BinaryArray, rows: &[usize]) -> Option<NullBuffer> {
-    if rows.is_empty() {
-        return column.nulls().cloned();
-    }
-    let mut valid: Vec<bool> = (0..column.len()).map(|row| column.is_valid(row)).collect();
-    for &row in rows {
-        valid[row] = false;
-    }
-    Some(valid.into())
 }
 
 fn zeroed(column: &BinaryArray) -> ArrayRef {
-    let (offsets, mut octets) = own_octets(column);
-    octets.fill(0);
-    Arc::new(BinaryArray::new(offsets, octets.into(), column.nulls().cloned()))
+    rewritten(column, |octets| {
+        octets.fill(0);
+        true
+    })
+    .0
 }

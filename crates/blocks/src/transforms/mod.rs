@@ -24,7 +24,7 @@ pub const KINDS: &[&dyn AnyKind] = &[
     &anonymise::KIND,
     &correlator::KIND_WITH_COLUMNS,
     &dedup::KIND_WITH_COLUMNS,
-    &enrich::KIND_WITH_COLUMNS,
+    &enrich::KIND,
     &filter::KIND,
     &joiner::KIND,
     &sample::KIND,

@@ -48,7 +48,7 @@ mod units;
 mod value;
 
 pub use given::{Given, read};
-pub use units::{ByteSize, TimeSpan, UnitError};
+pub use units::{ByteSize, Rate, TimeSpan, UnitError};
 pub use value::{OptionText, OptionValue, Problem, ValueType};
 
 use std::ops::RangeInclusive;

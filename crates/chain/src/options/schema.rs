@@ -62,7 +62,7 @@ fn inputs(names: &[&str]) -> Value {
 }
 
 /// The value of one option.
-fn option(spec: &OptionSpec) -> Value {
+pub fn option(spec: &OptionSpec) -> Value {
     let mut schema = value(&spec.value_type);
     let fields = schema.as_object_mut().into_iter();
     for fields in fields {

@@ -1,4 +1,4 @@
-//! Spans of time and sizes in bytes: one type each, written with units.
+//! Spans of time, sizes in bytes and rates: one type each, written with units.
 
 use std::fmt;
 use std::str::FromStr;
@@ -28,12 +28,21 @@ const SIZE_UNITS: [(&str, u64); 9] = [
     ("B", 1),
 ];
 
-/// Why a text is no span of time or no size.
+/// Units of numbers with what they stand for.
+const NUMBER_UNITS: [(&str, u64); 4] = [("G", 1_000_000_000), ("M", 1_000_000), ("k", 1000), ("", 1)];
+
+/// Why a text is no span of time, no size or no rate.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnitError {
     /// The text is no span of time.
     #[error("'{text}' is not a duration; write a number with a unit: 250ms, 30s, 5m, 12h, 7d, 4w, 1y")]
     Time {
+        /// The text.
+        text: String,
+    },
+    /// The text is no rate.
+    #[error("'{text}' is not a rate; write a number for each second: 500, 50k, 1.5M")]
+    Rate {
         /// The text.
         text: String,
     },
@@ -197,6 +206,50 @@ impl fmt::Display for ByteSize {
     }
 }
 
+/// So many of something a second: `500`, `50k`, `1.5M`, `1G` (powers of 1000).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Hash)]
+pub struct Rate(u64);
+
+impl Rate {
+    /// So many a second.
+    pub const fn from_per_second(per_second: u64) -> Self {
+        Self(per_second)
+    }
+
+    /// How many a second.
+    pub const fn per_second(self) -> u64 {
+        self.0
+    }
+}
+
+impl FromStr for Rate {
+    type Err = UnitError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let wrong = || UnitError::Rate { text: text.to_owned() };
+        let trimmed = text.trim();
+        if let Ok(per_second) = trimmed.parse() {
+            return Ok(Self(per_second));
+        }
+        let (number, unit, rest) = number_and_unit(trimmed).ok_or_else(wrong)?;
+        let &(_, factor) = NUMBER_UNITS.iter().find(|(name, _)| *name == unit).ok_or_else(wrong)?;
+        let per_second = number * factor as f64;
+        // a part of one a second is not kept, so it is not taken either
+        if !rest.is_empty() || per_second.fract() != 0.0 || per_second >= i64::MAX as f64 {
+            return Err(wrong());
+        }
+        Ok(Self(per_second as u64))
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let exact = |(_, factor): &&(&str, u64)| self.0 > 0 && self.0.is_multiple_of(*factor);
+        let (unit, factor) = NUMBER_UNITS.iter().find(exact).copied().unwrap_or(("", 1));
+        write!(f, "{}{unit}", self.0 / factor)
+    }
+}
+
 /// A number at the beginning of a text, the letters behind it, and what comes after those.
 fn number_and_unit(text: &str) -> Option<(f64, &str, &str)> {
     let digits = text.find(|letter: char| !letter.is_ascii_digit() && letter != '.')?;
@@ -240,6 +293,23 @@ mod tests {
         }
         for text in ["", "30", "s", "5 minutes", "0.1ms", "-1s", "1m1h", "1s1s", "1e3s", "99999y", "5M"] {
             assert_eq!(time(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn rates_have_units() {
+        for (text, per_second, shown) in [
+            ("0", 0, "0"),
+            ("500", 500, "500"),
+            ("50k", 50_000, "50k"),
+            ("1.5 M", 1_500_000, "1500k"),
+            ("2G", 2_000_000_000, "2G"),
+        ] {
+            let rate: Rate = text.parse().expect(text);
+            assert_eq!((rate.per_second(), rate.to_string().as_str()), (per_second, shown), "{text}");
+        }
+        for text in ["", "k", "-1", "50K", "0.5", "1k1", "50k/s", "99999999999G"] {
+            assert!(text.parse::<Rate>().is_err(), "{text}");
         }
     }
 

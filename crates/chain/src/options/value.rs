@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use toml::Value;
 
-use super::{ByteSize, TimeSpan};
+use super::{ByteSize, Rate, TimeSpan};
 use crate::option_error::closest;
 
 /// Type of an option, as people and machines are shown it.
@@ -99,8 +99,10 @@ impl<T: OptionText> OptionValue for T {
     fn from_toml(value: &Value, _folder: &Path) -> Result<Self, Problem> {
         match value {
             Value::String(text) => T::parse_text(text),
-            // a size may be a number of bytes; a duration says why a number alone is not enough
-            Value::Integer(number) if matches!(T::value_type(), ValueType::Size | ValueType::Duration) => {
+            // a size may be a number of bytes, and a rate needs no unit; a duration says why a number alone is not enough
+            Value::Integer(number)
+                if matches!(T::value_type(), ValueType::Size | ValueType::Duration | ValueType::Text(RATE)) =>
+            {
                 T::parse_text(&number.to_string())
             }
             _ => Err(Problem::Needs("text")),
@@ -159,6 +161,27 @@ impl OptionText for TimeSpan {
 impl OptionText for ByteSize {
     fn value_type() -> ValueType {
         ValueType::Size
+    }
+
+    fn parse_text(text: &str) -> Result<Self, Problem> {
+        text.parse().map_err(|error: super::UnitError| Problem::because(error.to_string()))
+    }
+
+    fn text(&self) -> String {
+        self.to_string()
+    }
+
+    fn unset() -> Self {
+        Self::default()
+    }
+}
+
+/// What stands for a rate in help.
+const RATE: &str = "RATE";
+
+impl OptionText for Rate {
+    fn value_type() -> ValueType {
+        ValueType::Text(RATE)
     }
 
     fn parse_text(text: &str) -> Result<Self, Problem> {

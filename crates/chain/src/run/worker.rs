@@ -247,15 +247,22 @@ impl Worker {
         }
     }
 
-    /// Gives a burst to a component. Side tables go past it: only sinks keep them.
+    /// Gives a burst to a component. Side tables go past it, or stay with the rows where it hands on each burst as it came:
+    /// only sinks keep them.
     fn deliver(&mut self, slot: usize, input: usize, burst: Burst) {
         let rows = burst.len();
         match self.slots[slot].work {
             Work::Transform(_) => {
-                let (batch, side_tables) = burst.into_parts();
+                let (batch, mut side_tables) = burst.into_parts();
                 if rows > 0 {
                     self.call(slot, rows, |work, out| match work {
-                        Work::Transform(component) => component.take(input, batch, out),
+                        Work::Transform(component) => {
+                            component.take(input, batch, out)?;
+                            if component.keeps_bursts() {
+                                out.attach(&mut side_tables);
+                            }
+                            Ok(())
+                        }
                         _ => Ok(()),
                     });
                 }

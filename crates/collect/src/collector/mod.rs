@@ -23,6 +23,7 @@ mod udp;
 use std::hash::BuildHasher;
 use std::io;
 use std::net::SocketAddr;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -38,6 +39,7 @@ use self::udp::{DecodeThread, ReceiveThread};
 use crate::burst::Pool;
 use crate::deliver::Outgoing;
 use crate::listening::SecureServers;
+use crate::rate::{RateLimiter, source_of};
 use crate::relay::{AgentRule, Network, Relay, RelayError, RelayOptions};
 use crate::socket::{self, ReceiveSocket, SocketInfo};
 use crate::spool::SpoolError;
@@ -54,6 +56,10 @@ pub struct Senders {
     pub allowed: Vec<Network>,
     /// Who may speak for agents of sFlow besides themselves; `None`: everybody for all.
     pub agent_rules: Option<Vec<AgentRule>>,
+    /// Most datagrams a second, of UDP and DTLS, from one source: an address, or the 64 bits of an IPv6 network in front of
+    /// it. It may send [`RATE_DEPTH`](crate::RATE_DEPTH) of that at once; what is more is counted under
+    /// `datagrams_over_rate`, and not looked at. `None`: no limit.
+    pub rate_per_source: Option<NonZeroU32>,
 }
 
 /// How to collect.
@@ -217,6 +223,8 @@ pub(crate) struct Shared {
     queue_drops_booked: AtomicU64,
     kernel_drops_booked: AtomicU64,
     inodes: Vec<u64>,
+    /// What the kernel had dropped on sockets that were open before this process.
+    kernel_drops_before: u64,
     pub(crate) statistics: Mutex<Vec<Option<DecoderStatistics>>>,
     /// What decoders that have ended saw of each Observation Domain.
     pub(crate) diagnoses: Mutex<Vec<Diagnosis>>,
@@ -225,6 +233,7 @@ pub(crate) struct Shared {
     pool: Pool,
     /// Which decoder decodes what, seeded so that no sender can choose addresses that all go to one decoder.
     seed: foldhash::fast::RandomState,
+    rate_per_source: Option<NonZeroU32>,
     /// Counts of connections and relayed datagrams.
     tally: Arc<Tally>,
     pub(crate) sessions: Arc<Sessions>,
@@ -239,12 +248,14 @@ impl Shared {
             queue_drops: AtomicU64::new(0),
             queue_drops_booked: AtomicU64::new(0),
             kernel_drops_booked: AtomicU64::new(0),
+            kernel_drops_before: socket::kernel_drops(&inodes),
             inodes,
             statistics: Mutex::new(vec![None; decoders]),
             diagnoses: Mutex::default(),
             failure: Mutex::new(None),
             pool: Pool::default(),
             seed: foldhash::fast::RandomState::default(),
+            rate_per_source: options.senders.rate_per_source,
             sessions: Sessions::new(limits, allowed, Arc::clone(&tally)),
             tally,
         })
@@ -254,13 +265,23 @@ impl Shared {
     fn drops(&self) -> [(Counter, u64); 2] {
         [
             (Counter::QueueDrops, self.queue_drops.load(Ordering::Relaxed)),
-            (Counter::KernelDrops, socket::kernel_drops(&self.inodes)),
+            (Counter::KernelDrops, socket::kernel_drops(&self.inodes).saturating_sub(self.kernel_drops_before)),
         ]
     }
 
     /// The decoder of everything that comes from an address.
     fn owner(&self, source: SocketAddr, decoders: usize) -> usize {
-        if decoders == 1 { 0 } else { self.seed.hash_one(source.ip().to_canonical()) as usize % decoders }
+        if decoders == 1 {
+            return 0;
+        }
+        // a source whose datagrams are counted must not be spread over several counts
+        let address = if self.rate_per_source.is_some() { source_of(source.ip()) } else { source.ip().to_canonical() };
+        self.seed.hash_one(address) as usize % decoders
+    }
+
+    /// A limit on what each source sends, if there is one, for one thread that has the whole of a source.
+    pub(crate) fn rate_limiter(&self) -> Option<RateLimiter> {
+        self.rate_per_source.map(RateLimiter::new)
     }
 }
 
@@ -306,7 +327,7 @@ impl Collector {
             acceptors: Vec::new(),
             relay: relay_thread,
             keepers: persistence.threads,
-            notices: persistence.notice.into_iter().collect(),
+            notices: persistence.notice.into_iter().chain(listening.notice(&shared.sessions)).collect(),
             servers: std::mem::take(&mut listening.servers),
             unwritten: persistence.failures,
             deliveries: Some(from_decoders),

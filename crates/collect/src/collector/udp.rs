@@ -14,10 +14,12 @@ use super::queue::{BurstReceiver, BurstSender};
 use super::{CollectError, CollectorOptions, Shared, lock};
 use crate::burst::{BURST_DATAGRAMS, Burst};
 use crate::deliver::Outgoing;
+use crate::inherited;
+use crate::rate::{OverRate, RateLimiter};
 use crate::relay::Relay;
 use crate::relay::network::is_allowed;
 use crate::socket::{self, ReceiveBuffers, ReceiveSocket};
-use crate::{Listener, Transport};
+use crate::{Decoder, Listener, Transport};
 
 /// How long a receive thread lets datagrams gather in the kernel when it has found few.
 const GATHER: Duration = Duration::from_millis(1);
@@ -40,6 +42,13 @@ fn bind_listener(listen: Listener, options: &CollectorOptions) -> Result<Vec<Rec
         ReceiveSocket::bind(address, options.buffer_octets, share)
             .map_err(|source| CollectError::Bind { listen, source })
     };
+    let inherited = inherited::take(listen.address);
+    if !inherited.is_empty() {
+        let of = |socket| {
+            ReceiveSocket::of(socket, options.buffer_octets).map_err(|source| CollectError::Bind { listen, source })
+        };
+        return inherited.into_iter().map(of).collect();
+    }
     if listen.address.port() != 0 {
         // Sockets that share a port would share it with another collector as well, and split its exporters with it.
         drop(UdpSocket::bind(listen.address).map_err(|source| CollectError::Bind { listen, source })?);
@@ -144,31 +153,20 @@ impl DecodeThread {
     pub(super) fn run(mut self) {
         let (shared, decoders, number) = (Arc::clone(&self.outgoing.shared), self.decoders, self.outgoing.number);
         let mut decoder = self.outgoing.decoder(|source| shared.owner(source, decoders) == number);
+        let mut limiter = shared.rate_limiter();
         loop {
             match self.bursts.recv_deadline(self.outgoing.due(&decoder)) {
                 Ok(burst) => {
-                    let (allowed, mut not_allowed) = (shared.sessions.allowed.networks(), 0);
-                    let allows = |source: SocketAddr| is_allowed(&allowed, source.ip().to_canonical());
-                    for (arrival, payload) in burst.datagrams() {
-                        if !self.owns(arrival.source) {
-                            continue;
-                        }
-                        if !allows(arrival.source) {
-                            not_allowed += 1;
-                            continue;
-                        }
+                    let admitted = self.admit(&burst, limiter.as_mut(), &mut decoder);
+                    let own = || burst.datagrams().enumerate().filter(|(number, _)| admitted & 1 << number != 0);
+                    for (_, (arrival, payload)) in own() {
                         decoder.datagram(arrival.source, arrival.received_ms, payload);
                         if decoder.is_full() {
                             self.outgoing.deliver(&mut decoder);
                         }
                     }
-                    if not_allowed > 0 {
-                        decoder.count_unassigned(socket::now_ms(), Counter::DatagramsNotAllowed, not_allowed);
-                    }
                     if let Some(relay) = &self.relay {
-                        let own = burst.datagrams();
-                        let own = own.filter(|(arrival, _)| self.owns(arrival.source) && allows(arrival.source));
-                        relay.datagrams(own.map(|(arrival, payload)| (arrival.source, payload)));
+                        relay.datagrams(own().map(|(_, (arrival, payload))| (arrival.source, payload)));
                     }
                     self.outgoing.shared.pool.give_back(burst);
                 }
@@ -178,6 +176,37 @@ impl DecodeThread {
             self.outgoing.deliver_when_due(&mut decoder);
         }
         self.outgoing.finish(&mut decoder);
+    }
+
+    /// The datagrams of a burst that are to be decoded here, a bit each; counts those of senders that are not allowed or send
+    /// too much.
+    fn admit(&self, burst: &Burst, mut limiter: Option<&mut RateLimiter>, decoder: &mut Decoder) -> u64 {
+        const { assert!(BURST_DATAGRAMS <= u64::BITS as usize) };
+        let sessions = &self.outgoing.shared.sessions;
+        let networks = sessions.allowed.networks();
+        let (mut admitted, mut not_allowed, mut over_rate) = (0_u64, 0, OverRate::default());
+        if let Some(limiter) = &mut limiter {
+            limiter.move_to(Instant::now());
+        }
+        for (number, (arrival, _)) in
+            burst.datagrams().enumerate().filter(|(_, (arrival, _))| self.owns(arrival.source))
+        {
+            let address = arrival.source.ip();
+            if !is_allowed(&networks, address.to_canonical()) {
+                not_allowed += 1;
+            } else if limiter.as_mut().is_some_and(|limiter| !limiter.admits(address)) {
+                over_rate.add(address);
+            } else {
+                admitted |= 1 << number;
+            }
+        }
+        if not_allowed > 0 {
+            decoder.count_unassigned(socket::now_ms(), Counter::DatagramsNotAllowed, not_allowed);
+        }
+        if let Some(limiter) = limiter {
+            sessions.tally.count_over_rate(&over_rate, limiter.take_forgotten());
+        }
+        admitted
     }
 
     /// Whether this is the decoder of what comes from an address.

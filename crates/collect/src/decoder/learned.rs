@@ -6,6 +6,7 @@ use super::domains::Domains;
 use super::samplers::{ExporterSamplers, SharedSamplers};
 use crate::Limits;
 use crate::domain::Domain;
+use crate::options::LeftOut;
 use crate::sampling::{Sampler, SamplersLearned};
 
 /// Most elements that are remembered to be lists, of all exporters; what comes later is ignored.
@@ -20,8 +21,8 @@ pub(super) struct OptionsSet {
     pub samplers: SamplersLearned,
     /// Elements that are lists.
     pub lists: Vec<(ElementId, ListKind)>,
-    /// Records that were not written to the table of options because it remembers too much already.
-    pub unlisted: u64,
+    /// What was not taken because too much is remembered already.
+    pub left_out: LeftOut,
     /// Whether the start of the exporter is another than before.
     pub system_init_changed: bool,
 }

@@ -350,8 +350,11 @@ impl Decoder {
         if set.samplers.refused > 0 {
             exporters.books.count(index, Counter::SamplersRefused, set.samplers.refused);
         }
-        if set.unlisted > 0 {
-            exporters.books.count(index, Counter::OptionsUnlisted, set.unlisted);
+        if set.left_out.records > 0 {
+            exporters.books.count(index, Counter::OptionsUnlisted, set.left_out.records);
+        }
+        if set.left_out.applications > 0 {
+            exporters.books.count(index, Counter::ApplicationsRefused, set.left_out.applications);
         }
         let records = set.rows as u32;
         exporters.learned.apply(&mut exporters.domains, index, set);

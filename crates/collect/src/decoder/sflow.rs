@@ -379,7 +379,8 @@ fn vlan(number: u32) -> Option<u16> {
 /// Samples are taken on the way in or on the way out of the interface that is their source.
 fn direction(sample: &FlowSample<'_>) -> Option<u8> {
     let DataSource { class: 0, index } = sample.source else { return None };
-    let input = sample.input.index()? == index;
+    // what the device itself sends comes in by none
+    let input = !sample.input.is_device() && sample.input.index()? == index;
     let output = sample.output.index() == Some(index);
     // of several output interfaces the source is one
     let outputs = sample.output.format == 2;

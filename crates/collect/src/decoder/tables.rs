@@ -7,6 +7,7 @@ use weir_wire::{Spans, TemplateId, WireError};
 use super::fixed_format::FixedPacket;
 use super::learned::OptionsSet;
 use super::samplers::SharedSamplers;
+use crate::applications::ApplicationNames;
 use crate::clock::MessageClock;
 use crate::columns;
 use crate::counters::{CounterRows, SampleOrigin};
@@ -93,7 +94,8 @@ impl Tables {
         let located = compiled.template.layout().locate(body, &mut self.spans);
         let records = Records { body, located: &located };
         let clock = clock.with_system_init(domain.system_init_ms);
-        let lists_undecodable = append(&mut self.flows, domain, compiled, records, &clock, shared);
+        let names = self.options.applications();
+        let lists_undecodable = append(&mut self.flows, (domain, names), compiled, records, &clock, shared);
         FlowSet { rows: located.records, problem: located.problem, lists_undecodable }
     }
 
@@ -101,7 +103,7 @@ impl Tables {
     pub(super) fn fixed_packet(&mut self, domain: &Domain, form: &CompiledTemplate, packet: &FixedPacket<'_>) {
         let located = form.template.layout().locate(packet.records(), &mut self.spans);
         let records = Records { body: packet.records(), located: &located };
-        append(&mut self.flows, domain, form, records, &packet.clock, None);
+        append(&mut self.flows, (domain, self.options.applications()), form, records, &packet.clock, None);
         let rows = records.len();
         if rows == 0 {
             return;
@@ -140,9 +142,9 @@ impl Tables {
         domain.system_init_ms = system_init_ms;
         let lists = plan.lists_reported(records);
         let origin = RecordOrigin { key: domain.key, exporter: &domain.exporter };
-        let unlisted = self.options.append(origin, (template, plan), records, clock);
+        let left_out = self.options.append(origin, (template, plan), records, clock);
         let (rows, problem) = (located.records, located.problem);
-        Some(OptionsSet { rows, problem, samplers, lists, unlisted, system_init_changed })
+        Some(OptionsSet { rows, problem, samplers, lists, left_out, system_init_changed })
     }
 
     /// Whether a record of sFlow has columns in a table of counters.
@@ -163,7 +165,7 @@ impl Tables {
 /// Appends the records of a set as flows. Returns how many lists could not be read.
 fn append(
     builder: &mut FlowBatchBuilder,
-    domain: &Domain,
+    (domain, names): (&Domain, &ApplicationNames),
     compiled: &CompiledTemplate,
     records: Records<'_>,
     clock: &MessageClock,
@@ -179,7 +181,7 @@ fn append(
     builder.u32(Column::ObservationDomain).repeat(domain.key.domain, rows);
     builder.u8(Column::ExportVersion).repeat(domain.key.version, rows);
     let plan = &compiled.plan;
-    let undecodable = columns::write(plan, records, clock, &domain.templates, builder);
+    let undecodable = columns::write(plan, records, clock, domain, names, builder);
     time_flags::write(plan, records, clock, domain.key.session.transport, builder);
     if !plan.has_sampling_interval {
         let (named, unnamed) = shared.map_or((&domain.samplers, &domain.samplers), |s| (s.named(), s.unnamed()));
@@ -227,6 +229,7 @@ mod tests {
     use super::*;
     use crate::Limits;
     use crate::domain::DomainKey;
+    use crate::options::LeftOut;
     use crate::session::Session;
 
     const CLOCK: MessageClock = MessageClock { received_ms: 1_000, export_ms: 1_000, uptime_ms: None };
@@ -272,6 +275,34 @@ mod tests {
         let (flows, others) = tables.take();
         assert!(flows.is_none());
         assert_eq!(others.iter().map(|batch| batch.record_batch().num_rows()).sum::<usize>(), 2);
+    }
+
+    #[test]
+    fn numbers_of_applications_have_the_names_that_the_exporter_reports() {
+        let (mut domain, mut tables) = (domain(), Tables::new());
+        let mut add = |number: u16, fields: &[(u16, u16)], scopes| {
+            let fields = fields.iter().map(|&(id, length)| FieldSpecifier::iana(id, length)).collect();
+            domain.templates.insert(Template::new(id(number), fields, scopes).expect("a template"), 0);
+        };
+        // applicationId; with applicationName in a record of its own, and in an options record
+        add(300, &[(95, 4), (1, 4)], 0);
+        add(301, &[(95, 4), (96, 8)], 1);
+        add(302, &[(95, 4), (96, 8), (1, 4)], 0);
+        let flows = |tables: &mut Tables, domain: &Domain, template, body: &[u8]| {
+            let compiled = domain.templates.get(id(template)).expect("a template");
+            tables.flow_set(domain, compiled, body, &CLOCK, None);
+        };
+        let [youtube, https] = [[13, 0, 0, 82], [3, 0, 1, 187]];
+        flows(&mut tables, &domain, 300, &[&youtube[..], &[0, 0, 0, 1], &https, &[0, 0, 0, 2]].concat());
+        let set = tables.options_set(&mut domain, id(301), &[&youtube[..], b"youtube\0"].concat(), &CLOCK, 1);
+        assert_eq!(set.expect("a template").left_out, LeftOut::default());
+        flows(&mut tables, &domain, 300, &[&youtube[..], &[0, 0, 0, 3]].concat());
+        flows(&mut tables, &domain, 302, &[&youtube[..], b"own name", &[0, 0, 0, 4]].concat());
+        let taken = tables.take().0.expect("flows");
+        let names: Vec<_> = taken.text(Column::Application).expect("names").iter().collect();
+        assert_eq!(names, [None, Some("https"), Some("youtube"), Some("own name")]);
+        let numbers = taken.binary(Column::ApplicationId).expect("numbers");
+        assert_eq!(numbers.value(2), youtube, "the number stays");
     }
 
     #[test]

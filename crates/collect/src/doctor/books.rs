@@ -32,6 +32,7 @@ pub fn examine_books(sums: &ExporterSums) -> Vec<Finding> {
     find(Ailment::KernelDrops, of(Counter::KernelDrops), "datagrams dropped by the kernel");
     find(Ailment::QueueDrops, of(Counter::QueueDrops), "datagrams dropped because the queue to the decoder was full");
     find(Ailment::ExportersRefused, of(Counter::DatagramsRefused), "datagrams of new exporters refused");
+    find(Ailment::OverRate, of(Counter::DatagramsOverRate), "datagrams over the limit on each source");
     let pairs = [
         (Counter::RecordsLost, Counter::RecordsLate, Counter::RecordsStored, "records did not come"),
         (Counter::DatagramsLost, Counter::DatagramsLate, Counter::DatagramsDecoded, "datagrams did not come"),

@@ -36,6 +36,7 @@ pub(super) fn judge_machine(machine: &Machine) -> Vec<Finding> {
         (Ailment::KernelDrops, of(Counter::KernelDrops), "dropped by the kernel because the socket buffer was full"),
         (Ailment::QueueDrops, of(Counter::QueueDrops), "dropped because the queue to the decoder was full"),
         (Ailment::ExportersRefused, of(Counter::DatagramsRefused), "of new exporters refused"),
+        (Ailment::OverRate, of(Counter::DatagramsOverRate), "over the limit on each source dropped"),
         (Ailment::CutShort, cut, "of the capture, exports or others, cut short or without all fragments"),
     ];
     for (ailment, count, what) in counts.into_iter().filter(|(_, count, _)| *count > 0) {

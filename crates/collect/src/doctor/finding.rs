@@ -58,6 +58,7 @@ ailments! {
     KernelDrops "kernel_drops" Error "raise net.core.rmem_max (sysctl) and --buffer; if it goes on, decoding or the disk is too slow: share the port among more --sockets";
     QueueDrops "queue_drops" Error "the machine decodes what comes over DTLS, or writes, too slowly: use more cores, or faster disks";
     ExportersRefused "exporters_refused" Error "more exporters and Observation Domains than the limit domains_max: raise it, or find the sender that floods the port";
+    OverRate "over_rate" Error "one address sends more datagrams a second than rate_per_source allows; the log names it: raise the limit if it is an exporter, or find out who floods the port";
     CutShort "cut_short" Warning "take the capture with the whole length of packets (tcpdump -s 0) and all fragments; set the exporter's datagrams to less than the path MTU";
     Loss "loss" Error "datagrams are lost between exporter and collector: look for full queues and policers on the path, and at the exporter's own drop counters";
     LossLittle "loss_little" Warning "some datagrams are lost between exporter and collector: look for full queues and policers on the path";
@@ -74,6 +75,7 @@ ailments! {
     ClockOff "clock_off" Warning "the exporter's clock is off: set up NTP there (and here)";
     ClockJumps "clock_jumps" Warning "the exporter's clock jumps, or its datagrams wait long on the way: set up NTP there, and look for queues";
     TemplatesMissing "templates_missing" Error "Data Sets arrive without their template: set the template refresh of the exporter to 60 s, and send templates to this collector too";
+    TemplatesElsewhere "templates_elsewhere" Error "the exporter sends templates and data from different ports: --templates-across-ports of weir collect and weir import reads them together";
     TemplatesSlow "templates_slow" Warning "templates are sent seldom, and flows wait for them after a restart of the collector: set the template refresh to 60 s";
     TemplatesChange "templates_change" Warning "templates change under the same ID: give every exporting process its own Observation Domain";
     TemplatesRefused "templates_refused" Error "more templates than the limits allow: raise them, or find out why the exporter defines so many";

@@ -27,6 +27,8 @@ const FUTURE_MS: i64 = 60_000;
 /// What was seen of one exporter's flows.
 #[derive(Debug, Clone, Copy, Default)]
 struct Seen {
+    /// Its number among the exporters.
+    number: u32,
     flows: u64,
     start_after_end: u64,
     future: u64,
@@ -91,10 +93,12 @@ impl FlowInspection {
         for row in 0..batch.rows() {
             let Some(exporter) = octets(columns.exporter, row) else { continue };
             if !self.exporters.contains_key(exporter) {
+                let number = self.numbers.len() as u32;
                 self.numbers.push(exporter.to_vec());
-                self.exporters.insert(exporter.to_vec(), Seen::default());
+                self.exporters.insert(exporter.to_vec(), Seen { number, ..Seen::default() });
             }
-            let both = self.is_known(&columns, exporter, row);
+            let number = self.exporters.get(exporter).map_or(0, |seen| seen.number);
+            let both = self.is_known(&columns, number, row);
             if let Some(seen) = self.exporters.get_mut(exporter) {
                 seen.both_directions += u64::from(both);
                 seen.look(&columns, row);
@@ -103,7 +107,7 @@ impl FlowInspection {
     }
 
     /// Whether this exporter has reported the same flow for the other direction; notes when another exporter has.
-    fn is_known(&mut self, columns: &Columns<'_>, exporter: &[u8], row: usize) -> bool {
+    fn is_known(&mut self, columns: &Columns<'_>, this: u32, row: usize) -> bool {
         let Some(packets) = number(columns.packets, row).filter(|packets| *packets >= PACKETS_MIN) else {
             return false;
         };
@@ -115,8 +119,7 @@ impl FlowInspection {
             number(columns.bytes, row),
         );
         let hash = self.known.hasher().hash_one(key);
-        let Some(this) = self.numbers.iter().position(|known| known == exporter) else { return false };
-        let (this, direction) = (this as u32, number(columns.direction, row));
+        let direction = number(columns.direction, row);
         match self.known.get(&hash) {
             Some(&(other, its_direction)) if other == this => direction.zip(its_direction).is_some_and(|(a, b)| a != b),
             Some(&(other, _)) => {

@@ -1,8 +1,10 @@
-//! Findings about several Observation Domains of one exporter.
+//! Findings about several Observation Domains of one exporter, or one domain from several ports.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 
 use weir_flow::Counter;
+use weir_flow::books::sets_waiting;
 
 use super::exporters::missing;
 use super::{Ailment, Finding};
@@ -20,7 +22,30 @@ pub(super) fn judge(diagnoses: &[Diagnosis]) -> Vec<Finding> {
             .or_default()
             .push(diagnosis);
     }
-    sessions.values().filter_map(|domains| shared(domains)).collect()
+    sessions.values().filter_map(|domains| shared(domains)).chain(templates_elsewhere(diagnoses)).collect()
+}
+
+/// Data that lacks its template, of exporters that send templates of the same domain from another port.
+fn templates_elsewhere(diagnoses: &[Diagnosis]) -> impl Iterator<Item = Finding> {
+    let key = |diagnosis: &Diagnosis| -> (IpAddr, u32, u8) {
+        (diagnosis.source().ip().to_canonical(), diagnosis.domain, diagnosis.version)
+    };
+    let has_templates = |diagnosis: &&Diagnosis| diagnosis.total(Counter::Templates) > 0;
+    let is_datagrams = |diagnosis: &&Diagnosis| diagnosis.session.transport.is_datagrams();
+    let told: BTreeSet<_> = diagnoses.iter().filter(is_datagrams).filter(has_templates).map(key).collect();
+    let lacking = diagnoses.iter().filter(is_datagrams).filter(move |diagnosis| !has_templates(diagnosis));
+    lacking.filter_map(move |diagnosis| {
+        let (address, domain, _) = key(diagnosis);
+        let sets = sets_waiting(&diagnosis.totals) + diagnosis.total(Counter::SetsExpired);
+        (sets > 0 && told.contains(&key(diagnosis))).then(|| {
+            let evidence = format!(
+                "{sets} Data Sets from port {} lack their template, and another port of the exporter sends templates of \
+                 the same Observation Domain",
+                diagnosis.source().port()
+            );
+            Finding::new(Ailment::TemplatesElsewhere, Some(address), Some(domain), evidence)
+        })
+    })
 }
 
 /// One sequence for all domains: what each seems to miss is what the others have.

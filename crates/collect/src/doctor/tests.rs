@@ -283,6 +283,30 @@ fn templates() {
     assert!(refused.findings.iter().any(|finding| finding.ailment == Ailment::TemplatesRefused), "{refused}");
 }
 
+/// An exporter that sends templates from one port and data from another: the remedy is an option, unless it is on.
+#[test]
+fn templates_from_another_port() {
+    let ailments = |mut decoder: Decoder, template_domain: u32| {
+        for (number, data) in good(9, 60).into_iter().enumerate() {
+            let sequence = number as u32;
+            let told = Datagram { flows: Vec::new(), domain: template_domain, sequence, ..data.clone() };
+            let data = Datagram { template: None, sequence, ..data };
+            for (port, datagram) in [(1, told), (2, data)] {
+                let source = SocketAddr::from(([192, 0, 2, 1], port));
+                decoder.datagram(source, datagram.received_ms, &datagram.octets());
+            }
+        }
+        let mut doctor = Doctor::default();
+        look_at_all(&mut doctor, &mut decoder);
+        let report = doctor.report(&decoder.diagnoses(), &Machine::default());
+        report.findings.iter().map(|finding| finding.ailment).collect::<Vec<_>>()
+    };
+    let decoder = || Decoder::new(Limits::default());
+    assert_eq!(ailments(decoder(), 7), [Ailment::TemplatesMissing, Ailment::TemplatesElsewhere]);
+    assert_eq!(ailments(decoder(), 8), [Ailment::TemplatesMissing], "of another domain");
+    assert_eq!(ailments(decoder().with_templates_across_ports(), 7), []);
+}
+
 #[test]
 fn sampling() {
     let interval = |number: usize| [100, 100, 200][number / 20];
@@ -347,20 +371,21 @@ fn octets_that_make_no_sense() {
 
 #[test]
 fn faults_of_this_machine() {
-    use Ailment::{CutShort, ExportersRefused, KernelDrops, QueueDrops};
+    use Ailment::{CutShort, ExportersRefused, KernelDrops, OverRate, QueueDrops};
     let mut machine = Machine::default();
     assert_eq!(Doctor::default().report(&[], &machine).findings, []);
-    for counter in [Counter::KernelDrops, Counter::QueueDrops, Counter::DatagramsRefused] {
+    let dropped = [Counter::KernelDrops, Counter::QueueDrops, Counter::DatagramsRefused, Counter::DatagramsOverRate];
+    for counter in dropped {
         machine.totals[counter as usize] = 2;
     }
     (machine.datagrams_truncated, machine.datagrams) = (1, 0);
-    assert_eq!(Doctor::default().report(&[], &machine).findings.len(), 3, "a capture without exports");
+    assert_eq!(Doctor::default().report(&[], &machine).findings.len(), 4, "a capture without exports");
     machine.datagrams = 1;
     let report = Doctor::default().report(&[], &machine);
     let found: Vec<_> = report.findings.iter().map(|finding| finding.ailment).collect();
-    assert_eq!(found, [KernelDrops, QueueDrops, ExportersRefused, CutShort]);
+    assert_eq!(found, [KernelDrops, QueueDrops, ExportersRefused, OverRate, CutShort]);
     assert_eq!(report.worst(), Some(Severity::Error));
-    assert_eq!(report.record_batch().num_rows(), 4);
+    assert_eq!(report.record_batch().num_rows(), 5);
 }
 
 /// A datagram of sFlow with one sample, of an agent that has been up for this many seconds.

@@ -14,6 +14,7 @@ use weir_secure::{ClientHello, DtlsServer, DtlsSession, Progress, SessionEnd};
 
 use super::{DRAIN_MAX, Open, Read, Reason, STOP_INTERVAL, SessionLimits, Sessions, UnderWay, is_timeout};
 use crate::burst::DATAGRAM_OCTETS_MAX;
+use crate::rate::{OverRate, RateLimiter};
 use crate::socket::{ReceiveSocket, SocketInfo, now_ms};
 use crate::{Listener, Session, Transport};
 
@@ -35,15 +36,23 @@ impl DtlsListener {
     }
 
     /// Serves sessions until it has to stop and the kernel holds nothing more.
-    pub(crate) fn run(self, sessions: &Arc<Sessions>, queue: &Sender<Read>, queue_drops: &AtomicU64) {
+    pub(crate) fn run(
+        self,
+        sessions: &Arc<Sessions>,
+        queue: &Sender<Read>,
+        queue_drops: &AtomicU64,
+        limiter: Option<RateLimiter>,
+    ) {
         let outbox = Outbox { queue, queue_drops, ends: VecDeque::new() };
-        let mut serving = Serving { listener: &self, sessions, outbox, peers: HashMap::default() };
+        let mut serving = Serving { listener: &self, sessions, limiter, outbox, peers: HashMap::default() };
         let mut buffer = vec![0; DATAGRAM_OCTETS_MAX];
         let (mut stopping_since, mut tended) = (None, Instant::now());
         loop {
             let received = match self.socket.recv_from(&mut buffer) {
                 Ok((octets, source)) => {
-                    serving.datagram(source, buffer.get(..octets).unwrap_or_default());
+                    if serving.is_within_rate(source) {
+                        serving.datagram(source, buffer.get(..octets).unwrap_or_default());
+                    }
                     true
                 }
                 Err(error) if is_timeout(&error) => false,
@@ -67,6 +76,7 @@ impl DtlsListener {
 struct Serving<'l> {
     listener: &'l DtlsListener,
     sessions: &'l Arc<Sessions>,
+    limiter: Option<RateLimiter>,
     outbox: Outbox<'l>,
     peers: HashMap<SocketAddr, Peer, foldhash::fast::RandomState>,
 }
@@ -115,6 +125,20 @@ impl Peer {
 }
 
 impl Serving<'_> {
+    /// Whether a source may send another datagram. It is asked before anything is computed, so that it bounds handshakes
+    /// as well.
+    fn is_within_rate(&mut self, source: SocketAddr) -> bool {
+        let Some(limiter) = &mut self.limiter else { return true };
+        limiter.move_to(Instant::now());
+        let is_within = limiter.admits(source.ip());
+        let mut over_rate = OverRate::default();
+        if !is_within {
+            over_rate.add(source.ip());
+        }
+        self.sessions.tally.count_over_rate(&over_rate, limiter.take_forgotten());
+        is_within
+    }
+
     fn datagram(&mut self, source: SocketAddr, octets: &[u8]) {
         let hello = ClientHello::parse(octets);
         match self.peers.get_mut(&source) {

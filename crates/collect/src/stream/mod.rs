@@ -16,6 +16,7 @@
 
 mod connection;
 mod decode;
+mod descriptors;
 mod dtls;
 mod framing;
 mod reasons;
@@ -31,6 +32,7 @@ use crossbeam_channel::Sender;
 use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
 use weir_secure::TlsServer;
 
+pub use descriptors::Descriptors;
 pub use framing::{Framing, FramingError, messages};
 pub use sessions::SessionLimits;
 
@@ -109,8 +111,8 @@ impl Acceptor {
                 }
                 // the peer has gone again
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(_) => {
-                    sessions.tally.count_reason(Reason::NoResources);
+                Err(error) => {
+                    sessions.tally.count_failed_accept(&self.local, &error);
                     thread::sleep(NO_RESOURCES_PAUSE);
                 }
             }
@@ -122,6 +124,9 @@ impl Acceptor {
 
     fn accepted(&self, stream: TcpStream, source: SocketAddr, sessions: &Arc<Sessions>, queue: &Sender<Read>) {
         let source = SocketAddr::new(source.ip().to_canonical(), source.port());
+        if !sessions.descriptors.leave_half(&stream) {
+            return sessions.tally.count_peer(Reason::TooManyFiles, source);
+        }
         let Some(open) = sessions.begin(Session { transport: self.transport, source }) else { return };
         let work = connection::Connection {
             stream,

@@ -1,6 +1,7 @@
 //! What happened to connections, counted by reason.
 
 use std::collections::VecDeque;
+use std::io;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -10,6 +11,7 @@ use weir_flow::Counter;
 use weir_secure::AcceptError;
 
 use super::framing::FramingError;
+use crate::rate::OverRate;
 
 macro_rules! reasons {
     ($($counter:ident { $($variant:ident $label:literal,)* })*) => {
@@ -29,6 +31,11 @@ macro_rules! reasons {
             const fn counter(self) -> Counter {
                 match self { $($(Reason::$variant => Counter::$counter,)*)* }
             }
+
+            /// The counter of the books for this reason alone, which has its label as its name.
+            fn own_counter(self) -> Option<Counter> {
+                Counter::HANDSHAKE_REASONS.into_iter().find(|counter| counter.name() == self.label())
+            }
         }
     };
 }
@@ -38,6 +45,7 @@ reasons! {
         NotAllowed "connections_not_allowed",
         TooManyConnections "connections_over_limit",
         TooManyOfSource "connections_of_source_over_limit",
+        TooManyFiles "connections_over_file_limit",
         SessionExists "session_exists",
         NoResources "connections_without_resources",
     }
@@ -60,6 +68,9 @@ reasons! {
         NameNotAllowed "handshake_name_not_allowed",
         RefusedByPeer "handshake_refused_by_peer",
         NotTls "handshake_protocol",
+    }
+    DatagramsOverRate {
+        OverRate "datagrams_over_rate",
     }
     RelayFailures {
         RelayTooLong "relay_too_long",
@@ -96,12 +107,14 @@ impl From<AcceptError> for Reason {
 /// The counters that the books have for what is not a datagram, and the reasons behind them.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
-    seen: [AtomicU64; Tally::COUNTERS.len()],
+    seen: [AtomicU64; Tally::COUNTERS_LEN],
     /// What is in the books already.
-    booked: [AtomicU64; Tally::COUNTERS.len()],
+    booked: [AtomicU64; Tally::COUNTERS_LEN],
     reasons: [AtomicU64; Reason::ALL.len()],
     /// What is said about each reason.
     told: Mutex<[Told; Reason::ALL.len()]>,
+    /// Sources that the limit on rates has forgotten, because there were too many.
+    sources_forgotten: AtomicU64,
     notices: Mutex<VecDeque<String>>,
 }
 
@@ -117,18 +130,25 @@ struct Told {
 const TOLD_INTERVAL: Duration = Duration::from_mins(1);
 
 impl Tally {
-    const COUNTERS: [Counter; 7] = [
+    const TOTALS: [Counter; 8] = [
         Counter::ConnectionsAccepted,
         Counter::ConnectionsRefused,
         Counter::ConnectionsFailed,
         Counter::HandshakesFailed,
+        Counter::DatagramsOverRate,
         Counter::DatagramsRelayed,
         Counter::RelayDrops,
         Counter::RelayFailures,
     ];
+    const COUNTERS_LEN: usize = Self::TOTALS.len() + Counter::HANDSHAKE_REASONS.len();
+
+    /// The counters, in the order of `seen`.
+    fn counters() -> impl Iterator<Item = Counter> {
+        Self::TOTALS.into_iter().chain(Counter::HANDSHAKE_REASONS)
+    }
 
     pub(crate) fn count(&self, counter: Counter, by: u64) {
-        if let Some(at) = Self::COUNTERS.iter().position(|known| *known == counter) {
+        if let Some(at) = Self::counters().position(|known| known == counter) {
             self.seen[at].fetch_add(by, Ordering::Relaxed);
         }
     }
@@ -136,15 +156,43 @@ impl Tally {
     pub(crate) fn count_reason(&self, reason: Reason) {
         self.reasons[reason as usize].fetch_add(1, Ordering::Relaxed);
         self.count(reason.counter(), 1);
+        if let Some(own) = reason.own_counter() {
+            self.count(own, 1);
+        }
     }
 
     /// Counts why a session of a peer was refused or closed, and says so, once a minute for each reason.
     pub(crate) fn count_peer(&self, reason: Reason, peer: SocketAddr) {
         self.count_reason(reason);
+        self.say(reason, 1, || format!("session of {peer} refused or closed: {}", reason.label()));
+    }
+
+    /// Counts datagrams of sources that send too many, and says so; and sources that a limit on rates has forgotten.
+    pub(crate) fn count_over_rate(&self, over_rate: &OverRate, sources_forgotten: u64) {
+        if sources_forgotten > 0 {
+            self.sources_forgotten.fetch_add(sources_forgotten, Ordering::Relaxed);
+        }
+        let (datagrams, Some(source)) = (over_rate.datagrams, over_rate.last) else { return };
+        self.reasons[Reason::OverRate as usize].fetch_add(datagrams, Ordering::Relaxed);
+        self.count(Counter::DatagramsOverRate, datagrams);
+        let source = source.to_canonical();
+        self.say(Reason::OverRate, datagrams, || {
+            format!("datagrams of {source} dropped: it sends more a second than rate_per_source allows")
+        });
+    }
+
+    /// Counts a connection that the system could not give us, and says why.
+    pub(crate) fn count_failed_accept(&self, listener: &SocketAddr, error: &io::Error) {
+        self.count_reason(Reason::NoResources);
+        self.say(Reason::NoResources, 1, || format!("cannot accept connections on {listener}: {error}"));
+    }
+
+    /// Says something once a minute for each reason, and how often it has occurred since.
+    fn say(&self, reason: Reason, times: u64, notice: impl FnOnce() -> String) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let told = &mut told[reason as usize];
         if told.at.is_some_and(|at| at.elapsed() < TOLD_INTERVAL) {
-            told.since += 1;
+            told.since += times;
             return;
         }
         let more = match told.since {
@@ -152,7 +200,7 @@ impl Tally {
             since => format!(", and {since} more since that was said last"),
         };
         *told = Told { at: Some(Instant::now()), since: 0 };
-        let notice = format!("session of {peer} refused or closed: {}{more}", reason.label());
+        let notice = notice() + &more;
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).push_back(notice);
     }
 
@@ -163,7 +211,7 @@ impl Tally {
 
     /// What has been counted since the last call.
     pub(crate) fn not_booked(&self) -> impl Iterator<Item = (Counter, u64)> + '_ {
-        Self::COUNTERS.iter().zip(&self.seen).zip(&self.booked).map(|((&counter, seen), booked)| {
+        Self::counters().zip(&self.seen).zip(&self.booked).map(|((counter, seen), booked)| {
             let seen = seen.load(Ordering::Relaxed);
             (counter, seen.saturating_sub(booked.fetch_max(seen, Ordering::Relaxed)))
         })
@@ -171,10 +219,31 @@ impl Tally {
 
     /// The reasons that occurred.
     pub(crate) fn problems(&self) -> Vec<(&'static str, u64)> {
-        let counts = Reason::ALL.iter().zip(&self.reasons);
+        let counts = Reason::ALL.iter().zip(&self.reasons).map(|(reason, count)| (reason.label(), count));
         counts
-            .map(|(reason, count)| (reason.label(), count.load(Ordering::Relaxed)))
+            .chain([("rate_sources_forgotten", &self.sources_forgotten)])
+            .map(|(label, count)| (label, count.load(Ordering::Relaxed)))
             .filter(|(_, count)| *count > 0)
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_reason_of_a_handshake_has_a_counter_of_the_books() {
+        let of_handshakes = Reason::ALL.iter().filter(|reason| reason.counter() == Counter::HandshakesFailed);
+        let mut own: Vec<_> = of_handshakes.map(|reason| reason.own_counter().expect("a counter")).collect();
+        own.dedup();
+        assert_eq!(own, Counter::HANDSHAKE_REASONS);
+        let tally = Tally::default();
+        tally.count_peer(Reason::NoCertificate, SocketAddr::from(([192, 0, 2, 7], 4740)));
+        let booked: Vec<_> = tally.not_booked().filter(|(_, count)| *count > 0).collect();
+        assert_eq!(booked, [(Counter::HandshakesFailed, 1), (Counter::HandshakeNoCertificate, 1)]);
+        assert_eq!(tally.not_booked().map(|(_, count)| count).sum::<u64>(), 0);
+        let notice = tally.take_notice().expect("a notice");
+        assert!(notice.contains("192.0.2.7:4740") && notice.contains("handshake_no_certificate"), "{notice}");
     }
 }

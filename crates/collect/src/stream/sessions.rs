@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use weir_flow::Counter;
 
+use super::descriptors::Descriptors;
 use super::reasons::{Reason, Tally};
 use crate::Session;
+use crate::rate::source_of;
 use crate::relay::network::{Allowed, Network, is_allowed};
 
 /// What exporters may take up by connections. Each limit has a counter for when it is hit; the reasons are reported by
@@ -58,6 +60,8 @@ impl Default for SessionLimits {
 pub(crate) struct Sessions {
     pub limits: SessionLimits,
     pub tally: Arc<Tally>,
+    /// Files that may be open when a connection is accepted.
+    pub descriptors: Descriptors,
     stop: AtomicBool,
     /// Who may send.
     pub allowed: Allowed,
@@ -73,19 +77,11 @@ struct HalfOpen {
     given_up: Arc<AtomicBool>,
 }
 
-/// What counts as one source.
-fn source_of(session: Session) -> IpAddr {
-    match session.source.ip() {
-        IpAddr::V4(address) => IpAddr::V4(address),
-        IpAddr::V6(address) => IpAddr::V6((u128::from(address) >> 64 << 64).into()),
-    }
-}
-
 impl Sessions {
     pub(crate) fn new(limits: SessionLimits, allowed: Vec<Network>, tally: Arc<Tally>) -> Arc<Self> {
         let (open, handshakes) = (Mutex::default(), Mutex::default());
-        let allowed = Allowed::new(allowed);
-        Arc::new(Self { limits, tally, stop: AtomicBool::new(false), allowed, open, handshakes })
+        let (allowed, descriptors) = (Allowed::new(allowed), Descriptors::of_process());
+        Arc::new(Self { limits, tally, descriptors, stop: AtomicBool::new(false), allowed, open, handshakes })
     }
 
     pub(crate) fn stop(&self) {
@@ -100,7 +96,7 @@ impl Sessions {
     pub(crate) fn begin(self: &Arc<Self>, session: Session) -> Option<Open> {
         let refused = {
             let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-            let of_source = open.iter().filter(|known| source_of(**known) == source_of(session));
+            let of_source = open.iter().filter(|known| source_of(known.source.ip()) == source_of(session.source.ip()));
             if !is_allowed(&self.allowed.networks(), session.source.ip()) {
                 Some(Reason::NotAllowed)
             } else if open.len() >= self.limits.connections_max {
@@ -123,7 +119,7 @@ impl Sessions {
     /// Lets the handshake of a session begin. When there are too many, the oldest is given up: whoever floods us begins new
     /// ones all the time, and an exporter is done with its own long before it is the oldest.
     pub(crate) fn handshake(self: &Arc<Self>, session: Session) -> UnderWay {
-        let source = source_of(session);
+        let source = source_of(session.source.ip());
         let mut handshakes = self.handshakes.lock().unwrap_or_else(PoisonError::into_inner);
         let of_source = handshakes.iter().filter(|known| known.source == source).count();
         let oldest = if of_source >= self.limits.handshakes_per_source_max {

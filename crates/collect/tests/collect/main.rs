@@ -12,7 +12,8 @@ mod resumed;
 mod transports;
 mod truth;
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::num::NonZeroU32;
 use std::time::Duration;
 
 use arrow::array::AsArray;
@@ -533,6 +534,38 @@ fn only_those_who_are_allowed_are_heard() {
     assert_eq!((total(Counter::Datagrams), total(Counter::DatagramsNotAllowed)), (2, 3));
     let booked: u64 = deliveries.iter().map(|d| counts(d.books())[Counter::DatagramsNotAllowed as usize]).sum();
     assert_eq!((booked, deliveries.iter().map(Delivery::rows).sum::<usize>()), (3, 2));
+}
+
+/// One source that sends too much has its rate and no more, counted and named, and others notice nothing of it, however
+/// many decoders there are.
+#[test]
+fn a_source_has_no_more_than_its_rate() {
+    for (any, real) in [("127.0.0.1:0", Some("127.0.0.2")), ("[::1]:0", None)] {
+        let senders = Senders { rate_per_source: NonZeroU32::new(20), ..Senders::default() };
+        let any: SocketAddr = any.parse().expect("an address");
+        let mut collector = start(&CollectorOptions { senders, sockets: 3, ..CollectorOptions::new(any) });
+        let target = collector.sockets()[0].local;
+        let send = |host: IpAddr, datagrams: u32| {
+            let sender = UdpSocket::bind((host, 0)).expect("bind");
+            for number in 0..datagrams {
+                sender.send_to(&netflow5_packet(number, 1, 0), target).expect("send");
+            }
+            u64::from(datagrams)
+        };
+        let flood = send(any.ip(), 600);
+        let others = real.map_or(0, |real| send(real.parse().expect("an address"), 100));
+        let deliveries = drain(&mut collector);
+        let total = |counter| collector.statistics().iter().map(|decoder| decoder.total(counter)).sum::<u64>();
+        let (came, over) = (total(Counter::Datagrams), total(Counter::DatagramsOverRate));
+        assert_eq!(came + over, flood + others);
+        // ten seconds of the rate at once, and what the time of the test brings in
+        assert!((200..400).contains(&(came - others)), "{came}");
+        let booked: u64 = deliveries.iter().map(|d| counts(d.books())[Counter::DatagramsOverRate as usize]).sum();
+        assert_eq!(booked, over);
+        let notice = collector.take_notice().expect("it is said");
+        assert!(notice.starts_with(&format!("datagrams of {} dropped", any.ip())), "{notice}");
+        assert!(collector.take_notice().is_none(), "once");
+    }
 }
 
 /// Nobody takes deliveries for a while, at a low rate: what waits in the kernel is not given up.

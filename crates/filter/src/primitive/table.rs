@@ -208,6 +208,13 @@ pub(super) const PRIMITIVES: &[Primitive] = primitives! {
     "dns name" Text, ["": column![DnsName]], "dns name www.example.org", "Name that DNS is asked for.";
     "http host" Text, ["": column![HttpHost]], "http host in [example.org, 'example.org:8080']", "Host of an HTTP request.";
     "user agent" Text, ["": column![UserAgent]], "user agent like 'curl/%'", "What the client says that it is.";
+    "country" Text, ["": column![SrcCountry, DstCountry], "src": column![SrcCountry], "dst": column![DstCountry]],
+        "dst country in [CN, RU]", "Country that was kept with the flow, by its ISO code; `geo` of nfdump is the same.";
+    "label" Text, ["": column![SrcLabel, DstLabel], "src": column![SrcLabel], "dst": column![DstLabel]],
+        "src label 'guest wifi'", "Label that was kept with the flow.";
+    "if name" Text, ["": column![InIfName, OutIfName], "in": column![InIfName], "out": column![OutIfName]],
+        "in if name like 'uplink%'", "Name of the interface that was kept with the flow.";
+    "router name" Text, ["": column![ExporterName]], "router name like 'core-%'", "Name of the exporter that was kept with the flow.";
     "rtt" Number, ["": column![TcpRtt]], "rtt > 200k", "Round trip time of TCP's handshake, in microseconds.";
     "retransmissions" Number, ["": column![Retransmissions], "reverse": column![RetransmissionsReverse]],
         "retransmissions > 10", "Segments of TCP all of whose octets were seen before.";
@@ -218,21 +225,18 @@ pub(super) const PRIMITIVES: &[Primitive] = primitives! {
 
 /// What nfdump can ask and flows cannot answer yet.
 pub(super) const UNANSWERABLE: &[(&str, &str)] = &[
-    ("geo", "flows carry no country; filter by 'as' or 'net'"),
-    ("src geo", "flows carry no country; filter by 'src as' or 'src net'"),
-    ("dst geo", "flows carry no country; filter by 'dst as' or 'dst net'"),
     ("ip tor", "flows are not compared with the list of Tor relays; filter by 'ip in [...]'"),
     ("src ip tor", "flows are not compared with the list of Tor relays; filter by 'src ip in [...]'"),
     ("dst ip tor", "flows are not compared with the list of Tor relays; filter by 'dst ip in [...]'"),
     ("payload", "flows carry no payload"),
     ("in payload", "flows carry no payload"),
     ("out payload", "flows carry no payload"),
-    ("tun geo", "flows carry no country and have no columns of tunnel headers"),
-    ("src tun geo", "flows carry no country and have no columns of tunnel headers"),
-    ("dst tun geo", "flows carry no country and have no columns of tunnel headers"),
-    ("nat geo", "flows carry no country; filter by 'nat net'"),
-    ("src nat geo", "flows carry no country; filter by 'src nat net'"),
-    ("dst nat geo", "flows carry no country; filter by 'dst nat net'"),
+    ("tun geo", "flows have no columns of tunnel headers"),
+    ("src tun geo", "flows have no columns of tunnel headers"),
+    ("dst tun geo", "flows have no columns of tunnel headers"),
+    ("nat geo", "flows carry no country of translated addresses; filter by 'nat net'"),
+    ("src nat geo", "flows carry no country of translated addresses; filter by 'src nat net'"),
+    ("dst nat geo", "flows carry no country of translated addresses; filter by 'dst nat net'"),
     ("pf", "flows have no columns of pf logs"),
     ("tun ip", "flows have no columns of tunnel headers"),
     ("src tun ip", "flows have no columns of tunnel headers"),
@@ -249,6 +253,9 @@ pub(super) const UNANSWERABLE: &[(&str, &str)] = &[
 
 /// Other spellings of whole phrases, those of nfdump 1.6 among them.
 pub(crate) const SPELLINGS: &[(&str, &str)] = &[
+    ("geo", "country"),
+    ("src geo", "src country"),
+    ("dst geo", "dst country"),
     ("inet", "ipv4"),
     ("inet6", "ipv6"),
     ("protocol", "proto"),

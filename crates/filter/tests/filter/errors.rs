@@ -148,8 +148,8 @@ fn strange_characters() {
 #[test]
 fn what_flows_cannot_answer_is_named() {
     check(
-        "any and src geo CH",
-        "        ^^^^^^^ 'src geo' cannot be answered\nhint: flows carry no country; filter by 'src as' or 'src net'",
+        "any and src nat geo CH",
+        "        ^^^^^^^^^^^ 'src nat geo' cannot be answered\nhint: flows carry no country of translated addresses; filter by 'src nat net'",
     );
     check("mpls label11 > 3", "     ^^^^^^^ unknown word 'label11' after 'mpls'\nhint: did you mean 'label10'?");
     check("count > 3", "^^^^^ 'count' cannot be answered\nhint: flows of an archive have no order of reading");

@@ -13,7 +13,8 @@ const FLOWS: &[(char, &str)] = &[
            dst_addr=198.51.100.7 src_port=50000 dst_port=443 protocol=6 tcp_flags=27 tos=0 packets=10 bytes=5000 \
            next_hop=192.0.2.1 in_if=1 out_if=2 src_as=64496 dst_as=64497 src_mask=8 dst_mask=24 engine_type=1 engine_id=3 \
            application=tls server_name=WWW.Example.com ja4=t13d1516h2_8daaf6152771_02713d6af862 alpn=h2,http/1.1 \
-           ja3=cd08e31494f9531f560d64c695473da9 tcp_rtt=30000 retransmissions=3",
+           ja3=cd08e31494f9531f560d64c695473da9 tcp_rtt=30000 retransmissions=3 src_country=CH dst_country=US \
+           src_label=guests in_if_name=uplink-1 exporter_name=core",
     ),
     // A name look-up over IPv6, from IPFIX, with everything a router may tell.
     (
@@ -137,6 +138,17 @@ fn texts() {
         ("tcp_rtt < 30000", ""),
         ("retransmissions >= 3", "w"),
         ("reverse retransmissions 0", ""),
+        ("country us", "w"),
+        ("src country US", ""),
+        ("dst country in [US, CN]", "w"),
+        // nfdump's word
+        ("src geo CH", "w"),
+        ("src and dst country CH", ""),
+        ("label guests", "w"),
+        ("dst label like '%'", ""),
+        ("in if name like 'uplink%'", "w"),
+        ("if name uplink-1", "w"),
+        ("exporter name core", "w"),
     ]);
     assert_eq!(parse("application dns").expect("a filter").to_string(), "application in ['dns', 'domain']");
 }

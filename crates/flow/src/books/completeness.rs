@@ -43,7 +43,8 @@ impl BooksSums {
             let lost = of(Counter::DatagramsLost).saturating_sub(of(Counter::DatagramsLate));
             add(&mut all.lost_datagrams, lost);
             add(&mut all.lost_estimate, times(lost, located, decoded));
-            let dropped = [Counter::KernelDrops, Counter::QueueDrops, Counter::DatagramsRefused];
+            let dropped =
+                [Counter::KernelDrops, Counter::QueueDrops, Counter::DatagramsRefused, Counter::DatagramsOverRate];
             add(&mut all.dropped_datagrams, sum(counts, &dropped));
             add(&mut all.undecodable_datagrams, of(Counter::DatagramsUndecodable));
             add(&mut all.undecodable_sets, sum(counts, &[Counter::SetsUndecodable, Counter::SetsExpired]));
@@ -83,7 +84,7 @@ pub struct Completeness {
     pub lost_datagrams: u64,
     /// The records that those datagrams would have held, by the average of their exporter.
     pub lost_estimate: u64,
-    /// Datagrams dropped by this machine: its kernel, a full queue, the limit on exporters.
+    /// Datagrams dropped by this machine: its kernel, a full queue, the limits on exporters and on what one sends.
     pub dropped_datagrams: u64,
     /// Datagrams of which nothing could be read.
     pub undecodable_datagrams: u64,
@@ -115,6 +116,7 @@ impl Completeness {
         Counter::KernelDrops,
         Counter::QueueDrops,
         Counter::DatagramsRefused,
+        Counter::DatagramsOverRate,
         Counter::DatagramsUndecodable,
         Counter::DatagramsUnsequenced,
         Counter::SetsUndecodable,

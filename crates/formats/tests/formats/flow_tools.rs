@@ -76,3 +76,44 @@ fn files_cut_short() {
         assert!(told || Reader::open(&cut).is_err(), "cut at {length}");
     }
 }
+
+/// A file that is cut short is an error that says so, once, behind the flows that are there.
+#[test]
+fn what_is_cut_short_is_said_once() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("cut");
+    let mut octets = file_of_version(7, 3, 68);
+    octets.truncate(octets.len() - 5);
+    std::fs::write(&path, &octets).expect("written");
+    let items: Vec<_> = Reader::open(&path).expect("opens").collect();
+    let [Ok(flows), Err(error)] = items.as_slice() else { panic!("{} items", items.len()) };
+    assert_eq!(flows.rows(), 2);
+    assert_eq!(error.to_string(), format!("{} is cut short at octet 136", path.display()));
+    assert!(std::error::Error::source(error).is_none());
+}
+
+/// Records of version 7 name the engine where those of version 5 do (`fts3rec_v7` in ftlib.h of flow-tools 0.68).
+#[test]
+fn version_7_names_its_engine() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let path = folder.path().join("seven");
+    std::fs::write(&path, file_of_version(7, 2, 68)).expect("written");
+    let flows = Reader::open(&path).expect("opens").next().expect("flows").expect("good");
+    let of = |column| flows.primitive::<UInt8Type>(column).expect("a column").values().to_vec();
+    assert_eq!((of(Column::EngineType), of(Column::EngineId)), (vec![3, 3], vec![0, 1]));
+    let domains = flows.primitive::<UInt32Type>(Column::ObservationDomain).expect("domains");
+    assert_eq!(domains.values().to_vec(), [0x300, 0x301]);
+}
+
+/// A file of flow-tools, little-endian and not compressed, whose records name engine type 3 and their own number as engine.
+fn file_of_version(version: u8, records: u8, octets: usize) -> Vec<u8> {
+    let values = [[2, 0, 2, 0, version, 0].as_slice(), &[8, 0, 4, 0, 0, 0, 0, 0]].concat();
+    let mut file = vec![0xcf, 0x10, 1, 3, 8 + values.len() as u8, 0, 0, 0];
+    file.extend(values);
+    for number in 0..records {
+        let mut record = vec![0; octets];
+        (record[56], record[57]) = (3, number);
+        file.extend(record);
+    }
+    file
+}

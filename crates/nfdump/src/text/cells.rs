@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use weir_flow::Column;
 use weir_flow::elements::elements_of_row;
 use weir_formats::nfcapd::{HEADER_EXPORTER, HEADER_IDENT, RECORD_HEADER};
@@ -10,7 +10,7 @@ use weir_formats::nfcapd::{HEADER_EXPORTER, HEADER_IDENT, RECORD_HEADER};
 use super::protocols::push_protocol;
 use super::rows::{Addresses, Icmp, Numbers, Span, per_second};
 use super::scale::{push_address, push_address_right, push_duration, push_network, push_number, push_seconds};
-use super::tags::{Field, Port};
+use super::tags::{Field, Port, country_of};
 use weir_print::digits::{ZonedClock, align_left, align_right, push_u64, push_u64_right};
 use weir_print::names::tcp_flags_text;
 
@@ -37,7 +37,11 @@ pub(super) struct Cell<'a> {
     icmp: Option<Icmp<'a>>,
     span: Option<Span<'a>>,
     elements: Option<&'a ArrayRef>,
+    country: Option<&'a StringArray>,
 }
+
+/// What is printed for a country that is not known.
+const NO_COUNTRY: &str = "..";
 
 impl<'a> Cell<'a> {
     pub(super) fn new(field: Field, batch: &'a RecordBatch) -> Self {
@@ -64,6 +68,12 @@ impl<'a> Cell<'a> {
             addresses: column(0).map_or_else(Addresses::absent, |column| Addresses::of(batch, column)),
             icmp: needs_icmp.then(|| Icmp::of(batch)),
             span: needs_span.then(|| Span::of(batch)),
+            country: match field {
+                Field::Country(address) | Field::GeoAddress(address) | Field::GeoAddressPort(address, _) => {
+                    country_of(address).and_then(|column| batch.column_by_name(column.name())?.as_string_opt::<i32>())
+                }
+                _ => None,
+            },
             elements: columns
                 .contains(&Column::Elements)
                 .then(|| batch.column_by_name(Column::Elements.name()))
@@ -120,6 +130,7 @@ impl<'a> Cell<'a> {
                 Some(ms) if ms != 0 => clock.push_utc(text, ms as i64, b' '),
                 _ => text.extend_from_slice(NO_TIME),
             },
+            Field::Country(_) => text.extend_from_slice(self.country(row).as_bytes()),
             Field::GeoAddress(_) => self.push_placed_address(row, style, text),
             Field::GeoAddressPort(_, port) => {
                 self.push_placed_address(row, style, text);
@@ -179,10 +190,17 @@ impl<'a> Cell<'a> {
         }
     }
 
-    /// An address with the place that it is not known to be at.
+    /// The country, two letters.
+    fn country(&self, row: usize) -> &str {
+        self.country.filter(|countries| countries.is_valid(row)).map_or(NO_COUNTRY, |countries| countries.value(row))
+    }
+
+    /// An address with its country.
     fn push_placed_address(&self, row: usize, style: Style, text: &mut Vec<u8>) {
         self.push_address(row, style, text);
-        text.extend_from_slice(b"(..)");
+        text.push(b'(');
+        text.extend_from_slice(self.country(row).as_bytes());
+        text.push(b')');
     }
 
     /// Both numbers of a field.

@@ -1,6 +1,6 @@
 //! Rows as objects of JSON, with nfdump's names.
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, StringArray};
 use arrow::datatypes::Schema;
 use weir_flow::Column;
 use weir_flow::elements::{ElementValue, elements_of_row};
@@ -10,6 +10,7 @@ use super::cells::push_mac;
 use super::release::Release;
 use super::rows::{Addresses, Icmp, Numbers};
 use super::scale::{push_address, push_network};
+use super::tags::country_of;
 use weir_print::digits::{ZonedClock, push_u64};
 use weir_print::names::tcp_flags_text;
 use weir_print::printer::{Flush, RowFormat};
@@ -64,6 +65,7 @@ static GROUPS: &[Group] = {
         Group { columns: &[C::BgpNextHop], push: bgp_next_hop },
         Group { columns: &[C::NextHop], push: next_hop },
         Group { columns: &[C::Exporter], push: router },
+        Group { columns: &[], push: labels },
         Group { columns: &[C::SrcMac, C::DstMac, C::PostSrcMac, C::PostDstMac], push: macs },
         Group { columns: &[C::NextAs, C::PrevAs], push: adjacent_systems },
         Group { columns: &[C::NatSrcAddr, C::NatDstAddr], push: translated_addresses },
@@ -148,6 +150,8 @@ struct Columns<'a> {
     addresses: Vec<Addresses<'a>>,
     icmp: Icmp<'a>,
     elements: Option<&'a ArrayRef>,
+    /// Of the source, and of the destination.
+    countries: [Option<&'a StringArray>; 2],
     groups: Vec<&'static Group>,
 }
 
@@ -161,6 +165,8 @@ impl<'a> Columns<'a> {
             addresses: Column::ALL.iter().map(|column| Addresses::of(batch, *column)).collect(),
             icmp: Icmp::of(batch),
             elements: batch.column_by_name(Column::Elements.name()),
+            countries: [Column::SrcCountry, Column::DstCountry]
+                .map(|column| batch.column_by_name(column.name())?.as_string_opt::<i32>()),
             groups: groups.iter().filter(is_there).collect(),
         }
     }
@@ -216,7 +222,7 @@ impl RowFormat for Objects {
     }
 }
 
-impl Object<'_, '_> {
+impl<'a> Object<'a, '_> {
     fn key(&mut self, key: &str) {
         let (between, after): (&[u8], &[u8]) = match (self.style, self.is_first) {
             (ObjectStyle::Line, true) => (b"\"", b"\":"),
@@ -247,6 +253,13 @@ impl Object<'_, '_> {
 
     fn text(&mut self, key: &str, value: &str) {
         self.quoted(key, |text, _| text.extend_from_slice(value.as_bytes()));
+    }
+
+    /// The country of an address.
+    fn country(&self, address: Column, row: usize) -> Option<&'a str> {
+        let column = country_of(address)?;
+        let countries = self.batch.countries[usize::from(column == Column::DstCountry)]?;
+        countries.is_valid(row).then(|| countries.value(row))
     }
 
     fn number(&mut self, key: &str, column: Column, row: usize) {
@@ -366,7 +379,8 @@ fn addresses(object: &mut Object<'_, '_>, row: usize) {
 fn addresses_and_places(object: &mut Object<'_, '_>, row: usize) {
     addresses(object, row);
     for (v4, v6, column) in [("src4_geo", "src6_geo", Column::SrcAddr), ("dst4_geo", "dst6_geo", Column::DstAddr)] {
-        object.text(if object.is_v6(column, row) { v6 } else { v4 }, "");
+        let country = object.country(column, row).unwrap_or_default();
+        object.text(if object.is_v6(column, row) { v6 } else { v4 }, country);
     }
 }
 
@@ -448,6 +462,23 @@ fn layer_2(object: &mut Object<'_, '_>, row: usize) {
     }
     object.number("ethertype", Column::Ethertype, row);
     object.value("ip_version", object.element_number(0, IP_VERSION));
+}
+
+/// The first entry of the MPLS label stack (`mplsTopLabelStackSection`), and how many there are: label, traffic class, bottom.
+const LABEL_FIRST: u16 = 70;
+const LABELS: u16 = 10;
+
+/// All entries when a record has one.
+fn labels(object: &mut Object<'_, '_>, _row: usize) {
+    let ids = LABEL_FIRST..LABEL_FIRST + LABELS;
+    if ids.clone().all(|id| object.element(0, id).is_none()) {
+        return;
+    }
+    for (id, number) in ids.zip(1..) {
+        let entry = object.element_number(0, id);
+        let text = format!("{}-{}-{}", entry >> 4, entry >> 1 & 7, entry & 1);
+        object.text(&format!("mpls_{number}"), &text);
+    }
 }
 
 fn flow_id(object: &mut Object<'_, '_>, row: usize) {

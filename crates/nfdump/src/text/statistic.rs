@@ -86,6 +86,9 @@ static HEADINGS: &[(&str, &str)] = &[
     ("natsrcport", " X-Src Port"),
     ("natdstport", " X-Dst Port"),
     ("natport", " X-Port"),
+    ("srcgeo", "Src Geo"),
+    ("dstgeo", "Dst Geo"),
+    ("geo", "Geo"),
 ];
 
 /// Those that 1.7.8 has changed.

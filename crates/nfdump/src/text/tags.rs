@@ -48,6 +48,8 @@ pub(super) enum Field {
     ProtocolName,
     /// An address.
     Address(Column),
+    /// The country of an address.
+    Country(Column),
     /// An address and where it lies.
     GeoAddress(Column),
     /// An address and a port.
@@ -243,8 +245,8 @@ pub(super) static TAGS: &[Tag] = {
         "pps" "     pps" "pps" F::PacketsPerSecond;
         "bpp" "   Bpp" "bpp" F::BytesPerPacket;
         "lbl" "           label" "label" F::Empty("          <none>", "<none>");
-        "sc" "SC" "srcGeo" F::Empty("..", "..");
-        "dc" "DC" "dstGeo" F::Empty("..", "..");
+        "sc" "SC" "srcGeo" F::Country(C::SrcAddr);
+        "dc" "DC" "dstGeo" F::Country(C::DstAddr);
         "sloc" "Src IP location info" "srcLocation" F::Empty("", "");
         "dloc" "Dst IP location info" "dstLocation" F::Empty("", "");
         "sasn" "Src AS organisation" "srcOrg" F::Empty("", "");
@@ -399,18 +401,18 @@ impl Field {
             | Self::HexRight(column, _)
             | Self::TimeRaw(column)
             | Self::TimeUtc(column)
-            | Self::Number(column, _) => {
-                vec![column]
-            }
-            Self::Address(column)
-            | Self::GeoAddress(column)
+            | Self::Number(column, _)
+            | Self::Address(column)
             | Self::Mac(column)
             | Self::Hex(column, _)
             | Self::AddressWords(column) => vec![column],
+            Self::Country(address) => country_of(address).into_iter().collect(),
+            Self::GeoAddress(address) => std::iter::once(address).chain(country_of(address)).collect(),
             Self::Duration | Self::DurationSeconds => vec![C::Start, C::End],
             Self::Protocol | Self::ProtocolName => vec![C::Protocol],
-            Self::AddressPort(column, of) | Self::GeoAddressPort(column, of) => {
-                std::iter::once(column).chain(port(of)).collect()
+            Self::AddressPort(column, of) => std::iter::once(column).chain(port(of)).collect(),
+            Self::GeoAddressPort(address, of) => {
+                std::iter::once(address).chain(port(of)).chain(country_of(address)).collect()
             }
             Self::Network(column, mask) => vec![column, mask],
             Self::Port(of) => port(of),
@@ -433,5 +435,14 @@ impl Field {
             Self::Family => vec![C::SrcAddr],
             Self::Count | Self::NewLine | Self::Empty(..) => Vec::new(),
         }
+    }
+}
+
+/// The column of the country of an address.
+pub(super) fn country_of(address: Column) -> Option<Column> {
+    match address {
+        Column::SrcAddr => Some(Column::SrcCountry),
+        Column::DstAddr => Some(Column::DstCountry),
+        _ => None,
     }
 }

@@ -7,6 +7,7 @@
 mod captured;
 mod files;
 mod page;
+mod places;
 mod releases;
 
 // the flows that both programs read

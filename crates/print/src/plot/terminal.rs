@@ -72,6 +72,27 @@ pub fn draw(chart: &RateChart, columns: usize) -> String {
     text
 }
 
+/// Draws how much there was in each step as one line of blocks for each series, over an axis of times. Steps without anything
+/// are dots.
+pub fn strip(chart: &RateChart, columns: usize) -> String {
+    let steps = chart.steps().max(1);
+    let width = (cells(MARGIN, columns) / steps).max(1);
+    let cells = cells(MARGIN, columns).min(steps * width);
+    let top = chart.series.iter().map(Series::max).fold(0.0, f64::max).max(1.0);
+    let mut text = String::new();
+    for series in &chart.series {
+        let mark = |cell: usize| match block(series, cell / width, 0, 1, top) {
+            ' ' => '·',
+            mark => mark,
+        };
+        let line: String = (0..cells).map(mark).collect();
+        // writing to a text does not fail
+        let _ = writeln!(text, "{:>label$} │{line}", cut(&series.label, MARGIN - 2), label = MARGIN - 2);
+    }
+    push_times(&mut text, chart, cells, width);
+    text
+}
+
 fn cut(text: &str, columns: usize) -> String {
     text.chars().take(columns).collect()
 }
@@ -192,6 +213,19 @@ all flows
         00:00                    00:01
         2026-01-01
 2026-01-01 00:00:00 to 00:02:00 UTC, steps of 1 min
+";
+        assert_eq!(drawn, expected, "\n{drawn}");
+    }
+
+    #[test]
+    fn a_strip_is_a_line_for_each_series() {
+        let drawn = strip(&chart(&[("first", &[0.0, 8.0, 1.0, 0.0]), ("second", &[4.0, 0.0, 0.0, 0.0])]), 33);
+        let expected = "\
+ first │······██████▁▁▁▁▁▁······
+second │▄▄▄▄▄▄··················
+       └┬───────────┬───────────
+        00:00       00:02
+        2026-01-01
 ";
         assert_eq!(drawn, expected, "\n{drawn}");
     }

@@ -286,6 +286,10 @@ impl Worker {
                 }
             }
         }
+        // what is over before the newest step is not waited for until the next one is written
+        if let Some((newest_secs, _)) = self.pending {
+            self.end_before(newest_secs)?;
+        }
         Ok(())
     }
 

@@ -33,6 +33,10 @@ pub(super) fn steps_of(
                     for (out, values) in rows.columns.iter_mut().zip(&runs.columns) {
                         out.push(values[row]);
                     }
+                    rows.sketches.resize_with(runs.sketches.len(), Vec::new);
+                    for (out, sketches) in rows.sketches.iter_mut().zip(&runs.sketches) {
+                        out.push(sketches[row].clone());
+                    }
                 }
             }
         }

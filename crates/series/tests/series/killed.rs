@@ -37,7 +37,7 @@ fn values_at(time: i64) -> BTreeMap<u32, [u64; 2]> {
         .collect()
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("a folder");
     for entry in fs::read_dir(from).expect("a folder") {
         let entry = entry.expect("an entry");
@@ -51,12 +51,19 @@ fn copy(from: &Path, to: &Path) {
 }
 
 /// The newest file of steps of a resolution.
-fn newest(dir: &Path, resolution: &str) -> PathBuf {
+pub(crate) fn newest(dir: &Path, resolution: &str) -> Option<PathBuf> {
     let files = fs::read_dir(dir.join(resolution)).expect("a folder").map(|entry| entry.expect("an entry").path());
-    files.filter(|path| path.extension().is_some_and(|ending| ending == "steps")).max().expect("a file of steps")
+    files.filter(|path| path.extension().is_some_and(|ending| ending == "steps")).max()
 }
 
-fn cut(path: &Path, octets: u64) {
+/// Compares the steps of [`STEPS`] with the values that they were written with.
+pub(crate) fn compare_first(dir: &Path) {
+    let times = (0..STEPS).map(|step| FIRST + step * 2);
+    let values: BTreeMap<_, _> = times.map(|time| (time, values_at(time))).collect();
+    compare(dir, &vec![values.clone(), values], FIRST + (STEPS - 1) * 2).expect("the values of the model");
+}
+
+pub(crate) fn cut(path: &Path, octets: u64) {
     let file = OpenOptions::new().write(true).open(path).expect("a file");
     let len = file.metadata().expect("its length").len();
     file.set_len(len.saturating_sub(octets)).expect("shortened");
@@ -71,10 +78,10 @@ fn whatever_is_missing_at_the_end_of_files_the_rest_is_right() {
     for (round, finest) in [0, 1, 23, 24, 100, 333, 334, 1_000, 4_000, 20_000].into_iter().enumerate() {
         let dir = tempfile::tempdir().expect("a folder");
         copy(whole.path(), dir.path());
-        cut(&newest(dir.path(), "2s"), finest);
+        cut(&newest(dir.path(), "2s").expect("a file"), finest);
         // coarser steps are written later than finer ones, so at least as many are missing
-        cut(&newest(dir.path(), "10s"), finest + round as u64 * 97);
-        cut(&newest(dir.path(), "60s"), finest + round as u64 * 131);
+        cut(&newest(dir.path(), "10s").expect("a file"), finest + round as u64 * 97);
+        cut(&newest(dir.path(), "60s").expect("a file"), finest + round as u64 * 131);
         let store = SeriesStore::open(dir.path()).expect("a store");
         let (_, last) = store.extent(store.resolutions()[0]).expect("read").expect("steps");
         assert!(

@@ -3,4 +3,5 @@
 mod killed;
 mod model;
 mod rrdtool;
+mod sketches;
 mod store;

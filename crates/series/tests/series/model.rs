@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use weir_series::{
-    Coverage, Family, FamilyRows, Metric, MetricKind, Point, Resolution, SeriesStore, StatisticsWriter, StepRows,
-    StoreOptions,
+    Coverage, Family, FamilyRows, Metric, Point, Resolution, SeriesStore, StatisticsWriter, StepRows, StoreOptions,
 };
 
 /// What happens to a store.
@@ -28,8 +27,7 @@ pub(crate) fn options() -> StoreOptions {
 }
 
 pub(crate) fn families() -> Vec<Family> {
-    let metric = |name: &str, kind| Metric { name: name.to_owned(), kind };
-    let metrics = vec![metric("bytes", MetricKind::Counter), metric("peers", MetricKind::Gauge)];
+    let metrics = vec![Metric::counter("bytes"), Metric::gauge("peers")];
     let of = |name: &str, coverage| Family { name: name.to_owned(), coverage, metrics: metrics.clone() };
     vec![of("exporter", Coverage::Complete), of("host", Coverage::Largest)]
 }

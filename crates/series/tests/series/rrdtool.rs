@@ -7,8 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use weir_series::{
-    Coverage, Family, FamilyRows, Metric, MetricKind, Point, Resolution, SeriesStore, StatisticsWriter, StepRows,
-    StoreOptions,
+    Coverage, Family, FamilyRows, Metric, Point, Resolution, SeriesStore, StatisticsWriter, StepRows, StoreOptions,
 };
 use weir_testkit::program;
 
@@ -77,14 +76,14 @@ fn coarser_steps_are_those_of_rrdtool() {
 
     let resolutions = [10, 60, 600].map(|step_secs| Resolution { step_secs, keep_secs: 1_000_000 });
     let options = StoreOptions { resolutions: resolutions.to_vec(), ..StoreOptions::default() };
-    let metrics = vec![Metric { name: "v".to_owned(), kind: MetricKind::Gauge }];
+    let metrics = vec![Metric::gauge("v")];
     let family = Family { name: "one".to_owned(), coverage: Coverage::Largest, metrics };
     let store = dir.path().join("store");
     let mut writer = StatisticsWriter::open(&store, &options, &[family]).expect("a writer");
     let one = writer.family("one").expect("the family");
     let id = writer.series(one, "v");
     for (step, value) in (0..STEPS).filter_map(|step| Some((step, value(step)?))) {
-        let rows = FamilyRows { ids: vec![id.0], columns: vec![vec![value]] };
+        let rows = FamilyRows { ids: vec![id.0], columns: vec![vec![value]], ..FamilyRows::default() };
         writer.write_step(FIRST + step * STEP, StepRows { families: vec![(one, rows)] }).expect("written");
     }
     writer.close().expect("closed");

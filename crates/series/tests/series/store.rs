@@ -13,7 +13,8 @@ fn options(resolutions: &[(u32, u64)]) -> StoreOptions {
 fn one(writer: &mut StatisticsWriter, key: &str, value: u64) -> StepRows {
     let family = writer.family("total").expect("a family");
     let id = writer.series(family, key);
-    StepRows { families: vec![(family, FamilyRows { ids: vec![id.0], columns: vec![vec![value]] })] }
+    let rows = FamilyRows { ids: vec![id.0], columns: vec![vec![value]], ..FamilyRows::default() };
+    StepRows { families: vec![(family, rows)] }
 }
 
 fn open(dir: &Path, resolutions: &[(u32, u64)]) -> Result<StatisticsWriter, SeriesError> {
@@ -67,9 +68,9 @@ fn mistakes_are_errors_that_say_what_is_wrong() {
     let other = StatisticsWriter::open(dir.path(), &options(&[(5, 100)]), &[Family::counters("total", &["flows"])]);
     assert_eq!(other.expect_err("an error").to_string(), "the store has a family 'total' with other metrics");
     let description = dir.path().join("store.toml");
-    let newer = fs::read_to_string(&description).expect("text").replace("version = 1", "version = 9");
+    let newer = fs::read_to_string(&description).expect("text").replace("version = 2", "version = 9");
     fs::write(&description, newer).expect("written");
-    assert!(matches!(SeriesStore::open(dir.path()), Err(SeriesError::Version { found: 9, known: 1, .. })));
+    assert!(matches!(SeriesStore::open(dir.path()), Err(SeriesError::Version { found: 9, known: 2, .. })));
 }
 
 #[test]
@@ -145,7 +146,7 @@ fn a_family_is_unknown_while_it_is_not_counted() {
             let rows = families.iter().map(|family| {
                 let id = writer.family(&family.name).expect("the family");
                 let key = writer.series(id, "key");
-                (id, FamilyRows { ids: vec![key.0], columns: vec![vec![1]] })
+                (id, FamilyRows { ids: vec![key.0], columns: vec![vec![1]], ..FamilyRows::default() })
             });
             let mut rows: Vec<_> = rows.collect();
             // in every other step there is nothing

@@ -55,19 +55,22 @@ pub(crate) async fn completeness(
 ) -> Answered<Response> {
     let window = window(params.from.as_deref(), params.until.as_deref())?;
     let asked = Arc::clone(&service);
+    let is_whole = asker.view.is_whole();
     let work = move |turn: &Turn| {
         let _admitted = turn.enter()?;
         let (start_ms, end_ms) = window_range(&window);
         let sums = asked.archive.snapshot()?.books(start_ms, end_ms)?;
+        let all = CompletenessBody::of(&sums.completeness());
+        if !is_whole {
+            // the books are about all flows
+            let (exporters, counters) = (Vec::new(), Vec::new());
+            return json(&CompletenessAnswer { all: all.without_counts(), exporters, counters });
+        }
         let totals = sums.totals();
         let counted = Counter::ALL.iter().filter(|counter| totals[**counter as usize] > 0);
         let counters = counted.map(|counter| CounterBody::of(*counter, totals[*counter as usize]));
-        json(&CompletenessAnswer {
-            all: CompletenessBody::of(&sums.completeness()),
-            exporters: of_books(&sums),
-            counters: counters.collect(),
-        })
+        json(&CompletenessAnswer { all, exporters: of_books(&sums), counters: counters.collect() })
     };
     let text = format!("completeness from={:?} until={:?}", window.from_ms, window.until_ms);
-    service.questions.answer(&asker.name, text, work).await
+    service.questions.answer(&asker, text, work).await
 }

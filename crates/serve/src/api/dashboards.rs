@@ -12,11 +12,12 @@ use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use super::named_files::NamedFiles;
-use crate::access::{Asker, Role};
+use crate::access::Asker;
 use crate::body::json;
 use crate::problem::{Answered, Problem, TextPlace};
 use crate::questions::Turn;
 use crate::service::Service;
+use crate::users::Role;
 
 /// Panels of a dashboard: each is a question that is asked again and again.
 const PANELS_MAX: usize = 24;
@@ -65,12 +66,14 @@ pub(crate) struct Panel {
     responses((status = 200, body = Vec<DashboardBody>), (status = "default", body = Problem))
 )]
 pub(crate) async fn list(State(service): State<Arc<Service>>, asker: Asker) -> Answered<Response> {
+    // filters of others may name addresses
+    asker.needs_all_flows()?;
     let files = files(&service);
     let work = move |_: &Turn| {
         let read = |name: String| files.read(&name).map(|text| body(name, text));
         json(&files.names()?.into_iter().map(read).collect::<Answered<Vec<_>>>()?)
     };
-    service.questions.answer(&asker.name, "dashboards".to_owned(), work).await
+    service.questions.answer(&asker, "dashboards".to_owned(), work).await
 }
 
 /// Shows a dashboard.
@@ -84,12 +87,13 @@ pub(crate) async fn show(
     asker: Asker,
     Path(name): Path<String>,
 ) -> Answered<Response> {
+    asker.needs_all_flows()?;
     let (files, text) = (files(&service), format!("dashboard {name}"));
     let work = move |_: &Turn| {
         let text = files.read(&name)?;
         json(&body(name, text))
     };
-    service.questions.answer(&asker.name, text, work).await
+    service.questions.answer(&asker, text, work).await
 }
 
 /// Makes or changes a dashboard. The body is the text of the file, which is checked first.
@@ -106,13 +110,14 @@ pub(crate) async fn put(
     text: String,
 ) -> Answered<Response> {
     asker.needs(Role::Analyst)?;
+    asker.needs_all_flows()?;
     let (files, line) = (files(&service), format!("dashboard put {name}"));
     let work = move |_: &Turn| {
         parse(&text)?;
         files.write(&name, &text)?;
         json(&body(name, text))
     };
-    service.questions.answer(&asker.name, line, work).await
+    service.questions.answer(&asker, line, work).await
 }
 
 /// Removes a dashboard.
@@ -127,8 +132,9 @@ pub(crate) async fn delete(
     Path(name): Path<String>,
 ) -> Answered<StatusCode> {
     asker.needs(Role::Analyst)?;
+    asker.needs_all_flows()?;
     let (files, line) = (files(&service), format!("dashboard delete {name}"));
-    service.questions.answer(&asker.name, line, move |_: &Turn| files.remove(&name)).await?;
+    service.questions.answer(&asker, line, move |_: &Turn| files.remove(&name)).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 

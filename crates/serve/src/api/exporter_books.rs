@@ -61,6 +61,7 @@ pub(crate) async fn show(
     Path(address): Path<String>,
     Params(params): Params<WindowParams>,
 ) -> Answered<Response> {
+    asker.needs_all_flows()?;
     let wanted: IpAddr = address.parse().map_err(|_| {
         Problem::request(format!("'{}' is not an address", address.escape_debug()))
             .with_hint("/api/v1/exporters lists exporters")
@@ -76,7 +77,7 @@ pub(crate) async fn show(
         json(&own.map(DomainBooks::of).collect::<Vec<_>>())
     };
     let text = format!("exporter {wanted} from={:?} until={:?}", window.from_ms, window.until_ms);
-    service.questions.answer(&asker.name, text, work).await
+    service.questions.answer(&asker, text, work).await
 }
 
 #[cfg(test)]

@@ -124,6 +124,7 @@ pub(crate) async fn exporters(
     asker: Asker,
     Params(params): Params<WindowParams>,
 ) -> Answered<Response> {
+    asker.needs_all_flows()?;
     let window = window(params.from.as_deref(), params.until.as_deref())?;
     let asked = Arc::clone(&service);
     let work = move |turn: &Turn| {
@@ -132,5 +133,5 @@ pub(crate) async fn exporters(
         json(&of_books(&asked.archive.snapshot()?.books(start_ms, end_ms)?))
     };
     let text = format!("exporters from={:?} until={:?}", window.from_ms, window.until_ms);
-    service.questions.answer(&asker.name, text, work).await
+    service.questions.answer(&asker, text, work).await
 }

@@ -74,7 +74,7 @@ pub(crate) async fn flows(
     let which = WhichFlows::of(params.filter.as_deref(), params.from.as_deref(), params.until.as_deref())?;
     let columns = match params.columns.as_deref().map(str::trim) {
         None | Some("") => COLUMNS.to_vec(),
-        Some("*") => Column::ALL.to_vec(),
+        Some("*") => Column::ALL.iter().copied().filter(|column| asker.view.check(*column).is_ok()).collect(),
         Some(list) => names(list).map(column).collect::<Answered<Vec<_>>>()?,
     };
     let sorting = params.order.as_deref().filter(|order| !order.is_empty()).map(sorting).transpose()?;
@@ -93,8 +93,8 @@ pub(crate) async fn flows(
     // one more row says whether there are more
     let query = which.query(Select::List { columns, sorting, limit: Some(offset + limit + 1) });
     let work = move |question: &Question<'_>| {
-        let totals = if has_totals { Some(question.answers.totals(&query)?.into()) } else { None };
-        let answer = question.answers.ask(&query)?;
+        let totals = if has_totals { Some(question.totals(&query)?.into()) } else { None };
+        let answer = question.ask(&query)?;
         let mut body = BodyMaker::new(Arc::clone(answer.schema()), form, question.service.answer_octets_max());
         let (mut skipped, mut left, mut is_truncated) = (offset, limit, false);
         for batch in answer {
@@ -145,15 +145,16 @@ pub(crate) async fn estimate(
     asker: Asker,
     Params(params): Params<EstimateParams>,
 ) -> Answered<Response> {
+    asker.needs_all_flows()?;
     let which = WhichFlows::of(params.filter.as_deref(), params.from.as_deref(), params.until.as_deref())?;
     let asked = Arc::clone(&service);
-    let text = which.text("estimate");
+    let (text, view) = (which.text("estimate"), Arc::clone(&asker.view));
     let work = move |turn: &crate::questions::Turn| {
         let snapshot = asked.archive.snapshot()?;
-        let answers = asked.archive.answers(&snapshot, &turn.control);
+        let answers = asked.archive.answers(&snapshot, &turn.control, &view);
         let estimate = answers.archive().map(|archive| archive.estimate(&which.window)).unwrap_or_default();
         let weir_query::Estimate { segments, octets, rows_max } = estimate;
         json(&EstimateBody { segments, octets, rows_max })
     };
-    service.questions.answer(&asker.name, text, work).await
+    service.questions.answer(&asker, text, work).await
 }

@@ -72,13 +72,14 @@ pub(crate) struct TableSize {
     responses((status = 200, body = ArchiveAnswer), (status = "default", body = Problem))
 )]
 pub(crate) async fn archive(State(service): State<Arc<Service>>, asker: Asker) -> Answered<Response> {
+    asker.needs_all_flows()?;
     let asked = Arc::clone(&service);
     let work = move |turn: &Turn| {
         let _admitted = turn.enter()?;
         let folder = asked.archive.folder();
         json(&body(&inventory(folder)?, folder.display().to_string()))
     };
-    service.questions.answer(&asker.name, "archive".to_owned(), work).await
+    service.questions.answer(&asker, "archive".to_owned(), work).await
 }
 
 fn body(found: &Inventory, folder: String) -> ArchiveAnswer {

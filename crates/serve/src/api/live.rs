@@ -25,34 +25,38 @@ use crate::service::Service;
         (status = "default", body = Problem)
     )
 )]
-pub(crate) async fn live(State(service): State<Arc<Service>>, _: Asker) -> Response {
+pub(crate) async fn live(State(service): State<Arc<Service>>, asker: Asker) -> Answered<Response> {
+    asker.needs_all_flows()?;
     let mut response = Sse::new(events(&service)).keep_alive(KeepAlive::default()).into_response();
     let headers = response.headers_mut();
     headers.insert(axum::http::header::CACHE_CONTROL, axum::http::HeaderValue::from_static("no-store"));
-    response
+    Ok(response)
 }
 
-/// The sample that is there, and each that follows, until the service ends.
+/// The sample that is there, and each that follows, until the service ends. It ends too when users are read again: whoever
+/// comes back is asked who they are.
 fn events(service: &Arc<Service>) -> impl Stream<Item = Result<Event, Infallible>> + use<> {
-    let (mut samples, ending) = (service.live.clone(), service.ending.clone());
+    let (mut samples, ending, reloads) = (service.live.clone(), service.ending.clone(), service.reloads.watch());
     // before the first second nothing is known
     if samples.borrow().time_ms > 0 {
         samples.mark_changed();
     }
-    unfold((samples, ending), |(mut samples, mut ending)| async move {
+    unfold((samples, ending, reloads), |(mut samples, mut ending, mut reloads)| async move {
         tokio::select! {
             changed = samples.changed() => changed.ok()?,
             _ = ending.wait_for(|ending| *ending) => return None,
+            _ = reloads.changed() => return None,
         }
         let sample = samples.borrow_and_update().clone();
         // numbers and texts can be written
         let event = Event::default().json_data(&sample).unwrap_or_default();
-        Some((Ok(event), (samples, ending)))
+        Some((Ok(event), (samples, ending, reloads)))
     })
 }
 
 /// Counters as `OpenMetrics`.
-pub(crate) async fn metrics(State(service): State<Arc<Service>>) -> Answered<Response> {
+pub(crate) async fn metrics(State(service): State<Arc<Service>>, asker: Asker) -> Answered<Response> {
+    asker.needs_all_flows()?;
     let asked = Arc::clone(&service);
     let text = tokio::task::spawn_blocking(move || metrics::text(&asked)).await;
     let text = text.map_err(|_| Problem::internal("the metrics cannot be written"))??;
@@ -67,15 +71,21 @@ pub(crate) async fn health() -> &'static str {
 /// Whether questions can be answered, and flows be collected where that is asked for.
 pub(crate) async fn ready(State(service): State<Arc<Service>>) -> (StatusCode, String) {
     let asked = Arc::clone(&service);
-    let snapshot = tokio::task::spawn_blocking(move || asked.archive.snapshot().map(|snapshot| snapshot.flows())).await;
+    let snapshot = tokio::task::spawn_blocking(move || asked.archive.snapshot().map(drop)).await;
     let not_ready = |why: String| (StatusCode::SERVICE_UNAVAILABLE, format!("not ready: {why}\n"));
     match snapshot {
-        Ok(Ok(flows)) => {
+        Ok(Ok(())) => {
             let progress = service.status.progress();
             let ended = progress.iter().flat_map(|progress| &progress.components).find(|component| component.ended);
             match ended {
                 Some(component) if service.status.is_collecting() => not_ready(format!("{} has ended", component.name)),
-                _ => (StatusCode::OK, format!("ready: {flows} flows\n")),
+                _ => match service.listening.audit.failure() {
+                    Some(failure) if service.options.audit.required => {
+                        not_ready(format!("the audit cannot be written: {failure}"))
+                    }
+                    Some(_) => (StatusCode::OK, "ready; the audit cannot be written\n".to_owned()),
+                    None => (StatusCode::OK, "ready\n".to_owned()),
+                },
             }
         }
         Ok(Err(error)) => not_ready(crate::problem::with_causes(&error)),

@@ -7,6 +7,8 @@ mod extract;
 mod named_files;
 mod parameters;
 
+mod biflows;
+mod download;
 mod flows;
 mod ranking;
 mod sankey;
@@ -19,14 +21,20 @@ mod completeness;
 mod dashboards;
 mod exporter_books;
 mod exporters;
+mod interfaces;
 mod inventory;
+mod known_names;
 mod reports;
 mod series;
 mod watches;
+mod why;
 
 mod live;
+mod reloading;
 mod running;
 mod session;
+
+pub(crate) use parameters::filter_reader;
 
 use std::sync::Arc;
 
@@ -44,13 +52,19 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::access::Asker;
+use crate::audit::AuditLine;
 use crate::body::with_type;
 use crate::pages;
+use crate::peer::{Client, Peer, client};
 use crate::problem::{Answered, Problem};
 use crate::service::Service;
 
 /// Octets from which an answer is compressed.
 const COMPRESSED_FROM: u64 = 1024;
+/// Letters of a refused request that are written down.
+const REFUSED_LETTERS_MAX: usize = 1000;
+/// Browsers that were here once come back over TLS only, for a year.
+const TLS_ONLY: &str = "max-age=31536000";
 /// Paths of the API that need no user: to sign in, and to find out that one must.
 const OPEN_PATHS: &[&str] = &["/api/v1/session", "/api/v1/info", "/api/v1/openapi.json"];
 
@@ -72,6 +86,8 @@ fn described() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(session::info))
         .routes(routes!(session::sign_in, session::sign_out))
         .routes(routes!(flows::flows))
+        .routes(routes!(download::download))
+        .routes(routes!(biflows::biflows))
         .routes(routes!(ranking::rank))
         .routes(routes!(ranking::group))
         .routes(routes!(timeline::timeline))
@@ -82,9 +98,12 @@ fn described() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(catalogue::columns))
         .routes(routes!(catalogue::check_filter))
         .routes(routes!(catalogue::complete_filter))
+        .routes(routes!(why::why))
         .routes(routes!(completeness::completeness))
         .routes(routes!(exporters::exporters))
         .routes(routes!(exporter_books::show))
+        .routes(routes!(interfaces::interfaces))
+        .routes(routes!(known_names::names))
         .routes(routes!(inventory::archive))
         .routes(routes!(series::list))
         .routes(routes!(series::fetch))
@@ -99,6 +118,7 @@ fn described() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(running::list))
         .routes(routes!(running::cancel))
         .routes(routes!(live::live))
+        .routes(routes!(reloading::reload))
 }
 
 /// The description of the API, as JSON.
@@ -151,10 +171,12 @@ async fn wrong_method(request: Request) -> Problem {
 
 /// Finds out who asks, and refuses who may not; adds the headers that every answer has.
 async fn guard(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
-    let mut response = match admitted(&service, request).await {
-        Ok(request) => next.run(request).await,
-        Err(problem) => problem.into_response(),
+    let refusal = Refusal::of(&request);
+    let (mut response, asker) = match admitted(&service, request).await {
+        Ok((request, asker)) => (next.run(request).await, asker),
+        Err(problem) => (problem.into_response(), None),
     };
+    refusal.write(&service, asker, response.status()).await;
     let headers = response.headers_mut();
     let fixed = [
         (header::CONTENT_SECURITY_POLICY, pages::CONTENT_POLICY),
@@ -166,25 +188,74 @@ async fn guard(State(service): State<Arc<Service>>, request: Request, next: Next
     for (name, value) in fixed {
         headers.insert(name, HeaderValue::from_static(value));
     }
+    if service.listening.tls.is_some() {
+        headers.insert(header::STRICT_TRANSPORT_SECURITY, HeaderValue::from_static(TLS_ONLY));
+    }
     service.http.count_request(response.status());
     with_problem(response)
 }
 
-async fn admitted(service: &Arc<Service>, mut request: Request) -> Answered<Request> {
+/// A request that may be refused, for the audit.
+struct Refusal {
+    text: String,
+    peer: Option<Peer>,
+    is_data: bool,
+}
+
+impl Refusal {
+    fn of(request: &Request) -> Self {
+        let is_data = is_data(request.uri().path());
+        // what nobody asks is not written down, so it is not put together
+        let text = if is_data { format!("{} {}", request.method(), request.uri()) } else { String::new() };
+        Self { text, peer: request.extensions().get::<Peer>().copied(), is_data }
+    }
+
+    /// Writes the line of a refused request, in a thread that may wait for the disk.
+    async fn write(self, service: &Arc<Service>, asker: Option<Asker>, status: StatusCode) {
+        let is_refused = matches!(status.as_u16(), 401 | 403 | 429);
+        if !is_refused || !self.is_data {
+            return;
+        }
+        let service = Arc::clone(service);
+        let write = move || {
+            let text: String = self.text.chars().take(REFUSED_LETTERS_MAX).collect();
+            let name = asker.as_ref().map_or("", |asker| asker.name.as_str());
+            let from = asker.as_ref().and_then(|asker| asker.from).or(self.peer.map(|peer| peer.0));
+            let line = AuditLine::now("refused", name, from, &text, "refused");
+            let line = AuditLine { status: Some(status.as_u16()), ..line };
+            match asker {
+                Some(_) => service.listening.audit.write(&line),
+                None => service.listening.audit.write_of_stranger(&line),
+            }
+        };
+        // a panic of it is not the request's
+        let _ = tokio::task::spawn_blocking(write).await;
+    }
+}
+
+/// Whether a path needs somebody who asks.
+fn is_data(path: &str) -> bool {
+    path.starts_with("/api/") || path == "/metrics"
+}
+
+async fn admitted(service: &Arc<Service>, mut request: Request) -> Answered<(Request, Option<Asker>)> {
     service.access.check_origin(request.method(), request.headers())?;
-    let path = request.uri().path();
-    let is_data = path.starts_with("/api/") || path == "/metrics";
-    if is_data {
-        let asker: Option<Asker> = service.access.asker(request.headers()).await?;
+    let peer = request.extensions().get::<Peer>().copied();
+    let Peer(peer) = peer.ok_or_else(|| Problem::internal("it is not known where the request comes from"))?;
+    let from = client(request.headers(), peer, &service.listening.proxies);
+    request.extensions_mut().insert(Client(from));
+    let mut asker = None;
+    if is_data(request.uri().path()) {
+        asker = service.access.asker(request.headers(), from).await?;
         if asker.is_none() && !OPEN_PATHS.contains(&request.uri().path()) {
             return Err(Problem::unauthenticated("this takes a user")
                 .with_hint("sign in with POST /api/v1/session, or send a token: Authorization: Bearer NAME:TOKEN"));
         }
-        if let Some(asker) = asker {
+        if let Some(asker) = asker.clone() {
             request.extensions_mut().insert(asker);
         }
     }
-    Ok(request)
+    Ok((request, asker))
 }
 
 /// What a layer refused in its own words becomes a problem like the others.

@@ -97,8 +97,8 @@ pub(crate) async fn group(
 
 /// The rows, each with its share of all flows.
 fn ranked(question: &Question<'_>, query: &FlowQuery, form: AnswerForm) -> Answered<CachedAnswer> {
-    let totals = question.answers.totals(query)?;
-    let answer = question.answers.ask(query)?;
+    let totals = question.totals(query)?;
+    let answer = question.ask(query)?;
     let schema = with_shares(answer.schema());
     let mut body = BodyMaker::new(Arc::clone(&schema), form, question.service.answer_octets_max());
     let limit = match &query.select {

@@ -12,12 +12,13 @@ use weir_watch::reports::{KeptReport, read};
 
 use super::extract::{Body, Params};
 use super::parameters::limit;
-use crate::access::{Asker, Role};
+use crate::access::Asker;
 use crate::body::json;
 use crate::moment::{moment, now_ms};
 use crate::problem::{Answered, Problem};
 use crate::questions::Turn;
 use crate::service::Service;
+use crate::users::Role;
 
 /// Reports unless a request asks for another number, and the most.
 const REPORTS: (usize, usize) = (200, 10_000);
@@ -96,6 +97,7 @@ pub(crate) async fn list(
     asker: Asker,
     Params(params): Params<ReportsParams>,
 ) -> Answered<Response> {
+    asker.needs_all_flows()?;
     let limit = limit(params.limit, REPORTS.0, REPORTS.1)?;
     let since = params.since.as_deref().filter(|since| !since.is_empty());
     let since_ms = since.map(|since| moment(since, now_ms())).transpose()?.unwrap_or(i64::MIN);
@@ -104,7 +106,7 @@ pub(crate) async fn list(
         let reports = read(&asked.journal(), params.watch.as_deref(), since_ms, limit)?;
         json(&reports.iter().map(ReportBody::of).collect::<Vec<_>>())
     };
-    service.questions.answer(&asker.name, format!("reports since={since_ms} limit={limit}"), work).await
+    service.questions.answer(&asker, format!("reports since={since_ms} limit={limit}"), work).await
 }
 
 /// Which reports are acknowledged.
@@ -130,6 +132,7 @@ pub(crate) async fn acknowledge(
     asker: Asker,
     Body(body): Body<AckBody>,
 ) -> Answered<axum::http::StatusCode> {
+    asker.needs_all_flows()?;
     asker.needs(Role::Analyst)?;
     let length = match &body.length {
         Some(length) => length.parse::<TimeSpan>().map_err(|error| Problem::request(error.to_string()))?,
@@ -148,6 +151,6 @@ pub(crate) async fn acknowledge(
         }
         Ok(weir_watch::acknowledge(&journal, &body.watch, body.key.as_deref(), until_ms)?)
     };
-    service.questions.answer(&asker.name, text, work).await?;
+    service.questions.answer(&asker, text, work).await?;
     Ok(axum::http::StatusCode::NO_CONTENT)
 }

@@ -110,7 +110,7 @@ pub(crate) async fn sankey(
     let text = which.text(&format!("sankey by={} measure={} limit={limit}", params.by, measure.name()));
     let work = move |question: &Question<'_>| {
         let mut graph = Graph::default();
-        for batch in question.answers.ask(&query)? {
+        for batch in question.ask(&query)? {
             graph.add(&batch?, columns, measure.name());
         }
         let completeness = question.completeness(&query)?;

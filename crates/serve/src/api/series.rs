@@ -76,6 +76,7 @@ pub(crate) async fn list(
     asker: Asker,
     Params(params): Params<SeriesParams>,
 ) -> Answered<Response> {
+    asker.needs_all_flows()?;
     let limit = limit(params.limit, KEYS.0, KEYS.1)?;
     let asked = Arc::clone(&service);
     let text = format!("series family={:?} match={:?}", params.family, params.matched);
@@ -95,7 +96,7 @@ pub(crate) async fn list(
             keys,
         })
     };
-    service.questions.answer(&asker.name, text, work).await
+    service.questions.answer(&asker, text, work).await
 }
 
 /// Which values.
@@ -138,6 +139,7 @@ pub(crate) async fn fetch(
     asker: Asker,
     Params(params): Params<FetchParams>,
 ) -> Answered<Response> {
+    asker.needs_all_flows()?;
     let window = window(params.from.as_deref(), params.until.as_deref())?;
     let until_ms = window.until_ms.unwrap_or_else(now_ms);
     let from_ms = window.from_ms.unwrap_or(until_ms.saturating_sub(SPAN_MS));
@@ -164,7 +166,7 @@ pub(crate) async fn fetch(
             name: metric.name.clone(),
             values: match fetched.series.first() {
                 Some(series) => {
-                    fetched.points(found, series, number).map(|point| point.map(|point| point.sum as f64)).collect()
+                    fetched.totals(found, series, number).map(|total| total.map(|total| total as f64)).collect()
                 }
                 None => vec![None; fetched.known.len()],
             },
@@ -172,7 +174,7 @@ pub(crate) async fn fetch(
         let step_ms = i64::from(fetched.step_secs) * 1000;
         json(&FetchAnswer { step_ms, times, series: wanted.map(values).collect() })
     };
-    service.questions.answer(&asker.name, text, work).await
+    service.questions.answer(&asker, text, work).await
 }
 
 fn open(service: &Service) -> Answered<SeriesStore> {

@@ -11,7 +11,9 @@ use weir_flow::Table;
 
 use super::extract::Body;
 use crate::access::Asker;
+use crate::audit::AuditLine;
 use crate::body::json;
+use crate::peer::Client;
 use crate::problem::{Answered, Problem};
 use crate::questions::Turn;
 use crate::service::Service;
@@ -27,7 +29,7 @@ pub(crate) struct InfoAnswer {
     user: Option<Asker>,
     /// Whether the service has users, so that one must sign in.
     has_users: bool,
-    /// The archive; null for who is not signed in.
+    /// The archive; null for who is not signed in, or sees a part of the flows.
     archive: Option<ArchiveInfo>,
     /// Where this process collects.
     collecting: Vec<CollectingInfo>,
@@ -65,15 +67,15 @@ pub(crate) async fn info(
     asker: Option<axum::Extension<Asker>>,
 ) -> Answered<Response> {
     let user = asker.map(|axum::Extension(asker)| asker);
-    let archive = match &user {
+    let archive = match user.as_ref().filter(|asker| asker.view.is_whole()) {
         None => None,
         Some(asker) => {
             let asked = Arc::clone(&service);
             let work = move |_: &Turn| archive(&asked);
-            Some(service.questions.answer(&asker.name, "info".to_owned(), work).await?)
+            Some(service.questions.answer(asker, "info".to_owned(), work).await?)
         }
     };
-    let is_known = user.is_some();
+    let is_known = user.as_ref().is_some_and(|asker| asker.view.is_whole());
     let collecting = service.options.collecting.iter().filter(|_| is_known);
     json(&InfoAnswer {
         version: env!("CARGO_PKG_VERSION"),
@@ -115,10 +117,26 @@ pub(crate) struct SignInBody {
     post, path = "/session", tag = "service", request_body = SignInBody,
     responses((status = 200, body = Asker), (status = "default", body = Problem))
 )]
-pub(crate) async fn sign_in(State(service): State<Arc<Service>>, Body(body): Body<SignInBody>) -> Answered<Response> {
-    let signed_in = service.access.sign_in(&body.name, &body.password).await;
+pub(crate) async fn sign_in(
+    State(service): State<Arc<Service>>,
+    axum::Extension(Client(from)): axum::Extension<Client>,
+    Body(body): Body<SignInBody>,
+) -> Answered<Response> {
+    let signed_in = service.access.sign_in(&body.name, &body.password, from).await;
     let name: String = body.name.chars().take(64).collect();
-    tracing::info!(target: "weir_audit", "user={name:?} sign_in={}", if signed_in.is_ok() { "accepted" } else { "refused" });
+    let outcome = if signed_in.is_ok() { "accepted" } else { "refused" };
+    let status = signed_in.as_ref().err().map(|problem| problem.status);
+    let written = Arc::clone(&service);
+    // a disk may be slow, and connections wait for no disk
+    let write = move || {
+        let line = AuditLine::now("sign-in", &name, Some(from), "", outcome);
+        let line = AuditLine { status, ..line };
+        match status {
+            None => written.listening.audit.write(&line),
+            Some(_) => written.listening.audit.write_of_stranger(&line),
+        }
+    };
+    tokio::task::spawn_blocking(write).await.map_err(|_| Problem::internal("the audit cannot be written"))?;
     let (asker, cookie) = signed_in?;
     let mut response = json(&asker)?;
     set_cookie(&mut response, &cookie)?;

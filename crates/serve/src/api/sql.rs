@@ -11,17 +11,18 @@ use weir_sql::Engine;
 
 use super::extract::Body;
 use super::parameters::limit;
-use crate::access::{Asker, Role};
+use crate::access::Asker;
 use crate::answer::{AnswerNotes, BodyMaker, TableAnswer};
 use crate::body::{AnswerForm, CachedAnswer};
 use crate::completeness::CompletenessBody;
 use crate::problem::{Answered, Problem};
 use crate::service::{Question, Service};
+use crate::users::Role;
 
 /// Rows unless a request asks for another number, and the most.
 const ROWS: (usize, usize) = (10_000, 1_000_000);
 /// How long threads of a statement that has ended may take before its temporary files are removed all the same.
-const CLOSING_MAX: Duration = Duration::from_millis(300);
+pub(super) const CLOSING_MAX: Duration = Duration::from_millis(300);
 
 /// A statement.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -49,7 +50,7 @@ pub(crate) async fn sql(
     let statement = body.statement;
     let text = format!("sql limit={limit} statement={statement}");
     let work = move |question: &Question<'_>| {
-        let engine = question.service.archive.engine(question.snapshot, &question.turn.control)?;
+        let engine = question.service.archive.engine(question.snapshot, &question.turn.control, question.view)?;
         let answer = answer(question, &engine, &statement, limit, form);
         engine.close(CLOSING_MAX);
         answer

@@ -108,7 +108,7 @@ pub(crate) async fn timeline(
             line = line.by(column, question.answers.labels(query)?);
         }
         let query = which.query(Select::List { columns: line.columns(), sorting: None, limit: None });
-        for batch in question.answers.ask(&query)? {
+        for batch in question.ask(&query)? {
             line.add(&batch?);
         }
         let completeness = question.completeness(&query)?;

@@ -11,17 +11,17 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
-use weir_watch::report::severity_name;
 use weir_watch::{Backtest, RunnerOptions, WatchFile, plan};
 
 use super::extract::Body;
 use super::named_files::NamedFiles;
-use crate::access::{Asker, Role};
+use crate::access::Asker;
 use crate::body::json;
 use crate::moment::{moment, now_ms};
 use crate::problem::{Answered, Problem};
 use crate::questions::Turn;
 use crate::service::Service;
+use crate::users::Role;
 
 /// Reports of a backtest that are given.
 const REPORTS_MAX: usize = 1000;
@@ -49,13 +49,14 @@ pub(crate) struct WatchBody {
     responses((status = 200, body = Vec<WatchBody>), (status = "default", body = Problem))
 )]
 pub(crate) async fn list(State(service): State<Arc<Service>>, asker: Asker) -> Answered<Response> {
+    asker.needs_all_flows()?;
     let asked = Arc::clone(&service);
     let work = move |_: &Turn| {
         let Some(folder) = &asked.options.watches else { return json::<[(); 0]>(&[]) };
         let names = files(folder).names()?;
         json(&names.iter().map(|name| body(&asked, folder, name)).collect::<Answered<Vec<_>>>()?)
     };
-    service.questions.answer(&asker.name, "watches".to_owned(), work).await
+    service.questions.answer(&asker, "watches".to_owned(), work).await
 }
 
 /// Shows a watch.
@@ -68,10 +69,11 @@ pub(crate) async fn show(
     asker: Asker,
     Path(name): Path<String>,
 ) -> Answered<Response> {
+    asker.needs_all_flows()?;
     let asked = Arc::clone(&service);
     let text = format!("watch {name}");
     let work = move |_: &Turn| json(&body(&asked, &folder(&asked)?, &name)?);
-    service.questions.answer(&asker.name, text, work).await
+    service.questions.answer(&asker, text, work).await
 }
 
 /// Makes or changes a watch. The body is the text of the file, which is checked first.
@@ -86,6 +88,7 @@ pub(crate) async fn put(
     Path(name): Path<String>,
     text: String,
 ) -> Answered<Response> {
+    asker.needs_all_flows()?;
     asker.needs(Role::Admin)?;
     let asked = Arc::clone(&service);
     let line = format!("watch put {name}");
@@ -95,7 +98,7 @@ pub(crate) async fn put(
         files(&folder).write(&name, &text)?;
         json(&body(&asked, &folder, &name)?)
     };
-    service.questions.answer(&asker.name, line, work).await
+    service.questions.answer(&asker, line, work).await
 }
 
 /// Removes a watch. Its reports are kept.
@@ -109,11 +112,12 @@ pub(crate) async fn delete(
     asker: Asker,
     Path(name): Path<String>,
 ) -> Answered<StatusCode> {
+    asker.needs_all_flows()?;
     asker.needs(Role::Admin)?;
     let asked = Arc::clone(&service);
     let line = format!("watch delete {name}");
     let work = move |_: &Turn| files(&folder(&asked)?).remove(&name);
-    service.questions.answer(&asker.name, line, work).await?;
+    service.questions.answer(&asker, line, work).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -148,6 +152,7 @@ pub(crate) async fn check(
     asker: Asker,
     Body(body): Body<CheckBody>,
 ) -> Answered<Response> {
+    asker.needs_all_flows()?;
     let work = move |_: &Turn| {
         let planned = parsed(&body.text, body.name.as_deref()).and_then(|file| {
             let statement = file.options.query.clone();
@@ -158,7 +163,7 @@ pub(crate) async fn check(
             Err(problem) => WatchCheck { ok: false, error: Some(problem), plan: None },
         })
     };
-    service.questions.answer(&asker.name, "watch check".to_owned(), work).await
+    service.questions.answer(&asker, "watch check".to_owned(), work).await
 }
 
 /// The time of a backtest.
@@ -236,6 +241,7 @@ pub(crate) async fn backtest(
     Path(name): Path<String>,
     Body(body): Body<BacktestBody>,
 ) -> Answered<Response> {
+    asker.needs_all_flows()?;
     asker.needs(Role::Analyst)?;
     let from = body.from.as_ref().map(TimeValue::ms).transpose()?;
     let until = body.until.as_ref().map(TimeValue::ms).transpose()?;
@@ -273,7 +279,7 @@ pub(crate) async fn backtest(
             took_ms: turn.took_ms(),
         })
     };
-    service.questions.answer(&asker.name, line, work).await
+    service.questions.answer(&asker, line, work).await
 }
 
 /// A watch file whose name is not important yet. Actions that write files are not followed here: nothing is run.
@@ -307,15 +313,16 @@ fn body(service: &Service, folder: &FilePath, name: &str) -> Answered<WatchBody>
             ("reports", counts.reports),
             ("reports_suppressed", counts.reports_suppressed),
             ("reports_acknowledged", counts.reports_acknowledged),
+            ("reports_sent", counts.notify.reports_sent),
         ];
-        done.into_iter().chain(counts.losses()).collect()
+        done.into_iter().chain(counts.losses()).chain(counts.notify.losses()).collect()
     });
     let file = WatchFile::parse(&text, name, folder);
     let reports = file.as_ref().map(|file| &file.options.reports).ok();
     Ok(WatchBody {
         name: name.to_owned(),
         title: reports.map(|reports| reports.title.clone()).unwrap_or_default(),
-        severity: reports.map_or("", |reports| severity_name(reports.severity)),
+        severity: reports.map_or("", |reports| reports.severity.word()),
         paused: file.as_ref().is_ok_and(|file| file.options.paused),
         error: file.err().map(Problem::from),
         text,

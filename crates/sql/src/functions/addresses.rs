@@ -18,7 +18,10 @@ pub(super) fn octets_of(values: &ArrayRef) -> Result<BinaryArray> {
     let octets = texts.iter().map(|text| {
         let Some(text) = text else { return Ok(None) };
         let Some(octets) = parse_address(text) else {
-            return exec_err!("'{}' is no address", text.escape_debug());
+            return exec_err!(
+                "'{}' is no address\nhint: addresses are columns such as src_addr, or written as '192.0.2.1'",
+                text.escape_debug()
+            );
         };
         Ok(Some(octets))
     });

@@ -106,10 +106,17 @@ fn expected(sql: &str, message: &str, (before, behind): (String, String)) -> Ref
         }
         ("end of statement", _) => behind_the_end(sql, &before, &behind, found),
         ("AND", "EOF") => Some("write BETWEEN the smallest AND the largest value".to_owned()),
+        (_, "EOF") if ends_with_word(&before, "WHERE") => {
+            Some("write a condition behind WHERE, such as bytes > 1000".to_owned())
+        }
         (_, "EOF") => Some("the statement ends too early".to_owned()),
         _ => None,
     };
     Some((said(), hint))
+}
+
+fn ends_with_word(text: &str, word: &str) -> bool {
+    text.split_whitespace().next_back().is_some_and(|last| last.eq_ignore_ascii_case(word))
 }
 
 /// Why a statement goes on where it could have ended.
@@ -238,7 +245,8 @@ fn calls(message: &str) -> Refined {
     {
         let given = rest.split(|letter: char| !letter.is_ascii_digit()).next().unwrap_or_default();
         let noun = if wanted == "1" { "argument" } else { "arguments" };
-        return Some((format!("{name}() takes {wanted} {noun}, not {given}"), usage));
+        let once = (wanted == "1").then(|| format!("call it for each: {name}(bytes), {name}(packets)"));
+        return Some((format!("{name}() takes {wanted} {noun}, not {given}"), usage.or(once)));
     }
     if message.contains("received Binary") {
         let hint = "count addresses with count(DISTINCT src_addr), or write host(src_addr) for their text";

@@ -22,6 +22,9 @@ const HEAD: &str = "weir flow scan 1";
 /// Why a scan cannot be written as octets, or read from them.
 #[derive(Debug, thiserror::Error)]
 pub enum PlanCodecError {
+    /// Its addresses are replaced, and the key stays in this process.
+    #[error("a scan whose addresses are replaced cannot be executed elsewhere")]
+    Pseudonyms,
     /// There is no segment by whose path the archive could be found again.
     #[error("a scan without segments cannot be executed elsewhere")]
     NoArchive,
@@ -65,6 +68,9 @@ fn line(path: &Path) -> Result<&str, PlanCodecError> {
 impl FlowScanExec {
     /// The scan as octets.
     pub fn encode(&self) -> Result<Vec<u8>, PlanCodecError> {
+        if self.pseudonyms.is_some() {
+            return Err(PlanCodecError::Pseudonyms);
+        }
         let first = self.snapshot.segments(Table::Flows).first().ok_or(PlanCodecError::NoArchive)?;
         let archive = std::path::absolute(archive_of(&first.path()).ok_or(PlanCodecError::NoArchive)?)
             .map_err(|_| PlanCodecError::Path(first.path().display().to_string()))?;

@@ -24,6 +24,7 @@ use weir_query::scan::FlowScan;
 use weir_query::{Progress, TimeWindow};
 
 use super::flow_stream::FlowStream;
+use crate::Pseudonyms;
 
 /// Rows that are worth a partition of their own.
 const PARTITION_ROWS_MIN: u64 = 1 << 16;
@@ -49,6 +50,8 @@ pub struct FlowScanExec {
     pub(super) predicate: Predicate,
     pub(super) columns: Arc<[Column]>,
     pub(super) limit: Option<usize>,
+    /// What addresses are replaced by, in what is handed on.
+    pub(super) pseudonyms: Option<Arc<Pseudonyms>>,
     pub(super) sharing: Sharing,
     properties: Arc<PlanProperties>,
     metrics: ExecutionPlanMetricsSet,
@@ -82,6 +85,7 @@ impl FlowScanExec {
             predicate,
             columns: columns.into(),
             limit: None,
+            pseudonyms: None,
             sharing: Sharing::Queue,
             properties: Arc::new(properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -101,6 +105,11 @@ impl FlowScanExec {
         Self { limit, ..self }
     }
 
+    /// Whose addresses are replaced.
+    pub(super) fn seen_as(self, pseudonyms: Option<Arc<Pseudonyms>>) -> Self {
+        Self { pseudonyms, ..self }
+    }
+
     /// The same scan, not begun.
     fn again(&self) -> Self {
         Self {
@@ -110,6 +119,7 @@ impl FlowScanExec {
             predicate: self.predicate.clone(),
             columns: Arc::clone(&self.columns),
             limit: self.limit,
+            pseudonyms: self.pseudonyms.clone(),
             sharing: self.sharing,
             properties: Arc::clone(&self.properties),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -137,7 +147,7 @@ impl FlowScanExec {
     }
 
     fn scan(&self, progress: &Arc<Progress>) -> Arc<FlowScan> {
-        let columns = self.columns.iter().copied();
+        let columns = self.read_columns();
         let segments = self.segments.to_vec();
         let window = TimeWindow::default();
         let scan = FlowScan::of_segments(
@@ -150,6 +160,12 @@ impl FlowScanExec {
             progress,
         );
         Arc::new(scan)
+    }
+
+    /// The columns that are read: what is hidden stays where it is.
+    fn read_columns(&self) -> impl Iterator<Item = Column> + '_ {
+        let is_hidden = |column: Column| self.pseudonyms.is_some() && Pseudonyms::hides(column);
+        self.columns.iter().copied().filter(move |column| !is_hidden(*column))
     }
 
     fn queue(&self) -> MutexGuard<'_, Option<Arc<FlowScan>>> {
@@ -250,8 +266,9 @@ impl ExecutionPlan for FlowScanExec {
         let progress = context.session_config().get_extension::<Progress>().unwrap_or_default();
         let scan = self.scan_of_partition(partition, &progress);
         let only = (self.sharing == Sharing::Numbers).then(|| (partition as u64, self.partitions() as u64));
-        let stream = FlowStream::new(scan, only, Arc::clone(&self.columns), self.schema(), self.limit);
-        Ok(Box::pin(stream?.with_metrics(&self.metrics, partition)))
+        let stream = FlowStream::new(scan, only, Arc::clone(&self.columns), self.schema(), self.limit)?;
+        let stream = stream.seen_as(self.pseudonyms.as_deref());
+        Ok(Box::pin(stream.with_metrics(&self.metrics, partition)))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

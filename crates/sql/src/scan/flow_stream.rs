@@ -18,6 +18,9 @@ use weir_flow::{Column, FlowBatch};
 use weir_query::QueryError;
 use weir_query::scan::{FlowScan, PageDecoder};
 
+use crate::Pseudonyms;
+use crate::view::Images;
+
 /// Reads one unit after the other. Between two of them the task pauses, so that a question that is cancelled ends even
 /// while no row passes.
 pub(super) struct FlowStream {
@@ -29,6 +32,7 @@ pub(super) struct FlowStream {
     /// Rows that are still wanted.
     left: usize,
     decoder: PageDecoder,
+    images: Option<Images>,
     /// Batches of the last unit.
     waiting: VecDeque<RecordBatch>,
     counters: Option<Counters>,
@@ -49,7 +53,12 @@ impl FlowStream {
     ) -> Result<Self> {
         let decoder = PageDecoder::new().map_err(DataFusionError::IoError)?;
         let left = limit.unwrap_or(usize::MAX);
-        Ok(Self { scan, only, columns, schema, left, decoder, waiting: VecDeque::new(), counters: None })
+        Ok(Self { scan, only, columns, schema, left, decoder, images: None, waiting: VecDeque::new(), counters: None })
+    }
+
+    /// Whose addresses are replaced.
+    pub(super) fn seen_as(self, pseudonyms: Option<&Pseudonyms>) -> Self {
+        Self { images: pseudonyms.map(Pseudonyms::images), ..self }
     }
 
     pub(super) fn with_metrics(self, metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
@@ -66,8 +75,9 @@ impl FlowStream {
             return Ok(true);
         }
         let (columns, schema, waiting) = (&self.columns, &self.schema, &mut self.waiting);
+        let images = &mut self.images;
         unit.read(&mut self.decoder, |batch| {
-            waiting.push_back(in_schema(&batch, columns, schema)?);
+            waiting.push_back(in_schema(&batch, columns, schema, images.as_mut())?);
             Ok(())
         })?;
         if let Some(counters) = &self.counters {
@@ -77,11 +87,21 @@ impl FlowStream {
     }
 }
 
-/// The rows of a batch under the schema of the scan: columns that no row has are null.
-fn in_schema(batch: &FlowBatch, columns: &[Column], schema: &SchemaRef) -> Result<RecordBatch, QueryError> {
+/// The rows of a batch under the schema of the scan: columns that no row has, or that are hidden, are null.
+fn in_schema(
+    batch: &FlowBatch,
+    columns: &[Column],
+    schema: &SchemaRef,
+    mut images: Option<&mut Images>,
+) -> Result<RecordBatch, QueryError> {
+    let is_replaced = images.is_some();
+    let is_seen = |column: Column| !(is_replaced && Pseudonyms::hides(column));
     let values = columns.iter().zip(schema.fields()).map(|(column, field)| match batch.column(*column) {
-        Some(values) => Arc::clone(values),
-        None => new_null_array(field.data_type(), batch.rows()),
+        Some(values) if is_seen(*column) => match &mut images {
+            Some(images) => images.of(*column, values),
+            None => Arc::clone(values),
+        },
+        _ => new_null_array(field.data_type(), batch.rows()),
     });
     let options = RecordBatchOptions::new().with_row_count(Some(batch.rows()));
     Ok(RecordBatch::try_new_with_options(Arc::clone(schema), values.collect(), &options)?)

@@ -16,6 +16,7 @@ use weir_flow::{Column, Table};
 use super::predicate::{all, predicate_of};
 use super::segments::{SegmentTimes, time_bound};
 use super::{FlowScanExec, RowsExec};
+use crate::FlowView;
 
 /// A table at one position of its archive.
 #[derive(Debug)]
@@ -25,6 +26,7 @@ pub(crate) struct ArchiveTable {
     snapshot: Arc<Snapshot>,
     /// Whether scans filter. Without, they give every row and the engine filters, which is for checking answers.
     pruning: bool,
+    view: FlowView,
 }
 
 /// What scans of a table do with a condition.
@@ -39,7 +41,12 @@ pub(crate) fn pushdown_of(table: Table, filter: &Expr) -> TableProviderFilterPus
 
 impl ArchiveTable {
     pub(crate) fn new(table: Table, snapshot: Arc<Snapshot>, pruning: bool) -> Self {
-        Self { table, schema: table.schema(), snapshot, pruning }
+        Self { table, schema: table.schema(), snapshot, pruning, view: FlowView::default() }
+    }
+
+    /// The same, of whose flows only the view is seen.
+    pub(crate) fn seen_through(self, view: FlowView) -> Self {
+        Self { view, ..self }
     }
 
     fn flows(
@@ -51,11 +58,12 @@ impl ArchiveTable {
     ) -> Result<FlowScanExec> {
         let unfit = |filter: &Expr| DataFusionError::Internal(format!("'{filter}' is no filter of flows"));
         let filters = filters.iter().map(|filter| predicate_of(filter).ok_or_else(|| unfit(filter)));
-        let predicate = all(filters.collect::<Result<Vec<_>>>()?);
+        let predicate = self.view.narrowed(&all(filters.collect::<Result<Vec<_>>>()?));
         let columns = projection.iter().map(|position| Column::ALL[*position]).collect::<Vec<_>>();
         let kept = self.kept(|times| times.may_pass(&predicate));
         let has_tail = predicate != Predicate::False;
-        Ok(FlowScanExec::new(&self.snapshot, kept, has_tail, predicate, columns, partitions).limited(limit))
+        let scan = FlowScanExec::new(&self.snapshot, kept, has_tail, predicate, columns, partitions);
+        Ok(scan.seen_as(self.view.pseudonyms.clone()).limited(limit))
     }
 
     /// The segments whose times are possible.

@@ -14,3 +14,4 @@ mod rows;
 mod scaling;
 mod slt;
 mod tables;
+mod views;

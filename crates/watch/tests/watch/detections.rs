@@ -172,6 +172,27 @@ fn brute_force() {
     check("brute-force", planted.collect(), &["src_addr=198.51.77.12,dst_port=22"]);
 }
 
+#[test]
+fn tunnels() {
+    let planted = (0..60).map(|n| Flow {
+        protocol: 17,
+        packets: 2,
+        bytes: 2 * 180,
+        ports: (50_000 + n as u16, 53),
+        ..Flow::new(at(20) + n * 1_000, "10.0.0.6", "198.51.77.53")
+    });
+    check("tunnels", planted.collect(), &["src_addr=10.0.0.6,dst_addr=198.51.77.53,service=dns"]);
+    // as many questions of the usual length
+    let usual = (0..60).map(|n| Flow {
+        protocol: 17,
+        packets: 2,
+        bytes: 2 * 70,
+        ports: (50_000 + n as u16, 53),
+        ..Flow::new(at(20) + n * 1_000, "10.0.0.6", "198.51.77.53")
+    });
+    check("tunnels", usual.collect(), &[]);
+}
+
 /// The books of an exporter that flows in each minute of an hour around the new year.
 fn books(exporter: u8) -> SideTables {
     let rows: Vec<BooksRow> = (-45..15)

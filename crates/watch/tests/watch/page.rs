@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use weir_chain::Options;
+use weir_notify::action::ActionOptions;
 use weir_testkit::pages;
+use weir_watch::transform::WatchTransformOptions;
 use weir_watch::{WatchFile, WatchOptions};
 
 const PAGE: &str = "docs/reference/watch.md";
@@ -17,9 +19,9 @@ fn between(text: &str, mark: &str, inside: &str) -> String {
     format!("{before}{begin}{of_mark}\n{inside}{end}{after}")
 }
 
-fn options() -> String {
+fn options<O: Options>() -> String {
     let mut text = "| option | default | effect |\n| --- | --- | --- |\n".to_owned();
-    for spec in WatchOptions::specs() {
+    for spec in O::specs() {
         let default = match spec.default {
             Some(default) if !default.is_empty() => format!("`{default}`"),
             _ if spec.is_required => "must be given".to_owned(),
@@ -38,7 +40,7 @@ fn watches() -> String {
     for path in files {
         let file = WatchFile::read(&path).unwrap_or_else(|error| panic!("{error}"));
         let reports = &file.options.reports;
-        let severity = weir_watch::report::severity_name(reports.severity);
+        let severity = reports.severity.word();
         writeln!(
             text,
             "| [`{0}`](../../watches/{0}.toml) | {severity} | {1}. {2} |",
@@ -53,6 +55,8 @@ fn watches() -> String {
 
 #[test]
 fn the_page_is_fresh() {
-    let page = between(&pages::committed(PAGE), "options", &options());
+    let page = between(&pages::committed(PAGE), "options", &options::<WatchOptions>());
+    let page = between(&page, "actions", &options::<ActionOptions>());
+    let page = between(&page, "transform", &options::<WatchTransformOptions>());
     pages::check(PAGE, &between(&page, "watches", &watches()));
 }

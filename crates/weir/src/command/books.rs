@@ -100,6 +100,14 @@ fn report(totals: &Counts, completeness: &Completeness, holes: &[SequenceHole], 
     if down != [0; 2] {
         eprintln!("of them missed while the collector was down: {} records and {} datagrams", down[0], down[1]);
     }
+    let failed = total(Counter::HandshakesFailed);
+    if failed > 0 {
+        let of = |counter: &Counter| (counter.name(), total(*counter));
+        let reasons = Counter::HANDSHAKE_REASONS.iter().map(of).filter(|(_, count)| *count > 0);
+        let reasons: Vec<_> = reasons.map(|(name, count)| format!("{name} {count}")).collect();
+        eprintln!("handshakes of TLS and DTLS that failed: {failed} ({})", reasons.join(", "));
+        eprintln!("hint: the log of the collector names the peers");
+    }
     let waiting = sets_waiting(totals);
     if waiting > 0 {
         eprintln!("sets that still wait for their template, or waited when the collector ended: {waiting}");

@@ -8,9 +8,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use anyhow::Context;
 use futures::StreamExt;
 use tokio::runtime::{Builder, Runtime};
-use weir_cassandra::{CassandraReader, Operand, Operator, Predicate};
-use weir_flow::FlowBatch;
-use weir_sql::stored_flows::{ComparedValue, Comparison, FlowComparison, FlowSelection, StoredBatches, StoredFlows};
+use weir_cassandra::{CassandraReader, Operand, Operator, Predicate, TimeBound};
+use weir_flow::{Column, FlowBatch};
+use weir_sql::stored_flows::{
+    ComparedValue, Comparison, FlowComparison, FlowSelection, StoredBatches, StoredFlows, WindowBound,
+};
 
 /// What the address of a cluster begins with.
 const SCHEME: &str = "cassandra://";
@@ -72,7 +74,9 @@ impl Iterator for Batches {
 /// Reads until the end, or until the question has ended.
 async fn read(reader: &CassandraReader, selection: &FlowSelection, batches: &SyncSender<Read>) {
     let predicates: Vec<Predicate> = selection.comparisons.iter().map(predicate).collect();
-    let found = match reader.scan(selection.received_ms.clone(), Some(&selection.columns), &predicates).await {
+    let times: Vec<TimeBound> = selection.windows.iter().filter_map(time_bound).collect();
+    let (range, columns) = (selection.received_ms.clone(), Some(&*selection.columns));
+    let found = match reader.scan_within(range, &times, columns, &predicates).await {
         Ok(found) => found,
         Err(error) => return drop(batches.send(Err(error.into()))),
     };
@@ -82,6 +86,16 @@ async fn read(reader: &CassandraReader, selection: &FlowSelection, batches: &Syn
             return;
         }
     }
+}
+
+/// A bound of a window, by which partitions are left out.
+fn time_bound(window: &WindowBound) -> Option<TimeBound> {
+    let is_upper = match window.operator {
+        Comparison::Less | Comparison::LessOrEqual => true,
+        Comparison::Greater | Comparison::GreaterOrEqual => false,
+        Comparison::Equal => return None,
+    };
+    Some(TimeBound { is_end: window.column == Column::End, is_upper, time_ms: window.time_ms, or_received: true })
 }
 
 fn predicate(comparison: &FlowComparison) -> Predicate {

@@ -14,14 +14,15 @@ use weir_blocks::sources::collector::options::{
     ConnectionOptions, LimitOptions, ListenOptions, ListenerTlsOptions, RelayingOptions,
 };
 use weir_blocks::sources::collector::{self, CollectorSourceOptions};
+use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions, ExporterFileOptions};
 use weir_chain::config::ThreadChoice;
 use weir_chain::run::ComponentProgress;
 use weir_chain::{Chain, ChainBuilder, Progress, Running, TimeSpan};
 use weir_flow::Counter;
 use weir_watch::RunnerOptions;
 
-use super::watch::{WatchSession, planned};
-use super::{ArchiveArg, print_archived, print_books, series, show_or_build};
+use super::watch::{ReportArgs, WatchSession, planned};
+use super::{ArchiveArg, enriched, print_archived, print_books, series, show_or_build};
 use crate::flags::Flags;
 use crate::running::Foreground;
 
@@ -33,13 +34,15 @@ Examples:
     weir collect --listen tls://0.0.0.0:4740 --tls-cert own.pem --tls-key own.key --tls-ca ca.pem --archive flows
   Also store flows in Cassandra, three times and for 90 days:
     weir collect --archive flows --max-age 7d --to 'cassandra://10.0.0.1,10.0.0.2/weir?replication=3&ttl=90d'
+  Keep the countries of addresses and the names of interfaces with the flows:
+    weir collect --archive flows --geo-mmdb GeoLite2-Country.mmdb --interfaces interfaces.csv
   See the chain that this command is:
     weir collect --archive flows --show-chain";
 
 /// Receive NetFlow, IPFIX and sFlow and keep the flows in an archive
 ///
 /// SIGINT and SIGTERM end it in order: what the kernel still holds is read, everything is written, synced and sealed,
-/// and the books are printed. SIGHUP has it read certificates, revocation lists and files of networks again. What must
+/// and the books are printed. SIGHUP has it read certificates, revocation lists, files of networks and of enrichment again. What must
 /// survive a restart (templates, samplers, waiting data) is kept in the folder collector of the archive, unless
 /// --state names another one.
 #[derive(Debug, clap::Args)]
@@ -58,6 +61,8 @@ pub(crate) struct Args {
     /// Reports are printed and kept as weir watch run does it, without reading what was written back.
     #[arg(long = "watch", value_name = "FILE", help_heading = "Watching")]
     watches: Vec<PathBuf>,
+    #[command(flatten)]
+    reports: ReportArgs,
     /// Also store flows in this cluster and keyspace: cassandra://HOST,HOST:PORT/KEYSPACE
     ///
     /// The archive is where flows wait while the cluster is away; its limits bound how long. Options follow a question mark, as
@@ -79,6 +84,10 @@ pub(crate) struct Args {
     sealing: Flags<SealingOptions>,
     #[command(flatten)]
     retention: Flags<RetentionOptions>,
+    #[command(flatten)]
+    addresses: Flags<AddressFileOptions>,
+    #[command(flatten)]
+    exporters: Flags<ExporterFileOptions>,
     /// Keep statistics over time in this folder [default: the folder statistics of the archive]
     ///
     /// weir series lists and draws them, and weir sql has them as the table series. --show-chain prints the options of the
@@ -96,7 +105,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.watches.is_empty() {
         planned(&args.watches)?;
     }
-    let watching = args.attended().map(WatchThread::new);
+    let watching = args.attended()?.map(WatchThread::new);
     #[cfg(feature = "cassandra")]
     let forwarding = super::forward::ForwardBeside::default();
     let begin = |_: &Running| {
@@ -163,15 +172,15 @@ impl WatchThread {
 
 impl Args {
     /// The watches of these arguments, if any.
-    fn attended(&self) -> Option<WatchSession> {
-        let options = RunnerOptions::new(&self.archive.archive);
-        (!self.watches.is_empty()).then(|| WatchSession {
+    fn attended(&self) -> anyhow::Result<Option<WatchSession>> {
+        let options = self.reports.applied(RunnerOptions::new(&self.archive.archive))?;
+        Ok((!self.watches.is_empty()).then(|| WatchSession {
             options,
             files: self.watches.clone(),
             json: false,
             ends_with_reader: false,
             status: None,
-        })
+        }))
     }
 
     /// The chain that these arguments describe.
@@ -194,7 +203,8 @@ impl Args {
             retention: self.retention.0.clone(),
             ..ArchiveSinkOptions::default()
         };
-        collecting(source, sink, statistics)
+        let (addresses, exporters) = (self.addresses.0.clone(), self.exporters.0.clone());
+        collecting(source, EnrichOptions { addresses, exporters, ..EnrichOptions::default() }, sink, statistics)
     }
 }
 
@@ -202,6 +212,7 @@ impl Args {
 /// the archive unless the source says otherwise.
 pub(super) fn collecting(
     source: CollectorSourceOptions,
+    enrichment: EnrichOptions,
     sink: ArchiveSinkOptions,
     statistics: Option<StatisticsSinkOptions>,
 ) -> ChainBuilder {
@@ -209,12 +220,12 @@ pub(super) fn collecting(
     listening.state.get_or_insert_with(|| sink.archive.join("collector"));
     let source = CollectorSourceOptions { archive: Some(sink.archive.clone()), listening, ..source };
     // deliveries stay as the collector makes them, with the books that account for them
-    let chain = Chain::builder("collect")
-        .queues(0, 8)
-        .add("collector", &collector::KIND, source, &[], ThreadChoice::Default)
-        .add("archive", &archive::KIND, sink, &["collector"], ThreadChoice::Own);
+    let chain =
+        Chain::builder("collect").queues(0, 8).add("collector", &collector::KIND, source, &[], ThreadChoice::Default);
+    let (chain, input) = enriched(chain, "collector", enrichment);
+    let chain = chain.add("archive", &archive::KIND, sink, &[input], ThreadChoice::Own);
     match statistics {
-        Some(options) => chain.add("statistics", &statistics::KIND, options, &["collector"], ThreadChoice::Own),
+        Some(options) => chain.add("statistics", &statistics::KIND, options, &[input], ThreadChoice::Own),
         None => chain,
     }
 }

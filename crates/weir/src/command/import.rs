@@ -17,12 +17,14 @@ use weir_archive::ArchiveOptions;
 use weir_blocks::sinks::archive::{self, ArchiveSinkOptions, SealingOptions};
 use weir_blocks::sources::capture_reader::{self, CaptureReaderOptions};
 use weir_blocks::sources::file_reader::{self, FileFormat, FileReaderOptions};
+use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions, ExporterFileOptions};
 use weir_chain::config::ThreadChoice;
 use weir_chain::{Chain, ChainBuilder, Notices, TimeSpan};
 use weir_formats::{Format, nfcapd};
 
 use super::read_before::ReadBefore;
-use super::{ArchiveArg, print_archived, print_books, show_or_build};
+use super::{ArchiveArg, enriched, print_archived, print_books, show_or_build};
+use crate::flags::Flags;
 use crate::running::{Foreground, was_stopped};
 use file_list::add_files;
 use follow::ImportCounts;
@@ -65,7 +67,8 @@ pub(crate) struct Args {
     #[arg(
         long,
         value_name = "DIR",
-        conflicts_with_all = ["files", "range", "input_format", "columns", "port", "show_chain"]
+        conflicts_with_all =
+            ["files", "range", "input_format", "columns", "port", "templates_across_ports", "show_chain"]
     )]
     follow: Option<PathBuf>,
     /// Format of all files; without it the content of each file shows its format
@@ -78,12 +81,19 @@ pub(crate) struct Args {
     /// Take every datagram to this port; without it, those that look like NetFlow or IPFIX
     #[arg(long, value_name = "PORT")]
     port: Option<u16>,
+    /// Decode data of captures by templates that the exporter sent from another port, as for weir collect
+    #[arg(long)]
+    templates_across_ports: bool,
     /// Seal a segment after this many flows
     #[arg(long, value_name = "ROWS", default_value_t = ArchiveOptions::default().segment_rows_max)]
     segment_rows: usize,
     /// Read also files whose flows the archive has already
     #[arg(long)]
     again: bool,
+    #[command(flatten)]
+    addresses: Flags<AddressFileOptions>,
+    #[command(flatten)]
+    exporters: Flags<ExporterFileOptions>,
     /// Print this command as a chain file, and exit
     #[arg(long)]
     show_chain: bool,
@@ -252,7 +262,8 @@ impl Args {
         let files = part.files.clone();
         let chain = Chain::builder("import").queues(0, 8);
         let chain = if part.source == CAPTURES {
-            let options = CaptureReaderOptions { files, port: self.port };
+            let templates_across_ports = self.templates_across_ports;
+            let options = CaptureReaderOptions { files, port: self.port, templates_across_ports };
             chain.add(part.source, &capture_reader::KIND, options, &[], ThreadChoice::Default)
         } else {
             let format = self.input_format.map_or(FileFormat::Auto, InputFormat::of_files);
@@ -267,7 +278,10 @@ impl Args {
             sealing: SealingOptions { segment_rows: self.segment_rows, ..SealingOptions::default() },
             ..ArchiveSinkOptions::default()
         };
-        chain.add("archive", &archive::KIND, sink, &[part.source], ThreadChoice::Own)
+        let (addresses, exporters) = (self.addresses.0.clone(), self.exporters.0.clone());
+        let enrichment = EnrichOptions { addresses, exporters, ..EnrichOptions::default() };
+        let (chain, input) = enriched(chain, part.source, enrichment);
+        chain.add("archive", &archive::KIND, sink, &[input], ThreadChoice::Own)
     }
 }
 

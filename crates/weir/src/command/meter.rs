@@ -15,6 +15,7 @@ use weir_blocks::sinks::export::target::Target;
 use weir_blocks::sinks::export::{self, ExportOptions};
 use weir_blocks::sources::meter::options::{FlowOptions, MeasureOptions, PacketOptions, RouteOptions};
 use weir_blocks::sources::meter::{self, MeterSourceOptions};
+use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions};
 use weir_chain::config::ThreadChoice;
 use weir_chain::run::ComponentProgress;
 use weir_chain::{Chain, ChainBuilder, OptionText, Problem, Progress, TimeSpan};
@@ -22,7 +23,7 @@ use weir_export::Refusal;
 use weir_flow::Column;
 
 use super::read_before::ReadBefore;
-use super::{print_archived, show_or_build};
+use super::{enriched, print_archived, show_or_build};
 use crate::flags::Flags;
 use crate::running::{Foreground, was_stopped};
 
@@ -90,7 +91,7 @@ pub(crate) struct Args {
     tls: Flags<ExportTlsOptions>,
 }
 
-/// Where flows go.
+/// Where flows go, and what is added to them before.
 #[derive(Debug, clap::Args)]
 struct OutputArgs {
     /// Write flows into the archive in this folder; made when missing
@@ -114,6 +115,8 @@ struct OutputArgs {
     /// Format on standard output
     #[arg(long, short = 'o', value_enum, default_value_t = TextFormat::Csv)]
     format: TextFormat,
+    #[command(flatten)]
+    addresses: Flags<AddressFileOptions>,
 }
 
 #[cfg(feature = "cassandra")]
@@ -318,9 +321,14 @@ impl Args {
             routing: self.routing.0.clone(),
             ..MeterSourceOptions::default()
         };
-        let columns = source.columns();
+        let enrichment = EnrichOptions { addresses: self.output.addresses.0.clone(), ..EnrichOptions::default() };
+        let mut columns = source.columns();
+        columns.extend(enrichment.columns());
+        columns.sort_unstable();
+        columns.dedup();
         let chain = Chain::builder("meter").add(METER, &meter::KIND, source, &[], ThreadChoice::Default);
-        self.sinks(chain, METER, is_live, &columns)
+        let (chain, input) = enriched(chain, METER, enrichment);
+        self.sinks(chain, input, is_live, &columns)
     }
 
     fn sinks(&self, mut chain: ChainBuilder, input: &str, is_live: bool, columns: &[Column]) -> ChainBuilder {

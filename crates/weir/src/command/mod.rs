@@ -11,6 +11,7 @@ pub(crate) mod chain;
 #[cfg(feature = "cassandra")]
 mod cluster;
 pub(crate) mod collect;
+pub(crate) mod config;
 pub(crate) mod doctor;
 #[cfg(feature = "cassandra")]
 pub(crate) mod forward;
@@ -24,6 +25,7 @@ pub(crate) mod series;
 pub(crate) mod serve;
 pub(crate) mod shell;
 pub(crate) mod sql;
+pub(crate) mod user;
 pub(crate) mod watch;
 
 use std::fs;
@@ -33,6 +35,8 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::ValueEnum;
+use weir_blocks::transforms::enrich::{self, EnrichOptions};
+use weir_chain::config::ThreadChoice;
 use weir_chain::{ByteSize, Chain, ChainBuilder, Progress};
 use weir_flow::Counter;
 use weir_flow::scaling::Corrections;
@@ -127,6 +131,7 @@ impl ArchiveArgs {
         }
         let statistics = self.archive.join(series::FOLDER);
         options.statistics = statistics.join("store.toml").is_file().then_some(statistics);
+        options.reports = Some(self.archive.join(weir_watch::runner::JOURNAL_FOLDER)).filter(|folder| folder.is_dir());
         options
     }
 
@@ -175,8 +180,8 @@ pub(crate) struct ArchiveArg {
 
 /// Every kind of component that chain files may name.
 pub(crate) fn registry() -> weir_chain::Registry {
-    #[cfg_attr(not(feature = "cassandra"), expect(unused_mut, reason = "no other crate has kinds"))]
     let mut registry = weir_blocks::registry();
+    registry.add(&weir_watch::transform::KIND);
     #[cfg(feature = "cassandra")]
     weir_cassandra::kinds().for_each(|kind| registry.add(kind));
     registry
@@ -192,6 +197,18 @@ pub(crate) fn show_or_build(chain: ChainBuilder, shows: bool) -> anyhow::Result<
         let texts: Vec<_> = errors.iter().map(ToString::to_string).collect();
         anyhow::anyhow!("{}", texts.join("\n"))
     })
+}
+
+/// Puts the component `enrich` behind another one when anything is to be added; gives the name of the last of both.
+pub(crate) fn enriched(
+    chain: ChainBuilder,
+    input: &'static str,
+    options: EnrichOptions,
+) -> (ChainBuilder, &'static str) {
+    if options.columns().is_empty() {
+        return (chain, input);
+    }
+    (chain.add("enrich", &enrich::KIND, options, &[input], ThreadChoice::Default), "enrich")
 }
 
 /// Prints what decoders met: counters of the books that are not zero, and errors by kind.

@@ -1,6 +1,7 @@
 //! `weir query`: queries as nfdump has them.
 
 mod listed;
+mod names;
 mod plot;
 
 use std::io::{self, IsTerminal, Write};
@@ -15,6 +16,7 @@ use weir_query::Archive;
 use weir_sql::{AggregateKey, FlowAnswers, FlowQuery, Order, Select, Sorting, TimeWindow, Totals, WindowRule};
 
 use self::listed::ListedColumns;
+use self::names::NameArgs;
 use super::{ArchiveArgs, FormatArg, texts};
 use crate::foreground_query::{CLOSING_MAX, ForegroundArgs, ForegroundQuery, When, parse_filter, terminal};
 use crate::time_args::TimeArgs;
@@ -33,6 +35,7 @@ Examples:
   weir query -R flows --aggregate srcip,dstport --order bytes 'net 192.0.2.0/24'
   weir query -R flows --last 15m 'proto udp'
   weir query -R flows --from 'yesterday 08:00' --until 'yesterday 09:00' --format csv 'host 192.0.2.1'
+  weir query -R flows --statistic inif/bytes --interfaces interfaces.csv
   weir query -R flows --plot day.svg --plot-by dstport 'proto tcp'";
 
 /// List, rank or group flows, with nfdump's filter language
@@ -57,6 +60,8 @@ pub(crate) struct Args {
     /// how much it may be too small at most; totals of whole days are exact.
     #[arg(long, conflicts_with_all = ["scaled", "plot_by"])]
     approximate: bool,
+    #[command(flatten)]
+    names: NameArgs,
     #[command(flatten)]
     output: OutputArgs,
     #[command(flatten)]
@@ -217,7 +222,11 @@ fn write(
             rows += write_batches(made, &schema, format, &options, &mut foreground.output())?;
             continue;
         }
-        let written = answers.write(&question, format, &options, &mut foreground.output())?;
+        let written = if args.is_table() && !args.names.numeric {
+            args.names.write(answers, &question, &options, &mut foreground.output())?
+        } else {
+            answers.write(&question, format, &options, &mut foreground.output())?
+        };
         if let Some(most) = written.unlisted_max.filter(|most| *most != [0; 3] && !args.is_quiet()) {
             let [flows, packets, bytes] = most;
             eprintln!("a value that is not listed may have {flows} flows, {packets} packets and {bytes} bytes at most");

@@ -1,6 +1,7 @@
 //! `weir series`: statistics over time.
 
 mod export;
+mod forward;
 mod plot;
 
 use std::io;
@@ -27,7 +28,7 @@ pub(crate) const FOLDER: &str = "statistics";
 /// The key of what is not among the largest keys.
 const OTHER: &str = "other";
 
-/// List, print, plot and export statistics over time
+/// List, print, plot, export and forward statistics over time
 ///
 /// Statistics are series of flows, packets and bytes for each key, in steps of a second, a minute, 5 minutes and an hour.
 /// The sink statistics of a chain and weir collect --statistics keep them.
@@ -46,6 +47,7 @@ enum Work {
     Fetch(FetchArgs),
     Plot(plot::PlotArgs),
     Export(export::ExportArgs),
+    Forward(Box<forward::ForwardArgs>),
 }
 
 /// Where the statistics are.
@@ -60,13 +62,16 @@ struct StoreArgs {
 }
 
 impl StoreArgs {
-    fn open(&self) -> anyhow::Result<SeriesStore> {
-        let folder = match (&self.statistics, &self.archive) {
-            (Some(folder), _) => folder.clone(),
-            (None, Some(archive)) => archive.join(FOLDER),
+    fn folder(&self) -> anyhow::Result<PathBuf> {
+        match (&self.statistics, &self.archive) {
+            (Some(folder), _) => Ok(folder.clone()),
+            (None, Some(archive)) => Ok(archive.join(FOLDER)),
             (None, None) => bail!("no folder of statistics is named\nhint: -R ARCHIVE or --statistics DIR"),
-        };
-        SeriesStore::open(&folder).map_err(|error| match error {
+        }
+    }
+
+    fn open(&self) -> anyhow::Result<SeriesStore> {
+        SeriesStore::open(&self.folder()?).map_err(|error| match error {
             SeriesError::NoStore(_) => {
                 anyhow!("{error}\nhint: weir collect --statistics keeps statistics of what it collects")
             }
@@ -180,6 +185,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Work::Fetch(args) => fetch(args)?,
         Work::Plot(args) => plot::run(args)?,
         Work::Export(args) => export::run(args)?,
+        Work::Forward(args) => return forward::run(args),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -269,7 +275,8 @@ fn fetch(args: &FetchArgs) -> anyhow::Result<()> {
 /// The columns that say something of a family: those of its metrics, and in the finest steps only their values.
 fn columns_of(schema: &Schema, family: &Family, is_finest: bool) -> Vec<usize> {
     let says_something = |name: &str| {
-        let metric = ["_min", "_max", "_last"].iter().find_map(|ending| name.strip_suffix(ending));
+        let metric =
+            ["_min", "_max", "_last", "_p50", "_p95", "_p99"].iter().find_map(|ending| name.strip_suffix(ending));
         match (metric, family.metric(metric.unwrap_or(name))) {
             (Some(_), known) => known.is_some() && !is_finest,
             (None, Some(_)) => true,

@@ -1,8 +1,9 @@
 //! `weir serve`: everything over HTTP, and collecting in the same process.
 
 mod demo;
-mod settings;
+pub(super) mod settings;
 
+use std::cell::RefCell;
 use std::io::{self, Write};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -14,8 +15,9 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use weir_chain::{Notices, Progress, Running};
+use weir_collect::inherited;
 use weir_serve::server::RunningServer;
-use weir_serve::{ServeError, Server, Status, hash_password};
+use weir_serve::{ServeError, Server, Status, hash_password, scram_verifier};
 use weir_watch::RunnerOptions;
 
 use self::demo::Demo;
@@ -23,7 +25,8 @@ use self::settings::Settings;
 use super::collect::{WatchThread, log_progress};
 use super::watch::WatchSession;
 use super::{print_archived, print_books, show_or_build};
-use crate::running::{Foreground, Signals};
+use crate::running::{Foreground, Signals, was_stopped};
+use crate::service_manager::{InheritedSockets, Liveness, ServiceManager};
 
 /// How often the service is told how far collecting is.
 const EVERY: Duration = Duration::from_secs(1);
@@ -39,7 +42,9 @@ Examples:
     weir serve --archive flows --collect 0.0.0.0:2055
   Look at an archive that another process writes:
     weir serve --archive flows
-  With a configuration file, which has sections [http], [questions], [archive], [collect], [statistics], [watch] and [[users]]:
+  Let psql, Grafana and other clients of Postgres ask as well:
+    weir serve --archive flows --postgres 127.0.0.1:5433
+  With a configuration file, of which weir config init writes a sample:
     weir serve weir.toml
     weir serve weir.toml --check";
 
@@ -47,7 +52,8 @@ Examples:
 ///
 /// Without a file and without --archive it collects on 127.0.0.1:2055 into an archive in the user's data folder. It listens on
 /// this machine only, unless the configuration has users. SIGINT and SIGTERM end it in order: what the kernel still holds is
-/// read, everything is written, synced and sealed. Options here win over the file.
+/// read, everything is written, synced and sealed. SIGHUP has users, roles, certificates and files about addresses read again.
+/// Options here win over the file.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -60,6 +66,17 @@ pub(crate) struct Args {
     /// Listen for HTTP here; port 0 takes a free one [default: 127.0.0.1:2080]
     #[arg(long, value_name = "ADDR:PORT")]
     listen: Option<SocketAddr>,
+    /// Speak the wire of Postgres here; port 0 takes a free one
+    ///
+    /// For psql, Grafana, DBeaver, JDBC and drivers. Clients of other machines need a certificate and users, in the sections
+    /// [postgres] and [[users]] of the configuration. Without the option or the section nobody is listened for.
+    #[arg(long, value_name = "ADDR:PORT")]
+    postgres: Option<SocketAddr>,
+    /// Speak Flight SQL here; port 0 takes a free one
+    ///
+    /// For ADBC, JDBC and other clients that take Arrow. As --postgres otherwise, with the section [flight].
+    #[arg(long, value_name = "ADDR:PORT")]
+    flight: Option<SocketAddr>,
     /// Collect here, an address and port with the transport before them; the option may be repeated
     ///
     /// As --listen of weir collect. All other options of collecting are in the sections [collect] and [archive] of the
@@ -89,11 +106,17 @@ pub(crate) struct Args {
     /// Read a password from standard input, print its hash for the configuration, and exit
     #[arg(long, exclusive = true)]
     hash_password: bool,
+    /// Read a password from standard input, print what clients of Postgres prove it with, and exit
+    #[arg(long, exclusive = true)]
+    scram_password: bool,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.hash_password {
         return print_hash();
+    }
+    if args.scram_password {
+        return print_verifier();
     }
     let settings = Settings::of(args)?;
     if args.check {
@@ -112,13 +135,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Serves an archive that another process writes, or nobody.
 fn attend(settings: Settings) -> anyhow::Result<ExitCode> {
     let signals = Signals::new()?;
-    let (service, watching) = Service::bind(settings, false)?;
-    let mut service = service;
+    let (mut service, watching) = Service::bind(settings, false)?;
     service.start()?;
+    let manager = ServiceManager::of_environment();
+    manager.ready("it answers");
     let watching = watching.inspect(WatchThread::begin);
     while !signals.is_stopping() {
+        manager.alive();
+        if signals.take_hang_up() {
+            service.reload();
+        }
         thread::sleep(Duration::from_millis(50));
     }
+    manager.stopping();
     service.end();
     watching.into_iter().for_each(WatchThread::end);
     Ok(ExitCode::SUCCESS)
@@ -127,6 +156,7 @@ fn attend(settings: Settings) -> anyhow::Result<ExitCode> {
 /// Serves the archive that this process writes.
 fn collect(settings: Settings, chain: weir_chain::Chain) -> anyhow::Result<ExitCode> {
     let demo = settings.demo_rate.map(Demo::new);
+    let reloads = Arc::clone(&settings.collector);
     let (service, watching) = Service::bind(settings, true)?;
     let (status, service) = (Arc::clone(&service.status), Mutex::new(service));
     let target = demo.as_ref().map(Demo::target);
@@ -137,7 +167,10 @@ fn collect(settings: Settings, chain: weir_chain::Chain) -> anyhow::Result<ExitC
         }
     });
     let failed: Mutex<Option<ServeError>> = Mutex::default();
+    let manager = ServiceManager::of_environment();
     let begin = |running: &Running| {
+        // there is one chain, and it is told once
+        let _ = reloads.set(running.reload_signal());
         status.set_progress(running.progress());
         if let Err(error) = locked(&service).start() {
             *locked(&failed) = Some(error);
@@ -146,15 +179,27 @@ fn collect(settings: Settings, chain: weir_chain::Chain) -> anyhow::Result<ExitC
         }
         watching.iter().for_each(WatchThread::begin);
         demo.iter().for_each(Demo::begin);
+        for address in inherited::left() {
+            eprintln!(
+                "error: nothing listens on {address}, a socket that was handed over\nhint: name it under [collect] listen"
+            );
+        }
+        manager.ready("it collects and answers");
     };
     let ticks = AtomicU32::new(0);
+    let liveness = RefCell::new(Liveness::default());
     let report = |progress: &Progress| {
         status.set_progress(progress.clone());
+        manager.look(&mut liveness.borrow_mut(), progress);
+        if was_stopped() {
+            manager.stopping();
+        }
         if ticks.fetch_add(1, Ordering::Relaxed) % LOGGED_EVERY == LOGGED_EVERY - 1 {
             log_progress(progress);
         }
     };
-    let (progress, ended) = Foreground::new()?.run_with(chain, &notices, Some(EVERY), begin, report)?;
+    let hang_up = || locked(&service).reload();
+    let (progress, ended) = Foreground::new()?.run_with(chain, &notices, Some(EVERY), begin, report, hang_up)?;
     demo.into_iter().for_each(Demo::end);
     watching.into_iter().for_each(WatchThread::end);
     service.into_inner().unwrap_or_else(PoisonError::into_inner).end();
@@ -191,18 +236,34 @@ impl Service {
                 status: Some(Arc::clone(&status)),
             })
         });
-        let server = Server::bind(settings.service)?;
+        let InheritedSockets { udp, mut tcp } = InheritedSockets::of_environment();
+        udp.into_iter().for_each(inherited::inherit);
+        let server = Server::on(tcp.pop(), settings.service)?;
         Ok((Self { bound: Some(server), running: None, status }, watching))
     }
 
     /// Answers from now on, and says where.
     fn start(&mut self) -> Result<(), ServeError> {
         let Some(server) = self.bound.take() else { return Ok(()) };
+        let (postgres, flight) = server.wires();
         let running = server.start(Arc::clone(&self.status))?;
         // whoever reads it may have gone
-        drop(writeln!(io::stdout(), "weir answers at http://{}/", running.address()));
+        drop(writeln!(io::stdout(), "weir answers at {}", running.url()));
+        for (scheme, address) in [("postgresql", postgres), ("grpc", flight)] {
+            if let Some(address) = address {
+                drop(writeln!(io::stdout(), "and at {scheme}://{address}/"));
+            }
+        }
         self.running = Some(running);
         Ok(())
+    }
+
+    /// Has the configuration read again, in a thread: files may be large, and signals wait.
+    fn reload(&self) {
+        let Some(running) = &self.running else { return };
+        if let Err(error) = thread::Builder::new().name("weir-reload".to_owned()).spawn(running.reloader()) {
+            eprintln!("error: the configuration cannot be read again: {error}");
+        }
     }
 
     fn end(self) {
@@ -210,14 +271,15 @@ impl Service {
     }
 }
 
+fn print_verifier() -> anyhow::Result<ExitCode> {
+    let password = super::user::read_password()?;
+    println!("{}", scram_verifier(&password).context("the system has no random numbers")?);
+    Ok(ExitCode::SUCCESS)
+}
+
 fn print_hash() -> anyhow::Result<ExitCode> {
-    let mut line = String::new();
-    io::stdin().read_line(&mut line).context("cannot read the password from standard input")?;
-    let password = line.trim_end_matches(['\r', '\n']);
-    if password.is_empty() {
-        return Err(anyhow!("the password is empty\nhint: weir serve --hash-password < password.txt"));
-    }
-    let hash = hash_password(password).map_err(|error| anyhow!("the password cannot be hashed: {error}"))?;
+    let password = super::user::read_password()?;
+    let hash = hash_password(&password).map_err(|error| anyhow!("the password cannot be hashed: {error}"))?;
     println!("{hash}");
     Ok(ExitCode::SUCCESS)
 }

@@ -30,7 +30,7 @@ Examples:
 
 /// Query the archive in SQL
 ///
-/// The tables are flows, exporter_books, exporter_options, interface_counters and host_counters. Without a statement a shell
+/// The tables are flows, exporter_books, exporter_options, interface_counters, host_counters and, where watches have run, reports. Without a statement a shell
 /// takes one after the other; from a pipe, statements that end with ; are answered in order.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = EXAMPLES)]

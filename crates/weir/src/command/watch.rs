@@ -2,6 +2,7 @@
 
 mod backtest;
 mod run;
+mod timeline;
 
 pub(crate) use run::WatchSession;
 
@@ -16,7 +17,7 @@ use clap::Subcommand;
 use weir_chain::{ByteSize, TimeSpan};
 use weir_sql::standing::StandingOptions;
 use weir_watch::journal::has_run;
-use weir_watch::{RunnerOptions, WatchError, WatchFile, acknowledge, plan};
+use weir_watch::{Action, Retention, RunnerOptions, WatchError, WatchFile, acknowledge, plan};
 
 use super::ArchiveArg;
 
@@ -76,6 +77,30 @@ struct AckArgs {
     /// For this long
     #[arg(long = "for", value_name = "DURATION", default_value = "1d")]
     length: TimeSpan,
+}
+
+/// How long reports are kept, and where all of them go.
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct ReportArgs {
+    /// Send the reports of all watches where the tables [[actions]] of this file say
+    #[arg(long = "watch-actions", value_name = "FILE", help_heading = "Watching")]
+    actions: Option<PathBuf>,
+    /// Remove the oldest reports when their file is larger than this
+    #[arg(long, value_name = "SIZE", default_value = "256MiB", help_heading = "Watching")]
+    reports_max_size: ByteSize,
+    /// Remove reports that are older than this, up to a day later
+    #[arg(long, value_name = "DURATION", default_value = "365d", help_heading = "Watching")]
+    reports_max_age: TimeSpan,
+}
+
+impl ReportArgs {
+    /// The options with these arguments.
+    pub(crate) fn applied(&self, options: RunnerOptions) -> anyhow::Result<RunnerOptions> {
+        let age_max = std::time::Duration::from_millis(self.reports_max_age.millis().unsigned_abs());
+        let retention = Retention { octets_max: self.reports_max_size.bytes(), age_max };
+        let actions = self.actions.as_deref().map(Action::read_file).transpose()?.unwrap_or_default();
+        Ok(RunnerOptions { retention, actions, ..options })
+    }
 }
 
 /// The archive, and what is kept of watches.

@@ -97,8 +97,8 @@ fn columns_that_a_sink_refuses_are_found_before_anything_is_opened() {
     let chain = |more: &str| {
         format!(
             "[components.source]\ntype = \"generator\"\nrecords = 5\n\
-             [components.names]\ntype = \"enrich\"\ninputs = [\"source\"]\nlabels = \"labels.csv\"\n\
-             [components.sorted]\ntype = \"sorter\"\ninputs = [\"names\"]\n\
+             [components.once]\ntype = \"dedup\"\ninputs = [\"source\"]\n\
+             [components.sorted]\ntype = \"sorter\"\ninputs = [\"once\"]\n\
              [components.archive]\ntype = \"archive\"\ninputs = [\"sorted\"]\narchive = \"flows\"\n{more}"
         )
     };
@@ -106,7 +106,7 @@ fn columns_that_a_sink_refuses_are_found_before_anything_is_opened() {
     assert!(!refused.status.success());
     let said = text(&refused.stderr);
     for part in
-        ["line 11, column 1", "'dst_label', which 'names' adds, is no column of flows", "hint: write extra_columns"]
+        ["line 10, column 1", "'observations', which 'once' adds, is no column of flows", "hint: write extra_columns"]
     {
         assert!(said.contains(part), "{said}");
     }

@@ -146,3 +146,37 @@ fn mistakes_have_hints() {
     let key = failed(folder.path(), &["series", "plot", "-R", "flows", "--by", "src_addr", "--key", "192.0.2.77"]);
     assert!(key.starts_with("error: there are no series by src_addr of 192.0.2.77\nhint: "), "{key}");
 }
+
+#[test]
+fn statistics_go_to_a_receiver_and_mistakes_have_hints() {
+    let folder = tempfile::tempdir().expect("a folder");
+    kept(folder.path());
+    let forward = ["series", "forward", "-R", "flows", "--until-end", "--to"];
+    let refused = |arguments: &[&str]| failed(folder.path(), &[&forward[..], arguments].concat());
+    let scheme = refused(&["influx://host"]);
+    assert!(scheme.starts_with("error: statistics cannot be sent to 'influx://host'\nhint: "), "{scheme}");
+    let by = refused(&["http://127.0.0.1:1", "--by", "host"]);
+    assert_eq!(by, "error: there are no series by host\nhint: there are series by total, src_addr, protocol\n");
+    let step = refused(&["http://127.0.0.1:1", "--step", "2s"]);
+    assert_eq!(step, "error: there are no steps of 2s\nhint: there are steps of 1s, 60s, 300s, 3600s\n");
+    let label = refused(&["http://127.0.0.1:1", "--label", "by=x"]);
+    assert!(label.starts_with("error: 'by=x' is no label"), "{label}");
+
+    let Some(program) = weir_testkit::program("victoria-metrics") else { return };
+    let port = std::net::TcpListener::bind("127.0.0.1:0").and_then(|free| free.local_addr()).expect("a port").port();
+    let mut server = Command::new(program)
+        .args([format!("-httpListenAddr=127.0.0.1:{port}"), "-retentionPeriod=100y".to_owned()])
+        .current_dir(folder.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    // forwarding waits until the receiver is there
+    let sent = ask(folder.path(), &[&forward[..], &[&format!("http://127.0.0.1:{port}"), "--step", "1s"]].concat());
+    let ended = server.kill().and_then(|()| server.wait());
+    let text = String::from_utf8_lossy(&sent.stderr).into_owned();
+    assert!(sent.status.success() && text.contains("prometheus: 130 steps sent, "), "{text}");
+    ended.expect("it ends");
+    let other = refused(&["http://127.0.0.1:1", "--step", "1m"]);
+    assert!(other.contains("steps of 1 s are forwarded under the name 'prometheus'") && other.contains("hint: --name"));
+}

@@ -121,9 +121,15 @@ impl Interface {
     /// Packets that the device itself has sent or received have this for their other interface.
     pub const INTERNAL: u32 = 0x3fff_ffff;
 
-    /// The `ifIndex`, `None` when unknown, when there are several, or when the packet was discarded.
+    /// The `ifIndex`, `None` when unknown, when it is the device itself, when there are several, or when the packet was
+    /// discarded.
     pub fn index(self) -> Option<u32> {
-        (self.format == 0 && self.value != 0).then_some(self.value)
+        (self.format == 0 && self.value != 0 && !self.is_device()).then_some(self.value)
+    }
+
+    /// Whether it stands for the device itself.
+    pub fn is_device(self) -> bool {
+        self.format == 0 && self.value == Self::INTERNAL
     }
 
     /// The reason of the discard, where the interface holds one.

@@ -72,6 +72,16 @@ fn headers_and_samples() {
     assert_eq!((sample.source.class, sample.source.index), (1, 0x0100_0000));
     assert_eq!((sample.input.index(), sample.output), (Some(0x0200_0000), Interface { format: 2, value: 4 }));
 
+    // what the device itself sends has come in by no interface (sFlow version 5, section 5.3)
+    for (kind, fields) in [
+        (1, vec![9, 17, 512, 5_000, 3, 0x3fff_ffff, 17, 0]),
+        (3, vec![9, 0, 17, 512, 5_000, 3, 0, 0x3fff_ffff, 0, 17, 0]),
+    ] {
+        let octets = datagram(&[tagged(kind, &words(&fields))]);
+        let Sample::Flow(sample) = only_sample(&octets) else { panic!("no flow sample") };
+        assert_eq!((sample.input.index(), sample.input.is_device(), sample.output.index()), (None, true, Some(17)));
+    }
+
     let discarded = words(&[9, 0, 17, 3, 18, 0, 257, 0]);
     let octets = datagram(&[tagged(5, &discarded)]);
     let Sample::Discarded(sample) = only_sample(&octets) else { panic!("no discarded packet") };

@@ -9,7 +9,7 @@ use weir_chain::{ComponentError, OptionError};
 use weir_flow::address::{keep_prefix, to_ip};
 use weir_flow::{Column, ColumnType, protocol_name};
 use weir_rows::keys::KeyColumns;
-use weir_series::{Coverage, Family, Metric, MetricKind};
+use weir_series::{Coverage, Family, Metric, Sketch};
 
 use super::SeriesOptions;
 
@@ -88,9 +88,10 @@ fn counted_family(name: &str, options: &SeriesOptions) -> Result<CountedFamily, 
         _ => None,
     };
     let coverage = if keys.iter().all(|key| is_bounded(key.column)) { Coverage::Complete } else { Coverage::Largest };
-    let metric = |name: &str, kind| Metric { name: name.to_owned(), kind };
-    let mut metrics: Vec<_> = ["flows", "packets", "bytes"].map(|name| metric(name, MetricKind::Counter)).to_vec();
-    metrics.extend(peer.map(|_| metric("peers", MetricKind::Gauge)));
+    let has_quantiles = options.quantiles && coverage == Coverage::Complete;
+    let sketch = if has_quantiles { Sketch::Quantiles } else { Sketch::None };
+    let mut metrics: Vec<_> = ["flows", "packets", "bytes"].map(|name| Metric::counter(name).with(sketch)).to_vec();
+    metrics.extend(peer.map(|_| Metric::gauge("peers").with(Sketch::Distinct)));
     Ok(CountedFamily { spec: Family { name: name.to_owned(), coverage, metrics }, keys, peer })
 }
 

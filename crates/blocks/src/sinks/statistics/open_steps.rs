@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use arrow::array::RecordBatch;
+use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{TimestampMillisecondType, UInt32Type, UInt64Type};
 use weir_chain::{ComponentError, Counter, Counters, State};
 use weir_flow::Column;
 use weir_rows::flow_columns::{number, numbers};
 use weir_rows::gather::take;
 use weir_rows::keys::{KeyColumns, NO_KEY};
-use weir_series::{FamilyRows, Resolution, StatisticsWriter};
+use weir_series::{DistinctSketch, FamilyRows, Resolution, StatisticsWriter};
 
 use super::families::{CountedFamily, OTHER};
 use super::{LIVE_MS, SamplingScale, SeriesOptions};
@@ -50,6 +50,8 @@ pub(super) struct FamilyCounts {
     keys: KeyColumns,
     /// Keys together with peers, where peers are counted.
     pairs: Option<KeyColumns>,
+    /// Hashes of the distinct peers, each with the number of its key.
+    peers: Vec<(u32, u32)>,
     /// By the number of the key.
     cells: Vec<Cell>,
     /// Rows whose key has no number.
@@ -137,6 +139,7 @@ impl OpenSteps {
             if let Some(pairs) = &mut family.pairs {
                 pairs.clear();
             }
+            family.peers.clear();
             family.cells.clear();
             family.other = Cell::default();
         }
@@ -213,8 +216,9 @@ impl OpenSteps {
     pub(super) fn state(&self) -> State {
         let families = self.open.values().flat_map(|step| &step.families);
         let pairs = |family: &FamilyCounts| family.pairs.as_ref().map_or(0, KeyColumns::octets);
-        let octets =
-            |family: &FamilyCounts| family.keys.octets() + pairs(family) + family.cells.len() * size_of::<Cell>();
+        let octets = |family: &FamilyCounts| {
+            family.keys.octets() + pairs(family) + family.peers.len() * 8 + family.cells.len() * size_of::<Cell>()
+        };
         State {
             rows: families.clone().map(|family| family.cells.len() as u64).sum(),
             octets: families.map(|family| octets(family) as u64).sum(),
@@ -239,7 +243,13 @@ fn amounts(rows: &RecordBatch, scale: bool) -> Result<Vec<[u64; 3]>, ComponentEr
 
 impl FamilyCounts {
     fn new(family: &CountedFamily) -> Self {
-        Self { keys: family.key_columns(), pairs: family.pair_columns(), cells: Vec::new(), other: Cell::default() }
+        Self {
+            keys: family.key_columns(),
+            pairs: family.pair_columns(),
+            peers: Vec::new(),
+            cells: Vec::new(),
+            other: Cell::default(),
+        }
     }
 
     /// Counts rows. Returns how many keys were refused because there are too many.
@@ -266,15 +276,32 @@ impl FamilyCounts {
             let mut seen = pairs.len() as u32;
             let mut pair_ids = Vec::new();
             pairs.ids(&columns, keys_max, &mut pair_ids)?;
-            for (&id, &pair) in ids.iter().zip(&pair_ids) {
+            let peers = family.peer.and_then(|peer| columns.column_by_name(peer.name()));
+            let peers = peers.and_then(|peers| peers.as_binary_opt::<i32>());
+            for (row, (&id, &pair)) in ids.iter().zip(&pair_ids).enumerate() {
                 // numbers are given in the order of rows, so a new pair has the next one
                 if pair == seen && id != NO_KEY {
                     self.cells[id as usize][3] += 1;
+                    let peer = peers.filter(|peers| peers.is_valid(row)).map_or(&[][..], |peers| peers.value(row));
+                    self.peers.push((id, DistinctSketch::hash(peer)));
                 }
                 seen += u32::from(pair == seen);
             }
         }
         Ok(refused)
+    }
+
+    /// Hashes of the peers of each of these keys.
+    fn peers_of(&self, keys: &[u32]) -> Vec<Vec<u32>> {
+        let mut found = vec![Vec::new(); if self.pairs.is_some() { keys.len() } else { 0 }];
+        let mut places = vec![usize::MAX; self.cells.len()];
+        (0..found.len()).zip(keys).for_each(|(place, &key)| places[key as usize] = place);
+        for &(key, hash) in &self.peers {
+            if let Some(hashes) = found.get_mut(places[key as usize]) {
+                hashes.push(hash);
+            }
+        }
+        found
     }
 
     /// The rows of the step: every key, or the `top` largest and the sum of the others.
@@ -296,18 +323,28 @@ impl FamilyCounts {
             order.drain(top..).for_each(|key| add_to(&mut other, &self.cells[key as usize]));
         }
         let texts = family.texts(&self.keys, &order)?;
+        let mut peers = self.peers_of(&order).into_iter();
+        // the last of the metrics, of which the peers of others are not known
+        let push = |rows: &mut FamilyRows, series, cell: &Cell, sketch: Option<DistinctSketch>| match self.pairs {
+            Some(_) => {
+                let octets = sketch.map(|sketch| sketch.encode()).unwrap_or_default();
+                rows.push_sketched(series, &cell[..metrics], metrics - 1, octets);
+            }
+            None => rows.push(series, &cell[..metrics]),
+        };
         let mut refused = 0;
         for (key, text) in order.iter().zip(&texts) {
+            let sketch = peers.next().map(DistinctSketch::of_hashes);
             let cell = &self.cells[*key as usize];
             if writer.catalogue().len() >= series_max && writer.catalogue().id(id, text).is_none() {
                 refused += 1;
                 add_to(&mut other, cell);
             } else {
-                rows.push(writer.series(id, text), &cell[..metrics]);
+                push(&mut rows, writer.series(id, text), cell, sketch);
             }
         }
         if other != Cell::default() {
-            rows.push(writer.series(id, OTHER), &other[..metrics]);
+            push(&mut rows, writer.series(id, OTHER), &other, None);
         }
         Ok((rows.sorted(), refused))
     }

@@ -1,10 +1,11 @@
 //! The options of the source `collector`.
 
 use std::fmt::Display;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use weir_chain::{ByteSize, OptionError, TimeSpan, choices, options};
+use weir_chain::{ByteSize, OptionError, Rate, TimeSpan, choices, options};
 use weir_collect::{AgentRule, CollectorOptions, Limits, Listener, RelayOptions, Senders, SessionLimits};
 use weir_secure::{ClientAuth, TlsServerOptions};
 
@@ -66,6 +67,10 @@ options! {
         /// datagrams_not_allowed. `self` alone lets nobody speak for others. Without it whoever may send can speak for any
         /// agent.
         sflow_agents: Vec<String> = Vec::new(),
+        /// Take at most this many datagrams a second, over UDP and DTLS, from one address or from one IPv6 network of 64 bits,
+        /// such as 50k; without it there is no limit. A source may send ten seconds of that at once, as it does after a stall.
+        /// What is more is counted in datagrams_over_rate and not looked at, and the log names the source.
+        rate_per_source: Option<Rate>,
         /// Sockets that share the port of a UDP listener, each with a thread that receives and one that decodes.
         sockets: usize = 1 => 1..=1024,
         /// Receive buffer to ask the kernel for, per socket.
@@ -202,6 +207,7 @@ pub(super) fn collector_options(options: CollectorSourceOptions) -> Result<Colle
         senders: Senders {
             allowed: parse_all(&with_files(&listening.allow, "allow")?, "allow")?,
             agent_rules: agent_rules(&listening.sflow_agents)?,
+            rate_per_source: rate_per_source(listening.rate_per_source)?,
         },
         sockets: listening.sockets,
         buffer_octets: listening.buffer.bytes() as usize,
@@ -231,6 +237,16 @@ fn agent_rules(texts: &[String]) -> Result<Option<Vec<AgentRule>>, OptionError> 
     let error = |error: OptionError| error.with_hint("write 198.51.100.0/24=192.0.2.7: agents, then sources");
     let rules = parse_all(&rules, "sflow_agents").map_err(error)?;
     Ok((!texts.is_empty()).then_some(rules))
+}
+
+/// The most datagrams a second of one source.
+fn rate_per_source(rate: Option<Rate>) -> Result<Option<NonZeroU32>, OptionError> {
+    let checked = |rate: Rate| u32::try_from(rate.per_second()).ok().and_then(NonZeroU32::new);
+    let wrong = |rate: Rate| {
+        OptionError::new("rate_per_source", format!("'{rate}' is no limit on datagrams a second"))
+            .with_hint("write a rate from 1 to 1G, such as 50k, or leave the option out for no limit")
+    };
+    rate.map(|rate| checked(rate).ok_or_else(|| wrong(rate))).transpose()
 }
 
 /// The texts of an option, and for each `@FILE` the lines of the file; what follows a `#` is a remark.

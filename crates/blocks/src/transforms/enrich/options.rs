@@ -2,27 +2,18 @@
 
 use std::path::PathBuf;
 
-use weir_chain::{Built, ColumnRule, ComponentContext, Opener, OptionError, TimeSpan, options};
+use weir_chain::{Built, ComponentContext, Opener, OptionError, TimeSpan, options};
+use weir_flow::Column;
 
-use super::Enrich;
 use super::names::{Limits, Names, system_resolver};
 use super::reload::Reload;
-use super::tables::{Files, Tables};
+use super::tables::Tables;
+use super::{Enrich, plan};
 
 options! {
     /// Options of `enrich`.
     pub struct EnrichOptions {
-        /// Look up autonomous systems in this MaxMind DB file, such as GeoLite2-ASN.
-        asn_mmdb: Option<PathBuf>,
-        /// Look up countries in this MaxMind DB file, such as GeoLite2-Country or GeoLite2-City.
-        geo_mmdb: Option<PathBuf>,
-        /// Look up labels in this text file with a line "prefix,label" for each prefix, of IPv4 or IPv6. Empty lines,
-        /// lines that begin with # and a first line with these two words are ignored.
-        labels: Option<PathBuf>,
-        /// Look up interfaces in this text file of the same form with a line "exporter,if_index,name" for each
-        /// interface.
-        interfaces: Option<PathBuf>,
-        /// Replace src_as and dst_as also where the exporter gave them; where the database has no number they stay.
+        /// Replace also what the exporter gave, or an enrichment before; where the file has nothing it stays.
         overwrite: bool = false,
         /// Check the files this often and read those again that have changed; 0 never checks.
         reload: TimeSpan = TimeSpan::from_secs(60),
@@ -40,25 +31,53 @@ options! {
         /// Look up an address without a name again after this time.
         dns_negative_ttl: TimeSpan = TimeSpan::from_secs(600),
     }
+    includes {
+        /// What is known of addresses.
+        addresses: AddressFileOptions,
+        /// What is known of exporters.
+        exporters: ExporterFileOptions,
+    }
 }
 
-/// The columns of texts are none of flows.
-pub(super) fn columns(options: &EnrichOptions) -> ColumnRule {
-    let added: [(bool, [&'static str; 2]); 4] = [
-        (options.geo_mmdb.is_some(), ["src_country", "dst_country"]),
-        (options.labels.is_some(), ["src_label", "dst_label"]),
-        (options.interfaces.is_some(), ["in_if_name", "out_if_name"]),
-        (options.reverse_dns, ["src_name", "dst_name"]),
-    ];
-    ColumnRule::Adds(added.into_iter().filter(|(is_added, _)| *is_added).flat_map(|(_, names)| names).collect())
+options! {
+    /// Files about addresses.
+    pub struct AddressFileOptions {
+        /// Fill autonomous systems from this MaxMind DB file, such as GeoLite2-ASN, where the exporter gave none.
+        asn_mmdb: Option<PathBuf>,
+        /// Keep the countries of addresses, by this MaxMind DB file, such as GeoLite2-Country or GeoLite2-City.
+        geo_mmdb: Option<PathBuf>,
+        /// Keep labels of addresses, by this text file with a line "prefix,label" for each prefix, of IPv4 or IPv6. Empty
+        /// lines, lines that begin with # and a first line with these two words are ignored.
+        labels: Option<PathBuf>,
+    }
+}
+
+options! {
+    /// Files about exporters.
+    pub struct ExporterFileOptions {
+        /// Keep names of interfaces, by this text file of the form of labels with a line "exporter,if_index,name" for each
+        /// interface.
+        interfaces: Option<PathBuf>,
+        /// Keep names of exporters, by this text file of the form of labels with a line "exporter,name" for each exporter;
+        /// a prefix stands for all exporters in it.
+        exporters: Option<PathBuf>,
+    }
+}
+
+impl EnrichOptions {
+    /// The columns that are made, in the order of the schema; none when nothing is asked for.
+    pub fn columns(&self) -> Vec<Column> {
+        let mut columns: Vec<_> = plan::made(self).map(|(column, _)| column).collect();
+        columns.sort_unstable();
+        columns
+    }
 }
 
 pub(super) fn configure(options: EnrichOptions) -> Result<Opener, OptionError> {
-    let EnrichOptions { asn_mmdb, geo_mmdb, labels, interfaces, overwrite, reverse_dns, .. } = options;
-    let files = Files { asn_mmdb, geo_mmdb, labels, interfaces };
-    if files == Files::default() && !reverse_dns {
+    let made: Vec<_> = plan::made(&options).collect();
+    if made.is_empty() {
         let error = OptionError::new("type", "nothing is to be added");
-        return Err(error.with_hint("give one of asn_mmdb, geo_mmdb, labels, interfaces or reverse_dns"));
+        return Err(error.with_hint("give one of asn_mmdb, geo_mmdb, labels, interfaces, exporters or reverse_dns"));
     }
     let limits = Limits {
         threads: options.dns_threads,
@@ -67,12 +86,12 @@ pub(super) fn configure(options: EnrichOptions) -> Result<Opener, OptionError> {
         ttl: options.dns_ttl.duration(),
         negative_ttl: options.dns_negative_ttl.duration(),
     };
-    let every = options.reload.duration();
     Ok(Box::new(move |context: &ComponentContext| {
-        let tables = Tables::load(&files)?;
+        let tables = Tables::load(&options)?;
         let start = || Names::start(limits, &system_resolver(), &context.counters);
-        let names = reverse_dns.then(start).transpose()?;
-        let reload = Some(Reload::new(every, context));
-        Ok(Built::Transform(Box::new(Enrich { tables, overwrite, names, reload, plan: None })))
+        let names = options.reverse_dns.then(start).transpose()?;
+        let reload = Some(Reload::new(options.reload.duration(), context));
+        let overwrite = options.overwrite;
+        Ok(Built::Transform(Box::new(Enrich { tables, made, overwrite, names, reload, plan: None })))
     }))
 }

@@ -3,37 +3,29 @@
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
-use weir_chain::ComponentError;
+use arrow::datatypes::{FieldRef, Schema, SchemaRef};
 use weir_flow::{Column, schema};
 
-use super::tables::Tables;
+use super::EnrichOptions;
 use weir_rows::flow_columns::place_of;
 
-/// Source or destination, in or out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Side {
-    Src,
-    Dst,
-}
-
-impl Side {
-    pub(super) fn choose<T>(self, src: T, dst: T) -> T {
-        match self {
-            Self::Src => src,
-            Self::Dst => dst,
-        }
-    }
-}
-
-/// What is added.
+/// What a column is made of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Content {
-    As,
-    Country,
-    Label,
-    IfName,
-    Name,
+    /// Numbers of the autonomous systems of these addresses.
+    As(Column),
+    /// Codes of the countries of these addresses.
+    Country(Column),
+    /// Labels of these addresses.
+    Label(Column),
+    /// Names of these exporters.
+    ExporterName,
+    /// Names of the interfaces with these indexes.
+    IfName(Column),
+    /// Names of the hosts with these addresses.
+    HostName(Column),
+    /// The files and their versions.
+    Versions,
 }
 
 /// Where a column comes from.
@@ -41,8 +33,8 @@ pub(super) enum Content {
 pub(super) enum Source {
     /// The column of the input at this place.
     Input(usize),
-    /// It is made.
-    Added(Side, Content),
+    /// It is made; what the input has in it is at this place.
+    Made { column: Column, content: Content, input: Option<usize> },
 }
 
 /// The columns for inputs of one schema.
@@ -54,40 +46,50 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub(super) fn new(tables: &Tables, has_names: bool, rows: &RecordBatch) -> Result<Self, ComponentError> {
+    /// The columns of rows like these, with those that are made.
+    pub(super) fn new(made: &[(Column, Content)], rows: &RecordBatch) -> Self {
         let from = rows.schema();
         let inputs = from.fields().iter().enumerate();
         let mut columns: Vec<(FieldRef, Source)> =
             inputs.map(|(position, field)| (Arc::clone(field), Source::Input(position))).collect();
-        let kinds = [
-            (tables.geo().is_some(), Content::Country, ["src_country", "dst_country"]),
-            (tables.labels().is_some(), Content::Label, ["src_label", "dst_label"]),
-            (tables.interfaces().is_some(), Content::IfName, ["in_if_name", "out_if_name"]),
-            (has_names, Content::Name, ["src_name", "dst_name"]),
-        ];
-        for (_, content, names) in kinds.into_iter().filter(|(is_added, ..)| *is_added) {
-            for (side, name) in [Side::Src, Side::Dst].into_iter().zip(names) {
-                if from.index_of(name).is_ok() {
-                    return Err(ComponentError::new(format!("input has a column '{name}' already")));
-                }
-                columns.push((Arc::new(Field::new(name, DataType::Utf8, true)), Source::Added(side, content)));
-            }
-        }
-        if tables.asn().is_some() {
-            put(&mut columns, Column::SrcAs, Source::Added(Side::Src, Content::As));
-            put(&mut columns, Column::DstAs, Source::Added(Side::Dst, Content::As));
+        for (column, content) in made {
+            put(&mut columns, *column, *content);
         }
         let (fields, sources): (Vec<_>, Vec<_>) = columns.into_iter().unzip();
         let to = Arc::new(Schema::new_with_metadata(fields, from.metadata().clone()));
-        Ok(Self { from, to, sources })
+        Self { from, to, sources }
     }
 }
 
-/// Puts a column of flows where it stands already, or else where the order of the table of columns has it.
-fn put(columns: &mut Vec<(FieldRef, Source)>, column: Column, source: Source) {
-    let new = (Arc::new(schema::field(column)), source);
+/// The columns that are made, and of what: the one list of what `enrich` adds.
+pub(super) fn made(options: &EnrichOptions) -> impl Iterator<Item = (Column, Content)> + use<> {
+    use Column as C;
+    use Content::{As, Country, ExporterName, HostName, IfName, Label, Versions};
+    let (addresses, exporters) = (&options.addresses, &options.exporters);
+    let of_files = [
+        (addresses.asn_mmdb.is_some(), vec![(C::SrcAs, As(C::SrcAddr)), (C::DstAs, As(C::DstAddr))]),
+        (
+            addresses.geo_mmdb.is_some(),
+            vec![(C::SrcCountry, Country(C::SrcAddr)), (C::DstCountry, Country(C::DstAddr))],
+        ),
+        (addresses.labels.is_some(), vec![(C::SrcLabel, Label(C::SrcAddr)), (C::DstLabel, Label(C::DstAddr))]),
+        (exporters.interfaces.is_some(), vec![(C::InIfName, IfName(C::InIf)), (C::OutIfName, IfName(C::OutIf))]),
+        (exporters.exporters.is_some(), vec![(C::ExporterName, ExporterName)]),
+    ];
+    let has_files = of_files.iter().any(|(is_made, _)| *is_made);
+    let names = vec![(C::SrcName, HostName(C::SrcAddr)), (C::DstName, HostName(C::DstAddr))];
+    let others = [(options.reverse_dns, names), (has_files, vec![(C::Enrichment, Versions)])];
+    of_files.into_iter().chain(others).filter(|(is_made, _)| *is_made).flat_map(|(_, columns)| columns)
+}
+
+/// Puts a column where it stands already, or else where the order of the table of columns has it.
+fn put(columns: &mut Vec<(FieldRef, Source)>, column: Column, content: Content) {
+    let field = Arc::new(schema::field(column));
     match place_of(columns.iter().map(|(field, _)| &**field), column) {
-        Ok(place) => columns[place] = new,
-        Err(place) => columns.insert(place, new),
+        Ok(place) => {
+            let (Source::Input(input) | Source::Made { input: Some(input), .. }) = columns[place].1 else { return };
+            columns[place] = (field, Source::Made { column, content, input: Some(input) });
+        }
+        Err(place) => columns.insert(place, (field, Source::Made { column, content, input: None })),
     }
 }

@@ -10,19 +10,15 @@ use std::sync::Arc;
 
 use arrow::array::StringArray;
 use weir_chain::ComponentError;
-use weir_routes::{Database, DatabaseError, InterfaceNames, PrefixMap, PrefixTable, TextTableError, read_labels};
+use weir_flow::text;
+use weir_routes::{
+    Database, DatabaseError, InterfaceNames, PrefixMap, PrefixTable, TextTableError, read_exporters, read_labels,
+};
+
+use super::EnrichOptions;
 
 /// The index of no text.
 pub(super) const NONE: u32 = u32::MAX;
-
-/// The files, those that were named.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Files {
-    pub(super) asn_mmdb: Option<PathBuf>,
-    pub(super) geo_mmdb: Option<PathBuf>,
-    pub(super) labels: Option<PathBuf>,
-    pub(super) interfaces: Option<PathBuf>,
-}
 
 /// Texts of prefixes: the indexes of texts, and the texts.
 #[derive(Debug)]
@@ -42,8 +38,19 @@ impl Texts {
 impl From<PrefixMap<String>> for Texts {
     fn from(map: PrefixMap<String>) -> Self {
         let (prefixes, texts) = map.into_parts();
-        Self { prefixes, texts: StringArray::from(texts) }
+        Self { prefixes, texts: clean(&texts) }
     }
+}
+
+/// Texts as columns keep them: without control characters, and null when nothing is left.
+fn clean(texts: &[String]) -> StringArray {
+    let mut kept = String::new();
+    let cleaned = texts.iter().map(|text| {
+        kept.clear();
+        text::push_clean(text.as_bytes(), &mut kept);
+        (!kept.is_empty()).then(|| kept.clone())
+    });
+    cleaned.collect()
 }
 
 /// Names of interfaces.
@@ -57,6 +64,8 @@ pub(super) struct Interfaces {
 #[derive(Debug)]
 struct Loaded<T> {
     table: Arc<T>,
+    /// Which file this is and of when, as the column `enrichment` has it.
+    version: Arc<str>,
     path: PathBuf,
     stamp: Option<Stamp>,
 }
@@ -71,6 +80,9 @@ pub(super) struct Tables {
     geo: Option<Loaded<Texts>>,
     labels: Option<Loaded<Texts>>,
     interfaces: Option<Loaded<Interfaces>>,
+    exporters: Option<Loaded<Texts>>,
+    /// The versions of all of them.
+    versions: String,
 }
 
 /// What a look at the files came to.
@@ -81,13 +93,17 @@ pub(super) struct Refreshed {
 }
 
 impl Tables {
-    pub(super) fn load(files: &Files) -> Result<Self, ComponentError> {
-        Ok(Self {
-            asn: Loaded::new(files.asn_mmdb.as_deref(), autonomous_systems)?,
-            geo: Loaded::new(files.geo_mmdb.as_deref(), countries)?,
-            labels: Loaded::new(files.labels.as_deref(), labels)?,
-            interfaces: Loaded::new(files.interfaces.as_deref(), interfaces)?,
-        })
+    pub(super) fn load(options: &EnrichOptions) -> Result<Self, ComponentError> {
+        let (addresses, of_exporters) = (&options.addresses, &options.exporters);
+        let tables = Self {
+            asn: Loaded::new(addresses.asn_mmdb.as_deref(), autonomous_systems)?,
+            geo: Loaded::new(addresses.geo_mmdb.as_deref(), countries)?,
+            labels: Loaded::new(addresses.labels.as_deref(), labels)?,
+            interfaces: Loaded::new(of_exporters.interfaces.as_deref(), interfaces)?,
+            exporters: Loaded::new(of_exporters.exporters.as_deref(), exporters)?,
+            versions: String::new(),
+        };
+        Ok(tables.with_versions())
     }
 
     /// Loads again what has changed.
@@ -97,7 +113,31 @@ impl Tables {
         refresh(&mut self.geo, countries, &mut refreshed);
         refresh(&mut self.labels, labels, &mut refreshed);
         refresh(&mut self.interfaces, interfaces, &mut refreshed);
+        refresh(&mut self.exporters, exporters, &mut refreshed);
+        *self = std::mem::take(self).with_versions();
         refreshed
+    }
+
+    fn with_versions(self) -> Self {
+        let all = [
+            self.asn.as_ref().map(|loaded| &loaded.version),
+            self.geo.as_ref().map(|loaded| &loaded.version),
+            self.labels.as_ref().map(|loaded| &loaded.version),
+            self.interfaces.as_ref().map(|loaded| &loaded.version),
+            self.exporters.as_ref().map(|loaded| &loaded.version),
+        ];
+        let all: Vec<&str> = all.into_iter().flatten().map(|version| &**version).collect();
+        let versions = clean(&[all.join(", ")]).iter().flatten().collect();
+        Self { versions, ..self }
+    }
+
+    /// The files and their versions, empty when there are none.
+    pub(super) fn versions(&self) -> &str {
+        &self.versions
+    }
+
+    pub(super) fn exporters(&self) -> Option<&Texts> {
+        self.exporters.as_ref().map(|loaded| &*loaded.table)
     }
 
     pub(super) fn asn(&self) -> Option<&PrefixMap<u32>> {
@@ -122,26 +162,46 @@ impl Tables {
         self.asn().map_or(0, PrefixMap::octets)
             + self.geo().map_or(0, texts)
             + self.labels().map_or(0, texts)
+            + self.exporters().map_or(0, texts)
             + self.interfaces().map_or(0, |interfaces| interfaces.table.octets())
     }
 }
 
 impl<T> Clone for Loaded<T> {
     fn clone(&self) -> Self {
-        Self { table: Arc::clone(&self.table), path: self.path.clone(), stamp: self.stamp }
+        let (table, version) = (Arc::clone(&self.table), Arc::clone(&self.version));
+        Self { table, version, path: self.path.clone(), stamp: self.stamp }
     }
 }
 
+/// Makes a table of a file, and says which version of the file it is when that is known from what is in it.
+type Load<T> = fn(&Path) -> Result<(T, Option<String>), ComponentError>;
+
 impl<T> Loaded<T> {
-    fn new(path: Option<&Path>, load: fn(&Path) -> Result<T, ComponentError>) -> Result<Option<Self>, ComponentError> {
+    fn new(path: Option<&Path>, load: Load<T>) -> Result<Option<Self>, ComponentError> {
         let Some(path) = path else { return Ok(None) };
         // taken before reading, so that a change meanwhile is seen as one
         let stamp = stamp(path);
-        Ok(Some(Self { table: Arc::new(load(path)?), path: path.to_owned(), stamp }))
+        let (table, version) = load(path)?;
+        let version = version.unwrap_or_else(|| version_of_file(path, stamp)).into();
+        Ok(Some(Self { table: Arc::new(table), version, path: path.to_owned(), stamp }))
     }
 }
 
-fn refresh<T>(slot: &mut Option<Loaded<T>>, load: fn(&Path) -> Result<T, ComponentError>, refreshed: &mut Refreshed) {
+/// The name of a file, and when it was changed.
+fn version_of_file(path: &Path, stamp: Option<Stamp>) -> String {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    match stamp {
+        Some((changed_secs, ..)) => format!("{name} {}", time_text(changed_secs)),
+        None => name.into_owned(),
+    }
+}
+
+fn time_text(secs: i64) -> String {
+    jiff::Timestamp::from_second(secs).map_or_else(|_| secs.to_string(), |time| time.to_string())
+}
+
+fn refresh<T>(slot: &mut Option<Loaded<T>>, load: Load<T>, refreshed: &mut Refreshed) {
     let Some(loaded) = slot else { return };
     let stamp = stamp(&loaded.path);
     if stamp == loaded.stamp {
@@ -150,8 +210,9 @@ fn refresh<T>(slot: &mut Option<Loaded<T>>, load: fn(&Path) -> Result<T, Compone
     // also when it fails: the next look should not try the same file again
     loaded.stamp = stamp;
     match load(&loaded.path) {
-        Ok(table) => {
+        Ok((table, version)) => {
             loaded.table = Arc::new(table);
+            loaded.version = version.unwrap_or_else(|| version_of_file(&loaded.path, stamp)).into();
             refreshed.loaded += 1;
         }
         Err(error) => refreshed.errors.push(error),
@@ -163,14 +224,20 @@ fn stamp(path: &Path) -> Option<Stamp> {
     Some((metadata.mtime(), metadata.mtime_nsec(), metadata.len(), metadata.ino()))
 }
 
-fn autonomous_systems(path: &Path) -> Result<PrefixMap<u32>, ComponentError> {
-    let map = Database::open(path).and_then(|database| database.autonomous_systems());
-    map.map_err(unusable)
+fn autonomous_systems(path: &Path) -> Result<(PrefixMap<u32>, Option<String>), ComponentError> {
+    let database = Database::open(path).map_err(unusable)?;
+    Ok((database.autonomous_systems().map_err(unusable)?, Some(version_of_database(&database))))
 }
 
-fn countries(path: &Path) -> Result<Texts, ComponentError> {
-    let map = Database::open(path).and_then(|database| database.countries());
-    map.map(Texts::from).map_err(unusable)
+fn countries(path: &Path) -> Result<(Texts, Option<String>), ComponentError> {
+    let database = Database::open(path).map_err(unusable)?;
+    Ok((database.countries().map_err(unusable)?.into(), Some(version_of_database(&database))))
+}
+
+/// The type of a database, and when it was built.
+fn version_of_database(database: &Database) -> String {
+    let built_secs = i64::try_from(database.built_secs()).unwrap_or(i64::MAX);
+    format!("{} {}", database.kind(), time_text(built_secs))
 }
 
 /// The error says which file it is about.
@@ -183,14 +250,18 @@ fn unusable(error: DatabaseError) -> ComponentError {
     }
 }
 
-fn labels(path: &Path) -> Result<Texts, ComponentError> {
-    read_labels(path).map(Texts::from).map_err(no_table)
+fn labels(path: &Path) -> Result<(Texts, Option<String>), ComponentError> {
+    read_labels(path).map(|map| (map.into(), None)).map_err(no_table)
 }
 
-fn interfaces(path: &Path) -> Result<Interfaces, ComponentError> {
+fn exporters(path: &Path) -> Result<(Texts, Option<String>), ComponentError> {
+    read_exporters(path).map(|map| (map.into(), None)).map_err(no_table)
+}
+
+fn interfaces(path: &Path) -> Result<(Interfaces, Option<String>), ComponentError> {
     let table = InterfaceNames::read(path).map_err(no_table)?;
-    let names = StringArray::from_iter_values(table.names());
-    Ok(Interfaces { table, names })
+    let names = clean(table.names());
+    Ok((Interfaces { table, names }, None))
 }
 
 fn no_table(error: TextTableError) -> ComponentError {

@@ -65,16 +65,20 @@ fn complies_and_adds_all_columns_in_their_places() {
     let interfaces = folder.path().join("interfaces.csv");
     let text = "# two routers\n192.0.2.1,1,uplink\n192.0.2.1,5,core\n2001:db8::ffff,1,customer\n";
     std::fs::write(&interfaces, text).expect("interfaces");
+    let exporters = folder.path().join("exporters.csv");
+    std::fs::write(&exporters, "exporter,name\n192.0.2.0/24,\x1bedge\n").expect("exporters");
     let rows = run(&format!(
-        "asn_mmdb = '{}'\ngeo_mmdb = '{}'\nlabels = '{}'\ninterfaces = '{}'",
+        "asn_mmdb = '{}'\ngeo_mmdb = '{}'\nlabels = '{}'\ninterfaces = '{}'\nexporters = '{}'",
         golden("asn.mmdb").display(),
         golden("country.mmdb").display(),
         labels.display(),
-        interfaces.display()
+        interfaces.display(),
+        exporters.display()
     ));
     let flow_columns = ["exporter", "src_addr", "dst_addr", "in_if", "out_if", "src_as", "dst_as"];
-    let added = ["src_country", "dst_country", "src_label", "dst_label", "in_if_name", "out_if_name"];
-    assert_eq!(names(&rows), [&flow_columns[..], &added].concat());
+    let places = ["src_country", "dst_country", "src_label", "dst_label"];
+    let names_and_files = ["in_if_name", "out_if_name", "exporter_name", "enrichment"];
+    assert_eq!(names(&rows), [&flow_columns[..], &places, &names_and_files].concat());
     let numbers = [Some(15169), Some(64513), Some(5), Some(7), Some(13335), Some(3)];
     assert_eq!(numbers_of(&rows, "src_as"), numbers);
     assert_eq!(numbers_of(&rows, "dst_as"), [None; 6]);
@@ -84,6 +88,42 @@ fn complies_and_adds_all_columns_in_their_places() {
     assert_eq!(texts_of(&rows, "dst_label"), ["-"; 6]);
     assert_eq!(texts_of(&rows, "in_if_name"), ["uplink", "customer", "-", "uplink", "uplink", "uplink"]);
     assert_eq!(texts_of(&rows, "out_if_name"), ["-", "customer", "-", "-", "-", "core"]);
+    // a terminal must not obey what a file says
+    let edge = "\u{fffd}edge";
+    assert_eq!(texts_of(&rows, "exporter_name"), [edge, "-", edge, edge, edge, edge]);
+    let files = &texts_of(&rows, "enrichment")[0];
+    let built = "GeoLite2-ASN 2026-11-21T16:05:39Z, GeoLite2-Country 2026-11-21T16:05:39Z, labels.csv 2";
+    assert!(files.starts_with(built) && files.contains(", exporters.csv 2"), "{files}");
+    weir_flow::FlowBatch::try_new(rows).expect("flows");
+}
+
+#[test]
+fn what_is_there_stays_unless_it_is_overwritten() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let labels = folder.path().join("labels.csv");
+    std::fs::write(&labels, "8.8.8.8,new\n10.0.0.0/8,inside\n").expect("labels");
+    let mut builder = FlowBatchBuilder::new(4);
+    builder.begin_rows(3);
+    for (address, label, files) in
+        [("8.8.8.8", Some("old"), Some("hosts.csv 2026")), ("10.1.2.3", None, None), ("9.9.9.9", Some("old"), None)]
+    {
+        builder.address(Column::SrcAddr).push(Some(&octets(address)));
+        builder.text(Column::SrcLabel).push(label.map(str::as_bytes));
+        builder.text(Column::Enrichment).push(files.map(str::as_bytes));
+    }
+    let before = builder.finish().record_batch().clone();
+    let labelled = |more: &str| {
+        let options = format!("labels = '{}'\n{more}", labels.display());
+        compliance::transform(&KIND, &options, &[vec![before.clone()]]).rows.expect("rows")
+    };
+    let rows = labelled("");
+    assert_eq!(texts_of(&rows, "src_label"), ["old", "inside", "old"]);
+    let files = texts_of(&rows, "enrichment");
+    assert!(files[0].starts_with("hosts.csv 2026, labels.csv 2") && files[1].starts_with("labels.csv 2"), "{files:?}");
+    assert_eq!(texts_of(&labelled("overwrite = true"), "src_label"), ["new", "inside", "old"]);
+    // the same files again say nothing new
+    let again = compliance::transform(&KIND, &format!("labels = '{}'", labels.display()), &[vec![rows]]);
+    assert_eq!(texts_of(&again.rows.expect("rows"), "enrichment"), files);
 }
 
 #[test]
@@ -101,7 +141,7 @@ fn what_is_not_there_is_null() {
     let rows = builder.finish().record_batch().clone();
     let options = format!("geo_mmdb = '{}'\nasn_mmdb = '{0}'", golden("ipinfo.mmdb").display());
     let rows = compliance::transform(&KIND, &options, &[vec![rows]]).rows.expect("rows");
-    assert_eq!(names(&rows), ["packets", "src_as", "dst_as", "src_country", "dst_country"]);
+    assert_eq!(names(&rows), ["packets", "src_as", "dst_as", "src_country", "dst_country", "enrichment"]);
     assert_eq!(rows.column(1).null_count() + rows.column(3).null_count(), 4);
 }
 
@@ -113,7 +153,7 @@ fn block(options: &str) -> Box<dyn Transform> {
 }
 
 #[test]
-fn a_column_of_the_same_name_or_another_type_is_an_error() {
+fn a_column_of_another_type_is_an_error() {
     let options = format!("geo_mmdb = '{}'", golden("country.mmdb").display());
     let column = |name| {
         let values: ArrayRef = Arc::new(UInt8Array::from(vec![1]));
@@ -121,7 +161,7 @@ fn a_column_of_the_same_name_or_another_type_is_an_error() {
         RecordBatch::try_new(schema, vec![values]).expect("rows")
     };
     let error = block(&options).take(0, column("dst_country"), &mut Outlet::new()).expect_err("an error");
-    assert_eq!(error.to_string(), "input has a column 'dst_country' already");
+    assert_eq!(error.to_string(), "column 'dst_country' has type UInt8, but Utf8 is needed");
     let error = block(&options).take(0, column("src_addr"), &mut Outlet::new()).expect_err("an error");
     assert_eq!(error.to_string(), "column 'src_addr' has type UInt8, but Binary is needed");
 }
@@ -180,8 +220,9 @@ fn names_come_when_they_are_known() {
     let resolver: Resolver =
         Arc::new(|address| (address == IpAddr::from([8, 8, 8, 8])).then(|| "dns.example".to_owned()));
     let names = Names::start(limits, &resolver, &meter).expect("a thread");
+    let made = plan::made(&EnrichOptions { reverse_dns: true, ..EnrichOptions::default() }).collect();
     let mut block =
-        Enrich { tables: Tables::default(), overwrite: false, names: Some(names), reload: None, plan: None };
+        Enrich { tables: Tables::default(), made, overwrite: false, names: Some(names), reload: None, plan: None };
     let mut out = Outlet::new();
     block.take(0, flows(), &mut out).expect("rows");
     assert_eq!(block.state().rows, 6, "five sources and a destination are asked for");

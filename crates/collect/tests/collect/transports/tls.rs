@@ -78,6 +78,11 @@ fn who_is_not_let_in_is_counted_by_reason() {
     running.until_counted(Counter::RecordsStored, 6);
     let booked = running.finish();
     assert_eq!(booked[Counter::HandshakesFailed as usize], refused.len() as u64);
+    let reasons = Counter::HANDSHAKE_REASONS.map(|counter| (counter.name(), booked[counter as usize]));
+    for (label, count) in reasons {
+        let expected = refused.iter().filter(|(_, of)| *of == label).count();
+        assert_eq!(count, expected as u64, "{label}");
+    }
 }
 
 #[test]

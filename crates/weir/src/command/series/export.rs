@@ -90,16 +90,12 @@ impl Exported<'_> {
             for series in &self.fetched.series {
                 let (by, key) = (label(&self.spec.name), label(self.key(series)));
                 let mut total = 0_u64;
-                for (at, point) in self.fetched.points(self.spec, series, metric).enumerate() {
-                    let Some(point) = point else { continue };
-                    total = total.saturating_add(point.sum);
+                for (at, value) in self.fetched.totals(self.spec, series, metric).enumerate() {
+                    let Some(value) = value else { continue };
+                    total = total.saturating_add(value);
                     // a step is known when it has ended
                     let time = self.fetched.time_secs(at) + step;
-                    let value = if spec.kind == MetricKind::Counter {
-                        total
-                    } else {
-                        point.sum / u64::from(point.count.max(1))
-                    };
+                    let value = if spec.kind == MetricKind::Counter { total } else { value };
                     writeln!(out, "weir_{}{ending}{{by=\"{by}\",key=\"{key}\"}} {value} {time}", spec.name)?;
                 }
             }
@@ -122,17 +118,14 @@ impl Exported<'_> {
             }
             writeln!(out, " RRA:AVERAGE:0.5:1:{rows} RRA:MAX:0.5:12:{}", rows / 12 + 1)?;
             let metrics: Vec<Vec<_>> = (0..self.spec.metrics.len())
-                .map(|metric| self.fetched.points(self.spec, series, metric).collect())
+                .map(|metric| self.fetched.totals(self.spec, series, metric).collect())
                 .collect();
             for at in 0..self.fetched.known.len() {
                 let mut line = format!("update {file} {}", self.fetched.time_secs(at) + step);
-                for (points, spec) in metrics.iter().zip(&self.spec.metrics) {
-                    let _ = match (points[at], spec.kind) {
-                        (None, _) => write!(line, ":U"),
-                        (Some(point), MetricKind::Counter) => write!(line, ":{}", point.sum),
-                        (Some(point), MetricKind::Gauge) => {
-                            write!(line, ":{}", point.sum / u64::from(point.count.max(1)))
-                        }
+                for totals in &metrics {
+                    let _ = match totals[at] {
+                        None => write!(line, ":U"),
+                        Some(total) => write!(line, ":{total}"),
                     };
                 }
                 writeln!(out, "{line}")?;

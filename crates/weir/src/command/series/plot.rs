@@ -102,7 +102,7 @@ fn chart(
     check_keys(&catalogue, id, &args.by, &args.keys)?;
     let fetched = store.fetch(id, (!ids.is_empty()).then_some(&ids[..]), resolution, from, until)?;
     let sums = |series: &FetchedSeries| -> Vec<u64> {
-        fetched.points(spec, series, metric).map(|point| point.map_or(0, |point| point.sum)).collect()
+        fetched.totals(spec, series, metric).map(Option::unwrap_or_default).collect()
     };
     let labelled = fetched.series.iter().map(|series| (catalogue.key(id, series.id).unwrap_or("?"), sums(series)));
     let limit = if ids.is_empty() { args.limit.clamp(1, Plot::RATES_SERIES_MAX - 1) } else { usize::MAX };

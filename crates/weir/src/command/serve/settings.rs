@@ -3,6 +3,7 @@
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
 use anyhow::{Context, anyhow};
 use weir_blocks::sinks::archive::{ArchiveSinkOptions, RetentionOptions, SealingOptions};
@@ -11,24 +12,40 @@ use weir_blocks::sources::collector::CollectorSourceOptions;
 use weir_blocks::sources::collector::options::{
     ConnectionOptions, LimitOptions, ListenOptions, ListenerTlsOptions, RelayingOptions,
 };
-use weir_chain::{ChainBuilder, OptionError, Options, options};
-use weir_serve::{ConfigFile, HttpOptions, QuestionOptions, ServiceOptions};
+use weir_blocks::transforms::enrich::{AddressFileOptions, EnrichOptions, ExporterFileOptions};
+use weir_chain::options::OptionSpec;
+use weir_chain::{ChainBuilder, OptionError, Options, ReloadSignal, options};
+use weir_serve::config::{AccessOptions, RoleOptions, UserOptions};
+use weir_serve::{
+    AuditOptions, ConfigFile, FlightOptions, HttpOptions, PostgresOptions, QuestionOptions, Reloaded, Reloader,
+    ServiceOptions, granting,
+};
+use weir_sql::EnrichmentFiles;
 
 use super::Args;
 use crate::command::collect::collecting;
 use crate::command::series;
 
 /// The sections of a configuration.
-const SECTIONS: &[(&str, &str)] = &[
+pub(in crate::command) const SECTIONS: &[(&str, &str)] = &[
     ("http", "How the service listens, and limits of connections"),
     ("questions", "How much questions may use"),
     ("archive", "Where the archive is, how it is sealed, and what is kept"),
     ("collect", "Where datagrams and connections come in"),
+    ("enrichment", "Files whose contents are kept with the flows: countries, labels, names"),
     ("statistics", "What statistics are kept of"),
     ("watch", "Where watches are"),
     ("dashboards", "Where dashboards are"),
+    ("postgres", "How the wire of Postgres is spoken"),
+    ("flight", "How Flight SQL is spoken"),
+    ("audit", "Where it is written down who asked what"),
+    ("access", "Where more users and the key of pseudonyms are"),
+    ("roles", "Roles of your own: what their users may do and see"),
     ("users", "Who may ask"),
 ];
+
+/// Sections that are read again while the service runs.
+const READ_AGAIN: &[&str] = &["enrichment", "access", "roles", "users"];
 
 options! {
     /// The section `archive`.
@@ -62,6 +79,17 @@ options! {
 }
 
 options! {
+    /// The section `enrichment`, which has files of the transform `enrich`.
+    struct EnrichmentSection {}
+    includes {
+        /// What is known of addresses.
+        addresses: AddressFileOptions,
+        /// What is known of exporters.
+        exporters: ExporterFileOptions,
+    }
+}
+
+options! {
     /// The section `statistics`, which has the options of the sink `statistics`.
     struct StatisticsSection {
         /// Folder of the statistics; the folder statistics of the archive without it.
@@ -89,12 +117,77 @@ options! {
     }
 }
 
+impl EnrichmentSection {
+    /// The files that questions look into: what was collected before they were named has nothing of them.
+    fn files(self) -> EnrichmentFiles {
+        let AddressFileOptions { asn_mmdb, geo_mmdb, labels } = self.addresses;
+        EnrichmentFiles { asn_mmdb, geo_mmdb, labels, interfaces: self.exporters.interfaces }
+    }
+}
+
+/// The options of each section, by its name.
+pub(in crate::command) fn specs(section: &str) -> Vec<OptionSpec> {
+    match section {
+        "http" => HttpOptions::specs(),
+        "questions" => QuestionOptions::specs(),
+        "archive" => ArchiveSection::specs(),
+        "collect" => CollectSection::specs(),
+        "statistics" => StatisticsSection::specs(),
+        "watch" => WatchSection::specs(),
+        "dashboards" => DashboardSection::specs(),
+        "postgres" => PostgresOptions::specs(),
+        "flight" => FlightOptions::specs(),
+        "enrichment" => EnrichmentSection::specs(),
+        "audit" => AuditOptions::specs(),
+        "access" => AccessOptions::specs(),
+        "roles" => RoleOptions::specs(),
+        "users" => UserOptions::specs(),
+        _ => Vec::new(),
+    }
+}
+
+/// Reads every section, so that what is wrong with any of them is an error.
+pub(in crate::command) fn check(path: &Path) -> Result<ConfigFile, OptionError> {
+    let file = parsed(path)?;
+    file.section::<HttpOptions>("http")?;
+    file.section::<QuestionOptions>("questions")?;
+    file.section::<ArchiveSection>("archive")?;
+    file.section::<CollectSection>("collect")?;
+    file.section::<StatisticsSection>("statistics")?;
+    file.section::<WatchSection>("watch")?;
+    file.section::<DashboardSection>("dashboards")?;
+    file.section::<PostgresOptions>("postgres")?;
+    file.section::<FlightOptions>("flight")?;
+    file.section::<AuditOptions>("audit")?;
+    reloaded(&file)?;
+    Ok(file)
+}
+
+/// What of a file may change while the service runs.
+fn reloaded(file: &ConfigFile) -> Result<Reloaded, OptionError> {
+    let enrichment = file.section::<EnrichmentSection>("enrichment")?.unwrap_or_default();
+    Ok(Reloaded { users: granting::users(file)?, enrichment: enrichment.files(), restart_needed: Vec::new() })
+}
+
+/// Reads a file again, and finds out what of it takes a restart.
+fn read_again(path: &Path, begun_with: &ConfigFile) -> Result<Reloaded, OptionError> {
+    let in_file =
+        |error: OptionError| OptionError { message: format!("{}: {}", path.display(), error.message), ..error };
+    let file = check(path).map_err(in_file)?;
+    let restart_needed = file.changed_sections(begun_with);
+    let restart_needed = restart_needed.into_iter().filter(|name| !READ_AGAIN.contains(&name.as_str())).collect();
+    Ok(Reloaded { restart_needed, ..reloaded(&file).map_err(in_file)? })
+}
+
 /// What the service is, and what it collects.
 pub(super) struct Settings {
     pub(super) service: ServiceOptions,
     pub(super) demo_rate: Option<u32>,
+    /// The collector, once it runs: it reads its files again when the service does.
+    pub(super) collector: Arc<OnceLock<ReloadSignal>>,
     archive: ArchiveSection,
     collect: Option<CollectSection>,
+    enrichment: EnrichmentSection,
     statistics: Option<StatisticsSection>,
 }
 
@@ -113,22 +206,43 @@ impl Settings {
         let watches = section::<WatchSection>(&file, "watch", &named)?.map(|section| section.folder);
         let dashboards = section::<DashboardSection>(&file, "dashboards", &named)?.map(|section| section.folder);
         let statistics = section::<StatisticsSection>(&file, "statistics", &named)?;
+        let mut postgres: PostgresOptions = section(&file, "postgres", &named)?.unwrap_or_default();
+        postgres.listen = args.postgres.or(postgres.listen);
+        let mut flight: FlightOptions = section(&file, "flight", &named)?.unwrap_or_default();
+        flight.listen = args.flight.or(flight.listen);
         let folder = args.archive.clone().or_else(|| archive.folder.clone());
         let folder = folder.map_or_else(|| data_folder(if args.demo { "demo" } else { "archive" }), Ok)?;
+        let Reloaded { users, enrichment, .. } = reloaded(&file).map_err(&named)?;
+        let collector = Arc::<OnceLock<ReloadSignal>>::default();
+        let audit = section::<AuditOptions>(&file, "audit", &named)?.unwrap_or_default();
+        let questions = section::<QuestionOptions>(&file, "questions", &named)?.unwrap_or_default();
+        let kept: EnrichmentSection = section(&file, "enrichment", &named)?.unwrap_or_default();
+        let reloader = args.config.clone().map(|path| {
+            let told = Arc::clone(&collector);
+            let tell = move || told.get().into_iter().for_each(ReloadSignal::ask);
+            Reloader::new(move || read_again(&path, &file), tell)
+        });
         let service = ServiceOptions {
             archive: folder,
             http,
-            questions: section::<QuestionOptions>(&file, "questions", &named)?.unwrap_or_default(),
-            users: file.users().map_err(named)?,
+            questions,
+            users,
+            postgres,
+            flight,
             watches: args.watch.clone().or(watches),
             dashboards,
             collecting: collect.as_ref().map(|collect| collect.listening.listen.clone()).unwrap_or_default(),
+            audit,
+            enrichment,
+            reloader,
         };
         Ok(Self {
             service,
+            collector,
             demo_rate: args.demo.then_some(args.demo_rate),
             archive,
             collect,
+            enrichment: kept,
             statistics: statistics.or_else(|| args.statistics.then(StatisticsSection::default)),
         })
     }
@@ -148,7 +262,9 @@ impl Settings {
             statistics: section.folder.clone().unwrap_or_else(|| folder.join(series::FOLDER)),
             series: section.series.clone(),
         });
-        Some(collecting(source, sink, statistics))
+        let EnrichmentSection { addresses, exporters } = self.enrichment.clone();
+        let enrichment = EnrichOptions { addresses, exporters, ..EnrichOptions::default() };
+        Some(collecting(source, enrichment, sink, statistics))
     }
 }
 
@@ -182,13 +298,17 @@ fn section<O: Options>(
     file.section(name).map_err(named)
 }
 
-fn read(path: &Path) -> anyhow::Result<ConfigFile> {
-    let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+fn parsed(path: &Path) -> Result<ConfigFile, OptionError> {
+    let text = fs::read_to_string(path).map_err(|error| OptionError::new("", format!("it cannot be read: {error}")))?;
     let folder = path.parent().unwrap_or(Path::new(""));
-    ConfigFile::parse(&text, folder, SECTIONS).map_err(|error| in_file(Some(path), &error))
+    ConfigFile::parse(&text, folder, SECTIONS)
 }
 
-fn in_file(path: Option<&Path>, error: &OptionError) -> anyhow::Error {
+fn read(path: &Path) -> anyhow::Result<ConfigFile> {
+    parsed(path).map_err(|error| in_file(Some(path), &error))
+}
+
+pub(in crate::command) fn in_file(path: Option<&Path>, error: &OptionError) -> anyhow::Error {
     let place = path.map(|path| format!("{}: ", path.display())).unwrap_or_default();
     let hint = error.hint.as_ref().map(|hint| format!("\nhint: {hint}")).unwrap_or_default();
     anyhow!("{place}{}{hint}", error.message)

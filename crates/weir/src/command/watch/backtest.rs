@@ -4,23 +4,28 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::time_args::moment;
+use anyhow::bail;
+use jiff::tz::TimeZone;
 use serde_json::json;
 use weir_chain::ByteSize;
+use weir_print::plot::{PictureFile, Plot, terminal as letters};
 use weir_watch::report::time_text;
 use weir_watch::{Backtest, Outcome, WatchFile};
 
 use super::JournalArgs;
+use super::timeline::{self, PICTURE_STEPS, Timeline};
+use crate::foreground_query::terminal;
+use crate::time_args::{moment, zone};
 
-/// Columns of the time line.
-const LINE_WIDTH: usize = 72;
-const DAY_MS: f64 = 86_400_000.0;
+/// Columns of a terminal whose width is not known.
+const WIDTH_DEFAULT: usize = 80;
 
 /// Examples at the end of the long help.
 const EXAMPLES: &str = "\
 Examples:
   weir watch test -R flows watches/portscan.toml
   weir watch test -R flows watches/portscan.toml --from 2026-01-31 --until 2026-02-01
+  weir watch test -R flows watches/portscan.toml --plot portscan.svg
   weir watch test -R flows watches/portscan.toml --compare changed/portscan.toml";
 
 /// Show when a watch would have reported, on the flows of an archive
@@ -43,9 +48,15 @@ pub(super) struct TestArgs {
     /// Test another version of the watch too, and show the difference
     #[arg(long, value_name = "FILE")]
     compare: Option<PathBuf>,
-    /// Print the reports as objects of JSON, one a line, and nothing else
+    /// Draw when there were reports into this file, which ends in .svg or .png
+    #[arg(long, value_name = "FILE")]
+    plot: Option<PictureFile>,
+    /// Print the reports as objects of JSON, one a line, and a last one with a summary
     #[arg(long)]
     json: bool,
+    /// Print times and count days in UTC rather than in the local zone
+    #[arg(long)]
+    utc: bool,
     /// Sort, group and join in at most this much memory
     #[arg(long, value_name = "SIZE", default_value = "2GiB", help_heading = "Limits")]
     memory_limit: ByteSize,
@@ -54,19 +65,44 @@ pub(super) struct TestArgs {
 pub(super) fn run(args: &TestArgs) -> anyhow::Result<ExitCode> {
     let outcome = test(args, &args.file)?;
     let other = args.compare.as_ref().map(|file| test(args, file)).transpose()?;
-    let mut out = io::stdout().lock();
-    if let Some(other) = &other {
-        difference(&outcome, other, args.json, &mut out)?;
-        return Ok(ExitCode::SUCCESS);
+    let named: Vec<(&str, &Outcome)> = match &other {
+        None => vec![("reports", &outcome)],
+        Some(other) => vec![("first", &outcome), ("second", other)],
+    };
+    if let Some(file) = &args.plot {
+        let Some(timeline) = Timeline::of(&named, PICTURE_STEPS) else {
+            bail!("there is nothing to draw: no window has flows")
+        };
+        Plot::Points(&timeline.picture(args.file.display().to_string())).save(file)?;
     }
-    for report in outcome.firings.iter().flat_map(|firing| &firing.reports) {
-        let text = if args.json { report.json().to_string() } else { report.text() };
-        writeln!(out, "{text}")?;
+    // whoever reads it may have gone
+    match print(args, &named, &mut io::stdout().lock()) {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
+        printed => Ok(printed.map(|()| ExitCode::SUCCESS)?),
     }
-    if !args.json {
-        summary(&outcome, &mut out)?;
+}
+
+fn print(args: &TestArgs, named: &[(&str, &Outcome)], out: &mut impl Write) -> io::Result<()> {
+    let zone = zone(args.utc);
+    match named {
+        [(_, outcome), (_, other)] => difference(outcome, other, args.json, out)?,
+        _ => {
+            for report in named.iter().flat_map(|(_, outcome)| &outcome.firings).flat_map(|firing| &firing.reports) {
+                let text = if args.json { report.json().to_string() } else { report.text() };
+                writeln!(out, "{text}")?;
+            }
+        }
     }
-    Ok(ExitCode::SUCCESS)
+    if args.json {
+        return named.iter().try_for_each(|(_, outcome)| writeln!(out, "{}", timeline::summary(outcome, &zone)));
+    }
+    let columns = terminal::width().unwrap_or(WIDTH_DEFAULT);
+    let Some(line) = Timeline::of(named, letters::cells(letters::MARGIN, columns)) else {
+        let rows: u64 = named.iter().map(|(_, outcome)| outcome.rows).sum();
+        return writeln!(out, "no window has flows; flows read: {rows}");
+    };
+    write!(out, "\n{}", letters::strip(&line.chart(zone.clone()), columns))?;
+    named.iter().try_for_each(|(name, outcome)| summary(name, outcome, &zone, out))
 }
 
 fn test(args: &TestArgs, file: &std::path::Path) -> anyhow::Result<Outcome> {
@@ -75,43 +111,27 @@ fn test(args: &TestArgs, file: &std::path::Path) -> anyhow::Result<Outcome> {
     Ok(backtest.run(args.from, args.until, |_, _| ())?)
 }
 
-/// The times of reports on a line, and their number for a day.
-fn summary(outcome: &Outcome, out: &mut impl Write) -> io::Result<()> {
+/// The number of reports, for a day and of the days.
+fn summary(name: &str, outcome: &Outcome, zone: &TimeZone, out: &mut impl Write) -> io::Result<()> {
     let Outcome { windows, rows, suppressed, elapsed, .. } = outcome;
-    let Some((first_ms, last_ms)) = outcome.range_ms else {
-        return writeln!(out, "no window has flows; flows read: {rows}");
-    };
-    writeln!(out, "\n{}  {}", time_text(first_ms), line(outcome, first_ms, last_ms))?;
-    writeln!(out, "{}", time_text(last_ms))?;
-    let days = ((last_ms - first_ms) as f64 / DAY_MS).max(1.0 / 24.0);
-    let reports = outcome.reports();
     writeln!(
         out,
-        "reports: {reports} ({:.1} a day), repeated: {suppressed}; windows: {windows}; flows: {rows}, read in {:.2} s",
-        reports as f64 / days,
+        "{name}: {} ({:.1} a day), repeated: {suppressed}; windows: {windows}; flows: {rows}, read in {:.2} s",
+        outcome.reports(),
+        timeline::per_day(outcome),
         elapsed.as_secs_f64()
     )?;
+    let days = timeline::days(outcome, zone);
+    if let Some((worst, most)) = days.iter().max_by_key(|(_, count)| **count)
+        && days.len() > 1
+    {
+        let quiet = days.values().filter(|count| **count == 0).count();
+        writeln!(out, "days: {}, without a report: {quiet}, the most: {most} on {worst}", days.len())?;
+    }
     if outcome.rows_shed > 0 {
         writeln!(out, "{} flows were left out: a window has more than rows_max", outcome.rows_shed)?;
     }
     Ok(())
-}
-
-/// A mark for each part of the range: how many reports there were.
-fn line(outcome: &Outcome, first_ms: i64, last_ms: i64) -> String {
-    let mut counts = [0_usize; LINE_WIDTH];
-    let span = (last_ms - first_ms).max(1) as i128;
-    for firing in &outcome.firings {
-        let at = i128::from(firing.window_end_ms - first_ms) * (LINE_WIDTH as i128 - 1) / span;
-        if let Some(count) = usize::try_from(at).ok().and_then(|at| counts.get_mut(at)) {
-            *count += firing.reports.len();
-        }
-    }
-    let most = counts.iter().copied().max().unwrap_or(0).max(1);
-    let marks = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
-    let mark =
-        |count: usize| if count == 0 { '·' } else { marks.get((count * 7).div_ceil(most)).copied().unwrap_or('█') };
-    counts.iter().map(|count| mark(*count)).collect()
 }
 
 /// Reports that only one of two versions makes.

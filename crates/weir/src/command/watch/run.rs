@@ -11,7 +11,7 @@ use weir_chain::{ByteSize, StopSignal};
 use weir_serve::Status;
 use weir_watch::{Message, Runner, RunnerOptions, WatchCounts, WatchError, WatchFile};
 
-use super::{JournalArgs, paths, paths_there, with_path};
+use super::{JournalArgs, ReportArgs, paths, paths_there, with_path};
 use crate::running::Signals;
 
 /// How often the files are looked at.
@@ -45,11 +45,13 @@ pub(super) struct RunArgs {
     /// Sort, group and join in at most this much memory
     #[arg(long, value_name = "SIZE", default_value = "2GiB", help_heading = "Limits")]
     memory_limit: ByteSize,
+    #[command(flatten)]
+    reports: ReportArgs,
 }
 
 pub(super) fn run(args: &RunArgs) -> anyhow::Result<ExitCode> {
     let signals = Signals::new()?;
-    let options = args.journal.options(args.memory_limit);
+    let options = args.reports.applied(args.journal.options(args.memory_limit))?;
     let attended =
         WatchSession { options, files: args.files.clone(), json: args.json, ends_with_reader: true, status: None };
     attended.run(|| signals.is_stopping())?;
@@ -74,11 +76,18 @@ impl WatchSession {
         let stop = StopSignal::new();
         let mut runner = Runner::start(&self.options, &stop)?;
         let outcome = self.attend(&mut runner, is_stopping);
+        let for_all = runner.notify_counters();
         let counts = runner.end(|message| {
             self.print(message);
         })?;
         for (name, counts) in &counts {
             eprintln!("{}", summary(name, counts));
+        }
+        if !self.options.actions.is_empty() {
+            let for_all = for_all.counts();
+            let sent = [("reports_sent", for_all.reports_sent)].into_iter().chain(for_all.losses());
+            let texts: Vec<_> = sent.map(|(counter, count)| format!("{counter} {count}")).collect();
+            eprintln!("actions of all watches: {}", texts.join(", "));
         }
         outcome
     }
@@ -134,14 +143,15 @@ fn summary(name: &str, counts: &WatchCounts) -> String {
         "{name}: flows {}, windows {windows_closed}, answered {windows_answered}, reports {reports}, repeated {reports_suppressed}",
         panes.rows
     );
-    let rest = counts.losses().into_iter().chain([("reports_acknowledged", counts.reports_acknowledged)]);
+    let sent = [("reports_acknowledged", counts.reports_acknowledged), ("reports_sent", counts.notify.reports_sent)];
+    let rest = counts.losses().into_iter().chain(counts.notify.losses()).chain(sent);
     rest.filter(|(_, count)| *count > 0).fold(text, |text, (counter, count)| format!("{text}, {counter} {count}"))
 }
 
 /// What was left out by watches, as it was printed last.
 #[derive(Default)]
 struct Losses {
-    printed: BTreeMap<String, [u64; 8]>,
+    printed: BTreeMap<String, Vec<u64>>,
     printed_at: Option<Instant>,
 }
 
@@ -152,9 +162,13 @@ impl Losses {
             return;
         }
         for (name, counts) in runner.counts() {
-            let now = counts.losses().map(|(_, count)| count);
-            let before = self.printed.insert(name.clone(), now).unwrap_or_default();
-            if now != before {
+            let now: Vec<u64> =
+                counts.losses().into_iter().chain(counts.notify.losses()).map(|(_, count)| count).collect();
+            let is_new = match self.printed.insert(name.clone(), now.clone()) {
+                Some(before) => now != before,
+                None => now.iter().any(|count| *count > 0),
+            };
+            if is_new {
                 self.printed_at = Some(Instant::now());
                 eprintln!("{}", summary(&name, &counts));
             }

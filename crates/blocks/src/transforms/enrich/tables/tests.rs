@@ -9,7 +9,8 @@ fn written(text: &str) -> tempfile::NamedTempFile {
 #[test]
 fn only_what_has_changed_is_read_again_and_a_broken_file_only_once() {
     let file = written("10.0.0.0/8,a");
-    let files = Files { labels: Some(file.path().to_owned()), ..Files::default() };
+    let mut files = EnrichOptions::default();
+    files.addresses.labels = Some(file.path().to_owned());
     let mut tables = Tables::load(&files).expect("labels");
     let mut refreshed = || {
         let refreshed = tables.refresh();

@@ -1,0 +1,142 @@
+//! Names of applications of which records have the number alone.
+//!
+//! Exporters of Cisco's kind number their applications (`applicationId`, RFC 6759) and name them in Options Data Records; the
+//! numbers of engines 1 and 3 are IANA's protocols and ports, and so is the label of yaf, which is the port that an
+//! application is known by. Names are remembered per transport session and version, whichever Observation Domain reported
+//! them, because exporters send options in a domain of their own. What speaks against naming records as they come is
+//! that those before the first Options Data Record have no name; at query time names of years ago would have to be searched.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasher, Hash, Hasher};
+
+use weir_flow::{protocol_name, service_name, text};
+use weir_wire::value::be_uint;
+
+use crate::domain::DomainKey;
+
+/// Most names that are remembered, of all exporters; more are counted under `applications_refused`.
+pub(crate) const NAMES_MAX: usize = 1 << 16;
+/// Octets of a name that are kept.
+const NAME_OCTETS_MAX: usize = 64;
+
+/// Engines of application identifiers whose selectors are IANA's (RFC 6759 section 4.1).
+const ENGINE_IANA_PROTOCOL: u8 = 1;
+const ENGINE_IANA_PORT: u8 = 3;
+
+/// What a record has in place of a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ApplicationNumber {
+    /// An application identifier: octet of the engine, and selector.
+    Identifier,
+    /// The application label of yaf: a port.
+    Label,
+}
+
+/// The names that exporters reported.
+#[derive(Debug, Default)]
+pub(crate) struct ApplicationNames {
+    /// By a hash of exporter and identifier; two that collide share a name, once in 2^64.
+    names: HashMap<u64, Box<str>, foldhash::fast::RandomState>,
+    hashes: foldhash::fast::RandomState,
+}
+
+impl ApplicationNames {
+    /// Remembers a name. False when there are too many already.
+    pub(crate) fn learn(&mut self, exporter: DomainKey, identifier: &[u8], name: &str) -> bool {
+        let hash = self.hash(exporter, identifier);
+        let mut kept = String::new();
+        text::push_clean(&name.as_bytes()[..name.floor_char_boundary(NAME_OCTETS_MAX)], &mut kept);
+        if let Some(known) = self.names.get_mut(&hash) {
+            if **known != *kept {
+                *known = kept.into();
+            }
+            return true;
+        }
+        let has_room = self.names.len() < NAMES_MAX;
+        if has_room {
+            self.names.insert(hash, kept.into());
+        }
+        has_room
+    }
+
+    /// The name of what the octets stand for: that which the exporter reported, or IANA's.
+    pub(crate) fn name(&self, exporter: DomainKey, number: ApplicationNumber, octets: &[u8]) -> Option<&str> {
+        match number {
+            ApplicationNumber::Label => service_name(u16::try_from(be_uint(octets)?).ok()?),
+            ApplicationNumber::Identifier => {
+                let reported = (!self.names.is_empty()).then(|| self.names.get(&self.hash(exporter, octets))).flatten();
+                reported.map(|name| &**name).or_else(|| of_iana(octets))
+            }
+        }
+    }
+
+    fn hash(&self, exporter: DomainKey, identifier: &[u8]) -> u64 {
+        let mut hasher = self.hashes.build_hasher();
+        exporter.session.hash(&mut hasher);
+        hasher.write_u8(exporter.version);
+        hasher.write(identifier);
+        hasher.finish()
+    }
+}
+
+/// The name that IANA has for an application identifier.
+fn of_iana(octets: &[u8]) -> Option<&'static str> {
+    let (engine, selector) = octets.split_first()?;
+    let selector = be_uint(selector)?;
+    match *engine {
+        ENGINE_IANA_PROTOCOL => protocol_name(u8::try_from(selector).ok()?),
+        ENGINE_IANA_PORT => service_name(u16::try_from(selector).ok()?),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use super::*;
+    use crate::session::Session;
+
+    fn exporter(last: u8, domain: u32) -> DomainKey {
+        let session = Session::udp(SocketAddr::from(([192, 0, 2, last], 4739)));
+        DomainKey { session, version: 9, domain }
+    }
+
+    #[test]
+    fn names_are_of_the_exporter_whichever_domain_reported_them() {
+        let mut names = ApplicationNames::default();
+        let netflix = [13, 0, 1, 253];
+        let name = |names: &ApplicationNames, from, octets: &[u8]| {
+            names.name(from, ApplicationNumber::Identifier, octets).map(str::to_owned)
+        };
+        assert_eq!(name(&names, exporter(1, 0), &netflix), None);
+        assert!(names.learn(exporter(1, 256), &netflix, "net\u{1b}flix"));
+        assert_eq!(name(&names, exporter(1, 0), &netflix).as_deref(), Some("net\u{fffd}flix"));
+        assert_eq!(name(&names, exporter(2, 0), &netflix), None);
+        // port 443 of IANA, protocol 1, and what an exporter calls them itself
+        assert_eq!(name(&names, exporter(2, 0), &[3, 0, 1, 187]).as_deref(), Some("https"));
+        assert_eq!(name(&names, exporter(2, 0), &[1, 0, 0, 1]).as_deref(), Some("ICMP"));
+        names.learn(exporter(2, 0), &[3, 0, 1, 187], "secure-http");
+        assert_eq!(name(&names, exporter(2, 0), &[3, 0, 1, 187]).as_deref(), Some("secure-http"));
+        assert_eq!([name(&names, exporter(2, 0), &[]), name(&names, exporter(2, 0), &[3])], [None, None]);
+    }
+
+    #[test]
+    fn the_label_of_yaf_is_a_port() {
+        let names = ApplicationNames::default();
+        let name = |label: u16| names.name(exporter(1, 0), ApplicationNumber::Label, &label.to_be_bytes());
+        assert_eq!([name(53), name(443), name(0)], [Some("domain"), Some("https"), None]);
+    }
+
+    #[test]
+    fn names_have_a_limit() {
+        let mut names = ApplicationNames::default();
+        for number in 0..NAMES_MAX as u32 {
+            assert!(names.learn(exporter(1, 0), &number.to_be_bytes(), "x"));
+        }
+        assert!(!names.learn(exporter(1, 0), &u32::MAX.to_be_bytes(), "x"));
+        assert!(names.learn(exporter(1, 0), &0u32.to_be_bytes(), &"y".repeat(1000)));
+        let kept = names.name(exporter(1, 0), ApplicationNumber::Identifier, &[0; 4]).expect("a name");
+        assert_eq!(kept.len(), NAME_OCTETS_MAX);
+    }
+}

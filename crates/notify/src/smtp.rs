@@ -1,0 +1,188 @@
+//! As much of SMTP (RFC 5321) as it takes to hand a message to a server that was configured: STARTTLS (RFC 3207), TLS from the
+//! first octet on (RFC 8314), login (RFC 4954). A library for it would bring internationalised names along, which change how the query engine is
+//! compiled.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use openssl::ssl::{SslConnector, SslMethod};
+
+use crate::target::SEND_MAX;
+
+/// Lines of a reply, and octets of one of them, at most.
+const REPLY_MAX: (usize, u64) = (100, 4_096);
+
+/// Why a message was not taken.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SmtpError {
+    /// The connection.
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    /// TLS.
+    #[error("no encrypted session with the server: {0}")]
+    Tls(String),
+    /// The server has no encryption or login.
+    #[error("the server does not offer {0}")]
+    Missing(&'static str),
+    /// The server says no.
+    #[error("the server answers {code} to {command}: {text}")]
+    Reply {
+        /// To what.
+        command: &'static str,
+        /// The number of the answer.
+        code: u16,
+        /// Its text.
+        text: String,
+    },
+}
+
+/// A connection, whatever carries it.
+trait Stream: Read + Write {}
+impl<T: Read + Write> Stream for T {}
+
+/// A session with a server.
+pub(crate) struct SmtpSession {
+    stream: BufReader<Box<dyn Stream>>,
+    /// What the server offers, in capitals.
+    offers: Vec<String>,
+}
+
+fn connected(host: &str, port: u16) -> io::Result<TcpStream> {
+    let mut failed = io::Error::new(io::ErrorKind::NotFound, "the name has no address");
+    for place in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&place, SEND_MAX) {
+            Ok(stream) => {
+                stream.set_read_timeout(Some(SEND_MAX))?;
+                stream.set_write_timeout(Some(SEND_MAX))?;
+                return Ok(stream);
+            }
+            Err(error) => failed = error,
+        }
+    }
+    Err(failed)
+}
+
+/// Does the handshake with a server that must have this name.
+fn encrypted(stream: TcpStream, host: &str, ca: Option<&Path>) -> Result<Box<dyn Stream>, SmtpError> {
+    let wrong = |error: &dyn std::fmt::Display| SmtpError::Tls(error.to_string());
+    let mut connector = SslConnector::builder(SslMethod::tls_client()).map_err(|error| wrong(&error))?;
+    if let Some(ca) = ca {
+        let store = openssl::x509::store::X509StoreBuilder::new().map_err(|error| wrong(&error))?;
+        connector.set_cert_store(store.build());
+        connector
+            .set_ca_file(ca)
+            .map_err(|error| SmtpError::Tls(format!("cannot use the authorities {}: {error}", ca.display())))?;
+    }
+    let session = connector.build().connect(host, stream).map_err(|error| wrong(&error))?;
+    Ok(Box::new(session))
+}
+
+impl SmtpSession {
+    /// Connects without encryption.
+    pub(crate) fn plain(host: &str, port: u16, name: &str) -> Result<Self, SmtpError> {
+        Self::begin(Box::new(connected(host, port)?), name)
+    }
+
+    /// Connects over TLS.
+    pub(crate) fn tls(host: &str, port: u16, name: &str, ca: Option<&Path>) -> Result<Self, SmtpError> {
+        Self::begin(encrypted(connected(host, port)?, host, ca)?, name)
+    }
+
+    /// Connects, and goes over to TLS before anything is said.
+    pub(crate) fn starttls(host: &str, port: u16, name: &str, ca: Option<&Path>) -> Result<Self, SmtpError> {
+        let stream = connected(host, port)?;
+        let mut session = Self::begin(Box::new(stream.try_clone()?), name)?;
+        if !session.offers("STARTTLS") {
+            return Err(SmtpError::Missing("STARTTLS"));
+        }
+        session.command("STARTTLS", "STARTTLS", 220)?;
+        if !session.stream.buffer().is_empty() {
+            // somebody on the way put in what would count as encrypted
+            return Err(SmtpError::Tls("there is more before it begins".to_owned()));
+        }
+        session.stream = BufReader::new(encrypted(stream, host, ca)?);
+        session.hello(name)?;
+        Ok(session)
+    }
+
+    fn begin(stream: Box<dyn Stream>, name: &str) -> Result<Self, SmtpError> {
+        let mut session = Self { stream: BufReader::new(stream), offers: Vec::new() };
+        session.reply("the connection", 220)?;
+        session.hello(name)?;
+        Ok(session)
+    }
+
+    fn hello(&mut self, name: &str) -> Result<(), SmtpError> {
+        let offers = self.command("EHLO", &format!("EHLO {name}"), 250)?;
+        self.offers = offers.into_iter().map(|line| line.to_ascii_uppercase()).collect();
+        Ok(())
+    }
+
+    fn offers(&self, what: &str) -> bool {
+        self.offers.iter().any(|line| line.split(' ').next() == Some(what))
+    }
+
+    /// Says who we are (RFC 4616).
+    pub(crate) fn login(&mut self, user: &str, password: &str) -> Result<(), SmtpError> {
+        if !self.offers("AUTH") {
+            return Err(SmtpError::Missing("AUTH"));
+        }
+        let text = STANDARD.encode(format!("\0{user}\0{password}"));
+        self.command("AUTH", &format!("AUTH PLAIN {text}"), 235).map(drop)
+    }
+
+    /// Hands a message over, whose lines end with CR LF, and ends the session.
+    pub(crate) fn send(mut self, from: &str, to: &[String], message: &str) -> Result<(), SmtpError> {
+        self.command("MAIL", &format!("MAIL FROM:<{from}>"), 250)?;
+        for address in to {
+            self.command("RCPT", &format!("RCPT TO:<{address}>"), 250)?;
+        }
+        self.command("DATA", "DATA", 354)?;
+        // a line that begins with a dot gets another one (RFC 5321 section 4.5.2)
+        let stuffed = message.replace("\r\n.", "\r\n..");
+        self.write(&format!("{stuffed}\r\n."))?;
+        self.reply("the message", 250)?;
+        // it is taken: how the session ends does not matter
+        let _ = self.write("QUIT");
+        Ok(())
+    }
+
+    fn command(&mut self, command: &'static str, line: &str, expected: u16) -> Result<Vec<String>, SmtpError> {
+        self.write(line)?;
+        self.reply(command, expected)
+    }
+
+    fn write(&mut self, line: &str) -> io::Result<()> {
+        let stream = self.stream.get_mut();
+        stream.write_all(format!("{line}\r\n").as_bytes())?;
+        stream.flush()
+    }
+
+    /// The texts of the lines of a reply with the expected number.
+    fn reply(&mut self, command: &'static str, expected: u16) -> Result<Vec<String>, SmtpError> {
+        let unknown = |what: &str| io::Error::new(io::ErrorKind::InvalidData, format!("the server {what}"));
+        let mut texts = Vec::new();
+        while texts.len() < REPLY_MAX.0 {
+            let mut line = Vec::new();
+            self.stream.by_ref().take(REPLY_MAX.1).read_until(b'\n', &mut line)?;
+            if line.last() != Some(&b'\n') {
+                return Err(unknown("ended in the middle of an answer").into());
+            }
+            let line: String = String::from_utf8_lossy(&line).chars().filter(|c| !c.is_control()).collect();
+            let code: Option<u16> = line.get(..3).and_then(|code| code.parse().ok());
+            let (Some(code), is_last) = (code, line.get(3..4) != Some("-")) else {
+                return Err(unknown("does not speak SMTP").into());
+            };
+            texts.push(line.get(4..).unwrap_or_default().to_owned());
+            if is_last {
+                let is_expected = code == expected || (expected == 250 && code == 251);
+                let text = texts.join(" ");
+                return if is_expected { Ok(texts) } else { Err(SmtpError::Reply { command, code, text }) };
+            }
+        }
+        Err(unknown("answers without end").into())
+    }
+}

@@ -1,0 +1,170 @@
+//! What watches found and how far they are, on disk.
+//!
+//! Reports are appended to `reports.ndjson` and synced before anybody hears of them; then the state of the watch is
+//! replaced. A crash between the two makes the window be asked again, and its reports, which have the same ids, are
+//! known. Whoever sends reports elsewhere reads them from this file and keeps how far they got, so a receiver that is
+//! down for an hour gets them later.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::JournalError;
+use crate::log::{LogReader, LogWriter, Retention};
+
+/// File of reports.
+pub const REPORTS: &str = "reports.ndjson";
+/// How much of the file of reports is read back when a watch begins: some hundred thousand of them. What a crash left to do
+/// is at its end, and a key that was reported before is reported again at worst.
+const READ_BACK_MAX: u64 = 64 << 20;
+/// File of acknowledgements.
+pub const ACKNOWLEDGED: &str = "acknowledged.ndjson";
+
+/// How far a watch is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WatchState {
+    /// The end of the last window that was asked.
+    pub window_end_ms: i64,
+    /// What the windows were; those of other lengths cannot go on from here.
+    pub windows: (i64, i64),
+}
+
+/// The journal of the watches of an archive.
+#[derive(Debug)]
+pub struct Journal {
+    folder: PathBuf,
+    reports: LogWriter,
+    /// Held while the journal is open.
+    _lock: File,
+}
+
+/// What was reported before.
+#[derive(Debug, Default)]
+pub struct PreviousReports {
+    /// Ids of reports of windows that end after the state of their watch.
+    pub ids: HashSet<String>,
+    /// When a key of a watch was last reported: the end of the window.
+    pub last: HashMap<String, i64>,
+}
+
+impl Journal {
+    /// Opens the journal in a folder, which is made; only one process may have it.
+    pub fn open(folder: &Path, retention: Retention) -> Result<Self, JournalError> {
+        std::fs::create_dir_all(folder).map_err(JournalError::at(folder))?;
+        let lock_path = folder.join("lock");
+        let lock = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path);
+        let lock = lock.map_err(JournalError::at(&lock_path))?;
+        lock.try_lock().map_err(|_| {
+            let taken = io::Error::new(io::ErrorKind::WouldBlock, "another process runs the watches of this archive");
+            JournalError::at(&lock_path)(taken)
+        })?;
+        let path = folder.join(REPORTS);
+        let reports = LogWriter::open(&path, retention).map_err(JournalError::at(&path))?;
+        Ok(Self { folder: folder.to_owned(), reports, _lock: lock })
+    }
+
+    /// The folder.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// How far a watch is; `None` when it is new, or its state cannot be understood.
+    pub fn state(&self, watch: &str) -> Result<Option<WatchState>, JournalError> {
+        let path = self.state_path(watch);
+        let text = match std::fs::read_to_string(&path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(JournalError::at(&path)(error)),
+        };
+        let parsed = || {
+            let value: Value = serde_json::from_str(&text).ok()?;
+            Some(WatchState {
+                window_end_ms: value.get("window_end_ms")?.as_i64()?,
+                windows: (value.get("size_ms")?.as_i64()?, value.get("slide_ms")?.as_i64()?),
+            })
+        };
+        Ok(parsed())
+    }
+
+    fn state_path(&self, watch: &str) -> PathBuf {
+        self.folder.join(format!("{watch}.state"))
+    }
+
+    /// Appends reports, with the time as `reported`, and syncs them: all of them or, on an error, none.
+    pub fn append(
+        &mut self,
+        reports: impl IntoIterator<Item = Map<String, Value>>,
+        now_ms: i64,
+    ) -> Result<(), JournalError> {
+        let reported = Timestamp::from_millisecond(now_ms).map(|time| format!("{time:.3}"));
+        let mut lines = String::new();
+        for mut members in reports {
+            // a clock beyond the year 9999 has no text
+            if let Ok(reported) = &reported {
+                members.insert("reported".to_owned(), Value::String(reported.clone()));
+            }
+            lines.push_str(&Value::Object(members).to_string());
+            lines.push('\n');
+        }
+        self.reports.append(&lines).map_err(JournalError::at(&self.folder.join(REPORTS)))
+    }
+
+    /// Removes the oldest reports when there are too many or they are too old; the number of those. Reports that were appended stay when
+    /// it fails, and it is tried again a minute later.
+    pub fn cut(&mut self, now_ms: i64) -> Result<u64, JournalError> {
+        self.reports.cut(now_ms).map_err(JournalError::at(&self.folder.join(REPORTS)))
+    }
+
+    /// Replaces how far a watch is; its reports are appended before.
+    pub fn keep_state(&self, watch: &str, state: &WatchState) -> Result<(), JournalError> {
+        let path = self.state_path(watch);
+        let (size_ms, slide_ms) = state.windows;
+        let text = json!({ "window_end_ms": state.window_end_ms, "size_ms": size_ms, "slide_ms": slide_ms });
+        replace(&path, text.to_string().as_bytes()).map_err(JournalError::at(&path))
+    }
+
+    /// What a watch reported before about windows that end after `after_ms`, and when it reported each key in the time `repeat_after_ms`
+    /// before, as far as the last part of the file tells.
+    pub fn reported(&self, watch: &str, repeat_after_ms: i64, after_ms: i64) -> Result<PreviousReports, JournalError> {
+        let path = self.folder.join(REPORTS);
+        let since_ms = after_ms.saturating_sub(repeat_after_ms);
+        let read = || -> io::Result<PreviousReports> {
+            let mut reported = PreviousReports::default();
+            let Some(mut log) = LogReader::open(&path)? else { return Ok(reported) };
+            log.seek_to_last(READ_BACK_MAX)?;
+            while let Some(report) = log.next_report()? {
+                let end = report.text("window_end").parse::<Timestamp>().map(Timestamp::as_millisecond);
+                let Ok(end_ms) = end else { continue };
+                if report.text("watch") != watch || end_ms <= since_ms {
+                    continue;
+                }
+                let last = reported.last.entry(report.text("key").to_owned()).or_insert(end_ms);
+                *last = (*last).max(end_ms);
+                if end_ms > after_ms {
+                    reported.ids.insert(report.text("id").to_owned());
+                }
+            }
+            Ok(reported)
+        };
+        read().map_err(JournalError::at(&path))
+    }
+}
+
+/// Replaces a small file: a crash leaves what was there or what is new.
+pub fn replace(path: &Path, octets: &[u8]) -> io::Result<()> {
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let mut file = File::create(&new)?;
+    file.write_all(octets)?;
+    file.sync_data()?;
+    std::fs::rename(&new, path)
+}
+
+/// Whether a watch has run on the archive of a journal.
+pub fn has_run(folder: &Path, watch: &str) -> bool {
+    folder.join(format!("{watch}.state")).exists()
+}

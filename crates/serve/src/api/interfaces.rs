@@ -1,0 +1,185 @@
+//! Interfaces of exporters: what flows through them, their names and speeds.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use arrow::array::{Array, AsArray, RecordBatch};
+use arrow::datatypes::{UInt32Type, UInt64Type};
+use axum::extract::State;
+use axum::response::Response;
+use serde::Serialize;
+use utoipa::ToSchema;
+use weir_flow::Column;
+use weir_query::{AggregateKey, FlowQuery, Order, Select, Sorting};
+
+use super::exporters::WindowParams;
+use super::extract::Params;
+use super::parameters::WhichFlows;
+use super::sql::CLOSING_MAX;
+use crate::access::Asker;
+use crate::body::json;
+use crate::live::name_of;
+use crate::problem::{Answered, Problem};
+use crate::service::{Question, Service};
+
+/// Interfaces that are listed, those with most octets.
+const INTERFACES_MAX: usize = 2000;
+/// Names that exporters reported, the newest last.
+const NAMES: &str = "SELECT exporter, key, name, description FROM exporter_options \
+    WHERE kind = 'interface' AND key IS NOT NULL ORDER BY received";
+/// Speeds by counters of sFlow.
+const SPEEDS: &str = "SELECT exporter, if_index, max(if_speed) AS speed FROM interface_counters \
+    WHERE if_speed > 0 GROUP BY exporter, if_index";
+
+/// An interface.
+#[derive(Debug, Default, Serialize, ToSchema)]
+pub(crate) struct InterfaceBody {
+    /// Address of the exporter.
+    exporter: String,
+    /// Its SNMP index.
+    index: u32,
+    /// Its name, by the file of names or by the exporter.
+    pub(super) name: Option<String>,
+    /// What the exporter says about it.
+    pub(super) description: Option<String>,
+    /// Its speed in bits a second, by counters of sFlow.
+    pub(super) speed_bps: Option<u64>,
+    /// What came in through it in the window.
+    #[serde(rename = "in")]
+    received: InterfaceTraffic,
+    /// What went out through it.
+    #[serde(rename = "out")]
+    sent: InterfaceTraffic,
+}
+
+/// What went through an interface in one direction.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq, Serialize, ToSchema)]
+pub(crate) struct InterfaceTraffic {
+    flows: u64,
+    packets: u64,
+    bytes: u64,
+}
+
+/// An interface, by the octets of its exporter's address and its index.
+pub(super) type InterfaceKey = (Vec<u8>, u32);
+
+/// Lists interfaces with what went through them, those with most octets first.
+#[utoipa::path(
+    get, path = "/interfaces", tag = "books", params(WindowParams),
+    responses((status = 200, body = Vec<InterfaceBody>), (status = "default", body = Problem))
+)]
+pub(crate) async fn interfaces(
+    State(service): State<Arc<Service>>,
+    asker: Asker,
+    Params(params): Params<WindowParams>,
+) -> Answered<Response> {
+    asker.needs_all_flows()?;
+    let which = WhichFlows::of(None, params.from.as_deref(), params.until.as_deref())?;
+    let query = move |column: Column| {
+        let keys = vec![AggregateKey::Column(Column::Exporter), AggregateKey::Column(column)];
+        let sorting = Some(Sorting::usual(Order::Bytes));
+        which.query(Select::Aggregate { keys, more: Vec::new(), sorting, limit: Some(INTERFACES_MAX) })
+    };
+    let (incoming, outgoing) = (query(Column::InIf), query(Column::OutIf));
+    let text = format!("interfaces from={:?} until={:?}", params.from, params.until);
+    let work = move |question: &Question<'_>| {
+        let mut found: BTreeMap<InterfaceKey, InterfaceBody> = BTreeMap::new();
+        traffic(question, &incoming, &mut found, |interface| &mut interface.received)?;
+        traffic(question, &outgoing, &mut found, |interface| &mut interface.sent)?;
+        describe(question, &mut found)?;
+        let mut all: Vec<InterfaceBody> = found.into_values().collect();
+        all.sort_by_key(|one| std::cmp::Reverse(one.received.bytes.saturating_add(one.sent.bytes)));
+        all.truncate(INTERFACES_MAX);
+        question.turn.note_rows(all.len() as u64);
+        json(&all)
+    };
+    service.ask(&asker, text, work).await
+}
+
+/// Adds what went through interfaces in one direction.
+fn traffic(
+    question: &Question<'_>,
+    query: &FlowQuery,
+    found: &mut BTreeMap<InterfaceKey, InterfaceBody>,
+    direction: impl Fn(&mut InterfaceBody) -> &mut InterfaceTraffic,
+) -> Answered<()> {
+    for batch in question.ask(query)? {
+        let batch = batch?;
+        for row in 0..batch.num_rows() {
+            let Some((exporter, index)) = key(&batch, 0, 1, row) else { continue };
+            let count = |name: &str| {
+                let counts = batch.column_by_name(name).and_then(|counts| counts.as_primitive_opt::<UInt64Type>());
+                counts.filter(|counts| counts.is_valid(row)).map_or(0, |counts| counts.value(row))
+            };
+            let traffic = InterfaceTraffic { flows: count("flows"), packets: count("packets"), bytes: count("bytes") };
+            let body = found.entry((exporter.clone(), index)).or_insert_with(|| InterfaceBody {
+                exporter: name_of(&exporter),
+                index,
+                ..InterfaceBody::default()
+            });
+            *direction(body) = traffic;
+        }
+    }
+    Ok(())
+}
+
+/// Adds names and speeds: those that exporters report, where all flows are seen, and those of the file of names.
+pub(super) fn describe(question: &Question<'_>, found: &mut BTreeMap<InterfaceKey, InterfaceBody>) -> Answered<()> {
+    if question.view.is_whole() {
+        describe_by_exporters(question, found)?;
+    }
+    let enrichment = question.service.archive.enrichment();
+    for ((exporter, index), body) in found {
+        if let Some(name) = enrichment.interface(exporter, *index) {
+            body.name = Some(name.to_owned());
+        }
+    }
+    Ok(())
+}
+
+fn describe_by_exporters(question: &Question<'_>, found: &mut BTreeMap<InterfaceKey, InterfaceBody>) -> Answered<()> {
+    let engine = question.service.archive.engine(question.snapshot, &question.turn.control, question.view)?;
+    let mut each = |statement: &str, tell: &dyn Fn(&mut InterfaceBody, &RecordBatch, usize)| -> Answered<()> {
+        for batch in engine.sql_on(statement, &question.turn.control)? {
+            let batch = batch?;
+            for row in 0..batch.num_rows() {
+                if let Some(body) = key(&batch, 0, 1, row).and_then(|key| found.get_mut(&key)) {
+                    tell(body, &batch, row);
+                }
+            }
+        }
+        Ok(())
+    };
+    each(NAMES, &|body, batch, row| {
+        body.name = text(batch, "name", row).or(body.name.take());
+        body.description = text(batch, "description", row).or(body.description.take());
+    })?;
+    each(SPEEDS, &|body, batch, row| {
+        let speeds = batch.column_by_name("speed").and_then(|values| values.as_primitive_opt::<UInt64Type>());
+        body.speed_bps = speeds.filter(|speeds| speeds.is_valid(row)).map(|speeds| speeds.value(row));
+    })?;
+    engine.close(CLOSING_MAX);
+    Ok(())
+}
+
+/// Exporter and index of a row.
+fn key(batch: &RecordBatch, exporter: usize, index: usize, row: usize) -> Option<InterfaceKey> {
+    let exporters = batch.column(exporter).as_binary_opt::<i32>().filter(|values| values.is_valid(row))?;
+    let indexes = batch.column(index);
+    let index = if let Some(indexes) = indexes.as_primitive_opt::<UInt32Type>() {
+        indexes.is_valid(row).then(|| indexes.value(row))
+    } else {
+        let indexes = indexes.as_primitive_opt::<UInt64Type>().filter(|values| values.is_valid(row))?;
+        u32::try_from(indexes.value(row)).ok()
+    };
+    Some((exporters.value(row).to_vec(), index?))
+}
+
+fn text(batch: &RecordBatch, name: &str, row: usize) -> Option<String> {
+    let texts = batch.column_by_name(name).filter(|texts| texts.is_valid(row))?;
+    let text = match texts.as_string_view_opt() {
+        Some(texts) => texts.value(row),
+        None => texts.as_string_opt::<i32>()?.value(row),
+    };
+    Some(text).filter(|text| !text.is_empty()).map(str::to_owned)
+}

@@ -1,0 +1,26 @@
+//! Files that are read again.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::response::Response;
+
+use crate::access::Asker;
+use crate::body::json;
+use crate::problem::{Answered, Problem};
+use crate::questions::Turn;
+use crate::reload::ReloadAnswer;
+use crate::service::Service;
+use crate::users::Role;
+
+/// Reads users, certificates, and what is known about addresses again, as SIGHUP does. What is wrong leaves all as it was.
+#[utoipa::path(
+    post, path = "/reload", tag = "service",
+    responses((status = 200, body = ReloadAnswer), (status = "default", body = Problem))
+)]
+pub(crate) async fn reload(State(service): State<Arc<Service>>, asker: Asker) -> Answered<Response> {
+    asker.needs(Role::Admin)?;
+    let asked = Arc::clone(&service);
+    let name = asker.name.clone();
+    service.questions.answer(&asker, "reload".to_owned(), move |_: &Turn| json(&asked.reload(&name)?)).await
+}

@@ -1,0 +1,184 @@
+//! Other protocols than HTTP: the wire of Postgres and Flight SQL.
+//!
+//! They know the service as [`QuestionService`]: its users, and turns of questions. What they ask runs as every question does, so
+//! the same limits hold whatever the wire, and a user sees through each of them what that user may see.
+
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use weir_sql::{Login, Question, QuestionService, Reason, Refusal, Work};
+
+use crate::access::Asker;
+use crate::problem::{Answered, Problem};
+use crate::questions::Turn;
+use crate::service::Service;
+use crate::users::Role;
+
+/// How long threads of a statement that has ended may take before its temporary files are removed all the same.
+const CLOSING_MAX: Duration = Duration::from_millis(300);
+
+/// The service, as other protocols see it.
+pub(crate) struct Wires(pub(crate) Arc<Service>);
+
+/// A user who has logged in over such a protocol.
+struct WireAsker {
+    service: Arc<Service>,
+    asker: Asker,
+}
+
+impl Wires {
+    fn asker(&self, asker: Asker) -> Arc<dyn weir_sql::Asker> {
+        Arc::new(WireAsker { service: Arc::clone(&self.0), asker })
+    }
+}
+
+impl QuestionService for Wires {
+    fn has_users(&self) -> bool {
+        self.0.access.has_users()
+    }
+
+    fn local(&self, from: IpAddr) -> Arc<dyn weir_sql::Asker> {
+        self.asker(Asker::local(from))
+    }
+
+    fn scram_verifier(&self, name: &str, from: IpAddr) -> Result<Option<String>, Refusal> {
+        self.0.access.begin_proof(name, from).map_err(refusal)?;
+        Ok(self.0.access.user(name).and_then(|user| user.scram))
+    }
+
+    fn by_name(&self, name: &str, from: IpAddr, is_proved: bool) -> Login {
+        let asker = is_proved.then(|| self.0.access.proved(name, from)).flatten();
+        let wrong = || Refusal::new(Reason::Credentials, "the name or the password is not right");
+        asker.map(|asker| self.asker(asker)).ok_or_else(wrong)
+    }
+
+    fn by_password(&self, name: &str, password: &str, from: IpAddr) -> BoxFuture<'static, Login> {
+        let (wires, name, password) = (Self(Arc::clone(&self.0)), name.to_owned(), password.to_owned());
+        async move {
+            let asker = wires.0.access.by_password(&name, &password, from).await.map_err(refusal)?;
+            Ok(wires.asker(asker))
+        }
+        .boxed()
+    }
+
+    fn by_token(&self, token: &str, from: IpAddr) -> BoxFuture<'static, Login> {
+        let (wires, token) = (Self(Arc::clone(&self.0)), token.to_owned());
+        async move {
+            let asker = wires.0.access.by_token(&token, from).await.map_err(refusal)?;
+            Ok(wires.asker(asker))
+        }
+        .boxed()
+    }
+}
+
+impl weir_sql::Asker for WireAsker {
+    fn name(&self) -> &str {
+        &self.asker.name
+    }
+
+    fn ask(&self, question: Question, work: Work) -> BoxFuture<'static, Result<(), Refusal>> {
+        let (service, asker) = (Arc::clone(&self.service), self.asker.clone());
+        async move {
+            asker.needs(Role::Analyst).map_err(refusal)?;
+            let time_max = question.time_max;
+            let asked = ask(&service, &asker, question, work);
+            match time_max {
+                None => asked.await,
+                Some(time_max) => tokio::time::timeout(time_max, asked).await.unwrap_or_else(|_| {
+                    let message = format!("the statement ran longer than {time_max:?}, which the client has set");
+                    Err(Refusal::new(Reason::Time, message))
+                }),
+            }
+        }
+        .boxed()
+    }
+}
+
+async fn ask(service: &Arc<Service>, asker: &Asker, question: Question, work: Work) -> Result<(), Refusal> {
+    let refused: Arc<Mutex<Option<Refusal>>> = Arc::default();
+    let (asked, slot, viewer) = (Arc::clone(service), Arc::clone(&refused), asker.clone());
+    let run = move |turn: &Turn| -> Answered<()> {
+        let snapshot = asked.archive.snapshot()?;
+        let _admitted = turn.enter()?;
+        let engine = asked.archive.engine_in(&snapshot, &turn.control, &viewer.view, question.zone)?;
+        let worked = work(&engine, &turn.control);
+        engine.close(CLOSING_MAX);
+        worked.map_err(|refusal| {
+            let problem = problem(&refusal);
+            // the place of a mistake is known here only
+            *slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(refusal);
+            problem
+        })
+    };
+    let answered = service.questions.answer(asker, question.text, run).await;
+    answered.map_err(|problem| {
+        let known = refused.lock().unwrap_or_else(PoisonError::into_inner).take();
+        known.unwrap_or_else(|| refusal(problem))
+    })
+}
+
+fn problem(refusal: &Refusal) -> Problem {
+    let message = refusal.message.clone();
+    let problem = match refusal.reason {
+        Reason::Credentials => Problem::unauthenticated(message),
+        Reason::Forbidden | Reason::Change => Problem::forbidden(message),
+        Reason::TooMany => Problem::too_many(message),
+        Reason::Busy => Problem::unavailable(message),
+        Reason::Time => Problem::time(message),
+        Reason::Cancelled => Problem::cancelled(message),
+        Reason::Memory => Problem::memory(message),
+        Reason::Limit => Problem::too_large(message),
+        Reason::Archive => Problem::archive(message),
+        Reason::Internal => Problem::internal(message),
+        _ => Problem::statement(message),
+    };
+    match &refusal.hint {
+        Some(hint) => problem.with_hint(hint.clone()),
+        None => problem,
+    }
+}
+
+fn refusal(problem: Problem) -> Refusal {
+    let reason = match problem.kind.strip_prefix("urn:weir:").unwrap_or_default() {
+        "unauthenticated" => Reason::Credentials,
+        "forbidden" => Reason::Forbidden,
+        "too-many-questions" => Reason::TooMany,
+        "unavailable" => Reason::Busy,
+        "time-limit" => Reason::Time,
+        "cancelled" => Reason::Cancelled,
+        "memory" => Reason::Memory,
+        "too-large" => Reason::Limit,
+        "archive" => Reason::Archive,
+        "statement" | "request" | "filter" => Reason::Statement,
+        _ => Reason::Internal,
+    };
+    Refusal { hint: problem.hint, ..Refusal::new(reason, problem.detail) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reasons_are_the_same_there_and_back() {
+        for reason in [
+            Reason::Credentials,
+            Reason::Forbidden,
+            Reason::TooMany,
+            Reason::Busy,
+            Reason::Time,
+            Reason::Cancelled,
+            Reason::Memory,
+            Reason::Limit,
+            Reason::Statement,
+            Reason::Archive,
+            Reason::Internal,
+        ] {
+            let there = Refusal::new(reason, "it cannot be").with_hint("do otherwise");
+            assert_eq!(refusal(problem(&there)), there);
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! `weir series forward`: statistics to Prometheus and to Cassandra, while they grow or to their end.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use weir_chain::TimeSpan;
+use weir_forward::{
+    StatisticsForwardCounts, StatisticsForwardError, StatisticsForwardOptions, StatisticsForwarder, StatisticsStore,
+};
+use weir_series::SeriesStore;
+
+use super::{StoreArgs, family, steps_text};
+use crate::running::Signals;
+
+/// Examples at the end of the long help.
+const EXAMPLES: &str = "\
+Examples:
+  Send the steps of a minute to a Prometheus that runs with --web.enable-remote-write-receiver:
+    weir series forward -R flows --to http://localhost:9090
+  Send hosts and interfaces of this collector to VictoriaMetrics, with a label that names it:
+    weir series forward -R flows --by src_addr --by exporter+in_if --to http://10.0.0.5:8428 --label collector=north
+  Store what there is in the table series of a keyspace, and end:
+    weir series forward -R flows --to 'cassandra://10.0.0.1/weir?ttl=90d' --until-end";
+
+/// Send statistics to Prometheus or Cassandra, while they grow
+///
+/// Steps are sent in the order of time, and the next one when the last one was acknowledged; the statistics keep how far they were
+/// sent. A receiver that is away is tried until it is back, and gets what it missed as long as the statistics keep it. The
+/// newest of the finest steps is sent when the next one is there.
+///
+/// To http:// and https:// by remote write, as Prometheus, VictoriaMetrics, Mimir and Thanos take it: a sample of
+/// weir_bytes{by, key, step} has the bytes of the step that ends at its time, so sum_over_time(weir_bytes[1h]) are those of an
+/// hour. To cassandra:// in the table series, with the columns that it has in weir sql.
+///
+/// Ends in order at SIGINT or SIGTERM, and at once when the receiver refuses who we are or has no such path.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(super) struct ForwardArgs {
+    #[command(flatten)]
+    store: StoreArgs,
+    /// Send to this address: http://HOST:PORT, https://USER:PASSWORD@HOST/PATH or cassandra://HOST/KEYSPACE
+    ///
+    /// Without a path, the one of Prometheus is taken, /api/v1/write.
+    #[arg(long, value_name = "URL")]
+    to: String,
+    /// Send these series: total, exporter, src_addr and so on; the option may be repeated [default: all]
+    #[arg(long, value_name = "NAME")]
+    by: Vec<String>,
+    /// Send steps of this length [default: 1m, or the shortest when there are none of 1m]
+    #[arg(long, value_name = "DURATION")]
+    step: Option<TimeSpan>,
+    /// Keep how far statistics were sent under this name; each receiver needs one of its own [default: prometheus or cassandra]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// End when everything that there is was sent
+    #[arg(long)]
+    until_end: bool,
+    /// Give each sample this label, NAME=VALUE; the option may be repeated. Collectors that send the same series need one
+    #[arg(long = "label", value_name = "LABEL", help_heading = "Remote write")]
+    labels: Vec<String>,
+    /// Send at most this many samples in a request
+    #[arg(long, value_name = "N", default_value = "10000", help_heading = "Remote write")]
+    samples_max: std::num::NonZeroUsize,
+    /// Send the bearer token in the first line of this file
+    #[arg(long, value_name = "FILE", help_heading = "Remote write")]
+    token_file: Option<PathBuf>,
+    /// Trust the authorities in this file (PEM) and no others
+    #[arg(long, value_name = "FILE", help_heading = "Remote write")]
+    tls_ca: Option<PathBuf>,
+    /// Log progress this often; 0s: never
+    #[arg(long, value_name = "DURATION", default_value = "1m")]
+    report_interval: TimeSpan,
+}
+
+pub(super) fn run(args: &ForwardArgs) -> anyhow::Result<ExitCode> {
+    let series = args.store.open()?;
+    for by in &args.by {
+        family(&series, by)?;
+    }
+    let (kind, store) = store(args)?;
+    let options = StatisticsForwardOptions {
+        name: args.name.clone().unwrap_or_else(|| kind.to_owned()),
+        step_secs: step_secs(args, &series)?,
+        families: (!args.by.is_empty()).then(|| args.by.clone()),
+        ..StatisticsForwardOptions::default()
+    };
+    let signals = Signals::new()?;
+    let forwarder = StatisticsForwarder::open(&args.store.folder()?, options, store).map_err(explained)?;
+    let begun = forwarder.counts();
+    let every = (!args.report_interval.is_zero()).then(|| args.report_interval.duration());
+    let mut reported = Instant::now();
+    let is_stopping = |counts: &StatisticsForwardCounts| {
+        if every.is_some_and(|every| reported.elapsed() >= every) {
+            reported = Instant::now();
+            tracing::info!("{}", summary(kind, counts, &begun));
+        }
+        signals.is_stopping()
+    };
+    let counts = forwarder.run(is_stopping, args.until_end).map_err(explained)?;
+    eprintln!("{}", summary(kind, &counts, &begun));
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The length of the steps that are sent.
+fn step_secs(args: &ForwardArgs, series: &SeriesStore) -> anyhow::Result<u32> {
+    let resolutions = series.resolutions();
+    let Some(step) = args.step else {
+        let minute = resolutions.iter().find(|resolution| resolution.step_secs == 60);
+        return Ok(minute.unwrap_or(&resolutions[0]).step_secs);
+    };
+    let known = resolutions.iter().find(|one| u64::from(one.step_secs) == step.duration().as_secs());
+    let known = known
+        .with_context(|| format!("there are no steps of {step}\nhint: there are steps of {}", steps_text(series)))?;
+    Ok(known.step_secs)
+}
+
+/// Where the address leads, and what it is called.
+fn store(args: &ForwardArgs) -> anyhow::Result<(&'static str, Box<dyn StatisticsStore>)> {
+    match args.to.split_once("://").map(|(scheme, _)| scheme) {
+        #[cfg(feature = "prometheus")]
+        Some("http" | "https") => Ok(("prometheus", Box::new(remote_write(args)?))),
+        #[cfg(feature = "cassandra")]
+        Some("cassandra") => {
+            let options = crate::command::forward::cluster(&args.to).map_err(anyhow::Error::msg)?;
+            Ok(("cassandra", Box::new(weir_cassandra::CassandraStatistics::new(options)?)))
+        }
+        _ => bail!(
+            "statistics cannot be sent to '{}'\nhint: http://HOST:9090 for remote write, cassandra://HOST/KEYSPACE",
+            args.to.escape_debug()
+        ),
+    }
+}
+
+#[cfg(feature = "prometheus")]
+fn remote_write(args: &ForwardArgs) -> anyhow::Result<weir_prometheus::RemoteWriteStore> {
+    let mut options = weir_prometheus::RemoteWriteOptions::new(&args.to)?;
+    for label in &args.labels {
+        options.label(label)?;
+    }
+    options.samples_max = args.samples_max.get();
+    options.token_file.clone_from(&args.token_file);
+    options.tls_ca.clone_from(&args.tls_ca);
+    Ok(weir_prometheus::RemoteWriteStore::new(options)?)
+}
+
+/// An error with what to do about it.
+fn explained(error: StatisticsForwardError) -> anyhow::Error {
+    let hint = match &error {
+        StatisticsForwardError::OtherStep { .. } => "\nhint: --name keeps them apart",
+        StatisticsForwardError::Store(_) => "\nhint: nothing is lost; forwarding goes on from here once it is mended",
+        _ => return error.into(),
+    };
+    anyhow::anyhow!("{error}{hint}")
+}
+
+/// What was sent since it began, and what was not.
+fn summary(kind: &str, counts: &StatisticsForwardCounts, begun: &StatisticsForwardCounts) -> String {
+    use std::fmt::Write as _;
+
+    let since = |of: fn(&StatisticsForwardCounts) -> u64| of(counts).saturating_sub(of(begun));
+    let mut text = format!(
+        "{kind}: {} steps sent, {} rows, {} steps wait",
+        since(|counts| counts.steps_forwarded),
+        since(|counts| counts.rows_forwarded),
+        counts.steps_waiting
+    );
+    for (what, count) in [
+        ("rows refused", since(|counts| counts.rows_refused)),
+        ("steps lost", since(|counts| counts.steps_lost)),
+        ("failures", since(|counts| counts.failures)),
+    ] {
+        if count > 0 {
+            let _ = write!(text, ", {count} {what}");
+        }
+    }
+    text
+}

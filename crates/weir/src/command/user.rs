@@ -1,0 +1,201 @@
+//! `weir user`: the users of a file that `weir serve` reads.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command as Process, ExitCode, Stdio};
+
+use anyhow::{Context, anyhow};
+use weir_chain::{OptionError, Options};
+use weir_serve::config::UserOptions;
+use weir_serve::{granting, hash_password, scram_verifier, users};
+
+use super::serve::settings::in_file;
+
+/// Octets of a token.
+const TOKEN_OCTETS: usize = 24;
+/// What a file of users begins with.
+const HEAD: &str = "# Users of weir serve, written by weir user. [access] users_file names this file.\n";
+
+const EXAMPLES: &str = "\
+Examples:
+  A user who signs in with a password, which is asked for:
+    weir user add ann --role admin --file /etc/weir/users.toml
+  A program that sends a token, which is printed once:
+    weir user add grafana --token --file /etc/weir/users.toml
+  A user who sees the flows of one network:
+    weir user add bob --role analyst --rows 'net 10.1.0.0/16' --file /etc/weir/users.toml
+  See who there is, give somebody another password, and remove them:
+    weir user ls --file /etc/weir/users.toml
+    weir user password ann --file /etc/weir/users.toml
+    weir user remove bob --file /etc/weir/users.toml
+  weir serve reads the file at its start, on SIGHUP and on POST /api/v1/reload, when its configuration has
+    [access]
+    users_file = \"/etc/weir/users.toml\"";
+
+/// Add, list and remove users of weir serve
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    command: Command,
+    /// The file of users, which [access] users_file of the configuration names; made when it is missing
+    #[arg(long, value_name = "FILE", env = "WEIR_USERS", global = true, default_value = "users.toml")]
+    file: PathBuf,
+}
+
+#[derive(Debug, clap::Subcommand)]
+enum Command {
+    /// Add a user; the password is read from standard input
+    #[command(after_long_help = EXAMPLES)]
+    Add {
+        /// The name
+        name: String,
+        /// What the user may do: admin, analyst, viewer, or a role of the configuration
+        #[arg(long, default_value = "viewer")]
+        role: String,
+        /// Show only the flows that this filter takes, in nfdump's language
+        #[arg(long, value_name = "FILTER")]
+        rows: Option<String>,
+        /// Make a token and print it, instead of reading a password
+        #[arg(long)]
+        token: bool,
+    },
+    /// List users
+    #[command(after_long_help = EXAMPLES)]
+    Ls,
+    /// Remove a user
+    #[command(after_long_help = EXAMPLES)]
+    Remove {
+        /// The name
+        name: String,
+    },
+    /// Give a user another password, which is read from standard input
+    #[command(after_long_help = EXAMPLES)]
+    Password {
+        /// The name
+        name: String,
+    },
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let path = &args.file;
+    let mut all = granting::users_of_file(path).map_err(|error| in_file(None, &error))?;
+    let place = |all: &[UserOptions], name: &str| all.iter().position(|user| user.name == name);
+    let missing = |name: &str| anyhow!("{} has no user '{name}'\nhint: weir user ls lists them", path.display());
+    match &args.command {
+        Command::Ls => {
+            for UserOptions { name, role, rows, password, tokens, .. } in &all {
+                let password = if password.is_some() { "password" } else { "" };
+                let tokens = if tokens.is_empty() { String::new() } else { format!("{} tokens", tokens.len()) };
+                let signs_in: Vec<&str> = [password, &tokens].into_iter().filter(|one| !one.is_empty()).collect();
+                let rows = rows.as_ref().map(|rows| format!(", sees {rows}")).unwrap_or_default();
+                println!("{name}: {role}, {}{rows}", signs_in.join(" and "));
+            }
+            return Ok(ExitCode::SUCCESS);
+        }
+        Command::Add { name, role, rows, token } => {
+            users::check_name(name).map_err(|error| in_file(None, &error))?;
+            if place(&all, name).is_some() {
+                return Err(anyhow!("{} has a user '{name}' already\nhint: weir user password {name}", path.display()));
+            }
+            if let Some(rows) = rows {
+                weir_filter::parse(rows).map_err(|error| anyhow!("{}", error.render(rows)))?;
+            }
+            let mut user =
+                UserOptions { name: name.clone(), role: role.clone(), rows: rows.clone(), ..UserOptions::default() };
+            if *token {
+                user.tokens.push(new_token(name)?);
+            } else {
+                set_password(&mut user)?;
+            }
+            all.push(user);
+        }
+        Command::Remove { name } => {
+            let place = place(&all, name).ok_or_else(|| missing(name))?;
+            all.remove(place);
+        }
+        Command::Password { name } => {
+            let place = place(&all, name).ok_or_else(|| missing(name))?;
+            set_password(&mut all[place])?;
+        }
+    }
+    write(path, &all)?;
+    eprintln!("{} is written; SIGHUP has a running weir serve read it", path.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Reads a password, and keeps what it is checked with over HTTP and over the wire of Postgres.
+fn set_password(user: &mut UserOptions) -> anyhow::Result<()> {
+    let password = read_password()?;
+    user.password = Some(hash(&password)?);
+    user.scram = Some(scram_verifier(&password).context("there are no random numbers")?);
+    Ok(())
+}
+
+fn hash(password: &str) -> anyhow::Result<String> {
+    hash_password(password).map_err(|error| anyhow!("it cannot be hashed: {error}"))
+}
+
+/// Makes a token, prints it, and gives its hash.
+fn new_token(name: &str) -> anyhow::Result<String> {
+    let mut octets = [0; TOKEN_OCTETS];
+    let mut random = fs::File::open("/dev/urandom").context("there are no random numbers")?;
+    io::Read::read_exact(&mut random, &mut octets).context("there are no random numbers")?;
+    let token = octets.iter().fold(String::new(), |token, octet| token + &format!("{octet:02x}"));
+    println!("{name}:{token}");
+    hash(&token)
+}
+
+/// Reads a password, which a terminal does not show.
+pub(super) fn read_password() -> anyhow::Result<String> {
+    let stdin = io::stdin();
+    let is_terminal = stdin.is_terminal();
+    if is_terminal {
+        eprint!("password: ");
+        echo("-echo");
+    }
+    let mut line = String::new();
+    let read = stdin.lock().read_line(&mut line);
+    if is_terminal {
+        echo("echo");
+        eprintln!();
+    }
+    read.context("cannot read the password from standard input")?;
+    let password = line.trim_end_matches(['\r', '\n']);
+    if password.is_empty() {
+        return Err(anyhow!("the password is empty\nhint: it is read from standard input"));
+    }
+    Ok(password.to_owned())
+}
+
+/// Has the terminal show what is typed, or not.
+fn echo(word: &str) {
+    // a terminal that cannot do it shows the password, and nothing else is wrong
+    let _ = Process::new("stty").arg(word).stdin(Stdio::inherit()).status();
+}
+
+/// Writes the file anew: the old one is there until the new one is whole. Hashes are for their owner only.
+fn write(path: &Path, users: &[UserOptions]) -> anyhow::Result<()> {
+    let tables = users.iter().map(|user| {
+        let table: toml::Table = user.changed().into_iter().map(|(key, value)| (key.to_owned(), value)).collect();
+        toml::Value::Table(table)
+    });
+    let table = toml::Table::from_iter([("users".to_owned(), toml::Value::Array(tables.collect()))]);
+    let text = format!("{HEAD}\n{}", if users.is_empty() { String::new() } else { table.to_string() });
+    // what was written is what will be read
+    let folder = path.parent().unwrap_or(Path::new(""));
+    weir_serve::ConfigFile::parse(&text, folder, &[("users", "")])
+        .and_then(|file| file.list::<UserOptions>("users"))
+        .map_err(|error: OptionError| in_file(None, &error))?;
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let new = PathBuf::from(name);
+    let written = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&new);
+    let written = written.and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    written.and_then(|()| fs::rename(&new, path)).with_context(|| format!("cannot write {}", path.display()))
+}

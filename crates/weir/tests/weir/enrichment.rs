@@ -1,0 +1,208 @@
+//! What files know about addresses and interfaces: kept with flows, asked for, and printed beside numbers.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use weir_archive::Snapshot;
+use weir_flow::{Column, FlowBatchBuilder, Table, parse_address};
+
+use crate::process::{Collector, Exporter, run, weir};
+
+/// Databases of another writer, and what another reader finds in them.
+fn golden(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../routes/golden").join(name).display().to_string()
+}
+
+#[track_caller]
+fn told(arguments: &[&str]) -> String {
+    let output = run(arguments);
+    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+/// Three flows: source and destination, and the interface that they came in by.
+fn flows_csv(folder: &Path) -> String {
+    let path = folder.join("flows.csv");
+    let text = "exporter,src_addr,dst_addr,in_if,packets,bytes,start,end,src_as\n\
+                192.0.2.1,8.8.8.8,81.2.69.160,1,1,100,2026-11-25T00:00:00Z,2026-11-25T00:00:01Z,\n\
+                192.0.2.1,10.1.2.3,8.8.8.8,2,1,200,2026-11-25T00:00:00Z,2026-11-25T00:00:01Z,7\n\
+                192.0.2.2,9.9.9.9,10.2.0.0,2,1,400,2026-11-25T00:00:00Z,2026-11-25T00:00:01Z,\n";
+    std::fs::write(&path, text).expect("written");
+    path.display().to_string()
+}
+
+struct Files {
+    labels: String,
+    interfaces: String,
+    exporters: String,
+}
+
+fn files(folder: &Path) -> Files {
+    let write = |name: &str, text: &str| {
+        let path: PathBuf = folder.join(name);
+        std::fs::write(&path, text).expect("written");
+        path.display().to_string()
+    };
+    Files {
+        labels: write("labels.csv", "10.0.0.0/8,inside\n10.1.2.3,printer\n"),
+        interfaces: write("interfaces.csv", "192.0.2.1,1,uplink\n192.0.2.1,2,lan\n192.0.2.2,2,dmz\n"),
+        exporters: write("exporters.csv", "192.0.2.1,edge\n192.0.2.2,core\n"),
+    }
+}
+
+#[test]
+fn what_is_kept_is_filtered_ranked_grouped_and_selected() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive").display().to_string();
+    let Files { labels, interfaces, exporters } = files(folder.path());
+    let (country, asn) = (golden("country.mmdb"), golden("asn.mmdb"));
+    let kept = ["--labels", &labels, "--interfaces", &interfaces, "--exporters", &exporters];
+    let kept = [&kept[..], &["--geo-mmdb", &country, "--asn-mmdb", &asn]].concat();
+    told(&[&["import", "--archive", &archive, &flows_csv(folder.path())], &kept[..]].concat());
+
+    let columns = "bytes,src_country,dst_country,src_label,in_if_name,exporter_name,src_as";
+    let listed = told(&["query", "-R", &archive, "-o", "csv", "-O", "bytes:a", "--columns", columns]);
+    let expected = "bytes,src_country,dst_country,src_label,in_if_name,exporter_name,src_as\n\
+                    100,US,GB,,uplink,edge,15169\n\
+                    200,,US,printer,lan,edge,7\n\
+                    400,,,,dmz,core,\n";
+    assert_eq!(listed, expected);
+    for (filter, bytes) in [
+        ("country US", "100 200"),
+        ("src geo US", "100"),
+        ("label printer", "200"),
+        ("dst label inside", "400"),
+        ("in if name like 'l%' or router name core", "200 400"),
+    ] {
+        let found = told(&["query", "-q", "-R", &archive, "-o", "csv", "-O", "bytes:a", "--columns", "bytes", filter]);
+        assert_eq!(found.split_whitespace().collect::<Vec<_>>().join(" "), bytes, "{filter}");
+    }
+    let ranked = told(&["query", "-q", "-R", &archive, "-o", "csv", "-s", "geo/bytes"]);
+    let places: Vec<_> = ranked.lines().map(|line| line.split(',').next().unwrap_or_default()).collect();
+    assert_eq!(places, ["US", "GB"], "{ranked}");
+    let grouped = told(&["query", "-q", "-R", &archive, "-o", "csv", "-A", "exporter_name", "-O", "bytes"]);
+    assert!(grouped.starts_with("core,1,1,400,") && grouped.contains("\nedge,2,2,300,"), "{grouped}");
+    let versions = told(&["sql", "-q", "-R", &archive, "-o", "csv", "SELECT DISTINCT enrichment FROM flows"]);
+    let built = "\"GeoLite2-ASN 2026-11-21T16:05:39Z, GeoLite2-Country 2026-11-21T16:05:39Z, labels.csv 20";
+    let of_one = versions.lines().nth(1).is_some_and(|line| line.starts_with(built)) && versions.lines().count() == 2;
+    assert!(of_one, "{versions}");
+}
+
+#[test]
+fn a_chain_that_enriches_in_front_of_an_archive_passes_its_check_and_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive").display().to_string();
+    let Files { labels, .. } = files(folder.path());
+    let chain = format!(
+        "[components.source]\ntype = \"generator\"\nrecords = 500\n\
+         [components.names]\ntype = \"enrich\"\ninputs = [\"source\"]\nlabels = \"{labels}\"\ngeo_mmdb = \"{}\"\n\
+         [components.archive]\ntype = \"archive\"\ninputs = [\"names\"]\narchive = \"{archive}\"\n",
+        golden("country.mmdb")
+    );
+    for command in ["check", "run"] {
+        let mut child = weir();
+        child.args(["chain", command, "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = child.spawn().expect("weir starts");
+        child.stdin.take().expect("standard input").write_all(chain.as_bytes()).expect("written");
+        let output = child.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+    let counted = "SELECT count(*) AS n, count(*) FILTER (WHERE enrichment LIKE '%labels.csv%') AS enriched FROM flows";
+    assert_eq!(told(&["sql", "-q", "-R", &archive, "-o", "csv", counted]), "n,enriched\n500,500\n");
+}
+
+#[test]
+fn a_collector_keeps_names_and_its_books_balance() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive");
+    let Files { labels, .. } = files(folder.path());
+    let collector = Collector::start(&archive, &["--labels", &labels]);
+    let mut exporter = Exporter::new(0);
+    for _ in 0..3 {
+        exporter.send(collector.address);
+    }
+    // what accounts for flows is in the frame of the flows: a kill keeps both or neither
+    let until = Instant::now() + Duration::from_secs(20);
+    let snapshot = loop {
+        let snapshot = Snapshot::open(&archive).expect("an archive");
+        if snapshot.flows() == 90 {
+            break snapshot;
+        }
+        assert!(Instant::now() < until, "{} flows", snapshot.flows());
+        std::thread::sleep(Duration::from_millis(10));
+    };
+    for frame in snapshot.tail_frames().iter().filter(|frame| frame.flows() > 0) {
+        let sequences = frame.read(Table::ExporterSequences).expect("readable");
+        assert!(!sequences.is_empty(), "a frame of {} flows has no sequence numbers", frame.flows());
+    }
+    drop(snapshot);
+    collector.stop();
+    let archive = archive.display().to_string();
+    let books = run(&["books", "-R", &archive]);
+    assert!(books.status.success(), "{}", String::from_utf8_lossy(&books.stderr));
+    let labelled = "SELECT count(*) AS n FROM flows WHERE src_label = 'inside'";
+    assert_eq!(told(&["sql", "-q", "-R", &archive, "-o", "csv", labelled]), "n\n90\n");
+}
+
+#[test]
+fn tables_have_names_beside_numbers() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive").display().to_string();
+    let Files { interfaces, exporters, .. } = files(folder.path());
+    told(&["import", "--archive", &archive, &flows_csv(folder.path())]);
+    let words = |arguments: &[&str]| {
+        let table = told(&[&["query", "-R", &archive, "--bars", "never"], arguments].concat());
+        let line = |line: &str| line.split_whitespace().take(4).collect::<Vec<_>>().join(" ");
+        table.lines().map(line).collect::<Vec<_>>()
+    };
+    let named = ["--interfaces", &interfaces, "--exporters", &exporters];
+    let ranked = words(&[&["-s", "inif/bytes"], &named[..]].concat());
+    assert_eq!(ranked[1..], ["2 dmz, lan 2", "1 uplink 1 1"], "interface 2 is another one at each exporter");
+    let grouped = words(&[&["-A", "router,inif", "-O", "bytes"], &named[..]].concat());
+    assert_eq!(grouped[1..], ["192.0.2.2 core 2 dmz", "192.0.2.1 edge 2 lan", "192.0.2.1 edge 1 uplink"]);
+    let numeric = words(&[&["-s", "inif/bytes", "--numeric"], &named[..]].concat());
+    assert_eq!(numeric[1..], ["2 2 2 600", "1 1 1 100"]);
+    let csv = told(&[&["query", "-R", &archive, "-o", "csv", "-s", "inif/bytes"], &named[..]].concat());
+    assert!(csv.starts_with("in_if,flows,"), "{csv}");
+    let systems = told(&["query", "-R", &archive, "-s", "srcas", "--asn-mmdb", &golden("asn.mmdb"), "--bars", "never"]);
+    assert!(!systems.contains("GOOGLE"), "the one number is 7, which the database does not name: {systems}");
+}
+
+#[test]
+fn names_that_exporters_report_are_printed_without_a_file() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive");
+    let mut builder = FlowBatchBuilder::new(1);
+    builder.begin_rows(1);
+    builder.time(Column::Received).push(Some(1_764_000_000_000));
+    builder.address(Column::Exporter).push(parse_address("192.0.2.1").as_deref());
+    builder.u32(Column::InIf).push(Some(7));
+    builder.u64(Column::Bytes).push(Some(100));
+    let mut options = weir_flow::OptionsRows::default();
+    let router = [192, 0, 2, 1];
+    for (received_ms, name) in [(1_764_000_000_000, "old"), (1_764_000_001_000, "xe-0/0/7")] {
+        let row = weir_flow::OptionsRow {
+            kind: weir_flow::OptionsKind::Interface,
+            key: Some(7),
+            name: Some(name),
+            ..weir_flow::OptionsRow::blank(received_ms, &router, 0, 9)
+        };
+        options.push(&row, std::iter::empty());
+    }
+    let others = options.take().into_iter().collect();
+    let side_tables = weir_flow::SideTables { books: None, others };
+    let delivery = weir_flow::Delivery { flows: Some(builder.finish()), side_tables };
+    let (mut writer, _) = weir_archive::Writer::open(&archive, weir_archive::ArchiveOptions::default()).expect("open");
+    writer.append(delivery).expect("appended");
+    let table = |what: &str| {
+        let table = told(&["query", "-R", &archive.display().to_string(), "-s", "inif", "--bars", "never"]);
+        let row: Vec<_> =
+            table.lines().nth(1).unwrap_or_default().split_whitespace().take(2).map(str::to_owned).collect();
+        assert_eq!(row, ["7", "xe-0/0/7"], "{what}: {table}");
+    };
+    table("in the tail");
+    writer.close().expect("closed");
+    table("in a segment");
+}

@@ -1,0 +1,135 @@
+//! What stopped six people on their first day with weir, as tests.
+//!
+//! Commands and what they print are in `tests/data/first-day.md`, and run as those of a guide. What needs another program, a
+//! signal or a certificate is here.
+
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use weir_testkit::certificates::{Certificate, Says};
+use weir_testkit::{console, pages};
+
+use crate::process::{run, wait_for_port, weir};
+
+#[test]
+fn commands_print_what_they_should() {
+    let programs = Path::new(env!("CARGO_BIN_EXE_weir")).parent().expect("a folder");
+    let prepare = |folder: &Path| {
+        console::prepare(folder);
+        let golden = pages::path("crates/routes/golden/country.mmdb");
+        std::fs::copy(golden, folder.join("country.mmdb")).expect("copied");
+    };
+    assert!(console::check("crates/weir/tests/data/first-day.md", programs, prepare) > 30);
+}
+
+/// A collector whose log is read.
+struct Logged {
+    child: Child,
+    log: BufReader<std::process::ChildStderr>,
+    address: String,
+}
+
+impl Logged {
+    fn start(arguments: &[&str]) -> Self {
+        let mut child = weir().args(arguments).stderr(Stdio::piped()).spawn().expect("weir starts");
+        let mut log = BufReader::new(child.stderr.take().expect("standard error"));
+        let mut line = String::new();
+        let address = loop {
+            line.clear();
+            assert!(log.read_line(&mut line).expect("a line") > 0, "the collector ended before it listened");
+            if let Some((_, place)) = line.split_once("listening on ") {
+                let place = place.split_whitespace().next().expect("an address");
+                break place.rsplit_once("//").map_or(place, |(_, address)| address).to_owned();
+            }
+        };
+        Self { child, log, address }
+    }
+
+    /// Reads the log up to a line that has this in it.
+    fn line_with(&mut self, part: &str) -> String {
+        let mut line = String::new();
+        loop {
+            line.clear();
+            assert!(self.log.read_line(&mut line).expect("a line") > 0, "the log has no line with '{part}'");
+            if line.contains(part) {
+                return line;
+            }
+        }
+    }
+
+    fn signal(&self, signal: nix::sys::signal::Signal) {
+        let pid = nix::unistd::Pid::from_raw(self.child.id() as i32);
+        nix::sys::signal::kill(pid, signal).expect("it still runs");
+    }
+
+    /// Ends it in order; what it printed meanwhile.
+    fn end(mut self) -> String {
+        self.signal(nix::sys::signal::Signal::SIGTERM);
+        let mut rest = String::new();
+        self.log.read_to_string(&mut rest).expect("UTF-8");
+        assert!(self.child.wait().expect("it ends").success(), "{rest}");
+        rest
+    }
+}
+
+/// An exporter without a certificate: the log names it, the report at the end and the books count the reason.
+#[test]
+fn why_a_handshake_failed_is_told_three_times() {
+    if weir_testkit::program("openssl").is_none() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let authority = Certificate::authority("first day");
+    authority.write(folder.path(), "ca");
+    authority.sign(&Says { dns: &["localhost"], ..Says::name("collector") }).write(folder.path(), "own");
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let [certificate, key, ca, archive] = ["own.pem", "own.key", "ca.pem", "archive"].map(path);
+    let tls = ["--tls-cert", &certificate, "--tls-key", &key, "--tls-ca", &ca];
+    let arguments = [&["collect", "--listen", "tls://127.0.0.1:0", "--archive", &archive], &tls[..]].concat();
+    let mut collector = Logged::start(&arguments);
+    let mut client = Command::new("openssl");
+    client.args(["s_client", "-connect", &collector.address, "-CAfile", &ca]);
+    client.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    // TLS 1.3 clients are told after their handshake, so what the client makes of it says nothing
+    let _ = client.status().expect("openssl runs");
+    let line = collector.line_with("refused or closed");
+    assert!(line.contains("127.0.0.1:") && line.contains("handshake_no_certificate"), "{line}");
+    let report = collector.end();
+    let counted = report.lines().find(|line| line.contains("handshake_no_certificate"));
+    assert!(counted.is_some_and(|line| line.contains(" 1 ")), "{report}");
+    let books = run(&["books", "--archive", &archive]);
+    let said = String::from_utf8_lossy(&books.stderr).into_owned();
+    assert!(said.contains("handshakes of TLS and DTLS that failed: 1 (handshake_no_certificate 1)"), "{said}");
+}
+
+/// SIGHUP has files read again, and ends nothing.
+#[test]
+fn a_hangup_ends_no_collector() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let archive = folder.path().join("archive").display().to_string();
+    let mut collector = Logged::start(&["collect", "--listen", "127.0.0.1:0", "--archive", &archive]);
+    collector.signal(nix::sys::signal::Signal::SIGHUP);
+    collector.line_with("read again");
+    collector.end();
+}
+
+/// softflowd numbers the records of IPFIX up to and including those of the message: nothing is lost, and that is said.
+#[test]
+fn softflowd_loses_nothing() {
+    let Some(softflowd) = weir_testkit::program("softflowd") else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    console::prepare(folder.path());
+    let archive = folder.path().join("archive").display().to_string();
+    let collector = Logged::start(&["collect", "--listen", "127.0.0.1:0", "--archive", &archive]);
+    let (_, port) = collector.address.rsplit_once(':').expect("a port");
+    let port: u16 = port.parse().expect("a port");
+    let mut exporter = Command::new(softflowd);
+    exporter.arg("-r").arg(folder.path().join("trace.pcap")).args(["-a", "-v", "10", "-n", &collector.address]);
+    assert!(exporter.output().expect("softflowd runs").status.success());
+    wait_for_port(port, |octets_waiting| octets_waiting == 0);
+    collector.end();
+    let books = run(&["books", "--archive", &archive]);
+    let said = String::from_utf8_lossy(&books.stdout).into_owned();
+    assert!(said.starts_with("complete: no loss known"), "{said}");
+}

@@ -1,0 +1,86 @@
+//! What the service counts, and what dashboards and alerts make of it.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::Value;
+use weir_flow::Counter;
+
+use super::service::Service;
+
+fn packaging(file: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(file)
+}
+
+/// Names of metrics in a text: words that begin with `weir_`.
+fn names(text: &str) -> BTreeSet<String> {
+    let words = text.split(|letter: char| !letter.is_ascii_alphanumeric() && letter != '_');
+    words.filter(|word| word.starts_with("weir_")).map(str::to_owned).collect()
+}
+
+/// Every metric of a service that has everything.
+fn metrics() -> String {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (archive, watches) = (folder.path().join("archive"), folder.path().join("watches"));
+    std::fs::create_dir(&watches).expect("a folder");
+    let query = "SELECT dst_port, count(*) AS flows FROM TUMBLE(flows, received, INTERVAL '1' SECOND) GROUP BY dst_port HAVING count(*) > 10";
+    let watch = format!("query = \"{query}\"\ntitle = \"busy ports\"\nkey = \"dst_port\"\n");
+    std::fs::write(watches.join("busy.toml"), watch).expect("written");
+    let (archive, watches) = (archive.display().to_string(), watches.display().to_string());
+    let service =
+        Service::start(&["--archive", &archive, "--demo", "--demo-rate", "2000", "--statistics", "--watch", &watches]);
+    service.wait_for("/reports", |reports| reports.as_array().is_some_and(|reports| !reports.is_empty()));
+    loop {
+        let text = service.ask("GET", "/metrics", &[], "").body;
+        if text.contains("weir_watch_events_total{") && text.contains("weir_exporter_flows_per_second{") {
+            service.stop();
+            return text;
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn every_counter_is_a_metric_and_every_metric_that_is_named_exists() {
+    let text = metrics();
+    let exported = names(&text);
+    for counter in Counter::ALL {
+        let name = format!("weir_books_{}_total", counter.name());
+        assert!(exported.contains(&name), "{name} is missing");
+    }
+    for component in ["collector", "archive", "statistics"] {
+        let label = format!("component=\"{component}\"");
+        assert!(text.contains(&format!("weir_component_events_total{{{label}")), "{component} has no counters");
+        assert!(text.contains(&format!("weir_component_rows_in_total{{{label}}}")), "{component} has no rows");
+    }
+    for file in ["grafana/weir.json", "prometheus/weir.rules.yml"] {
+        let written = std::fs::read_to_string(packaging(file)).expect(file);
+        let named = names(&written);
+        assert!(named.len() > 5, "{file} names {named:?}");
+        for name in named {
+            assert!(exported.contains(&name), "{file}: there is no metric {name}");
+        }
+    }
+    // labels come from closed sets: who sends datagrams or requests adds none
+    let labels: BTreeSet<&str> = text
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| Some(line.split_once('{')?.1.split_once('}')?.0))
+        .flat_map(|labels| labels.split(','))
+        .filter_map(|label| label.split('=').next())
+        .collect();
+    assert_eq!(labels, BTreeSet::from(["component", "event", "exporter", "from", "outcome", "status", "to", "watch"]));
+}
+
+#[test]
+fn the_dashboard_is_json_and_the_alerts_are_rules() {
+    let text = std::fs::read_to_string(packaging("grafana/weir.json")).expect("a dashboard");
+    let dashboard: Value = serde_json::from_str(&text).expect("JSON");
+    assert!(dashboard["panels"].as_array().is_some_and(|panels| panels.len() > 10));
+    let rules = packaging("prometheus/weir.rules.yml");
+    let Some(promtool) = weir_testkit::program("promtool") else { return };
+    let checked = Command::new(promtool).args(["check", "rules"]).arg(&rules).output().expect("promtool runs");
+    let said = String::from_utf8_lossy(&checked.stdout).into_owned() + &String::from_utf8_lossy(&checked.stderr);
+    assert!(checked.status.success(), "{said}");
+}

@@ -1,0 +1,73 @@
+//! Files of other programs: read to their end, within the time and memory that their octets may cost.
+
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::{LazyLock, Mutex, PoisonError};
+use std::time::Duration;
+
+use nix::sys::memfd::{MFdFlags, memfd_create};
+use weir_formats::{AnyReader, Format};
+
+use crate::cost::{Cost, measure};
+
+/// What reading may take with the checks and the sanitizer of these builds: to begin with, for each octet, and for each row,
+/// since a few octets of a compressed file may be many rows.
+const BASE_TIME: Duration = Duration::from_millis(200);
+const OCTET_TIME: Duration = Duration::from_micros(20);
+const ROW_TIME: Duration = Duration::from_micros(40);
+/// The most memory at a time: two batches of all columns and a block of nfcapd, and so much for each octet.
+const BASE_MEMORY: usize = 96 << 20;
+const OCTET_MEMORY: usize = 64;
+/// Rows after which enough was read.
+const ROWS_MAX: usize = 1 << 20;
+
+/// A file in memory, used again for each input, and the path under which a reader opens it.
+static FILE: LazyLock<Mutex<(File, PathBuf)>> = LazyLock::new(|| {
+    let memory: OwnedFd = memfd_create("flows", MFdFlags::empty()).expect("a file in memory");
+    let path = PathBuf::from(format!("/proc/self/fd/{}", memory.as_raw_fd()));
+    Mutex::new((File::from(memory), path))
+});
+
+/// Reads octets as a file of a format.
+pub(crate) fn read(format: Format, octets: &[u8]) {
+    let mut file = FILE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (file, path) = &mut *file;
+    file.set_len(0).and_then(|()| file.seek(SeekFrom::Start(0))).expect("emptied");
+    file.write_all(octets).expect("written");
+    let (rows, mut cost) = measure(|| rows(format, path));
+    let time_max = BASE_TIME + OCTET_TIME * octets.len() as u32 + ROW_TIME * rows as u32;
+    // a page that is not in memory yet costs time as well
+    for _ in 0..2 {
+        if cost.time > time_max {
+            let Cost { time, octets } = measure(|| self::rows(format, path)).1;
+            cost = Cost { time: cost.time.min(time), octets: cost.octets.min(octets) };
+        }
+    }
+    assert!(cost.time <= time_max, "{:?} for {} octets and {rows} rows", cost.time, octets.len());
+    let memory_max = BASE_MEMORY + OCTET_MEMORY * octets.len();
+    assert!(cost.octets <= memory_max, "{} octets of memory for {}", cost.octets, octets.len());
+    #[cfg(feature = "canary")]
+    assert!(rows < 2, "the canary was found");
+}
+
+/// Rows of the file, or of its beginning. An error is the last item, and the first of its kind.
+fn rows(format: Format, path: &PathBuf) -> usize {
+    let Ok(mut reader) = AnyReader::open(path, Some(format), &[]) else { return 0 };
+    let mut rows = 0;
+    while let Some(batch) = reader.next() {
+        match batch {
+            Ok(batch) => rows += batch.rows(),
+            Err(_) => {
+                assert!(reader.next().is_none(), "nothing comes after an error");
+                break;
+            }
+        }
+        if rows > ROWS_MAX {
+            break;
+        }
+    }
+    let _ = (reader.take_options(), reader.lost());
+    rows
+}
