@@ -191,6 +191,9 @@ impl Manifest {
     }
 
     /// Puts the edit of this number, unless there is one. Durable when this returns true.
+    ///
+    /// The one before it may be there and not durable yet: another thread has linked it, and is about to sync the folder. So the
+    /// folder is synced first; a loss of power could otherwise keep the second entry and take the first.
     fn put(&self, number: u64, payload: &[u8]) -> Result<bool, ArchiveError> {
         let (new, path) = (self.new_path(), self.edit_path(number));
         let failed = Action::UpdateManifest.failed(&path);
@@ -201,6 +204,7 @@ impl Manifest {
             let _ = fs::remove_file(self.folder.join(RESERVE));
             written = disk::write_synced(&new, &octets);
         }
+        let written = written.and_then(|()| disk::sync_folder(&self.folder));
         let linked = written.and_then(|()| disk::link(&new, &path));
         let removed = disk::remove(&new);
         match linked {
