@@ -1,4 +1,4 @@
-//! Statistics to Prometheus, VictoriaMetrics, Mimir, Thanos and others that take its remote write.
+//! Statistics to Prometheus, `VictoriaMetrics`, Mimir, Thanos and others that take its remote write.
 //!
 //! A [`RemoteWriteStore`] is where a [`StatisticsForwarder`](weir_forward::StatisticsForwarder) hands steps to: each becomes
 //! one request, or several when it is large, which is sent until it was acknowledged.

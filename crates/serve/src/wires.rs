@@ -145,7 +145,7 @@ fn refusal(problem: Problem) -> Refusal {
     let reason = match problem.kind.strip_prefix("urn:weir:").unwrap_or_default() {
         "unauthenticated" => Reason::Credentials,
         "forbidden" => Reason::Forbidden,
-        "too-many-questions" => Reason::TooMany,
+        "too-many-questions" | "rate-limit" => Reason::TooMany,
         "unavailable" => Reason::Busy,
         "time-limit" => Reason::Time,
         "cancelled" => Reason::Cancelled,

@@ -1,4 +1,4 @@
-//! Statistics into real receivers of remote write: Prometheus and VictoriaMetrics.
+//! Statistics into real receivers of remote write: Prometheus and `VictoriaMetrics`.
 
 mod receivers;
 mod server;

@@ -149,7 +149,9 @@ impl Server {
                 samples.map(|(time, value)| (time.as_i64().expect("a time"), value.as_u64().expect("a value")));
             found.entry(labels(&one["metric"])).or_default().extend(samples);
         }
-        found.values_mut().for_each(|samples| samples.sort_unstable());
+        for samples in found.values_mut() {
+            samples.sort_unstable();
+        }
         found
     }
 }

@@ -182,11 +182,17 @@ fn add_counts(batch: &RecordBatch, measure: &str, sums: &mut HashMap<String, u64
     }
 }
 
+/// `length` in `parts`, rounded up.
+fn at_least(length: i64, parts: i64) -> i64 {
+    (length / parts) + i64::from(length % parts > 0)
+}
+
 /// How a time is cut.
 #[derive(Debug, Clone)]
 struct Steps {
     window: TimeWindow,
     from_ms: i64,
+    length_ms: i64,
     step_ms: i64,
     slice_ms: i64,
     count: i64,
@@ -198,16 +204,20 @@ impl Steps {
             return Err(Problem::request("a sketch needs 'from'").with_hint("such as from=-30d"));
         };
         let until_ms = window.until_ms.unwrap_or_else(now_ms);
-        let length_ms = until_ms.saturating_sub(from_ms).max(1);
-        let step_ms = (length_ms / STEPS).max(SLICE_MIN_MS);
+        // the last millisecond belongs to the window
+        let length_ms = until_ms.saturating_sub(from_ms).saturating_add(1).max(1);
+        let step_ms = at_least(length_ms, STEPS).max(SLICE_MIN_MS);
         let slice_ms = (step_ms / PARTS).clamp(SLICE_MIN_MS, step_ms);
-        Ok(Self { window: *window, from_ms, step_ms, slice_ms, count: length_ms.div_euclid(step_ms).clamp(1, STEPS) })
+        Ok(Self { window: *window, from_ms, length_ms, step_ms, slice_ms, count: at_least(length_ms, step_ms) })
     }
 
-    /// The middle of a step.
+    /// The middle of a step; the last step may be shorter than the others.
     fn slice(&self, step: i64) -> TimeWindow {
-        let from_ms = self.from_ms + step * self.step_ms + (self.step_ms - self.slice_ms) / 2;
-        TimeWindow { from_ms: Some(from_ms), until_ms: Some(from_ms + self.slice_ms - 1), ..self.window }
+        let begin_ms = step * self.step_ms;
+        let step_ms = self.step_ms.min(self.length_ms - begin_ms);
+        let slice_ms = self.slice_ms.min(step_ms);
+        let from_ms = self.from_ms + begin_ms + (step_ms - slice_ms) / 2;
+        TimeWindow { from_ms: Some(from_ms), until_ms: Some(from_ms + slice_ms - 1), ..self.window }
     }
 
     fn times(&self) -> impl Iterator<Item = i64> + '_ {
@@ -261,7 +271,7 @@ mod tests {
     #[test]
     fn slices_are_inside_of_their_steps() {
         let day = 86_400_000;
-        let steps = Steps::of(&window(Some(0), Some(day))).expect("steps");
+        let steps = Steps::of(&window(Some(0), Some(day - 1))).expect("steps");
         assert_eq!((steps.count, steps.step_ms, steps.slice_ms), (48, 1_800_000, 75_000));
         let slices: Vec<(i64, i64)> = (0..steps.count)
             .map(|step| steps.slice(step))
@@ -276,14 +286,17 @@ mod tests {
 
     #[test]
     fn a_short_time_is_read_as_a_whole() {
-        let steps = Steps::of(&window(Some(0), Some(10_000))).expect("steps");
+        let steps = Steps::of(&window(Some(0), Some(9_999))).expect("steps");
         assert_eq!((steps.count, steps.step_ms, steps.slice_ms), (10, 1000, 1000));
+        // to the last millisecond, and not beyond
+        let steps = Steps::of(&window(Some(0), Some(29_500))).expect("steps");
+        assert_eq!((steps.count, steps.slice(29)), (30, window(Some(29_000), Some(29_500))));
         assert!(Steps::of(&window(None, Some(1))).expect_err("no begin").hint.is_some());
     }
 
     #[test]
     fn a_series_that_comes_later_carried_nothing_before() {
-        let steps = Steps::of(&window(Some(0), Some(3000))).expect("steps");
+        let steps = Steps::of(&window(Some(0), Some(2999))).expect("steps");
         let mut series = Vec::new();
         steps.add(0, &[("a".to_owned(), 1.0)], &mut series);
         steps.add(2, &[("a".to_owned(), 2.0), ("b".to_owned(), 3.0)], &mut series);

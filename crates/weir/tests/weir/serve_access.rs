@@ -43,6 +43,7 @@ const FATES: &[(&str, &str, Fate)] = &[
     ("get", "/group", Fate::Narrowed),
     ("get", "/timeline", Fate::Narrowed),
     ("get", "/sankey", Fate::Narrowed),
+    ("get", "/sketch", Fate::Narrowed),
     ("post", "/sql", Fate::Narrowed),
     ("get", "/estimate", Fate::Refused),
     ("get", "/columns", Fate::Free),
@@ -51,6 +52,11 @@ const FATES: &[(&str, &str, Fate)] = &[
     ("post", "/filter/why", Fate::Free),
     ("get", "/completeness", Fate::Narrowed),
     ("get", "/exporters", Fate::Refused),
+    ("get", "/exporters/{address}", Fate::Refused),
+    ("get", "/dashboards", Fate::Refused),
+    ("get", "/dashboards/{name}", Fate::Refused),
+    ("put", "/dashboards/{name}", Fate::Refused),
+    ("delete", "/dashboards/{name}", Fate::Refused),
     ("get", "/archive", Fate::Refused),
     ("get", "/series", Fate::Refused),
     ("get", "/series/fetch", Fate::Refused),
@@ -116,7 +122,10 @@ fn no_request_leads_around_a_rule() {
             if fate != Fate::Refused {
                 continue;
             }
-            let concrete = format!("/api/v1{path}").replace("{name}", "any").replace("{id}", "1");
+            let concrete = format!("/api/v1{path}")
+                .replace("{name}", "any")
+                .replace("{id}", "1")
+                .replace("{address}", "192.0.2.1");
             let parameters = if path == "/series/fetch" { "?family=total" } else { "" };
             let body = match path.as_str() {
                 "/watches/check" => json!({ "text": "query = 'SELECT 1'" }).to_string(),
