@@ -270,7 +270,11 @@ impl Access {
         let from = site(from);
         let refused = |wait| Problem::limited("too many wrong passwords or tokens came").after(wait);
         self.failures_from.take(&from).map_err(refused)?;
-        self.failures_of.take(&name).map_err(refused)?;
+        self.failures_of.take(&name).map_err(|wait| {
+            // whoever is kept out by guesses of others has not guessed
+            self.failures_from.give_back(&from);
+            refused(wait)
+        })?;
         Ok(Guess { access: self, name, from })
     }
 

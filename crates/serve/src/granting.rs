@@ -161,7 +161,7 @@ mod tests {
         assert!(refused(&tenant.replace("net 10.0.0.0/8", " ")).message.contains("is empty"));
         assert!(refused(&tenant.replace("analyst", "admin")).message.contains("may do everything"));
         assert!(refused(&tenant.replace("pseudonym_key_file = 'key'", "")).hint.is_some());
-        assert!(refused(&ann.replace("role", "rows = 'tcp'\nrole")).message.contains("sees a part"));
+        assert!(refused(&ann.replace("role", "rows = 'proto tcp'\nrole")).message.contains("sees a part"));
         let plain = refused("[[users]]\nname = 'bob'\npassword = 'secret'\n");
         assert!(!plain.message.contains("secret") && plain.hint.is_some(), "{plain:?}");
     }

@@ -182,7 +182,8 @@ impl FlowAnswers {
 
     /// What all flows that a question is about carried together.
     pub fn totals(&self, question: &FlowQuery) -> Result<Totals, EngineError> {
-        let Some(archive) = self.archive.as_ref().filter(|_| !question.scaled) else {
+        let is_simple = !question.scaled && self.options.view.pseudonyms.is_none();
+        let Some(archive) = self.archive.as_ref().filter(|_| is_simple) else {
             return self.engine()?.totals_on(question, &self.control);
         };
         let totals = archive.totals(&self.options.view.narrowed(&question.filter), &question.window)?;
@@ -226,7 +227,9 @@ impl FlowAnswers {
         if let Some(engine) = self.engine.get() {
             return Ok(engine);
         }
-        let engine = Engine::over(self.direct(|archive| Ok(archive.snapshot()))?, &self.options)?;
+        let kept_elsewhere = || QueryError::NeedsEngine("flows that are kept elsewhere");
+        let archive = self.archive.as_ref().ok_or_else(kept_elsewhere)?;
+        let engine = Engine::over(archive.snapshot(), &self.options)?;
         Ok(self.engine.get_or_init(|| engine))
     }
 }

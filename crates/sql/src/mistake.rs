@@ -163,8 +163,10 @@ impl Mistake {
 
     /// What a function of the engine says of its arguments.
     pub(crate) fn said(message: &str) -> Self {
-        let message = plain(message.lines().next().unwrap_or(message));
-        phrases::refined("", Self { message, place: None, hint: None }, &[])
+        let mut lines = message.lines();
+        let first = plain(lines.next().unwrap_or(message));
+        let hint = lines.find_map(|line| line.strip_prefix("hint: ")).map(str::to_owned);
+        phrases::refined("", Self { message: first, place: None, hint }, &[])
     }
 
     /// With the place of the value that the message begins with, if it is in the question.

@@ -78,7 +78,7 @@ fn main() -> ExitCode {
         Command::Books(args) => command::books::run(&args),
         Command::Archive(args) => command::archive::run(&args),
         Command::Doctor(args) => command::doctor::run(&args),
-        Command::Completions(args) => Ok(command::shell::completions(&args, Arguments::command())),
+        Command::Completions(args) => command::shell::completions(&args, Arguments::command()),
         Command::Man(args) => command::shell::man(&args, Arguments::command()),
     };
     result.unwrap_or_else(|error| {
@@ -161,6 +161,8 @@ mod tests {
         let mut examples = 0;
         for (name, command) in leaves(&Arguments::command(), "weir") {
             let after = command.get_after_long_help().map(ToString::to_string).unwrap_or_default();
+            // a line that is too long for a help goes on after a backslash
+            let after = after.replace("\\\n", " ");
             for line in after.lines().map(str::trim).filter(|line| line.starts_with("weir ")) {
                 examples += 1;
                 if let Err(error) = Arguments::try_parse_from(words(line)) {

@@ -140,9 +140,10 @@ fn garbage_silence_and_a_thousand_connections_leave_it_answering() {
     }
     throw(server.address, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
     let silent: Vec<TcpStream> = (0..1000).filter_map(|_| TcpStream::connect(server.address).ok()).collect();
-    wait_until("connections are refused", || server.count("connections_refused") >= 900);
-    // who says nothing has no place for ever
-    wait_until("silent connections are closed", || server.count("connections_idle") >= 40 && server.counts.open() == 0);
+    // more than have a place are refused; who has one and says nothing has it for a while
+    let ended = || server.count("connections_refused") + server.count("connections_idle");
+    wait_until("silent connections end", || ended() >= silent.len() as u64 && server.counts.open() == 0);
+    assert!(server.count("connections_refused") > 0 && server.count("connections_idle") > 0);
     drop(silent);
     let grown = memory_octets().saturating_sub(before);
     assert!(grown < 300 << 20, "memory has grown by {} MiB", grown >> 20);

@@ -70,6 +70,8 @@ impl VisitorMut for Rewriter<'_> {
             *expression = value;
         } else if let Expr::Subquery(query) = expression {
             single_value(query);
+        } else if let Some(list) = in_search_path(expression, self.known) {
+            *expression = list;
         }
         ControlFlow::Continue(())
     }
@@ -147,6 +149,21 @@ fn bound_of_schemas(function: &Function) -> Option<i64> {
     } else {
         None
     }
+}
+
+/// `schema IN (SELECT ...)` over the schemas of the search path, as Grafana asks for each of them by its number, as a list.
+fn in_search_path(expression: &mut Expr, known: &Known) -> Option<Expr> {
+    let Expr::InSubquery { expr, subquery, negated } = expression else { return None };
+    let text = subquery.to_string().to_lowercase();
+    if !(text.contains("generate_series(") && text.contains("current_setting('search_path')")) {
+        return None;
+    }
+    let path = known.session.settings.iter().find(|(name, _)| name == "search_path").map(|(_, path)| path.as_str());
+    let schemas = path.unwrap_or("public").split(',').map(|schema| schema.trim().trim_matches('"'));
+    let schemas = schemas.map(|schema| if schema == "$user" { known.session.user.as_str() } else { schema });
+    let list = schemas.map(|schema| Expr::value(Value::SingleQuotedString(schema.to_owned()))).collect();
+    let expr = Box::new(std::mem::replace(expr.as_mut(), null()));
+    Some(Expr::InList { expr, list, negated: *negated })
 }
 
 /// Whether an expression is a column of `pg_type` that names a function: Postgres has numbers there.

@@ -9,7 +9,12 @@ SELECT
           quote_ident(table_schema) IN (
           SELECT
           CASE WHEN trim(s[i]) = '"$user"' THEN user ELSE trim(s[i]) END
-          FROM (SELECT 'public' AS a) AS one, (SELECT current_schemas(true) AS s, 2 AS i) AS two
+          FROM
+          generate_series(
+            array_lower(string_to_array(current_setting('search_path'),','),1),
+            array_upper(string_to_array(current_setting('search_path'),','),1)
+          ) as i,
+          string_to_array(current_setting('search_path'),',') s
           )
       THEN quote_ident(table_name)
       ELSE quote_ident(table_schema) || '.' || quote_ident(table_name)
@@ -28,7 +33,23 @@ SELECT
 -- rows
 SELECT quote_ident(column_name) AS "column", data_type AS "type"
     FROM information_schema.columns
-    WHERE quote_ident(table_name) = 'flows';
+    WHERE
+      CASE WHEN array_length(parse_ident('flows'),1) = 2
+        THEN quote_ident(table_schema) = (parse_ident('flows'))[1]
+          AND quote_ident(table_name) = (parse_ident('flows'))[2]
+        ELSE quote_ident(table_name) = 'flows'
+          AND
+          quote_ident(table_schema) IN (
+          SELECT
+            CASE WHEN trim(s[i]) = '"$user"' THEN user ELSE trim(s[i]) END
+          FROM
+          generate_series(
+            array_lower(string_to_array(current_setting('search_path'),','),1),
+            array_upper(string_to_array(current_setting('search_path'),','),1)
+          ) as i,
+          string_to_array(current_setting('search_path'),',') s
+          )
+      END;
 
 SELECT 1 FROM pg_extension WHERE extname = 'timescaledb';
 

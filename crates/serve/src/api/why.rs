@@ -127,7 +127,7 @@ mod tests {
     #[test]
     fn each_part_says_whether_it_takes_the_flow() {
         let flow = json!({ "protocol": 6, "src_addr": "10.0.0.1", "dst_port": 443, "bytes": "9007199254740993" });
-        let found = of("tcp and (src ip 10.0.0.2 or dst port 443) and not bytes < 100", &flow).expect("parts");
+        let found = of("proto tcp and (src ip 10.0.0.2 or dst port 443) and not bytes < 100", &flow).expect("parts");
         assert!(found.holds && found.kind == "and", "{found:?}");
         let either = &found.parts[1];
         assert_eq!(either.parts.iter().map(|part| part.holds).collect::<Vec<_>>(), [false, true]);
@@ -145,7 +145,7 @@ mod tests {
             json!({ "src_addr": "here" }),
             json!({ "start": "now" }),
         ] {
-            assert_eq!(of("tcp", &flow).expect_err("wrong").status, 400, "{flow}");
+            assert_eq!(of("proto tcp", &flow).expect_err("wrong").status, 400, "{flow}");
         }
     }
 }

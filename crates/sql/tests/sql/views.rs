@@ -53,8 +53,8 @@ fn batch(flows: &[Flow]) -> FlowBatch {
     let mut builder = FlowBatchBuilder::new(flows.len());
     builder.begin_rows(flows.len());
     let octets = |text: &str| parse_address(text).expect("an address");
-    for (row, (source, destination, port, bytes, name)) in flows.iter().enumerate() {
-        let ms = NEW_YEAR_MS + row as i64;
+    for (source, destination, port, bytes, name) in flows {
+        let ms = NEW_YEAR_MS + *bytes as i64;
         builder.time(Column::Received).push(Some(ms));
         builder.time(Column::Start).push(Some(ms));
         builder.time(Column::End).push(Some(ms));
@@ -143,9 +143,12 @@ fn no_statement_sees_rows_of_others() {
 fn nothing_but_flows_is_seen_through_a_view() {
     let folder = tempfile::tempdir().expect("a folder");
     archive(folder.path(), FLOWS);
-    let seen = Engine::open(folder.path(), &options(rows(RULE))).expect("an engine");
+    let journal = Some(folder.path().join("watch"));
+    let options = EngineOptions { reports: journal, ..options(rows(RULE)) };
+    let seen = Engine::open(folder.path(), &options).expect("an engine");
     assert_eq!(lines(seen.sql("SHOW TABLES")).expect("an answer").len(), 1);
-    for table in ["exporter_books", "exporter_options", "exporter_sequences", "interface_counters", "host_counters"] {
+    let of_flows = ["exporter_books", "exporter_options", "exporter_sequences", "interface_counters", "host_counters"];
+    for table in of_flows.into_iter().chain(["reports", "series"]) {
         let error = lines(seen.sql(&format!("SELECT count(*) FROM {table}"))).expect_err(table).to_string();
         assert!(error.contains(table), "{error}");
     }

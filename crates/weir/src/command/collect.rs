@@ -31,9 +31,11 @@ Examples:
   Collect NetFlow and IPFIX from everywhere, keep 90 days or 500 GB:
     weir collect --listen 0.0.0.0:2055 --archive flows --max-age 90d --max-size 500GB
   IPFIX over TLS from exporters with a certificate of your own authority:
-    weir collect --listen tls://0.0.0.0:4740 --tls-cert own.pem --tls-key own.key --tls-ca ca.pem --archive flows
+    weir collect --listen tls://0.0.0.0:4740 --tls-cert own.pem --tls-key own.key --tls-ca ca.pem \\
+      --archive flows
   Also store flows in Cassandra, three times and for 90 days:
-    weir collect --archive flows --max-age 7d --to 'cassandra://10.0.0.1,10.0.0.2/weir?replication=3&ttl=90d'
+    weir collect --archive flows --max-age 7d \\
+      --to 'cassandra://10.0.0.1,10.0.0.2/weir?replication=3&ttl=90d'
   Keep the countries of addresses and the names of interfaces with the flows:
     weir collect --archive flows --geo-mmdb GeoLite2-Country.mmdb --interfaces interfaces.csv
   See the chain that this command is:

@@ -36,7 +36,8 @@ Examples:
   As a probe that sends NetFlow v9 to two collectors:
     weir meter eth0 --to 192.0.2.1:2055 --to 192.0.2.2:2055 --protocol netflow-v9
   Straight into Cassandra, from every host that has traffic of its own:
-    weir meter eth0 --to 'cassandra://10.0.0.1,10.0.0.2/weir?replication=3&ttl=90d' --spool /var/lib/weir/spool
+    weir meter eth0 --to 'cassandra://10.0.0.1,10.0.0.2/weir?replication=3&ttl=90d' \\
+      --spool /var/lib/weir/spool
   Only web traffic, one flow for both directions:
     weir meter trace.pcap --packet-filter 'tcp port 443' --biflow --format table";
 

@@ -34,7 +34,7 @@ Examples:
   weir query -R flows --statistic srcip/bytes --limit 10 'proto tcp'
   weir query -R flows --aggregate srcip,dstport --order bytes 'net 192.0.2.0/24'
   weir query -R flows --last 15m 'proto udp'
-  weir query -R flows --from 'yesterday 08:00' --until 'yesterday 09:00' --format csv 'host 192.0.2.1'
+  weir query -R flows --from 'yesterday 08:00' --until 'yesterday 09:00' --format csv 'port 53'
   weir query -R flows --statistic inif/bytes --interfaces interfaces.csv
   weir query -R flows --plot day.svg --plot-by dstport 'proto tcp'";
 

@@ -1,7 +1,7 @@
 //! `weir completions` and `weir man`: what shells and `man` know of the command line, made from its own tree.
 
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -33,9 +33,14 @@ pub(crate) struct ManArgs {
     folder: PathBuf,
 }
 
-pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> ExitCode {
-    clap_complete::generate(args.shell, &mut command, "weir", &mut io::stdout());
-    ExitCode::SUCCESS
+pub(crate) fn completions(args: &CompletionsArgs, mut command: Command) -> anyhow::Result<ExitCode> {
+    // made whole before it is written: making it panics where a reader such as head has gone
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command, "weir", &mut script);
+    match io::stdout().write_all(&script) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error).context("cannot write the completions"),
+        _ => Ok(ExitCode::SUCCESS),
+    }
 }
 
 pub(crate) fn man(args: &ManArgs, command: Command) -> anyhow::Result<ExitCode> {

@@ -22,10 +22,12 @@ use crate::time_args::zone;
 const EXAMPLES: &str = "\
 Examples:
   weir sql -R flows 'SELECT count(*) FROM flows'
-  weir sql -R flows \"SELECT src_addr, sum(bytes) AS bytes FROM flows WHERE cidr(dst_addr, '192.0.2.0/24') GROUP BY src_addr ORDER BY bytes DESC LIMIT 10\"
-  weir sql -R flows --table hosts=hosts.csv 'SELECT name, sum(bytes) FROM flows JOIN hosts ON src_addr = address GROUP BY name'
+  weir sql -R flows 'SELECT dst_port, sum(bytes) FROM flows GROUP BY 1 ORDER BY 2 DESC LIMIT 10'
+  weir sql -R flows \"SELECT count(*) FROM flows WHERE cidr(dst_addr, '192.0.2.0/24')\"
+  weir sql -R flows --table hosts=hosts.csv \\
+    'SELECT name, sum(bytes) FROM flows JOIN hosts ON src_addr = address GROUP BY name'
   weir sql -R flows --format csv - < statement.sql
-  weir sql -R flows \"SELECT start, end, src_addr FROM flows WHERE protocol = 'TCP' AND start > 'yesterday 14:00'\"
+  weir sql -R flows \"SELECT * FROM flows WHERE protocol = 'TCP' AND start > 'yesterday 14:00'\"
   weir sql -R flows                                  # a shell: \\? for help";
 
 /// Query the archive in SQL

@@ -30,7 +30,7 @@ Examples:
     weir user ls --file /etc/weir/users.toml
     weir user password ann --file /etc/weir/users.toml
     weir user remove bob --file /etc/weir/users.toml
-  weir serve reads the file at its start, on SIGHUP and on POST /api/v1/reload, when its configuration has
+  The configuration names the file; it is read at the start, on SIGHUP and on POST /api/v1/reload:
     [access]
     users_file = \"/etc/weir/users.toml\"";
 

@@ -516,7 +516,7 @@ fn what_cannot_be_served_is_said_before_anything_is_written() {
     std::fs::write(&config, "[htpp]\nlisten = '127.0.0.1:0'\n").expect("written");
     let misspelt = error(weir().arg("serve").arg(&config).arg("--check"));
     assert!(
-        misspelt.contains("weir.toml: 'htpp' is no section") && misspelt.contains("hint: did you mean 'http'?"),
+        misspelt.contains("weir.toml: line 1: 'htpp' is no section") && misspelt.contains("hint: did you mean 'http'?"),
         "{misspelt}"
     );
     std::fs::write(&config, "[collect]\nlisten = '127.0.0.1:0'\n[http]\nlisten = '127.0.0.1:0'\n").expect("written");

@@ -299,7 +299,7 @@ fn users_are_made_by_a_command_and_read_without_a_restart() {
             "[archive]\nfolder = '{archive}'\n[access]\nusers_file = 'users.toml'\n[[roles]]\nname = 'part'\nrows = '{rule}'\n"
         )
     };
-    std::fs::write(&config, with_rule("tcp")).expect("written");
+    std::fs::write(&config, with_rule("proto tcp")).expect("written");
     let service = Service::start(&[&config.display().to_string()]);
     let bob = format!("Authorization: Bearer {}", user(&["add", "bob", "--role", "part", "--token"]));
     assert!(user(&["ls"]).contains("bob: part, 1 tokens"));
@@ -311,11 +311,11 @@ fn users_are_made_by_a_command_and_read_without_a_restart() {
     assert_eq!((status(&admin), status(&bob)), (200, 200));
     assert_eq!(service.ask("POST", "/api/v1/reload", &[&bob], "").problem().0, 403);
     // what is wrong leaves all as it was, and says why
-    std::fs::write(&config, with_rule("tcp and and")).expect("written");
+    std::fs::write(&config, with_rule("proto tcp and and")).expect("written");
     let (status_of_wrong, why) = reload().problem();
     assert!(status_of_wrong == 400 && why.contains("role 'part'") && why.contains("weir.toml"), "{why}");
     assert_eq!((status(&admin), status(&bob)), (200, 200));
-    std::fs::write(&config, format!("[http]\ncache = '1MiB'\n{}", with_rule("udp"))).expect("written");
+    std::fs::write(&config, format!("[http]\ncache = '1MiB'\n{}", with_rule("proto udp"))).expect("written");
     assert_eq!(reload().json()["restart_needed"], json!(["http"]));
     user(&["remove", "bob"]);
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(service.child.id() as i32), nix::sys::signal::Signal::SIGHUP)

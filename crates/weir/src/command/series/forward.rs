@@ -20,7 +20,8 @@ Examples:
   Send the steps of a minute to a Prometheus that runs with --web.enable-remote-write-receiver:
     weir series forward -R flows --to http://localhost:9090
   Send hosts and interfaces of this collector to VictoriaMetrics, with a label that names it:
-    weir series forward -R flows --by src_addr --by exporter+in_if --to http://10.0.0.5:8428 --label collector=north
+    weir series forward -R flows --by src_addr --by exporter+in_if \\
+      --to http://10.0.0.5:8428 --label collector=north
   Store what there is in the table series of a keyspace, and end:
     weir series forward -R flows --to 'cassandra://10.0.0.1/weir?ttl=90d' --until-end";
 
