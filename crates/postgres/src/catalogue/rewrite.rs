@@ -158,7 +158,7 @@ fn in_search_path(expression: &mut Expr, known: &Known) -> Option<Expr> {
     if !(text.contains("generate_series(") && text.contains("current_setting('search_path')")) {
         return None;
     }
-    let path = known.session.settings.iter().find(|(name, _)| name == "search_path").map(|(_, path)| path.as_str());
+    let path = known.session.settings.iter().find(|(name, _)| *name == "search_path").map(|(_, path)| path.as_str());
     let schemas = path.unwrap_or("public").split(',').map(|schema| schema.trim().trim_matches('"'));
     let schemas = schemas.map(|schema| if schema == "$user" { known.session.user.as_str() } else { schema });
     let list = schemas.map(|schema| Expr::value(Value::SingleQuotedString(schema.to_owned()))).collect();
