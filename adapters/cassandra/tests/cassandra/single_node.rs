@@ -18,6 +18,8 @@ const ROWS: u64 = 2000;
 fn a_node_that_is_killed_and_paused_under_load_loses_nothing() {
     let Some(cluster) = Cassandra::start(&NodeOptions::default()) else { return };
     let dir = tempfile::tempdir().expect("a folder");
+    // reading back may take the time that it takes
+    let patient = options(&cluster, "shards=4");
     let options = options(&cluster, "shards=4&request_timeout=1s");
     let (mut writer, _) = Writer::open(dir.path(), ArchiveOptions::default()).expect("an archive");
     let mut append = |at: u64| {
@@ -41,7 +43,7 @@ fn a_node_that_is_killed_and_paused_under_load_loses_nothing() {
     let counts = forwarding.end();
     assert_eq!((counts.rows_forwarded, counts.rows_refused, counts.rows_lost), (200 * ROWS, 0, 0));
     assert!(counts.failures > 0 && counts.retries > 0, "{counts:?}");
-    assert_each_once(&options, 200 * ROWS);
+    assert_each_once(&patient, 200 * ROWS);
 }
 
 #[test]

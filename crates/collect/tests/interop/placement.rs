@@ -38,7 +38,8 @@ pub(crate) fn check(datagram: &Datagram, header: &HeaderSeen, record: &Record, r
     }
     for (column, found) in &row.cells {
         let in_list = in_a_list(*column, row).as_ref() == Some(found);
-        if !cells.contains_key(column) && !OF_THE_DATAGRAM.contains(column) && !in_list {
+        let is_named = *column == Column::Application && has_application_number(record);
+        if !cells.contains_key(column) && !OF_THE_DATAGRAM.contains(column) && !in_list && !is_named {
             problems.push(format!("{column} is {found:?} and nothing says so: {:?}", row.nested));
         }
     }
@@ -63,6 +64,11 @@ fn of_the_datagram(datagram: &Datagram, header: &HeaderSeen, row: &Row) -> Vec<S
     }
     let wrong = wanted.into_iter().filter(|(column, cell)| row.cells.get(column) != Some(cell));
     wrong.map(|(column, cell)| format!("{column} is {:?}, not {cell:?}", row.cells.get(&column))).collect()
+}
+
+/// Whether a record has the number of an application, which stands for a name: applicationId, or the label of YAF.
+fn has_application_number(record: &Record) -> bool {
+    record.fields.iter().any(|field| matches!((field.element.enterprise, field.element.id), (0, 95) | (6871, 33)))
 }
 
 /// YAF tells the flags of the first packet and of the others apart, and those of the other direction with bit 14 set.

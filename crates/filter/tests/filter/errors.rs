@@ -39,7 +39,7 @@ fn unknown_directions() {
 fn incomplete() {
     check(
         "src",
-        "   ^ 'src' is not complete\nhint: after 'src' may come: and, as, geo, host, ip, mac, mask, nat, net, nip, nport, or, port, tos, tun, tz, vlan, xip, xlate, xport",
+        "   ^ 'src' is not complete\nhint: after 'src' may come: and, as, country, geo, host, ip, label, mac, mask, nat, net, nip, nport, or, port, tos, tun, tz, vlan, xip, xlate, xport",
     );
     check("port", "    ^ expected a number after 'port', found the end");
     check(

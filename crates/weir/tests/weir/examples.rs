@@ -39,6 +39,8 @@ const NOT_RUN: &[(&str, &str)] = &[
 /// Where the paths of examples are in the folder of the test.
 const PLACES: &[(&str, &str)] = &[
     ("config init weir.toml", "config init made.toml"),
+    // a host of the generator
+    ("--key 192.0.2.7", "--key 10.0.0.0"),
     ("/var/lib/weir/archive", "flows"),
     ("/var/lib/weir", "flows"),
     ("/var/flows", "nfcapd"),

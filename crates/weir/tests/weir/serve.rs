@@ -351,9 +351,9 @@ fn a_question_costs_no_record_and_the_end_is_in_order() {
     let archive = folder.path().join("archive").display().to_string();
     let service = Service::start(&["--archive", &archive, "--collect", "127.0.0.1:0"]);
     let target = service.collector.expect("it collects").to_string();
-    let records = 60_000;
+    let records = 100_000;
     let mut generator = weir();
-    generator.args(["generate", "--to", &target, "--records", &records.to_string(), "--rate", "20000"]);
+    generator.args(["generate", "--to", &target, "--records", &records.to_string(), "--rate", "10000"]);
     let mut generator = generator.stdout(Stdio::null()).spawn().expect("it generates");
     let (mut asked, mut bomb) = (0, None);
     while generator.try_wait().expect("a status").is_none() {
@@ -361,11 +361,11 @@ fn a_question_costs_no_record_and_the_end_is_in_order() {
         service.get("/timeline?by=dstport&points=100");
         assert_eq!(service.sql("SELECT count(*), sum(bytes) FROM flows").status, 200);
         asked += 1;
-        if asked == 3 {
+        if asked == 2 {
             bomb = Some(begin(&service, ENDLESS));
         }
     }
-    assert!(asked > 3);
+    assert!(asked > 2, "it was asked {asked} times");
     service.wait_for("/info", |info| info["archive"]["flows"] == records);
     let metrics = service.ask("GET", "/metrics", &[], "").body;
     assert!(metrics.ends_with("# EOF\n"), "{metrics}");
