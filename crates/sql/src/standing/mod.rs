@@ -16,12 +16,17 @@ mod cache;
 pub mod dialect;
 mod history;
 mod keys;
+mod pane_aggregates;
+mod pane_rows;
 pub(crate) mod planner;
 mod query;
+mod session;
 mod slot;
 mod window_table;
 mod window_time;
 
+pub use pane_rows::{PaneRows, WindowPane};
 pub use query::{QuerySetup, StandingEngine, StandingOptions, StandingQuery};
+pub use session::{Run, Session, SessionInput, SessionKind};
 pub use slot::{Window, WindowRows};
 pub use window_time::{WindowKind, WindowSpec};

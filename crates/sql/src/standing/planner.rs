@@ -24,6 +24,7 @@ use weir_flow::{Column, ColumnType, Table};
 
 use super::arguments::{Call, named_table};
 use super::history::{BaseTable, HistoryTable};
+use super::session::SessionRelation;
 use super::slot::{Place, Slot, Window};
 use super::window_table::WindowTable;
 use super::window_time::{WindowKind, WindowSpec, WindowTime};
@@ -70,6 +71,7 @@ impl Bound {
 #[derive(Debug, Default)]
 pub(crate) struct StatementRelations {
     pub(crate) windows: Vec<WindowSpec>,
+    pub(crate) sessions: Vec<SessionRelation>,
     pub(crate) bounds: Vec<Bound>,
     pub(crate) has_history: bool,
 }
@@ -134,7 +136,11 @@ impl WindowPlanner {
     }
 
     /// The first argument of a function as a relation: of WITH, or a table.
-    fn relation(&self, call: &mut Call<'_>, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
+    pub(super) fn relation(
+        &self,
+        call: &mut Call<'_>,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<LogicalPlan> {
         let (factor, name) = match call.required("table")? {
             Ast::Identifier(name) => {
                 (named_table(ObjectName::from(vec![name.clone()])), Some(context.normalize_ident(name.clone())))
@@ -167,13 +173,14 @@ impl RelationPlanner for WindowPlanner {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };
         let function = function_name(name);
-        let is_ours = matches!(function.as_str(), "tumble" | "hop" | "history" | "same_time");
+        let is_ours = matches!(function.as_str(), "tumble" | "hop" | "session" | "history" | "same_time");
         if !is_ours {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         }
         let mut call = Call::new(&function, &args.args)?;
         let plan = match (function.as_str(), &self.standing) {
             ("tumble" | "hop", standing) => self.window(&function, &mut call, standing.as_ref(), context)?,
+            ("session", standing) => self.session(&mut call, standing.as_ref(), context)?,
             ("history", Some(standing)) => {
                 let rows = self.relation(&mut call, context)?;
                 history(rows, &mut call, standing, context)?
@@ -217,12 +224,7 @@ impl WindowPlanner {
         context: &mut dyn RelationPlannerContext,
     ) -> Result<LogicalPlan> {
         let rows = self.relation(call, context)?;
-        let time = match (call.has("time"), &standing) {
-            // the time of the watch, when only lengths are given
-            (false, Some(standing)) if !call.has_positional() => usual_time(&rows, standing)?,
-            _ => context.sql_to_expr(call.required("time")?.clone(), rows.schema())?,
-        };
-        let Expr::Column(time) = time else { return plan_err!("{}: {time} is no column", call.function) };
+        let time = time_of(call, &rows, standing, context)?;
         let first = call.required(if function == "hop" { "slide" } else { "size" })?;
         let slide_ms = call.millis(first, context)?;
         let size_ms = if function == "hop" {
@@ -243,6 +245,24 @@ impl WindowPlanner {
             None => over_rows(rows, time, kind),
             Some(standing) => of_stream(rows, &time, kind, standing),
         }
+    }
+}
+
+/// The column of a relation that a window goes by.
+pub(super) fn time_of(
+    call: &mut Call<'_>,
+    rows: &LogicalPlan,
+    standing: Option<&Arc<StatementContext>>,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<SqlColumn> {
+    let time = match (call.has("time"), standing) {
+        // the time of the watch, when only lengths are given
+        (false, Some(standing)) if !call.has_positional() => usual_time(rows, standing)?,
+        _ => context.sql_to_expr(call.required("time")?.clone(), rows.schema())?,
+    };
+    match time {
+        Expr::Column(time) => Ok(time),
+        other => plan_err!("{}: {other} is no column", call.function),
     }
 }
 
@@ -287,6 +307,9 @@ fn of_stream(
     standing: &Arc<StatementContext>,
 ) -> Result<LogicalPlan> {
     let inner = windows_of(&rows)?;
+    if standing.found().sessions.iter().any(|session| inner.contains(&session.relation)) {
+        return plan_err!("a window is of flows or of windows, and not of sessions");
+    }
     let column = match inner.first() {
         // windows of what windows gave: by the time of the rows that those are made of
         Some(relation) => standing.found().windows.get(*relation).map(|spec| spec.time),
@@ -335,6 +358,23 @@ pub(crate) fn windows_of(plan: &LogicalPlan) -> Result<Vec<usize>> {
     Ok(windows)
 }
 
+/// The columns that a plan reads of windows.
+pub(crate) fn columns_of(plan: &LogicalPlan) -> Result<Vec<Column>> {
+    let mut columns = Vec::new();
+    plan.apply_with_subqueries(|node| {
+        if of_provider(node, WindowTable::relation).is_some() {
+            let found = node.schema().fields().iter().filter_map(|field| Column::by_name(field.name()));
+            for column in found {
+                if !columns.contains(&column) {
+                    columns.push(column);
+                }
+            }
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(columns)
+}
+
 /// A plan over one window as one over all windows that its rows are in, which must be a whole number of them.
 fn over_each_window(plan: LogicalPlan, outer: WindowKind) -> Result<LogicalPlan> {
     let plan = plan.transform_up_with_subqueries(|node| {
@@ -368,13 +408,16 @@ pub(crate) fn of_provider<T: TableProvider, V>(node: &LogicalPlan, value: impl F
 
 /// What a scan reads that gets another source.
 #[derive(Debug, Clone, Copy)]
-enum Source {
+pub(super) enum Source {
     Base(Table),
     Window,
 }
 
 /// A plan whose tables have other sources; views are opened for that.
-fn with_sources(plan: LogicalPlan, source: &dyn Fn(Source) -> Option<Arc<dyn TableProvider>>) -> Result<LogicalPlan> {
+pub(super) fn with_sources(
+    plan: LogicalPlan,
+    source: &dyn Fn(Source) -> Option<Arc<dyn TableProvider>>,
+) -> Result<LogicalPlan> {
     let plan = plan.transform_up_with_subqueries(|node| {
         let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
         if let Some(view) = scan.source.get_logical_plan() {
@@ -396,7 +439,7 @@ fn with_sources(plan: LogicalPlan, source: &dyn Fn(Source) -> Option<Arc<dyn Tab
 }
 
 /// The column of flows that a column of a plan is.
-fn origin(plan: &LogicalPlan, column: &SqlColumn) -> Option<Column> {
+pub(super) fn origin(plan: &LogicalPlan, column: &SqlColumn) -> Option<Column> {
     match plan {
         LogicalPlan::TableScan(scan) => match scan.source.get_logical_plan() {
             Some(view) => origin(&view, &SqlColumn::from_name(&column.name)),
