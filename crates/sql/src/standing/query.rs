@@ -291,7 +291,8 @@ impl StandingQuery {
             return Ok(session);
         }
         Err(EngineError::from(Mistake {
-            message: "sessions end when their keys fall silent, and the other windows of the statement do not".to_owned(),
+            message: "sessions end when their keys fall silent, and the other windows of the statement do not"
+                .to_owned(),
             place: None,
             hint: Some("make a watch of its own for the other windows, or name SESSION once, in WITH".to_owned()),
         }))
