@@ -31,7 +31,7 @@ struct Ranges {
 
 /// A bit for each of a few IPv4 addresses, by a hash: of those that are not in the set, one in a hundred has a bit that is
 /// set, and all others are known by one look. Addresses that a question was made of are often neighbours, which no
-/// [`Index`] tells apart.
+/// [`Index`] distinguishes.
 #[derive(PartialEq, Eq)]
 pub(crate) struct Probe(Box<[u64; PROBE_WORDS]>);
 
@@ -41,7 +41,7 @@ const PROBE_WORDS: usize = 1 << 10;
 /// Ranges from which a [`Probe`] pays.
 const PROBE_RANGES_MIN: usize = 9;
 
-/// Addresses up to which a [`Probe`] tells most others apart.
+/// Addresses up to which a [`Probe`] distinguishes most others.
 const PROBE_ADDRESSES_MAX: u64 = 1 << 10;
 
 impl Probe {
@@ -293,7 +293,7 @@ impl AddressSet {
         lies_in(v4_index.candidates(v4, (address >> v4_index.shift) as usize), address)
     }
 
-    /// What tells most addresses apart that are not in the set.
+    /// The hash of the IPv4 addresses, where there are few.
     pub(crate) fn v4_probe(&self) -> Option<&Probe> {
         self.0.v4_probe.as_ref()
     }

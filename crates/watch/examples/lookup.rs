@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arrow::array::RecordBatch;
 use weir_archive::{ArchiveHandle, HandleOptions, Snapshot};
 use weir_flow::{Column, FlowBatchBuilder};
 use weir_sql::standing::dialect::Parameter;
@@ -50,9 +51,8 @@ fn milliseconds(mut times: Vec<Duration>) -> String {
 /// How long an answer takes; its rows are added up.
 fn ask(query: &mut StandingQuery, snapshot: &Arc<Snapshot>, start_ms: i64, seed: u64, rows: &mut usize) -> Duration {
     let asked = Instant::now();
-    let answer =
-        query.answer(vec![window(start_ms, seed)], Some(snapshot), Duration::from_mins(10)).expect("an answer");
-    *rows += answer.iter().map(|batch| batch.num_rows()).sum::<usize>();
+    let answer = query.answer(&[window(start_ms, seed)], Some(snapshot), Duration::from_mins(10)).expect("an answer");
+    *rows += answer.iter().map(RecordBatch::num_rows).sum::<usize>();
     asked.elapsed()
 }
 

@@ -119,7 +119,7 @@ fn take(query: &mut StandingQuery, batches: &[RecordBatch]) -> Taken {
         }
         for window in closed.drain(..) {
             let asked = Instant::now();
-            let answer = query.answer(window.rows, None, Duration::from_mins(10)).expect("an answer");
+            let answer = query.answer(&window.rows, None, Duration::from_mins(10)).expect("an answer");
             taken.rows += answer.iter().map(RecordBatch::num_rows).sum::<usize>();
             taken.answer_max = taken.answer_max.max(asked.elapsed());
             taken.windows += 1;

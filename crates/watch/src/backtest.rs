@@ -146,9 +146,8 @@ impl Backtest {
             outcome.windows += 1;
             let (first_ms, _) = outcome.range_ms.unwrap_or((end_ms, end_ms));
             outcome.range_ms = Some((first_ms, end_ms));
-            let asked = ClosedWindow { rows: Vec::new(), ..closed_window.clone() };
-            let (answer, reports) = self.watch.ask(closed_window, Some(&self.snapshot))?;
-            window(&asked, &answer);
+            let (answer, reports) = self.watch.ask(&closed_window, Some(&self.snapshot))?;
+            window(&closed_window, &answer);
             let Selection { new: reports, suppressed } =
                 repeats.select(reports, self.watch.file.options.reports.reports_max);
             outcome.suppressed += suppressed;

@@ -70,10 +70,11 @@ struct Piece {
 pub(crate) struct Pieces {
     pieces: Receiver<Result<Piece, WatchError>>,
     at_ms: i64,
+    end_ms: i64,
 }
 
 impl Pieces {
-    /// Those from a time up to another one; at most so many rows at a time, unless they are of one second.
+    /// Those from a time up to another one; at most `rows_max` rows at a time, unless they are of one second.
     pub(crate) fn between(
         flows: &Arc<Flows>,
         columns: &[Column],
@@ -95,14 +96,14 @@ impl Pieces {
             while reader.at_ms < reader.end_ms {
                 let piece = reader.read_next();
                 let is_last = piece.is_err();
-                // nobody waits for it when the windows before were all that was wanted
+                // the receiver is gone when the windows before were all that was wanted
                 if sender.send(piece).is_err() || is_last {
                     break;
                 }
             }
         };
         thread::Builder::new().name("watch-pieces".to_owned()).spawn(read).map_err(WatchError::Thread)?;
-        Ok(Self { pieces, at_ms: from_ms })
+        Ok(Self { pieces, at_ms: from_ms, end_ms })
     }
 
     /// The time up to which rows were loaded.
@@ -112,8 +113,11 @@ impl Pieces {
 
     /// Loads the next piece; gives its rows. `None` when there is no other.
     pub(crate) fn load(&mut self, windows: &mut OpenWindows) -> Result<Option<u64>, WatchError> {
-        let Ok(piece) = self.pieces.recv() else { return Ok(None) };
-        let piece = piece?;
+        let piece = match self.pieces.recv() {
+            Ok(piece) => piece?,
+            Err(_) if self.at_ms >= self.end_ms => return Ok(None),
+            Err(_) => return Err(WatchError::ReaderEnded),
+        };
         piece.batches.iter().for_each(|rows| windows.load(rows));
         self.at_ms = piece.to_ms;
         Ok(Some(piece.rows))

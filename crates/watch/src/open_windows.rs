@@ -9,7 +9,7 @@ use crate::window_clock::WindowClock;
 /// The windows of a watch that are open. Each kind keeps rows in its way, and time moves for both alike.
 #[derive(Debug)]
 pub(crate) enum OpenWindows {
-    Panes(Panes),
+    Panes(Box<Panes>),
     Sessions(Box<Sessions>),
 }
 

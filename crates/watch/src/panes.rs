@@ -233,7 +233,9 @@ impl Panes {
         let future = self.panes.split_off(&(open_end_ms + 1));
         self.counts.rows_future += future.values().map(|pane| pane.rows()).sum::<u64>();
         self.late = LateWindows::default();
-        future.values().for_each(|pane| pane.close());
+        for pane in future.values() {
+            pane.close();
+        }
         true
     }
 
@@ -384,7 +386,9 @@ impl Panes {
         let open_ms = end_ms.saturating_add(self.first.kind.slide_ms).saturating_sub(self.size_max_ms);
         let keep_after_ms = open_ms.saturating_sub(self.options.late_ms);
         let kept = self.panes.split_off(&(keep_after_ms + 1));
-        std::mem::replace(&mut self.panes, kept).values().for_each(|pane| pane.close());
+        for pane in std::mem::replace(&mut self.panes, kept).values() {
+            pane.close();
+        }
     }
 }
 

@@ -162,7 +162,7 @@ pub struct ReportMaker {
     is_of_sessions: bool,
 }
 
-/// The window from where the session of a row begins, if the row says so.
+/// The window from where the session of a row begins, if the row has the column.
 fn of_session(window: Window, row: &Map<String, Value>) -> Window {
     let start = row.get("window_start").and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
     start.map_or(window, |start| Window { start_ms: start.as_millisecond(), ..window })

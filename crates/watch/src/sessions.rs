@@ -21,9 +21,9 @@ use weir_sql::standing::{Run, SessionInput, SessionKind, Window, WindowRows, Win
 use crate::panes::{ClosedWindow, EMPTY_WINDOWS_MAX, PaneCounts, times};
 use crate::window_clock::WindowClock;
 
-/// Rows of sessions that were given which are kept besides those of open ones: beyond that, memory is made free.
+/// Rows of sessions that were given which may stay in memory next to those of open ones; beyond that, memory is freed.
 const DEAD_ROWS_MAX: u64 = 65_536;
-/// Rows of a batch when memory is made free.
+/// Rows of a batch when memory is freed.
 const BATCH_ROWS: usize = 65_536;
 
 /// How sessions are kept.
@@ -60,6 +60,8 @@ struct OpenKey {
     /// Rows of sessions that were not given.
     rows: Vec<KeptRow>,
     is_sorted: bool,
+    /// The time of the first of them, if there is one.
+    first_ms: Option<i64>,
     /// The run of the session that was given last: it may go on.
     before: Option<Run>,
     /// When it is looked at next: not after its first session ends.
@@ -75,20 +77,14 @@ impl OpenKey {
 
     fn push(&mut self, row: KeptRow) {
         self.is_sorted &= self.rows.last().is_none_or(|last| last.time_ms <= row.time_ms);
+        self.first_ms = Some(self.first_ms.map_or(row.time_ms, |first_ms| first_ms.min(row.time_ms)));
         self.rows.push(row);
-    }
-
-    fn first_ms(&self) -> Option<i64> {
-        if self.is_sorted {
-            self.rows.first().map(|row| row.time_ms)
-        } else {
-            self.rows.iter().map(|row| row.time_ms).min()
-        }
     }
 
     /// When its first session ends, or its last one cannot go on.
     fn next_end_ms(&mut self, kind: SessionKind) -> i64 {
         self.sort();
+        self.first_ms = self.rows.first().map(|row| row.time_ms);
         match kind.first(self.before, self.rows.iter().map(|row| row.time_ms)) {
             Some(session) => session.end_ms,
             None => self.before.map_or(i64::MIN, |run| run.last_ms.saturating_add(kind.gap_ms)),
@@ -236,7 +232,9 @@ impl Sessions {
         self.schedule.clear();
         let mut places: Vec<usize> = self.places.values().copied().collect();
         places.sort_unstable();
-        places.into_iter().for_each(|place| self.reschedule(place));
+        for place in places {
+            self.reschedule(place);
+        }
         true
     }
 
@@ -306,12 +304,12 @@ impl Sessions {
         converter.convert_columns(&columns).map(Some)
     }
 
-    /// Keeps a row; false, and counted, when it is late or there is no room.
+    /// Keeps a row; false, and counted, when it is late or over a limit.
     fn keep(&mut self, name: &[u8], row: KeptRow, given_through_ms: Option<i64>) -> bool {
         let place = self.places.get(name).copied();
         let key = place.and_then(|place| self.keys.get(place));
         let is_late = given_through_ms.is_some_and(|given_ms| row.time_ms < given_ms);
-        if is_late && key.and_then(OpenKey::first_ms).is_none_or(|first_ms| row.time_ms < first_ms) {
+        if is_late && key.and_then(|key| key.first_ms).is_none_or(|first_ms| row.time_ms < first_ms) {
             self.counts.rows_late += 1;
             self.counts.rows_late_dropped += 1;
             return false;
@@ -338,13 +336,10 @@ impl Sessions {
 
     fn open(&mut self, name: &[u8]) -> usize {
         let key = OpenKey { name: name.into(), is_sorted: true, look_at_ms: i64::MAX, ..OpenKey::default() };
-        let place = match self.free.pop() {
-            Some(place) => place,
-            None => {
-                self.keys.push(OpenKey::default());
-                self.keys.len() - 1
-            }
-        };
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.keys.push(OpenKey::default());
+            self.keys.len() - 1
+        });
         if let Some(free) = self.keys.get_mut(place) {
             *free = key;
         }
@@ -373,7 +368,8 @@ impl Sessions {
             let ended = self.ended_through(end_ms);
             let is_empty = ended.rows.is_empty();
             if self.clock.is_given(end_ms) && (!is_empty || self.options.empty_windows) {
-                closed.push(self.window(end_ms, &ended));
+                let window = self.window(end_ms, &ended);
+                closed.push(window);
             }
             self.release(&ended.rows);
             end_ms = end_ms.saturating_add(kind.slide_ms);
@@ -392,7 +388,7 @@ impl Sessions {
     }
 
     /// Takes the rows of the sessions that end at a time or before. Those that ended in steps before are dropped: they were
-    /// given by whoever began the watch.
+    /// given before a restart.
     fn ended_through(&mut self, end_ms: i64) -> Ended {
         let mut ended = Ended::default();
         let after_ms = end_ms.saturating_sub(self.options.windows.kind.slide_ms);
@@ -413,20 +409,27 @@ impl Sessions {
     }
 
     /// The rows of sessions that ended, as a window that reaches from the first of them to the end of the step.
-    fn window(&self, end_ms: i64, ended: &Ended) -> ClosedWindow {
+    fn window(&mut self, end_ms: i64, ended: &Ended) -> ClosedWindow {
         let start_ms = ended.starts.iter().min().copied();
         let window = Window { start_ms: start_ms.unwrap_or(end_ms - self.options.windows.kind.slide_ms), end_ms };
         let (relation, relations) = self.options.relation;
         let mut rows = vec![WindowRows::default(); relations.max(relation + 1)];
-        // the rows are there, and are of one schema
-        let batch = self.gathered(&ended.rows).and_then(|batch| with_bounds(&batch, &ended.starts, &ended.ends)).ok();
+        let mut batches = Vec::new();
+        if !ended.rows.is_empty() {
+            let gathered = self.gathered(&ended.rows);
+            match gathered.and_then(|batch| with_bounds(&batch, &ended.starts, &ended.ends)) {
+                Ok(batch) => batches.push(batch),
+                // more than a batch can have of a column
+                Err(_) => self.counts.rows_failed += ended.rows.len() as u64,
+            }
+        }
         if let Some(place) = rows.get_mut(relation) {
-            *place = WindowRows::of(window, batch.into_iter().collect());
+            *place = WindowRows::of(window, batches);
         }
         ClosedWindow { end_ms, rows, is_correction: false }
     }
 
-    /// Rows in one batch.
+    /// Rows in one batch; there is one at least.
     fn gathered(&self, rows: &[KeptRow]) -> Result<RecordBatch, ArrowError> {
         let mut places = HashMap::new();
         let mut batches = Vec::new();
@@ -438,6 +441,9 @@ impl Sessions {
                 batches.len() - 1
             });
             indices.push((place, row.row as usize));
+        }
+        if batches.is_empty() {
+            return Err(ArrowError::InvalidArgumentError("no rows".to_owned()));
         }
         interleave_record_batch(&batches, &indices)
     }

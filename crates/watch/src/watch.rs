@@ -93,7 +93,7 @@ impl Watch {
             rows_max: options.rows_max,
             empty_windows: options.empty_windows,
         });
-        Ok(panes.map(OpenWindows::Panes))
+        Ok(panes.map(|panes| OpenWindows::Panes(Box::new(panes))))
     }
 
     /// How long after it has closed a window is asked again for late flows, in milliseconds.
@@ -124,12 +124,12 @@ impl Watch {
     /// The answer about a window, and its reports.
     pub(crate) fn ask(
         &mut self,
-        closed: ClosedWindow,
+        closed: &ClosedWindow,
         history: Option<&Arc<Snapshot>>,
     ) -> Result<(Vec<RecordBatch>, Vec<Report>), WatchError> {
-        let window = self.longest(&closed);
+        let window = self.longest(closed);
         let time_max = Duration::from_millis(self.file.options.windows.answer_time_max.millis().unsigned_abs());
-        let answer = self.query.answer(closed.rows, history, time_max).map_err(|source| WatchError::Answer {
+        let answer = self.query.answer(&closed.rows, history, time_max).map_err(|source| WatchError::Answer {
             name: self.file.name.clone(),
             window_end: time_text(window.end_ms),
             source: Box::new(source),
@@ -210,6 +210,13 @@ impl RepeatFilter {
             }
         });
         Selection { suppressed: (found - reports.len()) as u64, new: reports }
+    }
+
+    /// What was reported of a key of a window does not hold: the next report of the key is no repetition of it.
+    pub(crate) fn forget(&mut self, key: &str, end_ms: i64) {
+        if self.last.get(key).is_some_and(|(last_ms, _)| *last_ms == end_ms) {
+            self.last.remove(key);
+        }
     }
 
     fn remember(&mut self, report: &mut Report) {

@@ -19,6 +19,7 @@ use crate::counters::{WatchCounters, locked};
 use crate::error::with_causes;
 use crate::flows::{Flows, Pieces};
 use crate::following::{FollowCommand, FollowedWatch};
+use crate::open_windows::OpenWindows;
 use crate::panes::ClosedWindow;
 use crate::report::{Report, too_many_id};
 use crate::shared::{Message, Shared, now_ms};
@@ -99,37 +100,53 @@ impl Worker {
     fn run(&mut self, state: Option<WatchState>, control: &Sender<FollowCommand>) {
         let asked_through_ms = state.and_then(|state| self.caught_up(state.window_end_ms));
         let (closed, windows) = bounded(self.watch.file.options.windows.windows_waiting_max);
-        let open = self.watch.open_windows().unwrap_or_else(|error| {
-            self.shared.notice(with_causes(&error));
-            None
-        });
-        if let Some(mut panes) = open {
-            panes.skip_through(asked_through_ms.unwrap_or(i64::MIN));
-            let followed = FollowedWatch {
-                name: self.watch.file.name.clone(),
-                panes,
-                columns: self.watch.query.columns().to_vec(),
-                time: self.watch.file.options.windows.time.column(),
-                asked_through_ms,
-                after: FollowPosition::START,
-                idle: Duration::from_millis(self.watch.file.options.windows.idle.millis().unsigned_abs()),
-                closed,
-                counters: Arc::clone(&self.counters),
-                is_shedding: false,
-                is_ahead: false,
-            };
-            // when nobody follows any more, the channel of windows ends at once
-            let _ = control.send(FollowCommand::Join(Box::new(followed)));
+        match self.watch.open_windows() {
+            Ok(Some(mut panes)) => {
+                panes.skip_through(asked_through_ms.unwrap_or(i64::MIN));
+                let followed = Box::new(self.followed(panes, asked_through_ms, closed));
+                // when the thread that follows has ended, the channel of windows ends at once
+                let _ = control.send(FollowCommand::Join(followed));
+            }
+            // the channel of windows ends here
+            Ok(None) => drop(closed),
+            Err(error) => {
+                drop(closed);
+                let name = &self.watch.file.name;
+                self.shared.notice(format!("watch '{name}' ends: {}", with_causes(&error)));
+            }
         }
         while let Ok(window) = windows.recv() {
             if self.is_leaving() {
                 // the next start asks what waits
                 break;
             }
-            self.ask(window);
+            self.ask(&window);
         }
         if let Some(state) = self.uncommitted.take() {
             self.commit(&[], Some(&state));
+        }
+    }
+
+    /// What the thread that follows has of it.
+    fn followed(
+        &self,
+        panes: OpenWindows,
+        asked_through_ms: Option<i64>,
+        closed: Sender<ClosedWindow>,
+    ) -> FollowedWatch {
+        let windows = &self.watch.file.options.windows;
+        FollowedWatch {
+            name: self.watch.file.name.clone(),
+            panes,
+            columns: self.watch.query.columns().to_vec(),
+            time: windows.time.column(),
+            asked_through_ms,
+            after: FollowPosition::START,
+            idle: Duration::from_millis(windows.idle.millis().unsigned_abs()),
+            closed,
+            counters: Arc::clone(&self.counters),
+            is_shedding: false,
+            is_ahead: false,
         }
     }
 
@@ -188,7 +205,7 @@ impl Worker {
                 panes.close_through(next_ms, &mut closed);
                 for window in closed.drain(..) {
                     self.counters.windows_closed.fetch_add(1, Ordering::Relaxed);
-                    self.ask(window);
+                    self.ask(&window);
                 }
                 asked_through_ms = panes.closed_through().unwrap_or(next_ms);
             }
@@ -199,10 +216,10 @@ impl Worker {
 
     /// Asks about a window, and keeps what it finds. A statement that fails is counted, and
     /// reported until one works again.
-    fn ask(&mut self, window: ClosedWindow) {
+    fn ask(&mut self, window: &ClosedWindow) {
         let state = WatchState { window_end_ms: window.end_ms, windows: self.watch.lengths() };
         let is_correction = window.is_correction;
-        let longest = self.watch.longest(&window);
+        let longest = self.watch.longest(window);
         let permit = self.shared.permit();
         let asked = Instant::now();
         let history = if self.watch.query.has_history() { self.shared.history.snapshot().map(Some) } else { Ok(None) };
@@ -241,8 +258,8 @@ impl Worker {
         let Changes { changed, new, withdrawn } = self.corrections.changes(window.end_ms, reports);
         let selection = self.repeats.select_later(new);
         self.counters.reports_suppressed.fetch_add(selection.suppressed, Ordering::Relaxed);
-        self.corrections.reported(window.end_ms, &selection.new);
         let withdrawn = withdrawn.into_iter().map(|(key, corrections)| {
+            self.repeats.forget(&key, window.end_ms);
             let report = self.watch.withdrawn(window, key);
             Report { id: corrected_id(&report.id, corrections), ..report }
         });
@@ -251,6 +268,7 @@ impl Worker {
         let left_out = corrected.len().saturating_sub(self.watch.file.options.reports.reports_max);
         corrected.truncate(corrected.len() - left_out);
         self.counters.reports_suppressed.fetch_add(left_out as u64, Ordering::Relaxed);
+        self.corrections.reported(window.end_ms, &corrected);
         if !corrected.is_empty() {
             self.keep(corrected, None);
         }
@@ -322,7 +340,8 @@ impl Worker {
             // the window was reported as a whole before a crash
             return Vec::new();
         }
-        reports.retain(|report| !self.known.remove(&report.id));
+        // a key that late flows gave a window which had no report may have been kept, and how far the watch was not
+        reports.retain(|report| !self.known.remove(&report.id) && !self.known.remove(&corrected_id(&report.id, 1)));
         self.retain_unacknowledged(&mut reports);
         let selection = self.repeats.select(reports, self.watch.file.options.reports.reports_max);
         self.counters.reports_suppressed.fetch_add(selection.suppressed, Ordering::Relaxed);

@@ -130,7 +130,7 @@ proptest! {
     }
 }
 
-/// Neighbours in large numbers, of which a hash says for most others that they are not in the set.
+/// Many neighbours: a hash excludes most other addresses.
 #[test]
 fn sets_of_neighbours_hold_what_they_were_made_of() {
     for count in [9_u32, 100, 1_023, 1_024, 1_025] {

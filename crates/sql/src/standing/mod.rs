@@ -21,7 +21,10 @@ mod pane_rows;
 pub(crate) mod planner;
 mod query;
 mod session;
+mod session_relation;
 mod slot;
+mod sources;
+mod statement;
 mod window_table;
 mod window_time;
 

@@ -25,8 +25,8 @@ use datafusion::logical_expr::{
     Aggregate, Expr, ExprFunctionExt, ExprSchemable, LogicalPlan, LogicalPlanBuilder, cast, ident, lit,
 };
 
-use super::planner::{of_provider, windows_of};
 use super::slot::{Place, Slot};
+use super::sources::{of_provider, windows_of};
 use super::window_table::WindowTable;
 use super::window_time::{WindowSpec, WindowTime};
 
@@ -39,12 +39,20 @@ pub(crate) struct PaneAggregate {
     pub(crate) relation: usize,
     /// Computes it for the rows that are in the place of the window.
     pub(crate) plan: LogicalPlan,
+    /// The plan before it was optimised.
+    found: LogicalPlan,
 }
 
 impl PaneAggregate {
     /// What it computes, for people.
     pub(crate) fn name(&self) -> &str {
         &self.name
+    }
+
+    /// Whether panes that have one of them have the other: with history, a plan is optimised again for each window, and times of
+    /// that window may come down to conditions on its rows.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.relation == other.relation && self.found == other.found
     }
 }
 
@@ -61,7 +69,7 @@ pub(crate) fn split(
         let Some(relation) = overlapping(aggregate, windows)? else { return Ok(Transformed::no(node)) };
         let place = Place { slot: Arc::clone(slot), relation: windows.len() + aggregates.len() };
         let Some((combined, plan)) = split_aggregate(aggregate, place)? else { return Ok(Transformed::no(node)) };
-        aggregates.push(PaneAggregate { name: name_of(aggregate), relation, plan });
+        aggregates.push(PaneAggregate { name: name_of(aggregate), relation, found: plan.clone(), plan });
         Ok(Transformed::new(combined, true, TreeNodeRecursion::Jump))
     })?;
     Ok((plan.data, aggregates))
@@ -85,7 +93,7 @@ fn overlapping(aggregate: &Aggregate, windows: &[Option<WindowSpec>]) -> Result<
     Ok(Some(*relation).filter(|_| is_overlapping && is_of_rows(&aggregate.input)))
 }
 
-/// Whether a plan gives rows of a window, each made of one row, and says nothing of the window but in columns.
+/// Whether a plan gives rows of a window, each made of one row, and no condition depends on the times of the window.
 fn is_of_rows(plan: &LogicalPlan) -> bool {
     match plan {
         LogicalPlan::TableScan(_) => of_provider(plan, WindowTable::relation).is_some(),
@@ -217,13 +225,15 @@ fn split_aggregate(aggregate: &Aggregate, place: Place) -> Result<Option<(Logica
     columns.extend(of_pane.map(|part| ident(part.schema_name().to_string())));
     let plan = LogicalPlanBuilder::from(LogicalPlan::Aggregate(grouped)).project(columns)?.build()?;
     let schema = Arc::new(Schema::new(plan.schema().fields().clone()));
+    // plans compare scans by their names
+    let name = format!("panes_{}", place.relation);
     let table = Arc::new(WindowTable::new(schema, place));
     let of_window = combined.iter().flat_map(|combined| combined.of_window.clone()).collect::<Vec<_>>();
     let values = group_values.into_iter().chain(combined.into_iter().map(|combined| combined.value));
     let named = aggregate.schema.iter().zip(values).map(|((qualifier, field), value)| {
         Ok(cast_if_needed(value, field.data_type()).alias_qualified(qualifier.cloned(), field.name()))
     });
-    let rows = LogicalPlanBuilder::scan("panes", provider_as_source(table), None)?;
+    let rows = LogicalPlanBuilder::scan(name, provider_as_source(table), None)?;
     let window = rows.aggregate(groups, of_window)?.project(named.collect::<Result<Vec<_>>>()?)?.build()?;
     Ok(Some((window, plan)))
 }
@@ -242,8 +252,8 @@ fn combination(aggregate: &Aggregate, expression: &Expr, number: usize) -> Resul
     let Expr::AggregateFunction(AggregateFunction { func, params }) = expression else { return Ok(None) };
     let is_plain = !params.distinct && params.order_by.is_empty() && params.null_treatment.is_none();
     let (true, [argument]) = (is_plain, params.args.as_slice()) else { return Ok(None) };
-    let of_rows = params.args.iter().chain(params.filter.as_deref()).map(|part| resolved(&aggregate.input, part));
-    if of_rows.into_iter().any(|part| has_window_time(&part) || has_subquery(&part)) {
+    let mut of_rows = params.args.iter().chain(params.filter.as_deref()).map(|part| resolved(&aggregate.input, part));
+    if of_rows.any(|part| has_window_time(&part) || has_subquery(&part)) {
         return Ok(None);
     }
     let kind = argument.get_type(aggregate.input.schema())?;
@@ -260,7 +270,7 @@ fn combination(aggregate: &Aggregate, expression: &Expr, number: usize) -> Resul
         "count" => one(sum(ident(&part)), coalesce(vec![ident(&part), lit(0_i64)])),
         "min" => one(min(ident(&part)), ident(&part)),
         "max" => one(max(ident(&part)), ident(&part)),
-        "avg" if kind == DataType::Float64 && is_whole(aggregate, argument)? => {
+        "avg" if kind == DataType::Float64 && is_whole(aggregate, argument) => {
             let filtered = |function: Expr| match &params.filter {
                 Some(filter) => function.filter(filter.as_ref().clone()).build(),
                 None => Ok(function),
@@ -282,11 +292,11 @@ fn is_exact(kind: &DataType) -> bool {
 }
 
 /// Whether a floating number comes of a whole one.
-fn is_whole(aggregate: &Aggregate, argument: &Expr) -> Result<bool> {
+fn is_whole(aggregate: &Aggregate, argument: &Expr) -> bool {
     let of_rows = resolved(&aggregate.input, argument);
-    let Expr::Cast(Cast { expr, .. }) = &of_rows else { return Ok(false) };
+    let Expr::Cast(Cast { expr, .. }) = &of_rows else { return false };
     let scan = scan_of(&aggregate.input);
-    Ok(expr.get_type(scan.schema())?.is_integer())
+    expr.get_type(scan.schema()).is_ok_and(|kind| kind.is_integer())
 }
 
 /// The window that a plan of rows is over.

@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::array::RecordBatch;
 
-/// The rows of a pane: those that came, and what was aggregated of them. Rows are added by whoever follows the stream; the
-/// statement aggregates them when the first window closes that the pane is of, and lets go of them when nothing else
+/// The rows of a pane: those that came, and what was aggregated of them. The thread that follows the stream adds rows; the
+/// statement aggregates them when the first window closes that the pane is of, and drops them when nothing else
 /// reads them.
 #[derive(Debug)]
 pub struct PaneRows {
@@ -99,9 +99,14 @@ impl PaneRows {
         parts.filter(|part| part.to <= batches).flat_map(|part| part.rows.iter().cloned()).collect()
     }
 
-    /// Lets go of the first batches: every aggregate has them, and nothing else reads them.
-    pub(crate) fn release(&self, batches: usize) {
+    /// Drops those of the first batches that every aggregate of the statement has: nothing else reads them. One that is of a
+    /// shorter window may lack late rows, and a correction may ask for them.
+    pub(crate) fn release(&self, batches: usize, aggregates: usize) {
         let mut content = self.content();
+        let to = |aggregate: usize| {
+            content.aggregated.get(aggregate).and_then(|parts| parts.last()).map_or(0, |part| part.to)
+        };
+        let batches = (0..aggregates).map(to).min().unwrap_or(0).min(batches);
         let number = batches.saturating_sub(content.released).min(content.batches.len());
         let gone: Vec<RecordBatch> = content.batches.drain(..number).collect();
         content.released += number;
@@ -143,7 +148,9 @@ impl WindowPane {
     /// Of rows that no other window shares.
     pub fn single(batches: Vec<RecordBatch>) -> Self {
         let rows = Arc::new(PaneRows::new(&Arc::default()));
-        batches.into_iter().for_each(|batch| rows.push(batch));
+        for batch in batches {
+            rows.push(batch);
+        }
         Self::of(&rows)
     }
 
@@ -165,8 +172,8 @@ impl WindowPane {
         Ok(self.rows.aggregated(aggregate, self.batches))
     }
 
-    /// Lets go of its rows.
-    pub(crate) fn release(&self) {
-        self.rows.release(self.batches);
+    /// Drops its rows that this number of aggregates have.
+    pub(crate) fn release(&self, aggregates: usize) {
+        self.rows.release(self.batches, aggregates);
     }
 }

@@ -6,108 +6,31 @@
 //! length)` and `SAME_TIME(t, days => n)` exist in standing questions only: without a window there is no time that they
 //! lie before.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use arrow::datatypes::Field;
 use datafusion::catalog::{CatalogProviderList, TableProvider};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column as SqlColumn, DFSchema, Result, ScalarValue, plan_datafusion_err, plan_err};
-use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column as SqlColumn, Result, ScalarValue, plan_datafusion_err, plan_err};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableScan, ident, lit};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF, ident, lit};
 use datafusion::sql::sqlparser::ast::{Expr as Ast, Ident, ObjectName, TableAlias, TableFactor};
 use futures::FutureExt;
-use weir_flow::schema::arrow_type;
-use weir_flow::{Column, ColumnType, Table};
+use weir_flow::{Column, Table};
 
 use super::arguments::{Call, named_table};
-use super::history::{BaseTable, HistoryTable};
-use super::session::SessionRelation;
-use super::slot::{Place, Slot, Window};
+use super::history::HistoryTable;
+use super::session_relation;
+use super::slot::Place;
+use super::sources::{Source, of_provider, origin, windows_of, with_sources};
+use super::statement::{Anchor, Bound, StatementContext, WINDOW_END, WINDOW_START};
 use super::window_table::WindowTable;
 use super::window_time::{WindowKind, WindowSpec, WindowTime};
-
-/// Name of the column with the time that a window begins.
-pub(crate) const WINDOW_START: &str = "window_start";
-/// Name of the column with the time that a window ends.
-pub(crate) const WINDOW_END: &str = "window_end";
 
 /// Windows that a row of HOP can be in.
 const WINDOWS_OF_ROW_MAX: i64 = 10_000;
 /// Days that `SAME_TIME` can look back.
 const DAYS_MAX: i64 = 400;
-
-/// What a time range of history is counted from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Anchor {
-    Start,
-    End,
-}
-
-/// An end of a time range of history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bound {
-    anchor: Anchor,
-    /// Added to the anchor.
-    plus_ms: i64,
-    /// The anchor is rounded down to a multiple of this, if it is more than 1.
-    pub(crate) every_ms: i64,
-}
-
-impl Bound {
-    /// The time that it is for a window.
-    pub(crate) fn at(&self, window: Window) -> i64 {
-        let anchor_ms = match self.anchor {
-            Anchor::Start => window.start_ms,
-            Anchor::End => window.end_ms,
-        };
-        anchor_ms.div_euclid(self.every_ms).saturating_mul(self.every_ms).saturating_add(self.plus_ms)
-    }
-}
-
-/// What was found in a statement.
-#[derive(Debug, Default)]
-pub(crate) struct StatementRelations {
-    pub(crate) windows: Vec<WindowSpec>,
-    pub(crate) sessions: Vec<SessionRelation>,
-    pub(crate) bounds: Vec<Bound>,
-    pub(crate) has_history: bool,
-}
-
-/// A standing question that is being planned.
-#[derive(Debug)]
-pub(crate) struct StatementContext {
-    pub(crate) slot: Arc<Slot>,
-    /// The time of rows of flows that history goes by.
-    pub(crate) time: Column,
-    pub(crate) found: Mutex<StatementRelations>,
-}
-
-impl StatementContext {
-    pub(crate) fn found(&self) -> MutexGuard<'_, StatementRelations> {
-        // every step under this lock leaves whole values behind
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A literal that gets its value for each window.
-    fn bound(&self, bound: Bound) -> Expr {
-        let mut found = self.found();
-        found.bounds.push(bound);
-        let id = format!("{BOUND}{}", found.bounds.len() - 1);
-        let field = Field::new(id.as_str(), arrow_type(ColumnType::Time), true);
-        Expr::Placeholder(Placeholder::new_with_field(id, Some(Arc::new(field))))
-    }
-}
-
-/// What the names of placeholders of bounds begin with.
-const BOUND: &str = "$weir_bound_";
-
-/// The bound that a placeholder stands for.
-pub(crate) fn bound_of(placeholder: &Placeholder) -> Option<usize> {
-    placeholder.id.strip_prefix(BOUND)?.parse().ok()
-}
 
 /// Plans window functions and history.
 #[derive(Debug)]
@@ -136,11 +59,7 @@ impl WindowPlanner {
     }
 
     /// The first argument of a function as a relation: of WITH, or a table.
-    pub(super) fn relation(
-        &self,
-        call: &mut Call<'_>,
-        context: &mut dyn RelationPlannerContext,
-    ) -> Result<LogicalPlan> {
+    fn relation(&self, call: &mut Call<'_>, context: &mut dyn RelationPlannerContext) -> Result<LogicalPlan> {
         let (factor, name) = match call.required("table")? {
             Ast::Identifier(name) => {
                 (named_table(ObjectName::from(vec![name.clone()])), Some(context.normalize_ident(name.clone())))
@@ -246,10 +165,21 @@ impl WindowPlanner {
             Some(standing) => of_stream(rows, &time, kind, standing),
         }
     }
+
+    fn session(
+        &self,
+        call: &mut Call<'_>,
+        standing: Option<&Arc<StatementContext>>,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<LogicalPlan> {
+        let rows = self.relation(call, context)?;
+        let time = time_of(call, &rows, standing, context)?;
+        session_relation::planned(rows, time, call, standing, context)
+    }
 }
 
 /// The column of a relation that a window goes by.
-pub(super) fn time_of(
+fn time_of(
     call: &mut Call<'_>,
     rows: &LogicalPlan,
     standing: Option<&Arc<StatementContext>>,
@@ -344,37 +274,6 @@ fn of_stream(
     LogicalPlanBuilder::from(rows).project(columns)?.build()
 }
 
-/// The window relations that a plan reads.
-pub(crate) fn windows_of(plan: &LogicalPlan) -> Result<Vec<usize>> {
-    let mut windows = Vec::new();
-    plan.apply_with_subqueries(|node| {
-        if let Some(relation) = of_provider(node, WindowTable::relation)
-            && !windows.contains(&relation)
-        {
-            windows.push(relation);
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(windows)
-}
-
-/// The columns that a plan reads of windows.
-pub(crate) fn columns_of(plan: &LogicalPlan) -> Result<Vec<Column>> {
-    let mut columns = Vec::new();
-    plan.apply_with_subqueries(|node| {
-        if of_provider(node, WindowTable::relation).is_some() {
-            let found = node.schema().fields().iter().filter_map(|field| Column::by_name(field.name()));
-            for column in found {
-                if !columns.contains(&column) {
-                    columns.push(column);
-                }
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(columns)
-}
-
 /// A plan over one window as one over all windows that its rows are in, which must be a whole number of them.
 fn over_each_window(plan: LogicalPlan, outer: WindowKind) -> Result<LogicalPlan> {
     let plan = plan.transform_up_with_subqueries(|node| {
@@ -397,75 +296,6 @@ fn over_each_window(plan: LogicalPlan, outer: WindowKind) -> Result<LogicalPlan>
         })
     })?;
     Ok(plan.data)
-}
-
-/// Something of the provider of a scan, if it is one of this type.
-pub(crate) fn of_provider<T: TableProvider, V>(node: &LogicalPlan, value: impl Fn(&T) -> V) -> Option<V> {
-    let LogicalPlan::TableScan(scan) = node else { return None };
-    let provider = source_as_provider(&scan.source).ok()?;
-    provider.downcast_ref::<T>().map(value)
-}
-
-/// What a scan reads that gets another source.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Source {
-    Base(Table),
-    Window,
-}
-
-/// A plan whose tables have other sources; views are opened for that.
-pub(super) fn with_sources(
-    plan: LogicalPlan,
-    source: &dyn Fn(Source) -> Option<Arc<dyn TableProvider>>,
-) -> Result<LogicalPlan> {
-    let plan = plan.transform_up_with_subqueries(|node| {
-        let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
-        if let Some(view) = scan.source.get_logical_plan() {
-            let inner = with_sources(view.into_owned(), source)?;
-            let aliased = LogicalPlanBuilder::from(inner).alias(scan.table_name.clone())?.build()?;
-            return Ok(Transformed::yes(aliased));
-        }
-        let base = of_provider(&node, |base: &BaseTable| Source::Base(base.0));
-        let read = base.or_else(|| of_provider(&node, |_: &WindowTable| Source::Window));
-        match read.and_then(source) {
-            Some(provider) => {
-                let scan = TableScan { source: provider_as_source(provider), ..scan.clone() };
-                Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
-            }
-            None => Ok(Transformed::no(node)),
-        }
-    })?;
-    Ok(plan.data)
-}
-
-/// The column of flows that a column of a plan is.
-pub(super) fn origin(plan: &LogicalPlan, column: &SqlColumn) -> Option<Column> {
-    match plan {
-        LogicalPlan::TableScan(scan) => match scan.source.get_logical_plan() {
-            Some(view) => origin(&view, &SqlColumn::from_name(&column.name)),
-            None => Column::by_name(&column.name).filter(|column| column.column_type() == ColumnType::Time),
-        },
-        LogicalPlan::Projection(projection) => {
-            let position = position_in(&projection.schema, column)?;
-            let mut expression = projection.expr.get(position)?;
-            while let Expr::Alias(alias) = expression {
-                expression = &alias.expr;
-            }
-            match expression {
-                Expr::Column(inner) => origin(&projection.input, inner),
-                _ => None,
-            }
-        }
-        LogicalPlan::SubqueryAlias(alias) => origin(&alias.input, &SqlColumn::from_name(&column.name)),
-        LogicalPlan::Filter(filter) => origin(&filter.input, column),
-        _ => None,
-    }
-}
-
-fn position_in(schema: &DFSchema, column: &SqlColumn) -> Option<usize> {
-    schema
-        .index_of_column_by_name(column.relation.as_ref(), &column.name)
-        .or_else(|| schema.index_of_column_by_name(None, &column.name))
 }
 
 /// The archive in a range of times.

@@ -28,10 +28,11 @@ use super::dialect::{self, Parameters};
 use super::history::BaseTable;
 use super::keys::{live_parts, narrowed};
 use super::pane_aggregates::{PaneAggregate, split};
-use super::pane_rows::WindowPane;
-use super::planner::{StatementContext, WindowPlanner, bound_of, columns_of, of_provider, windows_of};
+use super::planner::WindowPlanner;
 use super::session::{SessionInput, SessionRelation};
 use super::slot::{RelationRows, Slot, SlotContent, Window, WindowRows};
+use super::sources::{columns_of, of_provider, windows_of};
+use super::statement::{Bound, StatementContext, bound_of};
 use super::window_table::WindowTable;
 use super::window_time::WindowSpec;
 use crate::engine::{EngineOptions, runtime_env, session};
@@ -179,7 +180,7 @@ pub struct StandingQuery {
     plan: LogicalPlan,
     /// The physical plan, when it is the same for each window.
     kept: Option<Arc<dyn ExecutionPlan>>,
-    bounds: Vec<super::planner::Bound>,
+    bounds: Vec<Bound>,
     windows: Vec<Option<WindowSpec>>,
     columns: Vec<Column>,
     has_history: bool,
@@ -236,7 +237,10 @@ impl StandingQuery {
         };
         let session = query.only_session(found.sessions)?;
         query.check_windows()?;
-        query.check_times()?;
+        check_times(&query.plan)?;
+        if let Some(session) = &session {
+            check_times(session.rows())?;
+        }
         let optimised = query.optimised(Window::default()).map_err(EngineError::plan)?;
         query.columns = columns_of(&optimised).map_err(EngineError::plan)?;
         if let Some(session) = session {
@@ -325,32 +329,6 @@ impl StandingQuery {
         self.sessions.as_ref().map(input).transpose()
     }
 
-    /// The time at which a statement is asked says nothing about its window.
-    fn check_times(&self) -> Result<(), EngineError> {
-        let mut found = None;
-        let looked = self.plan.apply_with_subqueries(|node| {
-            node.apply_expressions(|expression| {
-                expression.apply(|expression| {
-                    if let Expr::ScalarFunction(call) = expression
-                        && ["now", "current_timestamp", "current_date", "current_time", "today"].contains(&call.name())
-                    {
-                        found = Some(call.name().to_owned());
-                    }
-                    Ok(TreeNodeRecursion::Continue)
-                })
-            })
-        });
-        looked.map_err(EngineError::plan)?;
-        match found {
-            Some(name) => Err(EngineError::from(Mistake {
-                message: format!("{name}() is not the time of a window"),
-                place: None,
-                hint: Some("use the column window_end".to_owned()),
-            })),
-            None => Ok(()),
-        }
-    }
-
     /// All windows of a statement end together.
     fn check_windows(&self) -> Result<(), EngineError> {
         let mistake = |message: &str, hint: &str| {
@@ -402,7 +380,7 @@ impl StandingQuery {
     /// Must not be called from an asynchronous task.
     pub fn answer(
         &mut self,
-        rows: Vec<WindowRows>,
+        rows: &[WindowRows],
         history: Option<&Arc<Snapshot>>,
         time_max: Duration,
     ) -> Result<Vec<RecordBatch>, EngineError> {
@@ -410,7 +388,7 @@ impl StandingQuery {
         // history ends where the shortest of the windows begins
         let window = first.max_by_key(|window| window.start_ms).unwrap_or_default();
         let until = Instant::now() + time_max;
-        let answer = self.put(&rows, history, until).and_then(|()| self.run(window, until));
+        let answer = self.put(rows, history, until).and_then(|()| self.run(window, until));
         *self.slot.held() = SlotContent::default();
         answer
     }
@@ -433,9 +411,9 @@ impl StandingQuery {
             let batches = made.collect::<Result<Vec<_>, EngineError>>()?.into_iter().flatten().collect();
             aggregated.push(RelationRows { window: *window, batches });
         }
-        let release = |rows: &WindowRows| rows.panes.iter().for_each(WindowPane::release);
         if self.panes.is_releasing {
-            rows.iter().for_each(release);
+            let aggregates = self.panes.aggregates.len();
+            rows.iter().flat_map(|rows| &rows.panes).for_each(|pane| pane.release(aggregates));
         }
         let of_window = |rows: &WindowRows| RelationRows { window: rows.window, batches: rows.batches() };
         let mut held = self.slot.held();
@@ -475,10 +453,7 @@ impl StandingQuery {
         }
         let (plan, aggregates) = self.split(optimised.clone())?;
         let is_prepared = aggregates.len() == self.panes.aggregates.len()
-            && aggregates
-                .iter()
-                .zip(&self.panes.aggregates)
-                .all(|(now, (prepared, _))| now.relation == prepared.relation);
+            && aggregates.iter().zip(&self.panes.aggregates).all(|(now, (prepared, _))| now.is_same(prepared));
         Ok(if is_prepared { plan } else { optimised })
     }
 
@@ -588,4 +563,30 @@ impl StandingQuery {
 
 fn time(ms: i64) -> Expr {
     Expr::Literal(ScalarValue::TimestampMillisecond(Some(ms), Some("UTC".into())), None)
+}
+
+/// A statement must not read the clock: the time at which it is asked is not that of its window.
+fn check_times(plan: &LogicalPlan) -> Result<(), EngineError> {
+    let mut found = None;
+    let looked = plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expression| {
+            expression.apply(|expression| {
+                if let Expr::ScalarFunction(call) = expression
+                    && ["now", "current_timestamp", "current_date", "current_time", "today"].contains(&call.name())
+                {
+                    found = Some(call.name().to_owned());
+                }
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    looked.map_err(EngineError::plan)?;
+    match found {
+        Some(name) => Err(EngineError::from(Mistake {
+            message: format!("{name}() is not the time of a window"),
+            place: None,
+            hint: Some("use the column window_end".to_owned()),
+        })),
+        None => Ok(()),
+    }
 }

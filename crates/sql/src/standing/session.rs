@@ -2,52 +2,34 @@
 //!
 //! `SESSION(t, time, gap [, key => …] [, cap => …] [, every => …])` adds `window_start` and `window_end` to the rows of `t`, as
 //! the other windows do: the first row of a session, and a gap after its last. Over an archive a function of the rows of
-//! a key, in the order of their times, says so. In a standing question the sessions that ended since the last look are a
-//! relation; whoever asks puts flows through a [`SessionInput`], keeps the rows of open sessions, and gives those that ended.
+//! a key, in the order of their times, computes both. In a standing question the sessions that ended within a step are a
+//! relation; the caller puts flows through a [`SessionInput`], keeps the rows of open sessions, and passes those that ended.
 //!
 //! A host that never falls silent would make a session without an end, so a run of rows is cut: at a multiple of half of
 //! the cap (since 1970), once it has lasted that half. So no session reaches the cap, and where it is cut follows from the rows of
 //! the last cap and gap alone: a restart, and a backtest that begins anywhere, cut where others did. What speaks against
 //! it is that the parts are not equally long.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::Arc;
 use std::time::Duration;
 
-use arrow::array::{ArrayRef, AsArray, RecordBatch, TimestampMillisecondArray};
+use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
-use arrow::datatypes::{DataType, Field, FieldRef, Schema, TimeUnit, TimestampMillisecondType};
+use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::catalog::TableProvider;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column as SqlColumn, Result, plan_datafusion_err, plan_err};
-use datafusion::datasource::provider_as_source;
-use datafusion::logical_expr::expr::WindowFunction;
-use datafusion::logical_expr::function::{PartitionEvaluatorArgs, WindowUDFFieldArgs};
-use datafusion::logical_expr::planner::RelationPlannerContext;
-use datafusion::logical_expr::{
-    Expr, ExprFunctionExt, LogicalPlan, LogicalPlanBuilder, PartitionEvaluator, Signature, Volatility, WindowUDF,
-    WindowUDFImpl,
-};
+use datafusion::common::{Result, plan_err};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use datafusion::physical_plan::execution_plan::reset_plan_states;
 use datafusion::physical_plan::{ExecutionPlan, collect};
 use datafusion::prelude::SessionContext;
-use datafusion::sql::sqlparser::ast::Expr as Ast;
 use tokio::runtime::{Builder, Runtime};
 use weir_flow::{Column, Table};
 
-use super::arguments::Call;
-use super::planner::{
-    Source, StatementContext, WINDOW_END, WINDOW_START, WindowPlanner, columns_of, of_provider, origin, windows_of,
-    with_sources,
-};
 use super::slot::{Place, RelationRows, Slot, SlotContent, Window};
+use super::sources::{Source, columns_of, with_sources};
 use super::window_table::WindowTable;
-use super::window_time::{WindowKind, WindowSpec};
+use super::window_time::WindowKind;
 use crate::EngineError;
-
-/// Gaps that a session may last, when no cap is given.
-const CAP_GAPS: i64 = 12;
-/// How often sessions that ended are looked for, when nothing else is given and the gap is not shorter.
-const EVERY_MS: i64 = 1_000;
 
 /// Sessions of one length of gap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -122,12 +104,12 @@ impl SessionKind {
         row_ms.saturating_add(self.gap_ms).min(self.next_cut(i64::MIN, row_ms))
     }
 
-    /// How far back rows must be known to tell the sessions that end after a time.
+    /// How far back rows must be known to find the sessions that end after a time.
     pub fn look_back_ms(&self) -> i64 {
         self.cap_ms.saturating_add(self.gap_ms)
     }
 
-    fn checked(self, function: &str) -> Result<Self> {
+    pub(super) fn checked(self, function: &str) -> Result<Self> {
         let Self { gap_ms, cap_ms, every_ms } = self;
         if cap_ms / 2 < gap_ms {
             return plan_err!("{function}: a cap of {cap_ms} ms is less than two gaps of {gap_ms} ms");
@@ -138,7 +120,7 @@ impl SessionKind {
         Ok(self)
     }
 
-    fn windows(&self) -> WindowKind {
+    pub(super) fn windows(&self) -> WindowKind {
         let size_ms = self.look_back_ms().saturating_add(self.every_ms);
         WindowKind { size_ms, slide_ms: self.every_ms, offset_ms: 0 }
     }
@@ -147,16 +129,21 @@ impl SessionKind {
 /// The sessions of a standing question.
 #[derive(Debug)]
 pub(crate) struct SessionRelation {
-    kind: SessionKind,
+    pub(super) kind: SessionKind,
     pub(crate) relation: usize,
     /// Names of columns of `rows`.
-    keys: Vec<String>,
-    time: String,
+    pub(super) keys: Vec<String>,
+    pub(super) time: String,
     /// What makes the rows of flows, which are a window of a slot.
-    rows: LogicalPlan,
+    pub(super) rows: LogicalPlan,
 }
 
 impl SessionRelation {
+    /// What makes its rows of flows.
+    pub(crate) fn rows(&self) -> &LogicalPlan {
+        &self.rows
+    }
+
     /// In one line, for people.
     pub(crate) fn text(&self) -> String {
         let span = |ms: i64| Duration::from_millis(ms.unsigned_abs());
@@ -167,184 +154,13 @@ impl SessionRelation {
     }
 }
 
-impl WindowPlanner {
-    /// Plans `SESSION(…)`.
-    pub(super) fn session(
-        &self,
-        call: &mut Call<'_>,
-        standing: Option<&Arc<StatementContext>>,
-        context: &mut dyn RelationPlannerContext,
-    ) -> Result<LogicalPlan> {
-        let rows = self.relation(call, context)?;
-        let time = super::planner::time_of(call, &rows, standing, context)?;
-        let gap = call.required("gap")?;
-        let gap_ms = call.millis(gap, context)?;
-        let mut length = |call: &mut Call<'_>, name: &str, usual_ms| match call.named(name) {
-            Some(value) => call.millis(value, context),
-            None => Ok(usual_ms),
-        };
-        let cap_ms = length(call, "cap", gap_ms.saturating_mul(CAP_GAPS))?;
-        let every_ms = length(call, "every", gap_ms.min(EVERY_MS))?;
-        let kind = SessionKind { gap_ms, cap_ms, every_ms }.checked(&call.function)?;
-        let keys = keys(call, &rows, context)?;
-        match standing {
-            None => over_rows(rows, time, &keys, kind),
-            Some(standing) => of_stream(&rows, &time, &keys, kind, standing),
-        }
-    }
-}
-
-/// The columns of `key => a` or `key => (a, b)`.
-fn keys(call: &mut Call<'_>, rows: &LogicalPlan, context: &mut dyn RelationPlannerContext) -> Result<Vec<SqlColumn>> {
-    let given = match call.named("key") {
-        None => return Ok(Vec::new()),
-        Some(Ast::Tuple(keys)) => keys.clone(),
-        Some(Ast::Nested(key)) => vec![key.as_ref().clone()],
-        Some(key) => vec![key.clone()],
-    };
-    let column = |key: Ast| match context.sql_to_expr(key.clone(), rows.schema())? {
-        Expr::Column(column) => Ok(column),
-        _ => {
-            let function = &call.function;
-            plan_err!(
-                "{function}: {key} is no column\nhint: name it in a subquery: (SELECT *, {key} AS name FROM flows)"
-            )
-        }
-    };
-    given.into_iter().map(column).collect()
-}
-
-/// Every row of a relation with the times of its session.
-fn over_rows(rows: LogicalPlan, time: SqlColumn, keys: &[SqlColumn], kind: SessionKind) -> Result<LogicalPlan> {
-    let mut columns: Vec<Expr> = rows.schema().columns().into_iter().map(Expr::Column).collect();
-    let time = Expr::Column(time);
-    let rows = LogicalPlanBuilder::from(rows).filter(time.clone().is_not_null())?.build()?;
-    let bound = |is_end| {
-        let function = Arc::new(WindowUDF::from(SessionTime { kind, is_end }));
-        let call = Expr::WindowFunction(Box::new(WindowFunction::new(function, vec![time.clone()])));
-        let keys = keys.iter().cloned().map(Expr::Column).collect();
-        call.partition_by(keys).order_by(vec![time.clone().sort(true, false)]).build()
-    };
-    let (start, end) = (bound(false)?, bound(true)?);
-    for (bound, name) in [(&start, WINDOW_START), (&end, WINDOW_END)] {
-        columns.push(Expr::Column(SqlColumn::new_unqualified(bound.schema_name().to_string())).alias(name));
-    }
-    let rows = LogicalPlanBuilder::window_plan(rows, [start, end])?;
-    LogicalPlanBuilder::from(rows).project(columns)?.build()
-}
-
-/// A relation of the sessions that ended.
-fn of_stream(
-    rows: &LogicalPlan,
-    time: &SqlColumn,
-    keys: &[SqlColumn],
-    kind: SessionKind,
-    standing: &Arc<StatementContext>,
-) -> Result<LogicalPlan> {
-    if !windows_of(rows)?.is_empty() {
-        return plan_err!("SESSION is of flows, and not of what a window gave");
-    }
-    if origin(rows, time) != Some(standing.time) {
-        let usual = standing.time.name();
-        return plan_err!(
-            "sessions go by '{}', and the watch by '{usual}'\nhint: set `time` in the file of the watch",
-            time.name
-        );
-    }
-    let rows = with_sources(rows.clone(), &|table| match table {
-        // each `SessionInput` has a slot of its own in place of this one
-        Source::Base(Table::Flows) => Some(flows_of(&standing.slot)),
-        Source::Base(_) | Source::Window => None,
-    })?;
-    if !is_row_by_row(&rows)? {
-        return plan_err!(
-            "SESSION is of a table, a view or a subquery that takes flows one by one\nhint: join and group what SESSION gives"
-        );
-    }
-    let fields = rows.schema().fields().iter().cloned();
-    let bounds = [WINDOW_START, WINDOW_END].map(|name| Arc::new(Field::new(name, time_type(), false)));
-    let schema = Arc::new(Schema::new(fields.chain(bounds).collect::<Vec<_>>()));
-    let relation = {
-        let mut found = standing.found();
-        found.windows.push(WindowSpec { kind: kind.windows(), time: standing.time });
-        let relation = found.windows.len() - 1;
-        let keys = keys.iter().map(|key| key.name.clone()).collect();
-        found.sessions.push(SessionRelation { kind, relation, keys, time: time.name.clone(), rows });
-        relation
-    };
-    let table = WindowTable::new(schema, Place { slot: Arc::clone(&standing.slot), relation });
-    LogicalPlanBuilder::scan("session", provider_as_source(Arc::new(table)), None)?.build()
-}
-
 /// The flows that a slot holds.
-fn flows_of(slot: &Arc<Slot>) -> Arc<dyn TableProvider> {
+pub(super) fn flows_of(slot: &Arc<Slot>) -> Arc<dyn TableProvider> {
     Arc::new(WindowTable::new(Table::Flows.schema(), Place { slot: Arc::clone(slot), relation: 0 }))
 }
 
-/// Whether each row that a plan gives is made of one row that it reads.
-fn is_row_by_row(plan: &LogicalPlan) -> Result<bool> {
-    let mut is_row_by_row = true;
-    plan.apply_with_subqueries(|node| {
-        is_row_by_row &= match node {
-            LogicalPlan::Projection(_) | LogicalPlan::Filter(_) | LogicalPlan::SubqueryAlias(_) => true,
-            node => of_provider(node, WindowTable::relation).is_some(),
-        };
-        node.apply_expressions(|expression| {
-            expression.apply(|part| {
-                let is_subquery = matches!(part, Expr::ScalarSubquery(_) | Expr::InSubquery(_) | Expr::Exists(_));
-                is_row_by_row &= !is_subquery;
-                Ok(TreeNodeRecursion::Continue)
-            })
-        })
-    })?;
-    Ok(is_row_by_row)
-}
-
-fn time_type() -> DataType {
+pub(super) fn time_type() -> DataType {
     DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()))
-}
-
-/// When the session of a row begins or ends, of the rows of a key in the order of their times.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct SessionTime {
-    kind: SessionKind,
-    is_end: bool,
-}
-
-impl WindowUDFImpl for SessionTime {
-    fn name(&self) -> &str {
-        if self.is_end { "time_of_session_end" } else { "time_of_session_start" }
-    }
-
-    fn signature(&self) -> &Signature {
-        static ANY: LazyLock<Signature> = LazyLock::new(|| Signature::any(1, Volatility::Immutable));
-        &ANY
-    }
-
-    fn partition_evaluator(&self, _arguments: PartitionEvaluatorArgs) -> Result<Box<dyn PartitionEvaluator>> {
-        Ok(Box::new(self.clone()))
-    }
-
-    fn field(&self, arguments: WindowUDFFieldArgs) -> Result<FieldRef> {
-        Ok(Arc::new(Field::new(arguments.name(), time_type(), false)))
-    }
-}
-
-impl PartitionEvaluator for SessionTime {
-    fn evaluate_all(&mut self, values: &[ArrayRef], rows: usize) -> Result<ArrayRef> {
-        let times = values.first().and_then(|times| times.as_primitive_opt::<TimestampMillisecondType>());
-        let times = times.ok_or_else(|| plan_datafusion_err!("sessions are of times in milliseconds"))?;
-        let mut bounds = Vec::with_capacity(rows);
-        let mut left: &[i64] = times.values();
-        let mut before = None;
-        while let Some(session) = self.kind.first(before, left.iter().copied()) {
-            let bound_ms = if self.is_end { session.end_ms } else { session.start_ms };
-            bounds.resize(bounds.len() + session.rows, bound_ms);
-            left = left.get(session.rows..).unwrap_or_default();
-            before = Some(session.run);
-        }
-        Ok(Arc::new(TimestampMillisecondArray::from(bounds).with_timezone("UTC")))
-    }
 }
 
 /// Makes the rows that sessions of a standing question are of out of flows.

@@ -2,7 +2,7 @@
 //!
 //! - Flink: the page "Windowing TVF" of its documentation (table `Bid`, TUMBLE, HOP, SESSION with and without a partition).
 //! - Arroyo: `session_window`, `global_session_window` and `sliding_window_end` of its SQL tests, over a hundred impulses.
-//! - NEXMark: queries 5, 7, 8, 11 and 12. It prints no results, so these are worked out here, bid by bid.
+//! - `NEXMark`: queries 5, 7, 8, 11 and 12. It prints no results, so these are worked out here, bid by bid.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -58,9 +58,8 @@ fn printed(rows: &[(&str, u64, char)], cases: &[Printed]) {
             .rows
             .iter()
             .map(|row| {
-                let cells = row.split(' ').map(|cell| match cell.contains(':') {
-                    true => timed(at(&format!("2020-04-15T{cell}:00Z"))),
-                    false => cell.to_owned(),
+                let cells = row.split(' ').map(|cell| {
+                    if cell.contains(':') { timed(at(&format!("2020-04-15T{cell}:00Z"))) } else { cell.to_owned() }
                 });
                 cells.collect::<Vec<_>>().join(",")
             })
@@ -125,16 +124,18 @@ fn windows_are_those_that_flink_prints() {
     printed(&bids, &[tumble, named, summed, hop, hopped]);
 }
 
+/// Rows of sessions of five minutes by item.
+const OF_ITEMS: &[&str] = &[
+    "08:07 4 A 08:06 08:13",
+    "08:06 2 A 08:06 08:13",
+    "08:08 3 A 08:06 08:13",
+    "08:09 5 B 08:09 08:14",
+    "08:17 1 B 08:17 08:22",
+];
+
 #[test]
 fn sessions_are_those_that_flink_prints() {
     let bids = [("08:07", 4, 'A'), ("08:06", 2, 'A'), ("08:09", 5, 'B'), ("08:08", 3, 'A'), ("08:17", 1, 'B')];
-    const OF_ITEMS: &[&str] = &[
-        "08:07 4 A 08:06 08:13",
-        "08:06 2 A 08:06 08:13",
-        "08:08 3 A 08:06 08:13",
-        "08:09 5 B 08:09 08:14",
-        "08:17 1 B 08:17 08:22",
-    ];
     let cases = [
         Printed {
             statement: "SELECT * FROM TABLE(SESSION(TABLE Bid PARTITION BY item, DESCRIPTOR(bidtime), INTERVAL '5' MINUTES))",
@@ -213,7 +214,7 @@ fn windows_are_those_of_arroyo() {
     assert_eq!(answers(folder.path(), watch("w", sliding, "")), expected);
 }
 
-/// What NEXMark has in three streams is one here: the protocol says which.
+/// The three streams of `NEXMark` are one here, distinguished by the protocol.
 const NEXMARK: &str = "[views]
 bid = 'SELECT dst_port AS auction, src_port AS bidder, bytes AS price, received AS datetime FROM flows WHERE protocol = 6'
 person = 'SELECT src_port AS id, bytes AS name, received AS datetime FROM flows WHERE protocol = 17'
@@ -228,7 +229,7 @@ fn nexmark() -> Vec<Flow> {
             let protocol = [6, 6, 6, 6, 17, 1][random.below(6) as usize];
             let ports = (1 + random.below(25) as u16, 1 + random.below(8) as u16);
             let bytes = if protocol == 17 { u64::from(ports.0) } else { 1 + random.below(500) };
-            Flow { protocol, ports, bytes, ..Flow::new(now_ms, "10.0.0.1", "192.0.2.1") }
+            Flow { ports, protocol, bytes, ..Flow::new(now_ms, "10.0.0.1", "192.0.2.1") }
         })
         .collect()
 }
@@ -245,7 +246,9 @@ fn windows(flows: &[Flow], protocol: u8, slide_ms: i64, size_ms: i64) -> BTreeMa
 
 fn counted(flows: &[&Flow], key: impl Fn(&Flow) -> u16) -> BTreeMap<u16, usize> {
     let mut counts = BTreeMap::new();
-    flows.iter().for_each(|flow| *counts.entry(key(flow)).or_default() += 1);
+    for flow in flows {
+        *counts.entry(key(flow)).or_default() += 1;
+    }
     counts
 }
 

@@ -41,7 +41,7 @@ fn reports(runner: &Runner, count: usize) -> Vec<Report> {
     found
 }
 
-fn told(report: &Report) -> (String, String, u64, Option<u64>, bool) {
+fn summary(report: &Report) -> (String, String, u64, Option<u64>, bool) {
     let flows = report.evidence.first().and_then(|row| row["flows"].as_u64());
     (report.watch.clone(), report.key.clone(), report.rows, flows, report.is_correction)
 }
@@ -71,11 +71,11 @@ fn a_window_is_reported_again_with_what_late_flows_have_changed() {
     let first = reports(&runner, 6);
     let key = |host: u8| format!("src_addr=10.0.0.{host}");
     let all = |watch: &str| [1, 2].map(|host| (watch.to_owned(), key(host), 1, Some(2), false));
-    assert_eq!(first.iter().map(told).collect::<Vec<_>>(), [all("few"), all("many"), all("once")].concat());
+    assert_eq!(first.iter().map(summary).collect::<Vec<_>>(), [all("few"), all("many"), all("once")].concat());
     // host 1 has more flows than it had, host 2 stays, host 3 is new
     append(&mut writer, &[("10.0.0.1", 1), ("10.0.0.3", 1)], start_ms);
     let then = reports(&runner, 4);
-    let found: Vec<_> = then.iter().map(told).collect();
+    let found: Vec<_> = then.iter().map(summary).collect();
     let expected = [
         ("few".to_owned(), key(1), 0, None, true),
         ("few".to_owned(), key(3), 1, Some(2), true),
@@ -94,6 +94,43 @@ fn a_window_is_reported_again_with_what_late_flows_have_changed() {
         counts.iter().map(|(_, counts)| (counts.panes.rows_late, counts.panes.rows_late_dropped)).collect();
     assert_eq!(late, [(2, 0), (2, 0), (2, 2)]);
     assert!(counts.iter().all(|(name, counts)| (counts.windows_corrected > 0) == (name != "once")), "{counts:?}");
+}
+
+/// A kill after a correction was kept, and before it was kept how far the watch is: the window is asked again, and what it finds
+/// is known.
+#[test]
+fn a_correction_is_not_reported_again_after_a_kill() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut writer = writer(folder.path());
+    append(&mut writer, &[("10.0.0.9", 1)], now_ms());
+    let options = RunnerOptions::new(folder.path());
+    let file = || counting("many", "count(*) > 1", "late = 'correct'\nrepeat_after = '0s'");
+    let mut runner = Runner::start(&options, &StopSignal::new()).expect("a runner");
+    runner.add(file()).expect("a watch");
+    runner.wait_joined();
+    append(&mut writer, &[("10.0.0.1", 2)], now_ms());
+    assert_eq!(reports(&runner, 1).len(), 1);
+    let state = folder.path().join("watch").join("many.state");
+    let before = std::fs::read(&state).expect("how far the watch is");
+    let answered = |runner: &Runner| runner.counts()[0].1.windows_answered;
+    let (start_ms, already) = (now_ms(), answered(&runner));
+    append(&mut writer, &[("10.0.0.3", 1)], start_ms);
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while answered(&runner) == already && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    append(&mut writer, &[("10.0.0.3", 1)], start_ms);
+    let corrected = reports(&runner, 1);
+    assert!(corrected[0].id.ends_with("src_addr=10.0.0.3/corrected-1"), "{corrected:?}");
+    runner.end(|message| panic!("{message:?}")).expect("no error");
+    std::fs::write(&state, before).expect("the state of a kill");
+    let mut runner = Runner::start(&options, &StopSignal::new()).expect("a runner");
+    runner.add(file()).expect("a watch");
+    runner.wait_joined();
+    append(&mut writer, &[("10.0.0.4", 2)], now_ms());
+    let then = reports(&runner, 1);
+    assert_eq!(then.iter().map(|report| report.key.as_str()).collect::<Vec<_>>(), ["src_addr=10.0.0.4"]);
+    runner.end(|message| panic!("{message:?}")).expect("no error");
 }
 
 #[test]

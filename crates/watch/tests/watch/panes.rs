@@ -142,9 +142,13 @@ fn windows_that_are_given_again_have_the_late_rows() {
             let given: Vec<i64> =
                 ends.filter(|end| *end > edge_ms || *end > (edge_ms - late_ms).max(first_ms)).collect();
             dropped += u64::from(given.is_empty());
-            given.into_iter().for_each(|end| expected.entry(end).or_default().push(flow.bytes));
+            for end in given {
+                expected.entry(end).or_default().push(flow.bytes);
+            }
         }
-        expected.values_mut().for_each(|rows| rows.sort_unstable());
+        for rows in expected.values_mut() {
+            rows.sort_unstable();
+        }
         let mut panes = Panes::new(options.clone()).expect("windows");
         let (mut rest, mut closed) = (flows.as_slice(), Vec::new());
         while !rest.is_empty() {
@@ -168,7 +172,7 @@ fn windows_that_are_given_again_have_the_late_rows() {
     }
 }
 
-/// What panes made is combined, of live flows that come late and in disorder, and the rows are let go.
+/// What panes made is combined, of live flows that come late and in disorder, and the rows are dropped.
 #[test]
 fn what_panes_made_is_combined_however_flows_are_delivered() {
     let engine = StandingEngine::new(&StandingOptions::default()).expect("an engine");
@@ -199,7 +203,7 @@ fn what_panes_made_is_combined_however_flows_are_delivered() {
             // windows are answered some time after they have closed
             let ready = if rest.is_empty() { waiting.len() } else { random.below(waiting.len() as u64 + 1) as usize };
             for window in waiting.drain(..ready) {
-                let answer = query.answer(window.rows, None, Duration::from_secs(60)).expect("an answer");
+                let answer = query.answer(&window.rows, None, Duration::from_mins(1)).expect("an answer");
                 assert!(answers.insert(window.end_ms, lines(&answer)).is_none());
             }
             if waiting.is_empty() {

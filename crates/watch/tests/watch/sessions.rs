@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use arrow::array::{Array, AsArray};
+use arrow::array::AsArray;
 use arrow::datatypes::{TimestampMillisecondType, UInt64Type};
 use weir_archive::Writer;
 use weir_chain::StopSignal;
@@ -58,18 +58,20 @@ fn found(closed: &[ClosedWindow]) -> Found {
             let times = |name| column(name).as_primitive::<TimestampMillisecondType>().clone();
             let (starts, ends) = (times("window_start"), times("window_end"));
             for row in 0..batch.num_rows() {
-                let octets = keys.as_fixed_size_binary().value(row);
+                let octets = keys.as_binary::<i32>().value(row);
                 let key = format!("10.0.0.{}", octets.last().expect("an address"));
                 let session = (window.end_ms, key, starts.value(row), ends.value(row));
                 found.entry(session).or_default().push(bytes.as_primitive::<UInt64Type>().value(row));
             }
         }
     }
-    found.values_mut().for_each(|bytes| bytes.sort_unstable());
+    for bytes in found.values_mut() {
+        bytes.sort_unstable();
+    }
     found
 }
 
-/// Sessions of rows, each a time and its `bytes`: what the reference says of them, as plainly as possible.
+/// Sessions of rows, each a time and its `bytes`: as the reference page defines them, as plainly as possible.
 fn model_of(rows: &[(i64, u64)]) -> Vec<(i64, i64, Vec<u64>)> {
     let mut rows = rows.to_vec();
     rows.sort_unstable();
@@ -153,7 +155,7 @@ fn sessions_are_those_of_a_model_however_flows_are_delivered() {
     }
 }
 
-/// In `weir sql`, and of several keys or none, as SQL without SESSION says it.
+/// In `weir sql`, and of several keys or none, as SQL without SESSION computes it.
 #[test]
 fn over_an_archive_sessions_are_those_of_plain_sql() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -230,7 +232,7 @@ fn what_is_over_a_limit_is_counted() {
     let (mut few, mut closed) = (sessions(&query, 0, u64::MAX, 2), Vec::new());
     few.take(batch(&[flow(0, 1), flow(10, 2), flow(20, 3), flow(30, 1), flow(40, 4)]).record_batch(), &mut closed);
     assert_eq!((few.counts().rows_without_session, few.sessions_open(), few.rows_kept()), (2, 2, 3));
-    // room comes when sessions end
+    // others may open when sessions have ended
     few.take(batch(&[flow(9_000, 3)]).record_batch(), &mut closed);
     assert_eq!((few.counts().rows_without_session, few.sessions_open(), few.rows_kept()), (2, 1, 1));
     assert_eq!(found(&closed).len(), 2);
@@ -239,7 +241,30 @@ fn what_is_over_a_limit_is_counted() {
     assert_eq!((small.counts().rows_shed, small.rows_kept()), (2, 3));
 }
 
-/// The memory of rows that were given is made free while a session stays open, whose rows stay what they were.
+#[test]
+fn steps_in_which_no_session_ends_are_given_when_they_are_wanted() {
+    let flow = |ms: i64| Flow::new(NEW_YEAR_MS + ms, "10.0.0.1", "192.0.2.1");
+    let mut query = query(&statement("received"), Column::Received);
+    let options = SessionOptions {
+        windows: query.windows()[0].expect("sessions"),
+        relation: (0, 1),
+        lateness_ms: 0,
+        skew_ms: 60_000,
+        rows_max: u64::MAX,
+        sessions_max: usize::MAX,
+        empty_windows: true,
+    };
+    let mut sessions = Sessions::new(query.session_input().expect("a plan").expect("sessions"), options);
+    let mut closed = Vec::new();
+    sessions.take(batch(&[flow(100), flow(3_000)]).record_batch(), &mut closed);
+    let rows: Vec<usize> = closed
+        .into_iter()
+        .map(|window| lines(&query.answer(&window.rows, None, Duration::from_mins(1)).expect("an answer")).len())
+        .collect();
+    assert_eq!(rows, [0, 0, 0, 0, 1, 0]);
+}
+
+/// The memory of rows that were given is freed while a session stays open, whose rows stay what they were.
 #[test]
 fn an_open_session_does_not_hold_the_rows_of_others() {
     let query = query(&statement("received").replace("'10' SECOND", "'100' SECOND"), Column::Received);
