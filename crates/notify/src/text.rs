@@ -19,7 +19,8 @@ pub(crate) fn subject(message: &Message<'_>) -> String {
         [report] => {
             let key = report.text("key");
             let key = if key.is_empty() { String::new() } else { format!(" ({key})") };
-            format!("[weir] {severity} {}: {}{key}", report.text("watch"), report.text("title"))
+            let withdrawn = if report.is_withdrawal() { ": no longer so" } else { "" };
+            format!("[weir] {severity} {}: {}{key}{withdrawn}", report.text("watch"), report.text("title"))
         }
         reports => {
             let watches: std::collections::BTreeSet<_> = reports.iter().map(|report| report.text("watch")).collect();
@@ -48,6 +49,11 @@ fn report_text(report: &LoggedReport) -> String {
     };
     line("key", of("key"));
     line("window", format!("{} to {}", of("window_start"), of("window_end")));
+    if report.is_withdrawal() {
+        line("corrected", "no longer so: late flows have changed the answer".to_owned());
+    } else if report.is_correction() {
+        line("corrected", "late flows have changed the answer".to_owned());
+    }
     let rows = member("evidence").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
     for row in rows.iter().take(ROWS_MAX) {
         line("found", row_text(row));
@@ -111,6 +117,19 @@ mod tests {
         {
             assert!(body.contains(expected), "{expected}: {body}");
         }
+    }
+
+    #[test]
+    fn a_correction_reads_as_one() {
+        let mut report = report("a", "warning");
+        let members = report.members.as_mut().expect("members");
+        members.insert("correction".to_owned(), json!(true));
+        assert!(body(&Message(std::slice::from_ref(&report))).contains("corrected late flows"));
+        let members = report.members.as_mut().expect("members");
+        members.extend([("rows".to_owned(), json!(0)), ("evidence".to_owned(), json!([]))]);
+        let one = [report];
+        assert_eq!(subject(&Message(&one)), "[weir] warning scan: A host  Bcc: tries (a): no longer so");
+        assert!(body(&Message(&one)).contains("corrected no longer so"));
     }
 
     #[test]

@@ -142,8 +142,15 @@ impl Journal {
                 if report.text("watch") != watch || end_ms <= since_ms {
                     continue;
                 }
-                let last = reported.last.entry(report.text("key").to_owned()).or_insert(end_ms);
-                *last = (*last).max(end_ms);
+                if report.is_withdrawal() {
+                    // the next report of the key is no repetition
+                    if reported.last.get(report.text("key")) == Some(&end_ms) {
+                        reported.last.remove(report.text("key"));
+                    }
+                } else {
+                    let last = reported.last.entry(report.text("key").to_owned()).or_insert(end_ms);
+                    *last = (*last).max(end_ms);
+                }
                 if end_ms > after_ms {
                     reported.ids.insert(report.text("id").to_owned());
                 }
@@ -167,4 +174,34 @@ pub fn replace(path: &Path, octets: &[u8]) -> io::Result<()> {
 /// Whether a watch has run on the archive of a journal.
 pub fn has_run(folder: &Path, watch: &str) -> bool {
     folder.join(format!("{watch}.state")).exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What late flows have taken back does not make the next report of the key a repetition.
+    #[test]
+    fn a_report_that_was_withdrawn_is_not_the_last_one() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut journal = Journal::open(folder.path(), Retention::default()).expect("a journal");
+        let report = |key: &str, second: u8, rows: u64, is_correction: bool| {
+            let report = json!({
+                "id": format!("w/{second}/{key}/{is_correction}"), "watch": "w", "key": key, "rows": rows, "correction": is_correction,
+                "window_end": format!("2026-01-01T00:00:{second:02}.000Z"),
+            });
+            report.as_object().cloned().unwrap_or_default()
+        };
+        let reports = [
+            report("a", 10, 1, false),
+            report("b", 10, 1, false),
+            report("b", 20, 1, false),
+            report("a", 10, 0, true),
+            report("b", 10, 0, true),
+        ];
+        journal.append(reports, 0).expect("appended");
+        let reported = journal.reported("w", i64::MAX, i64::MIN).expect("reports");
+        assert_eq!(reported.last.into_iter().collect::<Vec<_>>(), [("b".to_owned(), 1_767_225_620_000)]);
+        assert_eq!(reported.ids.len(), 5);
+    }
 }

@@ -90,7 +90,21 @@ pub struct LoggedReport {
 impl LoggedReport {
     /// A member that is a text.
     pub fn text(&self, name: &str) -> &str {
-        self.members.as_ref().and_then(|members| members.get(name)).and_then(Value::as_str).unwrap_or_default()
+        self.member(name).and_then(Value::as_str).unwrap_or_default()
+    }
+
+    /// Whether it is about a window that was reported before, without flows that came too late.
+    pub fn is_correction(&self) -> bool {
+        self.member("correction") == Some(&Value::Bool(true))
+    }
+
+    /// Whether it withdraws an earlier report of its key and window.
+    pub fn is_withdrawal(&self) -> bool {
+        self.is_correction() && self.member("rows").and_then(Value::as_u64) == Some(0)
+    }
+
+    fn member(&self, name: &str) -> Option<&Value> {
+        self.members.as_ref()?.get(name)
     }
 
     /// When it was written, in milliseconds since the epoch: the end of its window where nothing says so.

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use arrow::array::RecordBatch;
 use weir_archive::{ArchiveHandle, HandleOptions, Snapshot};
 use weir_flow::{Column, FlowBatchBuilder};
 use weir_sql::standing::dialect::Parameter;
@@ -37,7 +38,7 @@ fn window(start_ms: i64, seed: u64) -> WindowRows {
         builder.u64(Column::Bytes).push(Some(1_000));
     }
     let batches = vec![builder.finish().record_batch().clone()];
-    WindowRows { window: Window { start_ms, end_ms: start_ms + 1_000 }, batches }
+    WindowRows::of(Window { start_ms, end_ms: start_ms + 1_000 }, batches)
 }
 
 fn milliseconds(mut times: Vec<Duration>) -> String {
@@ -47,9 +48,11 @@ fn milliseconds(mut times: Vec<Duration>) -> String {
     format!("mean {mean:.1} median {:.1} 95th {:.1} ms", at(50), at(95))
 }
 
-fn ask(query: &mut StandingQuery, snapshot: &Arc<Snapshot>, start_ms: i64, seed: u64) -> Duration {
+/// How long an answer takes; its rows are added up.
+fn ask(query: &mut StandingQuery, snapshot: &Arc<Snapshot>, start_ms: i64, seed: u64, rows: &mut usize) -> Duration {
     let asked = Instant::now();
-    query.answer(vec![window(start_ms, seed)], Some(snapshot), Duration::from_mins(10)).expect("an answer");
+    let answer = query.answer(&[window(start_ms, seed)], Some(snapshot), Duration::from_mins(10)).expect("an answer");
+    *rows += answer.iter().map(RecordBatch::num_rows).sum::<usize>();
     asked.elapsed()
 }
 
@@ -74,11 +77,14 @@ fn main() {
             setup.parameters.insert("days".to_owned(), Parameter::Number(days.to_string()));
             let mut query = engine.prepare(&file.options.query, &setup).expect("a statement");
             let hour = |number: u64| WEEK_5_MS + (number as i64 * 17 % 160) * 3_600_000 + 1_234_000;
-            let first = (0..queries).map(|number| ask(&mut query, &snapshot, hour(number), number)).collect();
-            let then =
-                (0..queries).map(|number| ask(&mut query, &snapshot, hour(number) + 1_000, number + 1_000)).collect();
+            let (mut rows, mut rows_then) = (0, 0);
+            let first =
+                (0..queries).map(|number| ask(&mut query, &snapshot, hour(number), number, &mut rows)).collect();
+            let then = (0..queries)
+                .map(|number| ask(&mut query, &snapshot, hour(number) + 1_000, number + 1_000, &mut rows_then))
+                .collect();
             println!(
-                "{} {days:2} days: {}; next window of the hour: {}",
+                "{} {days:2} days: {}; rows {rows}; next window of the hour: {}",
                 file.name,
                 milliseconds(first),
                 milliseconds(then)

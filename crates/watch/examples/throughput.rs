@@ -92,6 +92,8 @@ struct Taken {
     windows: u64,
     answer_max: Duration,
     rows: usize,
+    /// Rows of open windows, at most.
+    kept_max: u64,
 }
 
 /// Takes all deliveries.
@@ -100,13 +102,14 @@ fn take(query: &mut StandingQuery, batches: &[RecordBatch]) -> Taken {
         windows: query.windows().to_vec(),
         columns: query.columns().to_vec(),
         lateness_ms: 0,
+        late_ms: 0,
         skew_ms: 60_000,
         rows_max: u64::MAX,
         empty_windows: false,
     };
     let mut panes = Panes::new(options).expect("a window");
     let began = Instant::now();
-    let mut taken = Taken { elapsed: Duration::ZERO, windows: 0, answer_max: Duration::ZERO, rows: 0 };
+    let mut taken = Taken { elapsed: Duration::ZERO, windows: 0, answer_max: Duration::ZERO, rows: 0, kept_max: 0 };
     let mut closed = Vec::new();
     let mut deliveries = batches.iter();
     loop {
@@ -116,11 +119,12 @@ fn take(query: &mut StandingQuery, batches: &[RecordBatch]) -> Taken {
         }
         for window in closed.drain(..) {
             let asked = Instant::now();
-            let answer = query.answer(window.rows, None, Duration::from_mins(10)).expect("an answer");
+            let answer = query.answer(&window.rows, None, Duration::from_mins(10)).expect("an answer");
             taken.rows += answer.iter().map(RecordBatch::num_rows).sum::<usize>();
             taken.answer_max = taken.answer_max.max(asked.elapsed());
             taken.windows += 1;
         }
+        taken.kept_max = taken.kept_max.max(panes.rows_kept());
         if deliveries.len() == 0 && panes.rows_kept() == 0 {
             break;
         }
@@ -145,11 +149,12 @@ fn main() {
     for (name, query) in &queries {
         let taken = take(&mut query.lock().expect("a query"), &batches);
         println!(
-            "{name}: {:.0} flows/s, {} windows of {} rows on average, longest answer {:.0} ms",
+            "{name}: {:.0} flows/s, {} windows of {} rows on average, longest answer {:.0} ms, at most {} rows kept",
             rate(taken.elapsed),
             taken.windows,
             taken.rows as u64 / taken.windows.max(1),
-            taken.answer_max.as_secs_f64() * 1000.0
+            taken.answer_max.as_secs_f64() * 1000.0,
+            taken.kept_max
         );
     }
     if settings.together {

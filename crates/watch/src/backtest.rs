@@ -14,7 +14,8 @@ use weir_sql::standing::StandingEngine;
 use crate::WatchError;
 use crate::file::WatchFile;
 use crate::flows::{Flows, Pieces};
-use crate::panes::{ClosedWindow, Panes};
+use crate::open_windows::OpenWindows;
+use crate::panes::ClosedWindow;
 use crate::report::Report;
 use crate::runner::RunnerOptions;
 use crate::watch::{RepeatFilter, Selection, Watch};
@@ -39,7 +40,7 @@ pub struct Outcome {
     pub rows: u64,
     /// Reports that repeated a key too soon.
     pub suppressed: u64,
-    /// Flows that were left out because windows had more than `rows_max`.
+    /// Flows that were left out because windows had more than `rows_max`, or more sessions were open than `sessions_max`.
     pub rows_shed: u64,
     /// How long it took.
     pub elapsed: Duration,
@@ -103,7 +104,7 @@ impl Backtest {
         let Some((first_ms, last_ms)) = self.flows.extent(self.watch.file.options.windows.time.column())? else {
             return Ok(outcome);
         };
-        let Some(mut panes) = self.watch.panes() else { return Ok(outcome) };
+        let Some(mut panes) = self.watch.open_windows()? else { return Ok(outcome) };
         let from_ms = from_ms.unwrap_or(first_ms).max(first_ms);
         let end_ms = to_ms.unwrap_or(i64::MAX).min(panes.first_end_after(last_ms).saturating_add(panes.size_max_ms()));
         if end_ms <= from_ms {
@@ -113,21 +114,24 @@ impl Backtest {
         panes.begin_at(from_ms);
         let mut repeats = RepeatFilter::new(&self.watch.file, std::collections::HashMap::new());
         let time = self.watch.file.options.windows.time.column();
-        let flows = Arc::clone(&self.flows);
-        let mut pieces = Pieces::from(&flows, self.watch.query.columns(), time, at_ms);
-        while pieces.at_ms() < end_ms && !is_stopped() {
-            outcome.rows += pieces.load(&mut panes, end_ms)?;
+        let columns = self.watch.query.columns();
+        let mut pieces = Pieces::between(&self.flows, columns, time, (at_ms, end_ms), panes.rows_max())?;
+        while !is_stopped()
+            && let Some(rows) = pieces.load(&mut panes)?
+        {
+            outcome.rows += rows;
             let at_ms = pieces.at_ms();
             self.ask_closed(&mut panes, at_ms, &mut repeats, &mut outcome, &mut window)?;
         }
-        outcome.rows_shed = panes.counts().rows_shed;
+        let counts = panes.counts();
+        outcome.rows_shed = counts.rows_shed + counts.rows_without_session + counts.rows_failed;
         outcome.elapsed = began.elapsed();
         Ok(outcome)
     }
 
     fn ask_closed(
         &mut self,
-        panes: &mut Panes,
+        panes: &mut OpenWindows,
         through_ms: i64,
         repeats: &mut RepeatFilter,
         outcome: &mut Outcome,
@@ -142,9 +146,8 @@ impl Backtest {
             outcome.windows += 1;
             let (first_ms, _) = outcome.range_ms.unwrap_or((end_ms, end_ms));
             outcome.range_ms = Some((first_ms, end_ms));
-            let asked = ClosedWindow { rows: Vec::new(), ..closed_window.clone() };
-            let (answer, reports) = self.watch.ask(closed_window, Some(&self.snapshot))?;
-            window(&asked, &answer);
+            let (answer, reports) = self.watch.ask(&closed_window, Some(&self.snapshot))?;
+            window(&closed_window, &answer);
             let Selection { new: reports, suppressed } =
                 repeats.select(reports, self.watch.file.options.reports.reports_max);
             outcome.suppressed += suppressed;

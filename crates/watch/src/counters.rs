@@ -20,6 +20,8 @@ pub struct WatchCounts {
     pub windows_answered: u64,
     /// Windows that were not asked, because too many waited.
     pub windows_shed: u64,
+    /// Windows that were asked again for late flows.
+    pub windows_corrected: u64,
     /// Windows whose statement failed.
     pub windows_failed: u64,
     /// Reports that were made and are new.
@@ -36,14 +38,25 @@ pub struct WatchCounts {
 
 impl WatchCounts {
     /// The counters of what was left out, with their names.
-    pub fn losses(&self) -> [(&'static str, u64); 8] {
-        let PaneCounts { rows_late, rows_late_dropped, rows_without_time, rows_future, rows_shed, .. } = self.panes;
+    pub fn losses(&self) -> [(&'static str, u64); 10] {
+        let PaneCounts {
+            rows: _,
+            rows_late,
+            rows_late_dropped,
+            rows_without_time,
+            rows_future,
+            rows_shed,
+            rows_without_session,
+            rows_failed,
+        } = self.panes;
         [
             ("rows_late", rows_late),
             ("rows_late_dropped", rows_late_dropped),
             ("rows_without_time", rows_without_time),
             ("rows_future", rows_future),
             ("rows_shed", rows_shed),
+            ("rows_without_session", rows_without_session),
+            ("rows_failed", rows_failed),
             ("windows_shed", self.windows_shed),
             ("windows_failed", self.windows_failed),
             ("reports_unprinted", self.reports_unprinted),
@@ -58,6 +71,7 @@ pub(crate) struct WatchCounters {
     pub(crate) windows_closed: AtomicU64,
     pub(crate) windows_answered: AtomicU64,
     pub(crate) windows_shed: AtomicU64,
+    pub(crate) windows_corrected: AtomicU64,
     pub(crate) windows_failed: AtomicU64,
     pub(crate) reports: AtomicU64,
     pub(crate) reports_suppressed: AtomicU64,
@@ -80,6 +94,7 @@ impl WatchCounters {
             windows_closed: of(&self.windows_closed),
             windows_answered: of(&self.windows_answered),
             windows_shed: of(&self.windows_shed),
+            windows_corrected: of(&self.windows_corrected),
             windows_failed: of(&self.windows_failed),
             reports: of(&self.reports),
             reports_suppressed: of(&self.reports_suppressed),

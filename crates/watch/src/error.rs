@@ -66,6 +66,9 @@ pub enum WatchError {
     /// A thread could not be started.
     #[error("cannot start a thread")]
     Thread(#[source] io::Error),
+    /// The thread that reads flows has ended before their end.
+    #[error("the thread that reads flows of the archive has ended by a panic")]
+    ReaderEnded,
 }
 
 /// An error with its causes.

@@ -25,6 +25,16 @@ choices! {
     }
 }
 
+choices! {
+    /// What is done with a flow that comes too late for its window.
+    pub enum LateFlows {
+        /// Leave it out of windows that have closed, and count it.
+        Drop = "drop",
+        /// Ask the window again, and report what has changed.
+        Correct = "correct",
+    }
+}
+
 impl TimeColumn {
     /// The column.
     pub fn column(self) -> Column {
@@ -59,6 +69,11 @@ options! {
         time: TimeColumn = TimeColumn::Received,
         /// Close a window this long after its end. Flows that come later count as late.
         lateness: TimeSpan = TimeSpan::ZERO,
+        /// What to do with a flow that comes too late for a window: leave it out, or ask the window again and report what
+        /// has changed, as a correction.
+        late: LateFlows = LateFlows::Drop,
+        /// With `late = "correct"`, keep the flows of a window for this long after it has closed.
+        late_max: TimeSpan = TimeSpan::from_secs(600),
         /// Close windows by the clock when no flow was received for this long.
         idle: TimeSpan = TimeSpan::from_secs(1),
         /// Leave out a flow that is dated this much after its reception, and count it: it must not move time.
@@ -67,6 +82,8 @@ options! {
         empty_windows: bool = false,
         /// Keep at most this many flows of open windows. Those beyond are left out and counted in `rows_shed`.
         rows_max: u64 = 20_000_000 => 1..=1_000_000_000_000,
+        /// Keep at most this many sessions open. Flows of further keys are left out and counted in `rows_without_session`.
+        sessions_max: usize = 1_000_000 => 1..=1_000_000_000,
         /// Keep at most this many closed windows waiting for their answer. Further ones are not asked and counted in
         /// `windows_shed`.
         windows_waiting_max: usize = 64 => 1..=100_000,

@@ -1,18 +1,23 @@
 //! Flows of an archive by their time, in any order.
 
 use std::sync::Arc;
+use std::thread;
 
 use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::datatypes::{Int64Type, TimestampMillisecondType};
+use arrow::datatypes::TimestampMillisecondType;
+use crossbeam_channel::{Receiver, bounded};
 use weir_archive::Snapshot;
 use weir_flow::Column;
 use weir_sql::{Engine, EngineError, EngineOptions};
 
 use crate::WatchError;
-use crate::panes::Panes;
+use crate::open_windows::OpenWindows;
 
 /// Rows that a piece should have.
 const PIECE_ROWS: u64 = 4_000_000;
+/// How long the first piece is, and the shortest.
+const WIDTH_FIRST_MS: i64 = 60_000;
+const WIDTH_MIN_MS: i64 = 1_000;
 const DAY_MS: i64 = 86_400_000;
 
 /// The flows of an archive at one position.
@@ -26,14 +31,14 @@ impl Flows {
         Ok(Self { engine })
     }
 
-    /// Reads columns of the flows whose time is from `from_ms` up to and without `to_ms`, in any order.
+    /// Reads columns of the flows whose time is from `from_ms` up to and without `to_ms`, in any order, as long as `take`
+    /// wants more. Gives the number of rows.
     pub(crate) fn read(
         &self,
         columns: &[Column],
         time: Column,
-        from_ms: i64,
-        to_ms: i64,
-        mut take: impl FnMut(&RecordBatch),
+        (from_ms, to_ms): (i64, i64),
+        mut take: impl FnMut(RecordBatch) -> bool,
     ) -> Result<u64, WatchError> {
         let names: Vec<_> = columns.iter().map(|column| format!("\"{}\"", column.name())).collect();
         let (names, time) = (names.join(", "), time.name());
@@ -46,50 +51,117 @@ impl Flows {
         for batch in self.engine.sql(&text).map_err(reading)? {
             let batch = batch.map_err(reading)?;
             rows += batch.num_rows() as u64;
-            take(&batch);
+            if !take(batch) {
+                break;
+            }
         }
         Ok(rows)
     }
 }
 
-/// Flows read in pieces of time that have about the same number of rows.
-pub(crate) struct Pieces<'a> {
-    flows: &'a Flows,
-    columns: Vec<Column>,
-    time: Column,
-    at_ms: i64,
-    width_ms: i64,
+/// The flows of a piece of time.
+struct Piece {
+    batches: Vec<RecordBatch>,
+    rows: u64,
+    to_ms: i64,
 }
 
-impl<'a> Pieces<'a> {
-    /// From a time on. The first piece is a minute.
-    pub(crate) fn from(flows: &'a Flows, columns: &[Column], time: Column, at_ms: i64) -> Self {
-        Self { flows, columns: columns.to_vec(), time, at_ms, width_ms: 60_000 }
+/// Flows read in pieces of time that have about the same number of rows. The next piece is read while one is looked at.
+pub(crate) struct Pieces {
+    pieces: Receiver<Result<Piece, WatchError>>,
+    at_ms: i64,
+    end_ms: i64,
+}
+
+impl Pieces {
+    /// Those from a time up to another one; at most `rows_max` rows at a time, unless they are of one second.
+    pub(crate) fn between(
+        flows: &Arc<Flows>,
+        columns: &[Column],
+        time: Column,
+        (from_ms, end_ms): (i64, i64),
+        rows_max: u64,
+    ) -> Result<Self, WatchError> {
+        let (sender, pieces) = bounded(1);
+        let mut reader = PieceReader {
+            flows: Arc::clone(flows),
+            columns: columns.to_vec(),
+            time,
+            at_ms: from_ms,
+            end_ms,
+            width_ms: WIDTH_FIRST_MS,
+            rows_max: rows_max.min(4 * PIECE_ROWS) / 2,
+        };
+        let read = move || {
+            while reader.at_ms < reader.end_ms {
+                let piece = reader.read_next();
+                let is_last = piece.is_err();
+                // the receiver is gone when the windows before were all that was wanted
+                if sender.send(piece).is_err() || is_last {
+                    break;
+                }
+            }
+        };
+        thread::Builder::new().name("watch-pieces".to_owned()).spawn(read).map_err(WatchError::Thread)?;
+        Ok(Self { pieces, at_ms: from_ms, end_ms })
     }
 
-    /// The time up to which rows were read.
+    /// The time up to which rows were loaded.
     pub(crate) fn at_ms(&self) -> i64 {
         self.at_ms
     }
 
-    /// Loads the next piece, which ends at `end_ms` at the latest; gives its rows.
-    pub(crate) fn load(&mut self, panes: &mut Panes, end_ms: i64) -> Result<u64, WatchError> {
-        let rows_max = panes.rows_max().min(4 * PIECE_ROWS) / 2;
-        // a quiet time may end within what would be read at once
-        let mut to_ms = self.at_ms.saturating_add(self.width_ms).min(end_ms);
-        while self.width_ms > 1_000 && self.flows.count(self.time, self.at_ms, to_ms)? > rows_max {
-            self.width_ms = (self.width_ms / 2).max(1_000);
-            to_ms = self.at_ms.saturating_add(self.width_ms).min(end_ms);
-        }
-        let rows = self.flows.read(&self.columns, self.time, self.at_ms, to_ms, |rows| panes.load(rows))?;
-        self.at_ms = to_ms;
-        self.width_ms = match rows {
-            rows if rows > 2 * PIECE_ROWS => (self.width_ms / 2).max(1_000),
-            rows if rows < PIECE_ROWS / 4 => (self.width_ms * 4).min(10 * DAY_MS),
-            rows if rows < PIECE_ROWS / 2 => (self.width_ms * 2).min(10 * DAY_MS),
-            _ => self.width_ms,
+    /// Loads the next piece; gives its rows. `None` when there is no other.
+    pub(crate) fn load(&mut self, windows: &mut OpenWindows) -> Result<Option<u64>, WatchError> {
+        let piece = match self.pieces.recv() {
+            Ok(piece) => piece?,
+            Err(_) if self.at_ms >= self.end_ms => return Ok(None),
+            Err(_) => return Err(WatchError::ReaderEnded),
         };
-        Ok(rows)
+        piece.batches.iter().for_each(|rows| windows.load(rows));
+        self.at_ms = piece.to_ms;
+        Ok(Some(piece.rows))
+    }
+}
+
+/// Reads pieces.
+struct PieceReader {
+    flows: Arc<Flows>,
+    columns: Vec<Column>,
+    time: Column,
+    at_ms: i64,
+    end_ms: i64,
+    width_ms: i64,
+    /// Rows from which a piece is too large.
+    rows_max: u64,
+}
+
+impl PieceReader {
+    /// The next piece. How wide it is follows from those before; when it turns out to be too large, a quiet time has ended
+    /// within it, and half of it is read.
+    fn read_next(&mut self) -> Result<Piece, WatchError> {
+        loop {
+            let to_ms = self.at_ms.saturating_add(self.width_ms).min(self.end_ms);
+            let can_be_cut = self.width_ms > WIDTH_MIN_MS;
+            let (mut batches, mut found) = (Vec::new(), 0);
+            let rows = self.flows.read(&self.columns, self.time, (self.at_ms, to_ms), |batch| {
+                found += batch.num_rows() as u64;
+                batches.push(batch);
+                found <= self.rows_max || !can_be_cut
+            })?;
+            if rows > self.rows_max && can_be_cut {
+                self.width_ms = (self.width_ms / 2).max(WIDTH_MIN_MS);
+                continue;
+            }
+            self.at_ms = to_ms;
+            self.width_ms = match rows {
+                rows if rows > 2 * PIECE_ROWS => (self.width_ms / 2).max(WIDTH_MIN_MS),
+                rows if rows < PIECE_ROWS / 4 => (self.width_ms * 4).min(10 * DAY_MS),
+                rows if rows < PIECE_ROWS / 2 => (self.width_ms * 2).min(10 * DAY_MS),
+                _ => self.width_ms,
+            };
+            return Ok(Piece { batches, rows, to_ms });
+        }
     }
 }
 
@@ -98,19 +170,6 @@ fn reading(source: EngineError) -> WatchError {
 }
 
 impl Flows {
-    /// How many flows there are whose time is from `from_ms` up to and without `to_ms`.
-    fn count(&self, time: Column, from_ms: i64, to_ms: i64) -> Result<u64, WatchError> {
-        let (time, from, to) = (time.name(), timestamp(from_ms), timestamp(to_ms));
-        let text = format!("SELECT count(*) AS flows FROM flows WHERE \"{time}\" >= {from} AND \"{time}\" < {to}");
-        let mut count = 0;
-        for batch in self.engine.sql(&text).map_err(reading)? {
-            let batch = batch.map_err(reading)?;
-            let flows = batch.column_by_name("flows").and_then(|flows| flows.as_primitive_opt::<Int64Type>());
-            count += flows.and_then(arrow::compute::sum).unwrap_or(0);
-        }
-        Ok(count.unsigned_abs())
-    }
-
     /// The first and the last time of flows.
     pub(crate) fn extent(&self, time: Column) -> Result<Option<(i64, i64)>, WatchError> {
         let time = time.name();

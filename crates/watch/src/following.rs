@@ -15,7 +15,8 @@ use crate::counters::{WatchCounters, locked};
 use crate::error::with_causes;
 use crate::flow_source::{FlowSource, HistoryArchive, SourceEvent};
 use crate::flows::Flows;
-use crate::panes::{ClosedWindow, Panes};
+use crate::open_windows::OpenWindows;
+use crate::panes::ClosedWindow;
 use crate::shared::{Shared, now_ms};
 
 /// How long the follower waits for a delivery before it looks at the clock.
@@ -36,7 +37,7 @@ pub(crate) enum FollowCommand {
 /// What the thread that follows has of a watch.
 pub(crate) struct FollowedWatch {
     pub(crate) name: String,
-    pub(crate) panes: Panes,
+    pub(crate) panes: OpenWindows,
     pub(crate) columns: Vec<Column>,
     pub(crate) time: Column,
     /// Windows that end here or before were asked.
@@ -59,7 +60,10 @@ impl FollowedWatch {
         let begin_ms = self.asked_through_ms.unwrap_or_else(now_ms);
         let from_ms = self.panes.first_end_after(begin_ms).saturating_sub(self.panes.size_max_ms());
         let panes = &mut self.panes;
-        Flows::at(&snapshot)?.read(&self.columns, self.time, from_ms, i64::MAX, |rows| panes.load(rows))?;
+        Flows::at(&snapshot)?.read(&self.columns, self.time, (from_ms, i64::MAX), |rows| {
+            panes.load(&rows);
+            true
+        })?;
         self.panes.begin_at(begin_ms);
         Ok(())
     }

@@ -16,21 +16,25 @@ pub mod file;
 pub mod panes;
 pub mod report;
 pub mod runner;
+pub mod sessions;
 pub mod transform;
 
+mod corrections;
 mod counters;
 mod flow_source;
 mod flows;
 mod following;
+mod open_windows;
 mod shared;
 mod template;
 mod watch;
+mod window_clock;
 mod worker;
 
 pub use backtest::{Backtest, Firing, Outcome};
 pub use counters::WatchCounts;
 pub use error::WatchError;
-pub use file::{TimeColumn, WatchFile, WatchOptions};
+pub use file::{LateFlows, TimeColumn, WatchFile, WatchOptions};
 pub use flow_source::{FlowFeed, Follow};
 pub use report::Report;
 pub use runner::{Runner, RunnerOptions};

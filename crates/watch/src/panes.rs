@@ -8,16 +8,23 @@
 //! A row that a closed window should have had is late: it is counted, and kept for those of its windows that are still
 //! open. A row that is dated long after its reception is left out, since one of them would close every window before it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::array::{Array, ArrayRef, AsArray, RecordBatch, RecordBatchOptions, TimestampMillisecondArray, UInt32Array};
 use arrow::compute::take;
 use arrow::datatypes::{Schema, TimestampMillisecondType};
 use weir_flow::Column;
-use weir_sql::standing::{WindowRows, WindowSpec};
+use weir_sql::standing::{PaneRows, WindowPane, WindowRows, WindowSpec};
+
+use crate::window_clock::WindowClock;
 
 /// Empty windows that are asked in a row; beyond that time jumps.
-const EMPTY_WINDOWS_MAX: i64 = 100_000;
+pub(crate) const EMPTY_WINDOWS_MAX: i64 = 100_000;
+
+/// How long windows that got late rows wait for more of them, when no other window closes meanwhile.
+const CORRECTED_AFTER_MS: i64 = 10_000;
 
 /// How panes are made.
 #[derive(Debug, Clone)]
@@ -28,6 +35,9 @@ pub struct PaneOptions {
     pub columns: Vec<Column>,
     /// How long after its end a window closes, in milliseconds.
     pub lateness_ms: i64,
+    /// How long after it has closed a window is given again when rows come that it should have had, in milliseconds; 0 for
+    /// never.
+    pub late_ms: i64,
     /// How far after its reception a row may be dated, in milliseconds.
     pub skew_ms: i64,
     /// Rows that are kept at most.
@@ -51,12 +61,10 @@ pub struct PaneCounts {
     pub rows_future: u64,
     /// Rows left out because too many were kept.
     pub rows_shed: u64,
-}
-
-#[derive(Debug)]
-struct Pane {
-    batches: Vec<RecordBatch>,
-    rows: u64,
+    /// Rows left out because too many sessions were open.
+    pub rows_without_session: u64,
+    /// Rows left out because what SESSION is of could not be computed.
+    pub rows_failed: u64,
 }
 
 /// A window that has closed.
@@ -66,8 +74,18 @@ pub struct ClosedWindow {
     pub end_ms: i64,
     /// The rows of each window of the statement, by number.
     pub rows: Vec<WindowRows>,
-    /// Rows of the longest window.
-    pub rows_count: u64,
+    /// Whether it was given before, without rows that came too late.
+    pub is_correction: bool,
+}
+
+/// Windows that have closed, and got rows since.
+#[derive(Debug, Default)]
+struct LateWindows {
+    /// The first window that all rows are there of.
+    first_end_ms: Option<i64>,
+    ends_ms: BTreeSet<i64>,
+    /// When the first of them got a row.
+    since_ms: i64,
 }
 
 /// Panes of one watch.
@@ -78,13 +96,11 @@ pub struct Panes {
     first: WindowSpec,
     size_max_ms: i64,
     /// By their end.
-    panes: BTreeMap<i64, Pane>,
-    rows_kept: u64,
-    /// The end of the next window to close.
-    next_end_ms: Option<i64>,
-    latest_ms: i64,
-    /// Windows that end here or before are not given.
-    not_before_ms: i64,
+    panes: BTreeMap<i64, Arc<PaneRows>>,
+    /// Rows that panes keep, of which there are fewer when a statement has aggregated them.
+    rows_kept: Arc<AtomicU64>,
+    pub(crate) clock: WindowClock,
+    late: LateWindows,
     counts: PaneCounts,
 }
 
@@ -94,21 +110,15 @@ impl Panes {
         let first = options.windows.iter().flatten().next().copied()?;
         let size_max_ms = options.windows.iter().flatten().map(|spec| spec.kind.size_ms).max()?;
         Some(Self {
+            clock: WindowClock::new(first.kind, options.lateness_ms),
+            late: LateWindows::default(),
             options,
             first,
             size_max_ms,
             panes: BTreeMap::new(),
-            rows_kept: 0,
-            next_end_ms: None,
-            latest_ms: i64::MIN,
-            not_before_ms: i64::MIN,
+            rows_kept: Arc::default(),
             counts: PaneCounts::default(),
         })
-    }
-
-    /// Gives no window that ends at this time or before.
-    pub fn skip_through(&mut self, end_ms: i64) {
-        self.not_before_ms = end_ms;
     }
 
     /// What happened to rows.
@@ -123,22 +133,12 @@ impl Panes {
 
     /// Rows that are kept.
     pub fn rows_kept(&self) -> u64 {
-        self.rows_kept
+        self.rows_kept.load(Ordering::Relaxed)
     }
 
     /// The longest window, in milliseconds.
     pub fn size_max_ms(&self) -> i64 {
         self.size_max_ms
-    }
-
-    /// The time up to which rows have come.
-    pub fn latest_ms(&self) -> Option<i64> {
-        (self.latest_ms > i64::MIN).then_some(self.latest_ms)
-    }
-
-    /// When the first window ends that can close after this time.
-    pub fn first_end_after(&self, time_ms: i64) -> i64 {
-        self.first.kind.first_end_after(time_ms)
     }
 
     /// Takes the rows of a delivery; windows that they close go to `closed`.
@@ -164,12 +164,9 @@ impl Panes {
             if self.is_future(time_ms, received, row) {
                 continue;
             }
-            if time_ms > self.latest_ms {
-                self.latest_ms = time_ms;
-                if self.closes() {
-                    self.keep_parts(&kept, &mut parts);
-                    self.close(closed);
-                }
+            if self.clock.advance(time_ms) && (self.clock.closes() || self.corrects()) {
+                self.keep_parts(&kept, &mut parts);
+                self.close(closed);
             }
             if let Some(end_ms) = self.pane_of(time_ms) {
                 parts.entry(end_ms).or_default().push(row as u32);
@@ -217,48 +214,28 @@ impl Panes {
 
     /// The clock says that it is this time, and no rows come.
     pub fn advance(&mut self, now_ms: i64, closed: &mut Vec<ClosedWindow>) {
-        self.latest_ms = self.latest_ms.max(now_ms);
-        if self.closes() {
+        self.clock.advance(now_ms);
+        if self.clock.closes() || self.corrects() {
             self.close(closed);
         }
     }
 
-    /// Gives the windows that end at this time or before, of which all rows were loaded.
-    pub fn close_through(&mut self, end_ms: i64, closed: &mut Vec<ClosedWindow>) {
-        self.advance(end_ms.saturating_add(self.options.lateness_ms), closed);
-    }
-
-    /// The end of the next window to close, when it is this time or before.
-    pub fn next_end_through(&self, through_ms: i64) -> Option<i64> {
-        self.next_end_ms.filter(|end_ms| *end_ms <= through_ms)
-    }
-
-    /// The end of the last window that has closed, with rows or without.
-    pub fn closed_through(&self) -> Option<i64> {
-        self.next_end_ms.map(|end_ms| end_ms.saturating_sub(self.first.kind.slide_ms))
-    }
-
-    /// Begins with the window that ends first after this time.
-    pub fn begin_at(&mut self, time_ms: i64) {
-        self.next_end_ms.get_or_insert(self.first.kind.first_end_after(time_ms));
+    /// Whether windows that got late rows have waited for long enough for more of them.
+    fn corrects(&self) -> bool {
+        let waited_ms = self.clock.latest_ms().unwrap_or(i64::MIN).saturating_sub(self.late.since_ms);
+        !self.late.ends_ms.is_empty() && waited_ms >= CORRECTED_AFTER_MS
     }
 
     /// Goes on from now when times are ahead of the clock, which then was wrong for a while: otherwise every row would be
     /// late until the clock has come there. Rows of windows that have not begun are dropped, and counted as such.
     pub fn rewind(&mut self, now_ms: i64) -> bool {
-        let skewed_ms = now_ms.saturating_add(self.options.skew_ms);
-        let is_ahead = self.next_end_ms.is_some_and(|end_ms| end_ms > self.first.kind.first_end_after(skewed_ms));
-        if self.latest_ms <= skewed_ms && !is_ahead {
-            return false;
-        }
-        let open_end_ms = self.first.kind.first_end_after(now_ms);
+        let Some(open_end_ms) = self.clock.rewind(now_ms, self.options.skew_ms) else { return false };
         let future = self.panes.split_off(&(open_end_ms + 1));
-        let rows = future.values().map(|pane| pane.rows).sum::<u64>();
-        self.rows_kept -= rows;
-        self.counts.rows_future += rows;
-        self.latest_ms = now_ms;
-        self.next_end_ms = Some(open_end_ms);
-        self.not_before_ms = self.not_before_ms.min(open_end_ms - 1);
+        self.counts.rows_future += future.values().map(|pane| pane.rows()).sum::<u64>();
+        self.late = LateWindows::default();
+        for pane in future.values() {
+            pane.close();
+        }
         true
     }
 
@@ -269,11 +246,11 @@ impl Panes {
         }
         let (min, max) = (arrow::compute::min(times)?, arrow::compute::max(times)?);
         let end_ms = self.first.kind.first_end_after(min);
-        let next_end_ms = self.next_end_ms?;
-        let is_open =
-            end_ms >= next_end_ms && max < end_ms && max.saturating_sub(self.options.lateness_ms) < next_end_ms;
+        let next_end_ms = self.clock.next_end_ms()?;
+        let is_open = end_ms >= next_end_ms && max < end_ms && max < self.clock.closes_at(next_end_ms);
+        let is_open = is_open && self.late.ends_ms.is_empty();
         if is_open {
-            self.latest_ms = self.latest_ms.max(max);
+            self.clock.advance(max);
         }
         is_open.then_some(end_ms)
     }
@@ -287,26 +264,42 @@ impl Panes {
         is_future
     }
 
-    fn closes(&mut self) -> bool {
-        let edge_ms = self.latest_ms.saturating_sub(self.options.lateness_ms);
-        let next_end_ms = *self.next_end_ms.get_or_insert_with(|| self.first.kind.first_end_after(edge_ms));
-        edge_ms >= next_end_ms
-    }
-
     /// The pane of a row, by its end; counts a late one. `None` when no open window has it.
     fn pane_of(&mut self, time_ms: i64) -> Option<i64> {
         let end_ms = self.first.kind.first_end_after(time_ms);
-        let next_end_ms = *self.next_end_ms.get_or_insert(end_ms);
+        let next_end_ms = self.clock.next_end_for(time_ms);
         if end_ms < next_end_ms {
             self.counts.rows_late += 1;
             // the last window that it is in ends this much later
             let last_end_ms = end_ms.saturating_add(self.size_max_ms - self.first.kind.slide_ms);
-            if last_end_ms < next_end_ms {
+            if !self.correct(end_ms, last_end_ms.min(next_end_ms - self.first.kind.slide_ms))
+                && last_end_ms < next_end_ms
+            {
                 self.counts.rows_late_dropped += 1;
                 return None;
             }
         }
         Some(end_ms)
+    }
+
+    /// Notes that closed windows, from the first to the last of these ends, have got a row. False when none of them can be
+    /// given again.
+    fn correct(&mut self, first_end_ms: i64, last_end_ms: i64) -> bool {
+        let Some(closed_ms) = self.clock.closed_through() else { return false };
+        let slide_ms = self.first.kind.slide_ms;
+        let kept_ms = closed_ms.saturating_sub(self.options.late_ms).saturating_add(1);
+        let known_ms = self.late.first_end_ms.unwrap_or(i64::MAX);
+        let mut end_ms = last_end_ms;
+        let mut is_any = false;
+        while end_ms >= first_end_ms.max(kept_ms).max(known_ms) {
+            if self.late.ends_ms.is_empty() {
+                self.late.since_ms = self.clock.latest_ms().unwrap_or(end_ms);
+            }
+            self.late.ends_ms.insert(end_ms);
+            is_any = true;
+            end_ms -= slide_ms;
+        }
+        is_any
     }
 
     /// The columns to keep.
@@ -338,26 +331,28 @@ impl Panes {
         if count == 0 {
             return;
         }
-        let room = self.options.rows_max.saturating_sub(self.rows_kept);
+        let room = self.options.rows_max.saturating_sub(self.rows_kept());
         let fits = count.min(room);
         self.counts.rows_shed += count - fits;
         let rows = if fits < count { rows.slice(0, fits as usize) } else { rows };
-        let pane = self.panes.entry(end_ms).or_insert_with(|| Pane { batches: Vec::new(), rows: 0 });
-        pane.rows += fits;
-        pane.batches.push(rows);
-        self.rows_kept += fits;
+        let pane = self.panes.entry(end_ms).or_insert_with(|| Arc::new(PaneRows::new(&self.rows_kept)));
+        pane.push(rows);
     }
 
     /// Gives the windows that have ended.
     fn close(&mut self, closed: &mut Vec<ClosedWindow>) {
-        let edge_ms = self.latest_ms.saturating_sub(self.options.lateness_ms);
-        let Some(mut end_ms) = self.next_end_ms else { return };
+        // those that are given now have their late rows
+        for end_ms in std::mem::take(&mut self.late.ends_ms) {
+            closed.push(ClosedWindow { is_correction: true, ..self.window(end_ms) });
+        }
+        let edge_ms = self.clock.edge_ms();
+        let Some(mut end_ms) = self.clock.next_end_ms() else { return };
+        self.late.first_end_ms.get_or_insert(end_ms);
         let slide_ms = self.first.kind.slide_ms;
         while end_ms <= edge_ms {
             let has_rows =
                 self.panes.range(end_ms.saturating_sub(self.size_max_ms - slide_ms)..=end_ms).next().is_some();
-            let is_new = end_ms > self.not_before_ms;
-            if is_new && (has_rows || self.options.empty_windows) {
+            if self.clock.is_given(end_ms) && (has_rows || self.options.empty_windows) {
                 closed.push(self.window(end_ms));
             }
             self.forget(end_ms);
@@ -370,34 +365,34 @@ impl Panes {
                 end_ms = next.map_or(open, |next| next.min(open)).max(end_ms);
             }
         }
-        self.next_end_ms = Some(end_ms);
+        self.clock.set_next_end(end_ms);
     }
 
     fn window(&self, end_ms: i64) -> ClosedWindow {
         let rows: Vec<WindowRows> =
             self.options.windows.iter().map(|spec| self.rows_of(spec.as_ref(), end_ms)).collect();
-        let count = |rows: &WindowRows| rows.batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>();
-        let rows_count = rows.iter().map(count).max().unwrap_or(0);
-        ClosedWindow { end_ms, rows, rows_count }
+        ClosedWindow { end_ms, rows, is_correction: false }
     }
 
     fn rows_of(&self, spec: Option<&WindowSpec>, end_ms: i64) -> WindowRows {
         let Some(spec) = spec else { return WindowRows::default() };
         let window = spec.kind.ending_at(end_ms);
         let panes = self.panes.range(window.start_ms + 1..=end_ms);
-        WindowRows { window, batches: panes.flat_map(|(_, pane)| pane.batches.iter().cloned()).collect() }
+        WindowRows { window, panes: panes.map(|(_, pane)| WindowPane::of(pane)).collect() }
     }
 
     /// Drops panes that no window has that ends later.
     fn forget(&mut self, end_ms: i64) {
-        let keep_after_ms = end_ms.saturating_add(self.first.kind.slide_ms).saturating_sub(self.size_max_ms);
+        let open_ms = end_ms.saturating_add(self.first.kind.slide_ms).saturating_sub(self.size_max_ms);
+        let keep_after_ms = open_ms.saturating_sub(self.options.late_ms);
         let kept = self.panes.split_off(&(keep_after_ms + 1));
-        let gone = std::mem::replace(&mut self.panes, kept);
-        self.rows_kept -= gone.values().map(|pane| pane.rows).sum::<u64>();
+        for pane in std::mem::replace(&mut self.panes, kept).values() {
+            pane.close();
+        }
     }
 }
 
-fn times(rows: &RecordBatch, column: Column) -> Option<&TimestampMillisecondArray> {
+pub(crate) fn times(rows: &RecordBatch, column: Column) -> Option<&TimestampMillisecondArray> {
     rows.column_by_name(column.name())?.as_primitive_opt::<TimestampMillisecondType>()
 }
 

@@ -37,6 +37,9 @@ pub struct Report {
     pub records_lost: Option<u64>,
     /// Reports of this key that were left out since the last one, because it was reported before.
     pub suppressed: u64,
+    /// Whether the window was reported before, without flows that came too late. Without rows, what was reported of the key
+    /// does not hold any more.
+    pub is_correction: bool,
 }
 
 impl Report {
@@ -54,6 +57,7 @@ impl Report {
             "evidence": self.evidence,
             "records_lost": self.records_lost,
             "suppressed": self.suppressed,
+            "correction": self.is_correction,
             "next": self.next,
         })
     }
@@ -82,8 +86,13 @@ impl Report {
             0 => String::new(),
             times => format!(" [{times} times since the last report]"),
         };
+        let corrected = match (self.is_correction, self.rows) {
+            (false, _) => String::new(),
+            (true, 0) => format!("{} [corrected: no longer so]", self.key),
+            (true, _) => " [corrected: late flows]".to_owned(),
+        };
         let time = time_text(self.window.end_ms);
-        let mut text = format!("{time} {severity} {}: {first}{more}{again}{lost}", self.watch);
+        let mut text = format!("{time} {severity} {}: {first}{more}{corrected}{again}{lost}", self.watch);
         if !self.next.is_empty() {
             text.push_str("\n    next: ");
             text.push_str(&self.next);
@@ -150,11 +159,18 @@ pub struct ReportMaker {
     evidence_rows_max: usize,
     next: String,
     archive: String,
+    is_of_sessions: bool,
+}
+
+/// The window from where the session of a row begins, if the row has the column.
+fn of_session(window: Window, row: &Map<String, Value>) -> Window {
+    let start = row.get("window_start").and_then(Value::as_str).and_then(|text| text.parse::<Timestamp>().ok());
+    start.map_or(window, |start| Window { start_ms: start.as_millisecond(), ..window })
 }
 
 impl ReportMaker {
-    /// For a watch; `archive` is what commands to run next name.
-    pub fn new(file: &WatchFile, archive: &str) -> Self {
+    /// For a watch; `archive` is what commands to run next name, and windows may be those of sessions.
+    pub fn new(file: &WatchFile, archive: &str, is_of_sessions: bool) -> Self {
         let options = &file.options;
         Self {
             name: file.name.clone(),
@@ -164,6 +180,7 @@ impl ReportMaker {
             evidence_rows_max: options.reports.evidence_rows_max,
             next: options.reports.next.clone(),
             archive: archive.to_owned(),
+            is_of_sessions,
         }
     }
 
@@ -189,7 +206,13 @@ impl ReportMaker {
         reports
     }
 
+    /// A report that what was reported of a key of a window does not hold any more.
+    pub(crate) fn withdrawn(&self, window: Window, key: String) -> Report {
+        Report { next: String::new(), is_correction: true, ..self.report(window, key, &[], &Map::new()) }
+    }
+
     fn report(&self, window: Window, key: String, columns: &[String], row: &Map<String, Value>) -> Report {
+        let window = if self.is_of_sessions { of_session(window, row) } else { window };
         Report {
             id: format!("{}/{}/{key}", self.name, time_text(window.end_ms)),
             watch: self.name.clone(),
@@ -208,6 +231,7 @@ impl ReportMaker {
             columns: columns.to_vec(),
             records_lost: None,
             suppressed: 0,
+            is_correction: false,
         }
     }
 }

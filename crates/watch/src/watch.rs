@@ -9,9 +9,11 @@ use weir_archive::Snapshot;
 use weir_sql::standing::{StandingEngine, StandingOptions, StandingQuery, Window};
 
 use crate::WatchError;
-use crate::file::WatchFile;
+use crate::file::{LateFlows, WatchFile};
+use crate::open_windows::OpenWindows;
 use crate::panes::{ClosedWindow, PaneOptions, Panes};
 use crate::report::{Report, ReportMaker, time_text, too_many};
+use crate::sessions::{SessionOptions, Sessions};
 
 /// Keys whose last report is remembered.
 const KEYS_MAX: usize = 1_000_000;
@@ -29,9 +31,14 @@ impl Watch {
         let name = file.name.clone();
         let failed = |source| WatchError::Statement { name, source: Box::new(source) };
         let query = engine.prepare(&file.options.query, &file.setup).map_err(failed)?;
-        let maker = ReportMaker::new(&file, archive);
+        let maker = ReportMaker::new(&file, archive, query.has_sessions());
         let watch = Self { file, query, maker };
         watch.check_keys()?;
+        if watch.query.has_sessions() && watch.late_ms() > 0 {
+            let message =
+                "late = \"correct\" is for TUMBLE and HOP: a late flow may join sessions that were reported".to_owned();
+            return Err(watch.mistake(message, Some("give flows more time with `lateness`")));
+        }
         Ok(watch)
     }
 
@@ -42,25 +49,57 @@ impl Watch {
             if schema.field_with_name(key).is_err() {
                 let names: Vec<_> = schema.fields().iter().map(|field| field.name().as_str()).collect();
                 let message = format!("the key '{key}' is no column of the answer, which has {}", names.join(", "));
-                let mistake = weir_sql::Mistake { message, place: None, hint: None };
-                let source = Box::new(weir_sql::EngineError::Mistake(Box::new(mistake)));
-                return Err(WatchError::Statement { name: self.file.name.clone(), source });
+                return Err(self.mistake(message, None));
             }
         }
         Ok(())
     }
 
-    /// Panes for its windows. A prepared statement has a window.
-    pub(crate) fn panes(&self) -> Option<Panes> {
-        let options = &self.file.options;
-        Panes::new(PaneOptions {
-            windows: self.query.windows().to_vec(),
+    fn mistake(&self, message: String, hint: Option<&str>) -> WatchError {
+        let mistake = weir_sql::Mistake { message, place: None, hint: hint.map(str::to_owned) };
+        let source = Box::new(weir_sql::EngineError::Mistake(Box::new(mistake)));
+        WatchError::Statement { name: self.file.name.clone(), source }
+    }
+
+    /// Its windows, without rows. A prepared statement has a window.
+    pub(crate) fn open_windows(&self) -> Result<Option<OpenWindows>, WatchError> {
+        let options = &self.file.options.windows;
+        let windows = self.query.windows();
+        let input = self
+            .query
+            .session_input()
+            .map_err(|source| WatchError::Statement { name: self.file.name.clone(), source: Box::new(source) })?;
+        let (lateness_ms, skew_ms) = (options.lateness.millis(), options.skew.millis());
+        if let Some(input) = input {
+            let relation = windows.iter().position(Option::is_some).unwrap_or(0);
+            let Some(Some(spec)) = windows.get(relation) else { return Ok(None) };
+            let options = SessionOptions {
+                windows: *spec,
+                relation: (relation, windows.len()),
+                lateness_ms,
+                skew_ms,
+                rows_max: options.rows_max,
+                sessions_max: options.sessions_max,
+                empty_windows: options.empty_windows,
+            };
+            return Ok(Some(OpenWindows::Sessions(Box::new(Sessions::new(input, options)))));
+        }
+        let panes = Panes::new(PaneOptions {
+            windows: windows.to_vec(),
             columns: self.query.columns().to_vec(),
-            lateness_ms: options.windows.lateness.millis(),
-            skew_ms: options.windows.skew.millis(),
-            rows_max: options.windows.rows_max,
-            empty_windows: options.windows.empty_windows,
-        })
+            lateness_ms,
+            late_ms: self.late_ms(),
+            skew_ms,
+            rows_max: options.rows_max,
+            empty_windows: options.empty_windows,
+        });
+        Ok(panes.map(|panes| OpenWindows::Panes(Box::new(panes))))
+    }
+
+    /// How long after it has closed a window is asked again for late flows, in milliseconds.
+    pub(crate) fn late_ms(&self) -> i64 {
+        let options = &self.file.options.windows;
+        if options.late == LateFlows::Correct { options.late_max.millis() } else { 0 }
     }
 
     /// The length of the longest window, and the slide.
@@ -70,16 +109,27 @@ impl Watch {
         (size_ms, kinds().map(|kind| kind.slide_ms).next().unwrap_or(0))
     }
 
+    /// The longest of the windows that ended: of sessions, from the first of them on.
+    pub(crate) fn longest(&self, closed: &ClosedWindow) -> Window {
+        let used = closed.rows.iter().zip(self.query.windows()).filter(|(_, spec)| spec.is_some());
+        let starts = used.map(|(rows, _)| rows.window.start_ms);
+        Window { start_ms: starts.min().unwrap_or(closed.end_ms), end_ms: closed.end_ms }
+    }
+
+    /// A report that what was reported of a key of a window does not hold any more.
+    pub(crate) fn withdrawn(&self, window: Window, key: String) -> Report {
+        self.maker.withdrawn(window, key)
+    }
+
     /// The answer about a window, and its reports.
     pub(crate) fn ask(
         &mut self,
-        closed: ClosedWindow,
+        closed: &ClosedWindow,
         history: Option<&Arc<Snapshot>>,
     ) -> Result<(Vec<RecordBatch>, Vec<Report>), WatchError> {
-        let (size_ms, _) = self.lengths();
-        let window = Window { start_ms: closed.end_ms.saturating_sub(size_ms), end_ms: closed.end_ms };
+        let window = self.longest(closed);
         let time_max = Duration::from_millis(self.file.options.windows.answer_time_max.millis().unsigned_abs());
-        let answer = self.query.answer(closed.rows, history, time_max).map_err(|source| WatchError::Answer {
+        let answer = self.query.answer(&closed.rows, history, time_max).map_err(|source| WatchError::Answer {
             name: self.file.name.clone(),
             window_end: time_text(window.end_ms),
             source: Box::new(source),
@@ -141,6 +191,31 @@ impl RepeatFilter {
                 true
             }
             _ => false,
+        }
+    }
+
+    /// The reports of a window that is asked again whose keys were not reported at about that time.
+    pub(crate) fn select_later(&mut self, mut reports: Vec<Report>) -> Selection {
+        let found = reports.len();
+        reports.retain_mut(|report| {
+            let end_ms = report.window.end_ms;
+            match self.last.get(&report.key) {
+                Some((last_ms, _)) if (end_ms - last_ms).abs() < self.repeat_after_ms => false,
+                // what was reported of later windows counts for the next ones
+                Some((last_ms, _)) if *last_ms > end_ms => true,
+                _ => {
+                    self.remember(report);
+                    true
+                }
+            }
+        });
+        Selection { suppressed: (found - reports.len()) as u64, new: reports }
+    }
+
+    /// What was reported of a key of a window does not hold: the next report of the key is no repetition of it.
+    pub(crate) fn forget(&mut self, key: &str, end_ms: i64) {
+        if self.last.get(key).is_some_and(|(last_ms, _)| *last_ms == end_ms) {
+            self.last.remove(key);
         }
     }
 

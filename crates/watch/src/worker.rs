@@ -11,12 +11,15 @@ use crossbeam_channel::{Sender, bounded};
 use weir_archive::FollowPosition;
 use weir_reports::journal::WatchState;
 use weir_reports::{Acknowledgements, JournalError};
+use weir_sql::standing::Window;
 
 use crate::WatchError;
+use crate::corrections::{Changes, Corrections, corrected_id};
 use crate::counters::{WatchCounters, locked};
 use crate::error::with_causes;
 use crate::flows::{Flows, Pieces};
 use crate::following::{FollowCommand, FollowedWatch};
+use crate::open_windows::OpenWindows;
 use crate::panes::ClosedWindow;
 use crate::report::{Report, too_many_id};
 use crate::shared::{Message, Shared, now_ms};
@@ -33,6 +36,7 @@ pub(crate) struct Worker {
     counters: Arc<WatchCounters>,
     shared: Shared,
     repeats: RepeatFilter,
+    corrections: Corrections,
     /// Reports that were kept before a crash, and whose window is asked again.
     known: HashSet<String>,
     acknowledged: Acknowledgements,
@@ -74,6 +78,7 @@ impl Worker {
         };
         let mut worker = Self {
             repeats: RepeatFilter::new(&watch.file, reported.last),
+            corrections: Corrections::new(watch.late_ms()),
             watch,
             counters,
             shared: shared.clone(),
@@ -95,33 +100,53 @@ impl Worker {
     fn run(&mut self, state: Option<WatchState>, control: &Sender<FollowCommand>) {
         let asked_through_ms = state.and_then(|state| self.caught_up(state.window_end_ms));
         let (closed, windows) = bounded(self.watch.file.options.windows.windows_waiting_max);
-        if let Some(mut panes) = self.watch.panes() {
-            panes.skip_through(asked_through_ms.unwrap_or(i64::MIN));
-            let followed = FollowedWatch {
-                name: self.watch.file.name.clone(),
-                panes,
-                columns: self.watch.query.columns().to_vec(),
-                time: self.watch.file.options.windows.time.column(),
-                asked_through_ms,
-                after: FollowPosition::START,
-                idle: Duration::from_millis(self.watch.file.options.windows.idle.millis().unsigned_abs()),
-                closed,
-                counters: Arc::clone(&self.counters),
-                is_shedding: false,
-                is_ahead: false,
-            };
-            // when nobody follows any more, the channel of windows ends at once
-            let _ = control.send(FollowCommand::Join(Box::new(followed)));
+        match self.watch.open_windows() {
+            Ok(Some(mut panes)) => {
+                panes.skip_through(asked_through_ms.unwrap_or(i64::MIN));
+                let followed = Box::new(self.followed(panes, asked_through_ms, closed));
+                // when the thread that follows has ended, the channel of windows ends at once
+                let _ = control.send(FollowCommand::Join(followed));
+            }
+            // the channel of windows ends here
+            Ok(None) => drop(closed),
+            Err(error) => {
+                drop(closed);
+                let name = &self.watch.file.name;
+                self.shared.notice(format!("watch '{name}' ends: {}", with_causes(&error)));
+            }
         }
         while let Ok(window) = windows.recv() {
             if self.is_leaving() {
                 // the next start asks what waits
                 break;
             }
-            self.ask(window);
+            self.ask(&window);
         }
         if let Some(state) = self.uncommitted.take() {
-            self.commit(&[], &state);
+            self.commit(&[], Some(&state));
+        }
+    }
+
+    /// What the thread that follows has of it.
+    fn followed(
+        &self,
+        panes: OpenWindows,
+        asked_through_ms: Option<i64>,
+        closed: Sender<ClosedWindow>,
+    ) -> FollowedWatch {
+        let windows = &self.watch.file.options.windows;
+        FollowedWatch {
+            name: self.watch.file.name.clone(),
+            panes,
+            columns: self.watch.query.columns().to_vec(),
+            time: windows.time.column(),
+            asked_through_ms,
+            after: FollowPosition::START,
+            idle: Duration::from_millis(windows.idle.millis().unsigned_abs()),
+            closed,
+            counters: Arc::clone(&self.counters),
+            is_shedding: false,
+            is_ahead: false,
         }
     }
 
@@ -160,20 +185,19 @@ impl Worker {
 
     /// Asks for the windows after one, as far as they must have ended; gives the end of the last.
     fn catch_up(&mut self, through_ms: i64, wait_ms: i64) -> Result<i64, WatchError> {
-        let Some(mut panes) = self.watch.panes() else { return Ok(through_ms) };
+        let Some(mut panes) = self.watch.open_windows()? else { return Ok(through_ms) };
         let time = self.watch.file.options.windows.time.column();
         let columns = self.watch.query.columns().to_vec();
         let snapshot = Arc::new(self.shared.history.snapshot()?);
-        let flows = Flows::at(&snapshot)?;
+        let flows = Arc::new(Flows::at(&snapshot)?);
         panes.skip_through(through_ms);
         panes.begin_at(through_ms);
         let end_ms = panes.first_end_after(now_ms().saturating_sub(wait_ms)).saturating_sub(self.watch.lengths().1);
         let from_ms = panes.first_end_after(through_ms).saturating_sub(panes.size_max_ms());
-        let mut pieces = Pieces::from(&flows, &columns, time, from_ms);
+        let mut pieces = Pieces::between(&flows, &columns, time, (from_ms, end_ms), panes.rows_max())?;
         let mut asked_through_ms = through_ms;
         let mut closed = Vec::new();
-        while pieces.at_ms() < end_ms {
-            pieces.load(&mut panes, end_ms)?;
+        while pieces.load(&mut panes)?.is_some() {
             while let Some(next_ms) = panes.next_end_through(pieces.at_ms()) {
                 if self.is_leaving() {
                     return Ok(asked_through_ms);
@@ -181,7 +205,7 @@ impl Worker {
                 panes.close_through(next_ms, &mut closed);
                 for window in closed.drain(..) {
                     self.counters.windows_closed.fetch_add(1, Ordering::Relaxed);
-                    self.ask(window);
+                    self.ask(&window);
                 }
                 asked_through_ms = panes.closed_through().unwrap_or(next_ms);
             }
@@ -192,8 +216,10 @@ impl Worker {
 
     /// Asks about a window, and keeps what it finds. A statement that fails is counted, and
     /// reported until one works again.
-    fn ask(&mut self, window: ClosedWindow) {
+    fn ask(&mut self, window: &ClosedWindow) {
         let state = WatchState { window_end_ms: window.end_ms, windows: self.watch.lengths() };
+        let is_correction = window.is_correction;
+        let longest = self.watch.longest(window);
         let permit = self.shared.permit();
         let asked = Instant::now();
         let history = if self.watch.query.has_history() { self.shared.history.snapshot().map(Some) } else { Ok(None) };
@@ -207,23 +233,51 @@ impl Worker {
             Ok(reports) => {
                 self.counters.windows_answered.fetch_add(1, Ordering::Relaxed);
                 self.is_failing = false;
-                self.keep(reports, state);
+                if is_correction {
+                    self.correct(longest, reports);
+                } else {
+                    self.corrections.remember(state.window_end_ms, &reports);
+                    let new = self.new_of(reports);
+                    self.corrections.reported(state.window_end_ms, &new);
+                    self.keep(new, Some(state));
+                }
             }
             Err(error) => {
                 self.counters.windows_failed.fetch_add(1, Ordering::Relaxed);
                 if !std::mem::replace(&mut self.is_failing, true) {
                     self.shared.notice(with_causes(&error));
                 }
-                self.keep(Vec::new(), state);
+                self.keep(Vec::new(), Some(state).filter(|_| !is_correction));
             }
         }
     }
 
-    /// Keeps what is new of the reports, and then sends it.
-    fn keep(&mut self, reports: Vec<Report>, state: WatchState) {
-        let mut new = self.new_of(reports);
+    /// Reports what late flows have changed of a window.
+    fn correct(&mut self, window: Window, reports: Vec<Report>) {
+        self.counters.windows_corrected.fetch_add(1, Ordering::Relaxed);
+        let Changes { changed, new, withdrawn } = self.corrections.changes(window.end_ms, reports);
+        let selection = self.repeats.select_later(new);
+        self.counters.reports_suppressed.fetch_add(selection.suppressed, Ordering::Relaxed);
+        let withdrawn = withdrawn.into_iter().map(|(key, corrections)| {
+            self.repeats.forget(&key, window.end_ms);
+            let report = self.watch.withdrawn(window, key);
+            Report { id: corrected_id(&report.id, corrections), ..report }
+        });
+        let mut corrected: Vec<Report> = changed.into_iter().chain(selection.new).chain(withdrawn).collect();
+        self.retain_unacknowledged(&mut corrected);
+        let left_out = corrected.len().saturating_sub(self.watch.file.options.reports.reports_max);
+        corrected.truncate(corrected.len() - left_out);
+        self.counters.reports_suppressed.fetch_add(left_out as u64, Ordering::Relaxed);
+        self.corrections.reported(window.end_ms, &corrected);
+        if !corrected.is_empty() {
+            self.keep(corrected, None);
+        }
+    }
+
+    /// Keeps new reports and how far the watch is, if that is another window, and then sends them.
+    fn keep(&mut self, mut new: Vec<Report>, state: Option<WatchState>) {
         if new.is_empty() && self.last_commit.elapsed() < COMMIT_EVERY {
-            self.uncommitted = Some(state);
+            self.uncommitted = state.or(self.uncommitted.take());
             return;
         }
         if let Some(window) = new.first().map(|report| report.window) {
@@ -232,7 +286,8 @@ impl Worker {
                 report.records_lost = lost;
             }
         }
-        if !self.commit(&new, &state) {
+        let state = state.or(self.uncommitted);
+        if !self.commit(&new, state.as_ref()) {
             return;
         }
         (self.last_commit, self.uncommitted) = (Instant::now(), None);
@@ -245,10 +300,11 @@ impl Worker {
     }
 
     /// Writes the journal: the reports, and then how far the watch is. False when the watch ended before that was possible.
-    fn commit(&self, reports: &[Report], state: &WatchState) -> bool {
+    fn commit(&self, reports: &[Report], state: Option<&WatchState>) -> bool {
         let name = &self.watch.file.name;
         let is_appended = reports.is_empty() || self.persist(|| self.append(reports));
-        is_appended && self.persist(|| locked(&self.shared.journal).keep_state(name, state))
+        let keep = |state: &WatchState| self.persist(|| locked(&self.shared.journal).keep_state(name, state));
+        is_appended && state.is_none_or(keep)
     }
 
     /// Appends reports to the journal, and lets that remove old ones; when only this fails, it is reported and tried again later.
@@ -284,15 +340,21 @@ impl Worker {
             // the window was reported as a whole before a crash
             return Vec::new();
         }
-        self.acknowledged.refresh(&self.folder);
-        reports.retain(|report| !self.known.remove(&report.id));
-        let unknown = reports.len();
-        reports.retain(|report| !self.acknowledged.has(&report.watch, &report.key, report.window.end_ms));
-        let acknowledged = unknown - reports.len();
+        // a key that late flows gave a window which had no report may have been kept, and how far the watch was not
+        reports.retain(|report| !self.known.remove(&report.id) && !self.known.remove(&corrected_id(&report.id, 1)));
+        self.retain_unacknowledged(&mut reports);
         let selection = self.repeats.select(reports, self.watch.file.options.reports.reports_max);
-        self.counters.reports_acknowledged.fetch_add(acknowledged as u64, Ordering::Relaxed);
         self.counters.reports_suppressed.fetch_add(selection.suppressed, Ordering::Relaxed);
         selection.new
+    }
+
+    /// Leaves out, and counts, reports whose key is acknowledged.
+    fn retain_unacknowledged(&mut self, reports: &mut Vec<Report>) {
+        self.acknowledged.refresh(&self.folder);
+        let found = reports.len();
+        reports.retain(|report| !self.acknowledged.has(&report.watch, &report.key, report.window.end_ms));
+        let acknowledged = found - reports.len();
+        self.counters.reports_acknowledged.fetch_add(acknowledged as u64, Ordering::Relaxed);
     }
 
     /// Records that the books of these times have as lost.

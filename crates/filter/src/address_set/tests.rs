@@ -129,3 +129,29 @@ proptest! {
         }
     }
 }
+
+/// Many neighbours: a hash excludes most other addresses.
+#[test]
+fn sets_of_neighbours_hold_what_they_were_made_of() {
+    for count in [9_u32, 100, 1_023, 1_024, 1_025] {
+        let own = |number: u32| 0x0A00_0000 + number * 3;
+        let ranges = (0..count).map(|number| (own(number), own(number))).collect();
+        let set = AddressSet::from_ranges(ranges, Vec::new());
+        assert_eq!(set.v4_probe().is_some(), count <= 1_024);
+        for number in 0..count * 3 + 50 {
+            let address = 0x0A00_0000 + number;
+            assert_eq!(
+                set.contains(&address.to_be_bytes()),
+                number % 3 == 0 && number < count * 3,
+                "{count}: {number}"
+            );
+        }
+    }
+    let ruled_out =
+        |set: &AddressSet| (0..100_000).filter(|address| !set.v4_probe().expect("one").may_contain(*address)).count();
+    let hundred = AddressSet::from_ranges(
+        (0..100).map(|number| (0x5000_0000 + number * 7, 0x5000_0000 + number * 7)).collect(),
+        Vec::new(),
+    );
+    assert!(ruled_out(&hundred) > 99_000);
+}

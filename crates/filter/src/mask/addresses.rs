@@ -9,6 +9,7 @@ use arrow::buffer::BooleanBuffer;
 use super::bits::{bits_by_chunk, bits_of_pairs, bits_where};
 use super::rows::{Mask, with_nulls};
 use crate::AddressSet;
+use crate::address_set::Probe;
 
 /// Ranges of a set up to which each is compared with every address, rather than searched.
 const RANGES_COMPARED_MAX: usize = 8;
@@ -57,9 +58,24 @@ fn v4_in(addresses: &BinaryArray, v4: &[[u8; 4]], set: &AddressSet) -> Mask {
                 }
             }
         }),
-        _ => bits_where(v4, |octets| set.contains_v4(u32::from_be_bytes(octets))),
+        _ => match set.v4_probe() {
+            Some(probe) => probed(v4, set, probe),
+            None => bits_where(v4, |octets| set.contains_v4(u32::from_be_bytes(octets))),
+        },
     };
     with_nulls(addresses, bits)
+}
+
+/// Looks closer only at those that a probe does not rule out.
+fn probed(v4: &[[u8; 4]], set: &AddressSet, probe: &Probe) -> BooleanBuffer {
+    bits_by_chunk(v4, |chunk, found| {
+        for (found, octets) in found.iter_mut().zip(chunk) {
+            *found = u8::from(probe.may_contain(u32::from_be_bytes(*octets)));
+        }
+        for (found, octets) in found.iter_mut().zip(chunk).filter(|(found, _)| **found != 0) {
+            *found = u8::from(set.contains_v4(u32::from_be_bytes(*octets)));
+        }
+    })
 }
 
 /// The values as arrays, when all of them have this width.

@@ -390,3 +390,24 @@ proptest! {
         }
     }
 }
+
+/// Sets of more ranges than are compared one by one, over batches of one family and of both.
+#[test]
+fn a_hundred_hosts_are_found_among_their_neighbours() {
+    let own: Vec<(u32, u32)> = (0..100).map(|number| (0x5000_0000 + number * 13, 0x5000_0000 + number * 13)).collect();
+    let test = Test::Address { column: Column::SrcAddr, set: AddressSet::from_ranges(own, Vec::new()) };
+    for has_v6 in [false, true] {
+        let mut builder = weir_flow::FlowBatchBuilder::new(5_000);
+        builder.begin_rows(5_000);
+        for row in 0..5_000_u32 {
+            let v4 = (0x5000_0000 + row).to_be_bytes();
+            let octets = if has_v6 && row % 5 == 4 { &[0x50; 16][..] } else { &v4[..] };
+            builder.address(Column::SrcAddr).push(Some(octets));
+        }
+        let mask = Predicate::Test(test.clone()).mask(&builder.finish());
+        for row in 0..5_000 {
+            let expected = row % 13 == 0 && row < 1_300 && !(has_v6 && row % 5 == 4);
+            assert_eq!(mask.value(row), expected, "{row} {has_v6}");
+        }
+    }
+}

@@ -148,6 +148,7 @@ fn rewrite(nodes: &mut Vec<Node>) -> Result<(), EngineError> {
             rewrite(inner)?;
         }
     }
+    flink_partitions(nodes);
     flink_windows(nodes);
     set_masklen(nodes);
     cidr_of_several(nodes);
@@ -161,6 +162,25 @@ fn rewrite(nodes: &mut Vec<Node>) -> Result<(), EngineError> {
 /// Positions of everything but space.
 fn solid(nodes: &[Node]) -> Vec<usize> {
     (0..nodes.len()).filter(|at| nodes.get(*at).is_some_and(|node| !node.is_space())).collect()
+}
+
+/// `t PARTITION BY a, b, DESCRIPTOR(c), …` as `t, DESCRIPTOR(c), …, key => (a, b)`.
+fn flink_partitions(nodes: &mut Vec<Node>) {
+    let solid = solid(nodes);
+    let word = |place: usize, text: &str| {
+        solid.get(place).and_then(|at| nodes.get(*at)).is_some_and(|node| node.is_word(text))
+    };
+    let begin = (0..solid.len()).find(|place| word(*place, "partition") && word(place + 1, "by"));
+    let is_end = |place: usize| {
+        let is_comma = solid.get(place).and_then(|at| nodes.get(*at)).is_some_and(|node| node.is_token(&Token::Comma));
+        is_comma && (word(place + 1, "descriptor") || word(place + 1, "timecol"))
+    };
+    let Some(begin) = begin else { return };
+    let Some(end) = (begin..solid.len()).find(|place| is_end(*place)) else { return };
+    let (Some(from), Some(keys), Some(to)) = (solid.get(begin), solid.get(begin + 2), solid.get(end)) else { return };
+    let key = format!(", key => ({})", text_of(&nodes[*keys..*to]));
+    nodes.drain(*from..*to);
+    nodes.push(Node::Made(key));
 }
 
 /// `TABLE(TUMBLE(TABLE t, DESCRIPTOR(c), …))` without the words that only Flink has.

@@ -14,7 +14,7 @@ use datafusion::datasource::{MemTable, provider_as_source};
 use datafusion::logical_expr::{Distinct, Expr, Join, LogicalPlan, LogicalPlanBuilder, ident, lit};
 
 use super::history::HistoryTable;
-use super::planner::{of_provider, windows_of};
+use super::sources::{of_provider, windows_of};
 
 /// Keys that a list may have; beyond that history is asked without.
 const KEYS_MAX: usize = 20_000;

@@ -6,106 +6,31 @@
 //! length)` and `SAME_TIME(t, days => n)` exist in standing questions only: without a window there is no time that they
 //! lie before.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
-use arrow::datatypes::Field;
 use datafusion::catalog::{CatalogProviderList, TableProvider};
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Column as SqlColumn, DFSchema, Result, ScalarValue, plan_datafusion_err, plan_err};
-use datafusion::datasource::{provider_as_source, source_as_provider};
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column as SqlColumn, Result, ScalarValue, plan_datafusion_err, plan_err};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::expr::Placeholder;
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
-use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF, TableScan, ident, lit};
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF, ident, lit};
 use datafusion::sql::sqlparser::ast::{Expr as Ast, Ident, ObjectName, TableAlias, TableFactor};
 use futures::FutureExt;
-use weir_flow::schema::arrow_type;
-use weir_flow::{Column, ColumnType, Table};
+use weir_flow::{Column, Table};
 
 use super::arguments::{Call, named_table};
-use super::history::{BaseTable, HistoryTable};
-use super::slot::{Place, Slot, Window};
+use super::history::HistoryTable;
+use super::session_relation;
+use super::slot::Place;
+use super::sources::{Source, of_provider, origin, windows_of, with_sources};
+use super::statement::{Anchor, Bound, StatementContext, WINDOW_END, WINDOW_START};
 use super::window_table::WindowTable;
 use super::window_time::{WindowKind, WindowSpec, WindowTime};
-
-/// Name of the column with the time that a window begins.
-pub(crate) const WINDOW_START: &str = "window_start";
-/// Name of the column with the time that a window ends.
-pub(crate) const WINDOW_END: &str = "window_end";
 
 /// Windows that a row of HOP can be in.
 const WINDOWS_OF_ROW_MAX: i64 = 10_000;
 /// Days that `SAME_TIME` can look back.
 const DAYS_MAX: i64 = 400;
-
-/// What a time range of history is counted from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Anchor {
-    Start,
-    End,
-}
-
-/// An end of a time range of history.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Bound {
-    anchor: Anchor,
-    /// Added to the anchor.
-    plus_ms: i64,
-    /// The anchor is rounded down to a multiple of this, if it is more than 1.
-    pub(crate) every_ms: i64,
-}
-
-impl Bound {
-    /// The time that it is for a window.
-    pub(crate) fn at(&self, window: Window) -> i64 {
-        let anchor_ms = match self.anchor {
-            Anchor::Start => window.start_ms,
-            Anchor::End => window.end_ms,
-        };
-        anchor_ms.div_euclid(self.every_ms).saturating_mul(self.every_ms).saturating_add(self.plus_ms)
-    }
-}
-
-/// What was found in a statement.
-#[derive(Debug, Default)]
-pub(crate) struct StatementRelations {
-    pub(crate) windows: Vec<WindowSpec>,
-    pub(crate) bounds: Vec<Bound>,
-    pub(crate) has_history: bool,
-}
-
-/// A standing question that is being planned.
-#[derive(Debug)]
-pub(crate) struct StatementContext {
-    pub(crate) slot: Arc<Slot>,
-    /// The time of rows of flows that history goes by.
-    pub(crate) time: Column,
-    pub(crate) found: Mutex<StatementRelations>,
-}
-
-impl StatementContext {
-    pub(crate) fn found(&self) -> MutexGuard<'_, StatementRelations> {
-        // every step under this lock leaves whole values behind
-        self.found.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A literal that gets its value for each window.
-    fn bound(&self, bound: Bound) -> Expr {
-        let mut found = self.found();
-        found.bounds.push(bound);
-        let id = format!("{BOUND}{}", found.bounds.len() - 1);
-        let field = Field::new(id.as_str(), arrow_type(ColumnType::Time), true);
-        Expr::Placeholder(Placeholder::new_with_field(id, Some(Arc::new(field))))
-    }
-}
-
-/// What the names of placeholders of bounds begin with.
-const BOUND: &str = "$weir_bound_";
-
-/// The bound that a placeholder stands for.
-pub(crate) fn bound_of(placeholder: &Placeholder) -> Option<usize> {
-    placeholder.id.strip_prefix(BOUND)?.parse().ok()
-}
 
 /// Plans window functions and history.
 #[derive(Debug)]
@@ -167,13 +92,14 @@ impl RelationPlanner for WindowPlanner {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         };
         let function = function_name(name);
-        let is_ours = matches!(function.as_str(), "tumble" | "hop" | "history" | "same_time");
+        let is_ours = matches!(function.as_str(), "tumble" | "hop" | "session" | "history" | "same_time");
         if !is_ours {
             return Ok(RelationPlanning::Original(Box::new(relation)));
         }
         let mut call = Call::new(&function, &args.args)?;
         let plan = match (function.as_str(), &self.standing) {
             ("tumble" | "hop", standing) => self.window(&function, &mut call, standing.as_ref(), context)?,
+            ("session", standing) => self.session(&mut call, standing.as_ref(), context)?,
             ("history", Some(standing)) => {
                 let rows = self.relation(&mut call, context)?;
                 history(rows, &mut call, standing, context)?
@@ -217,12 +143,7 @@ impl WindowPlanner {
         context: &mut dyn RelationPlannerContext,
     ) -> Result<LogicalPlan> {
         let rows = self.relation(call, context)?;
-        let time = match (call.has("time"), &standing) {
-            // the time of the watch, when only lengths are given
-            (false, Some(standing)) if !call.has_positional() => usual_time(&rows, standing)?,
-            _ => context.sql_to_expr(call.required("time")?.clone(), rows.schema())?,
-        };
-        let Expr::Column(time) = time else { return plan_err!("{}: {time} is no column", call.function) };
+        let time = time_of(call, &rows, standing, context)?;
         let first = call.required(if function == "hop" { "slide" } else { "size" })?;
         let slide_ms = call.millis(first, context)?;
         let size_ms = if function == "hop" {
@@ -243,6 +164,35 @@ impl WindowPlanner {
             None => over_rows(rows, time, kind),
             Some(standing) => of_stream(rows, &time, kind, standing),
         }
+    }
+
+    fn session(
+        &self,
+        call: &mut Call<'_>,
+        standing: Option<&Arc<StatementContext>>,
+        context: &mut dyn RelationPlannerContext,
+    ) -> Result<LogicalPlan> {
+        let rows = self.relation(call, context)?;
+        let time = time_of(call, &rows, standing, context)?;
+        session_relation::planned(rows, time, call, standing, context)
+    }
+}
+
+/// The column of a relation that a window goes by.
+fn time_of(
+    call: &mut Call<'_>,
+    rows: &LogicalPlan,
+    standing: Option<&Arc<StatementContext>>,
+    context: &mut dyn RelationPlannerContext,
+) -> Result<SqlColumn> {
+    let time = match (call.has("time"), standing) {
+        // the time of the watch, when only lengths are given
+        (false, Some(standing)) if !call.has_positional() => usual_time(rows, standing)?,
+        _ => context.sql_to_expr(call.required("time")?.clone(), rows.schema())?,
+    };
+    match time {
+        Expr::Column(time) => Ok(time),
+        other => plan_err!("{}: {other} is no column", call.function),
     }
 }
 
@@ -287,6 +237,9 @@ fn of_stream(
     standing: &Arc<StatementContext>,
 ) -> Result<LogicalPlan> {
     let inner = windows_of(&rows)?;
+    if standing.found().sessions.iter().any(|session| inner.contains(&session.relation)) {
+        return plan_err!("a window is of flows or of windows, and not of sessions");
+    }
     let column = match inner.first() {
         // windows of what windows gave: by the time of the rows that those are made of
         Some(relation) => standing.found().windows.get(*relation).map(|spec| spec.time),
@@ -321,20 +274,6 @@ fn of_stream(
     LogicalPlanBuilder::from(rows).project(columns)?.build()
 }
 
-/// The window relations that a plan reads.
-pub(crate) fn windows_of(plan: &LogicalPlan) -> Result<Vec<usize>> {
-    let mut windows = Vec::new();
-    plan.apply_with_subqueries(|node| {
-        if let Some(relation) = of_provider(node, WindowTable::relation)
-            && !windows.contains(&relation)
-        {
-            windows.push(relation);
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(windows)
-}
-
 /// A plan over one window as one over all windows that its rows are in, which must be a whole number of them.
 fn over_each_window(plan: LogicalPlan, outer: WindowKind) -> Result<LogicalPlan> {
     let plan = plan.transform_up_with_subqueries(|node| {
@@ -357,72 +296,6 @@ fn over_each_window(plan: LogicalPlan, outer: WindowKind) -> Result<LogicalPlan>
         })
     })?;
     Ok(plan.data)
-}
-
-/// Something of the provider of a scan, if it is one of this type.
-pub(crate) fn of_provider<T: TableProvider, V>(node: &LogicalPlan, value: impl Fn(&T) -> V) -> Option<V> {
-    let LogicalPlan::TableScan(scan) = node else { return None };
-    let provider = source_as_provider(&scan.source).ok()?;
-    provider.downcast_ref::<T>().map(value)
-}
-
-/// What a scan reads that gets another source.
-#[derive(Debug, Clone, Copy)]
-enum Source {
-    Base(Table),
-    Window,
-}
-
-/// A plan whose tables have other sources; views are opened for that.
-fn with_sources(plan: LogicalPlan, source: &dyn Fn(Source) -> Option<Arc<dyn TableProvider>>) -> Result<LogicalPlan> {
-    let plan = plan.transform_up_with_subqueries(|node| {
-        let LogicalPlan::TableScan(scan) = &node else { return Ok(Transformed::no(node)) };
-        if let Some(view) = scan.source.get_logical_plan() {
-            let inner = with_sources(view.into_owned(), source)?;
-            let aliased = LogicalPlanBuilder::from(inner).alias(scan.table_name.clone())?.build()?;
-            return Ok(Transformed::yes(aliased));
-        }
-        let base = of_provider(&node, |base: &BaseTable| Source::Base(base.0));
-        let read = base.or_else(|| of_provider(&node, |_: &WindowTable| Source::Window));
-        match read.and_then(source) {
-            Some(provider) => {
-                let scan = TableScan { source: provider_as_source(provider), ..scan.clone() };
-                Ok(Transformed::yes(LogicalPlan::TableScan(scan)))
-            }
-            None => Ok(Transformed::no(node)),
-        }
-    })?;
-    Ok(plan.data)
-}
-
-/// The column of flows that a column of a plan is.
-fn origin(plan: &LogicalPlan, column: &SqlColumn) -> Option<Column> {
-    match plan {
-        LogicalPlan::TableScan(scan) => match scan.source.get_logical_plan() {
-            Some(view) => origin(&view, &SqlColumn::from_name(&column.name)),
-            None => Column::by_name(&column.name).filter(|column| column.column_type() == ColumnType::Time),
-        },
-        LogicalPlan::Projection(projection) => {
-            let position = position_in(&projection.schema, column)?;
-            let mut expression = projection.expr.get(position)?;
-            while let Expr::Alias(alias) = expression {
-                expression = &alias.expr;
-            }
-            match expression {
-                Expr::Column(inner) => origin(&projection.input, inner),
-                _ => None,
-            }
-        }
-        LogicalPlan::SubqueryAlias(alias) => origin(&alias.input, &SqlColumn::from_name(&column.name)),
-        LogicalPlan::Filter(filter) => origin(&filter.input, column),
-        _ => None,
-    }
-}
-
-fn position_in(schema: &DFSchema, column: &SqlColumn) -> Option<usize> {
-    schema
-        .index_of_column_by_name(column.relation.as_ref(), &column.name)
-        .or_else(|| schema.index_of_column_by_name(None, &column.name))
 }
 
 /// The archive in a range of times.

@@ -27,8 +27,12 @@ use super::cache::{HistoryCache, is_worth};
 use super::dialect::{self, Parameters};
 use super::history::BaseTable;
 use super::keys::{live_parts, narrowed};
-use super::planner::{StatementContext, WindowPlanner, bound_of, of_provider, windows_of};
-use super::slot::{Slot, Window, WindowRows};
+use super::pane_aggregates::{PaneAggregate, split};
+use super::planner::WindowPlanner;
+use super::session::{SessionInput, SessionRelation};
+use super::slot::{RelationRows, Slot, SlotContent, Window, WindowRows};
+use super::sources::{columns_of, of_provider, windows_of};
+use super::statement::{Bound, StatementContext, bound_of};
 use super::window_table::WindowTable;
 use super::window_time::WindowSpec;
 use crate::engine::{EngineOptions, runtime_env, session};
@@ -176,11 +180,28 @@ pub struct StandingQuery {
     plan: LogicalPlan,
     /// The physical plan, when it is the same for each window.
     kept: Option<Arc<dyn ExecutionPlan>>,
-    bounds: Vec<super::planner::Bound>,
+    bounds: Vec<Bound>,
     windows: Vec<Option<WindowSpec>>,
     columns: Vec<Column>,
     has_history: bool,
+    sessions: Option<SessionsRead>,
+    panes: SharedPanes,
     cache: Arc<HistoryCache>,
+}
+
+/// What is computed for each pane, and shared by the windows that it is of.
+#[derive(Default)]
+struct SharedPanes {
+    aggregates: Vec<(PaneAggregate, Arc<dyn ExecutionPlan>)>,
+    /// Whether nothing else reads the rows of panes.
+    is_releasing: bool,
+}
+
+/// The sessions of a statement, and the names of their columns that it reads.
+#[derive(Debug)]
+struct SessionsRead {
+    relation: SessionRelation,
+    columns: Vec<String>,
 }
 
 impl std::fmt::Debug for StandingQuery {
@@ -210,12 +231,21 @@ impl StandingQuery {
             windows,
             columns: Vec::new(),
             has_history: found.has_history,
+            sessions: None,
+            panes: SharedPanes::default(),
             cache: Arc::clone(cache),
         };
+        let session = query.only_session(found.sessions)?;
         query.check_windows()?;
-        query.check_times()?;
+        check_times(&query.plan)?;
+        if let Some(session) = &session {
+            check_times(session.rows())?;
+        }
         let optimised = query.optimised(Window::default()).map_err(EngineError::plan)?;
         query.columns = columns_of(&optimised).map_err(EngineError::plan)?;
+        if let Some(session) = session {
+            query.take_sessions(session, &optimised)?;
+        }
         // which window a row is in, and whether it is dated after it was received
         let times = query.windows.iter().flatten().map(|spec| spec.time).chain([Column::Received]);
         for time in times.collect::<Vec<_>>() {
@@ -223,36 +253,80 @@ impl StandingQuery {
                 query.columns.push(time);
             }
         }
+        let optimised = query.share_panes(optimised)?;
         if !query.has_history {
             query.kept = Some(query.physical(&optimised).map_err(EngineError::plan)?);
         }
         Ok(query)
     }
 
-    /// The time at which a statement is asked says nothing about its window.
-    fn check_times(&self) -> Result<(), EngineError> {
-        let mut found = None;
-        let looked = self.plan.apply_with_subqueries(|node| {
-            node.apply_expressions(|expression| {
-                expression.apply(|expression| {
-                    if let Expr::ScalarFunction(call) = expression
-                        && ["now", "current_timestamp", "current_date", "current_time", "today"].contains(&call.name())
-                    {
-                        found = Some(call.name().to_owned());
-                    }
-                    Ok(TreeNodeRecursion::Continue)
-                })
-            })
+    /// Finds what can be computed for each pane, and combined; gives the plan that combines it.
+    fn share_panes(&mut self, optimised: LogicalPlan) -> Result<LogicalPlan, EngineError> {
+        let (plan, aggregates) = self.split(optimised).map_err(EngineError::plan)?;
+        let is_of_rows = |relation: usize| relation < self.windows.len();
+        let read = windows_of(&plan).map_err(EngineError::plan)?;
+        // the plan with history is made anew each time, and might be another
+        let is_releasing = !self.has_history && !read.into_iter().any(is_of_rows);
+        let planned = aggregates.into_iter().map(|mut aggregate| {
+            aggregate.plan = self.context.state().optimize(&aggregate.plan)?;
+            let physical = self.physical(&aggregate.plan)?;
+            Ok((aggregate, physical))
         });
-        looked.map_err(EngineError::plan)?;
-        match found {
-            Some(name) => Err(EngineError::from(Mistake {
-                message: format!("{name}() is not the time of a window"),
-                place: None,
-                hint: Some("use the column window_end".to_owned()),
-            })),
-            None => Ok(()),
+        let aggregates = planned.collect::<Result<Vec<_>>>().map_err(EngineError::plan)?;
+        self.panes = SharedPanes { aggregates, is_releasing };
+        Ok(plan)
+    }
+
+    /// The plan over what panes made, where that can be combined.
+    fn split(&self, optimised: LogicalPlan) -> Result<(LogicalPlan, Vec<PaneAggregate>)> {
+        if self.sessions.is_some() {
+            return Ok((optimised, Vec::new()));
         }
+        let (plan, aggregates) = split(optimised, &self.windows, &self.slot)?;
+        let plan = if aggregates.is_empty() { plan } else { self.context.state().optimize(&plan)? };
+        Ok((plan, aggregates))
+    }
+
+    /// The sessions that the statement reads, which must be its only windows.
+    fn only_session(&self, sessions: Vec<SessionRelation>) -> Result<Option<SessionRelation>, EngineError> {
+        let is_used = |session: &SessionRelation| matches!(self.windows.get(session.relation), Some(Some(_)));
+        let session = sessions.into_iter().find(is_used);
+        if session.is_none() || self.windows.iter().flatten().count() == 1 {
+            return Ok(session);
+        }
+        Err(EngineError::from(Mistake {
+            message: "sessions end when their keys fall silent, and the other windows of the statement do not"
+                .to_owned(),
+            place: None,
+            hint: Some("make a watch of its own for the other windows, or name SESSION once, in WITH".to_owned()),
+        }))
+    }
+
+    /// Keeps sessions, and finds the columns of flows that they are made of.
+    fn take_sessions(&mut self, relation: SessionRelation, optimised: &LogicalPlan) -> Result<(), EngineError> {
+        let mut columns = Vec::new();
+        let found = optimised.apply_with_subqueries(|node| {
+            if of_provider(node, WindowTable::relation).is_some() {
+                columns.extend(node.schema().fields().iter().map(|field| field.name().clone()));
+            }
+            Ok(TreeNodeRecursion::Continue)
+        });
+        found.map_err(EngineError::plan)?;
+        self.columns = SessionInput::new(&self.context, &relation, &columns)?.columns().to_vec();
+        self.sessions = Some(SessionsRead { relation, columns });
+        Ok(())
+    }
+
+    /// Whether its window is one of sessions.
+    pub fn has_sessions(&self) -> bool {
+        self.sessions.is_some()
+    }
+
+    /// What makes the rows of sessions of flows; `None` when the windows of the statement are none. Must not be called from an
+    /// asynchronous task.
+    pub fn session_input(&self) -> Result<Option<SessionInput>, EngineError> {
+        let input = |sessions: &SessionsRead| SessionInput::new(&self.context, &sessions.relation, &sessions.columns);
+        self.sessions.as_ref().map(input).transpose()
     }
 
     /// All windows of a statement end together.
@@ -306,21 +380,46 @@ impl StandingQuery {
     /// Must not be called from an asynchronous task.
     pub fn answer(
         &mut self,
-        rows: Vec<WindowRows>,
+        rows: &[WindowRows],
         history: Option<&Arc<Snapshot>>,
         time_max: Duration,
     ) -> Result<Vec<RecordBatch>, EngineError> {
         let first = rows.iter().zip(&self.windows).filter(|(_, spec)| spec.is_some()).map(|(rows, _)| rows.window);
         // history ends where the shortest of the windows begins
         let window = first.max_by_key(|window| window.start_ms).unwrap_or_default();
-        {
-            let mut held = self.slot.held();
-            held.rows = rows;
-            held.history = history.cloned();
-        }
-        let answer = self.run(window, Instant::now() + time_max);
-        *self.slot.held() = super::slot::SlotContent::default();
+        let until = Instant::now() + time_max;
+        let answer = self.put(rows, history, until).and_then(|()| self.run(window, until));
+        *self.slot.held() = SlotContent::default();
         answer
+    }
+
+    /// Puts the rows where the plan finds them: those of windows, and then what their panes made of them.
+    fn put(&self, rows: &[WindowRows], history: Option<&Arc<Snapshot>>, until: Instant) -> Result<(), EngineError> {
+        let mut aggregated = Vec::new();
+        for (number, (aggregate, plan)) in self.panes.aggregates.iter().enumerate() {
+            let Some(WindowRows { window, panes }) = rows.get(aggregate.relation) else { continue };
+            let made = panes.iter().map(|pane| {
+                pane.aggregated(number, |batches| {
+                    let mut of_pane = vec![RelationRows::default(); self.windows.len()];
+                    if let Some(place) = of_pane.get_mut(aggregate.relation) {
+                        place.batches = batches;
+                    }
+                    self.slot.held().rows = of_pane;
+                    self.collected(reset_plan_states(Arc::clone(plan)).map_err(EngineError::run)?, until)
+                })
+            });
+            let batches = made.collect::<Result<Vec<_>, EngineError>>()?.into_iter().flatten().collect();
+            aggregated.push(RelationRows { window: *window, batches });
+        }
+        if self.panes.is_releasing {
+            let aggregates = self.panes.aggregates.len();
+            rows.iter().flat_map(|rows| &rows.panes).for_each(|pane| pane.release(aggregates));
+        }
+        let of_window = |rows: &WindowRows| RelationRows { window: rows.window, batches: rows.batches() };
+        let mut held = self.slot.held();
+        held.rows = rows.iter().map(of_window).chain(aggregated).collect();
+        held.history = history.cloned();
+        Ok(())
     }
 
     fn run(&self, window: Window, until: Instant) -> Result<Vec<RecordBatch>, EngineError> {
@@ -328,7 +427,7 @@ impl StandingQuery {
             let plan = reset_plan_states(Arc::clone(kept)).map_err(EngineError::run)?;
             return self.collected(plan, until);
         }
-        let mut plan = self.optimised(window).map_err(EngineError::plan)?;
+        let mut plan = self.combined(self.optimised(window).map_err(EngineError::plan)?).map_err(EngineError::plan)?;
         if self.bounds.iter().any(|bound| is_worth(bound.every_ms)) {
             plan = self
                 .cache
@@ -345,6 +444,17 @@ impl StandingQuery {
         let plan = plan.and_then(|plan| self.context.state().optimize(&plan)).map_err(EngineError::plan)?;
         let answer = self.wide_answer(&plan, until, usize::MAX)?;
         Ok(answer.unwrap_or_default())
+    }
+
+    /// The plan over what panes made, if it is that which was prepared.
+    fn combined(&self, optimised: LogicalPlan) -> Result<LogicalPlan> {
+        if self.panes.aggregates.is_empty() {
+            return Ok(optimised);
+        }
+        let (plan, aggregates) = self.split(optimised.clone())?;
+        let is_prepared = aggregates.len() == self.panes.aggregates.len()
+            && aggregates.iter().zip(&self.panes.aggregates).all(|(now, (prepared, _))| now.is_same(prepared));
+        Ok(if is_prepared { plan } else { optimised })
     }
 
     /// The plan for a window, optimised.
@@ -422,12 +532,22 @@ impl StandingQuery {
     /// How the statement is answered: its windows, columns and plan.
     pub fn explain(&self) -> String {
         let mut text = String::new();
-        for spec in self.windows.iter().flatten() {
+        if let Some(sessions) = &self.sessions {
+            // writing to a string cannot fail
+            let _ = writeln!(text, "{}", sessions.relation.text());
+        }
+        for spec in self.windows.iter().flatten().filter(|_| self.sessions.is_none()) {
             let WindowSpec { kind, time } = spec;
             let (size, slide) =
                 (Duration::from_millis(kind.size_ms as u64), Duration::from_millis(kind.slide_ms as u64));
             // writing to a string cannot fail
             let _ = writeln!(text, "window: {size:?} of {}, one every {slide:?}", time.name());
+        }
+        for (aggregate, _) in &self.panes.aggregates {
+            let _ = writeln!(text, "computed for each pane, and shared by windows: {}", aggregate.name());
+        }
+        if self.panes.is_releasing {
+            let _ = writeln!(text, "kept: what panes made, not their rows");
         }
         let names: Vec<_> = self.columns.iter().map(|column| column.name()).collect();
         let _ = writeln!(text, "columns: {}", names.join(", "));
@@ -445,19 +565,28 @@ fn time(ms: i64) -> Expr {
     Expr::Literal(ScalarValue::TimestampMillisecond(Some(ms), Some("UTC".into())), None)
 }
 
-/// The columns that a plan reads of windows.
-fn columns_of(plan: &LogicalPlan) -> Result<Vec<Column>> {
-    let mut columns = Vec::new();
-    plan.apply_with_subqueries(|node| {
-        if of_provider(node, WindowTable::relation).is_some() {
-            let found = node.schema().fields().iter().filter_map(|field| Column::by_name(field.name()));
-            for column in found {
-                if !columns.contains(&column) {
-                    columns.push(column);
+/// A statement must not read the clock: the time at which it is asked is not that of its window.
+fn check_times(plan: &LogicalPlan) -> Result<(), EngineError> {
+    let mut found = None;
+    let looked = plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expression| {
+            expression.apply(|expression| {
+                if let Expr::ScalarFunction(call) = expression
+                    && ["now", "current_timestamp", "current_date", "current_time", "today"].contains(&call.name())
+                {
+                    found = Some(call.name().to_owned());
                 }
-            }
-        }
-        Ok(TreeNodeRecursion::Continue)
-    })?;
-    Ok(columns)
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })
+    });
+    looked.map_err(EngineError::plan)?;
+    match found {
+        Some(name) => Err(EngineError::from(Mistake {
+            message: format!("{name}() is not the time of a window"),
+            place: None,
+            hint: Some("use the column window_end".to_owned()),
+        })),
+        None => Ok(()),
+    }
 }

@@ -6,6 +6,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use arrow::array::RecordBatch;
 use weir_archive::Snapshot;
 
+use super::pane_rows::WindowPane;
+
 /// A range of time: from `start_ms` up to and without `end_ms`, milliseconds since the epoch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Window {
@@ -20,14 +22,33 @@ pub struct Window {
 pub struct WindowRows {
     /// The window.
     pub window: Window,
-    /// Its rows: columns of flows, in any order; one that is missing is null.
-    pub batches: Vec<RecordBatch>,
+    /// Its rows by pane: columns of flows, in any order; one that is missing is null.
+    pub panes: Vec<WindowPane>,
+}
+
+impl WindowRows {
+    /// Of rows that no other window shares.
+    pub fn of(window: Window, batches: Vec<RecordBatch>) -> Self {
+        Self { window, panes: vec![WindowPane::single(batches)] }
+    }
+
+    /// The rows, as far as they were not released.
+    pub fn batches(&self) -> Vec<RecordBatch> {
+        self.panes.iter().flat_map(WindowPane::rows).collect()
+    }
+}
+
+/// What the plan reads in the place of a relation.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct RelationRows {
+    pub(crate) window: Window,
+    pub(crate) batches: Vec<RecordBatch>,
 }
 
 /// What a slot holds: rows for each window relation of the statement, and the archive.
 #[derive(Debug, Default)]
 pub(crate) struct SlotContent {
-    pub(crate) rows: Vec<WindowRows>,
+    pub(crate) rows: Vec<RelationRows>,
     pub(crate) history: Option<Arc<Snapshot>>,
 }
 

@@ -26,7 +26,7 @@ impl WindowKind {
     /// The end of the first window that ends after `time_ms`, for a row at that time.
     pub fn first_end_after(&self, time_ms: i64) -> i64 {
         let phase = (self.offset_ms + self.size_ms).rem_euclid(self.slide_ms);
-        let before = (time_ms - phase).div_euclid(self.slide_ms);
+        let before = time_ms.saturating_sub(phase).div_euclid(self.slide_ms);
         before.saturating_mul(self.slide_ms).saturating_add(phase).saturating_add(self.slide_ms)
     }
 

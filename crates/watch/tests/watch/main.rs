@@ -3,8 +3,11 @@
 mod detections;
 mod following;
 mod found;
+mod golden;
+mod late;
 mod oracle;
 mod page;
 mod panes;
 mod paper;
 mod scene;
+mod sessions;

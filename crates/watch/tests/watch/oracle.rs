@@ -94,6 +94,122 @@ const CASES: &[Case] = &[
     },
 ];
 
+/// Statements over windows that overlap, whose panes are aggregated once, and the same over plain rows. The last ones cannot
+/// be combined.
+const SLIDING: &[(&str, &str, bool)] = &[
+    (
+        "SELECT src_addr, count(*) AS n, count(in_if) AS k, sum(bytes) AS s, min(packets) AS l, max(start) AS u, avg(bytes) AS a FROM {w} GROUP BY 1",
+        "SELECT src_addr, count(*), count(in_if), sum(bytes), min(packets), max(start), avg(bytes) FROM flows WHERE {rows} GROUP BY 1",
+        true,
+    ),
+    (
+        "SELECT window_start, window_end, protocol, sum(bytes_scaled) AS s FROM {w} WHERE dst_port = 443 GROUP BY 1, 2, 3 HAVING count(*) > 1",
+        "SELECT {s}, {e}, protocol, sum(bytes_scaled) FROM flows WHERE dst_port = 443 AND {rows} GROUP BY 3 HAVING count(*) > 1",
+        true,
+    ),
+    (
+        "SELECT window_end, count(*) AS n FROM {w} WHERE dst_port = 53 AND bytes > 90000 GROUP BY window_end",
+        "SELECT {e}, count(*) FROM flows WHERE dst_port = 53 AND bytes > 90000 AND {rows} HAVING count(*) > 0",
+        true,
+    ),
+    (
+        "SELECT count(*) AS n, sum(packets) AS s, max(bytes) AS m FROM {w} WHERE dst_port = 53 AND bytes > 90000",
+        "SELECT count(*), sum(packets), max(bytes) FROM flows WHERE dst_port = 53 AND bytes > 90000 AND {rows}",
+        true,
+    ),
+    (
+        "SELECT dst_port, count(DISTINCT src_addr) AS hosts FROM {w} GROUP BY dst_port",
+        "SELECT dst_port, count(DISTINCT src_addr) FROM flows WHERE {rows} GROUP BY dst_port",
+        true,
+    ),
+    ("SELECT DISTINCT src_addr, protocol FROM {w}", "SELECT DISTINCT src_addr, protocol FROM flows WHERE {rows}", true),
+    (
+        "SELECT dst_port, count(*) FILTER (WHERE protocol = 6) AS tcp, avg(packets) FILTER (WHERE bytes > 50000) AS a FROM {w} GROUP BY dst_port",
+        "SELECT dst_port, count(*) FILTER (WHERE protocol = 6), avg(packets) FILTER (WHERE bytes > 50000) FROM flows WHERE {rows} GROUP BY dst_port",
+        true,
+    ),
+    (
+        "SELECT network(src_addr, 24) AS net, extract(minute FROM window_end) AS m, sum(bytes) AS s FROM {w} GROUP BY 1, 2",
+        "SELECT network(src_addr, 24), extract(minute FROM {e}), sum(bytes) FROM flows WHERE {rows} GROUP BY 1",
+        true,
+    ),
+    (
+        "WITH hosts AS (SELECT src_addr, sum(bytes) AS bytes FROM {w} GROUP BY 1) \
+         SELECT src_addr, bytes FROM hosts WHERE bytes > (SELECT avg(bytes) FROM hosts)",
+        "WITH hosts AS (SELECT src_addr, sum(bytes) AS bytes FROM flows WHERE {rows} GROUP BY 1) \
+         SELECT src_addr, bytes FROM hosts WHERE bytes > (SELECT avg(bytes) FROM hosts)",
+        true,
+    ),
+    (
+        "SELECT src_addr, median(bytes) AS m FROM {w} GROUP BY 1",
+        "SELECT src_addr, median(bytes) FROM flows WHERE {rows} GROUP BY 1",
+        false,
+    ),
+    (
+        "SELECT protocol, count(*) AS n FROM {w} WHERE start > window_end - INTERVAL '15' SECOND GROUP BY 1",
+        "SELECT protocol, count(*) FROM flows WHERE start > {e} - INTERVAL '15' SECOND AND {rows} GROUP BY 1",
+        false,
+    ),
+    (
+        "SELECT src_addr, bytes FROM {w} WHERE bytes > 99000",
+        "SELECT src_addr, bytes FROM flows WHERE bytes > 99000 AND {rows}",
+        false,
+    ),
+];
+
+#[test]
+fn windows_that_overlap_share_panes_and_are_answered_as_plain_sql_answers() {
+    for (seed, slide, size) in [(11, 1, 7), (12, 5, 20), (13, 2, 60)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        archive(folder.path(), &traffic(seed, 1_500, NEW_YEAR_MS - 40_000, 90_000));
+        for (standing, plainly, is_shared) in SLIDING {
+            let window = format!("HOP(flows, received, INTERVAL '{slide}' SECOND, INTERVAL '{size}' SECOND)");
+            let file = watch("case", &standing.replace("{w}", &window), "repeat_after = '0s'");
+            let explained = weir_watch::plan(file.clone()).expect(standing);
+            assert_eq!(explained.contains("computed for each pane"), *is_shared, "{standing}\n{explained}");
+            let case =
+                Case { standing, size_ms: size * 1_000, slide_ms: slide * 1_000, time: "received", plain: plainly };
+            let mut backtest = Backtest::new(file, &RunnerOptions::new(folder.path())).expect(standing);
+            let mut windows = 0;
+            let outcome = backtest.run(None, None, |window, answer| {
+                let plain = plain(folder.path(), &filled(&case, window.end_ms));
+                assert_eq!(lines(answer), plain, "{standing}: window until {}", window.end_ms);
+                windows += 1;
+            });
+            outcome.expect("windows");
+            assert!(windows > 10, "{windows}");
+        }
+    }
+}
+
+/// Windows with history share panes too.
+#[test]
+fn history_is_joined_with_what_panes_made() {
+    let folder = tempfile::tempdir().expect("a folder");
+    archive(folder.path(), &traffic(21, 2_000, NEW_YEAR_MS - 40_000, 120_000));
+    let query = "WITH now AS (SELECT src_addr, sum(bytes) AS bytes FROM HOP(flows, received, INTERVAL '2' SECOND, INTERVAL '10' SECOND) GROUP BY 1), \
+                 before AS (SELECT src_addr, count(*) AS flows FROM HISTORY(flows, INTERVAL '1' HOUR) GROUP BY 1) \
+                 SELECT now.src_addr, now.bytes, before.flows FROM now LEFT JOIN before ON before.src_addr = now.src_addr";
+    let case = Case {
+        standing: query,
+        size_ms: 10_000,
+        slide_ms: 2_000,
+        time: "received",
+        plain: "SELECT now.src_addr, now.bytes, before.flows FROM (SELECT src_addr, sum(bytes) AS bytes FROM flows WHERE {rows} GROUP BY 1) now \
+                LEFT JOIN (SELECT src_addr, count(*) AS flows FROM flows WHERE {before} GROUP BY 1) before ON before.src_addr = now.src_addr",
+    };
+    let file = watch("case", query, "repeat_after = '0s'");
+    assert!(weir_watch::plan(file.clone()).expect("a plan").contains("computed for each pane"));
+    let mut backtest = Backtest::new(file, &RunnerOptions::new(folder.path())).expect("a watch");
+    let mut windows = 0;
+    let outcome = backtest.run(None, None, |window, answer| {
+        assert_eq!(lines(answer), plain(folder.path(), &filled(&case, window.end_ms)), "until {}", window.end_ms);
+        windows += 1;
+    });
+    outcome.expect("windows");
+    assert!(windows > 10, "{windows}");
+}
+
 fn filled(case: &Case, end_ms: i64) -> String {
     let start_ms = end_ms - case.size_ms;
     let (start, end, column) = (time(start_ms), time(end_ms), case.time);

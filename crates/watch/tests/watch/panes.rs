@@ -1,14 +1,15 @@
 //! Windows of the stream against a model that looks at one row at a time.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use arrow::array::AsArray;
 use arrow::datatypes::UInt64Type;
 use weir_flow::Column;
-use weir_sql::standing::{WindowKind, WindowSpec};
+use weir_sql::standing::{QuerySetup, StandingEngine, StandingOptions, WindowKind, WindowRows, WindowSpec};
 use weir_watch::panes::{ClosedWindow, PaneCounts, PaneOptions, Panes};
 
-use crate::scene::{Flow, NEW_YEAR_MS, Random, batch};
+use crate::scene::{Flow, NEW_YEAR_MS, Random, batch, lines};
 
 fn options(size_ms: i64, slide_ms: i64, lateness_ms: i64, time: Column) -> PaneOptions {
     let kind = WindowKind { size_ms, slide_ms, offset_ms: 0 };
@@ -16,6 +17,7 @@ fn options(size_ms: i64, slide_ms: i64, lateness_ms: i64, time: Column) -> PaneO
         windows: vec![Some(WindowSpec { kind, time })],
         columns: vec![Column::Bytes, time],
         lateness_ms,
+        late_ms: 0,
         skew_ms: 60_000,
         rows_max: u64::MAX,
         empty_windows: false,
@@ -26,7 +28,7 @@ fn options(size_ms: i64, slide_ms: i64, lateness_ms: i64, time: Column) -> PaneO
 fn rows_of(closed: &[ClosedWindow]) -> BTreeMap<i64, Vec<u64>> {
     let mut rows = BTreeMap::new();
     for window in closed {
-        let batches = window.rows.iter().flat_map(|rows| &rows.batches);
+        let batches = window.rows.iter().flat_map(WindowRows::batches);
         let mut found: Vec<u64> = batches
             .flat_map(|batch| {
                 batch.column_by_name("bytes").expect("bytes").as_primitive::<UInt64Type>().values().to_vec()
@@ -116,6 +118,119 @@ fn windows_are_those_of_a_model_however_flows_are_delivered() {
             assert_eq!((rows, rows_late, rows_late_dropped), (flows.len() as u64, late, dropped), "seed {seed}");
             assert_eq!(panes.rows_kept(), 0, "all windows have closed");
         }
+    }
+}
+
+/// With corrections, a window has in the end every row but those that came after it was kept.
+#[test]
+fn windows_that_are_given_again_have_the_late_rows() {
+    for seed in 0..20 {
+        let mut random = Random::new(seed + 7_000);
+        let flows = disorder(seed);
+        let slide_ms = [1_000, 2_000][random.below(2) as usize];
+        let size_ms = slide_ms * (1 + random.below(4) as i64);
+        let late_ms = [2_000, 5_000, 60_000][random.below(3) as usize];
+        let options = PaneOptions { late_ms, ..options(size_ms, slide_ms, 0, Column::Start) };
+        let until_ms = flows.last().expect("flows").received_ms + 200_000;
+        let (mut expected, mut dropped) = (BTreeMap::<i64, Vec<u64>>::new(), 0);
+        let edge_of = |ms: i64| ms.div_euclid(slide_ms) * slide_ms;
+        let (first_ms, mut edge_ms) = (edge_of(flows[0].start_ms), i64::MIN);
+        for flow in &flows {
+            edge_ms = edge_ms.max(edge_of(flow.start_ms));
+            let first = edge_of(flow.start_ms) + slide_ms;
+            let ends = (0..size_ms / slide_ms).map(|slides| first + slides * slide_ms);
+            let given: Vec<i64> =
+                ends.filter(|end| *end > edge_ms || *end > (edge_ms - late_ms).max(first_ms)).collect();
+            dropped += u64::from(given.is_empty());
+            for end in given {
+                expected.entry(end).or_default().push(flow.bytes);
+            }
+        }
+        for rows in expected.values_mut() {
+            rows.sort_unstable();
+        }
+        let mut panes = Panes::new(options.clone()).expect("windows");
+        let (mut rest, mut closed) = (flows.as_slice(), Vec::new());
+        while !rest.is_empty() {
+            let (part, left) = rest.split_at(rest.len().min(1 + random.below(200) as usize));
+            panes.take(batch(part).record_batch(), &mut closed);
+            rest = left;
+        }
+        panes.advance(until_ms, &mut closed);
+        panes.advance(until_ms + 1_000_000, &mut closed);
+        let mut last = BTreeMap::new();
+        for window in &closed {
+            let before = last.insert(window.end_ms, rows_of(std::slice::from_ref(window)).remove(&window.end_ms));
+            assert!(before.is_none() || window.is_correction, "window {} twice", window.end_ms);
+        }
+        let last: BTreeMap<i64, Vec<u64>> =
+            last.into_iter().map(|(end, rows)| (end, rows.unwrap_or_default())).collect();
+        assert!(closed.iter().any(|window| window.is_correction));
+        assert_eq!(last, expected, "seed {seed}: {size_ms} {slide_ms} {late_ms}");
+        assert_eq!(panes.counts().rows_late_dropped, dropped);
+        assert_eq!(panes.rows_kept(), 0);
+    }
+}
+
+/// What panes made is combined, of live flows that come late and in disorder, and the rows are dropped.
+#[test]
+fn what_panes_made_is_combined_however_flows_are_delivered() {
+    let engine = StandingEngine::new(&StandingOptions::default()).expect("an engine");
+    let text = "SELECT src_port, count(*) AS n, sum(bytes) AS s, min(bytes) AS l, max(bytes) AS u, count(DISTINCT dst_port) AS d \
+                FROM HOP(flows, start, INTERVAL '1' SECOND, INTERVAL '9' SECOND) GROUP BY src_port";
+    for seed in 0..6 {
+        let mut random = Random::new(seed + 3_000);
+        let mut flows = disorder(seed);
+        for flow in &mut flows {
+            flow.ports = (random.below(7) as u16, random.below(5) as u16);
+        }
+        let lateness_ms = [0, 500, 3_000][random.below(3) as usize];
+        let options = options(9_000, 1_000, lateness_ms, Column::Start);
+        let until_ms = flows.last().expect("flows").received_ms + 100_000;
+        let (expected, _, _) = model(&flows, &options, until_ms);
+        let setup = QuerySetup { time: Column::Start, ..QuerySetup::default() };
+        let mut query = engine.prepare(text, &setup).expect("a statement");
+        let options = PaneOptions { windows: query.windows().to_vec(), columns: query.columns().to_vec(), ..options };
+        let mut panes = Panes::new(options).expect("windows");
+        let (mut rest, mut waiting, mut answers, mut kept) = (flows.as_slice(), Vec::new(), BTreeMap::new(), 0);
+        while !rest.is_empty() || !waiting.is_empty() {
+            let (part, left) = rest.split_at(rest.len().min(1 + random.below(60) as usize));
+            panes.take(batch(part).record_batch(), &mut waiting);
+            rest = left;
+            if rest.is_empty() {
+                panes.advance(until_ms, &mut waiting);
+            }
+            // windows are answered some time after they have closed
+            let ready = if rest.is_empty() { waiting.len() } else { random.below(waiting.len() as u64 + 1) as usize };
+            for window in waiting.drain(..ready) {
+                let answer = query.answer(&window.rows, None, Duration::from_mins(1)).expect("an answer");
+                assert!(answers.insert(window.end_ms, lines(&answer)).is_none());
+            }
+            if waiting.is_empty() {
+                kept = kept.max(panes.rows_kept());
+            }
+        }
+        for (end_ms, bytes) in expected {
+            let mut groups = BTreeMap::<u16, Vec<&Flow>>::new();
+            for number in bytes {
+                let flow = &flows[number as usize];
+                groups.entry(flow.ports.0).or_default().push(flow);
+            }
+            let mut lines: Vec<String> = groups
+                .into_iter()
+                .map(|(port, flows)| {
+                    let bytes: Vec<u64> = flows.iter().map(|flow| flow.bytes).collect();
+                    let (sum, min, max) = (bytes.iter().sum::<u64>(), bytes.iter().min(), bytes.iter().max());
+                    let ports: std::collections::BTreeSet<u16> = flows.iter().map(|flow| flow.ports.1).collect();
+                    format!("{port},{},{sum},{},{},{}", flows.len(), min.expect("one"), max.expect("one"), ports.len())
+                })
+                .collect();
+            lines.sort();
+            assert_eq!(answers.remove(&end_ms), Some(lines), "seed {seed}, window until {end_ms}");
+        }
+        assert!(answers.is_empty());
+        // of a window there are some 300 rows
+        assert!(kept > 0 && panes.rows_kept() == 0, "{kept}");
     }
 }
 

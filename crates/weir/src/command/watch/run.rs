@@ -143,7 +143,11 @@ fn summary(name: &str, counts: &WatchCounts) -> String {
         "{name}: flows {}, windows {windows_closed}, answered {windows_answered}, reports {reports}, repeated {reports_suppressed}",
         panes.rows
     );
-    let sent = [("reports_acknowledged", counts.reports_acknowledged), ("reports_sent", counts.notify.reports_sent)];
+    let sent = [
+        ("reports_acknowledged", counts.reports_acknowledged),
+        ("windows_corrected", counts.windows_corrected),
+        ("reports_sent", counts.notify.reports_sent),
+    ];
     let rest = counts.losses().into_iter().chain(counts.notify.losses()).chain(sent);
     rest.filter(|(_, count)| *count > 0).fold(text, |text, (counter, count)| format!("{text}, {counter} {count}"))
 }

@@ -1,0 +1,179 @@
+//! The rows of a pane, which the windows share that it is of.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use arrow::array::RecordBatch;
+
+/// The rows of a pane: those that came, and what was aggregated of them. The thread that follows the stream adds rows; the
+/// statement aggregates them when the first window closes that the pane is of, and drops them when nothing else
+/// reads them.
+#[derive(Debug)]
+pub struct PaneRows {
+    content: Mutex<PaneContent>,
+}
+
+#[derive(Debug, Default)]
+struct PaneContent {
+    /// Counts the rows of the panes of a watch, while windows are open that this one is of.
+    counted: Option<Arc<AtomicU64>>,
+    /// Batches that came first and are not here any more.
+    released: usize,
+    batches: Vec<RecordBatch>,
+    /// By aggregate of the statement.
+    aggregated: Vec<Vec<AggregatedRows>>,
+}
+
+/// What was aggregated of some batches.
+#[derive(Debug, Clone)]
+pub(crate) struct AggregatedRows {
+    /// Up to and without this batch.
+    to: usize,
+    rows: Vec<RecordBatch>,
+}
+
+fn count(batches: &[RecordBatch]) -> u64 {
+    batches.iter().map(|batch| batch.num_rows() as u64).sum()
+}
+
+impl PaneRows {
+    /// Without rows. What it keeps is counted in `counted`, until it is [closed](Self::close).
+    pub fn new(counted: &Arc<AtomicU64>) -> Self {
+        let content = PaneContent { counted: Some(Arc::clone(counted)), ..PaneContent::default() };
+        Self { content: Mutex::new(content) }
+    }
+
+    fn content(&self) -> MutexGuard<'_, PaneContent> {
+        // every step under this lock leaves whole values behind
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds rows.
+    pub fn push(&self, batch: RecordBatch) {
+        let mut content = self.content();
+        content.count(batch.num_rows() as u64, 0);
+        content.batches.push(batch);
+    }
+
+    /// Rows that are here and were not aggregated.
+    pub fn rows(&self) -> u64 {
+        count(&self.content().batches)
+    }
+
+    /// Batches that came.
+    pub fn batches(&self) -> usize {
+        let content = self.content();
+        content.released + content.batches.len()
+    }
+
+    /// The rows that have not been released, of the first batches.
+    fn first(&self, batches: usize) -> Vec<RecordBatch> {
+        let content = self.content();
+        content.batches.iter().take(batches.saturating_sub(content.released)).cloned().collect()
+    }
+
+    /// The batches that an aggregate lacks of the first ones.
+    pub(crate) fn not_aggregated(&self, aggregate: usize, batches: usize) -> Vec<RecordBatch> {
+        let content = self.content();
+        let from = content.aggregated.get(aggregate).and_then(|parts| parts.last()).map_or(0, |part| part.to);
+        let here = content.batches.iter().enumerate().map(|(number, batch)| (content.released + number, batch));
+        here.filter(|(number, _)| (from..batches).contains(number)).map(|(_, batch)| batch.clone()).collect()
+    }
+
+    /// Keeps what an aggregate made of the batches that it lacked.
+    pub(crate) fn keep_aggregated(&self, aggregate: usize, batches: usize, rows: Vec<RecordBatch>) {
+        let mut content = self.content();
+        content.count(count(&rows), 0);
+        if content.aggregated.len() <= aggregate {
+            content.aggregated.resize_with(aggregate + 1, Vec::new);
+        }
+        if let Some(parts) = content.aggregated.get_mut(aggregate) {
+            parts.push(AggregatedRows { to: batches, rows });
+        }
+    }
+
+    /// What an aggregate made of the first batches.
+    pub(crate) fn aggregated(&self, aggregate: usize, batches: usize) -> Vec<RecordBatch> {
+        let content = self.content();
+        let parts = content.aggregated.get(aggregate).into_iter().flatten();
+        parts.filter(|part| part.to <= batches).flat_map(|part| part.rows.iter().cloned()).collect()
+    }
+
+    /// Drops those of the first batches that every aggregate of the statement has: nothing else reads them. One that is of a
+    /// shorter window may lack late rows, and a correction may ask for them.
+    pub(crate) fn release(&self, batches: usize, aggregates: usize) {
+        let mut content = self.content();
+        let to = |aggregate: usize| {
+            content.aggregated.get(aggregate).and_then(|parts| parts.last()).map_or(0, |part| part.to)
+        };
+        let batches = (0..aggregates).map(to).min().unwrap_or(0).min(batches);
+        let number = batches.saturating_sub(content.released).min(content.batches.len());
+        let gone: Vec<RecordBatch> = content.batches.drain(..number).collect();
+        content.released += number;
+        content.count(0, count(&gone));
+    }
+
+    /// No window will be open any more that it is of: its rows are those of windows that wait for their answers.
+    pub fn close(&self) {
+        let mut content = self.content();
+        let aggregated = content.aggregated.iter().flatten().map(|part| count(&part.rows)).sum::<u64>();
+        let rows = count(&content.batches) + aggregated;
+        content.count(0, rows);
+        content.counted = None;
+    }
+}
+
+impl PaneContent {
+    fn count(&self, more: u64, less: u64) {
+        if let Some(counted) = &self.counted {
+            counted.fetch_add(more, Ordering::Relaxed);
+            counted.fetch_sub(less, Ordering::Relaxed);
+        }
+    }
+}
+
+/// A pane as a window has it: what came after the window closed is not of it.
+#[derive(Debug, Clone)]
+pub struct WindowPane {
+    rows: Arc<PaneRows>,
+    batches: usize,
+}
+
+impl WindowPane {
+    /// With the rows that have come so far.
+    pub fn of(rows: &Arc<PaneRows>) -> Self {
+        Self { batches: rows.batches(), rows: Arc::clone(rows) }
+    }
+
+    /// Of rows that no other window shares.
+    pub fn single(batches: Vec<RecordBatch>) -> Self {
+        let rows = Arc::new(PaneRows::new(&Arc::default()));
+        for batch in batches {
+            rows.push(batch);
+        }
+        Self::of(&rows)
+    }
+
+    /// Its rows, as far as they were not released.
+    pub fn rows(&self) -> Vec<RecordBatch> {
+        self.rows.first(self.batches)
+    }
+
+    /// What an aggregate made of its rows; `aggregate_rows` makes it of those that it lacks.
+    pub(crate) fn aggregated<E>(
+        &self,
+        aggregate: usize,
+        aggregate_rows: impl FnOnce(Vec<RecordBatch>) -> Result<Vec<RecordBatch>, E>,
+    ) -> Result<Vec<RecordBatch>, E> {
+        let lacking = self.rows.not_aggregated(aggregate, self.batches);
+        if !lacking.is_empty() {
+            self.rows.keep_aggregated(aggregate, self.batches, aggregate_rows(lacking)?);
+        }
+        Ok(self.rows.aggregated(aggregate, self.batches))
+    }
+
+    /// Drops its rows that this number of aggregates have.
+    pub(crate) fn release(&self, aggregates: usize) {
+        self.rows.release(self.batches, aggregates);
+    }
+}

@@ -1,0 +1,530 @@
+//! Sessions that are open, and those that end.
+//!
+//! Flows become rows of the relation that SESSION is of, and rows are kept by key until their session has ended: when
+//! the time, less the lateness, is a gap after its last row, or where it is cut. Sessions are looked at by steps; those
+//! that ended within one are a window, with the bounds of each session in the columns `window_start` and `window_end`.
+//!
+//! A row is late when the step that it is of has been given. It is kept where a session of its key is open that has begun
+//! before it: the session has it, as if it had come in time. Otherwise it could join sessions that were given, so it is
+//! counted and left out. What speaks against rows in place of sums is memory; `rows_max` and `sessions_max` limit it.
+
+use std::collections::{BTreeMap, HashMap};
+
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, TimestampMillisecondArray};
+use arrow::compute::{filter_record_batch, interleave_record_batch};
+use arrow::datatypes::{DataType, Field, Schema, TimeUnit, TimestampMillisecondType};
+use arrow::error::ArrowError;
+use arrow::row::{RowConverter, SortField};
+use weir_flow::Column;
+use weir_sql::standing::{Run, SessionInput, SessionKind, Window, WindowRows, WindowSpec};
+
+use crate::panes::{ClosedWindow, EMPTY_WINDOWS_MAX, PaneCounts, times};
+use crate::window_clock::WindowClock;
+
+/// Rows of sessions that were given which may stay in memory next to those of open ones; beyond that, memory is freed.
+const DEAD_ROWS_MAX: u64 = 65_536;
+/// Rows of a batch when memory is freed.
+const BATCH_ROWS: usize = 65_536;
+
+/// How sessions are kept.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionOptions {
+    /// The windows that sessions are given in.
+    pub windows: WindowSpec,
+    /// Which window relation of the statement they are, of how many.
+    pub relation: (usize, usize),
+    /// How long after its end a session is given, in milliseconds.
+    pub lateness_ms: i64,
+    /// How far after its reception a row may be dated, in milliseconds.
+    pub skew_ms: i64,
+    /// Rows that are kept at most.
+    pub rows_max: u64,
+    /// Sessions that are open at most.
+    pub sessions_max: usize,
+    /// Whether steps in which no session ended are given too.
+    pub empty_windows: bool,
+}
+
+/// A row that is kept.
+#[derive(Debug, Clone, Copy)]
+struct KeptRow {
+    time_ms: i64,
+    batch: u64,
+    row: u32,
+}
+
+/// What is known of a key.
+#[derive(Debug, Default)]
+struct OpenKey {
+    name: Box<[u8]>,
+    /// Rows of sessions that were not given.
+    rows: Vec<KeptRow>,
+    is_sorted: bool,
+    /// The time of the first of them, if there is one.
+    first_ms: Option<i64>,
+    /// The run of the session that was given last: it may go on.
+    before: Option<Run>,
+    /// When it is looked at next: not after its first session ends.
+    look_at_ms: i64,
+}
+
+impl OpenKey {
+    fn sort(&mut self) {
+        if !std::mem::replace(&mut self.is_sorted, true) {
+            self.rows.sort_by_key(|row| row.time_ms);
+        }
+    }
+
+    fn push(&mut self, row: KeptRow) {
+        self.is_sorted &= self.rows.last().is_none_or(|last| last.time_ms <= row.time_ms);
+        self.first_ms = Some(self.first_ms.map_or(row.time_ms, |first_ms| first_ms.min(row.time_ms)));
+        self.rows.push(row);
+    }
+
+    /// When its first session ends, or its last one cannot go on.
+    fn next_end_ms(&mut self, kind: SessionKind) -> i64 {
+        self.sort();
+        self.first_ms = self.rows.first().map(|row| row.time_ms);
+        match kind.first(self.before, self.rows.iter().map(|row| row.time_ms)) {
+            Some(session) => session.end_ms,
+            None => self.before.map_or(i64::MIN, |run| run.last_ms.saturating_add(kind.gap_ms)),
+        }
+    }
+}
+
+/// Rows of one delivery.
+#[derive(Debug)]
+struct KeptBatch {
+    rows: RecordBatch,
+    /// How many of them are kept.
+    live: u64,
+}
+
+/// Sessions of a watch.
+#[derive(Debug)]
+pub struct Sessions {
+    input: SessionInput,
+    options: SessionOptions,
+    pub(crate) clock: WindowClock,
+    converter: Option<RowConverter>,
+    places: HashMap<Box<[u8]>, usize>,
+    keys: Vec<OpenKey>,
+    free: Vec<usize>,
+    /// Places of keys by when they are looked at. What a key does not have as its time is left over, and skipped.
+    schedule: BTreeMap<i64, Vec<usize>>,
+    batches: BTreeMap<u64, KeptBatch>,
+    next_batch: u64,
+    rows_stored: u64,
+    rows_kept: u64,
+    counts: PaneCounts,
+}
+
+/// Rows of sessions that end, and when these begin and end.
+#[derive(Debug, Default)]
+struct Ended {
+    rows: Vec<KeptRow>,
+    starts: Vec<i64>,
+    ends: Vec<i64>,
+}
+
+impl Sessions {
+    /// Without rows.
+    pub fn new(input: SessionInput, options: SessionOptions) -> Self {
+        Self {
+            clock: WindowClock::new(options.windows.kind, options.lateness_ms),
+            input,
+            options,
+            converter: None,
+            places: HashMap::new(),
+            keys: Vec::new(),
+            free: Vec::new(),
+            schedule: BTreeMap::new(),
+            batches: BTreeMap::new(),
+            next_batch: 0,
+            rows_stored: 0,
+            rows_kept: 0,
+            counts: PaneCounts::default(),
+        }
+    }
+
+    /// What happened to rows.
+    pub fn counts(&self) -> PaneCounts {
+        self.counts
+    }
+
+    /// Rows that are kept.
+    pub fn rows_kept(&self) -> u64 {
+        self.rows_kept
+    }
+
+    /// Rows in memory: those that are kept, and others of their deliveries.
+    pub fn rows_stored(&self) -> u64 {
+        self.rows_stored
+    }
+
+    /// Sessions that are open.
+    pub fn sessions_open(&self) -> usize {
+        self.places.len()
+    }
+
+    pub(crate) fn rows_max(&self) -> u64 {
+        self.options.rows_max
+    }
+
+    /// How long before the end of a window rows must be known.
+    pub(crate) fn size_max_ms(&self) -> i64 {
+        self.options.windows.kind.size_ms
+    }
+
+    /// Takes the flows of a delivery; what ends by them goes to `closed`.
+    pub fn take(&mut self, flows: &RecordBatch, closed: &mut Vec<ClosedWindow>) {
+        self.counts.rows += flows.num_rows() as u64;
+        let Some(flows) = self.without_future(flows) else { return };
+        let Some(times) = times(&flows, self.options.windows.time) else {
+            self.counts.rows_without_time += flows.num_rows() as u64;
+            return;
+        };
+        // between two steps it does not matter in which order rows come
+        let mut from = 0;
+        for row in (0..times.len()).filter(|row| times.is_valid(*row)) {
+            let given_through_ms = self.clock.closed_through();
+            if self.clock.advance(times.value(row)) && self.clock.closes() {
+                self.place(&flows.slice(from, row - from), given_through_ms);
+                from = row;
+                self.close(closed);
+            }
+        }
+        self.place(&flows.slice(from, flows.num_rows() - from), self.clock.closed_through());
+    }
+
+    /// Takes flows in any order without moving time.
+    pub fn load(&mut self, flows: &RecordBatch) {
+        self.counts.rows += flows.num_rows() as u64;
+        if let Some(flows) = self.without_future(flows) {
+            self.place(&flows, None);
+        }
+    }
+
+    /// The clock says that it is this time, and no flows come.
+    pub fn advance(&mut self, now_ms: i64, closed: &mut Vec<ClosedWindow>) {
+        self.clock.advance(now_ms);
+        if self.clock.closes() {
+            self.close(closed);
+        }
+    }
+
+    /// Goes on from now when times are ahead of the clock, as panes do.
+    pub fn rewind(&mut self, now_ms: i64) -> bool {
+        let Some(open_end_ms) = self.clock.rewind(now_ms, self.options.skew_ms) else { return false };
+        let mut gone = Vec::new();
+        for key in &mut self.keys {
+            key.rows.retain(|row| {
+                let is_kept = row.time_ms < open_end_ms;
+                if !is_kept {
+                    gone.push(*row);
+                }
+                is_kept
+            });
+            key.before = key.before.filter(|run| run.last_ms < open_end_ms);
+        }
+        self.counts.rows_future += gone.len() as u64;
+        self.release(&gone);
+        self.schedule.clear();
+        let mut places: Vec<usize> = self.places.values().copied().collect();
+        places.sort_unstable();
+        for place in places {
+            self.reschedule(place);
+        }
+        true
+    }
+
+    /// The flows that are not dated too long after their reception; the others are counted. `None` when nothing is left.
+    fn without_future(&mut self, flows: &RecordBatch) -> Option<RecordBatch> {
+        let time = self.options.windows.time;
+        if time == Column::Received {
+            return Some(flows.clone());
+        }
+        let (Some(dated), Some(received)) = (times(flows, time), times(flows, Column::Received)) else {
+            return Some(flows.clone());
+        };
+        let skew_ms = self.options.skew_ms;
+        let is_kept = |(dated, received): (Option<i64>, Option<i64>)| match (dated, received) {
+            (Some(dated), Some(received)) => Some(dated <= received.saturating_add(skew_ms)),
+            _ => Some(true),
+        };
+        let is_kept: BooleanArray = dated.iter().zip(received).map(is_kept).collect();
+        let future = flows.num_rows() - is_kept.true_count();
+        self.counts.rows_future += future as u64;
+        if future == 0 { Some(flows.clone()) } else { filter_record_batch(flows, &is_kept).ok() }
+    }
+
+    /// Puts flows to the sessions of their keys. Those are late that are dated before what was given.
+    fn place(&mut self, flows: &RecordBatch, given_through_ms: Option<i64>) {
+        if flows.num_rows() == 0 {
+            return;
+        }
+        let rows = self.input.rows(flows).ok().filter(|rows| times_of(rows, &self.input.time).is_some());
+        let names = rows.as_ref().and_then(|rows| self.names(rows).ok());
+        let (Some(rows), Some(names)) = (rows, names) else {
+            self.counts.rows_failed += flows.num_rows() as u64;
+            return;
+        };
+        let Some(times) = times_of(&rows, &self.input.time) else { return };
+        let batch = self.next_batch;
+        let mut live = 0;
+        for row in 0..rows.num_rows() {
+            if times.is_null(row) {
+                self.counts.rows_without_time += 1;
+                continue;
+            }
+            let name = names.as_ref().map(|names| names.row(row)).map_or(&[][..], |name| name.data());
+            let kept = KeptRow { time_ms: times.value(row), batch, row: row as u32 };
+            live += u64::from(self.keep(name, kept, given_through_ms));
+        }
+        if live > 0 {
+            self.next_batch += 1;
+            self.rows_stored += rows.num_rows() as u64;
+            self.batches.insert(batch, KeptBatch { rows, live });
+        }
+    }
+
+    /// The keys of rows as octets; `None` when all rows are of one key.
+    fn names(&mut self, rows: &RecordBatch) -> Result<Option<arrow::row::Rows>, ArrowError> {
+        if self.input.keys.is_empty() {
+            return Ok(None);
+        }
+        let columns = self.input.keys.iter().filter_map(|key| rows.column_by_name(key).cloned()).collect::<Vec<_>>();
+        let converter = match &mut self.converter {
+            Some(converter) => converter,
+            none => {
+                let fields = columns.iter().map(|column| SortField::new(column.data_type().clone()));
+                none.insert(RowConverter::new(fields.collect())?)
+            }
+        };
+        converter.convert_columns(&columns).map(Some)
+    }
+
+    /// Keeps a row; false, and counted, when it is late or over a limit.
+    fn keep(&mut self, name: &[u8], row: KeptRow, given_through_ms: Option<i64>) -> bool {
+        let place = self.places.get(name).copied();
+        let key = place.and_then(|place| self.keys.get(place));
+        let is_late = given_through_ms.is_some_and(|given_ms| row.time_ms < given_ms);
+        if is_late && key.and_then(|key| key.first_ms).is_none_or(|first_ms| row.time_ms < first_ms) {
+            self.counts.rows_late += 1;
+            self.counts.rows_late_dropped += 1;
+            return false;
+        }
+        if self.rows_kept >= self.options.rows_max {
+            self.counts.rows_shed += 1;
+            return false;
+        }
+        if place.is_none() && self.places.len() >= self.options.sessions_max {
+            self.counts.rows_without_session += 1;
+            return false;
+        }
+        let place = place.unwrap_or_else(|| self.open(name));
+        let Some(key) = self.keys.get_mut(place) else { return false };
+        key.push(row);
+        self.rows_kept += 1;
+        let end_ms = self.input.kind.earliest_end(row.time_ms);
+        if end_ms < key.look_at_ms {
+            key.look_at_ms = end_ms;
+            self.schedule.entry(end_ms).or_default().push(place);
+        }
+        true
+    }
+
+    fn open(&mut self, name: &[u8]) -> usize {
+        let key = OpenKey { name: name.into(), is_sorted: true, look_at_ms: i64::MAX, ..OpenKey::default() };
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.keys.push(OpenKey::default());
+            self.keys.len() - 1
+        });
+        if let Some(free) = self.keys.get_mut(place) {
+            *free = key;
+        }
+        self.places.insert(name.into(), place);
+        place
+    }
+
+    /// Puts a key where it must be looked at next, or drops it when there is nothing to look at.
+    fn reschedule(&mut self, place: usize) {
+        let Some(key) = self.keys.get_mut(place) else { return };
+        if key.rows.is_empty() && key.before.is_none() {
+            let name = std::mem::take(key).name;
+            self.places.remove(&name);
+            self.free.push(place);
+            return;
+        }
+        key.look_at_ms = key.next_end_ms(self.input.kind);
+        self.schedule.entry(key.look_at_ms).or_default().push(place);
+    }
+
+    /// Gives the steps that are over.
+    fn close(&mut self, closed: &mut Vec<ClosedWindow>) {
+        let (edge_ms, kind) = (self.clock.edge_ms(), self.options.windows.kind);
+        let Some(mut end_ms) = self.clock.next_end_ms() else { return };
+        while end_ms <= edge_ms {
+            let ended = self.ended_through(end_ms);
+            let is_empty = ended.rows.is_empty();
+            if self.clock.is_given(end_ms) && (!is_empty || self.options.empty_windows) {
+                let window = self.window(end_ms, &ended);
+                closed.push(window);
+            }
+            self.release(&ended.rows);
+            end_ms = end_ms.saturating_add(kind.slide_ms);
+            let behind = (edge_ms - end_ms).div_euclid(kind.slide_ms);
+            if is_empty && (!self.options.empty_windows || behind > EMPTY_WINDOWS_MAX) {
+                // to the next step in which a session may end, or to the one that is open now
+                let next = self.schedule.keys().next().map(|at_ms| kind.first_end_after(at_ms - 1));
+                let open = kind.first_end_after(edge_ms);
+                end_ms = next.map_or(open, |next| next.min(open)).max(end_ms);
+            }
+        }
+        self.clock.set_next_end(end_ms);
+        if self.rows_stored > 2 * self.rows_kept + DEAD_ROWS_MAX {
+            self.free_memory();
+        }
+    }
+
+    /// Takes the rows of the sessions that end at a time or before. Those that ended in steps before are dropped: they were
+    /// given before a restart.
+    fn ended_through(&mut self, end_ms: i64) -> Ended {
+        let mut ended = Ended::default();
+        let after_ms = end_ms.saturating_sub(self.options.windows.kind.slide_ms);
+        while let Some((at_ms, places)) = self.schedule.pop_first() {
+            if at_ms > end_ms {
+                self.schedule.insert(at_ms, places);
+                break;
+            }
+            for place in places {
+                if let Some(key) = self.keys.get_mut(place).filter(|key| key.look_at_ms == at_ms) {
+                    let dropped = end_sessions(key, self.input.kind, (after_ms, end_ms), &mut ended);
+                    self.release(&dropped);
+                    self.reschedule(place);
+                }
+            }
+        }
+        ended
+    }
+
+    /// The rows of sessions that ended, as a window that reaches from the first of them to the end of the step.
+    fn window(&mut self, end_ms: i64, ended: &Ended) -> ClosedWindow {
+        let start_ms = ended.starts.iter().min().copied();
+        let window = Window { start_ms: start_ms.unwrap_or(end_ms - self.options.windows.kind.slide_ms), end_ms };
+        let (relation, relations) = self.options.relation;
+        let mut rows = vec![WindowRows::default(); relations.max(relation + 1)];
+        let mut batches = Vec::new();
+        if !ended.rows.is_empty() {
+            let gathered = self.gathered(&ended.rows);
+            match gathered.and_then(|batch| with_bounds(&batch, &ended.starts, &ended.ends)) {
+                Ok(batch) => batches.push(batch),
+                // more than a batch can have of a column
+                Err(_) => self.counts.rows_failed += ended.rows.len() as u64,
+            }
+        }
+        if let Some(place) = rows.get_mut(relation) {
+            *place = WindowRows::of(window, batches);
+        }
+        ClosedWindow { end_ms, rows, is_correction: false }
+    }
+
+    /// Rows in one batch; there is one at least.
+    fn gathered(&self, rows: &[KeptRow]) -> Result<RecordBatch, ArrowError> {
+        let mut places = HashMap::new();
+        let mut batches = Vec::new();
+        let mut indices = Vec::with_capacity(rows.len());
+        for row in rows {
+            let Some(kept) = self.batches.get(&row.batch) else { continue };
+            let place = *places.entry(row.batch).or_insert_with(|| {
+                batches.push(&kept.rows);
+                batches.len() - 1
+            });
+            indices.push((place, row.row as usize));
+        }
+        if batches.is_empty() {
+            return Err(ArrowError::InvalidArgumentError("no rows".to_owned()));
+        }
+        interleave_record_batch(&batches, &indices)
+    }
+
+    /// Rows are not kept any more.
+    fn release(&mut self, rows: &[KeptRow]) {
+        self.rows_kept -= rows.len() as u64;
+        for row in rows {
+            let Some(kept) = self.batches.get_mut(&row.batch) else { continue };
+            kept.live -= 1;
+            if kept.live == 0 {
+                self.rows_stored -= kept.rows.num_rows() as u64;
+                self.batches.remove(&row.batch);
+            }
+        }
+    }
+
+    /// Puts the rows that are kept into batches of their own.
+    fn free_memory(&mut self) {
+        let kept: Vec<KeptRow> = self.keys.iter().flat_map(|key| key.rows.iter().copied()).collect();
+        let gathered: Result<Vec<RecordBatch>, ArrowError> =
+            kept.chunks(BATCH_ROWS).map(|rows| self.gathered(rows)).collect();
+        let Ok(gathered) = gathered else { return };
+        self.batches.clear();
+        self.rows_stored = 0;
+        let first = self.next_batch;
+        for rows in gathered {
+            self.rows_stored += rows.num_rows() as u64;
+            self.batches.insert(self.next_batch, KeptBatch { live: rows.num_rows() as u64, rows });
+            self.next_batch += 1;
+        }
+        for (number, row) in self.keys.iter_mut().flat_map(|key| &mut key.rows).enumerate() {
+            (row.batch, row.row) = (first + (number / BATCH_ROWS) as u64, (number % BATCH_ROWS) as u32);
+        }
+    }
+}
+
+/// Takes the sessions of a key that end at the second time or before; gives the rows of those that end at the first or before.
+fn end_sessions(
+    key: &mut OpenKey,
+    kind: SessionKind,
+    (after_ms, through_ms): (i64, i64),
+    ended: &mut Ended,
+) -> Vec<KeptRow> {
+    key.sort();
+    let mut dropped = Vec::new();
+    while let Some(session) = kind.first(key.before, key.rows.iter().map(|row| row.time_ms)) {
+        if session.end_ms > through_ms {
+            break;
+        }
+        let rows = key.rows.drain(..session.rows);
+        if session.end_ms > after_ms {
+            ended.rows.extend(rows);
+            ended.starts.resize(ended.rows.len(), session.start_ms);
+            ended.ends.resize(ended.rows.len(), session.end_ms);
+        } else {
+            dropped.extend(rows);
+        }
+        key.before = Some(session.run);
+    }
+    let cannot_go_on = |run: &Run| run.last_ms.saturating_add(kind.gap_ms) <= through_ms;
+    if key.rows.is_empty() && key.before.as_ref().is_some_and(cannot_go_on) {
+        key.before = None;
+    }
+    dropped
+}
+
+fn times_of<'a>(rows: &'a RecordBatch, name: &str) -> Option<&'a TimestampMillisecondArray> {
+    rows.column_by_name(name)?.as_primitive_opt::<TimestampMillisecondType>()
+}
+
+/// Rows with the times of their sessions.
+fn with_bounds(rows: &RecordBatch, starts: &[i64], ends: &[i64]) -> Result<RecordBatch, ArrowError> {
+    let kind = DataType::Timestamp(TimeUnit::Millisecond, Some("UTC".into()));
+    let bounds = [("window_start", starts), ("window_end", ends)];
+    let mut fields: Vec<_> = rows.schema().fields().iter().cloned().collect();
+    let mut columns = rows.columns().to_vec();
+    for (name, times) in bounds {
+        fields.push(Field::new(name, kind.clone(), false).into());
+        let times = TimestampMillisecondArray::from(times.to_vec()).with_timezone("UTC");
+        columns.push(std::sync::Arc::new(times) as ArrayRef);
+    }
+    RecordBatch::try_new(std::sync::Arc::new(Schema::new(fields)), columns)
+}
