@@ -11,6 +11,7 @@ use std::sync::Arc;
 use datafusion::catalog::{CatalogProviderList, TableProvider};
 use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column as SqlColumn, Result, ScalarValue, plan_datafusion_err, plan_err};
+use datafusion::datasource::provider_as_source;
 use datafusion::execution::SessionState;
 use datafusion::logical_expr::planner::{PlannedRelation, RelationPlanner, RelationPlannerContext, RelationPlanning};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, ScalarUDF, ident, lit};

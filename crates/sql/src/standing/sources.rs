@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::catalog::TableProvider;
-use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
 use datafusion::common::{Column as SqlColumn, DFSchema, Result};
 use datafusion::datasource::{provider_as_source, source_as_provider};
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder, TableScan};
