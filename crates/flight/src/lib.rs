@@ -16,6 +16,7 @@ pub mod options;
 pub mod server;
 
 mod answers;
+mod bound_values;
 mod errors;
 mod incoming;
 mod metadata;

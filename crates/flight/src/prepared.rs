@@ -66,6 +66,12 @@ impl PreparedStatements {
         Ok(kept.statement.clone())
     }
 
+    /// Refuses a handle that is not of a statement of this user.
+    pub(crate) fn check(&self, user: &str, handle: &[u8]) -> Result<(), Status> {
+        let statements = self.locked();
+        statements.get(handle).filter(|kept| kept.user == user).map(drop).ok_or_else(unknown)
+    }
+
     /// Sets the values of its parameters.
     pub(crate) fn bind(&self, user: &str, handle: &[u8], values: Vec<ParameterValue>) -> Result<(), Status> {
         let mut statements = self.locked();
@@ -109,6 +115,7 @@ mod tests {
         let keep = |text| prepared.keep("ann", statement(text)).expect("random numbers");
         let (first, second) = (keep("1"), keep("2"));
         assert!(prepared.get("bob", &first).is_err() && prepared.get("ann", &first).is_ok());
+        assert!(prepared.check("bob", &first).is_err() && prepared.check("ann", &first).is_ok());
         prepared.close("bob", &first);
         keep("3");
         assert!(prepared.get("ann", &first).is_ok() && prepared.get("ann", &second).is_err());
