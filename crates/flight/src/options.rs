@@ -19,7 +19,7 @@ options! {
         connections_max: usize = 100 => 1..=1 << 16,
         /// Answer at most this many calls of a connection at a time.
         calls_max: u32 = 64 => 1..=1 << 16,
-        /// Close a connection that has sent nothing, or has not finished its handshake, after this time.
+        /// Close a connection that has not finished its handshake, or over which nobody has logged in, after this time.
         login_timeout: TimeSpan = TimeSpan::from_secs(10),
         /// Close a connection over which nothing comes for this time.
         idle_timeout: TimeSpan = TimeSpan::from_secs(1_800),

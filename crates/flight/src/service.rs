@@ -3,7 +3,7 @@
 //! `GetFlightInfo` describes an answer and gives a ticket, `DoGet` answers the ticket. A ticket is the question itself, so the
 //! service keeps nothing between the two; who calls is asked each time.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -37,6 +37,7 @@ use crate::answers::{Answer, RunningAnswers, cancel, describe, of_flight, one, t
 use crate::bound_values;
 use crate::counts::FlightCounts;
 use crate::errors::{internal, status};
+use crate::incoming::Caller;
 use crate::metadata::{CATALOG, SCHEMA, SQL_INFO, TABLE_TYPE, TYPE_INFO};
 use crate::options::FlightOptions;
 use crate::prepared::{Prepared, PreparedStatements};
@@ -69,7 +70,14 @@ impl FlightSql {
     }
 
     async fn asker<T>(&self, request: &Request<T>) -> Result<Arc<dyn Asker>, Status> {
-        self.sessions.asker(request.metadata(), from(request)).await
+        let caller = request.extensions().get::<Caller>();
+        // connections always say it
+        let from = caller.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |caller| caller.from.ip());
+        let asker = self.sessions.asker(request.metadata(), from).await?;
+        if let Some(caller) = caller {
+            caller.note_known();
+        }
+        Ok(asker)
     }
 
     fn failed(&self, refusal: &Refusal) -> Status {
@@ -88,12 +96,6 @@ impl FlightSql {
     async fn tables(&self, asker: &Arc<dyn Asker>) -> Result<Vec<TableDescription>, Status> {
         tables(asker).await.map_err(|refusal| status(&refusal))
     }
-}
-
-/// Where a call comes from.
-fn from<T>(request: &Request<T>) -> IpAddr {
-    // connections always say it
-    request.extensions().get::<SocketAddr>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), std::net::SocketAddr::ip)
 }
 
 /// Batches as messages.
