@@ -23,6 +23,7 @@ mod metadata;
 mod prepared;
 mod service;
 mod sessions;
+mod shares;
 
 pub use counts::FlightCounts;
 pub use options::FlightOptions;

@@ -27,7 +27,8 @@ options! {
         message_max: ByteSize = ByteSize::from_mib(1) => 1 << 12..=1 << 30,
         /// Forget a login after this time.
         session_length: TimeSpan = TimeSpan::from_secs(43_200),
-        /// Keep at most this many prepared statements; the one that was used longest ago is forgotten for the next.
+        /// Keep at most this many prepared statements; of the user who has most, the one that was used longest ago is forgotten for
+        /// the next.
         prepared_max: usize = 1_024 => 1..=1 << 20,
         /// End an answer that has more rows with an error.
         rows_max: u64 = 100_000_000 => 1..=1 << 60,
