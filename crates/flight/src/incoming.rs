@@ -5,7 +5,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -28,10 +28,30 @@ trait Transport: AsyncRead + AsyncWrite + Unpin + Send {}
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send> Transport for T {}
 
+/// Where a connection comes from, and whether somebody has said over it who they are.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) from: SocketAddr,
+    is_known: Arc<AtomicBool>,
+}
+
+impl Caller {
+    fn new(from: SocketAddr) -> Self {
+        Self { from, is_known: Arc::default() }
+    }
+
+    /// Notes that a call was let in.
+    pub(crate) fn note_known(&self) {
+        self.is_known.store(true, Ordering::Relaxed);
+    }
+}
+
 /// A connection within its limits.
 pub(crate) struct Incoming {
     transport: Box<dyn Transport>,
-    from: SocketAddr,
+    caller: Caller,
+    /// Whether its time is that of connections over which a call was let in.
+    is_known: bool,
     idle: Pin<Box<Sleep>>,
     idle_max: Duration,
     counts: Arc<FlightCounts>,
@@ -45,10 +65,24 @@ impl Drop for Incoming {
 }
 
 impl Connected for Incoming {
-    type ConnectInfo = SocketAddr;
+    type ConnectInfo = Caller;
 
-    fn connect_info(&self) -> SocketAddr {
-        self.from
+    fn connect_info(&self) -> Caller {
+        self.caller.clone()
+    }
+}
+
+impl Incoming {
+    fn extend(&mut self) {
+        let next = Instant::now() + self.idle_max;
+        self.idle.as_mut().reset(next);
+    }
+
+    /// Ends it when its time is over.
+    fn poll_time(&mut self, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        ready!(self.idle.as_mut().poll(context));
+        self.counts.connections_idle.add_one();
+        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -58,14 +92,22 @@ impl AsyncRead for Incoming {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        if !self.is_known && self.caller.is_known.load(Ordering::Relaxed) {
+            self.is_known = true;
+            self.extend();
+        }
+        if !self.is_known {
+            // octets without a call, such as answers to pings, do not buy time
+            if let Poll::Ready(over) = self.poll_time(context) {
+                return Poll::Ready(over);
+            }
+            return Pin::new(&mut self.transport).poll_read(context, buffer);
+        }
         if let Poll::Ready(read) = Pin::new(&mut self.transport).poll_read(context, buffer) {
-            let next = Instant::now() + self.idle_max;
-            self.idle.as_mut().reset(next);
+            self.extend();
             return Poll::Ready(read);
         }
-        ready!(self.idle.as_mut().poll(context));
-        self.counts.connections_idle.add_one();
-        Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
+        self.poll_time(context)
     }
 }
 
@@ -124,10 +166,12 @@ pub(crate) fn accept(
                     counts.open.fetch_sub(1, Ordering::Relaxed);
                     return;
                 };
-                // the first octets must come soon
+                // the first call that is let in must come soon
                 let idle = Box::pin(tokio::time::sleep(login_max));
+                let caller = Caller::new(from);
+                let incoming = Incoming { transport, caller, is_known: false, idle, idle_max, counts, _place: place };
                 // when the service ends, nobody takes it
-                let _ = sender.send(Incoming { transport, from, idle, idle_max, counts, _place: place }).await;
+                let _ = sender.send(incoming).await;
             });
         }
     });
@@ -138,4 +182,52 @@ async fn secured(tls: &TlsServer, stream: TcpStream) -> Option<Box<dyn Transport
     let mut session = SslStream::new(tls.session().ok()?, stream).ok()?;
     Pin::new(&mut session).accept().await.ok()?;
     Some(Box::new(session))
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    /// A connection whose client sends without end, and whose first call must come within a millisecond.
+    fn incoming() -> Incoming {
+        let (mut client, transport) = duplex(64);
+        tokio::spawn(async move { while client.write_all(&[0; 64]).await.is_ok() {} });
+        let places = Arc::new(Semaphore::new(1));
+        Incoming {
+            transport: Box::new(transport),
+            caller: Caller::new(([127, 0, 0, 1], 1).into()),
+            is_known: false,
+            idle: Box::pin(tokio::time::sleep(Duration::from_millis(1))),
+            idle_max: Duration::from_mins(10),
+            counts: Arc::default(),
+            _place: places.try_acquire_owned().expect("a place"),
+        }
+    }
+
+    #[test]
+    fn a_client_that_sends_and_does_not_call_is_given_up() {
+        let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
+        runtime.block_on(async {
+            let mut unknown = incoming();
+            let mut octets = [0; 64];
+            let error = loop {
+                if let Err(error) = unknown.read(&mut octets).await {
+                    break error;
+                }
+            };
+            assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+            assert_eq!(unknown.counts.connections_idle.get(), 1);
+            let mut known = incoming();
+            known.caller.note_known();
+            // its first time is over
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            for _ in 0..100 {
+                known.read(&mut octets).await.expect("octets");
+            }
+            assert_eq!(known.counts.connections_idle.get(), 0);
+        });
+    }
 }

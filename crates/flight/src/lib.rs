@@ -16,12 +16,14 @@ pub mod options;
 pub mod server;
 
 mod answers;
+mod bound_values;
 mod errors;
 mod incoming;
 mod metadata;
 mod prepared;
 mod service;
 mod sessions;
+mod shares;
 
 pub use counts::FlightCounts;
 pub use options::FlightOptions;

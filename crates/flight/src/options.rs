@@ -19,7 +19,7 @@ options! {
         connections_max: usize = 100 => 1..=1 << 16,
         /// Answer at most this many calls of a connection at a time.
         calls_max: u32 = 64 => 1..=1 << 16,
-        /// Close a connection that has sent nothing, or has not finished its handshake, after this time.
+        /// Close a connection that has not finished its handshake, or over which nobody has logged in, after this time.
         login_timeout: TimeSpan = TimeSpan::from_secs(10),
         /// Close a connection over which nothing comes for this time.
         idle_timeout: TimeSpan = TimeSpan::from_secs(1_800),
@@ -27,7 +27,8 @@ options! {
         message_max: ByteSize = ByteSize::from_mib(1) => 1 << 12..=1 << 30,
         /// Forget a login after this time.
         session_length: TimeSpan = TimeSpan::from_secs(43_200),
-        /// Keep at most this many prepared statements; the one that was used longest ago is forgotten for the next.
+        /// Keep at most this many prepared statements; of the user who has most, the one that was used longest ago is forgotten for
+        /// the next.
         prepared_max: usize = 1_024 => 1..=1 << 20,
         /// End an answer that has more rows with an error.
         rows_max: u64 = 100_000_000 => 1..=1 << 60,

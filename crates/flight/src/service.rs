@@ -3,14 +3,13 @@
 //! `GetFlightInfo` describes an answer and gives a ticket, `DoGet` answers the ticket. A ticket is the question itself, so the
 //! service keeps nothing between the two; who calls is asked each time.
 
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr};
 use std::pin::Pin;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, RecordBatch};
+use arrow::array::RecordBatch;
 use arrow::datatypes::{Schema, SchemaRef};
 use arrow::ipc::writer::IpcWriteOptions;
-use arrow_flight::decode::FlightRecordBatchStream;
 use arrow_flight::encode::FlightDataEncoderBuilder;
 use arrow_flight::error::FlightError;
 use arrow_flight::flight_service_server::FlightService;
@@ -27,17 +26,18 @@ use arrow_flight::{
     Action, CancelFlightInfoRequest, CancelFlightInfoResult, CancelStatus, FlightData, FlightDescriptor,
     FlightEndpoint, FlightInfo, HandshakeRequest, HandshakeResponse, IpcMessage, SchemaAsIpc, Ticket,
 };
-use datafusion::common::ScalarValue;
 use futures::{Stream, StreamExt, TryStreamExt};
 use prost::Message;
 use prost::bytes::Bytes;
 use tonic::metadata::MetadataValue;
 use tonic::{Request, Response, Status, Streaming};
-use weir_sql::{Asker, ParameterValue, QuestionService, Refusal, TableDescription};
+use weir_sql::{Asker, QuestionService, Refusal, TableDescription};
 
 use crate::answers::{Answer, RunningAnswers, cancel, describe, of_flight, one, tables};
+use crate::bound_values;
 use crate::counts::FlightCounts;
 use crate::errors::{internal, status};
+use crate::incoming::Caller;
 use crate::metadata::{CATALOG, SCHEMA, SQL_INFO, TABLE_TYPE, TYPE_INFO};
 use crate::options::FlightOptions;
 use crate::prepared::{Prepared, PreparedStatements};
@@ -70,7 +70,14 @@ impl FlightSql {
     }
 
     async fn asker<T>(&self, request: &Request<T>) -> Result<Arc<dyn Asker>, Status> {
-        self.sessions.asker(request.metadata(), from(request)).await
+        let caller = request.extensions().get::<Caller>();
+        // connections always say it
+        let from = caller.map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), |caller| caller.from.ip());
+        let asker = self.sessions.asker(request.metadata(), from).await?;
+        if let Some(caller) = caller {
+            caller.note_known();
+        }
+        Ok(asker)
     }
 
     fn failed(&self, refusal: &Refusal) -> Status {
@@ -89,12 +96,6 @@ impl FlightSql {
     async fn tables(&self, asker: &Arc<dyn Asker>) -> Result<Vec<TableDescription>, Status> {
         tables(asker).await.map_err(|refusal| status(&refusal))
     }
-}
-
-/// Where a call comes from.
-fn from<T>(request: &Request<T>) -> IpAddr {
-    // connections always say it
-    request.extensions().get::<SocketAddr>().map_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED), std::net::SocketAddr::ip)
 }
 
 /// Batches as messages.
@@ -230,19 +231,9 @@ impl FlightSqlService for FlightSql {
         request: Request<PeekableFlightDataStream>,
     ) -> Result<DoPutPreparedStatementResult, Status> {
         let asker = self.asker(&request).await?;
-        let data = request.into_inner().into_peekable().map_err(|status| FlightError::Tonic(Box::new(status)));
-        let mut batches = FlightRecordBatchStream::new_from_flight_data(data);
-        let mut values = Vec::new();
-        while let Some(batch) = batches.next().await {
-            let batch = batch.map_err(of_flight)?;
-            if batch.num_rows() == 0 {
-                continue;
-            }
-            if batch.num_rows() > 1 || !values.is_empty() {
-                return Err(Status::invalid_argument("more than one row of values came for the parameters"));
-            }
-            values = values_of(&batch)?;
-        }
+        // whose handle it is comes before what is read for it
+        self.prepared.check(asker.name(), &query.prepared_statement_handle)?;
+        let values = bound_values::read(request.into_inner().into_peekable()).await?;
         self.prepared.bind(asker.name(), &query.prepared_statement_handle, values)?;
         Ok(DoPutPreparedStatementResult { prepared_statement_handle: Some(query.prepared_statement_handle) })
     }
@@ -501,21 +492,6 @@ fn handle_of(ticket: &Ticket) -> Option<Vec<u8>> {
     }
     let prepared = any.unpack::<CommandPreparedStatementQuery>().ok()??;
     Some(prepared.prepared_statement_handle.to_vec())
-}
-
-/// The values of a row.
-fn values_of(batch: &RecordBatch) -> Result<Vec<ParameterValue>, Status> {
-    let value = |column: &ArrayRef| {
-        let value = ScalarValue::try_from_array(column, 0).map_err(internal)?;
-        Ok(match value {
-            // what the text means follows from what it is compared with
-            ScalarValue::Utf8(Some(text)) | ScalarValue::LargeUtf8(Some(text)) | ScalarValue::Utf8View(Some(text)) => {
-                ParameterValue::Text(text)
-            }
-            other => ParameterValue::Typed(other),
-        })
-    };
-    batch.columns().iter().map(value).collect()
 }
 
 /// An answer without rows.

@@ -142,6 +142,23 @@ impl Command {
         };
         Ok(Some(command))
     }
+
+    /// Octets of its names and texts.
+    pub(crate) fn octets(&self) -> usize {
+        match self {
+            Self::Set { name, value } => name.len() + value.as_ref().map_or(0, String::len),
+            Self::Declare { name, question, .. } => name.len() + question.len(),
+            Self::Show(name) | Self::Fetch { name, .. } => name.len(),
+            Self::Deallocate(name) | Self::Close(name) => name.as_ref().map_or(0, String::len),
+            Self::Begin
+            | Self::Commit
+            | Self::Rollback
+            | Self::Done(_)
+            | Self::ResetAll
+            | Self::DiscardAll
+            | Self::ShowAll => 0,
+        }
+    }
 }
 
 fn all_or_name(words: &mut Words<'_>) -> Result<Option<String>, PgError> {
@@ -332,6 +349,20 @@ mod tests {
             ),
         ] {
             assert_eq!(command(text), Ok(Some(expected)), "{text}");
+        }
+    }
+
+    #[test]
+    fn names_and_texts_of_a_command_are_counted() {
+        for (text, octets) in [
+            ("DECLARE cc CURSOR FOR SELECT 1", 10),
+            ("SET datestyle TO 'ISO'", 12),
+            ("FETCH 5 FROM abc", 3),
+            ("CLOSE ALL", 0),
+            ("DEALLOCATE \"S_1\"", 3),
+            ("COMMIT", 0),
+        ] {
+            assert_eq!(command(text).expect(text).expect(text).octets(), octets, "{text}");
         }
     }
 

@@ -40,7 +40,9 @@ impl PgError {
             let before = statement.split_inclusive('\n').take(place.line.saturating_sub(1));
             before.map(|line| line.chars().count()).sum::<usize>() + place.column
         });
-        Self { hint: refusal.hint, position, ..Self::new(code_of(refusal.reason), refusal.message) }
+        // a login that has ended does not begin again on the same connection
+        let is_fatal = refusal.reason == Reason::Credentials;
+        Self { hint: refusal.hint, position, is_fatal, ..Self::new(code_of(refusal.reason), refusal.message) }
     }
 }
 

@@ -27,7 +27,9 @@ pub(crate) struct Prepared {
 
 impl Prepared {
     pub(crate) fn octets(&self) -> usize {
-        OCTETS + self.text.len() + self.types.len() * 4
+        let command = self.command.as_ref().map_or(0, Command::octets);
+        let columns = self.columns.as_deref().map_or(0, columns_octets);
+        OCTETS + self.text.len() + self.types.len() * 4 + command + columns
     }
 }
 
@@ -57,10 +59,15 @@ impl Portal {
     pub(crate) fn octets(&self) -> usize {
         let content = match &self.content {
             Content::Question(asked) => asked.octets(),
-            Content::Command(_) | Content::Empty => 0,
+            Content::Command(command) => command.octets(),
+            Content::Empty => 0,
         };
-        OCTETS + content
+        OCTETS + content + self.columns.as_deref().map_or(0, columns_octets)
     }
+}
+
+fn columns_octets(columns: &[PgColumn]) -> usize {
+    columns.iter().map(|column| size_of::<PgColumn>() + column.name.len()).sum()
 }
 
 pub(crate) fn no_cursor(name: &str) -> PgError {
@@ -91,4 +98,29 @@ pub(crate) fn bound(bind: &Bind, statements: &HashMap<String, Prepared>) -> Resu
         Content::Question(Asked { text: statement.text.clone(), values, formats: bind.results.clone() })
     };
     Ok(Portal { content, running: None, columns: None, is_ended: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kinds::PgKind;
+
+    #[test]
+    fn what_is_kept_is_counted() {
+        let name = "c".repeat(100);
+        let declare = || Command::Declare { name: name.clone(), question: "q".repeat(1000), is_binary: false };
+        let columns = || vec![PgColumn { name: name.clone(), kind: PgKind::Text }];
+        let mut prepared =
+            Prepared { text: "t".repeat(10), types: vec![25], command: None, is_empty: false, columns: None };
+        let plain = prepared.octets();
+        assert_eq!(plain, OCTETS + 10 + 4);
+        prepared.command = Some(declare());
+        assert_eq!(prepared.octets(), plain + 1100);
+        prepared.columns = Some(columns());
+        assert_eq!(prepared.octets(), plain + 1200 + size_of::<PgColumn>());
+        let mut portal = Portal { content: Content::Command(declare()), running: None, columns: None, is_ended: false };
+        assert_eq!(portal.octets(), OCTETS + 1100);
+        portal.columns = Some(columns().into());
+        assert_eq!(portal.octets(), OCTETS + 1200 + size_of::<PgColumn>());
+    }
 }

@@ -34,13 +34,16 @@ pub(crate) struct Asked {
 }
 
 impl Asked {
-    /// Octets of the text and the values.
+    /// Octets of the text, the values and their formats.
     pub(crate) fn octets(&self) -> usize {
-        let value = |value: &ParameterValue| match value {
-            ParameterValue::Text(text) => text.len(),
-            ParameterValue::Typed(value) => value.size(),
+        let value = |value: &ParameterValue| {
+            let held = match value {
+                ParameterValue::Text(text) => text.len(),
+                ParameterValue::Typed(value) => value.size(),
+            };
+            size_of::<ParameterValue>() + held
         };
-        self.text.len() + self.values.iter().map(value).sum::<usize>()
+        self.text.len() + self.formats.len() + self.values.iter().map(value).sum::<usize>()
     }
 }
 

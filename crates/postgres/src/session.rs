@@ -142,7 +142,10 @@ impl Session {
 
     /// Answers a message; false when it was the last.
     async fn answer_one(&mut self) -> Result<bool, ConnectionEnd> {
-        if !self.connection.has_input() {
+        // a client that sends many messages at once gets their replies together, but not all of them
+        if self.connection.has_input() {
+            self.connection.flush_many().await?;
+        } else {
             self.connection.flush().await?;
         }
         let (kind, octets) = self.connection.message().await?;
@@ -223,6 +226,7 @@ impl Session {
                 Failure::Statement(error) => Failure::Statement(moved(error)),
                 end @ Failure::Connection(_) => end,
             })?;
+            self.connection.flush_many().await?;
         }
         Ok(())
     }
@@ -315,7 +319,6 @@ impl Session {
             }
             _ => {}
         }
-        self.connection.flush_many().await?;
         Ok(())
     }
 
@@ -326,7 +329,7 @@ impl Session {
         } else {
             self.check_transaction(None)?;
         }
-        self.check_kept(portal.octets())?;
+        self.check_kept(bind.portal.len() + portal.octets())?;
         if !bind.portal.is_empty() && self.portals.contains_key(&bind.portal) {
             let message = format!("there is a cursor '{}' already", bind.portal.escape_debug());
             return Err(PgError::new(crate::errors::DUPLICATE_CURSOR, message));
@@ -337,8 +340,8 @@ impl Session {
 
     /// Refuses what is more than a connection may keep.
     fn check_kept(&self, more: usize) -> Result<(), PgError> {
-        let statements: usize = self.statements.values().map(Prepared::octets).sum();
-        let portals: usize = self.portals.values().map(Portal::octets).sum();
+        let statements: usize = self.statements.iter().map(|(name, prepared)| name.len() + prepared.octets()).sum();
+        let portals: usize = self.portals.iter().map(|(name, portal)| name.len() + portal.octets()).sum();
         let octets_max = self.shared.options.prepared_max.bytes();
         if (statements + portals + more) as u64 > octets_max {
             self.shared.counts.messages_refused.add_one();

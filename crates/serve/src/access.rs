@@ -208,7 +208,7 @@ impl Access {
         }
         let authorization = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
         if let Some(token) = authorization.and_then(|text| text.strip_prefix("Bearer ")) {
-            return self.by_token(token.trim(), from).await.map(Some);
+            return self.by_token(token.trim(), from).await.map(|user| Some(Asker::of(&user, from)));
         }
         let Some(id) = session_of(headers) else { return Ok(None) };
         let mut sessions = locked(&self.sessions);
@@ -225,14 +225,23 @@ impl Access {
         self.users().iter().find(|user| user.name == name).cloned()
     }
 
+    /// Who asks in a login of `login` that lasts, as things are now; `None` for a login where there were no users. Nobody does
+    /// once the user is gone, or has another password or other tokens.
+    pub(crate) fn again(&self, before: &Asker, login: Option<&User>) -> Option<Asker> {
+        let Some(login) = login else { return (!self.has_users()).then(|| before.clone()) };
+        let user = self.user(&login.name)?;
+        let is_same = user.password == login.password && user.tokens == login.tokens && user.scram == login.scram;
+        is_same.then(|| Asker { name: user.name, role: user.role, view: user.view, from: before.from })
+    }
+
     /// The user of a token.
-    pub(crate) async fn by_token(&self, token: &str, from: IpAddr) -> Answered<Asker> {
+    pub(crate) async fn by_token(&self, token: &str, from: IpAddr) -> Answered<User> {
         let users = self.users();
         let known = locked(&self.tokens).get(token).cloned();
         if let Some(known) = known
             && let Some(user) = users.iter().find(|user| user.name == known.user && user.tokens.contains(&known.hash))
         {
-            return Ok(Asker::of(user, from));
+            return Ok(user.clone());
         }
         let wrong = || Problem::unauthenticated("the token is not right").with_hint("a token is sent as NAME:TOKEN");
         let (name, secret) = token.split_once(':').ok_or_else(wrong)?;
@@ -246,7 +255,7 @@ impl Access {
             tokens.clear();
         }
         tokens.insert(token.to_owned(), KnownToken { user: user.name.clone(), hash });
-        Ok(Asker::of(user, from))
+        Ok(user.clone())
     }
 
     /// The hash that a secret is right for. Without hashes it takes as long as with one: how long it takes must not say who is
@@ -284,19 +293,14 @@ impl Access {
     }
 
     /// The user of a name, who has proved to be it; the guess counts no more.
-    pub(crate) fn proved(&self, name: &str, from: IpAddr) -> Option<Asker> {
+    pub(crate) fn proved(&self, name: &str, from: IpAddr) -> Option<User> {
         let user = self.user(name)?;
         Guess { access: self, name: user.name.clone(), from: site(from) }.was_right();
-        Some(Asker::of(&user, from))
-    }
-
-    /// The user of a password.
-    pub(crate) async fn by_password(&self, name: &str, password: &str, from: IpAddr) -> Answered<Asker> {
-        self.verified_user(name, password, from).await.map(|(user, _)| Asker::of(&user, from))
+        Some(user)
     }
 
     /// The user of a password, and the hash that it is right for.
-    async fn verified_user(&self, name: &str, password: &str, from: IpAddr) -> Answered<(User, String)> {
+    pub(crate) async fn by_password(&self, name: &str, password: &str, from: IpAddr) -> Answered<(User, String)> {
         let wrong = || Problem::unauthenticated("the name or the password is not right");
         let guess = self.guess(name, from)?;
         let user = self.user(name);
@@ -312,7 +316,7 @@ impl Access {
         if !self.has_users() {
             return Err(Problem::request("there are no users, so nobody needs to sign in"));
         }
-        let (user, password) = self.verified_user(name, password, from).await?;
+        let (user, password) = self.by_password(name, password, from).await?;
         let mut octets = [0; SESSION_OCTETS];
         OsRng.fill_bytes(&mut octets);
         let id = octets.iter().fold(String::new(), |id, octet| id + &format!("{octet:02x}"));
@@ -470,6 +474,29 @@ mod tests {
         access.replace_users(vec![other]);
         assert!(asker(&[by_cookie]).expect("nobody").is_none());
         assert_eq!(asker(&[by_token]).expect_err("no user").status, 401);
+    }
+
+    #[test]
+    fn a_login_that_lasts_is_of_the_user_as_it_is_now() {
+        let access = access(Vec::new());
+        let local = Asker::local(FROM);
+        assert!(access.again(&local, None).is_some_and(|asker| asker.is_local()));
+        let login = ann();
+        let before = Asker::of(&login, FROM);
+        access.replace_users(vec![User { role: Role::Viewer, ..login.clone() }]);
+        assert!(access.again(&local, None).is_none(), "there are users now");
+        let now = access.again(&before, Some(&login)).expect("the same secrets");
+        assert_eq!((now.name.as_str(), now.role, now.from), ("ann", Role::Viewer, Some(FROM)));
+        let scram = Some("another".to_owned());
+        for other in [
+            User { name: "bob".to_owned(), ..login.clone() },
+            User { password: ann().password, ..login.clone() },
+            User { tokens: Vec::new(), ..login.clone() },
+            User { scram, ..login.clone() },
+        ] {
+            access.replace_users(vec![other]);
+            assert!(access.again(&before, Some(&login)).is_none());
+        }
     }
 
     #[test]

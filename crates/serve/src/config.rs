@@ -24,7 +24,7 @@ options! {
         hosts: Vec<String> = Vec::new(),
         /// Accept at most this many connections at a time; more are closed and counted in connections_refused.
         connections_max: usize = 512 => 1..=1 << 20,
-        /// Close a connection whose request has no whole head after this time.
+        /// Close a connection whose request has no whole head after this time, and refuse a body that takes longer.
         header_timeout: TimeSpan = TimeSpan::from_secs(10),
         /// Refuse bodies of requests that are larger.
         body_max: ByteSize = ByteSize::from_mib(1) => 1..=1 << 40,

@@ -124,6 +124,7 @@ impl Service {
             reloader.ok_or_else(|| Problem::not_found("there is no configuration that could be read again"))?;
         let Reloaded { users, enrichment, restart_needed } = (reloader.read)()?;
         check(self.listening.address, &users).map_err(|error| Problem::request(error.to_string()))?;
+        check_still_users(self.access.has_users(), &users)?;
         let enrichment = Enrichment::load(&enrichment).map_err(|error| Problem::request(with_causes(&error)))?;
         let identity = tls::options(&self.options.http)?;
         if let (Some(server), Some(options)) = (&self.listening.tls, &identity) {
@@ -135,5 +136,28 @@ impl Service {
         self.archive.set_enrichment(Arc::new(enrichment));
         (reloader.tell)();
         Ok(answer)
+    }
+}
+
+/// Refuses to go on without users where there were some: a file of users that is missing would let anybody ask as an admin.
+fn check_still_users(had_users: bool, users: &[User]) -> Answered<()> {
+    if had_users && users.is_empty() {
+        return Err(Problem::request("there are no users any more, and anybody could ask")
+            .with_hint("a restart serves this machine without users"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_do_not_disappear_while_it_runs() {
+        let hash = crate::hash_password("secret").expect("a hash");
+        let users = [User::new("ann", crate::Role::Admin, Some(hash), Vec::new()).expect("a user")];
+        assert_eq!(check_still_users(true, &[]).expect_err("nobody is left").status, 400);
+        assert!(check_still_users(true, &users).is_ok());
+        assert!(check_still_users(false, &[]).is_ok() && check_still_users(false, &users).is_ok());
     }
 }

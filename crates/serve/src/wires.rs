@@ -15,7 +15,7 @@ use crate::access::Asker;
 use crate::problem::{Answered, Problem};
 use crate::questions::Turn;
 use crate::service::Service;
-use crate::users::Role;
+use crate::users::{Role, User};
 
 /// How long threads of a statement that has ended may take before its temporary files are removed all the same.
 const CLOSING_MAX: Duration = Duration::from_millis(300);
@@ -23,15 +23,19 @@ const CLOSING_MAX: Duration = Duration::from_millis(300);
 /// The service, as other protocols see it.
 pub(crate) struct Wires(pub(crate) Arc<Service>);
 
-/// A user who has logged in over such a protocol.
+/// A user who has logged in over such a protocol. A connection or a session may last for hours: each question looks the user
+/// up anew.
 struct WireAsker {
     service: Arc<Service>,
     asker: Asker,
+    /// The user at the login; `None` where there were no users.
+    login: Option<User>,
 }
 
 impl Wires {
-    fn asker(&self, asker: Asker) -> Arc<dyn weir_sql::Asker> {
-        Arc::new(WireAsker { service: Arc::clone(&self.0), asker })
+    fn asker(&self, login: User, from: IpAddr) -> Arc<dyn weir_sql::Asker> {
+        let asker = Asker::of(&login, from);
+        Arc::new(WireAsker { service: Arc::clone(&self.0), asker, login: Some(login) })
     }
 }
 
@@ -41,7 +45,7 @@ impl QuestionService for Wires {
     }
 
     fn local(&self, from: IpAddr) -> Arc<dyn weir_sql::Asker> {
-        self.asker(Asker::local(from))
+        Arc::new(WireAsker { service: Arc::clone(&self.0), asker: Asker::local(from), login: None })
     }
 
     fn scram_verifier(&self, name: &str, from: IpAddr) -> Result<Option<String>, Refusal> {
@@ -50,16 +54,16 @@ impl QuestionService for Wires {
     }
 
     fn by_name(&self, name: &str, from: IpAddr, is_proved: bool) -> Login {
-        let asker = is_proved.then(|| self.0.access.proved(name, from)).flatten();
+        let user = is_proved.then(|| self.0.access.proved(name, from)).flatten();
         let wrong = || Refusal::new(Reason::Credentials, "the name or the password is not right");
-        asker.map(|asker| self.asker(asker)).ok_or_else(wrong)
+        user.map(|user| self.asker(user, from)).ok_or_else(wrong)
     }
 
     fn by_password(&self, name: &str, password: &str, from: IpAddr) -> BoxFuture<'static, Login> {
         let (wires, name, password) = (Self(Arc::clone(&self.0)), name.to_owned(), password.to_owned());
         async move {
-            let asker = wires.0.access.by_password(&name, &password, from).await.map_err(refusal)?;
-            Ok(wires.asker(asker))
+            let (user, _) = wires.0.access.by_password(&name, &password, from).await.map_err(refusal)?;
+            Ok(wires.asker(user, from))
         }
         .boxed()
     }
@@ -67,8 +71,8 @@ impl QuestionService for Wires {
     fn by_token(&self, token: &str, from: IpAddr) -> BoxFuture<'static, Login> {
         let (wires, token) = (Self(Arc::clone(&self.0)), token.to_owned());
         async move {
-            let asker = wires.0.access.by_token(&token, from).await.map_err(refusal)?;
-            Ok(wires.asker(asker))
+            let user = wires.0.access.by_token(&token, from).await.map_err(refusal)?;
+            Ok(wires.asker(user, from))
         }
         .boxed()
     }
@@ -80,8 +84,11 @@ impl weir_sql::Asker for WireAsker {
     }
 
     fn ask(&self, question: Question, work: Work) -> BoxFuture<'static, Result<(), Refusal>> {
-        let (service, asker) = (Arc::clone(&self.service), self.asker.clone());
+        let service = Arc::clone(&self.service);
+        let asker = service.access.again(&self.asker, self.login.as_ref());
         async move {
+            let ended = || Refusal::new(Reason::Credentials, "the login has ended").with_hint("log in again");
+            let asker = asker.ok_or_else(ended)?;
             asker.needs(Role::Analyst).map_err(refusal)?;
             let time_max = question.time_max;
             let asked = ask(&service, &asker, question, work);

@@ -206,7 +206,7 @@ mod tests {
     use crate::threads::EndingThreads;
 
     fn watch() -> Watch {
-        Watch::new(&QueryControl::default())
+        Watch::new(&QueryControl::default(), true)
     }
 
     /// One thread for the question.
@@ -282,7 +282,7 @@ mod tests {
             None
         };
         let stream = one_batch_and_then(batch().schema(), next);
-        (release, Answer::spawn(threads(), stream, Watch::new(control)))
+        (release, Answer::spawn(threads(), stream, Watch::new(control, true)))
     }
 
     /// The engine never says anything again.

@@ -241,7 +241,7 @@ impl Engine {
             }
             Ok(())
         };
-        self.running.start(self.threads)?.wait(register, &Watch::new(control))
+        self.running.start(self.threads)?.wait(register, &Watch::new(control, self.is_whole))
     }
 
     /// The position of the archive that every question sees; `None` when the flows are not those of an archive.
@@ -311,7 +311,7 @@ impl Engine {
             let description = statement::description(&context, parsed, &declared).await;
             description.map_err(|error| mistake(&context, &statement, &error, &original))
         };
-        self.running.start(self.threads)?.wait(plan, &Watch::new(control))
+        self.running.start(self.threads)?.wait(plan, &Watch::new(control, self.is_whole))
     }
 
     /// The tables, and what their columns hold.
@@ -372,7 +372,7 @@ impl Engine {
         plan: impl Future<Output = Result<SendableRecordBatchStream, EngineError>> + Send + 'static,
         control: &QueryControl,
     ) -> Result<Answer, EngineError> {
-        let watch = Watch::new(control);
+        let watch = Watch::new(control, self.is_whole);
         let threads = self.running.start(self.threads)?;
         let rows = threads.wait(plan, &watch)?;
         Ok(Answer::spawn(threads, rows, watch))
@@ -403,7 +403,7 @@ impl Engine {
     pub fn plan_of(&self, question: &FlowQuery) -> Result<LogicalPlan, EngineError> {
         let (context, flows, question) = (self.context.clone(), Arc::clone(&self.flows), question.clone());
         let plan = async move { crate::ask::plan(&question, flows_of(&context, &flows, &question).await?) };
-        let watch = Watch::new(&QueryControl::default());
+        let watch = Watch::new(&QueryControl::default(), self.is_whole);
         let planned = self.running.start(self.threads)?.wait(plan.map_err(EngineError::plan), &watch);
         planned.map(DataFrame::into_unoptimized_plan)
     }

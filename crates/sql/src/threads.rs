@@ -194,11 +194,11 @@ mod tests {
             let _ = held.recv();
             Ok(())
         };
-        let error = busy.wait(work, &Watch::new(&control)).expect_err("too little time");
+        let error = busy.wait(work, &Watch::new(&control, true)).expect_err("too little time");
         assert!(matches!(error, EngineError::TimeLimit { .. }), "{error}");
         drop(busy);
         assert!(!running.ending.wait(Duration::from_millis(1)), "the thread cannot have ended");
-        let unlimited = Watch::new(&QueryControl::default());
+        let unlimited = Watch::new(&QueryControl::default(), true);
         let next = running.start(1).expect("threads").wait(async { Ok(7) }, &unlimited);
         assert_eq!(next.expect("done"), 7);
         drop(release);
@@ -210,7 +210,7 @@ mod tests {
         let running = RunningQuestions::default();
         let threads = running.start(1).expect("threads");
         let work = async { panic!("no such plan") };
-        let failed: Result<(), _> = threads.wait(work, &Watch::new(&QueryControl::default()));
+        let failed: Result<(), _> = threads.wait(work, &Watch::new(&QueryControl::default(), true));
         assert!(matches!(failed, Err(EngineError::Panicked(text)) if text == "no such plan"));
     }
 }

@@ -149,7 +149,7 @@ impl Session {
         }
         let asked = Asked { text: question.to_owned(), values: Vec::new(), formats: cursor_formats(is_binary) };
         let portal = Portal::asking(asked);
-        self.check_kept(portal.octets())?;
+        self.check_kept(name.len() + portal.octets())?;
         self.portals.insert(name.to_owned(), portal);
         Ok("DECLARE CURSOR".to_owned())
     }

@@ -26,7 +26,7 @@ impl Session {
         }
         let prepared = Prepared { is_empty: part.is_none(), command, text, types, columns: None };
         self.statements.remove(&name);
-        self.check_kept(prepared.octets())?;
+        self.check_kept(name.len() + prepared.octets())?;
         self.statements.insert(name, prepared);
         Ok(())
     }
@@ -54,6 +54,11 @@ impl Session {
             if let Some(prepared) = self.statements.get_mut(name) {
                 prepared.columns = Some(columns);
                 prepared.types = types;
+            }
+            if let Err(error) = self.check_kept(0) {
+                // what is not kept is not described
+                self.statements.remove(name);
+                return Err(error.into());
             }
         }
         let Some(prepared) = self.statements.get(name) else { return Err(no_statement(name).into()) };

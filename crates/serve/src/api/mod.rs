@@ -3,6 +3,7 @@
 //! Handlers read parameters, put a question and write the answer; what a question means is in [`weir_query`] and
 //! [`weir_sql`]. The description, `openapi.json`, is made of the same functions.
 
+mod arrival;
 mod extract;
 mod named_files;
 mod parameters;
@@ -255,6 +256,9 @@ async fn admitted(service: &Arc<Service>, mut request: Request) -> Answered<(Req
             request.extensions_mut().insert(asker);
         }
     }
+    let http = &service.options.http;
+    let octets_max = usize::try_from(http.body_max.bytes()).unwrap_or(usize::MAX);
+    let request = arrival::whole(request, octets_max, http.header_timeout.duration()).await?;
     Ok((request, asker))
 }
 

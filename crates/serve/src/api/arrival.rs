@@ -1,0 +1,72 @@
+//! Bodies of requests, as they arrive.
+//!
+//! A body is read before its request is handled, and must be there soon: a client that sends an octet now and then would hold a
+//! connection, and what has come of the body, for ever.
+
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use futures::StreamExt;
+use tokio::time::timeout;
+
+use crate::problem::{Answered, Problem};
+
+/// The same request with its body in memory. Refuses a body that is larger than `octets_max`, or takes longer than `time_max`.
+pub(super) async fn whole(request: Request, octets_max: usize, time_max: Duration) -> Answered<Request> {
+    let (head, body) = request.into_parts();
+    let late = |_| {
+        Problem::request(format!("the body of the request did not come within {time_max:?}"))
+            .with_hint("the option 'header_timeout' sets the time")
+    };
+    let body = timeout(time_max, read(body, octets_max)).await.map_err(late)??;
+    Ok(Request::from_parts(head, Body::from(body)))
+}
+
+async fn read(body: Body, octets_max: usize) -> Answered<Bytes> {
+    let mut pieces = body.into_data_stream();
+    let mut octets = Vec::new();
+    while let Some(piece) = pieces.next().await {
+        let piece =
+            piece.map_err(|error| Problem::request(format!("the body of the request is broken off: {error}")))?;
+        if octets.len() + piece.len() > octets_max {
+            return Err(Problem::too_large("the body of the request is too large"));
+        }
+        octets.extend_from_slice(&piece);
+    }
+    Ok(octets.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures::stream;
+    use tokio::runtime::Builder;
+
+    use super::*;
+
+    fn arrived(body: Body, time_max: Duration) -> Result<Bytes, u16> {
+        let runtime = Builder::new_current_thread().enable_time().build().expect("a runtime");
+        let read = async {
+            let request = whole(Request::new(body), 8, time_max).await?;
+            read(request.into_body(), 8).await
+        };
+        runtime.block_on(read).map_err(|problem| problem.status)
+    }
+
+    #[test]
+    fn a_body_comes_whole_and_soon_or_is_refused() {
+        let long = Duration::from_mins(1);
+        let pieces = |pieces: &[&'static str]| {
+            let pieces: Vec<_> =
+                pieces.iter().map(|piece| Ok::<_, Infallible>(Bytes::from_static(piece.as_bytes()))).collect();
+            stream::iter(pieces)
+        };
+        assert_eq!(arrived(Body::empty(), long).as_deref(), Ok(&b""[..]));
+        assert_eq!(arrived(Body::from_stream(pieces(&["1234", "5678"])), long).as_deref(), Ok(&b"12345678"[..]));
+        assert_eq!(arrived(Body::from_stream(pieces(&["1234", "56789"])), long), Err(413));
+        let endless = pieces(&["1"]).chain(stream::pending());
+        assert_eq!(arrived(Body::from_stream(endless), Duration::from_millis(1)), Err(400));
+    }
+}
