@@ -91,8 +91,8 @@ impl PreparedStatements {
 
     /// Refuses a handle that is not of a statement of this user.
     pub(crate) fn check(&self, user: &str, handle: &[u8]) -> Result<(), Status> {
-        let statements = self.locked();
-        statements.get(handle).filter(|kept| kept.user == user).map(drop).ok_or_else(unknown)
+        let is_own = self.locked().get(handle).is_some_and(|kept| kept.user == user);
+        if is_own { Ok(()) } else { Err(unknown()) }
     }
 
     /// Sets the values of its parameters.

@@ -17,8 +17,9 @@ use weir_sql::{Asker, QuestionService};
 
 use crate::counts::FlightCounts;
 use crate::errors::status;
+use crate::shares::most_frequent;
 
-/// Logins that are kept; beyond it the oldest is forgotten.
+/// Logins that are kept; beyond it the oldest of the user who has most is forgotten.
 const SESSIONS_MAX: usize = 4096;
 const TOKEN_OCTETS: usize = 32;
 /// How tokens that were made here begin.
@@ -89,8 +90,11 @@ impl Sessions {
         rand_bytes(&mut octets).map_err(|_| Status::internal("the system has no random numbers"))?;
         let token = format!("{PREFIX}{}", STANDARD_NO_PAD.encode(octets));
         let mut sessions = self.locked();
+        sessions.retain(|_, session| session.began.elapsed() < self.length);
         if sessions.len() >= SESSIONS_MAX {
-            let oldest = sessions.iter().min_by_key(|(_, session)| session.began).map(|(token, _)| token.clone());
+            let most = most_frequent(sessions.values().map(|session| session.asker.name()));
+            let own = sessions.iter().filter(|(_, session)| Some(session.asker.name()) == most);
+            let oldest = own.min_by_key(|(_, session)| session.began).map(|(token, _)| token.clone());
             if let Some(oldest) = oldest {
                 sessions.remove(&oldest);
                 self.counts.sessions_ended.add_one();

@@ -130,7 +130,7 @@ pub(crate) struct Access {
     sessions: Mutex<HashMap<String, Session>>,
     /// Tokens that were found right, with the name before them.
     tokens: Mutex<HashMap<String, KnownToken>>,
-    hashing: Semaphore,
+    hashing: Arc<Semaphore>,
     failures_from: RateLimit<IpAddr>,
     failures_of: RateLimit<String>,
 }
@@ -145,7 +145,7 @@ impl Access {
             is_secure: options.tls_cert.is_some(),
             sessions: Mutex::default(),
             tokens: Mutex::default(),
-            hashing: Semaphore::new(HASHES_AT_ONCE),
+            hashing: Arc::new(Semaphore::new(HASHES_AT_ONCE)),
             failures_from: RateLimit::at_once(failures),
             failures_of: RateLimit::at_once(failures.saturating_mul(FAILURES_OF_NAME)),
         }
@@ -261,9 +261,11 @@ impl Access {
     /// The hash that a secret is right for. Without hashes it takes as long as with one: how long it takes must not say who is
     /// a user.
     async fn verified(&self, hashes: Vec<String>, secret: &str) -> Option<String> {
-        let _hashing = self.hashing.acquire().await.ok()?;
+        let hashing = Arc::clone(&self.hashing).acquire_owned().await.ok()?;
         let secret = secret.to_owned();
         let check = move || {
+            // a client that leaves does not end the hash, so it does not end its place
+            let _hashing = hashing;
             if hashes.is_empty() {
                 // for the time that it takes
                 drop(hash_password(&secret));
@@ -372,6 +374,7 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use axum::http::HeaderValue;
+    use futures::FutureExt;
     use tokio::runtime::Builder;
 
     use super::*;
@@ -474,6 +477,25 @@ mod tests {
         access.replace_users(vec![other]);
         assert!(asker(&[by_cookie]).expect("nobody").is_none());
         assert_eq!(asker(&[by_token]).expect_err("no user").status, 401);
+    }
+
+    #[test]
+    fn a_hash_holds_its_place_when_its_client_leaves() {
+        let runtime = Builder::new_current_thread().max_blocking_threads(1).build().expect("a runtime");
+        let access = access(Vec::new());
+        runtime.block_on(async {
+            // the hash waits until the only thread is free
+            let (release, held) = std::sync::mpsc::channel::<()>();
+            let busy = tokio::task::spawn_blocking(move || drop(held.recv()));
+            let mut checking = Box::pin(access.verified(Vec::new(), "battery"));
+            assert!(checking.as_mut().now_or_never().is_none());
+            drop(checking);
+            assert_eq!(access.hashing.available_permits(), HASHES_AT_ONCE - 1);
+            drop(release);
+            busy.await.expect("it ends");
+            let all = access.hashing.acquire_many(HASHES_AT_ONCE as u32).await;
+            drop(all.expect("the hash ends"));
+        });
     }
 
     #[test]

@@ -277,14 +277,11 @@ impl Questions {
         running.iter().map(body).collect()
     }
 
-    /// Cancels a question that `may` be cancelled; false when there is none of the number.
+    /// Cancels a question that `may` be cancelled. Others are not found: their numbers would tell who asks.
     pub(crate) fn cancel(&self, id: u64, may: impl FnOnce(&str) -> bool) -> Answered<()> {
         let running = self.inner.running();
-        let question = running.get(&id);
+        let question = running.get(&id).filter(|question| may(&question.user));
         let question = question.ok_or_else(|| Problem::not_found(format!("no question {id} runs")))?;
-        if !may(&question.user) {
-            return Err(Problem::forbidden(format!("question {id} is of '{}'", question.user)));
-        }
         question.progress.stop();
         Ok(())
     }
@@ -493,7 +490,8 @@ mod tests {
         let task = runtime.spawn(async move { asking.answer(&asker("ann"), "endless".to_owned(), endless).await });
         wait_until(|| questions.counts().running == 1);
         let id = questions.list()[0].id;
-        assert_eq!(questions.cancel(id, |user| user == "bob").expect_err("of another").status, 403);
+        let of_another = questions.cancel(id, |user| user == "bob").expect_err("of another");
+        assert_eq!((of_another.status, of_another.detail), (404, format!("no question {id} runs")));
         assert_eq!(questions.cancel(id + 1, |_| true).expect_err("no such").status, 404);
         questions.cancel(id, |user| user == "ann").expect("cancelled");
         assert_eq!(runtime.block_on(task).expect("a task").expect_err("cancelled").status, 409);

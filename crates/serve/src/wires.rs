@@ -12,6 +12,7 @@ use futures::future::BoxFuture;
 use weir_sql::{Login, Question, QuestionService, Reason, Refusal, Work};
 
 use crate::access::Asker;
+use crate::audit::AuditLine;
 use crate::problem::{Answered, Problem};
 use crate::questions::Turn;
 use crate::service::Service;
@@ -19,6 +20,11 @@ use crate::users::{Role, User};
 
 /// How long threads of a statement that has ended may take before its temporary files are removed all the same.
 const CLOSING_MAX: Duration = Duration::from_millis(300);
+
+/// Letters of a name that are written down.
+const NAME_LETTERS_MAX: usize = 64;
+/// Status of HTTP of a login that is refused.
+const UNAUTHENTICATED: u16 = 401;
 
 /// The service, as other protocols see it.
 pub(crate) struct Wires(pub(crate) Arc<Service>);
@@ -37,6 +43,23 @@ impl Wires {
         let asker = Asker::of(&login, from);
         Arc::new(WireAsker { service: Arc::clone(&self.0), asker, login: Some(login) })
     }
+
+    /// Writes the line of a login, in a thread that may wait for the disk; `status` is why it is refused. Must be called from a
+    /// task of tokio. Whoever wants the line to be there waits for it.
+    fn write_login(&self, name: &str, from: IpAddr, status: Option<u16>) -> impl Future<Output = ()> + use<> {
+        let audit = Arc::clone(&self.0.listening.audit);
+        let name: String = name.chars().take(NAME_LETTERS_MAX).collect();
+        let write = move || {
+            let outcome = if status.is_none() { "accepted" } else { "refused" };
+            let line = AuditLine { status, ..AuditLine::now("sign-in", &name, Some(from), "", outcome) };
+            match status {
+                None => audit.write(&line),
+                Some(_) => audit.write_of_stranger(&line),
+            }
+        };
+        // a panic of it is not the login's
+        tokio::task::spawn_blocking(write).map(drop)
+    }
 }
 
 impl QuestionService for Wires {
@@ -49,20 +72,27 @@ impl QuestionService for Wires {
     }
 
     fn scram_verifier(&self, name: &str, from: IpAddr) -> Result<Option<String>, Refusal> {
-        self.0.access.begin_proof(name, from).map_err(refusal)?;
+        if let Err(problem) = self.0.access.begin_proof(name, from) {
+            drop(self.write_login(name, from, Some(problem.status)));
+            return Err(refusal(problem));
+        }
         Ok(self.0.access.user(name).and_then(|user| user.scram))
     }
 
     fn by_name(&self, name: &str, from: IpAddr, is_proved: bool) -> Login {
         let user = is_proved.then(|| self.0.access.proved(name, from)).flatten();
         let wrong = || Refusal::new(Reason::Credentials, "the name or the password is not right");
+        // the line is written meanwhile: this must not wait for a disk
+        drop(self.write_login(name, from, user.is_none().then_some(UNAUTHENTICATED)));
         user.map(|user| self.asker(user, from)).ok_or_else(wrong)
     }
 
     fn by_password(&self, name: &str, password: &str, from: IpAddr) -> BoxFuture<'static, Login> {
         let (wires, name, password) = (Self(Arc::clone(&self.0)), name.to_owned(), password.to_owned());
         async move {
-            let (user, _) = wires.0.access.by_password(&name, &password, from).await.map_err(refusal)?;
+            let verified = wires.0.access.by_password(&name, &password, from).await;
+            wires.write_login(&name, from, verified.as_ref().err().map(|problem| problem.status)).await;
+            let (user, _) = verified.map_err(refusal)?;
             Ok(wires.asker(user, from))
         }
         .boxed()
@@ -71,7 +101,13 @@ impl QuestionService for Wires {
     fn by_token(&self, token: &str, from: IpAddr) -> BoxFuture<'static, Login> {
         let (wires, token) = (Self(Arc::clone(&self.0)), token.to_owned());
         async move {
-            let user = wires.0.access.by_token(&token, from).await.map_err(refusal)?;
+            let found = wires.0.access.by_token(&token, from).await;
+            if let Err(problem) = &found {
+                // a token comes with each call, and what is asked with a right one is a line of its own
+                let name = token.split_once(':').map_or("", |(name, _)| name);
+                wires.write_login(name, from, Some(problem.status)).await;
+            }
+            let user = found.map_err(refusal)?;
             Ok(wires.asker(user, from))
         }
         .boxed()

@@ -1,5 +1,8 @@
 //! Why a flow is in an answer: which parts of a filter take it.
 
+use std::sync::Arc;
+
+use axum::extract::State;
 use axum::response::Response;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -9,11 +12,16 @@ use weir_flow::{ColumnType, FlowBatch, FlowBatchBuilder, parse_address};
 
 use super::extract::Body;
 use super::parameters::{column, filter_reader};
+use crate::access::Asker;
 use crate::body::json;
 use crate::problem::{Answered, Problem};
+use crate::questions::Turn;
+use crate::service::Service;
 
 /// Parts of a filter that are told apart.
 const PARTS_MAX: usize = 1000;
+/// Octets of a filter: each part is written out with all that it is made of, so the answer has many times as many.
+const FILTER_OCTETS_MAX: usize = 32 << 10;
 
 /// A filter and a flow.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -47,15 +55,31 @@ pub(crate) struct FilterPart {
     post, path = "/filter/why", tag = "catalogue", request_body = WhyBody,
     responses((status = 200, body = FilterPart), (status = "default", body = Problem))
 )]
-pub(crate) async fn why(Body(body): Body<WhyBody>) -> Answered<Response> {
+pub(crate) async fn why(
+    State(service): State<Arc<Service>>,
+    asker: Asker,
+    Body(body): Body<WhyBody>,
+) -> Answered<Response> {
+    let text = format!("why filter={:?}", body.filter);
+    let work = move |turn: &Turn| {
+        let _admitted = turn.enter()?;
+        json(&parts_of(&body)?)
+    };
+    service.questions.answer(&asker, text, work).await
+}
+
+fn parts_of(body: &WhyBody) -> Answered<FilterPart> {
     let text = body.filter.trim();
+    if text.len() > FILTER_OCTETS_MAX {
+        return Err(Problem::too_large(format!("the filter has more than {FILTER_OCTETS_MAX} octets")));
+    }
     let predicate = match text {
         "" => Predicate::True,
         text => filter_reader().parse(text).map_err(|error| Problem::of_filter(&error))?,
     };
     let flow = flow_of(&body.flow)?;
     let mut left = PARTS_MAX;
-    json(&part(&predicate, &flow, &mut left)?)
+    part(&predicate, &flow, &mut left)
 }
 
 /// The flow as a batch of one row.
@@ -147,5 +171,13 @@ mod tests {
         ] {
             assert_eq!(of("proto tcp", &flow).expect_err("wrong").status, 400, "{flow}");
         }
+    }
+
+    #[test]
+    fn a_filter_that_would_be_written_out_many_times_is_refused() {
+        let body = |filter: String| WhyBody { filter, flow: Map::new() };
+        let either = |times: usize| format!("{}proto tcp", "proto tcp or ".repeat(times));
+        assert!(parts_of(&body(either(10))).is_ok());
+        assert_eq!(parts_of(&body(either(FILTER_OCTETS_MAX / 13))).expect_err("long").status, 413);
     }
 }

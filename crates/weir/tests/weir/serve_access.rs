@@ -218,7 +218,7 @@ fn questions_of_others(service: &Service) {
     let own = running(OTHER);
     let own = own.as_array().expect("questions").iter().find(|question| question["id"] == id).expect("one's own");
     assert_eq!((&own["rows_all"], &own["rows_read"]), (&json!(0), &json!(0)));
-    assert_eq!(service.ask("DELETE", &format!("/api/v1/questions/{id}"), &[TENANT], "").problem().0, 403);
+    assert_eq!(service.ask("DELETE", &format!("/api/v1/questions/{id}"), &[TENANT], "").problem().0, 404);
     assert_eq!(service.ask("DELETE", &format!("/api/v1/questions/{id}"), &[ANN], "").status, 204);
 }
 
