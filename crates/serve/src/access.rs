@@ -486,13 +486,13 @@ mod tests {
         runtime.block_on(async {
             // the hash waits until the only thread is free
             let (release, held) = std::sync::mpsc::channel::<()>();
-            let busy = tokio::task::spawn_blocking(move || drop(held.recv()));
+            let busy = tokio::task::spawn_blocking(move || held.recv());
             let mut checking = Box::pin(access.verified(Vec::new(), "battery"));
             assert!(checking.as_mut().now_or_never().is_none());
             drop(checking);
             assert_eq!(access.hashing.available_permits(), HASHES_AT_ONCE - 1);
             drop(release);
-            busy.await.expect("it ends");
+            busy.await.expect("it ends").expect_err("nothing is sent");
             let all = access.hashing.acquire_many(HASHES_AT_ONCE as u32).await;
             drop(all.expect("the hash ends"));
         });
